@@ -1,0 +1,37 @@
+# Two commands need nothing but python3 (3.11 or newer): make up, make test.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help install up test check bench fault fmt
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+install: ## make or refresh .venv
+	@command -v "$(PYTHON)" >/dev/null 2>&1 || { echo "quita needs python3 (3.11 or newer) on the PATH" >&2; exit 1; }
+	@"$(PYTHON)" bootstrap.py
+
+up: install ## run everything here, until Ctrl-C
+	@exec $(BIN)/quita up
+
+test: install ## every test
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: install ## format, lint, types, layers, tests
+	@$(BIN)/python -m ruff format --check .
+	@$(BIN)/python -m ruff check .
+	@$(BIN)/python -m mypy .
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest $(ARGS)
+
+bench: install ## loads and ratios, printed as tables
+	@$(BIN)/python -m bench $(ARGS)
+
+fault: install ## only the tests that break things on purpose
+	@$(BIN)/python -m pytest tests/fault $(ARGS)
+
+fmt: install ## format, and repair what can be repaired
+	@$(BIN)/python -m ruff format .
+	@$(BIN)/python -m ruff check --fix .
