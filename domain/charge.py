@@ -1,0 +1,126 @@
+"""The life of a charge: its states, what moves it between them, and what a payment means in each of them.
+
+Everything that can change a status is in NEXT; docs and tests read the same table. Functions here
+decide on values and return what is to be stored: no clock, no I/O.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from domain.errors import Code, Refused
+
+
+class Status(StrEnum):
+    PENDING = "pending"
+    PAID = "paid"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+    REFUNDED = "refunded"
+    FAILED = "failed"
+
+
+class Happened(StrEnum):
+    """What can happen to a charge."""
+
+    PAID = "paid"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    FAILED = "failed"
+    REFUNDED_WHOLLY = "refunded_wholly"
+
+
+# fmt: off
+NEXT: Final[dict[Status, dict[Happened, Status]]] = {
+    Status.PENDING:   {Happened.PAID: Status.PAID, Happened.CANCELLED: Status.CANCELLED,
+                       Happened.EXPIRED: Status.EXPIRED, Happened.FAILED: Status.FAILED},
+    Status.EXPIRED:   {Happened.PAID: Status.PAID},  # the bank tells us later: money that arrived wins
+    Status.PAID:      {Happened.REFUNDED_WHOLLY: Status.REFUNDED},
+    Status.CANCELLED: {},
+    Status.REFUNDED:  {},
+    Status.FAILED:    {},
+}
+# fmt: on
+
+
+class Anomaly(StrEnum):
+    """Money that arrived otherwise than asked for. It is credited all the same (contract section 7)."""
+
+    DUPLICATE = "duplicate"
+    PAID_AFTER_CANCEL = "paid_after_cancel"
+    AMOUNT_MISMATCH = "amount_mismatch"
+
+
+class CancelReason(StrEnum):
+    CANCELLED = "cancelled"
+    PAID_EXTERNALLY = "paid_externally"
+
+
+class Charge(Struct, frozen=True, gc=False):
+    """The deciding columns of a charge, as locked for a change. Amounts in cents, instants in UTC."""
+
+    account_id: UUID
+    charge_id: UUID
+    test: bool
+    payment_method: str
+    status: str
+    version: int
+    amount_cents: int
+    refunded_cents: int
+    external_id: str | None
+    created_at: datetime
+    expires_at: datetime
+
+    def overdue(self, now: datetime) -> bool:
+        return self.status == Status.PENDING and self.expires_at <= now
+
+
+class Receipt(Struct, frozen=True, gc=False):
+    """Money the bank confirmed. `source` makes it happen once: the endToEndId, or a slip's receipt."""
+
+    source: str
+    method: str
+    amount_cents: int
+    paid_at: datetime
+    end_to_end_id: str | None = None
+    payer_name: str | None = None
+    payer_document_masked: str | None = None
+
+
+class Payment(Struct, frozen=True, gc=False):
+    """A receipt, judged: whether it settles its charge and what is odd about it."""
+
+    payment_id: UUID
+    receipt: Receipt
+    settles: bool
+    anomaly: Anomaly | None
+    late: bool
+
+
+def after(charge: Charge, happened: Happened) -> Charge:
+    """The charge once this has happened to it, one version on; Refused(CHARGE_NOT_PENDING) if its state forbids it."""
+    following = NEXT[Status(charge.status)].get(happened)
+    if following is None:
+        raise Refused(Code.CHARGE_NOT_PENDING, status=charge.status)
+    return replace(charge, status=str(following), version=charge.version + 1)
+
+
+def judge(charge: Charge, receipt: Receipt, *, payment_id: UUID) -> Payment:
+    """What a receipt means for a charge in its present state (contract section 7).
+
+    Less than the amount never settles; more does, and is an anomaly as well. What arrives on a
+    charge that cannot become paid any more is an anomaly and settles nothing.
+    """
+    late = receipt.paid_at >= charge.expires_at
+    if Happened.PAID in NEXT[Status(charge.status)]:
+        settles = receipt.amount_cents >= charge.amount_cents
+        anomaly = None if receipt.amount_cents == charge.amount_cents else Anomaly.AMOUNT_MISMATCH
+    else:
+        settles = False
+        already_paid = charge.status in (Status.PAID, Status.REFUNDED)
+        anomaly = Anomaly.DUPLICATE if already_paid else Anomaly.PAID_AFTER_CANCEL
+    return Payment(payment_id=payment_id, receipt=receipt, settles=settles, anomaly=anomaly, late=late)

@@ -1,0 +1,41 @@
+"""Documents of people and companies: CPF (11 digits) and CNPJ (14), bare, without dots, bars or dashes."""
+
+import re
+
+from stdnum.br import cnpj, cpf
+
+_DIGITS = re.compile(r"[0-9]{11}|[0-9]{14}")
+# Only the twelve characters of the base may be letters; the check digits stay digits (IN RFB 2.229/2024).
+_DIGITS_OR_LETTERS = re.compile(r"[0-9]{11}|[0-9A-Z]{12}[0-9]{2}")
+
+
+def well_formed(document: str, *, letters: bool) -> bool:
+    """Whether this has the shape of a CPF or CNPJ; `letters` also lets in the CNPJ of July 2026.
+
+    Shape only: what sandbox asks for. Lower case, masks, blanks and digits of other scripts are refused.
+    """
+    return (_DIGITS_OR_LETTERS if letters else _DIGITS).fullmatch(document) is not None
+
+
+def check_digits_hold(document: str) -> bool:
+    """Whether the check digits are right: what production asks for on top of `well_formed`.
+
+    A text of another shape has none, so False. Also False for one digit repeated: 111.111.111-11 passes the
+    arithmetic of the Receita Federal, but it never issues such numbers.
+    """
+    if not well_formed(document, letters=True) or document == document[0] * len(document):
+        return False
+    # well_formed comes first: stdnum forgives what we do not (masks, lower case, digits of other scripts).
+    return cpf.is_valid(document) if len(document) == 11 else cnpj.is_valid(document)
+
+
+def masked(document: str) -> str:
+    """The document as others than its owner may see it.
+
+    CPF 12345678909 -> "***.456.789-**", the form the payer's own bank shows on PIX receipts.
+    CNPJ 12345678000195 -> "12.***.***/0001-**": the branch stays, it is what tells two receipts apart.
+    """
+    assert well_formed(document, letters=True), "only a document that was checked on its way in is masked"
+    if len(document) == 11:
+        return f"***.{document[3:6]}.{document[6:9]}-**"
+    return f"{document[:2]}.***.***/{document[8:12]}-**"

@@ -1,0 +1,82 @@
+"""Every refusal this service can give, in one table. The pages at {docs_url}/errors/<code> are made from it."""
+
+from enum import Enum, unique
+
+
+@unique
+class Code(Enum):
+    """One refusal: HTTP status, whether repeating the same request may succeed later, and its message."""
+
+    # fmt: off
+    # What the spec names.
+    IDEMPOTENCY_KEY_REQUIRED   = 400, False, "This operation needs an Idempotency-Key header."
+    AMOUNT_INVALID             = 400, False, "The amount must be a string such as \"10.50\", greater than 0."
+    INVALID_DUE_DATE           = 400, False, "The due date must be an existing date that is not in the past."
+    CURSOR_INVALID             = 400, False, "The cursor does not belong to this list; start again without one."
+    LIMIT_INVALID              = 400, False, "The limit must be a whole number greater than 0."
+    INTEGRADOR_CODE_INVALID    = 400, False, "The integrador_code does not exist or is not active."
+    CANCEL_REFERENCE_REQUIRED  = 400, False, "Give exactly one of charge_id and external_id."
+    ACCOUNT_MISMATCH           = 403, False, "The account_id is not the token's account."
+    KYC_REQUIRED               = 403, False, "The account's registration is not approved yet."
+    PIX_AVULSO_SUSPENDED       = 403, True,  "Issuing PIX charges without a slip is suspended for now."
+    SANDBOX_ONLY               = 403, False, "This operation is not available with this credential's mode."
+    CHARGE_NOT_FOUND           = 404, False, "No such charge."
+    REFUND_NOT_FOUND           = 404, False, "No such refund."
+    WALLET_ACCOUNT_NOT_FOUND   = 404, False, "No such account."
+    IDEMPOTENCY_KEY_REUSED     = 409, False, "This Idempotency-Key was used with a different request."
+    CHARGE_NOT_PENDING         = 409, False, "The charge is no longer pending."
+    CHARGE_NOT_REFUNDABLE      = 409, False, "The charge cannot be refunded."
+    CANCEL_REFERENCE_AMBIGUOUS = 409, False, "Several pending charges share this external_id; use charge_id."
+    REFUND_EXCEEDS             = 422, False, "The refund is larger than what remains of the payment."
+    MERCHANT_ADDRESS_REQUIRED  = 422, False, "The account's own address is incomplete."
+    BANK_UNAVAILABLE           = 502, True,  "The bank did not confirm; nothing was changed. Try again."
+    # What the contract adds.
+    UNAUTHENTICATED            = 401, False, "The access token is missing, invalid or expired."
+    INSUFFICIENT_SCOPE         = 403, False, "The access token lacks the scope this operation needs."
+    VALIDATION_ERROR           = 400, False, "The request is not of the documented shape."
+    MALFORMED_JSON             = 400, False, "The body is not valid JSON."
+    IDEMPOTENCY_KEY_INVALID    = 400, False, "The Idempotency-Key must be 1 to 255 printable ASCII characters."
+    IDEMPOTENCY_IN_PROGRESS    = 409, True,  "A request with this Idempotency-Key is still running."
+    EXPIRES_IN_INVALID         = 400, False, "expires_in must be a whole number of seconds from 60 to 2592000."
+    DATE_RANGE_INVALID         = 400, False, "The range names no existing date, or ends before it begins."
+    ROUTE_NOT_FOUND            = 404, False, "There is nothing at this path."
+    METHOD_NOT_ALLOWED         = 405, False, "This path does not answer to this method."
+    PAYLOAD_TOO_LARGE          = 413, False, "The body is larger than 256 KiB."
+    UNSUPPORTED_MEDIA_TYPE     = 415, False, "The body must be application/json."
+    RATE_LIMITED               = 429, True,  "Too many requests. GET /v1/events?after_sequence= is the cheap way to poll."
+    INSUFFICIENT_BALANCE       = 422, True,  "The account's balance does not cover this."
+    REFUND_DESTINATION_REQUIRED = 422, False, "A slip is refunded to a PIX key: give a destination."
+    PAYER_EMAIL_REQUIRED       = 422, False, "The charge's payer has no e-mail address."
+    WITHDRAWAL_NOT_FOUND       = 404, False, "No such withdrawal."
+    WITHDRAWAL_NOT_CANCELLABLE = 409, False, "The withdrawal can no longer be cancelled."
+    WITHDRAWAL_BELOW_MINIMUM   = 422, False, "The withdrawal is below the minimum of 1.00."
+    SCHEDULE_NOT_FOUND         = 404, False, "No such schedule."
+    INTERNAL_ERROR             = 500, True,  "Something went wrong on our side; the request id finds it in our logs."
+    SERVICE_UNAVAILABLE        = 503, True,  "The service cannot answer right now. Try again."
+    # fmt: on
+
+    def __init__(self, status: int, retry: bool, message: str) -> None:
+        self.status = status
+        self.retry = retry
+        self.message = message
+
+
+class Refused(Exception):
+    """The request is understood and declined. `code` says why; `facts` say with which values.
+
+    `fields` (a dict of field name to message) becomes `error.fields`; `retry_after_s` the header.
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        *,
+        fields: dict[str, str] | None = None,
+        retry_after_s: int | None = None,
+        **facts: object,
+    ) -> None:
+        super().__init__(code.name)
+        self.code = code
+        self.fields = fields
+        self.retry_after_s = retry_after_s
+        self.facts = facts

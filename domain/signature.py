@@ -1,0 +1,63 @@
+"""What a webhook request carries besides its body: the signatures and the headers (contract section 9).
+
+Both schemes sign the raw bytes of the body. The key of ours is the text of the secret, exactly as it
+was shown; the key of Standard Webhooks is what stands behind `whsec_`, base64-decoded. Mixing up the
+two is what receivers get wrong most.
+"""
+
+import hmac
+from base64 import b64decode, b64encode
+from uuid import UUID
+
+SECRET_PREFIX = "whsec_"  # noqa: S105  the mark in front of a secret, not one
+USER_AGENT = "Quita-Webhooks/1.0"
+
+
+def secret_text(chance: bytes) -> str:
+    """The text of a secret made of 32 random bytes."""
+    assert len(chance) == 32
+    return SECRET_PREFIX + b64encode(chance).decode()
+
+
+def sign(secret: str, timestamp: int, body: bytes) -> str:
+    """HMAC-SHA256 over `<timestamp>.<body>`, lowercase hex."""
+    return hmac.digest(secret.encode(), b"%d.%b" % (timestamp, body), "sha256").hex()
+
+
+def standard_signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
+    """`v1,<base64>` over `<id>.<timestamp>.<body>`, as Standard Webhooks has it."""
+    key = b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+    signed = hmac.digest(key, b"%b.%d.%b" % (event_id.encode(), timestamp, body), "sha256")
+    return "v1," + b64encode(signed).decode()
+
+
+def delivery_headers(
+    *,
+    event: str,
+    event_id: UUID,
+    delivery_id: UUID,
+    attempt: int,
+    timestamp: int,
+    body: bytes,
+    secret: str,
+    previous_secret: str | None,
+) -> dict[str, str]:
+    """The headers of one attempt. `timestamp`, in unix seconds, is the attempt's, not the event's: receivers
+    refuse what is older than five minutes. `previous_secret` is given while a rotation overlaps."""
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": USER_AGENT,
+        "X-Service-Event": event,
+        "X-Service-Timestamp": str(timestamp),
+        "X-Service-Signature": "sha256=" + sign(secret, timestamp, body),
+        "X-Service-Delivery-Id": str(delivery_id),
+        "X-Service-Attempt": str(attempt),
+        "webhook-id": str(event_id),
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": standard_signature(secret, str(event_id), timestamp, body),
+    }
+    if previous_secret is not None:
+        # A header of its own: a receiver may compare the whole of X-Service-Signature.
+        headers["X-Service-Signature-Previous"] = "sha256=" + sign(previous_secret, timestamp, body)
+        headers["webhook-signature"] += " " + standard_signature(previous_secret, str(event_id), timestamp, body)
+    return headers

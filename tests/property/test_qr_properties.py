@@ -1,0 +1,38 @@
+"""QR symbols of any BR Code: what a phone reads is what the charge says."""
+
+import io
+
+import segno
+import zxingcpp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from domain.br_code import dynamic_br_code
+from domain.money import MOST_PIX_CENTS
+from domain.qr import MASK, png, symbol
+
+SAME_EVERY_RUN = {"derandomize": True, "deadline": None, "database": None}
+
+br_codes = st.builds(
+    dynamic_br_code,
+    location=st.text("abcdef0123456789./", min_size=1, max_size=77),
+    amount_cents=st.integers(1, MOST_PIX_CENTS),
+    name=st.text(max_size=40),
+    city=st.text(max_size=30),
+)
+
+
+@settings(max_examples=300, **SAME_EVERY_RUN)
+@given(text=br_codes)
+def test_the_image_decodes_to_exactly_the_br_code(text: str) -> None:
+    (found,) = zxingcpp.read_barcodes(Image.open(io.BytesIO(png(text))))
+    assert found.format == zxingcpp.BarcodeFormat.QRCode
+    assert found.text == text
+
+
+@settings(max_examples=200, **SAME_EVERY_RUN)
+@given(payload=st.binary(min_size=1, max_size=512))
+def test_any_bytes_give_segnos_symbol_module_by_module(payload: bytes) -> None:
+    code = segno.make_qr(payload, error="m", boost_error=False, mode="byte", mask=MASK)
+    assert symbol(payload).rows == tuple(bytes(row) for row in code.matrix)

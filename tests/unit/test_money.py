@@ -1,0 +1,99 @@
+"""Amounts: what merchants may write, and how they read it back."""
+
+import pytest
+
+from domain.money import MOST_PIX_CENTS, MOST_SLIP_CENTS, parse_amount, reais
+
+
+@pytest.mark.parametrize(
+    ("text", "cents"),
+    [
+        ("0.01", 1),
+        ("0.1", 10),
+        ("1", 100),
+        ("1.5", 150),
+        ("12.34", 1234),
+        ("0000000012.30", 1230),
+        ("9999999999.99", MOST_PIX_CENTS),
+    ],
+)
+def test_an_amount_is_read_to_the_cent(text: str, cents: int) -> None:
+    assert parse_amount(text, most_cents=MOST_PIX_CENTS) == cents
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "",
+            " ",
+            "0",
+            "0.0",
+            "0.00",
+            "-1",
+            "+1",
+            "-0.01",
+            "1,50",
+            "1.",
+            ".5",
+            "1.234",
+            "1.5.0",
+            "1e3",
+            "0x1",
+        ),
+        *(
+            " 1",
+            "1 ",
+            "1\n",
+            "1.5\n",
+            "1_000",
+            "1 000",
+            "1\x00",
+            "10000000000",
+            "00000000001",
+            "NaN",
+            "Infinity",
+        ),
+        *(
+            "R$ 1.00",
+            "\u0661",
+            "1.\u0665",
+            "\uff11",
+            "\u00b2",
+            "\ud800",
+        ),  # digits of other scripts, a lone surrogate
+        *(None, True, 1, 1.0, b"1", ["1"], {}),
+    ],
+)
+def test_what_is_no_amount_is_refused(text: object) -> None:
+    with pytest.raises(ValueError, match="amount"):
+        parse_amount(text, most_cents=MOST_PIX_CENTS)
+
+
+def test_an_amount_above_the_limit_of_its_rail_is_refused() -> None:
+    assert parse_amount("99999999.99", most_cents=MOST_SLIP_CENTS) == MOST_SLIP_CENTS
+    with pytest.raises(ValueError, match=r"99999999\.99"):
+        parse_amount("100000000.00", most_cents=MOST_SLIP_CENTS)
+
+
+@pytest.mark.parametrize(
+    ("cents", "text"),
+    [
+        (0, "0.00"),
+        (1, "0.01"),
+        (10, "0.10"),
+        (100, "1.00"),
+        (-1, "-0.01"),
+        (-5, "-0.05"),
+        (-100, "-1.00"),
+        (-1234, "-12.34"),
+        (MOST_PIX_CENTS, "9999999999.99"),
+    ],
+)
+def test_reais_always_have_two_decimals(cents: int, text: str) -> None:
+    assert reais(cents) == text
+
+
+def test_what_was_written_is_read_back_unchanged() -> None:
+    for cents in (*range(1, 12_000), *range(1, MOST_PIX_CENTS, 98_765_432_1)):
+        assert parse_amount(reais(cents), most_cents=MOST_PIX_CENTS) == cents

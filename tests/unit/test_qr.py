@@ -1,0 +1,89 @@
+"""QR symbols: the same modules as segno's own, and a PNG that every reader takes."""
+
+import base64
+import io
+import random
+import struct
+import zlib
+
+import pytest
+import segno
+import zxingcpp
+from PIL import Image
+
+from domain.qr import MASK, MOST_BYTES, QUIET_MODULES, SCALE, png, png_data_uri, symbol
+
+BR_CODE = (
+    "00020101021226760014br.gov.bcb.pix2554pix.example.com/qr/v2/8b3da2f39a4140d1a91abd93113bd4"
+    "415204000053039865406123.455802BR5913Fulano de Tal6008BRASILIA62070503***63041D3D"
+)
+
+
+def test_every_length_a_br_code_may_have_gives_segnos_symbol_module_by_module() -> None:
+    rnd = random.Random(18004)
+    for length in range(1, MOST_BYTES + 1):
+        payload = rnd.randbytes(length)
+        code = segno.make_qr(payload, error="m", boost_error=False, mode="byte", mask=MASK)
+        assert symbol(payload) == (len(code.matrix), tuple(bytes(row) for row in code.matrix)), length
+
+
+@pytest.mark.parametrize("byte", [0x00, 0x20, 0x7E, 0x80, 0xFF])
+@pytest.mark.parametrize("length", [152, 153, 180, 181, 213, 214])  # last and first of versions 8 to 11
+def test_the_edges_of_a_version_are_segnos_too(length: int, byte: int) -> None:
+    payload = bytes([byte]) * length
+    code = segno.make_qr(payload, error="m", boost_error=False, mode="byte", mask=MASK)
+    assert symbol(payload).rows == tuple(bytes(row) for row in code.matrix)
+
+
+def test_every_length_is_read_back_by_another_decoder() -> None:
+    rnd = random.Random(7)
+    for length in range(1, MOST_BYTES + 1, 5):
+        text = "".join(rnd.choices([chr(sign) for sign in range(0x20, 0x7F)], k=length))
+        (found,) = zxingcpp.read_barcodes(Image.open(io.BytesIO(png(text))))
+        assert found.text == text
+
+
+def test_the_image_shows_the_symbol_four_pixels_a_module_inside_a_quiet_zone() -> None:
+    image = Image.open(io.BytesIO(png(BR_CODE)))
+    image.load()
+    assert (image.format, image.mode) == ("PNG", "1")
+    size, rows = symbol(BR_CODE.encode())
+    assert image.size == ((size + 2 * QUIET_MODULES) * SCALE,) * 2
+    dark = {(i, j) for i in range(size) for j in range(size) if rows[i][j]}
+    for y in range(image.height):
+        for x in range(image.width):
+            module = (y // SCALE - QUIET_MODULES, x // SCALE - QUIET_MODULES)
+            assert (image.getpixel((x, y)) == 0) == (module in dark)
+
+
+def test_the_png_holds_every_scanline_and_its_checksums() -> None:
+    # Lenient readers forgive a file that ends early or sums up wrong; browsers and mail programs need not.
+    data = png(BR_CODE)
+    chunks, at = {}, 8
+    while at < len(data):
+        (length,) = struct.unpack_from(">I", data, at)
+        kind, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
+        assert struct.unpack_from(">I", data, at + 8 + length) == (zlib.crc32(kind + body),)
+        chunks[kind], at = body, at + 12 + length
+    assert list(chunks) == [b"IHDR", b"IDAT", b"IEND"]
+    width, height, *rest = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
+    assert (width, rest) == (height, [1, 0, 0, 0, 0])
+    assert len(zlib.decompress(chunks[b"IDAT"])) == height * (1 + (width + 7) // 8)
+
+
+def test_the_data_uri_holds_the_png() -> None:
+    scheme, _, encoded = png_data_uri(BR_CODE).partition(",")
+    assert scheme == "data:image/png;base64"
+    assert base64.b64decode(encoded, validate=True) == png(BR_CODE)
+
+
+def test_the_same_payload_gives_the_same_bytes() -> None:
+    assert png(BR_CODE) == png(BR_CODE)
+
+
+def test_a_text_that_is_no_br_code_is_no_symbol() -> None:
+    with pytest.raises(ValueError, match="ascii"):
+        png("Bras\u00edlia")
+    for length in (0, MOST_BYTES + 1):
+        with pytest.raises(AssertionError):
+            symbol(bytes(length))
