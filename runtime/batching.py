@@ -1,0 +1,102 @@
+"""Natural batching: while one flush is under way the next items gather, then one flush serves them all.
+
+No timer is waited for: an item that comes alone goes at once. Each item has an outcome of its own;
+when a flush of several fails as a whole, each is tried again alone, so one bad item never takes
+its neighbours down.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
+
+
+class Batcher(Generic[Item, Outcome]):
+    """`flush(items)` answers one outcome (or exception) per item, in order.
+
+    `lanes` flushes may be under way at once, each of at most `most` items. A caller that goes away
+    takes nothing back: its item is flushed all the same.
+    """
+
+    def __init__(
+        self,
+        flush: Callable[[Sequence[Item]], Awaitable[Sequence[Outcome | BaseException]]],
+        *,
+        lanes: int,
+        most: int,
+        waiting_most: int = 20_000,
+        alone_again: tuple[type[BaseException], ...] = (Exception,),
+    ) -> None:
+        self._flush = flush
+        self._lanes_free = lanes
+        self._most = most
+        self._waiting_most = waiting_most
+        self._alone_again = alone_again
+        self._waiting: list[tuple[Item, asyncio.Future[Outcome]]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.flushes = 0
+        self.items = 0
+
+    async def submit(self, item: Item) -> Outcome:
+        """The outcome of this item; raises what its flush answered for it, or OverflowError when too many wait."""
+        if len(self._waiting) >= self._waiting_most:
+            raise OverflowError("too many waiting")
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        if self._lanes_free:
+            self._lanes_free -= 1
+            task = asyncio.create_task(self._run())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await future
+
+    async def _run(self) -> None:
+        # A task starts on the loop's next turn, so everything that arrived in this turn travels together.
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+                await self._serve(batch)
+        finally:
+            self._lanes_free += 1
+
+    async def _serve(self, batch: list[tuple[Item, asyncio.Future[Outcome]]]) -> None:
+        self.flushes += 1
+        self.items += len(batch)
+        try:
+            outcomes = await self._flush([item for item, _ in batch])
+        except self._alone_again as error:
+            if len(batch) == 1:
+                _settle(batch[0][1], error)
+                return
+            for item, future in batch:
+                try:
+                    (outcome,) = await self._flush([item])
+                except Exception as alone:
+                    outcome_or_error: Outcome | BaseException = alone
+                else:
+                    outcome_or_error = outcome
+                _settle(future, outcome_or_error)
+        except BaseException as error:
+            for _, future in batch:
+                _settle(future, error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            for (_, future), outcome in zip(batch, outcomes, strict=True):
+                _settle(future, outcome)
+
+    async def close(self) -> None:
+        """Wait until everything accepted has been flushed."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+def _settle(future: "asyncio.Future[Outcome]", outcome: Outcome | BaseException) -> None:
+    if future.done():
+        return
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

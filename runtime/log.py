@@ -1,0 +1,157 @@
+"""One JSON line per event on stderr, and the access log of the API on stdout.
+
+    {"ts":"2026-01-31T12:00:00.000Z","level":"error","process":"worker","event":"delivery_stuck","attempt":5}
+
+A line never carries a secret, a document or a payload. That is why an exception is written as its
+type, its own first argument and the places it came through, and not as `str(error)`: PostgreSQL's
+DETAIL, for one, quotes the row.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+import traceback
+from collections.abc import MutableMapping
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any
+
+import msgspec
+import structlog
+
+_PLACES = 30
+_REASON = 300
+_QUIET = {
+    "arq": logging.ERROR,  # it logs what it runs
+    "asyncio": logging.ERROR,
+    "asyncpg": logging.ERROR,  # an outage of PostgreSQL, told again and again
+    "aiohttp.access": logging.CRITICAL,
+}
+
+_encoder = msgspec.json.Encoder(enc_hook=repr)
+_Fields = MutableMapping[str, Any]
+
+
+def setup(process_name: str) -> None:
+    """Write the events of this process, structlog's and the standard library's, to stderr; info and above."""
+
+    def stamp(_: object, level: str, fields: _Fields) -> dict[str, Any]:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        level = "error" if level == "exception" else level
+        return {
+            "ts": now,
+            "level": level,
+            "process": process_name,
+            "event": fields.pop("event", ""),
+            **fields,
+        }
+
+    def render(_: object, __: str, fields: _Fields) -> bytes:
+        return _encoder.encode(fields)
+
+    structlog.configure(
+        processors=[structlog.contextvars.merge_contextvars, _explain, stamp, render],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
+        cache_logger_on_first_use=True,
+    )
+    logging.basicConfig(handlers=[_Forward()], level=logging.WARNING, force=True)
+    for name, level in _QUIET.items():
+        logging.getLogger(name).setLevel(level)
+
+
+class _Forward(logging.Handler):
+    """Lines of libraries, in the same shape. Their arguments are left out: nobody knows what they hold."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields = {"logger": record.name, "message": str(record.msg)[:_REASON], "exc_info": record.exc_info}
+        structlog.get_logger().log(record.levelno, "library", **fields)
+
+
+def _explain(_: object, level: str, fields: _Fields) -> _Fields:
+    given = fields.pop("exc_info", None)
+    if not given:
+        return fields
+    error: BaseException | None
+    trace: TracebackType | None
+    if isinstance(given, BaseException):
+        error, trace = given, given.__traceback__
+    else:
+        _type, error, trace = given if isinstance(given, tuple) else sys.exc_info()
+    if error is None:
+        return fields
+    fields["error"] = type(error).__name__
+    fields["reason"] = str(error.args[0])[:_REASON] if error.args else ""
+    fields["trace"] = [
+        f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}"
+        for frame in traceback.extract_tb(trace)[-_PLACES:]
+    ]
+    return fields
+
+
+class AccessLog:
+    """Lines gathered in memory and written every 100 ms or 64 KiB, off the event loop.
+
+    A reader that stalls costs lines (`dropped` counts them), never requests.
+    """
+
+    _EVERY_S = 0.1
+    _FLUSH_BYTES = 64 * 1024
+    _MOST_BYTES = 4 * 1024 * 1024
+
+    def __init__(self, descriptor: int = 1) -> None:
+        self.dropped = 0
+        self._descriptor = descriptor
+        self._lines: list[bytes] = []
+        self._bytes = 0
+        self._full = asyncio.Event()
+        self._stopped = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._keep_writing())
+
+    def write(self, line: bytes) -> None:
+        """Take one line, given without its newline."""
+        if self._bytes > self._MOST_BYTES:
+            self.dropped += 1
+            return
+        self._lines.append(line)
+        self._bytes += len(line) + 1
+        if self._bytes >= self._FLUSH_BYTES:
+            self._full.set()
+
+    async def stop(self) -> None:
+        """Write what is left; waits at most a second for a reader that stalls."""
+        self._stopped = True
+        self._full.set()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=1.0)
+            self._task.cancel()
+
+    async def _keep_writing(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            if not self._stopped:
+                try:
+                    async with asyncio.timeout(self._EVERY_S):
+                        await self._full.wait()
+                except TimeoutError:
+                    pass
+            self._full.clear()
+            if self._lines:
+                block = b"\n".join(self._lines) + b"\n"
+                self._lines, self._bytes = [], 0
+                await loop.run_in_executor(None, _write_all, self._descriptor, block)
+            elif self._stopped:
+                return
+
+
+def _write_all(descriptor: int, block: bytes) -> None:
+    view = memoryview(block)
+    try:
+        while view:  # a pipe takes what it can
+            view = view[os.write(descriptor, view) :]
+    except OSError:
+        pass  # the reader is gone; a program does not die of its log

@@ -1,0 +1,68 @@
+"""What is counted: Prometheus metrics over all processes of a machine (PROMETHEUS_MULTIPROC_DIR), and the access log.
+
+Labels are bounded: route templates, methods, status codes. Never an account, a charge or a key.
+"""
+
+import os
+import time
+from datetime import UTC, datetime
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
+from prometheus_client.registry import REGISTRY
+
+from runtime.log import AccessLog
+
+requests_total = Counter(
+    "http_server_requests_total",
+    "Requests answered.",
+    ["http_route", "http_request_method", "http_response_status_code"],
+)
+request_seconds = Histogram(
+    "http_server_request_duration_seconds",
+    "Time from admission to answer.",
+    ["http_route", "http_request_method"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+)
+idempotency_total = Counter("idempotency_requests_total", "Financial operations by outcome of their key.", ["outcome"])
+without_redis_total = Counter("redis_skipped_total", "Locks and limits passed over because Redis was gone.", ["what"])
+charges_created_total = Counter("charges_created_total", "Charges created.", ["payment_method", "mode"])
+pool_in_use = Gauge("db_pool_in_use", "PostgreSQL connections in use.", multiprocess_mode="livesum")
+
+
+class Meter:
+    """Counts and logs one request; the label lookups are done once per route and status, not per request."""
+
+    def __init__(self, access_log: AccessLog | None) -> None:
+        self._access_log = access_log
+        self._counters: dict[tuple[str, str, int], Counter] = {}
+        self._histograms: dict[tuple[str, str], Histogram] = {}
+
+    def start(self) -> float:
+        return time.perf_counter()
+
+    def finish(self, method: str, route: str, status: int, started: float, request_id: str) -> None:
+        took_s = time.perf_counter() - started
+        counter = self._counters.get((route, method, status))
+        if counter is None:
+            counter = self._counters[route, method, status] = requests_total.labels(route, method, status)
+        counter.inc()
+        histogram = self._histograms.get((route, method))
+        if histogram is None:
+            histogram = self._histograms[route, method] = request_seconds.labels(route, method)
+        histogram.observe(took_s)
+        if self._access_log is not None:
+            stamp = datetime.now(UTC).isoformat(timespec="milliseconds")[:-6]
+            line = (
+                f'{{"ts":"{stamp}Z","level":"info","event":"request","request_id":"{request_id}","method":"{method}",'
+                f'"route":"{route}","status":{status},"duration_ms":{took_s * 1000:.2f}}}'
+            )
+            self._access_log.write(line.encode())
+
+
+def exposition() -> bytes:
+    """All processes' metrics in Prometheus' text format."""
+    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        registry = CollectorRegistry()
+        multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
+    return generate_latest(REGISTRY)

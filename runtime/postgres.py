@@ -1,0 +1,106 @@
+"""Connections to PostgreSQL: one pool a process, with the timeouts that keep a stuck client from holding others up."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+
+if TYPE_CHECKING:
+    Pool = asyncpg.Pool[asyncpg.Record]
+    Connection = asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
+else:
+    # The stubs know these as generic; the classes themselves are not.
+    Pool = asyncpg.Pool
+    Connection = asyncpg.Connection
+
+# What a connection can fail with while PostgreSQL restarts or is unreachable; the work was not
+# acknowledged, and whether it was done is found out by asking again with the same key.
+GONE = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+    TimeoutError,
+)
+
+_ACQUIRE_S = 5.0
+
+
+async def _keep(_: object) -> None:
+    """Nothing to reset: no session state is ever set on a pooled connection, so the round trip is saved."""
+
+
+async def _codecs(conn: Any) -> None:
+    # jsonb travels as the JSON bytes themselves (after its version byte): msgspec reads and writes them.
+    await conn.set_type_codec(
+        "jsonb",
+        schema="pg_catalog",
+        format="binary",
+        encoder=lambda value: b"\x01" + value,
+        decoder=lambda value: value[1:],
+    )
+
+
+async def open_pool(database_url: str, *, name: str, size: int) -> Pool:
+    """A pool of exactly `size` connections."""
+    return await asyncpg.create_pool(
+        database_url,
+        min_size=1,
+        max_size=size,
+        max_queries=10**9,  # the default reconnects every 50,000 queries: seconds, at our rates
+        max_inactive_connection_lifetime=0,
+        max_cached_statement_lifetime=0,
+        statement_cache_size=256,
+        command_timeout=15,
+        reset=_keep,
+        init=_codecs,
+        server_settings={
+            "application_name": name,
+            "jit": "off",
+            "statement_timeout": "10000",
+            "lock_timeout": "5000",
+            "idle_in_transaction_session_timeout": "10000",
+            "timezone": "UTC",
+        },
+    )
+
+
+async def connect(database_url: str) -> "asyncpg.Connection[asyncpg.Record]":
+    """One connection of its own, for tools; no statement timeout."""
+    conn = await asyncpg.connect(database_url, server_settings={"timezone": "UTC", "jit": "off"})
+    await _codecs(conn)
+    return conn
+
+
+@asynccontextmanager
+async def transaction(pool: Pool) -> AsyncIterator[Connection]:
+    """A connection with an open transaction; committed at the end of the block, rolled back by an exception."""
+    async with pool.acquire(timeout=_ACQUIRE_S) as conn, conn.transaction():
+        yield conn
+
+
+@asynccontextmanager
+async def session(pool: Pool) -> AsyncIterator[Connection]:
+    """A connection for single statements."""
+    async with pool.acquire(timeout=_ACQUIRE_S) as conn:
+        yield conn
+
+
+async def when_back(pool: Pool, *, most_s: float) -> None:
+    """Wait, at most `most_s`, until PostgreSQL answers again; raises the last error when it does not."""
+    for wait_s in (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, most_s):
+        try:
+            async with session(pool) as conn:
+                await conn.execute("SELECT 1")
+            return
+        except GONE:
+            await asyncio.sleep(wait_s)
+    async with session(pool) as conn:
+        await conn.execute("SELECT 1")

@@ -1,0 +1,74 @@
+"""How a child process is born: it ends with its parent, and a root parent can hand it to an unprivileged
+user.
+
+On Linux the kernel tells a child when its parent is gone, even after kill -9; elsewhere that promise is not
+made and whoever starts next has to cope with what is left. Everything here is Linux system calls made between
+fork and exec.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+
+# linux/capability.h: pass through folders that are closed to everybody; the second also allows running files
+# in them.
+CAP_DAC_OVERRIDE = 1
+CAP_DAC_READ_SEARCH = 2
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_SECUREBITS = 28
+_SECBIT_NO_SETUID_FIXUP = 1 << 2
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_RAISE = 2
+_CAPABILITY_VERSION_3 = 0x20080522
+
+_LINUX = sys.platform == "linux"
+_LIBC = ctypes.CDLL(None, use_errno=True) if _LINUX else None  # loaded before any fork, never between fork and exec
+
+
+def birth(
+    *, death_signal: signal.Signals, user: tuple[int, int] | None = None, capabilities: Sequence[int] = ()
+) -> Callable[[], None]:
+    """A `preexec_fn`: become `user` (uid, gid) keeping `capabilities`, and get `death_signal` when the parent
+    dies.
+    """
+    parent = os.getpid()
+
+    def prepare() -> None:
+        if user is not None:
+            _become(*user, capabilities)
+        if _LIBC is not None:
+            # After the change of user, which resets it. The parent may have died before the kernel knew whom
+            # to tell.
+            _checked(_LIBC.prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0))
+            if os.getppid() != parent:
+                os._exit(1)
+
+    return prepare
+
+
+def _become(uid: int, gid: int, capabilities: Sequence[int]) -> None:
+    keep = _LIBC if capabilities else None
+    if keep is not None:
+        # The change of user then keeps capabilities, and access(2), which PostgreSQL asks about its programs,
+        # counts them: for a user other than root it would otherwise answer as if there were none.
+        _checked(keep.prctl(_PR_SET_SECUREBITS, _SECBIT_NO_SETUID_FIXUP, 0, 0, 0))
+    os.setgroups([])
+    os.setregid(gid, gid)
+    os.setreuid(uid, uid)
+    if keep is None:
+        return
+    mask = sum(1 << capability for capability in capabilities)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    # Twice effective, permitted, inheritable: the low and the high 32 bits.
+    data = (ctypes.c_uint32 * 6)(mask, mask, mask, 0, 0, 0)
+    _checked(keep.capset(header, data))
+    for capability in capabilities:
+        _checked(keep.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability, 0, 0))
+
+
+def _checked(result: int) -> None:
+    if result != 0:
+        raise OSError(ctypes.get_errno(), "the kernel refused")

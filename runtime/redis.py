@@ -1,0 +1,47 @@
+"""Connections to Redis, which only hurries: every caller must do without it (see GONE)."""
+
+import redis.exceptions
+from redis.asyncio import Redis
+from redis.asyncio.connection import BlockingConnectionPool, ConnectionPool
+
+# What "Redis is not there" looks like: catch these, do the slower thing, and go on. Errors of our
+# own making (wrong type, wrong arguments) are not among them.
+GONE: tuple[type[BaseException], ...] = (
+    redis.exceptions.ConnectionError,  # also: pool exhausted, still loading, refused credentials
+    redis.exceptions.TimeoutError,
+    redis.exceptions.ReadOnlyError,
+    redis.exceptions.OutOfMemoryError,
+    redis.exceptions.ClusterDownError,
+    OSError,
+    TimeoutError,
+)
+
+COMMAND_S = 0.25
+"""Longer than any healthy command takes, short enough that a request which loses it is still quick."""
+_COMMAND_CONNECTIONS = 32
+_BLOCKING_CONNECTIONS = 4
+
+
+def open_redis(url: str, *, blocking: bool) -> Redis:
+    """A client. For readers that wait inside Redis (BLPOP) `blocking` leaves the socket without a
+    timeout: such a reader bounds its wait itself."""
+    if blocking:
+        return Redis.from_pool(  # and not Redis(connection_pool=): closing that one leaves its connections open
+            ConnectionPool.from_url(
+                url,
+                max_connections=_BLOCKING_CONNECTIONS,
+                socket_connect_timeout=COMMAND_S,
+                socket_timeout=None,
+                socket_keepalive=True,
+            )
+        )
+    return Redis.from_pool(
+        BlockingConnectionPool.from_url(
+            url,
+            max_connections=_COMMAND_CONNECTIONS,
+            timeout=COMMAND_S,  # an exhausted pool is a quick error, not a queue
+            socket_connect_timeout=COMMAND_S,
+            socket_timeout=COMMAND_S,
+            socket_keepalive=True,
+        )
+    )

@@ -1,0 +1,114 @@
+"""Replies to a door that waits: one Redis list per process, and PostgreSQL for when Redis is not there.
+
+A reply is a courtesy. The outcome stands in PostgreSQL before it is sent, so a door that heard nothing looks
+there: every 200 ms while Redis is away, once a second otherwise.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import cast
+from uuid import UUID
+
+import structlog
+from redis.asyncio import Redis
+
+from runtime.postgres import GONE as POSTGRES_GONE
+from runtime.postgres import Connection, Pool, session
+from runtime.redis import GONE
+
+_ID_BYTES = 16
+_LISTEN_S = 5
+_EXPIRE_S = 60
+_AGAIN_S = 0.5
+_LOOK_DEAF_S = 0.2
+_LOOK_S = 1.0
+
+_log = structlog.get_logger()
+
+Look = Callable[[Connection, UUID], Awaitable[bytes | None]]
+"""Reads the outcome of an order from PostgreSQL; None while there is none."""
+
+
+class Replies:
+    """`redis` must be one for blocking readers; it is closed with this."""
+
+    def __init__(self, redis: Redis, pool: Pool) -> None:
+        self.reply_to = f"reply:{secrets.token_urlsafe(16)}"
+        self._redis = redis
+        self._pool = pool
+        self._waiting: dict[UUID, asyncio.Future[bytes]] = {}
+        self._deaf = True
+        self._reader: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._reader = asyncio.create_task(self._read())
+
+    async def stop(self) -> None:
+        if self._reader is not None:
+            self._reader.cancel()
+            await asyncio.gather(self._reader, return_exceptions=True)
+        await self._redis.aclose()
+
+    async def wait(self, order_id: UUID, *, deadline_s: float, look: Look) -> bytes | None:
+        """The outcome of an order, or None when `deadline_s` from now has passed without one."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + deadline_s
+        future: asyncio.Future[bytes] = loop.create_future()
+        self._waiting[order_id] = future
+        try:
+            while (left_s := deadline - loop.time()) > 0:
+                done, _ = await asyncio.wait((future,), timeout=min(left_s, self._look_s()))
+                if done:
+                    return future.result()
+                if (outcome := await self._look(order_id, look)) is not None:
+                    return outcome
+            return None
+        finally:
+            del self._waiting[order_id]
+
+    def _look_s(self) -> float:
+        return _LOOK_DEAF_S if self._deaf else _LOOK_S
+
+    async def _look(self, order_id: UUID, look: Look) -> bytes | None:
+        try:
+            async with session(self._pool) as conn:
+                return await look(conn, order_id)
+        except POSTGRES_GONE:
+            return None  # the deadline bounds the wait
+
+    async def _read(self) -> None:
+        while True:
+            try:
+                # Redis ends the wait; the longer bound is for a connection that died without a word.
+                async with asyncio.timeout(_LISTEN_S * 2):
+                    heard = await cast(
+                        "Awaitable[list[bytes] | None]", self._redis.blpop([self.reply_to], timeout=_LISTEN_S)
+                    )
+                self._deaf = False
+            except Exception as error:
+                if not self._deaf:
+                    _log.warning("replies_not_heard", error=type(error).__name__)
+                self._deaf = True
+                await asyncio.sleep(_AGAIN_S)
+                continue
+            if heard:
+                self._settle(heard[1])
+
+    def _settle(self, message: bytes) -> None:
+        if len(message) < _ID_BYTES:
+            return
+        future = self._waiting.get(UUID(bytes=message[:_ID_BYTES]))
+        if future is not None and not future.done():
+            future.set_result(message[_ID_BYTES:])
+
+
+async def send_reply(redis: Redis, reply_to: str, order_id: UUID, outcome: bytes) -> None:
+    """Tell the door that waits; when it cannot be told, it will look for itself."""
+    try:
+        async with redis.pipeline(transaction=False) as pipe:
+            pipe.rpush(reply_to, order_id.bytes + outcome)
+            pipe.expire(reply_to, _EXPIRE_S)
+            await pipe.execute()
+    except GONE as gone:
+        _log.debug("reply_not_sent", order_id=str(order_id), error=type(gone).__name__)

@@ -1,0 +1,111 @@
+"""Everything an operator can set, read once from the environment at the door of a process and passed down.
+
+Durations carry their unit in the name. What is secret is never printed: `repr` shows names only.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+# Attempts after the first one, in seconds (contract section 9): 13 attempts in about 72 h.
+WEBHOOK_DELAYS_S: tuple[float, ...] = (
+    5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200, 72_000, 86_400,
+)  # fmt: skip
+
+
+class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    home: Path
+    """QUITA_HOME: where embedded servers keep their data, dev.json and the local key live."""
+    database_url: str
+    redis_url: str
+    port: int
+    host: str
+    base_url: str
+    """BASE_URL: where merchants' programs reach /v1."""
+    app_url: str
+    """APP_URL: where payers and merchants' people reach /pagar and /painel."""
+    docs_url: str
+    bank_url: str
+    """BANK_URL: the bank of production mode; locally the simulated bank's own process."""
+    bank_client_id: str
+    bank_client_secret: str
+    bank_app_key: str
+    bank_callback_token: str
+    """The unguessable part of the path on which the bank calls us back."""
+    secret_key: bytes
+    """SECRET_KEY (64 hex digits): root of the keys that seal secrets and personal data and sign cursors."""
+    api_processes: int
+    worker_processes: int
+    webhook_allow_private: bool
+    """WEBHOOK_ALLOW_PRIVATE=1 lets webhooks go to private addresses and to plain http: local work only."""
+    webhook_delays_s: tuple[float, ...]
+    webhook_jitter: float
+    cnpj_with_letters: bool
+    rate_per_s: int
+    rate_burst: int
+
+    def __repr__(self) -> str:
+        return f"Settings(home={str(self.home)!r}, port={self.port})"
+
+
+def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
+    """Settings from the environment; raises ValueError naming the variable that is wrong or missing."""
+    home = Path(env.get("QUITA_HOME") or ".quita").resolve()
+    port = _int(env, "PORT", 8000)
+    host = env.get("HOST", "127.0.0.1")
+    base_url = env.get("BASE_URL", f"http://127.0.0.1:{port}").rstrip("/")
+    return Settings(
+        home=home,
+        database_url=_required(env, "DATABASE_URL"),
+        redis_url=_required(env, "REDIS_URL"),
+        port=port,
+        host=host,
+        base_url=base_url,
+        app_url=env.get("APP_URL", base_url).rstrip("/"),
+        docs_url=env.get("DOCS_URL", f"{base_url}/docs").rstrip("/"),
+        bank_url=env.get("BANK_URL", "http://127.0.0.1:8009").rstrip("/"),
+        bank_client_id=env.get("BANK_CLIENT_ID", "quita-local"),
+        bank_client_secret=env.get("BANK_CLIENT_SECRET", "quita-local-secret"),
+        bank_app_key=env.get("BANK_APP_KEY", "quita-local-app"),
+        bank_callback_token=env.get("BANK_CALLBACK_TOKEN", "local"),
+        secret_key=_key(env),
+        api_processes=_int(env, "API_PROCESSES", 2),
+        worker_processes=_int(env, "WORKER_PROCESSES", 1),
+        webhook_allow_private=env.get("WEBHOOK_ALLOW_PRIVATE", "0") == "1",
+        webhook_delays_s=_floats(env, "WEBHOOK_DELAYS_S", WEBHOOK_DELAYS_S),
+        webhook_jitter=float(env.get("WEBHOOK_JITTER", "0.2")),
+        cnpj_with_letters=env.get("CNPJ_WITH_LETTERS", "0") == "1",
+        rate_per_s=_int(env, "RATE_PER_S", 1000),
+        rate_burst=_int(env, "RATE_BURST", 2000),
+    )
+
+
+def _required(env: Mapping[str, str], name: str) -> str:
+    value = env.get(name, "")
+    if not value:
+        raise ValueError(f"{name} is not set")
+    return value
+
+
+def _int(env: Mapping[str, str], name: str, default: int) -> int:
+    text = env.get(name) or str(default)
+    if not text.isascii() or not text.isdigit():
+        raise ValueError(f"{name} must be a whole number, not {text!r}")
+    return int(text)
+
+
+def _floats(env: Mapping[str, str], name: str, default: tuple[float, ...]) -> tuple[float, ...]:
+    text = env.get(name)
+    return tuple(float(part) for part in text.split(",")) if text else default
+
+
+def _key(env: Mapping[str, str]) -> bytes:
+    try:
+        key = bytes.fromhex(_required(env, "SECRET_KEY"))
+    except ValueError:
+        raise ValueError("SECRET_KEY must be 64 hex digits") from None
+    if len(key) != 32:
+        raise ValueError("SECRET_KEY must be 64 hex digits")
+    return key

@@ -1,0 +1,123 @@
+-- What happened (append only), and what can be seen of it: read tables that are a pure function of the journal.
+
+CREATE TABLE journal (
+    -- Taken after the charge's row lock, so along one charge it grows with the version.
+    journal_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    account_id      uuid NOT NULL,
+    test            boolean NOT NULL,
+    charge_id       uuid NOT NULL,
+    version         integer NOT NULL,
+    kind            text NOT NULL,
+    recorded_at     timestamptz NOT NULL,
+    -- Who asked: a client_id, or the part of this service that acted by itself.
+    actor           text NOT NULL,
+    request_id      text,
+    -- {"charge": fields that changed, "payment": {...}, "entry": {...}}; money in cents, no personal data in the clear.
+    payload         jsonb NOT NULL,
+    -- Set when the row is also an event of the feed. The body is frozen: webhook attempts and feed send these bytes.
+    event_id        uuid,
+    event_sequence  bigint,
+    event_body      bytea,
+    CHECK ((event_id IS NULL) = (event_sequence IS NULL) AND (event_id IS NULL) = (event_body IS NULL))
+);
+
+CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the journal is append only';
+END $$;
+CREATE TRIGGER journal_is_append_only BEFORE UPDATE OR DELETE ON journal FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER journal_is_kept BEFORE TRUNCATE ON journal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- Later fields win: folds the changes of one charge, in order of version, into one.
+CREATE AGGREGATE jsonb_merge(jsonb) (SFUNC = jsonb_concat, STYPE = jsonb, INITCOND = '{}');
+
+CREATE TABLE read_charge (
+    account_id           uuid NOT NULL,
+    charge_id            uuid NOT NULL,
+    test                 boolean NOT NULL,
+    created_at           timestamptz NOT NULL,
+    status               text NOT NULL,
+    payment_method       text NOT NULL,
+    amount_cents         bigint NOT NULL,
+    public_id            text NOT NULL,
+    external_id          text,
+    payer_document_hash  text,
+    nosso_numero         text,
+    txid                 text,
+    integrador_code      text,
+    due_date             date,
+    version              integer NOT NULL,
+    doc                  jsonb NOT NULL,
+    PRIMARY KEY (charge_id, account_id)
+) WITH (fillfactor = 85);
+CREATE UNIQUE INDEX read_charge_public ON read_charge (public_id);
+CREATE INDEX read_charge_page ON read_charge (account_id, test, created_at, charge_id);
+-- Serves a filter by status, by method, or by both: each pair of the two is one range.
+CREATE INDEX read_charge_status ON read_charge (account_id, test, status, payment_method, created_at, charge_id);
+CREATE INDEX read_charge_reference ON read_charge (account_id, test, external_id, created_at, charge_id)
+    WHERE external_id IS NOT NULL;
+CREATE INDEX read_charge_payer ON read_charge (account_id, test, payer_document_hash, created_at, charge_id)
+    WHERE payer_document_hash IS NOT NULL;
+CREATE INDEX read_charge_nosso_numero ON read_charge (account_id, test, nosso_numero, created_at, charge_id)
+    WHERE nosso_numero IS NOT NULL;
+CREATE INDEX read_charge_txid ON read_charge (account_id, test, txid, created_at, charge_id) WHERE txid IS NOT NULL;
+CREATE INDEX read_charge_integrador ON read_charge (account_id, test, integrador_code, created_at, charge_id)
+    WHERE integrador_code IS NOT NULL;
+CREATE INDEX read_charge_due ON read_charge (account_id, test, due_date, created_at, charge_id)
+    WHERE due_date IS NOT NULL;
+
+CREATE TABLE read_payment (
+    account_id   uuid NOT NULL,
+    test         boolean NOT NULL,
+    paid_at      timestamptz NOT NULL,
+    payment_id   uuid NOT NULL,
+    charge_id    uuid NOT NULL,
+    method       text NOT NULL,
+    anomaly      text,
+    external_id  text,
+    doc          jsonb NOT NULL,
+    PRIMARY KEY (account_id, test, paid_at, payment_id)
+);
+CREATE INDEX read_payment_charge ON read_payment (charge_id, paid_at, payment_id);
+CREATE INDEX read_payment_method ON read_payment (account_id, test, method, paid_at, payment_id);
+CREATE INDEX read_payment_reference ON read_payment (account_id, test, external_id, paid_at, payment_id)
+    WHERE external_id IS NOT NULL;
+CREATE INDEX read_payment_anomaly ON read_payment (account_id, test, anomaly, paid_at, payment_id)
+    WHERE anomaly IS NOT NULL;
+
+CREATE TABLE read_event (
+    account_id   uuid NOT NULL,
+    test         boolean NOT NULL,
+    sequence     bigint NOT NULL,
+    event_id     uuid NOT NULL,
+    type         text NOT NULL,
+    charge_id    uuid NOT NULL,
+    external_id  text,
+    created_at   timestamptz NOT NULL,
+    body         bytea NOT NULL,
+    PRIMARY KEY (account_id, test, sequence)
+);
+CREATE INDEX read_event_type ON read_event (account_id, test, type, sequence);
+CREATE INDEX read_event_charge ON read_event (charge_id, sequence);
+CREATE INDEX read_event_reference ON read_event (account_id, test, external_id, sequence) WHERE external_id IS NOT NULL;
+CREATE INDEX read_event_created ON read_event (account_id, test, created_at, sequence);
+
+CREATE TABLE read_ledger (
+    account_id           uuid NOT NULL,
+    test                 boolean NOT NULL,
+    sequence             bigint NOT NULL,
+    entry_id             uuid NOT NULL,
+    type                 text NOT NULL,
+    -- Signed: credits are positive. Always balance_after = balance_after of the row before + amount.
+    amount_cents         bigint NOT NULL CHECK (amount_cents <> 0),
+    balance_after_cents  bigint NOT NULL,
+    charge_id            uuid,
+    payment_id           uuid,
+    refund_id            uuid,
+    withdrawal_id        uuid,
+    external_id          text,
+    created_at           timestamptz NOT NULL,
+    PRIMARY KEY (account_id, test, sequence)
+);
+CREATE INDEX read_ledger_type ON read_ledger (account_id, test, type, sequence);
+CREATE INDEX read_ledger_created ON read_ledger (account_id, test, created_at, sequence);

@@ -1,0 +1,88 @@
+-- The write side of a charge. Rows here are the truth; read_charge is a copy made from the journal.
+
+-- name: create_pix
+-- Everything a batch of creations is, in one statement: the key that makes each happen once, the
+-- charge, its journal row and the order to register it at the bank. A key already used yields no
+-- row; the caller then reads whose it is. Items come sorted by key, so that two batches which share
+-- keys wait for each other in one direction only. While standalone PIX is suspended, production
+-- items insert nothing (contract section 1: the key is looked up first, so a replay never gets here).
+WITH given AS (
+    SELECT * FROM unnest(
+        :account_ids::uuid[], :tests::boolean[], :keys::text[], :fingerprints::bytea[], :charge_ids::uuid[],
+        :amounts::bigint[], :external_ids::text[], :created_ats::timestamptz[], :expires_ats::timestamptz[],
+        :locations::text[], :payers::bytea[], :actors::text[], :request_ids::text[], :payloads::jsonb[],
+        :order_ids::uuid[], :orders::jsonb[]
+    ) AS g (account_id, test, key, fingerprint, charge_id, amount_cents, external_id, created_at, expires_at,
+            location, payer_sealed, actor, request_id, payload, order_id, request)
+), allowed AS (
+    SELECT * FROM given g WHERE g.test OR NOT EXISTS (SELECT FROM pix_suspension)
+), claimed AS (
+    INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
+    SELECT account_id, test, key, fingerprint, 'charge', charge_id, created_at FROM allowed
+    ON CONFLICT DO NOTHING
+    RETURNING resource_id
+), mine AS (
+    SELECT g.* FROM allowed g JOIN claimed c ON c.resource_id = g.charge_id
+), charged AS (
+    INSERT INTO charge (account_id, charge_id, test, payment_method, status, version, amount_cents, external_id,
+                        created_at, expires_at, location, payer_sealed)
+    SELECT account_id, charge_id, test, 'pix', 'pending', 1, amount_cents, external_id,
+           created_at, expires_at, location, payer_sealed
+    FROM mine
+), ordered AS (
+    INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
+    SELECT order_id, account_id, charge_id, test, 'cob_register', request, created_at, created_at FROM mine
+)
+INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)
+SELECT account_id, test, charge_id, 1, 'charge.created', created_at, actor, request_id, payload FROM mine
+RETURNING charge_id, journal_id;
+
+-- name: lock
+-- Hold the charges for the rest of the transaction, in id order; everyone who changes a status comes this way.
+SELECT account_id, charge_id, test, payment_method, status, version, amount_cents, refunded_cents, external_id,
+       created_at, expires_at
+FROM charge
+WHERE charge_id = ANY(:charge_ids)
+ORDER BY charge_id
+FOR UPDATE;
+
+-- name: store
+-- The new status of each charge changed; all are locked by this transaction.
+UPDATE charge c
+SET status = g.status, version = g.version
+FROM unnest(:charge_ids::uuid[], :account_ids::uuid[], :statuses::text[], :versions::integer[])
+     AS g (charge_id, account_id, status, version)
+WHERE c.charge_id = g.charge_id AND c.account_id = g.account_id;
+
+-- name: overdue_of_account
+-- Pending charges of one account and mode whose time has passed: what a read settles before it answers.
+SELECT charge_id FROM charge
+WHERE account_id = :account_id AND test = :test AND status = 'pending' AND expires_at <= :now
+ORDER BY expires_at
+LIMIT :most;
+
+-- name: overdue
+-- The same over all accounts: hop from account to account along the index (it holds pending charges
+-- only), never over the rows between.
+WITH RECURSIVE owner AS (
+    (SELECT account_id, test FROM charge WHERE status = 'pending' ORDER BY account_id, test LIMIT 1)
+    UNION ALL
+    SELECT n.account_id, n.test FROM owner o CROSS JOIN LATERAL (
+        SELECT account_id, test FROM charge
+        WHERE status = 'pending' AND (account_id, test) > (o.account_id, o.test)
+        ORDER BY account_id, test LIMIT 1
+    ) n
+)
+SELECT d.charge_id FROM owner o CROSS JOIN LATERAL (
+    SELECT charge_id FROM charge
+    WHERE account_id = o.account_id AND test = o.test AND status = 'pending' AND expires_at <= :now
+    ORDER BY expires_at LIMIT :most
+) d
+LIMIT :most;
+
+-- name: pending_by_reference
+-- At most two are fetched: two are already one too many.
+SELECT charge_id FROM charge
+WHERE account_id = :account_id AND test = :test AND external_id = :external_id AND status = 'pending' AND expires_at > :now
+ORDER BY charge_id
+LIMIT 2;

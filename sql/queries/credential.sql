@@ -1,0 +1,22 @@
+-- Who is calling.
+
+-- name: find
+SELECT client_id, account_id, test, secret_hash, previous_secret_hash, previous_until, scopes, revoked_at
+FROM credential WHERE client_id = :client_id;
+
+-- name: issue_token
+INSERT INTO access_token (token_hash, client_id, scopes, issued_at, expires_at)
+VALUES (:token_hash, :client_id, :scopes, :issued_at, :expires_at);
+
+-- name: callers
+-- What a token may do and for whom. A revoked credential's tokens are no longer found.
+SELECT t.token_hash, t.client_id, c.account_id, c.test, t.scopes, t.expires_at, a.kyc = 'approved' AS approved,
+       a.name, a.city, a.pix_key, a.rate_per_s, a.rate_burst
+FROM access_token t
+JOIN credential c USING (client_id)
+JOIN account a USING (account_id)
+WHERE t.token_hash = ANY(:token_hashes::bytea[]) AND c.revoked_at IS NULL;
+
+-- name: forget_expired_tokens
+DELETE FROM access_token WHERE token_hash IN (
+    SELECT token_hash FROM access_token WHERE expires_at < :before ORDER BY expires_at LIMIT 5000);

@@ -1,0 +1,59 @@
+-- The one definition of each read table, as a function of given journal rows. Commands run these in
+-- the transaction that wrote the rows; rebuild and verify run them over the whole journal.
+
+-- name: created
+INSERT INTO read_charge (account_id, charge_id, test, created_at, status, payment_method, amount_cents, public_id,
+                         external_id, payer_document_hash, nosso_numero, txid, integrador_code, due_date, version, doc)
+SELECT j.account_id, j.charge_id, j.test, c.created_at, c.status, c.payment_method, c.amount_cents, c.public_id,
+       c.external_id, c.payer_document_hash, c.nosso_numero,
+       -- A PIX charge's txid is its own id in hex and is found by that; only others need the column.
+       CASE WHEN c.payment_method <> 'pix' THEN c.txid END,
+       c.integrador_code, c.due_date, j.version, j.payload -> 'charge'
+FROM journal j
+CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'charge') AS c (
+    created_at timestamptz, status text, payment_method text, amount_cents bigint, public_id text, external_id text,
+    payer_document_hash text, nosso_numero text, txid text, integrador_code text, due_date date)
+WHERE j.journal_id = ANY(:journal_ids) AND j.kind = 'charge.created';
+
+-- name: changed
+-- Fold what changed along each charge, then lay it over its document.
+WITH delta AS (
+    SELECT j.charge_id, j.account_id, max(j.version) AS version,
+           jsonb_merge(j.payload -> 'charge' ORDER BY j.journal_id) AS fields
+    FROM journal j
+    WHERE j.journal_id = ANY(:journal_ids) AND j.kind <> 'charge.created' AND j.payload ? 'charge'
+    GROUP BY j.charge_id, j.account_id
+)
+UPDATE read_charge r
+SET doc = r.doc || d.fields,
+    status = coalesce(d.fields ->> 'status', r.status),
+    due_date = coalesce((d.fields ->> 'due_date')::date, r.due_date),
+    version = d.version
+FROM delta d
+WHERE r.charge_id = d.charge_id AND r.account_id = d.account_id;
+
+-- name: payments
+INSERT INTO read_payment (account_id, test, paid_at, payment_id, charge_id, method, anomaly, external_id, doc)
+SELECT j.account_id, j.test, p.paid_at, p.payment_id, j.charge_id, p.method, p.anomaly, p.external_id,
+       j.payload -> 'payment'
+FROM journal j
+CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'payment') AS p (
+    paid_at timestamptz, payment_id uuid, method text, anomaly text, external_id text)
+WHERE j.journal_id = ANY(:journal_ids) AND j.payload ? 'payment';
+
+-- name: events
+INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, external_id, created_at, body)
+SELECT j.account_id, j.test, j.event_sequence, j.event_id, j.kind, j.charge_id, j.payload ->> 'external_id',
+       j.recorded_at, j.event_body
+FROM journal j
+WHERE j.journal_id = ANY(:journal_ids) AND j.event_id IS NOT NULL;
+
+-- name: entries
+INSERT INTO read_ledger (account_id, test, sequence, entry_id, type, amount_cents, balance_after_cents, charge_id,
+                         payment_id, external_id, created_at)
+SELECT j.account_id, j.test, e.sequence, e.entry_id, e.type, e.amount_cents, e.balance_after_cents, j.charge_id,
+       e.payment_id, j.payload ->> 'external_id', j.recorded_at
+FROM journal j
+CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'entry') AS e (
+    sequence bigint, entry_id uuid, type text, amount_cents bigint, balance_after_cents bigint, payment_id uuid)
+WHERE j.journal_id = ANY(:journal_ids) AND j.payload ? 'entry';

@@ -1,0 +1,27 @@
+-- Make the read tables anew beside the real ones. Temporary tables of the same names come first in the search path,
+-- so the statements of project.sql fill them, unchanged, while the journal is read from where it is.
+
+-- name: hold_journal
+-- Nobody appends while the copy is made; whoever is appending is waited for. Readers go on.
+LOCK TABLE public.journal IN SHARE MODE;
+
+-- name: shadow_charge
+CREATE TEMPORARY TABLE read_charge (LIKE public.read_charge INCLUDING ALL) ON COMMIT DROP;
+-- name: shadow_payment
+CREATE TEMPORARY TABLE read_payment (LIKE public.read_payment INCLUDING ALL) ON COMMIT DROP;
+-- name: shadow_event
+CREATE TEMPORARY TABLE read_event (LIKE public.read_event INCLUDING ALL) ON COMMIT DROP;
+-- name: shadow_ledger
+CREATE TEMPORARY TABLE read_ledger (LIKE public.read_ledger INCLUDING ALL) ON COMMIT DROP;
+
+-- name: empty
+TRUNCATE public.read_charge, public.read_payment, public.read_event, public.read_ledger;
+
+-- name: fill_charge
+INSERT INTO public.read_charge TABLE pg_temp.read_charge;
+-- name: fill_payment
+INSERT INTO public.read_payment TABLE pg_temp.read_payment;
+-- name: fill_event
+INSERT INTO public.read_event TABLE pg_temp.read_event;
+-- name: fill_ledger
+INSERT INTO public.read_ledger TABLE pg_temp.read_ledger;

@@ -1,0 +1,141 @@
+-- The simulated bank's books (banks/simulated). Every statement stands in one world.
+
+-- name: add_locations
+-- One statement for any number: thousands of locations a second cost one round trip each thousand.
+INSERT INTO simulated_bank.location (world, token, location, created_at)
+SELECT :world, g.token, :prefix::text || g.token, :now FROM unnest(:tokens::text[]) AS g (token)
+RETURNING location_id, location;
+
+-- name: put_cobs
+-- Put any number of cobs, and answer for each given txid what became of it. A txid that is there is changed while
+-- ATIVA (repeating the same PUT is allowed by the standard and changes nothing); else it is refused.
+-- DISTINCT ON: one statement cannot update a row twice.
+WITH given AS (
+    SELECT DISTINCT ON (g.txid) * FROM unnest(
+        :txids::text[], :amounts::bigint[], :pix_keys::text[], :descriptions::text[], :payers::bytea[],
+        :created_ats::timestamptz[], :lifetimes_s::integer[], :location_ids::bigint[]
+    ) AS g (txid, amount_cents, pix_key, description, payer_sealed, created_at, expires_in_s, location_id)
+), placed AS (
+    SELECT g.*, l.location,
+           EXISTS (SELECT FROM simulated_bank.cob o
+                   WHERE o.world = :world AND o.location_id = g.location_id AND o.txid <> g.txid)
+           OR row_number() OVER (PARTITION BY g.location_id ORDER BY g.txid) > 1 AS taken
+    FROM given g
+    LEFT JOIN simulated_bank.location l ON l.world = :world AND l.location_id = g.location_id
+), put AS (
+    INSERT INTO simulated_bank.cob AS c (world, txid, status, amount_cents, pix_key, description, payer_sealed,
+                                         created_at, expires_in_s, location_id)
+    SELECT :world, txid, 'ATIVA', amount_cents, pix_key, description, payer_sealed, created_at, expires_in_s, location_id
+    FROM placed WHERE location IS NOT NULL AND NOT taken
+    ON CONFLICT (world, txid) DO UPDATE
+    SET revisao = c.revisao + (c.amount_cents <> excluded.amount_cents OR c.pix_key <> excluded.pix_key)::integer,
+        amount_cents = excluded.amount_cents, pix_key = excluded.pix_key, description = excluded.description,
+        payer_sealed = excluded.payer_sealed, location_id = excluded.location_id
+    WHERE c.status = 'ATIVA'
+    RETURNING c.txid
+)
+SELECT p.txid,
+       CASE WHEN put.txid IS NOT NULL THEN 'put'
+            WHEN p.location IS NULL THEN 'no_location'
+            WHEN p.taken THEN 'location_taken'
+            ELSE 'not_active' END AS became
+FROM placed p LEFT JOIN put ON put.txid = p.txid;
+
+-- name: cob
+SELECT c.txid, c.status, c.revisao, c.amount_cents, c.pix_key, c.description, c.payer_sealed, c.created_at,
+       c.expires_in_s, c.location_id, l.location
+FROM simulated_bank.cob c
+JOIN simulated_bank.location l ON l.world = c.world AND l.location_id = c.location_id
+WHERE c.world = :world AND c.txid = :txid;
+
+-- name: cob_at
+-- What a payer's bank finds behind the address in the QR.
+SELECT c.txid, c.status, c.revisao, c.amount_cents, c.pix_key, c.description, c.payer_sealed, c.created_at,
+       c.expires_in_s, c.location_id, l.location
+FROM simulated_bank.location l
+JOIN simulated_bank.cob c ON c.world = l.world AND c.location_id = l.location_id
+WHERE l.token = :token AND l.world = :world;
+
+-- name: remove_cob
+-- Only an ATIVA cob can be removed; no row: there is none, or it is past that.
+UPDATE simulated_bank.cob SET status = 'REMOVIDA_PELO_USUARIO_RECEBEDOR', revisao = revisao + 1
+WHERE world = :world AND txid = :txid AND status = 'ATIVA'
+RETURNING txid;
+
+-- name: receive
+-- Payers paid: book each PIX once and conclude its cob. A cob already concluded or removed stays as it is, the
+-- money is received all the same; so is money for a cob that was never registered.
+WITH given AS (
+    SELECT * FROM unnest(
+        :end_to_end_ids::text[], :txids::text[], :amounts::bigint[], :paid_ats::timestamptz[]
+    ) AS g (end_to_end_id, txid, amount_cents, paid_at)
+), concluded AS (
+    UPDATE simulated_bank.cob c SET status = 'CONCLUIDA', revisao = c.revisao + 1
+    FROM (SELECT DISTINCT txid FROM given) g
+    WHERE c.world = :world AND c.txid = g.txid AND c.status = 'ATIVA'
+)
+INSERT INTO simulated_bank.pix (world, end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name,
+                                payer_document, tell_at)
+SELECT :world, g.end_to_end_id, g.txid, g.amount_cents, c.pix_key, g.paid_at, :payer_name, :payer_document,
+       :tell_at::timestamptz
+FROM given g LEFT JOIN simulated_bank.cob c ON c.world = :world AND c.txid = g.txid
+ON CONFLICT DO NOTHING;
+
+-- name: pix_of_cob
+SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document
+FROM simulated_bank.pix WHERE world = :world AND txid = :txid
+ORDER BY paid_at, end_to_end_id LIMIT :most;
+
+-- name: pix
+SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document
+FROM simulated_bank.pix WHERE world = :world AND end_to_end_id = :end_to_end_id;
+
+-- name: count_received
+SELECT count(*) AS count FROM simulated_bank.pix WHERE world = :world AND paid_at BETWEEN :since AND :until;
+
+-- name: received
+-- Pages by number, as the standard has them: here OFFSET is the bank's way, not ours.
+SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document
+FROM simulated_bank.pix WHERE world = :world AND paid_at BETWEEN :since AND :until
+ORDER BY paid_at, end_to_end_id LIMIT :most OFFSET :skip;
+
+-- name: register_callback
+INSERT INTO simulated_bank.callback (world, pix_key, url, created_at) VALUES (:world, :pix_key, :url, :now)
+ON CONFLICT (world, pix_key) DO UPDATE SET url = excluded.url, created_at = excluded.created_at;
+
+-- name: callback
+SELECT pix_key, url, created_at FROM simulated_bank.callback WHERE world = :world AND pix_key = :pix_key;
+
+-- name: claim_untold
+-- What receivers are to be told. The next try is written down before this one is made, so a bank that dies in
+-- between tells twice and never not at all. Money whose receiver wants no callback is not told.
+WITH due AS (
+    SELECT world, end_to_end_id FROM simulated_bank.pix
+    WHERE world = :world AND tell_at <= :now ORDER BY tell_at LIMIT :most FOR UPDATE SKIP LOCKED
+), tried AS (
+    UPDATE simulated_bank.pix p
+    SET tell_attempts = p.tell_attempts + 1,
+        tell_at = CASE WHEN p.tell_attempts + 1 < :attempts_most::integer
+                       THEN :now::timestamptz + least(0.5 * 2 ^ p.tell_attempts, 60) * interval '1 second' END
+    FROM due d WHERE p.world = d.world AND p.end_to_end_id = d.end_to_end_id
+    RETURNING p.end_to_end_id, p.txid, p.amount_cents, p.pix_key, p.paid_at, p.payer_name, p.payer_document
+)
+SELECT t.*, c.url FROM tried t JOIN simulated_bank.callback c ON c.world = :world AND c.pix_key = t.pix_key;
+
+-- name: told
+UPDATE simulated_bank.pix SET tell_at = NULL WHERE world = :world AND end_to_end_id = ANY(:end_to_end_ids::text[]);
+
+-- name: set_fault
+INSERT INTO simulated_bank.fault (world, fault) VALUES (:world, :fault)
+ON CONFLICT (world) DO UPDATE SET fault = excluded.fault;
+
+-- name: fault
+SELECT fault FROM simulated_bank.fault WHERE world = :world;
+
+-- name: keep_key
+-- Processes that start together each make a key; the first one stays.
+INSERT INTO simulated_bank.signing_key (kid, private_sealed, certificate, created_at)
+VALUES (:kid, :private_sealed, :certificate, :now) ON CONFLICT DO NOTHING;
+
+-- name: key
+SELECT kid, private_sealed, certificate FROM simulated_bank.signing_key WHERE kid = :kid;

@@ -1,0 +1,58 @@
+-- Read tables against the journal, and the books' own arithmetic. Each line is a count that must be 0.
+
+-- name: differences
+SELECT 'read_charge' AS table, 'missing or stale' AS what, count(*) AS rows
+FROM (TABLE pg_temp.read_charge EXCEPT TABLE public.read_charge) d
+UNION ALL
+SELECT 'read_charge' AS table, 'not in the journal' AS what, count(*) AS rows
+FROM (TABLE public.read_charge EXCEPT TABLE pg_temp.read_charge) d
+UNION ALL
+SELECT 'read_payment' AS table, 'missing or stale' AS what, count(*) AS rows
+FROM (TABLE pg_temp.read_payment EXCEPT TABLE public.read_payment) d
+UNION ALL
+SELECT 'read_payment' AS table, 'not in the journal' AS what, count(*) AS rows
+FROM (TABLE public.read_payment EXCEPT TABLE pg_temp.read_payment) d
+UNION ALL
+SELECT 'read_event' AS table, 'missing or stale' AS what, count(*) AS rows
+FROM (TABLE pg_temp.read_event EXCEPT TABLE public.read_event) d
+UNION ALL
+SELECT 'read_event' AS table, 'not in the journal' AS what, count(*) AS rows
+FROM (TABLE public.read_event EXCEPT TABLE pg_temp.read_event) d
+UNION ALL
+SELECT 'read_ledger' AS table, 'missing or stale' AS what, count(*) AS rows
+FROM (TABLE pg_temp.read_ledger EXCEPT TABLE public.read_ledger) d
+UNION ALL
+SELECT 'read_ledger' AS table, 'not in the journal' AS what, count(*) AS rows
+FROM (TABLE public.read_ledger EXCEPT TABLE pg_temp.read_ledger) d;
+
+-- name: broken
+SELECT 'books' AS table, 'ledger lines whose balance_after is not the one before plus the amount' AS what, count(*) AS rows
+FROM (SELECT balance_after_cents - amount_cents
+             - lag(balance_after_cents, 1, 0::bigint) OVER (PARTITION BY account_id, test ORDER BY sequence) AS gap
+      FROM public.read_ledger) l WHERE gap <> 0
+UNION ALL
+SELECT 'books', 'numbers missing in a ledger', coalesce(sum(c.entry_sequence - coalesce(l.lines, 0)), 0)::bigint
+FROM public.account_clock c LEFT JOIN (
+    SELECT account_id, test, count(*) AS lines FROM public.read_ledger GROUP BY 1, 2) l USING (account_id, test)
+UNION ALL
+SELECT 'books', 'numbers missing in a feed', coalesce(sum(c.event_sequence - coalesce(e.events, 0)), 0)::bigint
+FROM public.account_clock c LEFT JOIN (
+    SELECT account_id, test, count(*) AS events FROM public.read_event GROUP BY 1, 2) e USING (account_id, test)
+UNION ALL
+SELECT 'books', 'balances that are not the sum of their lines', count(*)
+FROM public.account_clock c LEFT JOIN (
+    SELECT account_id, test, sum(amount_cents) AS cents FROM public.read_ledger GROUP BY 1, 2) l USING (account_id, test)
+WHERE c.balance_cents <> coalesce(l.cents, 0)
+UNION ALL
+SELECT 'books', 'payments not credited once, to the cent', count(*)
+FROM public.payment p LEFT JOIN public.read_ledger l
+     ON l.account_id = p.account_id AND l.test = p.test AND l.payment_id = p.payment_id AND l.type = 'payment'
+WHERE l.amount_cents IS DISTINCT FROM p.amount_cents
+UNION ALL
+SELECT 'books', 'charges whose status is not what their payments say', count(*)
+FROM public.charge c LEFT JOIN public.payment p ON p.charge_id = c.charge_id AND p.account_id = c.account_id AND p.settles
+WHERE (c.status IN ('paid', 'refunded')) <> (p.payment_id IS NOT NULL)
+UNION ALL
+SELECT 'books', 'charges that look otherwise than they are', count(*)
+FROM public.charge c LEFT JOIN public.read_charge r ON r.charge_id = c.charge_id AND r.account_id = c.account_id
+WHERE (c.status, c.version, c.amount_cents) IS DISTINCT FROM (r.status, r.version, r.amount_cents);

@@ -1,0 +1,132 @@
+-- What is to be told to merchants: one row per event and endpoint, and the attempts made.
+--
+-- States: pending (due_at says when), sending (leased to a worker), delivered, held (the lane is paused),
+-- exhausted (the schedule is used up), stuck (workers died of it five times).
+
+-- name: enqueue
+-- In the transaction that writes the events. Sets, never rows: a batch of payments enqueues at once.
+INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, due_at,
+                              created_at)
+SELECT gen_random_uuid(), e.endpoint_id, j.account_id, j.test, j.event_id, j.event_sequence, j.kind,
+       CASE WHEN l.state = 'paused' THEN 'held' ELSE 'pending' END, :now::timestamptz, :now::timestamptz
+FROM journal j
+JOIN webhook_endpoint e ON e.account_id = j.account_id AND j.kind = ANY(e.kinds)
+LEFT JOIN webhook_lane l ON l.endpoint_id = e.endpoint_id AND l.test = j.test
+WHERE j.journal_id = ANY(:journal_ids::bigint[]) AND j.event_id IS NOT NULL
+ON CONFLICT (endpoint_id, event_id) DO NOTHING;
+
+-- name: take_lanes
+-- Lanes with something due and room for it, each locked against other workers until the end of the transaction, so
+-- that the next statement can count what is in flight and keep the cap exactly. A loose index scan: one probe per
+-- lane that has anything pending, whatever its backlog; it begins behind the lane that was served last and stops
+-- when it has enough, so that all lanes have their turn.
+WITH RECURSIVE lane AS (
+    (SELECT endpoint_id, test, due_at FROM webhook_delivery
+     WHERE state = 'pending' AND (endpoint_id, test) > (:after_endpoint::uuid, :after_test::boolean)
+     ORDER BY endpoint_id, test, due_at LIMIT 1)
+    UNION ALL
+    SELECT next.endpoint_id, next.test, next.due_at
+    FROM lane
+    CROSS JOIN LATERAL (
+        SELECT d.endpoint_id, d.test, d.due_at FROM webhook_delivery d
+        WHERE d.state = 'pending' AND (d.endpoint_id, d.test) > (lane.endpoint_id, lane.test)
+        ORDER BY d.endpoint_id, d.test, d.due_at LIMIT 1
+    ) AS next
+), due AS MATERIALIZED (
+    SELECT lane.endpoint_id, lane.test
+    FROM lane
+    LEFT JOIN webhook_lane l ON l.endpoint_id = lane.endpoint_id AND l.test = lane.test
+    WHERE lane.due_at <= :now
+      AND l.state IS DISTINCT FROM 'paused'
+      AND (l.blocked_until IS NULL OR l.blocked_until <= :now)
+      AND (SELECT count(*) FROM webhook_delivery f
+           WHERE f.endpoint_id = lane.endpoint_id AND f.test = lane.test AND f.state = 'sending')
+          < CASE WHEN lane.test THEN :cap_test::integer ELSE :cap::integer END
+    LIMIT :most
+)
+SELECT endpoint_id, test, pg_try_advisory_xact_lock(hashtextextended(endpoint_id::text, test::integer)) AS ours
+FROM due;
+
+-- name: claim
+-- Lease what is due in these lanes: at most :rooms of each, and never more than the cap leaves. It follows
+-- take_lanes as a statement of its own because its snapshot must be younger than the locks.
+WITH lane AS (
+    SELECT g.endpoint_id, g.test,
+           greatest(0, least(g.room, CASE WHEN g.test THEN :cap_test::integer ELSE :cap::integer END - flying.n)) AS room
+    FROM unnest(:endpoint_ids::uuid[], :tests::boolean[], :rooms::integer[]) AS g(endpoint_id, test, room)
+    CROSS JOIN LATERAL (
+        SELECT count(*)::integer AS n FROM webhook_delivery f
+        WHERE f.endpoint_id = g.endpoint_id AND f.test = g.test AND f.state = 'sending'
+    ) AS flying
+), picked AS (
+    SELECT d.delivery_id
+    FROM lane
+    CROSS JOIN LATERAL (
+        SELECT delivery_id FROM webhook_delivery
+        WHERE endpoint_id = lane.endpoint_id AND test = lane.test AND state = 'pending' AND due_at <= :now
+        ORDER BY due_at, delivery_id
+        LIMIT lane.room
+        FOR UPDATE SKIP LOCKED
+    ) AS d
+), claimed AS (
+    UPDATE webhook_delivery AS d
+    SET state = 'sending', attempt = d.attempt + 1, lease_until = :lease_until::timestamptz
+    FROM picked
+    WHERE d.delivery_id = picked.delivery_id
+    RETURNING d.*
+)
+SELECT c.delivery_id, c.endpoint_id, c.test, c.event_id, c.type, c.step, c.attempt,
+       e.url, e.secret_sealed, e.previous_secret_sealed, e.previous_until, r.body
+FROM claimed c
+JOIN webhook_endpoint e ON e.endpoint_id = c.endpoint_id
+JOIN read_event r ON r.account_id = c.account_id AND r.test = c.test AND r.sequence = c.sequence;
+
+-- name: store_results
+-- A batch of finished attempts. The attempt's number guards the row: the late answer of a lease that was lost never
+-- undoes what a newer attempt did. Success is the exception, because the receiver has it: it ends every state.
+-- An attempt that was written off as worker_lost and did finish is written as what it was.
+WITH given AS (
+    SELECT * FROM unnest(
+        :delivery_ids::uuid[], :attempts::integer[], :states::text[], :steps::integer[], :due_ats::timestamptz[],
+        :started_ats::timestamptz[], :durations_ms::integer[], :statuses::integer[], :outcomes::text[],
+        :answers::bytea[]
+    ) AS g(delivery_id, attempt, state, step, due_at, started_at, duration_ms, status, outcome, answer)
+), noted AS (
+    INSERT INTO webhook_attempt (delivery_id, attempt, started_at, duration_ms, status, outcome, answer)
+    SELECT g.delivery_id, g.attempt, g.started_at, g.duration_ms, g.status, g.outcome, g.answer
+    FROM given g
+    JOIN webhook_delivery d USING (delivery_id)
+    ON CONFLICT (delivery_id, attempt) DO UPDATE
+        SET started_at = excluded.started_at, duration_ms = excluded.duration_ms, status = excluded.status,
+            outcome = excluded.outcome, answer = excluded.answer
+        WHERE webhook_attempt.outcome = 'worker_lost'
+)
+UPDATE webhook_delivery AS d
+SET state = g.state, step = g.step, due_at = g.due_at, lease_until = NULL,
+    delivered_at = CASE WHEN g.state = 'delivered' THEN :now::timestamptz END
+FROM given g
+WHERE d.delivery_id = g.delivery_id
+  AND ((d.state = 'sending' AND d.attempt = g.attempt) OR (g.state = 'delivered' AND d.state <> 'delivered'));
+
+-- name: release
+-- Leases that ran out: their worker died. The attempt counts, the step does not, because our crash must not use up
+-- the merchant's schedule; so attempt - step is how many workers a delivery has cost, and after five it is stuck.
+WITH lost AS (
+    SELECT delivery_id, lease_until FROM webhook_delivery
+    WHERE state = 'sending' AND lease_until <= :now
+    ORDER BY lease_until
+    LIMIT :most
+    FOR UPDATE SKIP LOCKED
+), freed AS (
+    UPDATE webhook_delivery AS d
+    SET state = CASE WHEN d.attempt - d.step >= :losses_most::integer THEN 'stuck' ELSE 'pending' END,
+        due_at = :now::timestamptz, lease_until = NULL
+    FROM lost
+    WHERE d.delivery_id = lost.delivery_id
+    RETURNING d.delivery_id, d.attempt, d.state, lost.lease_until
+), noted AS (
+    INSERT INTO webhook_attempt (delivery_id, attempt, started_at, duration_ms, outcome)
+    SELECT delivery_id, attempt, lease_until - :lease::interval, 0, 'worker_lost' FROM freed
+    ON CONFLICT (delivery_id, attempt) DO NOTHING
+)
+SELECT delivery_id, attempt, state FROM freed;
