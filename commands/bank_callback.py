@@ -1,0 +1,50 @@
+"""Keep what the bank's callbacks say, as hints: they move nothing, a worker asks the bank (contract section 5)."""
+
+import re
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from sql import Connection
+
+# Ours are charge ids in hex. Slips paid by PIX carry a txid that begins with BOLETO and come another way.
+_TXID = re.compile(r"[0-9a-f]{32}")
+_END_TO_END_ID = re.compile(r"[0-9A-Za-z]{1,64}")
+_MOST_ITEMS = 5_000  # more do not fit into the largest body the door takes
+
+
+class _Stored(Struct, frozen=True):
+    about: str
+
+
+store = sql.many("bank_hint.store", _Stored)
+
+
+async def store_hints(conn: Connection, body: bytes, now: datetime) -> int:
+    """Keep every item of a callback `{"pix": [{"endToEndId", "txid", ...}]}` (or the bare array); answers how many
+    are new. Whatever cannot be read, or is about a txid that is none of ours, is passed over."""
+    hints = {}
+    for item in _items(body)[:_MOST_ITEMS]:
+        txid = item.get("txid") if isinstance(item, dict) else None
+        if not isinstance(txid, str) or _TXID.fullmatch(txid.strip()) is None:
+            continue
+        about = item.get("endToEndId")
+        known = isinstance(about, str) and _END_TO_END_ID.fullmatch(about)
+        # Without a readable endToEndId the hint is about the charge as a whole.
+        hints[about if known else f"txid:{txid.strip()}"] = txid.strip()
+    if not hints:
+        return 0
+    return len(await store(conn, abouts=list(hints), txids=list(hints.values()), now=now))
+
+
+def _items(body: bytes) -> list[Any]:
+    try:
+        said = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return []
+    if isinstance(said, dict):
+        said = said.get("pix")
+    return said if isinstance(said, list) else []

@@ -1,0 +1,58 @@
+"""Cancel a pending charge, by id or by the merchant's reference.
+
+Cancelling a PIX charge is ours to decide at once; a worker removes the cob at the bank right after
+(contract section 5).
+"""
+
+from datetime import datetime
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from commands.change import Event, Step, Wish
+from domain.charge import CancelReason, Charge, Happened, after
+from domain.errors import Code, Refused
+from domain.events import Kind, cancelled_body
+from domain.instants import iso
+from runtime.ids import new_id
+from sql import Connection
+
+
+class _Pending(Struct, frozen=True):
+    charge_id: UUID
+
+
+find_pending = sql.many("charge.pending_by_reference", _Pending)
+
+
+def cancellation(
+    charge_id: UUID, owner: tuple[UUID, bool], *, reason: CancelReason, actor: str, request_id: str | None
+) -> Wish:
+    """The wish to cancel; Refused(CHARGE_NOT_PENDING) unless the charge is pending."""
+
+    def decide(charge: Charge, now: datetime) -> list[Step]:
+        cancelled = after(charge, Happened.CANCELLED)
+        event_id = new_id()
+        body = cancelled_body(cancelled, event_id=event_id, reason=reason, cancelled_at=now)
+        return [
+            Step(
+                charge=cancelled,
+                kind=Kind.CHARGE_CANCELLED,
+                event=Event(event_id=event_id, kind=Kind.CHARGE_CANCELLED, body=body),
+                charge_fields={"cancelled_at": iso(now), "cancel_reason": reason},
+                order_kind="cob_remove",
+            )
+        ]
+
+    return Wish(charge_id=charge_id, owner=owner, decide=decide, actor=actor, request_id=request_id)
+
+
+async def charge_of_reference(conn: Connection, owner: tuple[UUID, bool], external_id: str, *, now: datetime) -> UUID:
+    """The one pending charge with this reference; Refused when there is none (404) or more than one (409)."""
+    found = await find_pending(conn, account_id=owner[0], test=owner[1], external_id=external_id, now=now)
+    if not found:
+        raise Refused(Code.CHARGE_NOT_FOUND)
+    if len(found) > 1:
+        raise Refused(Code.CANCEL_REFERENCE_AMBIGUOUS)
+    return found[0].charge_id

@@ -1,0 +1,185 @@
+"""Change charges: the one way in which a status changes, money is booked and an event gets its number.
+
+Wishes travel in batches. The charges are locked in id order, each wish is decided on the locked
+values (domain.charge), what was decided is stored, and last of all each account's clock is moved
+on: it is the row a busy account's transactions queue for, so nothing but the journal, its
+projections and the commit come after it.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from commands.record import record
+from domain.charge import Charge, Happened, Payment, after
+from domain.errors import Code, Refused
+from domain.events import Kind, expired_body
+from runtime.ids import new_id
+from sql import Connection
+
+MOST_WISHES = 200
+
+lock_charges = sql.many("charge.lock", Charge)
+store_charges = sql.run("charge.store")
+insert_payments = sql.run("payment.insert")
+
+
+class Event(Struct, frozen=True, gc=False):
+    event_id: UUID
+    kind: Kind
+    body: bytes
+
+
+class Entry(Struct, frozen=True, gc=False):
+    """A line of the ledger; credits are positive cents."""
+
+    type: str
+    amount_cents: int
+    payment_id: UUID | None = None
+
+
+class Step(Struct, frozen=True, gc=False, kw_only=True):
+    """One thing that happened to a charge: a journal row, and what comes with it."""
+
+    charge: Charge
+    kind: str
+    event: Event | None = None
+    charge_fields: dict[str, Any] | None = None
+    """What changes in the charge's document, beside status and version."""
+    payment: Payment | None = None
+    payment_fields: dict[str, Any] | None = None
+    entry: Entry | None = None
+    order_kind: str | None = None
+    order_request: bytes = b"{}"
+
+
+class Wish(Struct, frozen=True, gc=False, kw_only=True):
+    """What somebody wants of one charge. `owner` is None for the bank, who knows charges by txid only."""
+
+    charge_id: UUID
+    owner: tuple[UUID, bool] | None
+    decide: Callable[[Charge, datetime], list[Step]]
+    """Answers the steps, or raises Refused. Given the locked charge, already expired if its time has passed."""
+    actor: str
+    request_id: str | None = None
+    source: str | None = None
+    """Of a payment: already on the books, the wish is granted without doing anything."""
+    paid_at: datetime | None = None
+    """Of a payment: one made before expiry wins over it, however late we hear of it."""
+
+
+class _Booked(Struct, frozen=True):
+    account_id: UUID
+    test: bool
+    source: str
+
+
+find_booked = sql.many("payment.booked", _Booked)
+
+Outcome = Charge | Refused
+
+
+async def change_charges(conn: Connection, wishes: Sequence[Wish], *, now: datetime) -> list[Outcome]:
+    """Decide every wish in order and record what follows; the charge as it then stands, or the refusal, for each.
+
+    A wish for a charge that does not exist or is not the owner's is Refused(CHARGE_NOT_FOUND).
+    """
+    assert len(wishes) <= MOST_WISHES
+    locked = await lock_charges(conn, charge_ids=sorted({wish.charge_id for wish in wishes}))
+    standing = {charge.charge_id: charge for charge in locked}
+    booked = await _booked(conn, wishes, standing)
+
+    steps: list[tuple[Step, Wish]] = []
+    outcomes: list[Outcome] = []
+    for wish in wishes:
+        charge = standing.get(wish.charge_id)
+        if charge is None or (wish.owner is not None and wish.owner != (charge.account_id, charge.test)):
+            outcomes.append(Refused(Code.CHARGE_NOT_FOUND))
+            continue
+        if wish.source is not None:
+            source = (charge.account_id, charge.test, wish.source)
+            if source in booked:
+                outcomes.append(charge)
+                continue
+        if charge.overdue(now) and (wish.paid_at is None or wish.paid_at >= charge.expires_at):
+            lapse = expire(charge)
+            steps.append((lapse, wish))
+            charge = standing[wish.charge_id] = lapse.charge
+        try:
+            decided = wish.decide(charge, now)
+        except Refused as refusal:
+            outcomes.append(refusal)
+            continue
+        for step in decided:
+            steps.append((step, wish))
+            charge = standing[wish.charge_id] = step.charge
+        if wish.source is not None:
+            booked.add((charge.account_id, charge.test, wish.source))
+        outcomes.append(charge)
+
+    if steps:
+        before = {charge.charge_id: charge for charge in locked}
+        await _store(conn, [now_is for key, now_is in standing.items() if now_is is not before[key]])
+        await _store_payments(conn, [step for step, _ in steps if step.payment is not None], now=now)
+        await record(conn, steps, now=now)
+    return outcomes
+
+
+def expire(charge: Charge) -> Step:
+    """The step by which a pending charge whose time has passed becomes expired."""
+    expired = after(charge, Happened.EXPIRED)
+    event_id = new_id()
+    event = Event(event_id=event_id, kind=Kind.CHARGE_EXPIRED, body=expired_body(expired, event_id=event_id))
+    return Step(charge=expired, kind=Kind.CHARGE_EXPIRED, event=event, charge_fields={})
+
+
+async def _booked(
+    conn: Connection, wishes: Sequence[Wish], standing: dict[UUID, Charge]
+) -> set[tuple[UUID, bool, str]]:
+    asked = [
+        (standing[wish.charge_id].account_id, standing[wish.charge_id].test, wish.source)
+        for wish in wishes
+        if wish.source is not None and wish.charge_id in standing
+    ]
+    if not asked:
+        return set()
+    account_ids, tests, sources = zip(*asked, strict=True)
+    rows = await find_booked(conn, account_ids=account_ids, tests=tests, sources=sources)
+    return {(row.account_id, row.test, row.source) for row in rows}
+
+
+async def _store(conn: Connection, changed: list[Charge]) -> None:
+    if changed:
+        await store_charges(
+            conn,
+            charge_ids=[charge.charge_id for charge in changed],
+            account_ids=[charge.account_id for charge in changed],
+            statuses=[charge.status for charge in changed],
+            versions=[charge.version for charge in changed],
+        )
+
+
+async def _store_payments(conn: Connection, steps: list[Step], *, now: datetime) -> None:
+    if not steps:
+        return
+    columns: dict[str, list[Any]] = defaultdict(list)
+    for step in steps:
+        payment, charge = step.payment, step.charge
+        assert payment is not None
+        columns["account_ids"].append(charge.account_id)
+        columns["payment_ids"].append(payment.payment_id)
+        columns["tests"].append(charge.test)
+        columns["charge_ids"].append(charge.charge_id)
+        columns["sources"].append(payment.receipt.source)
+        columns["methods"].append(payment.receipt.method)
+        columns["amounts"].append(payment.receipt.amount_cents)
+        columns["anomalies"].append(payment.anomaly)
+        columns["settles"].append(payment.settles)
+        columns["paid_ats"].append(payment.receipt.paid_at)
+        columns["credited_ats"].append(now)
+    await insert_payments(conn, **columns)

@@ -1,0 +1,170 @@
+"""Take a merchant in: account, test and production credentials, a person for the dashboard, a partner code."""
+
+import hashlib
+import re
+import secrets
+import unicodedata
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from domain.errors import Code, Refused
+from runtime.ids import new_id
+from sql import Connection
+
+ALL_SCOPES = (
+    "charges:create", "charges:read", "payments:read", "refunds:create", "withdrawals:create", "schedules:write",
+)  # fmt: skip
+
+
+class Credential(Struct, frozen=True):
+    """Shown once; only the secret's hash is kept."""
+
+    client_id: str
+    client_secret: str
+
+
+class Dashboard(Struct, frozen=True):
+    email: str
+    password: str
+
+
+class MerchantCreated(Struct, frozen=True):
+    """A merchant's record as dev.json holds it (contract section 15)."""
+
+    name: str
+    account_id: UUID
+    test: Credential
+    production: Credential
+    dashboard: Dashboard
+    integrator_code: str
+
+
+class _Id(Struct, frozen=True):
+    account_id: UUID
+
+
+insert_account = sql.run("account.insert")
+insert_credential = sql.run("account.insert_credential")
+insert_integrator = sql.run("account.insert_integrator")
+insert_user = sql.run("account.insert_user")
+approve = sql.maybe("account.approve", _Id)
+store_address = sql.maybe("account.set_address", _Id)
+
+# A made-up address: demo merchants are nobody.
+_ADDRESS = {
+    "street": "Rua das Palmeiras",
+    "number": "100",
+    "district": "Centro",
+    "city": "Sao Paulo",
+    "state": "SP",
+    "zip_code": "01001000",
+}
+
+
+async def create_merchant(
+    conn: Connection, *, name: str, address: bool, kyc: str, now: datetime, document: str | None = None
+) -> MerchantCreated:
+    """One merchant, complete unless `address` is False; `kyc` is pending, approved or rejected.
+
+    The secrets are answered this once. Refused(VALIDATION_ERROR) for a name or state that cannot be.
+    """
+    if not name.strip() or len(name) > 100 or any(unicodedata.category(each)[0] == "C" for each in name):
+        raise Refused(Code.VALIDATION_ERROR, fields={"name": "must be 1 to 100 printable characters"})
+    if kyc not in ("pending", "approved", "rejected"):
+        raise Refused(Code.VALIDATION_ERROR, fields={"kyc": "must be pending, approved or rejected"})
+    account_id = new_id()
+    await insert_account(
+        conn,
+        account_id=account_id,
+        name=name,
+        document=document or _fictional_cnpj(account_id),
+        city="Sao Paulo",
+        address=msgspec.json.encode(_ADDRESS) if address else None,
+        kyc=kyc,
+        pix_key=str(account_id),
+        created_at=now,
+    )
+    made = {}
+    for mode, test in (("test", True), ("production", False)):
+        credential = Credential(f"{mode}_{secrets.token_hex(12)}", secrets.token_urlsafe(32))
+        await insert_credential(
+            conn,
+            client_id=credential.client_id,
+            account_id=account_id,
+            test=test,
+            secret_hash=hashlib.sha256(credential.client_secret.encode()).digest(),
+            scopes=list(ALL_SCOPES),
+            created_at=now,
+        )
+        made[mode] = credential
+    integrador_code = f"INTG-{''.join(secrets.choice('ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789') for _ in range(6))}"
+    await insert_integrator(conn, integrador_code=integrador_code, name=name, account_id=account_id, created_at=now)
+    dashboard = Dashboard(f"{_slug(name)}.{account_id.hex[-6:]}@example.com", secrets.token_urlsafe(12))
+    await insert_user(
+        conn,
+        email=dashboard.email,
+        account_id=account_id,
+        password_hash=hash_password(dashboard.password),
+        created_at=now,
+    )
+    return MerchantCreated(name, account_id, made["test"], made["production"], dashboard, integrador_code)
+
+
+async def approve_merchant(conn: Connection, account_id: UUID) -> None:
+    """KYC done; Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
+    if await approve(conn, account_id=account_id) is None:
+        raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
+
+
+async def set_address(
+    conn: Connection,
+    account_id: UUID,
+    *,
+    street: str,
+    number: str,
+    district: str,
+    city: str,
+    state: str,
+    zip_code: str,
+) -> None:
+    """Complete the registration; Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
+    if not re.fullmatch(r"[0-9]{8}", zip_code) or not re.fullmatch(r"[A-Z]{2}", state):
+        raise Refused(
+            Code.VALIDATION_ERROR,
+            fields={"zip_code": "must be 8 digits", "state": "must be 2 capital letters"},
+        )
+    address = {
+        "street": street,
+        "number": number,
+        "district": district,
+        "city": city,
+        "state": state,
+        "zip_code": zip_code,
+    }
+    if await store_address(conn, account_id=account_id, address=msgspec.json.encode(address), city=city) is None:
+        raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
+
+
+def hash_password(password: str) -> str:
+    """scrypt with a salt of its own, all parameters in the text."""
+    salt = secrets.token_bytes(16)
+    digest = hashlib.scrypt(password.encode(), salt=salt, n=2**14, r=8, p=1)
+    return f"scrypt$14$8$1${salt.hex()}${digest.hex()}"
+
+
+def _slug(name: str) -> str:
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40] or "loja"
+
+
+def _fictional_cnpj(account_id: UUID) -> str:
+    """A well-formed number derived from the id, for accounts registered without one."""
+    base = f"{account_id.int % 10**8:08}0001"
+    for weights in ((5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2), (6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2)):
+        rest = sum(int(digit) * weight for digit, weight in zip(base, weights, strict=True)) % 11
+        base += str(0 if rest < 2 else 11 - rest)
+    return base

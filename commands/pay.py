@@ -1,0 +1,158 @@
+"""Book money the bank confirmed, and the sandbox's simulated payment, which takes the same road."""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from commands.change import Entry, Event, Outcome, Step, Wish, change_charges
+from domain.charge import Charge, Happened, Payment, Receipt, Status, after, judge
+from domain.documents import masked
+from domain.errors import Code, Refused
+from domain.events import Kind, payment_body
+from domain.instants import iso, to_millisecond
+from runtime.ids import new_id
+from runtime.seal import Seal
+from sql import Connection
+
+
+class Confirmation(Struct, frozen=True, kw_only=True):
+    """A received PIX as the bank told it when asked. Amount in cents; the document is unmasked, digits only."""
+
+    charge_id: UUID
+    end_to_end_id: str
+    amount_cents: int
+    paid_at: datetime
+    payer_name: str | None = None
+    payer_document: str | None = None
+
+
+async def confirm_payments(
+    conn: Connection, confirmations: Sequence[Confirmation], *, now: datetime, seal: Seal, actor: str = "bank"
+) -> list[Outcome]:
+    """Book each confirmed payment once (by endToEndId), whatever state its charge is in: money is never dropped."""
+    wishes = [
+        Wish(
+            charge_id=each.charge_id,
+            owner=None,
+            decide=_booking(each, seal),
+            actor=actor,
+            source=each.end_to_end_id,
+            paid_at=each.paid_at,
+        )
+        for each in confirmations
+    ]
+    return await change_charges(conn, wishes, now=to_millisecond(now))
+
+
+def simulated_payment(
+    charge_id: UUID,
+    owner: tuple[UUID, bool],
+    *,
+    end_to_end_id: str,
+    seal: Seal,
+    actor: str,
+    request_id: str | None,
+) -> Wish:
+    """A sandbox payer pays the whole amount now. Only a pending charge can be paid so: Refused(CHARGE_NOT_PENDING)."""
+
+    def decide(charge: Charge, now: datetime) -> list[Step]:
+        if charge.status != Status.PENDING:
+            raise Refused(Code.CHARGE_NOT_PENDING, status=charge.status)
+        receipt = Confirmation(
+            charge_id=charge.charge_id,
+            end_to_end_id=end_to_end_id,
+            amount_cents=charge.amount_cents,
+            paid_at=now,
+            payer_name="PAGADOR DE TESTE",
+            payer_document="00000000191",
+        )
+        request = {"end_to_end_id": end_to_end_id, "amount_cents": charge.amount_cents, "paid_at": iso(now)}
+        return book(charge, receipt, now=now, seal=seal, order=("pix_simulate", msgspec.json.encode(request)))
+
+    return Wish(charge_id=charge_id, owner=owner, decide=decide, actor=actor, request_id=request_id)
+
+
+def book(
+    charge: Charge,
+    confirmed: Confirmation,
+    *,
+    now: datetime,
+    seal: Seal,
+    order: tuple[str, bytes] | None = None,
+) -> list[Step]:
+    """The step that credits a confirmed payment and, when it settles, makes its charge paid."""
+    receipt = Receipt(
+        source=confirmed.end_to_end_id,
+        method="pix",
+        amount_cents=confirmed.amount_cents,
+        paid_at=to_millisecond(confirmed.paid_at),
+        end_to_end_id=confirmed.end_to_end_id,
+        payer_name=confirmed.payer_name,
+        payer_document_masked=masked(confirmed.payer_document) if confirmed.payer_document else None,
+    )
+    payment = judge(charge, receipt, payment_id=new_id())
+    if payment.settles:
+        charge = after(charge, Happened.PAID)
+    fields = _payment_fields(charge, payment, now=now, seal=seal)
+    # An overpaid charge is paid and odd at once: the merchant is told of both.
+    kinds = [Kind.PAYMENT_RECEIVED] if payment.settles else []
+    if payment.anomaly is not None:
+        kinds.append(Kind.PAYMENT_ANOMALY)
+    steps = []
+    for position, kind in enumerate(kinds):
+        event_id = new_id()
+        body = payment_body(kind, charge, payment, event_id=event_id)
+        first = position == 0
+        steps.append(
+            Step(
+                charge=charge,
+                kind=kind,
+                event=Event(event_id=event_id, kind=kind, body=body),
+                charge_fields={"payment": fields, "paid_at": iso(receipt.paid_at)}
+                if first and payment.settles
+                else None,
+                payment=payment if first else None,
+                payment_fields=fields if first else None,
+                entry=Entry(type="payment", amount_cents=receipt.amount_cents, payment_id=payment.payment_id)
+                if first
+                else None,
+                order_kind=order[0] if order and first else None,
+                order_request=order[1] if order and first else b"{}",
+            )
+        )
+    return steps
+
+
+def _booking(confirmed: Confirmation, seal: Seal) -> Any:
+    def decide(charge: Charge, now: datetime) -> list[Step]:
+        return book(charge, confirmed, now=now, seal=seal)
+
+    return decide
+
+
+def _payment_fields(charge: Charge, payment: Payment, *, now: datetime, seal: Seal) -> dict[str, Any]:
+    """The payment's document: money in cents, the payer sealed."""
+    receipt = payment.receipt
+    payer = msgspec.json.encode({"name": receipt.payer_name, "document": receipt.payer_document_masked})
+    fields: dict[str, Any] = {
+        "payment_id": payment.payment_id,
+        "charge_id": charge.charge_id,
+        "external_id": charge.external_id,
+        "payment_method": charge.payment_method,
+        "method": receipt.method,
+        "amount_cents": receipt.amount_cents,
+        "paid_at": iso(receipt.paid_at),
+        "credited_at": iso(now),
+        "end_to_end_id": receipt.end_to_end_id,
+        "payer_sealed": b64encode(seal.seal(payer)).decode(),
+        "late": payment.late,
+        "anomaly": payment.anomaly,
+    }
+    if charge.payment_method == "pix":
+        fields["txid"] = charge.charge_id.hex
+    return fields

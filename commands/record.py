@@ -1,0 +1,158 @@
+"""Write down what happened: journal, numbers, read tables, webhooks and bank orders, in one transaction."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from readmodels.projector import Projection, project
+from runtime.ids import new_id
+from sql import Connection
+
+if TYPE_CHECKING:
+    from commands.change import Step, Wish
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Clock(Struct, frozen=True, gc=False):
+    """Where an account's clock stands after this transaction's numbers were taken."""
+
+    account_id: UUID
+    test: bool
+    event_sequence: int
+    entry_sequence: int
+    balance_cents: int
+    latest_at: datetime
+
+
+class Appended(Struct, frozen=True, gc=False):
+    journal_id: int
+
+
+advance_clocks = sql.many("clock.advance", Clock)
+append = sql.many("journal.append", Appended)
+enqueue_deliveries = sql.run("webhook_delivery.enqueue")
+add_orders = sql.run("order.add")
+
+
+class _Numbers:
+    """Counts one clock forward, from its first number of this transaction."""
+
+    def __init__(self, clock: Clock, *, events: int, entries: int, cents: int) -> None:
+        self.event = clock.event_sequence - events
+        self.entry = clock.entry_sequence - entries
+        self.balance = clock.balance_cents - cents
+        self.at = clock.latest_at
+
+
+async def record(conn: Connection, steps: Sequence[tuple[Step, Wish]], *, now: datetime) -> None:
+    """Journal the steps in order, give events and entries their numbers, project them, and leave the work they cause.
+
+    The charges are locked by this transaction; nobody outside is waited for.
+    """
+    await _order(conn, [step for step, _ in steps if step.order_kind is not None], now=now)
+    numbers = await _take_numbers(conn, steps, now=now)
+    columns: dict[str, list[Any]] = defaultdict(list)
+    which = {Projection.CHANGED}
+    for step, wish in steps:
+        charge = step.charge
+        of = numbers.get((charge.account_id, charge.test))
+        payload: dict[str, Any] = {}
+        if charge.external_id is not None:
+            payload["external_id"] = charge.external_id
+        if step.charge_fields is not None:
+            payload["charge"] = {"status": charge.status, "version": charge.version, **step.charge_fields}
+        if step.payment_fields is not None:
+            payload["payment"] = step.payment_fields
+            which.add(Projection.PAYMENTS)
+        if step.entry is not None:
+            assert of is not None
+            of.entry += 1
+            of.balance += step.entry.amount_cents
+            which.add(Projection.ENTRIES)
+            payload["entry"] = {
+                "sequence": of.entry,
+                "entry_id": new_id(),
+                "type": step.entry.type,
+                "amount_cents": step.entry.amount_cents,
+                "balance_after_cents": of.balance,
+                "payment_id": step.entry.payment_id,
+            }
+        if step.event is not None:
+            assert of is not None
+            of.event += 1
+            which.add(Projection.EVENTS)
+        columns["account_ids"].append(charge.account_id)
+        columns["tests"].append(charge.test)
+        columns["charge_ids"].append(charge.charge_id)
+        columns["versions"].append(charge.version)
+        columns["kinds"].append(step.kind)
+        columns["recorded_ats"].append(of.at if of is not None else now)
+        columns["actors"].append(wish.actor)
+        columns["request_ids"].append(wish.request_id)
+        columns["payloads"].append(_encode(payload))
+        columns["event_ids"].append(step.event.event_id if step.event else None)
+        columns["event_sequences"].append(of.event if step.event and of else None)
+        columns["event_bodies"].append(step.event.body if step.event else None)
+    journal_ids = [row.journal_id for row in await append(conn, **columns)]
+    await project(conn, journal_ids, [each for each in Projection if each in which])
+    if Projection.EVENTS in which:
+        await enqueue_deliveries(conn, journal_ids=journal_ids, now=now)
+
+
+async def _take_numbers(
+    conn: Connection, steps: Sequence[tuple[Step, Wish]], *, now: datetime
+) -> dict[tuple[UUID, bool], _Numbers]:
+    """Lock and advance the clocks that are needed, in key order so that no two transactions wait in a circle."""
+    events: dict[tuple[UUID, bool], int] = defaultdict(int)
+    entries: dict[tuple[UUID, bool], int] = defaultdict(int)
+    cents: dict[tuple[UUID, bool], int] = defaultdict(int)
+    for step, _ in steps:
+        key = (step.charge.account_id, step.charge.test)
+        events[key] += step.event is not None
+        if step.entry is not None:
+            entries[key] += 1
+            cents[key] += step.entry.amount_cents
+    keys = sorted(key for key in events if events[key] or entries[key])
+    if not keys:
+        return {}
+    clocks = await advance_clocks(
+        conn,
+        account_ids=[key[0] for key in keys],
+        tests=[key[1] for key in keys],
+        events=[events[key] for key in keys],
+        entries=[entries[key] for key in keys],
+        cents=[cents[key] for key in keys],
+        ats=[now] * len(keys),
+    )
+    return {
+        (clock.account_id, clock.test): _Numbers(
+            clock,
+            events=events[clock.account_id, clock.test],
+            entries=entries[clock.account_id, clock.test],
+            cents=cents[clock.account_id, clock.test],
+        )
+        for clock in clocks
+    }
+
+
+async def _order(conn: Connection, steps: list[Step], *, now: datetime) -> None:
+    if steps:
+        await add_orders(
+            conn,
+            order_ids=[new_id() for _ in steps],
+            account_ids=[step.charge.account_id for step in steps],
+            charge_ids=[step.charge.charge_id for step in steps],
+            tests=[step.charge.test for step in steps],
+            kinds=[step.order_kind for step in steps],
+            requests=[step.order_request for step in steps],
+            now=now,
+        )

@@ -1,0 +1,1 @@
+"""All that can be seen, a file each."""

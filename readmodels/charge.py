@@ -1,0 +1,215 @@
+"""A charge as it is seen: the document kept in read_charge, and the projection the API answers (spec, Charge)."""
+
+from base64 import b64decode
+from collections.abc import Sequence
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from domain.charge import Status
+from domain.money import reais
+from domain.qr import png_data_uri
+from runtime.seal import Seal
+from sql import Connection
+
+
+class Failure(Struct, frozen=True, gc=False):
+    code: str
+    message: str
+
+
+class PaymentDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """A payment as stored: cents, ISO instants, the payer sealed (base64)."""
+
+    payment_id: str
+    charge_id: str
+    external_id: str | None = None
+    payment_method: str
+    method: str
+    amount_cents: int
+    fee_cents: int = 0
+    paid_at: str
+    credited_at: str
+    end_to_end_id: str | None = None
+    txid: str | None = None
+    nosso_numero: str | None = None
+    integrador_code: str | None = None
+    payer_sealed: str
+    interest_cents: int = 0
+    fine_cents: int = 0
+    discount_cents: int = 0
+    late: bool = False
+    anomaly: str | None = None
+    refunded_cents: int = 0
+
+
+class ChargeDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """A charge as stored in read_charge.doc and, at its creation, in the journal: cents and ISO instants."""
+
+    account_id: str
+    charge_id: str
+    test: bool
+    public_id: str
+    external_id: str | None = None
+    payment_method: str
+    status: str
+    version: int
+    amount_cents: int
+    refunded_cents: int = 0
+    description: str | None = None
+    payer_document_hash: str | None = None
+    txid: str | None = None
+    qr_code: str | None = None
+    integrador_code: str | None = None
+    created_at: str
+    due_date: str | None = None
+    effective_due_date: str | None = None
+    expires_at: str | None = None
+    paid_at: str | None = None
+    cancelled_at: str | None = None
+    cancel_reason: str | None = None
+    payment: PaymentDoc | None = None
+    failure: Failure | None = None
+
+    def overdue(self, now: str) -> bool:
+        """Pending past its time: who reads this expires it first. `now` as iso(): ISO strings sort as instants do."""
+        return self.status == Status.PENDING and self.expires_at is not None and self.expires_at <= now
+
+
+class Pix(Struct, frozen=True, gc=False):
+    """`qr_code` is the copy-and-paste payload; `qr_code_image` a PNG data URI that decodes to exactly it."""
+
+    txid: str
+    qr_code: str
+    qr_code_image: str
+
+
+class Payer(Struct, frozen=True, gc=False):
+    """Who paid, as the bank told; the document is masked."""
+
+    name: str | None
+    document: str | None
+
+
+class PaymentBlock(Struct, frozen=True, gc=False, kw_only=True):
+    """The receipt of a paid charge (contract section 7). Amounts are decimal reais, instants ISO 8601 UTC."""
+
+    payment_id: str
+    method: str
+    amount: str
+    fee: str
+    net_amount: str
+    paid_at: str
+    credited_at: str
+    end_to_end_id: str | None
+    payer: Payer
+    interest: str
+    fine: str
+    discount: str
+    late: bool
+    refunded_amount: str
+
+
+class ChargeProjection(Struct, frozen=True, gc=False, kw_only=True):
+    """What creation, lookup, lists and cancel answer (spec, Charge (projection); additions of contract section 7)."""
+
+    charge_id: str
+    account_id: str
+    external_id: str | None
+    public_id: str
+    payment_method: str
+    status: str
+    amount: str
+    description: str | None
+    pix: Pix | None
+    boleto: None = None
+    payment: PaymentBlock | None
+    created_at: str
+    due_date: str | None
+    effective_due_date: str | None
+    expires_at: str | None
+    paid_at: str | None
+    cancelled_at: str | None
+    refunded_amount: str
+    failure: Failure | None
+    test: bool
+    version: int
+
+
+class _Found(Struct, frozen=True, gc=False):
+    charge_id: UUID
+    doc: bytes
+
+
+find_charges = sql.many("read_charge.find", _Found)
+read_doc = msgspec.json.Decoder(ChargeDoc).decode
+_read_payer = msgspec.json.Decoder(Payer).decode
+
+
+async def charges_by_id(conn: Connection, asked: Sequence[tuple[UUID, UUID, bool]]) -> list[ChargeDoc | None]:
+    """The charge of each (charge_id, account_id, test), or None where the account has no such charge in that mode."""
+    rows = await find_charges(
+        conn,
+        charge_ids=[each[0] for each in asked],
+        account_ids=[each[1] for each in asked],
+        tests=[each[2] for each in asked],
+    )
+    found = {row.charge_id: read_doc(row.doc) for row in rows}
+    # Two accounts may ask for one id in the same batch: the document says whose it is.
+    return [
+        doc
+        if (doc := found.get(charge_id)) is not None and doc.account_id == str(account_id) and doc.test == test
+        else None
+        for charge_id, account_id, test in asked
+    ]
+
+
+def present(doc: ChargeDoc, seal: Seal) -> ChargeProjection:
+    """The answer made of a stored charge. The QR image is rendered, never stored."""
+    return ChargeProjection(
+        charge_id=doc.charge_id,
+        account_id=doc.account_id,
+        external_id=doc.external_id,
+        public_id=doc.public_id,
+        payment_method=doc.payment_method,
+        status=doc.status,
+        amount=reais(doc.amount_cents),
+        description=doc.description,
+        pix=Pix(doc.txid, doc.qr_code, png_data_uri(doc.qr_code)) if doc.qr_code is not None and doc.txid else None,
+        payment=present_payment(doc.payment, seal) if doc.payment is not None else None,
+        created_at=doc.created_at,
+        due_date=doc.due_date,
+        effective_due_date=doc.effective_due_date,
+        expires_at=doc.expires_at,
+        paid_at=doc.paid_at,
+        cancelled_at=doc.cancelled_at,
+        refunded_amount=reais(doc.refunded_cents),
+        failure=doc.failure,
+        test=doc.test,
+        version=doc.version,
+    )
+
+
+def present_payment(doc: PaymentDoc, seal: Seal) -> PaymentBlock:
+    return PaymentBlock(
+        payment_id=doc.payment_id,
+        method=doc.method,
+        amount=reais(doc.amount_cents),
+        fee=reais(doc.fee_cents),
+        net_amount=reais(doc.amount_cents - doc.fee_cents),
+        paid_at=doc.paid_at,
+        credited_at=doc.credited_at,
+        end_to_end_id=doc.end_to_end_id,
+        payer=open_payer(doc, seal),
+        interest=reais(doc.interest_cents),
+        fine=reais(doc.fine_cents),
+        discount=reais(doc.discount_cents),
+        late=doc.late,
+        refunded_amount=reais(doc.refunded_cents),
+    )
+
+
+def open_payer(doc: PaymentDoc, seal: Seal) -> Payer:
+    return _read_payer(seal.open(b64decode(doc.payer_sealed)))
