@@ -1,0 +1,1 @@
+"""Banks: the port, the adapter of Banco do Brasil, and the simulated bank."""

@@ -1,0 +1,105 @@
+"""The port to a bank: what can be asked, and answers that are values.
+
+`Done` and `Refused` are the bank's own yes and no. Everything else - silence, a 5xx, a page of HTML, a yes
+with somebody else's data - is `Unknown`: it may have happened, and is asked again with the same identifiers.
+"""
+
+from datetime import datetime
+from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+Value = TypeVar("Value")
+
+MOST_DESCRIPTION_CHARACTERS = 140  # solicitacaoPagador of API Pix
+
+
+class Done(Struct, Generic[Value], frozen=True):
+    value: Value
+
+
+class Refused(Struct, frozen=True):
+    """No, for good: asking again changes nothing. `code` is the bank's own name for the reason."""
+
+    code: str
+    message: str
+
+
+class NotFound(Struct, frozen=True):
+    """The bank has no such thing: a definite answer."""
+
+
+class Unknown(Struct, frozen=True):
+    """`detail` names what was seen (a status, a kind of error), never what was sent."""
+
+    detail: str
+
+
+class Cob(Struct, frozen=True, kw_only=True):
+    """An immediate charge to register. The txid is ours (32 hex digits), so that asking twice makes one."""
+
+    txid: str
+    amount_cents: int
+    created_at: datetime
+    expires_in_s: int
+    """Counted from `created_at`."""
+    location_id: int
+    pix_key: str
+    description: str | None = None
+    """Any text; each adapter folds it to what its bank takes."""
+    payer_name: str | None = None
+    payer_document: str | None = None
+
+
+class ReceivedPix(Struct, frozen=True, kw_only=True):
+    """Money that arrived. The document is bare, well formed, and None when the bank does not tell it."""
+
+    end_to_end_id: str
+    txid: str
+    amount_cents: int
+    paid_at: datetime
+    payer_name: str | None = None
+    payer_document: str | None = None
+
+
+class CobState(Struct, frozen=True, kw_only=True):
+    """A cob as the bank has it. `status`: ATIVA (also past its time), CONCLUIDA, REMOVIDA_PELO_..."""
+
+    txid: str
+    status: str
+    revisao: int
+    amount_cents: int
+    pix_key: str | None
+    location: str | None
+    received: list[ReceivedPix]
+
+
+class Location(Struct, frozen=True):
+    """An address for a QR Code, made ahead; `location` is host and path, at most 77 characters, no scheme."""
+
+    location_id: int
+    location: str
+
+
+class Bank(Protocol):
+    async def put_cob(self, cob: Cob) -> Done[CobState] | Refused | Unknown:
+        """Register a cob. Asked again with the same txid it is registered once."""
+        ...
+
+    async def get_cob(self, txid: str) -> CobState | NotFound | Unknown: ...
+
+    async def remove_cob(self, txid: str) -> Done[None] | NotFound | Refused | Unknown:
+        """Take a cob back. Done when it is removed, however often asked; Refused when it is paid."""
+        ...
+
+    async def create_locations(self, count: int) -> Done[list[Location]] | Refused | Unknown:
+        """Up to `count` new locations, at least one. Those whose answer was lost are lost."""
+        ...
+
+    async def received(self, since: datetime, until: datetime) -> Done[list[ReceivedPix]] | Unknown:
+        """Every PIX with a txid received in the closed interval, whole or Unknown."""
+        ...
+
+    async def register_callback(self, pix_key: str, url: str) -> Done[None] | Refused | Unknown:
+        """Have the bank POST `{url}/pix` when money arrives on the key."""
+        ...

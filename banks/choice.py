@@ -1,0 +1,42 @@
+"""Which bank serves which mode."""
+
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from banks.banco_do_brasil import BancoDoBrasil
+from banks.base import Bank
+from banks.simulated.bank import SANDBOX, SimulatedBank
+from runtime.postgres import Pool
+from runtime.seal import Seal
+from runtime.settings import Settings
+
+# Where Banco do Brasil issues tokens for each of its API hosts; any other bank does it on its own.
+_OAUTH: Final = {
+    "api-pix.bb.com.br": "https://oauth.bb.com.br",
+    "api-pix.hm.bb.com.br": "https://oauth.hm.bb.com.br",
+    "api.hm.bb.com.br": "https://oauth.hm.bb.com.br",
+}
+
+
+def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal: Seal) -> dict[bool, Bank]:
+    """By `test`: the simulated bank's sandbox books, and the bank of production at BANK_URL."""
+
+    def now() -> datetime:
+        return datetime.now(UTC)
+
+    host = urlsplit(settings.bank_url).hostname or ""
+    return {
+        True: SimulatedBank(pool, seal, world=SANDBOX, url=settings.app_url, now=now),
+        False: BancoDoBrasil(
+            http,
+            api_url=f"{settings.bank_url}/pix/v2",
+            oauth_url=f"{_OAUTH.get(host, settings.bank_url)}/oauth/token",
+            client_id=settings.bank_client_id,
+            client_secret=settings.bank_client_secret,
+            app_key=settings.bank_app_key,
+            now=now,
+        ),
+    }

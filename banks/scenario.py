@@ -1,0 +1,59 @@
+"""A bank that acts as a merchant's test asked for: header X-Sandbox-Bank (contract section 14), per order."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Final, TypeVar
+
+from banks.base import Bank, Cob, CobState, Done, Location, NotFound, ReceivedPix, Refused, Unknown
+
+SCENARIOS: Final = ("unavailable", "slow", "lost_reply", "refuse")
+SLOW_S = 3.0
+UNAVAILABLE_ATTEMPTS = 2
+LOST_ATTEMPTS = 1
+
+Answer = TypeVar("Answer")
+
+
+def acting(bank: Bank, scenario: str | None, *, attempt: int) -> Bank:
+    """`bank` for the `attempt`th (from 1) try of an order with this scenario."""
+    return bank if scenario is None else Acting(bank, scenario, attempt)
+
+
+class Acting:
+    """unavailable: nothing happens, twice. slow: 3 s. lost_reply: done, but unheard, once. refuse: no."""
+
+    def __init__(self, bank: Bank, scenario: str, attempt: int) -> None:
+        self._bank = bank
+        self._scenario = scenario
+        self._attempt = attempt
+
+    async def put_cob(self, cob: Cob) -> Done[CobState] | Refused | Unknown:
+        if self._scenario == "refuse":
+            return Refused("CobOperacaoInvalida", "The sandbox bank was asked to refuse (X-Sandbox-Bank).")
+        return await self._act(lambda: self._bank.put_cob(cob))
+
+    async def get_cob(self, txid: str) -> CobState | NotFound | Unknown:
+        return await self._bank.get_cob(txid)
+
+    async def remove_cob(self, txid: str) -> Done[None] | NotFound | Refused | Unknown:
+        return await self._act(lambda: self._bank.remove_cob(txid))
+
+    async def create_locations(self, count: int) -> Done[list[Location]] | Refused | Unknown:
+        return await self._act(lambda: self._bank.create_locations(count))
+
+    async def received(self, since: datetime, until: datetime) -> Done[list[ReceivedPix]] | Unknown:
+        return await self._bank.received(since, until)
+
+    async def register_callback(self, pix_key: str, url: str) -> Done[None] | Refused | Unknown:
+        return await self._bank.register_callback(pix_key, url)
+
+    async def _act(self, call: Callable[[], Awaitable[Answer]]) -> Answer | Unknown:
+        if self._scenario == "unavailable" and self._attempt <= UNAVAILABLE_ATTEMPTS:
+            return Unknown("sandbox: unavailable")
+        if self._scenario == "slow":
+            await asyncio.sleep(SLOW_S)
+        answer = await call()
+        if self._scenario == "lost_reply" and self._attempt <= LOST_ATTEMPTS:
+            return Unknown("sandbox: lost reply")
+        return answer

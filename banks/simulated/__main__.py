@@ -1,0 +1,124 @@
+"""The simulated bank as a process: `python -m banks.simulated`, on BANK_PORT or the port of BANK_URL.
+
+It keeps its books in DATABASE_URL, waits for it when it is away, and leaves with 0 on SIGTERM or SIGINT.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+import aiohttp
+import structlog
+import uvloop
+from aiohttp import web
+
+from banks.simulated.bank import PRODUCTION, SimulatedBank
+from banks.simulated.control import Control, Teller
+from banks.simulated.signing import JWKS_PATH, open_signer
+from banks.simulated.wire import MOST_BODY_BYTES, Access, Wire
+from runtime import log
+from runtime.postgres import GONE, Pool, open_pool
+from runtime.seal import Seal
+from runtime.settings import Settings, read_settings
+
+_POOL_SIZE = 8
+_CLOSE_S = 2.0
+_WAIT_S_MAX = 2.0
+
+_log = structlog.get_logger()
+
+
+def main() -> None:
+    log.setup("bank")
+    uvloop.run(_main(read_settings()))
+
+
+async def _main(settings: Settings) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stopping.set)
+    serving = asyncio.create_task(_serve(settings, stopping))
+    stopped = asyncio.create_task(stopping.wait())
+    await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)
+    if not serving.done():
+        # Requests under way get a moment; what a caller lost, he asks about.
+        await asyncio.wait((serving,), timeout=_CLOSE_S * 2)
+    stopped.cancel()
+    if serving.done():
+        serving.result()
+    else:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+    _log.info("bank_stopped")
+
+
+async def _serve(settings: Settings, stopping: asyncio.Event) -> None:
+    pool = await _open_when_there(settings, stopping)
+    if pool is None:
+        return
+    try:
+        async with opened_app(settings, pool) as app:
+            runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CLOSE_S)
+            await runner.setup()
+            try:
+                port = bank_port(settings)
+                await web.TCPSite(runner, settings.host, port, reuse_address=True, backlog=1024).start()
+                _log.info("bank_started", port=port)
+                await stopping.wait()
+            finally:
+                await runner.cleanup()
+    finally:
+        pool.terminate()
+
+
+@asynccontextmanager
+async def opened_app(settings: Settings, pool: Pool) -> AsyncIterator[web.Application]:
+    """The application over the books of the production world, with its callbacks under way."""
+    seal = Seal(settings.secret_key)
+    bank = SimulatedBank(pool, seal, world=PRODUCTION, url=settings.bank_url, now=lambda: datetime.now(UTC))
+    signer = await open_signer(pool, seal, jku=settings.bank_url + JWKS_PATH, now=bank.now())
+    access = Access(
+        client_id=settings.bank_client_id,
+        client_secret=settings.bank_client_secret,
+        app_key=settings.bank_app_key,
+        token_key=seal.key("simulated bank, tokens"),
+    )
+    wire = Wire(bank, signer, access, fault=await bank.fault())
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), trust_env=False) as http:
+        teller = Teller(bank, wire, http)
+        telling = asyncio.create_task(teller.run())
+        try:
+            app = web.Application(client_max_size=MOST_BODY_BYTES)
+            app.add_routes([*Control(bank, wire, teller).routes(), *wire.routes()])
+            yield app
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+
+
+def bank_port(settings: Settings) -> int:
+    """BANK_PORT, else the port of BANK_URL."""
+    text = os.environ.get("BANK_PORT", "")
+    return int(text) if text else urlsplit(settings.bank_url).port or 8009
+
+
+async def _open_when_there(settings: Settings, stopping: asyncio.Event) -> Pool | None:
+    failures = 0
+    while not stopping.is_set():
+        try:
+            return await open_pool(settings.database_url, name="bank", size=_POOL_SIZE)
+        except GONE as gone:
+            failures += 1
+            if failures & (failures - 1) == 0:
+                _log.warning("bank_waits", error=type(gone).__name__)
+            await asyncio.sleep(min(0.1 * 2 ** min(failures, 10), _WAIT_S_MAX))
+    return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,320 @@
+"""The simulated bank, with books of its own in PostgreSQL (schema simulated_bank).
+
+The worker asks it directly for sandbox mode; `python -m banks.simulated` puts the wire of API Pix before the
+books of the production world. Each call is one statement, a transaction of its own, as another company's is.
+"""
+
+import secrets
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from banks.base import (
+    MOST_DESCRIPTION_CHARACTERS,
+    Cob,
+    CobState,
+    Done,
+    Location,
+    NotFound,
+    ReceivedPix,
+    Refused,
+    Unknown,
+)
+from runtime.postgres import Pool, session
+from runtime.seal import Seal
+
+SANDBOX: Final = "sandbox"
+PRODUCTION: Final = "production"
+MOST_COBS = 500
+MOST_LOCATIONS = 5_000
+PAGE = 100
+"""Received PIX in a page, as at Banco do Brasil."""
+
+_TOKEN_BYTES = 24  # 32 characters
+_MOST_PIX_OF_COB = 100
+_MOST_RECEIVED = 10_000
+
+# Who pays here: a fictional person, whose document is nobody's.
+PAYER_NAME = "PAGADOR DE TESTE"
+PAYER_DOCUMENT = "00000000191"
+
+REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
+_NOT_ACTIVE: Final = Refused("CobOperacaoInvalida", "A cobrança já não está ATIVA.")
+# By what the statement says became of a cob.
+_ANSWERS: Final[dict[str, Done[None] | Refused]] = {
+    "put": Done(None),
+    "no_location": Refused("CobOperacaoInvalida", "A location informada não existe."),
+    "location_taken": Refused("CobOperacaoInvalida", "A location informada já é de outra cobrança."),
+    "not_active": _NOT_ACTIVE,
+}
+
+
+class BookedCob(Struct, frozen=True):
+    """A cob as it stands in the books."""
+
+    txid: str
+    status: str
+    revisao: int
+    amount_cents: int
+    pix_key: str
+    description: str | None
+    payer_sealed: bytes | None
+    created_at: datetime
+    expires_in_s: int
+    location_id: int
+    location: str
+
+
+class BookedPix(Struct, frozen=True):
+    end_to_end_id: str
+    txid: str
+    amount_cents: int
+    pix_key: str | None
+    paid_at: datetime
+    payer_name: str
+    payer_document: str
+
+
+class Untold(BookedPix, frozen=True):
+    """A PIX its receiver is to be told of, and where."""
+
+    url: str
+
+
+class Callback(Struct, frozen=True):
+    pix_key: str
+    url: str
+    created_at: datetime
+
+
+class Paid(Struct, frozen=True, kw_only=True):
+    """A payer's PIX as his bank sends it."""
+
+    end_to_end_id: str
+    txid: str
+    amount_cents: int
+    paid_at: datetime
+
+
+class _Put(Struct, frozen=True):
+    txid: str
+    became: str
+
+
+class _Added(Struct, frozen=True):
+    location_id: int
+    location: str
+
+
+class _Removed(Struct, frozen=True):
+    txid: str
+
+
+class _Count(Struct, frozen=True):
+    count: int
+
+
+class _Fault(Struct, frozen=True):
+    fault: str
+
+
+class Payer(Struct, frozen=True):
+    """The devedor of a cob; kept sealed."""
+
+    name: str | None
+    document: str | None
+
+
+add_locations = sql.many("simulated_bank.add_locations", _Added)
+put_cobs = sql.many("simulated_bank.put_cobs", _Put)
+find_cob = sql.maybe("simulated_bank.cob", BookedCob)
+find_cob_at = sql.maybe("simulated_bank.cob_at", BookedCob)
+remove = sql.maybe("simulated_bank.remove_cob", _Removed)
+receive = sql.run("simulated_bank.receive")
+find_pix_of_cob = sql.many("simulated_bank.pix_of_cob", BookedPix)
+find_pix = sql.maybe("simulated_bank.pix", BookedPix)
+count_received = sql.one("simulated_bank.count_received", _Count)
+find_received = sql.many("simulated_bank.received", BookedPix)
+register = sql.run("simulated_bank.register_callback")
+find_callback = sql.maybe("simulated_bank.callback", Callback)
+claim_untold = sql.many("simulated_bank.claim_untold", Untold)
+mark_told = sql.run("simulated_bank.told")
+set_fault = sql.run("simulated_bank.set_fault")
+find_fault = sql.maybe("simulated_bank.fault", _Fault)
+
+_encode = msgspec.json.Encoder().encode
+_read_payer = msgspec.json.Decoder(Payer).decode
+
+
+class SimulatedBank:
+    """`url` is where locations are served, scheme included; payers' apps add https to what the QR carries."""
+
+    def __init__(self, pool: Pool, seal: Seal, *, world: str, url: str, now: Callable[[], datetime]) -> None:
+        self._pool = pool
+        self._seal = seal
+        self.world = world
+        self._prefix = f"{url.partition('://')[2]}/pix/v2/"
+        self.now = now
+
+    async def put_cob(self, cob: Cob) -> Done[CobState] | Refused | Unknown:
+        (became,) = await self.put_cobs([cob])
+        if isinstance(became, Refused):
+            return became
+        state = await self.get_cob(cob.txid)
+        return Done(state) if isinstance(state, CobState) else Unknown("the cob is gone")
+
+    async def put_cobs(self, cobs: Sequence[Cob]) -> list[Done[None] | Refused]:
+        """Any number up to MOST_COBS at once; an answer for each, in order."""
+        assert len(cobs) <= MOST_COBS
+        async with session(self._pool) as conn:
+            rows = await put_cobs(
+                conn,
+                world=self.world,
+                txids=[cob.txid for cob in cobs],
+                amounts=[cob.amount_cents for cob in cobs],
+                pix_keys=[cob.pix_key for cob in cobs],
+                descriptions=[(cob.description or "")[:MOST_DESCRIPTION_CHARACTERS] or None for cob in cobs],
+                payers=[self._sealed_payer(cob) for cob in cobs],
+                created_ats=[cob.created_at for cob in cobs],
+                lifetimes_s=[cob.expires_in_s for cob in cobs],
+                location_ids=[cob.location_id for cob in cobs],
+            )
+        became = {row.txid: row.became for row in rows}
+        return [_ANSWERS[became[cob.txid]] for cob in cobs]
+
+    async def get_cob(self, txid: str) -> CobState | NotFound:
+        cob = await self.booked(txid)
+        if cob is None:
+            return NotFound()
+        return CobState(
+            txid=cob.txid,
+            status=cob.status,
+            revisao=cob.revisao,
+            amount_cents=cob.amount_cents,
+            pix_key=cob.pix_key,
+            location=cob.location,
+            received=[_received(pix) for pix in await self.pix_of(txid)],
+        )
+
+    async def remove_cob(self, txid: str) -> Done[None] | NotFound | Refused:
+        async with session(self._pool) as conn:
+            if await remove(conn, world=self.world, txid=txid) is not None:
+                return Done(None)
+            cob = await find_cob(conn, world=self.world, txid=txid)
+        if cob is None:
+            return NotFound()
+        return Done(None) if cob.status == REMOVED else _NOT_ACTIVE
+
+    async def create_locations(self, count: int) -> Done[list[Location]]:
+        tokens = [secrets.token_urlsafe(_TOKEN_BYTES) for _ in range(min(count, MOST_LOCATIONS))]
+        async with session(self._pool) as conn:
+            rows = await add_locations(
+                conn, world=self.world, prefix=self._prefix, tokens=tokens, now=self.now()
+            )
+        return Done([Location(row.location_id, row.location) for row in rows])
+
+    async def received(self, since: datetime, until: datetime) -> Done[list[ReceivedPix]] | Unknown:
+        async with session(self._pool) as conn:
+            rows = await find_received(
+                conn, world=self.world, since=since, until=until, most=_MOST_RECEIVED + 1, skip=0
+            )
+        if len(rows) > _MOST_RECEIVED:
+            return Unknown("too many for one answer")
+        return Done([_received(row) for row in rows])
+
+    async def register_callback(self, pix_key: str, url: str) -> Done[None]:
+        async with session(self._pool) as conn:
+            await register(conn, world=self.world, pix_key=pix_key, url=url, now=self.now())
+        return Done(None)
+
+    # What is beyond the port: payers, and what the bank's own face on the wire needs.
+
+    async def receive(self, paid: Sequence[Paid], *, tell: bool) -> None:
+        """Payers paid. Each endToEndId is booked once; `tell`: the receiver's callback is called."""
+        now = self.now()
+        async with session(self._pool) as conn:
+            await receive(
+                conn,
+                world=self.world,
+                end_to_end_ids=[each.end_to_end_id for each in paid],
+                txids=[each.txid for each in paid],
+                amounts=[each.amount_cents for each in paid],
+                paid_ats=[each.paid_at for each in paid],
+                payer_name=PAYER_NAME,
+                payer_document=PAYER_DOCUMENT,
+                tell_at=now if tell else None,
+            )
+
+    async def booked(self, txid: str) -> BookedCob | None:
+        async with session(self._pool) as conn:
+            return await find_cob(conn, world=self.world, txid=txid)
+
+    async def booked_at(self, token: str) -> BookedCob | None:
+        """The cob behind a location; None when there is no such location, or nothing was put there yet."""
+        async with session(self._pool) as conn:
+            return await find_cob_at(conn, world=self.world, token=token)
+
+    async def pix_of(self, txid: str) -> list[BookedPix]:
+        async with session(self._pool) as conn:
+            return await find_pix_of_cob(conn, world=self.world, txid=txid, most=_MOST_PIX_OF_COB)
+
+    async def pix(self, end_to_end_id: str) -> BookedPix | None:
+        async with session(self._pool) as conn:
+            return await find_pix(conn, world=self.world, end_to_end_id=end_to_end_id)
+
+    async def received_page(
+        self, since: datetime, until: datetime, *, page: int, per_page: int
+    ) -> tuple[list[BookedPix], int]:
+        """One page (from 0) and how many there are in all."""
+        async with session(self._pool) as conn:
+            total = await count_received(conn, world=self.world, since=since, until=until)
+            rows = await find_received(
+                conn, world=self.world, since=since, until=until, most=per_page, skip=page * per_page
+            )
+        return rows, total.count
+
+    async def callback(self, pix_key: str) -> Callback | None:
+        async with session(self._pool) as conn:
+            return await find_callback(conn, world=self.world, pix_key=pix_key)
+
+    async def claim_untold(self, *, most: int, attempts_most: int) -> list[Untold]:
+        async with session(self._pool) as conn:
+            return await claim_untold(
+                conn, world=self.world, now=self.now(), most=most, attempts_most=attempts_most
+            )
+
+    async def mark_told(self, end_to_end_ids: list[str]) -> None:
+        async with session(self._pool) as conn:
+            await mark_told(conn, world=self.world, end_to_end_ids=end_to_end_ids)
+
+    async def set_fault(self, fault: str) -> None:
+        async with session(self._pool) as conn:
+            await set_fault(conn, world=self.world, fault=fault)
+
+    async def fault(self) -> str:
+        async with session(self._pool) as conn:
+            found = await find_fault(conn, world=self.world)
+        return "up" if found is None else found.fault
+
+    def payer(self, cob: BookedCob) -> Payer | None:
+        return None if cob.payer_sealed is None else _read_payer(self._seal.open(cob.payer_sealed))
+
+    def _sealed_payer(self, cob: Cob) -> bytes | None:
+        if cob.payer_name is None and cob.payer_document is None:
+            return None
+        return self._seal.seal(_encode(Payer(cob.payer_name, cob.payer_document)))
+
+
+def _received(pix: BookedPix) -> ReceivedPix:
+    return ReceivedPix(
+        end_to_end_id=pix.end_to_end_id,
+        txid=pix.txid,
+        amount_cents=pix.amount_cents,
+        paid_at=pix.paid_at,
+        payer_name=pix.payer_name,
+        payer_document=pix.payer_document,
+    )

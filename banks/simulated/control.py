@@ -1,0 +1,222 @@
+"""The simulated bank's other face: be a payer, make the bank fail; and its callbacks to receivers."""
+
+import asyncio
+import secrets
+import string
+from collections import defaultdict
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+import aiohttp
+import msgspec
+import structlog
+from aiohttp import web
+
+from banks.simulated.bank import BookedCob, Paid, SimulatedBank, Untold
+from banks.simulated.wire import FAULTS, Wire, shown_pix
+from domain.br_code import end_to_end_id
+from domain.instants import iso, to_millisecond
+from domain.money import MOST_PIX_CENTS, parse_amount, reais
+from runtime.postgres import GONE
+
+# The ISPB of the bank the payers here are with: no institution has it.
+PAYER_ISPB: Final = "99999998"
+MOST_TIMES = 100
+REGISTERED_S_MAX = 5.0
+"""How long a payment waits for its charge to be registered: the merchant's worker may be on its way."""
+
+_LOOK_S = 0.05
+_TELL_EVERY_S = 0.5
+_TELL_AT_ONCE = 200
+_TELL_ATTEMPTS = 12
+_TELL_S = 5.0
+_ALPHABET = string.ascii_letters + string.digits
+_TIMES = range(1, MOST_TIMES + 1)
+
+_log = structlog.get_logger()
+
+
+class Wrong(Exception):
+    """What is asked of the control face cannot be done; answered as {"message": ...}."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class Control:
+    def __init__(self, bank: SimulatedBank, wire: Wire, teller: "Teller") -> None:
+        self._bank = bank
+        self._wire = wire
+        self._teller = teller
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.post("/simulated/pay", self.pay),
+            web.post("/simulated/fault", self.set_fault),
+            web.get("/simulated/fault", self.get_fault),
+        ]
+
+    async def pay(self, request: web.Request) -> web.Response:
+        """{charge_id or txid, amount?, times?, force?}; {payments: [{end_to_end_id, txid, amount, paid_at}]}.
+
+        A payer's bank looks before it pays: the cob must be ATIVA and in time, unless `force` says that the
+        money was on its way already.
+        """
+        try:
+            paid = await self._pay(await _body(request))
+        except Wrong as wrong:
+            return web.json_response({"message": wrong.message}, status=wrong.status)
+        self._teller.wake()
+        payments = [
+            {
+                "end_to_end_id": each.end_to_end_id,
+                "txid": each.txid,
+                "amount": reais(each.amount_cents),
+                "paid_at": iso(each.paid_at),
+            }
+            for each in paid
+        ]
+        return web.json_response({"payments": payments})
+
+    async def _pay(self, body: dict[str, Any]) -> list[Paid]:
+        txid = _txid(body)
+        times = body.get("times", 1)
+        if type(times) is not int or times not in _TIMES:
+            raise Wrong(400, f"times must be a whole number from 1 to {MOST_TIMES}")
+        amount_cents = None
+        if (amount := body.get("amount")) is not None:
+            try:
+                amount_cents = parse_amount(amount, most_cents=MOST_PIX_CENTS)
+            except ValueError as error:
+                raise Wrong(400, f"amount: {error}") from None
+        cob = await self._registered(txid)
+        if body.get("force") is not True:
+            self._check_payable(cob)
+        # To the millisecond, as the SPI settles; the same payment `times` over is several of one instant.
+        now = to_millisecond(self._bank.now())
+        paid = [
+            Paid(
+                end_to_end_id=end_to_end_id(
+                    PAYER_ISPB, now, "".join(secrets.choice(_ALPHABET) for _ in range(11))
+                ),
+                txid=txid,
+                amount_cents=amount_cents or cob.amount_cents,
+                paid_at=now,
+            )
+            for _ in range(times)
+        ]
+        await self._bank.receive(paid, tell=True)
+        return paid
+
+    async def _registered(self, txid: str) -> BookedCob:
+        deadline = asyncio.get_running_loop().time() + REGISTERED_S_MAX
+        while (cob := await self._bank.booked(txid)) is None:
+            if asyncio.get_running_loop().time() >= deadline:
+                raise Wrong(404, "the bank has no such charge")
+            await asyncio.sleep(_LOOK_S)
+        return cob
+
+    def _check_payable(self, cob: BookedCob) -> None:
+        if cob.status != "ATIVA":
+            raise Wrong(409, f"the charge is {cob.status} at the bank")
+        if cob.created_at + timedelta(seconds=cob.expires_in_s) <= self._bank.now():
+            raise Wrong(409, "the charge's time has passed")
+
+    async def set_fault(self, request: web.Request) -> web.Response:
+        """{fault: up|down|slow|lost_reply|refuse}: how the bank behaves from now on, over restarts too."""
+        try:
+            fault = (await _body(request)).get("fault")
+            if fault not in FAULTS:
+                raise Wrong(400, f"fault must be one of {', '.join(FAULTS)}")
+        except Wrong as wrong:
+            return web.json_response({"message": wrong.message}, status=wrong.status)
+        await self._bank.set_fault(fault)
+        self._wire.fault = fault
+        self._teller.wake()
+        return web.json_response({"fault": fault})
+
+    async def get_fault(self, request: web.Request) -> web.Response:
+        return web.json_response({"fault": self._wire.fault})
+
+
+class Teller:
+    """Calls receivers back: POST {webhookUrl}/pix with what arrived until they answer 200, at most 12 times."""
+
+    def __init__(self, bank: SimulatedBank, wire: Wire, http: aiohttp.ClientSession) -> None:
+        self._bank = bank
+        self._wire = wire
+        self._http = http
+        self._rung = asyncio.Event()
+
+    def wake(self) -> None:
+        self._rung.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            self._rung.clear()
+            more = False
+            try:
+                # A bank that is down calls nobody.
+                if self._wire.fault != "down":
+                    more = await self.tell() == _TELL_AT_ONCE
+            except GONE as gone:
+                _log.warning("callbacks_wait", error=type(gone).__name__)
+            except Exception:
+                _log.exception("callbacks_failed")
+            if not more:
+                try:
+                    async with asyncio.timeout(_TELL_EVERY_S):
+                        await self._rung.wait()
+                except TimeoutError:
+                    pass
+
+    async def tell(self) -> int:
+        """Call back what is due, PIX of one key together; answers how many were due."""
+        due = await self._bank.claim_untold(most=_TELL_AT_ONCE, attempts_most=_TELL_ATTEMPTS)
+        by_url: defaultdict[str, list[Untold]] = defaultdict(list)
+        for each in due:
+            by_url[each.url].append(each)
+        heard = await asyncio.gather(*(self._post(url, told) for url, told in by_url.items()))
+        told = [
+            each.end_to_end_id for part, ok in zip(by_url.values(), heard, strict=True) if ok for each in part
+        ]
+        if told:
+            await self._bank.mark_told(told)
+        return len(due)
+
+    async def _post(self, url: str, told: list[Untold]) -> bool:
+        body = msgspec.json.encode({"pix": [shown_pix(each) for each in told]})
+        try:
+            async with self._http.post(
+                f"{url}/pix",
+                data=body,
+                headers={"Content-Type": "application/json"},
+                timeout=aiohttp.ClientTimeout(total=_TELL_S),
+                allow_redirects=False,
+            ) as response:
+                return response.status == 200
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+            return False
+
+
+def _txid(body: dict[str, Any]) -> str:
+    txid, charge_id = body.get("txid"), body.get("charge_id")
+    if isinstance(txid, str) and charge_id is None:
+        return txid
+    try:
+        if not isinstance(charge_id, str) or txid is not None:
+            raise ValueError
+        return UUID(charge_id).hex
+    except ValueError:
+        raise Wrong(400, "give exactly one of charge_id and txid") from None
+
+
+async def _body(request: web.Request) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(await request.read(), type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise Wrong(400, "the body is not a JSON object") from None

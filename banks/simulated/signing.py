@@ -1,0 +1,152 @@
+"""What a location answers: the signed payload of a cob (JWS, ES256), and the key set it is verified with.
+
+Source: Manual de Padroes para Iniciacao do Pix, section on the payload; the header has alg, kid, jku and x5t.
+"""
+
+from base64 import b64encode, urlsafe_b64encode
+from datetime import datetime, timedelta
+from hashlib import sha1
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_der_private_key,
+)
+from cryptography.x509.oid import NameOID
+from msgspec import Struct
+
+import sql
+from banks.simulated.bank import BookedCob
+from domain.instants import iso
+from domain.money import reais
+from runtime.postgres import Pool, session
+from runtime.seal import Seal
+
+JWKS_PATH = "/pix/v2/jwks.json"
+MEDIA_TYPE = "application/jose"
+_KID_CHARACTERS = 16
+_COORDINATE_BYTES = 32  # P-256
+_LIFETIME = timedelta(days=3650)
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Kept(Struct, frozen=True):
+    kid: str
+    private_sealed: bytes
+    certificate: bytes
+
+
+keep_key = sql.run("simulated_bank.keep_key")
+find_key = sql.maybe("simulated_bank.key", _Kept)
+
+
+class Signer:
+    """Signs payloads; `jku` is the full address of the key set."""
+
+    def __init__(
+        self, kid: str, private: ec.EllipticCurvePrivateKey, certificate: bytes, *, jku: str
+    ) -> None:
+        self._private = private
+        # RFC 7515: base64url of the digest's bytes; plain base64 is a well-known mistake.
+        x5t = _b64(sha1(certificate, usedforsecurity=False).digest())
+        self._header = _b64(_encode({"alg": "ES256", "typ": "JWT", "kid": kid, "jku": jku, "x5t": x5t}))
+        numbers = private.public_key().public_numbers()
+        key = {
+            "kty": "EC",
+            "crv": "P-256",
+            "x": _b64(numbers.x.to_bytes(_COORDINATE_BYTES)),
+            "y": _b64(numbers.y.to_bytes(_COORDINATE_BYTES)),
+            "use": "sig",
+            "alg": "ES256",
+            "key_ops": ["verify"],
+            "kid": kid,
+            "x5t": x5t,
+            "x5c": [b64encode(certificate).decode()],
+        }
+        self.jwks = _encode({"keys": [key]})
+
+    def sign(self, payload: bytes) -> bytes:
+        """A compact JWS."""
+        text = f"{self._header}.{_b64(payload)}".encode()
+        r, s = decode_dss_signature(self._private.sign(text, ec.ECDSA(SHA256())))
+        return text + b"." + _b64(r.to_bytes(_COORDINATE_BYTES) + s.to_bytes(_COORDINATE_BYTES)).encode()
+
+
+async def open_signer(pool: Pool, seal: Seal, *, jku: str, now: datetime) -> Signer:
+    """The signer whose key stands in the books; made there the first time."""
+    kid = seal.blind("simulated bank, signing key")[:_KID_CHARACTERS]
+    async with session(pool) as conn:
+        kept = await find_key(conn, kid=kid)
+        if kept is None:
+            private = ec.generate_private_key(ec.SECP256R1())
+            sealed = seal.seal(private.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()))
+            certificate = _certificate(private, now)
+            await keep_key(conn, kid=kid, private_sealed=sealed, certificate=certificate, now=now)
+            kept = await find_key(conn, kid=kid)
+    assert kept is not None, "kept just now"
+    opened = load_der_private_key(seal.open(kept.private_sealed), None)
+    assert isinstance(opened, ec.EllipticCurvePrivateKey)
+    return Signer(kid, opened, kept.certificate, jku=jku)
+
+
+def payload(cob: BookedCob, *, now: datetime) -> bytes:
+    """The payload of a cob as it stands. Whoever has the QR may read it, so it does not name the payer."""
+    shown: dict[str, object] = {
+        "revisao": cob.revisao,
+        "calendario": {
+            "criacao": iso(cob.created_at),
+            "apresentacao": iso(now),
+            "expiracao": cob.expires_in_s,
+        },
+        "txid": cob.txid,
+        "valor": {"original": reais(cob.amount_cents), "modalidadeAlteracao": 0},
+        "chave": cob.pix_key,
+        "status": cob.status,
+    }
+    if cob.description is not None:
+        shown["solicitacaoPagador"] = cob.description
+    return _encode(shown)
+
+
+def problem(
+    kind: str, status: int, title: str, detail: str, violations: list[dict[str, str]] | None = None
+) -> bytes:
+    """An error as API Pix writes it (RFC 7807): media type application/problem+json."""
+    told: dict[str, object] = {
+        "type": f"https://pix.bcb.gov.br/api/v2/error/{kind}",
+        "title": title,
+        "status": status,
+        "detail": detail,
+    }
+    if violations:
+        told["violacoes"] = violations
+    return _encode(told)
+
+
+PROBLEM_TYPE = "application/problem+json"
+
+
+def _certificate(private: ec.EllipticCurvePrivateKey, now: datetime) -> bytes:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Banco Simulado")])
+    built = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(private.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + _LIFETIME)
+        .sign(private, SHA256())
+    )
+    return built.public_bytes(Encoding.DER)
+
+
+def _b64(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()

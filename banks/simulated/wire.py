@@ -1,0 +1,458 @@
+"""The simulated bank's face on the wire: API Pix v2 as Banco do Brasil speaks it, OAuth, locations.
+
+Turns of the real bank that can be switched on for tests: `quirks` holds any of "textoImagemQRcode" (instead
+of pixCopiaECola), "put_200" (instead of 201) and "shape_a" (errors as {erros: [...]}).
+"""
+
+import asyncio
+import hmac
+import re
+from base64 import b64decode, urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as NotBase64
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+from msgspec import Struct
+
+from banks.base import MOST_DESCRIPTION_CHARACTERS, Cob, NotFound, Refused
+from banks.simulated.bank import PAGE, REMOVED, BookedCob, BookedPix, SimulatedBank
+from banks.simulated.signing import JWKS_PATH, MEDIA_TYPE, PROBLEM_TYPE, Signer, payload, problem
+from domain.br_code import dynamic_br_code
+from domain.documents import well_formed
+from domain.instants import iso
+from domain.money import MOST_PIX_CENTS, parse_amount, reais
+
+FAULTS: Final = ("up", "down", "slow", "lost_reply", "refuse")
+SLOW_S = 5.0
+WINDOW = timedelta(days=5)
+SCOPES: Final = frozenset(
+    {
+        "cob.read", "cob.write", "pix.read", "pix.write", "webhook.read", "webhook.write",
+        "payloadlocation.read", "payloadlocation.write",
+    }
+)  # fmt: skip
+
+_AMOUNT = re.compile(r"[0-9]{1,10}\.[0-9]{2}")
+_TXID = re.compile(r"[a-zA-Z0-9]{26,35}")
+MOST_BODY_BYTES = 64 * 1024
+_MOST_LIFETIME_S = 2**31 - 1
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Access(Struct, frozen=True, kw_only=True):
+    """Whom the bank lets in."""
+
+    client_id: str
+    client_secret: str
+    app_key: str
+    app_key_param: str = "gw-dev-app-key"
+    token_key: bytes
+    """Tokens are signed and not kept: they outlive a restart of the bank."""
+    token_life_s: int = 600
+
+
+class Invalid(Exception):
+    """A request the bank refuses; `kind` is the last part of the problem's type."""
+
+    def __init__(
+        self, kind: str, status: int, detail: str, *, of: str | None = None, value: str = ""
+    ) -> None:
+        super().__init__(kind)
+        self.kind = kind
+        self.status = status
+        self.detail = detail
+        self.violations = [{"razao": detail, "propriedade": of, "valor": value}] if of is not None else None
+
+
+class Wire:
+    """The handlers, and how they misbehave (`fault`, one of FAULTS)."""
+
+    def __init__(
+        self,
+        bank: SimulatedBank,
+        signer: Signer,
+        access: Access,
+        *,
+        fault: str = "up",
+        quirks: frozenset[str] = frozenset(),
+        slow_s: float = SLOW_S,
+    ) -> None:
+        self.bank = bank
+        self.fault = fault
+        self._signer = signer
+        self._access = access
+        self._quirks = quirks
+        self._slow_s = slow_s
+        self._epoch = 0
+
+    def forget_tokens(self) -> None:
+        """No token issued so far is good any more."""
+        self._epoch += 1
+
+    def routes(self) -> list[web.RouteDef]:
+        api = self._api
+        return [
+            web.post("/oauth/token", self._faulty(self.token)),
+            web.put("/pix/v2/cob/{txid}", api(self.put_cob, "cob.write")),
+            web.patch("/pix/v2/cob/{txid}", api(self.patch_cob, "cob.write")),
+            web.get("/pix/v2/cob/{txid}", api(self.get_cob, "cob.read")),
+            web.post("/pix/v2/loc", api(self.post_location, "payloadlocation.write")),
+            web.get("/pix/v2/pix", api(self.list_pix, "pix.read")),
+            web.get("/pix/v2/pix/{e2eid}", api(self.get_pix, "pix.read")),
+            web.put("/pix/v2/webhook/{key}", api(self.put_webhook, "webhook.write")),
+            web.get("/pix/v2/webhook/{key}", api(self.get_webhook, "webhook.read")),
+            web.get(JWKS_PATH, self._faulty(self.jwks)),
+            web.get("/pix/v2/{token}", self._faulty(self.location)),
+        ]
+
+    # The way in
+
+    def _faulty(self, handle: Handler) -> Handler:
+        async def answer(request: web.Request) -> web.StreamResponse:
+            fault = self.fault
+            if fault == "down":
+                _cut(request)
+            if fault == "slow":
+                await asyncio.sleep(self._slow_s)
+            try:
+                response = await handle(request)
+            except Invalid as invalid:
+                response = self._problem(invalid)
+            # What only reads is answered: whoever lost an answer can ask what became of it.
+            if (
+                fault == "lost_reply"
+                and request.method in ("PUT", "PATCH")
+                and request.path != "/oauth/token"
+            ):
+                _cut(request)
+            return response
+
+        return answer
+
+    def _api(self, handle: Handler, scope: str) -> Handler:
+        async def admitted(request: web.Request) -> web.StreamResponse:
+            granted = self._granted(request)
+            if granted is None:
+                return _unauthorized("Bad Credentials")
+            key = request.query.get(self._access.app_key_param, "")
+            if not hmac.compare_digest(key.encode(), self._access.app_key.encode()):
+                return web.json_response(
+                    {"detail": "AppKey invalida.", "userHelp": "Informe a chave da aplicacao."}, status=403
+                )
+            if scope not in granted:
+                raise Invalid("AcessoNegado", 403, f"O token não tem o escopo {scope}.")
+            return await handle(request)
+
+        return self._faulty(admitted)
+
+    def _problem(self, invalid: Invalid) -> web.Response:
+        if "shape_a" in self._quirks:
+            error = {"codigo": "4874000", "versao": "1", "mensagem": invalid.detail, "ocorrencia": "-"}
+            return web.json_response({"erros": [error]}, status=invalid.status)
+        body = problem(invalid.kind, invalid.status, invalid.kind, invalid.detail, invalid.violations)
+        return web.Response(body=body, status=invalid.status, content_type=PROBLEM_TYPE)
+
+    # OAuth
+
+    async def token(self, request: web.Request) -> web.Response:
+        if request.content_type != "application/x-www-form-urlencoded":
+            return _oauth_error(400, "invalid_request", "form encoding is needed")
+        form = await request.post()
+        if form.get("grant_type") != "client_credentials":
+            return _oauth_error(400, "unsupported_grant_type", "client_credentials is needed")
+        if not self._known(request.headers.get("Authorization", "")):
+            return _unauthorized("Bad Credentials")
+        asked = str(form.get("scope", "")).split()
+        if not asked or not SCOPES.issuperset(asked):
+            return _oauth_error(400, "invalid_scope", "the application does not hold these scopes")
+        life_s = self._access.token_life_s
+        token = self._issue(asked, int(self.bank.now().timestamp()) + life_s)
+        shown = {
+            "access_token": token,
+            "token_type": "Bearer",
+            "expires_in": life_s,
+            "scope": " ".join(asked),
+        }
+        return web.json_response(shown, status=201)
+
+    def _known(self, authorization: str) -> bool:
+        kind, _, given = authorization.partition(" ")
+        try:
+            pair = b64decode(given, validate=True)
+        except NotBase64:
+            return False
+        wanted = f"{self._access.client_id}:{self._access.client_secret}".encode()
+        return kind.lower() == "basic" and hmac.compare_digest(pair, wanted)
+
+    def _issue(self, scopes: list[str], until: int) -> str:
+        said = urlsafe_b64encode(f"{until} {' '.join(scopes)}".encode())
+        return (said + b"." + self._mac(said)).decode()
+
+    def _mac(self, said: bytes) -> bytes:
+        return hmac.new(self._access.token_key, b"%d." % self._epoch + said, "sha256").hexdigest().encode()
+
+    def _granted(self, request: web.Request) -> frozenset[str] | None:
+        """The scopes of a good bearer token, else None."""
+        kind, _, token = request.headers.get("Authorization", "").partition(" ")
+        said, _, mac = token.encode("utf-8", "surrogateescape").partition(b".")
+        if kind.lower() != "bearer" or not hmac.compare_digest(mac, self._mac(said)):
+            return None
+        until, *scopes = urlsafe_b64decode(said).decode().split()
+        return frozenset(scopes) if self.bank.now().timestamp() < int(until) else None
+
+    # Charges
+
+    async def put_cob(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        if self.fault == "refuse":
+            raise Invalid("CobOperacaoInvalida", 400, "Recusada a pedido.", of="cob")
+        cob = _cob(request.match_info["txid"], body, now=self.bank.now())
+        before = await self.bank.booked(cob.txid)
+        if before is not None and before.status != "ATIVA":
+            raise Invalid("CobOperacaoInvalida", 400, "A cobrança já não está ATIVA.", of="cob.status")
+        (put,) = await self.bank.put_cobs([cob])
+        if isinstance(put, Refused):
+            raise Invalid(put.code, 400, put.message, of="cob.loc.id", value=str(cob.location_id))
+        put_now = await self._booked(cob.txid)
+        return web.json_response(self._shown(put_now), status=200 if "put_200" in self._quirks else 201)
+
+    async def patch_cob(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        if body.get("status") != REMOVED or len(body) != 1:
+            raise Invalid("CobOperacaoInvalida", 400, "Só a remoção é aceita, sozinha.", of="cob.status")
+        removed = await self.bank.remove_cob(request.match_info["txid"])
+        if isinstance(removed, NotFound):
+            raise _not_found()
+        if isinstance(removed, Refused):
+            raise Invalid(removed.code, 400, removed.message, of="cob.status")
+        return web.json_response(self._shown(await self._booked(request.match_info["txid"])))
+
+    async def get_cob(self, request: web.Request) -> web.Response:
+        cob = await self._booked(request.match_info["txid"])
+        shown = self._shown(cob)
+        pix = await self.bank.pix_of(cob.txid)
+        if pix:
+            shown["pix"] = [shown_pix(each) for each in pix]
+        return web.json_response(shown)
+
+    async def _booked(self, txid: str) -> BookedCob:
+        cob = await self.bank.booked(txid)
+        if cob is None:
+            raise _not_found()
+        return cob
+
+    def _shown(self, cob: BookedCob) -> dict[str, Any]:
+        code = dynamic_br_code(
+            location=cob.location, amount_cents=cob.amount_cents, name="RECEBEDOR", city="BRASILIA"
+        )
+        shown: dict[str, Any] = {
+            "calendario": {"criacao": iso(cob.created_at), "expiracao": cob.expires_in_s},
+            "txid": cob.txid,
+            "revisao": cob.revisao,
+            "loc": {"id": cob.location_id, "location": cob.location, "tipoCob": "cob"},
+            "location": cob.location,
+            "status": cob.status,
+            "valor": {"original": reais(cob.amount_cents)},
+            "chave": cob.pix_key,
+            "textoImagemQRcode" if "textoImagemQRcode" in self._quirks else "pixCopiaECola": code,
+        }
+        if cob.description is not None:
+            shown["solicitacaoPagador"] = cob.description
+        payer = self.bank.payer(cob)
+        if payer is not None and payer.document is not None:
+            shown["devedor"] = {
+                "cpf" if len(payer.document) == 11 else "cnpj": payer.document,
+                "nome": payer.name,
+            }
+        return shown
+
+    # Locations
+
+    async def post_location(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        if body.get("tipoCob") != "cob":
+            raise Invalid("PayloadLocationOperacaoInvalida", 400, "Só cob é aceito.", of="tipoCob")
+        made = await self.bank.create_locations(1)
+        (location,) = made.value
+        shown = {"id": location.location_id, "location": location.location, "tipoCob": "cob"}
+        return web.json_response({**shown, "criacao": iso(self.bank.now())}, status=201)
+
+    async def jwks(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._signer.jwks, content_type="application/json")
+
+    async def location(self, request: web.Request) -> web.Response:
+        cob = await self.bank.booked_at(request.match_info["token"])
+        if cob is None:
+            raise Invalid("CobPayloadNaoEncontrado", 404, "Não há cobrança nesta location.")
+        signed = self._signer.sign(payload(cob, now=self.bank.now()))
+        return web.Response(body=signed, content_type=MEDIA_TYPE)
+
+    # Received
+
+    async def list_pix(self, request: web.Request) -> web.Response:
+        since, until = _instant(request, "inicio"), _instant(request, "fim")
+        if not timedelta() <= until - since <= WINDOW:
+            raise Invalid("PixConsultaInvalida", 400, "O intervalo vai até 5 dias.", of="fim")
+        page = _number(request, "paginacao.paginaAtual", 0, most=1_000_000)
+        per_page = _number(request, "paginacao.itensPorPagina", PAGE, most=PAGE) or PAGE
+        rows, total = await self.bank.received_page(since, until, page=page, per_page=per_page)
+        paging = {
+            "paginaAtual": page,
+            "itensPorPagina": per_page,
+            "quantidadeDePaginas": -(-total // per_page),
+            "quantidadeTotalDeItens": total,
+        }
+        shown: dict[str, Any] = {"parametros": {"inicio": iso(since), "fim": iso(until), "paginacao": paging}}
+        if rows:  # the real bank leaves an empty list out
+            shown["pix"] = [shown_pix(row) for row in rows]
+        return web.json_response(shown)
+
+    async def get_pix(self, request: web.Request) -> web.Response:
+        pix = await self.bank.pix(request.match_info["e2eid"])
+        if pix is None:
+            raise Invalid("PixNaoEncontrado", 404, "O Pix não foi encontrado.")
+        return web.json_response(shown_pix(pix))
+
+    # Callbacks
+
+    async def put_webhook(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        url = body.get("webhookUrl")
+        if not isinstance(url, str) or not url.startswith(("https://", "http://")) or len(url) > 2048:
+            raise Invalid("WebhookOperacaoInvalida", 400, "A URL não é aceita.", of="webhookUrl")
+        await self.bank.register_callback(request.match_info["key"], url)
+        return web.json_response({"webhookUrl": url})
+
+    async def get_webhook(self, request: web.Request) -> web.Response:
+        callback = await self.bank.callback(request.match_info["key"])
+        if callback is None:
+            raise Invalid("WebhookNaoEncontrado", 404, "Não há webhook para a chave.")
+        shown = {"webhookUrl": callback.url, "chave": callback.pix_key, "criacao": iso(callback.created_at)}
+        return web.json_response(shown)
+
+
+def shown_pix(pix: BookedPix) -> dict[str, Any]:
+    """A received PIX as API Pix shows it, with the payer as Banco do Brasil adds him."""
+    shown: dict[str, Any] = {
+        "endToEndId": pix.end_to_end_id,
+        "txid": pix.txid,
+        "valor": reais(pix.amount_cents),
+        "componentesValor": {"original": {"valor": reais(pix.amount_cents)}},
+        "horario": iso(pix.paid_at),
+        "pagador": {"cpf": pix.payer_document, "nome": pix.payer_name},
+    }
+    if pix.pix_key is not None:
+        shown["chave"] = pix.pix_key
+    return shown
+
+
+def _cob(txid: str, body: dict[str, Any], *, now: datetime) -> Cob:
+    """The cob a PUT describes; Invalid names the first property that breaks the standard's rule."""
+    if _TXID.fullmatch(txid) is None:
+        raise Invalid("CobOperacaoInvalida", 400, "O txid não respeita o schema.", of="txid", value=txid[:40])
+    amount = _object(body, "valor").get("original")
+    try:
+        if not isinstance(amount, str) or _AMOUNT.fullmatch(amount) is None:
+            raise ValueError("not as the schema asks")
+        cents = parse_amount(amount, most_cents=MOST_PIX_CENTS)
+    except ValueError:
+        raise _schema("cob.valor.original", amount) from None
+    lifetime_s = _object(body, "calendario").get("expiracao", 86_400)
+    if type(lifetime_s) is not int or not 0 < lifetime_s <= _MOST_LIFETIME_S:
+        raise _schema("cob.calendario.expiracao", lifetime_s)
+    key = body.get("chave")
+    if not isinstance(key, str) or not 0 < len(key) <= 77:
+        raise _schema("cob.chave", key)
+    location_id = _object(body, "loc").get("id")
+    if type(location_id) is not int or not 0 < location_id < 2**63:
+        raise _schema("cob.loc.id", location_id)
+    text = body.get("solicitacaoPagador")
+    if text is not None and (
+        not isinstance(text, str)
+        or len(text) > MOST_DESCRIPTION_CHARACTERS
+        or not text.isascii()
+        or "\0" in text
+    ):
+        raise _schema("cob.solicitacaoPagador", text)
+    payer = _object(body, "devedor")
+    document = payer.get("cpf") or payer.get("cnpj")
+    name = payer.get("nome")
+    if payer and not (
+        isinstance(document, str) and well_formed(document, letters=True) and isinstance(name, str)
+    ):
+        raise _schema("cob.devedor", document)
+    return Cob(
+        txid=txid,
+        amount_cents=cents,
+        created_at=now,
+        expires_in_s=lifetime_s,
+        location_id=location_id,
+        pix_key=key,
+        description=text,
+        payer_name=name,
+        payer_document=document,
+    )
+
+
+async def _body(request: web.Request) -> dict[str, Any]:
+    if request.content_type != "application/json":
+        raise Invalid("RequisicaoInvalida", 400, "O conteúdo deve ser application/json.")
+    body = await request.read()
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise Invalid("RequisicaoInvalida", 400, "O conteúdo não é JSON.") from None
+
+
+def _object(body: dict[str, Any], name: str) -> dict[str, Any]:
+    found = body.get(name, {})
+    if not isinstance(found, dict):
+        raise _schema(f"cob.{name}", found)
+    return found
+
+
+def _instant(request: web.Request, name: str) -> datetime:
+    try:
+        at = datetime.fromisoformat(request.query.get(name, ""))
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None:
+        raise Invalid("PixConsultaInvalida", 400, "Não é um instante RFC 3339.", of=name)
+    return at
+
+
+def _number(request: web.Request, name: str, default: int, *, most: int) -> int:
+    text = request.query.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) <= most):
+        raise Invalid("PixConsultaInvalida", 400, "Não é um número aceito.", of=name, value=text[:40])
+    return int(text)
+
+
+def _schema(of: str, value: object) -> Invalid:
+    return Invalid(
+        "CobOperacaoInvalida", 400, "O campo não respeita o schema.", of=of, value=str(value)[:100]
+    )
+
+
+def _not_found() -> Invalid:
+    return Invalid("CobNaoEncontrado", 404, "A cobrança não foi encontrada.")
+
+
+def _unauthorized(message: str) -> web.Response:
+    body = {"statusCode": 401, "error": "Unauthorized", "message": message, "attributes": {"error": message}}
+    return web.json_response(body, status=401)
+
+
+def _oauth_error(status: int, error: str, description: str) -> web.Response:
+    return web.json_response({"error": error, "error_description": description}, status=status)
+
+
+def _cut(request: web.Request) -> None:
+    """Drop the connection without a word, as a bank that is gone does."""
+    if request.transport is not None:
+        request.transport.abort()
+    raise web.HTTPServiceUnavailable
