@@ -1,0 +1,430 @@
+"""Do what banks are to be told. An order is claimed, the bank is asked with no transaction open, the outcome stored.
+
+Whatever happens on the way, an order is asked again with the same identifiers until the bank says yes or no: a
+worker that dies leaves a lease, a bank that is silent leaves an Unknown, and both come back by `due_at`.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+import sql
+from banks.base import Bank, Cob, Done, NotFound, Refused, Unknown
+from banks.scenario import acting
+from banks.simulated.bank import Paid, SimulatedBank
+from commands.fail import fail_charge
+from commands.locations import LocationsAsked, LocationsMade, add_to_pool
+from domain.charge import Status
+from runtime.bell import BANK_ORDERS, WEBHOOKS
+from runtime.postgres import GONE, session, transaction
+from runtime.replies import send_reply
+from workers.context import Context
+
+AT_ONCE = 32
+"""Calls to one bank at the same time, per mode and process."""
+BATCH = 100
+LEASE = timedelta(seconds=60)
+BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
+FAILURE_CODE = "BANK_REFUSED"
+
+_CALL_S = 50.0  # below the lease: an order is never with two workers
+_ROUNDS_MOST = 100
+_LOOK_S = 0.1
+_RELEASE_MOST = 500
+_STORE_WAITS_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
+_KEYS_MOST = 4
+_MESSAGE_CHARACTERS = 200
+
+_log = structlog.get_logger()
+_encode = msgspec.json.Encoder().encode
+
+
+class Order(Struct, frozen=True, gc=False):
+    """A claimed order, and what its charge looked like at that moment."""
+
+    order_id: UUID
+    account_id: UUID | None
+    charge_id: UUID | None
+    test: bool
+    kind: str
+    request: bytes
+    attempts: int
+    deadline: datetime | None
+    reply_to: str | None
+    status: str | None
+    expires_at: datetime | None
+    payer_sealed: bytes | None
+    registering: bool
+    callback_url: str | None
+
+
+class CobRequest(Struct, frozen=True, gc=False, kw_only=True):
+    """The request of a cob_register order."""
+
+    amount_cents: int
+    expires_in_s: int
+    created_at: datetime
+    location_id: int
+    pix_key: str
+    description: str | None = None
+    scenario: str | None = None
+
+
+class PixRequest(Struct, frozen=True, gc=False, kw_only=True):
+    """The request of a pix_simulate order."""
+
+    end_to_end_id: str
+    amount_cents: int
+    paid_at: datetime
+
+
+class Acted(Struct, frozen=True, gc=False):
+    """The request of any order, as far as X-Sandbox-Bank goes."""
+
+    scenario: str | None = None
+
+
+class _Payer(Struct, frozen=True):
+    name: str | None = None
+    document: str | None = None
+
+
+class _Settled(Struct, frozen=True, gc=False):
+    order_id: UUID
+
+
+class _Released(Struct, frozen=True, gc=False):
+    order_id: UUID
+    test: bool
+
+
+claim = sql.many("bank_order.claim", Order)
+settle = sql.many("bank_order.settle", _Settled)
+release = sql.many("bank_order.release", _Released)
+callback_registered = sql.run("bank_order.callback_registered")
+
+_read_cob = msgspec.json.Decoder(CobRequest).decode
+_read_pix = msgspec.json.Decoder(PixRequest).decode
+_read_acted = msgspec.json.Decoder(Acted).decode
+_read_asked = msgspec.json.Decoder(LocationsAsked).decode
+_read_made = msgspec.json.Decoder(LocationsMade).decode
+_read_payer = msgspec.json.Decoder(_Payer).decode
+
+Answer = Done[bytes | None] | Refused | Unknown
+"""What became of an order; Done carries its outcome (JSON), if there is anything to tell."""
+
+DONE: Final = Done[bytes | None](None)
+
+
+async def drain_orders(context: Context, test: bool, *, at_once: int = AT_ONCE) -> int:
+    """Do what is due in one mode; answers how many orders were taken up.
+
+    Goes on claiming while some bank call is slow, so that one slow answer holds nobody else up.
+    """
+    bank = context.banks[test]
+    flights: set[asyncio.Task[None]] = set()
+    taken = 0
+    try:
+        for _ in range(_ROUNDS_MOST):
+            room = at_once - len(flights)
+            claimed = await _claim(context, test, BATCH if test else min(BATCH, room)) if room > 0 else []
+            taken += len(claimed)
+            together, alone = _sort(bank, claimed)
+            if together:
+                assert isinstance(bank, SimulatedBank)
+                flights.add(asyncio.create_task(_do_together(context, bank, together)))
+            flights.update(asyncio.create_task(_do(context, bank, order)) for order in alone)
+            if not test and claimed:
+                flights.add(asyncio.create_task(_register_callbacks(context, bank, claimed)))
+            if not flights:
+                return taken
+            _, flights = await asyncio.wait(flights, timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+        if flights:
+            await asyncio.wait(flights)
+        return taken
+    finally:
+        for flight in flights:
+            flight.cancel()  # only when this duty is cut short: the leases give the orders back
+
+
+async def release_orders(context: Context) -> int:
+    """Give back what dead workers held; answers how many."""
+    async with session(context.pool) as conn:
+        released = await release(conn, now=context.now(), most=_RELEASE_MOST)
+    for test in {each.test for each in released}:
+        context.bell.ring(BANK_ORDERS[test])
+    if released:
+        _log.warning("bank_orders_lost_their_worker", count=len(released))
+    return len(released)
+
+
+async def _claim(context: Context, test: bool, most: int) -> list[Order]:
+    now = context.now()
+    async with session(context.pool) as conn:
+        return await claim(conn, test=test, now=now, most=most, lease_until=now + LEASE)
+
+
+def _sort(bank: Bank, orders: Sequence[Order]) -> tuple[list[Order], list[Order]]:
+    """Those a batch can do at the simulated bank, and the others."""
+    together: list[Order] = []
+    alone: list[Order] = []
+    for order in orders:
+        plain = isinstance(bank, SimulatedBank) and order.kind in ("cob_register", "pix_simulate")
+        (together if plain and b'"scenario"' not in order.request else alone).append(order)
+    return together, alone
+
+
+# One order
+
+
+async def _do(context: Context, bank: Bank, order: Order) -> None:
+    try:
+        try:
+            acted = acting(bank, _read_acted(order.request).scenario, attempt=order.attempts)
+            async with asyncio.timeout(_CALL_S):
+                answer = await _KINDS[order.kind](context, acted, order)
+        except GONE as gone:
+            answer = Unknown(type(gone).__name__)
+        except Exception:
+            # Ours: it is tried again like anything unknown, ever more seldom, and stands in the log.
+            _log.exception("bank_order_failed_here", order_id=str(order.order_id), kind=order.kind)
+            answer = Unknown("failed here")
+        await _store(context, order, answer)
+    except Exception:
+        _log.exception("bank_order_not_stored", order_id=str(order.order_id), kind=order.kind)
+
+
+async def _cob_register(context: Context, bank: Bank, order: Order) -> Answer:
+    if not _payable(order, context.now()):
+        return DONE
+    answer = await bank.put_cob(_cob(context, order))
+    return DONE if isinstance(answer, Done) else answer
+
+
+async def _cob_remove(context: Context, bank: Bank, order: Order) -> Answer:
+    if order.registering:
+        # Else it might be registered right after we were told that there is nothing to remove.
+        return Unknown("its registration is under way")
+    assert order.charge_id is not None
+    match await bank.remove_cob(order.charge_id.hex):
+        case Done() | NotFound():
+            return DONE
+        case answer:
+            return answer
+
+
+async def _pix_simulate(context: Context, bank: Bank, order: Order) -> Answer:
+    # The bank behind a scenario: payers are not part of the port, and a scenario is for what we ask.
+    simulated = context.banks[True]
+    assert isinstance(simulated, SimulatedBank), "only the sandbox has simulated payers"
+    await simulated.receive([_paid(order)], tell=False)
+    return DONE
+
+
+async def _locations(context: Context, bank: Bank, order: Order) -> Answer:
+    answer = await bank.create_locations(_read_asked(order.request).count)
+    if isinstance(answer, Done):
+        return Done(_encode(LocationsMade(answer.value)))
+    return answer
+
+
+_KINDS: Final[dict[str, Callable[[Context, Bank, Order], Awaitable[Answer]]]] = {
+    "cob_register": _cob_register,
+    "cob_remove": _cob_remove,
+    "pix_simulate": _pix_simulate,
+    "locations": _locations,
+}
+
+
+def _payable(order: Order, now: datetime) -> bool:
+    """A cob nobody may pay any more is not worth registering."""
+    return order.status == Status.PENDING and (order.expires_at is None or order.expires_at > now)
+
+
+def _cob(context: Context, order: Order) -> Cob:
+    assert order.charge_id is not None
+    request = _read_cob(order.request)
+    payer = _Payer()
+    # The sandbox's books name no payer: nobody needs him there.
+    if order.payer_sealed is not None and not order.test:
+        payer = _read_payer(context.seal.open(order.payer_sealed))
+    return Cob(
+        txid=order.charge_id.hex,
+        amount_cents=request.amount_cents,
+        created_at=request.created_at,
+        expires_in_s=request.expires_in_s,
+        location_id=request.location_id,
+        pix_key=request.pix_key,
+        description=request.description,
+        payer_name=payer.name,
+        payer_document=payer.document,
+    )
+
+
+def _paid(order: Order) -> Paid:
+    assert order.charge_id is not None
+    request = _read_pix(order.request)
+    return Paid(
+        end_to_end_id=request.end_to_end_id,
+        txid=order.charge_id.hex,
+        amount_cents=request.amount_cents,
+        paid_at=request.paid_at,
+    )
+
+
+async def _store(context: Context, order: Order, answer: Answer) -> None:
+    """Write one outcome down, with patience for a restart of PostgreSQL: the bank has been asked."""
+    await _patiently(lambda: _store_once(context, order, answer))
+
+
+async def _patiently(store: Callable[[], Awaitable[None]]) -> None:
+    for wait_s in (*_STORE_WAITS_S, None):
+        try:
+            return await store()
+        except GONE:
+            if wait_s is None:
+                raise
+            await asyncio.sleep(wait_s)
+
+
+async def _store_once(context: Context, order: Order, answer: Answer) -> None:
+    now = context.now()
+    due_at = now
+    outcome: bytes | None = None
+    match answer:
+        case Done():
+            state, outcome = "done", answer.value
+        case Refused(code, message):
+            state, outcome = "refused", _encode({"code": code, "message": message})
+            _log.warning("bank_refused", kind=order.kind, order_id=str(order.order_id), code=code)
+        case Unknown(detail):
+            over = order.deadline is not None and order.deadline <= now
+            state, due_at = "abandoned" if over else "waiting", now + _backoff(order.attempts)
+            _log.info(
+                "bank_unknown",
+                kind=order.kind,
+                order_id=str(order.order_id),
+                attempts=order.attempts,
+                detail=detail,
+            )
+    async with transaction(context.pool) as conn:
+        ours = await settle(
+            conn,
+            order_ids=[order.order_id],
+            attempts=[order.attempts],
+            states=[state],
+            due_ats=[due_at],
+            outcomes=[outcome],
+        )
+        if ours and order.kind == "cob_register" and isinstance(answer, Refused):
+            assert order.account_id is not None
+            assert order.charge_id is not None
+            await fail_charge(
+                conn,
+                account_id=order.account_id,
+                charge_id=order.charge_id,
+                code=FAILURE_CODE,
+                message=f"The bank refused the charge: {answer.message}"[:_MESSAGE_CHARACTERS],
+                now=now,
+                actor="bank",
+            )
+        if not ours and order.kind == "locations" and isinstance(answer, Done) and outcome is not None:
+            # The door gave up meanwhile: what the bank made is good for somebody else.
+            await add_to_pool(conn, order.test, _read_made(outcome).locations)
+    if ours and isinstance(answer, Refused) and order.kind == "cob_register":
+        context.bell.ring(WEBHOOKS)
+    if ours and outcome is not None and order.reply_to is not None:
+        await send_reply(context.redis, order.reply_to, order.order_id, outcome)
+
+
+def _backoff(attempts: int) -> timedelta:
+    base_s = BACKOFF_S[min(attempts, len(BACKOFF_S)) - 1]
+    return timedelta(seconds=base_s * random.uniform(0.8, 1.2))  # noqa: S311  spreads load, guards nothing
+
+
+# Many orders at the simulated bank: one statement there, one here
+
+
+async def _do_together(context: Context, bank: SimulatedBank, orders: list[Order]) -> None:
+    now = context.now()
+    try:
+        wanted = [order for order in orders if order.kind == "cob_register" and _payable(order, now)]
+        refused: list[tuple[Order, Refused]] = []
+        if wanted:
+            answers = await bank.put_cobs([_cob(context, order) for order in wanted])
+            refused = [
+                (order, answer)
+                for order, answer in zip(wanted, answers, strict=True)
+                if isinstance(answer, Refused)
+            ]
+        paid = [_paid(order) for order in orders if order.kind == "pix_simulate"]
+        if paid:
+            await bank.receive(paid, tell=False)
+    except Exception as error:
+        if not isinstance(error, GONE):
+            _log.warning("bank_batch_failed", count=len(orders), error=type(error).__name__)
+        # Each on its own: one bad order never takes its neighbours down.
+        await asyncio.gather(*(_do(context, bank, order) for order in orders))
+        return
+    no = {order.order_id for order, _ in refused}
+    await _store_done(context, [order for order in orders if order.order_id not in no])
+    for order, answer in refused:
+        await _store(context, order, answer)
+
+
+async def _store_done(context: Context, orders: list[Order]) -> None:
+    async def store() -> None:
+        async with session(context.pool) as conn:
+            await settle(
+                conn,
+                order_ids=[order.order_id for order in orders],
+                attempts=[order.attempts for order in orders],
+                states=["done"] * len(orders),
+                due_ats=[context.now()] * len(orders),
+                outcomes=[None] * len(orders),
+            )
+
+    if orders:
+        await _patiently(store)
+
+
+# Callbacks
+
+
+def callback_url(context: Context) -> str:
+    return f"{context.settings.base_url}/bank/{context.settings.bank_callback_token}"
+
+
+async def _register_callbacks(context: Context, bank: Bank, orders: Sequence[Order]) -> None:
+    """Have the bank call us back for keys it does not yet. Quietly: the reconciler asks in any case, and the next
+    order for the key tries again."""
+    url = callback_url(context)
+    unknown = {
+        _read_cob(order.request).pix_key
+        for order in orders
+        if order.kind == "cob_register" and order.callback_url != url
+    }
+    try:
+        await register_keys(context, bank, sorted(unknown)[:_KEYS_MOST])
+    except Exception as error:
+        _log.info("bank_callback_not_registered", error=type(error).__name__)
+
+
+async def register_keys(context: Context, bank: Bank, keys: Sequence[str]) -> None:
+    """Register our callback for these keys and remember those the bank confirmed."""
+    url = callback_url(context)
+    for key in keys:
+        async with asyncio.timeout(_CALL_S):
+            answer = await bank.register_callback(key, url)
+        if not isinstance(answer, Done):
+            _log.info("bank_callback_not_registered", answer=type(answer).__name__)
+            return
+        async with session(context.pool) as conn:
+            await callback_registered(conn, pix_key=key, url=url, now=context.now())

@@ -1,0 +1,29 @@
+"""What every duty of a worker is handed: nothing is looked up from thin air."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+import aiohttp
+from msgspec import Struct
+from redis.asyncio import Redis
+
+from banks.base import Bank
+from runtime.bell import Bell
+from runtime.postgres import Pool
+from runtime.seal import Seal
+from runtime.settings import Settings
+
+
+class Context(Struct):
+    settings: Settings
+    pool: Pool
+    redis: Redis
+    bell: Bell
+    seal: Seal
+    http: aiohttp.ClientSession
+    """For banks. Webhooks have a session of their own, whose resolver refuses addresses that are not public."""
+    banks: dict[bool, Bank]
+    """By `test`: the simulated bank for sandbox mode, the real adapter for production."""
+    now: Callable[[], datetime]
+    worker: str
+    """The name of this process, for logs and leases."""
