@@ -1,0 +1,1 @@
+"""The door for merchants' programs: the /v1 API."""

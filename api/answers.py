@@ -1,0 +1,84 @@
+"""What the API sends back: JSON bytes with their headers, and the one error envelope."""
+
+from typing import Any
+
+import msgspec
+from litestar.response.base import ASGIResponse
+from msgspec import Struct
+
+from domain.errors import Code, Refused
+
+_JSON = (b"content-type", b"application/json")
+encode = msgspec.json.Encoder().encode
+
+
+class Field(Struct, frozen=True):
+    field: str
+    message: str
+
+
+class ErrorBody(Struct, frozen=True, omit_defaults=True):
+    """`fields` names what is wrong with the request, where that can be said of single fields."""
+
+    code: str
+    message: str
+    request_id: str
+    documentation_url: str
+    fields: list[Field] | None = None
+
+
+class ErrorEnvelope(Struct, frozen=True):
+    """Every error except the token endpoint's (spec, Errors)."""
+
+    error: ErrorBody
+
+
+class Answer(ASGIResponse):
+    """Bytes and headers, sent as they are: the framework's own response costs more than many a handler."""
+
+    __slots__ = ("raw_headers",)
+
+    def __init__(
+        self,
+        body: bytes,
+        status: int = 200,
+        headers: tuple[tuple[bytes, bytes], ...] | list[tuple[bytes, bytes]] = (),
+    ) -> None:
+        self.body = body
+        self.status_code = status
+        self.raw_headers = [_JSON, (b"content-length", b"%d" % len(body)), *headers]
+        self.background = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": False})
+
+
+class Bytes(Answer):
+    """An answer that is not JSON."""
+
+    __slots__ = ()
+
+    def __init__(self, body: bytes, media_type: bytes, status: int = 200) -> None:
+        super().__init__(body, status)
+        self.raw_headers[0] = (b"content-type", media_type)
+
+
+def refusal(refused: Refused, *, request_id: str, docs_url: str) -> Answer:
+    """The envelope of a refusal, with the headers its code calls for."""
+    code = refused.code
+    body = ErrorEnvelope(
+        ErrorBody(
+            code=code.name,
+            message=code.message,
+            request_id=request_id,
+            documentation_url=f"{docs_url}/errors/{code.name}",
+            fields=[Field(name, message) for name, message in refused.fields.items()] if refused.fields else None,
+        )
+    )
+    headers: list[tuple[bytes, bytes]] = []
+    if code is Code.UNAUTHENTICATED:
+        headers.append((b"www-authenticate", b'Bearer realm="quita"'))
+    if refused.retry_after_s is not None:
+        headers.append((b"retry-after", b"%d" % refused.retry_after_s))
+    return Answer(encode(body), code.status, headers)

@@ -1,0 +1,85 @@
+"""Who is calling: access tokens looked up by their hash, remembered for a few seconds.
+
+A revoked credential stops working within REMEMBER_S everywhere (contract section 3: 5 s).
+"""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from hashlib import sha256
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from domain.errors import Code, Refused
+from runtime.batching import Batcher
+from runtime.postgres import Pool, session
+
+REMEMBER_S = 3.0
+# Tokens that are nobody's are remembered too, so that guessing costs the guesser more than us.
+REMEMBER_UNKNOWN_S = 1.0
+_MOST = 50_000
+
+
+class Caller(Struct, frozen=True, gc=False):
+    """What a token fixes: account, mode and scopes; and what its requests need of the account."""
+
+    token_hash: bytes
+    client_id: str
+    account_id: UUID
+    test: bool
+    scopes: list[str]
+    expires_at: datetime
+    approved: bool
+    name: str
+    city: str
+    pix_key: str
+    rate_per_s: int | None
+    rate_burst: int | None
+
+    @property
+    def owner(self) -> tuple[UUID, bool]:
+        return (self.account_id, self.test)
+
+
+find_callers = sql.many("credential.callers", Caller)
+
+
+class Callers:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._known: dict[bytes, tuple[Caller | None, float]] = {}
+        self._batcher: Batcher[bytes, Caller | None] = Batcher(self._find, lanes=1, most=200)
+
+    async def of(self, authorization: bytes | None, *, now: datetime) -> Caller:
+        """The caller of an Authorization header; Refused(UNAUTHENTICATED) when it is missing or stands for nobody."""
+        if authorization is None or authorization[:7].lower() != b"bearer " or len(authorization) > 512:
+            raise Refused(Code.UNAUTHENTICATED)
+        token_hash = sha256(authorization[7:].strip()).digest()
+        clock = time.monotonic()
+        known = self._known.get(token_hash)
+        if known is None or known[1] < clock:
+            caller = await self._batcher.submit(token_hash)
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            self._known[token_hash] = (caller, clock + (REMEMBER_S if caller else REMEMBER_UNKNOWN_S))
+        else:
+            caller = known[0]
+        if caller is None or caller.expires_at <= now:
+            raise Refused(Code.UNAUTHENTICATED)
+        return caller
+
+    async def again(self, caller: Caller) -> Caller:
+        """The caller as the database has it this moment: for a refusal that must not rest on what is remembered."""
+        fresh = await self._batcher.submit(caller.token_hash)
+        if fresh is None:
+            raise Refused(Code.UNAUTHENTICATED)
+        self._known[caller.token_hash] = (fresh, time.monotonic() + REMEMBER_S)
+        return fresh
+
+    async def _find(self, token_hashes: Sequence[bytes]) -> list[Caller | None]:
+        async with session(self._pool) as conn:
+            rows = await find_callers(conn, token_hashes=list(set(token_hashes)))
+        found = {row.token_hash: row for row in rows}
+        return [found.get(each) for each in token_hashes]

@@ -1,0 +1,206 @@
+"""Create PIX charges: the door's side of it. Keys make each happen once, batches make it cheap.
+
+Of equal requests that run at once one works and the others wait for it: in this process on a
+future, across processes on the Redis lock, and without Redis at the primary key of `idempotency`.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from api.callers import Caller
+from api.door import Door, UsedKey
+from api.keys import Lock, Name
+from commands.create_pix import MOST_CREATIONS, NewPix, create_pix
+from domain.br_code import dynamic_br_code
+from domain.errors import Code, Refused
+from domain.instants import iso
+from readmodels.charge import ChargeDoc
+from runtime.batching import Batcher
+from runtime.bell import BANK_ORDERS
+from runtime.ids import new_id, new_token
+from runtime.postgres import GONE, transaction, when_back
+
+# Contract section 4: equal requests wait for the first one this long.
+WAIT_S = 15.0
+_LOOK_EVERY_S = (0.005, 0.01, 0.02, 0.04, 0.08)
+# A restarting database is waited for this long before the caller is told to come back.
+_DATABASE_BACK_S = 8.0
+
+
+class Creation(Struct, frozen=True, gc=False, kw_only=True):
+    """A valid request to create a PIX charge. `charge_id` is chosen here, so that a repeated write is recognised."""
+
+    caller: Caller
+    key: str
+    fingerprint: bytes
+    charge_id: UUID
+    request_id: str
+    now: datetime
+    amount_cents: int
+    lifetime_s: int
+    external_id: str | None
+    description: str | None
+    payer_sealed: bytes | None
+    payer_document_hash: str | None
+    scenario: str | None
+
+    @property
+    def name(self) -> Name:
+        return (*self.caller.owner, self.key)
+
+
+class Creations:
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._running: dict[Name, asyncio.Future[None]] = {}
+        self.batcher: Batcher[Creation, ChargeDoc | None] = Batcher(self._flush, lanes=2, most=MOST_CREATIONS)
+
+    async def create(self, creation: Creation) -> ChargeDoc | UsedKey:
+        """The charge made, or the row of a key that made one before; Refused when neither can be."""
+        name = creation.name
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + WAIT_S
+        while (twin := self._running.get(name)) is not None:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await asyncio.shield(twin)
+            except TimeoutError:
+                raise Refused(Code.IDEMPOTENCY_IN_PROGRESS, retry_after_s=1) from None
+            if (used := await self._door.keys.submit(name)) is not None:
+                return used
+        done = self._running[name] = loop.create_future()
+        try:
+            return await self._create(creation, deadline)
+        finally:
+            del self._running[name]
+            done.set_result(None)
+
+    async def _create(self, creation: Creation, deadline: float) -> ChargeDoc | UsedKey:
+        name = creation.name
+        lock, token = await self._door.locks.take(name)
+        looks = 0
+        while lock is Lock.HELD:
+            # Held by a twin at work, or left by a creation of long ago: the row tells which.
+            if (used := await self._door.keys.submit(name)) is not None:
+                return used
+            if asyncio.get_running_loop().time() > deadline:
+                raise Refused(Code.IDEMPOTENCY_IN_PROGRESS, retry_after_s=1)
+            await asyncio.sleep(_LOOK_EVERY_S[min(looks, len(_LOOK_EVERY_S) - 1)])
+            looks += 1
+            lock, token = await self._door.locks.take(name)
+        try:
+            doc = await self.batcher.submit(creation)
+            if doc is not None:
+                return doc
+            if (used := await self._door.keys.submit(name)) is not None:
+                return used
+            raise Refused(Code.PIX_AVULSO_SUSPENDED if not creation.caller.test else Code.SERVICE_UNAVAILABLE)
+        except BaseException:
+            if lock is Lock.TAKEN:
+                await asyncio.shield(self._door.locks.let_go(name, token))
+            raise
+
+    async def _flush(self, creations: Sequence[Creation]) -> Sequence[ChargeDoc | BaseException | None]:
+        """One transaction for all. None where the key was used already or PIX is suspended."""
+        ready: list[NewPix | BaseException] = []
+        locations = {}
+        for test in {creation.caller.test for creation in creations}:
+            count = sum(creation.caller.test == test for creation in creations)
+            try:
+                locations[test] = list(await self._door.reserve.take(test, count))
+            except Refused as refused:
+                locations[test] = [refused] * count
+        for creation in creations:
+            location = locations[creation.caller.test].pop()
+            ready.append(
+                location
+                if isinstance(location, BaseException)
+                else _compose(creation, location.location, location.location_id)
+            )
+        news = [each for each in ready if isinstance(each, NewPix)]
+        created = await self._write(news) if news else set()
+        for test in {new.test for new in news}:
+            self._door.bell.ring(BANK_ORDERS[test])
+        return [
+            each if isinstance(each, BaseException) else each.doc if each.charge_id in created else None
+            for each in ready
+        ]
+
+    async def _write(self, news: list[NewPix]) -> set[UUID]:
+        """Write them, over a restart of the database too: a charge written just before the connection was
+        lost is recognised by its id."""
+        deadline = asyncio.get_running_loop().time() + _DATABASE_BACK_S
+        earlier: set[UUID] = set()
+        while True:
+            try:
+                async with transaction(self._door.pool) as conn:
+                    return earlier | await create_pix(conn, [new for new in news if new.charge_id not in earlier])
+            except GONE:
+                left_s = deadline - asyncio.get_running_loop().time()
+                if left_s <= 0:
+                    raise
+                await when_back(self._door.pool, most_s=left_s)
+                names = [(new.account_id, new.test, new.key) for new in news]
+                used = [await self._door.keys.submit(name) for name in names]
+                earlier = {
+                    new.charge_id
+                    for new, row in zip(news, used, strict=True)
+                    if row is not None and row.resource_id == new.charge_id
+                }
+                if len(earlier) == len(news):
+                    return earlier
+
+
+def _compose(creation: Creation, location: str, location_id: int) -> NewPix:
+    caller = creation.caller
+    doc = ChargeDoc(
+        account_id=str(caller.account_id),
+        charge_id=str(creation.charge_id),
+        test=caller.test,
+        public_id=new_token(),
+        external_id=creation.external_id,
+        payment_method="pix",
+        status="pending",
+        version=1,
+        amount_cents=creation.amount_cents,
+        description=creation.description,
+        payer_document_hash=creation.payer_document_hash,
+        txid=creation.charge_id.hex,
+        qr_code=dynamic_br_code(
+            location=location, amount_cents=creation.amount_cents, name=caller.name, city=caller.city
+        ),
+        created_at=iso(creation.now),
+        expires_at=iso(creation.now + timedelta(seconds=creation.lifetime_s)),
+    )
+    order: dict[str, object] = {
+        "amount_cents": creation.amount_cents,
+        "expires_in_s": creation.lifetime_s,
+        "created_at": doc.created_at,
+        "location_id": location_id,
+        "pix_key": caller.pix_key,
+    }
+    if creation.description is not None:
+        order["description"] = creation.description
+    if creation.scenario is not None:
+        order["scenario"] = creation.scenario
+    return NewPix(
+        account_id=caller.account_id,
+        test=caller.test,
+        key=creation.key,
+        fingerprint=creation.fingerprint,
+        charge_id=creation.charge_id,
+        order_id=new_id(),
+        created_at=creation.now,
+        expires_at=creation.now + timedelta(seconds=creation.lifetime_s),
+        location=location,
+        payer_sealed=creation.payer_sealed,
+        actor=caller.client_id,
+        request_id=creation.request_id,
+        doc=doc,
+        order=msgspec.json.encode(order),
+    )

@@ -1,0 +1,161 @@
+"""What a process of the API works with, opened once; handlers are given it, nothing is looked up from thin air."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from api.callers import Callers
+from api.keys import Locks, Name
+from api.rate import Buckets
+from commands.change import MOST_WISHES, Outcome, Wish, change_charges
+from commands.expire import expire_account
+from commands.locations import LocationReserve
+from domain.errors import Code, Refused
+from domain.instants import iso, to_millisecond
+from readmodels.charge import ChargeDoc, charges_by_id
+from readmodels.cursor import Cursors
+from runtime.batching import Batcher
+from runtime.bell import BANK_ORDERS, WEBHOOKS, Bell
+from runtime.postgres import GONE, Pool, open_pool, session, transaction
+from runtime.redis import open_redis
+from runtime.replies import Replies
+from runtime.seal import Seal
+from runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from api.creation import Creations
+
+POOL_SIZE = 12
+MOST_LOOKUPS = 200
+
+
+class UsedKey(Struct, frozen=True, gc=False):
+    """A row of `idempotency`: what a key made."""
+
+    account_id: UUID
+    test: bool
+    key: str
+    fingerprint: bytes
+    resource_type: str
+    resource_id: UUID
+    first_used_at: datetime
+    replay_count: int
+
+
+find_keys = sql.many("idempotency.find", UsedKey)
+count_replays = sql.run("idempotency.count_replays")
+
+Asked = tuple[UUID, UUID, bool]
+"""(charge_id, account_id, test)."""
+
+
+class Door:
+    creations: "Creations"
+    """Set by who opens the door: creations know the door they stand behind."""
+
+    def __init__(self, settings: Settings, pool: Pool, *, now: Callable[[], datetime]) -> None:
+        self.settings = settings
+        self.pool = pool
+        self.redis = open_redis(settings.redis_url, blocking=False)
+        self.bell = Bell(self.redis)
+        self.seal = Seal(settings.secret_key)
+        self.cursors = Cursors(self.seal.key("cursor"))
+        self.callers = Callers(pool)
+        self.buckets = Buckets(self.redis)
+        self.locks = Locks(self.redis)
+        self.replies = Replies(open_redis(settings.redis_url, blocking=True), pool)
+        self.reserve = LocationReserve(pool, self.bell, self.replies, now)
+        self.charges: Batcher[Asked, ChargeDoc | None] = Batcher(self._find_charges, lanes=2, most=MOST_LOOKUPS)
+        self.keys: Batcher[Name, UsedKey | None] = Batcher(self._find_keys, lanes=1, most=MOST_LOOKUPS)
+        self.replays: Batcher[Name, None] = Batcher(self._count_replays, lanes=1, most=MOST_LOOKUPS)
+        self.changes: Batcher[Wish, Outcome] = Batcher(self._change, lanes=2, most=MOST_WISHES)
+        self._now = now
+
+    def now(self) -> datetime:
+        """The instant of this request, to the millisecond, as it will be stored and shown."""
+        return to_millisecond(self._now())
+
+    async def charge(self, charge_id: UUID, owner: tuple[UUID, bool]) -> ChargeDoc:
+        """The owner's charge as it is this moment, expired first if its time has passed; Refused(CHARGE_NOT_FOUND)."""
+        doc = await self.charges.submit((charge_id, *owner))
+        if doc is None:
+            raise Refused(Code.CHARGE_NOT_FOUND)
+        now = self.now()
+        if doc.overdue(iso(now)):
+            wish = Wish(charge_id=charge_id, owner=owner, decide=lambda charge, at: [], actor="read")
+            await self.changes.submit(wish)
+            doc = await self.charges.submit((charge_id, *owner))
+            assert doc is not None, "charges are never deleted"
+        return doc
+
+    async def settle(self, owner: tuple[UUID, bool]) -> None:
+        """Before a list of an account is read: expire what is overdue, so that status, feed and filters agree."""
+        if await expire_account(self.pool, *owner, now=self.now()):
+            self.bell.ring(WEBHOOKS)
+
+    async def change(self, wish: Wish) -> None:
+        """Have a wish granted, or raise its refusal; wake those who tell banks and merchants."""
+        outcome = await self.changes.submit(wish)
+        if isinstance(outcome, Refused):
+            raise outcome
+
+    async def _find_charges(self, asked: Sequence[Asked]) -> list[ChargeDoc | None]:
+        async with session(self.pool) as conn:
+            return await charges_by_id(conn, asked)
+
+    async def _find_keys(self, names: Sequence[Name]) -> list[UsedKey | None]:
+        distinct = sorted(set(names))
+        async with session(self.pool) as conn:
+            rows = await find_keys(
+                conn,
+                account_ids=[name[0] for name in distinct],
+                tests=[name[1] for name in distinct],
+                keys=[name[2] for name in distinct],
+            )
+        found = {(row.account_id, row.test, row.key): row for row in rows}
+        return [found.get(name) for name in names]
+
+    async def _count_replays(self, names: Sequence[Name]) -> list[None]:
+        distinct = sorted(set(names))
+        async with session(self.pool) as conn:
+            await count_replays(
+                conn,
+                account_ids=[name[0] for name in distinct],
+                tests=[name[1] for name in distinct],
+                keys=[name[2] for name in distinct],
+                times=[list(names).count(name) for name in distinct],
+            )
+        return [None] * len(names)
+
+    async def _change(self, wishes: Sequence[Wish]) -> Sequence[Outcome]:
+        try:
+            async with transaction(self.pool) as conn:
+                outcomes = await change_charges(conn, wishes, now=self.now())
+        except GONE:
+            # Whether it was done is not known; the state of the charge tells whoever asks again.
+            return [Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)] * len(wishes)
+        self.bell.ring(WEBHOOKS)
+        for test in {outcome.test for outcome in outcomes if not isinstance(outcome, Refused)}:
+            self.bell.ring(BANK_ORDERS[test])
+        return outcomes
+
+
+async def open_door(settings: Settings) -> Door:
+    """Open what a process needs; PostgreSQL must be there, Redis may come later."""
+    pool = await open_pool(settings.database_url, name="api", size=POOL_SIZE)
+    door = Door(settings, pool, now=lambda: datetime.now(UTC))
+    await door.replies.start()
+    return door
+
+
+async def close_door(door: Door) -> None:
+    """After the last request: let what was accepted be flushed, then let go."""
+    await door.changes.close()
+    await door.bell.stop()
+    await door.replies.stop()
+    await door.redis.aclose()
+    await door.pool.close()

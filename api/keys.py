@@ -1,0 +1,100 @@
+"""Idempotency-Key: the header, and the courtesy lock that keeps twins from the database.
+
+The promise is the primary key of `idempotency`. Redis only tells a twin to wait at the door; with
+Redis gone, twins meet at the primary key and the promise is the same.
+"""
+
+import re
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from enum import Enum
+from uuid import UUID
+
+from redis.asyncio import Redis
+
+from domain.errors import Code, Refused
+from runtime.batching import Batcher
+from runtime.redis import GONE
+
+_PRINTABLE = re.compile(rb"[\x20-\x7e]{1,255}")
+# Longer than a creation can take, so that a process that died keeps its twins waiting no longer than this.
+LOCK_MS = 15_000
+_SILENCE_S = 1.0
+
+# All locks of a batch in one command: '1' for each taken, '0' for each that somebody holds.
+_LOCK = """
+local taken = {}
+for i, key in ipairs(KEYS) do
+  taken[i] = redis.call('SET', key, ARGV[i + 1], 'NX', 'PX', ARGV[1]) and '1' or '0'
+end
+return table.concat(taken)
+"""
+# Only who holds it may let it go.
+_UNLOCK = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+
+
+class Lock(Enum):
+    TAKEN = "taken"
+    HELD = "held"
+    NO_REDIS = "no redis"
+
+
+Name = tuple[UUID, bool, str]
+"""(account, test, key)."""
+
+
+def read_key(values: Sequence[bytes]) -> str:
+    """The one Idempotency-Key header; Refused when it is missing, or is not 1..255 printable ASCII characters."""
+    if not values or values == [b""]:
+        raise Refused(Code.IDEMPOTENCY_KEY_REQUIRED)
+    if len(values) > 1 or not _PRINTABLE.fullmatch(values[0]):
+        raise Refused(Code.IDEMPOTENCY_KEY_INVALID)
+    return values[0].decode("ascii")
+
+
+class Locks:
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._lock = redis.register_script(_LOCK)
+        self._unlock = redis.register_script(_UNLOCK)
+        self._batcher: Batcher[tuple[Name, str], Lock] = Batcher(self._take, lanes=2, most=200)
+        self._silent_until = 0.0
+        self.without_redis = 0
+
+    async def take(self, name: Name) -> tuple[Lock, str]:
+        """Try to hold the name; the token lets it go again."""
+        token = secrets.token_hex(8)
+        if time.monotonic() < self._silent_until:
+            self.without_redis += 1
+            return Lock.NO_REDIS, token
+        return await self._batcher.submit((name, token)), token
+
+    async def let_go(self, name: Name, token: str) -> None:
+        """After a request that made nothing: the key is free again. After a success it is left to lapse."""
+        with suppress(GONE):
+            await self._unlock(keys=[_key(name)], args=[token])
+
+    async def held(self, name: Name) -> bool:
+        """Whether somebody is at work under this name; False also when Redis cannot tell."""
+        try:
+            return bool(await self._redis.exists(_key(name)))
+        except GONE:
+            return False
+
+    async def _take(self, asked: Sequence[tuple[Name, str]]) -> list[Lock]:
+        try:
+            taken: bytes = await self._lock(
+                keys=[_key(name) for name, _ in asked], args=[LOCK_MS, *(token for _, token in asked)]
+            )
+        except GONE:
+            self._silent_until = time.monotonic() + _SILENCE_S
+            self.without_redis += len(asked)
+            return [Lock.NO_REDIS] * len(asked)
+        return [Lock.TAKEN if each == ord("1") else Lock.HELD for each in taken]
+
+
+def _key(name: Name) -> str:
+    account_id, test, key = name
+    return f"idem:{account_id.hex}:{int(test)}:{key}"

@@ -1,0 +1,102 @@
+"""The token bucket of a credential, shared by all processes through Redis, spent from a small lease in this one.
+
+A process takes a few tokens at a time, so most requests cost no round trip and a credential's bound
+is still one bound: tokens are taken from the shared bucket before they are spent. With Redis gone
+everybody passes (and the metrics say so): a limit protects the service, it is not a promise.
+"""
+
+import asyncio
+import math
+import time
+
+from msgspec import Struct
+from redis.asyncio import Redis
+
+from domain.errors import Code, Refused
+from runtime.redis import GONE
+
+# KEYS[1] the bucket; ARGV rate per second, burst, tokens wanted. Redis' own clock: processes may differ.
+# Answers tokens granted, tokens left, milliseconds until one is there.
+_TAKE = """
+local rate, burst, wanted = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local bucket = redis.call('HMGET', KEYS[1], 'left', 'at')
+local passed = math.max(0, now - (tonumber(bucket[2]) or now))
+local left = math.min(burst, (tonumber(bucket[1]) or burst) + passed * rate / 1000)
+local granted = math.min(wanted, math.floor(left))
+left = left - granted
+redis.call('HSET', KEYS[1], 'left', tostring(left), 'at', now)
+redis.call('PEXPIRE', KEYS[1], math.ceil(burst / rate * 1000) + 1000)
+local wait = 0
+if left < 1 then wait = math.ceil((1 - left) * 1000 / rate) end
+return {granted, math.floor(left), wait}
+"""
+_LEASE_S = 1.0
+_LEASE_MOST = 64
+_SILENCE_S = 2.0
+_MOST_CREDENTIALS = 10_000
+
+
+class _Lease(Struct):
+    left: int
+    shared: int
+    until: float
+
+
+class Buckets:
+    def __init__(self, redis: Redis) -> None:
+        self._take = redis.register_script(_TAKE)
+        self._leases: dict[str, _Lease] = {}
+        self._refills: dict[str, asyncio.Future[int]] = {}
+        self._waiting: dict[str, int] = {}
+        self._silent_until = 0.0
+        self.failed_open = 0
+
+    async def spend(self, client_id: str, *, rate_per_s: int, burst: int) -> tuple[int, int]:
+        """Take one token; answers tokens left and seconds until the bucket is full.
+
+        Refused(RATE_LIMITED) when there is none.
+        """
+        now = time.monotonic()
+        lease = self._leases.get(client_id)
+        while lease is None or lease.left <= 0 or lease.until < now:
+            if now < self._silent_until:
+                self.failed_open += 1
+                return burst, 0
+            self._waiting[client_id] = self._waiting.get(client_id, 0) + 1
+            try:
+                wait_ms = await self._refill(client_id, rate_per_s, burst)
+            finally:
+                self._waiting[client_id] -= 1
+            lease = self._leases.get(client_id)
+            if wait_ms and (lease is None or lease.left <= 0):
+                raise Refused(Code.RATE_LIMITED, retry_after_s=max(1, math.ceil(wait_ms / 1000)))
+            now = time.monotonic()
+        lease.left -= 1
+        left = lease.left + lease.shared
+        return left, math.ceil((burst - left) / rate_per_s)
+
+    async def _refill(self, client_id: str, rate_per_s: int, burst: int) -> int:
+        """One refill at a time for a credential, shared by all who wait: ms to wait when nothing was granted."""
+        under_way = self._refills.get(client_id)
+        if under_way is not None:
+            return await asyncio.shield(under_way)
+        future = self._refills[client_id] = asyncio.get_running_loop().create_future()
+        wait_ms = 0
+        try:
+            chunk = max(1, min(_LEASE_MOST, burst // 40))
+            wanted = min(burst, max(chunk, self._waiting.get(client_id, 1)))
+            granted, shared, wait_ms = await self._take(keys=[f"rate:{client_id}"], args=[rate_per_s, burst, wanted])
+            if len(self._leases) >= _MOST_CREDENTIALS:
+                self._leases.clear()
+            self._leases[client_id] = _Lease(granted, shared, time.monotonic() + _LEASE_S)
+            if granted:
+                wait_ms = 0
+        except GONE:
+            self._silent_until = time.monotonic() + _SILENCE_S
+            wait_ms = 0
+        finally:
+            del self._refills[client_id]
+            future.set_result(wait_ms)
+        return wait_ms

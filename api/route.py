@@ -1,0 +1,194 @@
+"""A route is a row: who may come in, what it takes, what it answers. The handlers, the order of checks
+(contract section 1) and the OpenAPI document are all made from these rows."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime
+from enum import Enum
+from typing import Any, Literal
+
+import structlog
+from litestar import Request
+from litestar.exceptions import HTTPException
+from litestar.handlers import HTTPRouteHandler
+from msgspec import Struct
+
+from api.answers import Answer, refusal
+from api.bodies import fingerprint, read_object
+from api.callers import Caller
+from api.door import Door
+from api.keys import read_key
+from domain.errors import Code, Refused
+from runtime.ids import new_token
+from runtime.metrics import Meter
+from runtime.postgres import GONE
+
+MOST_BYTES = 256 * 1024
+
+_log = structlog.get_logger()
+Handler = Callable[["Door", "Call"], Awaitable[Answer]]
+
+
+Method = Literal["GET", "POST", "PATCH"]
+
+
+class Mode(Enum):
+    """Whose credentials a route is for; the others get 403 SANDBOX_ONLY before anything else is looked at."""
+
+    ANY = "any"
+    TEST = "test"
+    PRODUCTION = "production"
+
+
+class Parameter(Struct, frozen=True, kw_only=True):
+    """A query parameter as documented. `schema` is JSON Schema."""
+
+    name: str
+    schema: dict[str, Any]
+    description: str = ""
+    repeatable: bool = False
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    method: Method
+    path: str
+    name: str
+    summary: str
+    handle: Handler
+    token: bool = True
+    scopes: tuple[str, ...] = ()
+    """Any one of these is enough."""
+    mode: Mode = Mode.ANY
+    key: bool = False
+    """Whether it is a financial operation that needs an Idempotency-Key."""
+    body: type[Struct] | None = None
+    query: tuple[Parameter, ...] = ()
+    answers: dict[int, Any] = {}
+    errors: tuple[Code, ...] = ()
+    tag: str = ""
+
+
+class Call(Struct, kw_only=True):
+    """A request let in: who asks, when, with what."""
+
+    request: Request[Any, Any, Any]
+    request_id: str
+    now: datetime
+    caller: Caller
+    body: dict[str, Any]
+    key: str
+    fingerprint: bytes
+    headers: list[tuple[bytes, bytes]]
+    """Added to whatever is answered."""
+
+    def path(self, name: str) -> str:
+        value: str = self.request.scope["path_params"][name]
+        return value
+
+    def header(self, name: bytes) -> bytes | None:
+        return next((value for key, value in self.request.scope["headers"] if key == name), None)
+
+
+def new_request_id() -> str:
+    return f"req_{new_token()}"
+
+
+def handler_of(route: Route, door: Callable[[], Door], meter: Meter) -> HTTPRouteHandler:
+    """The framework's handler for a row: admit, handle, answer; every refusal becomes its envelope here."""
+
+    async def handle(request: Request[Any, Any, Any]) -> Answer:
+        at = door()
+        request_id = new_request_id()
+        started = meter.start()
+        headers: list[tuple[bytes, bytes]] = []
+        try:
+            call = await admit(route, at, request, request_id, headers)
+            answer = await route.handle(at, call)
+        except Refused as refused:
+            answer = refusal(refused, request_id=request_id, docs_url=at.settings.docs_url)
+        except (*GONE, OverflowError) as gone:
+            _log.warning("unavailable", request_id=request_id, route=route.path, error=type(gone).__name__)
+            busy = Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
+            answer = refusal(busy, request_id=request_id, docs_url=at.settings.docs_url)
+        except Exception as error:
+            _log.exception("request_broken", request_id=request_id, route=route.path, error=type(error).__name__)
+            broken = Refused(Code.INTERNAL_ERROR)
+            answer = refusal(broken, request_id=request_id, docs_url=at.settings.docs_url)
+        answer.raw_headers.extend(headers)
+        answer.raw_headers.append((b"x-request-id", request_id.encode()))
+        meter.finish(route.method, route.path, answer.status_code, started, request_id)
+        return answer
+
+    return HTTPRouteHandler(
+        route.path, http_method=route.method, name=route.name, status_code=200, include_in_schema=False
+    )(handle)
+
+
+async def admit(
+    route: Route,
+    door: Door,
+    request: Request[Any, Any, Any],
+    request_id: str,
+    headers: list[tuple[bytes, bytes]],
+) -> Call:
+    """The checks every route shares, in the contract's order, up to the shape of the body being JSON."""
+    scope_headers = request.scope["headers"]
+    raw = b""
+    if route.method != "GET":
+        raw = await _body(request)
+        if route.body is not None and not _is_json(scope_headers):
+            raise Refused(Code.UNSUPPORTED_MEDIA_TYPE)
+    now = door.now()
+    authorization = [value for name, value in scope_headers if name == b"authorization"]
+    caller = await door.callers.of(authorization[0] if len(authorization) == 1 else None, now=now)
+    rate, burst = caller.rate_per_s or door.settings.rate_per_s, caller.rate_burst or door.settings.rate_burst
+    headers.append((b"ratelimit-limit", b"%d" % burst))
+    try:
+        left, reset_s = await door.buckets.spend(caller.client_id, rate_per_s=rate, burst=burst)
+    except Refused as limited:
+        headers.append((b"ratelimit-remaining", b"0"))
+        headers.append((b"ratelimit-reset", b"%d" % (limited.retry_after_s or 1)))
+        raise
+    headers.append((b"ratelimit-remaining", b"%d" % left))
+    headers.append((b"ratelimit-reset", b"%d" % reset_s))
+    if route.mode is not Mode.ANY and caller.test != (route.mode is Mode.TEST):
+        raise Refused(Code.SANDBOX_ONLY)
+    if route.scopes and not any(scope in caller.scopes for scope in route.scopes):
+        raise Refused(Code.INSUFFICIENT_SCOPE)
+    key = ""
+    if route.key:
+        key = read_key([value for name, value in scope_headers if name == b"idempotency-key"])
+    body: dict[str, Any] = {}
+    mark = b""
+    if route.body is not None:
+        body = read_object(raw)
+        if route.key:
+            mark = fingerprint(route.method, route.path, body)
+    return Call(
+        request=request,
+        request_id=request_id,
+        now=now,
+        caller=caller,
+        body=body,
+        key=key,
+        fingerprint=mark,
+        headers=headers,
+    )
+
+
+async def read_body(request: Request[Any, Any, Any]) -> bytes:
+    """For routes without a token, which are not admitted: the body within its bound."""
+    return await _body(request)
+
+
+async def _body(request: Request[Any, Any, Any]) -> bytes:
+    try:
+        return await request.body()
+    except HTTPException as error:
+        if error.status_code == 413:
+            raise Refused(Code.PAYLOAD_TOO_LARGE) from None
+        raise Refused(Code.MALFORMED_JSON) from None
+
+
+def _is_json(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    given = [value for name, value in headers if name == b"content-type"]
+    return len(given) == 1 and given[0].split(b";", 1)[0].strip().lower() == b"application/json"

@@ -1,0 +1,100 @@
+"""GET /v1/events: the feed."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from api.answers import Answer, encode
+from api.door import Door
+from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, word
+from api.route import Call, Parameter, Route
+from domain.errors import Code, Refused
+from domain.events import Kind
+from readmodels.event_list import EventFilters, EventPosition, event_page
+from readmodels.page import Order
+from runtime.postgres import session
+
+KINDS = tuple(each.value for each in Kind)
+
+
+class EventItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The webhook payload word for word, plus type, sequence and created_at. Kinds add fields of their own."""
+
+    event: str
+    event_id: str
+    charge_id: str
+    account_id: str
+    status: str
+    amount: str
+    external_id: str | None = None
+    test: bool
+    paid_at: str | None = None
+    type: str
+    sequence: int
+    created_at: str
+
+
+class EventPage(Struct, frozen=True):
+    data: list[EventItem]
+    next_cursor: str | None
+
+
+async def list_events(door: Door, call: Call) -> Answer:
+    query = Query(call.request.scope["query_string"], EVENTS)
+    created_from, created_to = query.days("created_from", "created_to")
+    after_sequence = query.sequence("after_sequence")
+    order = query.order()
+    if after_sequence is not None:
+        if query.choice("order", ("asc", "desc")) == "desc":
+            raise Refused(Code.VALIDATION_ERROR, fields={"order": "after_sequence implies asc"})
+        order = Order.ASC
+    filters = EventFilters(
+        types=query.choices("type", KINDS),
+        charge_id=query.uuid("charge_id"),
+        external_id=query.text("external_id"),
+        created_from=created_from,
+        created_to=created_to,
+        after_sequence=after_sequence,
+        order=order,
+    )
+    limit = query.limit()
+    bound_to: list[Any] = ["events", *call.caller.owner, filters]
+    cursor = query.cursor()
+    after = None if cursor is None else door.cursors.read(cursor, EventPosition, bound_to)
+    await door.settle(call.caller.owner)
+    async with session(door.pool) as conn:
+        items, last = await event_page(conn, *call.caller.owner, filters, after, limit)
+    next_cursor = encode(None if last is None else door.cursors.write(last, bound_to))
+    return Answer(b'{"data":[%b],"next_cursor":%b}' % (b",".join(items), next_cursor))
+
+
+EVENTS = (
+    one_of("type", KINDS, repeatable=True),
+    identifier("charge_id"),
+    word("external_id"),
+    day("created_from", "Recorded on or after this day"),
+    day("created_to", "Recorded on or before this day"),
+    Parameter(
+        name="after_sequence",
+        schema={"type": "integer", "minimum": 0},
+        description="Only events with a larger sequence, oldest first: the cheap way to poll.",
+    ),
+    ORDER,
+    LIMIT,
+    CURSOR,
+)
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/v1/events",
+        name="listEvents",
+        summary="Read the events feed",
+        tag="Events",
+        handle=list_events,
+        scopes=("payments:read", "charges:read"),
+        query=EVENTS,
+        answers={200: EventPage},
+        errors=(Code.VALIDATION_ERROR, Code.DATE_RANGE_INVALID, Code.LIMIT_INVALID, Code.CURSOR_INVALID),
+    ),
+)

@@ -1,0 +1,56 @@
+"""GET /v1/idempotency-keys/{key}: did my call that timed out work?"""
+
+from msgspec import Struct
+
+from api.answers import Answer, encode
+from api.door import Door
+from api.keys import read_key
+from api.route import Call, Route
+from domain.errors import Code
+from domain.instants import iso
+
+
+class KeyState(Struct, frozen=True, kw_only=True):
+    """`state`: completed (it made the resource named), in_progress (ask again), unknown (nothing was made)."""
+
+    key: str
+    state: str
+    resource_type: str | None = None
+    resource_id: str | None = None
+    first_used_at: str | None = None
+    replay_count: int = 0
+
+
+async def look_up(door: Door, call: Call) -> Answer:
+    key = read_key([call.path("key").encode("utf-8", "surrogateescape")])
+    name = (*call.caller.owner, key)
+    # The lock is looked at first: between the two looks a creation may end, never begin unseen.
+    at_work = await door.locks.held(name)
+    used = await door.keys.submit(name)
+    if used is not None:
+        state = KeyState(
+            key=key,
+            state="completed",
+            resource_type=used.resource_type,
+            resource_id=str(used.resource_id),
+            first_used_at=iso(used.first_used_at),
+            replay_count=used.replay_count,
+        )
+    else:
+        state = KeyState(key=key, state="in_progress" if at_work else "unknown")
+    return Answer(encode(state))
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/v1/idempotency-keys/{key:str}",
+        name="getIdempotencyKey",
+        summary="Ask what an Idempotency-Key made",
+        tag="Charges",
+        handle=look_up,
+        scopes=("charges:read",),
+        answers={200: KeyState},
+        errors=(Code.IDEMPOTENCY_KEY_INVALID,),
+    ),
+)

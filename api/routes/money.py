@@ -1,0 +1,149 @@
+"""Payments, balance and ledger."""
+
+from uuid import UUID
+
+from msgspec import Struct
+
+from api.answers import Answer, encode
+from api.door import Door
+from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id, word
+from api.route import Call, Route
+from domain.charge import Anomaly
+from domain.errors import Code, Refused
+from readmodels.ledger import (
+    ENTRY_TYPES,
+    Balance,
+    LedgerFilters,
+    LedgerItem,
+    LedgerPosition,
+    balance,
+    ledger_page,
+)
+from readmodels.payment_list import PaymentFilters, PaymentItem, PaymentPosition, payment_page
+from runtime.postgres import session
+
+PAYMENT_METHODS = ("pix", "boleto")
+ANOMALIES = tuple(each.value for each in Anomaly)
+
+
+class PaymentPage(Struct, frozen=True):
+    data: list[PaymentItem]
+    next_cursor: str | None
+
+
+class LedgerPage(Struct, frozen=True):
+    data: list[LedgerItem]
+    next_cursor: str | None
+
+
+async def list_payments(door: Door, call: Call) -> Answer:
+    query = Query(call.request.scope["query_string"], PAYMENTS)
+    paid_from, paid_to = query.days("paid_from", "paid_to")
+    filters = PaymentFilters(
+        paid_from=paid_from,
+        paid_to=paid_to,
+        charge_id=query.uuid("charge_id"),
+        external_id=query.text("external_id"),
+        method=query.choice("method", PAYMENT_METHODS),
+        anomaly=query.choice("anomaly", ANOMALIES),
+        order=query.order(),
+    )
+    limit = query.limit()
+    bound_to = ["payments", *call.caller.owner, filters]
+    cursor = query.cursor()
+    after = None if cursor is None else door.cursors.read(cursor, PaymentPosition, bound_to)
+    async with session(door.pool) as conn:
+        items, last = await payment_page(conn, *call.caller.owner, filters, after, limit, seal=door.seal)
+    return Answer(encode(PaymentPage(items, None if last is None else door.cursors.write(last, bound_to))))
+
+
+async def read_balance(door: Door, call: Call) -> Answer:
+    account_id = _own_account(call)
+    async with session(door.pool) as conn:
+        return Answer(encode(await balance(conn, account_id, call.caller.test)))
+
+
+async def list_ledger(door: Door, call: Call) -> Answer:
+    query = Query(call.request.scope["query_string"], LEDGER)
+    created_from, created_to = query.days("created_from", "created_to")
+    filters = LedgerFilters(
+        type=query.choice("type", ENTRY_TYPES),
+        created_from=created_from,
+        created_to=created_to,
+        order=query.order(),
+    )
+    limit = query.limit()
+    account_id = _own_account(call)
+    bound_to = ["ledger", *call.caller.owner, filters]
+    cursor = query.cursor()
+    after = None if cursor is None else door.cursors.read(cursor, LedgerPosition, bound_to)
+    async with session(door.pool) as conn:
+        items, last = await ledger_page(conn, account_id, call.caller.test, filters, after, limit)
+    return Answer(encode(LedgerPage(items, None if last is None else door.cursors.write(last, bound_to))))
+
+
+def _own_account(call: Call) -> UUID:
+    account_id = path_id(call.path("account_id"))
+    if account_id is None or account_id != call.caller.account_id:
+        raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
+    return account_id
+
+
+PAYMENTS = (
+    day("paid_from", "Paid on or after this day"),
+    day("paid_to", "Paid on or before this day"),
+    identifier("charge_id"),
+    word("external_id"),
+    one_of("method", PAYMENT_METHODS, repeatable=False),
+    one_of("anomaly", ANOMALIES, repeatable=False),
+    ORDER,
+    LIMIT,
+    CURSOR,
+)
+LEDGER = (
+    one_of("type", ENTRY_TYPES, repeatable=False),
+    day("created_from", "Written on or after this day"),
+    day("created_to", "Written on or before this day"),
+    ORDER,
+    LIMIT,
+    CURSOR,
+)
+_LIST_ERRORS = (Code.VALIDATION_ERROR, Code.DATE_RANGE_INVALID, Code.LIMIT_INVALID, Code.CURSOR_INVALID)
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/v1/payments",
+        name="listPayments",
+        summary="List payments received",
+        tag="Money",
+        handle=list_payments,
+        scopes=("payments:read",),
+        query=PAYMENTS,
+        answers={200: PaymentPage},
+        errors=_LIST_ERRORS,
+    ),
+    Route(
+        method="GET",
+        path="/v1/accounts/{account_id:str}/balance",
+        name="getBalance",
+        summary="Read the balance",
+        tag="Money",
+        handle=read_balance,
+        scopes=("payments:read",),
+        answers={200: Balance},
+        errors=(Code.WALLET_ACCOUNT_NOT_FOUND,),
+    ),
+    Route(
+        method="GET",
+        path="/v1/accounts/{account_id:str}/ledger",
+        name="listLedger",
+        summary="List the ledger's lines",
+        tag="Money",
+        handle=list_ledger,
+        scopes=("payments:read",),
+        query=LEDGER,
+        answers={200: LedgerPage},
+        errors=(Code.WALLET_ACCOUNT_NOT_FOUND, *_LIST_ERRORS),
+    ),
+)

@@ -1,0 +1,193 @@
+"""POST /v1/charges/pix."""
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from api.answers import Answer, encode
+from api.bodies import shaped, text
+from api.creation import Creation
+from api.door import Door, UsedKey
+from api.query import path_id
+from api.route import Call, Route
+from domain.documents import check_digits_hold, well_formed
+from domain.errors import Code, Refused
+from domain.money import MOST_PIX_CENTS, parse_amount
+from readmodels.charge import ChargeProjection, present
+from runtime.ids import new_id
+from runtime.metrics import charges_created_total, idempotency_total
+
+LIFETIME_DEFAULT_S = 86_400
+LIFETIME_LEAST_S = 60
+LIFETIME_MOST_S = 2_592_000
+SCENARIOS = ("unavailable", "slow", "lost_reply", "refuse")
+
+
+class PixPayer(Struct, frozen=True, omit_defaults=True):
+    """Who is to pay. `document` is 11 (CPF) or 14 (CNPJ) digits."""
+
+    name: str | None = None
+    document: str | None = None
+    email: str | None = None
+    phone: str | None = None
+
+
+class CreatePix(Struct, frozen=True, kw_only=True):
+    """The body (spec). `amount` is decimal reais as a string; `expires_in` seconds."""
+
+    account_id: str
+    amount: str
+    external_id: str | None = None
+    description: str | None = None
+    expires_in: int | None = None
+    payer: PixPayer | None = None
+
+
+_encode_payer = msgspec.json.Encoder().encode
+
+
+async def create(door: Door, call: Call) -> Answer:
+    """201 with the charge; 200 when the key made it before."""
+    amount_cents = _amount(call.body)
+    lifetime_s = _lifetime(call.body)
+    asked = shaped(call.body, CreatePix)
+    account_id = path_id(asked.account_id)
+    if account_id is None:
+        raise Refused(Code.VALIDATION_ERROR, fields={"account_id": "must be a UUID"})
+    external_id = text("external_id", asked.external_id, 255)
+    description = text("description", asked.description, 500)
+    payer = _payer(asked.payer, door, production=not call.caller.test)
+    scenario = _scenario(call)
+    await _allowed(door, call, account_id)
+    creation = Creation(
+        caller=call.caller,
+        key=call.key,
+        fingerprint=call.fingerprint,
+        charge_id=new_id(),
+        request_id=call.request_id,
+        now=call.now,
+        amount_cents=amount_cents,
+        lifetime_s=lifetime_s,
+        external_id=external_id,
+        description=description,
+        payer_sealed=door.seal.seal(_encode_payer(payer)) if payer is not None else None,
+        payer_document_hash=door.seal.blind(payer.document) if payer is not None and payer.document else None,
+        scenario=scenario,
+    )
+    made = await door.creations.create(creation)
+    if isinstance(made, UsedKey):
+        return await replay(door, call, made)
+    _created[call.caller.test].inc()
+    _first.inc()
+    return Answer(encode(present(made, door.seal)), 201)
+
+
+async def replay(door: Door, call: Call, used: UsedKey) -> Answer:
+    """The resource this key made, as it is now; Refused(IDEMPOTENCY_KEY_REUSED) when it was for another request."""
+    if used.fingerprint != call.fingerprint:
+        _reused.inc()
+        raise Refused(Code.IDEMPOTENCY_KEY_REUSED)
+    await door.replays.submit((*call.caller.owner, call.key))
+    _replayed.inc()
+    doc = await door.charge(used.resource_id, call.caller.owner)
+    headers = [(b"idempotent-replayed", b"true"), (b"idempotency-key", call.key.encode())]
+    return Answer(encode(present(doc, door.seal)), 200, headers)
+
+
+_created = {test: charges_created_total.labels("pix", "test" if test else "production") for test in (True, False)}
+_first = idempotency_total.labels("first")
+_replayed = idempotency_total.labels("replay")
+_reused = idempotency_total.labels("reused")
+
+
+async def _allowed(door: Door, call: Call, account_id: UUID) -> None:
+    """What depends on time or state comes after the key: a replay is answered whatever has changed since."""
+    refused: Code | None = None
+    if not call.caller.test and not call.caller.approved:
+        call.caller = await door.callers.again(call.caller)
+        if not call.caller.approved:
+            refused = Code.KYC_REQUIRED
+    if refused is None and account_id != call.caller.account_id:
+        refused = Code.CHARGE_NOT_FOUND
+    if refused is None:
+        return
+    used = await door.keys.submit((*call.caller.owner, call.key))
+    if used is None:
+        raise Refused(refused)
+    if used.fingerprint != call.fingerprint:
+        raise Refused(Code.IDEMPOTENCY_KEY_REUSED)
+
+
+def _amount(body: dict[str, Any]) -> int:
+    try:
+        return parse_amount(body.get("amount"), most_cents=MOST_PIX_CENTS)
+    except ValueError:
+        raise Refused(
+            Code.AMOUNT_INVALID, fields={"amount": 'must be a string such as "10.50", greater than 0'}
+        ) from None
+
+
+def _lifetime(body: dict[str, Any]) -> int:
+    given = body.get("expires_in")
+    if given is None:
+        return LIFETIME_DEFAULT_S
+    if type(given) is not int or not LIFETIME_LEAST_S <= given <= LIFETIME_MOST_S:
+        raise Refused(Code.EXPIRES_IN_INVALID, fields={"expires_in": "must be a whole number from 60 to 2592000"})
+    return given
+
+
+def _payer(payer: PixPayer | None, door: Door, *, production: bool) -> PixPayer | None:
+    if payer is None:
+        return None
+    text("payer.name", payer.name, 200)
+    text("payer.phone", payer.phone, 32)
+    email = text("payer.email", payer.email, 254)
+    if email is not None and (email.count("@") != 1 or email.startswith("@") or email.endswith("@") or " " in email):
+        raise Refused(Code.VALIDATION_ERROR, fields={"payer.email": "must be an e-mail address"})
+    if payer.document is not None:
+        if not well_formed(payer.document, letters=door.settings.cnpj_with_letters):
+            raise Refused(Code.VALIDATION_ERROR, fields={"payer.document": "must be 11 or 14 digits"})
+        if production and not check_digits_hold(payer.document):
+            raise Refused(Code.VALIDATION_ERROR, fields={"payer.document": "has wrong check digits"})
+    return payer
+
+
+def _scenario(call: Call) -> str | None:
+    """X-Sandbox-Bank, for test credentials (contract section 14)."""
+    if not call.caller.test:
+        return None
+    given = call.header(b"x-sandbox-bank")
+    if given is None:
+        return None
+    scenario = given.decode("latin-1")
+    if scenario not in SCENARIOS:
+        raise Refused(Code.VALIDATION_ERROR, fields={"X-Sandbox-Bank": f"must be one of {', '.join(SCENARIOS)}"})
+    return scenario
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/charges/pix",
+        name="createPixCharge",
+        summary="Create a PIX charge",
+        tag="Charges",
+        handle=create,
+        scopes=("charges:create",),
+        key=True,
+        body=CreatePix,
+        answers={201: ChargeProjection, 200: ChargeProjection},
+        errors=(
+            Code.AMOUNT_INVALID,
+            Code.EXPIRES_IN_INVALID,
+            Code.IDEMPOTENCY_KEY_REUSED,
+            Code.IDEMPOTENCY_IN_PROGRESS,
+            Code.CHARGE_NOT_FOUND,
+            Code.KYC_REQUIRED,
+            Code.PIX_AVULSO_SUSPENDED,
+            Code.BANK_UNAVAILABLE,
+        ),
+    ),
+)

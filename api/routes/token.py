@@ -1,0 +1,189 @@
+"""POST /v1/oauth/token: OAuth 2.0 client credentials (RFC 6749 sections 2.3.1, 4.4 and 5)."""
+
+import hmac
+import secrets
+from base64 import b64decode
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+from urllib.parse import parse_qsl, unquote_plus
+
+from litestar import Request
+from msgspec import Struct
+
+import sql
+from api.answers import Answer, encode
+from api.bodies import read_object
+from api.door import Door
+from api.route import read_body
+from domain.errors import Refused
+from runtime.postgres import GONE, session
+
+LIFETIME_S = 3600
+_FORM = b"application/x-www-form-urlencoded"
+_NOT_STORED = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
+
+
+class Credential(Struct, frozen=True):
+    client_id: str
+    account_id: object
+    test: bool
+    secret_hash: bytes
+    previous_secret_hash: bytes | None
+    previous_until: datetime | None
+    scopes: list[str]
+    revoked_at: datetime | None
+
+
+class Token(Struct, frozen=True):
+    """RFC 6749 section 5.1; `scope` is a space-separated list."""
+
+    access_token: str
+    token_type: str
+    expires_in: int
+    scope: str
+
+
+class TokenError(Struct, frozen=True):
+    """RFC 6749 section 5.2."""
+
+    error: str
+    error_description: str
+
+
+class TokenRequest(Struct, kw_only=True, omit_defaults=True):
+    """Form fields, or the same in JSON; the credentials may stand in HTTP Basic instead."""
+
+    grant_type: str
+    client_id: str | None = None
+    client_secret: str | None = None
+    scope: str | None = None
+
+
+class _Declined(Exception):
+    def __init__(self, status: int, error: str, description: str, *, basic: bool = False) -> None:
+        super().__init__(error)
+        self.status = status
+        self.error = error
+        self.description = description
+        self.basic = basic
+
+
+find_credential = sql.maybe("credential.find", Credential)
+issue_token = sql.run("credential.issue_token")
+
+
+async def issue(door: Door, request: Request[Any, Any, Any]) -> Answer:
+    """200 with a token, or the RFC's error: 400, or 401 with `WWW-Authenticate` when the client is not who it says."""
+    try:
+        token = await _issue(door, request)
+    except _Declined as declined:
+        headers = list(_NOT_STORED)
+        if declined.status == 401:
+            headers.append((b"www-authenticate", b'Basic realm="quita"'))
+        return Answer(encode(TokenError(declined.error, declined.description)), declined.status, headers)
+    except GONE:
+        headers = [*_NOT_STORED, (b"retry-after", b"1")]
+        return Answer(encode(TokenError("temporarily_unavailable", "Try again.")), 503, headers)
+    return Answer(encode(token), 200, _NOT_STORED)
+
+
+async def _issue(door: Door, request: Request[Any, Any, Any]) -> Token:
+    given = await _read(request)
+    client_id, client_secret, basic = _client(request, given)
+    grant_type = given.get("grant_type")
+    if not grant_type:
+        raise _Declined(400, "invalid_request", "grant_type is missing.")
+    if grant_type != "client_credentials":
+        raise _Declined(400, "unsupported_grant_type", "Only client_credentials is supported.")
+    now = door.now()
+    async with session(door.pool) as conn:
+        credential = await find_credential(conn, client_id=client_id)
+        # An unknown client costs the same comparison as a wrong secret.
+        presented = sha256(client_secret.encode()).digest()
+        right = hmac.compare_digest(presented, credential.secret_hash if credential else bytes(32))
+        if (
+            credential
+            and credential.previous_secret_hash
+            and credential.previous_until
+            and credential.previous_until > now
+        ):
+            right |= hmac.compare_digest(presented, credential.previous_secret_hash)
+        if credential is None or not right or credential.revoked_at is not None:
+            raise _Declined(401, "invalid_client", "Unknown client or wrong secret.", basic=basic)
+        scopes = _scopes(given.get("scope"), credential.scopes)
+        access_token = secrets.token_urlsafe(32)
+        await issue_token(
+            conn,
+            token_hash=sha256(access_token.encode()).digest(),
+            client_id=client_id,
+            scopes=scopes,
+            issued_at=now,
+            expires_at=now + timedelta(seconds=LIFETIME_S),
+        )
+    return Token(access_token, "Bearer", LIFETIME_S, " ".join(scopes))
+
+
+async def _read(request: Request[Any, Any, Any]) -> dict[str, str]:
+    """The request's fields; a repeated or non-text field is invalid_request (RFC 6749 section 3.2)."""
+    kinds = [value for name, value in request.scope["headers"] if name == b"content-type"]
+    kind = kinds[0].split(b";", 1)[0].strip().lower() if len(kinds) == 1 else b""
+    try:
+        raw = await read_body(request)
+        if kind == b"application/json":
+            given = read_object(raw)
+        elif kind == _FORM:
+            pairs = parse_qsl(raw.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=50)
+            given = dict(pairs)
+            if len(given) != len(pairs):
+                raise _Declined(400, "invalid_request", "A parameter stands more than once.")
+        else:
+            raise _Declined(400, "invalid_request", "The body must be a form or JSON.")
+    except (Refused, ValueError):
+        raise _Declined(400, "invalid_request", "The body cannot be read.") from None
+    fields = {
+        name: given[name]
+        for name in ("grant_type", "client_id", "client_secret", "scope")
+        if given.get(name) is not None
+    }
+    for name, value in fields.items():
+        if not isinstance(value, str) or "\0" in value or len(value) > 2000:
+            raise _Declined(400, "invalid_request", f"{name} must be a string.")
+    return fields
+
+
+def _client(request: Request[Any, Any, Any], given: dict[str, str]) -> tuple[str, str, bool]:
+    """Client id and secret, and whether they came in HTTP Basic. Both ways at once are refused (section 2.3)."""
+    headers = [value for name, value in request.scope["headers"] if name == b"authorization"]
+    if headers:
+        if len(headers) > 1 or headers[0][:6].lower() != b"basic ":
+            raise _Declined(401, "invalid_client", "The Authorization header must be Basic.", basic=True)
+        if "client_secret" in given:
+            raise _Declined(400, "invalid_request", "Use one way of client authentication.")
+        try:
+            text = b64decode(headers[0][6:].strip(), validate=True).decode("utf-8")
+            client_id, colon, secret = text.partition(":")
+            client_id, secret = (
+                unquote_plus(client_id, errors="strict"),
+                unquote_plus(secret, errors="strict"),
+            )
+        except ValueError:
+            raise _Declined(401, "invalid_client", "The Authorization header cannot be read.", basic=True) from None
+        if not colon or "\0" in client_id:
+            raise _Declined(401, "invalid_client", "The Authorization header cannot be read.", basic=True)
+        if given.get("client_id", client_id) != client_id:
+            raise _Declined(400, "invalid_request", "Two clients are named.")
+        return client_id, secret, True
+    if "client_id" not in given or "client_secret" not in given:
+        raise _Declined(401, "invalid_client", "Client authentication is missing.")
+    return given["client_id"], given["client_secret"], False
+
+
+def _scopes(asked: str | None, held: list[str]) -> list[str]:
+    """A subset of what the credential holds, in its order; all of it when nothing is asked for."""
+    if asked is None:
+        return held
+    wanted = asked.split(" ") if asked.strip() else []
+    if not wanted or any(scope not in held for scope in wanted):
+        raise _Declined(400, "invalid_scope", "The credential does not hold this scope.")
+    return [scope for scope in held if scope in wanted]

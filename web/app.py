@@ -1,0 +1,120 @@
+"""The web door: the payer's page and the public documentation, a Litestar application beside the API's.
+
+It shares no middleware, no session and no error format with the API, so that neither costs the other.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+from litestar import Litestar, Request
+from litestar.exceptions import HTTPException
+from litestar.response import Response
+
+from runtime.postgres import GONE, Pool, open_pool
+from runtime.settings import Settings, read_settings
+from web.docs import DOCS_HANDLERS
+from web.outermost import outermost
+from web.pages import favicon, page, static_file
+from web.payer import PAYER_HANDLERS
+
+try:
+    from web.locations import LOCATION_HANDLERS  # type: ignore[import-not-found,unused-ignore]
+except ModuleNotFoundError as missing:
+    if missing.name != "web.locations":
+        raise
+    LOCATION_HANDLERS = []
+
+_POOL_SIZE = 4  # a page is one indexed row: four connections carry thousands of them a second
+_MOST_BODY_BYTES = 64 * 1024  # nothing here reads a body
+
+_log = structlog.get_logger()
+
+# fmt: off
+_WORDS: dict[int, tuple[str, str]] = {
+    400: ("Pedido inválido", "O endereço não pôde ser lido. Confira o link que você recebeu."),
+    404: ("Página não encontrada", "Confira se o link está completo, ou peça um novo a quem o enviou."),
+    405: ("Operação não disponível", "Esta página só pode ser aberta, não recebe outros pedidos."),
+    500: ("Algo deu errado do nosso lado", "Já fomos avisados. Tente de novo em alguns instantes."),
+    503: ("Serviço indisponível no momento", "Nada foi perdido. Tente de novo em alguns instantes."),
+}
+_WORDS_DOCS: dict[int, tuple[str, str]] = {
+    400: ("Bad request", "The address could not be read."),
+    404: ("Page not found", "There is nothing at this address."),
+    405: ("Method not allowed", "This page can only be read."),
+    500: ("Something went wrong on our side", "We have been told. Try again in a moment."),
+    503: ("Service unavailable", "Try again in a moment."),
+}
+# fmt: on
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def make_app(
+    settings: Settings | None = None, *, pool: Pool | None = None, now: Callable[[], datetime] = utc_now
+) -> Litestar:
+    """The application. Settings not given come from the environment; a pool not given lives as long as it.
+
+    Handlers find `pool`, `settings` and `now` in `request.app.state`.
+    """
+
+    @asynccontextmanager
+    async def life(app: Litestar) -> AsyncIterator[None]:
+        app.state.settings = settings or read_settings()
+        app.state.now = now
+        own = None if pool else await open_pool(app.state.settings.database_url, name="web", size=_POOL_SIZE)
+        app.state.pool = pool or own
+        try:
+            yield
+        finally:
+            if own:
+                await own.close()
+
+    app = Litestar(
+        route_handlers=[*PAYER_HANDLERS, *DOCS_HANDLERS, *LOCATION_HANDLERS, static_file, favicon],
+        lifespan=[life],
+        exception_handlers={Exception: _failed, HTTPException: _failed},
+        openapi_config=None,
+        logging_config=None,
+        request_max_body_size=_MOST_BODY_BYTES,
+    )
+    app.asgi_handler = outermost(app.asgi_handler)
+    return app
+
+
+def _failed(request: Request[Any, Any, Any], exc: Exception) -> Response[str]:
+    """Every way a request can fail, as a page for people."""
+    headers: dict[str, str] = {}
+    if isinstance(exc, HTTPException) and exc.status_code < 500:
+        status = exc.status_code
+        headers.update(exc.headers or {})
+    elif isinstance(exc, GONE):
+        status = 503
+        headers["Retry-After"] = "5"
+    else:
+        status = 500
+    request_id = request.scope["state"]["request_id"]
+    if status >= 500:
+        # The template and not the path: a public id in a log would be a key left in the door.
+        _log.error(
+            "web_request_failed",
+            request_id=request_id,
+            route=request.scope.get("path_template"),
+            status=status,
+            exc_info=exc if status == 500 else None,
+            error=type(exc).__name__,
+        )
+    in_docs = request.scope["path"].startswith("/docs")
+    words = _WORDS_DOCS if in_docs else _WORDS
+    title, text = words.get(status, words[400])
+    shown = {
+        "lang": "en" if in_docs else "pt-BR",
+        "title": title,
+        "text": text,
+        "request_id": request_id if status >= 500 else None,
+    }
+    return page("error.html", shown, status=status, headers=headers)

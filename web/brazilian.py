@@ -1,0 +1,50 @@
+"""Amounts, instants and documents as people in Brazil write them. For pages: programs get other forms."""
+
+from datetime import date, datetime
+
+from domain.instants import SAO_PAULO
+
+_NO_BREAK = "\u00a0"
+
+
+def brl(cents: int) -> str:
+    """123456 -> "R$ 1.234,56", with a no-break space."""
+    whole, rest = divmod(cents, 100)
+    return f"R${_NO_BREAK}{whole:,}".replace(",", ".") + f",{rest:02}"
+
+
+def day(at: date) -> str:
+    return f"{at.day:02}/{at.month:02}/{at.year:04}"
+
+
+def moment(at: datetime) -> str:
+    """ "21/11/2026 às 18:42", in Brasília time whatever the zone of `at`."""
+    local = at.astimezone(SAO_PAULO)
+    return f"{day(local)} às {local.hour:02}:{local.minute:02}"
+
+
+def moment_near(at: datetime, *, now: datetime) -> str:
+    """Like `moment`, but "hoje às 18:42" on the same day in Brasília."""
+    local = at.astimezone(SAO_PAULO)
+    if local.date() == now.astimezone(SAO_PAULO).date():
+        return f"hoje às {local.hour:02}:{local.minute:02}"
+    return moment(at)
+
+
+def merchant_document(digits: str) -> str:
+    """A company's CNPJ in full, it is public; a person's CPF masked the way the government's own pages do."""
+    if len(digits) == 14:
+        return f"CNPJ {digits[:2]}.{digits[2:5]}.{digits[5:8]}/{digits[8:12]}-{digits[12:]}"
+    if len(digits) == 11:
+        return f"CPF ***.{digits[3:6]}.{digits[6:9]}-**"
+    return ""
+
+
+def slip_line(digits: str) -> str:
+    """The 47 digits of a slip in the groups that are printed on it; anything else as it is."""
+    if len(digits) != 47 or not digits.isascii() or not digits.isdigit():
+        return digits
+    return (
+        f"{digits[:5]}.{digits[5:10]} {digits[10:15]}.{digits[15:21]} {digits[21:26]}.{digits[26:32]} "
+        f"{digits[32]} {digits[33:]}"
+    )

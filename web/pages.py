@@ -1,0 +1,92 @@
+"""Templates and static files. Both are read once, at import: a page costs no file access.
+
+A static file is served under a name that carries a hash of its content, so browsers may keep it for ever.
+"""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from litestar import MediaType, get
+from litestar.exceptions import NotFoundException
+from litestar.params import FromPath
+from litestar.response import Response
+from msgspec import Struct
+
+from web import brazilian
+
+_HERE = Path(__file__).parent
+_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+_FOR_EVER = "public, max-age=31536000, immutable"
+
+
+class Static(Struct, frozen=True):
+    name: str
+    content: bytes
+    media_type: str
+
+
+def _read() -> dict[str, Static]:
+    found = {}
+    for path in sorted((_HERE / "static").iterdir()):
+        if path.suffix in _TYPES:
+            content = path.read_bytes()
+            name = f"{path.stem}.{sha256(content).hexdigest()[:12]}{path.suffix}"
+            found[path.name] = Static(name, content, _TYPES[path.suffix])
+    return found
+
+
+_STATIC = _read()
+_BY_NAME = {static.name: static for static in _STATIC.values()}
+_FAVICON = (_HERE / "static" / "favicon.png").read_bytes()
+
+
+def static_url(name: str) -> str:
+    return f"/static/{_STATIC[name].name}"
+
+
+_templates = Environment(
+    loader=FileSystemLoader(_HERE / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    auto_reload=False,
+)
+_templates.globals["static_url"] = static_url
+_templates.filters.update(
+    brl=brazilian.brl,
+    day=brazilian.day,
+    moment=brazilian.moment,
+    merchant_document=brazilian.merchant_document,
+    slip_line=brazilian.slip_line,
+)
+
+
+def page(
+    template: str, values: Mapping[str, object], *, status: int = 200, headers: dict[str, str] | None = None
+) -> Response[str]:
+    """An HTML answer made of a template."""
+    html = _templates.get_template(template).render(values)
+    return Response(html, status_code=status, headers=headers, media_type=MediaType.HTML)
+
+
+@get("/static/{name:str}")
+async def static_file(name: FromPath[str]) -> Response[bytes]:
+    found = _BY_NAME.get(name)
+    cache = _FOR_EVER
+    if found is None:
+        # While a new version is rolled out, a page of the other version may ask here: unstyled is worse than
+        # the neighbouring version's style, as long as nobody keeps it.
+        stem, _, rest = name.partition(".")
+        found = _STATIC.get(f"{stem}.{rest.rpartition('.')[2]}")
+        cache = "no-store"
+    if found is None:
+        raise NotFoundException
+    return Response(found.content, media_type=found.media_type, headers={"Cache-Control": cache})
+
+
+@get("/favicon.ico")
+async def favicon() -> Response[bytes]:
+    return Response(_FAVICON, media_type="image/png", headers={"Cache-Control": "public, max-age=86400"})

@@ -1,0 +1,158 @@
+// Keeps an open payer page true: asks for the state, swaps the middle when it changed, counts down, copies the code.
+// The page is complete without this file.
+(() => {
+  "use strict";
+
+  const state = document.getElementById("state");
+  if (!state) return;
+  const announcement = document.getElementById("announcement");
+  const address = location.pathname.replace(/\/+$/, "");
+
+  const FIRST_MS = 2000; // somebody who is paying right now sees it within two seconds
+  const SLOWEST_MS = 15000;
+  const SLOWEST_AFTER_FAILURE_MS = 60000;
+  const ANSWER_MS = 10000;
+  const MOST_ASKED = 3000; // half a day at the slowest pace; coming back to the tab starts afresh
+  let waitMs = FIRST_MS;
+  let asked = 0;
+  let timer = 0;
+  let busy = false;
+  let serverAheadMs = 0;
+
+  const card = () => state.firstElementChild;
+  const say = (text) => { announcement.textContent = text; };
+
+  function settle() {
+    for (const each of state.querySelectorAll("[data-with-script], [data-copy]")) each.hidden = false;
+    // Expiry is counted on the server's clock: a payer's own may be wrong by hours.
+    serverAheadMs = Date.parse(card().dataset.now) - Date.now();
+    tick();
+  }
+
+  async function get(path) {
+    const abort = new AbortController();
+    const late = setTimeout(() => abort.abort(), ANSWER_MS);
+    try {
+      const answer = await fetch(address + path, { cache: "no-store", credentials: "omit", signal: abort.signal });
+      if (!answer.ok) throw new Error(String(answer.status));
+      return await answer.text();
+    } finally {
+      clearTimeout(late);
+    }
+  }
+
+  async function ask() {
+    if (busy || card().dataset.settled === "yes" || asked >= MOST_ASKED) return;
+    busy = true;
+    asked += 1;
+    try {
+      const seen = JSON.parse(await get("/estado"));
+      if (seen.status !== card().dataset.status || String(seen.version) !== card().dataset.version) {
+        swap(await get("/fragmento"));
+      }
+      waitMs = Math.min(waitMs * 1.1, SLOWEST_MS);
+    } catch {
+      waitMs = Math.min(waitMs * 2, SLOWEST_AFTER_FAILURE_MS);
+    }
+    busy = false;
+    plan();
+  }
+
+  function plan() {
+    clearTimeout(timer);
+    if (card().dataset.settled === "yes") return;
+    timer = setTimeout(ask, document.hidden ? Math.max(waitMs, SLOWEST_MS) : waitMs);
+  }
+
+  function swap(html) {
+    const fresh = document.createElement("template");
+    fresh.innerHTML = html;
+    const before = card().dataset.status;
+    const hadFocus = state.contains(document.activeElement);
+    state.replaceChildren(fresh.content.firstElementChild);
+    settle();
+    document.title = card().dataset.title;
+    if (card().dataset.status === before) return;
+    state.classList.add("swapped");
+    say(card().dataset.announcement);
+    const heading = state.querySelector("h1");
+    if (hadFocus) heading.focus(); // what had the focus is gone
+    heading.scrollIntoView({ block: "nearest" });
+  }
+
+  // Countdown: shown each second, spoken three times.
+  const SPOKEN = [[60, "Falta 1 minuto para o vencimento."], [300, "Faltam 5 minutos para o vencimento."]];
+  let leftBefore = Infinity;
+
+  function tick() {
+    const countdown = state.querySelector("[data-expires]");
+    if (!countdown) return;
+    const left = Math.ceil((Date.parse(countdown.dataset.expires) - Date.now() - serverAheadMs) / 1000);
+    countdown.hidden = left <= 0;
+    if (left <= 0) {
+      if (leftBefore > 0) soon();
+      leftBefore = left;
+      return;
+    }
+    const two = (number) => String(number).padStart(2, "0");
+    const hours = Math.floor(left / 3600);
+    const minutes = Math.floor(left / 60) % 60;
+    if (hours >= 48) countdown.textContent = `Expira em ${Math.floor(hours / 24)} dias`;
+    else if (hours >= 1) countdown.textContent = `Expira em ${hours} h ${two(minutes)} min`;
+    else countdown.textContent = `Expira em ${two(minutes)}:${two(left % 60)}`;
+    for (const [seconds, words] of SPOKEN) {
+      if (left <= seconds && leftBefore > seconds && leftBefore !== Infinity) say(words);
+    }
+    leftBefore = left;
+  }
+
+  // Ask at once, at the quick pace again: the time is up, or somebody came back from the bank's app.
+  function soon() {
+    waitMs = FIRST_MS;
+    asked = 0;
+    clearTimeout(timer);
+    ask();
+  }
+
+  async function copy(button) {
+    const field = document.getElementById(button.dataset.copy);
+    let copied = false;
+    try {
+      await navigator.clipboard.writeText(field.value);
+      copied = true;
+    } catch {
+      // No secure context, or refused: the old way, and if that fails too the code stands there selected.
+      field.focus();
+      field.select();
+      try { copied = document.execCommand("copy"); } catch { copied = false; }
+      if (copied) button.focus();
+    }
+    if (!copied) {
+      say("Não foi possível copiar. O código está selecionado: copie com o menu do seu aparelho.");
+      return;
+    }
+    const words = button.textContent;
+    if (!button.classList.contains("done")) {
+      button.classList.add("done");
+      button.textContent = `✓ ${button.dataset.done}`;
+      setTimeout(() => { button.classList.remove("done"); button.textContent = words; }, 4000);
+    }
+    say(`${button.dataset.done}. Cole no aplicativo do seu banco.`);
+  }
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-copy], [data-print]");
+    if (!button) {
+      if (event.target.matches(".code")) event.target.select();
+    } else if (button.hasAttribute("data-print")) {
+      window.print();
+    } else {
+      copy(button);
+    }
+  });
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) soon(); });
+
+  settle();
+  setInterval(tick, 1000);
+  plan();
+})();
