@@ -1,0 +1,46 @@
+"""One port, two doors: pages go to the web application, everything else to the API."""
+
+from typing import Any
+
+from api.app import make_api
+from runtime.log import AccessLog, setup
+from runtime.settings import read_settings
+from web.app import make_app
+
+_PAGES = ("/pagar", "/painel", "/docs", "/static", "/pix/")
+
+
+class Front:
+    """An ASGI application that forwards by path and starts and stops both."""
+
+    def __init__(self, api: Any, web: Any) -> None:
+        self._api = api
+        self._web = web
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["path"].startswith(_PAGES) or scope["path"] == "/favicon.ico":
+            await self._web(scope, receive, send)
+        else:
+            await self._api(scope, receive, send)
+
+    async def _live(self, receive: Any, send: Any) -> None:
+        """Both lifespans, nested: the web application lives inside the API's."""
+        await receive()
+        try:
+            async with self._api.lifespan(), self._web.lifespan():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except BaseException as error:
+            await send({"type": "lifespan.startup.failed", "message": type(error).__name__})
+            raise
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def make() -> Front:
+    setup("api")
+    return Front(make_api(read_settings(), access_log=AccessLog()), make_app())
+
+
+app = make()

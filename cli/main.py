@@ -1,0 +1,72 @@
+"""The command line `quita`. Exit codes: 0 done, 1 refused or failed, 2 used wrongly.
+
+Every command answers people in plain lines and programs in JSON (--json); what goes wrong is one line on
+stderr.
+"""
+
+import argparse
+import sys
+
+from cli import bank, merchant, pix, readmodels, serve, status, up, webhook
+from cli.supervise import CannotRun
+
+_FAMILIES = (up, serve, status, merchant, webhook, pix, bank, readmodels)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="quita", description="PIX charges and boletos.")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for family in _FAMILIES:
+        family.add_commands(commands)
+    _everywhere(parser)
+    args = parser.parse_args(arguments)
+    try:
+        code: int = args.run(args)
+        return code
+    except CannotRun as error:
+        return _failed(str(error))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 1
+    except Exception as error:
+        if _expected(error):
+            return _failed(_line(error))
+        raise
+
+
+def _everywhere(parser: argparse.ArgumentParser) -> None:
+    """--json on every command, also after its other arguments."""
+    nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not nested:
+        parser.add_argument("--json", action="store_true", help="answer in JSON, for programs")
+    for action in nested:
+        for child in dict.fromkeys(action.choices.values()):
+            _everywhere(child)
+
+
+def _expected(error: Exception) -> bool:
+    """What happens in good order: a refusal, a server that does not answer, a database that says no."""
+    import asyncpg
+
+    from domain.errors import Refused
+
+    return isinstance(error, Refused | OSError | TimeoutError | asyncpg.PostgresError | asyncpg.InterfaceError)
+
+
+def _line(error: Exception) -> str:
+    from domain.errors import Refused
+
+    if isinstance(error, Refused):
+        facts = "".join(f" {name}: {text}" for name, text in (error.fields or {}).items())
+        return f"{error.code.name}: {error.code.message}{facts}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _failed(line: str) -> int:
+    print(f"quita: {line}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,27 @@
+"""`quita pix suspend|resume`: stop and allow issuing standalone PIX charges in production."""
+
+import argparse
+from datetime import UTC, datetime
+
+from cli.answer import answer, in_transaction
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    pix = commands.add_parser("pix", help="suspend and resume issuing PIX charges in production")
+    verbs = pix.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    verbs.add_parser("suspend", help="refuse new PIX charges in production").set_defaults(run=suspend)
+    verbs.add_parser("resume", help="allow them again").set_defaults(run=resume)
+
+
+def suspend(args: argparse.Namespace) -> int:
+    from commands.pix_suspension import suspend_pix
+
+    in_transaction(lambda conn: suspend_pix(conn, now=datetime.now(UTC)))
+    return answer(args, {"suspended": True})
+
+
+def resume(args: argparse.Namespace) -> int:
+    from commands.pix_suspension import resume_pix
+
+    in_transaction(lambda conn: resume_pix(conn, now=datetime.now(UTC)))
+    return answer(args, {"suspended": False})

@@ -1,0 +1,43 @@
+"""`quita readmodels verify|rebuild`: compare what can be seen with what happened, or make it anew from
+that.
+"""
+
+import argparse
+import asyncio
+import sys
+
+import msgspec
+
+from cli import running
+from cli.answer import answer
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    models = commands.add_parser("readmodels", help="check and rebuild the read tables")
+    verbs = models.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    verbs.add_parser("verify", help="exit 1 and show the rows that differ from the journal").set_defaults(run=verify)
+    verbs.add_parser("rebuild", help="make every read table anew from the journal").set_defaults(run=rebuild)
+
+
+def verify(args: argparse.Namespace) -> int:
+    from readmodels.verify import verify as compare
+
+    differences = msgspec.to_builtins(asyncio.run(compare(running.find().need("database_url"))))
+    if args.json:
+        answer(args, {"clean": not differences, "differences": differences})
+    else:
+        for difference in differences:
+            print(msgspec.json.encode(difference).decode())
+        print(f"{len(differences)} differences" if differences else "clean")
+    return 1 if differences else 0
+
+
+def rebuild(args: argparse.Namespace) -> int:
+    from readmodels.rebuild import rebuild as make_anew
+
+    rows = asyncio.run(make_anew(running.find().need("database_url"), progress=_tell))
+    return answer(args, rows)
+
+
+def _tell(done: int) -> None:
+    print(f"{done} journal rows", file=sys.stderr)

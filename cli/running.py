@@ -1,0 +1,77 @@
+"""Where the running system is: written by `quita up` to $QUITA_HOME/run.json, read by every other command.
+
+What the environment says (DATABASE_URL, REDIS_URL, BANK_URL, BASE_URL, SECRET_KEY) comes first.
+"""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from cli.supervise import CannotRun
+
+
+class Running(msgspec.Struct, kw_only=True):
+    """The content of run.json; it holds passwords, hence mode 0600."""
+
+    home: str = ""
+    port: int = 8000
+    database_url: str = ""
+    redis_url: str = ""
+    base_url: str = ""
+    app_url: str = ""
+    docs_url: str = ""
+    bank_url: str = ""
+    pids: dict[str, list[int]] = {}
+    """Process numbers by kind: supervisor, api, worker, bank, postgres, redis."""
+
+    def need(self, name: str) -> str:
+        """The address called `name`; CannotRun when nobody said where it is."""
+        value = str(getattr(self, name))
+        if not value:
+            raise CannotRun(f"nothing runs in {home()}; start it with `quita up` or set {name.upper()}")
+        return value
+
+
+def home() -> Path:
+    return Path(os.environ.get("QUITA_HOME") or ".quita").resolve()
+
+
+def find() -> Running:
+    try:
+        running = msgspec.json.decode((home() / "run.json").read_bytes(), type=Running)
+    except FileNotFoundError:
+        running = Running()
+    except (OSError, msgspec.MsgspecError) as error:
+        raise CannotRun(f"{home() / 'run.json'} cannot be read: {error}") from None
+    for name in ("database_url", "redis_url", "base_url", "app_url", "docs_url", "bank_url"):
+        setattr(running, name, os.environ.get(name.upper()) or getattr(running, name))
+    return running
+
+
+def secret_key() -> bytes:
+    """SECRET_KEY, else the one `quita up` made; 32 bytes."""
+    text = os.environ.get("SECRET_KEY", "")
+    if not text:
+        try:
+            text = (home() / "secret.key").read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            raise CannotRun(f"there is no secret.key in {home()}; run `quita up` or set SECRET_KEY") from None
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != 32:
+        raise CannotRun("SECRET_KEY must be 64 hex digits")
+    return key
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Whole or not at all, readable by the owner only, on the disk when this returns."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)

@@ -1,0 +1,323 @@
+"""Keeps processes running: starts them, starts them again when they die, shows their errors, stops them in
+order.
+
+One thread, one loop, woken by signals. A child that dies is back after 0.1 s, and after longer waits when it
+keeps dying. The API's port belongs to the supervisor, so that it is never lost while a process is replaced.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+
+from runtime.process import birth
+
+_TICK_S = 0.2
+_BACKOFF_S_MIN = 0.1
+_BACKOFF_S_MAX = 5.0
+_STEADY_S = 10.0  # a child that lived this long starts again without a longer wait
+_STOP_S_MAX = 20.0  # requests and deliveries under way may end
+_LOG_BYTES_MAX = 16_000_000
+_ECHO_LINES_MAX = 20  # a tick; the rest stays in the log
+
+
+class CannotRun(Exception):
+    """The message is one line for the person at the terminal."""
+
+
+class Port:
+    """A TCP port and one socket for each process that will listen on it.
+
+    On Linux each process has a socket of its own and the kernel spreads connections evenly over them
+    (one shared socket sends sixteen keep-alive connections to a single process). Elsewhere all share one.
+    """
+
+    def __init__(self, host: str, port: int, processes: int) -> None:
+        self._address = (host, port)
+        self._own = sys.platform == "linux"
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._family = family
+        # Without SO_REUSEPORT first: that option would let us in beside another service of the same user.
+        try:
+            self._bound(reuse_port=False).close()
+            count = processes if self._own else 1
+            self._sockets = [self._bound(reuse_port=self._own) for _ in range(count)]
+        except OSError as error:
+            raise CannotRun(f"port {port} on {host} cannot be used ({error.strerror}); set PORT to another") from None
+
+    def fileno(self, index: int) -> int:
+        return self._sockets[index % len(self._sockets)].fileno()
+
+    def listens(self, index: int) -> bool:
+        """Has the process of this socket begun to listen? While it starts, it has not."""
+        asked = self._sockets[index % len(self._sockets)]
+        return asked.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
+
+    def renew(self, index: int) -> None:
+        """Let the kernel send new connections to the other processes until this one listens again."""
+        if self._own:
+            fresh = self._bound(reuse_port=True)
+            self._sockets[index].close()
+            self._sockets[index] = fresh
+
+    def close(self) -> None:
+        for one in self._sockets:
+            one.close()
+
+    def _bound(self, *, reuse_port: bool) -> socket.socket:
+        made = socket.socket(self._family)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if reuse_port:
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            made.bind(self._address)  # bound, not listening: the process listens when it can answer
+            made.setblocking(False)
+        except OSError:
+            made.close()
+            raise
+        return made
+
+
+class Child:
+    """One process to be kept running. `kind` groups processes that do the same; it names their log."""
+
+    def __init__(
+        self,
+        kind: str,
+        arguments: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        log: Path,
+        port: Port | None = None,
+        index: int = 0,
+    ) -> None:
+        self.kind = kind
+        self.process: subprocess.Popen[bytes] | None = None
+        self.due = 0.0
+        self._arguments = list(arguments)
+        self._env = dict(env)
+        self._log = log
+        self._port = port
+        self._index = index
+        self._started = 0.0
+        self._backoff_s = _BACKOFF_S_MIN
+
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def listens(self) -> bool:
+        return self.alive() and self._port is not None and self._port.listens(self._index)
+
+    def start(self) -> None:
+        arguments, inherited = self._arguments, ()
+        if self._port is not None:
+            fd = self._port.fileno(self._index)
+            arguments, inherited = [*arguments, str(fd)], (fd,)  # type: ignore[assignment]
+        self._started = time.monotonic()
+        with os.fdopen(os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as log:
+            self.process = subprocess.Popen(  # noqa: S603
+                arguments,
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=inherited,
+                # Out of the terminal's group: Ctrl-C reaches the supervisor alone, which stops its children
+                # in order.
+                start_new_session=True,
+                preexec_fn=birth(death_signal=signal.SIGTERM),
+            )
+
+    def died(self, *, others_listen: bool) -> str:
+        """Plan the next start; answers how it ended and when it starts again."""
+        assert self.process is not None, "only a started child dies"
+        code, self.process = self.process.returncode, None
+        if time.monotonic() - self._started > _STEADY_S:
+            self._backoff_s = _BACKOFF_S_MIN
+        self.due = time.monotonic() + self._backoff_s
+        said = f"{ending(code)}; starting it again in {self._backoff_s:.1f} s"
+        self._backoff_s = min(self._backoff_s * 2, _BACKOFF_S_MAX)
+        if self._port is not None and others_listen:
+            self._port.renew(self._index)
+        return said
+
+
+class Server:
+    """An embedded server, as the supervisor sees it."""
+
+    def __init__(
+        self, kind: str, *, pid: Callable[[], int], alive: Callable[[], bool], restart: Callable[[], None],
+        stop: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self.kind = kind
+        self.pid = pid
+        self.alive = alive
+        self.restart = restart
+        self.stop = stop
+
+
+class Supervisor:
+    """Children stop in the order they were added, servers after them in reverse order."""
+
+    def __init__(self, logs: Path) -> None:
+        self.logs = logs
+        self.stopping = False
+        self._children: list[Child] = []
+        self._servers: list[Server] = []
+        self._read: dict[Path, int] = {}
+        self._changed: Callable[[], None] = lambda: None
+        self._wake_in, self._wake_out = os.pipe()
+        for end in (self._wake_in, self._wake_out):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(self._wake_out, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._asked_to_stop)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # only to wake the loop
+
+    def log(self, kind: str) -> Path:
+        """Where a kind of process writes; moved aside once when it has grown large."""
+        path = self.logs / f"{kind}.log"
+        if path not in self._read:
+            with contextlib.suppress(FileNotFoundError):
+                if path.stat().st_size > _LOG_BYTES_MAX:
+                    path.replace(path.with_suffix(".log.1"))
+            self._read[path] = path.stat().st_size if path.exists() else 0
+        return path
+
+    def add(self, child: Child) -> None:
+        self._children.append(child)
+
+    def add_server(self, server: Server) -> None:
+        self._servers.append(server)
+
+    def on_change(self, changed: Callable[[], None]) -> None:
+        """`changed` is called whenever a process was started."""
+        self._changed = changed
+
+    def pids(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {"supervisor": [os.getpid()]}
+        for server in self._servers:
+            found[server.kind] = [server.pid()]
+        for child in self._children:
+            pids = found.setdefault(child.kind, [])
+            if child.process is not None:
+                pids.append(child.process.pid)
+        return found
+
+    def run(self, *, ready: Callable[[], bool], on_ready: Callable[[], None], ready_s_max: float) -> None:
+        """Until asked to stop. Raises CannotRun when `ready` has not become true after `ready_s_max`."""
+        deadline, is_ready = time.monotonic() + ready_s_max, False
+        while not self.stopping:
+            self._tend()
+            self._echo_errors()
+            if not is_ready:
+                is_ready = ready()
+                if is_ready:
+                    on_ready()
+                elif time.monotonic() > deadline:
+                    raise CannotRun(f"the API is not ready after {ready_s_max:.0f} s; see {self.log('api')}")
+            self._sleep(_TICK_S if is_ready else 0.05)
+
+    def stop(self) -> None:
+        kinds = list(dict.fromkeys(child.kind for child in self._children))
+        for kind in kinds:
+            self._end([child for child in self._children if child.kind == kind])
+        for server in reversed(self._servers):
+            with contextlib.suppress(ProcessLookupError):
+                server.stop()
+        self._echo_errors()
+
+    def _tend(self) -> None:
+        changed = False
+        for server in self._servers:
+            if not server.alive():
+                say(f"{server.kind} ended; starting it again")
+                server.restart()
+                changed = True
+        for child in self._children:
+            if child.process is not None and child.process.poll() is not None:
+                others = any(one.listens() for one in self._children if one.kind == child.kind)
+                say(f"{child.kind} {child.died(others_listen=others)}")
+            if child.process is None and time.monotonic() >= child.due:
+                child.start()
+                changed = True
+        if changed:
+            self._changed()
+
+    def _end(self, children: list[Child]) -> None:
+        for child in children:
+            if child.process is not None:
+                child.process.terminate()
+        deadline = time.monotonic() + _STOP_S_MAX
+        for child in children:
+            if child.process is None:
+                continue
+            try:
+                child.process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                say(f"{child.kind} did not stop in {_STOP_S_MAX:.0f} s; killed")
+                child.process.kill()
+                child.process.wait()
+
+    def _sleep(self, most_s: float) -> None:
+        due = [child.due - time.monotonic() for child in self._children if child.process is None]
+        wait_s = max(0.0, min([most_s, *due]))
+        if select.select([self._wake_in], [], [], wait_s)[0]:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._wake_in, 4096)
+
+    def _asked_to_stop(self, _number: int, _frame: FrameType | None) -> None:
+        self.stopping = True
+
+    def _echo_errors(self) -> None:
+        for path, start in self._read.items():
+            if not path.exists() or path.stat().st_size <= start:
+                continue
+            with path.open("rb") as file:
+                file.seek(start)
+                text = file.read(1_000_000)
+            whole = text[: text.rfind(b"\n") + 1] or (text if len(text) == 1_000_000 else b"")
+            self._read[path] = start + len(whole)
+            errors = [said for line in whole.splitlines() if (said := _error_in(line))]
+            for said in errors[:_ECHO_LINES_MAX]:
+                say(f"{path.stem}: {said}")
+
+
+def ending(code: int) -> str:
+    """How a process ended, for people."""
+    if code >= 0:
+        return f"ended (exit {code})"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
+def say(line: str) -> None:
+    with contextlib.suppress(OSError):  # the terminal may be gone; what runs goes on
+        print(f"quita: {line}", flush=True)
+
+
+def _error_in(line: bytes) -> str:
+    """The short form of a structured log line of level error, else ''."""
+    if b'"error"' not in line and b'"critical"' not in line:
+        # The last line of a traceback names the exception: it stands at the margin, as in "ValueError: ...".
+        name = line.split(b":", 1)[0]
+        bare = name.replace(b".", b"").isalnum() and name.endswith((b"Error", b"Exception"))
+        return line.decode(errors="replace")[:300] if bare else ""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return ""
+    if not isinstance(record, dict) or record.get("level") not in ("error", "critical"):
+        return ""
+    exception = str(record.get("exception", "")).strip().rsplit("\n", 1)[-1]
+    return " ".join(part for part in (str(record.get("event", "")), exception) if part)[:300]

@@ -1,0 +1,261 @@
+"""`quita up`: everything on one machine, in the foreground, until Ctrl-C.
+
+PostgreSQL and Valkey (unless DATABASE_URL and REDIS_URL name others), migrations, demo merchants, then as
+children the API, the workers and the simulated bank. A second start in the same home finds all as it was.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import fcntl
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cli import running
+from cli.serve import answers, api_children
+from cli.supervise import CannotRun, Child, Port, Server, Supervisor, say
+from runtime.embedded import CannotStart, EmbeddedPostgres, EmbeddedRedis, remembered_port
+from runtime.settings import Settings, read_settings
+
+_READY_S_MAX = 60.0
+_REACH_S_MAX = 5.0
+_ROOT = Path(__file__).resolve().parent.parent
+
+# Two that can do everything, and one that must still complete its registration.
+_DEMO = (
+    ("Padaria Aurora", True, "approved"),
+    ("Oficina Boa Vista", True, "approved"),
+    ("Livraria Ipê", False, "pending"),
+)
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser("up", help="run everything on this machine, until Ctrl-C")
+    parser.set_defaults(run=up)
+
+
+def up(_: argparse.Namespace) -> int:
+    home = running.home()
+    _make_home(home)
+    with _alone(home):
+        supervisor = Supervisor(home / "logs")
+        try:
+            return _run(home, supervisor)
+        except CannotStart as error:
+            raise CannotRun(str(error)) from None
+        finally:
+            supervisor.stop()
+            with contextlib.suppress(OSError):
+                (home / "run.json").unlink(missing_ok=True)
+
+
+def _run(home: Path, supervisor: Supervisor) -> int:
+    (home / "dev.json").unlink(missing_ok=True)  # there again when the API answers
+    env = _environment(home)
+    host, number = env.get("HOST", "127.0.0.1"), _number(env, "PORT", 8000)
+    processes = _number(env, "API_PROCESSES", 2)
+    port = Port(host, number, processes)  # first of all: a taken port is the likeliest thing to be wrong
+    fsync = env.get("QUITA_FSYNC", "on") != "off"
+    if not env.get("DATABASE_URL"):
+        postgres = EmbeddedPostgres()
+        supervisor.add_server(_server("postgres", postgres))
+        postgres.start(home, fsync=fsync)
+        env["DATABASE_URL"] = postgres.dsn
+    if not env.get("REDIS_URL"):
+        redis = EmbeddedRedis()
+        supervisor.add_server(_server("redis", redis))
+        redis.start(home)
+        env["REDIS_URL"] = redis.dsn
+    own_bank = not env.get("BANK_URL")
+    if own_bank:
+        env["BANK_PORT"] = env.get("BANK_PORT") or str(remembered_port(home / "bank.port"))
+        env["BANK_URL"] = f"http://127.0.0.1:{env['BANK_PORT']}"
+    try:
+        settings = read_settings(env)
+    except ValueError as error:
+        raise CannotRun(str(error)) from None
+    merchants = asyncio.run(_prepare(settings, home))
+    if supervisor.stopping:
+        return 0
+
+    for child in api_children(processes, port, env, supervisor.log("api")):
+        supervisor.add(child)
+    for _ in range(settings.worker_processes):
+        supervisor.add(Child("worker", [sys.executable, "-m", "workers"], env=env, log=supervisor.log("worker")))
+    if own_bank:
+        bank = [sys.executable, "-m", "banks.simulated"]
+        supervisor.add(Child("bank", bank, env=env, log=supervisor.log("bank")))
+
+    def changed() -> None:
+        state = running.Running(
+            home=str(home),
+            port=settings.port,
+            database_url=settings.database_url,
+            redis_url=settings.redis_url,
+            base_url=settings.base_url,
+            app_url=settings.app_url,
+            docs_url=settings.docs_url,
+            bank_url=settings.bank_url,
+            pids=supervisor.pids(),
+        )
+        running.write_private(home / "run.json", msgspec.json.encode(state))
+
+    def ready() -> None:
+        shown = {
+            "base_url": settings.base_url,
+            "app_url": settings.app_url,
+            "docs_url": settings.docs_url,
+            "bank_url": settings.bank_url,
+            "merchants": merchants,
+        }
+        running.write_private(home / "dev.json", msgspec.json.format(msgspec.json.encode(shown)) + b"\n")
+        _greet(settings, merchants)
+
+    supervisor.on_change(changed)
+    supervisor.run(ready=lambda: answers(settings.port), on_ready=ready, ready_s_max=_READY_S_MAX)
+    say("stopping")
+    return 0
+
+
+def _make_home(home: Path) -> None:
+    try:
+        home.mkdir(mode=0o711, parents=True, exist_ok=True)
+        (home / "logs").mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise CannotRun(f"QUITA_HOME cannot be used: {error}") from None
+
+
+@contextlib.contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Two supervisors on one home would end each other's PostgreSQL. The lock ends with the process, however
+    it ends.
+    """
+    try:
+        lock = (home / "up.lock").open("a+", encoding="ascii")
+    except OSError as error:
+        raise CannotRun(f"QUITA_HOME cannot be used: {error}") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise CannotRun(f"`quita up` already runs in {home}; set QUITA_HOME and PORT for a second one") from None
+        yield
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """What the children see: the caller's environment, and what local work needs on top."""
+    env = dict(os.environ)
+    env["QUITA_HOME"] = str(home)
+    env.setdefault("WEBHOOK_ALLOW_PRIVATE", "1")
+    # The checkout may be anywhere and the terminal in any folder.
+    env["PYTHONPATH"] = os.pathsep.join(part for part in (str(_ROOT), env.get("PYTHONPATH")) if part)
+    env["PYTHONUNBUFFERED"] = "1"
+    if not env.get("SECRET_KEY"):
+        path = home / "secret.key"
+        if not path.exists():
+            running.write_private(path, secrets.token_hex(32).encode())
+        env["SECRET_KEY"] = path.read_text(encoding="ascii").strip()
+    return env
+
+
+def _number(env: dict[str, str], name: str, default: int) -> int:
+    text = env.get(name) or str(default)
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 65_536):
+        raise CannotRun(f"{name} must be a whole number from 1 to 65535, not {text!r}")
+    return int(text)
+
+
+def _server(kind: str, embedded: EmbeddedPostgres | EmbeddedRedis) -> Server:
+    return Server(kind, pid=lambda: embedded.pid, alive=embedded.alive, restart=embedded.restart, stop=embedded.stop)
+
+
+async def _prepare(settings: Settings, home: Path) -> list[Any]:
+    """Reach both servers, migrate, and make the demo merchants the first time; answers their records."""
+    import asyncpg
+    from redis.exceptions import RedisError
+
+    from runtime.redis import open_redis
+    from sql.migrate import migrate
+
+    try:
+        async with asyncio.timeout(_REACH_S_MAX):
+            await (await asyncpg.connect(settings.database_url)).close()
+    except (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise CannotRun(f"PostgreSQL at DATABASE_URL cannot be reached: {_short(error)}") from None
+    try:
+        redis = open_redis(settings.redis_url, blocking=False)
+        async with asyncio.timeout(_REACH_S_MAX):
+            await redis.ping()
+        await redis.aclose(close_connection_pool=True)
+    except (OSError, TimeoutError, ValueError, RedisError) as error:
+        raise CannotRun(f"Redis at REDIS_URL cannot be reached: {_short(error)}") from None
+    try:
+        for name in await migrate(settings.database_url):
+            say(f"migrated {name}")
+    except asyncpg.PostgresError as error:
+        raise CannotRun(f"the database cannot be migrated: {_short(error)}") from None
+    return await _demo_merchants(settings, home / "merchants.json")
+
+
+async def _demo_merchants(settings: Settings, file: Path) -> list[Any]:
+    """The demo merchants of this database; `file` keeps their secrets, which it cannot give back."""
+    from commands.merchants import create_merchant
+    from runtime.postgres import connect
+
+    conn = await connect(settings.database_url)
+    try:
+        with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
+            known = msgspec.json.decode(
+                file.read_bytes(),  # noqa: ASYNC240 - nothing else runs yet
+                type=list[dict[str, Any]],
+            )
+            ids = [merchant["account_id"] for merchant in known]
+            there = await conn.fetchval("SELECT count(*) FROM account WHERE account_id = ANY($1::uuid[])", ids)
+            if there == len(_DEMO):
+                return known
+        made = []
+        async with conn.transaction():
+            for name, address, kyc in _DEMO:
+                record = await create_merchant(conn, name=name, address=address, kyc=kyc, now=datetime.now(UTC))
+                made.append(msgspec.to_builtins(record))
+            # Before the commit: a file too many is noticed by the count above, a file too few never.
+            running.write_private(file, msgspec.json.encode(made))
+        return made
+    finally:
+        await conn.close()
+
+
+def _greet(settings: Settings, merchants: list[Any]) -> None:
+    first = merchants[0]
+    credential = first["test"]
+    say(f"""ready
+
+  API        {settings.base_url}/v1        docs  {settings.docs_url}
+  pages      {settings.app_url}/painel     bank  {settings.bank_url}
+  merchants  {settings.home / "dev.json"}
+
+  Try ({first["name"]}, test mode):
+
+    TOKEN=$(curl -s {settings.base_url}/v1/oauth/token -d grant_type=client_credentials \\
+      -d client_id={credential["client_id"]} -d client_secret={credential["client_secret"]} \\
+      | python3 -c 'import json, sys; print(json.load(sys.stdin)["access_token"])')
+    curl -s {settings.base_url}/v1/charges/pix -H "Authorization: Bearer $TOKEN" \\
+      -H "Idempotency-Key: first" -H "Content-Type: application/json" \\
+      -d '{{"account_id": "{first["account_id"]}", "amount": "10.00"}}'
+
+  Ctrl-C stops everything; the next start finds everything as it was.
+""")
+
+
+def _short(error: BaseException) -> str:
+    """The reason in one line, without the address: it may hold a password."""
+    if isinstance(error, TimeoutError):
+        return f"no answer in {_REACH_S_MAX:.0f} s"
+    return " ".join(str(error).split())[:200] or type(error).__name__
