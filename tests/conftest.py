@@ -1,0 +1,80 @@
+"""What every test may ask for: servers only, a migrated database, or the whole system.
+
+Each is made once a run (and once a process under xdist), when the first test asks for it.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from runtime.embedded import EmbeddedPostgres, EmbeddedRedis
+from tests.system import System, remove_home, temporary_home
+
+
+class Servers:
+    """PostgreSQL, migrated, and Redis; DATABASE_URL and REDIS_URL name others when they are set."""
+
+    def __init__(self, database_url: str, redis_url: str) -> None:
+        self.database_url = database_url
+        self.redis_url = redis_url
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    from sql.migrate import migrate
+
+    home = temporary_home()
+    postgres, redis = EmbeddedPostgres(), EmbeddedRedis()
+    try:
+        database_url, redis_url = os.environ.get("DATABASE_URL"), os.environ.get("REDIS_URL")
+        if not database_url:
+            postgres.start(home, fsync=False)
+            database_url = postgres.dsn
+        if not redis_url:
+            redis.start(home)
+            redis_url = redis.dsn
+        asyncio.run(migrate(database_url))
+        yield Servers(database_url, redis_url)
+    finally:
+        redis.stop()
+        postgres.stop()
+        remove_home(home)
+
+
+@pytest.fixture(scope="session")
+async def pool(servers: Servers) -> AsyncIterator[Any]:
+    from runtime.postgres import open_pool
+
+    opened = await open_pool(servers.database_url, name="tests", size=10)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def conn(pool: Any) -> AsyncIterator[Any]:
+    """A connection in a transaction that is rolled back: what the test writes is gone after it."""
+    async with pool.acquire() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        try:
+            yield connection
+        finally:
+            await transaction.rollback()
+
+
+@pytest.fixture(scope="session")
+def system() -> Iterator[System]:
+    """Everything, as `make up` runs it. A run fails when it does not stop cleanly."""
+    whole = System(temporary_home())
+    try:
+        whole.start()
+        yield whole
+        code = whole.stop()
+        assert code == 0, f"quita up ended with {code}:\n{whole.said()[-4000:]}"
+    finally:
+        if whole.running():
+            whole.kill()
+        remove_home(whole.home)

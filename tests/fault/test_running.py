@@ -1,0 +1,248 @@
+"""Promises of running it: one clear line when it cannot, and nothing lost however it ends."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runtime.embedded import free_port
+from tests.system import ROOT, System, remove_home, temporary_home, until
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    made = temporary_home()
+    yield made
+    remove_home(made)
+
+
+@pytest.fixture
+def alone(home: Path) -> Iterator[System]:
+    """A system of the test's own, which it may break."""
+    system = System(home)
+    yield system
+    if system.running():
+        assert system.stop() == 0, system.said()
+
+
+def _refused(home: Path, **env: str) -> str:
+    """Start, which must fail; the one line it says."""
+    system = System(home, env=env)
+    system.spawn()
+    assert system.process.wait(60) == 1
+    said = system.said().strip()
+    assert "Traceback" not in said
+    assert len(said.splitlines()) == 1, said
+    return said
+
+
+def _gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").split()[2] == "Z"
+    except OSError:
+        return True
+
+
+def _ready(system: System) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{system.port}/readyz", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def test_a_taken_port_says_so(home: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert f"port {port}" in _refused(home, PORT=port)
+
+
+def test_an_unreachable_database_says_so_and_keeps_the_password_to_itself(home: Path) -> None:
+    said = _refused(home, DATABASE_URL=f"postgresql://u:pssst@127.0.0.1:{free_port()}/x")
+    assert "DATABASE_URL" in said
+    assert "pssst" not in said
+
+
+def test_an_unreachable_redis_says_so(home: Path) -> None:
+    assert "REDIS_URL" in _refused(home, REDIS_URL=f"redis://127.0.0.1:{free_port()}/0")
+
+
+@pytest.mark.parametrize(("name", "value"), [("PORT", "http"), ("PORT", "70000"), ("SECRET_KEY", "short")])
+def test_a_setting_that_makes_no_sense_is_named(home: Path, name: str, value: str) -> None:
+    assert name in _refused(home, **{name: value})
+
+
+@pytest.mark.parametrize("version", ["2.7.18", "3.10.13"])
+def test_an_old_python_says_so(version: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "bootstrap.py")],
+        env=os.environ | {"QUITA_PRETEND_PYTHON": version},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert version in done.stderr
+
+
+def test_a_missing_python_says_so() -> None:
+    done = subprocess.run(
+        ["make", "--no-print-directory", "up", "PYTHON=no-such-python"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert done.stderr.splitlines()[0] == "quita needs python3 (3.11 or newer) on the PATH"
+
+
+def test_a_second_start_is_quick_and_finds_everything(alone: System) -> None:
+    alone.start()
+    first = alone.dev
+    made = alone.create_merchant()
+    assert alone.stop() == 0
+    began = time.monotonic()
+    alone.start()
+    assert time.monotonic() - began < 5
+    assert alone.dev == first
+    assert alone.quita("merchant", "approve", made["account_id"]).returncode == 0
+
+
+def test_a_second_supervisor_in_the_same_home_is_refused(alone: System) -> None:
+    alone.start()
+    assert "already runs" in alone.quita("up").stderr
+    assert _ready(alone)
+
+
+def test_two_homes_run_side_by_side(alone: System) -> None:
+    alone.start()
+    other_home = temporary_home()
+    other = System(other_home).start()
+    try:
+        assert _ready(alone)
+        assert _ready(other)
+        assert alone.database_url != other.database_url
+    finally:
+        assert other.stop() == 0
+        remove_home(other_home)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel does not tell children")
+def test_kill_9_of_the_supervisor_leaves_nobody_and_loses_nothing(alone: System) -> None:
+    alone.start()
+    made = alone.create_merchant()
+    pids = [pid for kind in ("api", "worker", "bank", "postgres", "redis") for pid in alone.pids(kind)]
+    alone.kill()
+    alone.start()  # at once, while the old ones are still ending
+    assert alone.quita("merchant", "approve", made["account_id"]).returncode == 0
+    until(lambda: all(_gone(pid) for pid in pids), what="old processes end")
+
+
+def test_kill_9_of_everything_loses_nothing(alone: System) -> None:
+    alone.start()
+    made = alone.create_merchant()
+    pids = [pid for pids in alone.run_json()["pids"].values() for pid in pids]
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):  # its parent went first, and it with it
+            os.kill(pid, signal.SIGKILL)
+    alone.process.wait(10)
+    alone.start()
+    assert alone.quita("merchant", "approve", made["account_id"]).returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["api", "worker", "bank", "postgres", "redis"])
+def test_kill_9_of_one_process_is_repaired(alone: System, kind: str) -> None:
+    alone.start()
+    old = alone.pids(kind)
+    os.kill(old[0], signal.SIGKILL)
+    until(lambda: len(alone.pids(kind)) == len(old) and old[0] not in alone.pids(kind), what=f"another {kind}")
+    until(lambda: _ready(alone), what="ready again")
+
+
+def test_the_port_answers_while_an_api_process_is_replaced(alone: System) -> None:
+    alone.start()
+    for _ in range(2):
+        before = alone.pids("api")
+        os.kill(before[0], signal.SIGKILL)
+        until(lambda: before[0] not in alone.pids("api"))  # noqa: B023
+        for _ in range(40):
+            socket.create_connection(("127.0.0.1", alone.port), 2).close()
+        until(lambda: _ready(alone))
+
+
+def test_ctrl_c_stops_everything_cleanly(alone: System) -> None:
+    alone.start()
+    pids = [pid for pids in alone.run_json()["pids"].values() for pid in pids]
+    alone.process.send_signal(signal.SIGINT)
+    assert alone.process.wait(60) == 0
+    assert all(_gone(pid) for pid in pids)
+    assert alone.quita("status").returncode == 1
+
+
+def test_a_home_with_spaces_and_a_long_closed_path() -> None:
+    top = temporary_home()
+    home = top / "a folder with spaces" / ("long" * 40) / "home"
+    home.parent.mkdir(parents=True)
+    top.chmod(0o700)
+    system = System(home).start()
+    try:
+        assert system.json("status")["ready"] is True
+    finally:
+        assert system.stop() == 0
+        remove_home(top)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="every other test of this run is by a plain user already")
+def test_a_plain_user_runs_a_copy_of_the_checkout() -> None:
+    import pwd
+
+    nobody = pwd.getpwnam("nobody")
+    top = temporary_home().parent
+    checkout, site, base = top / "checkout of nobody", top / "site", top / "python"
+    rooms = {path.relative_to(ROOT).parts[0] for path in ROOT.glob("*/*.py") if not path.parent.name.startswith(".")}
+    caches = shutil.ignore_patterns("__pycache__", "quita.pth")
+    for room in rooms:
+        shutil.copytree(ROOT / room, checkout / room, ignore=caches)
+    shutil.copytree(sysconfig.get_path("purelib"), site, symlinks=True, ignore=caches)
+    # Root's Python may lie where nobody may not enter, so it is copied as well.
+    library = Path(sysconfig.get_path("stdlib"))
+    unused = shutil.ignore_patterns("__pycache__", "site-packages", "dist-packages", "test", "config-*", "idlelib")
+    shutil.copytree(library, base / "lib" / library.name, symlinks=True, ignore=unused)
+    for shared in Path(sys.base_prefix, "lib").glob("libpython*"):
+        shutil.copy2(shared, base / "lib" / shared.name)
+    (base / "bin").mkdir()
+    interpreter = shutil.copy2(Path(sys.executable).resolve(), base / "bin" / "python3")
+    for path in (top, checkout, *checkout.rglob("*")):
+        os.chown(path, nobody.pw_uid, nobody.pw_gid)
+    home = checkout / ".quita"
+    env = {
+        "PATH": os.defpath, "HOME": "/nonexistent", "QUITA_HOME": str(home), "QUITA_FSYNC": "off",
+        "PORT": str(free_port()), "PYTHONHOME": str(base), "LD_LIBRARY_PATH": str(base / "lib"),
+        "PYTHONPATH": f"{checkout}{os.pathsep}{site}",
+    }  # fmt: skip
+    try:
+        with (top / "out").open("wb") as out:
+            running = subprocess.Popen(
+                [interpreter, "-m", "cli.main", "up"], cwd=checkout, env=env, stdout=out, stderr=out,
+                user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[],
+            )  # fmt: skip
+        until(lambda: (home / "dev.json").exists() or running.poll() is not None, most_s=90)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) == 0, (top / "out").read_text(encoding="utf-8")
+        assert (home / "postgres").stat().st_uid == nobody.pw_uid
+    finally:
+        shutil.rmtree(top, ignore_errors=True)

@@ -1,0 +1,141 @@
+"""The embedded servers keep what they promise to whoever starts them."""
+
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+import pytest
+from redis.asyncio import Redis
+
+from runtime.embedded import EmbeddedPostgres, EmbeddedRedis, free_port, remembered_port
+from runtime.redis import open_redis
+from tests.system import remove_home, temporary_home
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    made = temporary_home()
+    yield made
+    remove_home(made)
+
+
+@asynccontextmanager
+async def _client(dsn: str) -> AsyncIterator[Redis]:
+    client = open_redis(dsn, blocking=False)
+    yield client
+    await client.aclose(close_connection_pool=True)
+
+
+async def _count(dsn: str) -> int:
+    conn = await asyncpg.connect(dsn)
+    try:
+        await conn.execute("CREATE TABLE IF NOT EXISTS visit (at timestamptz)")
+        await conn.execute("INSERT INTO visit VALUES (now())")
+        return int(await conn.fetchval("SELECT count(*) FROM visit"))
+    finally:
+        await conn.close()
+
+
+async def test_postgres_keeps_data_and_port_over_a_restart(home: Path) -> None:
+    seen = []
+    for _ in range(2):
+        postgres = EmbeddedPostgres()
+        postgres.start(home, fsync=False)
+        seen.append((await _count(postgres.dsn), postgres.dsn))
+        postgres.stop()
+        postgres.stop()
+    assert seen == [(1, seen[0][1]), (2, seen[0][1])]
+
+
+async def test_postgres_killed_outright_starts_again_with_its_data(home: Path) -> None:
+    postgres = EmbeddedPostgres()
+    postgres.start(home, fsync=True)
+    await _count(postgres.dsn)
+    os.kill(postgres.pid, signal.SIGKILL)
+    postgres.stop()
+    again = EmbeddedPostgres()
+    again.start(home, fsync=True)
+    try:
+        assert await _count(again.dsn) == 2
+    finally:
+        again.stop()
+
+
+async def test_postgres_left_running_is_ended_first(home: Path) -> None:
+    left = EmbeddedPostgres()
+    left.start(home, fsync=False)
+    await _count(left.dsn)
+    again = EmbeddedPostgres()
+    again.start(home, fsync=False)
+    try:
+        assert not left.alive()
+        assert await _count(again.dsn) == 2
+    finally:
+        again.stop()
+
+
+async def test_a_stale_pid_file_that_names_a_stranger_is_no_obstacle(home: Path) -> None:
+    postgres = EmbeddedPostgres()
+    postgres.start(home, fsync=False)
+    postgres.stop()
+    (home / "postgres" / "data" / "postmaster.pid").write_text(f"{os.getpid()}\n", encoding="ascii")
+    postgres.start(home, fsync=False)
+    try:
+        assert await _count(postgres.dsn) == 1
+    finally:
+        postgres.stop()
+
+
+async def test_postgres_settings_are_the_safe_ones_unless_asked(home: Path) -> None:
+    postgres = EmbeddedPostgres()
+    postgres.start(home)
+    try:
+        conn = await asyncpg.connect(postgres.dsn)
+        names = ("fsync", "synchronous_commit", "full_page_writes", "jit", "timezone", "max_connections")
+        found = [await conn.fetchval("SELECT current_setting($1)", name) for name in names]
+        await conn.execute("CREATE EXTENSION pg_stat_statements")
+        await conn.close()
+        assert found == ["on", "on", "on", "off", "UTC", "200"]
+    finally:
+        postgres.stop()
+
+
+async def test_postgres_asks_for_the_password(home: Path) -> None:
+    postgres = EmbeddedPostgres()
+    postgres.start(home, fsync=False)
+    try:
+        with pytest.raises(asyncpg.InvalidPasswordError):
+            await asyncpg.connect(postgres.dsn, password="wrong")
+    finally:
+        postgres.stop()
+
+
+async def test_redis_starts_asks_for_the_password_and_keeps_nothing(home: Path) -> None:
+    redis = EmbeddedRedis()
+    redis.start(home)
+    try:
+        async with _client(redis.dsn) as client:
+            await client.set("a", "1")
+        redis.stop()
+        redis.restart()
+        async with _client(redis.dsn) as client:
+            assert await client.get("a") is None
+    finally:
+        redis.stop()
+
+
+def test_a_taken_port_is_replaced_and_remembered(tmp_path: Path) -> None:
+    import socket
+
+    file = tmp_path / "some.port"
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        file.write_text(str(taken.getsockname()[1]), encoding="ascii")
+        new = remembered_port(file)
+        assert new != taken.getsockname()[1]
+    assert remembered_port(file) == new
+    assert free_port() > 0

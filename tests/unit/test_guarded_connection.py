@@ -1,0 +1,113 @@
+"""A webhook never reaches an address that is not public, whatever its URL looks like."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, suppress
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from aiohttp.abc import ResolveResult
+
+from workers.guarded_connection import BlockedAddress, checked, guarded_session, is_public
+from workers.webhooks import post
+
+PUBLIC = ["8.8.8.8", "200.160.2.3", "1.1.1.1", "2606:4700:4700::1111", "2804:14d::1", "::ffff:8.8.8.8"]
+REFUSED = [
+    "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.255.255.254",
+    "168.63.129.16", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.8", "192.0.2.1",
+    "192.88.99.1", "192.168.1.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1",
+    "239.255.255.250", "240.0.0.1", "255.255.255.255", "::", "::1", "::127.0.0.1", "::ffff:127.0.0.1",
+    "::ffff:10.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::1", "100::1", "2001::1", "2001:db8::1",
+    "2002:7f00:1::", "3fff::1", "5f00::1", "fc00::1", "fd00::1", "fe80::1", "fe80::1%lo", "fec0::1",
+    "ff02::1", "", "localhost", "2130706433", "0x7f.1",
+]  # fmt: skip
+"""The table of addresses, frozen: what Python calls global changed between its versions."""
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_public_addresses_are_let_through(address: str) -> None:
+    assert is_public(address)
+
+
+@pytest.mark.parametrize("address", REFUSED)
+def test_other_addresses_are_refused(address: str) -> None:
+    assert not is_public(address)
+
+
+def answer(address: str) -> ResolveResult:
+    return ResolveResult(hostname="h", host=address, port=443, family=socket.AF_INET, proto=0, flags=0)
+
+
+def test_one_private_answer_among_public_ones_refuses_the_name() -> None:
+    with pytest.raises(BlockedAddress):
+        checked([answer("8.8.8.8"), answer("10.0.0.1")])
+
+
+def test_no_answer_is_no_address() -> None:
+    with pytest.raises(OSError, match="no address"):
+        checked([])
+
+
+class Listener:
+    """Counts who connects to loopback, on IPv4 and IPv6."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.port = 0
+
+    def take(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+
+@pytest_asyncio.fixture
+async def listener() -> AsyncIterator[Listener]:
+    heard = Listener()
+    async with AsyncExitStack() as open_servers:
+        four = await asyncio.start_server(heard.take, "127.0.0.1", 0)
+        await open_servers.enter_async_context(four)
+        heard.port = four.sockets[0].getsockname()[1]
+        with suppress(OSError):  # a machine without IPv6
+            six = await asyncio.start_server(heard.take, "::1", heard.port)
+            await open_servers.enter_async_context(six)
+        yield heard
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "localhost", "127.0.0.1.",
+        "2130706433", "0x7f.1", "0177.0.0.1", "127.1", "0", "①②⑦.⓪.⓪.①", "user@127.0.0.1",
+        "[64:ff9b::7f00:1]",
+    ],
+)  # fmt: skip
+async def test_no_spelling_of_our_own_machine_gets_a_connection(listener: Listener, host: str) -> None:
+    async with guarded_session(allow_private=False) as http:
+        outcome = (await post(http, f"http://{host}:{listener.port}/", b"{}", {})).outcome
+    assert outcome != "delivered"
+    assert listener.connections == 0
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_refusal_says_so(listener: Listener, host: str) -> None:
+    async with guarded_session(allow_private=False) as http:
+        assert (await post(http, f"http://{host}:{listener.port}/", b"{}", {})).outcome == "blocked_address"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_local_work_may_reach_its_own_machine(listener: Listener, host: str) -> None:
+    async with guarded_session(allow_private=True) as http:
+        assert (await post(http, f"http://{host}:{listener.port}/", b"{}", {})).outcome == "delivered"
+    assert listener.connections == 1
+
+
+async def test_proxies_of_the_environment_are_ignored(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{listener.port}")
+    async with guarded_session(allow_private=False) as http:
+        with pytest.raises(aiohttp.ClientError):
+            await http.post("http://192.0.2.1:8080/", data=b"{}")
+    assert listener.connections == 0

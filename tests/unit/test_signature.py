@@ -1,0 +1,91 @@
+"""A receiver can tell that a webhook is ours, with our scheme and with a ready library."""
+
+import hashlib
+import hmac
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from domain.signature import delivery_headers, secret_text, sign, standard_signature
+
+SECRET = secret_text(bytes(range(32)))
+OLD = secret_text(bytes(32))
+BODY = '{"external_id":"ação / \\"x\\" \u2028 💸","amount":"10.00"}'.encode()
+EVENT_ID = UUID("01920000-0000-7000-8000-000000000001")
+DELIVERY_ID = UUID("01920000-0000-7000-8000-000000000002")
+
+
+def headers(*, previous_secret: str | None = None, attempt: int = 1) -> dict[str, str]:
+    return delivery_headers(
+        event="payment.received",
+        event_id=EVENT_ID,
+        delivery_id=DELIVERY_ID,
+        attempt=attempt,
+        timestamp=int(datetime.now(UTC).timestamp()),
+        body=BODY,
+        secret=SECRET,
+        previous_secret=previous_secret,
+    )
+
+
+def test_the_key_is_the_text_of_the_secret_as_it_was_shown() -> None:
+    expected = hmac.new(SECRET.encode(), b"1750000000." + BODY, hashlib.sha256).hexdigest()
+    assert sign(SECRET, 1_750_000_000, BODY) == expected
+    assert expected == expected.lower()
+
+
+def test_published_vector() -> None:
+    assert sign(SECRET, 1_750_000_000, b'{"event":"payment.received"}') == VECTOR
+
+
+VECTOR = "f469057cfba2d9e9745ac1f19fa45ba051e0d5beea28819b521782f5049d9c7d"
+
+
+def test_the_standard_signature_is_the_one_of_the_standards_own_vector() -> None:
+    signature = standard_signature(
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        1_614_265_330,
+        b'{"test": 2432232314}',
+    )
+    assert signature == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_a_ready_library_verifies_us() -> None:
+    verified = Webhook(SECRET).verify(BODY, headers())
+    assert verified["amount"] == "10.00"
+
+
+def test_another_secret_or_another_body_does_not_verify() -> None:
+    with pytest.raises(WebhookVerificationError):
+        Webhook(OLD).verify(BODY, headers())
+    with pytest.raises(WebhookVerificationError):
+        Webhook(SECRET).verify(BODY.replace(b"10.00", b"99.00"), headers())
+
+
+def test_the_headers_are_those_of_the_contract() -> None:
+    given = headers(attempt=3)
+    timestamp = given["X-Service-Timestamp"]
+    assert given == {
+        "Content-Type": "application/json",
+        "User-Agent": "Quita-Webhooks/1.0",
+        "X-Service-Event": "payment.received",
+        "X-Service-Timestamp": timestamp,
+        "X-Service-Signature": "sha256=" + sign(SECRET, int(timestamp), BODY),
+        "X-Service-Delivery-Id": str(DELIVERY_ID),
+        "X-Service-Attempt": "3",
+        "webhook-id": str(EVENT_ID),
+        "webhook-timestamp": timestamp,
+        "webhook-signature": standard_signature(SECRET, str(EVENT_ID), int(timestamp), BODY),
+    }
+
+
+def test_during_a_rotation_both_secrets_verify_and_the_main_header_holds_one_value() -> None:
+    given = headers(previous_secret=OLD)
+    timestamp = int(given["X-Service-Timestamp"])
+    assert given["X-Service-Signature"] == "sha256=" + sign(SECRET, timestamp, BODY)
+    assert given["X-Service-Signature-Previous"] == "sha256=" + sign(OLD, timestamp, BODY)
+    Webhook(SECRET).verify(BODY, given)
+    Webhook(OLD).verify(BODY, given)
