@@ -1,0 +1,165 @@
+"""Slips of every due date and any amount, number and bank, both ways; and what a slip of the pen does to them.
+
+python-stdnum judges the check digits of the fields (modulo 10 is Luhn's); the general one is judged by what defines
+it: with the weights of the others and itself once, the whole is divisible by 11, unless it was written 1 for 0, 10, 11.
+"""
+
+from contextlib import suppress
+from datetime import date, timedelta
+from typing import Any
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from stdnum import luhn
+
+from domain.boleto import (
+    FIRST_DUE,
+    LAST_DUE,
+    Barcode,
+    barcode,
+    barcode_of_line,
+    due_factor,
+    due_of_factor,
+    line,
+    parse_barcode,
+    printed_line,
+)
+from domain.money import MOST_SLIP_CENTS
+from domain.nosso_numero import MOST_CONTROL, free_field, number_at_bank, parse_number, printed_number
+from domain.slip_text import fold_for_bank
+
+SAME_EVERY_RUN: Any = {"derandomize": True, "deadline": None, "database": None}
+ALL_DUE_DATES = [FIRST_DUE + timedelta(days=days) for days in range((LAST_DUE - FIRST_DUE).days + 1)]
+FIELD = free_field("3128557", 1, "17")
+
+dues = st.dates(FIRST_DUE, LAST_DUE)
+# 1 to ten nines, as many of few digits as of ten: an even draw would hardly ever have less than nine.
+amounts = st.tuples(st.integers(1, 10), st.integers(1, 10**10 - 1)).map(lambda drawn: drawn[1] % 10 ** drawn[0] or 1)
+controls = amounts
+convenios = st.integers(1_000_000, 9_999_999).map(str)
+banks = st.integers(0, 999).map("{:03}".format)
+free_fields = st.integers(0, 10**25 - 1).map("{:025}".format)
+slips = st.builds(
+    lambda bank, field, due, cents: barcode(bank=bank, free_field=field, due=due, amount_cents=cents),
+    banks,
+    free_fields,
+    dues,
+    amounts,
+)
+
+
+def remainder(code: str) -> int:
+    """Of the weighted sum of a barcode's digits other than the check digit, by 11."""
+    weights = "4329876543298765432987654329876543298765432"  # as the manuals print them
+    return sum(int(digit) * int(weight) for digit, weight in zip(code[:4] + code[5:], weights, strict=True)) % 11
+
+
+def is_read(text: str) -> bool:
+    try:
+        barcode_of_line(text)
+    except ValueError:
+        return False
+    return True
+
+
+def test_every_due_date_has_its_own_factor_and_is_read_back_from_it() -> None:
+    assert [due_factor(due) for due in ALL_DUE_DATES] == list(range(1000, 10_000))
+    for due in ALL_DUE_DATES:
+        for seen in (due - timedelta(5500), due, due + timedelta(3000)):
+            assert due_of_factor(due_factor(due), near=seen) == due
+
+
+def test_a_slip_of_every_due_date_is_read_as_it_was_written() -> None:
+    for number, due in enumerate(ALL_DUE_DATES):
+        cents = 1 + number * 1_111_111  # from one cent to almost the most
+        code = barcode(free_field=FIELD, due=due, amount_cents=cents)
+        assert barcode_of_line(line(code)) == code
+        assert parse_barcode(code) == Barcode("001", due_factor(due), cents, FIELD)
+
+
+@settings(max_examples=300, **SAME_EVERY_RUN)
+@given(convenio=convenios, control=controls, due=dues, cents=amounts)
+@example(convenio="1000000", control=1, due=FIRST_DUE, cents=1)
+@example(convenio="9999999", control=MOST_CONTROL, due=LAST_DUE, cents=MOST_SLIP_CENTS)
+def test_a_slip_of_ours_says_in_line_and_barcode_what_was_put_in(
+    convenio: str, control: int, due: date, cents: int
+) -> None:
+    code = barcode(free_field=free_field(convenio, control, "17"), due=due, amount_cents=cents)
+    text = line(code)
+    assert (len(code), len(text)) == (44, 47)
+    assert barcode_of_line(text) == code
+    said = parse_barcode(code)
+    assert (said.bank, said.amount_cents) == ("001", cents)
+    assert due_of_factor(said.due_factor, near=due) == due
+    number = f"000{said.free_field[6:23]}"
+    assert number == number_at_bank(convenio, control)
+    assert parse_number(number) == (convenio, control)
+    assert printed_number(number)[:-2] == number[3:]
+    assert f"{printed_line(text)[:5]}{printed_line(text)[6:]}".replace(" ", "").replace(".", "") == text
+
+
+@settings(max_examples=300, **SAME_EVERY_RUN)
+@given(code=slips)
+def test_check_digits_are_what_their_definitions_ask_for(code: str) -> None:
+    text = line(code)
+    for field in (text[:10], text[10:21], text[21:32]):
+        assert luhn.is_valid(field)
+    digit, rest = int(code[4]), remainder(code)
+    assert 1 <= digit <= 9
+    assert (rest + digit) % 11 == 0 if rest not in (0, 1, 10) else digit == 1
+
+
+@settings(max_examples=60, **SAME_EVERY_RUN)
+@given(code=slips)
+@example(code="00191169500003327000000003453481000000039317")  # 10 written as 1
+@example(code="34191999900000100001090022334521234567890000")
+def test_one_wrong_digit_in_a_line_is_noticed_except_where_the_standard_cannot(code: str) -> None:
+    text = line(code)
+    for place in range(47):
+        for digit in "0123456789":
+            if digit == text[place]:
+                continue
+            mistyped = text[:place] + digit + text[place + 1 :]
+            # Fields and check digits: always. Factor and amount: unless both sums are ones that are written 1.
+            mistaken = code[: place - 28] + digit + code[place - 27 :] if place > 32 else ""
+            unnoticed = bool(mistaken) and {remainder(code), remainder(mistaken)} <= {0, 1, 10}
+            assert is_read(mistyped) is unnoticed, (place, digit)
+
+
+@settings(max_examples=60, **SAME_EVERY_RUN)
+@given(code=slips)
+@example(code="00191169500003327000000003453481000000039317")
+def test_one_wrong_digit_in_a_barcode_is_noticed_except_where_the_standard_cannot(code: str) -> None:
+    for place in range(44):
+        for digit in "0123456789":
+            if digit == code[place]:
+                continue
+            mistaken = code[:place] + digit + code[place + 1 :]
+            unnoticed = place not in (3, 4) and {remainder(code), remainder(mistaken)} <= {0, 1, 10}
+            try:
+                parse_barcode(mistaken)
+                read = True
+            except ValueError:
+                read = False
+            assert read is unnoticed, (place, digit)
+
+
+@settings(max_examples=400, **SAME_EVERY_RUN)
+@given(text=st.one_of(st.text(max_size=60), st.text("0123456789", min_size=44, max_size=48)))
+def test_reading_junk_raises_nothing_but_value_errors(text: str) -> None:
+    for read in (barcode_of_line, parse_barcode, line, printed_line, parse_number, printed_number):
+        with suppress(ValueError):
+            read(text)
+
+
+@settings(max_examples=400, **SAME_EVERY_RUN)
+@given(
+    text=st.one_of(st.text("ABCabc çãõáéíóúâêôàüÇÃÕÁÉÍÓÚ&-.,/'ºª–", max_size=80), st.text(max_size=80)),
+    most=st.integers(1, 60),
+)
+def test_folded_text_is_bounded_settled_and_in_the_banks_letters(text: str, most: int) -> None:
+    folded = fold_for_bank(text, most)
+    assert len(folded) <= most
+    assert set(folded) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,/&-")
+    assert folded == " ".join(folded.split())
+    assert fold_for_bank(folded, most) == folded
