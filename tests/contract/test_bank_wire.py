@@ -1,0 +1,460 @@
+"""The adapter of Banco do Brasil and the simulated bank agree on the wire, over real HTTP."""
+
+import asyncio
+import base64
+import hashlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from joserfc import jws
+from joserfc.errors import BadSignatureError
+from joserfc.jwk import ECKey, KeySet
+
+from banks.banco_do_brasil import BancoDoBrasil, safe_text
+from banks.base import Cob, CobState, Done, NotFound, Refused, Unknown
+from domain.br_code import parse_br_code
+from runtime.ids import new_id
+from runtime.postgres import Pool
+from tests.banking import CLIENT, RunningBank, running_bank, utc_now
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def bank(pool: Pool) -> AsyncIterator[RunningBank]:
+    async with running_bank(pool, slow_s=0.3) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def bank_is_up(bank: RunningBank) -> None:
+    bank.wire.fault = "up"
+    bank.requests.clear()
+
+
+async def new_cob(bank: Any, **fields: Any) -> Cob:
+    made = await bank.create_locations(1)
+    assert isinstance(made, Done)
+    given: dict[str, Any] = {
+        "txid": new_id().hex, "amount_cents": 12345, "created_at": utc_now(), "expires_in_s": 3600,
+        "location_id": made.value[0].location_id, "pix_key": str(new_id()),
+    }  # fmt: skip
+    return Cob(**(given | fields))
+
+
+async def cobs_of(pool: Pool, txid: str) -> int:
+    return int(await pool.fetchval("SELECT count(*) FROM simulated_bank.cob WHERE txid = $1", txid))
+
+
+# What goes well
+
+
+async def test_a_cob_is_put_read_paid_and_removed(bank: RunningBank) -> None:
+    adapter = bank.adapter()
+    cob = await new_cob(
+        adapter, description="Café & pão – nº 7 €", payer_name="João da Silva", payer_document="11144477735"
+    )
+    put = await adapter.put_cob(cob)
+    assert isinstance(put, Done)
+    assert (put.value.status, put.value.revisao, put.value.amount_cents) == ("ATIVA", 0, 12345)
+    booked = await bank.bank.booked(cob.txid)
+    assert booked is not None
+    assert booked.description == "Cafe & pao no 7"
+    assert abs(booked.expires_in_s - 3600) <= 2
+    payer = bank.bank.payer(booked)
+    assert payer is not None
+    assert (payer.name, payer.document) == ("Joao da Silva", "11144477735")
+
+    assert await adapter.put_cob(cob) == put  # again: the same charge, unchanged
+
+    status, paid = await bank.control("pay", txid=cob.txid)
+    assert status == 200
+    (payment,) = paid["payments"]
+    state = await adapter.get_cob(cob.txid)
+    assert isinstance(state, CobState)
+    assert state.status == "CONCLUIDA"
+    (received,) = state.received
+    assert (received.end_to_end_id, received.txid, received.amount_cents) == (
+        payment["end_to_end_id"],
+        cob.txid,
+        12345,
+    )
+    assert len(received.end_to_end_id) == 32
+    assert received.payer_document == "00000000191"
+    assert received.paid_at == datetime.fromisoformat(payment["paid_at"])
+    assert isinstance(await adapter.remove_cob(cob.txid), Refused)
+
+    other = await new_cob(adapter)
+    await adapter.put_cob(other)
+    assert await adapter.remove_cob(other.txid) == Done(None)
+    assert await adapter.remove_cob(other.txid) == Done(None)
+    assert isinstance(await adapter.put_cob(other), Refused)
+    nobody = new_id().hex
+    assert await adapter.remove_cob(nobody) == NotFound()
+    assert await adapter.get_cob(nobody) == NotFound()
+
+
+async def test_a_payer_pays_what_is_registered_active_and_in_time(bank: RunningBank) -> None:
+    adapter = bank.adapter()
+    cob = await new_cob(adapter)
+    paying = asyncio.create_task(bank.control("pay", txid=cob.txid, amount="1.50", times=3))
+    await asyncio.sleep(0.2)  # not registered yet: the payer waits
+    await adapter.put_cob(cob)
+    status, answer = await paying
+    assert status == 200
+    assert [each["amount"] for each in answer["payments"]] == ["1.50"] * 3
+    assert len({each["end_to_end_id"] for each in answer["payments"]}) == 3
+    status, answer = await bank.control("pay", txid=cob.txid)
+    assert status == 409
+    assert "CONCLUIDA" in answer["message"]
+    assert (await bank.control("pay", txid=cob.txid, force=True))[0] == 200
+
+    late = await new_cob(adapter, created_at=utc_now() - timedelta(hours=2))
+    await adapter.put_cob(late)  # one second is left
+    await asyncio.sleep(1.1)
+    assert (await bank.control("pay", txid=late.txid))[0] == 409
+    assert (await bank.control("pay", txid=late.txid, force=True))[0] == 200
+    for wrong in (
+        {},
+        {"txid": "x", "charge_id": str(new_id())},
+        {"charge_id": "7"},
+        {"txid": cob.txid, "times": 0},
+    ):
+        assert (await bank.control("pay", **wrong))[0] == 400
+
+
+async def test_received_is_whole_over_pages_and_windows(bank: RunningBank) -> None:
+    adapter = bank.adapter()
+    cob = await new_cob(adapter)
+    await adapter.put_cob(cob)
+    since = utc_now() - timedelta(seconds=1)
+    for _ in range(3):
+        await bank.control("pay", txid=cob.txid, times=80, force=True)
+    bank.requests.clear()
+    answer = await adapter.received(since - timedelta(days=7), utc_now() + timedelta(seconds=2))
+    assert isinstance(answer, Done)
+    assert len([pix for pix in answer.value if pix.txid == cob.txid]) == 240
+    lists = [each for each in bank.requests if each == "GET /pix/v2/pix"]
+    assert len(lists) >= 4  # seven days are two windows; the second has three pages or more
+    empty = await adapter.received(datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC))
+    assert empty == Done([])
+
+
+@pytest.mark.parametrize("quirk", ["textoImagemQRcode", "put_200"])
+async def test_the_turns_of_the_real_bank_change_nothing(pool: Pool, quirk: str) -> None:
+    async with running_bank(pool, quirks=frozenset({quirk})) as bank:
+        adapter = bank.adapter()
+        cob = await new_cob(adapter)
+        assert isinstance(await adapter.put_cob(cob), Done)
+
+
+# Unknown is not no
+
+
+async def test_a_lost_reply_is_adopted_by_asking(bank: RunningBank, pool: Pool) -> None:
+    adapter = bank.adapter()
+    cob = await new_cob(adapter)
+    bank.wire.fault = "lost_reply"
+    bank.requests.clear()
+    put = await adapter.put_cob(cob)
+    assert isinstance(put, Done)
+    assert bank.requests[-1] == f"GET /pix/v2/cob/{cob.txid}"
+    assert await cobs_of(pool, cob.txid) == 1
+    assert await adapter.remove_cob(cob.txid) == Done(None)
+
+
+async def test_a_bank_that_is_down_is_unknown_and_the_same_txid_works_later(
+    bank: RunningBank, pool: Pool
+) -> None:
+    adapter = bank.adapter()
+    cob = await new_cob(adapter)
+    for fault in ("down",):
+        assert (await bank.control("fault", fault=fault)) == (200, {"fault": fault})
+        assert isinstance(await adapter.put_cob(cob), Unknown)
+        assert isinstance(await adapter.get_cob(cob.txid), Unknown)
+        assert isinstance(await adapter.remove_cob(cob.txid), Unknown)
+        assert isinstance(await adapter.create_locations(2), Unknown)
+        assert isinstance(await adapter.received(utc_now() - timedelta(hours=1), utc_now()), Unknown)
+        assert isinstance(await adapter.register_callback("k", "http://x.example"), Unknown)
+    assert await bank.bank.fault() == "down"  # kept in the books: a restart changes nothing
+    await bank.control("fault", fault="up")
+    assert isinstance(await adapter.put_cob(cob), Done)
+    assert await cobs_of(pool, cob.txid) == 1
+    assert (await bank.control("fault", fault="on fire"))[0] == 400
+
+
+async def test_slower_than_we_wait_is_unknown_slower_than_usual_is_not(bank: RunningBank) -> None:
+    cob = await new_cob(bank.adapter())
+    bank.wire.fault = "slow"
+    assert isinstance(await bank.adapter(read_s=0.1, write_s=0.1).put_cob(cob), Unknown)
+    assert isinstance(await bank.adapter().put_cob(cob), Done)
+
+
+async def test_a_refusal_is_for_good_and_says_why(bank: RunningBank, pool: Pool) -> None:
+    adapter = bank.adapter()
+    cob = await new_cob(adapter)
+    bank.wire.fault = "refuse"
+    assert await adapter.put_cob(cob) == Refused("CobOperacaoInvalida", "Recusada a pedido.")
+    bank.wire.fault = "up"
+    assert isinstance(await adapter.put_cob(await new_cob(adapter, amount_cents=0)), Refused)
+    taken = await new_cob(adapter)
+    await adapter.put_cob(taken)
+    assert isinstance(await adapter.put_cob(await new_cob(adapter, location_id=taken.location_id)), Refused)
+    assert await cobs_of(pool, cob.txid) == 0
+
+
+async def test_our_own_mistakes_never_fail_a_charge(bank: RunningBank) -> None:
+    """A wrong application key, secret or scope is about us: the charge is asked for again when it is mended."""
+    cob = await new_cob(bank.adapter())
+    assert isinstance(await bank.adapter(app_key="outra").put_cob(cob), Unknown)
+    assert isinstance(await bank.adapter(app_key_param="gw-app-key").put_cob(cob), Unknown)
+    assert isinstance(await bank.adapter(client_secret="errado").put_cob(cob), Unknown)
+
+
+# Tokens
+
+
+async def test_one_token_serves_many_calls_at_once_and_a_401_renews_it_once(bank: RunningBank) -> None:
+    adapter = bank.adapter()
+    cobs = [await new_cob(bank.bank) for _ in range(10)]
+    await asyncio.gather(*(adapter.put_cob(cob) for cob in cobs))
+    assert bank.requests.count("POST /oauth/token") == 1
+    bank.wire.forget_tokens()
+    answers = await asyncio.gather(*(adapter.get_cob(cob.txid) for cob in cobs))
+    assert all(isinstance(answer, CobState) for answer in answers)
+    assert bank.requests.count("POST /oauth/token") == 2
+
+
+async def test_a_token_that_expires_mid_run_is_renewed_before_it_does(pool: Pool) -> None:
+    async with running_bank(pool, token_life_s=61) as bank:
+        adapter = bank.adapter()
+        cob = await new_cob(bank.bank)
+        await adapter.put_cob(cob)
+        await asyncio.sleep(1.1)  # 60 s before its end it counts as expired
+        assert isinstance(await adapter.get_cob(cob.txid), CobState)
+        assert bank.requests.count("POST /oauth/token") == 2
+    async with running_bank(pool, token_life_s=0) as bank:
+        assert isinstance(
+            await bank.adapter().get_cob(cob.txid), Unknown
+        )  # never good: asked once more, no more
+        assert bank.requests.count(f"GET /pix/v2/cob/{cob.txid}") == 2
+
+
+async def test_the_wire_refuses_as_the_bank_does(bank: RunningBank) -> None:
+    http = bank.http
+
+    async def issue(scope: str, secret: str = CLIENT["client_secret"]) -> tuple[int, Any]:
+        form = {"grant_type": "client_credentials", "scope": scope}
+        headers = {"Authorization": aiohttp.encode_basic_auth("loja", secret)}
+        async with http.post(f"{bank.url}/oauth/token", data=form, headers=headers) as answer:
+            return answer.status, await answer.json()
+
+    async def ask(path: str, bearer: str, **query: str) -> tuple[int, str, Any]:
+        headers = {"Authorization": f"Bearer {bearer}"}
+        async with http.get(f"{bank.url}/pix/v2{path}", headers=headers, params=query) as answer:
+            return answer.status, answer.content_type, await answer.json(content_type=None)
+
+    status, said = await issue("cob.read", "errado")
+    assert (status, said["message"]) == (401, "Bad Credentials")
+    for scope in ("", "cob.read cob.delete"):
+        status, said = await issue(scope)
+        assert (status, said["error"]) == (400, "invalid_scope")
+    _, said = await issue("pix.read")
+    bearer, key = said["access_token"], {"gw-dev-app-key": CLIENT["app_key"]}
+    assert (await ask("/cob/x", "nothing", **key))[2]["statusCode"] == 401
+    status, _, said = await ask("/cob/x", bearer)
+    assert (status, set(said)) == (403, {"detail", "userHelp"})
+    status, kind, said = await ask("/cob/x", bearer, **key)
+    assert (status, kind) == (403, "application/problem+json")
+    assert said["type"] == "https://pix.bcb.gov.br/api/v2/error/AcessoNegado"
+    status, _, said = await ask(
+        "/pix", bearer, inicio="2026-01-01T00:00:00Z", fim="2026-01-06T00:00:01Z", **key
+    )
+    assert (status, said["violacoes"][0]["propriedade"]) == (400, "fim")
+    assert (await ask("/pix/E0", bearer, **key))[2]["type"].endswith("/PixNaoEncontrado")
+
+
+# Every shape an error can have
+
+
+@asynccontextmanager
+async def saying(status: int, body: str, kind: str = "application/json") -> AsyncIterator[BancoDoBrasil]:
+    """A bank that issues tokens and says this to everything else but GET /cob, which finds nothing."""
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path.endswith("/token"):
+            return web.json_response({"access_token": "t", "expires_in": 600})
+        if request.method == "GET":
+            problem = {
+                "type": "https://pix.bcb.gov.br/api/v2/error/CobNaoEncontrado",
+                "title": "x",
+                "status": 404,
+            }
+            return web.json_response(problem, status=404)
+        return web.Response(text=body, status=status, content_type=kind)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    try:
+        async with aiohttp.ClientSession() as http:
+            url = f"http://127.0.0.1:{port}"
+            client: dict[str, Any] = {**CLIENT}
+            yield BancoDoBrasil(http, api_url=url, oauth_url=f"{url}/token", now=utc_now, **client)
+    finally:
+        await runner.cleanup()
+
+
+COB = Cob(
+    txid="a" * 32, amount_cents=100, created_at=datetime(2026, 1, 1, tzinfo=UTC), expires_in_s=60, location_id=1,
+    pix_key="k",
+)  # fmt: skip
+SHAPE_A = '{"erros":[{"codigo":"4678420","versao":"1","mensagem":"Campo invalido","ocorrencia":"-"}]}'
+SHAPE_C = '{"statusCode":%d,"error":"x","message":"Bad Credentials","attributes":{"error":"Bad Credentials"}}'
+SHAPE_G = (
+    '{"type":"https://pix.bcb.gov.br/api/v2/error/CobOperacaoInvalida","title":"x","status":400,"detail":"d",'
+    '"violacoes":[{"razao":"O valor é zero","propriedade":"cob.valor.original"}]}'
+)
+OK_OTHER = '{"txid":"%s","status":"ATIVA","valor":{"original":"%s"},"revisao":0}'
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "wanted"),
+    [
+        (400, SHAPE_A, "application/json", Refused("4678420", "Campo invalido")),
+        (422, SHAPE_A, "application/json", Refused("4678420", "Campo invalido")),
+        (400, SHAPE_G, "application/problem+json", Refused("CobOperacaoInvalida", "O valor é zero")),
+        (401, SHAPE_C % 401, "application/json", Unknown),
+        (404, SHAPE_C % 404, "application/json", Unknown),
+        (400, '{"error":"invalid_scope","error_description":"x"}', "application/json", Unknown),
+        (403, '{"detail":"AppKey invalida","userHelp":"x"}', "application/json", Unknown),
+        (400, "<html><body>Pedido bloqueado</body></html>", "text/html", Unknown),
+        (200, "<html><body>Em manutencao</body></html>", "text/html", Unknown),
+        (429, SHAPE_A, "application/json", Unknown),
+        (500, SHAPE_A, "application/json", Unknown),
+        (503, SHAPE_G, "application/problem+json", Unknown),
+        (400, '{"erros":[]}', "application/json", Unknown),
+        (400, "[" * 100_000, "application/json", Unknown),
+        (201, "", "application/json", Unknown),
+        (201, OK_OTHER % ("b" * 32, "1.00"), "application/json", Unknown),
+        (201, OK_OTHER % ("a" * 32, "1.01"), "application/json", Unknown),
+        (201, OK_OTHER % ("a" * 32, "one"), "application/json", Unknown),
+        (302, "", "text/html", Unknown),
+    ],
+)
+async def test_only_a_plain_no_is_a_no(status: int, body: str, kind: str, wanted: Any) -> None:
+    async with saying(status, body, kind) as adapter:
+        answer = await adapter.put_cob(COB)
+    if isinstance(wanted, Refused):
+        assert answer == wanted
+    else:
+        assert isinstance(answer, wanted)
+
+
+async def test_a_no_to_a_txid_that_is_there_with_our_data_is_a_yes(bank: RunningBank) -> None:
+    """An earlier attempt whose answer was lost went through; the bank then says that the txid exists."""
+    adapter = bank.adapter()
+    cob = await new_cob(adapter)
+    await adapter.put_cob(cob)
+    bank.wire.fault = "refuse"
+    assert isinstance(await adapter.put_cob(cob), Done)
+
+
+async def test_what_an_error_says_never_holds_the_application_key(bank: RunningBank) -> None:
+    bank.wire.fault = "down"
+    answer = await bank.adapter().get_cob("a" * 32)
+    assert isinstance(answer, Unknown)
+    assert CLIENT["app_key"] not in answer.detail
+
+
+# Locations
+
+
+Fetch = Callable[[str], Awaitable[tuple[int, str, bytes]]]
+
+
+@pytest.fixture
+def fetch(bank: RunningBank) -> Fetch:
+    async def get(url: str) -> tuple[int, str, bytes]:
+        async with bank.http.get(url) as answer:
+            return answer.status, answer.content_type, await answer.read()
+
+    return get
+
+
+async def test_a_location_answers_a_payload_that_strangers_can_verify(
+    bank: RunningBank, fetch: Fetch
+) -> None:
+    adapter = bank.adapter()
+    made = await adapter.create_locations(3)
+    assert isinstance(made, Done)
+    assert all(len(each.location) <= 77 and "://" not in each.location for each in made.value)
+    location = made.value[0]
+    status, kind, body = await fetch(f"http://{location.location}")
+    assert (status, kind) == (404, "application/problem+json")
+    assert json.loads(body)["type"].endswith("/CobPayloadNaoEncontrado")
+
+    cob = await new_cob(adapter, location_id=location.location_id, description="Pedido 7")
+    await adapter.put_cob(cob)
+    status, kind, token = await fetch(f"http://{location.location}")
+    assert (status, kind) == (200, "application/jose")
+    header = json.loads(base64.urlsafe_b64decode(token.split(b".")[0] + b"=="))
+    assert header["alg"] == "ES256"
+    _, kind, keys = await fetch(header["jku"])
+    assert kind == "application/json"
+    (key,) = (each for each in json.loads(keys)["keys"] if each["kid"] == header["kid"])
+
+    verified = jws.deserialize_compact(token, KeySet.import_key_set(json.loads(keys)), algorithms=["ES256"])
+    again = jws.deserialize_compact(token, certified(key["x5c"][0]), algorithms=["ES256"])
+    assert again.payload == verified.payload
+    with pytest.raises(BadSignatureError):
+        jws.deserialize_compact(token[:-4] + b"AAAA", certified(key["x5c"][0]), algorithms=["ES256"])
+
+    digest = hashlib.sha1(base64.b64decode(key["x5c"][0]), usedforsecurity=False).digest()
+    assert header["x5t"] == base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == key["x5t"]
+    said = json.loads(verified.payload)
+    assert (said["txid"], said["revisao"], said["status"], said["chave"]) == (
+        cob.txid,
+        0,
+        "ATIVA",
+        cob.pix_key,
+    )
+    assert said["valor"]["original"] == "123.45"
+    assert set(said["calendario"]) == {"criacao", "apresentacao", "expiracao"}
+    assert said["solicitacaoPagador"] == "Pedido 7"
+    assert "devedor" not in said  # whoever has the QR may read it
+
+
+def certified(certificate: str) -> ECKey:
+    """The key a certificate of x5c speaks for."""
+    key = x509.load_der_x509_certificate(base64.b64decode(certificate)).public_key()
+    return ECKey.import_key(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+
+
+async def test_the_code_the_bank_prints_leads_to_its_location(bank: RunningBank) -> None:
+    adapter = bank.adapter()
+    cob = await new_cob(adapter)
+    put = await adapter.put_cob(cob)
+    assert isinstance(put, Done)
+    booked = await bank.bank.booked(cob.txid)
+    assert booked is not None
+    shown = bank.wire._shown(booked)
+    assert parse_br_code(shown["pixCopiaECola"])["26-25"] == put.value.location
+
+
+def test_texts_are_folded_to_what_the_bank_takes() -> None:
+    assert safe_text("Ação à vista: 50% já!", 140) == "Acao a vista 50 ja"
+    assert safe_text("日本", 140) == ""
+    assert len(safe_text("é" * 300, 140)) == 140
+    assert safe_text("a" * 139 + " b", 140) == "a" * 139
