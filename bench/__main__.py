@@ -1,0 +1,98 @@
+"""`python -m bench [names] [--seconds N] [--json]`: run scenarios one after the other and print what they found.
+
+Every number is measured on this machine in this run; compare ratios, which were measured side by side, and
+not rates. `python -m bench locust` drives a whole running system instead.
+"""
+
+import argparse
+import gc
+import json
+import os
+import platform
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import msgspec
+import uvloop
+
+from bench import merchant_mix
+from bench.cost import cost
+from bench.creation import against_empty, against_naive
+from bench.hot_account import hot_account
+from bench.house import House, open_house
+from bench.lookup import lookup
+from bench.report import Finding
+
+
+class Scenario(NamedTuple):
+    title: str
+    run: Callable[[House, float], Awaitable[list[Finding]]]
+    needs_api: bool = True
+
+
+SCENARIOS = {
+    "creation": Scenario("Creating a PIX charge against an empty route", against_empty),
+    "naive": Scenario("Creating a PIX charge against the naive way", against_naive),
+    "lookup": Scenario("Looking charges up against an empty route", lookup),
+    "hot-account": Scenario("Payments on one account", hot_account, needs_api=False),
+    "cost": Scenario("What one creation costs", cost),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(SCENARIOS)}; or locust, alone")
+    parser.add_argument("--seconds", type=float, default=20.0, help="for each comparison (20)")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--base-url", help="locust: a system that runs already (else one is started)")
+    parser.add_argument("--rate", type=int, default=600, help="locust: requests per second to hold (600)")
+    given = parser.parse_args()
+    names = given.names or list(SCENARIOS)
+    if names == ["locust"]:
+        return merchant_mix.run(given.base_url, seconds=given.seconds, rate=given.rate, as_json=given.json)
+    unknown = [name for name in names if name not in SCENARIOS]
+    if unknown:
+        parser.error(f"no scenario {', '.join(unknown)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers and their home go too
+    machine = _machine()
+    found: dict[str, list[Finding]] = {}
+    if not given.json:
+        print(machine, flush=True)
+    for name in names:
+        found[name] = _run(SCENARIOS[name], given.seconds)
+        if not given.json:
+            print(f"\n{SCENARIOS[name].title} ({name})")
+            print("\n".join(finding.line() for finding in found[name]), flush=True)
+    if given.json:
+        print(json.dumps({"machine": machine, "found": msgspec.to_builtins(found)}, indent=2))
+    return 0
+
+
+def _run(scenario: Scenario, seconds: float) -> list[Finding]:
+    """Each in a house of its own: what one leaves behind is not the next one's load."""
+
+    async def measure(house: House) -> list[Finding]:
+        gc.collect()
+        gc.freeze()
+        return await scenario.run(house, seconds)
+
+    with open_house() as house:
+        if not scenario.needs_api:
+            return uvloop.run(measure(house))
+        with house.api():
+            return uvloop.run(measure(house))
+
+
+def _machine() -> str:
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
+    return (
+        f"{cores} cores, shared by client, API (API_PROCESSES, default 2), PostgreSQL 18 with fsync and Valkey; "
+        f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, "
+        f"load before {os.getloadavg()[0]:.1f}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""The requests a bench makes, each a callable that gives the next one as bytes."""
+
+import itertools
+import json
+import secrets
+from collections.abc import Callable, Sequence
+
+from bench.client import Check, http
+from bench.house import Merchant
+
+
+def creations(merchant: Merchant, path: str) -> Callable[[], bytes]:
+    """POSTs of a charge with everything a merchant sends; each has a key and a reference of its own."""
+    body = {
+        "account_id": merchant.account_id,
+        "external_id": "order-%012d",
+        "amount": "149.90",
+        "description": "Order of Padaria Aurora",
+        "expires_in": 3600,
+        "payer": {"name": "Maria da Silva", "document": "52998224725", "email": "maria@example.com"},
+    }
+    text = json.dumps(body).encode()
+    # The reference is as long as its place holder is wide, once filled in: twelve digits for five characters.
+    long = text.replace(b"%012d", b"0" * 12)
+    run = secrets.token_hex(4)
+    shaped = http("POST", path, token=merchant.token, key=f"{run}-%012d", body=long)
+    template = shaped[: -len(long)] + text
+    numbers = itertools.count()
+
+    def following() -> bytes:
+        number = next(numbers)
+        return template % (number, number)
+
+    return following
+
+
+def lookups(merchant: Merchant, charge_ids: Sequence[str]) -> tuple[Callable[[], bytes], Check]:
+    """GETs of these charges, one after the other, and the check that an answer is a charge, whole and pending."""
+    requests = itertools.cycle([http("GET", f"/v1/charges/{each}", token=merchant.token) for each in charge_ids])
+
+    def check(data: bytes, body_at: int) -> bool:
+        return data.startswith(b"HTTP/1.1 200 ") and data.startswith(b'{"charge_id":"', body_at)
+
+    return lambda: next(requests), check

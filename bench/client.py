@@ -1,0 +1,168 @@
+"""A load generator that costs little beside what it measures: raw HTTP/1.1 on kept-alive connections, requests
+prebuilt as bytes, one request under way per connection, every answer checked."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from msgspec import Struct
+
+_LENGTH = b"content-length: "
+_END = b"\r\n\r\n"
+_ANSWER_S_MAX = 30.0
+_TRIES_PER_CONNECTION = 40
+
+Check = Callable[[bytes, int], bool]
+"""(the whole answer, where its body begins): is it what was asked for?"""
+
+
+class Window(Struct, frozen=True):
+    """What happened in a stretch of time: answers, their rate, and each one's latency in seconds, sorted."""
+
+    count: int
+    per_s: float
+    latencies_s: list[float]
+
+    def percentile_ms(self, share: float) -> float:
+        return 1000 * self.latencies_s[min(len(self.latencies_s) - 1, int(len(self.latencies_s) * share))]
+
+
+class WrongAnswer(Exception):
+    """An answer was not what was asked for; a bench that goes on would measure refusals."""
+
+
+class _Stretch:
+    """What all connections of one window share."""
+
+    def __init__(self, request: Callable[[], bytes], check: Check) -> None:
+        self.request = request
+        self.check = check
+        self.open = True
+        self.latencies_s: list[float] = []
+        self.wrong: bytes | None = None
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self) -> None:
+        self._kept = b""
+        self._sent_at = 0.0
+        self._stretch: _Stretch | None = None
+        self._done: asyncio.Future[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def begin(self, stretch: _Stretch) -> "asyncio.Future[None]":
+        """Ask and ask again until the stretch closes; the future is done when nothing is under way any more."""
+        self._stretch = stretch
+        self._done = asyncio.get_running_loop().create_future()
+        self._send(stretch)
+        return self._done
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def _send(self, stretch: _Stretch) -> None:
+        request = stretch.request()
+        self._sent_at = time.perf_counter()
+        self._transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        if self._kept:
+            data = self._kept + data
+        body_at = data.find(_END) + len(_END)
+        if body_at < len(_END) or len(data) < body_at + _length(data, body_at):
+            self._kept = data
+            return
+        self._kept = b""
+        stretch, done = self._stretch, self._done
+        assert stretch is not None, "nobody asked"
+        assert done is not None, "begin() sets both"
+        if not stretch.check(data, body_at):
+            stretch.open, stretch.wrong = False, data
+        elif stretch.open:
+            stretch.latencies_s.append(time.perf_counter() - self._sent_at)
+            self._send(stretch)
+            return
+        if not done.done():
+            done.set_result(None)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._done is not None and not self._done.done():
+            self._done.set_exception(error or ConnectionResetError("the server closed the connection"))
+
+
+def _length(data: bytes, body_at: int) -> int:
+    at = data.find(_LENGTH, 0, body_at) + len(_LENGTH)
+    assert at >= len(_LENGTH), "every answer says how long it is"
+    return int(data[at : data.find(b"\r", at)])
+
+
+def status(expected: int) -> Check:
+    line = b"HTTP/1.1 %d " % expected
+    return lambda data, _: data.startswith(line)
+
+
+async def connect(port: int, count: int, *, processes: int) -> list[Connection]:
+    """`count` connections, the same number to each process: the kernel hashes them, so who got too many is closed."""
+    kept: Counter[bytes] = Counter()
+    most = -(-count // processes)
+    found: list[Connection] = []
+    for _ in range(count * _TRIES_PER_CONNECTION):
+        if len(found) == count:
+            return found
+        process, connection = await _try(port)
+        if kept[process] < most:
+            kept[process] += 1
+            found.append(connection)
+        else:
+            connection.close()
+    raise AssertionError(f"connections do not spread over {processes} processes: {kept}")
+
+
+async def _try(port: int) -> tuple[bytes, Connection]:
+    """A new connection, and the number of the process at its other end."""
+    _, connection = await asyncio.get_running_loop().create_connection(Connection, "127.0.0.1", port)
+    answers: list[bytes] = []
+
+    def remember(data: bytes, body_at: int) -> bool:
+        answers.append(data[body_at:])
+        stretch.open = False
+        return data.startswith(b"HTTP/1.1 200 ")
+
+    stretch = _Stretch(lambda: b"GET /bench/process HTTP/1.1\r\nHost: bench\r\n\r\n", remember)
+    await connection.begin(stretch)
+    if stretch.wrong is not None:
+        raise WrongAnswer(stretch.wrong[:500].decode("latin-1"))
+    return answers[0], connection
+
+
+async def window(
+    connections: Sequence[Connection], request: Callable[[], bytes], check: Check, *, seconds: float
+) -> Window:
+    """Keep every connection busy for `seconds`; what is still under way then is waited for and not counted."""
+    stretch = _Stretch(request, check)
+    began = time.perf_counter()
+    under_way = [connection.begin(stretch) for connection in connections]
+    await asyncio.wait(under_way, timeout=seconds)
+    stretch.open = False
+    took_s, latencies_s = time.perf_counter() - began, sorted(stretch.latencies_s)
+    async with asyncio.timeout(_ANSWER_S_MAX):
+        await asyncio.gather(*under_way)
+    if stretch.wrong is not None:
+        raise WrongAnswer(stretch.wrong[:500].decode("latin-1"))
+    return Window(len(latencies_s), len(latencies_s) / took_s, latencies_s)
+
+
+def http(method: str, path: str, *, token: str = "", key: str = "", body: bytes = b"") -> bytes:
+    """A request as bytes."""
+    head = [f"{method} {path} HTTP/1.1", "Host: bench"]
+    if token:
+        head.append(f"Authorization: Bearer {token}")
+    if key:
+        head.append(f"Idempotency-Key: {key}")
+    if body:
+        head += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*head, "", ""]).encode() + body

@@ -1,0 +1,86 @@
+"""POST /v1/charges/pix, everything included, against an empty route and against the naive way."""
+
+from collections.abc import Callable
+
+from bench.asking import creations
+from bench.client import Connection, Window, connect, status, window
+from bench.house import House, Merchant
+from bench.report import Finding, rate, ratio
+from runtime.postgres import Pool, session
+
+CONNECTIONS = 64
+ROUNDS = 5
+_WARM_S = 1.5
+# No server on this machine makes more in a second; a round never runs dry.
+_LOCATIONS_PER_S = 12_000
+
+
+async def against_empty(house: House, seconds: float) -> list[Finding]:
+    """Workers off, then on: what the bank is told right after costs the same two cores."""
+    async with house.database() as pool:
+        merchant = await house.merchant(pool)
+        connections = await connect(house.port, CONNECTIONS, processes=house.processes)
+        found = await _compare(house, pool, merchant, connections, seconds, "workers off")
+        async with session(pool) as conn:
+            await conn.execute("TRUNCATE bank_order")  # else the worker would first do what was left
+        with house.worker():
+            found += await _compare(house, pool, merchant, connections, seconds, "workers on")
+            async with session(pool) as conn:
+                waiting = await conn.fetchval("SELECT count(*) FROM bank_order WHERE state <> 'done'")
+                done = await conn.fetchval("SELECT count(*) FROM bank_order WHERE state = 'done'")
+        _close(connections)
+    found.append(Finding("registered at the bank meanwhile", float(done), "charges", note=f"{waiting} still waiting"))
+    return found
+
+
+async def _compare(
+    house: House, pool: Pool, merchant: Merchant, connections: list[Connection], seconds: float, what: str
+) -> list[Finding]:
+    create, empty = creations(merchant, "/v1/charges/pix"), creations(merchant, "/bench/empty")
+    slice_s = seconds / ROUNDS / 2
+
+    async def one(request: Callable[[], bytes], code: int, for_s: float) -> Window:
+        await house.fill_locations(pool, int(_LOCATIONS_PER_S * for_s))
+        return await window(connections, request, status(code), seconds=for_s)
+
+    await one(create, 201, _WARM_S)
+    await one(empty, 201, _WARM_S / 3)
+    pairs = [(await one(create, 201, slice_s), await one(empty, 201, slice_s)) for _ in range(ROUNDS)]
+    rates = [(ours.per_s, other.per_s) for ours, other in pairs]
+    return [
+        ratio(f"creation / empty POST, {what}", rates, target=0.40),
+        rate(f"  creation, {what}", [ours for ours, _ in rates], note=_latency([ours for ours, _ in pairs])),
+        rate("  empty POST", [other for _, other in rates], note=_latency([other for _, other in pairs])),
+    ]
+
+
+async def against_naive(house: House, seconds: float) -> list[Finding]:
+    async with house.database() as pool:
+        merchant = await house.merchant(pool)
+        connections = await connect(house.port, CONNECTIONS, processes=house.processes)
+        create, naive = creations(merchant, "/v1/charges/pix"), creations(merchant, "/bench/naive")
+        slice_s = seconds / ROUNDS / 2
+        rates = []
+        for number in range(ROUNDS + 1):
+            await house.fill_locations(pool, int(_LOCATIONS_PER_S * slice_s))
+            ours = await window(connections, create, status(201), seconds=slice_s)
+            other = await window(connections, naive, status(201), seconds=slice_s)
+            if number:  # the first round warms up
+                rates.append((ours.per_s, other.per_s))
+        _close(connections)
+    return [
+        ratio("creation / naive creation", rates, target=15),
+        rate("  creation", [ours for ours, _ in rates]),
+        rate("  naive creation", [other for _, other in rates]),
+    ]
+
+
+def _latency(windows: list[Window]) -> str:
+    halves = sorted(each.percentile_ms(0.5) for each in windows)
+    tails = sorted(each.percentile_ms(0.99) for each in windows)
+    return f"p50 {halves[len(halves) // 2]:.1f} ms, p99 {tails[len(tails) // 2]:.1f} ms"
+
+
+def _close(connections: list[Connection]) -> None:
+    for connection in connections:
+        connection.close()

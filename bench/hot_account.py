@@ -1,0 +1,153 @@
+"""One busy account: payments the bank confirmed, each with event, ledger line and webhook row, booked the way a worker
+books them, in batches; and one per transaction beside it."""
+
+import asyncio
+import itertools
+import os
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import msgspec
+
+from bench.house import House, Merchant
+from bench.report import Finding, rate
+from commands.change import Outcome
+from commands.create_pix import MOST_CREATIONS, NewPix, create_pix
+from commands.pay import Confirmation, confirm_payments
+from commands.webhooks import set_endpoint
+from domain.charge import Charge, Status
+from domain.instants import iso, to_millisecond
+from readmodels.charge import ChargeDoc
+from runtime.batching import Batcher
+from runtime.ids import new_id, new_token
+from runtime.postgres import Pool, session, transaction
+from runtime.seal import Seal
+
+ROUNDS = 3
+_ARRIVING = 200
+_TOGETHER = 100
+_ALONE_LANES = 4  # as many as the bench has connections
+_BATCHED_PER_ROUND = 8_000
+_ALONE_PER_ROUND = 1_500
+_CENTS = 14_990
+
+
+async def hot_account(house: House, seconds: float) -> list[Finding]:
+    """`seconds` is not used: a round is a number of payments, so that the books can be checked to the last one."""
+    seal = Seal(house.settings.secret_key)
+    batched, alone = [], []
+    async with house.database() as pool:
+        merchant = await house.merchant(pool)
+        async with session(pool) as conn:
+            await set_endpoint(
+                conn, UUID(merchant.account_id), "http://127.0.0.1:9/", allow_private=True, now=datetime.now(UTC),
+                seal=seal, chance=os.urandom(32),
+            )  # fmt: skip
+        for _ in range(ROUNDS):
+            batched.append(await _book(pool, merchant, seal, _BATCHED_PER_ROUND, lanes=1, most=_TOGETHER))
+            alone.append(await _book(pool, merchant, seal, _ALONE_PER_ROUND, lanes=_ALONE_LANES, most=1))
+        await _check(pool, merchant, ROUNDS * (_BATCHED_PER_ROUND + _ALONE_PER_ROUND))
+    return [
+        rate("payments on one account, batched", batched, target=3_000, note=f"up to {_TOGETHER} a transaction"),
+        rate("payments on one account, one per transaction", alone, note=f"{_ALONE_LANES} connections"),
+    ]
+
+
+async def _book(pool: Pool, merchant: Merchant, seal: Seal, count: int, *, lanes: int, most: int) -> float:
+    """Book `count` payments of as many new charges; payments per second."""
+    confirmations = iter(await _charges(pool, merchant, count))
+
+    async def flush(items: Sequence[Confirmation]) -> list[Outcome]:
+        async with transaction(pool) as conn:
+            return await confirm_payments(conn, items, now=datetime.now(UTC), seal=seal)
+
+    batcher: Batcher[Confirmation, Outcome] = Batcher(flush, lanes=lanes, most=most)
+
+    async def arrive(those: Iterator[Confirmation]) -> None:
+        for each in those:
+            outcome = await batcher.submit(each)
+            assert isinstance(outcome, Charge), outcome
+            assert outcome.status == Status.PAID
+
+    began = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(_ARRIVING):
+            group.create_task(arrive(confirmations))
+    return count / (time.perf_counter() - began)
+
+
+async def _charges(pool: Pool, merchant: Merchant, count: int) -> list[Confirmation]:
+    """Write `count` charges, and what the bank will say of each."""
+    now = to_millisecond(datetime.now(UTC))
+    made: list[Confirmation] = []
+    for start in range(0, count, MOST_CREATIONS):
+        news = [_charge(merchant, now) for _ in range(min(MOST_CREATIONS, count - start))]
+        async with transaction(pool) as conn:
+            assert len(await create_pix(conn, news)) == len(news)
+        made += [
+            Confirmation(
+                charge_id=new.charge_id,
+                end_to_end_id=f"E99999999{now:%Y%m%d%H%M}{next(_tails):011d}",
+                amount_cents=_CENTS,
+                paid_at=now,
+                payer_name="MARIA DA SILVA",
+                payer_document="52998224725",
+            )
+            for new in news
+        ]
+    return made
+
+
+_tails = itertools.count()
+
+
+def _charge(merchant: Merchant, now: datetime) -> NewPix:
+    charge_id, expires_at = new_id(), now + timedelta(hours=1)
+    doc = ChargeDoc(
+        account_id=merchant.account_id,
+        charge_id=str(charge_id),
+        test=True,
+        public_id=new_token(),
+        external_id=f"order-{charge_id.hex[-12:]}",
+        payment_method="pix",
+        status="pending",
+        version=1,
+        amount_cents=_CENTS,
+        txid=charge_id.hex,
+        qr_code="0002...",
+        created_at=iso(now),
+        expires_at=iso(expires_at),
+    )
+    return NewPix(
+        account_id=UUID(merchant.account_id),
+        test=True,
+        key=charge_id.hex,
+        fingerprint=bytes(32),
+        charge_id=charge_id,
+        order_id=new_id(),
+        created_at=now,
+        expires_at=expires_at,
+        location="bench",
+        payer_sealed=None,
+        actor=merchant.client_id,
+        request_id="req_bench",
+        doc=doc,
+        order=msgspec.json.encode({}),
+    )
+
+
+async def _check(pool: Pool, merchant: Merchant, count: int) -> None:
+    """Every payment has its event, its ledger line and its webhook row; numbers dense, balance exact."""
+    async with session(pool) as conn:
+        for query in (
+            "SELECT count(*), count(DISTINCT sequence), max(sequence) FROM read_event WHERE account_id = $1",
+            "SELECT count(*), count(DISTINCT sequence), max(sequence) FROM read_ledger WHERE account_id = $1",
+            "SELECT count(*), count(DISTINCT event_id), max(sequence) FROM webhook_delivery WHERE account_id = $1",
+        ):
+            assert tuple(await conn.fetchrow(query, UUID(merchant.account_id)) or ()) == (count, count, count), query
+        balance = await conn.fetchval(
+            "SELECT balance_cents FROM account_clock WHERE account_id = $1 AND test", UUID(merchant.account_id)
+        )
+        assert balance == count * _CENTS

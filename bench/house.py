@@ -1,0 +1,176 @@
+"""What a bench runs on: PostgreSQL with fsync on and Valkey in a temporary home, the API as `quita serve` runs it, and
+workers when asked for. All of it ends with the bench."""
+
+import asyncio
+import hashlib
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from banks.simulated.bank import MOST_LOCATIONS, SANDBOX, SimulatedBank
+from cli.serve import answers
+from cli.supervise import Child, Port
+from commands.locations import add_to_pool
+from commands.merchants import MerchantCreated, create_merchant
+from runtime.embedded import EmbeddedPostgres, EmbeddedRedis, free_port
+from runtime.postgres import Pool, open_pool, session
+from runtime.seal import Seal
+from runtime.settings import Settings, read_settings
+from sql.migrate import migrate
+
+_ROOT = Path(__file__).resolve().parent.parent
+_READY_S_MAX = 60.0
+_STOP_S_MAX = 20.0
+# The check stays in, only its bound moves: one credential makes all the load.
+_RATE_PER_S, _RATE_BURST = 1_000_000, 2_000_000
+_OURS = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "BANK_URL", "BASE_URL", "APP_URL", "DOCS_URL", "HOST")
+
+
+class Merchant(NamedTuple):
+    account_id: str
+    client_id: str
+    token: str
+    """Of the test credential: sandbox mode has the whole of PIX, and its bank lives in the worker."""
+
+
+class House:
+    """Opened by `open_house`; servers run, the API does not yet."""
+
+    def __init__(self, home: Path, env: dict[str, str], settings: Settings) -> None:
+        self.home = home
+        self.env = env
+        self.settings = settings
+
+    @property
+    def port(self) -> int:
+        return self.settings.port
+
+    @property
+    def processes(self) -> int:
+        return self.settings.api_processes
+
+    @contextmanager
+    def api(self) -> Iterator[None]:
+        """API_PROCESSES processes, each a granian of its own, with the routes of bench.server on top."""
+        port = Port(self.settings.host, self.port, self.processes)
+        command = [sys.executable, "-m", "bench.server"]
+        log = self.home / "api.log"
+        children = [Child("api", command, env=self.env, log=log, port=port, index=n) for n in range(self.processes)]
+        with _running(children):
+            _until_ready(children, self.port, log)
+            yield
+        port.close()
+
+    @contextmanager
+    def worker(self) -> Iterator[None]:
+        log = self.home / "worker.log"
+        with _running([Child("worker", [sys.executable, "-m", "workers"], env=self.env, log=log)]):
+            yield
+
+    @asynccontextmanager
+    async def database(self) -> AsyncIterator[Pool]:
+        pool = await open_pool(self.settings.database_url, name="bench", size=4)
+        try:
+            yield pool
+        except BaseException:
+            pool.terminate()  # what was under way may still hold connections
+            raise
+        await pool.close()
+
+    async def merchant(self, pool: Pool) -> Merchant:
+        """A merchant whose credential may ask as often as it can."""
+        now = datetime.now(UTC)
+        async with session(pool) as conn:
+            made = await create_merchant(conn, name="Padaria Aurora", address=True, kyc="approved", now=now)
+            await conn.execute(
+                "UPDATE account SET rate_per_s = $2, rate_burst = $3 WHERE account_id = $1",
+                made.account_id, _RATE_PER_S, _RATE_BURST,
+            )  # fmt: skip
+            return Merchant(str(made.account_id), made.test.client_id, await self._token(made, pool, now))
+
+    async def _token(self, made: MerchantCreated, pool: Pool, now: datetime) -> str:
+        token = secrets.token_urlsafe(32)
+        async with session(pool) as conn:
+            await conn.execute(
+                "INSERT INTO access_token (token_hash, client_id, scopes, issued_at, expires_at)"
+                " SELECT $1, client_id, scopes, $3, $4 FROM credential WHERE client_id = $2",
+                hashlib.sha256(token.encode()).digest(), made.test.client_id, now, now + timedelta(hours=1),
+            )  # fmt: skip
+        return token
+
+    async def fill_locations(self, pool: Pool, count: int) -> None:
+        """Have at least `count` PIX locations ready, made by the simulated bank as a worker would have it do."""
+        seal = Seal(self.settings.secret_key)
+        bank = SimulatedBank(pool, seal, world=SANDBOX, url=self.settings.bank_url, now=lambda: datetime.now(UTC))
+        async with session(pool) as conn:
+            there = await conn.fetchval("SELECT count(*) FROM pix_location WHERE test")
+        while there < count:
+            made = (await bank.create_locations(MOST_LOCATIONS)).value
+            async with session(pool) as conn:
+                await add_to_pool(conn, True, made)
+            there += len(made)
+
+
+@contextmanager
+def open_house() -> Iterator[House]:
+    """PostgreSQL (fsync on) and Valkey on ports of their own, migrated."""
+    folder = Path(tempfile.mkdtemp(prefix="quita-bench-"))
+    folder.chmod(0o711)  # root's PostgreSQL runs as nobody, which must pass through
+    home = folder / "home"
+    postgres, redis = EmbeddedPostgres(), EmbeddedRedis()
+    try:
+        home.mkdir(mode=0o711)
+        postgres.start(home)
+        redis.start(home)
+        env = {name: value for name, value in os.environ.items() if name not in _OURS} | {
+            "QUITA_HOME": str(home),
+            "PORT": str(free_port()),
+            "DATABASE_URL": postgres.dsn,
+            "REDIS_URL": redis.dsn,
+            "SECRET_KEY": secrets.token_hex(32),
+            "BANK_URL": f"http://127.0.0.1:{free_port()}",
+            "WEBHOOK_ALLOW_PRIVATE": "1",
+            "PYTHONPATH": os.pathsep.join(part for part in (str(_ROOT), os.environ.get("PYTHONPATH")) if part),
+        }
+        settings = read_settings(env)
+        asyncio.run(migrate(settings.database_url))
+        yield House(home, env, settings)
+    finally:
+        redis.stop()
+        postgres.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _running(children: list[Child]) -> Iterator[None]:
+    try:
+        for child in children:
+            child.start()
+        yield
+    finally:
+        for child in children:
+            if child.process is not None:
+                child.process.terminate()
+        for child in children:
+            if child.process is not None:
+                try:
+                    child.process.wait(_STOP_S_MAX)
+                except subprocess.TimeoutExpired:
+                    child.process.kill()
+
+
+def _until_ready(children: list[Child], port: int, log: Path) -> None:
+    deadline = time.monotonic() + _READY_S_MAX
+    while not (all(child.listens() for child in children) and answers(port)):
+        if time.monotonic() > deadline or not all(child.alive() for child in children):
+            raise AssertionError(f"the API does not start: {log.read_text(encoding='utf-8')[-2000:]}")
+        time.sleep(0.05)

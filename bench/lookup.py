@@ -1,0 +1,41 @@
+"""GET /v1/charges/{id} over many charges, none asked for twice before all were, against an empty route."""
+
+from bench.asking import creations, lookups
+from bench.client import connect, http, status, window
+from bench.creation import CONNECTIONS, ROUNDS
+from bench.house import House
+from bench.report import Finding, rate, ratio
+from runtime.postgres import session
+
+_CHARGES = 20_000
+_MAKE_S = 5.0
+
+
+async def lookup(house: House, seconds: float) -> list[Finding]:
+    async with house.database() as pool:
+        merchant = await house.merchant(pool)
+        connections = await connect(house.port, CONNECTIONS, processes=house.processes)
+        await house.fill_locations(pool, _CHARGES * 3)
+        create = creations(merchant, "/v1/charges/pix")
+        await window(connections, create, status(201), seconds=_MAKE_S)
+        async with session(pool) as conn:
+            rows = await conn.fetch(
+                "SELECT charge_id::text FROM read_charge WHERE account_id = $1::text::uuid LIMIT $2",
+                merchant.account_id, _CHARGES,
+            )  # fmt: skip
+        request, check = lookups(merchant, [row[0] for row in rows])
+        empty = http("GET", "/bench/empty", token=merchant.token)
+        slice_s = seconds / ROUNDS / 2
+        rates = []
+        for number in range(ROUNDS + 1):
+            ours = await window(connections, request, check, seconds=slice_s)
+            other = await window(connections, lambda: empty, status(200), seconds=slice_s)
+            if number:  # the first round warms up
+                rates.append((ours.per_s, other.per_s))
+        for connection in connections:
+            connection.close()
+    return [
+        ratio("lookup / empty GET", rates, target=0.5, note=f"over {len(rows)} charges"),
+        rate("  lookup", [ours for ours, _ in rates]),
+        rate("  empty GET", [other for _, other in rates]),
+    ]

@@ -1,0 +1,84 @@
+"""Run bench/locustfile.py against a whole system: started here as `quita up` would, or one that runs already."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).resolve().parent.parent
+# Few enough that two cores can also run what is measured, enough that connections spread over the processes.
+_USERS = 60
+_MORE_S = 120.0
+
+
+def run(base_url: str | None, *, seconds: float, rate: int, as_json: bool) -> int:
+    """1 when a request failed, else 0. With `base_url`, the merchants come from QUITA_HOME's dev.json."""
+    from tests.system import System, remove_home, temporary_home
+
+    if base_url is not None:
+        home = Path(os.environ.get("QUITA_HOME") or ".quita")
+        return _drive(base_url, json.loads((home / "dev.json").read_text(encoding="utf-8")), seconds, rate, as_json)
+    system = System(temporary_home(), env={"QUITA_FSYNC": "on"})
+    try:
+        system.start()
+        return _drive(system.base_url, system.dev, seconds, rate, as_json)
+    finally:
+        if system.running():
+            system.stop()
+        remove_home(system.home)
+
+
+def _drive(base_url: str, dev: dict[str, Any], seconds: float, rate: int, as_json: bool) -> int:
+    folder = Path(tempfile.mkdtemp(prefix="quita-locust-"))
+    try:
+        env = os.environ | {
+            "BENCH_MERCHANTS": json.dumps([_merchant(base_url, each) for each in dev["merchants"]]),
+            "BENCH_PER_USER": str(rate / _USERS),
+        }
+        command = [
+            sys.executable, "-m", "locust", "-f", str(_ROOT / "bench" / "locustfile.py"), "--headless",
+            "--host", base_url, "-u", str(_USERS), "-r", str(_USERS), "-t", f"{seconds:.0f}s", "--stop-timeout", "10",
+            "--reset-stats", "--only-summary", "--csv", str(folder / "out"), "--loglevel", "WARNING",
+        ]  # fmt: skip
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=seconds + _MORE_S, check=False)
+        rows = list(csv.DictReader((folder / "out_stats.csv").open(encoding="utf-8")))
+        failures = list(csv.DictReader((folder / "out_failures.csv").open(encoding="utf-8")))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    failed = sum(int(row["Failure Count"]) for row in rows if row["Name"] == "Aggregated")
+    if as_json:
+        print(json.dumps({"wanted_per_s": rate, "requests": rows, "failures": failures}, indent=2))
+    else:
+        _show(rows, failures, failed, rate)
+    if not rows or (done.returncode != 0 and not failed):
+        print(done.stderr[-2000:], file=sys.stderr)
+    return 1 if failed or done.returncode != 0 else 0
+
+
+def _show(rows: list[dict[str, str]], failures: list[dict[str, str]], failed: int, rate: int) -> None:
+    print(f"A merchant's mix, {rate}/s wanted from {_USERS} users")
+    print(f"  {'':<28}{'per s':>9}{'p50 ms':>9}{'p99 ms':>9}{'failures':>10}")
+    for row in rows:
+        print(
+            f"  {row['Name']:<28}{float(row['Requests/s']):>9.1f}{row['50%']:>9}{row['99%']:>9}"
+            f"{row['Failure Count']:>10}"
+        )
+    for failure in failures[:10]:
+        print(f"  {failure['Occurrences']} x {failure['Name']}: {failure['Error'][:200]}")
+    print(f"FAILURES: {failed}")
+
+
+def _merchant(base_url: str, merchant: dict[str, Any]) -> dict[str, str]:
+    """The account and an access token of its test credential."""
+    body = json.dumps({"grant_type": "client_credentials", **merchant["test"]}).encode()
+    request = urllib.request.Request(
+        f"{base_url}/v1/oauth/token", data=body, headers={"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return {"account_id": merchant["account_id"], "token": json.load(answer)["access_token"]}

@@ -1,0 +1,100 @@
+"""Creating a PIX charge the way one would write it first: a transaction per request, a statement per row, and the QR
+image as segno makes it when nothing is chosen for it. Validation and rows are those of the real route."""
+
+from datetime import timedelta
+
+import msgspec
+import segno
+
+from api.answers import Answer, encode
+from api.bodies import shaped, text
+from api.door import Door
+from api.query import path_id
+from api.route import Call
+from api.routes.pix import CreatePix
+from domain.br_code import dynamic_br_code
+from domain.documents import well_formed
+from domain.errors import Code, Refused
+from domain.instants import iso
+from domain.money import MOST_PIX_CENTS, parse_amount
+from readmodels.charge import ChargeDoc, Pix, present
+from runtime.ids import new_id, new_token
+from runtime.postgres import transaction
+
+_CLAIM = """
+INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
+VALUES ($1, $2, $3, $4, 'charge', $5, $6) ON CONFLICT DO NOTHING RETURNING resource_id
+"""
+_CHARGE = """
+INSERT INTO charge (account_id, charge_id, test, payment_method, status, version, amount_cents, external_id, created_at,
+                    expires_at, location, payer_sealed)
+VALUES ($1, $2, $3, 'pix', 'pending', 1, $4, $5, $6, $7, $8, $9)
+"""
+_JOURNAL = """
+INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)
+VALUES ($1, $2, $3, 1, 'charge.created', $4, $5, $6, $7)
+"""
+_READ = """
+INSERT INTO read_charge (account_id, charge_id, test, created_at, status, payment_method, amount_cents, public_id,
+                         external_id, payer_document_hash, version, doc)
+VALUES ($1, $2, $3, $4, 'pending', 'pix', $5, $6, $7, $8, 1, $9)
+"""
+_ORDER = """
+INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
+VALUES ($1, $2, $3, $4, 'cob_register', $5, $6, $6)
+"""
+
+
+async def create_naively(door: Door, call: Call) -> Answer:
+    caller, now = call.caller, call.now
+    asked = shaped(call.body, CreatePix)
+    amount_cents = parse_amount(asked.amount, most_cents=MOST_PIX_CENTS)
+    lifetime_s = asked.expires_in or 86_400
+    external_id, description = text("external_id", asked.external_id, 255), text("description", asked.description, 500)
+    if path_id(asked.account_id) != caller.account_id:
+        raise Refused(Code.CHARGE_NOT_FOUND)
+    payer, document = asked.payer, asked.payer.document if asked.payer else None
+    if document is not None and not well_formed(document, letters=False):
+        raise Refused(Code.VALIDATION_ERROR)
+    (location,) = await door.reserve.take(caller.test, 1)
+    charge_id, expires_at = new_id(), now + timedelta(seconds=lifetime_s)
+    qr_code = dynamic_br_code(location=location.location, amount_cents=amount_cents, name=caller.name, city=caller.city)
+    doc = ChargeDoc(
+        account_id=str(caller.account_id),
+        charge_id=str(charge_id),
+        test=caller.test,
+        public_id=new_token(),
+        external_id=external_id,
+        payment_method="pix",
+        status="pending",
+        version=1,
+        amount_cents=amount_cents,
+        description=description,
+        payer_document_hash=door.seal.blind(document) if document else None,
+        txid=charge_id.hex,
+        qr_code=qr_code,
+        created_at=iso(now),
+        expires_at=iso(expires_at),
+    )
+    owner = caller.owner
+    async with transaction(door.pool) as conn:
+        if await conn.fetchrow(_CLAIM, *owner, call.key, call.fingerprint, charge_id, now) is None:
+            raise Refused(Code.IDEMPOTENCY_KEY_REUSED)
+        await conn.execute(
+            _CHARGE, caller.account_id, charge_id, caller.test, amount_cents, external_id, now, expires_at,
+            location.location, door.seal.seal(msgspec.json.encode(payer)) if payer else None,
+        )  # fmt: skip
+        await conn.execute(
+            _JOURNAL, *owner, charge_id, now, caller.client_id, call.request_id,
+            b'{"charge":%b}' % msgspec.json.encode(doc),
+        )  # fmt: skip
+        await conn.execute(
+            _READ, caller.account_id, charge_id, caller.test, now, amount_cents, doc.public_id, external_id,
+            doc.payer_document_hash, msgspec.json.encode(doc),
+        )  # fmt: skip
+        order = {"amount_cents": amount_cents, "expires_in_s": lifetime_s, "created_at": doc.created_at,
+                 "location_id": location.location_id, "pix_key": caller.pix_key}  # fmt: skip
+        await conn.execute(_ORDER, new_id(), caller.account_id, charge_id, caller.test, msgspec.json.encode(order), now)
+    image = segno.make_qr(qr_code).png_data_uri(scale=4)
+    shown = present(msgspec.structs.replace(doc, qr_code=None), door.seal)
+    return Answer(encode(msgspec.structs.replace(shown, pix=Pix(charge_id.hex, qr_code, image))), 201)

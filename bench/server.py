@@ -1,0 +1,62 @@
+"""One API process as `quita serve` runs it, and with it the routes that the API is measured against."""
+
+import os
+import sys
+from typing import Any
+
+from litestar import Litestar, get, post
+from litestar.handlers import HTTPRouteHandler
+
+from api.answers import Answer
+from api.app import make_api
+from api.route import Route, handler_of
+from api.routes import pix
+from bench.naive import create_naively
+from cli import asgi
+from cli.serve import one_process
+from runtime.log import AccessLog
+from runtime.metrics import Meter
+from runtime.settings import read_settings
+from web.app import make_app
+
+
+@get("/bench/process", include_in_schema=False)
+async def process() -> Answer:
+    return Answer(b"%d" % os.getpid())
+
+
+@get("/bench/empty", include_in_schema=False)
+async def empty_get() -> Answer:
+    return Answer(b"{}")
+
+
+@post("/bench/empty", include_in_schema=False)
+async def empty_post() -> Answer:
+    return Answer(b"{}", 201)
+
+
+def naive_handler(api: list[Litestar]) -> HTTPRouteHandler:
+    """The same admission as the real route: token, rate limit, scope, key, JSON. Only the work differs."""
+    route = Route(
+        method="POST",
+        path="/bench/naive",
+        name="createNaively",
+        summary="",
+        handle=create_naively,
+        scopes=("charges:create",),
+        key=True,
+        body=pix.CreatePix,
+    )
+    return handler_of(route, lambda: api[0].state.door, Meter(None))
+
+
+def make() -> Any:
+    api: list[Litestar] = []
+    also = [process, empty_get, empty_post, naive_handler(api)]
+    api.append(make_api(read_settings(), access_log=AccessLog(), also=also))
+    return asgi.Front(api[0], make_app())
+
+
+if __name__ == "__main__":
+    asgi.app = make()
+    sys.exit(one_process(int(sys.argv[1])))
