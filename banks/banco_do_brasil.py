@@ -8,10 +8,9 @@ What is not plainly yes or no is Unknown; after a PUT that was not plainly answe
 import asyncio
 import re
 import ssl
-from base64 import b64encode
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar
+from datetime import date, datetime, timedelta
+from typing import Any, Final
 from urllib.parse import quote
 
 import aiohttp
@@ -29,9 +28,12 @@ from banks.base import (
     Refused,
     Unknown,
 )
+from banks.bb_transport import NOTHING_FOUND, READ_S, WRITE_S, Heard, Transport, read, refusal, unknown
+from banks.cobrancas import Cobrancas
+from banks.slips import NotYet, PaidSlip, RegisteredSlip, Slip, SlipState
 from domain.br_code import ascii_fold
 from domain.documents import well_formed
-from domain.instants import SAO_PAULO
+from domain.instants import SAO_PAULO, day_begins, day_ends
 from domain.money import MOST_PIX_CENTS, parse_amount, reais
 
 COB = ("cob.read", "cob.write")
@@ -41,20 +43,11 @@ WEBHOOK = ("webhook.read", "webhook.write")
 WINDOW = timedelta(days=5)
 """The widest interval GET /pix takes."""
 
-_RENEW_EARLY_S = 60.0
-_LIFETIME_S = 600.0  # of a token whose answer does not say
 _PAGES_MOST = 1_000
 _PER_PAGE = 100
-_ANSWER_BYTES_MOST = 2 * 1024 * 1024
 _AT_ONCE = 16  # locations asked for at the same time
 _REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
-# Statuses that can carry the bank's no. 401, 403 and 429 are about us and not about the charge.
-_NO: Final = frozenset({400, 404, 409, 410, 422})
-_NOTHING_FOUND: Final = "4769515"  # "Nao ha informacoes para os dados informados", under 400 as well as 404
 _UNSAFE = re.compile(r"[^A-Za-z0-9 .,/&-]+")
-
-# The text of such an error may hold the URL, and so the application key: only its kind is told.
-_GONE = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
 
 
 class _Devedor(Struct, frozen=True):
@@ -109,29 +102,11 @@ class _Received(Struct, frozen=True):
     pix: list[_Pix] | None = None
 
 
-class _Token(Struct, frozen=True):
-    access_token: str
-    expires_in: float = _LIFETIME_S
-
-
-class _Heard(Struct, frozen=True):
-    """An answer that arrived whole, whatever it says."""
-
-    status: int
-    body: bytes
-
-    @property
-    def ok(self) -> bool:
-        return self.status in (200, 201)
-
-
-Answer = TypeVar("Answer")
-
-
 class BancoDoBrasil:
     """Over HTTP at `api_url` (".../pix/v2"), tokens from `oauth_url`; `tls` is for client certificates.
 
-    `read_s` and `write_s` bound one request from connecting to the last byte.
+    `read_s` and `write_s` bound one request from connecting to the last byte. `slips` is the agreement for slips,
+    which the bank's portal keeps as an application of its own.
     """
 
     def __init__(
@@ -145,47 +120,48 @@ class BancoDoBrasil:
         app_key: str,
         now: Callable[[], datetime],
         app_key_param: str = "gw-dev-app-key",
-        read_s: float = 20.0,
-        write_s: float = 30.0,
+        read_s: float = READ_S,
+        write_s: float = WRITE_S,
         tls: ssl.SSLContext | None = None,
+        slips: Cobrancas | None = None,
     ) -> None:
-        self._http = http
         self._api_url = api_url
-        self._oauth_url = oauth_url
-        self._basic = "Basic " + b64encode(f"{client_id}:{client_secret}".encode()).decode()
-        self._app_key = {app_key_param: app_key}
         self._now = now
-        self._read_s = read_s
-        self._write_s = write_s
-        self._tls: ssl.SSLContext | bool = True if tls is None else tls
-        # By scope set, as the bank binds them: token and the loop time from which it is renewed.
-        self._tokens: dict[tuple[str, ...], tuple[str, float]] = {}
-        self._renewing: dict[tuple[str, ...], asyncio.Lock] = {
-            scopes: asyncio.Lock() for scopes in (COB, PIX, LOCATIONS, WEBHOOK)
-        }
+        self._slips = slips
+        self._transport = Transport(
+            http,
+            oauth_url=oauth_url,
+            client_id=client_id,
+            client_secret=client_secret,
+            app_key=app_key,
+            app_key_param=app_key_param,
+            read_s=read_s,
+            write_s=write_s,
+            tls=tls,
+        )
 
     async def put_cob(self, cob: Cob) -> Done[CobState] | Refused | Unknown:
         body = self._cob_body(cob)
-        heard = await self._ask("PUT", f"/cob/{cob.txid}", COB, limit_s=self._write_s, body=body)
-        if isinstance(heard, _Heard) and heard.ok:
-            put = _read(heard, _Cob)
+        heard = await self._ask("PUT", f"/cob/{cob.txid}", COB, body=body)
+        if isinstance(heard, Heard) and heard.ok:
+            put = read(heard, _Cob)
             if put is not None and _same(put, cob) and (state := _state(put)) is not None:
                 return Done(state)
         # A lost answer, or a no to a txid that an earlier, lost attempt has put there: the bank knows.
-        refusal = _refusal(heard)
+        no = refusal(heard)
         found = await self._find(cob.txid)
         match found:
             case _Cob():
                 if not _same(found, cob):
-                    return refusal or Refused("TxidDeOutraCobranca", "The txid is another charge's.")
+                    return no or Refused("TxidDeOutraCobranca", "The txid is another charge's.")
                 state = _state(found)
                 if state is None:
                     return Unknown("unreadable cob")
                 if state.status == _REMOVED:
-                    return refusal or Refused("CobOperacaoInvalida", "The charge was removed at the bank.")
+                    return no or Refused("CobOperacaoInvalida", "The charge was removed at the bank.")
                 return Done(state)
             case NotFound():
-                return refusal or _unknown(heard)
+                return no or unknown(heard)
             case Unknown():
                 return found
 
@@ -197,9 +173,9 @@ class BancoDoBrasil:
 
     async def remove_cob(self, txid: str) -> Done[None] | NotFound | Refused | Unknown:
         body = {"status": _REMOVED}
-        heard = await self._ask("PATCH", f"/cob/{txid}", COB, limit_s=self._write_s, body=body)
-        if isinstance(heard, _Heard) and heard.ok:
-            patched = _read(heard, _Cob)
+        heard = await self._ask("PATCH", f"/cob/{txid}", COB, body=body)
+        if isinstance(heard, Heard) and heard.ok:
+            patched = read(heard, _Cob)
             if patched is not None and patched.txid == txid and patched.status == _REMOVED:
                 return Done(None)
         found = await self._find(txid)
@@ -209,7 +185,7 @@ class BancoDoBrasil:
             case _Cob(status="CONCLUIDA"):
                 return Refused("CobOperacaoInvalida", "The charge is paid.")
             case _Cob():
-                return _unknown(heard)
+                return unknown(heard)
             case _:
                 return found
 
@@ -244,35 +220,72 @@ class BancoDoBrasil:
             "PUT",
             f"/webhook/{quote(pix_key, safe='')}",
             WEBHOOK,
-            limit_s=self._write_s,
             body={"webhookUrl": url},
         )
-        if isinstance(heard, _Heard) and heard.status in (200, 201, 204):
+        if isinstance(heard, Heard) and heard.status in (200, 201, 204):
             return Done(None)
-        return _refusal(heard) or _unknown(heard)
+        return refusal(heard) or unknown(heard)
+
+    # Slips
+
+    async def register_slip(self, slip: Slip) -> Done[RegisteredSlip] | Refused | Unknown:
+        return await self._agreement.register_slip(slip)
+
+    async def find_slip(self, number: str) -> SlipState | NotFound | Unknown:
+        state = await self._agreement.find_slip(number)
+        if not isinstance(state, SlipState) or state.txid is None or state.paid_on is None:
+            return state
+        # Cobrancas knows that a PIX paid it, and its txid; only API Pix tells which one. Silence there costs nothing.
+        since, until = day_begins(state.paid_on), day_ends(state.paid_on)
+        received = await self._received_window(since, until, of={"txid": state.txid})
+        if isinstance(received, Unknown):
+            return state
+        mine = [pix.end_to_end_id for pix in received if pix.txid == state.txid]
+        return msgspec.structs.replace(state, end_to_end_id=mine[0] if mine else None)
+
+    async def redate_slip(
+        self, number: str, due_on: date, *, registered_at: datetime | None = None
+    ) -> Done[None] | Refused | NotYet | Unknown:
+        return await self._agreement.redate_slip(number, due_on, registered_at=registered_at)
+
+    async def write_off_slip(
+        self, number: str, *, registered_at: datetime | None = None
+    ) -> Done[None] | Refused | NotYet | Unknown:
+        return await self._agreement.write_off_slip(number, registered_at=registered_at)
+
+    async def slips_paid(self, since: date, until: date) -> Done[list[PaidSlip]] | Unknown:
+        return await self._agreement.slips_paid(since, until)
+
+    @property
+    def _agreement(self) -> Cobrancas:
+        assert self._slips is not None, "this bank was opened without an agreement for slips"
+        return self._slips
 
     async def _find(self, txid: str) -> _Cob | NotFound | Unknown:
-        heard = await self._ask("GET", f"/cob/{txid}", COB, limit_s=self._read_s)
-        if isinstance(heard, _Heard) and heard.ok:
-            found = _read(heard, _Cob)
+        heard = await self._ask("GET", f"/cob/{txid}", COB)
+        if isinstance(heard, Heard) and heard.ok:
+            found = read(heard, _Cob)
             return found if found is not None and found.txid == txid else Unknown("unreadable cob")
         # A gateway's 404 page is not the bank saying "no such charge".
-        refusal = _refusal(heard)
-        if refusal is None or not isinstance(heard, _Heard):
-            return _unknown(heard)
-        nothing = heard.status == 404 or refusal.code == _NOTHING_FOUND
-        return NotFound() if nothing else _unknown(heard)
+        no = refusal(heard)
+        if no is None or not isinstance(heard, Heard):
+            return unknown(heard)
+        nothing = heard.status == 404 or no.code == NOTHING_FOUND
+        return NotFound() if nothing else unknown(heard)
 
     async def _create_location(self) -> Location | Refused | Unknown:
-        heard = await self._ask("POST", "/loc", LOCATIONS, limit_s=self._write_s, body={"tipoCob": "cob"})
-        if isinstance(heard, _Heard) and heard.ok:
-            made = _read(heard, _Location)
+        heard = await self._ask("POST", "/loc", LOCATIONS, body={"tipoCob": "cob"})
+        if isinstance(heard, Heard) and heard.ok:
+            made = read(heard, _Location)
             if made is not None and 0 < len(made.location) <= 77 and "://" not in made.location:
                 return Location(made.id, made.location)
             return Unknown("unreadable location")
-        return _refusal(heard) or _unknown(heard)
+        return refusal(heard) or unknown(heard)
 
-    async def _received_window(self, since: datetime, until: datetime) -> list[ReceivedPix] | Unknown:
+    async def _received_window(
+        self, since: datetime, until: datetime, *, of: Mapping[str, str] | None = None
+    ) -> list[ReceivedPix] | Unknown:
+        """All of an interval; `of` narrows the list further, by names of API Pix."""
         found: list[ReceivedPix] = []
         for page in range(_PAGES_MOST):
             query = {
@@ -280,11 +293,12 @@ class BancoDoBrasil:
                 "fim": _rfc3339(until),
                 "paginacao.paginaAtual": str(page),
                 "paginacao.itensPorPagina": str(_PER_PAGE),
+                **(of or {}),
             }
-            heard = await self._ask("GET", "/pix", PIX, limit_s=self._read_s, query=query)
-            answer = _read(heard, _Received) if isinstance(heard, _Heard) and heard.ok else None
+            heard = await self._ask("GET", "/pix", PIX, query=query)
+            answer = read(heard, _Received) if isinstance(heard, Heard) and heard.ok else None
             if answer is None:
-                return _unknown(heard)
+                return unknown(heard)
             for each in answer.pix or ():
                 if each.txid is None:
                     continue  # paid to the key by hand, for no charge
@@ -320,69 +334,10 @@ class BancoDoBrasil:
         path: str,
         scopes: tuple[str, ...],
         *,
-        limit_s: float,
         body: object = None,
         query: Mapping[str, str] | None = None,
-    ) -> _Heard | Unknown:
-        """One request, repeated once with a new token after a 401. Nothing else is ever repeated here."""
-        heard: _Heard | Unknown = Unknown("never asked")
-        for _ in range(2):
-            token = await self._token(scopes)
-            if isinstance(token, Unknown):
-                return token
-            heard = await self._request(
-                method,
-                self._api_url + path,
-                limit_s=limit_s,
-                params={**self._app_key, **(query or {})},
-                headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
-                data=None if body is None else msgspec.json.encode(body),
-            )
-            if not isinstance(heard, _Heard) or heard.status != 401:
-                return heard
-            if self._tokens.get(scopes, ("", 0.0))[0] == token:
-                del self._tokens[scopes]
-        return heard
-
-    async def _token(self, scopes: tuple[str, ...]) -> str | Unknown:
-        """A token with these scopes; one request at a time renews it for everybody."""
-        clock = asyncio.get_running_loop().time
-        async with self._renewing[scopes]:
-            token, renew_at = self._tokens.get(scopes, ("", 0.0))
-            if token and clock() < renew_at:
-                return token
-            asked_at = clock()
-            heard = await self._request(
-                "POST",
-                self._oauth_url,
-                limit_s=self._read_s,
-                headers={"Authorization": self._basic},
-                data={"grant_type": "client_credentials", "scope": " ".join(scopes)},
-            )
-            issued = _read(heard, _Token) if isinstance(heard, _Heard) and heard.ok else None
-            if issued is None:
-                return Unknown(f"token: {_unknown(heard).detail}")
-            self._tokens[scopes] = (issued.access_token, asked_at + issued.expires_in - _RENEW_EARLY_S)
-            return issued.access_token
-
-    async def _request(self, method: str, url: str, *, limit_s: float, **given: Any) -> _Heard | Unknown:
-        try:
-            async with self._http.request(
-                method,
-                url,
-                timeout=aiohttp.ClientTimeout(total=limit_s),
-                ssl=self._tls,
-                allow_redirects=False,
-                **given,
-            ) as response:
-                body = bytearray()
-                async for chunk in response.content.iter_any():
-                    body += chunk
-                    if len(body) > _ANSWER_BYTES_MOST:
-                        return Unknown("answer too large")
-                return _Heard(response.status, bytes(body))
-        except _GONE as gone:
-            return Unknown(type(gone).__name__)
+    ) -> Heard | Unknown:
+        return await self._transport.ask(method, self._api_url + path, scopes, body=body, query=query)
 
 
 def safe_text(text: str, most: int) -> str:
@@ -393,43 +348,6 @@ def safe_text(text: str, most: int) -> str:
 
 def _rfc3339(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _read(heard: _Heard, shape: type[Answer]) -> Answer | None:
-    try:
-        return msgspec.json.decode(heard.body, type=shape)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-
-
-def _unknown(heard: _Heard | Unknown) -> Unknown:
-    return heard if isinstance(heard, Unknown) else Unknown(f"HTTP {heard.status}")
-
-
-def _refusal(heard: _Heard | Unknown) -> Refused | None:
-    """The bank's own no, in any of its shapes; None for everything that is not one.
-
-    G `{type, title, detail, violacoes}` (RFC 7807), A `{erros: [{codigo, mensagem}]}`. The gateway's shapes
-    C, D and E and HTML say something about the request's way, not about the charge.
-    """
-    if not isinstance(heard, _Heard) or heard.status not in _NO:
-        return None
-    said = _read(heard, dict[str, Any])
-    if said is None:
-        return None
-    kind = said.get("type")
-    if isinstance(kind, str) and "/error/" in kind:
-        reasons = [
-            str(each["razao"])
-            for each in said.get("violacoes") or ()
-            if isinstance(each, dict) and isinstance(each.get("razao"), str)
-        ]
-        message = "; ".join(reasons) or str(said.get("detail") or said.get("title") or "")
-        return Refused(kind.rpartition("/")[2][:60], message[:300])
-    errors = said.get("erros")
-    if isinstance(errors, list) and errors and isinstance(errors[0], dict) and errors[0].get("codigo"):
-        return Refused(str(errors[0]["codigo"])[:60], str(errors[0].get("mensagem") or "")[:300])
-    return None
 
 
 def _same(found: _Cob, cob: Cob) -> bool:

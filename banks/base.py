@@ -4,10 +4,12 @@
 with somebody else's data - is `Unknown`: it may have happened, and is asked again with the same identifiers.
 """
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
+
+from banks.slips import NotYet, PaidSlip, RegisteredSlip, Slip, SlipState
 
 Value = TypeVar("Value")
 
@@ -102,4 +104,35 @@ class Bank(Protocol):
 
     async def register_callback(self, pix_key: str, url: str) -> Done[None] | Refused | Unknown:
         """Have the bank POST `{url}/pix` when money arrives on the key."""
+        ...
+
+    async def register_slip(self, slip: Slip) -> Done[RegisteredSlip] | Refused | Unknown:
+        """Register a slip. Asked again with the same number and slip it is registered once.
+
+        The line is the one computed from the slip (`slips.slip_codes`), or it is Refused. After a refusal whose code
+        is in `slips.STANDS_AT_BANK` the slip is to be written off; NUMBER_TAKEN asks for another number.
+        """
+        ...
+
+    async def find_slip(self, number: str) -> SlipState | NotFound | Unknown:
+        """What the bank says of a slip; that may be 30 s old."""
+        ...
+
+    async def redate_slip(
+        self, number: str, due_on: date, *, registered_at: datetime | None = None
+    ) -> Done[None] | Refused | NotYet | Unknown:
+        """Move the due date of an open slip. Done when it has that date, however often asked.
+
+        Refused with a code of banks/slips.py: PAID, WRITTEN_OFF, NOT_FOUND. `registered_at` lets NotYet name a time.
+        """
+        ...
+
+    async def write_off_slip(
+        self, number: str, *, registered_at: datetime | None = None
+    ) -> Done[None] | Refused | NotYet | Unknown:
+        """Take an open slip back. Done when it is written off, however often asked; else as `redate_slip`."""
+        ...
+
+    async def slips_paid(self, since: date, until: date) -> Done[list[PaidSlip]] | Unknown:
+        """Every slip of ours paid on these days, both included, whole or Unknown."""
         ...

@@ -8,6 +8,8 @@ import aiohttp
 
 from banks.banco_do_brasil import BancoDoBrasil
 from banks.base import Bank
+from banks.bb_transport import Transport
+from banks.cobrancas import Cobrancas
 from banks.simulated.bank import SANDBOX, SimulatedBank
 from runtime.postgres import Pool
 from runtime.seal import Seal
@@ -19,6 +21,11 @@ _OAUTH: Final = {
     "api-pix.hm.bb.com.br": "https://oauth.hm.bb.com.br",
     "api.hm.bb.com.br": "https://oauth.hm.bb.com.br",
 }
+# Slips are on another host than production's PIX, which asks for client certificates.
+_SLIPS: Final = {
+    "api-pix.bb.com.br": "https://api.bb.com.br",
+    "api-pix.hm.bb.com.br": "https://api.hm.bb.com.br",
+}
 
 
 def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal: Seal) -> dict[bool, Bank]:
@@ -28,15 +35,33 @@ def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal
         return datetime.now(UTC)
 
     host = urlsplit(settings.bank_url).hostname or ""
+    oauth_url = f"{_OAUTH.get(host, settings.bank_url)}/oauth/token"
+    slips = Cobrancas(
+        Transport(
+            http,
+            oauth_url=oauth_url,
+            client_id=settings.bank_slip_client_id,
+            client_secret=settings.bank_slip_client_secret,
+            app_key=settings.bank_slip_app_key,
+        ),
+        api_url=f"{_SLIPS.get(host, settings.bank_url)}/cobrancas/v2",
+        convenio=settings.bank_convenio,
+        carteira=settings.bank_carteira,
+        variacao=settings.bank_variacao,
+        agencia=settings.bank_agencia,
+        conta=settings.bank_conta,
+        now=now,
+    )
     return {
         True: SimulatedBank(pool, seal, world=SANDBOX, url=settings.app_url, now=now),
         False: BancoDoBrasil(
             http,
             api_url=f"{settings.bank_url}/pix/v2",
-            oauth_url=f"{_OAUTH.get(host, settings.bank_url)}/oauth/token",
+            oauth_url=oauth_url,
             client_id=settings.bank_client_id,
             client_secret=settings.bank_client_secret,
             app_key=settings.bank_app_key,
             now=now,
+            slips=slips,
         ),
     }

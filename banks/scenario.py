@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final, TypeVar
 
 from banks.base import Bank, Cob, CobState, Done, Location, NotFound, ReceivedPix, Refused, Unknown
+from banks.slips import NotYet, PaidSlip, RegisteredSlip, Slip, SlipState
 
 SCENARIOS: Final = ("unavailable", "slow", "lost_reply", "refuse")
 SLOW_S = 3.0
@@ -21,7 +22,10 @@ def acting(bank: Bank, scenario: str | None, *, attempt: int) -> Bank:
 
 
 class Acting:
-    """unavailable: nothing happens, twice. slow: 3 s. lost_reply: done, but unheard, once. refuse: no."""
+    """unavailable: nothing happens, twice. slow: 3 s. lost_reply: done, but unheard, once. refuse: no.
+
+    For slips, whose merchant waits for the bank, unavailable lasts as long as his request is asked for.
+    """
 
     def __init__(self, bank: Bank, scenario: str, attempt: int) -> None:
         self._bank = bank
@@ -47,6 +51,32 @@ class Acting:
 
     async def register_callback(self, pix_key: str, url: str) -> Done[None] | Refused | Unknown:
         return await self._bank.register_callback(pix_key, url)
+
+    async def register_slip(self, slip: Slip) -> Done[RegisteredSlip] | Refused | Unknown:
+        return await self._act_on_slip(lambda: self._bank.register_slip(slip))
+
+    async def find_slip(self, number: str) -> SlipState | NotFound | Unknown:
+        return await self._bank.find_slip(number)
+
+    async def redate_slip(
+        self, number: str, due_on: date, *, registered_at: datetime | None = None
+    ) -> Done[None] | Refused | NotYet | Unknown:
+        return await self._act_on_slip(lambda: self._bank.redate_slip(number, due_on, registered_at=registered_at))
+
+    async def write_off_slip(
+        self, number: str, *, registered_at: datetime | None = None
+    ) -> Done[None] | Refused | NotYet | Unknown:
+        return await self._act_on_slip(lambda: self._bank.write_off_slip(number, registered_at=registered_at))
+
+    async def slips_paid(self, since: date, until: date) -> Done[list[PaidSlip]] | Unknown:
+        return await self._bank.slips_paid(since, until)
+
+    async def _act_on_slip(self, call: Callable[[], Awaitable[Answer]]) -> Answer | Refused | Unknown:
+        if self._scenario == "refuse":
+            return Refused("4678420", "The sandbox bank was asked to refuse (X-Sandbox-Bank).")
+        if self._scenario == "unavailable":
+            return Unknown("sandbox: unavailable")
+        return await self._act(call)
 
     async def _act(self, call: Callable[[], Awaitable[Answer]]) -> Answer | Unknown:
         if self._scenario == "unavailable" and self._attempt <= UNAVAILABLE_ATTEMPTS:

@@ -3,6 +3,7 @@
 Durations carry their unit in the name. What is secret is never printed: `repr` shows names only.
 """
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +33,17 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     bank_client_id: str
     bank_client_secret: str
     bank_app_key: str
+    bank_slip_client_id: str
+    """BANK_SLIP_CLIENT_ID, _SECRET, BANK_SLIP_APP_KEY: the application for slips, when it is another one than PIX's."""
+    bank_slip_client_secret: str
+    bank_slip_app_key: str
+    bank_convenio: str
+    """BANK_CONVENIO: the agreement for slips, seven digits, of type 4 (numbers chosen by us)."""
+    bank_carteira: str
+    bank_variacao: int
+    bank_agencia: int
+    """BANK_AGENCIA, BANK_CONTA: without check digits."""
+    bank_conta: int
     bank_callback_token: str
     """The unguessable part of the path on which the bank calls us back."""
     secret_key: bytes
@@ -55,6 +67,9 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
     home = Path(env.get("QUITA_HOME") or ".quita").resolve()
     port = _int(env, "PORT", 8000)
     host = env.get("HOST", "127.0.0.1")
+    client_id = env.get("BANK_CLIENT_ID", "quita-local")
+    client_secret = env.get("BANK_CLIENT_SECRET", "quita-local-secret")
+    app_key = env.get("BANK_APP_KEY", "quita-local-app")
     base_url = env.get("BASE_URL", f"http://127.0.0.1:{port}").rstrip("/")
     return Settings(
         home=home,
@@ -66,16 +81,25 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         app_url=env.get("APP_URL", base_url).rstrip("/"),
         docs_url=env.get("DOCS_URL", f"{base_url}/docs").rstrip("/"),
         bank_url=env.get("BANK_URL", "http://127.0.0.1:8009").rstrip("/"),
-        bank_client_id=env.get("BANK_CLIENT_ID", "quita-local"),
-        bank_client_secret=env.get("BANK_CLIENT_SECRET", "quita-local-secret"),
-        bank_app_key=env.get("BANK_APP_KEY", "quita-local-app"),
+        bank_client_id=client_id,
+        bank_client_secret=client_secret,
+        bank_app_key=app_key,
+        bank_slip_client_id=env.get("BANK_SLIP_CLIENT_ID", client_id),
+        bank_slip_client_secret=env.get("BANK_SLIP_CLIENT_SECRET", client_secret),
+        bank_slip_app_key=env.get("BANK_SLIP_APP_KEY", app_key),
+        # The agreement that the bank's homologation shares among all developers.
+        bank_convenio=_digits(env, "BANK_CONVENIO", "3128557", 7),
+        bank_carteira=_digits(env, "BANK_CARTEIRA", "17", 2),
+        bank_variacao=_int(env, "BANK_VARIACAO", 35),
+        bank_agencia=_int(env, "BANK_AGENCIA", 452),
+        bank_conta=_int(env, "BANK_CONTA", 123873),
         bank_callback_token=env.get("BANK_CALLBACK_TOKEN", "local"),
         secret_key=_key(env),
         api_processes=_int(env, "API_PROCESSES", 2),
         worker_processes=_int(env, "WORKER_PROCESSES", 1),
         webhook_allow_private=env.get("WEBHOOK_ALLOW_PRIVATE", "0") == "1",
         webhook_delays_s=_floats(env, "WEBHOOK_DELAYS_S", WEBHOOK_DELAYS_S),
-        webhook_jitter=float(env.get("WEBHOOK_JITTER", "0.2")),
+        webhook_jitter=_floats(env, "WEBHOOK_JITTER", (0.2,))[0],
         cnpj_with_letters=env.get("CNPJ_WITH_LETTERS", "0") == "1",
         rate_per_s=_int(env, "RATE_PER_S", 1000),
         rate_burst=_int(env, "RATE_BURST", 2000),
@@ -89,6 +113,13 @@ def _required(env: Mapping[str, str], name: str) -> str:
     return value
 
 
+def _digits(env: Mapping[str, str], name: str, default: str, count: int) -> str:
+    text = env.get(name) or default
+    if len(text) != count or not text.isascii() or not text.isdigit() or text[0] == "0":
+        raise ValueError(f"{name} must have {count} digits and not begin with 0")
+    return text
+
+
 def _int(env: Mapping[str, str], name: str, default: int) -> int:
     text = env.get(name) or str(default)
     if not text.isascii() or not text.isdigit():
@@ -97,8 +128,17 @@ def _int(env: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _floats(env: Mapping[str, str], name: str, default: tuple[float, ...]) -> tuple[float, ...]:
+    """At least one number."""
     text = env.get(name)
-    return tuple(float(part) for part in text.split(",")) if text else default
+    if not text:
+        return default
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"{name} must be numbers with commas between them, not {text!r}") from None
+    if not all(0 <= each < math.inf for each in found):
+        raise ValueError(f"{name} must not be negative or endless, and is {text!r}")
+    return found
 
 
 def _key(env: Mapping[str, str]) -> bytes:

@@ -1,4 +1,4 @@
-"""Where the QR Codes of sandbox charges point to: a location answers the signed payload of its cob (API Pix)."""
+"""Where the QR Codes of sandbox charges point to: a location answers the signed payload of its charge (API Pix)."""
 
 from typing import Any
 
@@ -17,22 +17,21 @@ from banks.simulated.signing import (
     payload,
     problem,
 )
+from banks.simulated.slips import slip_payload
 from runtime.seal import Seal
 
 
 @get("/pix/v2/{token:str}")
 async def location(request: Request[Any, Any, Any], token: FromPath[str]) -> Response[bytes]:
-    state = request.app.state
-    bank = SimulatedBank(
-        state.pool, Seal(state.settings.secret_key), world=SANDBOX, url=state.settings.app_url, now=state.now
-    )
-    # A token with a NUL is no token, and PostgreSQL would not take it.
-    cob = await bank.booked_at(token) if token.isascii() and token.isprintable() else None
-    if cob is None:
-        body = problem("CobPayloadNaoEncontrado", 404, "Não encontrado", "Não há cobrança nesta location.")
-        return Response(body, status_code=404, media_type=PROBLEM_TYPE)
-    signer = await _signer(request)
-    return Response(signer.sign(payload(cob, now=state.now())), media_type=MEDIA_TYPE)
+    cob = await _bank(request).booked_at(token) if _is_token(token) else None
+    return await _answer(request, None if cob is None else payload(cob, now=request.app.state.now()))
+
+
+@get("/pix/v2/cobv/{token:str}")
+async def slip_location(request: Request[Any, Any, Any], token: FromPath[str]) -> Response[bytes]:
+    """The PIX side of a hybrid slip: a charge with a due date."""
+    slip = await _bank(request).slips.booked_at(token) if _is_token(token) else None
+    return await _answer(request, None if slip is None else slip_payload(slip, now=request.app.state.now()))
 
 
 @get(JWKS_PATH)
@@ -41,7 +40,26 @@ async def key_set(request: Request[Any, Any, Any]) -> Response[bytes]:
     return Response(signer.jwks, media_type="application/json")
 
 
-LOCATION_HANDLERS: list[ControllerRouterHandler] = [location, key_set]
+LOCATION_HANDLERS: list[ControllerRouterHandler] = [location, slip_location, key_set]
+
+
+def _is_token(token: str) -> bool:
+    # One with a NUL is none, and PostgreSQL would not take it.
+    return token.isascii() and token.isprintable()
+
+
+def _bank(request: Request[Any, Any, Any]) -> SimulatedBank:
+    state = request.app.state
+    return SimulatedBank(
+        state.pool, Seal(state.settings.secret_key), world=SANDBOX, url=state.settings.app_url, now=state.now
+    )
+
+
+async def _answer(request: Request[Any, Any, Any], unsigned: bytes | None) -> Response[bytes]:
+    if unsigned is None:
+        body = problem("CobPayloadNaoEncontrado", 404, "Não encontrado", "Não há cobrança nesta location.")
+        return Response(body, status_code=404, media_type=PROBLEM_TYPE)
+    return Response((await _signer(request)).sign(unsigned), media_type=MEDIA_TYPE)
 
 
 async def _signer(request: Request[Any, Any, Any]) -> Signer:

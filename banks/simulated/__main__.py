@@ -19,7 +19,9 @@ from aiohttp import web
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from banks.simulated.control import Control, Teller
 from banks.simulated.signing import JWKS_PATH, open_signer
-from banks.simulated.wire import MOST_BODY_BYTES, Access, Wire
+from banks.simulated.slip_control import SlipControl
+from banks.simulated.slip_wire import Agreement, SlipWire
+from banks.simulated.wire import MOST_BODY_BYTES, Access, Wire, books_may_be_away
 from runtime import log
 from runtime.postgres import GONE, Pool, open_pool
 from runtime.seal import Seal
@@ -89,12 +91,21 @@ async def opened_app(settings: Settings, pool: Pool) -> AsyncIterator[web.Applic
         token_key=seal.key("simulated bank, tokens"),
     )
     wire = Wire(bank, signer, access, fault=await bank.fault())
+    agreement = Agreement(
+        convenio=int(settings.bank_convenio),
+        carteira=int(settings.bank_carteira),
+        variacao=settings.bank_variacao,
+        agencia=settings.bank_agencia,
+        conta=settings.bank_conta,
+    )
+    slip_wire = SlipWire(wire, bank.slips, signer, agreement)
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), trust_env=False) as http:
         teller = Teller(bank, wire, http)
         telling = asyncio.create_task(teller.run())
         try:
-            app = web.Application(client_max_size=MOST_BODY_BYTES)
-            app.add_routes([*Control(bank, wire, teller).routes(), *wire.routes()])
+            app = web.Application(client_max_size=MOST_BODY_BYTES, middlewares=[books_may_be_away])
+            app.add_routes([*Control(bank, wire, teller).routes(), *SlipControl(bank.slips).routes()])
+            app.add_routes([*slip_wire.routes(), *wire.routes()])
             yield app
         finally:
             telling.cancel()

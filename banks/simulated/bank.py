@@ -6,7 +6,7 @@ books of the production world. Each call is one statement, a transaction of its 
 
 import secrets
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final
 
 import msgspec
@@ -24,6 +24,8 @@ from banks.base import (
     Refused,
     Unknown,
 )
+from banks.simulated.slips import PAYER_DOCUMENT, PAYER_NAME, SimulatedSlips
+from banks.slips import NotYet, PaidSlip, RegisteredSlip, Slip, SlipState
 from runtime.postgres import Pool, session
 from runtime.seal import Seal
 
@@ -37,10 +39,6 @@ PAGE = 100
 _TOKEN_BYTES = 24  # 32 characters
 _MOST_PIX_OF_COB = 100
 _MOST_RECEIVED = 10_000
-
-# Who pays here: a fictional person, whose document is nobody's.
-PAYER_NAME = "PAGADOR DE TESTE"
-PAYER_DOCUMENT = "00000000191"
 
 REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 _NOT_ACTIVE: Final = Refused("CobOperacaoInvalida", "A cobrança já não está ATIVA.")
@@ -159,6 +157,7 @@ class SimulatedBank:
         self.world = world
         self._prefix = f"{url.partition('://')[2]}/pix/v2/"
         self.now = now
+        self.slips = SimulatedSlips(pool, seal, world=world, url=url, now=now)
 
     async def put_cob(self, cob: Cob) -> Done[CobState] | Refused | Unknown:
         (became,) = await self.put_cobs([cob])
@@ -212,9 +211,7 @@ class SimulatedBank:
     async def create_locations(self, count: int) -> Done[list[Location]]:
         tokens = [secrets.token_urlsafe(_TOKEN_BYTES) for _ in range(min(count, MOST_LOCATIONS))]
         async with session(self._pool) as conn:
-            rows = await add_locations(
-                conn, world=self.world, prefix=self._prefix, tokens=tokens, now=self.now()
-            )
+            rows = await add_locations(conn, world=self.world, prefix=self._prefix, tokens=tokens, now=self.now())
         return Done([Location(row.location_id, row.location) for row in rows])
 
     async def received(self, since: datetime, until: datetime) -> Done[list[ReceivedPix]] | Unknown:
@@ -230,6 +227,25 @@ class SimulatedBank:
         async with session(self._pool) as conn:
             await register(conn, world=self.world, pix_key=pix_key, url=url, now=self.now())
         return Done(None)
+
+    async def register_slip(self, slip: Slip) -> Done[RegisteredSlip] | Refused | Unknown:
+        return await self.slips.register_slip(slip)
+
+    async def find_slip(self, number: str) -> SlipState | NotFound | Unknown:
+        return await self.slips.find_slip(number)
+
+    async def redate_slip(
+        self, number: str, due_on: date, *, registered_at: datetime | None = None
+    ) -> Done[None] | Refused | NotYet | Unknown:
+        return await self.slips.redate_slip(number, due_on, registered_at=registered_at)
+
+    async def write_off_slip(
+        self, number: str, *, registered_at: datetime | None = None
+    ) -> Done[None] | Refused | NotYet | Unknown:
+        return await self.slips.write_off_slip(number, registered_at=registered_at)
+
+    async def slips_paid(self, since: date, until: date) -> Done[list[PaidSlip]] | Unknown:
+        return await self.slips.slips_paid(since, until)
 
     # What is beyond the port: payers, and what the bank's own face on the wire needs.
 
@@ -283,9 +299,7 @@ class SimulatedBank:
 
     async def claim_untold(self, *, most: int, attempts_most: int) -> list[Untold]:
         async with session(self._pool) as conn:
-            return await claim_untold(
-                conn, world=self.world, now=self.now(), most=most, attempts_most=attempts_most
-            )
+            return await claim_untold(conn, world=self.world, now=self.now(), most=most, attempts_most=attempts_most)
 
     async def mark_told(self, end_to_end_ids: list[str]) -> None:
         async with session(self._pool) as conn:

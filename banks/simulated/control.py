@@ -1,11 +1,9 @@
 """The simulated bank's other face: be a payer, make the bank fail; and its callbacks to receivers."""
 
 import asyncio
-import secrets
-import string
 from collections import defaultdict
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 import aiohttp
@@ -13,15 +11,15 @@ import msgspec
 import structlog
 from aiohttp import web
 
+from banks.simulated.asked import Wrong, asked_amount, asked_body, asked_times
 from banks.simulated.bank import BookedCob, Paid, SimulatedBank, Untold
+from banks.simulated.slip_control import TOLD_AT_ONCE, is_of_slip, pay_slip, tell_slips
+from banks.simulated.slips import new_end_to_end_id
 from banks.simulated.wire import FAULTS, Wire, shown_pix
-from domain.br_code import end_to_end_id
 from domain.instants import iso, to_millisecond
-from domain.money import MOST_PIX_CENTS, parse_amount, reais
+from domain.money import MOST_PIX_CENTS, reais
 from runtime.postgres import GONE
 
-# The ISPB of the bank the payers here are with: no institution has it.
-PAYER_ISPB: Final = "99999998"
 MOST_TIMES = 100
 REGISTERED_S_MAX = 5.0
 """How long a payment waits for its charge to be registered: the merchant's worker may be on its way."""
@@ -31,19 +29,8 @@ _TELL_EVERY_S = 0.5
 _TELL_AT_ONCE = 200
 _TELL_ATTEMPTS = 12
 _TELL_S = 5.0
-_ALPHABET = string.ascii_letters + string.digits
-_TIMES = range(1, MOST_TIMES + 1)
 
 _log = structlog.get_logger()
-
-
-class Wrong(Exception):
-    """What is asked of the control face cannot be done; answered as {"message": ...}."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
 
 
 class Control:
@@ -63,12 +50,17 @@ class Control:
         """{charge_id or txid, amount?, times?, force?}; {payments: [{end_to_end_id, txid, amount, paid_at}]}.
 
         A payer's bank looks before it pays: the cob must be ATIVA and in time, unless `force` says that the
-        money was on its way already.
+        money was on its way already. A slip is named by number or line instead (`pay_slip`).
         """
         try:
-            paid = await self._pay(await _body(request))
+            body = await asked_body(request)
+            if is_of_slip(body):
+                of_slip = await pay_slip(self._bank.slips, body)
+                self._teller.wake()
+                return web.json_response({"payments": of_slip})
+            paid = await self._pay(body)
         except Wrong as wrong:
-            return web.json_response({"message": wrong.message}, status=wrong.status)
+            return wrong.answer()
         self._teller.wake()
         payments = [
             {
@@ -83,15 +75,8 @@ class Control:
 
     async def _pay(self, body: dict[str, Any]) -> list[Paid]:
         txid = _txid(body)
-        times = body.get("times", 1)
-        if type(times) is not int or times not in _TIMES:
-            raise Wrong(400, f"times must be a whole number from 1 to {MOST_TIMES}")
-        amount_cents = None
-        if (amount := body.get("amount")) is not None:
-            try:
-                amount_cents = parse_amount(amount, most_cents=MOST_PIX_CENTS)
-            except ValueError as error:
-                raise Wrong(400, f"amount: {error}") from None
+        times = asked_times(body, most=MOST_TIMES)
+        amount_cents = asked_amount(body, most_cents=MOST_PIX_CENTS)
         cob = await self._registered(txid)
         if body.get("force") is not True:
             self._check_payable(cob)
@@ -99,9 +84,7 @@ class Control:
         now = to_millisecond(self._bank.now())
         paid = [
             Paid(
-                end_to_end_id=end_to_end_id(
-                    PAYER_ISPB, now, "".join(secrets.choice(_ALPHABET) for _ in range(11))
-                ),
+                end_to_end_id=new_end_to_end_id(now),
                 txid=txid,
                 amount_cents=amount_cents or cob.amount_cents,
                 paid_at=now,
@@ -126,13 +109,13 @@ class Control:
             raise Wrong(409, "the charge's time has passed")
 
     async def set_fault(self, request: web.Request) -> web.Response:
-        """{fault: up|down|slow|lost_reply|refuse}: how the bank behaves from now on, over restarts too."""
+        """{fault: one of FAULTS}: how the bank behaves from now on, over restarts too."""
         try:
-            fault = (await _body(request)).get("fault")
+            fault = (await asked_body(request)).get("fault")
             if fault not in FAULTS:
                 raise Wrong(400, f"fault must be one of {', '.join(FAULTS)}")
         except Wrong as wrong:
-            return web.json_response({"message": wrong.message}, status=wrong.status)
+            return wrong.answer()
         await self._bank.set_fault(fault)
         self._wire.fault = fault
         self._teller.wake()
@@ -163,6 +146,7 @@ class Teller:
                 # A bank that is down calls nobody.
                 if self._wire.fault != "down":
                     more = await self.tell() == _TELL_AT_ONCE
+                    more = await tell_slips(self._bank.slips, self._http) == TOLD_AT_ONCE or more
             except GONE as gone:
                 _log.warning("callbacks_wait", error=type(gone).__name__)
             except Exception:
@@ -181,9 +165,7 @@ class Teller:
         for each in due:
             by_url[each.url].append(each)
         heard = await asyncio.gather(*(self._post(url, told) for url, told in by_url.items()))
-        told = [
-            each.end_to_end_id for part, ok in zip(by_url.values(), heard, strict=True) if ok for each in part
-        ]
+        told = [each.end_to_end_id for part, ok in zip(by_url.values(), heard, strict=True) if ok for each in part]
         if told:
             await self._bank.mark_told(told)
         return len(due)
@@ -213,10 +195,3 @@ def _txid(body: dict[str, Any]) -> str:
         return UUID(charge_id).hex
     except ValueError:
         raise Wrong(400, "give exactly one of charge_id and txid") from None
-
-
-async def _body(request: web.Request) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(await request.read(), type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise Wrong(400, "the body is not a JSON object") from None

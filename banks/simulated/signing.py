@@ -50,9 +50,7 @@ find_key = sql.maybe("simulated_bank.key", _Kept)
 class Signer:
     """Signs payloads; `jku` is the full address of the key set."""
 
-    def __init__(
-        self, kid: str, private: ec.EllipticCurvePrivateKey, certificate: bytes, *, jku: str
-    ) -> None:
+    def __init__(self, kid: str, private: ec.EllipticCurvePrivateKey, certificate: bytes, *, jku: str) -> None:
         self._private = private
         # RFC 7515: base64url of the digest's bytes; plain base64 is a well-known mistake.
         x5t = _b64(sha1(certificate, usedforsecurity=False).digest())
@@ -115,9 +113,7 @@ def payload(cob: BookedCob, *, now: datetime) -> bytes:
     return _encode(shown)
 
 
-def problem(
-    kind: str, status: int, title: str, detail: str, violations: list[dict[str, str]] | None = None
-) -> bytes:
+def problem(kind: str, status: int, title: str, detail: str, violations: list[dict[str, str]] | None = None) -> bytes:
     """An error as API Pix writes it (RFC 7807): media type application/problem+json."""
     told: dict[str, object] = {
         "type": f"https://pix.bcb.gov.br/api/v2/error/{kind}",

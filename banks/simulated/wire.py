@@ -24,14 +24,17 @@ from domain.br_code import dynamic_br_code
 from domain.documents import well_formed
 from domain.instants import iso
 from domain.money import MOST_PIX_CENTS, parse_amount, reais
+from runtime.postgres import GONE
 
-FAULTS: Final = ("up", "down", "slow", "lost_reply", "refuse")
+FAULTS: Final = ("up", "down", "slow", "lost_reply", "refuse", "timeout_before", "cut", "error500", "html")
+"""timeout_before: a change is never begun, nor answered. cut: it is done, its answer breaks off. error500, html: all
+but tokens is answered like that, and nothing is done."""
 SLOW_S = 5.0
 WINDOW = timedelta(days=5)
 SCOPES: Final = frozenset(
     {
         "cob.read", "cob.write", "pix.read", "pix.write", "webhook.read", "webhook.write",
-        "payloadlocation.read", "payloadlocation.write",
+        "payloadlocation.read", "payloadlocation.write", "cobrancas.boletos-info", "cobrancas.boletos-requisicao",
     }
 )  # fmt: skip
 
@@ -39,6 +42,9 @@ _AMOUNT = re.compile(r"[0-9]{1,10}\.[0-9]{2}")
 _TXID = re.compile(r"[a-zA-Z0-9]{26,35}")
 MOST_BODY_BYTES = 64 * 1024
 _MOST_LIFETIME_S = 2**31 - 1
+_HANG_S = 60.0
+_HANG_LOOK_S = 0.1
+_HTML = "<html><body><h1>Sistema em manutenção</h1></body></html>"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -58,14 +64,22 @@ class Access(Struct, frozen=True, kw_only=True):
 class Invalid(Exception):
     """A request the bank refuses; `kind` is the last part of the problem's type."""
 
-    def __init__(
-        self, kind: str, status: int, detail: str, *, of: str | None = None, value: str = ""
-    ) -> None:
+    def __init__(self, kind: str, status: int, detail: str, *, of: str | None = None, value: str = "") -> None:
         super().__init__(kind)
         self.kind = kind
         self.status = status
         self.detail = detail
         self.violations = [{"razao": detail, "propriedade": of, "valor": value}] if of is not None else None
+
+
+@web.middleware
+async def books_may_be_away(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Without its books the bank is out of service; what was under way may have been done."""
+    try:
+        return await handler(request)
+    except GONE:
+        body = problem("ServicoIndisponivel", 503, "Indisponível", "Tente novamente.")
+        return web.Response(body=body, status=503, content_type=PROBLEM_TYPE)
 
 
 class Wire:
@@ -88,15 +102,16 @@ class Wire:
         self._quirks = quirks
         self._slow_s = slow_s
         self._epoch = 0
+        self.app_key_param = access.app_key_param
 
     def forget_tokens(self) -> None:
         """No token issued so far is good any more."""
         self._epoch += 1
 
     def routes(self) -> list[web.RouteDef]:
-        api = self._api
+        api = self.admitted
         return [
-            web.post("/oauth/token", self._faulty(self.token)),
+            web.post("/oauth/token", self.faulty(self.token)),
             web.put("/pix/v2/cob/{txid}", api(self.put_cob, "cob.write")),
             web.patch("/pix/v2/cob/{txid}", api(self.patch_cob, "cob.write")),
             web.get("/pix/v2/cob/{txid}", api(self.get_cob, "cob.read")),
@@ -105,35 +120,41 @@ class Wire:
             web.get("/pix/v2/pix/{e2eid}", api(self.get_pix, "pix.read")),
             web.put("/pix/v2/webhook/{key}", api(self.put_webhook, "webhook.write")),
             web.get("/pix/v2/webhook/{key}", api(self.get_webhook, "webhook.read")),
-            web.get(JWKS_PATH, self._faulty(self.jwks)),
-            web.get("/pix/v2/{token}", self._faulty(self.location)),
+            web.get(JWKS_PATH, self.faulty(self.jwks)),
+            web.get("/pix/v2/{token}", self.faulty(self.location)),
         ]
 
     # The way in
 
-    def _faulty(self, handle: Handler) -> Handler:
+    def faulty(self, handle: Handler) -> Handler:
         async def answer(request: web.Request) -> web.StreamResponse:
             fault = self.fault
             if fault == "down":
                 _cut(request)
             if fault == "slow":
+                # Read first: it is done in the end, also when the caller has left by then.
+                await request.read()
                 await asyncio.sleep(self._slow_s)
+            if fault == "timeout_before" and _changes(request):
+                await _hang(request)
+            if fault == "error500" and not _asks_token(request):
+                return self._problem(Invalid("ErroInternoDoServidor", 500, "Erro inesperado."))
+            if fault == "html" and not _asks_token(request):
+                return web.Response(text=_HTML, content_type="text/html")
             try:
                 response = await handle(request)
             except Invalid as invalid:
                 response = self._problem(invalid)
             # What only reads is answered: whoever lost an answer can ask what became of it.
-            if (
-                fault == "lost_reply"
-                and request.method in ("PUT", "PATCH")
-                and request.path != "/oauth/token"
-            ):
+            if fault == "lost_reply" and _changes(request):
                 _cut(request)
+            if fault == "cut" and _changes(request):
+                await _break_off(request, response)
             return response
 
         return answer
 
-    def _api(self, handle: Handler, scope: str) -> Handler:
+    def admitted(self, handle: Handler, scope: str) -> Handler:
         async def admitted(request: web.Request) -> web.StreamResponse:
             granted = self._granted(request)
             if granted is None:
@@ -147,7 +168,7 @@ class Wire:
                 raise Invalid("AcessoNegado", 403, f"O token não tem o escopo {scope}.")
             return await handle(request)
 
-        return self._faulty(admitted)
+        return self.faulty(admitted)
 
     def _problem(self, invalid: Invalid) -> web.Response:
         if "shape_a" in self._quirks:
@@ -246,9 +267,7 @@ class Wire:
         return cob
 
     def _shown(self, cob: BookedCob) -> dict[str, Any]:
-        code = dynamic_br_code(
-            location=cob.location, amount_cents=cob.amount_cents, name="RECEBEDOR", city="BRASILIA"
-        )
+        code = dynamic_br_code(location=cob.location, amount_cents=cob.amount_cents, name="RECEBEDOR", city="BRASILIA")
         shown: dict[str, Any] = {
             "calendario": {"criacao": iso(cob.created_at), "expiracao": cob.expires_in_s},
             "txid": cob.txid,
@@ -299,7 +318,11 @@ class Wire:
             raise Invalid("PixConsultaInvalida", 400, "O intervalo vai até 5 dias.", of="fim")
         page = _number(request, "paginacao.paginaAtual", 0, most=1_000_000)
         per_page = _number(request, "paginacao.itensPorPagina", PAGE, most=PAGE) or PAGE
-        rows, total = await self.bank.received_page(since, until, page=page, per_page=per_page)
+        if (txid := request.query.get("txid")) is not None:
+            of_txid = [pix for pix in await self.bank.pix_of(txid) if since <= pix.paid_at <= until]
+            rows, total = of_txid[page * per_page : (page + 1) * per_page], len(of_txid)
+        else:
+            rows, total = await self.bank.received_page(since, until, page=page, per_page=per_page)
         paging = {
             "paginaAtual": page,
             "itensPorPagina": per_page,
@@ -372,18 +395,13 @@ def _cob(txid: str, body: dict[str, Any], *, now: datetime) -> Cob:
         raise _schema("cob.loc.id", location_id)
     text = body.get("solicitacaoPagador")
     if text is not None and (
-        not isinstance(text, str)
-        or len(text) > MOST_DESCRIPTION_CHARACTERS
-        or not text.isascii()
-        or "\0" in text
+        not isinstance(text, str) or len(text) > MOST_DESCRIPTION_CHARACTERS or not text.isascii() or "\0" in text
     ):
         raise _schema("cob.solicitacaoPagador", text)
     payer = _object(body, "devedor")
     document = payer.get("cpf") or payer.get("cnpj")
     name = payer.get("nome")
-    if payer and not (
-        isinstance(document, str) and well_formed(document, letters=True) and isinstance(name, str)
-    ):
+    if payer and not (isinstance(document, str) and well_formed(document, letters=True) and isinstance(name, str)):
         raise _schema("cob.devedor", document)
     return Cob(
         txid=txid,
@@ -433,9 +451,7 @@ def _number(request: web.Request, name: str, default: int, *, most: int) -> int:
 
 
 def _schema(of: str, value: object) -> Invalid:
-    return Invalid(
-        "CobOperacaoInvalida", 400, "O campo não respeita o schema.", of=of, value=str(value)[:100]
-    )
+    return Invalid("CobOperacaoInvalida", 400, "O campo não respeita o schema.", of=of, value=str(value)[:100])
 
 
 def _not_found() -> Invalid:
@@ -449,6 +465,35 @@ def _unauthorized(message: str) -> web.Response:
 
 def _oauth_error(status: int, error: str, description: str) -> web.Response:
     return web.json_response({"error": error, "error_description": description}, status=status)
+
+
+def _asks_token(request: web.Request) -> bool:
+    return request.path == "/oauth/token"
+
+
+def _changes(request: web.Request) -> bool:
+    """What was named by the caller, who can ask what became of it when the answer is lost; not so a new location."""
+    return request.method in ("PUT", "PATCH") or (request.method == "POST" and request.path.startswith("/cobrancas/"))
+
+
+async def _hang(request: web.Request) -> None:
+    """Say nothing until the caller has had enough."""
+    for _ in range(int(_HANG_S / _HANG_LOOK_S)):
+        if request.transport is None or request.transport.is_closing():
+            break
+        await asyncio.sleep(_HANG_LOOK_S)
+    _cut(request)
+
+
+async def _break_off(request: web.Request, response: web.StreamResponse) -> None:
+    """Send half of an answer that says how long it would have been."""
+    assert isinstance(response, web.Response)
+    body = response.body if isinstance(response.body, bytes) else b""
+    broken = web.StreamResponse(status=response.status, headers={"Content-Type": response.content_type})
+    broken.content_length = len(body)
+    await broken.prepare(request)
+    await broken.write(body[: len(body) // 2])
+    _cut(request)
 
 
 def _cut(request: web.Request) -> None:
