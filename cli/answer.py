@@ -4,7 +4,8 @@ programs.
 
 import argparse
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import msgspec
@@ -34,11 +35,9 @@ def in_transaction(command: Callable[[Any], Awaitable[T]]) -> T:
     async def run() -> T:
         from runtime.postgres import connect
 
-        try:
+        with reaching_postgres():
             async with asyncio.timeout(10):
                 conn = await connect(database_url)
-        except (OSError, TimeoutError) as error:
-            raise CannotRun(f"PostgreSQL cannot be reached: {error or 'no answer in 10 s'}") from None
         try:
             async with conn.transaction():
                 return await command(conn)
@@ -46,6 +45,15 @@ def in_transaction(command: Callable[[Any], Awaitable[T]]) -> T:
             await conn.close()
 
     return asyncio.run(run())
+
+
+@contextmanager
+def reaching_postgres() -> Iterator[None]:
+    """A server that is not there is said to be PostgreSQL."""
+    try:
+        yield
+    except (OSError, TimeoutError) as error:
+        raise CannotRun(f"PostgreSQL cannot be reached: {error or 'it does not answer'}") from None
 
 
 def _show(record: dict[str, Any], before: str) -> None:

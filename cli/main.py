@@ -7,14 +7,14 @@ stderr.
 import argparse
 import sys
 
-from cli import bank, merchant, pix, readmodels, serve, status, up, webhook
+from cli import bank, integrator, listen, merchant, pix, readmodels, serve, status, up, webhook
 from cli.supervise import CannotRun
 
-_FAMILIES = (up, serve, status, merchant, webhook, pix, bank, readmodels)
+_FAMILIES = (up, serve, status, merchant, webhook, integrator, pix, bank, listen, readmodels)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="quita", description="PIX charges and boletos.")
+    parser = argparse.ArgumentParser(prog="quita", description="PIX charges: run the service, and operate it.")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for family in _FAMILIES:
         family.add_commands(commands)

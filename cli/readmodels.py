@@ -9,7 +9,7 @@ import sys
 import msgspec
 
 from cli import running
-from cli.answer import answer
+from cli.answer import answer, reaching_postgres
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -22,7 +22,8 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def verify(args: argparse.Namespace) -> int:
     from readmodels.verify import verify as compare
 
-    differences = msgspec.to_builtins(asyncio.run(compare(running.find().need("database_url"))))
+    with reaching_postgres():
+        differences = msgspec.to_builtins(asyncio.run(compare(running.find().need("database_url"))))
     if args.json:
         answer(args, {"clean": not differences, "differences": differences})
     else:
@@ -35,7 +36,8 @@ def verify(args: argparse.Namespace) -> int:
 def rebuild(args: argparse.Namespace) -> int:
     from readmodels.rebuild import rebuild as make_anew
 
-    rows = asyncio.run(make_anew(running.find().need("database_url"), progress=_tell))
+    with reaching_postgres():
+        rows = asyncio.run(make_anew(running.find().need("database_url"), progress=_tell))
     return answer(args, rows)
 
 

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import gc
 import os
+import shutil
 import signal
 import sys
 import urllib.request
@@ -40,8 +41,8 @@ def serve(_: argparse.Namespace) -> int:
     logs.mkdir(parents=True, exist_ok=True)
     supervisor = Supervisor(logs)
     port = Port(settings.host, settings.port, settings.api_processes)
-    # In a container the collector reads the process's own output.
-    for child in api_children(settings.api_processes, port, os.environ, Path("/dev/stdout")):
+    env = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": counters(settings.home)}
+    for child in api_children(settings.api_processes, port, env, log=None):  # a collector reads our own output
         supervisor.add(child)
     try:
         supervisor.run(
@@ -54,9 +55,17 @@ def serve(_: argparse.Namespace) -> int:
     return 0
 
 
-def api_children(processes: int, port: Port, env: Mapping[str, str], log: Path) -> list[Child]:
+def api_children(processes: int, port: Port, env: Mapping[str, str], log: Path | None) -> list[Child]:
     command = [sys.executable, "-m", "cli.serve"]
     return [Child("api", command, env=env, log=log, port=port, index=index) for index in range(processes)]
+
+
+def counters(home: Path) -> str:
+    """The folder where the processes' counters meet; what processes of an earlier run left there counts no more."""
+    folder = home / "metrics"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    return str(folder)
 
 
 def answers(port: int) -> bool:

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 
 from cli import running
-from cli.answer import answer
+from cli.answer import answer, reaching_postgres
 from cli.serve import answers
 
 
@@ -34,5 +34,6 @@ def status(args: argparse.Namespace) -> int:
 def migrate(args: argparse.Namespace) -> int:
     from sql.migrate import migrate as apply
 
-    applied = asyncio.run(apply(running.find().need("database_url")))
+    with reaching_postgres():
+        applied = asyncio.run(apply(running.find().need("database_url")))
     return answer(args, {"applied": applied})

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 from runtime.process import birth
 
@@ -87,7 +88,9 @@ class Port:
 
 
 class Child:
-    """One process to be kept running. `kind` groups processes that do the same; it names their log."""
+    """One process to be kept running. `kind` groups processes that do the same. Without a log it writes where the
+    supervisor writes.
+    """
 
     def __init__(
         self,
@@ -95,7 +98,7 @@ class Child:
         arguments: Sequence[str],
         *,
         env: Mapping[str, str],
-        log: Path,
+        log: Path | None,
         port: Port | None = None,
         index: int = 0,
     ) -> None:
@@ -122,19 +125,24 @@ class Child:
             fd = self._port.fileno(self._index)
             arguments, inherited = [*arguments, str(fd)], (fd,)  # type: ignore[assignment]
         self._started = time.monotonic()
-        with os.fdopen(os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as log:
+        with self._opened_log() as log:
             self.process = subprocess.Popen(  # noqa: S603
                 arguments,
                 env=self._env,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
-                stderr=subprocess.STDOUT,
+                stderr=log and subprocess.STDOUT,
                 pass_fds=inherited,
                 # Out of the terminal's group: Ctrl-C reaches the supervisor alone, which stops its children
                 # in order.
                 start_new_session=True,
                 preexec_fn=birth(death_signal=signal.SIGTERM),
             )
+
+    def _opened_log(self) -> contextlib.AbstractContextManager[IO[bytes] | None]:
+        if self._log is None:
+            return contextlib.nullcontext()
+        return os.fdopen(os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb")
 
     def died(self, *, others_listen: bool) -> str:
         """Plan the next start; answers how it ended and when it starts again."""
@@ -216,7 +224,7 @@ class Supervisor:
         """Until asked to stop. Raises CannotRun when `ready` has not become true after `ready_s_max`."""
         deadline, is_ready = time.monotonic() + ready_s_max, False
         while not self.stopping:
-            self._tend()
+            self.tend()
             self._echo_errors()
             if not is_ready:
                 is_ready = ready()
@@ -235,7 +243,8 @@ class Supervisor:
                 server.stop()
         self._echo_errors()
 
-    def _tend(self) -> None:
+    def tend(self) -> None:
+        """Start what is due to start."""
         changed = False
         for server in self._servers:
             if not server.alive():

@@ -19,9 +19,9 @@ from typing import Any
 import msgspec
 
 from cli import running
-from cli.serve import answers, api_children
+from cli.serve import answers, api_children, counters
 from cli.supervise import CannotRun, Child, Port, Server, Supervisor, say
-from runtime.embedded import CannotStart, EmbeddedPostgres, EmbeddedRedis, remembered_port
+from runtime.embedded import CannotStart, EmbeddedPostgres, EmbeddedRedis, port_is_free, remembered_port
 from runtime.settings import Settings, read_settings
 
 _READY_S_MAX = 60.0
@@ -75,7 +75,7 @@ def _run(home: Path, supervisor: Supervisor) -> int:
         env["REDIS_URL"] = redis.dsn
     own_bank = not env.get("BANK_URL")
     if own_bank:
-        env["BANK_PORT"] = env.get("BANK_PORT") or str(remembered_port(home / "bank.port"))
+        env["BANK_PORT"] = str(_bank_port(env, home))
         env["BANK_URL"] = f"http://127.0.0.1:{env['BANK_PORT']}"
     try:
         settings = read_settings(env)
@@ -85,8 +85,9 @@ def _run(home: Path, supervisor: Supervisor) -> int:
     if supervisor.stopping:
         return 0
 
-    for child in api_children(processes, port, env, supervisor.log("api")):
-        supervisor.add(child)
+    # A process takes two seconds of a core to start: the first API process has them before the others.
+    first, *others = api_children(processes, port, env, supervisor.log("api"))
+    supervisor.add(first)
     for _ in range(settings.worker_processes):
         supervisor.add(Child("worker", [sys.executable, "-m", "workers"], env=env, log=supervisor.log("worker")))
     if own_bank:
@@ -108,6 +109,9 @@ def _run(home: Path, supervisor: Supervisor) -> int:
         running.write_private(home / "run.json", msgspec.json.encode(state))
 
     def ready() -> None:
+        for child in others:
+            supervisor.add(child)
+        supervisor.tend()
         shown = {
             "base_url": settings.base_url,
             "app_url": settings.app_url,
@@ -157,6 +161,7 @@ def _environment(home: Path) -> dict[str, str]:
     # The checkout may be anywhere and the terminal in any folder.
     env["PYTHONPATH"] = os.pathsep.join(part for part in (str(_ROOT), env.get("PYTHONPATH")) if part)
     env["PYTHONUNBUFFERED"] = "1"
+    env["PROMETHEUS_MULTIPROC_DIR"] = counters(home)
     if not env.get("SECRET_KEY"):
         path = home / "secret.key"
         if not path.exists():
@@ -170,6 +175,15 @@ def _number(env: dict[str, str], name: str, default: int) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 65_536):
         raise CannotRun(f"{name} must be a whole number from 1 to 65535, not {text!r}")
     return int(text)
+
+
+def _bank_port(env: dict[str, str], home: Path) -> int:
+    if not env.get("BANK_PORT"):
+        return remembered_port(home / "bank.port")
+    asked = _number(env, "BANK_PORT", 0)
+    if not port_is_free(asked):
+        raise CannotRun(f"port {asked} is taken; set BANK_PORT to another")
+    return asked
 
 
 def _server(kind: str, embedded: EmbeddedPostgres | EmbeddedRedis) -> Server:
@@ -237,8 +251,10 @@ def _greet(settings: Settings, merchants: list[Any]) -> None:
     credential = first["test"]
     say(f"""ready
 
-  API        {settings.base_url}/v1        docs  {settings.docs_url}
-  pages      {settings.app_url}/painel     bank  {settings.bank_url}
+  API        {settings.base_url}/v1
+  pages      {settings.app_url}/pagar/<public_id>
+  docs       {settings.docs_url}
+  bank       {settings.bank_url}
   merchants  {settings.home / "dev.json"}
 
   Try ({first["name"]}, test mode):

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
+from commands.integrators import check_name, create_integrator
 from domain.errors import Code, Refused
 from runtime.ids import new_id
 from sql import Connection
@@ -49,7 +50,6 @@ class _Id(Struct, frozen=True):
 
 insert_account = sql.run("account.insert")
 insert_credential = sql.run("account.insert_credential")
-insert_integrator = sql.run("account.insert_integrator")
 insert_user = sql.run("account.insert_user")
 approve = sql.maybe("account.approve", _Id)
 store_address = sql.maybe("account.set_address", _Id)
@@ -72,8 +72,7 @@ async def create_merchant(
 
     The secrets are answered this once. Refused(VALIDATION_ERROR) for a name or state that cannot be.
     """
-    if not name.strip() or len(name) > 100 or any(unicodedata.category(each)[0] == "C" for each in name):
-        raise Refused(Code.VALIDATION_ERROR, fields={"name": "must be 1 to 100 printable characters"})
+    check_name(name)
     if kyc not in ("pending", "approved", "rejected"):
         raise Refused(Code.VALIDATION_ERROR, fields={"kyc": "must be pending, approved or rejected"})
     account_id = new_id()
@@ -101,8 +100,7 @@ async def create_merchant(
             created_at=now,
         )
         made[mode] = credential
-    integrador_code = f"INTG-{''.join(secrets.choice('ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789') for _ in range(6))}"
-    await insert_integrator(conn, integrador_code=integrador_code, name=name, account_id=account_id, created_at=now)
+    integrator = await create_integrator(conn, name=name, account_id=account_id, now=now)
     dashboard = Dashboard(f"{_slug(name)}.{account_id.hex[-6:]}@example.com", secrets.token_urlsafe(12))
     await insert_user(
         conn,
@@ -111,7 +109,7 @@ async def create_merchant(
         password_hash=hash_password(dashboard.password),
         created_at=now,
     )
-    return MerchantCreated(name, account_id, made["test"], made["production"], dashboard, integrador_code)
+    return MerchantCreated(name, account_id, made["test"], made["production"], dashboard, integrator.integrador_code)
 
 
 async def approve_merchant(conn: Connection, account_id: UUID) -> None:

@@ -9,9 +9,11 @@ INSERT INTO credential (client_id, account_id, test, secret_hash, scopes, create
 VALUES (:client_id, :account_id, :test, :secret_hash, :scopes, :created_at);
 
 -- name: insert_integrator
+-- No row when the code is taken: it was chosen by chance, and another is chosen.
 INSERT INTO integrator (integrador_code, name, account_id, active, created_at)
 VALUES (:integrador_code, :name, :account_id, true, :created_at)
-ON CONFLICT DO NOTHING;
+ON CONFLICT (integrador_code) DO NOTHING
+RETURNING integrador_code;
 
 -- name: insert_user
 INSERT INTO dashboard_user (email, account_id, role, password_hash, created_at)

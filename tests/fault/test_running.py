@@ -69,6 +69,14 @@ def test_a_taken_port_says_so(home: Path) -> None:
         assert f"port {port}" in _refused(home, PORT=port)
 
 
+def test_a_taken_port_of_the_bank_says_so(home: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert f"port {port}" in _refused(home, BANK_PORT=port)
+
+
 def test_an_unreachable_database_says_so_and_keeps_the_password_to_itself(home: Path) -> None:
     said = _refused(home, DATABASE_URL=f"postgresql://u:pssst@127.0.0.1:{free_port()}/x")
     assert "DATABASE_URL" in said
@@ -79,7 +87,13 @@ def test_an_unreachable_redis_says_so(home: Path) -> None:
     assert "REDIS_URL" in _refused(home, REDIS_URL=f"redis://127.0.0.1:{free_port()}/0")
 
 
-@pytest.mark.parametrize(("name", "value"), [("PORT", "http"), ("PORT", "70000"), ("SECRET_KEY", "short")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PORT", "http"), ("PORT", "70000"), ("SECRET_KEY", "short"), ("BANK_PORT", "70000"), ("API_PROCESSES", "0"),
+        ("WEBHOOK_DELAYS_S", "soon"), ("WEBHOOK_JITTER", "nan"),
+    ],
+)  # fmt: skip
 def test_a_setting_that_makes_no_sense_is_named(home: Path, name: str, value: str) -> None:
     assert name in _refused(home, **{name: value})
 
@@ -117,7 +131,10 @@ def test_a_second_start_is_quick_and_finds_everything(alone: System) -> None:
     assert alone.stop() == 0
     began = time.monotonic()
     alone.start()
-    assert time.monotonic() - began < 5
+    took_s = time.monotonic() - began
+    # Five seconds of a machine that has nothing else to do; another gives us our share of it.
+    shared = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    assert took_s < 5 * shared, f"{took_s:.1f} s, {shared:.1f} times as many runnable processes as cores"
     assert alone.dev == first
     assert alone.quita("merchant", "approve", made["account_id"]).returncode == 0
 

@@ -1,0 +1,221 @@
+"""`quita listen URL`: an account's new events, sent to an address on this machine as its webhooks would be.
+
+It needs no address that the service could reach: it reads the feed over the API, as any merchant's program
+may, and signs what it forwards with a secret of its own. One attempt each: what failed is shown, not repeated.
+"""
+
+import argparse
+import http.client
+import secrets
+import time
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+from uuid import UUID
+
+import msgspec
+
+from cli import running
+from cli.supervise import CannotRun, say
+
+_POLL_S = 0.5  # one small index range each time
+_PAGE = 100
+_ANSWER_S_MAX = 10.0  # what a webhook attempt may take (contract section 9)
+_RETRY_S_MAX = 5.0  # between attempts to reach an API that is away
+_ONLY_IN_FEED = ("type", "sequence", "created_at")  # a feed item is the webhook's body and these
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    one = commands.add_parser("listen", help="forward an account's new events to a local address, until Ctrl-C")
+    one.add_argument("url", help="where to POST them, for instance http://127.0.0.1:3000/webhooks")
+    one.add_argument("--account-id", type=UUID, help="one of dev.json's merchants; the first unless given")
+    one.add_argument("--mode", choices=("test", "production"), default="test")
+    one.add_argument("--client-id", help="a credential, for an account that is not in dev.json")
+    one.add_argument("--client-secret")
+    one.add_argument(
+        "--type", action="append", help="forward these kinds; may be repeated; what an endpoint receives unless given"
+    )
+    one.add_argument("--secret", help="sign with this whsec_ secret; a new one unless given")
+    one.add_argument("--once", type=int, metavar="N", help="end after N events; exit 1 unless each was answered 2xx")
+    one.set_defaults(run=listen)
+
+
+def listen(args: argparse.Namespace) -> int:
+    from commands.webhooks import fault_of
+    from domain.events import DEFAULT_KINDS, Kind
+    from domain.signature import secret_text
+
+    fault = fault_of(args.url, allow_private=True)
+    if fault is not None:
+        raise CannotRun(f"{args.url}: {fault}")
+    kinds = args.type or list(DEFAULT_KINDS)
+    for kind in kinds:
+        if kind not in list(Kind):
+            raise CannotRun(f"there is no event {kind!r}; there are {', '.join(Kind)}")
+    if args.once is not None and args.once < 1:
+        raise CannotRun("--once takes a whole number greater than 0")
+    secret = _usable(args.secret) if args.secret else secret_text(secrets.token_bytes(32))
+
+    feed = _Feed(running.find().need("base_url"), *_credential(args), kinds)
+    try:
+        after = feed.newest()
+    except http.client.HTTPException as error:
+        raise CannotRun(f"the API does not answer: {_short(error)}") from None
+    _told(
+        args,
+        {"secret": secret, "url": args.url, "after_sequence": after},
+        f"events after number {after} go to {args.url}\nsecret: {secret}",
+    )
+    failed = 0
+    for item in islice(feed.follow(after), args.once):
+        said = _forward(args.url, secret, item)
+        outcome = said["status"] or said["error"]
+        _told(args, said, f"{said['sequence']:>6}  {said['type']:<24}  {said['event_id']}  {outcome}  {said['ms']} ms")
+        failed += not 200 <= (said["status"] or 0) < 300
+    return 1 if failed else 0
+
+
+class _Feed:
+    """GET /v1/events of one credential, over one connection. HTTPException: the API cannot be asked now."""
+
+    def __init__(self, base_url: str, client_id: str, client_secret: str, kinds: list[str]) -> None:
+        self._url = base_url
+        self._client = {"client_id": client_id, "client_secret": client_secret}
+        self._kinds = kinds
+        self._connection: http.client.HTTPConnection | None = None
+        self._token = ""
+
+    def newest(self) -> int:
+        """The number of the last event there is; 0 when there is none."""
+        items = self._read({"limit": 1})
+        return int(items[0]["sequence"]) if items else 0
+
+    def follow(self, after: int) -> Iterator[dict[str, Any]]:
+        """Every item behind `after` as it comes, without end; an API that is away is waited for."""
+        wait_s = _POLL_S
+        while True:
+            try:
+                items = self._read({"type": self._kinds, "after_sequence": after, "limit": _PAGE})
+            except http.client.HTTPException as error:
+                if wait_s == _POLL_S:
+                    say(f"the API does not answer ({_short(error)}); waiting for it")
+                wait_s = min(wait_s * 2, _RETRY_S_MAX)
+                time.sleep(wait_s)
+                continue
+            wait_s = _POLL_S
+            for item in items:
+                yield item
+                after = item["sequence"]
+            if len(items) < _PAGE:
+                time.sleep(_POLL_S)
+
+    def _read(self, query: dict[str, Any]) -> list[dict[str, Any]]:
+        path = "/v1/events?" + urlencode(query, doseq=True)
+        for _ in range(2):  # a token lives an hour; this may run all day
+            if not self._token:
+                status, body = self._ask(
+                    "POST", "/v1/oauth/token", {"grant_type": "client_credentials", **self._client}
+                )
+                if status != 200:
+                    raise CannotRun(f"the API refused the credential: {body.get('error')}")
+                self._token = body["access_token"]
+            status, body = self._ask("GET", path, None)
+            if status == 200:
+                items: list[dict[str, Any]] = body["data"]
+                return items
+            if status == 401:
+                self._token = ""
+            elif status == 429 or status >= 500:
+                raise http.client.HTTPException(f"status {status}")
+            else:
+                break
+        raise CannotRun(f"the API refused the feed: {body['error']['message']}")
+
+    def _ask(self, method: str, path: str, form: dict[str, str] | None) -> tuple[int, dict[str, Any]]:
+        if self._connection is None:
+            self._connection = _connect(self._url)
+        headers = {"Authorization": f"Bearer {self._token}"} if form is None else {}
+        if form is not None:
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+        try:
+            self._connection.request(method, urlsplit(self._url).path + path, urlencode(form or {}) or None, headers)
+            answer = self._connection.getresponse()
+            return answer.status, msgspec.json.decode(answer.read(), type=dict[str, Any])
+        except (OSError, http.client.HTTPException, msgspec.MsgspecError) as error:
+            self._connection.close()
+            self._connection = None
+            raise http.client.HTTPException(_short(error)) from error
+
+
+def _forward(url: str, secret: str, item: dict[str, Any]) -> dict[str, Any]:
+    """POST one event; what came of it, in the words of --json."""
+    from domain.signature import delivery_headers
+    from runtime.ids import new_id
+
+    body = msgspec.json.encode({name: value for name, value in item.items() if name not in _ONLY_IN_FEED})
+    headers = delivery_headers(
+        event=item["type"],
+        event_id=UUID(item["event_id"]),
+        delivery_id=new_id(),
+        attempt=1,
+        timestamp=int(time.time()),
+        body=body,
+        secret=secret,
+        previous_secret=None,
+    )
+    told = {name: item[name] for name in ("sequence", "type", "event_id")}
+    began, status, error = time.monotonic(), None, None
+    parts = urlsplit(url)
+    connection = _connect(url)
+    try:
+        connection.request("POST", (parts.path or "/") + (f"?{parts.query}" if parts.query else ""), body, headers)
+        status = connection.getresponse().status  # a redirect is not followed: it is a failure
+    except (OSError, http.client.HTTPException) as broken:
+        error = _short(broken)
+    finally:
+        connection.close()
+    return told | {"status": status, "error": error, "ms": round((time.monotonic() - began) * 1000)}
+
+
+def _usable(secret: str) -> str:
+    from domain.signature import SECRET_PREFIX, standard_signature
+
+    try:
+        standard_signature(secret, "", 0, b"")
+    except ValueError:
+        secret = ""
+    if not secret.startswith(SECRET_PREFIX):
+        raise CannotRun(f"--secret takes {SECRET_PREFIX} and base64")
+    return secret
+
+
+def _connect(url: str) -> http.client.HTTPConnection:
+    parts = urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    return kind(parts.hostname or "", parts.port, timeout=_ANSWER_S_MAX)
+
+
+def _credential(args: argparse.Namespace) -> tuple[str, str]:
+    if args.client_id or args.client_secret:
+        if not (args.client_id and args.client_secret):
+            raise CannotRun("--client-id and --client-secret belong together")
+        return args.client_id, args.client_secret
+    file = running.home() / "dev.json"
+    try:
+        merchants = msgspec.json.decode(file.read_bytes())["merchants"]
+    except FileNotFoundError:
+        raise CannotRun(f"there is no {file}; run `quita up`, or give --client-id and --client-secret") from None
+    for merchant in merchants:
+        if args.account_id in (None, UUID(merchant["account_id"])):
+            credential = merchant[args.mode]
+            return credential["client_id"], credential["client_secret"]
+    raise CannotRun(f"{args.account_id} is not in {file}; give --client-id and --client-secret")
+
+
+def _told(args: argparse.Namespace, record: dict[str, Any], line: str) -> None:
+    print(msgspec.json.encode(record).decode() if args.json else line, flush=True)
+
+
+def _short(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
