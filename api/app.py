@@ -1,6 +1,6 @@
 """The API as an ASGI application: the routes of the table behind one framework object."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -9,6 +9,7 @@ from litestar import Litestar, Request, Response
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.answers import refusal
 from api.creation import Creations
@@ -57,7 +58,7 @@ def make_api(
         try:
             yield
         finally:
-            await state.door.creations.batcher.close()
+            await state.door.creations.close()
             await close_door(state.door)
             if access_log is not None:
                 await access_log.stop()
@@ -78,7 +79,7 @@ def make_api(
         return Response(answer.body, status_code=code.status, media_type="application/json", headers=headers)
 
     state.openapi = document(ROUTES, settings)
-    return Litestar(
+    app = Litestar(
         route_handlers=[
             *(handler_of(route, door, meter) for route in ROUTES),
             *open_handlers(door, meter),
@@ -93,3 +94,24 @@ def make_api(
         debug=False,
         pdb_on_exception=False,
     )
+    app.asgi_handler = _identified(app.asgi_handler)
+    return app
+
+
+def _identified(asgi: ASGIApp) -> ASGIApp:
+    """The framework answers OPTIONS itself; that answer too carries a request id."""
+
+    def outermost(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        if scope.get("method") != "OPTIONS":
+            return asgi(scope, receive, send)
+
+        async def identify(message: Message) -> None:
+            if message["type"] == "http.response.start" and all(
+                name.lower() != b"x-request-id" for name, _ in message["headers"]
+            ):
+                message["headers"] = [*message["headers"], (b"x-request-id", new_request_id().encode())]
+            await send(message)
+
+        return asgi(scope, receive, identify)
+
+    return outermost

@@ -78,6 +78,8 @@ def shaped(given: dict[str, Any], into: type[Body]) -> Body:
 
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+# The same, as the OpenAPI document says it.
+TEXT_PATTERN = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
 
 
 def text(field: str, value: str | None, most: int) -> str | None:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from api.callers import Caller
 from api.door import Door, UsedKey
 from api.keys import Lock, Name
+from banks.base import Location
 from commands.create_pix import MOST_CREATIONS, NewPix, create_pix
 from domain.br_code import dynamic_br_code
 from domain.errors import Code, Refused
@@ -23,7 +24,7 @@ from readmodels.charge import ChargeDoc
 from runtime.batching import Batcher
 from runtime.bell import BANK_ORDERS
 from runtime.ids import new_id, new_token
-from runtime.postgres import GONE, transaction, when_back
+from runtime.postgres import GONE, session, when_back
 
 # Contract section 4: equal requests wait for the first one this long.
 WAIT_S = 15.0
@@ -58,7 +59,14 @@ class Creations:
     def __init__(self, door: Door) -> None:
         self._door = door
         self._running: dict[Name, asyncio.Future[None]] = {}
-        self.batcher: Batcher[Creation, ChargeDoc | None] = Batcher(self._flush, lanes=2, most=MOST_CREATIONS)
+        # One for each mode: a bank that hangs in one never holds the other up.
+        self.batchers: dict[bool, Batcher[Creation, ChargeDoc | None]] = {
+            test: Batcher(self._flush, lanes=1, most=MOST_CREATIONS) for test in (True, False)
+        }
+
+    async def close(self) -> None:
+        for batcher in self.batchers.values():
+            await batcher.close()
 
     async def create(self, creation: Creation) -> ChargeDoc | UsedKey:
         """The charge made, or the row of a key that made one before; Refused when neither can be."""
@@ -94,7 +102,15 @@ class Creations:
             looks += 1
             lock, token = await self._door.locks.take(name)
         try:
-            doc = await self.batcher.submit(creation)
+            try:
+                doc = await self.batchers[creation.caller.test].submit(creation)
+            except Refused as refused:
+                # The bank made no location. A replay needs none, and a suspension is the better answer.
+                if (used := await self._door.keys.submit(name)) is not None:
+                    return used
+                if not creation.caller.test and await self._door.pix_suspended():
+                    raise Refused(Code.PIX_AVULSO_SUSPENDED) from None
+                raise refused
             if doc is not None:
                 return doc
             if (used := await self._door.keys.submit(name)) is not None:
@@ -106,41 +122,38 @@ class Creations:
             raise
 
     async def _flush(self, creations: Sequence[Creation]) -> Sequence[ChargeDoc | BaseException | None]:
-        """One transaction for all. None where the key was used already or PIX is suspended."""
-        ready: list[NewPix | BaseException] = []
-        locations = {}
-        for test in {creation.caller.test for creation in creations}:
-            count = sum(creation.caller.test == test for creation in creations)
-            try:
-                locations[test] = list(await self._door.reserve.take(test, count))
-            except Refused as refused:
-                locations[test] = [refused] * count
-        for creation in creations:
-            location = locations[creation.caller.test].pop()
-            ready.append(
-                location
-                if isinstance(location, BaseException)
-                else _compose(creation, location.location, location.location_id)
-            )
-        news = [each for each in ready if isinstance(each, NewPix)]
-        created = await self._write(news) if news else set()
-        for test in {new.test for new in news}:
+        """One statement for all, which are of one mode. None where the key was used already or PIX is suspended."""
+        test = creations[0].caller.test
+        try:
+            locations = await self._door.reserve.take(test, len(creations))
+        except Refused as refused:
+            return [refused] * len(creations)
+        news = [_compose(creation, location) for creation, location in zip(creations, locations, strict=True)]
+        created, certain = await self._write(news)
+        if created:
             self._door.bell.ring(BANK_ORDERS[test])
-        return [
-            each if isinstance(each, BaseException) else each.doc if each.charge_id in created else None
-            for each in ready
-        ]
+        if certain:
+            unused = [at for at, new in zip(locations, news, strict=True) if new.charge_id not in created]
+            self._door.reserve.give_back(test, unused)
+        return [new.doc if new.charge_id in created else None for new in news]
 
-    async def _write(self, news: list[NewPix]) -> set[UUID]:
+    async def _write(self, news: list[NewPix]) -> tuple[set[UUID], bool]:
         """Write them, over a restart of the database too: a charge written just before the connection was
-        lost is recognised by its id."""
+        lost is recognised by its id.
+
+        Answers those written, and whether the others certainly were not: after a lost connection an earlier
+        attempt may still be on its way, and with it their locations.
+        """
         deadline = asyncio.get_running_loop().time() + _DATABASE_BACK_S
         earlier: set[UUID] = set()
+        certain = True
         while True:
             try:
-                async with transaction(self._door.pool) as conn:
-                    return earlier | await create_pix(conn, [new for new in news if new.charge_id not in earlier])
+                async with session(self._door.pool) as conn:
+                    created = await create_pix(conn, [new for new in news if new.charge_id not in earlier])
+                return earlier | created, certain
             except GONE:
+                certain = False
                 left_s = deadline - asyncio.get_running_loop().time()
                 if left_s <= 0:
                     raise
@@ -153,10 +166,10 @@ class Creations:
                     if row is not None and row.resource_id == new.charge_id
                 }
                 if len(earlier) == len(news):
-                    return earlier
+                    return earlier, True
 
 
-def _compose(creation: Creation, location: str, location_id: int) -> NewPix:
+def _compose(creation: Creation, location: Location) -> NewPix:
     caller = creation.caller
     doc = ChargeDoc(
         account_id=str(caller.account_id),
@@ -172,7 +185,7 @@ def _compose(creation: Creation, location: str, location_id: int) -> NewPix:
         payer_document_hash=creation.payer_document_hash,
         txid=creation.charge_id.hex,
         qr_code=dynamic_br_code(
-            location=location, amount_cents=creation.amount_cents, name=caller.name, city=caller.city
+            location=location.location, amount_cents=creation.amount_cents, name=caller.name, city=caller.city
         ),
         created_at=iso(creation.now),
         expires_at=iso(creation.now + timedelta(seconds=creation.lifetime_s)),
@@ -181,7 +194,7 @@ def _compose(creation: Creation, location: str, location_id: int) -> NewPix:
         "amount_cents": creation.amount_cents,
         "expires_in_s": creation.lifetime_s,
         "created_at": doc.created_at,
-        "location_id": location_id,
+        "location_id": location.location_id,
         "pix_key": caller.pix_key,
     }
     if creation.description is not None:
@@ -197,7 +210,7 @@ def _compose(creation: Creation, location: str, location_id: int) -> NewPix:
         order_id=new_id(),
         created_at=creation.now,
         expires_at=creation.now + timedelta(seconds=creation.lifetime_s),
-        location=location,
+        location=location.location,
         payer_sealed=creation.payer_sealed,
         actor=caller.client_id,
         request_id=creation.request_id,

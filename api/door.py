@@ -46,6 +46,11 @@ class UsedKey(Struct, frozen=True, gc=False):
     replay_count: int
 
 
+class _Suspension(Struct, frozen=True):
+    suspended: bool
+
+
+find_suspension = sql.one("account.pix_suspended", _Suspension)
 find_keys = sql.many("idempotency.find", UsedKey)
 count_replays = sql.run("idempotency.count_replays")
 
@@ -69,7 +74,7 @@ class Door:
         self.locks = Locks(self.redis)
         self.replies = Replies(open_redis(settings.redis_url, blocking=True), pool)
         self.reserve = LocationReserve(pool, self.bell, self.replies, now)
-        self.charges: Batcher[Asked, ChargeDoc | None] = Batcher(self._find_charges, lanes=2, most=MOST_LOOKUPS)
+        self.charges: Batcher[Asked, ChargeDoc | None] = Batcher(self._find_charges, lanes=1, most=MOST_LOOKUPS)
         self.keys: Batcher[Name, UsedKey | None] = Batcher(self._find_keys, lanes=1, most=MOST_LOOKUPS)
         self.replays: Batcher[Name, None] = Batcher(self._count_replays, lanes=1, most=MOST_LOOKUPS)
         self.changes: Batcher[Wish, Outcome] = Batcher(self._change, lanes=2, most=MOST_WISHES)
@@ -96,6 +101,11 @@ class Door:
         """Before a list of an account is read: expire what is overdue, so that status, feed and filters agree."""
         if await expire_account(self.pool, *owner, now=self.now()):
             self.bell.ring(WEBHOOKS)
+
+    async def pix_suspended(self) -> bool:
+        """For refusals only: a creation's own statement looks itself, in the same snapshot as it writes."""
+        async with session(self.pool) as conn:
+            return (await find_suspension(conn)).suspended
 
     async def change(self, wish: Wish) -> None:
         """Have a wish granted, or raise its refusal; wake those who tell banks and merchants."""
@@ -157,5 +167,5 @@ async def close_door(door: Door) -> None:
     await door.changes.close()
     await door.bell.stop()
     await door.replies.stop()
-    await door.redis.aclose()
+    await door.redis.aclose(close_connection_pool=True)
     await door.pool.close()

@@ -18,6 +18,8 @@ from domain.errors import Code, Refused
 from runtime.batching import Batcher
 from runtime.redis import GONE
 
+# Blanks at the ends of a header's value are not part of it (RFC 9110 section 5.5).
+KEY_PATTERN = r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"
 _PRINTABLE = re.compile(rb"[\x20-\x7e]{1,255}")
 # Longer than a creation can take, so that a process that died keeps its twins waiting no longer than this.
 LOCK_MS = 15_000
@@ -59,7 +61,7 @@ class Locks:
         self._redis = redis
         self._lock = redis.register_script(_LOCK)
         self._unlock = redis.register_script(_UNLOCK)
-        self._batcher: Batcher[tuple[Name, str], Lock] = Batcher(self._take, lanes=2, most=200)
+        self._batcher: Batcher[tuple[Name, str], Lock] = Batcher(self._take, lanes=1, most=200)
         self._silent_until = 0.0
         self.without_redis = 0
 
@@ -73,7 +75,7 @@ class Locks:
 
     async def let_go(self, name: Name, token: str) -> None:
         """After a request that made nothing: the key is free again. After a success it is left to lapse."""
-        with suppress(GONE):
+        with suppress(*GONE):
             await self._unlock(keys=[_key(name)], args=[token])
 
     async def held(self, name: Name) -> bool:

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from urllib.parse import parse_qsl
 from uuid import UUID
 
-from api.bodies import text
+from api.bodies import TEXT_PATTERN, text
 from api.route import Parameter
 from domain.errors import Code, Refused
 from domain.instants import day_begins, day_ends, parse_day
@@ -16,7 +16,7 @@ _DIGITS = re.compile(r"[0-9]+")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _SEQUENCE_MOST = 2**62
 _TEXT_MOST = 255
-_REPEATED_MOST = 20
+REPEATED_MOST = 20
 
 
 class Query:
@@ -35,7 +35,7 @@ class Query:
                 raise Refused(Code.VALIDATION_ERROR, fields={shown: "is not a parameter of this list"})
             self._given.setdefault(name, []).append(value)
         for name, values in self._given.items():
-            if len(values) > (_REPEATED_MOST if parameters[name].repeatable else 1):
+            if len(values) > (REPEATED_MOST if parameters[name].repeatable else 1):
                 code = {"limit": Code.LIMIT_INVALID, "cursor": Code.CURSOR_INVALID}.get(name, Code.VALIDATION_ERROR)
                 raise Refused(code, fields={name: "is given too many times"})
 
@@ -123,13 +123,22 @@ def path_id(value: str) -> UUID | None:
 
 
 LIMIT = Parameter(
-    name="limit", schema={"type": "integer", "minimum": 1}, description="Default 25; above 100 means 100."
+    name="limit",
+    schema={"type": "integer", "minimum": 1, "default": LIMIT_DEFAULT},
+    description="Default 25; above 100 means 100.",
 )
-CURSOR = Parameter(name="cursor", schema={"type": "string"}, description="next_cursor of the page before.")
+CURSOR = Parameter(
+    name="cursor",
+    schema={"type": "string", "minLength": 1, "maxLength": 512, "pattern": "^[A-Za-z0-9_-]+$"},
+    description="next_cursor of the page before, with the same filters; anything else is CURSOR_INVALID.",
+)
 ORDER = Parameter(name="order", schema={"type": "string", "enum": ["asc", "desc"], "default": "desc"})
-_DAY = {"type": "string", "format": "date"}
-_ID = {"type": "string", "format": "uuid"}
-_WORD = {"type": "string", "minLength": 1, "maxLength": _TEXT_MOST}
+UUID_PATTERN = f"^{_UUID.pattern}$"
+# Parameters of routes as documented: exactly what Query lets in.
+SEQUENCE = {"type": "integer", "minimum": 0, "maximum": _SEQUENCE_MOST}
+_DAY = {"type": "string", "format": "date", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}
+_ID = {"type": "string", "format": "uuid", "pattern": UUID_PATTERN}
+_WORD = {"type": "string", "minLength": 1, "maxLength": _TEXT_MOST, "pattern": TEXT_PATTERN}
 
 
 def day(name: str, description: str) -> Parameter:

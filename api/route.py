@@ -40,7 +40,7 @@ class Mode(Enum):
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
-    """A query parameter as documented. `schema` is JSON Schema."""
+    """A query parameter or header as documented. `schema` is JSON Schema."""
 
     name: str
     schema: dict[str, Any]
@@ -62,6 +62,8 @@ class Route(Struct, frozen=True, kw_only=True):
     """Whether it is a financial operation that needs an Idempotency-Key."""
     body: type[Struct] | None = None
     query: tuple[Parameter, ...] = ()
+    headers: tuple[Parameter, ...] = ()
+    """Optional request headers, beside Authorization and Idempotency-Key."""
     answers: dict[int, Any] = {}
     errors: tuple[Code, ...] = ()
     tag: str = ""

@@ -1,6 +1,6 @@
 """Accept PIX charges: decide, store, record. The bank hears of them right after, from workers.
 
-Creations travel in batches: one statement for the rows, one for the read table, one commit. Every
+Creations travel in batches: one statement writes everything and commits by itself. Every
 identifier the bank will see is chosen before (the txid is the charge id in hex).
 """
 
@@ -13,7 +13,6 @@ from msgspec import Struct
 
 import sql
 from readmodels.charge import ChargeDoc
-from readmodels.projector import Projection, project
 from sql import Connection
 
 MOST_CREATIONS = 100
@@ -40,20 +39,22 @@ class NewPix(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class _Created(Struct, frozen=True, gc=False):
-    charge_id: UUID
-    journal_id: int
+    charge_ids: list[UUID] | None
+    projected: int | None
 
 
-create = sql.many("charge.create_pix", _Created)
+create = sql.one("charge.create_pix", _Created)
 _encode = msgspec.json.Encoder().encode
 
 
 async def create_pix(conn: Connection, items: Sequence[NewPix]) -> set[UUID]:
-    """Write the charges whose key is new; answers their ids. The others' keys belong to somebody already,
-    or standalone PIX is suspended: the caller looks the keys up."""
+    """Write the charges whose key is new, in one statement; answers their ids.
+
+    The others' keys belong to somebody already, or standalone PIX is suspended: the caller looks the keys up.
+    """
     assert len(items) <= MOST_CREATIONS
     items = sorted(items, key=lambda item: (item.account_id, item.test, item.key))
-    rows = await create(
+    created = await create(
         conn,
         account_ids=[item.account_id for item in items],
         tests=[item.test for item in items],
@@ -72,6 +73,6 @@ async def create_pix(conn: Connection, items: Sequence[NewPix]) -> set[UUID]:
         order_ids=[item.order_id for item in items],
         orders=[item.order for item in items],
     )
-    if rows:
-        await project(conn, [row.journal_id for row in rows], (Projection.CREATED,))
-    return {row.charge_id for row in rows}
+    charge_ids = set(created.charge_ids or ())
+    assert len(charge_ids) == (created.projected or 0), "each charge has its read row"
+    return charge_ids

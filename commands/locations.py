@@ -125,6 +125,10 @@ class LocationReserve:
                 self._wanted[test] -= count
         return [held.popleft() for _ in range(count)]
 
+    def give_back(self, test: bool, locations: Sequence[Location]) -> None:
+        """Locations nothing was made with after all."""
+        self._held[test].extend(locations)
+
     async def _fill(self, test: bool, count: int) -> None:
         """Hold at least `count`, or raise. Called by one at a time; those without the lock may take meanwhile."""
         held = self._held[test]

@@ -43,7 +43,7 @@ class Code(Enum):
     METHOD_NOT_ALLOWED         = 405, False, "This path does not answer to this method."
     PAYLOAD_TOO_LARGE          = 413, False, "The body is larger than 256 KiB."
     UNSUPPORTED_MEDIA_TYPE     = 415, False, "The body must be application/json."
-    RATE_LIMITED               = 429, True,  "Too many requests. GET /v1/events?after_sequence= is the cheap way to poll."
+    RATE_LIMITED               = 429, True,  "Too many requests. To poll cheaply, use GET /v1/events?after_sequence=."
     INSUFFICIENT_BALANCE       = 422, True,  "The account's balance does not cover this."
     REFUND_DESTINATION_REQUIRED = 422, False, "A slip is refunded to a PIX key: give a destination."
     PAYER_EMAIL_REQUIRED       = 422, False, "The charge's payer has no e-mail address."

@@ -1,6 +1,7 @@
 """Connections to PostgreSQL: one pool a process, with the timeouts that keep a stuck client from holding others up."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ GONE = (
     OSError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    # The server said its last word (FATAL) on this connection and has not hung up yet.
+    asyncpg.InternalClientError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -31,6 +34,8 @@ GONE = (
 )
 
 _ACQUIRE_S = 5.0
+_ASK_AGAIN_S_MIN = 0.05
+_ASK_AGAIN_S_MAX = 0.4  # somebody waits, and a restart takes a second or two
 
 
 async def _keep(_: object) -> None:
@@ -64,6 +69,11 @@ async def open_pool(database_url: str, *, name: str, size: int) -> Pool:
         server_settings={
             "application_name": name,
             "jit": "off",
+            # Every statement walks the index it is written for, in order, and stops at its limit. A bitmap reads
+            # and sorts the whole range first, and is chosen just when the planner takes a long range for a short one.
+            "enable_bitmapscan": "off",
+            # Nor may a plan made while its table was young go on walking the whole table once it has grown.
+            "enable_seqscan": "off",
             "statement_timeout": "10000",
             "lock_timeout": "5000",
             "idle_in_transaction_session_timeout": "10000",
@@ -95,12 +105,16 @@ async def session(pool: Pool) -> AsyncIterator[Connection]:
 
 async def when_back(pool: Pool, *, most_s: float) -> None:
     """Wait, at most `most_s`, until PostgreSQL answers again; raises the last error when it does not."""
-    for wait_s in (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, most_s):
+    deadline = time.monotonic() + most_s
+    wait_s = _ASK_AGAIN_S_MIN
+    while True:
         try:
             async with session(pool) as conn:
                 await conn.execute("SELECT 1")
             return
         except GONE:
-            await asyncio.sleep(wait_s)
-    async with session(pool) as conn:
-        await conn.execute("SELECT 1")
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise
+            await asyncio.sleep(min(wait_s, left_s))
+            wait_s = min(wait_s * 2, _ASK_AGAIN_S_MAX)

@@ -4,14 +4,13 @@ import redis.exceptions
 from redis.asyncio import Redis
 from redis.asyncio.connection import BlockingConnectionPool, ConnectionPool
 
-# What "Redis is not there" looks like: catch these, do the slower thing, and go on. Errors of our
-# own making (wrong type, wrong arguments) are not among them.
+# What "Redis is not there" looks like: catch these, do the slower thing, and go on. A Redis that answers
+# with an error is no better than none: out of memory, read only, without its replicas (NOREPLICAS), unable
+# to write to its disk (MISCONF). The last two come as plain ResponseError, as mistakes of our own would.
 GONE: tuple[type[BaseException], ...] = (
     redis.exceptions.ConnectionError,  # also: pool exhausted, still loading, refused credentials
     redis.exceptions.TimeoutError,
-    redis.exceptions.ReadOnlyError,
-    redis.exceptions.OutOfMemoryError,
-    redis.exceptions.ClusterDownError,
+    redis.exceptions.ResponseError,
     OSError,
     TimeoutError,
 )

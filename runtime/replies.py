@@ -48,7 +48,7 @@ class Replies:
         if self._reader is not None:
             self._reader.cancel()
             await asyncio.gather(self._reader, return_exceptions=True)
-        await self._redis.aclose()
+        await self._redis.aclose(close_connection_pool=True)
 
     async def wait(self, order_id: UUID, *, deadline_s: float, look: Look) -> bytes | None:
         """The outcome of an order, or None when `deadline_s` from now has passed without one."""

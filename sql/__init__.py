@@ -24,7 +24,7 @@ else:
     Connection = asyncpg.Connection
 
 _HEADER = re.compile(r"^-- name: (\w+)\n", re.M)
-_PARAMETER = re.compile(r"'[^']*'|--[^\n]*|::\w+|:([a-z_]+)")  # quotes, comments and casts are left alone
+_PARAMETER = re.compile(r"'[^']*'|--[^\n]*|::\w+|:([a-z][a-z0-9_]*)")  # quotes, comments and casts are left alone
 
 
 class Statement(NamedTuple):

@@ -1,9 +1,10 @@
-"""The API inside the test's own process: every byte of a request is the test's to choose, and thousands are asked a minute.
+"""The API inside the test's own process: every byte of a request is the test's to choose, thousands are asked a minute.
 
 Made like the front of `quita serve`, with the real PostgreSQL and Redis behind it. The pool of locations is filled
 by hand, because no worker runs here.
 """
 
+import asyncio
 import os
 import secrets
 from collections.abc import AsyncIterator, Sequence
@@ -123,7 +124,13 @@ class Api:
         return Reply(start["status"], list(start["headers"]), b"".join(each.get("body", b"") for each in rest))
 
     async def post(
-        self, path: str, given: Any, *, token: str | None, key: str | None = None, more: Sequence[tuple[bytes, bytes]] = ()
+        self,
+        path: str,
+        given: Any,
+        *,
+        token: str | None,
+        key: str | None = None,
+        more: Sequence[tuple[bytes, bytes]] = (),
     ) -> Reply:
         """POST of JSON; `given` may be bytes, sent as they are."""
         headers = [(b"content-type", b"application/json"), *bearer(token), *more]
@@ -203,5 +210,20 @@ async def open_api(database_url: str, redis_url: str, **env: str) -> AsyncIterat
     finally:
         await conn.close()
     app = make_api(settings)
-    async with app.lifespan():
-        yield Api(app, settings, merchants)
+    # The framework's lifespan must end in the task it began in, and a fixture's two halves run in two tasks.
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def live() -> None:
+        async with app.lifespan():
+            started.set()
+            await ended.wait()
+
+    life = asyncio.create_task(live())
+    waiting = asyncio.create_task(started.wait())
+    await asyncio.wait({life, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if life.done():
+        life.result()
+    yield Api(app, settings, merchants)
+    ended.set()
+    await life

@@ -130,14 +130,10 @@ async def _ask(context: Context, txids: list[str]) -> dict[str, CobState | NotFo
     for task in late:
         task.cancel()
     await asyncio.gather(*late, return_exceptions=True)
-    return {
-        txid: Unknown("no answer in time") if task in late else task.result() for txid, task in asking.items()
-    }
+    return {txid: Unknown("no answer in time") if task in late else task.result() for txid, task in asking.items()}
 
 
-async def _settle(
-    context: Context, hints: list[Hint], found: dict[str, CobState | NotFound | Unknown]
-) -> None:
+async def _settle(context: Context, hints: list[Hint], found: dict[str, CobState | NotFound | Unknown]) -> None:
     now = context.now()
     states, attempts, due_ats = [], [], []
     for hint in hints:

@@ -360,9 +360,7 @@ async def _do_together(context: Context, bank: SimulatedBank, orders: list[Order
         if wanted:
             answers = await bank.put_cobs([_cob(context, order) for order in wanted])
             refused = [
-                (order, answer)
-                for order, answer in zip(wanted, answers, strict=True)
-                if isinstance(answer, Refused)
+                (order, answer) for order, answer in zip(wanted, answers, strict=True) if isinstance(answer, Refused)
             ]
         paid = [_paid(order) for order in orders if order.kind == "pix_simulate"]
         if paid:

@@ -34,9 +34,7 @@ async def fill_pool(context: Context, test: bool) -> int:
             break
         answer = await context.banks[test].create_locations(min(missing, CHUNK[test]))
         if not isinstance(answer, Done):
-            _log.warning(
-                "location_pool_not_filled", test=test, level=level + added, answer=type(answer).__name__
-            )
+            _log.warning("location_pool_not_filled", test=test, level=level + added, answer=type(answer).__name__)
             break
         async with session(context.pool) as conn:
             await add_to_pool(conn, test, answer.value)

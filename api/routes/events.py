@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from api.answers import Answer, encode
 from api.door import Door
-from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, word
+from api.query import CURSOR, LIMIT, ORDER, SEQUENCE, Query, day, identifier, one_of, word
 from api.route import Call, Parameter, Route
 from domain.errors import Code, Refused
 from domain.events import Kind
@@ -76,7 +76,7 @@ EVENTS = (
     day("created_to", "Recorded on or before this day"),
     Parameter(
         name="after_sequence",
-        schema={"type": "integer", "minimum": 0},
+        schema=SEQUENCE,
         description="Only events with a larger sequence, oldest first: the cheap way to poll.",
     ),
     ORDER,

@@ -1,5 +1,7 @@
 """GET /v1/idempotency-keys/{key}: did my call that timed out work?"""
 
+from urllib.parse import unquote_to_bytes
+
 from msgspec import Struct
 
 from api.answers import Answer, encode
@@ -22,7 +24,9 @@ class KeyState(Struct, frozen=True, kw_only=True):
 
 
 async def look_up(door: Door, call: Call) -> Answer:
-    key = read_key([call.path("key").encode("utf-8", "surrogateescape")])
+    # As it came over the wire: a key may have slashes, which the framework takes for its own.
+    raw_path: bytes = call.request.scope["raw_path"]
+    key = read_key([unquote_to_bytes(raw_path.partition(b"/idempotency-keys/")[2])])
     name = (*call.caller.owner, key)
     # The lock is looked at first: between the two looks a creation may end, never begin unseen.
     at_work = await door.locks.held(name)
@@ -44,7 +48,7 @@ async def look_up(door: Door, call: Call) -> Answer:
 ROUTES = (
     Route(
         method="GET",
-        path="/v1/idempotency-keys/{key:str}",
+        path="/v1/idempotency-keys/{key:path}",
         name="getIdempotencyKey",
         summary="Ask what an Idempotency-Key made",
         tag="Charges",

@@ -1,5 +1,6 @@
 """POST /v1/charges/pix."""
 
+import re
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +12,7 @@ from api.bodies import shaped, text
 from api.creation import Creation
 from api.door import Door, UsedKey
 from api.query import path_id
-from api.route import Call, Route
+from api.route import Call, Parameter, Route
 from domain.documents import check_digits_hold, well_formed
 from domain.errors import Code, Refused
 from domain.money import MOST_PIX_CENTS, parse_amount
@@ -22,6 +23,7 @@ from runtime.metrics import charges_created_total, idempotency_total
 LIFETIME_DEFAULT_S = 86_400
 LIFETIME_LEAST_S = 60
 LIFETIME_MOST_S = 2_592_000
+DESCRIPTION_MOST = 500
 SCENARIOS = ("unavailable", "slow", "lost_reply", "refuse")
 
 
@@ -45,6 +47,8 @@ class CreatePix(Struct, frozen=True, kw_only=True):
     payer: PixPayer | None = None
 
 
+EMAIL = r"[^@\x00-\x20\x7f]+@[^@\x00-\x20\x7f]+"
+_EMAIL = re.compile(EMAIL)
 _encode_payer = msgspec.json.Encoder().encode
 
 
@@ -57,7 +61,7 @@ async def create(door: Door, call: Call) -> Answer:
     if account_id is None:
         raise Refused(Code.VALIDATION_ERROR, fields={"account_id": "must be a UUID"})
     external_id = text("external_id", asked.external_id, 255)
-    description = text("description", asked.description, 500)
+    description = text("description", asked.description, DESCRIPTION_MOST)
     payer = _payer(asked.payer, door, production=not call.caller.test)
     scenario = _scenario(call)
     await _allowed(door, call, account_id)
@@ -110,7 +114,8 @@ async def _allowed(door: Door, call: Call, account_id: UUID) -> None:
         if not call.caller.approved:
             refused = Code.KYC_REQUIRED
     if refused is None and account_id != call.caller.account_id:
-        refused = Code.CHARGE_NOT_FOUND
+        suspended = not call.caller.test and await door.pix_suspended()
+        refused = Code.PIX_AVULSO_SUSPENDED if suspended else Code.CHARGE_NOT_FOUND
     if refused is None:
         return
     used = await door.keys.submit((*call.caller.owner, call.key))
@@ -144,7 +149,7 @@ def _payer(payer: PixPayer | None, door: Door, *, production: bool) -> PixPayer 
     text("payer.name", payer.name, 200)
     text("payer.phone", payer.phone, 32)
     email = text("payer.email", payer.email, 254)
-    if email is not None and (email.count("@") != 1 or email.startswith("@") or email.endswith("@") or " " in email):
+    if email is not None and not _EMAIL.fullmatch(email):
         raise Refused(Code.VALIDATION_ERROR, fields={"payer.email": "must be an e-mail address"})
     if payer.document is not None:
         if not well_formed(payer.document, letters=door.settings.cnpj_with_letters):
@@ -178,6 +183,13 @@ ROUTES = (
         scopes=("charges:create",),
         key=True,
         body=CreatePix,
+        headers=(
+            Parameter(
+                name="X-Sandbox-Bank",
+                schema={"type": "string", "enum": list(SCENARIOS)},
+                description="How the simulated bank is to behave; looked at with test credentials only.",
+            ),
+        ),
         answers={201: ChargeProjection, 200: ChargeProjection},
         errors=(
             Code.AMOUNT_INVALID,

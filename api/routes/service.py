@@ -1,4 +1,4 @@
-"""Routes without an access token: health, metrics, the OpenAPI document, the bank's callbacks, and tokens themselves."""
+"""Routes without an access token: health, metrics, the OpenAPI document, the bank's callbacks, tokens."""
 
 import asyncio
 import hmac
@@ -104,4 +104,4 @@ def _handler(
         meter.finish(method, path, answer.status_code, started, request_id)
         return answer
 
-    return HTTPRouteHandler(path, http_method=method, name=name, status_code=200, include_in_schema=False)(handle)  # type: ignore[return-value]
+    return HTTPRouteHandler(path, http_method=method, name=name, status_code=200, include_in_schema=False)(handle)

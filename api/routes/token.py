@@ -20,6 +20,7 @@ from domain.errors import Refused
 from runtime.postgres import GONE, session
 
 LIFETIME_S = 3600
+FIELD_MOST = 2000
 _FORM = b"application/x-www-form-urlencoded"
 _NOT_STORED = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
 
@@ -90,12 +91,13 @@ async def issue(door: Door, request: Request[Any, Any, Any]) -> Answer:
 
 async def _issue(door: Door, request: Request[Any, Any, Any]) -> Token:
     given = await _read(request)
-    client_id, client_secret, basic = _client(request, given)
+    # What is asked comes before who asks: an empty form is no wrong client.
     grant_type = given.get("grant_type")
     if not grant_type:
         raise _Declined(400, "invalid_request", "grant_type is missing.")
     if grant_type != "client_credentials":
         raise _Declined(400, "unsupported_grant_type", "Only client_credentials is supported.")
+    client_id, client_secret, basic = _client(request, given)
     now = door.now()
     async with session(door.pool) as conn:
         credential = await find_credential(conn, client_id=client_id)
@@ -147,7 +149,7 @@ async def _read(request: Request[Any, Any, Any]) -> dict[str, str]:
         if given.get(name) is not None
     }
     for name, value in fields.items():
-        if not isinstance(value, str) or "\0" in value or len(value) > 2000:
+        if not isinstance(value, str) or "\0" in value or len(value) > FIELD_MOST:
             raise _Declined(400, "invalid_request", f"{name} must be a string.")
     return fields
 

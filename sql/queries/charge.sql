@@ -1,8 +1,8 @@
 -- The write side of a charge. Rows here are the truth; read_charge is a copy made from the journal.
 
 -- name: create_pix
--- Everything a batch of creations is, in one statement: the key that makes each happen once, the
--- charge, its journal row and the order to register it at the bank. A key already used yields no
+-- Everything a batch of creations is, in one statement and so in one round trip: the key that makes each happen
+-- once, the charge, its journal row, its read row and the order to register it at the bank. A key already used yields no
 -- row; the caller then reads whose it is. Items come sorted by key, so that two batches which share
 -- keys wait for each other in one direction only. While standalone PIX is suspended, production
 -- items insert nothing (contract section 1: the key is looked up first, so a replay never gets here).
@@ -32,10 +32,13 @@ WITH given AS (
 ), ordered AS (
     INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
     SELECT order_id, account_id, charge_id, test, 'cob_register', request, created_at, created_at FROM mine
+), journaled AS (
+    INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)
+    SELECT account_id, test, charge_id, 1, 'charge.created', created_at, actor, request_id, payload FROM mine
+    RETURNING charge_id, journal_id
 )
-INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)
-SELECT account_id, test, charge_id, 1, 'charge.created', created_at, actor, request_id, payload FROM mine
-RETURNING charge_id, journal_id;
+-- A volatile function sees what its statement has written, and the aggregate waits until all of it is.
+SELECT array_agg(charge_id) AS charge_ids, project_created(array_agg(journal_id)) AS projected FROM journaled;
 
 -- name: lock
 -- Hold the charges for the rest of the transaction, in id order; everyone who changes a status comes this way.

@@ -14,10 +14,3 @@ RETURNING journal_id;
 -- name: page
 -- The journal in the order it was written, for a rebuild of the read tables.
 SELECT journal_id FROM journal WHERE journal_id > :after ORDER BY journal_id LIMIT :most;
-
--- name: of_charge
--- The story of one charge, oldest first.
-SELECT version, kind, recorded_at, actor, payload FROM journal
-WHERE charge_id = :charge_id AND account_id = :account_id
-ORDER BY journal_id
-LIMIT 200;

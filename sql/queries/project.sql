@@ -2,18 +2,8 @@
 -- the transaction that wrote the rows; rebuild and verify run them over the whole journal.
 
 -- name: created
-INSERT INTO read_charge (account_id, charge_id, test, created_at, status, payment_method, amount_cents, public_id,
-                         external_id, payer_document_hash, nosso_numero, txid, integrador_code, due_date, version, doc)
-SELECT j.account_id, j.charge_id, j.test, c.created_at, c.status, c.payment_method, c.amount_cents, c.public_id,
-       c.external_id, c.payer_document_hash, c.nosso_numero,
-       -- A PIX charge's txid is its own id in hex and is found by that; only others need the column.
-       CASE WHEN c.payment_method <> 'pix' THEN c.txid END,
-       c.integrador_code, c.due_date, j.version, j.payload -> 'charge'
-FROM journal j
-CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'charge') AS c (
-    created_at timestamptz, status text, payment_method text, amount_cents bigint, public_id text, external_id text,
-    payer_document_hash text, nosso_numero text, txid text, integrador_code text, due_date date)
-WHERE j.journal_id = ANY(:journal_ids) AND j.kind = 'charge.created';
+-- A function (migration 0003), so that a creation can write its rows and their projection in one round trip.
+SELECT project_created(:journal_ids::bigint[]);
 
 -- name: changed
 -- Fold what changed along each charge, then lay it over its document.

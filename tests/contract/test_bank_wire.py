@@ -170,9 +170,7 @@ async def test_a_lost_reply_is_adopted_by_asking(bank: RunningBank, pool: Pool) 
     assert await adapter.remove_cob(cob.txid) == Done(None)
 
 
-async def test_a_bank_that_is_down_is_unknown_and_the_same_txid_works_later(
-    bank: RunningBank, pool: Pool
-) -> None:
+async def test_a_bank_that_is_down_is_unknown_and_the_same_txid_works_later(bank: RunningBank, pool: Pool) -> None:
     adapter = bank.adapter()
     cob = await new_cob(adapter)
     for fault in ("down",):
@@ -241,9 +239,7 @@ async def test_a_token_that_expires_mid_run_is_renewed_before_it_does(pool: Pool
         assert isinstance(await adapter.get_cob(cob.txid), CobState)
         assert bank.requests.count("POST /oauth/token") == 2
     async with running_bank(pool, token_life_s=0) as bank:
-        assert isinstance(
-            await bank.adapter().get_cob(cob.txid), Unknown
-        )  # never good: asked once more, no more
+        assert isinstance(await bank.adapter().get_cob(cob.txid), Unknown)  # never good: asked once more, no more
         assert bank.requests.count(f"GET /pix/v2/cob/{cob.txid}") == 2
 
 
@@ -274,9 +270,7 @@ async def test_the_wire_refuses_as_the_bank_does(bank: RunningBank) -> None:
     status, kind, said = await ask("/cob/x", bearer, **key)
     assert (status, kind) == (403, "application/problem+json")
     assert said["type"] == "https://pix.bcb.gov.br/api/v2/error/AcessoNegado"
-    status, _, said = await ask(
-        "/pix", bearer, inicio="2026-01-01T00:00:00Z", fim="2026-01-06T00:00:01Z", **key
-    )
+    status, _, said = await ask("/pix", bearer, inicio="2026-01-01T00:00:00Z", fim="2026-01-06T00:00:01Z", **key)
     assert (status, said["violacoes"][0]["propriedade"]) == (400, "fim")
     assert (await ask("/pix/E0", bearer, **key))[2]["type"].endswith("/PixNaoEncontrado")
 
@@ -393,9 +387,7 @@ def fetch(bank: RunningBank) -> Fetch:
     return get
 
 
-async def test_a_location_answers_a_payload_that_strangers_can_verify(
-    bank: RunningBank, fetch: Fetch
-) -> None:
+async def test_a_location_answers_a_payload_that_strangers_can_verify(bank: RunningBank, fetch: Fetch) -> None:
     adapter = bank.adapter()
     made = await adapter.create_locations(3)
     assert isinstance(made, Done)

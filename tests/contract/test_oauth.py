@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import time
+import warnings
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from typing import Any
@@ -11,11 +12,16 @@ from urllib.parse import quote_plus, urlencode
 import httpx
 import msgspec
 import pytest
-from authlib.integrations.httpx_client import AsyncOAuth2Client, OAuth2Client
+from authlib.deprecate import AuthlibDeprecationWarning
 
 from commands.merchants import ALL_SCOPES, MerchantCreated
 from tests.in_process import Api, Reply, open_api
 from tests.system import System
+
+with warnings.catch_warnings():
+    # It would rather have another HTTP client below it.
+    warnings.simplefilter("ignore", AuthlibDeprecationWarning)
+    from authlib.integrations.httpx_client import AsyncOAuth2Client, OAuth2Client
 
 FORM = (b"content-type", b"application/x-www-form-urlencoded")
 JSON = (b"content-type", b"application/json")
@@ -122,7 +128,8 @@ async def test_two_tokens_of_one_client_are_both_good(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    "scope", ["charges:read charges:delete", "", "  ", "charges:read  payments:read", "CHARGES:READ", "charges:read\x00"]
+    "scope",
+    ["charges:read charges:delete", "", "  ", "charges:read  payments:read", "CHARGES:READ", "charges:read\x00"],
 )
 async def test_a_scope_that_is_not_held_is_invalid_scope(api: Api, scope: str) -> None:
     reply = await ask(api, named(api.first, scope=scope))
@@ -171,7 +178,8 @@ async def test_no_client_at_all_is_an_invalid_client(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [b"Basic", b"Basic !!!!", b"Basic " + b64encode(b"nocolon"), b"Basic /w==", b"Bearer x", b"Basic " + b"A" * 9000]
+    "value",
+    [b"Basic", b"Basic !!!!", b"Basic " + b64encode(b"nocolon"), b"Basic /w==", b"Bearer x", b"Basic " + b"A" * 9000],
 )
 async def test_an_unreadable_authorization_header_is_an_invalid_client(api: Api, value: bytes) -> None:
     declined(await ask(api, {"grant_type": "client_credentials"}, (b"authorization", value)), 401, "invalid_client")
@@ -213,7 +221,9 @@ async def test_a_repeated_parameter_is_an_invalid_request(api: Api) -> None:
     ],
 )
 async def test_a_body_that_cannot_be_read_is_an_invalid_request(api: Api, kind: bytes, body: bytes) -> None:
-    declined(await api.ask("POST", "/v1/oauth/token", headers=[(b"content-type", kind)], body=body), 400, "invalid_request")
+    declined(
+        await api.ask("POST", "/v1/oauth/token", headers=[(b"content-type", kind)], body=body), 400, "invalid_request"
+    )
 
 
 async def test_a_huge_body_is_declined_and_not_read(api: Api) -> None:
@@ -241,7 +251,7 @@ async def test_a_secret_that_was_rotated_stays_good_until_its_end(api: Api, pool
 async def test_an_expired_token_is_refused_at_once(api: Api, pool: Any) -> None:
     token = (await ask(api, named(api.second))).json()["access_token"]
     await pool.execute(
-        "UPDATE access_token SET expires_at = now() WHERE token_hash = sha256($1)", token.encode()
+        "UPDATE access_token SET expires_at = now() - interval '1 second' WHERE token_hash = sha256($1)", token.encode()
     )
     reply = await api.get("/v1/charges", token=token)
     assert reply.code() == "UNAUTHENTICATED"
@@ -262,7 +272,16 @@ async def test_a_revoked_credential_stops_within_five_seconds(api: Api, pool: An
 
 @pytest.mark.parametrize(
     "value",
-    [b"", b"Bearer", b"Bearer ", b"Basic eDp4", b"bearer x", b"Bearer \xff\x00", b"Bearer " + b"x" * 100_000, b"Token x"],
+    [
+        b"",
+        b"Bearer",
+        b"Bearer ",
+        b"Basic eDp4",
+        b"bearer x",
+        b"Bearer \xff\x00",
+        b"Bearer " + b"x" * 100_000,
+        b"Token x",
+    ],
 )
 async def test_whoever_shows_no_good_token_is_told_so_in_the_header(api: Api, value: bytes) -> None:
     reply = await api.ask("GET", "/v1/charges", headers=[(b"authorization", value)])

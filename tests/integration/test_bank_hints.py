@@ -64,9 +64,7 @@ async def pay(bank: RunningBank, charge_id: UUID, **more: Any) -> list[dict[str,
 
 
 async def hint(context: Context, *payments: Any, root: str | None = "pix") -> int:
-    items = [
-        {"endToEndId": each["end_to_end_id"], "txid": each["txid"], "valor": "1.00"} for each in payments
-    ]
+    items = [{"endToEndId": each["end_to_end_id"], "txid": each["txid"], "valor": "1.00"} for each in payments]
     body = msgspec.json.encode({root: items} if root else items)
     async with transaction(context.pool) as conn:
         return await store_hints(conn, body, utc_now())
@@ -100,9 +98,7 @@ async def test_a_callback_leads_to_the_payment_the_bank_confirms(
     assert await drain_hints(context) == 0
 
 
-async def test_callbacks_told_twice_or_at_once_book_once(
-    context: Context, account: UUID, bank: RunningBank
-) -> None:
+async def test_callbacks_told_twice_or_at_once_book_once(context: Context, account: UUID, bank: RunningBank) -> None:
     charge_id = await registered(context, account)
     (payment,) = await pay(bank, charge_id)
     assert await hint(context, payment, payment) == 1
@@ -143,9 +139,7 @@ async def test_a_forged_callback_moves_nothing_and_silences_nobody(
     assert await status_of(context.pool, charge_id) == "paid"
 
 
-async def test_a_silent_bank_says_nothing_against_a_hint(
-    context: Context, account: UUID, bank: RunningBank
-) -> None:
+async def test_a_silent_bank_says_nothing_against_a_hint(context: Context, account: UUID, bank: RunningBank) -> None:
     charge_id = await registered(context, account)
     (payment,) = await pay(bank, charge_id)
     await hint(context, payment)
@@ -158,9 +152,7 @@ async def test_a_silent_bank_says_nothing_against_a_hint(
     assert await status_of(context.pool, charge_id) == "paid"
 
 
-async def test_the_reconciler_finds_what_no_callback_told(
-    context: Context, account: UUID, bank: RunningBank
-) -> None:
+async def test_the_reconciler_finds_what_no_callback_told(context: Context, account: UUID, bank: RunningBank) -> None:
     charge_ids = [await registered(context, account) for _ in range(2)]
     payments = await pay(bank, charge_ids[0], times=2) + await pay(bank, charge_ids[1], amount="12.33")
     bank.wire.fault = "down"
@@ -181,9 +173,7 @@ async def test_the_reconciler_finds_what_no_callback_told(
     assert await reconcile(context) == 0  # asked again, booked already
 
 
-async def test_money_for_no_charge_of_ours_stops_nothing(
-    context: Context, account: UUID, bank: RunningBank
-) -> None:
+async def test_money_for_no_charge_of_ours_stops_nothing(context: Context, account: UUID, bank: RunningBank) -> None:
     charge_id = await registered(context, account)
     await pay(bank, charge_id)
     await context.pool.execute(
@@ -197,9 +187,7 @@ async def test_money_for_no_charge_of_ours_stops_nothing(
     assert await status_of(context.pool, charge_id) == "paid"
 
 
-async def test_the_bank_calls_back_until_it_is_heard(
-    context: Context, account: UUID, bank: RunningBank
-) -> None:
+async def test_the_bank_calls_back_until_it_is_heard(context: Context, account: UUID, bank: RunningBank) -> None:
     heard: list[Any] = []
     twice = asyncio.Event()
 
@@ -218,9 +206,7 @@ async def test_the_bank_calls_back_until_it_is_heard(
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    context.settings = msgspec.structs.replace(
-        context.settings, base_url=f"http://127.0.0.1:{runner.addresses[0][1]}"
-    )
+    context.settings = msgspec.structs.replace(context.settings, base_url=f"http://127.0.0.1:{runner.addresses[0][1]}")
     try:
         charge_id = await registered(context, account)
         (payment,) = await pay(bank, charge_id)

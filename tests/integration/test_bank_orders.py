@@ -57,16 +57,12 @@ async def locations(context: Context, test: bool, count: int = 1) -> list[Locati
 
 
 async def charge(context: Context, account: UUID, *, test: bool, **more: Any) -> UUID:
-    (charge_id,) = await make_charges(
-        context.pool, account, await locations(context, test), test=test, **more
-    )
+    (charge_id,) = await make_charges(context.pool, account, await locations(context, test), test=test, **more)
     return charge_id
 
 
 async def cancel(context: Context, account: UUID, charge_id: UUID, test: bool) -> None:
-    wish = cancellation(
-        charge_id, (account, test), reason=CancelReason.CANCELLED, actor="test", request_id=None
-    )
+    wish = cancellation(charge_id, (account, test), reason=CancelReason.CANCELLED, actor="test", request_id=None)
     async with transaction(context.pool) as conn:
         await change_charges(conn, [wish], now=utc_now())
 
@@ -110,9 +106,7 @@ async def test_a_silent_bank_is_asked_again_with_the_same_txid(
     }
 
 
-async def test_a_refusal_for_good_fails_the_charge_once(
-    context: Context, account: UUID, bank: RunningBank
-) -> None:
+async def test_a_refusal_for_good_fails_the_charge_once(context: Context, account: UUID, bank: RunningBank) -> None:
     charge_id = await charge(context, account, test=False)
     bank.wire.fault = "refuse"
     await drain_orders(context, False)
@@ -285,9 +279,7 @@ def worker_cut_off(context: Context, answer: "asyncio.Future[Any] | None" = None
     })  # fmt: skip
 
 
-async def test_the_bank_is_told_once_where_to_call_us_back(
-    context: Context, account: UUID, bank: RunningBank
-) -> None:
+async def test_the_bank_is_told_once_where_to_call_us_back(context: Context, account: UUID, bank: RunningBank) -> None:
     for _ in range(2):
         await charge(context, account, test=False)
         await drain_orders(context, False)

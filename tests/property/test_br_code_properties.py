@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from domain.br_code import ascii_fold, dynamic_br_code, parse_br_code
 from domain.money import MOST_PIX_CENTS, parse_amount
 
-SAME_EVERY_RUN = {"derandomize": True, "deadline": None, "database": None}
+SAME_EVERY_RUN: Any = {"derandomize": True, "deadline": None, "database": None}
 
 locations = st.text("abcdefghijklmnopqrstuvwxyzABCXYZ0123456789-._~/", min_size=1, max_size=77)
 amounts = st.integers(1, MOST_PIX_CENTS)

@@ -1,6 +1,7 @@
 """QR symbols of any BR Code: what a phone reads is what the charge says."""
 
 import io
+from typing import Any
 
 import segno
 import zxingcpp
@@ -12,7 +13,10 @@ from domain.br_code import dynamic_br_code
 from domain.money import MOST_PIX_CENTS
 from domain.qr import MASK, png, symbol
 
-SAME_EVERY_RUN = {"derandomize": True, "deadline": None, "database": None}
+# Inside a QR the reader sometimes sees a second, linear code.
+ONLY_QR = zxingcpp.BarcodeFormats([zxingcpp.BarcodeFormat.QRCode])
+
+SAME_EVERY_RUN: Any = {"derandomize": True, "deadline": None, "database": None}
 
 br_codes = st.builds(
     dynamic_br_code,
@@ -26,7 +30,7 @@ br_codes = st.builds(
 @settings(max_examples=300, **SAME_EVERY_RUN)
 @given(text=br_codes)
 def test_the_image_decodes_to_exactly_the_br_code(text: str) -> None:
-    (found,) = zxingcpp.read_barcodes(Image.open(io.BytesIO(png(text))))
+    (found,) = zxingcpp.read_barcodes(Image.open(io.BytesIO(png(text))), formats=ONLY_QR)
     assert found.format == zxingcpp.BarcodeFormat.QRCode
     assert found.text == text
 

@@ -13,6 +13,9 @@ from PIL import Image
 
 from domain.qr import MASK, MOST_BYTES, QUIET_MODULES, SCALE, png, png_data_uri, symbol
 
+# Inside a QR the reader sometimes sees a second, linear code.
+ONLY_QR = zxingcpp.BarcodeFormats([zxingcpp.BarcodeFormat.QRCode])
+
 BR_CODE = (
     "00020101021226760014br.gov.bcb.pix2554pix.example.com/qr/v2/8b3da2f39a4140d1a91abd93113bd4"
     "415204000053039865406123.455802BR5913Fulano de Tal6008BRASILIA62070503***63041D3D"
@@ -39,7 +42,7 @@ def test_every_length_is_read_back_by_another_decoder() -> None:
     rnd = random.Random(7)
     for length in range(1, MOST_BYTES + 1, 5):
         text = "".join(rnd.choices([chr(sign) for sign in range(0x20, 0x7F)], k=length))
-        (found,) = zxingcpp.read_barcodes(Image.open(io.BytesIO(png(text))))
+        (found,) = zxingcpp.read_barcodes(Image.open(io.BytesIO(png(text))), formats=ONLY_QR)
         assert found.text == text
 
 

@@ -1,0 +1,171 @@
+"""The rate limit (contract section 14), and the headers that tell it on every answer of a known caller."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from runtime.embedded import free_port
+from tests.in_process import Api, Reply, bearer, open_api
+
+PIX = "/v1/charges/pix"
+LIMITS = ("ratelimit-limit", "ratelimit-remaining", "ratelimit-reset")
+
+
+@pytest.fixture(scope="module")
+async def api(servers: Any) -> AsyncIterator[Api]:
+    async with open_api(servers.database_url, servers.redis_url) as opened:
+        yield opened
+
+
+async def limited(api: Api, pool: Any, mode: str, *, rate_per_s: int, burst: int) -> str:
+    """A fresh token of the second merchant, whose account has this limit; its bucket is full."""
+    await pool.execute(
+        "UPDATE account SET rate_per_s = $2, rate_burst = $3 WHERE account_id = $1",
+        api.second.account_id, rate_per_s, burst,
+    )  # fmt: skip
+    credential = getattr(api.second, mode)
+    await api.app.state.door.redis.delete(f"rate:{credential.client_id}")
+    api.app.state.door.buckets._leases.clear()
+    asked = {"client_id": credential.client_id, "client_secret": credential.client_secret}
+    reply = await api.post("/v1/oauth/token", {"grant_type": "client_credentials", **asked}, token=None)
+    return str(reply.json()["access_token"])
+
+
+def told(reply: Reply) -> tuple[int, int, int]:
+    limit, remaining, reset = (reply.header(name) for name in LIMITS)
+    assert limit is not None, reply
+    assert remaining is not None, reply
+    assert reset is not None, reply
+    return int(limit), int(remaining), int(reset)
+
+
+async def test_a_burst_is_let_through_and_the_next_request_is_429(api: Api, pool: Any) -> None:
+    token = await limited(api, pool, "test", rate_per_s=1, burst=5)
+    began = time.monotonic()
+    replies = [await api.get("/v1/charges", token=token) for _ in range(7)]
+    assert time.monotonic() - began < 1, "too slow a machine for this test"
+    assert [reply.status for reply in replies] == [200] * 5 + [429] * 2
+    assert [told(reply)[0] for reply in replies] == [5] * 7
+    assert [told(reply)[1] for reply in replies] == [4, 3, 2, 1, 0, 0, 0]
+    last = replies[-1]
+    assert last.code() == "RATE_LIMITED"
+    assert str(last.header("retry-after")) == "1"
+
+
+async def test_after_retry_after_it_works_again(api: Api, pool: Any) -> None:
+    token = await limited(api, pool, "test", rate_per_s=2, burst=2)
+    while (reply := await api.get("/v1/charges", token=token)).status == 200:
+        pass
+    await asyncio.sleep(int(str(reply.header("retry-after"))))
+    assert (await api.get("/v1/charges", token=token)).status == 200
+
+
+async def test_reset_tells_when_the_bucket_is_full_again(api: Api, pool: Any) -> None:
+    token = await limited(api, pool, "test", rate_per_s=2, burst=10)
+    assert told(await api.get("/v1/charges", token=token)) == (10, 9, 1)
+    for _ in range(5):
+        reply = await api.get("/v1/charges", token=token)
+    limit, remaining, reset = told(reply)
+    assert (limit, remaining) == (10, 4)
+    assert reset == 3
+
+
+async def test_it_is_refused_before_any_work(api: Api, pool: Any) -> None:
+    token = await limited(api, pool, "production", rate_per_s=1, burst=1)
+    key = secrets.token_hex(8)
+    await api.get("/v1/charges", token=token)
+    body = {"account_id": str(api.second.account_id), "amount": "1.00"}
+    assert (await api.post(PIX, body, token=token, key=key)).code() == "RATE_LIMITED"
+    assert (await api.post(PIX, {"amount": 1}, token=token)).code() == "RATE_LIMITED"
+    assert await pool.fetchval("SELECT count(*) FROM charge WHERE account_id = $1", api.second.account_id) == 0
+    assert await pool.fetchval("SELECT count(*) FROM idempotency WHERE key = $1", key) == 0
+
+
+async def test_the_bucket_is_the_credential_s_and_not_the_account_s(api: Api, pool: Any) -> None:
+    spent = await limited(api, pool, "test", rate_per_s=1, burst=1)
+    other = await limited(api, pool, "production", rate_per_s=1, burst=1)
+    assert [(await api.get("/v1/charges", token=spent)).status for _ in range(2)] == [200, 429]
+    assert (await api.get("/v1/charges", token=other)).status == 200
+    assert (await api.get("/v1/charges", token=await api.token())).status == 200
+
+
+async def test_two_tokens_of_a_credential_share_its_bucket(api: Api, pool: Any) -> None:
+    one = await limited(api, pool, "test", rate_per_s=1, burst=2)
+    credential = api.second.test
+    asked = {"client_id": credential.client_id, "client_secret": credential.client_secret}
+    two = (await api.post("/v1/oauth/token", {"grant_type": "client_credentials", **asked}, token=None)).json()
+    statuses = [(await api.get("/v1/charges", token=token)).status for token in (one, two["access_token"], one)]
+    assert statuses == [200, 200, 429]
+
+
+async def test_many_at_once_get_no_more_than_the_burst(api: Api, pool: Any) -> None:
+    token = await limited(api, pool, "test", rate_per_s=1, burst=50)
+    replies = await asyncio.gather(*(api.get("/v1/charges", token=token) for _ in range(120)))
+    granted = sum(reply.status == 200 for reply in replies)
+    assert 50 <= granted <= 53, "the burst, and what flowed in meanwhile"
+    assert all(reply.code() == "RATE_LIMITED" for reply in replies if reply.status != 200)
+
+
+async def test_two_processes_share_one_bucket(api: Api, pool: Any, servers: Any) -> None:
+    async with open_api(servers.database_url, servers.redis_url) as twin:
+        token = await limited(api, pool, "test", rate_per_s=1, burst=10)
+        replies = [await each.get("/v1/charges", token=token) for _ in range(12) for each in (api, twin)]
+    assert 10 <= sum(reply.status == 200 for reply in replies) <= 13
+
+
+async def test_every_answer_to_a_known_caller_tells_the_limits(api: Api) -> None:
+    token, narrow = await api.token(), await api.token(scope="refunds:create")
+    made = await api.create()
+    replies = [
+        await api.get("/v1/charges", token=token),
+        await api.get("/v1/charges?limit=0", token=token),
+        await api.get("/v1/charges", token=narrow),
+        await api.get(f"/v1/charges/{made['charge_id']}", token=token),
+        await api.get("/v1/charges/x", token=token),
+        await api.post(PIX, api.pix(), token=token, key=(key := secrets.token_hex(8))),
+        await api.post(PIX, api.pix(), token=token, key=key),
+        await api.post(PIX, api.pix("1"), token=token, key=key),
+        await api.post(PIX, b"{", token=token, key=key),
+        await api.post(PIX, api.pix(), token=token),
+        await api.post(f"/v1/charges/{made['charge_id']}/simulate-payment", None, token=token),
+        await api.post("/v1/charges/x/simulate-payment", None, token=await api.token(mode="production")),
+        await api.get("/v1/events", token=token),
+        await api.get(f"/v1/accounts/{api.first.account_id}/balance", token=token),
+    ]
+    for reply in replies:
+        limit, remaining, reset = told(reply)
+        assert limit == 200_000, "the platform's default, unless the account has its own"
+        assert 0 <= remaining < limit
+        assert reset >= 0
+
+
+async def test_a_stranger_is_told_no_limits(api: Api) -> None:
+    for reply in (await api.get("/v1/charges", token=None), await api.get("/nope", token=None)):
+        assert all(reply.header(name) is None for name in LIMITS)
+
+
+async def test_with_redis_gone_everybody_passes(pool: Any, servers: Any) -> None:
+    async with open_api(
+        servers.database_url, f"redis://127.0.0.1:{free_port()}/0", RATE_PER_S="1", RATE_BURST="2"
+    ) as api:
+        token = await api.token()
+        began = time.monotonic()
+        replies = [await api.get("/v1/charges", token=token) for _ in range(20)]
+        assert [reply.status for reply in replies] == [200] * 20
+        assert time.monotonic() - began < 3, "a dead Redis is not waited for by each"
+        assert all(told(reply)[0] == 2 for reply in replies)
+        assert api.app.state.door.buckets.failed_open > 0
+        created = await api.post(PIX, api.pix(), token=token, key="k")
+        again = await api.post(PIX, api.pix(), token=token, key="k")
+    assert (created.status, again.status) == (201, 200)
+
+
+async def test_a_page_of_headers_is_no_way_around_the_limit(api: Api, pool: Any) -> None:
+    token = await limited(api, pool, "test", rate_per_s=1, burst=1)
+    assert (await api.get("/v1/charges", token=token)).status == 200
+    more = [(b"x-forwarded-for", b"10.0.0.1"), (b"x-real-ip", b"10.0.0.2"), (b"forwarded", b"for=10.0.0.3")]
+    assert (await api.ask("GET", "/v1/charges", headers=[*bearer(token), *more])).code() == "RATE_LIMITED"

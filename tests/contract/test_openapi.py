@@ -1,0 +1,285 @@
+"""The OpenAPI document: valid, complete, true in both directions (contract section 14: "exact down to each error")."""
+
+import copy
+import re
+import secrets
+from collections.abc import AsyncIterator
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
+
+from api.app import ROUTES
+from domain.errors import Code
+from tests.in_process import Api, Reply, bearer, open_api
+
+Schema = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+async def api(servers: Any) -> AsyncIterator[Api]:
+    async with open_api(servers.database_url, servers.redis_url) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+async def document(api: Api) -> Schema:
+    reply = await api.get("/v1/openapi.json", token=None)
+    assert reply.status == 200
+    found: Schema = reply.json()
+    return found
+
+
+def operations(document: Schema) -> list[tuple[str, str, Schema]]:
+    return [(method, path, found) for path, item in document["paths"].items() for method, found in item.items()]
+
+
+def validator(document: Schema, schema: Schema) -> jsonschema_rs.Draft202012Validator:
+    whole = {**copy.deepcopy(schema), "components": document["components"]}
+    return jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+
+
+def body_of(document: Schema, path: str) -> jsonschema_rs.Draft202012Validator:
+    return validator(document, document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"])
+
+
+def conforms(document: Schema, method: str, path: str, reply: Reply) -> None:
+    """The answer is one the document tells: status, headers and body."""
+    told = document["paths"][path][method]["responses"]
+    assert str(reply.status) in told, reply
+    answer = told[str(reply.status)]
+    (kind,) = answer["content"]
+    assert reply.header("content-type") == kind
+    schema = answer["content"][kind]["schema"]
+    errors = list(validator(document, schema).iter_errors(reply.json()))
+    assert not errors, (reply, [str(error) for error in errors][:3])
+    for name, reference in answer["headers"].items():
+        header = document["components"]["headers"][reference["$ref"].rpartition("/")[2]]
+        value = reply.header(name.lower())
+        assert value is not None, (name, reply)
+        plain = int(value) if header["schema"].get("type") == "integer" else value
+        assert validator(document, header["schema"]).is_valid(plain), (name, value)
+
+
+def test_the_document_is_valid_openapi_31(document: Schema) -> None:
+    assert document["openapi"] == "3.1.0"
+    errors = list(OPENAPI_31_VALIDATOR.iter_errors(document))
+    assert not errors, [str(error) for error in errors][:3]
+
+
+def test_every_schema_in_it_is_valid_json_schema(document: Schema) -> None:
+    found: list[Schema] = list(document["components"]["schemas"].values())
+    for _, _, operation in operations(document):
+        found += [parameter["schema"] for parameter in operation["parameters"]] if "parameters" in operation else []
+        for answer in operation["responses"].values():
+            found += [media["schema"] for media in answer["content"].values()]
+    assert len(found) > 100
+    for schema in found:
+        jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
+        validator(document, schema)
+
+
+def test_every_reference_in_it_leads_somewhere(document: Schema) -> None:
+    for reference in re.findall(r'"\$ref":"#/([^"]+)"', msgspec.json.encode(document).decode()):
+        at: Any = document
+        for part in reference.split("/"):
+            at = at[part]
+
+
+def test_every_route_of_the_table_is_in_it_and_no_other(document: Schema) -> None:
+    told = {(method.upper(), path) for method, path, _ in operations(document)}
+    routed = {(route.method, re.sub(r":[a-z]+}", "}", route.path)) for route in ROUTES}
+    assert told == routed | {("POST", "/v1/oauth/token")}
+    names = [operation["operationId"] for _, _, operation in operations(document)]
+    assert len(set(names)) == len(names)
+
+
+def test_every_operation_tells_every_answer_down_to_the_code(document: Schema) -> None:
+    for method, path, operation in operations(document):
+        if path == "/v1/oauth/token":
+            continue
+        codes: set[str] = set()
+        for status, answer in operation["responses"].items():
+            assert "X-Request-Id" in answer["headers"], path
+            if status.startswith("2"):
+                assert {"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"} <= set(answer["headers"])
+                continue
+            content = answer["content"]["application/json"]
+            names = content["schema"]["allOf"][1]["properties"]["error"]["properties"]["code"]["enum"]
+            assert all(str(Code[name].status) == status for name in names)
+            assert set(content["examples"]) == set(names)
+            for example in content["examples"].values():
+                assert validator(document, content["schema"]).is_valid(example["value"])
+            codes |= set(names)
+        always = {"UNAUTHENTICATED", "RATE_LIMITED", "INTERNAL_ERROR", "SERVICE_UNAVAILABLE", "INSUFFICIENT_SCOPE"}
+        assert always <= codes, (method, path)
+        if "requestBody" in operation:
+            assert {"MALFORMED_JSON", "VALIDATION_ERROR", "UNSUPPORTED_MEDIA_TYPE", "PAYLOAD_TOO_LARGE"} <= codes
+
+
+def test_scopes_of_operations_are_scopes_of_the_scheme(document: Schema) -> None:
+    known = document["components"]["securitySchemes"]["oauth2"]["flows"]["clientCredentials"]["scopes"]
+    for _, path, operation in operations(document):
+        asked = [scope for each in operation["security"] for scope in each.get("oauth2", [])]
+        assert set(asked) <= set(known)
+        assert bool(asked) == (path != "/v1/oauth/token")
+
+
+def test_every_parameter_has_a_schema_and_its_examples_fit(document: Schema) -> None:
+    for _, path, operation in operations(document):
+        named = {parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "path"}
+        assert named == set(re.findall(r"{([^}]+)}", path))
+        for parameter in operation.get("parameters", []):
+            assert parameter["required"] == (parameter["in"] == "path" or parameter["name"] == "Idempotency-Key")
+            if "example" in parameter:
+                assert validator(document, parameter["schema"]).is_valid(parameter["example"])
+
+
+async def test_real_answers_are_as_the_document_tells(api: Api, document: Schema) -> None:
+    token, name = await api.token(), secrets.token_hex(6)
+    create, pix = "/v1/charges/pix", api.pix(external_id=name, payer={"name": "Ana"})
+    for _ in range(2):
+        conforms(document, "post", create, await api.post(create, pix, token=token, key=name))
+    ids = [(await api.create(external_id=name))["charge_id"] for _ in range(3)]
+    one, pay, cancel = (
+        "/v1/charges/{charge_id}",
+        "/v1/charges/{charge_id}/simulate-payment",
+        "/v1/charges/{charge_id}/cancel",
+    )
+    for _ in range(2):
+        conforms(document, "post", pay, await api.post(pay.format(charge_id=ids[0]), None, token=token))
+        conforms(document, "post", cancel, await api.post(cancel.format(charge_id=ids[1]), None, token=token))
+    for charge_id in (*ids, "x"):
+        conforms(document, "get", one, await api.get(one.format(charge_id=charge_id), token=token))
+        conforms(document, "get", one, await api.get(one.format(charge_id=charge_id), token=None))
+    reference = "/v1/charges/cancel"
+    for given in (
+        {"charge_id": ids[2], "reason": "paid_externally"},
+        {"external_id": "nobody's"},
+        {},
+        {"external_id": 1},
+    ):
+        conforms(document, "post", reference, await api.post(reference, given, token=token))
+    narrow = await api.token(scope="refunds:create")
+    account = str(api.first.account_id)
+    for path, operation in ((path, item["get"]) for path, item in document["paths"].items() if "get" in item):
+        real = path.format(account_id=account, charge_id=ids[0], key=name)
+        for asked in (token, narrow, None):
+            conforms(document, "get", path, await api.get(real, token=asked))
+        if any(parameter["name"] == "limit" for parameter in operation["parameters"]):
+            for query in ("?limit=1", "?limit=0", "?cursor=x", "?nope=1", "?order=asc&limit=2"):
+                conforms(document, "get", path, await api.get(real + query, token=token))
+    for path in ("/v1/accounts/{account_id}/balance", "/v1/accounts/{account_id}/ledger"):
+        conforms(document, "get", path, await api.get(path.format(account_id="x"), token=token))
+    conforms(document, "post", create, await api.ask("POST", create, body=b"x" * 300_000))
+    conforms(document, "post", create, await api.ask("POST", create, body=b"{}"))
+    conforms(document, "post", create, await api.post(create, b"{", token=token, key="k"))
+    conforms(document, "post", create, await api.post(create, pix, token=token))
+    conforms(document, "post", create, await api.post(create, pix | {"amount": "1"}, token=token, key=name))
+    waiting = await api.token(api.third, "production")
+    conforms(document, "post", create, await api.post(create, pix, token=waiting, key="k"))
+    for fields in ({}, {"grant_type": "x"}, {"grant_type": "client_credentials"}, _client(api)):
+        conforms(document, "post", "/v1/oauth/token", await api.post("/v1/oauth/token", fields, token=None))
+
+
+def _client(api: Api) -> dict[str, str]:
+    credential = api.first.test
+    return {
+        "grant_type": "client_credentials",
+        "client_id": credential.client_id,
+        "client_secret": credential.client_secret,
+    }
+
+
+ACCOUNT = "00000000-0000-7000-8000-000000000001"
+GOOD: list[Schema] = [
+    {}, {"amount": "0.01"}, {"amount": "9999999999.99"}, {"amount": "1.5"}, {"amount": "001"}, {"expires_in": 60},
+    {"expires_in": 2592000}, {"expires_in": None}, {"external_id": None}, {"external_id": ""},
+    {"external_id": "é" * 255},
+    {"description": "a\nb\tc"}, {"payer": None}, {"payer": {}}, {"payer": {"name": "Zé", "document": "12345678909"}},
+    {"payer": {"document": "12345678000195"}}, {"payer": {"email": "a@b"}}, {"payer": {"phone": "+55 11 9"}},
+    {"payer": {"email": None, "x": 1}}, {"more": [1, {}]}, {"external_id": "\U0001f4b8" * 255},
+]  # fmt: skip
+BAD: list[Schema] = [
+    {"account_id": "x"}, {"account_id": ACCOUNT.replace("-", "")}, {"account_id": None},
+    {"account_id": f"{{{ACCOUNT}}}"},
+    {"amount": "0"}, {"amount": "0.00"}, {"amount": "000.0"}, {"amount": 1}, {"amount": None}, {"amount": "1.000"},
+    {"amount": "12345678901"}, {"amount": "-1"}, {"amount": "1\n"}, {"amount": "٣"}, {"amount": ""},
+    {"expires_in": 59},
+    {"expires_in": 2592001}, {"expires_in": "60"}, {"expires_in": True}, {"expires_in": 60.5}, {"external_id": 1},
+    {"external_id": "x" * 256}, {"external_id": "\x00"}, {"external_id": "\x7f"}, {"description": "x" * 501},
+    {"description": []}, {"payer": []}, {"payer": {"name": 1}}, {"payer": {"name": "x" * 201}},
+    {"payer": {"document": "1"}}, {"payer": {"document": "123456789012"}}, {"payer": {"document": ""}},
+    {"payer": {"email": "x"}}, {"payer": {"email": "a@b@c"}}, {"payer": {"email": "@b"}}, {"payer": {"email": "a b@c"}},
+    {"payer": {"email": "a@" + "b" * 253}}, {"payer": {"phone": "1" * 33}}, {"payer": {"document": "12345678909\n"}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "good"), [(each, True) for each in GOOD] + [(each, False) for each in BAD], ids=repr)
+async def test_a_creation_is_let_in_exactly_when_the_schema_says_so(
+    api: Api, document: Schema, given: Schema, good: bool
+) -> None:
+    body = api.pix(**given)
+    assert body_of(document, "/v1/charges/pix").is_valid(body) is good
+    reply = await api.post("/v1/charges/pix", body, token=await api.token(), key=secrets.token_hex(8))
+    assert reply.status == (201 if good else 400), reply
+
+
+@pytest.mark.parametrize("name", ["account_id", "amount"])
+async def test_a_creation_without_what_is_required_is_refused_by_both(api: Api, document: Schema, name: str) -> None:
+    body = {key: value for key, value in api.pix().items() if key != name}
+    assert not body_of(document, "/v1/charges/pix").is_valid(body)
+    assert (await api.post("/v1/charges/pix", body, token=await api.token(), key="k")).status == 400
+
+
+@pytest.mark.parametrize(
+    ("given", "good"),
+    [
+        ({"charge_id": ACCOUNT}, True),
+        ({"charge_id": "x"}, True),
+        ({"external_id": "x"}, True),
+        ({"external_id": "", "charge_id": None}, True),
+        ({"external_id": "x", "reason": "paid_externally"}, True),
+        ({"external_id": "x", "reason": None}, True),
+        ({"external_id": "x", "more": 1}, True),
+        ({}, False),
+        ({"charge_id": ACCOUNT, "external_id": "x"}, False),
+        ({"charge_id": None, "external_id": None}, False),
+        ({"charge_id": 1}, False),
+        ({"external_id": 1}, False),
+        ({"external_id": "x" * 256}, False),
+        ({"external_id": "x", "reason": "x"}, False),
+        ({"external_id": "x", "reason": True}, False),
+    ],
+    ids=repr,
+)
+async def test_a_cancellation_is_let_in_exactly_when_the_schema_says_so(
+    api: Api, document: Schema, given: Schema, good: bool
+) -> None:
+    assert body_of(document, "/v1/charges/cancel").is_valid(given) is good
+    reply = await api.post("/v1/charges/cancel", given, token=await api.token())
+    assert reply.status in ({200, 404} if good else {400}), reply
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "good"),
+    [
+        ("limit", 1, True), ("limit", 10**6, True), ("limit", 0, False), ("limit", -1, False),
+        ("order", "asc", True), ("order", "up", False), ("external_id", "x" * 255, True), ("external_id", "", False),
+        ("external_id", "x" * 256, False), ("external_id", "\x01", False), ("created_from", "2026-02-28", True),
+        ("created_from", "2026-02-30", False), ("created_from", "20260228", False), ("status", ["paid"], True),
+        ("status", ["paid"] * 20, True), ("status", ["paid"] * 21, False), ("status", ["x"], False),
+    ],
+)  # fmt: skip
+async def test_a_filter_is_let_in_exactly_when_its_schema_says_so(
+    api: Api, document: Schema, name: str, value: Any, good: bool
+) -> None:
+    parameters = document["paths"]["/v1/charges"]["get"]["parameters"]
+    schema = next(parameter["schema"] for parameter in parameters if parameter["name"] == name)
+    assert validator(document, schema).is_valid(value) is good
+    values = value if isinstance(value, list) else [value]
+    query = "&".join(f"{name}={''.join(f'%{byte:02X}' for byte in str(each).encode())}" for each in values)
+    reply = await api.ask("GET", "/v1/charges", query=query.encode(), headers=bearer(await api.token()))
+    assert reply.status == (200 if good else 400), reply
