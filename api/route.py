@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import structlog
 from litestar import Request
-from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
@@ -183,12 +182,23 @@ async def read_body(request: Request[Any, Any, Any]) -> bytes:
 
 
 async def _body(request: Request[Any, Any, Any]) -> bytes:
-    try:
-        return await request.body()
-    except HTTPException as error:
-        if error.status_code == 413:
-            raise Refused(Code.PAYLOAD_TOO_LARGE) from None
-        raise Refused(Code.MALFORMED_JSON) from None
+    """The body straight from the server: the framework's way costs as much as the rest of the framework."""
+    for name, value in request.scope["headers"]:
+        if name == b"content-length" and (len(value) > 9 or (value.isdigit() and int(value) > MOST_BYTES)):
+            raise Refused(Code.PAYLOAD_TOO_LARGE)  # said to be too large: not a byte of it is waited for
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await request.receive()
+        if message["type"] != "http.request":
+            raise Refused(Code.MALFORMED_JSON)  # the client has gone; nobody reads this
+        part = message["body"]
+        size += len(part)
+        if size > MOST_BYTES:
+            raise Refused(Code.PAYLOAD_TOO_LARGE)
+        if not message["more_body"]:
+            return b"".join((*parts, part)) if parts else part
+        parts.append(part)
 
 
 def _is_json(headers: Iterable[tuple[bytes, bytes]]) -> bool:

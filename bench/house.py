@@ -60,7 +60,7 @@ class House:
 
     @contextmanager
     def api(self) -> Iterator[None]:
-        """API_PROCESSES processes, each a granian of its own, with the routes of bench.server on top."""
+        """API_PROCESSES processes, each a server of its own, with the routes of bench.server on top."""
         port = Port(self.settings.host, self.port, self.processes)
         command = [sys.executable, "-m", "bench.server"]
         log = self.home / "api.log"

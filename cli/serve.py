@@ -1,27 +1,28 @@
-"""Serve the API: `quita serve` keeps API_PROCESSES processes running, each one granian on a socket it is
+"""Serve the API: `quita serve` keeps API_PROCESSES processes running, each one uvicorn on a socket it is
 handed.
 
-A process is a whole server (granian's embedded form), so that there is no second supervisor whose
-death would leave orphans on the port. It begins to listen when the application has started.
+A process is a whole server, so that there is no second supervisor whose death would leave orphans on the
+port. It begins to listen when the application has started.
 """
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import os
 import shutil
 import signal
+import socket
 import sys
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from cli.supervise import CannotRun, Child, Port, Supervisor, say
 
 _BACKLOG = 4096
-# Counts connections, not requests: more keep-alive clients than this would wait for each other.
-_CONNECTIONS_MAX = 1024
+_KEEP_ALIVE_S = 75
+_REQUESTS_END_S = 15
 _READY_S_MAX = 60.0
 
 
@@ -81,40 +82,42 @@ def one_process(fd: int) -> int:
     """Be one API process, listening on the inherited socket `fd`; ends on SIGTERM when its requests have
     ended.
     """
+    import uvicorn
     import uvloop
-    from granian._granian import SocketHolder
-    from granian.constants import HTTPModes, Interfaces
-    from granian.log import LogLevels
-    from granian.server.embed import Server
 
     from cli.asgi import app
 
-    class Handed(Server):
-        def _init_shared_socket(self) -> None:
-            # Granian's stubs do not know the arguments: a descriptor, not a path, how many may queue.
-            holder: Any = SocketHolder
-            self._ssp, self._shd = None, holder(fd, False, _BACKLOG)
+    class Tended(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            # Uvicorn would raise the signal again at the end: a clean stop would look like a death.
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self.stop)
+            yield
 
-    server = Handed(
-        app,
-        interface=Interfaces.ASGI,
-        http=HTTPModes.http1,
-        websockets=False,
-        backlog=_BACKLOG,
-        backpressure=_CONNECTIONS_MAX,
-        log_level=LogLevels.error,  # access is logged by the application, with its request id
+        def stop(self) -> None:
+            self.should_exit = True
+
+    server = Tended(
+        uvicorn.Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="on",
+            backlog=_BACKLOG,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=_REQUESTS_END_S,
+            server_header=False,
+            proxy_headers=False,
+            access_log=False,  # access is logged by the application, with its request id
+            log_config=None,
+        )
     )
-
-    async def run() -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, server.stop)
-        await server.serve()
-
     gc.collect()
     gc.freeze()  # what was loaded stays: the collector need not look at it again
-    uvloop.run(run())
-    return 1 if server.interrupt_children else 0
+    uvloop.run(server.serve(sockets=[socket.socket(fileno=fd)]))
+    return 0 if server.started else 1
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Creations travel in batches: one statement writes everything and commits by itse
 identifier the bank will see is chosen before (the txid is the charge id in hex).
 """
 
+from base64 import b64encode
 from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
@@ -54,25 +55,43 @@ async def create_pix(conn: Connection, items: Sequence[NewPix]) -> set[UUID]:
     """
     assert len(items) <= MOST_CREATIONS
     items = sorted(items, key=lambda item: (item.account_id, item.test, item.key))
-    created = await create(
-        conn,
-        account_ids=[item.account_id for item in items],
-        tests=[item.test for item in items],
-        keys=[item.key for item in items],
-        fingerprints=[item.fingerprint for item in items],
-        charge_ids=[item.charge_id for item in items],
-        amounts=[item.doc.amount_cents for item in items],
-        external_ids=[item.doc.external_id for item in items],
-        created_ats=[item.created_at for item in items],
-        expires_ats=[item.expires_at for item in items],
-        locations=[item.location for item in items],
-        payers=[item.payer_sealed for item in items],
-        actors=[item.actor for item in items],
-        request_ids=[item.request_id for item in items],
-        payloads=[b'{"charge":%b}' % _encode(item.doc) for item in items],
-        order_ids=[item.order_id for item in items],
-        orders=[item.order for item in items],
-    )
+    created = await create(conn, items=[_item(item) for item in items])
     charge_ids = set(created.charge_ids or ())
     assert len(charge_ids) == (created.projected or 0), "each charge has its read row"
     return charge_ids
+
+
+class _Payload(Struct, frozen=True, gc=False):
+    """What the journal keeps of a creation."""
+
+    charge: ChargeDoc
+
+
+class _Item(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """A creation as the statement reads it."""
+
+    key: str
+    fingerprint: str
+    location: str
+    payer_sealed: str | None = None
+    actor: str
+    request_id: str
+    order_id: UUID
+    payload: _Payload
+    order: msgspec.Raw
+
+
+def _item(new: NewPix) -> bytes:
+    return _encode(
+        _Item(
+            key=new.key,
+            fingerprint=new.fingerprint.hex(),
+            location=new.location,
+            payer_sealed=None if new.payer_sealed is None else b64encode(new.payer_sealed).decode(),
+            actor=new.actor,
+            request_id=new.request_id,
+            order_id=new.order_id,
+            payload=_Payload(new.doc),
+            order=msgspec.Raw(new.order),
+        )
+    )

@@ -30,6 +30,7 @@ QUEUE = "quita:wake"
 JOB = "wake"
 _JOB_EVERY_S = 1.0
 _JOB_EXPIRES_S = 60.0
+_TOGETHER_S = 0.002
 _SILENCE_S = 0.2
 """After a ring that failed: Redis is down, and nobody gains from hearing it more often."""
 
@@ -86,8 +87,8 @@ class Bell:
                 heard = await self._push(name)
                 if heard:
                     self._post_job(name)
-                else:
-                    await asyncio.sleep(_SILENCE_S)
+                # Rings of the next moment become one; the first was heard at once.
+                await asyncio.sleep(_TOGETHER_S if heard else _SILENCE_S)
                 if not self._again[name] or self._stopped:
                     return
         finally:

@@ -3,6 +3,7 @@
 Labels are bounded: route templates, methods, status codes. Never an account, a charge or a key.
 """
 
+import asyncio
 import os
 import time
 from datetime import UTC, datetime
@@ -28,28 +29,29 @@ without_redis_total = Counter("redis_skipped_total", "Locks and limits passed ov
 charges_created_total = Counter("charges_created_total", "Charges created.", ["payment_method", "mode"])
 pool_in_use = Gauge("db_pool_in_use", "PostgreSQL connections in use.", multiprocess_mode="livesum")
 
+_HAND_ON_S = 1.0
+
 
 class Meter:
-    """Counts and logs one request; the label lookups are done once per route and status, not per request."""
+    """Counts and logs requests. The counts are handed on together, every second: shared counters are dear."""
 
     def __init__(self, access_log: AccessLog | None) -> None:
         self._access_log = access_log
-        self._counters: dict[tuple[str, str, int], Counter] = {}
-        self._histograms: dict[tuple[str, str], Histogram] = {}
+        self._counted: dict[tuple[str, str, int], int] = {}
+        self._took_s: dict[tuple[str, str], list[float]] = {}
+        self._due = False
 
     def start(self) -> float:
         return time.perf_counter()
 
     def finish(self, method: str, route: str, status: int, started: float, request_id: str) -> None:
         took_s = time.perf_counter() - started
-        counter = self._counters.get((route, method, status))
-        if counter is None:
-            counter = self._counters[route, method, status] = requests_total.labels(route, method, status)
-        counter.inc()
-        histogram = self._histograms.get((route, method))
-        if histogram is None:
-            histogram = self._histograms[route, method] = request_seconds.labels(route, method)
-        histogram.observe(took_s)
+        key = (route, method, status)
+        self._counted[key] = self._counted.get(key, 0) + 1
+        self._took_s.setdefault((route, method), []).append(took_s)
+        if not self._due:
+            self._due = True
+            asyncio.get_running_loop().call_later(_HAND_ON_S, self.hand_on)
         if self._access_log is not None:
             stamp = datetime.now(UTC).isoformat(timespec="milliseconds")[:-6]
             line = (
@@ -57,6 +59,17 @@ class Meter:
                 f'"route":"{route}","status":{status},"duration_ms":{took_s * 1000:.2f}}}'
             )
             self._access_log.write(line.encode())
+
+    def hand_on(self) -> None:
+        """Add what was counted to the counters everybody sees."""
+        self._due = False
+        for (route, method, status), count in self._counted.items():
+            requests_total.labels(route, method, status).inc(count)
+        for labels, all_took_s in self._took_s.items():
+            histogram = request_seconds.labels(*labels)
+            for took_s in all_took_s:
+                histogram.observe(took_s)
+        self._counted, self._took_s = {}, {}
 
 
 def exposition() -> bytes:
