@@ -59,6 +59,7 @@ def make_api(
             yield
         finally:
             await state.door.creations.close()
+            meter.hand_on()
             await close_door(state.door)
             if access_log is not None:
                 await access_log.stop()

@@ -30,11 +30,11 @@ from workers.context import Context
 AT_ONCE = 32
 """Calls to one bank at the same time, per mode and process."""
 BATCH = 100
-LEASE = timedelta(seconds=60)
+LEASE = timedelta(seconds=30)
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 FAILURE_CODE = "BANK_REFUSED"
 
-_CALL_S = 50.0  # below the lease: an order is never with two workers
+_CALL_S = 25.0  # below the lease: an order is never with two workers
 _ROUNDS_MOST = 100
 _LOOK_S = 0.1
 _RELEASE_MOST = 500
