@@ -28,6 +28,7 @@ from runtime.seal import Seal
 ROUNDS = 3
 _ARRIVING = 200
 _TOGETHER = 100
+_LANES = 2  # as the API has for changes of charges
 _ALONE_LANES = 4  # as many as the bench has connections
 _BATCHED_PER_ROUND = 8_000
 _ALONE_PER_ROUND = 1_500
@@ -46,7 +47,7 @@ async def hot_account(house: House, seconds: float) -> list[Finding]:
                 seal=seal, chance=os.urandom(32),
             )  # fmt: skip
         for _ in range(ROUNDS):
-            batched.append(await _book(pool, merchant, seal, _BATCHED_PER_ROUND, lanes=1, most=_TOGETHER))
+            batched.append(await _book(pool, merchant, seal, _BATCHED_PER_ROUND, lanes=_LANES, most=_TOGETHER))
             alone.append(await _book(pool, merchant, seal, _ALONE_PER_ROUND, lanes=_ALONE_LANES, most=1))
         await _check(pool, merchant, ROUNDS * (_BATCHED_PER_ROUND + _ALONE_PER_ROUND))
     return [

@@ -6,12 +6,12 @@ on: it is the row a busy account's transactions queue for, so nothing but the jo
 projections and the commit come after it.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import msgspec
 from msgspec import Struct
 
 import sql
@@ -27,6 +27,7 @@ MOST_WISHES = 200
 lock_charges = sql.many("charge.lock", Charge)
 store_charges = sql.run("charge.store")
 insert_payments = sql.run("payment.insert")
+_encode = msgspec.json.Encoder().encode
 
 
 class Event(Struct, frozen=True, gc=False):
@@ -164,22 +165,42 @@ async def _store(conn: Connection, changed: list[Charge]) -> None:
         )
 
 
+class _Booking(Struct, frozen=True, gc=False, kw_only=True):
+    """A row of `payment` as the statement reads it."""
+
+    account_id: UUID
+    payment_id: UUID
+    test: bool
+    charge_id: UUID
+    source: str
+    method: str
+    amount_cents: int
+    anomaly: str | None
+    settles: bool
+    paid_at: datetime
+
+
 async def _store_payments(conn: Connection, steps: list[Step], *, now: datetime) -> None:
     if not steps:
         return
-    columns: dict[str, list[Any]] = defaultdict(list)
+    items = []
     for step in steps:
         payment, charge = step.payment, step.charge
         assert payment is not None
-        columns["account_ids"].append(charge.account_id)
-        columns["payment_ids"].append(payment.payment_id)
-        columns["tests"].append(charge.test)
-        columns["charge_ids"].append(charge.charge_id)
-        columns["sources"].append(payment.receipt.source)
-        columns["methods"].append(payment.receipt.method)
-        columns["amounts"].append(payment.receipt.amount_cents)
-        columns["anomalies"].append(payment.anomaly)
-        columns["settles"].append(payment.settles)
-        columns["paid_ats"].append(payment.receipt.paid_at)
-        columns["credited_ats"].append(now)
-    await insert_payments(conn, **columns)
+        items.append(
+            _encode(
+                _Booking(
+                    account_id=charge.account_id,
+                    payment_id=payment.payment_id,
+                    test=charge.test,
+                    charge_id=charge.charge_id,
+                    source=payment.receipt.source,
+                    method=payment.receipt.method,
+                    amount_cents=payment.receipt.amount_cents,
+                    anomaly=payment.anomaly,
+                    settles=payment.settles,
+                    paid_at=payment.receipt.paid_at,
+                )
+            )
+        )
+    await insert_payments(conn, items=items, credited_at=now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
@@ -33,6 +34,23 @@ class Clock(Struct, frozen=True, gc=False):
     latest_at: datetime
 
 
+class _Line(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """A row of the journal as the statement reads it: one object costs the client less than twelve arrays do."""
+
+    account_id: UUID
+    test: bool
+    charge_id: UUID
+    version: int
+    kind: str
+    recorded_at: datetime
+    actor: str
+    request_id: str | None = None
+    payload: dict[str, Any]
+    event_id: UUID | None = None
+    event_sequence: int | None = None
+    event_body: str | None = None
+
+
 class Appended(Struct, frozen=True, gc=False):
     journal_id: int
 
@@ -60,7 +78,7 @@ async def record(conn: Connection, steps: Sequence[tuple[Step, Wish]], *, now: d
     """
     await _order(conn, [step for step, _ in steps if step.order_kind is not None], now=now)
     numbers = await _take_numbers(conn, steps, now=now)
-    columns: dict[str, list[Any]] = defaultdict(list)
+    items: list[bytes] = []
     which = {Projection.CHANGED}
     for step, wish in steps:
         charge = step.charge
@@ -90,19 +108,25 @@ async def record(conn: Connection, steps: Sequence[tuple[Step, Wish]], *, now: d
             assert of is not None
             of.event += 1
             which.add(Projection.EVENTS)
-        columns["account_ids"].append(charge.account_id)
-        columns["tests"].append(charge.test)
-        columns["charge_ids"].append(charge.charge_id)
-        columns["versions"].append(charge.version)
-        columns["kinds"].append(step.kind)
-        columns["recorded_ats"].append(of.at if of is not None else now)
-        columns["actors"].append(wish.actor)
-        columns["request_ids"].append(wish.request_id)
-        columns["payloads"].append(_encode(payload))
-        columns["event_ids"].append(step.event.event_id if step.event else None)
-        columns["event_sequences"].append(of.event if step.event and of else None)
-        columns["event_bodies"].append(step.event.body if step.event else None)
-    journal_ids = [row.journal_id for row in await append(conn, **columns)]
+        items.append(
+            _encode(
+                _Line(
+                    account_id=charge.account_id,
+                    test=charge.test,
+                    charge_id=charge.charge_id,
+                    version=charge.version,
+                    kind=step.kind,
+                    recorded_at=of.at if of is not None else now,
+                    actor=wish.actor,
+                    request_id=wish.request_id,
+                    payload=payload,
+                    event_id=step.event.event_id if step.event else None,
+                    event_sequence=of.event if step.event and of else None,
+                    event_body=b64encode(step.event.body).decode() if step.event else None,
+                )
+            )
+        )
+    journal_ids = [row.journal_id for row in await append(conn, items=items)]
     await project(conn, journal_ids, [each for each in Projection if each in which])
     if Projection.EVENTS in which:
         await enqueue_deliveries(conn, journal_ids=journal_ids, now=now)
