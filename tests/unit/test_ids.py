@@ -1,0 +1,44 @@
+"""Identifiers: never twice, whatever block of randomness they come from and whichever process asks."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from runtime.ids import new_id, new_token
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MANY = 20_000  # dozens of blocks of randomness
+
+
+def test_no_id_and_no_token_comes_twice() -> None:
+    assert len({new_id() for _ in range(MANY)}) == MANY
+    assert len({new_token() for _ in range(MANY)}) == MANY
+
+
+def test_an_id_is_a_time_ordered_uuid_and_a_token_22_url_safe_characters() -> None:
+    first, later = new_id(), new_id()
+    assert (first.version, first.variant) == (7, "specified in RFC 4122")
+    assert first.int >> 80 <= later.int >> 80
+    assert re.fullmatch(r"[A-Za-z0-9_-]{22}", new_token())
+
+
+# In a process of its own: forking this one, which has threads, is what Python warns of.
+FORK = """
+import os
+from runtime.ids import new_token
+new_token()  # there is a block to inherit
+child = os.fork()
+print("\\n".join(new_token() for _ in range(20)), flush=True)
+if child:
+    os.waitpid(child, 0)
+"""
+
+
+def test_a_forked_process_shares_no_randomness_with_its_parent() -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", FORK], cwd=ROOT, capture_output=True, text=True, check=True, timeout=30
+    )
+    tokens = said.stdout.split()
+    assert len(tokens) == 40
+    assert len(set(tokens)) == 40
