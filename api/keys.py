@@ -5,7 +5,6 @@ Redis gone, twins meet at the primary key and the promise is the same.
 """
 
 import re
-import secrets
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from redis.asyncio import Redis
 
 from domain.errors import Code, Refused
 from runtime.batching import Batcher
+from runtime.ids import new_token
 from runtime.redis import GONE
 
 # Blanks at the ends of a header's value are not part of it (RFC 9110 section 5.5).
@@ -25,11 +25,12 @@ _PRINTABLE = re.compile(rb"[\x20-\x7e]{1,255}")
 LOCK_MS = 15_000
 _SILENCE_S = 1.0
 
-# All locks of a batch in one command: '1' for each taken, '0' for each that somebody holds.
+# All locks of a batch in one command: '1' for each taken, '0' for each that somebody holds. They share the batch's
+# token, of which who finds a name held makes no use: half the arguments to pack, and one token to make.
 _LOCK = """
 local taken = {}
 for i, key in ipairs(KEYS) do
-  taken[i] = redis.call('SET', key, ARGV[i + 1], 'NX', 'PX', ARGV[1]) and '1' or '0'
+  taken[i] = redis.call('SET', key, ARGV[2], 'NX', 'PX', ARGV[1]) and '1' or '0'
 end
 return table.concat(taken)
 """
@@ -61,17 +62,16 @@ class Locks:
         self._redis = redis
         self._lock = redis.register_script(_LOCK)
         self._unlock = redis.register_script(_UNLOCK)
-        self._batcher: Batcher[tuple[Name, str], Lock] = Batcher(self._take, lanes=1, most=200)
+        self._batcher: Batcher[Name, tuple[Lock, str]] = Batcher(self._take, lanes=1, most=200)
         self._silent_until = 0.0
         self.without_redis = 0
 
     async def take(self, name: Name) -> tuple[Lock, str]:
         """Try to hold the name; the token lets it go again."""
-        token = secrets.token_hex(8)
         if time.monotonic() < self._silent_until:
             self.without_redis += 1
-            return Lock.NO_REDIS, token
-        return await self._batcher.submit((name, token)), token
+            return Lock.NO_REDIS, ""
+        return await self._batcher.submit(name)
 
     async def let_go(self, name: Name, token: str) -> None:
         """After a request that made nothing: the key is free again. After a success it is left to lapse."""
@@ -85,16 +85,15 @@ class Locks:
         except GONE:
             return False
 
-    async def _take(self, asked: Sequence[tuple[Name, str]]) -> list[Lock]:
+    async def _take(self, names: Sequence[Name]) -> list[tuple[Lock, str]]:
+        token = new_token()
         try:
-            taken: bytes = await self._lock(
-                keys=[_key(name) for name, _ in asked], args=[LOCK_MS, *(token for _, token in asked)]
-            )
+            taken: bytes = await self._lock(keys=[_key(name) for name in names], args=[LOCK_MS, token])
         except GONE:
             self._silent_until = time.monotonic() + _SILENCE_S
-            self.without_redis += len(asked)
-            return [Lock.NO_REDIS] * len(asked)
-        return [Lock.TAKEN if each == ord("1") else Lock.HELD for each in taken]
+            self.without_redis += len(names)
+            return [(Lock.NO_REDIS, token)] * len(names)
+        return [(Lock.TAKEN if each == ord("1") else Lock.HELD, token) for each in taken]
 
 
 def _key(name: Name) -> str:

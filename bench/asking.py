@@ -4,14 +4,15 @@ import itertools
 import json
 import secrets
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from bench.client import Check, http
 from bench.house import Merchant
 
 
-def creations(merchant: Merchant, path: str) -> Callable[[], bytes]:
-    """POSTs of a charge with everything a merchant sends; each has a key and a reference of its own."""
-    body = {
+def charge_body(merchant: Merchant) -> dict[str, Any]:
+    """A charge with everything a merchant sends; `external_id` is twelve digits to be filled in."""
+    return {
         "account_id": merchant.account_id,
         "external_id": "order-%012d",
         "amount": "149.90",
@@ -19,6 +20,11 @@ def creations(merchant: Merchant, path: str) -> Callable[[], bytes]:
         "expires_in": 3600,
         "payer": {"name": "Maria da Silva", "document": "52998224725", "email": "maria@example.com"},
     }
+
+
+def creations(merchant: Merchant, path: str) -> Callable[[], bytes]:
+    """POSTs of a charge; each has a key and a reference of its own."""
+    body = charge_body(merchant)
     text = json.dumps(body).encode()
     # The reference is as long as its place holder is wide, once filled in: twelve digits for five characters.
     long = text.replace(b"%012d", b"0" * 12)

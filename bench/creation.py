@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from bench.asking import creations
+from bench import merchant_client
+from bench.asking import charge_body, creations
 from bench.client import Connection, Window, connect, status, window
 from bench.house import House, Merchant
 from bench.report import Finding, rate, ratio
@@ -37,7 +38,7 @@ async def _compare(
     house: House, pool: Pool, merchant: Merchant, connections: list[Connection], seconds: float, what: str
 ) -> list[Finding]:
     create, empty = creations(merchant, "/v1/charges/pix"), creations(merchant, "/bench/empty")
-    slice_s = seconds / ROUNDS / 2
+    slice_s = seconds / 2 / ROUNDS / 2
 
     async def one(request: Callable[[], bytes], code: int, for_s: float) -> Window:
         await house.fill_locations(pool, int(_LOCATIONS_PER_S * for_s))
@@ -47,10 +48,17 @@ async def _compare(
     await one(empty, 201, _WARM_S / 3)
     pairs = [(await one(create, 201, slice_s), await one(empty, 201, slice_s)) for _ in range(ROUNDS)]
     rates = [(ours.per_s, other.per_s) for ours, other in pairs]
+    # Half of the time with each client; a merchant's makes fewer charges.
+    await house.fill_locations(pool, int(_LOCATIONS_PER_S * seconds / 4))
+    body = charge_body(merchant)
+    merchants = await merchant_client.compare(house, merchant, seconds / 2, body=body, charge_ids=[])
     return [
         ratio(f"creation / empty POST, {what}", rates, target=0.40),
         rate(f"  creation, {what}", [ours for ours, _ in rates], note=_latency([ours for ours, _ in pairs])),
         rate("  empty POST", [other for _, other in rates], note=_latency([other for _, other in pairs])),
+        ratio(f"creation / empty POST, {what}, a merchant's client", merchants, note="aiohttp"),
+        rate("  creation, a merchant's client", [ours for ours, _ in merchants]),
+        rate("  empty POST, a merchant's client", [other for _, other in merchants]),
     ]
 
 

@@ -1,5 +1,6 @@
 """GET /v1/charges/{id} over many charges, none asked for twice before all were, against an empty route."""
 
+from bench import merchant_client
 from bench.asking import creations, lookups
 from bench.client import connect, http, status, window
 from bench.creation import CONNECTIONS, ROUNDS
@@ -25,7 +26,7 @@ async def lookup(house: House, seconds: float) -> list[Finding]:
             )  # fmt: skip
         request, check = lookups(merchant, [row[0] for row in rows])
         empty = http("GET", "/bench/empty", token=merchant.token)
-        slice_s = seconds / ROUNDS / 2
+        slice_s = seconds / 2 / ROUNDS / 2  # half of the time with each client
         rates = []
         for number in range(ROUNDS + 1):
             ours = await window(connections, request, check, seconds=slice_s)
@@ -34,8 +35,13 @@ async def lookup(house: House, seconds: float) -> list[Finding]:
                 rates.append((ours.per_s, other.per_s))
         for connection in connections:
             connection.close()
+        ids = [row[0] for row in rows]
+        merchants = await merchant_client.compare(house, merchant, seconds / 2, body={}, charge_ids=ids)
     return [
         ratio("lookup / empty GET", rates, target=0.5, note=f"over {len(rows)} charges"),
         rate("  lookup", [ours for ours, _ in rates]),
         rate("  empty GET", [other for _, other in rates]),
+        ratio("lookup / empty GET, a merchant's client", merchants, note="aiohttp"),
+        rate("  lookup, a merchant's client", [ours for ours, _ in merchants]),
+        rate("  empty GET, a merchant's client", [other for _, other in merchants]),
     ]

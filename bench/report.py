@@ -33,7 +33,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
         return f"{line}  {self.note}".rstrip()
 
 
-def ratio(name: str, pairs: Sequence[tuple[float, float]], *, target: float, note: str = "") -> Finding:
+def ratio(name: str, pairs: Sequence[tuple[float, float]], *, target: float | None = None, note: str = "") -> Finding:
     """The median over the rounds of (ours / what it is measured against)."""
     ratios = sorted(ours / other for ours, other in pairs)
     return Finding(name, statistics.median(ratios), "x", target=target, spread=(ratios[0], ratios[-1]), note=note)

@@ -116,6 +116,8 @@ def one_process(fd: int) -> int:
     )
     gc.collect()
     gc.freeze()  # what was loaded stays: the collector need not look at it again
+    # Requests leave no cycles behind: looking for some after every 700 objects costs each of them 9 us.
+    gc.set_threshold(20_000, 20, 20)
     uvloop.run(server.serve(sockets=[socket.socket(fileno=fd)]))
     return 0 if server.started else 1
 

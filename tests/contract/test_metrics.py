@@ -1,13 +1,18 @@
-"""GET /metrics: every answered request is counted, once, by route and status."""
+"""GET /metrics: every answered request is counted, once, by route and status. The access log tells when."""
 
 import asyncio
+import json
+import os
 import re
 import time
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from runtime.log import AccessLog
+from runtime.metrics import Meter
 from tests.in_process import Api, open_api
 
 UNTIL_SHOWN_S = 10.0  # counts are handed on every second
@@ -39,3 +44,22 @@ async def test_each_answered_request_is_counted_once_and_shows_within_seconds(ap
     while await counted(api) != wanted:
         assert time.monotonic() < deadline, (await counted(api), wanted)
         await asyncio.sleep(0.1)
+
+
+async def test_each_line_of_the_access_log_tells_its_own_millisecond() -> None:
+    read_end, write_end = os.pipe()
+    log = AccessLog(write_end)
+    log.start()
+    meter = Meter(log)
+    asked = []
+    for _ in range(4):  # from one second into the next
+        asked.append(datetime.now(UTC))
+        meter.finish("GET", "/elsewhere", 200, meter.start(), "req_1")
+        await asyncio.sleep(0.4)
+    await log.stop()
+    os.close(write_end)
+    with os.fdopen(read_end) as lines:
+        told = [json.loads(line)["ts"] for line in lines]
+    assert all(re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", ts) for ts in told)
+    for at, ts in zip(asked, told, strict=True):
+        assert timedelta(milliseconds=-1) < datetime.fromisoformat(ts) - at < timedelta(milliseconds=300)

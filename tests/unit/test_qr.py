@@ -59,6 +59,21 @@ def test_the_image_shows_the_symbol_four_pixels_a_module_inside_a_quiet_zone() -
             assert (image.getpixel((x, y)) == 0) == (module in dark)
 
 
+def test_the_image_of_every_version_is_segnos_own_pixel_by_pixel() -> None:
+    # Scanlines of each width need other codes for "the same again": one wrong bit there shifts all that follows.
+    rnd = random.Random(1951)
+    seen = set()
+    for length in range(1, MOST_BYTES + 1, 7):
+        text = "".join(rnd.choices([chr(sign) for sign in range(0x20, 0x7F)], k=length))
+        code = segno.make_qr(text.encode(), error="m", boost_error=False, mode="byte", mask=MASK)
+        theirs = io.BytesIO()
+        code.save(theirs, kind="png", scale=SCALE, border=QUIET_MODULES)
+        with Image.open(theirs) as expected, Image.open(io.BytesIO(png(text))) as image:
+            assert image.tobytes() == expected.convert("1").tobytes(), length
+        seen.add(code.version)
+    assert seen == set(range(1, 19))
+
+
 def test_the_png_holds_every_scanline_and_its_checksums() -> None:
     # Lenient readers forgive a file that ends early or sums up wrong; browsers and mail programs need not.
     data = png(BR_CODE)

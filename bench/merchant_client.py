@@ -1,0 +1,111 @@
+"""A client as merchants write them: aiohttp, one session whose connections are kept alive, every answer parsed.
+
+It runs in a process of its own and on asyncio's own loop, as theirs do. It costs some 200 us a request where
+bench.client costs 13 to 35, for the empty route as for the real one: its ratios are what a merchant would see, the
+lean client's are what the server pays.
+"""
+
+import asyncio
+import itertools
+import secrets
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+
+from bench.house import House, Merchant
+
+CONNECTIONS = 64
+ROUNDS = 5
+_OVER_S_MAX = 60.0
+
+
+class _Task(Struct, frozen=True):
+    """What the process is told on stdin. Without `charge_ids` it creates charges, from `body`."""
+
+    port: int
+    token: str
+    body: dict[str, Any]
+    charge_ids: list[str]
+    slice_s: float
+
+
+async def compare(
+    house: House, merchant: Merchant, seconds: float, *, body: dict[str, Any], charge_ids: list[str]
+) -> list[tuple[float, float]]:
+    """Rates per second of the real route and of the empty one, a pair per round: lookups of these charges, or
+    creations with this body when there are none."""
+    task = _Task(house.port, merchant.token, body, charge_ids, seconds / ROUNDS / 2)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bench.merchant_client",
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=house.env,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(seconds + _OVER_S_MAX):
+            told, _ = await process.communicate(msgspec.json.encode(task))
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, "the client failed; its error is above"
+    return msgspec.json.decode(told, type=list[tuple[float, float]])
+
+
+async def _measure(task: _Task) -> list[tuple[float, float]]:
+    base = f"http://127.0.0.1:{task.port}"
+    headers = {"Authorization": f"Bearer {task.token}"}
+    connector = aiohttp.TCPConnector(limit=CONNECTIONS)
+    async with aiohttp.ClientSession(base, connector=connector, headers=headers) as session:
+        numbers, ids, run = itertools.count(), itertools.cycle(task.charge_ids), secrets.token_hex(4)
+
+        async def post(path: str) -> Any:
+            name = f"{run}-{next(numbers):012}"
+            given = {**task.body, "external_id": name}
+            async with session.post(path, json=given, headers={"Idempotency-Key": name}) as answer:
+                assert answer.status == 201, await answer.text()
+                return await answer.json()
+
+        async def get(path: str) -> Any:
+            async with session.get(path) as answer:
+                assert answer.status == 200, await answer.text()
+                return await answer.json()
+
+        async def create() -> None:
+            assert (await post("/v1/charges/pix"))["status"] == "pending"
+
+        async def look_up() -> None:
+            asked = next(ids)
+            assert (await get(f"/v1/charges/{asked}"))["charge_id"] == asked
+
+        async def nothing() -> None:
+            assert await (get if task.charge_ids else post)("/bench/empty") == {}
+
+        ours = look_up if task.charge_ids else create
+        pairs = [(await _rate(ours, task.slice_s), await _rate(nothing, task.slice_s)) for _ in range(ROUNDS + 1)]
+        return pairs[1:]  # the first round warms up
+
+
+async def _rate(ask: Callable[[], Awaitable[None]], seconds: float) -> float:
+    """Answers a second with every connection busy; what is under way at the end is waited for and not counted."""
+    began = time.perf_counter()
+    ends, count = began + seconds, 0
+
+    async def keep_asking() -> None:
+        nonlocal count
+        while True:
+            await ask()
+            if time.perf_counter() > ends:
+                return
+            count += 1
+
+    await asyncio.gather(*(keep_asking() for _ in range(CONNECTIONS)))
+    return count / seconds
+
+
+if __name__ == "__main__":
+    found = asyncio.run(_measure(msgspec.json.decode(sys.stdin.buffer.read(), type=_Task)))
+    sys.stdout.buffer.write(msgspec.json.encode(found))
