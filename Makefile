@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+TESTERS ?= 2
+
 .PHONY: help install up test check bench fault fmt
 .DEFAULT_GOAL := help
 
@@ -16,8 +18,8 @@ install: ## make or refresh .venv
 up: install ## run everything here, until Ctrl-C
 	@exec $(BIN)/quita up
 
-test: install ## every test
-	@$(BIN)/python -m pytest $(ARGS)
+test: install ## every test, two files at a time (TESTERS=1: one after the other)
+	@$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile $(ARGS)
 
 check: install ## format, lint, types, layers, tests
 	@$(BIN)/python -m ruff format --check .
@@ -30,7 +32,7 @@ bench: install ## loads and ratios, printed as tables
 	@$(BIN)/python -m bench $(ARGS)
 
 fault: install ## only the tests that break things on purpose
-	@$(BIN)/python -m pytest tests/fault $(ARGS)
+	@FAULT=full $(BIN)/python -m pytest tests/fault $(ARGS)
 
 fmt: install ## format, and repair what can be repaired
 	@$(BIN)/python -m ruff format .

@@ -1,5 +1,6 @@
 """The API as an ASGI application: the routes of the table behind one framework object."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,15 +10,33 @@ from litestar import Litestar, Request, Response
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
+from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.answers import refusal
 from api.creation import Creations
 from api.door import Door, close_door, open_door
 from api.openapi import document
+from api.refunds import Refunds
 from api.route import MOST_BYTES, Route, handler_of, new_request_id
-from api.routes import charges, events, idempotency_keys, money, pix
+from api.routes import (
+    charges,
+    dual,
+    events,
+    idempotency_keys,
+    money,
+    pix,
+    portal,
+    refunds,
+    sandbox,
+    schedules,
+    slip_pdf,
+    slips,
+    webhooks,
+)
 from api.routes.service import open_handlers
+from api.slips import Slips
+from domain.business_days import effective_due_date
 from domain.errors import Code, Refused
 from domain.qr import prepare
 from runtime.log import AccessLog
@@ -27,13 +46,22 @@ from runtime.settings import Settings
 ROUTES: tuple[Route, ...] = (
     *pix.ROUTES,
     *charges.ROUTES,
+    *slips.ROUTES,
+    *dual.ROUTES,
+    *sandbox.ROUTES,
+    *slip_pdf.ROUTES,
+    *portal.ROUTES,
+    *schedules.ROUTES,
+    *refunds.ROUTES,
     *money.ROUTES,
     *events.ROUTES,
+    *webhooks.ROUTES,
     *idempotency_keys.ROUTES,
 )
 
 # BR Codes of our shape have between 130 and 220 characters: their QR tables are made before the first request.
 _BR_CODE_LENGTHS = range(130, 221)
+_WARM_AFTER_S = 3.0
 _log = structlog.get_logger()
 
 
@@ -55,10 +83,17 @@ def make_api(
             access_log.start()
         state.door = await open_door(settings)
         state.door.creations = Creations(state.door)
+        state.door.slips = Slips(state.door)
+        state.door.refunds = Refunds(state.door)
+        warming = asyncio.create_task(_prepare_slips(state.door))
         try:
             yield
         finally:
+            warming.cancel()
+            await asyncio.gather(warming, return_exceptions=True)
             await state.door.creations.close()
+            await state.door.slips.close()
+            await state.door.refunds.close()
             meter.hand_on()
             await close_door(state.door)
             if access_log is not None:
@@ -95,12 +130,30 @@ def make_api(
         debug=False,
         pdb_on_exception=False,
     )
-    app.asgi_handler = _identified(app.asgi_handler)
+    app.asgi_handler = _identified(app.asgi_handler, _methods(app))
     return app
 
 
-def _identified(asgi: ASGIApp) -> ASGIApp:
-    """The framework answers OPTIONS itself; that answer too carries a request id."""
+async def _prepare_slips(door: Door) -> None:
+    """What the first slip would wait for a second: the bank calendar and the printed forms. In a while: the start of
+    a system has enough to do."""
+    await asyncio.sleep(_WARM_AFTER_S)
+    await asyncio.to_thread(effective_due_date, door.now().date())
+    await asyncio.to_thread(door.printer.prepare)
+
+
+def _methods(app: Litestar) -> dict[str, bytes]:
+    """What each path answers to, as an Allow header; by the template the framework finds it under."""
+    return {
+        route.path_format: ", ".join(sorted(route.methods)).encode()
+        for route in app.routes
+        if isinstance(route, HTTPRoute)
+    }
+
+
+def _identified(asgi: ASGIApp, methods: dict[str, bytes]) -> ASGIApp:
+    """The framework answers OPTIONS itself; that answer too carries a request id, and names every method of the path:
+    the framework's own names those of the first handler only."""
 
     def outermost(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope.get("method") != "OPTIONS":
@@ -110,7 +163,12 @@ def _identified(asgi: ASGIApp) -> ASGIApp:
             if message["type"] == "http.response.start" and all(
                 name.lower() != b"x-request-id" for name, _ in message["headers"]
             ):
-                message["headers"] = [*message["headers"], (b"x-request-id", new_request_id().encode())]
+                allowed = methods.get(scope.get("path_template", ""))
+                headers = [
+                    (name, allowed if allowed is not None and name.lower() == b"allow" else value)
+                    for name, value in message["headers"]
+                ]
+                message["headers"] = [*headers, (b"x-request-id", new_request_id().encode())]
             await send(message)
 
         return asgi(scope, receive, identify)

@@ -49,6 +49,7 @@ class Creation(Struct, frozen=True, gc=False, kw_only=True):
     payer_sealed: bytes | None
     payer_document_hash: str | None
     scenario: str | None
+    send_email: bool = False
 
     @property
     def name(self) -> Name:
@@ -183,6 +184,7 @@ def _compose(creation: Creation, location: Location) -> NewPix:
         amount_cents=creation.amount_cents,
         description=creation.description,
         payer_document_hash=creation.payer_document_hash,
+        send_email=creation.send_email,
         txid=creation.charge_id.hex,
         qr_code=dynamic_br_code(
             location=location.location, amount_cents=creation.amount_cents, name=caller.name, city=caller.city

@@ -18,6 +18,7 @@ from domain.errors import Code, Refused
 from domain.instants import iso, to_millisecond
 from readmodels.charge import ChargeDoc, charges_by_id
 from readmodels.cursor import Cursors
+from readmodels.slip_pdf import SlipPrinter
 from runtime.batching import Batcher
 from runtime.bell import BANK_ORDERS, WEBHOOKS, Bell
 from runtime.postgres import GONE, Pool, open_pool, session, transaction
@@ -28,6 +29,8 @@ from runtime.settings import Settings
 
 if TYPE_CHECKING:
     from api.creation import Creations
+    from api.refunds import Refunds
+    from api.slips import Slips
 
 POOL_SIZE = 12
 MOST_LOOKUPS = 200
@@ -61,6 +64,10 @@ Asked = tuple[UUID, UUID, bool]
 class Door:
     creations: "Creations"
     """Set by who opens the door: creations know the door they stand behind."""
+    slips: "Slips"
+    """As creations."""
+    refunds: "Refunds"
+    """As creations."""
 
     def __init__(self, settings: Settings, pool: Pool, *, now: Callable[[], datetime]) -> None:
         self.settings = settings
@@ -78,6 +85,7 @@ class Door:
         self.keys: Batcher[Name, UsedKey | None] = Batcher(self._find_keys, lanes=1, most=MOST_LOOKUPS)
         self.replays: Batcher[Name, None] = Batcher(self._count_replays, lanes=1, most=MOST_LOOKUPS)
         self.changes: Batcher[Wish, Outcome] = Batcher(self._change, lanes=2, most=MOST_WISHES)
+        self.printer = SlipPrinter()
         self._now = now
 
     def now(self) -> datetime:

@@ -13,14 +13,36 @@ from api.bodies import TEXT_PATTERN
 from api.keys import KEY_PATTERN
 from api.query import REPEATED_MOST, UUID_PATTERN
 from api.route import Mode, Parameter, Route
+from api.routes.dual import PHONE_MOST
 from api.routes.events import KINDS
 from api.routes.money import ANOMALIES, PAYMENT_METHODS
-from api.routes.pix import DESCRIPTION_MOST, EMAIL, LIFETIME_DEFAULT_S, LIFETIME_LEAST_S, LIFETIME_MOST_S
+from api.routes.pix import (
+    DESCRIPTION_MOST,
+    EMAIL,
+    EMAIL_MOST,
+    LIFETIME_DEFAULT_S,
+    LIFETIME_LEAST_S,
+    LIFETIME_MOST_S,
+)
+from api.routes.portal import ADDRESS, MESSAGE_MOST
+from api.routes.refunds import REASON_MOST
+from api.routes.sandbox import TIMES_MOST
+from api.routes.schedules import FREQUENCIES, ISSUE_DAYS_BEFORE_DEFAULT
+from api.routes.slip_pdf import Pdf
+from api.routes.slips import KINDS as KINDS_OF_SLIP
+from api.routes.slips import NAME_MOST, NUMBER_MOST, PEOPLE, STATES
 from api.routes.token import FIELD_MOST, LIFETIME_S, Token, TokenError, TokenRequest
+from commands.schedules import METHODS as METHODS_OF_SCHEDULE
+from domain.boleto import LAST_DUE
 from domain.charge import CancelReason
 from domain.errors import Code
+from domain.recurrence import MOST_CHARGES, MOST_ISSUE_DAYS_BEFORE
+from domain.refund import MOST_PIX_KEY_CHARACTERS, PIX_KEY, FailureCode
 from readmodels.charge_list import METHODS, STATUSES
 from readmodels.ledger import ENTRY_TYPES
+from readmodels.refund_list import STATUSES as REFUND_STATUSES
+from readmodels.schedule import STATES as SCHEDULED_STATES
+from readmodels.schedule import STATUSES as SCHEDULE_STATUSES
 from runtime.settings import Settings
 
 _ALWAYS = (Code.UNAUTHENTICATED, Code.RATE_LIMITED, Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE)
@@ -54,13 +76,27 @@ _HEADERS = {
     "Cache-Control": _header({"const": "no-store"}, "A token is never to be kept by a cache."),
     "Idempotent-Replayed": _header({"const": "true"}, "The key made this resource before."),
     "Idempotency-Key": _header({"type": "string", "pattern": KEY_PATTERN}, "The key, as it was sent."),
+    "Content-Disposition": _header(
+        {"type": "string", "pattern": r'^attachment; filename="boleto-[0-9]{20}\.pdf"$'},
+        "A file to be saved, named after the slip's number at the bank.",
+    ),
 }
 _LIMITS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 
-# What can be done with a charge that was just created.
-_LINKS = ("getCharge", "cancelCharge", "simulatePayment")
+# What can be done with what was just created: with a charge, unless the operation is named.
+_LINKS = dict.fromkeys(("getCharge", "cancelCharge", "simulatePayment"), "charge_id")
+_LINKS_OF: dict[str, dict[str, str]] = {
+    "createSchedule": dict.fromkeys(
+        ("getSchedule", "pauseSchedule", "cancelSchedule", "listChargesOfSchedule"), "schedule_id"
+    ),
+    "createRefund": {"getRefund": "refund_id", "getCharge": "charge_id", "listRefundsOfCharge": "charge_id"},
+}
+
+_WHAT = {201: "Created.", 202: "Taken on: it is done right after."}
 
 _CENTS = r"\.[0-9]{2}$"
+# Free text with something in it.
+_SOMETHING = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
 _UUID = {"type": "string", "format": "uuid", "pattern": UUID_PATTERN}
 _INSTANT = {
     "type": "string",
@@ -78,17 +114,21 @@ _SEQUENCE = {"type": "integer", "minimum": 1, "description": "Dense: no number i
 _FIELDS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(
         (
-            "charge_id", "account_id", "payment_id", "entry_id", "event_id", "refund_id", "withdrawal_id",
-            "resource_id",
+            "charge_id", "account_id", "schedule_id", "payment_id", "entry_id", "event_id", "refund_id",
+            "withdrawal_id", "resource_id",
         ),
         _UUID,
     ),
     **dict.fromkeys(
-        ("created_at", "expires_at", "paid_at", "cancelled_at", "credited_at", "first_used_at"), _INSTANT
+        (
+            "created_at", "expires_at", "paid_at", "cancelled_at", "credited_at", "completed_at", "first_used_at",
+        ),
+        _INSTANT,
     ),
     **dict.fromkeys(("due_date", "effective_due_date"), _DAY),
     **dict.fromkeys(
-        ("amount", "fee", "net_amount", "interest", "fine", "discount", "refunded_amount"), _REAIS
+        ("amount", "fee", "net_amount", "interest", "fine", "discount", "refunded_amount", "refunded_total",
+         "refundable_remaining"), _REAIS
     ),
     "balance": _BALANCE,
     "balance_after": _BALANCE,
@@ -101,6 +141,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "txid": {"type": "string", "pattern": "^[0-9a-zA-Z]{26,35}$"},
     "qr_code_image": {"type": "string", "pattern": "^data:image/png;base64,[A-Za-z0-9+/]+=*$"},
     "end_to_end_id": {"type": "string", "pattern": "^E[0-9]{8}[0-9]{12}[0-9A-Za-z]{11}$"},
+    "return_id": {"type": "string", "pattern": "^D[0-9]{8}[0-9]{12}[0-9A-Za-z]{11}$"},
     "next_cursor": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$", "description": "null at the end."},
     "replay_count": _WHOLE,
     "count": _WHOLE,
@@ -111,12 +152,18 @@ def document(routes: Sequence[Route], settings: Settings) -> bytes:
     """The OpenAPI 3.1 document as JSON bytes."""
     types: list[Any] = [ErrorEnvelope, Token, TokenError, TokenRequest]
     for route in routes:
-        types += [*route.answers.values(), *([route.body] if route.body else [])]
+        types += [
+            *(each for each in route.answers.values() if not isinstance(each, Pdf)),
+            *([route.body] if route.body else []),
+        ]
     distinct = list({id(each): each for each in types}.values())
     references, components = msgspec.json.schema_components(distinct, ref_template=_REFERENCE)
     schema_of = {id(each): reference for each, reference in zip(distinct, references, strict=True)}
     _sharpen_answers(components)
     _sharpen_requests(components)
+    _sharpen_slips(components)
+    _sharpen_mail(components)
+    _sharpen_schedules(components)
     paths: dict[str, Any] = {}
     for route in routes:
         path = route.path.replace(":str", "").replace(":path", "")
@@ -175,15 +222,19 @@ def _operation(route: Route, schema_of: dict[int, Any], settings: Settings) -> d
     parameters += [_parameter(parameter, "header") for parameter in route.headers]
     answers: dict[str, Any] = {}
     for status, answer in route.answers.items():
+        if isinstance(answer, Pdf):
+            answers[str(status)] = _pdf(answer)
+            continue
         replayed = ("Idempotent-Replayed", "Idempotency-Key") if route.key and status == 200 else ()
         answers[str(status)] = _answer(
-            "Created." if status == 201 else "The resource as it is now." if route.key else "The answer.",
+            _WHAT.get(status) or ("The resource as it is now." if route.key else "The answer."),
             schema_of[id(answer)],
             (*_LIMITS, *replayed),
         )
         if status == 201:
             answers["201"]["links"] = {
-                name: {"operationId": name, "parameters": {"charge_id": "$response.body#/charge_id"}} for name in _LINKS
+                name: {"operationId": name, "parameters": {id: f"$response.body#/{id}"}}
+                for name, id in _LINKS_OF.get(route.name, _LINKS).items()
             }
     for status, codes in _errors(route).items():
         answers[str(status)] = _error_answer(status, codes, schema_of[id(ErrorEnvelope)], settings)
@@ -198,7 +249,7 @@ def _operation(route: Route, schema_of: dict[int, Any], settings: Settings) -> d
     }
     if route.body is not None:
         operation["requestBody"] = {
-            "required": True,
+            "required": not route.body_optional,
             "content": {"application/json": {"schema": schema_of[id(route.body)]}},
         }
     return operation
@@ -236,6 +287,8 @@ def _errors(route: Route) -> dict[int, list[Code]]:
         codes += _WITH_KEY
     if route.body is not None:
         codes += _WITH_BODY
+    if route.headers:
+        codes.append(Code.VALIDATION_ERROR)
     by_status: dict[int, list[Code]] = {}
     for code in dict.fromkeys(codes):
         by_status.setdefault(code.status, []).append(code)
@@ -245,7 +298,8 @@ def _errors(route: Route) -> dict[int, list[Code]]:
 def _error_answer(status: int, codes: Sequence[Code], envelope: Any, settings: Settings) -> dict[str, Any]:
     """The envelope with exactly these codes. Refused before the token is known, an answer has no limits to tell."""
     headers: tuple[str, ...] = {
-        401: ("WWW-Authenticate",), 413: (), 415: (), 429: (*_LIMITS, "Retry-After"), 500: (), 503: ("Retry-After",),
+        401: ("WWW-Authenticate",), 413: (), 415: (), 429: (*_LIMITS, "Retry-After"), 500: (),
+        502: (*_LIMITS, "Retry-After"), 503: ("Retry-After",),
     }.get(status, _LIMITS)  # fmt: skip
     names = [code.name for code in codes]
     schema = {
@@ -274,6 +328,15 @@ def _answer(description: str, schema: Any, headers: Iterable[str]) -> dict[str, 
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", *headers)},
         "content": {"application/json": {"schema": schema}},
     }
+
+
+def _pdf(file: Pdf) -> dict[str, Any]:
+    """Bytes as they are: OpenAPI 3.1 knows them by contentMediaType, generators of clients by the format of 3.0."""
+    answer = _answer(file.description, None, (*_LIMITS, "Content-Disposition"))
+    answer["content"] = {
+        "application/pdf": {"schema": {"type": "string", "format": "binary", "contentMediaType": "application/pdf"}}
+    }
+    return answer
 
 
 def _description(route: Route) -> str:
@@ -336,9 +399,19 @@ def _sharpen_answers(components: dict[str, Any]) -> None:
                 nullable = {"type": "null"} in schema.get("anyOf", [])
                 properties[name] = {"anyOf": [_FIELDS[name], {"type": "null"}]} if nullable else _FIELDS[name]
     for name in ("ChargeProjection", "Balance", "KeyState"):
-        components[name]["required"] = list(components[name]["properties"])
+        # Never null: dual charges have legs, and no others.
+        components[name]["required"] = [each for each in components[name]["properties"] if each != "legs"]
         for schema in components[name]["properties"].values():
             schema.pop("default", None)
+    components["ChargeProjection"]["properties"]["legs"] |= {"minItems": 2, "maxItems": 2}
+    components["Leg"]["properties"] = {
+        "leg": {"type": "string", "enum": ["pix", "boleto"]},
+        "status": {
+            "type": "string",
+            "enum": ["pending", "paid", "cancelled", "expired"],
+            "description": "cancelled also when the other leg was paid.",
+        },
+    }
     components["Balance"]["properties"]["currency"] = {"const": "BRL"}
     components["KeyState"]["properties"]["state"] = {"enum": ["in_progress", "completed", "unknown"]}
     entry = components["LedgerItem"]["properties"]
@@ -350,6 +423,11 @@ def _sharpen_answers(components: dict[str, Any]) -> None:
     for name in ("external_id", "paid_at"):
         event[name] = _FIELDS.get(name, {"type": "string"})
     components["EventItem"]["additionalProperties"] = True
+    refund = components["RefundProjection"]["properties"]
+    refund["status"] = {"type": "string", "enum": list(REFUND_STATUSES)}
+    refund["failure_code"] = _or_null({"type": "string", "enum": [each.value for each in FailureCode]})
+    # An HTTP status, not a charge's.
+    components["DeliveryAttempt"]["properties"]["status"] = {"type": ["integer", "null"]}
     components["ErrorBody"]["properties"]["documentation_url"] = {"type": "string", "format": "uri"}
     components["ErrorBody"]["properties"]["fields"] = {
         "type": "array",
@@ -385,16 +463,31 @@ def _sharpen_requests(components: dict[str, Any]) -> None:
         {"type": "string", "pattern": "^([0-9]{11}|[0-9]{14})$"},
         "CPF or CNPJ, digits only; in production its check digits must hold.",
     )
+    refund = components["CreateRefund"]["properties"]
+    refund["amount"] = create["amount"] | {"description": "Decimal reais; all that remains unless given."}
+    refund["reason"] = _text(REASON_MOST)
+    refund["description"] = _text(DESCRIPTION_MOST, "Told to the bank, folded to its letters and 140 characters.")
+    refund["external_id"] = _text(_EXTERNAL_ID_MOST, "The refund's own reference; need not be unique.")
+    refund["payment_id"] = _or_null(_UUID, "The payment that settled the charge unless given.")
+    destination = components["RefundDestination"]["properties"]
+    destination["pix_key"] = {
+        "type": "string",
+        "maxLength": MOST_PIX_KEY_CHARACTERS,
+        "pattern": f"^({PIX_KEY})$",
+        "description": "CPF, CNPJ, +55 and telephone, e-mail or random key.",
+    }
+    destination["document"] = {
+        "type": "string",
+        "pattern": "^([0-9]{11}|[0-9]{14})$",
+        "description": "CPF or CNPJ of the key's owner, digits only; in production its check digits must hold.",
+    }
     cancel = components["CancelByReference"]
     cancel["properties"] = {
         "charge_id": _or_null({"type": "string"}),
         "external_id": _text(_EXTERNAL_ID_MOST),
         "reason": _or_null({"type": "string", "enum": [each.value for each in CancelReason], "default": "cancelled"}),
     }
-    cancel["oneOf"] = [
-        {"required": [one], "properties": {one: {"type": "string"}, other: {"type": "null"}}}
-        for one, other in (("charge_id", "external_id"), ("external_id", "charge_id"))
-    ]
+    cancel["oneOf"] = _one_reference()
     request = components["TokenRequest"]["properties"]
     request["grant_type"] = {"const": "client_credentials"}
     for name in ("client_id", "client_secret"):
@@ -406,6 +499,146 @@ def _sharpen_requests(components: dict[str, Any]) -> None:
         "maxLength": FIELD_MOST,
         "description": "A subset of the credential's scopes; all of them unless given.",
     }
+
+
+def _one_reference() -> list[dict[str, Any]]:
+    """Exactly one of charge_id and external_id."""
+    return [
+        {"required": [one], "properties": {one: {"type": "string"}, other: {"type": "null"}}}
+        for one, other in (("charge_id", "external_id"), ("external_id", "charge_id"))
+    ]
+
+
+def _sharpen_slips(components: dict[str, Any]) -> None:
+    """The same for boletos. That a due date is still to come is not for a schema to say."""
+    create = components["CreateBoleto"]["properties"]
+    create["tipo"] = {"type": "string", "enum": list(KINDS_OF_SLIP)}
+    create["valorCents"] = {
+        "type": "string",
+        "pattern": r"^(?!0+(\.0{1,2})?$)0{0,2}[0-9]{1,8}(\.[0-9]{1,2})?$",
+        "description": "Decimal reais, despite the name; greater than 0.",
+        "examples": ["150.00"],
+    }
+    create["dataVencimento"] = _DAY | {"description": f"After today in São Paulo, {LAST_DUE} at the latest."}
+    create["external_id"] = _text(_EXTERNAL_ID_MOST, "The merchant's own reference; need not be unique.")
+    create["descricao"] = _text(DESCRIPTION_MOST, "Printed on the slip.")
+    create["integrador_code"] = _or_null(
+        {"type": "string", "pattern": "^INTG-[A-Z0-9]{6}$"}, "The partner who brought the charge; stamped for ever."
+    )
+    create["account_id"] = _or_null(_UUID, "The token's own account.")
+    payer = components["Pagador"]["properties"]
+    for name in ("nome", "logradouro", "cidade"):
+        payer[name] = {"type": "string", "minLength": 1, "maxLength": NAME_MOST, "pattern": _SOMETHING}
+    payer["numero"] = _text(NUMBER_MOST)
+    payer["email"] = _or_null({"type": "string", "maxLength": EMAIL_MOST, "pattern": f"^{EMAIL}$"}, "For send_email.")
+    payer["cep"] = {"type": "string", "pattern": "^[0-9]{8}$"}
+    payer["uf"] = {"type": "string", "enum": sorted(STATES)}
+    payer["tipoPessoa"] = {"type": "string", "enum": list(PEOPLE)}
+    payer["documento"] = {
+        "type": "string",
+        "pattern": "^([0-9]{11}|[0-9]{14})$",
+        "description": "CPF or CNPJ, as tipoPessoa says, digits only; in production its check digits must hold.",
+    }
+    components["Pagador"]["oneOf"] = [
+        {"properties": {"tipoPessoa": {"const": kind}, "documento": {"pattern": f"^[0-9]{{{signs}}}$"}}}
+        for kind, signs in PEOPLE.items()
+    ]
+    _sharpen_dual(components)
+    components["SandboxPayment"]["properties"] = {
+        "amount": _or_null(
+            {"type": "string", "pattern": r"^(?!0+(\.0{1,2})?$)[0-9]{1,10}(\.[0-9]{1,2})?$"},
+            "Decimal reais; the charge's own unless given.",
+        ),
+        "paid_at": _or_null(_INSTANT, "In the past; now unless given."),
+        "times": _or_null({"type": "integer", "minimum": 1, "maximum": TIMES_MOST}),
+    }
+    change = components["ChangeDueDate"]
+    change["properties"] = {
+        "due_date": _DAY | {"description": f"Today in São Paulo or later, {LAST_DUE} at the latest."},
+        "charge_id": _or_null({"type": "string"}),
+        "external_id": _text(_EXTERNAL_ID_MOST),
+    }
+    change["oneOf"] = _one_reference()
+    slip = components["Boleto"]
+    slip["required"] = list(slip["properties"])
+    slip["properties"] |= {
+        "nosso_numero": {"type": "string", "pattern": "^[0-9]{20}$"},
+        "seu_numero": {"type": "string", "pattern": "^[A-Z0-9 '-]{1,15}$"},
+        "linha_digitavel": {"type": "string", "pattern": "^[0-9]{47}$"},
+        "codigo_barras": {"type": "string", "pattern": "^[0-9]{44}$"},
+        "tipo_cobranca": {"type": "string", "enum": list(KINDS_OF_SLIP)},
+        "data_vencimento": _DAY,
+    }
+
+
+def _sharpen_dual(components: dict[str, Any]) -> None:
+    """The body of a dual charge: a boleto's fields under the names of a PIX charge."""
+    boleto, pagador = components["CreateBoleto"]["properties"], components["Pagador"]["properties"]
+    create, payer = components["CreateDual"]["properties"], components["DualPayer"]["properties"]
+    create["amount"] = boleto["valorCents"] | {"description": "Decimal reais, greater than 0."}
+    create["due_date"] = boleto["dataVencimento"]
+    create["description"] = boleto["descricao"]
+    for name in ("external_id", "integrador_code", "account_id"):
+        create[name] = boleto[name]
+    create["expires_in"] = _or_null(
+        {"type": "integer", "minimum": LIFETIME_LEAST_S, "maximum": LIFETIME_MOST_S},
+        "Seconds the PIX leg lives; as long as the slip unless given, and never longer.",
+    )
+    payer["name"] = pagador["nome"]
+    payer["phone"] = _text(PHONE_MOST)
+    payer["email"] = _or_null({"type": "string", "maxLength": EMAIL_MOST, "pattern": f"^{EMAIL}$"})
+    payer["person_type"] = pagador["tipoPessoa"]
+    payer["document"] = pagador["documento"] | {
+        "description": "CPF or CNPJ, as person_type says, digits only; in production its check digits must hold.",
+    }
+    components["DualPayer"]["oneOf"] = [
+        {"properties": {"person_type": {"const": kind}, "document": {"pattern": f"^[0-9]{{{signs}}}$"}}}
+        for kind, signs in PEOPLE.items()
+    ]
+    address = {"zip_code": "cep", "street": "logradouro", "number": "numero", "city": "cidade", "state": "uf"}
+    components["DualAddress"]["properties"] = {name: pagador[as_] for name, as_ in address.items()}
+
+
+def _sharpen_mail(components: dict[str, Any]) -> None:
+    send = components["SendEmail"]["properties"]
+    send["to"] = _or_null(
+        {"type": "string", "maxLength": EMAIL_MOST, "pattern": f"^{ADDRESS}$"}, "The payer's own address unless given."
+    )
+    send["message"] = _text(MESSAGE_MOST, "The merchant's own words.")
+    asked = components["EmailAsked"]["properties"]
+    asked["email_id"] = _UUID
+    asked["status"] = {"type": "string", "enum": ["queued", "stopped"]}
+
+
+def _sharpen_schedules(components: dict[str, Any]) -> None:
+    """What depends on the payment method (a boleto's payer needs an address) is for the handler to say."""
+    create = components["CreateSchedule"]["properties"]
+    create["payment_method"] = {"type": "string", "enum": list(METHODS_OF_SCHEDULE)}
+    create["amount"] = components["CreatePix"]["properties"]["amount"]
+    create["frequency"] = {"type": "string", "enum": list(FREQUENCIES)}
+    create["first_due_date"] = _DAY | {"description": f"After today in São Paulo, {LAST_DUE} at the latest."}
+    create["end_date"] = _or_null(_DAY, "The last due date there may be; not together with max_charges.")
+    create["max_charges"] = _or_null({"type": "integer", "minimum": 1, "maximum": MOST_CHARGES})
+    create["issue_days_before"] = _or_null(
+        {"type": "integer", "minimum": 0, "maximum": MOST_ISSUE_DAYS_BEFORE, "default": ISSUE_DAYS_BEFORE_DEFAULT}
+    )
+    create["external_id"] = _text(_EXTERNAL_ID_MOST, "Given to each of its charges.")
+    create["description"] = _text(DESCRIPTION_MOST)
+    payer, pix = components["SchedulePayer"]["properties"], components["PixPayer"]["properties"]
+    for name in ("name", "document", "email", "phone"):
+        payer[name] = pix[name]
+    payer["person_type"] = _or_null({"type": "string", "enum": list(PEOPLE)})
+    schedule = components["ScheduleProjection"]["properties"]
+    schedule["status"] = {"type": "string", "enum": list(SCHEDULE_STATUSES)}
+    schedule["payment_method"] = create["payment_method"]
+    schedule["frequency"] = create["frequency"]
+    schedule["first_due_date"] = _DAY
+    for name in ("end_date", "next_due_date"):
+        schedule[name] = _or_null(_DAY)
+    schedule["next_issue_at"] = _or_null(_INSTANT)
+    components["ScheduleFailure"]["properties"]["failed_at"] = _INSTANT
+    components["ScheduledCharge"]["properties"]["state"] = {"type": "string", "enum": list(SCHEDULED_STATES)}
+    components["ScheduledCharge"]["properties"]["charge_id"] = _or_null(_UUID)
 
 
 def _text(most: int, description: str = "") -> dict[str, Any]:

@@ -10,7 +10,7 @@ import re
 import ssl
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import quote
 
 import aiohttp
@@ -30,6 +30,7 @@ from banks.base import (
 )
 from banks.bb_transport import NOTHING_FOUND, READ_S, WRITE_S, Heard, Transport, read, refusal, unknown
 from banks.cobrancas import Cobrancas
+from banks.returns import NO_TRANSFERS, PIX_UNKNOWN, Return, Sent, Transfer
 from banks.slips import NotYet, PaidSlip, RegisteredSlip, Slip, SlipState
 from domain.br_code import ascii_fold
 from domain.documents import well_formed
@@ -38,6 +39,7 @@ from domain.money import MOST_PIX_CENTS, parse_amount, reais
 
 COB = ("cob.read", "cob.write")
 PIX = ("pix.read",)
+RETURNS = ("pix.read", "pix.write")
 LOCATIONS = ("payloadlocation.read", "payloadlocation.write")
 WEBHOOK = ("webhook.read", "webhook.write")
 WINDOW = timedelta(days=5)
@@ -47,6 +49,15 @@ _PAGES_MOST = 1_000
 _PER_PAGE = 100
 _AT_ONCE = 16  # locations asked for at the same time
 _REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
+_ACTIVE: Final = "ATIVA"
+_PIX_NOT_FOUND: Final = "PixNaoEncontrado"
+# What becomes of a devolucao, and of a PIX sent.
+_SENT: Final[dict[str, Literal["processing", "done", "not_done"]]] = {
+    "EM_PROCESSAMENTO": "processing",
+    "DEVOLVIDO": "done",
+    "REALIZADO": "done",
+    "NAO_REALIZADO": "not_done",
+}
 _UNSAFE = re.compile(r"[^A-Za-z0-9 .,/&-]+")
 
 
@@ -73,6 +84,13 @@ class _Loc(Struct, frozen=True):
     location: str | None = None
 
 
+class _Calendario(Struct, frozen=True):
+    """The bank writes numbers as text now and then: nothing here may make a cob unreadable."""
+
+    criacao: str | None = None
+    expiracao: int | str | None = None
+
+
 class _Cob(Struct, frozen=True):
     txid: str
     status: str
@@ -81,6 +99,7 @@ class _Cob(Struct, frozen=True):
     chave: str | None = None
     location: str | None = None
     loc: _Loc | None = None
+    calendario: _Calendario | None = None
     pix: list[_Pix] | None = None
 
 
@@ -102,11 +121,23 @@ class _Received(Struct, frozen=True):
     pix: list[_Pix] | None = None
 
 
+class _Sent(Struct, frozen=True, rename="camel"):
+    """A devolucao; or a PIX sent, which has an endToEndId where that has an rtrId."""
+
+    id: str
+    valor: str
+    status: str
+    rtr_id: str | None = None
+    end_to_end_id: str | None = None
+    motivo: str | None = None
+
+
 class BancoDoBrasil:
     """Over HTTP at `api_url` (".../pix/v2"), tokens from `oauth_url`; `tls` is for client certificates.
 
     `read_s` and `write_s` bound one request from connecting to the last byte. `slips` is the agreement for slips,
-    which the bank's portal keeps as an application of its own.
+    which the bank's portal keeps as an application of its own. `transfers_url` is where PIX are sent from, for a bank
+    that does so over the wire of docs/decisions/0007; API Pix only receives.
     """
 
     def __init__(
@@ -124,8 +155,10 @@ class BancoDoBrasil:
         write_s: float = WRITE_S,
         tls: ssl.SSLContext | None = None,
         slips: Cobrancas | None = None,
+        transfers_url: str | None = None,
     ) -> None:
         self._api_url = api_url
+        self._transfers_url = transfers_url
         self._now = now
         self._slips = slips
         self._transport = Transport(
@@ -189,6 +222,22 @@ class BancoDoBrasil:
             case _:
                 return found
 
+    async def revise_cob(self, txid: str, expires_at: datetime) -> Done[None] | NotFound | Refused | Unknown:
+        found = await self._find(txid)
+        if not isinstance(found, _Cob):
+            return found
+        lifetime_s = _lifetime_s(found, expires_at)
+        if lifetime_s is None:
+            return Unknown("unreadable cob")
+        if (told := _revised(found, lifetime_s)) is not None:
+            return told
+        heard = await self._ask("PATCH", f"/cob/{txid}", COB, body={"calendario": {"expiracao": lifetime_s}})
+        # The answer may be lost, and a payer may have been quicker: what the bank has now decides.
+        found = await self._find(txid)
+        if not isinstance(found, _Cob):
+            return found
+        return _revised(found, lifetime_s) or unknown(heard)
+
     async def create_locations(self, count: int) -> Done[list[Location]] | Refused | Unknown:
         room = asyncio.Semaphore(_AT_ONCE)
 
@@ -225,6 +274,69 @@ class BancoDoBrasil:
         if isinstance(heard, Heard) and heard.status in (200, 201, 204):
             return Done(None)
         return refusal(heard) or unknown(heard)
+
+    # Money that goes back
+
+    async def return_pix(self, asked: Return) -> Done[Sent] | Refused | Unknown:
+        url = self._return_url(asked.end_to_end_id, asked.id)
+        body = _sent_body(asked.amount_cents, asked.description)
+        answer = await self._send(url, asked.id, asked.amount_cents, body)
+        if isinstance(answer, Refused) and answer.code == _PIX_NOT_FOUND:
+            return Refused(PIX_UNKNOWN, answer.message)
+        return answer
+
+    async def find_return(self, end_to_end_id: str, id: str) -> Sent | NotFound | Unknown:
+        return await self._find_sent(self._return_url(end_to_end_id, id), id)
+
+    async def send_pix(self, asked: Transfer) -> Done[Sent] | Refused | Unknown:
+        if self._transfers_url is None:
+            return Refused(NO_TRANSFERS, "This bank sends no PIX for us.")
+        body = {
+            **_sent_body(asked.amount_cents, asked.description),
+            "chave": asked.pix_key,
+            "documento": asked.document,
+        }
+        return await self._send(self._transfer_url(asked.id), asked.id, asked.amount_cents, body)
+
+    async def find_transfer(self, id: str) -> Sent | NotFound | Unknown:
+        if self._transfers_url is None:
+            return NotFound()
+        return await self._find_sent(self._transfer_url(id), id)
+
+    def _return_url(self, end_to_end_id: str, id: str) -> str:
+        return f"{self._api_url}/pix/{quote(end_to_end_id, safe='')}/devolucao/{id}"
+
+    def _transfer_url(self, id: str) -> str:
+        return f"{self._transfers_url}/transferencia/{id}"
+
+    async def _send(self, url: str, id: str, amount_cents: int, body: object) -> Done[Sent] | Refused | Unknown:
+        """PUT money on its way; when that was not plainly answered with yes, what GET finds decides."""
+        heard = await self._transport.ask("PUT", url, RETURNS, body=body)
+        put = _sent_of(heard, id)
+        if put is not None and put.amount_cents == amount_cents:
+            return Done(put)
+        # A lost answer, or a no to an id that an earlier, lost attempt has used: the bank knows.
+        no = refusal(heard)
+        found = await self._find_sent(url, id)
+        match found:
+            case Sent(amount_cents=cents) if cents == amount_cents:
+                return Done(found)
+            case Sent():
+                return Unknown("another amount under this id")
+            case NotFound():
+                return no or unknown(heard)
+            case Unknown():
+                return found
+
+    async def _find_sent(self, url: str, id: str) -> Sent | NotFound | Unknown:
+        heard = await self._transport.ask("GET", url, RETURNS)
+        if isinstance(heard, Heard) and heard.ok:
+            return _sent_of(heard, id) or Unknown("unreadable return")
+        # A gateway's 404 page is not the bank saying "no such thing".
+        no = refusal(heard)
+        if no is None or not isinstance(heard, Heard):
+            return unknown(heard)
+        return NotFound() if heard.status == 404 or no.code == NOTHING_FOUND else unknown(heard)
 
     # Slips
 
@@ -361,6 +473,20 @@ def _same(found: _Cob, cob: Cob) -> bool:
     )
 
 
+def _lifetime_s(cob: _Cob, expires_at: datetime) -> int | None:
+    """The expiracao that ends a cob then: seconds since the bank registered it."""
+    created_at = _instant(cob.calendario.criacao or "") if cob.calendario is not None else None
+    return None if created_at is None else max(int((expires_at - created_at).total_seconds()), 1)
+
+
+def _revised(cob: _Cob, lifetime_s: int) -> Done[None] | Refused | None:
+    """What is decided about a new expiracao already: it has it, or takes none any more."""
+    if cob.status != _ACTIVE:
+        return Refused("CobOperacaoInvalida", f"The charge is {cob.status}.")
+    assert cob.calendario is not None
+    return Done(None) if str(cob.calendario.expiracao) == str(lifetime_s) else None
+
+
 def _state(cob: _Cob) -> CobState | None:
     received = [_received(each, cob.txid) for each in cob.pix or ()]
     cents = _cents(cob.valor.original)
@@ -391,6 +517,27 @@ def _received(pix: _Pix, txid: str | None = None) -> ReceivedPix | None:
         paid_at=paid_at,
         payer_name=payer.nome,
         payer_document=document if document and well_formed(document, letters=True) else None,
+    )
+
+
+def _sent_body(amount_cents: int, description: str | None) -> dict[str, str]:
+    text = safe_text(description or "", MOST_DESCRIPTION_CHARACTERS)
+    return {"valor": reais(amount_cents), **({"descricao": text} if text else {})}
+
+
+def _sent_of(heard: Heard | Unknown, id: str) -> Sent | None:
+    """None when this is no answer about `id` that can be read."""
+    said = read(heard, _Sent) if isinstance(heard, Heard) and heard.ok else None
+    if said is None or said.id != id or said.status not in _SENT:
+        return None
+    cents = _cents(said.valor)
+    if cents is None:
+        return None
+    return Sent(
+        status=_SENT[said.status],
+        amount_cents=cents,
+        reference=said.rtr_id or said.end_to_end_id,
+        detail=said.motivo,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
+from banks.returns import Return, Sent, Transfer
 from banks.slips import NotYet, PaidSlip, RegisteredSlip, Slip, SlipState
 
 Value = TypeVar("Value")
@@ -94,6 +95,10 @@ class Bank(Protocol):
         """Take a cob back. Done when it is removed, however often asked; Refused when it is paid."""
         ...
 
+    async def revise_cob(self, txid: str, expires_at: datetime) -> Done[None] | NotFound | Refused | Unknown:
+        """Have a cob be payable until `expires_at`. Done when it is, however often asked; Refused when it is over."""
+        ...
+
     async def create_locations(self, count: int) -> Done[list[Location]] | Refused | Unknown:
         """Up to `count` new locations, at least one. Those whose answer was lost are lost."""
         ...
@@ -105,6 +110,21 @@ class Bank(Protocol):
     async def register_callback(self, pix_key: str, url: str) -> Done[None] | Refused | Unknown:
         """Have the bank POST `{url}/pix` when money arrives on the key."""
         ...
+
+    async def return_pix(self, asked: Return) -> Done[Sent] | Refused | Unknown:
+        """Give a received PIX back. Asked again with the same id it is given back once; Done may be `processing`.
+
+        Refused(PIX_UNKNOWN) when the bank knows no such PIX.
+        """
+        ...
+
+    async def find_return(self, end_to_end_id: str, id: str) -> Sent | NotFound | Unknown: ...
+
+    async def send_pix(self, asked: Transfer) -> Done[Sent] | Refused | Unknown:
+        """Send a PIX to a key. As `return_pix`; Refused(NO_TRANSFERS) by a bank that does no such thing for us."""
+        ...
+
+    async def find_transfer(self, id: str) -> Sent | NotFound | Unknown: ...
 
     async def register_slip(self, slip: Slip) -> Done[RegisteredSlip] | Refused | Unknown:
         """Register a slip. Asked again with the same number and slip it is registered once.

@@ -21,6 +21,7 @@ _OAUTH: Final = {
     "api-pix.hm.bb.com.br": "https://oauth.hm.bb.com.br",
     "api.hm.bb.com.br": "https://oauth.hm.bb.com.br",
 }
+# None of these hosts sends PIX by an API that we know: they take BANK_TRANSFERS_URL. The simulated bank has one.
 # Slips are on another host than production's PIX, which asks for client certificates.
 _SLIPS: Final = {
     "api-pix.bb.com.br": "https://api.bb.com.br",
@@ -63,5 +64,7 @@ def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal
             app_key=settings.bank_app_key,
             now=now,
             slips=slips,
+            transfers_url=settings.bank_transfers_url
+            or (None if host in _OAUTH else f"{settings.bank_url}/transfers/v1"),
         ),
     }

@@ -6,6 +6,7 @@ from datetime import date, datetime
 from typing import Final, TypeVar
 
 from banks.base import Bank, Cob, CobState, Done, Location, NotFound, ReceivedPix, Refused, Unknown
+from banks.returns import Return, Sent, Transfer
 from banks.slips import NotYet, PaidSlip, RegisteredSlip, Slip, SlipState
 
 SCENARIOS: Final = ("unavailable", "slow", "lost_reply", "refuse")
@@ -43,6 +44,9 @@ class Acting:
     async def remove_cob(self, txid: str) -> Done[None] | NotFound | Refused | Unknown:
         return await self._act(lambda: self._bank.remove_cob(txid))
 
+    async def revise_cob(self, txid: str, expires_at: datetime) -> Done[None] | NotFound | Refused | Unknown:
+        return await self._act(lambda: self._bank.revise_cob(txid, expires_at))
+
     async def create_locations(self, count: int) -> Done[list[Location]] | Refused | Unknown:
         return await self._act(lambda: self._bank.create_locations(count))
 
@@ -51,6 +55,22 @@ class Acting:
 
     async def register_callback(self, pix_key: str, url: str) -> Done[None] | Refused | Unknown:
         return await self._bank.register_callback(pix_key, url)
+
+    async def return_pix(self, asked: Return) -> Done[Sent] | Refused | Unknown:
+        if self._scenario == "refuse":
+            return Refused("PixDevolucaoInvalida", "The sandbox bank was asked to refuse (X-Sandbox-Bank).")
+        return await self._act(lambda: self._bank.return_pix(asked))
+
+    async def find_return(self, end_to_end_id: str, id: str) -> Sent | NotFound | Unknown:
+        return await self._bank.find_return(end_to_end_id, id)
+
+    async def send_pix(self, asked: Transfer) -> Done[Sent] | Refused | Unknown:
+        if self._scenario == "refuse":
+            return Refused("TransferenciaInvalida", "The sandbox bank was asked to refuse (X-Sandbox-Bank).")
+        return await self._act(lambda: self._bank.send_pix(asked))
+
+    async def find_transfer(self, id: str) -> Sent | NotFound | Unknown:
+        return await self._bank.find_transfer(id)
 
     async def register_slip(self, slip: Slip) -> Done[RegisteredSlip] | Refused | Unknown:
         return await self._act_on_slip(lambda: self._bank.register_slip(slip))

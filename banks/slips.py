@@ -36,6 +36,9 @@ class SlipPayer(Struct, frozen=True, kw_only=True):
     city: str
     state: str
     zip_code: str
+    email: str | None = None
+    phone: str | None = None
+    """For our own mails: banks are not told, or they would write to him as well."""
 
 
 class Slip(Struct, frozen=True, kw_only=True):

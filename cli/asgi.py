@@ -7,7 +7,7 @@ from runtime.log import AccessLog, setup
 from runtime.settings import read_settings
 from web.app import make_app
 
-_PAGES = ("/pagar", "/painel", "/docs", "/static", "/pix/")
+_PAGES = ("/pagar", "/painel", "/correio", "/docs", "/static", "/pix/")
 
 
 class Front:

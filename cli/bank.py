@@ -1,9 +1,10 @@
 """`quita bank`: be a payer at the simulated bank, or let it fail on purpose."""
 
 import argparse
+import asyncio
 import urllib.error
 import urllib.request
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import msgspec
@@ -11,9 +12,13 @@ import msgspec
 from cli import running
 from cli.answer import answer
 from cli.supervise import CannotRun
+from domain.charge import DUAL
+
+if TYPE_CHECKING:
+    from commands.slip_orders import Number
 
 _ANSWER_S_MAX = 30.0
-FAULTS = ("up", "down", "slow", "lost_reply", "refuse")
+FAULTS = ("up", "down", "slow", "lost_reply", "refuse", "timeout_before", "cut", "error500", "html")
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -24,6 +29,11 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     one.add_argument("--charge-id", type=UUID, required=True)
     one.add_argument("--amount", help="reais with two decimals; the charge's own amount unless given")
     one.add_argument("--times", type=int, help="pay so many times")
+    one.add_argument(
+        "--rail",
+        choices=("boleto", "pix"),
+        help="of a slip: by its line (boleto, unless given) or its QR; of a dual charge: by which leg",
+    )
     one.set_defaults(run=pay)
 
     one = verbs.add_parser("fault", help="choose how the bank behaves from now on")
@@ -33,13 +43,38 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def pay(args: argparse.Namespace) -> int:
     # A payer who has the code in hand may pay late, twice, or what was cancelled just now: that is what anomalies are.
-    body: dict[str, Any] = {"charge_id": str(args.charge_id), "force": True}
-    body |= {name: value for name in ("amount", "times") if (value := getattr(args, name)) is not None}
+    slip = asyncio.run(_slip(args.charge_id))
+    told = ["amount", "times"]
+    if slip is None or (slip.payment_method == DUAL and args.rail == "pix"):
+        body: dict[str, Any] = {"charge_id": str(args.charge_id)}
+    else:
+        # The bank knows a slip by its number alone.
+        body = {"number": slip.number}
+        told.append("rail")
+    body["force"] = True
+    body |= {name: value for name in told if (value := getattr(args, name)) is not None}
     return answer(args, _post("/simulated/pay", body))
 
 
 def fault(args: argparse.Namespace) -> int:
     return answer(args, _post("/simulated/fault", {"fault": args.fault}))
+
+
+async def _slip(charge_id: UUID) -> "Number | None":
+    """The slip of a charge of production mode; None for a PIX charge, and for one nobody knows."""
+    import asyncpg
+
+    from commands.slip_orders import find_number
+    from runtime.postgres import connect
+
+    try:
+        conn = await connect(running.find().need("database_url"))
+    except (OSError, asyncpg.PostgresError) as error:
+        raise CannotRun(f"PostgreSQL cannot be reached: {type(error).__name__}") from None
+    try:
+        return await find_number(conn, charge_id=charge_id)
+    finally:
+        await conn.close()
 
 
 def _post(path: str, body: dict[str, Any]) -> Any:

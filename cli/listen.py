@@ -1,7 +1,9 @@
 """`quita listen URL`: an account's new events, sent to an address on this machine as its webhooks would be.
 
 It needs no address that the service could reach: it reads the feed over the API, as any merchant's program
-may, and signs what it forwards with a secret of its own. One attempt each: what failed is shown, not repeated.
+may, and signs what it forwards with a secret of its own. Every answer is shown, and none is repeated: whoever writes a
+receiver wants to see what it said. Only when nobody is at the address, because the receiver is being restarted, it
+waits and tries again, in order, so that a restart loses nothing.
 """
 
 import argparse
@@ -9,7 +11,8 @@ import http.client
 import secrets
 import time
 from collections.abc import Iterator
-from itertools import islice
+from contextlib import suppress
+from itertools import count, islice
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 from uuid import UUID
@@ -23,6 +26,10 @@ _POLL_S = 0.5  # one small index range each time
 _PAGE = 100
 _ANSWER_S_MAX = 10.0  # what a webhook attempt may take (contract section 9)
 _RETRY_S_MAX = 5.0  # between attempts to reach an API that is away
+_ABSENT_S = 0.25  # the first wait for a receiver that is away; doubled up to the next number
+_ABSENT_S_MAX = 2.0
+_PATIENCE_S = 600.0  # for one event; then the next one is tried
+_KEEP_BYTES = 1024  # of an answer, as deliveries keep (contract section 9)
 _ONLY_IN_FEED = ("type", "sequence", "created_at")  # a feed item is the webhook's body and these
 
 
@@ -37,7 +44,18 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--type", action="append", help="forward these kinds; may be repeated; what an endpoint receives unless given"
     )
     one.add_argument("--secret", help="sign with this whsec_ secret; a new one unless given")
-    one.add_argument("--once", type=int, metavar="N", help="end after N events; exit 1 unless each was answered 2xx")
+    one.add_argument(
+        "--after-sequence",
+        type=int,
+        metavar="N",
+        help="begin behind event N of the feed; with what is new unless given",
+    )
+    one.add_argument(
+        "--once",
+        type=int,
+        metavar="N",
+        help="end after N events, one attempt each; exit 1 unless each was answered 2xx",
+    )
     one.set_defaults(run=listen)
 
 
@@ -55,13 +73,16 @@ def listen(args: argparse.Namespace) -> int:
             raise CannotRun(f"there is no event {kind!r}; there are {', '.join(Kind)}")
     if args.once is not None and args.once < 1:
         raise CannotRun("--once takes a whole number greater than 0")
+    if args.after_sequence is not None and args.after_sequence < 0:
+        raise CannotRun("--after-sequence takes a whole number, 0 or more")
     secret = _usable(args.secret) if args.secret else secret_text(secrets.token_bytes(32))
 
     feed = _Feed(running.find().need("base_url"), *_credential(args), kinds)
     try:
-        after = feed.newest()
+        newest = feed.newest()
     except http.client.HTTPException as error:
         raise CannotRun(f"the API does not answer: {_short(error)}") from None
+    after = newest if args.after_sequence is None else args.after_sequence
     _told(
         args,
         {"secret": secret, "url": args.url, "after_sequence": after},
@@ -69,11 +90,33 @@ def listen(args: argparse.Namespace) -> int:
     )
     failed = 0
     for item in islice(feed.follow(after), args.once):
-        said = _forward(args.url, secret, item)
-        outcome = said["status"] or said["error"]
-        _told(args, said, f"{said['sequence']:>6}  {said['type']:<24}  {said['event_id']}  {outcome}  {said['ms']} ms")
+        said = _forward(args, secret, item)
         failed += not 200 <= (said["status"] or 0) < 300
     return 1 if failed else 0
+
+
+def _forward(args: argparse.Namespace, secret: str, item: dict[str, Any]) -> dict[str, Any]:
+    """Send one event and show what came of it; waits for a receiver that is away, unless the events are counted."""
+    from runtime.ids import new_id
+
+    delivery_id, began, wait_s = new_id(), time.monotonic(), _ABSENT_S
+    for attempt in count(1):
+        said, absent = _attempt(args.url, secret, item, delivery_id, attempt)
+        waits = absent and args.once is None and time.monotonic() - began < _PATIENCE_S
+        if attempt == 1 or not waits:  # one line when the waiting begins, one when it ends
+            outcome = f"{said['status'] or said['error']}  {said['ms']} ms" + ("; waiting for it" if waits else "")
+            _told(
+                args,
+                said | {"again": waits},
+                f"{said['sequence']:>6}  {said['type']:<24}  {said['event_id']}  {outcome}",
+            )
+            if said["answer"] and not 200 <= said["status"] < 300 and not args.json:
+                print(f"        {' '.join(said['answer'].split())[:200]}", flush=True)
+        if not waits:
+            return said
+        time.sleep(wait_s)
+        wait_s = min(wait_s * 2, _ABSENT_S_MAX)
+    raise AssertionError("unreachable")
 
 
 class _Feed:
@@ -148,34 +191,41 @@ class _Feed:
             raise http.client.HTTPException(_short(error)) from error
 
 
-def _forward(url: str, secret: str, item: dict[str, Any]) -> dict[str, Any]:
-    """POST one event; what came of it, in the words of --json."""
+def _attempt(
+    url: str, secret: str, item: dict[str, Any], delivery_id: UUID, attempt: int
+) -> tuple[dict[str, Any], bool]:
+    """POST one event: what came of it, in the words of --json, and whether nobody was there."""
     from domain.signature import delivery_headers
-    from runtime.ids import new_id
 
     body = msgspec.json.encode({name: value for name, value in item.items() if name not in _ONLY_IN_FEED})
     headers = delivery_headers(
         event=item["type"],
         event_id=UUID(item["event_id"]),
-        delivery_id=new_id(),
-        attempt=1,
+        delivery_id=delivery_id,
+        attempt=attempt,
         timestamp=int(time.time()),
         body=body,
         secret=secret,
         previous_secret=None,
     )
-    told = {name: item[name] for name in ("sequence", "type", "event_id")}
-    began, status, error = time.monotonic(), None, None
+    status, error, kept, absent = None, None, None, False
+    began = time.monotonic()
     parts = urlsplit(url)
     connection = _connect(url)
     try:
         connection.request("POST", (parts.path or "/") + (f"?{parts.query}" if parts.query else ""), body, headers)
-        status = connection.getresponse().status  # a redirect is not followed: it is a failure
+        answer = connection.getresponse()
+        status = answer.status  # a redirect is not followed: it is a failure
+        with suppress(OSError, http.client.HTTPException):  # the status is the answer, whatever becomes of the body
+            kept = answer.read(_KEEP_BYTES).decode("utf-8", "replace")
     except (OSError, http.client.HTTPException) as broken:
         error = _short(broken)
+        absent = isinstance(broken, OSError) and not isinstance(broken, TimeoutError)
     finally:
         connection.close()
-    return told | {"status": status, "error": error, "ms": round((time.monotonic() - began) * 1000)}
+    said = {name: item[name] for name in ("sequence", "type", "event_id")}
+    ms = round((time.monotonic() - began) * 1000)
+    return said | {"attempt": attempt, "status": status, "error": error, "answer": kept, "ms": ms}, absent
 
 
 def _usable(secret: str) -> str:

@@ -91,6 +91,7 @@ def _run(home: Path, supervisor: Supervisor) -> int:
     for _ in range(settings.worker_processes):
         supervisor.add(Child("worker", [sys.executable, "-m", "workers"], env=env, log=supervisor.log("worker")))
     if own_bank:
+        env["BANK_SLIP_WEBHOOK"] = f"{settings.base_url}/bank/{settings.bank_callback_token}/slips"
         bank = [sys.executable, "-m", "banks.simulated"]
         supervisor.add(Child("bank", bank, env=env, log=supervisor.log("bank")))
 
@@ -158,6 +159,7 @@ def _environment(home: Path) -> dict[str, str]:
     env = dict(os.environ)
     env["QUITA_HOME"] = str(home)
     env.setdefault("WEBHOOK_ALLOW_PRIVATE", "1")
+    env.setdefault("MAIL_CATCHER", "1")
     # The checkout may be anywhere and the terminal in any folder.
     env["PYTHONPATH"] = os.pathsep.join(part for part in (str(_ROOT), env.get("PYTHONPATH")) if part)
     env["PYTHONUNBUFFERED"] = "1"
@@ -253,6 +255,7 @@ def _greet(settings: Settings, merchants: list[Any]) -> None:
 
   API        {settings.base_url}/v1
   pages      {settings.app_url}/pagar/<public_id>
+  mail       {f"{settings.app_url}/correio" if settings.mail_catcher else "goes out"}
   docs       {settings.docs_url}
   bank       {settings.bank_url}
   merchants  {settings.home / "dev.json"}

@@ -19,9 +19,10 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def set_url(args: argparse.Namespace) -> int:
+    import asyncio
     import os
 
-    from commands.webhooks import set_endpoint
+    from commands.webhooks import check_address, set_endpoint
     from runtime.seal import Seal
 
     seal = Seal(running.secret_key())
@@ -29,6 +30,7 @@ def set_url(args: argparse.Namespace) -> int:
     # setting.
     local = (running.home() / "run.json").exists()
     private = os.environ.get("WEBHOOK_ALLOW_PRIVATE", "1" if local else "0") == "1"
+    asyncio.run(check_address(args.url, allow_private=private))  # it asks DNS, so no transaction is open yet
     made = in_transaction(
         lambda conn: set_endpoint(
             conn,

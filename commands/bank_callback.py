@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from sql import Connection
 
 # Ours are charge ids in hex. Slips paid by PIX carry a txid that begins with BOLETO and come another way.
 _TXID = re.compile(r"[0-9a-f]{32}")
+_SLIP_NUMBER = re.compile(r"000[1-9][0-9]{16}")
 _END_TO_END_ID = re.compile(r"[0-9A-Za-z]{1,64}")
 _MOST_ITEMS = 5_000  # more do not fit into the largest body the door takes
 
@@ -35,6 +37,24 @@ async def store_hints(conn: Connection, body: bytes, now: datetime) -> int:
         known = isinstance(about, str) and _END_TO_END_ID.fullmatch(about)
         # Without a readable endToEndId the hint is about the charge as a whole.
         hints[about if known else f"txid:{txid.strip()}"] = txid.strip()
+    if not hints:
+        return 0
+    return len(await store(conn, abouts=list(hints), txids=list(hints.values()), now=now))
+
+
+async def store_slip_hints(conn: Connection, body: bytes, now: datetime) -> int:
+    """Keep every item of BAIXA OPERACIONAL, an array `[{"id": slip's number, ...}]`; answers how many are new.
+
+    What it says of states and amounts is not read (their unit is not even agreed on): the slip is asked for. The same
+    item told again is the same hint; a payment called off, or another one, is another.
+    """
+    hints = {}
+    for item in _items(body)[:_MOST_ITEMS]:
+        number = item.get("id") if isinstance(item, dict) else None
+        if not isinstance(number, str) or _SLIP_NUMBER.fullmatch(number.strip()) is None:
+            continue
+        mark = sha256(msgspec.json.encode(item, order="deterministic")).hexdigest()[:32]
+        hints[f"slip:{number.strip()}:{mark}"] = number.strip()
     if not hints:
         return 0
     return len(await store(conn, abouts=list(hints), txids=list(hints.values()), now=now))

@@ -1,12 +1,14 @@
 """Cancel a pending charge, by id or by the merchant's reference.
 
 Cancelling a PIX charge is ours to decide at once; a worker removes the cob at the bank right after
-(contract section 5).
+(contract section 5). A slip is written off at the bank first, and only then cancelled (spec, States). Of a dual charge
+the slip goes first and the cob after: until the slip is gone nothing has changed (contract section 12).
 """
 
 from datetime import datetime
 from uuid import UUID
 
+import msgspec
 from msgspec import Struct
 
 import sql
@@ -24,15 +26,27 @@ class _Pending(Struct, frozen=True):
 
 
 find_pending = sql.many("charge.pending_by_reference", _Pending)
+find_pending_slip = sql.many("charge.pending_slip_by_reference", _Pending)
 
 
 def cancellation(
-    charge_id: UUID, owner: tuple[UUID, bool], *, reason: CancelReason, actor: str, request_id: str | None
+    charge_id: UUID,
+    owner: tuple[UUID, bool] | None,
+    *,
+    reason: CancelReason,
+    actor: str,
+    request_id: str | None,
+    written_off: bool = False,
+    scenario: str | None = None,
 ) -> Wish:
-    """The wish to cancel; Refused(CHARGE_NOT_PENDING) unless the charge is pending."""
+    """The wish to cancel; Refused(CHARGE_NOT_PENDING) unless the charge is pending.
+
+    A slip must have been `written_off` at the bank; of a PIX charge the bank hears after, acting by `scenario`.
+    """
 
     def decide(charge: Charge, now: datetime) -> list[Step]:
         cancelled = after(charge, Happened.CANCELLED)
+        assert written_off or not charge.slip, "the bank has not written the slip off"
         event_id = new_id()
         body = cancelled_body(cancelled, event_id=event_id, reason=reason, cancelled_at=now)
         return [
@@ -41,16 +55,20 @@ def cancellation(
                 kind=Kind.CHARGE_CANCELLED,
                 event=Event(event_id=event_id, kind=Kind.CHARGE_CANCELLED, body=body),
                 charge_fields={"cancelled_at": iso(now), "cancel_reason": reason},
-                order_kind="cob_remove",
+                order_kind=None if charge.slip and not charge.dual else "cob_remove",
+                order_request=b"{}" if scenario is None else msgspec.json.encode({"scenario": scenario}),
             )
         ]
 
     return Wish(charge_id=charge_id, owner=owner, decide=decide, actor=actor, request_id=request_id)
 
 
-async def charge_of_reference(conn: Connection, owner: tuple[UUID, bool], external_id: str, *, now: datetime) -> UUID:
+async def charge_of_reference(
+    conn: Connection, owner: tuple[UUID, bool], external_id: str, *, now: datetime, slips_only: bool = False
+) -> UUID:
     """The one pending charge with this reference; Refused when there is none (404) or more than one (409)."""
-    found = await find_pending(conn, account_id=owner[0], test=owner[1], external_id=external_id, now=now)
+    find = find_pending_slip if slips_only else find_pending
+    found = await find(conn, account_id=owner[0], test=owner[1], external_id=external_id, now=now)
     if not found:
         raise Refused(Code.CHARGE_NOT_FOUND)
     if len(found) > 1:

@@ -16,9 +16,11 @@ from msgspec import Struct
 
 import sql
 from commands.record import record
+from commands.refund_store import store_refunds
 from domain.charge import Charge, Happened, Payment, after
 from domain.errors import Code, Refused
 from domain.events import Kind, expired_body
+from domain.refund import Fund, Refund
 from runtime.ids import new_id
 from sql import Connection
 
@@ -42,6 +44,9 @@ class Entry(Struct, frozen=True, gc=False):
     type: str
     amount_cents: int
     payment_id: UUID | None = None
+    refund_id: UUID | None = None
+    covered: bool = False
+    """Of a debit: the balance must cover it, else everything of its transaction is Refused(INSUFFICIENT_BALANCE)."""
 
 
 class Step(Struct, frozen=True, gc=False, kw_only=True):
@@ -54,6 +59,13 @@ class Step(Struct, frozen=True, gc=False, kw_only=True):
     """What changes in the charge's document, beside status and version."""
     payment: Payment | None = None
     payment_fields: dict[str, Any] | None = None
+    refund: Refund | None = None
+    """As it is now; comes with its payment, `fund`, as that is now."""
+    fund: Fund | None = None
+    refund_fields: dict[str, Any] | None = None
+    """The refund's document when it begins, what changes in it when it ends."""
+    fund_fields: dict[str, Any] | None = None
+    """What changes in the document of the refund's payment."""
     entry: Entry | None = None
     order_kind: str | None = None
     order_request: bytes = b"{}"
@@ -127,6 +139,7 @@ async def change_charges(conn: Connection, wishes: Sequence[Wish], *, now: datet
         before = {charge.charge_id: charge for charge in locked}
         await _store(conn, [now_is for key, now_is in standing.items() if now_is is not before[key]])
         await _store_payments(conn, [step for step, _ in steps if step.payment is not None], now=now)
+        await store_refunds(conn, [step for step, _ in steps if step.refund is not None])
         await record(conn, steps, now=now)
     return outcomes
 
@@ -162,6 +175,7 @@ async def _store(conn: Connection, changed: list[Charge]) -> None:
             account_ids=[charge.account_id for charge in changed],
             statuses=[charge.status for charge in changed],
             versions=[charge.version for charge in changed],
+            expire_ats=[charge.expires_at for charge in changed],
         )
 
 

@@ -29,6 +29,7 @@ LOW = {True: 10_000, False: 1_000}
 DEADLINE_S = 10.0
 """How long a creation waits for the bank when the pool is empty."""
 
+RETRY_AFTER_S = 2
 _BLOCK_LEAST = 32
 _BLOCK_MOST = 1_024
 # A block used up faster than this was too small, one that lasted longer than that too large.
@@ -118,7 +119,7 @@ class LocationReserve:
                 async with self._claiming[test]:
                     # The wait for the bank is shared, and so is its failure: nobody waits twice.
                     if came_at <= self._failed_at[test]:
-                        raise Refused(Code.BANK_UNAVAILABLE)
+                        raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
                     await self._fill(test, count)
                     return [held.popleft() for _ in range(count)]
             finally:
@@ -140,7 +141,7 @@ class LocationReserve:
             if not found:
                 held.extend(await self._ask(test, min(max(self._wanted[test], _BLOCK_LEAST), _ASK_MOST)))
         if len(held) < count:
-            raise Refused(Code.BANK_UNAVAILABLE)
+            raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
 
     def _next_block(self, test: bool) -> int:
         at = asyncio.get_running_loop().time()
@@ -183,7 +184,7 @@ class LocationReserve:
         made = _read_made(outcome).locations if outcome is not None else []
         if not made:
             self._failed_at[test] = asyncio.get_running_loop().time()
-            raise Refused(Code.BANK_UNAVAILABLE)
+            raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
         return made
 
     async def _abandon(self, order_id: UUID) -> bytes | None:

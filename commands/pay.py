@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from commands.change import Entry, Event, Outcome, Step, Wish, change_charges
+from commands.slip_orders import ALIGN, CLOSE
 from domain.charge import Charge, Happened, Payment, Receipt, Status, after, judge
 from domain.documents import masked
 from domain.errors import Code, Refused
@@ -20,28 +21,53 @@ from runtime.seal import Seal
 from sql import Connection
 
 
+class OfSlip(Struct, frozen=True, kw_only=True):
+    """What is told of the payment of a slip beside its amount. Cents."""
+
+    source: str
+    """What the payment is known by: a slip's has no endToEndId that could be relied on."""
+    method: str
+    nosso_numero: str
+    integrador_code: str | None
+    txid: str | None
+    interest_cents: int = 0
+    fine_cents: int = 0
+    discount_cents: int = 0
+
+
 class Confirmation(Struct, frozen=True, kw_only=True):
-    """A received PIX as the bank told it when asked. Amount in cents; the document is unmasked, digits only."""
+    """Money the bank confirmed when asked. Amount in cents; the document is unmasked, digits only."""
 
     charge_id: UUID
-    end_to_end_id: str
+    end_to_end_id: str | None
+    """Of a PIX; what its payment is known by, unless a slip was paid."""
     amount_cents: int
     paid_at: datetime
     payer_name: str | None = None
     payer_document: str | None = None
+    slip: OfSlip | None = None
+    integrador_code: str | None = None
+    """Of the PIX leg of a dual charge; a slip's is told with the slip."""
+
+    @property
+    def source(self) -> str:
+        if self.slip is not None:
+            return self.slip.source
+        assert self.end_to_end_id is not None, "a PIX is known by its endToEndId"
+        return self.end_to_end_id
 
 
 async def confirm_payments(
     conn: Connection, confirmations: Sequence[Confirmation], *, now: datetime, seal: Seal, actor: str = "bank"
 ) -> list[Outcome]:
-    """Book each confirmed payment once (by endToEndId), whatever state its charge is in: money is never dropped."""
+    """Book each confirmed payment once (by its source), whatever state its charge is in: money is never dropped."""
     wishes = [
         Wish(
             charge_id=each.charge_id,
             owner=None,
             decide=_booking(each, seal),
             actor=actor,
-            source=each.end_to_end_id,
+            source=each.source,
             paid_at=each.paid_at,
         )
         for each in confirmations
@@ -85,20 +111,30 @@ def book(
     seal: Seal,
     order: tuple[str, bytes] | None = None,
 ) -> list[Step]:
-    """The step that credits a confirmed payment and, when it settles, makes its charge paid."""
+    """The step that credits a confirmed payment and, when it settles, makes its charge paid.
+
+    `order` is for the bank. What settles a dual charge by one leg orders the other one closed: the cob is removed, the
+    slip written off (contract section 12).
+    """
+    slip = confirmed.slip
     receipt = Receipt(
-        source=confirmed.end_to_end_id,
-        method="pix",
+        source=confirmed.source,
+        method="pix" if slip is None else slip.method,
         amount_cents=confirmed.amount_cents,
         paid_at=to_millisecond(confirmed.paid_at),
         end_to_end_id=confirmed.end_to_end_id,
         payer_name=confirmed.payer_name,
         payer_document_masked=masked(confirmed.payer_document) if confirmed.payer_document else None,
+        interest_cents=slip.interest_cents if slip is not None else 0,
+        fine_cents=slip.fine_cents if slip is not None else 0,
+        discount_cents=slip.discount_cents if slip is not None else 0,
     )
     payment = judge(charge, receipt, payment_id=new_id())
     if payment.settles:
         charge = after(charge, Happened.PAID)
-    fields = _payment_fields(charge, payment, now=now, seal=seal)
+        if charge.dual:
+            order = (ALIGN, CLOSE) if slip is None else ("cob_remove", b"{}")
+    fields = _payment_fields(charge, payment, confirmed, now=now, seal=seal)
     # An overpaid charge is paid and odd at once: the merchant is told of both.
     kinds = [Kind.PAYMENT_RECEIVED] if payment.settles else []
     if payment.anomaly is not None:
@@ -135,9 +171,11 @@ def _booking(confirmed: Confirmation, seal: Seal) -> Any:
     return decide
 
 
-def _payment_fields(charge: Charge, payment: Payment, *, now: datetime, seal: Seal) -> dict[str, Any]:
+def _payment_fields(
+    charge: Charge, payment: Payment, confirmed: Confirmation, *, now: datetime, seal: Seal
+) -> dict[str, Any]:
     """The payment's document: money in cents, the payer sealed."""
-    receipt = payment.receipt
+    receipt, slip = payment.receipt, confirmed.slip
     payer = msgspec.json.encode({"name": receipt.payer_name, "document": receipt.payer_document_masked})
     fields: dict[str, Any] = {
         "payment_id": payment.payment_id,
@@ -153,6 +191,18 @@ def _payment_fields(charge: Charge, payment: Payment, *, now: datetime, seal: Se
         "late": payment.late,
         "anomaly": payment.anomaly,
     }
-    if charge.payment_method == "pix":
+    if slip is None:
         fields["txid"] = charge.charge_id.hex
+        if confirmed.integrador_code is not None:
+            fields["integrador_code"] = confirmed.integrador_code
+        return fields
+    fields["nosso_numero"] = slip.nosso_numero
+    told = {
+        "txid": slip.txid,
+        "integrador_code": slip.integrador_code,
+        "interest_cents": slip.interest_cents,
+        "fine_cents": slip.fine_cents,
+        "discount_cents": slip.discount_cents,
+    }
+    fields.update({name: value for name, value in told.items() if value})
     return fields

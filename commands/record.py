@@ -13,6 +13,8 @@ import msgspec
 from msgspec import Struct
 
 import sql
+from domain.errors import Code, Refused
+from domain.refund import RefundStatus
 from readmodels.projector import Projection, project
 from runtime.ids import new_id
 from sql import Connection
@@ -74,7 +76,9 @@ class _Numbers:
 async def record(conn: Connection, steps: Sequence[tuple[Step, Wish]], *, now: datetime) -> None:
     """Journal the steps in order, give events and entries their numbers, project them, and leave the work they cause.
 
-    The charges are locked by this transaction; nobody outside is waited for.
+    The charges are locked by this transaction; nobody outside is waited for. Raises Refused(INSUFFICIENT_BALANCE) when
+    the balance does not cover a debit that it must cover: what it is after each line is known only here, under the
+    clock's lock. Nothing of the transaction may stay then; whoever sent several wishes sends each again alone.
     """
     await _order(conn, [step for step, _ in steps if step.order_kind is not None], now=now)
     numbers = await _take_numbers(conn, steps, now=now)
@@ -91,12 +95,19 @@ async def record(conn: Connection, steps: Sequence[tuple[Step, Wish]], *, now: d
         if step.payment_fields is not None:
             payload["payment"] = step.payment_fields
             which.add(Projection.PAYMENTS)
+        if step.refund is not None:
+            payload["refund"] = step.refund_fields
+            payload["fund"] = step.fund_fields
+            begun = step.refund.status == RefundStatus.PENDING
+            which |= {Projection.REFUNDS if begun else Projection.REFUNDS_ENDED, Projection.FUNDS}
         if step.entry is not None:
             assert of is not None
             of.entry += 1
             of.balance += step.entry.amount_cents
+            if step.entry.covered and of.balance < 0:
+                raise Refused(Code.INSUFFICIENT_BALANCE)
             which.add(Projection.ENTRIES)
-            payload["entry"] = {
+            payload["entry"] = entry = {
                 "sequence": of.entry,
                 "entry_id": new_id(),
                 "type": step.entry.type,
@@ -104,6 +115,8 @@ async def record(conn: Connection, steps: Sequence[tuple[Step, Wish]], *, now: d
                 "balance_after_cents": of.balance,
                 "payment_id": step.entry.payment_id,
             }
+            if step.entry.refund_id is not None:
+                entry["refund_id"] = step.entry.refund_id
         if step.event is not None:
             assert of is not None
             of.event += 1

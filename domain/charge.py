@@ -31,13 +31,15 @@ class Happened(StrEnum):
     CANCELLED = "cancelled"
     EXPIRED = "expired"
     FAILED = "failed"
+    REDATED = "redated"
     REFUNDED_WHOLLY = "refunded_wholly"
 
 
 # fmt: off
 NEXT: Final[dict[Status, dict[Happened, Status]]] = {
     Status.PENDING:   {Happened.PAID: Status.PAID, Happened.CANCELLED: Status.CANCELLED,
-                       Happened.EXPIRED: Status.EXPIRED, Happened.FAILED: Status.FAILED},
+                       Happened.EXPIRED: Status.EXPIRED, Happened.FAILED: Status.FAILED,
+                       Happened.REDATED: Status.PENDING},
     Status.EXPIRED:   {Happened.PAID: Status.PAID},  # the bank tells us later: money that arrived wins
     Status.PAID:      {Happened.REFUNDED_WHOLLY: Status.REFUNDED},
     Status.CANCELLED: {},
@@ -45,6 +47,10 @@ NEXT: Final[dict[Status, dict[Happened, Status]]] = {
     Status.FAILED:    {},
 }
 # fmt: on
+
+
+DUAL: Final = "boleto_pix"
+"""The payment method of a charge with two legs, a plain slip and a cob of its own: what is paid first settles it."""
 
 
 class Anomaly(StrEnum):
@@ -75,6 +81,16 @@ class Charge(Struct, frozen=True, gc=False):
     created_at: datetime
     expires_at: datetime
 
+    @property
+    def slip(self) -> bool:
+        """Whether a bank holds a slip for it: such a charge is cancelled and re-dated at the bank first."""
+        return self.payment_method != "pix"
+
+    @property
+    def dual(self) -> bool:
+        """Whether its bank holds a cob beside the slip: what ends one of the two ends the other."""
+        return self.payment_method == DUAL
+
     def overdue(self, now: datetime) -> bool:
         return self.status == Status.PENDING and self.expires_at <= now
 
@@ -89,6 +105,9 @@ class Receipt(Struct, frozen=True, gc=False):
     end_to_end_id: str | None = None
     payer_name: str | None = None
     payer_document_masked: str | None = None
+    interest_cents: int = 0
+    fine_cents: int = 0
+    discount_cents: int = 0
 
 
 class Payment(Struct, frozen=True, gc=False):

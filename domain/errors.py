@@ -51,6 +51,8 @@ class Code(Enum):
     WITHDRAWAL_NOT_CANCELLABLE = 409, False, "The withdrawal can no longer be cancelled."
     WITHDRAWAL_BELOW_MINIMUM   = 422, False, "The withdrawal is below the minimum of 1.00."
     SCHEDULE_NOT_FOUND         = 404, False, "No such schedule."
+    SCHEDULE_ENDED             = 409, False, "The schedule has ended."
+    DELIVERY_NOT_FOUND         = 404, False, "No such webhook delivery."
     INTERNAL_ERROR             = 500, True,  "Something went wrong on our side; the request id finds it in our logs."
     SERVICE_UNAVAILABLE        = 503, True,  "The service cannot answer right now. Try again."
     # fmt: on

@@ -13,6 +13,7 @@ import msgspec
 from domain.charge import Charge, Payment
 from domain.instants import iso
 from domain.money import reais
+from domain.refund import Fund, Refund
 
 
 class Kind(StrEnum):
@@ -61,9 +62,60 @@ def expired_body(charge: Charge, *, event_id: UUID) -> bytes:
     return _encode(body)
 
 
+def due_date_changed_body(charge: Charge, *, event_id: UUID, due_date: str, previous_due_date: str) -> bytes:
+    body = _about(Kind.CHARGE_DUE_DATE_CHANGED, charge, event_id, charge.amount_cents)
+    body["due_date"] = due_date
+    body["previous_due_date"] = previous_due_date
+    body["version"] = charge.version
+    return _encode(body)
+
+
 def failed_body(charge: Charge, *, event_id: UUID, code: str, message: str) -> bytes:
     body = _about(Kind.CHARGE_FAILED, charge, event_id, charge.amount_cents)
     body["failure"] = {"code": code, "message": message}
+    body["version"] = charge.version
+    return _encode(body)
+
+
+def refund_body(
+    kind: Kind,
+    charge: Charge,
+    refund: Refund,
+    fund: Fund,
+    *,
+    event_id: UUID,
+    completed_at: datetime,
+    reason: str | None,
+    external_id: str | None,
+    end_to_end_id: str | None,
+    return_id: str | None,
+    failure_code: str | None,
+) -> bytes:
+    """refund.succeeded or refund.failed: `status` is the charge's, `amount` the refund's.
+
+    `external_id` is the charge's too; the refund's own stands in `refund_external_id` when it has one.
+    """
+    body = _about(kind, charge, event_id, refund.amount_cents)
+    body["refund_id"] = str(refund.refund_id)
+    body["payment_id"] = str(refund.payment_id)
+    body["refund_status"] = refund.status
+    body["reason"] = reason
+    if external_id is not None:
+        body["refund_external_id"] = external_id
+    body["end_to_end_id"] = end_to_end_id
+    body["return_id"] = return_id
+    body["failure_code"] = failure_code
+    body["refunded_total"] = reais(fund.refunded_cents + fund.refunding_cents)
+    body["refundable_remaining"] = reais(fund.remaining_cents)
+    body["completed_at"] = iso(completed_at)
+    body["version"] = charge.version
+    return _encode(body)
+
+
+def charge_refunded_body(charge: Charge, *, event_id: UUID, refunded_at: datetime) -> bytes:
+    body = _about(Kind.CHARGE_REFUNDED, charge, event_id, charge.amount_cents)
+    body["refunded_amount"] = reais(charge.refunded_cents)
+    body["refunded_at"] = iso(refunded_at)
     body["version"] = charge.version
     return _encode(body)
 

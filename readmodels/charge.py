@@ -2,13 +2,15 @@
 
 from base64 import b64decode
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 import sql
-from domain.charge import Status
+from domain.charge import DUAL, Status
+from domain.instants import iso
 from domain.money import reais
 from domain.qr import png_data_uri
 from runtime.seal import Seal
@@ -43,6 +45,21 @@ class PaymentDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True
     late: bool = False
     anomaly: str | None = None
     refunded_cents: int = 0
+    """Back with the payer: refunds that succeeded."""
+    refunding_cents: int = 0
+    """On its way to him: refunds that are pending."""
+
+
+class BoletoDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """A slip as stored: its number at the bank in twenty digits, line and barcode bare."""
+
+    nosso_numero: str
+    seu_numero: str
+    linha_digitavel: str
+    codigo_barras: str
+    qr_code: str | None = None
+    tipo_cobranca: str
+    data_vencimento: str
 
 
 class ChargeDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
@@ -62,16 +79,31 @@ class ChargeDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
     payer_document_hash: str | None = None
     txid: str | None = None
     qr_code: str | None = None
+    nosso_numero: str | None = None
+    boleto: BoletoDoc | None = None
+    redated: int = 0
+    """How often the due date was changed."""
     integrador_code: str | None = None
+    send_email: bool = False
+    """The payer is told by e-mail (production only)."""
+    schedule_id: str | None = None
+    """Of a charge that a schedule issued."""
     created_at: str
     due_date: str | None = None
     effective_due_date: str | None = None
     expires_at: str | None = None
+    pix_expires_at: str | None = None
+    """When the PIX leg of a dual charge ends by a time of its own; it never outlives the slip."""
     paid_at: str | None = None
     cancelled_at: str | None = None
     cancel_reason: str | None = None
     payment: PaymentDoc | None = None
     failure: Failure | None = None
+
+    @property
+    def pix_ends_at(self) -> str | None:
+        """When the QR Code of a charge ceases to be payable; of a dual charge that may be before the charge does."""
+        return min((at for at in (self.pix_expires_at, self.expires_at) if at is not None), default=None)
 
     def overdue(self, now: str) -> bool:
         """Pending past its time: who reads this expires it first. `now` as iso(): ISO strings sort as instants do."""
@@ -86,6 +118,18 @@ class Pix(Struct, frozen=True, gc=False):
     qr_code_image: str
 
 
+class Boleto(Struct, frozen=True, gc=False, kw_only=True):
+    """The slip (spec, Boleto block). `qr_code` is the PIX copy-and-paste of a hybrid slip."""
+
+    nosso_numero: str
+    seu_numero: str
+    linha_digitavel: str
+    codigo_barras: str
+    qr_code: str | None
+    tipo_cobranca: str
+    data_vencimento: str
+
+
 class Payer(Struct, frozen=True, gc=False):
     """Who paid, as the bank told; the document is masked."""
 
@@ -94,7 +138,10 @@ class Payer(Struct, frozen=True, gc=False):
 
 
 class PaymentBlock(Struct, frozen=True, gc=False, kw_only=True):
-    """The receipt of a paid charge (contract section 7). Amounts are decimal reais, instants ISO 8601 UTC."""
+    """The receipt of a paid charge (contract section 7). Amounts are decimal reais, instants ISO 8601 UTC.
+
+    `refunded_amount` counts refunds of this payment that succeeded; pending ones are in the refunds' own totals.
+    """
 
     payment_id: str
     method: str
@@ -112,8 +159,19 @@ class PaymentBlock(Struct, frozen=True, gc=False, kw_only=True):
     refunded_amount: str
 
 
+class Leg(Struct, frozen=True, gc=False):
+    """One of the two ways to pay a dual charge: `leg` pix or boleto, `status` pending, paid, cancelled or expired."""
+
+    leg: str
+    status: str
+
+
 class ChargeProjection(Struct, frozen=True, gc=False, kw_only=True):
-    """What creation, lookup, lists and cancel answer (spec, Charge (projection); additions of contract section 7)."""
+    """What creation, lookup, lists and cancel answer (spec, Charge (projection); additions of contract section 7).
+
+    `refunded_amount` counts refunds that succeeded, of all payments of the charge, an anomalous one's too. `legs` is
+    there for dual charges (payment_method boleto_pix) only, and `expires_at` is of them when the PIX leg ends.
+    """
 
     charge_id: str
     account_id: str
@@ -124,7 +182,8 @@ class ChargeProjection(Struct, frozen=True, gc=False, kw_only=True):
     amount: str
     description: str | None
     pix: Pix | None
-    boleto: None = None
+    boleto: Boleto | None
+    legs: list[Leg] | UnsetType = UNSET
     payment: PaymentBlock | None
     created_at: str
     due_date: str | None
@@ -166,8 +225,9 @@ async def charges_by_id(conn: Connection, asked: Sequence[tuple[UUID, UUID, bool
     ]
 
 
-def present(doc: ChargeDoc, seal: Seal) -> ChargeProjection:
-    """The answer made of a stored charge. The QR image is rendered, never stored."""
+def present(doc: ChargeDoc, seal: Seal, *, now: datetime) -> ChargeProjection:
+    """The answer made of a stored charge, as it stands at `now`. The QR image is rendered, never stored."""
+    dual = doc.payment_method == DUAL
     return ChargeProjection(
         charge_id=doc.charge_id,
         account_id=doc.account_id,
@@ -178,17 +238,56 @@ def present(doc: ChargeDoc, seal: Seal) -> ChargeProjection:
         amount=reais(doc.amount_cents),
         description=doc.description,
         pix=Pix(doc.txid, doc.qr_code, png_data_uri(doc.qr_code)) if doc.qr_code is not None and doc.txid else None,
+        boleto=_present_slip(doc.boleto) if doc.boleto is not None else None,
+        legs=legs_of(doc, now=iso(now)) if dual else UNSET,
         payment=present_payment(doc.payment, seal) if doc.payment is not None else None,
         created_at=doc.created_at,
         due_date=doc.due_date,
         effective_due_date=doc.effective_due_date,
-        expires_at=doc.expires_at,
+        # Of a slip the spec shows the day only; the instant follows from its effective due date.
+        expires_at=doc.expires_at if doc.boleto is None else doc.pix_ends_at if dual else None,
         paid_at=doc.paid_at,
         cancelled_at=doc.cancelled_at,
         refunded_amount=reais(doc.refunded_cents),
         failure=doc.failure,
         test=doc.test,
         version=doc.version,
+    )
+
+
+def legs_of(doc: ChargeDoc, *, now: str) -> list[Leg]:
+    """What each leg of a dual charge is at `now` (as iso(), like ISO instants it sorts as they do).
+
+    Both are what the charge is, but: of a paid charge (whatever was given back since) one leg is paid and the other
+    cancelled, since the first payment closes it; one that failed is cancelled; and a PIX leg whose own time was over
+    before the charge ended is expired, whatever came after.
+    """
+    status = doc.status
+    paid_by = None
+    if status in (Status.PAID, Status.REFUNDED):
+        assert doc.payment is not None, "a charge is paid by a payment"
+        paid_by = "pix" if doc.payment.nosso_numero is None else "boleto"
+        status = Status.CANCELLED
+    elif status == Status.FAILED:
+        status = Status.CANCELLED
+    # A payment in time is told of later now and then: what counts is when it was made.
+    ended_at = doc.paid_at or doc.cancelled_at or now
+    lapsed = doc.status != Status.FAILED and doc.pix_ends_at is not None and doc.pix_ends_at <= ended_at
+    return [
+        Leg("pix", str(Status.PAID if paid_by == "pix" else Status.EXPIRED if lapsed else status)),
+        Leg("boleto", str(Status.PAID if paid_by == "boleto" else status)),
+    ]
+
+
+def _present_slip(doc: BoletoDoc) -> Boleto:
+    return Boleto(
+        nosso_numero=doc.nosso_numero,
+        seu_numero=doc.seu_numero,
+        linha_digitavel=doc.linha_digitavel,
+        codigo_barras=doc.codigo_barras,
+        qr_code=doc.qr_code,
+        tipo_cobranca=doc.tipo_cobranca,
+        data_vencimento=doc.data_vencimento,
     )
 
 

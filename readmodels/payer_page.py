@@ -27,13 +27,24 @@ class Paid(Struct, frozen=True):
     method: str | None = None
 
 
+class _Boleto(Struct, frozen=True):
+    """Of a slip: line and barcode bare, and the copy-and-paste code of a hybrid one."""
+
+    linha_digitavel: str
+    codigo_barras: str
+    qr_code: str | None = None
+
+
 class _Told(Struct, frozen=True):
     """The fields of read_charge.doc that the page uses; the others are skipped."""
 
     description: str | None = None
     qr_code: str | None = None
-    linha_digitavel: str | None = None
+    boleto: _Boleto | None = None
+    effective_due_date: date | None = None
+    redated: int = 0
     expires_at: datetime | None = None
+    pix_expires_at: datetime | None = None
     paid_at: datetime | None = None
     cancelled_at: datetime | None = None
     cancel_reason: str | None = None
@@ -64,15 +75,28 @@ class PayerPage(Struct, frozen=True, kw_only=True):
     amount_cents: int
     refunded_cents: int
     due_date: date | None
+    effective_due_date: date | None
+    """The last day on which a slip can be paid; later than the due date when banks are closed on that."""
+    redated: int
     version: int
     description: str | None
     qr_code: str | None
+    """None when it cannot be paid any more, although the slip beside it still can."""
+    pix_expires_at: datetime | None
+    """When the PIX of a dual charge ends before its slip."""
     linha_digitavel: str | None
+    """47 digits."""
+    codigo_barras: str | None
+    """44 digits."""
     expires_at: datetime | None
     paid_at: datetime | None
     cancelled_at: datetime | None
     cancel_reason: str | None
     payment: Paid | None
+
+
+def is_public_id(given: str) -> bool:
+    return _PUBLIC_ID.fullmatch(given) is not None
 
 
 _find = sql.maybe("payer_page.by_public_id", _Row)
@@ -85,7 +109,7 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
     A pending charge whose time has passed is already shown as expired: nobody is invited to pay it
     while the sweeper is on its way (contract section 5).
     """
-    if not _PUBLIC_ID.fullmatch(public_id):
+    if not is_public_id(public_id):
         return None
     row = await _find(conn, public_id=public_id)
     if row is None:
@@ -94,6 +118,12 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
     status = Status(row.status)
     if status is Status.PENDING and told.expires_at is not None and told.expires_at <= now:
         status = Status.EXPIRED
+    pix_expires_at = told.pix_expires_at
+    if pix_expires_at is not None and told.expires_at is not None and pix_expires_at >= told.expires_at:
+        pix_expires_at = None
+    qr_code = told.boleto.qr_code if told.qr_code is None and told.boleto is not None else told.qr_code
+    if pix_expires_at is not None and pix_expires_at <= now:
+        qr_code = None
     return PayerPage(
         merchant=row.name,
         merchant_document=row.document,
@@ -103,10 +133,14 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
         amount_cents=row.amount_cents,
         refunded_cents=told.refunded_cents,
         due_date=row.due_date,
+        effective_due_date=told.effective_due_date or row.due_date,
+        redated=told.redated,
         version=row.version,
         description=told.description,
-        qr_code=told.qr_code,
-        linha_digitavel=told.linha_digitavel,
+        qr_code=qr_code,
+        pix_expires_at=pix_expires_at,
+        linha_digitavel=told.boleto.linha_digitavel if told.boleto is not None else None,
+        codigo_barras=told.boleto.codigo_barras if told.boleto is not None else None,
         expires_at=told.expires_at,
         paid_at=told.payment.paid_at if told.payment and told.payment.paid_at else told.paid_at,
         cancelled_at=told.cancelled_at,

@@ -39,7 +39,7 @@ class _Row(Struct, frozen=True, gc=False):
 
 
 class PaymentItem(Struct, frozen=True, gc=False, kw_only=True):
-    """The payment block and what it belongs to (contract section 7)."""
+    """The payment block and what it belongs to (contract section 7). `refunded_amount`: refunds that succeeded."""
 
     payment_id: str
     charge_id: str

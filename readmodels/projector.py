@@ -13,6 +13,9 @@ class Projection(Enum):
     CREATED = "project.created"
     CHANGED = "project.changed"
     PAYMENTS = "project.payments"
+    FUNDS = "project.funds"
+    REFUNDS = "project.refunds"
+    REFUNDS_ENDED = "project.refunds_ended"
     EVENTS = "project.events"
     ENTRIES = "project.entries"
 

@@ -16,7 +16,7 @@ class _Journaled(Struct, frozen=True):
     journal_id: int
 
 
-_TABLES = ("charge", "payment", "event", "ledger")
+_TABLES = ("charge", "payment", "refund", "event", "ledger")
 journal_page = sql.many("journal.page", _Journaled)
 hold_journal = sql.run("rebuild.hold_journal")
 empty = sql.run("rebuild.empty")

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
+from enum import Enum
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +22,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from msgspec import Struct
-from pypdf import PdfReader, PdfWriter
-from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 from reportlab.lib.units import mm
-from reportlab.pdfgen.canvas import Canvas
 
 from domain.boleto import barcode_of_line, printed_line
 from domain.money import MOST_SLIP_CENTS
@@ -34,6 +32,13 @@ _FORM = Path(__file__).with_name("slip_form.html")
 _INK = "#14201b"
 _SHADE = "#eaeeec"
 _WATERMARK = "#e3e7e5"
+
+
+class Void(Struct, frozen=True):
+    """Why a slip is no longer to be paid: what stands across it, one word, and the sentence that says it in full."""
+
+    word: str
+    text: str
 
 
 class Slip(Struct, frozen=True, kw_only=True):
@@ -58,16 +63,18 @@ class Slip(Struct, frozen=True, kw_only=True):
     amount_cents: int
     line: str  # 47 digits
     barcode: str  # 44 digits
-    qr_code: str | None  # the BR Code of a hybrid slip
+    qr_code: str | None  # the BR Code of a hybrid slip, or of the PIX beside it
     instructions: tuple[str, ...] = ()
     description: str | None = None
     test: bool
     changed: int = 0  # how often the due date was changed after the registration
+    void: Void | None = None  # then the codes are kept from the paper: nothing on it can be scanned, typed or copied
     bank_name: str = "Banco do Brasil"
     bank_code: str = "001-9"
     carteira: str = "17"
     especie_doc: str = "DM"
     aceite: str = "N"
+    file_name: str = "boleto.pdf"  # under which it is handed out; not printed
 
 
 class SlipPrinter:
@@ -80,15 +87,15 @@ class SlipPrinter:
     """
 
     def __init__(self) -> None:
-        self._forms: dict[_Kind, _Form] = {}  # bounded by the kinds there are: four
+        self._forms: dict[_Kind, _Form] = {}  # bounded by the kinds there are: six
         self._rendering = threading.Lock()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="slips")
 
     def prepare(self) -> None:
         """Render all forms now (a second, most of it the import of xhtml2pdf) instead of while somebody waits."""
-        for hybrid in (False, True):
+        for layout in _Layout:
             for test in (False, True):
-                self._form(_Kind(hybrid, test))
+                self._form(_Kind(layout, test))
 
     async def printed(self, slip: Slip) -> bytes:
         """`stamp`, off the event loop."""
@@ -98,7 +105,7 @@ class SlipPrinter:
         """The PDF. The same slip gives the same bytes, in whatever process."""
         assert barcode_of_line(slip.line) == slip.barcode, "what is scanned and what is typed is one slip"
         assert 0 < slip.amount_cents <= MOST_SLIP_CENTS, "the barcode has ten digits for the amount"
-        form = self._form(_Kind(slip.qr_code is not None, slip.test))
+        form = self._form(_Kind(_layout(slip), slip.test))
         pen = Pen(form.boxes)
         _write_ficha(pen, slip)
         _write_recibo(pen, slip)
@@ -123,7 +130,7 @@ def _write_ficha(pen: Pen, slip: Slip) -> None:
     pen.text("ficha_bank", slip.bank_name, 11, bold=True, up=2.2, inset=0)
     pen.text("ficha_code", slip.bank_code, 16, bold=True, up=1.7, align="center")
     # 13.85 pt: digits 3.5 mm high. The widest line at that size has 137 mm, the box 140.
-    pen.text("ficha_line", printed_line(slip.line), 13.85, bold=True, up=2.2, align="right", inset=0)
+    pen.text("ficha_line", _line(slip), 13.85, bold=True, up=2.2, align="right", inset=0)
     pen.text("ficha_due", _day(slip.due_date), 10, bold=True, align="right")
     _write_grace(pen, "ficha_grace", slip)
     pen.party(
@@ -139,15 +146,19 @@ def _write_ficha(pen: Pen, slip: Slip) -> None:
     pen.text("ficha_carteira", slip.carteira, 8.5)
     pen.text("ficha_currency", "R$", 8.5)
     pen.text("ficha_amount", _amount(slip.amount_cents), 10, bold=True, align="right")
-    pen.paragraphs("ficha_instructions", [Paragraph(line) for line in _instructions(slip)], 8, 3.6, down=5.8)
+    instructions = _instructions(slip) if slip.void is None else (slip.void.text,)
+    pen.paragraphs("ficha_instructions", [Paragraph(line) for line in instructions], 8, 3.6, down=5.8)
     pen.party("ficha_payer", slip.payer_name, _document(slip.payer_document), slip.payer_address)
-    pen.bars("bars", slip.barcode)
+    if slip.void is None:
+        pen.bars("bars", slip.barcode)
+    else:
+        pen.paragraphs("bars", [Paragraph(slip.void.text, bold=True)], 9, 4.2, down=5)
 
 
 def _write_recibo(pen: Pen, slip: Slip) -> None:
     pen.text("recibo_bank", slip.bank_name, 11, bold=True, up=2.2, inset=0)
     pen.text("recibo_code", slip.bank_code, 16, bold=True, up=1.7, align="center")
-    if slip.changed:
+    if slip.changed and slip.void is None:
         pen.text(
             "recibo_mark", f"Vencimento alterado - {slip.changed + 1}ª versão", 8.5, bold=True, up=2.2, align="center"
         )
@@ -163,22 +174,25 @@ def _write_recibo(pen: Pen, slip: Slip) -> None:
     pen.text("recibo_document_date", _day(slip.document_date), 9)
     pen.text("recibo_processing_date", _day(slip.processing_date), 9)
     pen.text("recibo_agency", slip.agency_code, 9, align="right")
-    pen.text("recibo_line", printed_line(slip.line), 13.85, bold=True, up=2.6, align="center")
+    pen.text("recibo_line", _line(slip), 13.85, bold=True, up=2.6, align="center")
     text = []
     if slip.description:
         text += [Paragraph("Descrição", bold=True), Paragraph(slip.description, most=4)]
     instructions = [Paragraph(line) for line in _instructions(slip)]
-    if instructions:
+    if instructions and slip.void is None:
         text += [Paragraph("Instruções", bold=True), *instructions]
     pen.paragraphs("text", text, 8.5, 4.3, down=3, inset=0)
-    if slip.qr_code is not None:
+    if slip.void is not None:
+        pen.mark("mark", slip.void.word, 46)
+        pen.text("mark_text", slip.void.text, 11, bold=True, up=3, align="center")
+    elif slip.qr_code is not None:
         pen.symbol("qr", slip.qr_code)
         pen.text("pix_amount", f"R$ {_amount(slip.amount_cents)}", 13, bold=True, up=2, align="center")
         pen.copyable("pix_copy", slip.qr_code)
 
 
 def _write_grace(pen: Pen, box: str, slip: Slip) -> None:
-    if slip.effective_due_date != slip.due_date:
+    if slip.effective_due_date != slip.due_date and slip.void is None:
         pen.text(box, f"pagável até {_day(slip.effective_due_date)}", 6, align="right", up=0.65)
 
 
@@ -186,6 +200,10 @@ def _instructions(slip: Slip) -> Iterator[str]:
     if slip.changed:
         yield f"Vencimento alterado para {_day(slip.due_date)}: esta via substitui as anteriores."
     yield from slip.instructions
+
+
+def _line(slip: Slip) -> str:
+    return printed_line(slip.line) if slip.void is None else slip.void.word
 
 
 def _amount(cents: int) -> str:
@@ -208,9 +226,21 @@ def _document(bare: str) -> str:
 # -- The form ---------------------------------------------------------------------------------------------------------
 
 
+class _Layout(Enum):
+    PLAIN = "plain"
+    HYBRID = "hybrid"
+    VOID = "void"
+
+
 class _Kind(NamedTuple):
-    hybrid: bool
+    layout: _Layout
     test: bool
+
+
+def _layout(slip: Slip) -> _Layout:
+    if slip.void is not None:
+        return _Layout.VOID
+    return _Layout.PLAIN if slip.qr_code is None else _Layout.HYBRID
 
 
 class _Form(NamedTuple):
@@ -249,7 +279,7 @@ def _render(kind: _Kind) -> _Form:
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(_FORM.read_text("utf-8"))
-    html = template.render(hybrid=kind.hybrid, test=kind.test, area=area, box=box, labels=labels)
+    html = template.render(layout=kind.layout.value, test=kind.test, area=area, box=box, labels=labels)
     printed = io.BytesIO()
     outcome = pisa.CreatePDF(html, dest=printed, encoding="utf-8")
     assert not outcome.err, "xhtml2pdf refuses our own template"
@@ -258,6 +288,8 @@ def _render(kind: _Kind) -> _Form:
 
 def _ground(boxes: dict[str, Box], kind: _Kind) -> bytes:
     """What lies under the form: the shaded boxes and, in sandbox, the watermark."""
+    from reportlab.pdfgen.canvas import Canvas
+
     paper = io.BytesIO()
     canvas = Canvas(paper, pagesize=(210 * mm, PAGE_MM * mm), invariant=1)
     canvas.setFillColor(_SHADE)
@@ -289,6 +321,9 @@ def _ground(boxes: dict[str, Box], kind: _Kind) -> bytes:
 
 def _settled(boxes: dict[str, Box], printed: bytes, ground: bytes) -> _Form:
     """The form as a file that is the same in every process: no dates, one compressed stream, our fonts' names in it."""
+    from pypdf import PdfReader, PdfWriter
+    from pypdf.generic import DictionaryObject, NameObject, TextStringObject
+
     writer = PdfWriter()
     writer.pdf_header = "%PDF-1.7"
     writer.metadata = None
@@ -312,6 +347,9 @@ def _settled(boxes: dict[str, Box], printed: bytes, ground: bytes) -> _Form:
 
 
 def _read_form(boxes: dict[str, Box], file: bytes) -> _Form:
+    from pypdf import PdfReader
+    from pypdf.generic import NameObject
+
     reader = PdfReader(io.BytesIO(file))
     page: Any = reader.pages[0]
     trailer: Any = reader.trailer

@@ -3,12 +3,13 @@
 import re
 import unicodedata
 from collections.abc import Iterator
-from itertools import chain
+from math import cos, radians, sin
 from typing import NamedTuple
 
 from reportlab.lib.units import mm
 from reportlab.pdfbase import pdfmetrics
 
+from domain.itf import bars
 from domain.qr import QUIET_MODULES, symbol
 
 PAGE_MM = 297.0  # A4
@@ -127,24 +128,32 @@ class Pen:
             self._show(line, _TEXT, size, (place.left + 1.4) * mm, (PAGE_MM - place.top - 5.8 - number * 3.2) * mm)
         self.ops.append(b"EMC\n")
 
-    def bars(self, box: str, digits: str) -> None:
-        """Interleaved 2 of 5 at ratio 3, as wide and high as the box: 405 modules of 0.254 mm for 44 digits."""
+    def mark(self, box: str, word: str, size: float) -> None:
+        """A word in a frame across the box, as a rubber stamp would leave it."""
         place = self._boxes[box]
-        widths = [
-            1,
-            1,
-            1,
-            1,
-            *chain.from_iterable(_PAIRS[digits[i : i + 2]] for i in range(0, len(digits), 2)),
-            3,
-            1,
-            1,
-        ]
-        bars, x = [], 0
-        for bar, space in zip(widths[::2], [*widths[1::2], 0], strict=True):
-            bars.append(b"%d 0 %d 1 re" % (x, bar))
-            x += bar + space
-        self._shapes(bars, place.width * mm / x, place.height * mm, place.left * mm, place.bottom * mm)
+        signs = _encoded(word)
+        width, height = _width(signs, _BOLD) * size, size * 1.25
+        self.ops.append(
+            b"q %b rg %b RG 2.5 w %.4f %.4f %.4f %.4f %.2f %.2f cm %.2f %.2f %.2f %.2f re S\n"
+            % (
+                _STAMP,
+                _STAMP,
+                *(_COS, _SIN, -_SIN, _COS),
+                (place.left + place.width / 2) * mm,
+                (place.bottom + place.height / 2) * mm,
+                *(-width / 2 - size * 0.35, -height / 2, width + size * 0.7, height),
+            )
+        )
+        # Capitals are 0.72 of Helvetica's size.
+        self._show(signs, _BOLD, size, -width / 2, -size * 0.36)
+        self.ops.append(b"Q\n")
+
+    def bars(self, box: str, digits: str) -> None:
+        """Interleaved 2 of 5, as wide and high as the box: 405 modules of 0.254 mm for 44 digits."""
+        place = self._boxes[box]
+        found, modules = bars(digits)
+        shapes = [b"%d 0 %d 1 re" % bar for bar in found]
+        self._shapes(shapes, place.width * mm / modules, place.height * mm, place.left * mm, place.bottom * mm)
 
     def symbol(self, box: str, payload: str) -> None:
         """The QR Code with its quiet zone, as large as the box. Shapes and not an image: no viewer can blur it."""
@@ -169,13 +178,8 @@ class Pen:
 
 
 _DARK = re.compile(b"\x01+")
-# ITF: of five elements two are wide; the first digit of a pair is the bars, the second the spaces between them.
-_WIDE = ("nnwwn", "wnnnw", "nwnnw", "wwnnn", "nnwnw", "wnwnn", "nwwnn", "nnnww", "wnnwn", "nwnwn")
-_PAIRS = {
-    f"{a}{b}": tuple(3 if sign == "w" else 1 for pair in zip(_WIDE[a], _WIDE[b], strict=True) for sign in pair)
-    for a in range(10)
-    for b in range(10)
-}
+_STAMP = b"0.63 0.16 0.14"  # red, and dark enough to be read from a copy in black and white
+_COS, _SIN = cos(radians(8)), sin(radians(8))
 
 
 def _encoded(text: str) -> bytes:

@@ -24,7 +24,18 @@ BANK_ORDERS = {True: "bank_orders_sandbox", False: "bank_orders_production"}
 """By `test`."""
 LOCATION_POOL = {True: "location_pool_sandbox", False: "location_pool_production"}
 """By `test`."""
-NAMES = (WEBHOOKS, BANK_HINTS, *BANK_ORDERS.values(), *LOCATION_POOL.values())
+SLIP_ORDERS = {True: "slip_orders_sandbox", False: "slip_orders_production"}
+"""By `test`."""
+REFUND_ORDERS = {True: "refund_orders_sandbox", False: "refund_orders_production"}
+"""By `test`."""
+NAMES = (
+    WEBHOOKS,
+    BANK_HINTS,
+    *BANK_ORDERS.values(),
+    *LOCATION_POOL.values(),
+    *SLIP_ORDERS.values(),
+    *REFUND_ORDERS.values(),
+)
 
 QUEUE = "quita:wake"
 JOB = "wake"

@@ -5,8 +5,10 @@ Durations carry their unit in the name. What is secret is never printed: `repr` 
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from msgspec import Struct
 
@@ -14,6 +16,24 @@ from msgspec import Struct
 WEBHOOK_DELAYS_S: tuple[float, ...] = (
     5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200, 72_000, 86_400,
 )  # fmt: skip
+WEBHOOK_LEASE_S = 30.0
+WEBHOOK_PAUSE_AFTER_S = 72 * 3600.0
+WEBHOOK_HELD_S = 14 * 86_400.0
+WEBHOOK_PAUSED_PROBE_S = 3_600.0
+
+
+class SmtpServer(Struct, frozen=True, kw_only=True):
+    """`tls`: from the first byte (smtps); `starttls`: after the greeting, and no mail goes without it."""
+
+    host: str
+    port: int
+    user: str = ""
+    password: str = ""
+    tls: bool = False
+    starttls: bool = False
+
+    def __repr__(self) -> str:
+        return f"SmtpServer(host={self.host!r}, port={self.port})"
 
 
 class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -44,6 +64,8 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     bank_agencia: int
     """BANK_AGENCIA, BANK_CONTA: without check digits."""
     bank_conta: int
+    bank_transfers_url: str
+    """BANK_TRANSFERS_URL: where the bank sends PIX from (docs/decisions/0007); empty when it is known by BANK_URL."""
     bank_callback_token: str
     """The unguessable part of the path on which the bank calls us back."""
     secret_key: bytes
@@ -54,6 +76,23 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """WEBHOOK_ALLOW_PRIVATE=1 lets webhooks go to private addresses and to plain http: local work only."""
     webhook_delays_s: tuple[float, ...]
     webhook_jitter: float
+    webhook_lease_s: float
+    """WEBHOOK_LEASE_S: how long a delivery stays with a worker that died; longer than an attempt and its writing."""
+    webhook_pause_after_s: float
+    """WEBHOOK_PAUSE_AFTER_S: without a success."""
+    webhook_held_s: float
+    """WEBHOOK_HELD_S: how long what is due is held while a lane is paused."""
+    webhook_paused_probe_s: float
+    """WEBHOOK_PAUSED_PROBE_S: how often a paused lane is asked whether it is well again."""
+    webhook_nameservers: tuple[str, ...]
+    """WEBHOOK_NAMESERVERS: who is asked for the addresses of webhooks, as `address` or `address:port`; the system's
+    unless given."""
+    smtp: SmtpServer | None
+    """SMTP_URL: who takes our mails, such as smtp://user:password@host:587?starttls=1, or smtps://host."""
+    mail_from: str
+    """MAIL_FROM: the address mails come from; required with SMTP_URL."""
+    mail_catcher: bool
+    """MAIL_CATCHER=1 keeps mails and shows them at {app_url}/correio: local work only, off when SMTP_URL is set."""
     cnpj_with_letters: bool
     rate_per_s: int
     rate_burst: int
@@ -93,6 +132,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         bank_variacao=_int(env, "BANK_VARIACAO", 35),
         bank_agencia=_int(env, "BANK_AGENCIA", 452),
         bank_conta=_int(env, "BANK_CONTA", 123873),
+        bank_transfers_url=env.get("BANK_TRANSFERS_URL", "").rstrip("/"),
         bank_callback_token=env.get("BANK_CALLBACK_TOKEN", "local"),
         secret_key=_key(env),
         api_processes=_int(env, "API_PROCESSES", 2),
@@ -100,10 +140,55 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         webhook_allow_private=env.get("WEBHOOK_ALLOW_PRIVATE", "0") == "1",
         webhook_delays_s=_floats(env, "WEBHOOK_DELAYS_S", WEBHOOK_DELAYS_S),
         webhook_jitter=_floats(env, "WEBHOOK_JITTER", (0.2,))[0],
+        webhook_lease_s=_floats(env, "WEBHOOK_LEASE_S", (WEBHOOK_LEASE_S,))[0],
+        webhook_pause_after_s=_floats(env, "WEBHOOK_PAUSE_AFTER_S", (WEBHOOK_PAUSE_AFTER_S,))[0],
+        webhook_held_s=_floats(env, "WEBHOOK_HELD_S", (WEBHOOK_HELD_S,))[0],
+        webhook_paused_probe_s=_floats(env, "WEBHOOK_PAUSED_PROBE_S", (WEBHOOK_PAUSED_PROBE_S,))[0],
+        webhook_nameservers=tuple(part for part in env.get("WEBHOOK_NAMESERVERS", "").split(",") if part),
+        smtp=(smtp := _smtp(env)),
+        mail_from=_mail_from(env, required=smtp is not None),
+        mail_catcher=smtp is None and env.get("MAIL_CATCHER", "0") == "1",
         cnpj_with_letters=env.get("CNPJ_WITH_LETTERS", "0") == "1",
         rate_per_s=_int(env, "RATE_PER_S", 1000),
         rate_burst=_int(env, "RATE_BURST", 2000),
     )
+
+
+def _smtp(env: Mapping[str, str]) -> SmtpServer | None:
+    text = env.get("SMTP_URL", "")
+    if not text:
+        return None
+    wrong = ValueError("SMTP_URL must be such as smtp://user:password@host:587?starttls=1 or smtps://host")
+    try:
+        url = urlsplit(text)
+        tls = {"smtp": False, "smtps": True}[url.scheme]
+        options = parse_qs(url.query, strict_parsing=True) if url.query else {}
+        starttls = options.pop("starttls", ["0"])
+        port = url.port or (465 if tls else 587)
+    except (ValueError, KeyError):
+        raise wrong from None
+    if not url.hostname or options or url.path not in ("", "/") or starttls not in (["0"], ["1"]):
+        raise wrong
+    if tls and starttls == ["1"]:
+        raise wrong
+    return SmtpServer(
+        host=url.hostname,
+        port=port,
+        user=unquote(url.username or ""),
+        password=unquote(url.password or ""),
+        tls=tls,
+        starttls=starttls == ["1"],
+    )
+
+
+def _mail_from(env: Mapping[str, str], *, required: bool) -> str:
+    given = env.get("MAIL_FROM", "")
+    if not given and required:
+        raise ValueError("MAIL_FROM is not set")
+    given = given or "cobrancas@example.com"
+    if not re.fullmatch(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,189}", given):
+        raise ValueError("MAIL_FROM must be a bare e-mail address")
+    return given
 
 
 def _required(env: Mapping[str, str], name: str) -> str:

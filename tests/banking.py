@@ -15,6 +15,7 @@ from banks.banco_do_brasil import BancoDoBrasil
 from banks.base import Location
 from banks.simulated.bank import PRODUCTION, SANDBOX, SimulatedBank
 from banks.simulated.control import Control, Teller
+from banks.simulated.return_wire import ReturnWire
 from banks.simulated.signing import JWKS_PATH, open_signer
 from banks.simulated.wire import Access, Wire, books_may_be_away
 from commands.create_pix import NewPix, create_pix
@@ -90,7 +91,9 @@ async def running_bank(
         teller = Teller(bank, wire, http)
         telling = asyncio.create_task(teller.run())
         app = web.Application(middlewares=[note, books_may_be_away])
-        app.add_routes([*Control(bank, wire, teller).routes(), *wire.routes()])
+        app.add_routes(
+            [*Control(bank, wire, teller).routes(), *ReturnWire(wire, bank.returns).routes(), *wire.routes()]
+        )
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port).start()

@@ -1,4 +1,4 @@
-"""The web door: the payer's page and the public documentation, a Litestar application beside the API's.
+"""The web door: the payer's page, the dashboard and the public documentation, a Litestar application beside the API's.
 
 It shares no middleware, no session and no error format with the API, so that neither costs the other.
 """
@@ -13,11 +13,15 @@ from litestar import Litestar, Request
 from litestar.exceptions import HTTPException
 from litestar.response import Response
 
+from readmodels.slip_pdf import SlipPrinter
 from runtime.postgres import GONE, Pool, open_pool
 from runtime.settings import Settings, read_settings
 from web.docs import DOCS_HANDLERS
+from web.mail import MAIL_HANDLERS
 from web.outermost import outermost
 from web.pages import favicon, page, static_file
+from web.painel.entry import sign_in_turns
+from web.painel.table import PAINEL_HANDLERS
 from web.payer import PAYER_HANDLERS
 
 try:
@@ -28,7 +32,7 @@ except ModuleNotFoundError as missing:
     LOCATION_HANDLERS = []
 
 _POOL_SIZE = 4  # a page is one indexed row: four connections carry thousands of them a second
-_MOST_BODY_BYTES = 64 * 1024  # nothing here reads a body
+_MOST_BODY_BYTES = 64 * 1024  # the dashboard's forms; nothing else here reads a body
 
 _log = structlog.get_logger()
 
@@ -39,6 +43,13 @@ _WORDS: dict[int, tuple[str, str]] = {
     405: ("Operação não disponível", "Esta página só pode ser aberta, não recebe outros pedidos."),
     500: ("Algo deu errado do nosso lado", "Já fomos avisados. Tente de novo em alguns instantes."),
     503: ("Serviço indisponível no momento", "Nada foi perdido. Tente de novo em alguns instantes."),
+}
+_WORDS_PAINEL: dict[int, tuple[str, str]] = {
+    **_WORDS,
+    400: ("Pedido inválido", "O endereço ou o formulário não pôde ser lido. Volte e tente de novo."),
+    403: ("Sem permissão", "Seu perfil não abre esta página, ou o formulário é de outra sessão."),
+    404: ("Página não encontrada", "Não há nada neste endereço, ou não é da sua conta."),
+    413: ("Formulário grande demais", "Volte e envie menos dados."),
 }
 _WORDS_DOCS: dict[int, tuple[str, str]] = {
     400: ("Bad request", "The address could not be read."),
@@ -59,13 +70,16 @@ def make_app(
 ) -> Litestar:
     """The application. Settings not given come from the environment; a pool not given lives as long as it.
 
-    Handlers find `pool`, `settings` and `now` in `request.app.state`.
+    Handlers find `pool`, `settings`, `now` and `printer` in `request.app.state`.
     """
 
     @asynccontextmanager
     async def life(app: Litestar) -> AsyncIterator[None]:
         app.state.settings = settings or read_settings()
         app.state.now = now
+        # Its forms are rendered when the first slip is asked for: most processes of this door print none.
+        app.state.printer = SlipPrinter()
+        app.state.sign_in_turns = sign_in_turns()
         own = None if pool else await open_pool(app.state.settings.database_url, name="web", size=_POOL_SIZE)
         app.state.pool = pool or own
         try:
@@ -75,7 +89,15 @@ def make_app(
                 await own.close()
 
     app = Litestar(
-        route_handlers=[*PAYER_HANDLERS, *DOCS_HANDLERS, *LOCATION_HANDLERS, static_file, favicon],
+        route_handlers=[
+            *PAYER_HANDLERS,
+            *PAINEL_HANDLERS,
+            *MAIL_HANDLERS,
+            *DOCS_HANDLERS,
+            *LOCATION_HANDLERS,
+            static_file,
+            favicon,
+        ],
         lifespan=[life],
         exception_handlers={Exception: _failed, HTTPException: _failed},
         openapi_config=None,
@@ -109,7 +131,8 @@ def _failed(request: Request[Any, Any, Any], exc: Exception) -> Response[str]:
             error=type(exc).__name__,
         )
     in_docs = request.scope["path"].startswith("/docs")
-    words = _WORDS_DOCS if in_docs else _WORDS
+    in_painel = request.scope["path"].startswith("/painel")
+    words = _WORDS_DOCS if in_docs else _WORDS_PAINEL if in_painel else _WORDS
     title, text = words.get(status, words[400])
     shown = {
         "lang": "en" if in_docs else "pt-BR",

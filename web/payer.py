@@ -12,12 +12,16 @@ from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 from litestar.response import Response
 from litestar.types import ControllerRouterHandler
+from msgspec import Struct
 
 from domain.charge import NEXT, Status
 from domain.instants import iso
+from domain.itf import QUIET_MODULES, bars
 from domain.qr import png_data_uri
 from readmodels.payer_page import PayerPage, payer_page
+from readmodels.slip import slip_of_link
 from runtime.postgres import session
+from runtime.seal import Seal
 from web.brazilian import brl, moment_near
 from web.pages import page
 
@@ -57,7 +61,22 @@ async def show_state(request: Request[Any, Any, Any], public_id: FromPath[str]) 
     return {"status": found.status.value, "version": found.version}
 
 
-PAYER_HANDLERS: list[ControllerRouterHandler] = [show, show_fragment, show_state]
+@get("/pagar/{public_id:str}/boleto.pdf")
+async def show_slip(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Response[bytes]:
+    """The slip on paper, to be looked at, printed or kept. The same 404 for unknown links and for what is no slip."""
+    state = request.app.state
+    async with session(state.pool) as conn:
+        slip = await slip_of_link(
+            conn, public_id, seal=Seal(state.settings.secret_key), settings=state.settings, now=state.now()
+        )
+    if slip is None:
+        raise NotFoundException
+    # The name is ours, ASCII without blanks or quotes: RFC 6266's plain form says it all.
+    headers = {"Content-Disposition": f'inline; filename="{slip.file_name}"'}
+    return Response(await state.printer.printed(slip), headers=headers, media_type="application/pdf")
+
+
+PAYER_HANDLERS: list[ControllerRouterHandler] = [show, show_fragment, show_state, show_slip]
 
 
 async def _found(request: Request[Any, Any, Any], public_id: str) -> tuple[PayerPage, datetime]:
@@ -82,7 +101,30 @@ def _values(found: PayerPage, public_id: str, now: datetime) -> dict[str, object
         "settled": _settled(found.status),
         # A code that can no longer be paid is not shown at all.
         "qr_image": png_data_uri(found.qr_code) if payable and found.qr_code else None,
+        "bars": _drawn(found.codigo_barras) if payable and found.codigo_barras else None,
+        "closed": _closed(found),
+        "pix_until": moment_near(found.pix_expires_at, now=now) if found.pix_expires_at else None,
         "expires_text": moment_near(found.expires_at, now=now) if found.expires_at else None,
         "expires_iso": iso(found.expires_at) if found.expires_at else None,
         "now_iso": iso(now),
     }
+
+
+class Drawing(Struct, frozen=True):
+    """An SVG path as wide as `width`, one high, its quiet zones included."""
+
+    width: int
+    path: str
+
+
+def _drawn(barcode: str) -> Drawing:
+    found, modules = bars(barcode)
+    path = "".join(f"M{QUIET_MODULES + at} 0h{width}v1h-{width}z" for at, width in found)
+    return Drawing(modules + 2 * QUIET_MODULES, path)
+
+
+def _closed(found: PayerPage) -> str | None:
+    """What kind of day the due date is when banks are closed on it, as whoever made the slip decided."""
+    if found.due_date is None or found.effective_due_date in (None, found.due_date):
+        return None
+    return {5: "um sábado", 6: "um domingo"}.get(found.due_date.weekday(), "um feriado bancário")

@@ -47,7 +47,8 @@ REMEDIES: Final[dict[Code, str]] = {
         "Read the charge: it has been paid, cancelled or has expired meanwhile. Do not repeat the request."
     ),
     Code.CHARGE_NOT_REFUNDABLE: (
-        "Only a paid charge can be refunded, PIX within 90 days of the payment and slips within 180."
+        "Only a paid charge can be refunded, PIX within 90 days of the payment and slips within 180. Money that came "
+        "otherwise (GET /v1/payments?anomaly=) is refunded by its payment_id."
     ),
     Code.CANCEL_REFERENCE_AMBIGUOUS: (
         "List the pending charges with this external_id and name the one you mean by its charge_id."
@@ -83,8 +84,14 @@ REMEDIES: Final[dict[Code, str]] = {
     Code.PAYLOAD_TOO_LARGE: "Send less than 256 KiB.",
     Code.UNSUPPORTED_MEDIA_TYPE: "Send Content-Type: application/json.",
     Code.RATE_LIMITED: ("Wait as long as Retry-After says. The RateLimit-* headers of every answer tell what is left."),
-    Code.INSUFFICIENT_BALANCE: "Read the balance, and repeat when the account has received enough.",
-    Code.REFUND_DESTINATION_REQUIRED: "Add destination with the payer's pix_key and document.",
+    Code.INSUFFICIENT_BALANCE: (
+        "Read the balance, and repeat with the same Idempotency-Key when the account has received enough: a refund is "
+        "taken from the balance the moment it is asked for."
+    ),
+    Code.REFUND_DESTINATION_REQUIRED: (
+        "Add destination with the payer's pix_key and document: a slip paid on its line came from no PIX that could "
+        "go back."
+    ),
     Code.PAYER_EMAIL_REQUIRED: ("Send the address in the field to, or create charges with the payer's email."),
     Code.WITHDRAWAL_NOT_FOUND: (
         "Check the id and the credential: withdrawals of another account are answered like this too."
@@ -93,6 +100,11 @@ REMEDIES: Final[dict[Code, str]] = {
     Code.WITHDRAWAL_BELOW_MINIMUM: "Withdraw 1.00 or more.",
     Code.SCHEDULE_NOT_FOUND: (
         "Check the id and the credential: schedules of another account are answered like this too."
+    ),
+    Code.SCHEDULE_ENDED: "Read the schedule: it is cancelled or finished. Create another one to go on.",
+    Code.DELIVERY_NOT_FOUND: (
+        "Check the id and the credential: deliveries of another account or of the other mode are answered like this "
+        "too. GET /v1/webhook-deliveries?event_id= finds the delivery of an event."
     ),
     Code.INTERNAL_ERROR: (
         "Repeat the same request with the same Idempotency-Key. If it goes on, tell us error.request_id."

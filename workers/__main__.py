@@ -20,6 +20,7 @@ from arq.typing import WorkerCoroutine
 from arq.worker import Worker, func
 
 from banks.choice import open_banks
+from domain.business_days import effective_due_date
 from runtime import log
 from runtime.bell import JOB, QUEUE, WEBHOOKS, Bell, arq_client
 from runtime.postgres import Pool, open_pool
@@ -31,6 +32,7 @@ from workers.duties import Rota, duties, end
 from workers.guarded_connection import guarded_session
 from workers.webhooks import Courier
 
+_CALENDAR_AFTER_S = 3.0
 _POOL_SIZE = 16
 _CLOSE_S = 3.0
 _POLL_S = 0.2
@@ -55,16 +57,27 @@ async def _main(settings: Settings) -> None:
         context = await opened.enter_async_context(_open_context(settings))
         listener = open_redis(settings.redis_url, blocking=True)
         opened.push_async_callback(listener.aclose)
-        http = await opened.enter_async_context(guarded_session(allow_private=settings.webhook_allow_private))
+        http = await opened.enter_async_context(
+            guarded_session(allow_private=settings.webhook_allow_private, nameservers=settings.webhook_nameservers)
+        )
         courier = Courier(context, http, wake=lambda: rota.wake(WEBHOOKS))
         jobs = asyncio.create_task(_keep_arq(rota, settings))
+        # The bank calendar takes half a second to read, once: not while a slip waits, nor while all else starts.
+        calendar = asyncio.create_task(_read_calendar(context))
         _log.info("worker_started", worker=context.worker)
         try:
             # One grace for both: the duties end their rounds while what flies lands.
             await asyncio.gather(rota.run(duties(context, courier), listener), _land(rota, courier))
         finally:
             await end(jobs)
+            calendar.cancel()
+            await asyncio.gather(calendar, return_exceptions=True)
     _log.info("worker_stopped")
+
+
+async def _read_calendar(context: Context) -> None:
+    await asyncio.sleep(_CALENDAR_AFTER_S)
+    await asyncio.to_thread(effective_due_date, context.now().date())
 
 
 async def _land(rota: Rota, courier: Courier) -> None:
@@ -82,7 +95,12 @@ async def _open_context(settings: Settings) -> AsyncIterator[Context]:
         bell = Bell(redis)
         opened.push_async_callback(bell.stop)
         http = await opened.enter_async_context(
-            aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
+            aiohttp.ClientSession(
+                # Each kind of order has its own bound: a common one would let slips that hang hold PIX up.
+                connector=aiohttp.TCPConnector(limit=0),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+            )
         )
         seal = Seal(settings.secret_key)
         yield Context(

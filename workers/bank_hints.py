@@ -1,7 +1,8 @@
 """Look into what the bank's callbacks say: ask the bank, and book what it confirms. A hint itself moves nothing."""
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 from uuid import UUID
@@ -12,10 +13,13 @@ from msgspec import Struct
 import sql
 from banks.base import CobState, NotFound, ReceivedPix, Unknown
 from commands.pay import Confirmation, confirm_payments
+from domain.charge import Charge
 from domain.errors import Refused
-from runtime.bell import WEBHOOKS
+from domain.nosso_numero import SLIP_NUMBER_DIGITS
+from runtime.bell import SLIP_ORDERS, WEBHOOKS
 from runtime.postgres import session, transaction
 from workers.context import Context
+from workers.slip_payments import Seen, look_at_slips
 
 BATCH = 100
 ATTEMPTS_MOST = 10
@@ -26,6 +30,7 @@ _CALL_S = 45.0
 _AT_ONCE = 16
 _BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0)
 _UNKNOWN_S = 5.0
+_SLIP_LOOKS = 4
 _BOOK_AT_ONCE = 100  # one transaction; commands.change takes twice as many
 
 _log = structlog.get_logger()
@@ -41,6 +46,7 @@ class Hint(Struct, frozen=True, gc=False):
 class _Unbooked(Struct, frozen=True, gc=False):
     end_to_end_id: str
     known: bool
+    integrador_code: str | None
 
 
 claim = sql.many("bank_hint.claim", Hint)
@@ -55,11 +61,19 @@ async def drain_hints(context: Context) -> int:
         hints = await claim(conn, now=now, most=BATCH, lease_until=now + _LEASE)
     if not hints:
         return 0
-    found = await _ask(context, sorted({hint.txid for hint in hints}))
+    slips = Counter(hint.txid for hint in hints if _is_slip(hint))
+    seen, found = await asyncio.gather(
+        look_at_slips(context, sorted(slips), slips),
+        _ask(context, sorted({hint.txid for hint in hints if not _is_slip(hint)})),
+    )
     received = [pix for state in found.values() if isinstance(state, CobState) for pix in state.received]
     await book(context, received)
-    await _settle(context, hints, found)
+    await _settle(context, hints, {**found, **seen})
     return len(hints)
+
+
+def _is_slip(hint: Hint) -> bool:
+    return len(hint.txid) == SLIP_NUMBER_DIGITS
 
 
 async def book(context: Context, received: Sequence[ReceivedPix]) -> int:
@@ -78,10 +92,10 @@ async def book(context: Context, received: Sequence[ReceivedPix]) -> int:
                 charge_ids=[charge_id(pix.txid) for pix in part],
                 end_to_end_ids=[pix.end_to_end_id for pix in part],
             )
-            new = [mine[row.end_to_end_id] for row in rows if row.known]
-            outcomes = await confirm_payments(
-                conn, [_confirmation(pix) for pix in new], now=context.now(), seal=context.seal, actor="bank"
-            )
+            known = [row for row in rows if row.known]
+            new = [mine[row.end_to_end_id] for row in known]
+            confirmations = [_confirmation(pix, row.integrador_code) for pix, row in zip(new, known, strict=True)]
+            outcomes = await confirm_payments(conn, confirmations, now=context.now(), seal=context.seal, actor="bank")
         for row in rows:
             if not row.known:
                 _log.error("pix_without_charge", end_to_end_id=row.end_to_end_id)
@@ -91,6 +105,8 @@ async def book(context: Context, received: Sequence[ReceivedPix]) -> int:
         booked += len(new)
         if new:
             context.bell.ring(WEBHOOKS)
+        if any(isinstance(outcome, Charge) and outcome.dual for outcome in outcomes):
+            context.bell.ring(SLIP_ORDERS[False])  # the slip beside the PIX is to be written off
     return booked
 
 
@@ -104,7 +120,7 @@ def charge_id(txid: str) -> UUID | None:
         return None
 
 
-def _confirmation(pix: ReceivedPix) -> Confirmation:
+def _confirmation(pix: ReceivedPix, integrador_code: str | None) -> Confirmation:
     of = charge_id(pix.txid)
     assert of is not None
     return Confirmation(
@@ -114,7 +130,13 @@ def _confirmation(pix: ReceivedPix) -> Confirmation:
         paid_at=pix.paid_at,
         payer_name=pix.payer_name,
         payer_document=pix.payer_document,
+        integrador_code=integrador_code,
     )
+
+
+def _slip_confirms(state: CobState | NotFound | Unknown | Seen, hint: Hint) -> bool:
+    """A slip shows a total: when that holds nothing new, what the hint is about may be in it already, or not yet."""
+    return state is Seen.BOOKED or (state is Seen.NOTHING_NEW and hint.attempts >= _SLIP_LOOKS)
 
 
 async def _ask(context: Context, txids: list[str]) -> dict[str, CobState | NotFound | Unknown]:
@@ -126,6 +148,8 @@ async def _ask(context: Context, txids: list[str]) -> dict[str, CobState | NotFo
             return await bank.get_cob(txid)
 
     asking = {txid: asyncio.create_task(one(txid)) for txid in txids}
+    if not asking:
+        return {}
     _, late = await asyncio.wait(asking.values(), timeout=_CALL_S)
     for task in late:
         task.cancel()
@@ -133,19 +157,22 @@ async def _ask(context: Context, txids: list[str]) -> dict[str, CobState | NotFo
     return {txid: Unknown("no answer in time") if task in late else task.result() for txid, task in asking.items()}
 
 
-async def _settle(context: Context, hints: list[Hint], found: dict[str, CobState | NotFound | Unknown]) -> None:
+async def _settle(
+    context: Context, hints: list[Hint], found: Mapping[str, CobState | NotFound | Unknown | Seen]
+) -> None:
     now = context.now()
     states, attempts, due_ats = [], [], []
     for hint in hints:
         state = found[hint.txid]
-        confirmed = isinstance(state, CobState) and any(
-            hint.about in (pix.end_to_end_id, f"txid:{pix.txid}") for pix in state.received
-        )
+        confirmed = (
+            isinstance(state, CobState)
+            and any(hint.about in (pix.end_to_end_id, f"txid:{pix.txid}") for pix in state.received)
+        ) or _slip_confirms(state, hint)
         wait_s = _BACKOFF_S[min(hint.attempts, len(_BACKOFF_S)) - 1]
         tried = hint.attempts
         if confirmed:
             verdict = "confirmed"
-        elif isinstance(state, Unknown):
+        elif isinstance(state, Unknown) or state is Seen.UNKNOWN:
             # The bank's silence says nothing against the hint.
             verdict, wait_s, tried = "waiting", _UNKNOWN_S, hint.attempts - 1
         elif hint.attempts >= ATTEMPTS_MOST:

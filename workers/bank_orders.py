@@ -19,10 +19,11 @@ import sql
 from banks.base import Bank, Cob, Done, NotFound, Refused, Unknown
 from banks.scenario import acting
 from banks.simulated.bank import Paid, SimulatedBank
+from commands.change import Outcome
 from commands.fail import fail_charge
 from commands.locations import LocationsAsked, LocationsMade, add_to_pool
-from domain.charge import Status
-from runtime.bell import BANK_ORDERS, WEBHOOKS
+from domain.charge import Charge, Status
+from runtime.bell import BANK_ORDERS, REFUND_ORDERS, SLIP_ORDERS, WEBHOOKS
 from runtime.postgres import GONE, session, transaction
 from runtime.replies import send_reply
 from workers.context import Context
@@ -77,6 +78,12 @@ class CobRequest(Struct, frozen=True, gc=False, kw_only=True):
     scenario: str | None = None
 
 
+class Revision(Struct, frozen=True, gc=False):
+    """The request of a cob_revise order (commands/redate.py)."""
+
+    until: datetime | None = None
+
+
 class PixRequest(Struct, frozen=True, gc=False, kw_only=True):
     """The request of a pix_simulate order."""
 
@@ -100,18 +107,25 @@ class _Settled(Struct, frozen=True, gc=False):
     order_id: UUID
 
 
+class _Ends(Struct, frozen=True, gc=False):
+    expires_at: datetime
+
+
 class _Released(Struct, frozen=True, gc=False):
     order_id: UUID
     test: bool
+    kind: str
 
 
 claim = sql.many("bank_order.claim", Order)
 settle = sql.many("bank_order.settle", _Settled)
 release = sql.many("bank_order.release", _Released)
+find_end = sql.maybe("bank_order.ends", _Ends)
 callback_registered = sql.run("bank_order.callback_registered")
 
 _read_cob = msgspec.json.Decoder(CobRequest).decode
 _read_pix = msgspec.json.Decoder(PixRequest).decode
+_read_revision = msgspec.json.Decoder(Revision).decode
 _read_acted = msgspec.json.Decoder(Acted).decode
 _read_asked = msgspec.json.Decoder(LocationsAsked).decode
 _read_made = msgspec.json.Decoder(LocationsMade).decode
@@ -158,11 +172,18 @@ async def release_orders(context: Context) -> int:
     """Give back what dead workers held; answers how many."""
     async with session(context.pool) as conn:
         released = await release(conn, now=context.now(), most=_RELEASE_MOST)
-    for test in {each.test for each in released}:
-        context.bell.ring(BANK_ORDERS[test])
+    for bell in {_bells(each.kind)[each.test] for each in released}:
+        context.bell.ring(bell)
     if released:
         _log.warning("bank_orders_lost_their_worker", count=len(released))
     return len(released)
+
+
+def _bells(kind: str) -> dict[bool, str]:
+    """Whose orders these are: the lanes of an order's kind."""
+    if kind.startswith("slip_"):
+        return SLIP_ORDERS
+    return REFUND_ORDERS if kind.startswith("refund_") else BANK_ORDERS
 
 
 async def _claim(context: Context, test: bool, most: int) -> list[Order]:
@@ -220,6 +241,27 @@ async def _cob_remove(context: Context, bank: Bank, order: Order) -> Answer:
             return answer
 
 
+async def _cob_revise(context: Context, bank: Bank, order: Order) -> Answer:
+    """Have the PIX leg of a dual charge end with its slip: as that ends when the bank is asked, not as it did when this
+    was ordered. Several may be under way at once, so each looks again whether what it told the bank still holds."""
+    if order.registering:
+        return Unknown("its registration is under way")
+    assert order.charge_id is not None
+    until = _read_revision(order.request).until
+    if not _payable(order, context.now()) or (until is not None and until <= context.now()):
+        return DONE
+    assert order.expires_at is not None
+    answer = await bank.revise_cob(order.charge_id.hex, min(order.expires_at, until or order.expires_at))
+    if isinstance(answer, NotFound):
+        _log.error("cob_not_at_bank", charge_id=str(order.charge_id))
+        return DONE
+    if not isinstance(answer, Done):
+        return answer
+    async with session(context.pool) as conn:
+        now_ends = await find_end(conn, charge_id=order.charge_id)
+    return DONE if now_ends is None or now_ends.expires_at == order.expires_at else Unknown("re-dated again")
+
+
 async def _pix_simulate(context: Context, bank: Bank, order: Order) -> Answer:
     # The bank behind a scenario: payers are not part of the port, and a scenario is for what we ask.
     simulated = context.banks[True]
@@ -238,6 +280,7 @@ async def _locations(context: Context, bank: Bank, order: Order) -> Answer:
 _KINDS: Final[dict[str, Callable[[Context, Bank, Order], Awaitable[Answer]]]] = {
     "cob_register": _cob_register,
     "cob_remove": _cob_remove,
+    "cob_revise": _cob_revise,
     "pix_simulate": _pix_simulate,
     "locations": _locations,
 }
@@ -314,6 +357,7 @@ async def _store_once(context: Context, order: Order, answer: Answer) -> None:
                 attempts=order.attempts,
                 detail=detail,
             )
+    failed: Outcome | None = None
     async with transaction(context.pool) as conn:
         ours = await settle(
             conn,
@@ -326,7 +370,7 @@ async def _store_once(context: Context, order: Order, answer: Answer) -> None:
         if ours and order.kind == "cob_register" and isinstance(answer, Refused):
             assert order.account_id is not None
             assert order.charge_id is not None
-            await fail_charge(
+            failed = await fail_charge(
                 conn,
                 account_id=order.account_id,
                 charge_id=order.charge_id,
@@ -340,6 +384,8 @@ async def _store_once(context: Context, order: Order, answer: Answer) -> None:
             await add_to_pool(conn, order.test, _read_made(outcome).locations)
     if ours and isinstance(answer, Refused) and order.kind == "cob_register":
         context.bell.ring(WEBHOOKS)
+    if isinstance(failed, Charge) and failed.dual:
+        context.bell.ring(SLIP_ORDERS[order.test])  # its slip stands, and is to be written off
     if ours and outcome is not None and order.reply_to is not None:
         await send_reply(context.redis, order.reply_to, order.order_id, outcome)
 

@@ -17,7 +17,7 @@ from prometheus_client import Counter
 from redis.asyncio import Redis
 
 import sql
-from runtime.bell import BANK_HINTS, BANK_ORDERS, LOCATION_POOL, NAMES, WEBHOOKS, list_of
+from runtime.bell import BANK_HINTS, BANK_ORDERS, LOCATION_POOL, NAMES, REFUND_ORDERS, SLIP_ORDERS, WEBHOOKS, list_of
 from runtime.postgres import GONE as POSTGRES_GONE
 from runtime.postgres import session
 from runtime.redis import GONE as REDIS_GONE
@@ -25,8 +25,14 @@ from workers.bank_hints import drain_hints
 from workers.bank_orders import drain_orders, release_orders
 from workers.context import Context
 from workers.expiry import sweep_expired
+from workers.feed_months import keep_months
 from workers.location_pool import fill_pool
+from workers.mail import MailDesk, release_mails, write_due_mails
 from workers.reconciler import reconcile
+from workers.refund_orders import RefundDesk
+from workers.schedules import ScheduleDesk
+from workers.slip_orders import SlipDesk
+from workers.slip_payments import reconcile_slips
 from workers.webhooks import FINISH_S, Courier
 
 _ROUNDS_MOST = 1_000
@@ -56,14 +62,25 @@ def duties(context: Context, courier: Courier) -> list[Duty]:
     return [
         Duty(BANK_ORDERS[True],    partial(drain_orders, context, True),   1.0),
         Duty(BANK_ORDERS[False],   partial(drain_orders, context, False),  1.0),
+        Duty(SLIP_ORDERS[True],    SlipDesk(context, True).drain,          1.0),
+        Duty(SLIP_ORDERS[False],   SlipDesk(context, False).drain,         1.0),
+        Duty(REFUND_ORDERS[True],  RefundDesk(context, True).drain,        1.0),
+        Duty(REFUND_ORDERS[False], RefundDesk(context, False).drain,       1.0),
         Duty("release_orders",     partial(release_orders, context),       5.0),
         Duty(LOCATION_POOL[True],  partial(fill_pool, context, True),      5.0),
         Duty(LOCATION_POOL[False], partial(fill_pool, context, False),     5.0),
         Duty(BANK_HINTS,           partial(drain_hints, context),          1.0),
         Duty("reconciler",         partial(reconcile, context),           30.0),
+        Duty("slip_reconciler",    partial(reconcile_slips, context),     60.0),
         Duty("expiry",             partial(sweep_expired, context),        5.0),
         Duty(WEBHOOKS,             courier.drain,                          1.0),
         Duty("release_webhooks",   courier.release,                        1.0),
+        Duty("webhook_lanes",      courier.tend,                           1.0),
+        Duty("schedules",          ScheduleDesk(context).drain,            1.0),
+        Duty("mail_writing",       partial(write_due_mails, context),      1.0),
+        Duty("mail",               MailDesk(context).drain,                1.0),
+        Duty("release_mails",      partial(release_mails, context),       15.0),
+        Duty("feed_months",        partial(keep_months, context),       3600.0),
         Duty("expired_tokens",     partial(forget_tokens, context),      600.0),
     ]
     # fmt: on

@@ -8,13 +8,15 @@ Nothing here looks at proxies, cookies or redirects.
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+import ssl
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import AsyncResolver
+
+from domain.public_address import is_public
 
 CONNECT_S = 3.0
 ATTEMPT_S = 10.0
@@ -25,48 +27,17 @@ _SOCKETS = 1000
 _KEEP_ALIVE_S = 60.0
 _DNS_CACHE_S = 30
 
-# What `ipaddress.is_global` wrongly lets through, in one Python or another (reference: webhooks 6.3).
-_REFUSED: tuple[IPv4Network | IPv6Network, ...] = tuple(
-    ip_network(each)
-    for each in (
-        "64:ff9b::/96",  # NAT64, also of 127.0.0.1
-        "64:ff9b:1::/48",  # NAT64, local use
-        "2002::/16",  # 6to4
-        "2001::/32",  # Teredo
-        "::/96",  # IPv4-compatible
-        "fec0::/10",  # site-local
-        "3fff::/20",  # documentation
-        "5f00::/16",  # SRv6 SIDs
-        "100::/64",  # discard
-        "192.88.99.0/24",  # 6to4 relays
-        "192.0.0.0/24",  # protocol assignments
-        "168.63.129.16/32",  # a cloud's host, reached from inside its machines
-        "100.100.100.200/32",  # a cloud's metadata
-    )
-)
-
 
 class BlockedAddress(OSError):
     """The address is not one a webhook may go to."""
 
 
-def is_public(address: str) -> bool:
-    """Whether an IP address, as text, is one the public internet routes. False for what is no address."""
-    try:
-        ip: IPv4Address | IPv6Address = ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
-        ip = ip.ipv4_mapped
-    return ip.is_global and not ip.is_multicast and not any(ip in network for network in _REFUSED)
-
-
 class GuardedResolver(AbstractResolver):
     """c-ares, because threads for lookups run out: forty dead zones would delay everybody by many seconds."""
 
-    def __init__(self, *, allow_private: bool) -> None:
+    def __init__(self, *, allow_private: bool, nameservers: Sequence[str] = ()) -> None:
         self._allow_private = allow_private
-        self._ares = AsyncResolver(timeout=_RESOLVE_S, tries=1)
+        self._ares = AsyncResolver(nameservers=list(nameservers) or None, timeout=_RESOLVE_S, tries=1)
         self._lookups = asyncio.Semaphore(_LOOKUPS)
 
     async def resolve(
@@ -95,8 +66,10 @@ def checked(answers: list[ResolveResult]) -> list[ResolveResult]:
 
 
 @asynccontextmanager
-async def guarded_session(*, allow_private: bool) -> AsyncIterator[aiohttp.ClientSession]:
-    """A session for webhooks. `allow_private` is for local work only."""
+async def guarded_session(
+    *, allow_private: bool, nameservers: Sequence[str] = (), attempt_s: float = ATTEMPT_S
+) -> AsyncIterator[aiohttp.ClientSession]:
+    """A session for webhooks. `allow_private` is for local work only; without `nameservers` the system's are asked."""
 
     def open_socket(addr_info: aiohttp.AddrInfoType) -> socket.socket:
         family, kind, protocol, _, address = addr_info
@@ -106,10 +79,11 @@ async def guarded_session(*, allow_private: bool) -> AsyncIterator[aiohttp.Clien
         opened.setblocking(False)
         return opened
 
-    resolver = GuardedResolver(allow_private=allow_private)
+    resolver = GuardedResolver(allow_private=allow_private, nameservers=nameservers)
     connector = aiohttp.TCPConnector(
         resolver=resolver,
         socket_factory=open_socket,
+        ssl=_tls(),
         ttl_dns_cache=_DNS_CACHE_S,
         limit=_SOCKETS,
         keepalive_timeout=_KEEP_ALIVE_S,
@@ -118,7 +92,7 @@ async def guarded_session(*, allow_private: bool) -> AsyncIterator[aiohttp.Clien
     )
     session = aiohttp.ClientSession(
         connector=connector,
-        timeout=aiohttp.ClientTimeout(total=ATTEMPT_S, sock_connect=CONNECT_S),
+        timeout=aiohttp.ClientTimeout(total=attempt_s, sock_connect=CONNECT_S),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,  # a few compressed bytes may mean gigabytes
         trust_env=False,
@@ -130,6 +104,13 @@ async def guarded_session(*, allow_private: bool) -> AsyncIterator[aiohttp.Clien
     finally:
         await session.close()
         await resolver.close()
+
+
+def _tls() -> ssl.SSLContext:
+    """Certificates are verified for the name in the URL, against the system's roots (or SSL_CERT_FILE)."""
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
 
 
 class Trace:

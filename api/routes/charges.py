@@ -11,6 +11,7 @@ from api.bodies import text
 from api.door import Door
 from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, path_id, word
 from api.route import Call, Mode, Route
+from api.routes.pix import SANDBOX_BANK, scenario_of
 from commands.cancel import cancellation, charge_of_reference
 from commands.pay import simulated_payment
 from domain.br_code import end_to_end_id
@@ -54,7 +55,7 @@ class ChargeSummary(Struct, frozen=True):
 
 async def look_up(door: Door, call: Call) -> Answer:
     doc = await door.charge(_charge_id(call), call.caller.owner)
-    return Answer(encode(present(doc, door.seal)))
+    return Answer(encode(present(doc, door.seal, now=call.now)))
 
 
 async def cancel(door: Door, call: Call) -> Answer:
@@ -92,6 +93,11 @@ async def cancel_by_reference(door: Door, call: Call) -> Answer:
 
 async def simulate_payment(door: Door, call: Call) -> Answer:
     charge_id = _charge_id(call)
+    if (await door.charge(charge_id, call.caller.owner)).boleto is not None:
+        # The simulated bank decides whether a slip can still be paid, as a real one does.
+        await door.slips.simulate_payment(charge_id, call.caller, request_id=call.request_id)
+        doc = await door.charge(charge_id, call.caller.owner)
+        return Answer(encode(present(doc, door.seal, now=call.now)))
     e2e = end_to_end_id(SANDBOX_ISPB, call.now, "".join(secrets.choice(_E2E_ALPHABET) for _ in range(11)))
     wish = simulated_payment(
         charge_id,
@@ -103,7 +109,7 @@ async def simulate_payment(door: Door, call: Call) -> Answer:
     )
     await door.change(wish)
     doc = await door.charge(charge_id, call.caller.owner)
-    return Answer(encode(present(doc, door.seal)))
+    return Answer(encode(present(doc, door.seal, now=call.now)))
 
 
 async def list_charges(door: Door, call: Call) -> Answer:
@@ -118,7 +124,7 @@ async def list_charges(door: Door, call: Call) -> Answer:
     async with session(door.pool) as conn:
         docs, last = await charge_page(conn, *owner, filters, after, limit)
     page = ChargePage(
-        data=[present(doc, door.seal) for doc in docs],
+        data=[present(doc, door.seal, now=call.now) for doc in docs],
         next_cursor=None if last is None else door.cursors.write(last, bound_to),
     )
     return Answer(encode(page))
@@ -134,12 +140,23 @@ async def summarize(door: Door, call: Call) -> Answer:
 
 
 async def _cancel(door: Door, call: Call, charge_id: UUID, reason: CancelReason) -> Answer:
-    wish = cancellation(
-        charge_id, call.caller.owner, reason=reason, actor=call.caller.client_id, request_id=call.request_id
-    )
-    await door.change(wish)
+    scenario = scenario_of(call)
     doc = await door.charge(charge_id, call.caller.owner)
-    return Answer(encode(present(doc, door.seal)))
+    if doc.boleto is not None:
+        # The bank first: a slip that is cancelled here and open there could still be paid.
+        await door.slips.cancel(charge_id, call.caller, reason=reason, request_id=call.request_id, scenario=scenario)
+    else:
+        wish = cancellation(
+            charge_id,
+            call.caller.owner,
+            reason=reason,
+            actor=call.caller.client_id,
+            request_id=call.request_id,
+            scenario=scenario,
+        )
+        await door.change(wish)
+    doc = await door.charge(charge_id, call.caller.owner)
+    return Answer(encode(present(doc, door.seal, now=call.now)))
 
 
 def _charge_id(call: Call) -> UUID:
@@ -238,6 +255,7 @@ ROUTES = (
         tag="Charges",
         handle=cancel,
         scopes=("charges:create",),
+        headers=(SANDBOX_BANK,),
         answers={200: ChargeProjection},
         errors=(Code.CHARGE_NOT_FOUND, Code.CHARGE_NOT_PENDING, Code.BANK_UNAVAILABLE),
     ),
@@ -250,6 +268,7 @@ ROUTES = (
         handle=cancel_by_reference,
         scopes=("charges:create",),
         body=CancelByReference,
+        headers=(SANDBOX_BANK,),
         answers={200: ChargeProjection},
         errors=(
             Code.CANCEL_REFERENCE_REQUIRED,
@@ -269,6 +288,6 @@ ROUTES = (
         scopes=("charges:create",),
         mode=Mode.TEST,
         answers={200: ChargeProjection},
-        errors=(Code.CHARGE_NOT_FOUND, Code.CHARGE_NOT_PENDING),
+        errors=(Code.CHARGE_NOT_FOUND, Code.CHARGE_NOT_PENDING, Code.BANK_UNAVAILABLE),
     ),
 )

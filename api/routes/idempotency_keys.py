@@ -1,15 +1,18 @@
 """GET /v1/idempotency-keys/{key}: did my call that timed out work?"""
 
 from urllib.parse import unquote_to_bytes
+from uuid import UUID
 
 from msgspec import Struct
 
+import sql
 from api.answers import Answer, encode
 from api.door import Door
 from api.keys import read_key
 from api.route import Call, Route
 from domain.errors import Code
 from domain.instants import iso
+from runtime.postgres import session
 
 
 class KeyState(Struct, frozen=True, kw_only=True):
@@ -23,13 +26,24 @@ class KeyState(Struct, frozen=True, kw_only=True):
     replay_count: int = 0
 
 
+class _Ordered(Struct, frozen=True):
+    order_id: UUID
+
+
+find_ordered = sql.maybe("idempotency.ordered", _Ordered)
+
+
 async def look_up(door: Door, call: Call) -> Answer:
     # As it came over the wire: a key may have slashes, which the framework takes for its own.
     raw_path: bytes = call.request.scope["raw_path"]
     key = read_key([unquote_to_bytes(raw_path.partition(b"/idempotency-keys/")[2])])
     name = (*call.caller.owner, key)
-    # The lock is looked at first: between the two looks a creation may end, never begin unseen.
+    # The lock and the order are looked at first: between the looks a creation may end, never begin unseen.
     at_work = await door.locks.held(name)
+    if not at_work:
+        async with session(door.pool) as conn:
+            account_id, test = call.caller.owner
+            at_work = await find_ordered(conn, account_id=account_id, test=test, key=key) is not None
     used = await door.keys.submit(name)
     if used is not None:
         state = KeyState(

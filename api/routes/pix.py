@@ -17,6 +17,7 @@ from domain.documents import check_digits_hold, well_formed
 from domain.errors import Code, Refused
 from domain.money import MOST_PIX_CENTS, parse_amount
 from readmodels.charge import ChargeProjection, present
+from readmodels.charge_list import METHODS
 from runtime.ids import new_id
 from runtime.metrics import charges_created_total, idempotency_total
 
@@ -37,7 +38,8 @@ class PixPayer(Struct, frozen=True, omit_defaults=True):
 
 
 class CreatePix(Struct, frozen=True, kw_only=True):
-    """The body (spec). `amount` is decimal reais as a string; `expires_in` seconds."""
+    """The body (spec). `amount` is decimal reais as a string; `expires_in` seconds. `send_email`: the payer, when his
+    address is given, is sent the charge, reminders and a receipt (production only)."""
 
     account_id: str
     amount: str
@@ -45,9 +47,11 @@ class CreatePix(Struct, frozen=True, kw_only=True):
     description: str | None = None
     expires_in: int | None = None
     payer: PixPayer | None = None
+    send_email: bool | None = None
 
 
 EMAIL = r"[^@\x00-\x20\x7f]+@[^@\x00-\x20\x7f]+"
+EMAIL_MOST = 254
 _EMAIL = re.compile(EMAIL)
 _encode_payer = msgspec.json.Encoder().encode
 
@@ -62,8 +66,8 @@ async def create(door: Door, call: Call) -> Answer:
         raise Refused(Code.VALIDATION_ERROR, fields={"account_id": "must be a UUID"})
     external_id = text("external_id", asked.external_id, 255)
     description = text("description", asked.description, DESCRIPTION_MOST)
-    payer = _payer(asked.payer, door, production=not call.caller.test)
-    scenario = _scenario(call)
+    payer = pix_payer(asked.payer, door, production=not call.caller.test)
+    scenario = scenario_of(call)
     await _allowed(door, call, account_id)
     creation = Creation(
         caller=call.caller,
@@ -79,13 +83,13 @@ async def create(door: Door, call: Call) -> Answer:
         payer_sealed=door.seal.seal(_encode_payer(payer)) if payer is not None else None,
         payer_document_hash=door.seal.blind(payer.document) if payer is not None and payer.document else None,
         scenario=scenario,
+        send_email=asked.send_email is True,
     )
     made = await door.creations.create(creation)
     if isinstance(made, UsedKey):
         return await replay(door, call, made)
-    _created[call.caller.test].inc()
-    _first.inc()
-    return Answer(encode(present(made, door.seal)), 201)
+    count_created("pix", test=call.caller.test)
+    return Answer(encode(present(made, door.seal, now=call.now)), 201)
 
 
 async def replay(door: Door, call: Call, used: UsedKey) -> Answer:
@@ -97,22 +101,40 @@ async def replay(door: Door, call: Call, used: UsedKey) -> Answer:
     _replayed.inc()
     doc = await door.charge(used.resource_id, call.caller.owner)
     headers = [(b"idempotent-replayed", b"true"), (b"idempotency-key", call.key.encode())]
-    return Answer(encode(present(doc, door.seal)), 200, headers)
+    return Answer(encode(present(doc, door.seal, now=call.now)), 200, headers)
 
 
-_created = {test: charges_created_total.labels("pix", "test" if test else "production") for test in (True, False)}
+def count_created(payment_method: str, *, test: bool) -> None:
+    _created[payment_method, test].inc()
+    _first.inc()
+
+
+# Looked up once: finding a counter by its labels costs more than counting.
+_created = {
+    (method, test): charges_created_total.labels(method, "test" if test else "production")
+    for method in METHODS
+    for test in (True, False)
+}
+
+
 _first = idempotency_total.labels("first")
 _replayed = idempotency_total.labels("replay")
 _reused = idempotency_total.labels("reused")
 
 
+async def approved(door: Door, call: Call) -> bool:
+    """Whether the account may issue charges (contract section 14): always in sandbox."""
+    if call.caller.test or call.caller.approved:
+        return True
+    call.caller = await door.callers.again(call.caller)
+    return call.caller.approved
+
+
 async def _allowed(door: Door, call: Call, account_id: UUID) -> None:
     """What depends on time or state comes after the key: a replay is answered whatever has changed since."""
     refused: Code | None = None
-    if not call.caller.test and not call.caller.approved:
-        call.caller = await door.callers.again(call.caller)
-        if not call.caller.approved:
-            refused = Code.KYC_REQUIRED
+    if not await approved(door, call):
+        refused = Code.KYC_REQUIRED
     if refused is None and account_id != call.caller.account_id:
         suspended = not call.caller.test and await door.pix_suspended()
         refused = Code.PIX_AVULSO_SUSPENDED if suspended else Code.CHARGE_NOT_FOUND
@@ -143,12 +165,12 @@ def _lifetime(body: dict[str, Any]) -> int:
     return given
 
 
-def _payer(payer: PixPayer | None, door: Door, *, production: bool) -> PixPayer | None:
+def pix_payer(payer: PixPayer | None, door: Door, *, production: bool) -> PixPayer | None:
     if payer is None:
         return None
     text("payer.name", payer.name, 200)
     text("payer.phone", payer.phone, 32)
-    email = text("payer.email", payer.email, 254)
+    email = text("payer.email", payer.email, EMAIL_MOST)
     if email is not None and not _EMAIL.fullmatch(email):
         raise Refused(Code.VALIDATION_ERROR, fields={"payer.email": "must be an e-mail address"})
     if payer.document is not None:
@@ -159,7 +181,7 @@ def _payer(payer: PixPayer | None, door: Door, *, production: bool) -> PixPayer 
     return payer
 
 
-def _scenario(call: Call) -> str | None:
+def scenario_of(call: Call) -> str | None:
     """X-Sandbox-Bank, for test credentials (contract section 14)."""
     if not call.caller.test:
         return None
@@ -172,6 +194,12 @@ def _scenario(call: Call) -> str | None:
     return scenario
 
 
+SANDBOX_BANK = Parameter(
+    name="X-Sandbox-Bank",
+    schema={"type": "string", "enum": list(SCENARIOS)},
+    description="How the simulated bank is to behave; looked at with test credentials only.",
+)
+
 ROUTES = (
     Route(
         method="POST",
@@ -183,13 +211,7 @@ ROUTES = (
         scopes=("charges:create",),
         key=True,
         body=CreatePix,
-        headers=(
-            Parameter(
-                name="X-Sandbox-Bank",
-                schema={"type": "string", "enum": list(SCENARIOS)},
-                description="How the simulated bank is to behave; looked at with test credentials only.",
-            ),
-        ),
+        headers=(SANDBOX_BANK,),
         answers={201: ChargeProjection, 200: ChargeProjection},
         errors=(
             Code.AMOUNT_INVALID,

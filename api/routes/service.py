@@ -13,7 +13,7 @@ from api.answers import Answer, Bytes, refusal
 from api.door import Door
 from api.route import Method, new_request_id, read_body
 from api.routes import token
-from commands.bank_callback import store_hints
+from commands.bank_callback import store_hints, store_slip_hints
 from domain.errors import Code, Refused
 from runtime.bell import BANK_HINTS
 from runtime.metrics import Meter, exposition
@@ -60,8 +60,9 @@ async def bank_callback(door: Door, request: Request[Any, Any, Any]) -> Answer:
     if not hmac.compare_digest(given, door.settings.bank_callback_token.encode()):
         raise Refused(Code.ROUTE_NOT_FOUND)
     body = await read_body(request)
+    store = store_slip_hints if request.scope["path"].endswith("/slips") else store_hints
     async with transaction(door.pool) as conn:
-        await store_hints(conn, body, door.now())
+        await store(conn, body, door.now())
     door.bell.ring(BANK_HINTS)
     return Answer(b"{}")
 
@@ -74,6 +75,7 @@ _OPEN: tuple[tuple[Method, str, str, Any], ...] = (
     ("POST", "/v1/oauth/token", "issueToken", token.issue),
     ("POST", "/bank/{token:str}", "bankCallback", bank_callback),
     ("POST", "/bank/{token:str}/pix", "bankCallbackPix", bank_callback),
+    ("POST", "/bank/{token:str}/slips", "bankCallbackSlips", bank_callback),
 )
 
 

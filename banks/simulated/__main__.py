@@ -18,6 +18,7 @@ from aiohttp import web
 
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from banks.simulated.control import Control, Teller
+from banks.simulated.return_wire import ReturnWire
 from banks.simulated.signing import JWKS_PATH, open_signer
 from banks.simulated.slip_control import SlipControl
 from banks.simulated.slip_wire import Agreement, SlipWire
@@ -98,6 +99,9 @@ async def opened_app(settings: Settings, pool: Pool) -> AsyncIterator[web.Applic
         agencia=settings.bank_agencia,
         conta=settings.bank_conta,
     )
+    if url := os.environ.get("BANK_SLIP_WEBHOOK"):
+        # At the real bank this is entered by hand in its portal.
+        await bank.slips.set_webhook(url)
     slip_wire = SlipWire(wire, bank.slips, signer, agreement)
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), trust_env=False) as http:
         teller = Teller(bank, wire, http)
@@ -105,7 +109,7 @@ async def opened_app(settings: Settings, pool: Pool) -> AsyncIterator[web.Applic
         try:
             app = web.Application(client_max_size=MOST_BODY_BYTES, middlewares=[books_may_be_away])
             app.add_routes([*Control(bank, wire, teller).routes(), *SlipControl(bank.slips).routes()])
-            app.add_routes([*slip_wire.routes(), *wire.routes()])
+            app.add_routes([*slip_wire.routes(), *ReturnWire(wire, bank.returns).routes(), *wire.routes()])
             yield app
         finally:
             telling.cancel()

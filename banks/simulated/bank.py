@@ -24,6 +24,8 @@ from banks.base import (
     Refused,
     Unknown,
 )
+from banks.returns import Return, Sent, Transfer
+from banks.simulated.returns import SimulatedReturns
 from banks.simulated.slips import PAYER_DOCUMENT, PAYER_NAME, SimulatedSlips
 from banks.slips import NotYet, PaidSlip, RegisteredSlip, Slip, SlipState
 from runtime.postgres import Pool, session
@@ -112,6 +114,10 @@ class _Removed(Struct, frozen=True):
     txid: str
 
 
+class _Revised(Struct, frozen=True):
+    txid: str
+
+
 class _Count(Struct, frozen=True):
     count: int
 
@@ -132,6 +138,7 @@ put_cobs = sql.many("simulated_bank.put_cobs", _Put)
 find_cob = sql.maybe("simulated_bank.cob", BookedCob)
 find_cob_at = sql.maybe("simulated_bank.cob_at", BookedCob)
 remove = sql.maybe("simulated_bank.remove_cob", _Removed)
+revise = sql.maybe("simulated_bank.revise_cob", _Revised)
 receive = sql.run("simulated_bank.receive")
 find_pix_of_cob = sql.many("simulated_bank.pix_of_cob", BookedPix)
 find_pix = sql.maybe("simulated_bank.pix", BookedPix)
@@ -157,6 +164,7 @@ class SimulatedBank:
         self.world = world
         self._prefix = f"{url.partition('://')[2]}/pix/v2/"
         self.now = now
+        self.returns = SimulatedReturns(pool, world=world, now=now)
         self.slips = SimulatedSlips(pool, seal, world=world, url=url, now=now)
 
     async def put_cob(self, cob: Cob) -> Done[CobState] | Refused | Unknown:
@@ -208,6 +216,19 @@ class SimulatedBank:
             return NotFound()
         return Done(None) if cob.status == REMOVED else _NOT_ACTIVE
 
+    async def revise_cob(self, txid: str, expires_at: datetime) -> Done[None] | NotFound | Refused:
+        cob = await self.booked(txid)
+        if cob is None:
+            return NotFound()
+        return await self.revise(txid, max(int((expires_at - cob.created_at).total_seconds()), 1))
+
+    async def revise(self, txid: str, lifetime_s: int) -> Done[None] | NotFound | Refused:
+        """Give a cob another expiracao, in seconds since its creation; only while it is ATIVA."""
+        async with session(self._pool) as conn:
+            if await revise(conn, world=self.world, txid=txid, expires_in_s=lifetime_s) is not None:
+                return Done(None)
+        return NotFound() if await self.booked(txid) is None else _NOT_ACTIVE
+
     async def create_locations(self, count: int) -> Done[list[Location]]:
         tokens = [secrets.token_urlsafe(_TOKEN_BYTES) for _ in range(min(count, MOST_LOCATIONS))]
         async with session(self._pool) as conn:
@@ -227,6 +248,18 @@ class SimulatedBank:
         async with session(self._pool) as conn:
             await register(conn, world=self.world, pix_key=pix_key, url=url, now=self.now())
         return Done(None)
+
+    async def return_pix(self, asked: Return) -> Done[Sent] | Refused | Unknown:
+        return await self.returns.return_pix(asked)
+
+    async def find_return(self, end_to_end_id: str, id: str) -> Sent | NotFound | Unknown:
+        return await self.returns.find_return(end_to_end_id, id)
+
+    async def send_pix(self, asked: Transfer) -> Done[Sent] | Refused | Unknown:
+        return await self.returns.send_pix(asked)
+
+    async def find_transfer(self, id: str) -> Sent | NotFound | Unknown:
+        return await self.returns.find_transfer(id)
 
     async def register_slip(self, slip: Slip) -> Done[RegisteredSlip] | Refused | Unknown:
         return await self.slips.register_slip(slip)

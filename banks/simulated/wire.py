@@ -243,14 +243,19 @@ class Wire:
 
     async def patch_cob(self, request: web.Request) -> web.Response:
         body = await _body(request)
-        if body.get("status") != REMOVED or len(body) != 1:
-            raise Invalid("CobOperacaoInvalida", 400, "Só a remoção é aceita, sozinha.", of="cob.status")
-        removed = await self.bank.remove_cob(request.match_info["txid"])
-        if isinstance(removed, NotFound):
+        txid = request.match_info["txid"]
+        if list(body) == ["calendario"]:
+            revised = await self.bank.revise(txid, _lifetime_s(body))
+        elif body == {"status": REMOVED}:
+            revised = await self.bank.remove_cob(txid)
+        else:
+            detail = "Só a remoção ou outra expiração é aceita, sozinha."
+            raise Invalid("CobOperacaoInvalida", 400, detail, of="cob.status")
+        if isinstance(revised, NotFound):
             raise _not_found()
-        if isinstance(removed, Refused):
-            raise Invalid(removed.code, 400, removed.message, of="cob.status")
-        return web.json_response(self._shown(await self._booked(request.match_info["txid"])))
+        if isinstance(revised, Refused):
+            raise Invalid(revised.code, 400, revised.message, of="cob.status")
+        return web.json_response(self._shown(await self._booked(txid)))
 
     async def get_cob(self, request: web.Request) -> web.Response:
         cob = await self._booked(request.match_info["txid"])
@@ -384,9 +389,7 @@ def _cob(txid: str, body: dict[str, Any], *, now: datetime) -> Cob:
         cents = parse_amount(amount, most_cents=MOST_PIX_CENTS)
     except ValueError:
         raise _schema("cob.valor.original", amount) from None
-    lifetime_s = _object(body, "calendario").get("expiracao", 86_400)
-    if type(lifetime_s) is not int or not 0 < lifetime_s <= _MOST_LIFETIME_S:
-        raise _schema("cob.calendario.expiracao", lifetime_s)
+    lifetime_s = _lifetime_s(body)
     key = body.get("chave")
     if not isinstance(key, str) or not 0 < len(key) <= 77:
         raise _schema("cob.chave", key)
@@ -414,6 +417,13 @@ def _cob(txid: str, body: dict[str, Any], *, now: datetime) -> Cob:
         payer_name=name,
         payer_document=document,
     )
+
+
+def _lifetime_s(body: dict[str, Any]) -> int:
+    lifetime_s = _object(body, "calendario").get("expiracao", 86_400)
+    if type(lifetime_s) is not int or not 0 < lifetime_s <= _MOST_LIFETIME_S:
+        raise _schema("cob.calendario.expiracao", lifetime_s)
+    return lifetime_s
 
 
 async def _body(request: web.Request) -> dict[str, Any]:

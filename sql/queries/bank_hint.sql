@@ -30,10 +30,13 @@ WHERE h.hint_id = g.hint_id AND h.state = 'waiting';
 
 -- name: unbooked
 -- Which of these receipts are not on the books yet, and whether we know a production charge for them. Each is
--- looked up by the payment's own unique key, so that asking about everything again costs little.
-SELECT g.end_to_end_id, c.charge_id IS NOT NULL AS known
+-- looked up by the payment's own unique key, so that asking about everything again costs little. Of PIX charges only
+-- dual ones can have been brought by a partner.
+SELECT g.end_to_end_id, c.charge_id IS NOT NULL AS known, r.integrador_code
 FROM unnest(:charge_ids::uuid[], :end_to_end_ids::text[]) AS g (charge_id, end_to_end_id)
 LEFT JOIN charge c ON c.charge_id = g.charge_id AND NOT c.test
+LEFT JOIN read_charge r
+    ON c.payment_method = 'boleto_pix' AND r.charge_id = c.charge_id AND r.account_id = c.account_id
 WHERE NOT EXISTS (
     SELECT FROM payment p
     WHERE p.account_id = c.account_id AND p.test = c.test AND p.source = g.end_to_end_id

@@ -6,7 +6,7 @@
 -- sense comes along: the charge's state, whether its registration is still open, where the bank calls back.
 WITH due AS (
     SELECT order_id, charge_id FROM bank_order
-    WHERE test = :test AND state = 'waiting' AND due_at <= :now
+    WHERE test = :test AND state = 'waiting' AND left(kind, 5) <> 'slip_' AND left(kind, 7) <> 'refund_' AND due_at <= :now
     ORDER BY due_at, order_id
     LIMIT :most
     FOR UPDATE SKIP LOCKED
@@ -17,12 +17,16 @@ FROM due d LEFT JOIN charge c ON c.charge_id = d.charge_id
 WHERE o.order_id = d.order_id
 RETURNING o.order_id, o.account_id, o.charge_id, o.test, o.kind, o.request, o.attempts, o.deadline, o.reply_to,
           c.status, c.expires_at, c.payer_sealed,
-          o.kind = 'cob_remove' AND EXISTS (
+          o.kind IN ('cob_remove', 'cob_revise') AND EXISTS (
               SELECT FROM bank_order r
               WHERE r.charge_id = o.charge_id AND r.kind = 'cob_register' AND r.state IN ('waiting', 'working')
           ) AS registering,
           CASE WHEN o.kind = 'cob_register' AND NOT o.test
                THEN (SELECT url FROM bank_callback b WHERE b.pix_key = o.request ->> 'pix_key') END AS callback_url;
+
+-- name: ends
+-- When a charge ends as it stands now, for who has just told its bank; no row: nobody may pay it any more.
+SELECT expires_at FROM charge WHERE charge_id = :charge_id AND status = 'pending';
 
 -- name: settle
 -- Write outcomes down, for orders that are still this lease's: the number of attempts tells one lease from another.
@@ -40,7 +44,7 @@ WHERE order_id IN (
     SELECT order_id FROM bank_order WHERE state = 'working' AND lease_until <= :now
     ORDER BY lease_until LIMIT :most FOR UPDATE SKIP LOCKED
 )
-RETURNING order_id, test;
+RETURNING order_id, test, kind;
 
 -- name: ask_for_locations
 INSERT INTO bank_order (order_id, test, kind, request, due_at, deadline, reply_to, created_at)

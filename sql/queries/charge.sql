@@ -10,14 +10,14 @@
 -- Each item is one JSON object: arrays of sixteen columns cost the client more to write than PostgreSQL to read this.
 WITH given AS (
     SELECT c.account_id, c.test, g.key, decode(g.fingerprint, 'hex') AS fingerprint, c.charge_id, c.amount_cents,
-           c.external_id, c.created_at, c.expires_at, g.location, decode(g.payer_sealed, 'base64') AS payer_sealed,
+           c.external_id, c.created_at, c.expires_at, c.send_email, g.location, decode(g.payer_sealed, 'base64') AS payer_sealed,
            g.actor, g.request_id, i.item -> 'payload' AS payload, g.order_id, i.item -> 'order' AS request
     FROM unnest(:items::jsonb[]) AS i (item)
     CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
         key text, fingerprint text, location text, payer_sealed text, actor text, request_id text, order_id uuid)
     CROSS JOIN LATERAL jsonb_to_record(i.item #> '{payload,charge}') AS c (
         account_id uuid, test boolean, charge_id uuid, amount_cents bigint, external_id text, created_at timestamptz,
-        expires_at timestamptz)
+        expires_at timestamptz, send_email boolean)
 ), allowed AS (
     SELECT * FROM given g WHERE g.test OR NOT EXISTS (SELECT FROM pix_suspension)
 ), claimed AS (
@@ -36,6 +36,9 @@ WITH given AS (
 ), ordered AS (
     INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
     SELECT order_id, account_id, charge_id, test, 'cob_register', request, created_at, created_at FROM mine
+), wished AS (
+    INSERT INTO mail_wish (charge_id, account_id, due_at)
+    SELECT charge_id, account_id, created_at FROM mine WHERE send_email AND NOT test
 ), journaled AS (
     INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)
     SELECT account_id, test, charge_id, 1, 'charge.created', created_at, actor, request_id, payload FROM mine
@@ -54,11 +57,11 @@ ORDER BY charge_id
 FOR UPDATE;
 
 -- name: store
--- The new status of each charge changed; all are locked by this transaction.
+-- What deciding columns became of each charge changed; all are locked by this transaction.
 UPDATE charge c
-SET status = g.status, version = g.version
-FROM unnest(:charge_ids::uuid[], :account_ids::uuid[], :statuses::text[], :versions::integer[])
-     AS g (charge_id, account_id, status, version)
+SET status = g.status, version = g.version, expires_at = g.expires_at
+FROM unnest(:charge_ids::uuid[], :account_ids::uuid[], :statuses::text[], :versions::integer[],
+            :expire_ats::timestamptz[]) AS g (charge_id, account_id, status, version, expires_at)
 WHERE c.charge_id = g.charge_id AND c.account_id = g.account_id;
 
 -- name: overdue_of_account
@@ -91,5 +94,13 @@ LIMIT :most;
 -- At most two are fetched: two are already one too many.
 SELECT charge_id FROM charge
 WHERE account_id = :account_id AND test = :test AND external_id = :external_id AND status = 'pending' AND expires_at > :now
+ORDER BY charge_id
+LIMIT 2;
+
+-- name: pending_slip_by_reference
+-- As pending_by_reference, slips only: a PIX charge has no due date to change.
+SELECT charge_id FROM charge
+WHERE account_id = :account_id AND test = :test AND external_id = :external_id AND status = 'pending' AND expires_at > :now
+  AND payment_method <> 'pix'
 ORDER BY charge_id
 LIMIT 2;

@@ -5,6 +5,11 @@ SELECT client_id, account_id, test, secret_hash, previous_secret_hash, previous_
 FROM credential WHERE client_id = :client_id;
 
 -- name: issue_token
+-- With the minute of the credential's last use, which its owner looks at before he revokes one.
+WITH used AS (
+    UPDATE credential SET last_token_at = :issued_at
+    WHERE client_id = :client_id AND (last_token_at IS NULL OR last_token_at < :issued_at::timestamptz - interval '1 minute')
+)
 INSERT INTO access_token (token_hash, client_id, scopes, issued_at, expires_at)
 VALUES (:token_hash, :client_id, :scopes, :issued_at, :expires_at);
 

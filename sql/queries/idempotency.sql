@@ -12,3 +12,10 @@ UPDATE idempotency i
 SET replay_count = i.replay_count + g.times
 FROM unnest(:account_ids::uuid[], :tests::boolean[], :keys::text[], :times::integer[]) AS g (account_id, test, key, times)
 WHERE i.account_id = g.account_id AND i.test = g.test AND i.key = g.key;
+
+-- name: ordered
+-- The slip being issued under a key: its order stands here also while Redis cannot tell who is at work. Answered by the
+-- index that lets one of them be under way.
+SELECT order_id FROM bank_order
+WHERE account_id = :account_id AND test = :test AND request ->> 'key' = :key AND kind = 'slip_register'
+  AND state IN ('waiting', 'working');

@@ -1,7 +1,12 @@
 -- Orders to banks, written by commands in the transaction that makes them necessary.
 
 -- name: add
+-- A slip has one open order at a time (bank_order_slip_alone). Who would close the slip of a charge that was just paid by
+-- its PIX leg, and finds another change under way, leaves it to that: its end looks again (workers/slip_orders.py).
 INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
 SELECT g.order_id, g.account_id, g.charge_id, g.test, g.kind, g.request, :now, :now
 FROM unnest(:order_ids::uuid[], :account_ids::uuid[], :charge_ids::uuid[], :tests::boolean[], :kinds::text[],
-            :requests::jsonb[]) AS g (order_id, account_id, charge_id, test, kind, request);
+            :requests::jsonb[]) AS g (order_id, account_id, charge_id, test, kind, request)
+ON CONFLICT (charge_id)
+    WHERE kind IN ('slip_write_off', 'slip_redate', 'slip_pay', 'slip_align') AND state IN ('waiting', 'working')
+    DO NOTHING;

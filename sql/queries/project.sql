@@ -31,19 +31,54 @@ CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'payment') AS p (
     paid_at timestamptz, payment_id uuid, method text, anomaly text, external_id text)
 WHERE j.journal_id = ANY(:journal_ids) AND j.payload ? 'payment';
 
+-- name: funds
+-- What refunds leave of payments: folded along each payment, then laid over its document.
+WITH delta AS (
+    SELECT j.account_id, j.test, (j.payload #>> '{fund,paid_at}')::timestamptz AS paid_at,
+           (j.payload #>> '{fund,payment_id}')::uuid AS payment_id,
+           jsonb_merge(j.payload -> 'fund' ORDER BY j.journal_id) AS fields
+    FROM journal j
+    WHERE j.journal_id = ANY(:journal_ids) AND j.payload ? 'fund'
+    GROUP BY 1, 2, 3, 4
+)
+UPDATE read_payment r
+SET doc = r.doc || d.fields
+FROM delta d
+WHERE r.account_id = d.account_id AND r.test = d.test AND r.paid_at = d.paid_at AND r.payment_id = d.payment_id;
+
+-- name: refunds
+INSERT INTO read_refund (account_id, refund_id, test, created_at, status, charge_id, payment_id, paid_at, external_id, doc)
+SELECT j.account_id, f.refund_id, j.test, f.created_at, f.status, j.charge_id, f.payment_id,
+       (j.payload #>> '{fund,paid_at}')::timestamptz, f.external_id, j.payload -> 'refund'
+FROM journal j
+CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'refund') AS f (
+    refund_id uuid, created_at timestamptz, status text, payment_id uuid, external_id text)
+WHERE j.journal_id = ANY(:journal_ids) AND j.kind = 'refund.created';
+
+-- name: refunds_ended
+-- A refund ends once, so nothing has to be folded.
+UPDATE read_refund r
+SET doc = r.doc || (j.payload -> 'refund'), status = j.payload #>> '{refund,status}'
+FROM journal j
+WHERE j.journal_id = ANY(:journal_ids) AND j.payload ? 'refund' AND j.kind <> 'refund.created'
+  AND r.refund_id = (j.payload #>> '{refund,refund_id}')::uuid AND r.account_id = j.account_id;
+
 -- name: events
 INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, external_id, created_at, body)
 SELECT j.account_id, j.test, j.event_sequence, j.event_id, j.kind, j.charge_id, j.payload ->> 'external_id',
        j.recorded_at, j.event_body
 FROM journal j
-WHERE j.journal_id = ANY(:journal_ids) AND j.event_id IS NOT NULL;
+-- The feed begins where its oldest month does (migration 0014).
+WHERE j.journal_id = ANY(:journal_ids) AND j.event_id IS NOT NULL
+  AND j.recorded_at >= (SELECT begins_at FROM feed_begin);
 
 -- name: entries
 INSERT INTO read_ledger (account_id, test, sequence, entry_id, type, amount_cents, balance_after_cents, charge_id,
-                         payment_id, external_id, created_at)
+                         payment_id, refund_id, external_id, created_at)
 SELECT j.account_id, j.test, e.sequence, e.entry_id, e.type, e.amount_cents, e.balance_after_cents, j.charge_id,
-       e.payment_id, j.payload ->> 'external_id', j.recorded_at
+       e.payment_id, e.refund_id, j.payload ->> 'external_id', j.recorded_at
 FROM journal j
 CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'entry') AS e (
-    sequence bigint, entry_id uuid, type text, amount_cents bigint, balance_after_cents bigint, payment_id uuid)
+    sequence bigint, entry_id uuid, type text, amount_cents bigint, balance_after_cents bigint, payment_id uuid,
+    refund_id uuid)
 WHERE j.journal_id = ANY(:journal_ids) AND j.payload ? 'entry';

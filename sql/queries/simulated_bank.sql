@@ -62,6 +62,13 @@ UPDATE simulated_bank.cob SET status = 'REMOVIDA_PELO_USUARIO_RECEBEDOR', revisa
 WHERE world = :world AND txid = :txid AND status = 'ATIVA'
 RETURNING txid;
 
+-- name: revise_cob
+-- Only an ATIVA cob takes another expiracao, also one past its time; the same one again is no new revision.
+UPDATE simulated_bank.cob
+SET revisao = revisao + (expires_in_s <> :expires_in_s)::integer, expires_in_s = :expires_in_s
+WHERE world = :world AND txid = :txid AND status = 'ATIVA'
+RETURNING txid;
+
 -- name: receive
 -- Payers paid: book each PIX once and conclude its cob. A cob already concluded or removed stays as it is, the
 -- money is received all the same; so is money for a cob that was never registered.

@@ -13,6 +13,12 @@ UNION ALL
 SELECT 'read_payment' AS table, 'not in the journal' AS what, count(*) AS rows
 FROM (TABLE public.read_payment EXCEPT TABLE pg_temp.read_payment) d
 UNION ALL
+SELECT 'read_refund' AS table, 'missing or stale' AS what, count(*) AS rows
+FROM (TABLE pg_temp.read_refund EXCEPT TABLE public.read_refund) d
+UNION ALL
+SELECT 'read_refund' AS table, 'not in the journal' AS what, count(*) AS rows
+FROM (TABLE public.read_refund EXCEPT TABLE pg_temp.read_refund) d
+UNION ALL
 SELECT 'read_event' AS table, 'missing or stale' AS what, count(*) AS rows
 FROM (TABLE pg_temp.read_event EXCEPT TABLE public.read_event) d
 UNION ALL
@@ -35,9 +41,16 @@ SELECT 'books', 'numbers missing in a ledger', coalesce(sum(c.entry_sequence - c
 FROM public.account_clock c LEFT JOIN (
     SELECT account_id, test, count(*) AS lines FROM public.read_ledger GROUP BY 1, 2) l USING (account_id, test)
 UNION ALL
-SELECT 'books', 'numbers missing in a feed', coalesce(sum(c.event_sequence - coalesce(e.events, 0)), 0)::bigint
+SELECT 'books', 'numbers missing in a feed', coalesce(sum(c.event_sequence - coalesce(e.events, 0) - coalesce(g.events, 0)), 0)::bigint
 FROM public.account_clock c LEFT JOIN (
     SELECT account_id, test, count(*) AS events FROM public.read_event GROUP BY 1, 2) e USING (account_id, test)
+LEFT JOIN (
+    -- Of months that were taken out.
+    SELECT account_id, test, count(*) AS events FROM public.journal
+    WHERE event_id IS NOT NULL AND recorded_at < (SELECT begins_at FROM public.feed_begin) GROUP BY 1, 2) g USING (account_id, test)
+UNION ALL
+SELECT 'books', 'numbers twice in a feed', count(*)
+FROM (SELECT FROM public.read_event GROUP BY account_id, test, sequence HAVING count(*) > 1) d
 UNION ALL
 SELECT 'books', 'balances that are not the sum of their lines', count(*)
 FROM public.account_clock c LEFT JOIN (
@@ -55,4 +68,39 @@ WHERE (c.status IN ('paid', 'refunded')) <> (p.payment_id IS NOT NULL)
 UNION ALL
 SELECT 'books', 'charges that look otherwise than they are', count(*)
 FROM public.charge c LEFT JOIN public.read_charge r ON r.charge_id = c.charge_id AND r.account_id = c.account_id
-WHERE (c.status, c.version, c.amount_cents) IS DISTINCT FROM (r.status, r.version, r.amount_cents);
+WHERE (c.status, c.version, c.amount_cents) IS DISTINCT FROM (r.status, r.version, r.amount_cents)
+UNION ALL
+SELECT 'books', 'payments of which something else is back or on its way than their refunds say', count(*)
+FROM public.payment p LEFT JOIN (
+    SELECT account_id, payment_id, sum(amount_cents) FILTER (WHERE status = 'succeeded') AS back,
+           sum(amount_cents) FILTER (WHERE status = 'pending') AS going
+    FROM public.refund GROUP BY 1, 2) f ON f.account_id = p.account_id AND f.payment_id = p.payment_id
+WHERE (p.refunded_cents, p.refunding_cents) <> (coalesce(f.back, 0), coalesce(f.going, 0))
+UNION ALL
+SELECT 'books', 'refunds not debited once, or not credited back exactly when they failed, to the cent', count(*)
+FROM public.refund f LEFT JOIN (
+    SELECT account_id, refund_id, sum(amount_cents) FILTER (WHERE type = 'refund') AS debited,
+           coalesce(sum(amount_cents) FILTER (WHERE type = 'refund_reversal'), 0) AS reversed, count(*) AS lines
+    FROM public.read_ledger WHERE refund_id IS NOT NULL GROUP BY 1, 2) l
+     ON l.account_id = f.account_id AND l.refund_id = f.refund_id
+WHERE (l.debited, l.reversed, l.lines) IS DISTINCT FROM
+      (-f.amount_cents::numeric, CASE WHEN f.status = 'failed' THEN f.amount_cents ELSE 0 END::numeric,
+       CASE WHEN f.status = 'failed' THEN 2 ELSE 1 END::bigint)
+UNION ALL
+SELECT 'books', 'refunds that look otherwise than they are', count(*)
+FROM public.refund f LEFT JOIN public.read_refund r ON r.refund_id = f.refund_id AND r.account_id = f.account_id
+WHERE (f.status, f.charge_id, f.payment_id) IS DISTINCT FROM (r.status, r.charge_id, r.payment_id)
+UNION ALL
+SELECT 'books', 'charges of which something else is back than of their payments', count(*)
+FROM public.charge c LEFT JOIN (
+    SELECT account_id, charge_id, sum(refunded_cents) AS back FROM public.payment GROUP BY 1, 2) p
+     ON p.account_id = c.account_id AND p.charge_id = c.charge_id
+WHERE c.refunded_cents <> coalesce(p.back, 0)
+UNION ALL
+-- Money may still arrive for a refunded charge: then it is the payment that settled it which must be back.
+SELECT 'books', 'charges refunded though not all is back, or paid though it is', count(*)
+FROM public.charge c JOIN (
+    SELECT account_id, charge_id, sum(amount_cents - refunded_cents) AS outstanding,
+           sum(amount_cents - refunded_cents) FILTER (WHERE settles) AS settling
+    FROM public.payment GROUP BY 1, 2) p ON p.account_id = c.account_id AND p.charge_id = c.charge_id
+WHERE (c.status = 'refunded' AND p.settling > 0) OR (c.status = 'paid' AND p.outstanding = 0);

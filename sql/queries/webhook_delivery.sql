@@ -1,26 +1,35 @@
 -- What is to be told to merchants: one row per event and endpoint, and the attempts made.
 --
 -- States: pending (due_at says when), sending (leased to a worker), delivered, held (the lane is paused),
--- exhausted (the schedule is used up), stuck (workers died of it five times).
+-- exhausted (the schedule is used up, or held too long), stuck (workers died of it five times).
 
 -- name: enqueue
--- In the transaction that writes the events. Sets, never rows: a batch of payments enqueues at once.
+-- In the transaction that writes the events. Sets, never rows: a batch of payments enqueues at once. It is of its
+-- event's instant, so that the body is looked for in that month of the feed alone.
 INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, due_at,
                               created_at)
 SELECT gen_random_uuid(), e.endpoint_id, j.account_id, j.test, j.event_id, j.event_sequence, j.kind,
-       CASE WHEN l.state = 'paused' THEN 'held' ELSE 'pending' END, :now::timestamptz, :now::timestamptz
+       CASE WHEN l.state = 'paused' THEN 'held' ELSE 'pending' END, :now::timestamptz, j.recorded_at
 FROM journal j
 JOIN webhook_endpoint e ON e.account_id = j.account_id AND j.kind = ANY(e.kinds)
 LEFT JOIN webhook_lane l ON l.endpoint_id = e.endpoint_id AND l.test = j.test
 WHERE j.journal_id = ANY(:journal_ids::bigint[]) AND j.event_id IS NOT NULL
 ON CONFLICT (endpoint_id, event_id) DO NOTHING;
 
+-- name: relax
+-- For the rest of the transaction a commit does not wait for the disk. What a crash of PostgreSQL takes back with it
+-- is a lease or a result, and costs a delivery sent twice, never one lost.
+SELECT set_config('synchronous_commit', 'off', true);
+
 -- name: take_lanes
 -- Lanes with something due and room for it, each locked against other workers until the end of the transaction, so
 -- that the next statement can count what is in flight and keep the cap exactly. A loose index scan: one probe per
 -- lane that has anything pending, whatever its backlog; it begins behind the lane that was served last and stops
--- when it has enough, so that all lanes have their turn.
-WITH RECURSIVE lane AS (
+-- when it has enough, so that all lanes have their turn. A broken lane has room for one probe when its time has come;
+-- a paused one for what is pending there all the same, which is its probe. Relaxed, as above, without a trip more.
+WITH RECURSIVE relaxed AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'off', true)
+), lane AS (
     (SELECT endpoint_id, test, due_at FROM webhook_delivery
      WHERE state = 'pending' AND (endpoint_id, test) > (:after_endpoint::uuid, :after_test::boolean)
      ORDER BY endpoint_id, test, due_at LIMIT 1)
@@ -33,53 +42,82 @@ WITH RECURSIVE lane AS (
         ORDER BY d.endpoint_id, d.test, d.due_at LIMIT 1
     ) AS next
 ), due AS MATERIALIZED (
-    SELECT lane.endpoint_id, lane.test
+    SELECT lane.endpoint_id, lane.test, l.state <> 'open' AS probe, coalesce(l.probes, 0) AS turn,
+           CASE WHEN l.state <> 'open' THEN 1
+                ELSE least(CASE WHEN lane.test THEN :cap_test::integer ELSE :cap::integer END, l.room) END AS room
     FROM lane
     LEFT JOIN webhook_lane l ON l.endpoint_id = lane.endpoint_id AND l.test = lane.test
     WHERE lane.due_at <= :now
-      AND l.state IS DISTINCT FROM 'paused'
-      AND (l.blocked_until IS NULL OR l.blocked_until <= :now)
-      AND (SELECT count(*) FROM webhook_delivery f
-           WHERE f.endpoint_id = lane.endpoint_id AND f.test = lane.test AND f.state = 'sending')
-          < CASE WHEN lane.test THEN :cap_test::integer ELSE :cap::integer END
-    LIMIT :most
+      AND (l.blocked_until IS NULL OR l.blocked_until <= :now OR l.state = 'paused')
 )
-SELECT endpoint_id, test, pg_try_advisory_xact_lock(hashtextextended(endpoint_id::text, test::integer)) AS ours
-FROM due;
+SELECT endpoint_id, test, coalesce(probe, false) AS probe, turn, room,
+       pg_try_advisory_xact_lock(hashtextextended(endpoint_id::text, test::integer)) AS ours
+FROM (
+    SELECT * FROM due
+    WHERE (SELECT count(*) FROM webhook_delivery f
+           WHERE f.endpoint_id = due.endpoint_id AND f.test = due.test AND f.state = 'sending') < due.room
+    LIMIT :most
+) AS roomy
+CROSS JOIN relaxed;
 
 -- name: claim
--- Lease what is due in these lanes: at most :rooms of each, and never more than the cap leaves. It follows
--- take_lanes as a statement of its own because its snapshot must be younger than the locks.
+-- Lease what is due in these lanes: at most :mosts of each, and never more than its room leaves. It follows
+-- take_lanes as a statement of its own because its snapshot must be younger than the locks. Of a lane that is not
+-- open one is taken, in turn from the ten oldest and the newest: one bad event must not keep a healthy lane closed.
+-- The newest event is looked for among the last that became due, because retries of older ones are due late as well.
 WITH lane AS (
-    SELECT g.endpoint_id, g.test,
-           greatest(0, least(g.room, CASE WHEN g.test THEN :cap_test::integer ELSE :cap::integer END - flying.n)) AS room
-    FROM unnest(:endpoint_ids::uuid[], :tests::boolean[], :rooms::integer[]) AS g(endpoint_id, test, room)
+    SELECT g.endpoint_id, g.test, g.probe, g.turn, greatest(0, least(g.most, g.room - flying.n)) AS room
+    FROM unnest(:endpoint_ids::uuid[], :tests::boolean[], :probes::boolean[], :turns::integer[], :rooms::integer[],
+                :mosts::integer[]) AS g(endpoint_id, test, probe, turn, room, most)
     CROSS JOIN LATERAL (
         SELECT count(*)::integer AS n FROM webhook_delivery f
         WHERE f.endpoint_id = g.endpoint_id AND f.test = g.test AND f.state = 'sending'
     ) AS flying
 ), picked AS (
-    SELECT d.delivery_id
+    SELECT d.delivery_id, false AS probe
     FROM lane
     CROSS JOIN LATERAL (
         SELECT delivery_id FROM webhook_delivery
         WHERE endpoint_id = lane.endpoint_id AND test = lane.test AND state = 'pending' AND due_at <= :now
-        ORDER BY due_at, delivery_id
+        ORDER BY due_at, sequence
         LIMIT lane.room
         FOR UPDATE SKIP LOCKED
     ) AS d
+    WHERE NOT lane.probe
+    UNION ALL
+    SELECT d.delivery_id, true
+    FROM lane
+    CROSS JOIN LATERAL (
+        SELECT among.delivery_id, row_number() OVER (ORDER BY among.newest, among.due_at, among.sequence) AS n,
+               count(*) OVER () AS several
+        FROM (
+            (SELECT delivery_id, due_at, sequence, false AS newest FROM webhook_delivery
+             WHERE endpoint_id = lane.endpoint_id AND test = lane.test AND state = 'pending' AND due_at <= :now
+             ORDER BY due_at, sequence LIMIT 10)
+            UNION ALL
+            (SELECT delivery_id, due_at, sequence, true FROM (
+                 SELECT delivery_id, due_at, sequence FROM webhook_delivery
+                 WHERE endpoint_id = lane.endpoint_id AND test = lane.test AND state = 'pending' AND due_at <= :now
+                 ORDER BY due_at DESC, sequence DESC LIMIT 20
+             ) AS late
+             ORDER BY sequence DESC LIMIT 1)
+        ) AS among
+    ) AS d
+    WHERE lane.probe AND lane.room > 0 AND d.n = 1 + lane.turn % d.several
 ), claimed AS (
     UPDATE webhook_delivery AS d
     SET state = 'sending', attempt = d.attempt + 1, lease_until = :lease_until::timestamptz
     FROM picked
-    WHERE d.delivery_id = picked.delivery_id
-    RETURNING d.*
+    WHERE d.delivery_id = picked.delivery_id AND d.state = 'pending'
+    RETURNING d.*, picked.probe
 )
-SELECT c.delivery_id, c.endpoint_id, c.test, c.event_id, c.type, c.step, c.attempt,
+SELECT c.delivery_id, c.endpoint_id, c.test, c.event_id, c.type, c.step, c.attempt, c.due_at, c.probe,
        e.url, e.secret_sealed, e.previous_secret_sealed, e.previous_until, r.body
 FROM claimed c
 JOIN webhook_endpoint e ON e.endpoint_id = c.endpoint_id
-JOIN read_event r ON r.account_id = c.account_id AND r.test = c.test AND r.sequence = c.sequence;
+JOIN read_event r ON r.account_id = c.account_id AND r.test = c.test AND r.sequence = c.sequence
+                 AND r.created_at = c.created_at
+ORDER BY c.due_at, c.sequence;
 
 -- name: store_results
 -- A batch of finished attempts. The attempt's number guards the row: the late answer of a lease that was lost never
@@ -108,9 +146,41 @@ FROM given g
 WHERE d.delivery_id = g.delivery_id
   AND ((d.state = 'sending' AND d.attempt = g.attempt) OR (g.state = 'delivered' AND d.state <> 'delivered'));
 
+-- name: store_delivered
+-- The common batch: every receiver said yes. One trip, relaxed, and no lane is written. Answers which of them are not
+-- at rest, because there a success changes something; of a lane at rest it says nothing new.
+WITH relaxed AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'off', true)
+), given AS (
+    SELECT g.*
+    FROM unnest(:delivery_ids::uuid[], :attempts::integer[], :steps::integer[], :started_ats::timestamptz[],
+                :durations_ms::integer[], :statuses::integer[], :answers::bytea[])
+         AS g(delivery_id, attempt, step, started_at, duration_ms, status, answer)
+    CROSS JOIN relaxed
+), noted AS (
+    INSERT INTO webhook_attempt (delivery_id, attempt, started_at, duration_ms, status, outcome, answer)
+    SELECT g.delivery_id, g.attempt, g.started_at, g.duration_ms, g.status, 'delivered', g.answer
+    FROM given g
+    JOIN webhook_delivery d USING (delivery_id)
+    ON CONFLICT (delivery_id, attempt) DO UPDATE
+        SET started_at = excluded.started_at, duration_ms = excluded.duration_ms, status = excluded.status,
+            outcome = excluded.outcome, answer = excluded.answer
+        WHERE webhook_attempt.outcome = 'worker_lost'
+), told AS (
+    UPDATE webhook_delivery AS d
+    SET state = 'delivered', step = g.step, due_at = :now::timestamptz, lease_until = NULL,
+        delivered_at = :now::timestamptz
+    FROM given g
+    WHERE d.delivery_id = g.delivery_id AND d.state <> 'delivered'
+)
+SELECT l.endpoint_id, l.test
+FROM unnest(:endpoint_ids::uuid[], :tests::boolean[], :caps::integer[]) AS g(endpoint_id, test, cap)
+JOIN webhook_lane l ON l.endpoint_id = g.endpoint_id AND l.test = g.test
+WHERE l.state <> 'open' OR l.consecutive_failures > 0 OR l.room < g.cap;
+
 -- name: release
 -- Leases that ran out: their worker died. The attempt counts, the step does not, because our crash must not use up
--- the merchant's schedule; so attempt - step is how many workers a delivery has cost, and after five it is stuck.
+-- the merchant's schedule; but a delivery that cost five workers is stuck, because it may be what killed them.
 WITH lost AS (
     SELECT delivery_id, lease_until FROM webhook_delivery
     WHERE state = 'sending' AND lease_until <= :now
@@ -119,8 +189,8 @@ WITH lost AS (
     FOR UPDATE SKIP LOCKED
 ), freed AS (
     UPDATE webhook_delivery AS d
-    SET state = CASE WHEN d.attempt - d.step >= :losses_most::integer THEN 'stuck' ELSE 'pending' END,
-        due_at = :now::timestamptz, lease_until = NULL
+    SET state = CASE WHEN d.losses + 1 >= :losses_most::integer THEN 'stuck' ELSE 'pending' END,
+        losses = d.losses + 1, due_at = :now::timestamptz, lease_until = NULL
     FROM lost
     WHERE d.delivery_id = lost.delivery_id
     RETURNING d.delivery_id, d.attempt, d.state, lost.lease_until

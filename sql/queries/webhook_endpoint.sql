@@ -3,13 +3,38 @@
 -- name: set
 -- One endpoint per account. Setting it again keeps its id, so that what is still to be delivered goes to the
 -- new address; the secret before stops at once, because whoever asks for a new registration may have lost it.
--- No row when the account does not exist.
-INSERT INTO webhook_endpoint (endpoint_id, account_id, url, secret_sealed, kinds, created_at)
-SELECT gen_random_uuid(), account_id, :url, :secret_sealed, :kinds::text[], :now
-FROM account WHERE account_id = :account_id
-ON CONFLICT (account_id) DO UPDATE
-    SET url = excluded.url, secret_sealed = excluded.secret_sealed,
-        previous_secret_sealed = NULL, previous_until = NULL
+-- Both lanes are there from the start, and begin anew at a new address. No row when the account does not exist.
+WITH endpoint AS (
+    INSERT INTO webhook_endpoint (endpoint_id, account_id, url, secret_sealed, kinds, created_at)
+    SELECT gen_random_uuid(), account_id, :url, :secret_sealed, :kinds::text[], :now
+    FROM account WHERE account_id = :account_id
+    ON CONFLICT (account_id) DO UPDATE
+        SET url = excluded.url, secret_sealed = excluded.secret_sealed,
+            previous_secret_sealed = NULL, previous_until = NULL
+    RETURNING endpoint_id
+), lanes AS (
+    INSERT INTO webhook_lane (endpoint_id, test)
+    SELECT endpoint_id, mode.test FROM endpoint CROSS JOIN (VALUES (false), (true)) AS mode (test)
+    ON CONFLICT (endpoint_id, test) DO UPDATE
+        SET state = 'open', room = 2, consecutive_failures = 0, failing_since = NULL, strained_by = '{}',
+            blocked_until = NULL, probes = 0, gone = 0, gone_since = NULL, paused_at = NULL, paused_reason = NULL,
+            holding = false
+)
+SELECT endpoint_id FROM endpoint;
+
+-- name: choose_kinds
+-- The endpoint with the kinds of events it wants to hear of from now on.
+UPDATE webhook_endpoint SET kinds = :kinds::text[] WHERE account_id = :account_id RETURNING endpoint_id;
+
+-- name: remove
+-- With all that was still to be told: nothing is sent to an address that was taken back.
+DELETE FROM webhook_endpoint WHERE account_id = :account_id RETURNING endpoint_id;
+
+-- name: revoke_previous
+-- The secret before a rotation stops signing now: it leaked.
+UPDATE webhook_endpoint
+SET previous_secret_sealed = NULL, previous_until = NULL
+WHERE account_id = :account_id
 RETURNING endpoint_id;
 
 -- name: rotate

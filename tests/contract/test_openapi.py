@@ -165,7 +165,9 @@ async def test_real_answers_are_as_the_document_tells(api: Api, document: Schema
     narrow = await api.token(scope="refunds:create")
     account = str(api.first.account_id)
     for path, operation in ((path, item["get"]) for path, item in document["paths"].items() if "get" in item):
-        real = path.format(account_id=account, charge_id=ids[0], key=name)
+        real = path.format(
+            account_id=account, charge_id=ids[0], key=name, delivery_id="x", refund_id="x", schedule_id="x"
+        )
         for asked in (token, narrow, None):
             conforms(document, "get", path, await api.get(real, token=asked))
         if any(parameter["name"] == "limit" for parameter in operation["parameters"]):

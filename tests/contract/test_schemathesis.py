@@ -4,8 +4,10 @@ All its checks and phases, against the running system. What is configured, and w
 
 * A 400 for a request that is valid by the schema is let pass on the lists: that a cursor is of this walk, that a range
   does not end before it begins and that `after_sequence` excludes `order=desc` are relations between values, which JSON
-  Schema cannot say; and on the creation: 60.0 is an "integer" to JSON Schema, and EXPIRES_IN_INVALID to us. Acceptance
-  value by value is shown in test_openapi.py instead. On every other operation the check stands as it is.
+  Schema cannot say; and on the creation: 60.0 is an "integer" to JSON Schema, and EXPIRES_IN_INVALID to us; and on
+  due dates, which must be to come. Acceptance value by value is shown in test_openapi.py instead. On every other
+  operation the check stands as it is.
+  A whole number written as 3.0 is the same matter on the sandbox's `times`.
 * Half of the account ids and charge ids are real ones: with random ids everything would end at 404.
 """
 
@@ -38,8 +40,16 @@ _WITH_RELATIONS = (
     "GET /v1/charges/summary",
     "GET /v1/payments",
     "GET /v1/events",
+    "GET /v1/refunds",
+    "GET /v1/charges/{charge_id}/refunds",
+    "GET /v1/webhook-deliveries",
+    "POST /v1/events/redeliver",
     "GET /v1/accounts/{account_id}/ledger",
     "POST /v1/charges/pix",
+    "POST /v1/charges/boleto",
+    "POST /v1/charges/dual",
+    "PATCH /v1/charges/due-date",
+    "POST /v1/sandbox/charges/{charge_id}/pay",
 )
 _MOST_S = 60
 

@@ -231,6 +231,7 @@ def test_a_plain_user_runs_a_copy_of_the_checkout() -> None:
     top = temporary_home().parent
     checkout, site, base = top / "checkout of nobody", top / "site", top / "python"
     rooms = {path.relative_to(ROOT).parts[0] for path in ROOT.glob("*/*.py") if not path.parent.name.startswith(".")}
+    rooms.add("docs")  # some of it is served
     caches = shutil.ignore_patterns("__pycache__", "quita.pth")
     for room in rooms:
         shutil.copytree(ROOT / room, checkout / room, ignore=caches)

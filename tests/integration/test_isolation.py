@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from api.app import ROUTES
+from api.route import Mode
 from tests.merchant import Answer, Door, Shop, books_of, money_arrives, new_shop
 from tests.system import System
 
@@ -43,15 +44,23 @@ def _id_routes() -> list[tuple[str, str]]:
     return [(route.method, route.path) for route in ROUTES if "{" in route.path]
 
 
-async def _ask(door: Door, method: str, path: str, identifier: str) -> Answer:
+_ROUTES = {(route.method, route.path): route for route in ROUTES}
+
+
+async def _ask(door: Door, method: Any, path: str, identifier: str) -> Answer:
     name = path[path.index("{") : path.index("}") + 1]
-    return await door.ask(method, path.replace(name, identifier))
+    route = _ROUTES[method, path]
+    given: dict[str, Any] = {"json": {}} if route.body is not None else {}
+    if route.key:
+        given["key"] = str(uuid4())
+    return await door.ask(method, path.replace(name, identifier), **given)
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 @pytest.mark.parametrize(("method", "path"), [each for each in _id_routes() if "charge_id" in each[1]])
-async def test_a_charge_of_anybody_else_is_like_none(strangers: Strangers, method: str, path: str, mode: str) -> None:
-    gated = path.endswith("simulate-payment") and mode == "production"  # refused before the charge is looked for
+async def test_a_charge_of_anybody_else_is_like_none(strangers: Strangers, method: Any, path: str, mode: str) -> None:
+    only = _ROUTES[method, path].mode  # refused before the charge is looked for
+    gated = only is not Mode.ANY and (only is Mode.TEST) != (mode == "sandbox")
     door: Door = getattr(strangers.mine, mode)
     other = "production" if mode == "sandbox" else "sandbox"
     unknown = (await _ask(door, method, path, NOBODY)).but_for_the_request_id()
@@ -95,7 +104,9 @@ async def test_an_account_of_anybody_else_is_like_none(strangers: Strangers, met
 
 async def test_the_table_of_routes_has_no_identifier_this_file_does_not_know() -> None:
     names = {path[path.index("{") + 1 : path.index(":")] for _, path in _id_routes()}
-    assert names == {"charge_id", "account_id", "key"}
+    # Deliveries are told apart in tests/contract/test_webhook_api.py, refunds and schedules in test_refunds.py and
+    # test_schedules.py, where they are made.
+    assert names == {"charge_id", "account_id", "delivery_id", "refund_id", "schedule_id", "key"}
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])

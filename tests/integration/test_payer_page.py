@@ -8,10 +8,8 @@ import io
 import json
 import re
 import runpy
-import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,6 @@ import aiohttp
 import msgspec
 import pytest
 import pytest_asyncio
-import uvicorn
 import zxingcpp
 from PIL import Image
 
@@ -28,8 +25,7 @@ from domain.charge import Status
 from domain.errors import Code
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool
-from runtime.settings import read_settings
-from web.app import make_app
+from tests.pages import CHROMIUM, browsing, serving, until
 from web.brazilian import brl, merchant_document, moment, moment_near, slip_line
 from web.payer import WORDS
 from web.remedies import REMEDIES
@@ -39,25 +35,6 @@ CODE = (
     "00020101021226850014br.gov.bcb.pix2563qr.quita.example/v2/cobv/0a1b2c3d4e5f60718293a4b5c6d7e8f9"
     "52040000530398654071234.565802BR5916Padaria Aurora L6009Sao Paulo62070503***6304A1B2"
 )
-SETTINGS = read_settings({"DATABASE_URL": "unused", "REDIS_URL": "unused", "SECRET_KEY": "00" * 32})
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-
-@asynccontextmanager
-async def serving(pool: Pool, now: Callable[[], datetime]) -> AsyncIterator[str]:
-    """The web door on a free port; its address."""
-    app = make_app(SETTINGS, pool=pool, now=now)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical", lifespan="on", ws="none"))
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-    running = asyncio.create_task(server._serve())
-    async with asyncio.timeout(10):
-        while not server.started:  # noqa: ASYNC110 - uvicorn has no event to wait for
-            await asyncio.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        await running
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -222,7 +199,8 @@ async def test_only_a_test_charge_carries_the_banner(door: str, client: aiohttp.
 
 async def test_a_slip_shows_its_line_and_due_date(door: str, client: aiohttp.ClientSession, charge: Charge) -> None:
     line = "00190500954014481606906809350314337370000000100"
-    public_id = await charge(payment_method="boleto", qr_code=None, linha_digitavel=line, due_date=date(2026, 11, 30))
+    slip = {"linha_digitavel": line, "codigo_barras": "00193373700000001000500940144816060680935031"}
+    public_id = await charge(payment_method="boleto", qr_code=None, boleto=slip, due_date=date(2026, 11, 30))
     _, html = await fetched(client, f"{door}/pagar/{public_id}")
     assert "00190.50095 40144.816069 06809.350314 3 37370000000100" in html
     assert "30/11/2026" in html
@@ -337,7 +315,7 @@ async def test_no_request_gives_a_500_and_every_answer_is_guarded(door: str, cha
     for request in requests:
         status, headers, _ = await raw(door, request)
         assert status < 500, request
-        assert status in (200, 204, 400, 404, 405), request
+        assert status in (200, 204, 303, 400, 404, 405), request
         if status == 400 and "x-request-id" not in headers:
             continue  # refused by the server's own HTTP parser, before us
         assert headers["content-security-policy"].startswith("default-src 'none'; img-src 'self' data:;")
@@ -459,55 +437,6 @@ def test_colours_keep_the_contrast_that_weak_eyes_need(scheme: str) -> None:
 
 if CHROMIUM:
     # Only the part that needs a browser: the rest above runs everywhere.
-
-    @asynccontextmanager
-    async def browsing(address: str, profile: Path) -> AsyncIterator[Callable[[str], Awaitable[Any]]]:
-        """A page of headless Chromium at `address`; what is given evaluates an expression in it."""
-        assert CHROMIUM
-        process = await asyncio.create_subprocess_exec(
-            CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync",
-            "--disable-dev-shm-usage", f"--user-data-dir={profile}",
-            "--remote-debugging-port=0", "about:blank",
-            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            told = profile / "DevToolsActivePort"
-            async with asyncio.timeout(20):
-                while not told.exists() or not told.read_text().strip():  # noqa: ASYNC110 - a file has no event
-                    await asyncio.sleep(0.05)
-            tools = f"http://127.0.0.1:{told.read_text().split()[0]}"
-            async with aiohttp.ClientSession() as session:
-                async with session.put(f"{tools}/json/new?{address}") as opened:
-                    target = await opened.json(content_type=None)
-                async with session.ws_connect(target["webSocketDebuggerUrl"], max_msg_size=0) as wire:
-                    numbers = iter(range(1, 10_000))
-
-                    async def evaluate(expression: str) -> Any:
-                        number = next(numbers)
-                        # As if a person had done it: only then may a page touch the clipboard.
-                        parameters = {"expression": expression, "returnByValue": True, "userGesture": True}
-                        await wire.send_json({"id": number, "method": "Runtime.evaluate", "params": parameters})
-                        async with asyncio.timeout(10):
-                            async for message in wire:
-                                answer = message.json()
-                                if answer.get("id") == number:
-                                    # No result while the page is still on its way in: asked again.
-                                    return answer.get("result", {}).get("result", {}).get("value")
-
-                    yield evaluate
-        finally:
-            process.terminate()
-            await process.wait()
-
-    async def until(evaluate: Callable[[str], Awaitable[Any]], expression: str, wanted: object) -> None:
-        seen = None
-        for _ in range(100):
-            seen = await evaluate(expression)
-            if seen == wanted:
-                return
-            await asyncio.sleep(0.1)
-        pytest.fail(f"{expression} stayed {seen!r}, wanted {wanted!r}")
 
     async def test_an_open_page_turns_to_paid_without_a_reload(pool: Pool, charge: Charge, tmp_path: Path) -> None:
         public_id = await charge(test=True)

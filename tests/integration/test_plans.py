@@ -22,6 +22,7 @@ from readmodels.event_list import EventFilters, EventPosition, event_page
 from readmodels.ledger import LedgerFilters, LedgerPosition, balance, ledger_page
 from readmodels.page import Order
 from readmodels.payment_list import PaymentFilters, PaymentPosition, payment_page
+from readmodels.refund_list import RefundFilters, RefundPosition, refund_page
 from runtime.postgres import Pool
 from runtime.seal import Seal
 
@@ -69,6 +70,14 @@ _SEED = (
     FROM seed
     """,
     """
+    INSERT INTO read_refund (account_id, refund_id, test, created_at, status, charge_id, payment_id, paid_at,
+                             external_id, doc)
+    SELECT account_id, id, true, at, CASE WHEN n % 4000 = 0 THEN 'failed' WHEN n % 10 = 0 THEN 'pending'
+                                          ELSE 'succeeded' END,
+           id, id, at, CASE WHEN n % 20 = 0 THEN 'shared' ELSE 'order-' || n END, '{}'
+    FROM seed
+    """,
+    """
     INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, external_id, created_at, body)
     SELECT account_id, true, row_number() OVER (PARTITION BY account_id ORDER BY n), id,
            CASE WHEN n % 4000 = 0 THEN 'charge.failed' WHEN n % 5 = 0 THEN 'charge.expired' ELSE 'payment.received' END,
@@ -81,7 +90,7 @@ _SEED = (
            CASE WHEN n % 4000 = 0 THEN 'adjustment' ELSE 'payment' END, 1, n, at
     FROM seed
     """,
-    "ANALYZE read_charge, charge, read_payment, read_event, read_ledger",
+    "ANALYZE read_charge, charge, read_payment, read_refund, read_event, read_ledger",
 )
 
 Node = dict[str, Any]
@@ -225,6 +234,31 @@ async def test_a_page_of_payments(explained: Explained, filters: str, order: Ord
     asked = PaymentFilters(**PAYMENT_FILTERS[filters], order=order)
     await payment_page(explained, BIG, True, asked, after, LIMIT, seal=SEAL)  # type: ignore[arg-type]
     assert_cheap(explained.plans)
+
+
+REFUND_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
+    "everything": ({}, 1),
+    "days": ({"created_from": MIDDLE, "created_to": MIDDLE + timedelta(days=1)}, 1),
+    "charge_id": ({"charge_id": UUID(int=7)}, 1),
+    "payment_id": ({"payment_id": UUID(int=7)}, 1),
+    "external_id": ({"external_id": "order-78"}, 1),
+    "external_id of many": ({"external_id": "shared"}, 1),
+    "status": ({"statuses": ("pending",)}, 1),
+    "rare status": ({"statuses": ("failed",)}, 1),
+    "statuses": ({"statuses": ("failed", "pending", "succeeded")}, 3),
+}
+
+
+@pytest.mark.parametrize("walked", ["first page", "in the middle"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("filters", REFUND_FILTERS)
+async def test_a_page_of_refunds(explained: Explained, filters: str, order: Order, walked: str) -> None:
+    given, ranges = REFUND_FILTERS[filters]
+    after = None if walked == "first page" else RefundPosition(MIDDLE, UUID(int=2**127))
+    asked = RefundFilters(**given, order=order)
+    await refund_page(explained, BIG, True, asked, after, LIMIT)  # type: ignore[arg-type]
+    # Each refund's payment is looked up, a way down an index of its own.
+    assert_cheap(explained.plans, ranges=ranges + 2)
 
 
 EVENT_FILTERS: dict[str, tuple[dict[str, Any], int]] = {

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from uuid import uuid4
 
 import asyncpg
 import pytest
@@ -12,6 +13,7 @@ from readmodels.rebuild import rebuild
 from readmodels.verify import verify
 from tests.merchant import (
     Books,
+    Door,
     Shop,
     assert_books_are_clean,
     books_of,
@@ -19,10 +21,11 @@ from tests.merchant import (
     money_arrives,
     new_shop,
     paused,
+    until_answer,
 )
 from tests.system import System
 
-TABLES = ("read_charge", "read_payment", "read_event", "read_ledger")
+TABLES = ("read_charge", "read_payment", "read_refund", "read_event", "read_ledger")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -36,6 +39,12 @@ async def shop(system: System) -> AsyncIterator[Shop]:
             late = await created_before(books, door, test=True, ago_s=120, lifetime_s=60)
             assert (await door.charge(late))["status"] == "expired"
             await money_arrives(system, books, late, 999, 1000, 1001)
+        for headers in ({}, {"X-Sandbox-Bank": "refuse"}):
+            charge_id = (await door.paid("3.00"))["charge_id"]
+            for body in ({"amount": "1.00"}, {}):
+                path = f"/v1/charges/{charge_id}/refunds"
+                assert (await door.ask("POST", path, json=body, key=str(uuid4()), headers=headers)).status == 201
+        await until_answer(lambda: _all_known(door))
         await door.created(payer={"name": "Zé", "document": "52998224725"}, description="açaí")
         yield opened
 
@@ -44,6 +53,11 @@ async def shop(system: System) -> AsyncIterator[Shop]:
 async def books(system: System) -> AsyncIterator[Books]:
     async with books_of(system) as opened:
         yield opened
+
+
+async def _all_known(door: Door) -> bool:
+    """Every refund has come to its end: nothing happens by itself any more."""
+    return {refund["status"] for refund in await door.all("/v1/refunds")} == {"succeeded", "failed"}
 
 
 async def _dump(books: Books) -> dict[str, list[str]]:
@@ -99,6 +113,8 @@ ONE = "account_id = $1::text::uuid AND ctid = (SELECT min(ctid) FROM {} WHERE ac
     [
         ("read_charge", "UPDATE read_charge SET doc = doc || '{\"amount_cents\": 1}' WHERE "),
         ("read_charge", "DELETE FROM read_charge WHERE "),
+        ("read_refund", "UPDATE read_refund SET doc = doc || '{\"amount_cents\": 1}' WHERE "),
+        ("read_refund", "DELETE FROM read_refund WHERE "),
         ("read_payment", "UPDATE read_payment SET anomaly = 'duplicate', external_id = 'x' WHERE "),
         ("read_event", "UPDATE read_event SET body = body || ' ' WHERE "),
         ("read_event", "UPDATE read_event SET sequence = 1000000 WHERE "),
@@ -144,6 +160,15 @@ async def test_books_that_do_not_add_up_are_found(system: System, shop: Shop, bo
         (
             "UPDATE account_clock SET event_sequence = event_sequence + 1 WHERE account_id = $1::text::uuid",
             "UPDATE account_clock SET event_sequence = event_sequence - 1 WHERE account_id = $1::text::uuid",
+        ),
+        (
+            "UPDATE payment SET refunded_cents = refunded_cents + 1 WHERE refunded_cents = 0 AND refunding_cents = 0"
+            " AND account_id = $1::text::uuid",
+            "UPDATE payment SET refunded_cents = 0 WHERE refunded_cents = 1 AND account_id = $1::text::uuid",
+        ),
+        (
+            "UPDATE refund SET status = 'pending' WHERE status = 'failed' AND account_id = $1::text::uuid",
+            "UPDATE refund SET status = 'failed' WHERE status = 'pending' AND account_id = $1::text::uuid",
         ),
         (
             "UPDATE charge SET version = version + 1 WHERE account_id = $1::text::uuid",

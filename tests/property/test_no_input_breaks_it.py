@@ -269,10 +269,11 @@ segments = st.sampled_from(
     good=st.booleans(),
 )
 async def test_any_segment_and_any_method(api: Api, path: str, segment: str, method: str, good: bool) -> None:
-    for name in ("{charge_id:str}", "{account_id:str}", "{key:path}"):
+    for name in ("{charge_id:str}", "{account_id:str}", "{delivery_id:str}", "{key:path}"):
         path = path.replace(name, segment)
     headers = [JSON, (b"idempotency-key", secrets.token_hex(8).encode()), *bearer(await api.token() if good else None)]
-    sound(await api.ask(method, path, headers=headers, body=b"{}"), path)
+    # Only a POST is a request to the token endpoint: any other method is refused before it, in the envelope.
+    sound(await api.ask(method, path, headers=headers, body=b"{}"), path if method == "POST" else "")
 
 
 @quick

@@ -10,8 +10,9 @@ import pytest
 import pytest_asyncio
 from aiohttp.abc import ResolveResult
 
-from workers.guarded_connection import BlockedAddress, checked, guarded_session, is_public
-from workers.webhooks import post
+from domain.public_address import is_public
+from workers.guarded_connection import BlockedAddress, checked, guarded_session
+from workers.webhook_attempt import post
 
 PUBLIC = ["8.8.8.8", "200.160.2.3", "1.1.1.1", "2606:4700:4700::1111", "2804:14d::1", "::ffff:8.8.8.8"]
 REFUSED = [

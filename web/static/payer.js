@@ -20,6 +20,7 @@
   let serverAheadMs = 0;
 
   const card = () => state.firstElementChild;
+  const codes = () => Array.from(state.querySelectorAll(".code"), (field) => field.value).join();
   const say = (text) => { announcement.textContent = text; };
 
   function settle() {
@@ -68,11 +69,15 @@
     const fresh = document.createElement("template");
     fresh.innerHTML = html;
     const before = card().dataset.status;
+    const codesBefore = codes();
     const hadFocus = state.contains(document.activeElement);
     state.replaceChildren(fresh.content.firstElementChild);
     settle();
     document.title = card().dataset.title;
-    if (card().dataset.status === before) return;
+    if (card().dataset.status === before) {
+      if (codes() !== codesBefore) say("O vencimento mudou, e com ele os códigos para pagar.");
+      return;
+    }
     state.classList.add("swapped");
     say(card().dataset.announcement);
     const heading = state.querySelector("h1");
@@ -118,7 +123,7 @@
     const field = document.getElementById(button.dataset.copy);
     let copied = false;
     try {
-      await navigator.clipboard.writeText(field.value);
+      await navigator.clipboard.writeText(field.dataset.bare ?? field.value);
       copied = true;
     } catch {
       // No secure context, or refused: the old way, and if that fails too the code stands there selected.
@@ -149,6 +154,13 @@
     } else {
       copy(button);
     }
+  });
+  // Whatever way the line of a slip is copied: its digits, because not every bank's field takes dots and blanks.
+  document.addEventListener("copy", (event) => {
+    const bare = event.target.dataset?.bare;
+    if (!bare || event.target.selectionEnd - event.target.selectionStart < event.target.value.length) return;
+    event.clipboardData.setData("text/plain", bare);
+    event.preventDefault();
   });
   document.addEventListener("visibilitychange", () => { if (!document.hidden) soon(); });
 

@@ -9,7 +9,7 @@ def genuine(headers: dict[str, str], body: bytes, secret: str) -> bool:
     """Whether a delivery is ours. `body`: the raw bytes, before any JSON parsing."""
     timestamp = headers.get("X-Service-Timestamp", "")
     signature = headers.get("X-Service-Signature", "")
-    if not (timestamp.isascii() and timestamp.isdigit() and signature.isascii()):
+    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 12 and signature.isascii()):
         return False
     if abs(time.time() - int(timestamp)) > CLOCK_S_MAX:
         return False

@@ -1,0 +1,91 @@
+"""POST /v1/portal/charges/{charge_id}/send-email: have a charge mailed to its payer, or to somebody else."""
+
+import re
+from typing import Final
+
+from msgspec import Struct
+
+from api.answers import Answer, encode
+from api.bodies import shaped, text
+from api.door import Door
+from api.query import path_id
+from api.route import Call, Mode, Route
+from api.routes.pix import EMAIL_MOST
+from commands.mail import ask_for_mail
+from domain.charge import Status
+from domain.errors import Code, Refused
+from runtime.ids import new_id
+from runtime.postgres import transaction
+
+MESSAGE_MOST: Final = 1_000
+# Narrower than what is taken for a payer's address: to this one a mail is about to be written.
+ADDRESS: Final = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})+"
+_ADDRESS = re.compile(ADDRESS)
+# What there is to say: how to pay it, or that it is paid.
+_MAILED: Final = (Status.PENDING, Status.PAID, Status.REFUNDED)
+
+
+class SendEmail(Struct, frozen=True, kw_only=True):
+    """`to`: the payer's address unless given. `message`: the merchant's own words, up to 1000 characters. `attach_pdf`:
+    the slip on paper, for charges that are slips; true unless given."""
+
+    to: str | None = None
+    message: str | None = None
+    attach_pdf: bool | None = None
+
+
+class EmailAsked(Struct, frozen=True, kw_only=True):
+    """`status`: `queued`, or `stopped` when whoever reads that address wants no e-mails of this merchant: then none is
+    sent."""
+
+    email_id: str
+    charge_id: str
+    to: str
+    status: str
+
+
+async def send_email(door: Door, call: Call) -> Answer:
+    """202: the mail is written down, and sent by a worker right after. A charge that is paid is mailed as a receipt."""
+    asked = shaped(call.body, SendEmail)
+    to = text("to", asked.to, EMAIL_MOST)
+    if to is not None and not _ADDRESS.fullmatch(to):
+        raise Refused(Code.VALIDATION_ERROR, fields={"to": "must be an e-mail address"})
+    message = text("message", asked.message, MESSAGE_MOST)
+    charge_id = path_id(call.path("charge_id"))
+    if charge_id is None:
+        raise Refused(Code.CHARGE_NOT_FOUND)
+    doc = await door.charge(charge_id, call.caller.owner)
+    if doc.status not in _MAILED:
+        raise Refused(Code.CHARGE_NOT_PENDING, status=doc.status)
+    mail_id = new_id()
+    async with transaction(door.pool) as conn:
+        to, status = await ask_for_mail(
+            conn,
+            mail_id=mail_id,
+            charge_id=charge_id,
+            account_id=call.caller.account_id,
+            to=to,
+            note=message or None,
+            attach_pdf=asked.attach_pdf is not False,
+            now=call.now,
+            seal=door.seal,
+        )
+    return Answer(encode(EmailAsked(email_id=str(mail_id), charge_id=doc.charge_id, to=to, status=status)), 202)
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/portal/charges/{charge_id:str}/send-email",
+        name="sendChargeEmail",
+        summary="Send a charge to its payer by e-mail",
+        tag="Charges",
+        handle=send_email,
+        scopes=("charges:create",),
+        mode=Mode.PRODUCTION,
+        body=SendEmail,
+        body_optional=True,
+        answers={202: EmailAsked},
+        errors=(Code.CHARGE_NOT_FOUND, Code.CHARGE_NOT_PENDING, Code.PAYER_EMAIL_REQUIRED),
+    ),
+)

@@ -1,0 +1,271 @@
+"""Refunds: ask for one, look one up, list them (contract section 11)."""
+
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from api.answers import Answer, encode
+from api.bodies import shaped, text
+from api.door import Door, UsedKey
+from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id, word
+from api.route import Call, Route
+from api.routes.pix import DESCRIPTION_MOST, SANDBOX_BANK, scenario_of
+from commands.refund import Destination, NewRefund
+from domain.documents import check_digits_hold, well_formed
+from domain.errors import Code, Refused
+from domain.money import MOST_PIX_CENTS, parse_amount
+from domain.refund import is_pix_key
+from readmodels.refund import RefundProjection, refund_by_id
+from readmodels.refund_list import STATUSES, RefundFilters, RefundPosition, refund_page
+from runtime.ids import new_id
+from runtime.metrics import idempotency_total
+from runtime.postgres import session
+
+REASON_MOST: Final = 140
+_first = idempotency_total.labels("first")
+_replayed = idempotency_total.labels("replay")
+_reused = idempotency_total.labels("reused")
+
+
+class RefundDestination(Struct, frozen=True, kw_only=True):
+    """Where the money of a slip paid on its line goes: a PIX key, and the CPF or CNPJ of its owner, digits only."""
+
+    pix_key: str
+    document: str
+
+
+class CreateRefund(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The body. Without `amount` all that remains of the payment goes back; without `payment_id` it is the payment that
+    settled the charge. `destination` is for slips: one paid on its line needs it, one paid by PIX goes back the way it
+    came whatever it says."""
+
+    amount: str = ""
+    reason: str | None = None
+    description: str | None = None
+    external_id: str | None = None
+    payment_id: str | None = None
+    destination: RefundDestination | None = None
+
+
+class RefundPage(Struct, frozen=True):
+    data: list[RefundProjection]
+    next_cursor: str | None
+
+
+async def create(door: Door, call: Call) -> Answer:
+    """201 with the pending refund; 200 when the key made it before. The bank is told after, by a worker."""
+    amount_cents = _amount(call.body)
+    asked = shaped(call.body, CreateRefund)
+    reason = text("reason", asked.reason, REASON_MOST)
+    description = text("description", asked.description, DESCRIPTION_MOST)
+    external_id = text("external_id", asked.external_id, 255)
+    payment_id = _payment_id(asked.payment_id)
+    destination = _destination(asked.destination, door, production=not call.caller.test)
+    scenario = scenario_of(call)
+    charge_id = path_id(call.path("charge_id"))
+    mark = call.fingerprint
+    if (used := await door.keys.submit((*call.caller.owner, call.key))) is not None:
+        return await _replay(door, call, used, mark)
+    if charge_id is None:
+        raise Refused(Code.CHARGE_NOT_FOUND)
+    refund_id = new_id()
+    made = await door.refunds.create(
+        NewRefund(
+            owner=call.caller.owner,
+            key=call.key,
+            fingerprint=mark,
+            refund_id=refund_id,
+            charge_id=charge_id,
+            amount_cents=amount_cents,
+            payment_id=payment_id,
+            reason=reason,
+            description=description,
+            external_id=external_id,
+            destination_sealed=None if destination is None else door.seal.seal(msgspec.json.encode(destination)),
+            scenario=scenario,
+            actor=call.caller.client_id,
+            request_id=call.request_id,
+        )
+    )
+    if isinstance(made, UsedKey):
+        if made.resource_id != refund_id:
+            return await _replay(door, call, made, mark)
+        # It was written after all, by an attempt whose answer was lost.
+        made = await _find(door, call, refund_id)
+    _first.inc()
+    return Answer(encode(made), 201)
+
+
+async def look_up(door: Door, call: Call) -> Answer:
+    refund_id = path_id(call.path("refund_id"))
+    if refund_id is None:
+        raise Refused(Code.REFUND_NOT_FOUND)
+    return Answer(encode(await _find(door, call, refund_id)))
+
+
+async def list_refunds(door: Door, call: Call) -> Answer:
+    query = Query(call.request.scope["query_string"], LIST)
+    created_from, created_to = query.days("created_from", "created_to")
+    filters = RefundFilters(
+        statuses=query.choices("status", STATUSES),
+        charge_id=query.uuid("charge_id"),
+        payment_id=query.uuid("payment_id"),
+        external_id=query.text("external_id"),
+        created_from=created_from,
+        created_to=created_to,
+        order=query.order(),
+    )
+    return await _page(door, call, query, filters)
+
+
+async def list_of_charge(door: Door, call: Call) -> Answer:
+    query = Query(call.request.scope["query_string"], OF_CHARGE)
+    order, charge_id = query.order(), path_id(call.path("charge_id"))
+    query.limit()
+    if charge_id is None:
+        raise Refused(Code.CHARGE_NOT_FOUND)
+    await door.charge(charge_id, call.caller.owner)
+    return await _page(door, call, query, RefundFilters(charge_id=charge_id, order=order))
+
+
+async def _page(door: Door, call: Call, query: Query, filters: RefundFilters) -> Answer:
+    limit = query.limit()
+    bound_to = ["refunds", *call.caller.owner, filters]
+    cursor = query.cursor()
+    after = None if cursor is None else door.cursors.read(cursor, RefundPosition, bound_to)
+    async with session(door.pool) as conn:
+        items, last = await refund_page(conn, *call.caller.owner, filters, after, limit)
+    return Answer(encode(RefundPage(items, None if last is None else door.cursors.write(last, bound_to))))
+
+
+async def _replay(door: Door, call: Call, used: UsedKey, mark: bytes) -> Answer:
+    if used.fingerprint != mark:
+        _reused.inc()
+        raise Refused(Code.IDEMPOTENCY_KEY_REUSED)
+    await door.replays.submit((*call.caller.owner, call.key))
+    _replayed.inc()
+    headers = [(b"idempotent-replayed", b"true"), (b"idempotency-key", call.key.encode())]
+    return Answer(encode(await _find(door, call, used.resource_id)), 200, headers)
+
+
+async def _find(door: Door, call: Call, refund_id: UUID) -> RefundProjection:
+    async with session(door.pool) as conn:
+        found = await refund_by_id(conn, refund_id, *call.caller.owner)
+    if found is None:
+        raise Refused(Code.REFUND_NOT_FOUND)
+    return found
+
+
+def _amount(body: dict[str, Any]) -> int | None:
+    """None when it is not given; a null is a fault, for it might stand for an amount that got lost."""
+    if "amount" not in body:
+        return None
+    try:
+        return parse_amount(body["amount"], most_cents=MOST_PIX_CENTS)
+    except ValueError:
+        raise Refused(
+            Code.AMOUNT_INVALID,
+            fields={
+                "amount": 'must be a string such as "10.50", greater than 0; without it all that remains goes back'
+            },
+        ) from None
+
+
+def _payment_id(given: str | None) -> UUID | None:
+    if given is None:
+        return None
+    payment_id = path_id(given)
+    if payment_id is None:
+        raise Refused(Code.VALIDATION_ERROR, fields={"payment_id": "must be a UUID"})
+    return payment_id
+
+
+def _destination(given: RefundDestination | None, door: Door, *, production: bool) -> Destination | None:
+    if given is None:
+        return None
+    wrong: dict[str, str] = {}
+    if not is_pix_key(given.pix_key):
+        wrong["destination.pix_key"] = "must be a PIX key: CPF, CNPJ, +55 and telephone, e-mail or random key"
+    if not well_formed(given.document, letters=door.settings.cnpj_with_letters):
+        wrong["destination.document"] = "must be 11 or 14 digits"
+    elif production and not check_digits_hold(given.document):
+        wrong["destination.document"] = "has wrong check digits"
+    if wrong:
+        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
+    return Destination(pix_key=given.pix_key, document=given.document)
+
+
+OF_CHARGE = (ORDER, LIMIT, CURSOR)
+LIST = (
+    identifier("charge_id"),
+    identifier("payment_id"),
+    one_of("status", STATUSES, repeatable=True),
+    word("external_id", "The refund's own reference."),
+    day("created_from", "Asked for on or after this day"),
+    day("created_to", "Asked for on or before this day"),
+    *OF_CHARGE,
+)
+_PAGE_ERRORS = (Code.VALIDATION_ERROR, Code.LIMIT_INVALID, Code.CURSOR_INVALID)
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/charges/{charge_id:str}/refunds",
+        name="createRefund",
+        summary="Refund a paid charge, wholly or in part",
+        tag="Refunds",
+        handle=create,
+        scopes=("refunds:create",),
+        key=True,
+        body=CreateRefund,
+        headers=(SANDBOX_BANK,),
+        answers={201: RefundProjection, 200: RefundProjection},
+        errors=(
+            Code.AMOUNT_INVALID,
+            Code.IDEMPOTENCY_KEY_REUSED,
+            Code.IDEMPOTENCY_IN_PROGRESS,
+            Code.CHARGE_NOT_FOUND,
+            Code.CHARGE_NOT_REFUNDABLE,
+            Code.REFUND_DESTINATION_REQUIRED,
+            Code.REFUND_EXCEEDS,
+            Code.INSUFFICIENT_BALANCE,
+        ),
+    ),
+    Route(
+        method="GET",
+        path="/v1/charges/{charge_id:str}/refunds",
+        name="listRefundsOfCharge",
+        summary="List a charge's refunds",
+        tag="Refunds",
+        handle=list_of_charge,
+        scopes=("payments:read",),
+        query=OF_CHARGE,
+        answers={200: RefundPage},
+        errors=(Code.CHARGE_NOT_FOUND, *_PAGE_ERRORS),
+    ),
+    Route(
+        method="GET",
+        path="/v1/refunds",
+        name="listRefunds",
+        summary="List refunds",
+        tag="Refunds",
+        handle=list_refunds,
+        scopes=("payments:read",),
+        query=LIST,
+        answers={200: RefundPage},
+        errors=(Code.DATE_RANGE_INVALID, *_PAGE_ERRORS),
+    ),
+    Route(
+        method="GET",
+        path="/v1/refunds/{refund_id:str}",
+        name="getRefund",
+        summary="Look a refund up",
+        tag="Refunds",
+        handle=look_up,
+        scopes=("payments:read",),
+        answers={200: RefundProjection},
+        errors=(Code.REFUND_NOT_FOUND,),
+    ),
+)

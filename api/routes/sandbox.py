@@ -1,0 +1,193 @@
+"""Tools of the sandbox (contract section 14): make a test charge expire or fail, or have it paid as no payer should."""
+
+import re
+import secrets
+import string
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from api.answers import Answer, encode
+from api.bodies import shaped
+from api.door import Door
+from api.query import path_id
+from api.route import Call, Mode, Route
+from api.routes.charges import SANDBOX_ISPB
+from commands.fail import failing
+from commands.sandbox import SANDBOX_FAILURE, expiring, paying
+from commands.slip_orders import Pay
+from domain.br_code import end_to_end_id
+from domain.errors import Code, Refused
+from domain.money import MOST_PIX_CENTS, MOST_SLIP_CENTS, parse_amount
+from readmodels.charge import ChargeDoc, ChargeProjection, present
+
+TIMES_MOST: Final = 10
+_INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z")
+_ALPHABET: Final = string.ascii_letters + string.digits
+
+
+class SandboxPayment(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """`amount` is decimal reais (the charge's own unless given), `paid_at` an instant in the past, `times` 1 to 10."""
+
+    amount: str | None = None
+    paid_at: str | None = None
+    times: int | None = None
+
+
+async def expire(door: Door, call: Call) -> Answer:
+    doc = await _charge(door, call)
+    wish = expiring(UUID(doc.charge_id), call.caller.owner, actor=call.caller.client_id, request_id=call.request_id)
+    await door.change(wish)
+    return await _shown(door, call, doc)
+
+
+async def fail(door: Door, call: Call) -> Answer:
+    doc = await _charge(door, call)
+    charge_id = UUID(doc.charge_id)
+    if doc.boleto is not None:
+        await door.slips.sandbox_fail(charge_id, call.caller, request_id=call.request_id)
+    else:
+        code, message = SANDBOX_FAILURE
+        await door.change(
+            failing(
+                charge_id,
+                call.caller.owner,
+                code=code,
+                message=message,
+                actor=call.caller.client_id,
+                request_id=call.request_id,
+            )
+        )
+    return await _shown(door, call, doc)
+
+
+async def pay(door: Door, call: Call) -> Answer:
+    """The charge once the money has arrived. It may be too little, too much, too late or too often."""
+    paid_at = _paid_at(call.body, now=call.now)
+    times = _times(call.body)
+    given = call.body.get("amount")
+    shaped({name: value for name, value in call.body.items() if name != "amount"}, SandboxPayment)
+    _amount(given, MOST_PIX_CENTS)
+    doc = await _charge(door, call)
+    charge_id = UUID(doc.charge_id)
+    if doc.boleto is not None:
+        asked = Pay(
+            actor=call.caller.client_id,
+            request_id=call.request_id,
+            amount_cents=_amount(given, MOST_SLIP_CENTS),
+            paid_at=paid_at,
+            times=times,
+            force=True,
+        )
+        await door.slips.sandbox_pay(charge_id, call.caller, asked)
+    else:
+        at = paid_at or call.now
+        ids = [
+            end_to_end_id(SANDBOX_ISPB, at, "".join(secrets.choice(_ALPHABET) for _ in range(11))) for _ in range(times)
+        ]
+        await door.change(
+            paying(
+                charge_id,
+                call.caller.owner,
+                end_to_end_ids=ids,
+                amount_cents=_amount(given, MOST_PIX_CENTS),
+                paid_at=paid_at,
+                seal=door.seal,
+                actor=call.caller.client_id,
+                request_id=call.request_id,
+            )
+        )
+    return await _shown(door, call, doc)
+
+
+async def _charge(door: Door, call: Call) -> ChargeDoc:
+    charge_id = path_id(call.path("charge_id"))
+    if charge_id is None:
+        raise Refused(Code.CHARGE_NOT_FOUND)
+    return await door.charge(charge_id, call.caller.owner)
+
+
+async def _shown(door: Door, call: Call, before: ChargeDoc) -> Answer:
+    doc = await door.charge(UUID(before.charge_id), call.caller.owner)
+    return Answer(encode(present(doc, door.seal, now=call.now)))
+
+
+def _amount(given: Any, most_cents: int) -> int | None:
+    if given is None:
+        return None
+    try:
+        return parse_amount(given, most_cents=most_cents)
+    except ValueError:
+        raise Refused(Code.AMOUNT_INVALID, fields={"amount": 'must be a string such as "10.50"'}) from None
+
+
+def _paid_at(body: dict[str, Any], *, now: datetime) -> datetime | None:
+    given = body.get("paid_at")
+    if given is None:
+        return None
+    try:
+        if not isinstance(given, str) or not _INSTANT.fullmatch(given):
+            raise ValueError
+        at = datetime.fromisoformat(given.removesuffix("Z")).replace(tzinfo=UTC)
+        if at.year < 2000 or at > now:
+            raise ValueError
+    except ValueError:
+        raise Refused(
+            Code.VALIDATION_ERROR,
+            fields={"paid_at": "must be an instant in the past, such as 2026-11-21T09:54:00.123Z"},
+        ) from None
+    return at
+
+
+def _times(body: dict[str, Any]) -> int:
+    given = body.get("times")
+    if given is None:
+        return 1
+    if type(given) is not int or not 1 <= given <= TIMES_MOST:
+        raise Refused(Code.VALIDATION_ERROR, fields={"times": f"must be a whole number from 1 to {TIMES_MOST}"})
+    return given
+
+
+_ERRORS = (Code.CHARGE_NOT_FOUND, Code.CHARGE_NOT_PENDING, Code.BANK_UNAVAILABLE)
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/sandbox/charges/{charge_id:str}/expire",
+        name="sandboxExpire",
+        summary="Let a test charge's time be over",
+        tag="Sandbox",
+        handle=expire,
+        scopes=("charges:create",),
+        mode=Mode.TEST,
+        answers={200: ChargeProjection},
+        errors=_ERRORS[:2],
+    ),
+    Route(
+        method="POST",
+        path="/v1/sandbox/charges/{charge_id:str}/fail",
+        name="sandboxFail",
+        summary="Let the bank refuse a test charge for good",
+        tag="Sandbox",
+        handle=fail,
+        scopes=("charges:create",),
+        mode=Mode.TEST,
+        answers={200: ChargeProjection},
+        errors=_ERRORS,
+    ),
+    Route(
+        method="POST",
+        path="/v1/sandbox/charges/{charge_id:str}/pay",
+        name="sandboxPay",
+        summary="Pay a test charge: any amount, at any time, several times, in any state",
+        tag="Sandbox",
+        handle=pay,
+        scopes=("charges:create",),
+        mode=Mode.TEST,
+        body=SandboxPayment,
+        answers={200: ChargeProjection},
+        errors=(Code.AMOUNT_INVALID, Code.CHARGE_NOT_FOUND, Code.BANK_UNAVAILABLE),
+    ),
+)

@@ -1,0 +1,168 @@
+"""What became of each webhook, and sending it again.
+
+Reading takes what reading the feed takes. Sending again takes charges:create, the scope of an integration that acts:
+a credential that only reads must not be able to make requests go out.
+"""
+
+from typing import Annotated
+from uuid import UUID
+
+from msgspec import Meta, Struct
+
+from api.answers import Answer, encode
+from api.bodies import shaped
+from api.door import Door
+from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id
+from api.route import Call, Route
+from commands.redeliver import RANGE_MOST, redeliver, redeliver_range
+from domain.errors import Code, Refused
+from readmodels.webhook_delivery_list import (
+    KINDS,
+    STATES,
+    Delivery,
+    DeliveryFilters,
+    DeliveryPosition,
+    delivery,
+    delivery_page,
+)
+from runtime.bell import WEBHOOKS
+from runtime.postgres import session, transaction
+
+_SEQUENCE_MOST = 2**62
+
+
+class DeliveryPage(Struct, frozen=True):
+    data: list[Delivery]
+    next_cursor: str | None
+
+
+class EventRange(Struct, frozen=True):
+    """Numbers of the feed, both included; at most 10,000 of them, and the first not behind the last."""
+
+    from_sequence: Annotated[int, Meta(ge=1, le=_SEQUENCE_MOST)]
+    to_sequence: Annotated[int, Meta(ge=1, le=_SEQUENCE_MOST, description=f"At most {RANGE_MOST} numbers.")]
+
+
+class RangeRedelivered(Struct, frozen=True):
+    """How many deliveries are on their way now, those that already were included; 0 without an endpoint."""
+
+    deliveries: Annotated[int, Meta(ge=0)]
+
+
+async def list_deliveries(door: Door, call: Call) -> Answer:
+    query = Query(call.request.scope["query_string"], DELIVERIES)
+    created_from, created_to = query.days("created_from", "created_to")
+    filters = DeliveryFilters(
+        states=query.choices("state", STATES),
+        types=query.choices("type", KINDS),
+        event_id=query.uuid("event_id"),
+        charge_id=query.uuid("charge_id"),
+        created_from=created_from,
+        created_to=created_to,
+        order=query.order(),
+    )
+    limit = query.limit()
+    owner = call.caller.owner
+    bound_to = ["webhook-deliveries", *owner, filters]
+    cursor = query.cursor()
+    after = None if cursor is None else door.cursors.read(cursor, DeliveryPosition, bound_to)
+    async with session(door.pool) as conn:
+        items, last = await delivery_page(conn, *owner, filters, after, limit)
+    return Answer(encode(DeliveryPage(items, None if last is None else door.cursors.write(last, bound_to))))
+
+
+async def read_delivery(door: Door, call: Call) -> Answer:
+    return Answer(encode(await _delivery(door, call, _delivery_id(call))))
+
+
+async def redeliver_one(door: Door, call: Call) -> Answer:
+    delivery_id = _delivery_id(call)
+    async with transaction(door.pool) as conn:
+        await redeliver(conn, call.caller.owner, delivery_id, now=call.now)
+    door.bell.ring(WEBHOOKS)
+    return Answer(encode(await _delivery(door, call, delivery_id)), 202)
+
+
+async def redeliver_events(door: Door, call: Call) -> Answer:
+    asked = shaped(call.body, EventRange)
+    async with transaction(door.pool) as conn:
+        count = await redeliver_range(conn, call.caller.owner, asked.from_sequence, asked.to_sequence, now=call.now)
+    door.bell.ring(WEBHOOKS)
+    return Answer(encode(RangeRedelivered(count)), 202)
+
+
+def _delivery_id(call: Call) -> UUID:
+    delivery_id = path_id(call.path("delivery_id"))
+    if delivery_id is None:
+        raise Refused(Code.DELIVERY_NOT_FOUND)
+    return delivery_id
+
+
+async def _delivery(door: Door, call: Call, delivery_id: UUID) -> Delivery:
+    async with session(door.pool) as conn:
+        found = await delivery(conn, *call.caller.owner, delivery_id)
+    if found is None:
+        raise Refused(Code.DELIVERY_NOT_FOUND)
+    return found
+
+
+DELIVERIES = (
+    one_of("state", STATES, repeatable=True),
+    one_of("type", KINDS, repeatable=True),
+    identifier("event_id"),
+    identifier("charge_id"),
+    day("created_from", "The event was recorded on or after this day"),
+    day("created_to", "The event was recorded on or before this day"),
+    ORDER,
+    LIMIT,
+    CURSOR,
+)
+_READ = ("payments:read", "charges:read")
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/v1/webhook-deliveries",
+        name="listWebhookDeliveries",
+        summary="List webhook deliveries and their attempts, newest event first",
+        tag="Webhooks",
+        handle=list_deliveries,
+        scopes=_READ,
+        query=DELIVERIES,
+        answers={200: DeliveryPage},
+        errors=(Code.VALIDATION_ERROR, Code.DATE_RANGE_INVALID, Code.LIMIT_INVALID, Code.CURSOR_INVALID),
+    ),
+    Route(
+        method="GET",
+        path="/v1/webhook-deliveries/{delivery_id:str}",
+        name="getWebhookDelivery",
+        summary="Look a webhook delivery up",
+        tag="Webhooks",
+        handle=read_delivery,
+        scopes=_READ,
+        answers={200: Delivery},
+        errors=(Code.DELIVERY_NOT_FOUND,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/webhook-deliveries/{delivery_id:str}/redeliver",
+        name="redeliverWebhook",
+        summary="Send a delivery again, at once and from the schedule's beginning",
+        tag="Webhooks",
+        handle=redeliver_one,
+        scopes=("charges:create",),
+        answers={202: Delivery},
+        errors=(Code.DELIVERY_NOT_FOUND,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/events/redeliver",
+        name="redeliverEvents",
+        summary="Send every event of a range of the feed again, also those from before the endpoint was registered",
+        tag="Webhooks",
+        handle=redeliver_events,
+        scopes=("charges:create",),
+        body=EventRange,
+        answers={202: RangeRedelivered},
+    ),
+)

@@ -1,0 +1,162 @@
+"""The simulated bank's money on its way back, on the wire: the devolucao of API Pix v2, and transfers to PIX keys.
+
+Transfers have a wire of this bank's own, under /transfers/v1, in the manner of API Pix (docs/decisions/0007). The rules
+that say how long money is on its way, and whether it arrives, are switched at /simulated/refund-rules.
+"""
+
+import re
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from banks.base import MOST_DESCRIPTION_CHARACTERS, Refused
+from banks.returns import PIX_UNKNOWN, Return, Transfer
+from banks.simulated.asked import Wrong, asked_body
+from banks.simulated.returns import BookedReturn, BookedTransfer, Rules, SimulatedReturns
+from banks.simulated.wire import Invalid, Wire
+from domain.documents import well_formed
+from domain.instants import iso
+from domain.money import MOST_PIX_CENTS, parse_amount, reais
+from domain.refund import is_pix_key
+
+SETTLE_AFTER_S_MAX: Final = 3600.0
+_AMOUNT = re.compile(r"[0-9]{1,10}\.[0-9]{2}")
+
+
+class ReturnWire:
+    def __init__(self, wire: Wire, returns: SimulatedReturns) -> None:
+        self._wire = wire
+        self._returns = returns
+
+    def routes(self) -> list[web.RouteDef]:
+        api = self._wire.admitted
+        return [
+            web.put("/pix/v2/pix/{e2eid}/devolucao/{id}", api(self.put_return, "pix.write")),
+            web.get("/pix/v2/pix/{e2eid}/devolucao/{id}", api(self.get_return, "pix.read")),
+            web.put("/transfers/v1/transferencia/{id}", api(self.put_transfer, "pix.write")),
+            web.get("/transfers/v1/transferencia/{id}", api(self.get_transfer, "pix.read")),
+            web.post("/simulated/refund-rules", self.set_rules),
+            web.get("/simulated/refund-rules", self.get_rules),
+        ]
+
+    async def put_return(self, request: web.Request) -> web.Response:
+        kind = "PixDevolucaoInvalida"
+        body = await _body(request)
+        if self._wire.fault == "refuse":
+            raise Invalid(kind, 400, "Recusada a pedido.", of="devolucao")
+        asked = Return(
+            id=request.match_info["id"],
+            end_to_end_id=request.match_info["e2eid"],
+            amount_cents=_amount(body, kind),
+            description=_description(body, kind),
+        )
+        booked = await self._returns.put_return(asked, once=True)
+        if isinstance(booked, Refused):
+            if booked.code == PIX_UNKNOWN:
+                raise Invalid("PixNaoEncontrado", 404, booked.message)
+            raise Invalid(booked.code, 400, booked.message, of="devolucao")
+        return web.json_response(self._shown_return(booked), status=201)
+
+    async def get_return(self, request: web.Request) -> web.Response:
+        booked = await self._returns.booked_return(request.match_info["e2eid"], request.match_info["id"])
+        if booked is None:
+            raise Invalid("PixDevolucaoNaoEncontrada", 404, "A devolução não foi encontrada.")
+        return web.json_response(self._shown_return(booked))
+
+    async def put_transfer(self, request: web.Request) -> web.Response:
+        kind = "TransferenciaInvalida"
+        body = await _body(request)
+        if self._wire.fault == "refuse":
+            raise Invalid(kind, 400, "Recusada a pedido.", of="transferencia")
+        key, document = body.get("chave"), body.get("documento")
+        if not isinstance(key, str) or not is_pix_key(key):
+            raise Invalid(kind, 400, "A chave não respeita o schema.", of="chave")
+        if not isinstance(document, str) or not well_formed(document, letters=True):
+            raise Invalid(kind, 400, "O documento não respeita o schema.", of="documento")
+        asked = Transfer(
+            id=request.match_info["id"],
+            pix_key=key,
+            document=document,
+            amount_cents=_amount(body, kind),
+            description=_description(body, kind),
+        )
+        booked = await self._returns.put_transfer(asked)
+        if isinstance(booked, Refused):
+            raise Invalid(booked.code, 400, booked.message, of="transferencia")
+        return web.json_response(self._shown_transfer(booked), status=201)
+
+    async def get_transfer(self, request: web.Request) -> web.Response:
+        booked = await self._returns.booked_transfer(request.match_info["id"])
+        if booked is None:
+            raise Invalid("TransferenciaNaoEncontrada", 404, "A transferência não foi encontrada.")
+        return web.json_response(self._shown_transfer(booked))
+
+    async def set_rules(self, request: web.Request) -> web.Response:
+        """Any of {settle_after_s, fails}, for what is asked for from now on; answers both."""
+        try:
+            asked = await asked_body(request)
+            before = await self._returns.rules()
+            rules = msgspec.convert({**msgspec.structs.asdict(before), **asked}, Rules)
+            if not 0 <= rules.settle_after_s <= SETTLE_AFTER_S_MAX:
+                raise Wrong(400, f"settle_after_s must be from 0 to {SETTLE_AFTER_S_MAX:.0f}")
+        except msgspec.ValidationError as error:
+            return Wrong(400, str(error)).answer()
+        except Wrong as wrong:
+            return wrong.answer()
+        await self._returns.set_rules(rules)
+        return web.json_response(msgspec.structs.asdict(rules))
+
+    async def get_rules(self, request: web.Request) -> web.Response:
+        return web.json_response(msgspec.structs.asdict(await self._returns.rules()))
+
+    def _shown_return(self, booked: BookedReturn) -> dict[str, Any]:
+        return {"rtrId": booked.return_id, "natureza": "ORIGINAL", **self._shown(booked, done="DEVOLVIDO")}
+
+    def _shown_transfer(self, booked: BookedTransfer) -> dict[str, Any]:
+        return {"endToEndId": booked.end_to_end_id, "chave": booked.pix_key, **self._shown(booked, done="REALIZADO")}
+
+    def _shown(self, booked: BookedReturn | BookedTransfer, *, done: str) -> dict[str, Any]:
+        status = self._returns.status(booked)
+        times = {"solicitacao": iso(booked.asked_at)}
+        if status == "DONE":
+            times["liquidacao"] = iso(booked.settles_at)
+        shown: dict[str, Any] = {
+            "id": booked.id,
+            "valor": reais(booked.amount_cents),
+            "horario": times,
+            "status": done if status == "DONE" else status,
+        }
+        if booked.description is not None:
+            shown["descricao"] = booked.description
+        if (why := self._returns.why_not(booked)) is not None:
+            shown["motivo"] = why
+        return shown
+
+
+async def _body(request: web.Request) -> dict[str, Any]:
+    if request.content_type != "application/json":
+        raise Invalid("RequisicaoInvalida", 400, "O conteúdo deve ser application/json.")
+    try:
+        return msgspec.json.decode(await request.read(), type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise Invalid("RequisicaoInvalida", 400, "O conteúdo não é JSON.") from None
+
+
+def _amount(body: dict[str, Any], kind: str) -> int:
+    amount = body.get("valor")
+    try:
+        if not isinstance(amount, str) or _AMOUNT.fullmatch(amount) is None:
+            raise ValueError("not as the schema asks")
+        return parse_amount(amount, most_cents=MOST_PIX_CENTS)
+    except ValueError:
+        raise Invalid(kind, 400, "O valor não respeita o schema.", of="valor", value=str(amount)[:40]) from None
+
+
+def _description(body: dict[str, Any], kind: str) -> str | None:
+    text = body.get("descricao")
+    if text is not None and (
+        not isinstance(text, str) or len(text) > MOST_DESCRIPTION_CHARACTERS or not text.isascii() or "\0" in text
+    ):
+        raise Invalid(kind, 400, "A descrição não respeita o schema.", of="descricao")
+    return text

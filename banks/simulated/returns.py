@@ -1,0 +1,210 @@
+"""The simulated bank's money on its way back: devolucoes of PIX it received, and PIX it sends to keys.
+
+What became of them follows from the clock and from rules that can be switched (`Rules`); nothing runs behind them.
+"""
+
+import re
+import secrets
+import string
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from msgspec import Struct
+
+import sql
+from banks.base import MOST_DESCRIPTION_CHARACTERS, Done, NotFound, Refused
+from banks.returns import PIX_UNKNOWN, Return, Sent, Transfer
+from runtime.postgres import Pool, session, transaction
+
+WITHIN: Final = timedelta(days=90)
+"""From the settlement of the PIX, as in API Pix."""
+ISPB: Final = "99999994"
+"""The bank's number in the payment system, as in its endToEndIds and rtrIds. No real bank has it."""
+
+_ALPHABET = string.ascii_letters + string.digits
+_ID = re.compile(r"[a-zA-Z0-9]{1,35}")
+_WHY_NOT: Final = "A conta do recebedor está encerrada."
+
+Status = Literal["EM_PROCESSAMENTO", "DONE", "NAO_REALIZADO"]
+_TOLD: Final[dict[Status, Literal["processing", "done", "not_done"]]] = {
+    "EM_PROCESSAMENTO": "processing",
+    "DONE": "done",
+    "NAO_REALIZADO": "not_done",
+}
+
+
+class Rules(Struct, frozen=True):
+    """How long what is sent is on its way, and whether it does not arrive in the end."""
+
+    settle_after_s: float
+    fails: bool
+
+
+class BookedReturn(Struct, frozen=True):
+    id: str
+    amount_cents: int
+    description: str | None
+    return_id: str
+    asked_at: datetime
+    settles_at: datetime
+    fails: bool
+
+
+class BookedTransfer(Struct, frozen=True):
+    id: str
+    amount_cents: int
+    pix_key: str
+    document: str
+    description: str | None
+    end_to_end_id: str
+    asked_at: datetime
+    settles_at: datetime
+    fails: bool
+
+
+class _Received(Struct, frozen=True):
+    amount_cents: int
+    paid_at: datetime
+
+
+class _Gone(Struct, frozen=True):
+    cents: int
+
+
+hold_pix = sql.maybe("simulated_return.hold_pix", _Received)
+hold_slip_pix = sql.maybe("simulated_return.hold_slip_pix", _Received)
+sum_gone = sql.one("simulated_return.gone", _Gone)
+add_return = sql.run("simulated_return.add")
+find_return = sql.maybe("simulated_return.find", BookedReturn)
+add_transfer = sql.run("simulated_return.add_transfer")
+find_transfer = sql.maybe("simulated_return.find_transfer", BookedTransfer)
+find_rules = sql.one("simulated_return.rules", Rules)
+set_rules = sql.run("simulated_return.set_rules")
+
+
+class SimulatedReturns:
+    def __init__(self, pool: Pool, *, world: str, now: Callable[[], datetime]) -> None:
+        self._pool = pool
+        self._world = world
+        self.now = now
+
+    async def return_pix(self, asked: Return) -> Done[Sent] | Refused:
+        booked = await self.put_return(asked)
+        return booked if isinstance(booked, Refused) else Done(self.sent(booked, booked.return_id))
+
+    async def find_return(self, end_to_end_id: str, id: str) -> Sent | NotFound:
+        booked = await self.booked_return(end_to_end_id, id)
+        return NotFound() if booked is None else self.sent(booked, booked.return_id)
+
+    async def send_pix(self, asked: Transfer) -> Done[Sent] | Refused:
+        booked = await self.put_transfer(asked)
+        return booked if isinstance(booked, Refused) else Done(self.sent(booked, booked.end_to_end_id))
+
+    async def find_transfer(self, id: str) -> Sent | NotFound:
+        booked = await self.booked_transfer(id)
+        return NotFound() if booked is None else self.sent(booked, booked.end_to_end_id)
+
+    async def put_return(self, asked: Return, *, once: bool = False) -> BookedReturn | Refused:
+        """Book a devolucao. The same asked again changes nothing, or is refused when the id is good for `once`."""
+        if _ID.fullmatch(asked.id) is None:
+            return Refused("PixDevolucaoInvalida", "O id não respeita o schema.")
+        now = self.now()
+        key = {"world": self._world, "end_to_end_id": asked.end_to_end_id}
+        async with transaction(self._pool) as conn:
+            # Who gives parts of one PIX back stands in line here: the sum below counts what the one before took.
+            received = await hold_pix(conn, **key) or await hold_slip_pix(conn, **key)
+            if received is None:
+                return Refused(PIX_UNKNOWN, "O Pix não foi encontrado.")
+            before = await find_return(conn, **key, id=asked.id)
+            if before is not None:
+                same = before.amount_cents == asked.amount_cents and not once
+                return before if same else Refused("PixDevolucaoInvalida", "O id já foi utilizado.")
+            if received.paid_at + WITHIN < now:
+                return Refused("PixDevolucaoInvalida", "O prazo de 90 dias passou.")
+            gone = await sum_gone(conn, **key, now=now)
+            if gone.cents + asked.amount_cents > received.amount_cents:
+                return Refused("PixDevolucaoInvalida", "A soma das devoluções supera o valor do Pix.")
+            rules = await find_rules(conn, world=self._world)
+            await add_return(
+                conn,
+                **key,
+                id=asked.id,
+                amount_cents=asked.amount_cents,
+                description=(asked.description or "")[:MOST_DESCRIPTION_CHARACTERS] or None,
+                return_id=_reference("D", now),
+                now=now,
+                settles_at=now + timedelta(seconds=rules.settle_after_s),
+                fails=rules.fails,
+            )
+            booked = await find_return(conn, **key, id=asked.id)
+        assert booked is not None, "it was just added"
+        return booked
+
+    async def booked_return(self, end_to_end_id: str, id: str) -> BookedReturn | None:
+        async with session(self._pool) as conn:
+            return await find_return(conn, world=self._world, end_to_end_id=end_to_end_id, id=id)
+
+    async def put_transfer(self, asked: Transfer) -> BookedTransfer | Refused:
+        """Book a PIX to a key. The same asked again changes nothing."""
+        if _ID.fullmatch(asked.id) is None:
+            return Refused("TransferenciaInvalida", "O id não respeita o schema.")
+        now = self.now()
+        async with transaction(self._pool) as conn:
+            rules = await find_rules(conn, world=self._world)
+            await add_transfer(
+                conn,
+                world=self._world,
+                id=asked.id,
+                amount_cents=asked.amount_cents,
+                pix_key=asked.pix_key,
+                document=asked.document,
+                description=(asked.description or "")[:MOST_DESCRIPTION_CHARACTERS] or None,
+                end_to_end_id=_reference("E", now),
+                now=now,
+                settles_at=now + timedelta(seconds=rules.settle_after_s),
+                fails=rules.fails,
+            )
+            booked = await find_transfer(conn, world=self._world, id=asked.id)
+        assert booked is not None, "it is there now, or was before"
+        if (booked.amount_cents, booked.pix_key, booked.document) != (
+            asked.amount_cents,
+            asked.pix_key,
+            asked.document,
+        ):
+            return Refused("TransferenciaInvalida", "O id já foi utilizado.")
+        return booked
+
+    async def booked_transfer(self, id: str) -> BookedTransfer | None:
+        async with session(self._pool) as conn:
+            return await find_transfer(conn, world=self._world, id=id)
+
+    async def rules(self) -> Rules:
+        async with session(self._pool) as conn:
+            return await find_rules(conn, world=self._world)
+
+    async def set_rules(self, rules: Rules) -> None:
+        """For what is asked for from now on."""
+        async with session(self._pool) as conn:
+            await set_rules(conn, world=self._world, settle_after_s=rules.settle_after_s, fails=rules.fails)
+
+    def status(self, booked: BookedReturn | BookedTransfer) -> Status:
+        if self.now() < booked.settles_at:
+            return "EM_PROCESSAMENTO"
+        return "NAO_REALIZADO" if booked.fails else "DONE"
+
+    def why_not(self, booked: BookedReturn | BookedTransfer) -> str | None:
+        return _WHY_NOT if self.status(booked) == "NAO_REALIZADO" else None
+
+    def sent(self, booked: BookedReturn | BookedTransfer, reference: str) -> Sent:
+        return Sent(
+            status=_TOLD[self.status(booked)],
+            amount_cents=booked.amount_cents,
+            reference=reference,
+            detail=self.why_not(booked),
+        )
+
+
+def _reference(kind: str, at: datetime) -> str:
+    """An endToEndId (E) or rtrId (D): 32 characters."""
+    return f"{kind}{ISPB}{at:%Y%m%d%H%M}" + "".join(secrets.choice(_ALPHABET) for _ in range(11))

@@ -1,0 +1,280 @@
+"""Write mails to payers and to merchants' people: rows here, sent by workers (workers/mail.py).
+
+A production charge created with `send_email` leaves a wish. A wish becomes a mail about the charge, reminders while it
+is pending, and a receipt; that it was paid or got another date is heard from the account's feed.
+"""
+
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from hashlib import sha256
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from commands.notices import claim_unmailed, mark_mailed
+from domain.charge import Status
+from domain.errors import Code, Refused
+from domain.reminders import due_day, next_reminder_at, reminder_now
+from runtime.ids import new_id
+from runtime.seal import Seal
+from sql import Connection
+
+MOST_WISHES: Final = 200
+MOST_NOTICES: Final = 100
+MOST_PEOPLE: Final = 20
+"""Of one account that are told of a notice."""
+ASKED_MOST: Final = 20
+ASKED_IN: Final = timedelta(hours=1)
+"""So many mails about one charge may a merchant ask for in such a time: he chooses the address."""
+PAID_LATE: Final = timedelta(days=30)
+"""For so long after its expiry a charge's payment still gets a receipt."""
+
+_NO_DAY: Final = date(1970, 1, 1)
+_ACCOUNTS_MOST = 200
+_EVENTS_MOST = 1_000
+_LEASE = timedelta(minutes=1)
+_MAC = 16
+
+
+class _Wish(Struct, frozen=True, gc=False):
+    charge_id: UUID
+    account_id: UUID
+    begun_at: datetime | None
+
+
+class _Charge(Struct, frozen=True, gc=False):
+    charge_id: UUID
+    account_id: UUID
+    status: str
+    expires_at: datetime
+    due_date: date | None
+    payer_sealed: bytes | None
+
+
+class _Count(Struct, frozen=True):
+    count: int
+
+
+class _State(Struct, frozen=True):
+    state: str
+
+
+class _Person(Struct, frozen=True):
+    account_id: UUID
+    email: str
+
+
+class _Payer(Struct, frozen=True):
+    """Of whichever form a payer was sealed in."""
+
+    email: str | None = None
+
+
+class _Next(Struct, frozen=True, gc=False):
+    """What becomes of a wish: the mail to write now, and when to look again (None: it is over)."""
+
+    kind: str | None
+    about_day: date
+    begun_at: datetime | None
+    due_at: datetime | None
+
+
+class _New(Struct, frozen=True, gc=False):
+    charge: _Charge
+    kind: str
+    about_day: date
+    to: str
+
+
+find_due_wishes = sql.many("mail.due_wishes", _Wish)
+begin_following = sql.run("mail.begin_following")
+find_wished_charges = sql.many("mail.wished_charges", _Charge)
+set_wishes = sql.run("mail.set_wishes")
+end_wishes = sql.run("mail.end_wishes")
+follow = sql.one("mail.follow", _Count)
+add = sql.run("mail.add")
+ask = sql.maybe("mail.ask", _State)
+add_notice = sql.run("mail.add_notice")
+find_people = sql.many("mail.people", _Person)
+stop = sql.run("mail.stop")
+_read_payer = msgspec.json.Decoder(_Payer).decode
+
+
+async def follow_feeds(conn: Connection, *, now: datetime) -> int:
+    """Hear of payments and new dates of charges with wishes; answers of how many accounts there is more to read."""
+    return (await follow(conn, now=now, accounts_most=_ACCOUNTS_MOST, events_most=_EVENTS_MOST)).count
+
+
+async def write_mails(conn: Connection, *, now: datetime, seal: Seal) -> int:
+    """Turn due wishes into mails, and say when each is looked at again; answers how many were looked at."""
+    wishes = await find_due_wishes(conn, now=now, most=MOST_WISHES)
+    if not wishes:
+        return 0
+    await begin_following(conn, account_ids=sorted({wish.account_id for wish in wishes}))
+    found = await find_wished_charges(conn, charge_ids=[wish.charge_id for wish in wishes])
+    charges = {charge.charge_id: charge for charge in found}
+    mails: list[_New] = []
+    going_on: list[tuple[_Wish, _Next]] = []
+    ended: list[_Wish] = []
+    for wish in wishes:
+        charge = charges[wish.charge_id]
+        to = payer_email(charge.payer_sealed, seal)
+        after = _next(wish, charge, now=now)
+        if to is not None and after.kind is not None:
+            mails.append(_New(charge, after.kind, after.about_day, to))
+        if to is None or after.due_at is None:
+            ended.append(wish)
+        else:
+            going_on.append((wish, after))
+    if mails:
+        await _add(conn, mails, now=now, seal=seal)
+    if going_on:
+        await set_wishes(
+            conn,
+            charge_ids=[wish.charge_id for wish, _ in going_on],
+            account_ids=[wish.account_id for wish, _ in going_on],
+            due_ats=[after.due_at for _, after in going_on],
+            begun_ats=[after.begun_at for _, after in going_on],
+        )
+    if ended:
+        await end_wishes(
+            conn, charge_ids=[wish.charge_id for wish in ended], account_ids=[wish.account_id for wish in ended]
+        )
+    return len(wishes)
+
+
+def _next(wish: _Wish, charge: _Charge, *, now: datetime) -> _Next:
+    status = Status(charge.status)
+    if status in (Status.PAID, Status.REFUNDED):
+        return _Next("receipt", _NO_DAY, wish.begun_at, None)
+    if status in (Status.CANCELLED, Status.FAILED) or now >= charge.expires_at + PAID_LATE:
+        return _Next(None, _NO_DAY, wish.begun_at, None)
+    over_at = charge.expires_at + PAID_LATE
+    if charge.expires_at <= now:
+        return _Next(None, _NO_DAY, wish.begun_at or now, over_at)
+    due = due_day(charge.due_date, charge.expires_at)
+    due_at = next_reminder_at(due, after=now) or over_at
+    if wish.begun_at is None:
+        return _Next("charge", _NO_DAY, now, due_at)
+    reminder = reminder_now(due, begun_at=wish.begun_at, now=now)
+    return _Next(reminder, due, wish.begun_at, due_at)
+
+
+async def _add(conn: Connection, mails: Sequence[_New], *, now: datetime, seal: Seal) -> None:
+    await add(
+        conn,
+        mail_ids=[new_id() for _ in mails],
+        account_ids=[mail.charge.account_id for mail in mails],
+        charge_ids=[mail.charge.charge_id for mail in mails],
+        kinds=[mail.kind for mail in mails],
+        about_days=[mail.about_day for mail in mails],
+        to_sealed=[seal.seal(mail.to.encode()) for mail in mails],
+        to_hashes=[address_hash(mail.to, seal) for mail in mails],
+        # Reminders carry the line and the link: the paper came with the first mail.
+        attach_pdfs=[mail.kind == "charge" for mail in mails],
+        now=now,
+    )
+
+
+async def write_notices(conn: Connection, *, now: datetime, seal: Seal) -> int:
+    """Turn notices nobody has mailed into mails to the account's people; answers how many notices there were."""
+    notices = await claim_unmailed(conn, now=now, lease_until=now + _LEASE, most=MOST_NOTICES)
+    if not notices:
+        return 0
+    people = await find_people(conn, account_ids=sorted({notice.account_id for notice in notices}))
+    told = [
+        (notice, email)
+        for notice in notices
+        for email in [each.email for each in people if each.account_id == notice.account_id][:MOST_PEOPLE]
+    ]
+    if told:
+        await add_notice(
+            conn,
+            mail_ids=[new_id() for _ in told],
+            account_ids=[notice.account_id for notice, _ in told],
+            notice_ids=[notice.notice_id for notice, _ in told],
+            to_sealed=[seal.seal(email.encode()) for _, email in told],
+            to_hashes=[address_hash(email, seal) for _, email in told],
+            now=now,
+        )
+    await mark_mailed(conn, notice_ids=[notice.notice_id for notice in notices], now=now)
+    return len(notices)
+
+
+async def ask_for_mail(
+    conn: Connection,
+    *,
+    mail_id: UUID,
+    charge_id: UUID,
+    account_id: UUID,
+    to: str | None,
+    note: str | None,
+    attach_pdf: bool,
+    now: datetime,
+    seal: Seal,
+) -> tuple[str, str]:
+    """Have the charge mailed to `to`, or to its payer; answers the address and `queued` or `stopped`.
+
+    `stopped`: whoever reads that address wants no mails of this merchant. Refused(PAYER_EMAIL_REQUIRED) without an
+    address, Refused(RATE_LIMITED) when too many were asked for.
+    """
+    if to is None:
+        (charge,) = await find_wished_charges(conn, charge_ids=[charge_id])
+        to = payer_email(charge.payer_sealed, seal)
+    if to is None:
+        raise Refused(Code.PAYER_EMAIL_REQUIRED)
+    asked = await ask(
+        conn,
+        mail_id=mail_id,
+        account_id=account_id,
+        charge_id=charge_id,
+        to_sealed=seal.seal(to.encode()),
+        to_hash=address_hash(to, seal),
+        note_sealed=None if note is None else seal.seal(note.encode()),
+        attach_pdf=attach_pdf,
+        now=now,
+        since=now - ASKED_IN,
+        most=ASKED_MOST,
+    )
+    if asked is None:
+        raise Refused(Code.RATE_LIMITED, retry_after_s=int(ASKED_IN.total_seconds()))
+    return to, "queued" if asked.state == "waiting" else "stopped"
+
+
+def payer_email(payer_sealed: bytes | None, seal: Seal) -> str | None:
+    return None if payer_sealed is None else _read_payer(seal.open(payer_sealed)).email or None
+
+
+def address_hash(address: str, seal: Seal) -> str:
+    """Finds an address again without keeping it readable; capital letters make no other address."""
+    return seal.blind(address.strip().lower())
+
+
+def stop_token(account_id: UUID, to_hash: str, seal: Seal) -> str:
+    """The part of a link that stops this merchant's mails to this address: nobody can make one for another address."""
+    plain = account_id.bytes + bytes.fromhex(to_hash)
+    return urlsafe_b64encode(plain + _mac(plain, seal)).decode().rstrip("=")
+
+
+def read_stop_token(token: str, seal: Seal) -> tuple[UUID, str] | None:
+    """(account_id, to_hash), or None for what was not made here."""
+    if len(token) != 64 or not token.isascii():
+        return None
+    try:
+        raw = urlsafe_b64decode(token)
+    except (Base64Error, ValueError):
+        return None
+    plain, mac = raw[:-_MAC], raw[-_MAC:]
+    if len(raw) != 48 or not hmac.compare_digest(mac, _mac(plain, seal)):
+        return None
+    return UUID(bytes=plain[:16]), plain[16:].hex()
+
+
+def _mac(plain: bytes, seal: Seal) -> bytes:
+    return hmac.new(seal.key("mail-stop"), plain, sha256).digest()[:_MAC]

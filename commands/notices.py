@@ -1,0 +1,65 @@
+"""Tell a merchant's people of what they should look at: written here, shown by the dashboard, sent by e-mail."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from sql import Connection
+
+SANDBOX_MARK = "[TESTE/SANDBOX]"
+"""In front of the event type of every notice that is about test events (spec, delivery rules)."""
+
+
+class NewNotice(Struct, frozen=True, kw_only=True):
+    """`facts` are for the reader: numbers, instants and the merchant's own address; no secret and no payload."""
+
+    notice_id: UUID
+    account_id: UUID
+    test: bool
+    kind: str
+    event_type: str
+    endpoint_id: UUID | None
+    facts: dict[str, Any]
+
+
+class Notice(Struct, frozen=True):
+    """A notice to be sent by e-mail. `facts` is JSON, `mail_tries` counts this try."""
+
+    notice_id: UUID
+    account_id: UUID
+    test: bool
+    kind: str
+    event_type: str
+    endpoint_id: UUID | None
+    at: datetime
+    facts: bytes
+    mail_tries: int
+
+
+add = sql.run("notice.add")
+claim_unmailed = sql.many("notice.claim_unmailed", Notice)
+"""`now, lease_until, most`: notices nobody has mailed, each leased to the caller; it comes back if not marked."""
+mark_mailed = sql.run("notice.mark_mailed")
+"""`notice_ids, now`."""
+
+
+async def give_notice(conn: Connection, notices: Sequence[NewNotice], *, now: datetime) -> None:
+    """Write them in the transaction of what they tell of."""
+    if not notices:
+        return
+    await add(
+        conn,
+        notice_ids=[each.notice_id for each in notices],
+        account_ids=[each.account_id for each in notices],
+        tests=[each.test for each in notices],
+        kinds=[each.kind for each in notices],
+        event_types=[f"{SANDBOX_MARK} {each.event_type}" if each.test else each.event_type for each in notices],
+        endpoint_ids=[each.endpoint_id for each in notices],
+        facts=[msgspec.json.encode(each.facts) for each in notices],
+        now=now,
+    )

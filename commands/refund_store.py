@@ -1,0 +1,58 @@
+"""Store what was decided of refunds: their rows, and what of their payments and charges is back or on its way.
+
+All of it belongs to charges that the transaction has locked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+import sql
+from domain.refund import RefundStatus
+from sql import Connection
+
+if TYPE_CHECKING:
+    from commands.change import Step
+
+insert_refunds = sql.run("refund.insert")
+end_refunds = sql.run("refund.end")
+store_funds = sql.run("refund.store_funds")
+store_refunded = sql.run("refund.store_refunded")
+_encode = msgspec.json.Encoder().encode
+
+
+async def store_refunds(conn: Connection, steps: Sequence[Step]) -> None:
+    """Steps come in order; of a payment or charge that stands in several, the last one tells how it is now."""
+    if not steps:
+        return
+    refunds = [step.refund for step in steps if step.refund is not None]
+    begun = [refund for refund in refunds if refund.status == RefundStatus.PENDING]
+    if begun:
+        await insert_refunds(conn, items=[_encode(refund) for refund in begun])
+    ended = [refund for refund in refunds if refund.status != RefundStatus.PENDING]
+    if ended:
+        await end_refunds(
+            conn,
+            refund_ids=[refund.refund_id for refund in ended],
+            account_ids=[refund.account_id for refund in ended],
+            statuses=[refund.status for refund in ended],
+        )
+    funds = list({step.fund.payment_id: step.fund for step in steps if step.fund is not None}.values())
+    await store_funds(
+        conn,
+        payment_ids=[fund.payment_id for fund in funds],
+        account_ids=[fund.account_id for fund in funds],
+        refunded_cents=[fund.refunded_cents for fund in funds],
+        refunding_cents=[fund.refunding_cents for fund in funds],
+    )
+    charges = list({step.charge.charge_id: step.charge for step in steps}.values())
+    if ended:
+        await store_refunded(
+            conn,
+            charge_ids=[charge.charge_id for charge in charges],
+            account_ids=[charge.account_id for charge in charges],
+            refunded_cents=[charge.refunded_cents for charge in charges],
+        )

@@ -1,0 +1,361 @@
+"""Charge schedules: take them in, stop them, and issue the charge of each number once.
+
+A number's Idempotency-Key, `schedule:<id>:<number>`, is what makes its charge happen once: whatever dies in between,
+who looks next finds the charge under its key, or none. PIX charges are written with the schedule's advance in one
+transaction; slips are ordered from the bank as the API orders them (commands/create_slip.py), and found by looking.
+"""
+
+import hashlib
+from base64 import b64encode
+from datetime import date, datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from banks.base import Location
+from banks.slips import slip_codes
+from commands.create_pix import NewPix, create_pix
+from commands.create_slip import Payload, Registration, RegistrationOrder, order_slips
+from domain.br_code import dynamic_br_code
+from domain.business_days import effective_due_date, expires_at
+from domain.charge import Status
+from domain.errors import Code
+from domain.instants import SAO_PAULO, day_ends, iso, to_millisecond
+from domain.nosso_numero import number_at_bank
+from domain.recurrence import Frequency, Recurrence, issue_at
+from domain.seu_numero import seu_numero
+from readmodels.charge import BoletoDoc, ChargeDoc
+from runtime.ids import new_id, new_token
+from runtime.settings import Settings
+from sql import Connection
+
+PIX: Final = "pix"
+METHODS: Final = (PIX, "boleto", "boleto_hibrido")
+MOST_CLAIMED: Final = 50
+LEASE: Final = timedelta(seconds=60)
+SLIP_LOOK: Final = timedelta(seconds=2)
+"""Between looks whether the bank has registered a slip."""
+SLIP_DEADLINE: Final = timedelta(minutes=5)
+"""Nobody waits at a door, so a slow bank has time; a silent one is asked by another order."""
+RETRIES: Final = tuple(timedelta(minutes=each) for each in (1, 5, 15, 60))
+"""The last again and again, until the number's due date is over."""
+ADDRESS: Final = ("street", "city", "state", "zip_code")
+"""What a merchant's own address must have for slips."""
+ACTOR: Final = "schedule"
+
+# fmt: off
+CHANGES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    "pause":  (("active",),          "paused"),
+    "resume": (("paused",),          "active"),
+    "cancel": (("active", "paused"), "cancelled"),
+}
+# fmt: on
+"""From which statuses each change leads where. In the status it leads to it is granted without doing anything."""
+
+
+class NewSchedule(Struct, frozen=True, kw_only=True):
+    """A valid request: `payer_sealed` is in the form that its charges keep."""
+
+    account_id: UUID
+    key: str
+    fingerprint: bytes
+    schedule_id: UUID
+    payment_method: str
+    amount_cents: int
+    recurrence: Recurrence
+    issue_days_before: int
+    external_id: str | None
+    description: str | None
+    send_email: bool
+    payer_sealed: bytes
+    payer_document_hash: str | None
+
+
+class Due(Struct, frozen=True, gc=False):
+    """A claimed schedule with its next number, its account, and what the number's key made already."""
+
+    account_id: UUID
+    schedule_id: UUID
+    status: str
+    payment_method: str
+    amount_cents: int
+    frequency: str
+    first_due_date: date
+    end_date: date | None
+    max_charges: int | None
+    issue_days_before: int
+    external_id: str | None
+    description: str | None
+    send_email: bool
+    payer_sealed: bytes
+    payer_document_hash: str | None
+    number: int
+    due_date: date
+    ordered: bool
+    failures: int
+    failure_code: str | None
+    failed_at: datetime | None
+    key: str
+    name: str
+    city: str
+    pix_key: str
+    address: bytes | None
+    approved: bool
+    fingerprint: bytes | None
+    resource_id: UUID | None
+    under_way: bool
+
+    @property
+    def recurrence(self) -> Recurrence:
+        return Recurrence(
+            frequency=Frequency(self.frequency),
+            first_due_date=self.first_due_date,
+            end_date=self.end_date,
+            max_charges=self.max_charges,
+        )
+
+    @property
+    def mark(self) -> bytes:
+        """The fingerprint under which the number's key is used."""
+        return hashlib.sha256(self.key.encode()).digest()
+
+
+class _Id(Struct, frozen=True):
+    schedule_id: UUID
+
+
+_insert = sql.maybe("schedule.insert", _Id)
+_change_status = sql.maybe("schedule.change_status", _Id)
+claim = sql.many("schedule.claim", Due)
+_advance = sql.run("schedule.advance")
+_wait = sql.run("schedule.wait")
+_read_address = msgspec.json.Decoder(dict[str, Any]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+async def create_schedule(conn: Connection, new: NewSchedule, *, now: datetime) -> bool:
+    """Write it, in one statement; False when the key was used before."""
+    recurrence = new.recurrence
+    made = await _insert(
+        conn,
+        account_id=new.account_id,
+        key=new.key,
+        fingerprint=new.fingerprint,
+        schedule_id=new.schedule_id,
+        payment_method=new.payment_method,
+        amount_cents=new.amount_cents,
+        frequency=recurrence.frequency,
+        first_due_date=recurrence.first_due_date,
+        end_date=recurrence.end_date,
+        max_charges=recurrence.max_charges,
+        issue_days_before=new.issue_days_before,
+        external_id=new.external_id,
+        description=new.description,
+        send_email=new.send_email,
+        payer_sealed=new.payer_sealed,
+        payer_document_hash=new.payer_document_hash,
+        look_at=issue_at(recurrence.first_due_date, days_before=new.issue_days_before),
+        now=now,
+    )
+    return made is not None
+
+
+async def change_schedule(conn: Connection, schedule_id: UUID, account_id: UUID, change: str) -> bool:
+    """Pause, resume or cancel; False when its status does not allow it."""
+    statuses, status = CHANGES[change]
+    changed = await _change_status(
+        conn, schedule_id=schedule_id, account_id=account_id, status=status, statuses=list(statuses)
+    )
+    return changed is not None
+
+
+def has_address(address: bytes | None) -> bool:
+    """Whether a merchant's own address is complete enough for slips."""
+    given = _read_address(address) if address is not None else {}
+    return all(isinstance(given.get(part), str) and given[part].strip() for part in ADDRESS)
+
+
+def obstacle(due: Due) -> Code | None:
+    """What of the account keeps the charge from being issued now."""
+    if not due.approved:
+        return Code.KYC_REQUIRED
+    if due.payment_method != PIX and not has_address(due.address):
+        return Code.MERCHANT_ADDRESS_REQUIRED
+    return None
+
+
+def over(due: Due, *, now: datetime) -> bool:
+    """Whether the number's due date has passed: it is not issued any more."""
+    return now.astimezone(SAO_PAULO).date() > due.due_date
+
+
+async def issue_pix(conn: Connection, due: Due, location: Location, *, now: datetime) -> bool:
+    """Create the number's charge and advance, in the caller's transaction. It can be paid until its due date is over.
+
+    False: the key is used, or PIX is suspended.
+    """
+    now = to_millisecond(now)
+    charge_id = new_id()
+    lifetime_s = int((day_ends(due.due_date) - now).total_seconds())
+    ends_at = now + timedelta(seconds=lifetime_s)
+    doc = ChargeDoc(
+        account_id=str(due.account_id),
+        charge_id=str(charge_id),
+        test=False,
+        public_id=new_token(),
+        external_id=due.external_id,
+        payment_method=PIX,
+        status=Status.PENDING,
+        version=1,
+        amount_cents=due.amount_cents,
+        description=due.description,
+        payer_document_hash=due.payer_document_hash,
+        txid=charge_id.hex,
+        qr_code=dynamic_br_code(
+            location=location.location, amount_cents=due.amount_cents, name=due.name, city=due.city
+        ),
+        send_email=due.send_email,
+        schedule_id=str(due.schedule_id),
+        created_at=iso(now),
+        expires_at=iso(ends_at),
+    )
+    order: dict[str, object] = {
+        "amount_cents": due.amount_cents,
+        "expires_in_s": lifetime_s,
+        "created_at": doc.created_at,
+        "location_id": location.location_id,
+        "pix_key": due.pix_key,
+    }
+    if due.description is not None:
+        order["description"] = due.description
+    new = NewPix(
+        account_id=due.account_id,
+        test=False,
+        key=due.key,
+        fingerprint=due.mark,
+        charge_id=charge_id,
+        order_id=new_id(),
+        created_at=now,
+        expires_at=ends_at,
+        location=location.location,
+        payer_sealed=due.payer_sealed,
+        actor=ACTOR,
+        request_id=due.key,
+        doc=doc,
+        order=_encode(order),
+    )
+    if charge_id not in await create_pix(conn, [new]):
+        return False
+    await advance(conn, due, state="issued", charge_id=charge_id, failure_code=None, now=now)
+    return True
+
+
+async def order_slip(conn: Connection, due: Due, *, control: int, settings: Settings, now: datetime) -> None:
+    """Have the bank register the number's slip. Nothing happens when that is under way already."""
+    now = to_millisecond(now)
+    charge_id = new_id()
+    number = number_at_bank(settings.bank_convenio, control)
+    barcode, line = slip_codes(
+        number, due_on=due.due_date, amount_cents=due.amount_cents, carteira=settings.bank_carteira
+    )
+    doc = ChargeDoc(
+        account_id=str(due.account_id),
+        charge_id=str(charge_id),
+        test=False,
+        public_id=new_token(),
+        external_id=due.external_id,
+        payment_method=due.payment_method,
+        status=Status.PENDING,
+        version=1,
+        amount_cents=due.amount_cents,
+        description=due.description,
+        payer_document_hash=due.payer_document_hash,
+        nosso_numero=number,
+        boleto=BoletoDoc(
+            nosso_numero=number,
+            seu_numero=seu_numero(due.external_id, control=control),
+            linha_digitavel=line,
+            codigo_barras=barcode,
+            tipo_cobranca=due.payment_method,
+            data_vencimento=due.due_date.isoformat(),
+        ),
+        send_email=due.send_email,
+        schedule_id=str(due.schedule_id),
+        created_at=iso(now),
+        due_date=due.due_date.isoformat(),
+        effective_due_date=effective_due_date(due.due_date).isoformat(),
+        expires_at=iso(expires_at(due.due_date)),
+    )
+    order = RegistrationOrder(
+        order_id=new_id(),
+        account_id=due.account_id,
+        charge_id=charge_id,
+        test=False,
+        created_at=now,
+        deadline=now + SLIP_DEADLINE,
+        reply_to=None,
+        request=Registration(
+            key=due.key,
+            fingerprint=due.mark.hex(),
+            actor=ACTOR,
+            request_id=due.key,
+            payer_sealed=b64encode(due.payer_sealed).decode(),
+            payload=Payload(doc),
+        ),
+    )
+    await order_slips(conn, [order])
+    await wait(conn, due, look_at=now + SLIP_LOOK, ordered=True)
+
+
+async def advance(
+    conn: Connection, due: Due, *, state: str, charge_id: UUID | None, failure_code: str | None, now: datetime
+) -> None:
+    """Record what became of the number and go on to the next, or finish."""
+    following = due.recurrence.due_date(due.number + 1)
+    await _advance(
+        conn,
+        schedule_id=due.schedule_id,
+        account_id=due.account_id,
+        number=due.number,
+        due_date=due.due_date,
+        state=state,
+        charge_id=charge_id,
+        failure_code=failure_code,
+        next_number=None if following is None else due.number + 1,
+        next_due_date=following,
+        look_at=now if following is None else issue_at(following, days_before=due.issue_days_before),
+        now=now,
+    )
+
+
+async def wait(conn: Connection, due: Due, *, look_at: datetime, ordered: bool) -> None:
+    """Look at it again then; what failed before stays on record."""
+    await _wait(
+        conn,
+        schedule_id=due.schedule_id,
+        account_id=due.account_id,
+        number=due.number,
+        look_at=look_at,
+        ordered=ordered,
+        failures=due.failures,
+        failure_code=due.failure_code,
+        failed_at=due.failed_at,
+    )
+
+
+async def fail(conn: Connection, due: Due, code: Code, *, now: datetime) -> None:
+    """The number could not be issued now: try again, ever more seldom."""
+    await _wait(
+        conn,
+        schedule_id=due.schedule_id,
+        account_id=due.account_id,
+        number=due.number,
+        look_at=now + RETRIES[min(due.failures, len(RETRIES) - 1)],
+        ordered=False,
+        failures=due.failures + 1,
+        failure_code=code.name,
+        failed_at=now,
+    )

@@ -1,0 +1,183 @@
+"""The life of a refund: what of a payment may go back, by which way, until when; what is left (contract section 11).
+
+A refund holds its amount from the moment it is asked for until the bank has carried it out or refused: what is held
+cannot be asked for again. Functions here decide on values and return what is to be stored: no clock, no I/O.
+"""
+
+import re
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from domain.charge import NEXT, Charge, Happened, Status, after
+from domain.errors import Code, Refused
+
+RETURN_WITHIN: Final = timedelta(days=90)
+"""A PIX goes back the way it came up to 90 days after its settlement (API Pix, devolucao)."""
+TRANSFER_WITHIN: Final = timedelta(days=180)
+"""Of a slip's payment: our own bound (contract section 11), for no bank sets one."""
+
+MOST_PIX_KEY_CHARACTERS: Final = 77
+# The five kinds of key of the DICT: CPF, CNPJ, telephone, e-mail, random.
+PIX_KEY: Final = (
+    r"[0-9]{11}"
+    r"|[0-9]{14}"
+    r"|\+[1-9][0-9]{10,14}"
+    r"|[a-z0-9.!#$&'*+/=?^_`{|}~-]+@[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)+"
+    r"|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+)
+_PIX_KEY = re.compile(PIX_KEY)
+
+
+class RefundStatus(StrEnum):
+    PENDING = "pending"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+class Way(StrEnum):
+    """How the money goes back."""
+
+    RETURN = "return"
+    """The devolucao of the PIX that came: to the account it came from, whoever asks."""
+    TRANSFER = "transfer"
+    """A PIX of our own to the key the merchant names: a slip paid on its line came from no PIX."""
+
+
+class FailureCode(StrEnum):
+    """Why a refund failed, for programs. The money is back in the wallet in each case."""
+
+    BANK_REFUSED = "BANK_REFUSED"
+    """The bank did not take it."""
+    NOT_CARRIED_OUT = "NOT_CARRIED_OUT"
+    """The bank took it and could not carry it out (NAO_REALIZADO): the account is closed, for one."""
+    TRANSFER_UNAVAILABLE = "TRANSFER_UNAVAILABLE"
+    """The account's bank sends no PIX for us, so that a slip paid on its line cannot go back through it."""
+
+
+class Fund(Struct, frozen=True, gc=False):
+    """A payment as far as refunds go, read while its charge is locked. Cents.
+
+    `refunded_cents` is back with the payer; `refunding_cents` is on its way, and may come back to us.
+    """
+
+    account_id: UUID
+    payment_id: UUID
+    charge_id: UUID
+    amount_cents: int
+    refunded_cents: int
+    refunding_cents: int
+    settles: bool
+    paid_at: datetime
+    end_to_end_id: str | None
+
+    @property
+    def remaining_cents(self) -> int:
+        """What can still be asked for."""
+        return self.amount_cents - self.refunded_cents - self.refunding_cents
+
+
+class Asked(Struct, frozen=True, gc=False, kw_only=True):
+    """What a merchant asks of a refund. No amount: all that remains. No payment: the one that settled the charge."""
+
+    amount_cents: int | None
+    payment_id: UUID | None
+    destination: bool
+    """Whether he says where to."""
+
+
+class Refund(Struct, frozen=True, gc=False, kw_only=True):
+    """The deciding columns of a refund. Cents; instants in UTC."""
+
+    account_id: UUID
+    refund_id: UUID
+    test: bool
+    charge_id: UUID
+    payment_id: UUID
+    amount_cents: int
+    status: str
+    created_at: datetime
+
+
+def begin(
+    charge: Charge, fund: Fund | None, asked: Asked, *, refund_id: UUID, now: datetime
+) -> tuple[Refund, Fund, Way]:
+    """The refund asked for, what it leaves of its payment, and its way; `fund` is None when there is no such payment.
+
+    Refused: CHARGE_NOT_REFUNDABLE (no payment, or too long ago), VALIDATION_ERROR (a destination for a PIX),
+    REFUND_DESTINATION_REQUIRED, REFUND_EXCEEDS.
+    """
+    if fund is None:
+        of = None if asked.payment_id is None else {"payment_id": "is no payment of this charge"}
+        raise Refused(Code.CHARGE_NOT_REFUNDABLE, fields=of, status=charge.status)
+    if asked.destination and not charge.slip:
+        raise Refused(Code.VALIDATION_ERROR, fields={"destination": "a PIX goes back to where it came from"})
+    way = way_back(charge, fund, now=now)
+    if way is Way.TRANSFER and not asked.destination:
+        raise Refused(Code.REFUND_DESTINATION_REQUIRED)
+    amount_cents = fund.remaining_cents if asked.amount_cents is None else asked.amount_cents
+    if not 0 < amount_cents <= fund.remaining_cents:
+        raise Refused(Code.REFUND_EXCEEDS, remaining_cents=fund.remaining_cents)
+    refund = Refund(
+        account_id=charge.account_id,
+        refund_id=refund_id,
+        test=charge.test,
+        charge_id=charge.charge_id,
+        payment_id=fund.payment_id,
+        amount_cents=amount_cents,
+        status=RefundStatus.PENDING,
+        created_at=now,
+    )
+    return refund, replace(fund, refunding_cents=fund.refunding_cents + amount_cents), way
+
+
+def way_back(charge: Charge, fund: Fund, *, now: datetime) -> Way:
+    """A PIX goes back the way it came while the bank allows it; other money, of a slip, to a key the merchant names."""
+    age = now - fund.paid_at
+    if fund.end_to_end_id is not None and age <= RETURN_WITHIN:
+        return Way.RETURN
+    if charge.slip and age <= TRANSFER_WITHIN:
+        return Way.TRANSFER
+    raise Refused(Code.CHARGE_NOT_REFUNDABLE, paid_at=fund.paid_at)
+
+
+def succeed(
+    charge: Charge, refund: Refund, fund: Fund, *, outstanding_cents: int
+) -> tuple[Charge, Charge | None, Refund, Fund]:
+    """The money is back with the payer: the charge, the charge when that makes it `refunded`, refund and fund.
+
+    `outstanding_cents` is what was not back before this, of all payments of the charge: only when every cent of each
+    is back is the charge refunded. One that is not paid (a duplicate after a cancellation) stays what it is.
+    """
+    assert refund.status == RefundStatus.PENDING, "a refund ends once"
+    assert refund.amount_cents <= outstanding_cents
+    charge = replace(charge, refunded_cents=charge.refunded_cents + refund.amount_cents, version=charge.version + 1)
+    wholly = outstanding_cents == refund.amount_cents and Happened.REFUNDED_WHOLLY in NEXT[Status(charge.status)]
+    return (
+        charge,
+        after(charge, Happened.REFUNDED_WHOLLY) if wholly else None,
+        replace(refund, status=RefundStatus.SUCCEEDED),
+        replace(
+            fund,
+            refunded_cents=fund.refunded_cents + refund.amount_cents,
+            refunding_cents=fund.refunding_cents - refund.amount_cents,
+        ),
+    )
+
+
+def fail(refund: Refund, fund: Fund) -> tuple[Refund, Fund]:
+    """The money stayed with us: the refund failed, and its amount can be asked for again."""
+    assert refund.status == RefundStatus.PENDING, "a refund ends once"
+    return (
+        replace(refund, status=RefundStatus.FAILED),
+        replace(fund, refunding_cents=fund.refunding_cents - refund.amount_cents),
+    )
+
+
+def is_pix_key(text: str) -> bool:
+    """Whether this is a PIX key as the DICT writes it: bare digits, +55 before a telephone, lower case elsewhere."""
+    return len(text) <= MOST_PIX_KEY_CHARACTERS and _PIX_KEY.fullmatch(text) is not None

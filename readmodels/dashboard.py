@@ -1,0 +1,74 @@
+"""The dashboard's first page: what is in the wallet, what came in, what is open, what is odd."""
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from domain.charge import Anomaly
+from domain.instants import SAO_PAULO, day_begins
+from readmodels.charge_list import METHODS
+from readmodels.ledger import ENTRY_TYPES
+from sql import Connection
+
+DAYS = 30
+COUNT_MOST = 1_000
+"""Counts and sums of charges go no further; a page that reaches it says "more than"."""
+
+_OTHER_TYPES = [each for each in ENTRY_TYPES if each != "payment"]
+
+
+class Day(Struct, frozen=True):
+    """What was credited on a São Paulo day, in cents."""
+
+    on: date
+    payments: int
+    received_cents: int
+
+
+class Standing(Struct, frozen=True):
+    """Cents. Expired charges and anomalies are those of the last DAYS days."""
+
+    balance_cents: int
+    open_charges: int
+    open_cents: int
+    expired_charges: int
+    expired_cents: int
+    anomalies: int
+
+
+class _Day(Struct, frozen=True):
+    payments: int
+    received_cents: int
+
+
+_days = sql.many("dashboard.days", _Day)
+_standing = sql.one("dashboard.standing", Standing)
+
+
+async def received_by_day(conn: Connection, account_id: UUID, test: bool, *, now: datetime) -> list[Day]:
+    """The last DAYS days, today included, oldest first."""
+    today = now.astimezone(SAO_PAULO).date()
+    days = [today - timedelta(days=back) for back in range(DAYS - 1, -1, -1)]
+    edges = [day_begins(each) for each in (*days, today + timedelta(days=1))]
+    rows = await _days(conn, account_id=account_id, test=test, edges=edges, other_types=_OTHER_TYPES)
+    return [Day(on, row.payments, row.received_cents) for on, row in zip(days, rows, strict=True)]
+
+
+async def standing(conn: Connection, account_id: UUID, test: bool, *, now: datetime) -> Standing:
+    return await _standing(
+        conn,
+        account_id=account_id,
+        test=test,
+        anomalies=[str(each) for each in Anomaly],
+        methods=list(METHODS),
+        since=now - timedelta(days=DAYS),
+        most=COUNT_MOST,
+    )
+
+
+def received_in(days: Sequence[Day], last: int) -> int:
+    """Cents of the last so many days."""
+    return sum(day.received_cents for day in days[-last:])

@@ -1,0 +1,69 @@
+"""One charge as its merchant's people see it: beside what the API shows, who is to pay it and what happened to it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from runtime.seal import Seal
+from sql import Connection
+
+LIFE_MOST = 50
+ACTOR = "painel:"
+"""In front of the audit_id, the actor of what was done in the dashboard."""
+
+
+class Payer(Struct, frozen=True):
+    """As the merchant told us; any of it may be missing. The document is unmasked."""
+
+    name: str | None = None
+    document: str | None = None
+    email: str | None = None
+    phone: str | None = None
+
+
+class Happening(Struct, frozen=True):
+    """A row of the journal. `actor` is a client_id, a part of this service, or ACTOR and an audit_id."""
+
+    journal_id: int
+    kind: str
+    recorded_at: datetime
+    actor: str
+    request_id: str | None
+    version: int
+
+
+class _Sealed(Struct, frozen=True):
+    payer_sealed: bytes | None
+
+
+class _Who(Struct, frozen=True):
+    audit_id: UUID
+    email: str
+
+
+_payer = sql.maybe("dashboard.payer", _Sealed)
+_life = sql.many("dashboard.life", Happening)
+_who = sql.many("audit.who", _Who)
+_read_payer = msgspec.json.Decoder(Payer).decode
+
+
+async def payer_of(conn: Connection, charge_id: UUID, account_id: UUID, test: bool, *, seal: Seal) -> Payer | None:
+    row = await _payer(conn, charge_id=charge_id, account_id=account_id, test=test)
+    return None if row is None or row.payer_sealed is None else _read_payer(seal.open(row.payer_sealed))
+
+
+async def life_of(conn: Connection, charge_id: UUID, account_id: UUID, test: bool) -> list[Happening]:
+    """The latest LIFE_MOST things that happened to the account's charge after its creation, oldest first."""
+    return await _life(conn, charge_id=charge_id, account_id=account_id, test=test, most=LIFE_MOST)
+
+
+async def people_of(conn: Connection, account_id: UUID, life: Sequence[Happening]) -> dict[str, str]:
+    """The e-mail of each actor who acted in the dashboard."""
+    asked = [UUID(each.actor.removeprefix(ACTOR)) for each in life if each.actor.startswith(ACTOR)]
+    if not asked:
+        return {}
+    return {f"{ACTOR}{row.audit_id}": row.email for row in await _who(conn, audit_ids=asked, account_id=account_id)}

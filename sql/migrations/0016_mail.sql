@@ -1,0 +1,71 @@
+-- E-mail: what a charge's creation asked for, mails on their way, and addresses that want no more of them.
+
+-- A production charge whose payer is to be told. Written in the creation's own statement, and only when asked.
+CREATE TABLE mail_wish (
+    charge_id   uuid NOT NULL,
+    account_id  uuid NOT NULL,
+    -- When to look next: at once after the creation, then at the next reminder, or when the feed told of something.
+    -- NULL: nothing is to come but what the feed tells.
+    due_at      timestamptz,
+    -- The charge itself was mailed, or could not be.
+    begun_at    timestamptz,
+    PRIMARY KEY (charge_id, account_id)
+) WITH (fillfactor = 85);
+CREATE INDEX mail_wish_due ON mail_wish (due_at) WHERE due_at IS NOT NULL;
+
+-- How far mails have followed the feed of an account that has wishes. The feed is dense and in order, so nothing is missed.
+CREATE TABLE mail_follow (
+    account_id  uuid PRIMARY KEY,
+    sequence    bigint NOT NULL
+) WITH (fillfactor = 85);
+
+CREATE TABLE mail (
+    -- Also in its Message-ID, so that one sent twice can be recognised.
+    mail_id      uuid PRIMARY KEY,
+    account_id   uuid NOT NULL REFERENCES account,
+    charge_id    uuid,
+    notice_id    uuid,
+    -- charge (after the creation) | before_due, due_day (reminders) | receipt | asked (by the merchant) | notice
+    kind         text NOT NULL CHECK (kind IN ('charge', 'before_due', 'due_day', 'receipt', 'asked', 'notice')),
+    -- Of a reminder the due date it is about: a charge with a new date is reminded of anew.
+    about_day    date NOT NULL DEFAULT 'epoch',
+    to_sealed    bytea NOT NULL,
+    to_hash      text NOT NULL,
+    -- What the merchant adds, sealed.
+    note_sealed  bytea,
+    attach_pdf   boolean NOT NULL DEFAULT false,
+    -- As it was sent.
+    subject      text,
+    -- skipped: nothing to say any more (paid, cancelled), or the address wants no mails of this merchant.
+    state        text NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'sending', 'sent', 'failed', 'skipped')),
+    attempts     integer NOT NULL DEFAULT 0,
+    due_at       timestamptz NOT NULL,
+    lease_until  timestamptz,
+    -- Why it is not sent (yet): a code of ours or of the mail server's, never what it said.
+    trouble      text,
+    created_at   timestamptz NOT NULL,
+    sent_at      timestamptz,
+    CHECK ((notice_id IS NULL) <> (charge_id IS NULL))
+) WITH (fillfactor = 85);
+CREATE INDEX mail_due ON mail (due_at, mail_id) WHERE state = 'waiting';
+CREATE INDEX mail_leased ON mail (lease_until) WHERE state = 'sending';
+-- Each of these once, whoever writes them at the same time.
+CREATE UNIQUE INDEX mail_of_charge ON mail (charge_id, kind, about_day) WHERE kind NOT IN ('asked', 'notice');
+CREATE UNIQUE INDEX mail_of_notice ON mail (notice_id, to_hash) WHERE kind = 'notice';
+CREATE INDEX mail_asked ON mail (charge_id, created_at) WHERE kind = 'asked';
+
+-- Whoever followed the link at the foot of a mail gets no more mails of that merchant's charges.
+CREATE TABLE mail_stop (
+    account_id  uuid NOT NULL REFERENCES account,
+    to_hash     text NOT NULL,
+    stopped_at  timestamptz NOT NULL,
+    PRIMARY KEY (account_id, to_hash)
+);
+
+-- Local work without a mail server: the last mails, as they would have been sent, sealed.
+CREATE TABLE caught_mail (
+    mail_id         uuid PRIMARY KEY,
+    caught_at       timestamptz NOT NULL,
+    message_sealed  bytea NOT NULL
+);
+CREATE INDEX caught_mail_at ON caught_mail (caught_at, mail_id);

@@ -1,0 +1,26 @@
+-- What people did in the dashboard.
+
+-- name: add
+-- No row: the form with this id was sent before, and what it asked for is done or under way.
+INSERT INTO audit (audit_id, account_id, email, at, action, subject, facts, address_hash, request_id)
+VALUES (:audit_id, :account_id, :email, :at, :action, :subject, :facts, :address_hash, :request_id)
+ON CONFLICT (audit_id) DO NOTHING
+RETURNING audit_id;
+
+-- name: page_desc
+-- audit_of_account.
+SELECT audit_id, email, at, action, subject, facts, address_hash FROM audit
+WHERE account_id = :account_id AND (at, audit_id) < (:at, :id)
+ORDER BY at DESC, audit_id DESC
+LIMIT :most;
+
+-- name: page_asc
+-- audit_of_account, from the other end: the page before.
+SELECT audit_id, email, at, action, subject, facts, address_hash FROM audit
+WHERE account_id = :account_id AND (at, audit_id) > (:at, :id)
+ORDER BY at, audit_id
+LIMIT :most;
+
+-- name: who
+-- The people behind actors of the journal that are named by what they did here.
+SELECT audit_id, email FROM audit WHERE audit_id = ANY(:audit_ids::uuid[]) AND account_id = :account_id;

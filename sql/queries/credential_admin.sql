@@ -1,0 +1,41 @@
+-- Credentials as their owner looks after them.
+
+-- name: of_account
+-- Those that work, newest first, then the latest of those that were revoked: a list that cannot grow without end.
+(SELECT client_id, test, name, scopes, created_at, rotated_at, previous_until, last_token_at, revoked_at FROM credential
+ WHERE account_id = :account_id AND revoked_at IS NULL ORDER BY created_at DESC, client_id LIMIT :most)
+UNION ALL
+(SELECT client_id, test, name, scopes, created_at, rotated_at, previous_until, last_token_at, revoked_at FROM credential
+ WHERE account_id = :account_id AND revoked_at IS NOT NULL ORDER BY revoked_at DESC LIMIT :revoked_most);
+
+-- name: find
+SELECT client_id, test, name, scopes, created_at, rotated_at, previous_until, last_token_at, revoked_at FROM credential
+WHERE client_id = :client_id AND account_id = :account_id;
+
+-- name: lock_account
+-- Credentials of one account are made one after the other, so that their number has a bound.
+SELECT account_id FROM account WHERE account_id = :account_id FOR NO KEY UPDATE;
+
+-- name: count
+SELECT count(*) AS working FROM credential WHERE account_id = :account_id AND test = :test AND revoked_at IS NULL;
+
+-- name: create
+INSERT INTO credential (client_id, account_id, test, secret_hash, scopes, name, created_at)
+VALUES (:client_id, :account_id, :test, :secret_hash, :scopes::text[], :name, :now);
+
+-- name: rotate
+-- One old secret at most: a rotation within the overlap of another ends that one's. Without an overlap there is none.
+UPDATE credential
+SET previous_secret_hash = CASE WHEN :previous_until::timestamptz IS NULL THEN NULL ELSE secret_hash END,
+    previous_until = :previous_until::timestamptz, secret_hash = :secret_hash, rotated_at = :now
+WHERE client_id = :client_id AND account_id = :account_id AND revoked_at IS NULL
+RETURNING client_id;
+
+-- name: end_tokens
+DELETE FROM access_token WHERE client_id = :client_id;
+
+-- name: revoke
+UPDATE credential
+SET revoked_at = :now, previous_secret_hash = NULL, previous_until = NULL
+WHERE client_id = :client_id AND account_id = :account_id AND revoked_at IS NULL
+RETURNING client_id;

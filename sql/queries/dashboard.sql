@@ -1,0 +1,75 @@
+-- What the dashboard's first page and the page of one charge show beside what the API's lists show.
+
+-- name: days
+-- What was credited on each day, from the statement's running balance: a day's movement is the difference of two
+-- balances, its number of lines the difference of two numbers, and what of it was no payment is few lines, found by
+-- their types. So a page costs two probes a day however many payments there were. `edges` are the days' beginnings, and
+-- the end of the last.
+WITH edge AS (
+    SELECT g.n, coalesce(e.sequence, 0) AS sequence, coalesce(e.balance_after_cents, 0) AS balance_cents
+    FROM unnest(:edges::timestamptz[]) WITH ORDINALITY AS g(at, n)
+    LEFT JOIN LATERAL (
+        SELECT sequence, balance_after_cents FROM read_ledger
+        WHERE account_id = :account_id AND test = :test AND created_at < g.at
+        ORDER BY created_at DESC, sequence DESC
+        LIMIT 1
+    ) AS e ON true
+), day AS (
+    SELECT n, sequence AS after, lead(sequence) OVER next AS until,
+           lead(balance_cents) OVER next - balance_cents AS moved_cents
+    FROM edge WINDOW next AS (ORDER BY n)
+)
+SELECT (d.until - d.after - coalesce(o.lines, 0))::bigint AS payments,
+       (d.moved_cents - coalesce(o.cents, 0))::bigint AS received_cents
+FROM day d
+LEFT JOIN LATERAL (
+    SELECT count(*) AS lines, sum(l.amount_cents) AS cents
+    FROM unnest(:other_types::text[]) AS k(type)
+    CROSS JOIN LATERAL (
+        SELECT amount_cents FROM read_ledger
+        WHERE account_id = :account_id AND test = :test AND type = k.type AND sequence > d.after AND sequence <= d.until
+    ) AS l
+) AS o ON true
+WHERE d.until IS NOT NULL
+ORDER BY d.n;
+
+-- name: standing
+-- Balance, and counts that go no further than :most: "more than a thousand" is all anybody needs to know.
+SELECT coalesce((SELECT balance_after_cents FROM read_ledger WHERE account_id = :account_id AND test = :test
+                 ORDER BY sequence DESC LIMIT 1), 0)::bigint AS balance_cents,
+       o.charges AS open_charges, o.cents AS open_cents, x.charges AS expired_charges, x.cents AS expired_cents,
+       (SELECT count(*) FROM (SELECT FROM unnest(:anomalies::text[]) AS k(anomaly)
+                              CROSS JOIN LATERAL (
+                                  SELECT FROM read_payment
+                                  WHERE account_id = :account_id AND test = :test AND anomaly = k.anomaly
+                                    AND paid_at >= :since
+                                  LIMIT :most) AS one
+                              LIMIT :most) AS odd) AS anomalies
+FROM (SELECT count(*) AS charges, coalesce(sum(amount_cents), 0)::bigint AS cents
+      FROM (SELECT amount_cents FROM read_charge
+            WHERE account_id = :account_id AND test = :test AND status = 'pending'
+            LIMIT :most) AS pending) AS o
+CROSS JOIN
+     (SELECT count(*) AS charges, coalesce(sum(amount_cents), 0)::bigint AS cents
+      FROM (SELECT amount_cents FROM unnest(:methods::text[]) AS m(method)
+            CROSS JOIN LATERAL (
+                SELECT amount_cents FROM read_charge
+                WHERE account_id = :account_id AND test = :test AND status = 'expired' AND payment_method = m.method
+                  AND created_at >= :since
+                LIMIT :most) AS one
+            LIMIT :most) AS expired) AS x;
+
+-- name: payer
+-- Who is to pay a charge, as the merchant told us; sealed.
+SELECT payer_sealed FROM charge WHERE charge_id = :charge_id AND account_id = :account_id AND test = :test;
+
+-- name: life
+-- journal_of_charge. What happened to a charge after its creation, the latest :most of it, oldest first. The caller has
+-- read the charge and knows whose it is; the account is asked for all the same.
+SELECT journal_id, kind, recorded_at, actor, request_id, version FROM (
+    SELECT journal_id, kind, recorded_at, actor, request_id, version FROM journal
+    WHERE charge_id = :charge_id AND kind <> 'charge.created' AND account_id = :account_id AND test = :test
+    ORDER BY journal_id DESC
+    LIMIT :most
+) AS latest
+ORDER BY journal_id;

@@ -1,0 +1,9 @@
+-- The months of the feed (migration 0014).
+
+-- name: make
+SELECT feed_make_months(:first::date, :last::date) AS months;
+
+-- name: detach
+-- Gives up soon when somebody reads: it is tried again, and nobody else is to queue behind it.
+SELECT feed_detach_months(:ended_before::timestamptz) AS months
+FROM (SELECT set_config('lock_timeout', '500ms', true)) AS patience;

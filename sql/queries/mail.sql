@@ -1,0 +1,156 @@
+-- E-mail: wishes become mails, mails are sent. No transaction stays open while a mail server thinks.
+
+-- name: due_wishes
+-- Held for the rest of the transaction; another worker passes over them.
+SELECT charge_id, account_id, begun_at FROM mail_wish
+WHERE due_at <= :now
+ORDER BY due_at
+LIMIT :most
+FOR UPDATE SKIP LOCKED;
+
+-- name: begin_following
+-- From here on the feed tells what becomes of these accounts' charges. Comes before their state is read: whatever
+-- happens between the two is seen twice, never missed.
+INSERT INTO mail_follow (account_id, sequence)
+SELECT g.account_id, coalesce(k.event_sequence, 0)
+FROM unnest(:account_ids::uuid[]) AS g (account_id)
+LEFT JOIN account_clock k ON k.account_id = g.account_id AND NOT k.test
+ON CONFLICT DO NOTHING;
+
+-- name: wished_charges
+-- What decides which mail a wish becomes.
+SELECT c.charge_id, c.account_id, c.status, c.expires_at, r.due_date, c.payer_sealed
+FROM charge c JOIN read_charge r ON r.charge_id = c.charge_id AND r.account_id = c.account_id
+WHERE c.charge_id = ANY(:charge_ids::uuid[]);
+
+-- name: set_wishes
+UPDATE mail_wish w SET due_at = g.due_at, begun_at = g.begun_at
+FROM unnest(:charge_ids::uuid[], :account_ids::uuid[], :due_ats::timestamptz[], :begun_ats::timestamptz[])
+     AS g (charge_id, account_id, due_at, begun_at)
+WHERE w.charge_id = g.charge_id AND w.account_id = g.account_id;
+
+-- name: end_wishes
+DELETE FROM mail_wish w USING unnest(:charge_ids::uuid[], :account_ids::uuid[]) AS g (charge_id, account_id)
+WHERE w.charge_id = g.charge_id AND w.account_id = g.account_id;
+
+-- name: follow
+-- Read on in the feeds of accounts with wishes, and wake those whose charge was paid or got another date. The clock and
+-- the events up to it are of one snapshot, and a feed has no gaps: what was read to is behind us for good.
+WITH moved AS (
+    SELECT f.account_id, f.sequence AS after, k.event_sequence AS newest
+    FROM mail_follow f JOIN account_clock k ON k.account_id = f.account_id AND NOT k.test
+    WHERE k.event_sequence > f.sequence
+    LIMIT :accounts_most
+    FOR UPDATE OF f SKIP LOCKED
+), told AS (
+    SELECT m.account_id, e.sequence, e.charge_id, e.type
+    FROM moved m CROSS JOIN LATERAL (
+        SELECT sequence, charge_id, type FROM read_event
+        WHERE account_id = m.account_id AND NOT test AND sequence > m.after AND sequence <= m.newest
+        ORDER BY sequence LIMIT :events_most
+    ) e
+), woken AS (
+    UPDATE mail_wish w SET due_at = :now
+    FROM told t
+    WHERE t.type IN ('payment.received', 'charge.due_date_changed')
+      AND w.charge_id = t.charge_id AND w.account_id = t.account_id
+), read AS (
+    SELECT m.account_id, m.newest, count(t.sequence) AS events, max(t.sequence) AS last
+    FROM moved m LEFT JOIN told t USING (account_id)
+    GROUP BY m.account_id, m.newest
+), carried AS (
+    UPDATE mail_follow f SET sequence = CASE WHEN r.events < :events_most THEN r.newest ELSE r.last END
+    FROM read r
+    WHERE f.account_id = r.account_id
+)
+-- Only who is behind is read on at once: a feed that moves all the time is looked at again in its time.
+SELECT count(*) AS count FROM read WHERE events = :events_most;
+
+-- name: add
+-- Mails that were written before stay as they are: an automatic one is written once.
+INSERT INTO mail (mail_id, account_id, charge_id, kind, about_day, to_sealed, to_hash, attach_pdf, due_at, created_at)
+SELECT g.mail_id, g.account_id, g.charge_id, g.kind, g.about_day, g.to_sealed, g.to_hash, g.attach_pdf, :now, :now
+FROM unnest(:mail_ids::uuid[], :account_ids::uuid[], :charge_ids::uuid[], :kinds::text[], :about_days::date[],
+            :to_sealed::bytea[], :to_hashes::text[], :attach_pdfs::boolean[])
+     AS g (mail_id, account_id, charge_id, kind, about_day, to_sealed, to_hash, attach_pdf)
+ON CONFLICT DO NOTHING;
+
+-- name: ask
+-- A mail a merchant asks for. No row: too many were asked for this charge since :since. An address that wants none gets
+-- none, and the merchant is told so.
+INSERT INTO mail (mail_id, account_id, charge_id, kind, to_sealed, to_hash, note_sealed, attach_pdf, state, trouble,
+                  due_at, created_at)
+SELECT :mail_id, :account_id, :charge_id, 'asked', :to_sealed, :to_hash, :note_sealed, :attach_pdf,
+       CASE WHEN s.stopped THEN 'skipped' ELSE 'waiting' END, CASE WHEN s.stopped THEN 'stopped' END, :now, :now
+FROM (SELECT EXISTS (SELECT FROM mail_stop WHERE account_id = :account_id AND to_hash = :to_hash) AS stopped) s
+WHERE (SELECT count(*) FROM mail WHERE charge_id = :charge_id AND kind = 'asked' AND created_at > :since) < :most
+RETURNING state;
+
+-- name: add_notice
+-- One for each person of the account; a notice is mailed once, however often it is taken up.
+INSERT INTO mail (mail_id, account_id, notice_id, kind, to_sealed, to_hash, due_at, created_at)
+SELECT g.mail_id, g.account_id, g.notice_id, 'notice', g.to_sealed, g.to_hash, :now, :now
+FROM unnest(:mail_ids::uuid[], :account_ids::uuid[], :notice_ids::uuid[], :to_sealed::bytea[], :to_hashes::text[])
+     AS g (mail_id, account_id, notice_id, to_sealed, to_hash)
+ON CONFLICT DO NOTHING;
+
+-- name: people
+SELECT account_id, email FROM dashboard_user WHERE account_id = ANY(:account_ids::uuid[]) ORDER BY account_id, email;
+
+-- name: claim
+-- Lease what is due, with all that a letter says, as it is at this moment.
+WITH due AS (
+    SELECT mail_id, charge_id, account_id, notice_id FROM mail
+    WHERE state = 'waiting' AND due_at <= :now
+    ORDER BY due_at, mail_id
+    LIMIT :most
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE mail m
+SET state = 'sending', attempts = m.attempts + 1, lease_until = :lease_until
+FROM due d
+JOIN account a ON a.account_id = d.account_id
+LEFT JOIN read_charge r ON r.charge_id = d.charge_id AND r.account_id = d.account_id
+LEFT JOIN notice n ON n.notice_id = d.notice_id
+WHERE m.mail_id = d.mail_id
+RETURNING m.mail_id, m.account_id, m.charge_id, m.kind, m.about_day, m.to_sealed, m.to_hash, m.note_sealed, m.attach_pdf,
+          m.attempts, m.created_at, a.name AS merchant, r.doc,
+          n.kind AS notice_kind, n.event_type, n.at AS noticed_at, n.facts,
+          m.kind <> 'notice' AND EXISTS (
+              SELECT FROM mail_stop s WHERE s.account_id = m.account_id AND s.to_hash = m.to_hash) AS stopped;
+
+-- name: settle
+-- What became of it, when it is still this lease's.
+UPDATE mail
+SET state = :state, due_at = :due_at, lease_until = NULL, subject = coalesce(:subject, subject), trouble = :trouble,
+    sent_at = :sent_at
+WHERE mail_id = :mail_id AND attempts = :attempts AND state = 'sending';
+
+-- name: release
+-- Leases of workers that died. Whether the mail went is not known: it goes again, with the same Message-ID.
+UPDATE mail SET state = 'waiting', due_at = :now, lease_until = NULL
+WHERE mail_id IN (
+    SELECT mail_id FROM mail WHERE state = 'sending' AND lease_until <= :now
+    ORDER BY lease_until LIMIT :most FOR UPDATE SKIP LOCKED
+);
+
+-- name: stop
+INSERT INTO mail_stop (account_id, to_hash, stopped_at) VALUES (:account_id, :to_hash, :now) ON CONFLICT DO NOTHING;
+
+-- name: merchant
+-- Whose mails a link stops.
+SELECT name FROM account WHERE account_id = :account_id;
+
+-- name: catch
+INSERT INTO caught_mail (mail_id, caught_at, message_sealed) VALUES (:mail_id, :now, :message_sealed)
+ON CONFLICT (mail_id) DO UPDATE SET caught_at = excluded.caught_at, message_sealed = excluded.message_sealed;
+
+-- name: forget_caught
+-- All but the newest.
+DELETE FROM caught_mail WHERE mail_id IN (SELECT mail_id FROM caught_mail ORDER BY caught_at DESC, mail_id DESC OFFSET :kept);
+
+-- name: caught
+SELECT mail_id, caught_at, message_sealed FROM caught_mail ORDER BY caught_at DESC, mail_id DESC LIMIT :most;
+
+-- name: caught_one
+SELECT mail_id, caught_at, message_sealed FROM caught_mail WHERE mail_id = :mail_id;

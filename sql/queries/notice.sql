@@ -1,0 +1,27 @@
+-- What a merchant's people are told of.
+
+-- name: add
+-- Each with an id of its own, chosen by whoever writes it.
+INSERT INTO notice (notice_id, account_id, test, kind, event_type, endpoint_id, at, facts, mail_after)
+SELECT g.notice_id, g.account_id, g.test, g.kind, g.event_type, g.endpoint_id, :now, g.facts, :now
+FROM unnest(:notice_ids::uuid[], :account_ids::uuid[], :tests::boolean[], :kinds::text[], :event_types::text[],
+            :endpoint_ids::uuid[], :facts::jsonb[])
+     AS g(notice_id, account_id, test, kind, event_type, endpoint_id, facts);
+
+-- name: claim_unmailed
+-- A lease and no lock: no transaction stays open while a mail server thinks. Whoever dies with it lets it run out.
+WITH due AS (
+    SELECT notice_id FROM notice
+    WHERE mailed_at IS NULL AND mail_after <= :now
+    ORDER BY mail_after
+    LIMIT :most
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE notice AS n
+SET mail_after = :lease_until::timestamptz, mail_tries = n.mail_tries + 1
+FROM due
+WHERE n.notice_id = due.notice_id
+RETURNING n.notice_id, n.account_id, n.test, n.kind, n.event_type, n.endpoint_id, n.at, n.facts, n.mail_tries;
+
+-- name: mark_mailed
+UPDATE notice SET mailed_at = :now WHERE notice_id = ANY(:notice_ids::uuid[]) AND mailed_at IS NULL;

@@ -1,0 +1,52 @@
+-- Sending again what was sent, or was never sent because nobody was registered. The delivery stays the same row: same
+-- id, same event, same bytes, attempts counted on, the schedule from its beginning.
+
+-- name: one
+-- A row when the delivery is the asker's. What is being sent this moment is left alone, what waits is only hurried.
+-- It is pending also while its lane is paused: what somebody asks for by hand is the lane's next probe.
+WITH mine AS (
+    SELECT delivery_id FROM webhook_delivery
+    WHERE delivery_id = :delivery_id AND account_id = :account_id AND test = :test
+), again AS (
+    UPDATE webhook_delivery AS d
+    SET state = 'pending', step = 0, losses = 0, due_at = :now::timestamptz, lease_until = NULL, delivered_at = NULL
+    FROM mine
+    WHERE d.delivery_id = mine.delivery_id AND d.state <> 'sending'
+)
+SELECT delivery_id FROM mine;
+
+-- name: range
+-- Every event in the range whose kind the endpoint takes. They become due one after the other in the order of the
+-- feed, :apart from each other, so that what happens meanwhile need not wait behind all of them; while the lane is
+-- paused they are held like everything else there. A row that is locked is being claimed, written or hurried by
+-- somebody else: skipping it is right, and is why this meets no deadlock.
+WITH asked AS MATERIALIZED (
+    SELECT e.endpoint_id, r.account_id, r.test, r.event_id, r.sequence, r.type, r.created_at,
+           CASE WHEN l.state = 'paused' THEN 'held' ELSE 'pending' END AS state,
+           :now::timestamptz + (row_number() OVER (ORDER BY r.sequence) - 1) * :apart::interval AS due_at
+    FROM webhook_endpoint e
+    JOIN read_event r ON r.account_id = :account_id AND r.test = :test
+                     AND r.sequence BETWEEN :from_sequence AND :to_sequence AND r.type = ANY(e.kinds)
+    LEFT JOIN webhook_lane l ON l.endpoint_id = e.endpoint_id AND l.test = :test
+    WHERE e.account_id = :account_id
+    ORDER BY r.sequence
+), idle AS MATERIALIZED (
+    SELECT d.delivery_id, asked.state, asked.due_at
+    FROM asked
+    JOIN webhook_delivery d ON d.endpoint_id = asked.endpoint_id AND d.event_id = asked.event_id
+    WHERE d.state <> 'sending' AND NOT (d.state IN ('pending', asked.state) AND d.step = 0 AND d.due_at <= asked.due_at)
+    FOR UPDATE OF d SKIP LOCKED
+), again AS (
+    UPDATE webhook_delivery AS d
+    SET state = idle.state, step = 0, losses = 0, due_at = idle.due_at, lease_until = NULL, delivered_at = NULL
+    FROM idle
+    WHERE d.delivery_id = idle.delivery_id
+), fresh AS (
+    INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, due_at,
+                                  created_at)
+    SELECT gen_random_uuid(), endpoint_id, account_id, test, event_id, sequence, type, state, due_at, created_at
+    FROM asked
+    ORDER BY sequence
+    ON CONFLICT (endpoint_id, event_id) DO NOTHING
+)
+SELECT count(*) AS deliveries FROM asked;

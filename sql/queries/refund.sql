@@ -1,0 +1,92 @@
+-- The write side of refunds, and the orders about them. Each refund changes only while its charge is locked.
+
+-- name: take_keys
+-- The keys of refunds asked for, in the order in which everybody takes keys, before any charge is locked. No row: the
+-- key made something before.
+INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
+SELECT g.account_id, g.test, g.key, g.fingerprint, 'refund', g.refund_id, :now
+FROM unnest(:account_ids::uuid[], :tests::boolean[], :keys::text[], :fingerprints::bytea[], :refund_ids::uuid[])
+     AS g (account_id, test, key, fingerprint, refund_id)
+ORDER BY g.account_id, g.test, g.key
+ON CONFLICT DO NOTHING
+RETURNING resource_id;
+
+-- name: give_keys_back
+-- Of what was refused, in the transaction that took them: only what made something keeps its key.
+DELETE FROM idempotency i
+USING unnest(:account_ids::uuid[], :tests::boolean[], :keys::text[], :refund_ids::uuid[])
+      AS g (account_id, test, key, refund_id)
+WHERE i.account_id = g.account_id AND i.test = g.test AND i.key = g.key AND i.resource_id = g.refund_id;
+
+-- name: funds
+-- Of each charge the payment that settled it, and those named. Found by read_payment's index, because payments are
+-- written a thousand times for each that is refunded: they pay for no index of their own.
+SELECT p.account_id, p.payment_id, p.charge_id, p.amount_cents, p.refunded_cents, p.refunding_cents, p.settles,
+       p.paid_at, r.doc ->> 'end_to_end_id' AS end_to_end_id
+FROM read_payment r
+JOIN payment p ON p.payment_id = r.payment_id AND p.account_id = r.account_id
+WHERE r.charge_id = ANY(:charge_ids::uuid[]) AND (p.settles OR p.payment_id = ANY(:payment_ids::uuid[]));
+
+-- name: standing
+-- Refunds about to end, with their payments, and what of all payments of their charges is not back yet.
+SELECT f.account_id, f.refund_id, f.test, f.charge_id, f.payment_id, f.amount_cents, f.status, f.created_at,
+       p.amount_cents AS paid_cents, p.refunded_cents, p.refunding_cents, p.settles, p.paid_at,
+       r.doc AS refund_doc, q.doc AS payment_doc,
+       (SELECT sum(a.amount_cents - a.refunded_cents)
+        FROM read_payment b JOIN payment a ON a.payment_id = b.payment_id AND a.account_id = b.account_id
+        WHERE b.charge_id = f.charge_id)::bigint AS outstanding_cents
+FROM refund f
+JOIN payment p ON p.payment_id = f.payment_id AND p.account_id = f.account_id
+JOIN read_refund r ON r.refund_id = f.refund_id AND r.account_id = f.account_id
+JOIN read_payment q ON q.account_id = p.account_id AND q.test = p.test AND q.paid_at = p.paid_at
+                   AND q.payment_id = p.payment_id
+WHERE f.refund_id = ANY(:refund_ids::uuid[]);
+
+-- name: insert
+INSERT INTO refund (account_id, refund_id, test, charge_id, payment_id, amount_cents, status, created_at)
+SELECT g.account_id, g.refund_id, g.test, g.charge_id, g.payment_id, g.amount_cents, g.status, g.created_at
+FROM unnest(:items::jsonb[]) AS i (item)
+CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
+    account_id uuid, refund_id uuid, test boolean, charge_id uuid, payment_id uuid, amount_cents bigint, status text,
+    created_at timestamptz);
+
+-- name: end
+UPDATE refund f SET status = g.status
+FROM unnest(:refund_ids::uuid[], :account_ids::uuid[], :statuses::text[]) AS g (refund_id, account_id, status)
+WHERE f.refund_id = g.refund_id AND f.account_id = g.account_id;
+
+-- name: store_funds
+UPDATE payment p SET refunded_cents = g.refunded_cents, refunding_cents = g.refunding_cents
+FROM unnest(:payment_ids::uuid[], :account_ids::uuid[], :refunded_cents::bigint[], :refunding_cents::bigint[])
+     AS g (payment_id, account_id, refunded_cents, refunding_cents)
+WHERE p.payment_id = g.payment_id AND p.account_id = g.account_id;
+
+-- name: store_refunded
+UPDATE charge c SET refunded_cents = g.refunded_cents
+FROM unnest(:charge_ids::uuid[], :account_ids::uuid[], :refunded_cents::bigint[])
+     AS g (charge_id, account_id, refunded_cents)
+WHERE c.charge_id = g.charge_id AND c.account_id = g.account_id;
+
+-- name: claim
+-- Lease what is due of one mode; workers pass over each other's rows.
+WITH due AS (
+    SELECT order_id FROM bank_order
+    WHERE test = :test AND state = 'waiting' AND left(kind, 7) = 'refund_' AND due_at <= :now
+    ORDER BY due_at, order_id
+    LIMIT :most
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE bank_order o
+SET state = 'working', attempts = o.attempts + 1, lease_until = :lease_until
+FROM due d
+WHERE o.order_id = d.order_id
+RETURNING o.order_id, o.charge_id, o.kind, o.request, o.attempts, o.created_at;
+
+-- name: settle_orders
+-- Write outcomes down, for orders that are still this lease's: the number of attempts tells one lease from another.
+UPDATE bank_order o
+SET state = g.state, due_at = g.due_at, lease_until = NULL, outcome = g.outcome
+FROM unnest(:order_ids::uuid[], :attempts::integer[], :states::text[], :due_ats::timestamptz[], :outcomes::jsonb[])
+     AS g (order_id, attempts, state, due_at, outcome)
+WHERE o.order_id = g.order_id AND o.attempts = g.attempts AND o.state = 'working'
+RETURNING o.order_id;

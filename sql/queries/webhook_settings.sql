@@ -1,0 +1,48 @@
+-- The one endpoint of an account, as its owner looks after it.
+
+-- name: of_account
+SELECT endpoint_id, url, kinds, created_at, previous_until FROM webhook_endpoint WHERE account_id = :account_id;
+
+-- name: lanes
+-- Health, production first. What waits is counted no further than :most; the latest success and the latest failure are
+-- looked for among the newest deliveries only.
+SELECT l.test, l.state, l.consecutive_failures AS failures, l.failing_since, l.blocked_until, l.paused_at, l.paused_reason,
+       (SELECT count(*) FROM (SELECT FROM webhook_delivery d
+                              WHERE d.account_id = e.account_id AND d.test = l.test AND d.state IN ('pending', 'sending')
+                              LIMIT :most) w) AS waiting,
+       (SELECT count(*) FROM (SELECT FROM webhook_delivery d
+                              WHERE d.account_id = e.account_id AND d.test = l.test AND d.state = 'held'
+                              LIMIT :most) h) AS held,
+       (SELECT count(*) FROM (SELECT FROM webhook_delivery d
+                              WHERE d.account_id = e.account_id AND d.test = l.test AND d.state IN ('exhausted', 'stuck')
+                              LIMIT :most) g) AS given_up,
+       (SELECT max(n.delivered_at) FROM (SELECT d.delivered_at FROM webhook_delivery d
+                                         WHERE d.account_id = e.account_id AND d.test = l.test
+                                         ORDER BY d.sequence DESC LIMIT 100) n) AS delivered_at
+FROM webhook_endpoint e
+JOIN webhook_lane l ON l.endpoint_id = e.endpoint_id
+WHERE e.account_id = :account_id
+ORDER BY l.test;
+
+-- name: move
+-- Another address for the same endpoint: the secret stays, and so does what is still to be delivered. Both lanes begin
+-- anew, as they do at a first registration.
+WITH endpoint AS (
+    UPDATE webhook_endpoint SET url = :url WHERE account_id = :account_id RETURNING endpoint_id
+), lanes AS (
+    UPDATE webhook_lane l
+    SET state = 'open', room = 2, consecutive_failures = 0, failing_since = NULL, strained_by = '{}',
+        blocked_until = NULL, probes = 0, gone = 0, gone_since = NULL, paused_at = NULL, paused_reason = NULL,
+        holding = false
+    FROM endpoint
+    WHERE l.endpoint_id = endpoint.endpoint_id
+)
+SELECT endpoint_id FROM endpoint;
+
+-- name: notices
+-- notice_of_account. What the account's people were told of its webhooks.
+SELECT test, kind, event_type, at FROM notice WHERE account_id = :account_id ORDER BY at DESC, notice_id DESC LIMIT :most;
+
+-- name: account
+-- What a test charge is made of.
+SELECT name, city, pix_key FROM account WHERE account_id = :account_id;

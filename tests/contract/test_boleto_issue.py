@@ -1,0 +1,818 @@
+"""POST /v1/charges/boleto over HTTP, with the worker and the simulated bank behind it: what is answered, what is
+refused and with which code, and that a key makes one slip, here and at the bank (spec; contract sections 1, 4, 6, 14).
+"""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import pytest
+import pytest_asyncio
+from brcode.utils.brcodeId import brcodeJsonToBrcode, jsonFromBrcode
+from redis.asyncio import Redis
+
+from commands.integrators import create_integrator
+from tests.in_process import open_api
+from tests.merchant import Answer, Books, Door, Shop, assert_books_are_clean, books_of, new_shop, until_answer
+from tests.slip_shop import (
+    BOLETO,
+    CONVENIO,
+    DUE_DATE,
+    PAGADOR,
+    at_bank,
+    in_days,
+    issue,
+    issued,
+    redate,
+    slip_body,
+    slip_issued_before,
+    today,
+)
+from tests.system import System
+
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
+# Dues of which the last day to pay is known from the calendar: a Tuesday, a Saturday, the Saturday before Carnival.
+EFFECTIVE = {"2030-07-02": "2030-07-02", "2030-07-06": "2030-07-08", "2030-03-02": "2030-03-06"}
+NOBODY = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
+MISSING = "missing"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shop(system: System) -> AsyncIterator[Shop]:
+    async with new_shop(system) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def books(system: System) -> AsyncIterator[Books]:
+    async with books_of(system) as opened:
+        yield opened
+
+
+def refused(answer: Answer, status: int, code: str) -> dict[str, Any]:
+    """The answer is this refusal and names nothing that was made; its error."""
+    assert (answer.status, answer.code) == (status, code), answer.raw
+    error: dict[str, Any] = answer.body["error"]
+    return error
+
+
+def fields(answer: Answer) -> list[str]:
+    return [each["field"] for each in refused(answer, 400, "VALIDATION_ERROR")["fields"]]
+
+
+async def slips_of(books: Books, seu_numero: str) -> list[Any]:
+    """The slips the simulated bank has under this seu numero, in either world."""
+    return list(await books.fetch("SELECT * FROM simulated_bank.slip WHERE seu_numero = $1", seu_numero))
+
+
+def new_reference() -> str:
+    """An external_id that fits the bank's field, so that a slip can be found there by it."""
+    return f"R-{uuid4().hex[:12].upper()}"
+
+
+# --- What a slip looks like ------------------------------------------------------------------------------------------
+
+
+def digits_of_slip(number: str, due_on: date, cents: int) -> tuple[str, str]:
+    """Barcode and line by hand, from FEBRABAN's layout and Banco do Brasil's free field (carteira 17)."""
+    # 2025-02-22 is day 1000 of the counter that began again.
+    factor = 1000 + (due_on - date(2025, 2, 22)).days
+    free = f"000000{number[3:]}17"
+    assert len(free) == 25
+    unchecked = f"0019{factor:04}{cents:010}{free}"
+    weighed = sum(int(digit) * (2 + place % 8) for place, digit in enumerate(reversed(unchecked)))
+    general = 11 - weighed % 11
+    general = 1 if general in (0, 10, 11) else general
+
+    def checked(part: str) -> str:
+        doubled = "".join(str(int(digit) * (2 - place % 2)) for place, digit in enumerate(reversed(part)))
+        return f"{part}{-sum(map(int, doubled)) % 10}"
+
+    line = "".join(checked(part) for part in (f"0019{free[:5]}", free[5:15], free[15:]))
+    return f"0019{general}{unchecked[4:]}", f"{line}{general}{factor:04}{cents:010}"
+
+
+@pytest.mark.parametrize("mode", ["sandbox", "production"])
+@pytest.mark.parametrize("tipo", ["boleto", "boleto_hibrido"])
+async def test_a_new_slip_is_the_projection_and_nothing_else(shop: Shop, books: Books, mode: str, tipo: str) -> None:
+    door: Door = getattr(shop, mode)
+    due = "2030-07-06"
+    before = datetime.now(UTC)
+    answer = await issue(door, "150.5", tipo=tipo, dataVencimento=due, descricao="Aula de março", external_id="Nº 1/é")
+    assert answer.status == 201, answer.raw
+    made = answer.body
+    slip = made["boleto"]
+    barcode, line = digits_of_slip(slip["nosso_numero"], date(2030, 7, 6), 15050)
+    hybrid = tipo == "boleto_hibrido"
+    assert made == {
+        "charge_id": made["charge_id"], "account_id": door.account_id, "external_id": "Nº 1/é",
+        "public_id": made["public_id"], "payment_method": tipo, "status": "pending", "amount": "150.50",
+        "description": "Aula de março", "pix": None,
+        "boleto": {
+            "nosso_numero": slip["nosso_numero"], "seu_numero": str(int(slip["nosso_numero"][10:])),
+            "linha_digitavel": line, "codigo_barras": barcode, "qr_code": slip["qr_code"] if hybrid else None,
+            "tipo_cobranca": tipo, "data_vencimento": due,
+        },
+        "payment": None, "created_at": made["created_at"], "due_date": due, "effective_due_date": "2030-07-08",
+        "expires_at": None, "paid_at": None, "cancelled_at": None, "refunded_amount": "0.00", "failure": None,
+        "test": mode == "sandbox", "version": 1,
+    }  # fmt: skip
+    assert UUID.fullmatch(made["charge_id"])
+    assert re.fullmatch(r"[A-Za-z0-9_-]{20,}", made["public_id"])
+    assert INSTANT.fullmatch(made["created_at"])
+    assert abs(datetime.fromisoformat(made["created_at"]) - before) < timedelta(seconds=10)
+    assert re.fullmatch(f"000{CONVENIO}[0-9]{{10}}", slip["nosso_numero"])
+    if hybrid:
+        read = jsonFromBrcode(slip["qr_code"])
+        assert brcodeJsonToBrcode({path: value for path, value in read.items() if path != "63"}) == slip["qr_code"]
+        assert (read["01"], read["54"], read["26"]["00"].lower()) == ("12", "150.50", "br.gov.bcb.pix")
+        assert len(read["26"]["25"]) <= 77
+    assert (await door.charge(made["charge_id"])) == made
+    assert await door.all("/v1/charges", nosso_numero=slip["nosso_numero"]) == [made]
+    # The bank has exactly this slip.
+    row = await at_bank(books, slip["nosso_numero"])
+    assert (row["world"], row["amount_cents"], row["due_on"].isoformat(), row["seu_numero"]) == (
+        mode, 15050, due, slip["seu_numero"],
+    )  # fmt: skip
+    assert (row["token"] is not None) == hybrid
+    assert await door.events(charge_id=made["charge_id"]) == []
+
+
+@pytest.mark.parametrize(("due", "effective"), EFFECTIVE.items())
+async def test_a_due_date_without_banks_is_payable_on_the_next_business_day(
+    shop: Shop, due: str, effective: str
+) -> None:
+    made = await issued(shop.sandbox, dataVencimento=due)
+    assert (made["due_date"], made["effective_due_date"]) == (due, effective)
+    assert made["boleto"]["data_vencimento"] == due
+
+
+async def test_every_slip_has_a_number_of_its_own(shop: Shop) -> None:
+    made = await asyncio.gather(*(issued(door) for _ in range(40) for door in (shop.sandbox, shop.production)))
+    assert len({each["boleto"]["nosso_numero"] for each in made}) == 80
+    assert len({each["boleto"]["linha_digitavel"] for each in made}) == 80
+
+
+@pytest.mark.parametrize(
+    ("reference", "fits"),
+    [
+        ("PED-123", True), ("A", True), ("ABC DEF'GH-12345"[:15], True), ("A" * 15, True), (None, False), ("", False),
+        ("A" * 16, False), ("ped-123", False), ("PED/123", False), ("ÁGUA", False), (" A", False), ("A ", False),
+    ],
+)  # fmt: skip
+async def test_seu_numero_is_the_reference_where_it_fits_and_else_our_counter(
+    shop: Shop, books: Books, reference: str | None, fits: bool
+) -> None:
+    made = await issued(shop.sandbox, external_id=reference)
+    slip = made["boleto"]
+    assert slip["seu_numero"] == (reference if fits else str(int(slip["nosso_numero"][10:])))
+    assert made["external_id"] == reference
+    stored = "SELECT seu_numero FROM simulated_bank.slip WHERE number = $1"
+    assert await books.fetchval(stored, slip["nosso_numero"]) == slip["seu_numero"]
+
+
+@pytest.mark.parametrize(("amount", "shown"), [("0.01", "0.01"), ("7", "7.00"), ("99999999.99", "99999999.99")])
+async def test_an_amount_is_told_back_and_stands_in_the_barcode(shop: Shop, amount: str, shown: str) -> None:
+    made = await issued(shop.sandbox, amount)
+    assert made["amount"] == shown
+    assert made["boleto"]["codigo_barras"][9:19] == shown.replace(".", "").zfill(10)
+
+
+async def test_unknown_fields_are_ignored_and_the_payer_is_never_told_back(shop: Shop) -> None:
+    answer = await issue(shop.sandbox, surpresa={"a": [None]}, pagador={**PAGADOR, "apelido": 5}, account_id=None)
+    assert answer.status == 201
+    assert PAGADOR["documento"].encode() not in answer.raw
+    assert "Conceição".encode() not in answer.raw
+
+
+async def test_a_company_may_pay_and_the_house_number_may_be_missing(shop: Shop) -> None:
+    company = {**PAGADOR, "tipoPessoa": "PESSOA_JURIDICA", "documento": "12345678000195"}
+    assert (await issue(shop.production, pagador=company)).status == 201
+    assert (await issue(shop.sandbox, pagador={k: v for k, v in PAGADOR.items() if k != "numero"})).status == 201
+    assert (await issue(shop.sandbox, pagador={**PAGADOR, "numero": None})).status == 201
+    assert (await issue(shop.sandbox, account_id=shop.sandbox.account_id)).status == 201
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"nome": "Ж 日本語 🎉"}, {"nome": "x" * 200}, {"nome": "Zoë & Søn – nº 3 “Ltda”\t™"}, {"nome": "ﷺ"},
+        {"cidade": "São Tomé das Letras e mais trinta letras de um nome que não acaba"}, {"cidade": "日本"},
+        {"logradouro": "Rua\nda\nQuebra 'A' \"B\" <c> \\", "numero": "S/N° – fundos"}, {"logradouro": "🏠"},
+        {"logradouro": "x" * 200, "numero": "9" * 20}, {"cep": "00000000"},
+    ],
+    ids=lambda value: repr(value)[:30],
+)  # fmt: skip
+async def test_whatever_the_payer_is_called_the_bank_takes_it(shop: Shop, more: dict[str, str]) -> None:
+    """A bank has few letters and short fields; what a merchant was allowed to send is no reason for a 502."""
+    description = "Parcela 1/3 – não receber após… 💸\nlinha 2 " * 10
+    answer = await issue(shop.production, pagador={**PAGADOR, **more}, descricao=description, tipo="boleto_hibrido")
+    assert answer.status == 201, answer.raw
+    assert answer.body["description"] == description
+
+
+# --- What is refused, and with which code ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "amount",
+    [
+        MISSING, None, 150, 150.0, True, {}, [], "", "0", "0.00", "-1", "+1", "1e3", "1,00", "1.000", " 1", "1\n",
+        "١٢", "NaN", "100000000", "100000000.00", "9999999999.99", "99999999999", "1" * 400,
+    ],
+    ids=lambda value: repr(value)[:20],
+)  # fmt: skip
+async def test_any_fault_of_the_amount_is_amount_invalid_whatever_else_is_wrong(shop: Shop, amount: Any) -> None:
+    others: list[dict[str, Any]] = [{}, {"dataVencimento": 1, "integrador_code": 1, "tipo": None, "pagador": []}]
+    for more in others:
+        body = {**slip_body(), **more, "valorCents": amount}
+        if amount is MISSING:
+            del body["valorCents"]
+        error = refused(await issue(shop.sandbox, body=body), 400, "AMOUNT_INVALID")
+        assert [each["field"] for each in error["fields"]] == ["valorCents"]
+
+
+@pytest.mark.parametrize(
+    "due",
+    [
+        MISSING, None, 20301231, True, {}, [], "", "tomorrow", "2030-13-01", "2030-02-29", "2030-00-10", "2030-1-1",
+        "31/12/2030", "20301231", "2030-12-31T00:00:00Z", " 2030-12-31", "2030-12-31\n", "２０３０-12-31", "2030-W01-1",
+        "0000-01-01", "2049-10-14", "9999-12-31", "2020-01-01",
+    ],
+    ids=lambda value: repr(value)[:24],
+)  # fmt: skip
+async def test_any_fault_of_the_due_date_is_invalid_due_date(shop: Shop, due: Any) -> None:
+    # That a day has passed is seen later than a payer who cannot be.
+    pagador = PAGADOR if due == "2020-01-01" else {**PAGADOR, "uf": "XX"}
+    for body in (slip_body(), slip_body(pagador=pagador)):
+        body["dataVencimento"] = due
+        if due is MISSING:
+            del body["dataVencimento"]
+        error = refused(await issue(shop.sandbox, body=body), 400, "INVALID_DUE_DATE")
+        assert [each["field"] for each in error["fields"]] == ["dataVencimento"]
+
+
+async def test_today_is_too_early_tomorrow_and_the_last_day_a_barcode_carries_are_not(shop: Shop) -> None:
+    for due in (in_days(-1), in_days(0)):
+        refused(await issue(shop.sandbox, dataVencimento=due), 400, "INVALID_DUE_DATE")
+    for due in (in_days(1), "2049-10-13"):
+        assert (await issued(shop.sandbox, dataVencimento=due))["due_date"] == due
+
+
+async def test_the_day_is_sao_paulos(servers: Any, pool: Any) -> None:
+    """An account without an address: a due date that is taken is known by the refusal that comes after it."""
+    async with open_api(servers.database_url, servers.redis_url) as api:
+        await pool.execute("UPDATE account SET address = NULL WHERE account_id = $1", api.first.account_id)
+        token = await api.token()
+        headers = [(b"content-type", b"application/json"), (b"authorization", f"Bearer {token}".encode())]
+        tonight = datetime.combine(today() + timedelta(days=1), datetime.min.time(), UTC) + timedelta(hours=2)
+        # 23:00 in São Paulo is the next day in UTC already.
+        for now, due, issuing, redating in (
+            (tonight, 0, "INVALID_DUE_DATE", "CHARGE_NOT_FOUND"),
+            (tonight, 1, "MERCHANT_ADDRESS_REQUIRED", "CHARGE_NOT_FOUND"),
+            (tonight + timedelta(hours=2), 0, "INVALID_DUE_DATE", "INVALID_DUE_DATE"),
+            (tonight + timedelta(hours=2), 1, "INVALID_DUE_DATE", "CHARGE_NOT_FOUND"),
+            (tonight + timedelta(hours=2), 2, "MERCHANT_ADDRESS_REQUIRED", "CHARGE_NOT_FOUND"),
+        ):
+            api.app.state.door._now = lambda now=now: now
+            # Tokens last an hour; this clock may be a day ahead.
+            await pool.execute("UPDATE access_token SET expires_at = $1", now + timedelta(hours=1))
+            api.app.state.door.callers._known.clear()
+            body = slip_body(dataVencimento=in_days(due))
+            reply = await api.post(BOLETO, body, token=token, key=str(uuid4()))
+            assert reply.code() == issuing, (now, due)
+            body = {"charge_id": NOBODY, "due_date": in_days(due)}
+            reply = await api.ask("PATCH", DUE_DATE, headers=headers, body=msgspec.json.encode(body))
+            assert reply.code() == redating, (now, due)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        5, True, {}, ["INTG-ABC123"], "", "INTG-", "INTG-ABC12", "INTG-ABC1234", "INTG-abc123", "intg-ABC123",
+        "INTG_ABC123", "INTG-ÁBC123", "INTG-ABC123\n", " INTG-ABC123", "INTG-000000",
+    ],
+    ids=repr,
+)  # fmt: skip
+async def test_any_fault_of_the_integrador_code_is_its_own_refusal_and_makes_no_slip(
+    shop: Shop, books: Books, code: Any
+) -> None:
+    reference = new_reference()
+    # That nobody has a code is seen later than a type that cannot be.
+    for tipo in ("boleto", "boleto" if code == "INTG-000000" else 7):
+        answer = await issue(shop.sandbox, integrador_code=code, external_id=reference, tipo=tipo)
+        refused(answer, 400, "INTEGRADOR_CODE_INVALID")
+    assert await slips_of(books, reference) == []
+    assert await shop.sandbox.all("/v1/charges", external_id=reference) == []
+
+
+async def test_an_inactive_integrador_code_is_like_an_unknown_one_and_a_stamp_stays(shop: Shop, books: Books) -> None:
+    door, reference = shop.sandbox, new_reference()
+    partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
+    code = partner.integrador_code
+    key = str(uuid4())
+    made = await issued(door, key=key, integrador_code=code)
+    assert [each["charge_id"] for each in await door.all("/v1/charges", integrador_code=code)] == [made["charge_id"]]
+    await books.execute("UPDATE integrator SET active = false WHERE integrador_code = $1", code)
+    inactive = await issue(door, integrador_code=code, external_id=reference)
+    unknown = await issue(door, integrador_code="INTG-000000", external_id=reference)
+    refused(inactive, 400, "INTEGRADOR_CODE_INVALID")
+    assert inactive.but_for_the_request_id() == unknown.but_for_the_request_id()
+    assert await slips_of(books, reference) == []
+    # What was stamped stays stamped, and its creation is still answered.
+    assert (await issue(door, key=key, integrador_code=code)).status == 200
+    assert [each["charge_id"] for each in await door.all("/v1/charges", integrador_code=code)] == [made["charge_id"]]
+
+
+@pytest.mark.parametrize("given", ["theirs", NOBODY])
+async def test_an_account_that_is_not_the_tokens_is_a_mismatch(system: System, shop: Shop, given: str) -> None:
+    async with new_shop(system) as other:
+        account = other.sandbox.account_id if given == "theirs" else given
+        refused(await issue(shop.sandbox, account_id=account), 403, "ACCOUNT_MISMATCH")
+        assert await other.sandbox.all("/v1/charges") == []
+
+
+async def test_an_account_that_is_no_uuid_is_malformed(shop: Shop) -> None:
+    for given in ("x", "", 5):
+        assert fields(await issue(shop.sandbox, account_id=given)) == ["account_id"]
+
+
+@pytest.mark.parametrize("mode", ["sandbox", "production"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        None,
+        {},
+        {"street": "Rua A", "city": "Recife", "state": "PE"},
+        {"street": "Rua A", "city": "Recife", "zip_code": "50030000"},
+        {"street": "Rua A", "state": "PE", "zip_code": "50030000"},
+        {"city": "Recife", "state": "PE", "zip_code": "50030000"},
+        {"street": "  ", "city": "Recife", "state": "PE", "zip_code": "50030000"},
+        {"street": None, "city": "Recife", "state": "PE", "zip_code": "50030000"},
+    ],
+    ids=lambda value: ",".join(value) if value else repr(value),
+)
+async def test_a_merchant_without_a_whole_address_issues_no_slip(
+    system: System, books: Books, mode: str, address: Any
+) -> None:
+    async with new_shop(system) as other:
+        door: Door = getattr(other, mode)
+        whole = await books.fetchval("SELECT address FROM account WHERE account_id = $1::text::uuid", door.account_id)
+        store = "UPDATE account SET address = $2 WHERE account_id = $1::text::uuid"
+        await books.execute(store, door.account_id, None if address is None else msgspec.json.encode(address))
+        key = str(uuid4())
+        refused(await issue(door, key=key), 422, "MERCHANT_ADDRESS_REQUIRED")
+        assert await door.all("/v1/charges") == []
+        await books.execute(store, door.account_id, whole)
+        assert (await issue(door, key=key)).status == 201, "a refusal does not use the key up"
+
+
+async def test_a_merchant_made_without_an_address_has_none(system: System) -> None:
+    record = await asyncio.to_thread(system.create_merchant, address=False)
+    door = Door(system.base_url, record["account_id"], *record["test"].values())
+    try:
+        refused(await issue(door), 422, "MERCHANT_ADDRESS_REQUIRED")
+        assert (await door.create()).status == 201, "a PIX charge needs none"
+    finally:
+        await door.http.close()
+
+
+async def test_kyc_is_for_production_and_its_end_is_noticed(system: System, books: Books) -> None:
+    async with new_shop(system, kyc="pending") as other:
+        assert (await issue(other.sandbox)).status == 201
+        refused(await issue(other.production), 403, "KYC_REQUIRED")
+        assert await other.production.all("/v1/charges") == []
+        approve = "UPDATE account SET kyc = 'approved' WHERE account_id = $1::text::uuid"
+        await books.execute(approve, other.production.account_id)
+        assert (await issue(other.production)).status == 201
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("nome", MISSING), ("nome", None), ("nome", 5), ("nome", ""), ("nome", "  "), ("nome", "x" * 201),
+        ("nome", "a\x00b"), ("documento", MISSING), ("documento", 52998224725), ("documento", ""),
+        ("documento", "529.982.247-25"), ("documento", "5299822472"), ("documento", "529982247250"),
+        ("documento", "12345678000195"), ("documento", "５２９９８２２４７２５"), ("documento", "5299822472A"),
+        ("tipoPessoa", MISSING), ("tipoPessoa", "FISICA"), ("tipoPessoa", None), ("cep", MISSING), ("cep", 1310100),
+        ("cep", "01310-100"), ("cep", "0131010"), ("cep", "013101000"), ("cep", "０１３１０１００"),
+        ("logradouro", MISSING), ("logradouro", ""), ("logradouro", "x" * 201), ("cidade", MISSING), ("cidade", " "),
+        ("cidade", {}), ("uf", MISSING), ("uf", "sp"), ("uf", "XX"), ("uf", "São Paulo"), ("uf", None), ("numero", 12),
+        ("numero", "x" * 21),
+    ],
+    ids=lambda value: repr(value)[:24],
+)  # fmt: skip
+async def test_a_fault_of_the_payer_names_its_field(shop: Shop, field: str, value: Any) -> None:
+    pagador: dict[str, Any] = {**PAGADOR, field: value}
+    if value is MISSING:
+        del pagador[field]
+    assert fields(await issue(shop.sandbox, pagador=pagador)) == [f"pagador.{field}"]
+
+
+async def test_several_faults_of_the_payer_are_named_at_once(shop: Shop) -> None:
+    answer = await issue(shop.sandbox, pagador={**PAGADOR, "uf": "XX", "cep": "1", "documento": "1", "nome": " "})
+    assert set(fields(answer)) == {"pagador.uf", "pagador.cep", "pagador.documento", "pagador.nome"}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("pagador", MISSING), ("pagador", None), ("pagador", []), ("tipo", MISSING), ("tipo", None), ("tipo", "pix"),
+        ("tipo", "BOLETO"), ("tipo", 1), ("external_id", 7), ("external_id", "x" * 256), ("external_id", "\x00"),
+        ("descricao", []), ("descricao", "x" * 501),
+    ],
+    ids=lambda value: repr(value)[:24],
+)  # fmt: skip
+async def test_any_other_fault_of_the_body_names_its_field(shop: Shop, field: str, value: Any) -> None:
+    body = {**slip_body(), field: value}
+    if value is MISSING:
+        del body[field]
+    assert fields(await issue(shop.sandbox, body=body)) == [field]
+
+
+async def test_check_digits_are_for_production(shop: Shop) -> None:
+    for kind, document in (("PESSOA_FISICA", "52998224726"), ("PESSOA_JURIDICA", "12345678000190")):
+        pagador = {**PAGADOR, "tipoPessoa": kind, "documento": document}
+        assert (await issue(shop.sandbox, pagador=pagador)).status == 201
+        assert fields(await issue(shop.production, pagador=pagador)) == ["pagador.documento"]
+
+
+async def test_of_several_refusals_the_first_in_the_contracts_order_wins(system: System, books: Books) -> None:
+    """Everything is wrong with one request; what is answered is put right, one after the other, up to the bank."""
+    async with new_shop(system, kyc="pending") as other:
+        door = other.production
+        used = str(uuid4())
+        body: dict[str, Any] = {
+            **slip_body(), "valorCents": "0", "dataVencimento": "never", "integrador_code": 5, "tipo": 5,
+            "pagador": {**PAGADOR, "uf": "XX"}, "account_id": NOBODY,
+        }  # fmt: skip
+        past = slip_body(dataVencimento=(today() - timedelta(days=30)).isoformat())
+        await slip_issued_before(
+            system, books, door, test=False, due_on=today() - timedelta(days=30), key=used, body=past
+        )
+        headers = {"Content-Type": "text/plain"}
+        raw: list[bytes] = [b" " * (256 * 1024 + 1)]
+
+        async def ask() -> Answer:
+            data = raw[0] if raw else msgspec.json.encode(body)
+            async with door.http.post(door.base_url + BOLETO, data=data, headers=headers) as answer:
+                said = await answer.read()
+                return Answer(answer.status, msgspec.json.decode(said), answer.headers, said)
+
+        narrow = {"grant_type": "client_credentials", "scope": "charges:read", **door._client}
+        async with door.http.post(f"{door.base_url}/v1/oauth/token", data=narrow) as answer:
+            reader = (await answer.json())["access_token"]
+        await books.execute("UPDATE account SET address = NULL WHERE account_id = $1::text::uuid", door.account_id)
+
+        refused(await ask(), 413, "PAYLOAD_TOO_LARGE")
+        raw[0] = b"{"
+        refused(await ask(), 415, "UNSUPPORTED_MEDIA_TYPE")
+        headers["Content-Type"] = "application/json"
+        refused(await ask(), 401, "UNAUTHENTICATED")
+        headers["Authorization"] = f"Bearer {reader}"
+        refused(await ask(), 403, "INSUFFICIENT_SCOPE")
+        headers["Authorization"] = f"Bearer {await door.token()}"
+        refused(await ask(), 400, "IDEMPOTENCY_KEY_REQUIRED")
+        headers["Idempotency-Key"] = "k" * 256
+        refused(await ask(), 400, "IDEMPOTENCY_KEY_INVALID")
+        headers["Idempotency-Key"] = used
+        refused(await ask(), 400, "MALFORMED_JSON")
+        raw.clear()
+        refused(await ask(), 400, "AMOUNT_INVALID")
+        body["valorCents"] = "10.00"
+        refused(await ask(), 400, "INVALID_DUE_DATE")
+        body["dataVencimento"] = in_days(0)
+        refused(await ask(), 400, "INTEGRADOR_CODE_INVALID")
+        body["integrador_code"] = "INTG-000000"
+        assert fields(await ask()) == ["tipo"]
+        body["tipo"] = "boleto"
+        assert fields(await ask()) == ["pagador.uf"]
+        body["pagador"] = PAGADOR
+        refused(await ask(), 409, "IDEMPOTENCY_KEY_REUSED")
+        headers["Idempotency-Key"] = str(uuid4())
+        refused(await ask(), 403, "KYC_REQUIRED")
+        await books.execute("UPDATE account SET kyc = 'approved' WHERE account_id = $1::text::uuid", door.account_id)
+        refused(await ask(), 403, "ACCOUNT_MISMATCH")
+        body["account_id"] = door.account_id
+        refused(await ask(), 400, "INVALID_DUE_DATE")
+        body["dataVencimento"] = in_days(1)
+        refused(await ask(), 400, "INTEGRADOR_CODE_INVALID")
+        del body["integrador_code"]
+        refused(await ask(), 422, "MERCHANT_ADDRESS_REQUIRED")
+        whole = {"street": "Rua A", "number": "1", "city": "Recife", "state": "PE", "zip_code": "50030000"}
+        store = "UPDATE account SET address = $2 WHERE account_id = $1::text::uuid"
+        await books.execute(store, door.account_id, msgspec.json.encode(whole))
+        await asyncio.to_thread(system.json, "bank", "fault", "refuse")
+        try:
+            refused(await ask(), 502, "BANK_UNAVAILABLE")
+        finally:
+            await asyncio.to_thread(system.json, "bank", "fault", "up")
+        assert (await ask()).status == 201
+
+
+@pytest.mark.parametrize("scope", ["charges:read", "payments:read"])
+async def test_only_the_scope_to_create_issues_and_re_dates(shop: Shop, scope: str) -> None:
+    door = shop.sandbox
+    charge = await issued(door)
+    narrow = {"grant_type": "client_credentials", "scope": scope, **door._client}
+    async with door.http.post(f"{door.base_url}/v1/oauth/token", data=narrow) as answer:
+        token = (await answer.json())["access_token"]
+    for method, path, body in (
+        ("POST", BOLETO, slip_body()),
+        ("PATCH", DUE_DATE, {"charge_id": charge["charge_id"], "due_date": in_days(20)}),
+        ("POST", f"/v1/charges/{charge['charge_id']}/cancel", None),
+        ("POST", f"/v1/charges/{charge['charge_id']}/simulate-payment", None),
+    ):
+        sent = {"Authorization": f"Bearer {token}", "Idempotency-Key": str(uuid4())}
+        refused(await door.ask(method, path, json=body, headers=sent), 403, "INSUFFICIENT_SCOPE")
+    assert await door.charge(charge["charge_id"]) == charge
+
+
+# --- The suspension of standalone PIX --------------------------------------------------------------------------------
+
+
+async def test_a_suspension_of_pix_does_not_touch_slips(system: System, shop: Shop) -> None:
+    door, key = shop.production, str(uuid4())
+    made = await issued(door, key=key, tipo="boleto_hibrido", external_id=(name := new_reference()))
+    await asyncio.to_thread(system.json, "pix", "suspend")
+    try:
+        for tipo in ("boleto", "boleto_hibrido"):
+            assert (await issue(door, tipo=tipo)).status == 201
+            assert (await issue(shop.sandbox, tipo=tipo)).status == 201
+        again = await issue(door, key=key, tipo="boleto_hibrido", external_id=name)
+        assert (again.status, again.body) == (200, made)
+        refused(await door.create(), 403, "PIX_AVULSO_SUSPENDED")
+        refused(await issue(door, tipo="boleto_pix"), 403, "PIX_AVULSO_SUSPENDED")
+        # What is malformed is so first, suspended or not.
+        refused(await issue(door, "0", tipo="boleto_pix"), 400, "AMOUNT_INVALID")
+        assert (await issue(shop.sandbox, tipo="boleto_pix")).code != "PIX_AVULSO_SUSPENDED"
+    finally:
+        await asyncio.to_thread(system.json, "pix", "resume")
+    assert (await issue(door, tipo="boleto_pix")).code != "PIX_AVULSO_SUSPENDED"
+
+
+# --- A key makes one slip --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["sandbox", "production"])
+async def test_the_same_key_and_body_is_answered_with_the_charge_as_it_is_now(shop: Shop, mode: str) -> None:
+    door: Door = getattr(shop, mode)
+    key, name = str(uuid4()), new_reference()
+    first = await issue(door, key=key, external_id=name)
+    assert first.status == 201
+    assert "Idempotent-Replayed" not in first.headers
+    again = await issue(door, key=key, external_id=name)
+    assert (again.status, again.raw) == (200, first.raw)
+    assert (again.headers["Idempotent-Replayed"], again.headers["Idempotency-Key"]) == ("true", key)
+    charge_id = first.body["charge_id"]
+    moved = await redate(door, in_days(40), charge_id=charge_id)
+    assert moved.status == 200
+    assert (await issue(door, key=key, external_id=name)).body == moved.body
+    cancelled = await door.cancel(charge_id)
+    assert (await issue(door, key=key, external_id=name)).body == cancelled.body
+    assert len(await door.all("/v1/charges", external_id=name)) == 1
+    told = await door.get(f"/v1/idempotency-keys/{key}")
+    assert told.body == {
+        "key": key, "state": "completed", "resource_type": "charge", "resource_id": charge_id,
+        "first_used_at": first.body["created_at"], "replay_count": 3,
+    }  # fmt: skip
+
+
+async def test_a_replay_is_answered_when_its_due_date_has_passed(system: System, shop: Shop, books: Books) -> None:
+    door, key, due_on = shop.sandbox, str(uuid4()), today() - timedelta(days=20)
+    body = slip_body(dataVencimento=due_on.isoformat())
+    charge_id = await slip_issued_before(system, books, door, test=True, due_on=due_on, key=key, body=body)
+    answer = await issue(door, key=key, body=body)
+    assert (answer.status, answer.body["charge_id"], answer.body["status"]) == (200, charge_id, "expired")
+    refused(await issue(door, body=body), 400, "INVALID_DUE_DATE")
+
+
+async def test_the_same_key_with_another_body_is_refused_and_makes_nothing(shop: Shop, books: Books) -> None:
+    door, key, name = shop.sandbox, str(uuid4()), new_reference()
+    await issued(door, key=key, external_id=name)
+    others: list[dict[str, Any]] = [
+        {"valorCents": "150.01"}, {"valorCents": "150"}, {"dataVencimento": in_days(11)}, {"tipo": "boleto_hibrido"},
+        {"pagador": {**PAGADOR, "nome": "Outra"}}, {"desconhecido": 1},
+    ]  # fmt: skip
+    for other in others:
+        body = {**slip_body(external_id=name), **other}
+        refused(await issue(door, key=key, body=body), 409, "IDEMPOTENCY_KEY_REUSED")
+    assert len(await slips_of(books, name)) == len(await door.all("/v1/charges", external_id=name)) == 1
+    # Nor may a PIX charge have it.
+    refused(await door.create(key=key), 409, "IDEMPOTENCY_KEY_REUSED")
+
+
+async def test_a_key_belongs_to_its_account_and_mode(system: System, shop: Shop) -> None:
+    key = str(uuid4())
+    async with new_shop(system) as other:
+        doors = [shop.sandbox, shop.production, other.sandbox, other.production]
+        answers = [await issue(door, key=key) for door in doors]
+    assert [answer.status for answer in answers] == [201] * 4
+    assert len({answer.body["charge_id"] for answer in answers}) == 4
+
+
+async def test_what_was_refused_leaves_the_key_free(shop: Shop, books: Books) -> None:
+    door, key, name = shop.sandbox, str(uuid4()), new_reference()
+    refused(await issue(door, "0", key=key, external_id=name), 400, "AMOUNT_INVALID")
+    refused(await issue(door, key=key, external_id=name, account_id=NOBODY), 403, "ACCOUNT_MISMATCH")
+    refused(await issue(door, key=key, external_id=name, dataVencimento=in_days(0)), 400, "INVALID_DUE_DATE")
+    for scenario in ("refuse", "unavailable"):
+        answer = await issue(door, key=key, external_id=name, headers={"X-Sandbox-Bank": scenario})
+        refused(answer, 502, "BANK_UNAVAILABLE")
+        assert (await door.get(f"/v1/idempotency-keys/{key}")).body["state"] == "unknown"
+    # The key may be tried with a body corrected, too.
+    answer = await issue(door, "151.00", key=key, external_id=name)
+    assert answer.status == 201
+    assert len(await slips_of(books, name)) == len(await door.all("/v1/charges", external_id=name)) == 1
+
+
+@pytest.mark.parametrize("mode", ["sandbox", "production"])
+async def test_thirty_equal_requests_at_once_make_one_slip(system: System, shop: Shop, books: Books, mode: str) -> None:
+    assert len(system.pids("api")) > 1
+    door: Door = getattr(shop, mode)
+    for _ in range(3):
+        key, name = str(uuid4()), new_reference()
+        answers = await asyncio.gather(*(issue(door, key=key, external_id=name) for _ in range(30)))
+        assert Counter(answer.status for answer in answers) == {201: 1, 200: 29}
+        assert len({answer.raw for answer in answers}) == 1
+        assert len(await slips_of(books, name)) == len(await door.all("/v1/charges", external_id=name)) == 1
+
+
+async def test_equal_requests_wait_for_the_first_while_the_bank_thinks(shop: Shop, books: Books) -> None:
+    door, key, name = shop.sandbox, str(uuid4()), new_reference()
+    slow = {"X-Sandbox-Bank": "slow"}
+    asked = [asyncio.create_task(issue(door, key=key, external_id=name, headers=slow))]
+
+    async def in_progress() -> bool:
+        return bool((await door.get(f"/v1/idempotency-keys/{key}")).body["state"] == "in_progress")
+
+    await until_answer(in_progress)
+    asked += [asyncio.create_task(issue(door, key=key, external_id=name)) for _ in range(9)]
+    other = asyncio.create_task(issue(door, "151.00", key=key, external_id=name))
+    await asyncio.sleep(0.5)
+    assert not any(each.done() for each in asked)
+    answers = await asyncio.gather(*asked)
+    assert Counter(answer.status for answer in answers) == {201: 1, 200: 9}
+    refused(await other, 409, "IDEMPOTENCY_KEY_REUSED")
+    assert len(await slips_of(books, name)) == 1
+
+
+async def test_a_key_at_work_says_so_when_redis_has_forgotten_it(system: System, shop: Shop, books: Books) -> None:
+    door, key, name = shop.sandbox, str(uuid4()), new_reference()
+    asked = asyncio.create_task(issue(door, key=key, external_id=name, headers={"X-Sandbox-Bank": "slow"}))
+    path = f"/v1/idempotency-keys/{key}"
+
+    async def in_progress() -> bool:
+        return bool((await door.get(path)).body["state"] == "in_progress")
+
+    await until_answer(in_progress)
+    redis = Redis.from_url(system.redis_url)
+    await redis.flushall()
+    await redis.aclose()
+    assert await in_progress()
+    twin = await issue(door, key=key, external_id=name)
+    first = await asked
+    assert sorted((first.status, twin.status)) == [200, 201]
+    assert first.raw == twin.raw
+    assert (await door.get(path)).body["state"] == "completed"
+    assert len(await slips_of(books, name)) == 1
+
+
+async def test_of_thirty_with_one_key_and_two_bodies_one_body_wins(shop: Shop, books: Books) -> None:
+    key, name = str(uuid4()), new_reference()
+    answers = await asyncio.gather(
+        *(issue(shop.sandbox, f"{1 + number % 2}.00", key=key, external_id=name) for number in range(30))
+    )
+    assert Counter(answer.status for answer in answers) == {201: 1, 200: 14, 409: 15}
+    assert {answer.code for answer in answers if answer.status == 409} == {"IDEMPOTENCY_KEY_REUSED"}
+    assert len(await slips_of(books, name)) == 1
+
+
+async def _leave(door: Door, key: str, body: bytes, after_s: float) -> None:
+    """Ask for a slip and hang up before the answer is read."""
+    host, port = door.base_url.removeprefix("http://").split(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    writer.write(
+        f"POST {BOLETO} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"Authorization: Bearer {await door.token()}\r\nIdempotency-Key: {key}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n".encode()
+        + body
+    )
+    await writer.drain()
+    await asyncio.sleep(after_s)
+    writer.transport.abort()
+
+
+async def test_a_client_that_hangs_up_neither_undoes_nor_doubles(shop: Shop, books: Books) -> None:
+    door = shop.sandbox
+    await door.token()
+    asked = {str(uuid4()): slip_body(external_id=new_reference()) for _ in range(30)}
+    await asyncio.gather(
+        *(
+            _leave(door, key, msgspec.json.encode(body), place * 0.003)
+            for place, (key, body) in enumerate(asked.items())
+        )
+    )
+    answers = await asyncio.gather(*(issue(door, key=key, body=body) for key, body in asked.items()))
+    assert {answer.status for answer in answers} <= {200, 201}
+    assert 200 in {answer.status for answer in answers}, "nobody got through before hanging up"
+    for body in asked.values():
+        (slip,) = await slips_of(books, body["external_id"])
+        assert slip["written_off_at"] is None
+        assert len(await door.all("/v1/charges", external_id=body["external_id"])) == 1
+
+
+# --- A bank in trouble -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scenario", ["unavailable", "refuse"])
+async def test_when_the_bank_does_not_say_yes_nothing_stays(shop: Shop, books: Books, scenario: str) -> None:
+    door, name = shop.sandbox, new_reference()
+    answer = await issue(door, external_id=name, headers={"X-Sandbox-Bank": scenario})
+    refused(answer, 502, "BANK_UNAVAILABLE")
+    assert int(answer.headers["Retry-After"]) > 0
+    assert await door.all("/v1/charges", external_id=name) == []
+    assert await slips_of(books, name) == []
+    assert await door.events(external_id=name) == []
+
+
+@pytest.mark.parametrize("scenario", ["lost_reply", "slow"])
+async def test_a_lost_or_late_answer_makes_one_slip(shop: Shop, books: Books, scenario: str) -> None:
+    door, name = shop.sandbox, new_reference()
+    made = await issued(door, external_id=name, headers={"X-Sandbox-Bank": scenario})
+    (slip,) = await slips_of(books, name)
+    assert (slip["number"], slip["written_off_at"]) == (made["boleto"]["nosso_numero"], None)
+    assert await door.all("/v1/charges", external_id=name) == [made]
+
+
+async def test_scenarios_are_for_the_sandbox_and_must_be_known(shop: Shop) -> None:
+    for wrong in ("sleepy", "", "SLOW"):
+        assert fields(await issue(shop.sandbox, headers={"X-Sandbox-Bank": wrong})) == ["X-Sandbox-Bank"]
+    for ignored in ("refuse", "sleepy"):
+        assert (await issue(shop.production, headers={"X-Sandbox-Bank": ignored})).status == 201
+
+
+@pytest.mark.parametrize("fault", ["down", "refuse", "error500"])
+async def test_a_bank_of_production_that_fails_leaves_nothing_behind(
+    system: System, shop: Shop, books: Books, fault: str
+) -> None:
+    door, key, name = shop.production, str(uuid4()), new_reference()
+    await asyncio.to_thread(system.json, "bank", "fault", fault)
+    try:
+        answer = await issue(door, key=key, external_id=name)
+        refused(answer, 502, "BANK_UNAVAILABLE")
+        assert int(answer.headers["Retry-After"]) > 0
+        assert (await issue(shop.sandbox)).status == 201, "the sandbox has a bank of its own"
+    finally:
+        await asyncio.to_thread(system.json, "bank", "fault", "up")
+    assert await door.all("/v1/charges", external_id=name) == []
+    assert (await issue(door, key=key, external_id=name)).status == 201
+    open_now = [slip for slip in await slips_of(books, name) if slip["written_off_at"] is None]
+    assert len(open_now) == 1
+
+
+# --- Nobody else's slips ---------------------------------------------------------------------------------------------
+
+
+async def test_a_slip_of_anybody_else_or_the_other_mode_is_like_none(system: System, shop: Shop) -> None:
+    def asked(charge_id: str) -> list[tuple[str, str, Any]]:
+        return [
+            ("GET", f"/v1/charges/{charge_id}", None),
+            ("GET", f"/v1/charges/boleto/{charge_id}/pdf", None),
+            ("POST", f"/v1/charges/{charge_id}/cancel", None),
+            ("POST", "/v1/charges/cancel", {"charge_id": charge_id}),
+            ("PATCH", DUE_DATE, {"charge_id": charge_id, "due_date": in_days(20)}),
+            ("POST", f"/v1/charges/{charge_id}/simulate-payment", None),
+        ]
+
+    async with new_shop(system) as other:
+        name = new_reference()
+        mine = await issued(shop.sandbox, external_id=name)
+        live = await issued(other.production, external_id=name)
+        for door, charge in ((other.sandbox, mine), (other.production, mine), (other.sandbox, live)):
+            for (method, path, body), (_, nowhere, nothing) in zip(
+                asked(charge["charge_id"]), asked(NOBODY), strict=True
+            ):
+                unknown = await door.ask(method, nowhere, json=nothing)
+                foreign = await door.ask(method, path, json=body)
+                assert foreign.but_for_the_request_id() == unknown.but_for_the_request_id(), (method, path)
+                gated = path.endswith("simulate-payment") and door is other.production
+                assert foreign.code == ("SANDBOX_ONLY" if gated else "CHARGE_NOT_FOUND"), (method, path)
+        for method, path, more in (("POST", "/v1/charges/cancel", {}), ("PATCH", DUE_DATE, {"due_date": in_days(20)})):
+            unknown = await other.sandbox.ask(method, path, json={"external_id": "nobody's", **more})
+            foreign = await other.sandbox.ask(method, path, json={"external_id": name, **more})
+            assert foreign.but_for_the_request_id() == unknown.but_for_the_request_id()
+            refused(foreign, 404, "CHARGE_NOT_FOUND")
+        assert await other.sandbox.all("/v1/charges", nosso_numero=mine["boleto"]["nosso_numero"]) == []
+        assert await shop.sandbox.charge(mine["charge_id"]) == mine
+        assert await other.production.charge(live["charge_id"]) == live
+
+
+async def test_the_books_are_clean_after_all_of_it(system: System) -> None:
+    assert_books_are_clean(system)

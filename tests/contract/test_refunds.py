@@ -1,0 +1,737 @@
+"""Refunds over the API (contract section 11): what is given back, when, how often, and what is refused.
+
+No worker runs here: a refund is pending until a test says what the bank did with it.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+import msgspec
+import pytest
+
+from commands.change import Entry, Step, Wish, change_charges
+from commands.expire import expire_all
+from commands.fail import fail_charge
+from commands.merchants import create_merchant
+from commands.pay import Confirmation, OfSlip, confirm_payments
+from commands.refund import Ending, end_refunds
+from domain.charge import Charge
+from domain.refund import FailureCode
+from readmodels.verify import verify
+from runtime.postgres import Pool, transaction
+from runtime.seal import Seal
+from tests.contract.test_openapi import body_of, conforms
+from tests.in_process import Api, Reply, open_api
+from tests.slip_shop import slip_issued_before, today
+
+SEAL = Seal(bytes.fromhex("5e" * 32))
+DESTINATION = {"pix_key": "maria@example.com", "document": "52998224725"}
+FIELDS = [
+    "refund_id", "charge_id", "payment_id", "amount", "status", "reason", "description", "external_id",
+    "end_to_end_id", "return_id", "failure_code", "refunded_total", "refundable_remaining", "created_at",
+    "completed_at", "test",
+]  # fmt: skip
+
+
+class Shop:
+    """The first merchant of an API, by his test credential."""
+
+    def __init__(self, api: Api, pool: Pool, database_url: str) -> None:
+        self.api = api
+        self.pool = pool
+        self.database_url = database_url
+
+    async def paid(self, amount: str = "10.00", **more: Any) -> dict[str, Any]:
+        charge = await self.api.create(amount=amount, **more)
+        reply = await self.api.post(
+            f"/v1/charges/{charge['charge_id']}/simulate-payment", None, token=await self.api.token()
+        )
+        assert reply.status == 200, reply
+        found: dict[str, Any] = reply.json()
+        return found
+
+    async def arrives(
+        self, charge_id: str, cents: int, *, days_ago: float = 0, pix: bool = True, slip: OfSlip | None = None
+    ) -> None:
+        """The bank confirms money for a charge."""
+        now = datetime.now(UTC)
+        paid_at = now - timedelta(days=days_ago)
+        end_to_end_id = f"E99999994{paid_at:%Y%m%d%H%M}{secrets.token_hex(6)[:11]}" if pix else None
+        confirmation = Confirmation(
+            charge_id=UUID(charge_id), end_to_end_id=end_to_end_id, amount_cents=cents, paid_at=paid_at,
+            payer_name="Maria", payer_document="52998224725", slip=slip,
+        )  # fmt: skip
+        async with transaction(self.pool) as conn:
+            (outcome,) = await confirm_payments(conn, [confirmation], now=now, seal=SEAL)
+        assert isinstance(outcome, Charge)
+
+    async def slip(self, cents: int = 15_000, *, rail: str = "boleto", pix: bool = False, days_ago: float = 0) -> str:
+        """A slip, paid on its line or by PIX; `pix`: its endToEndId is known."""
+        system = cast(
+            Any,
+            SimpleNamespace(
+                secret_key=bytes.fromhex("5e" * 32), database_url=self.database_url, bank_url="http://bank.example.com"
+            ),
+        )
+        door = cast(Any, SimpleNamespace(account_id=str(self.api.first.account_id)))
+        async with self.pool.acquire() as books:
+            charge_id = await slip_issued_before(
+                system, cast(Any, books), door, test=True, due_on=today() + timedelta(days=5), amount_cents=cents
+            )
+        of = OfSlip(source=secrets.token_hex(10), method=rail, nosso_numero="0" * 20, integrador_code=None, txid=None)
+        await self.arrives(charge_id, cents, pix=pix, slip=of, days_ago=days_ago)
+        return charge_id
+
+    async def ask(
+        self, charge_id: str, body: Any = None, *, key: str | None = None, token: str | None = None, **more: Any
+    ) -> Reply:
+        return await self.api.post(
+            f"/v1/charges/{charge_id}/refunds",
+            {} if body is None else body,
+            token=token or await self.api.token(),
+            key=key or secrets.token_hex(8),
+            **more,
+        )
+
+    async def refund(self, charge_id: str, amount: str | None = None, **more: Any) -> dict[str, Any]:
+        """A refund that must begin."""
+        reply = await self.ask(charge_id, {**({} if amount is None else {"amount": amount}), **more})
+        assert reply.status == 201, reply
+        found: dict[str, Any] = reply.json()
+        return found
+
+    async def ends(self, *refunds: dict[str, Any], failure: FailureCode | None = None) -> None:
+        """The bank carried these refunds out, or did not."""
+        endings = [
+            Ending(
+                charge_id=UUID(each["charge_id"]),
+                refund_id=UUID(each["refund_id"]),
+                return_id=None if failure else f"D99999994202611211200{secrets.token_hex(6)[:11]}",
+                failure=failure,
+            )
+            for each in refunds
+        ]
+        async with transaction(self.pool) as conn:
+            outcomes = await end_refunds(conn, endings, now=self.now())
+        assert all(isinstance(outcome, Charge) for outcome in outcomes)
+
+    async def spend(self, cents: int) -> None:
+        """Money leaves the wallet otherwise than by a refund."""
+        charge_id = UUID((await self.api.create())["charge_id"])
+
+        def decide(charge: Charge, now: datetime) -> list[Step]:
+            return [Step(charge=charge, kind="wallet.adjusted", entry=Entry(type="adjustment", amount_cents=-cents))]
+
+        async with transaction(self.pool) as conn:
+            wish = Wish(charge_id=charge_id, owner=None, decide=decide, actor="test")
+            await change_charges(conn, [wish], now=self.now())
+
+    def now(self) -> datetime:
+        at = datetime.now(UTC)
+        return at.replace(microsecond=at.microsecond // 1000 * 1000)
+
+    async def get(self, path: str, status: int = 200) -> Any:
+        reply = await self.api.get(path, token=await self.api.token())
+        assert reply.status == status, reply
+        return reply.json()
+
+    async def charge(self, charge_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = await self.get(f"/v1/charges/{charge_id}")
+        return found
+
+    async def payments(self, charge_id: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (await self.get(f"/v1/payments?charge_id={charge_id}&order=asc"))["data"]
+        return found
+
+    async def ledger(self, charge_id: str) -> list[dict[str, Any]]:
+        """The lines of one charge."""
+        account = self.api.first.account_id
+        page = await self.get(f"/v1/accounts/{account}/ledger?limit=100")
+        return [line for line in reversed(page["data"]) if line["charge_id"] == charge_id]
+
+    async def events(self, charge_id: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (await self.get(f"/v1/events?charge_id={charge_id}&order=asc&limit=100"))["data"]
+        return found
+
+    async def balance_cents(self) -> int:
+        found = await self.get(f"/v1/accounts/{self.api.first.account_id}/balance")
+        return round(float(found["balance"]) * 100)
+
+
+@pytest.fixture(scope="module")
+async def api(servers: Any) -> AsyncIterator[Api]:
+    before = await verify(servers.database_url)  # what other tests have bent is not ours to judge
+    async with open_api(servers.database_url, servers.redis_url) as opened:
+        yield opened
+    assert await verify(servers.database_url) == before
+
+
+@pytest.fixture
+async def shop(api: Api, servers: Any, pool: Pool) -> Shop:
+    """A merchant of the test's own."""
+    async with pool.acquire() as conn:
+        mine = await create_merchant(conn, name="Loja", address=True, kyc="approved", now=datetime.now(UTC))
+    return Shop(Api(api.app, api.settings, [mine, api.second, api.third]), pool, servers.database_url)
+
+
+# What is answered
+
+
+async def test_a_refund_is_pending_at_once_and_has_every_field(shop: Shop) -> None:
+    charge = await shop.paid(external_id="pedido-1")
+    reply = await shop.ask(
+        charge["charge_id"],
+        {
+            "amount": "4.50",
+            "reason": "cliente desistiu",
+            "description": "Devolução do pedido 1",
+            "external_id": "dev-1",
+        },
+    )
+    made = reply.json()
+    assert reply.status == 201
+    assert list(made) == FIELDS
+    assert made == {
+        "refund_id": made["refund_id"], "charge_id": charge["charge_id"],
+        "payment_id": charge["payment"]["payment_id"], "amount": "4.50", "status": "pending",
+        "reason": "cliente desistiu", "description": "Devolução do pedido 1", "external_id": "dev-1",
+        "end_to_end_id": charge["payment"]["end_to_end_id"], "return_id": None, "failure_code": None,
+        "refunded_total": "4.50", "refundable_remaining": "5.50", "created_at": made["created_at"],
+        "completed_at": None, "test": True,
+    }  # fmt: skip
+    assert await shop.get(f"/v1/refunds/{made['refund_id']}") == made
+
+
+async def test_without_an_amount_all_that_remains_goes_back(shop: Shop) -> None:
+    charge = await shop.paid("10.00")
+    await shop.refund(charge["charge_id"], "3.33")
+    rest = await shop.refund(charge["charge_id"])
+    assert (rest["amount"], rest["refunded_total"], rest["refundable_remaining"]) == ("6.67", "10.00", "0.00")
+
+
+async def test_a_refund_that_succeeds_shows_on_charge_payment_ledger_and_feed(shop: Shop) -> None:
+    charge = await shop.paid("10.00", external_id="pedido-2")
+    charge_id = charge["charge_id"]
+    refund = await shop.refund(charge_id, "4.00", external_id="dev-2", reason="troca")
+    pending = await shop.charge(charge_id)
+    assert pending == charge  # nothing is back yet
+    await shop.ends(refund)
+    after, (payment,) = await shop.charge(charge_id), await shop.payments(charge_id)
+    assert (after["status"], after["refunded_amount"], after["version"]) == ("paid", "4.00", charge["version"] + 1)
+    assert after["payment"] == {**charge["payment"], "refunded_amount": "4.00"}
+    assert payment["refunded_amount"] == "4.00"
+    found = await shop.get(f"/v1/refunds/{refund['refund_id']}")
+    assert (found["status"], found["failure_code"]) == ("succeeded", None)
+    assert found["return_id"].startswith("D")
+    assert found["completed_at"] >= found["created_at"]
+    credit, debit = await shop.ledger(charge_id)
+    assert (credit["type"], credit["refund_id"]) == ("payment", None)
+    assert debit == debit | {
+        "type": "refund", "direction": "debit", "amount": "4.00", "refund_id": refund["refund_id"],
+        "payment_id": refund["payment_id"], "charge_id": charge_id, "external_id": "pedido-2",
+    }  # fmt: skip
+    received, succeeded = await shop.events(charge_id)
+    assert received["type"] == "payment.received"
+    assert succeeded == {
+        "event": "refund.succeeded", "event_id": succeeded["event_id"], "charge_id": charge_id,
+        "account_id": charge["account_id"], "status": "paid", "amount": "4.00", "external_id": "pedido-2",
+        "test": True, "refund_id": refund["refund_id"], "payment_id": refund["payment_id"],
+        "refund_status": "succeeded", "reason": "troca", "refund_external_id": "dev-2",
+        "end_to_end_id": refund["end_to_end_id"], "return_id": found["return_id"], "failure_code": None,
+        "refunded_total": "4.00", "refundable_remaining": "6.00", "completed_at": found["completed_at"],
+        "version": after["version"], "type": "refund.succeeded", "sequence": received["sequence"] + 1,
+        "created_at": succeeded["created_at"],
+    }  # fmt: skip
+
+
+async def test_a_charge_is_refunded_when_everything_is_back_and_not_before(shop: Shop) -> None:
+    charge_id = (await shop.paid("10.00"))["charge_id"]
+    first, second = await shop.refund(charge_id, "9.99"), await shop.refund(charge_id)
+    assert (await shop.charge(charge_id))["status"] == "paid"  # all asked for, nothing back
+    await shop.ends(second)
+    assert (await shop.charge(charge_id))["status"] == "paid"
+    await shop.ends(first)
+    charge = await shop.charge(charge_id)
+    assert (charge["status"], charge["refunded_amount"]) == ("refunded", "10.00")
+    assert charge["payment"]["refunded_amount"] == "10.00"
+    kinds = [event["type"] for event in await shop.events(charge_id)]
+    assert kinds == ["payment.received", "refund.succeeded", "refund.succeeded", "charge.refunded"]
+    told = (await shop.events(charge_id))[-1]
+    assert (told["status"], told["refunded_amount"], told["amount"]) == ("refunded", "10.00", "10.00")
+    assert told["version"] == charge["version"]
+    reply = await shop.ask(charge_id)
+    assert reply.code() == "REFUND_EXCEEDS"
+
+
+async def test_both_halves_ending_in_one_moment_make_the_charge_refunded_once(shop: Shop) -> None:
+    charge_id = (await shop.paid("10.00"))["charge_id"]
+    halves = [await shop.refund(charge_id, "5.00") for _ in range(2)]
+    await shop.ends(*halves)
+    assert (await shop.charge(charge_id))["status"] == "refunded"
+    kinds = [event["type"] for event in await shop.events(charge_id)]
+    assert kinds.count("charge.refunded") == 1
+    await shop.ends(*halves)  # told again
+    assert [event["type"] for event in await shop.events(charge_id)] == kinds
+
+
+async def test_a_refund_that_fails_gives_the_money_back_and_can_be_asked_for_again(shop: Shop) -> None:
+    charge = await shop.paid("10.00")
+    charge_id, before = charge["charge_id"], await shop.balance_cents()
+    refund = await shop.refund(charge_id)
+    assert await shop.balance_cents() == before - 1000
+    await shop.ends(refund, failure=FailureCode.NOT_CARRIED_OUT)
+    assert await shop.balance_cents() == before
+    assert await shop.charge(charge_id) == charge
+    found = await shop.get(f"/v1/refunds/{refund['refund_id']}")
+    assert (found["status"], found["failure_code"]) == ("failed", "NOT_CARRIED_OUT")
+    assert (found["refunded_total"], found["refundable_remaining"]) == ("0.00", "10.00")
+    lines = [(line["type"], line["direction"], line["refund_id"]) for line in await shop.ledger(charge_id)][1:]
+    assert lines == [("refund", "debit", refund["refund_id"]), ("refund_reversal", "credit", refund["refund_id"])]
+    failed = (await shop.events(charge_id))[-1]
+    assert (failed["type"], failed["failure_code"]) == ("refund.failed", "NOT_CARRIED_OUT")
+    assert (await shop.refund(charge_id))["amount"] == "10.00"
+
+
+# How much
+
+
+async def test_pending_refunds_count_against_what_remains(shop: Shop) -> None:
+    charge_id = (await shop.paid("10.00"))["charge_id"]
+    await shop.refund(charge_id, "6.00")
+    for amount in ("4.01", "10.00", "9999999999.99"):
+        assert (await shop.ask(charge_id, {"amount": amount})).code() == "REFUND_EXCEEDS"
+    await shop.refund(charge_id, "4.00")
+    for body in ({"amount": "0.01"}, {}):
+        assert (await shop.ask(charge_id, body)).code() == "REFUND_EXCEEDS"
+
+
+async def test_fifty_at_once_of_one_real_each_give_ten_back(shop: Shop) -> None:
+    charge_id = (await shop.paid("10.00"))["charge_id"]
+    await shop.paid("100.00")  # the balance would cover more
+    replies = await asyncio.gather(*(shop.ask(charge_id, {"amount": "1.00"}) for _ in range(50)))
+    assert sorted(reply.status for reply in replies) == [201] * 10 + [422] * 40
+    assert {reply.code() for reply in replies if reply.status == 422} == {"REFUND_EXCEEDS"}
+    assert len({reply.json()["refund_id"] for reply in replies if reply.status == 201}) == 10
+    left = sorted(reply.json()["refundable_remaining"] for reply in replies if reply.status == 201)
+    assert left == [f"{n}.00" for n in range(10)]
+    assert await shop.balance_cents() == 10_000
+
+
+async def test_a_balance_never_goes_below_zero_by_refunds_that_meet(shop: Shop) -> None:
+    """The money was spent otherwise: of what is asked for at once, each is decided on what the one before left."""
+    charges = [await shop.paid("10.00") for _ in range(6)]
+    await shop.spend(3_500)
+    replies = await asyncio.gather(*(shop.ask(charge["charge_id"]) for charge in charges))
+    assert sorted(reply.status for reply in replies) == [201, 201, 422, 422, 422, 422]
+    assert {reply.code() for reply in replies if reply.status == 422} == {"INSUFFICIENT_BALANCE"}
+    assert await shop.balance_cents() == 500
+    refused = charges[[reply.status for reply in replies].index(422)]["charge_id"]
+    assert (await shop.refund(refused, "5.00"))["refundable_remaining"] == "5.00"
+    assert (await shop.ask(refused, {"amount": "0.01"})).code() == "INSUFFICIENT_BALANCE"
+    assert await shop.balance_cents() == 0
+
+
+async def test_what_was_refused_for_the_balance_keeps_no_key_and_no_trace(shop: Shop) -> None:
+    charge, key = await shop.paid("10.00"), secrets.token_hex(8)
+    await shop.spend(1)
+    assert (await shop.ask(charge["charge_id"], key=key)).code() == "INSUFFICIENT_BALANCE"
+    assert (await shop.get(f"/v1/refunds?charge_id={charge['charge_id']}"))["data"] == []
+    assert (await shop.get(f"/v1/idempotency-keys/{key}"))["state"] == "unknown"
+    assert [line["type"] for line in await shop.ledger(charge["charge_id"])] == ["payment"]
+    await shop.paid("1.00")
+    assert (await shop.ask(charge["charge_id"], key=key)).status == 201
+
+
+# What can be refunded
+
+
+@pytest.mark.parametrize("state", ["pending", "cancelled", "expired", "failed"])
+async def test_a_charge_that_is_not_paid_is_not_refundable(shop: Shop, state: str) -> None:
+    charge_id = (await shop.api.create())["charge_id"]
+    if state == "cancelled":
+        await shop.api.post(f"/v1/charges/{charge_id}/cancel", None, token=await shop.api.token())
+    elif state == "failed":
+        async with transaction(shop.pool) as conn:
+            await fail_charge(
+                conn, account_id=shop.api.first.account_id, charge_id=UUID(charge_id), code="BANK_REFUSED",
+                message="No.", now=shop.now(), actor="test",
+            )  # fmt: skip
+    elif state == "expired":
+        past = "UPDATE charge SET expires_at = '2026-01-01Z' WHERE charge_id = $1"
+        await shop.pool.execute(past, UUID(charge_id))
+        await expire_all(shop.pool, now=shop.now())
+    assert (await shop.charge(charge_id))["status"] == state
+    assert (await shop.ask(charge_id)).code() == "CHARGE_NOT_REFUNDABLE"
+    assert (await shop.ask(charge_id, {"amount": "0.01"})).code() == "CHARGE_NOT_REFUNDABLE"
+    assert (await shop.get(f"/v1/charges/{charge_id}/refunds")) == {"data": [], "next_cursor": None}
+
+
+async def test_a_pix_goes_back_for_ninety_days(shop: Shop) -> None:
+    for days, status in ((89.9, 201), (90.1, 409)):
+        charge_id = (await shop.api.create())["charge_id"]
+        await shop.arrives(charge_id, 1000, days_ago=days)
+        reply = await shop.ask(charge_id)
+        assert reply.status == status
+        assert reply.status == 201 or reply.code() == "CHARGE_NOT_REFUNDABLE"
+
+
+async def test_a_slip_goes_back_for_a_hundred_and_eighty_days(shop: Shop) -> None:
+    for days, status in ((179.9, 201), (180.1, 409)):
+        charge_id = await shop.slip(days_ago=days)
+        assert (await shop.ask(charge_id, {"destination": DESTINATION})).status == status
+
+
+async def test_a_slip_paid_on_its_line_needs_a_destination(shop: Shop) -> None:
+    charge_id = await shop.slip()
+    assert (await shop.ask(charge_id)).code() == "REFUND_DESTINATION_REQUIRED"
+    refund = await shop.refund(charge_id, "50.00", destination=DESTINATION)
+    assert (refund["amount"], refund["end_to_end_id"]) == ("50.00", None)
+    order = await shop.pool.fetchrow(
+        "SELECT kind, request FROM bank_order WHERE charge_id = $1 AND kind LIKE 'refund%'", UUID(charge_id)
+    )
+    assert order is not None
+    assert order["kind"] == "refund_transfer"
+    for table in ("bank_order", "journal", "read_refund", "refund"):
+        rows = await shop.pool.fetch(f"SELECT t::text FROM {table} t WHERE charge_id = $1", UUID(charge_id))  # noqa: S608
+        assert not any("maria@" in row[0] for row in rows), f"{table} names a person in the clear"
+
+
+async def test_a_slip_paid_by_pix_goes_back_the_way_it_came(shop: Shop) -> None:
+    charge_id = await shop.slip(rail="pix", pix=True)
+    (payment,) = await shop.payments(charge_id)
+    refund = await shop.refund(charge_id)
+    assert refund["end_to_end_id"] == payment["end_to_end_id"]
+    kind = await shop.pool.fetchval(
+        "SELECT kind FROM bank_order WHERE charge_id = $1 AND kind LIKE 'refund%'", UUID(charge_id)
+    )
+    assert kind == "refund_return"
+
+
+async def test_a_slip_paid_by_pix_that_nobody_can_name_needs_a_destination(shop: Shop) -> None:
+    charge_id = await shop.slip(rail="pix", pix=False)
+    assert (await shop.ask(charge_id)).code() == "REFUND_DESTINATION_REQUIRED"
+    old = await shop.slip(rail="pix", pix=True, days_ago=100)  # API Pix takes it no more
+    assert (await shop.ask(old)).code() == "REFUND_DESTINATION_REQUIRED"
+    assert (await shop.ask(old, {"destination": DESTINATION})).status == 201
+
+
+async def test_a_pix_charge_takes_no_destination(shop: Shop) -> None:
+    charge_id = (await shop.paid())["charge_id"]
+    reply = await shop.ask(charge_id, {"destination": DESTINATION})
+    assert reply.code() == "VALIDATION_ERROR"
+    assert [field["field"] for field in reply.json()["error"]["fields"]] == ["destination"]
+
+
+# Anomalous payments
+
+
+async def test_a_duplicate_is_refunded_by_its_payment_and_the_charge_stays_paid(shop: Shop) -> None:
+    charge_id = (await shop.paid("10.00"))["charge_id"]
+    await shop.arrives(charge_id, 1000)
+    settling, duplicate = await shop.payments(charge_id)
+    assert duplicate["anomaly"] == "duplicate"
+    refund = await shop.refund(charge_id, payment_id=duplicate["payment_id"])
+    await shop.ends(refund)
+    charge = await shop.charge(charge_id)
+    assert (charge["status"], charge["refunded_amount"]) == ("paid", "10.00")
+    assert charge["payment"]["refunded_amount"] == "0.00"
+    assert [each["refunded_amount"] for each in await shop.payments(charge_id)] == ["0.00", "10.00"]
+    # With the first one back too, everything is.
+    await shop.ends(await shop.refund(charge_id))
+    assert (await shop.charge(charge_id))["status"] == "refunded"
+    assert settling["payment_id"] == (await shop.charge(charge_id))["payment"]["payment_id"]
+
+
+async def test_a_charge_with_a_duplicate_is_not_refunded_while_that_is_not_back(shop: Shop) -> None:
+    charge_id = (await shop.paid("10.00"))["charge_id"]
+    await shop.arrives(charge_id, 1000)
+    await shop.ends(await shop.refund(charge_id))
+    assert (await shop.charge(charge_id))["status"] == "paid"
+
+
+async def test_money_that_came_after_a_cancellation_is_refunded_and_the_charge_stays_cancelled(shop: Shop) -> None:
+    charge_id = (await shop.api.create())["charge_id"]
+    await shop.api.post(f"/v1/charges/{charge_id}/cancel", None, token=await shop.api.token())
+    await shop.arrives(charge_id, 1000)
+    (payment,) = await shop.payments(charge_id)
+    assert payment["anomaly"] == "paid_after_cancel"
+    assert (await shop.ask(charge_id)).code() == "CHARGE_NOT_REFUNDABLE"  # it is not paid
+    await shop.ends(await shop.refund(charge_id, payment_id=payment["payment_id"]))
+    charge = await shop.charge(charge_id)
+    assert (charge["status"], charge["refunded_amount"], charge["payment"]) == ("cancelled", "10.00", None)
+
+
+async def test_too_little_and_too_much_are_refundable_by_payment(shop: Shop) -> None:
+    charge_id = (await shop.api.create(amount="10.00"))["charge_id"]
+    await shop.arrives(charge_id, 400)
+    (little,) = await shop.payments(charge_id)
+    assert (await shop.charge(charge_id))["status"] == "pending"
+    await shop.ends(await shop.refund(charge_id, payment_id=little["payment_id"]))
+    assert (await shop.charge(charge_id))["status"] == "pending"
+    await shop.arrives(charge_id, 1500)
+    assert (await shop.charge(charge_id))["status"] == "paid"
+    await shop.ends(await shop.refund(charge_id, "5.00"))
+    assert (await shop.charge(charge_id))["status"] == "paid"
+    await shop.ends(await shop.refund(charge_id))
+    charge = await shop.charge(charge_id)
+    assert (charge["status"], charge["refunded_amount"]) == ("refunded", "19.00")
+
+
+async def test_a_payment_of_another_charge_is_none_of_this_one(shop: Shop) -> None:
+    charge, other = await shop.paid(), await shop.paid()
+    for payment_id in (other["payment"]["payment_id"], str(uuid4())):
+        reply = await shop.ask(charge["charge_id"], {"payment_id": payment_id})
+        assert reply.code() == "CHARGE_NOT_REFUNDABLE"
+        assert [field["field"] for field in reply.json()["error"]["fields"]] == ["payment_id"]
+
+
+# Who may, and in which order things are refused
+
+
+async def test_the_scope_comes_before_the_key_and_the_key_before_the_body(shop: Shop) -> None:
+    path, headers = f"/v1/charges/{uuid4()}/refunds", [(b"content-type", b"application/json")]
+    narrow = await shop.api.token(scope="charges:create payments:read")
+    assert (await shop.ask(str(uuid4()), b"{", token=narrow)).code() == "INSUFFICIENT_SCOPE"
+    assert (await shop.api.post(path, b"{", token=await shop.api.token())).code() == "IDEMPOTENCY_KEY_REQUIRED"
+    assert (await shop.ask(str(uuid4()), b"{")).code() == "MALFORMED_JSON"
+    assert (await shop.api.ask("POST", path, headers=headers, body=b"{}")).code() == "UNAUTHENTICATED"
+    only = await shop.api.token(scope="refunds:create")
+    assert (await shop.ask((await shop.paid())["charge_id"], token=only)).status == 201
+    for lists in ("/v1/refunds", f"/v1/refunds/{uuid4()}", path):
+        assert (await shop.api.get(lists, token=only)).code() == "INSUFFICIENT_SCOPE"
+
+
+async def test_anybody_elses_charge_or_refund_is_like_none(shop: Shop) -> None:
+    charge_id = (await shop.paid())["charge_id"]
+    refund = await shop.refund(charge_id, "1.00")
+    strangers = [await shop.api.token(shop.api.second), await shop.api.token(mode="production")]
+    for token in strangers:
+        assert (await shop.ask(charge_id, token=token)).code() == "CHARGE_NOT_FOUND"
+        assert (await shop.api.get(f"/v1/charges/{charge_id}/refunds", token=token)).code() == "CHARGE_NOT_FOUND"
+        assert (await shop.api.get(f"/v1/refunds/{refund['refund_id']}", token=token)).code() == "REFUND_NOT_FOUND"
+        listed = await shop.api.get(f"/v1/refunds?charge_id={charge_id}", token=token)
+        assert listed.json()["data"] == []
+    for unknown in (str(uuid4()), "x", refund["refund_id"].upper()):
+        assert (await shop.api.get(f"/v1/refunds/{unknown}", token=await shop.api.token())).code() == "REFUND_NOT_FOUND"
+        assert (await shop.ask(unknown)).code() == "CHARGE_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"amount": None}, "AMOUNT_INVALID"), ({"amount": 1}, "AMOUNT_INVALID"), ({"amount": "0"}, "AMOUNT_INVALID"),
+        ({"amount": ""}, "AMOUNT_INVALID"), ({"amount": "-1.00"}, "AMOUNT_INVALID"),
+        ({"amount": "1.000"}, "AMOUNT_INVALID"), ({"amount": "1", "reason": 1}, "VALIDATION_ERROR"),
+        ({"reason": "x" * 141}, "VALIDATION_ERROR"), ({"description": "x" * 501}, "VALIDATION_ERROR"),
+        ({"external_id": "x" * 256}, "VALIDATION_ERROR"), ({"external_id": "\x00"}, "VALIDATION_ERROR"),
+        ({"payment_id": "x"}, "VALIDATION_ERROR"), ({"payment_id": 1}, "VALIDATION_ERROR"),
+        ({"destination": "maria@example.com"}, "VALIDATION_ERROR"), ({"destination": {}}, "VALIDATION_ERROR"),
+        ({"destination": DESTINATION | {"document": "1"}}, "VALIDATION_ERROR"),
+        ({"destination": DESTINATION | {"pix_key": "maria"}}, "VALIDATION_ERROR"),
+        ({"destination": DESTINATION | {"pix_key": "Maria@example.com"}}, "VALIDATION_ERROR"),
+        ({"destination": DESTINATION | {"pix_key": "11987654321\n"}}, "VALIDATION_ERROR"),
+        ({"destination": DESTINATION | {"pix_key": "m@" + "a" * 70 + ".example"}}, "VALIDATION_ERROR"),
+    ],
+    ids=repr,
+)  # fmt: skip
+async def test_every_fault_of_the_body_is_refused_before_the_charge_is_looked_for(
+    shop: Shop, body: dict[str, Any], code: str
+) -> None:
+    assert (await shop.ask(str(uuid4()), body)).code() == code
+
+
+@pytest.mark.parametrize(
+    "key", ["52998224725", "11222333000181", "+5511987654321", "a.b+c@ex-ample.com.br", str(UUID(int=1))]
+)
+async def test_every_kind_of_pix_key_is_taken(shop: Shop, key: str) -> None:
+    charge_id = await shop.slip()
+    assert (await shop.ask(charge_id, {"destination": DESTINATION | {"pix_key": key}})).status == 201
+
+
+async def test_a_path_with_two_methods_names_both(shop: Shop) -> None:
+    path = f"/v1/charges/{uuid4()}/refunds"
+    for method in ("OPTIONS", "PATCH"):
+        reply = await shop.api.ask(method, path)
+        assert {"GET", "POST", "OPTIONS"} <= set(str(reply.header("allow")).split(", "))
+
+
+# Keys
+
+
+async def test_a_replay_is_the_refund_as_it_is_now_whatever_has_changed_since(shop: Shop) -> None:
+    charge_id, key, body = (await shop.paid())["charge_id"], secrets.token_hex(8), {"amount": "10.00"}
+    first = await shop.ask(charge_id, body, key=key)
+    assert first.status == 201
+    await shop.ends(first.json())  # the charge is refunded: nothing of it can be asked for any more
+    again = await shop.ask(charge_id, body, key=key)
+    assert (again.status, again.header("idempotent-replayed"), again.header("idempotency-key")) == (200, "true", key)
+    assert again.json() == await shop.get(f"/v1/refunds/{first.json()['refund_id']}")
+    assert again.json()["status"] == "succeeded"
+    state = await shop.get(f"/v1/idempotency-keys/{key}")
+    assert (state["state"], state["resource_type"]) == ("completed", "refund")
+    assert state["resource_id"] == first.json()["refund_id"]
+
+
+async def test_a_key_is_good_for_one_request_only(shop: Shop) -> None:
+    charge, other, key = await shop.paid(), await shop.paid(), secrets.token_hex(8)
+    assert (await shop.ask(charge["charge_id"], {"amount": "1.00"}, key=key)).status == 201
+    for charge_id, body in (
+        (charge["charge_id"], {"amount": "1.01"}),
+        (charge["charge_id"], {}),
+        (other["charge_id"], {"amount": "1.00"}),
+        (str(uuid4()), {"amount": "1.00"}),
+        ("x", {"amount": "1.00"}),
+    ):
+        assert (await shop.ask(charge_id, body, key=key)).code() == "IDEMPOTENCY_KEY_REUSED"
+    creation = secrets.token_hex(8)
+    await shop.api.post("/v1/charges/pix", shop.api.pix(), token=await shop.api.token(), key=creation)
+    assert (await shop.ask(charge["charge_id"], key=creation)).code() == "IDEMPOTENCY_KEY_REUSED"
+
+
+async def test_fifty_equal_requests_at_once_make_one_refund(shop: Shop) -> None:
+    charge_id, key = (await shop.paid())["charge_id"], secrets.token_hex(8)
+    replies = await asyncio.gather(*(shop.ask(charge_id, {"amount": "1.00"}, key=key) for _ in range(50)))
+    assert sorted(reply.status for reply in replies) == [200] * 49 + [201]
+    assert len({reply.json()["refund_id"] for reply in replies}) == 1
+    assert len((await shop.get(f"/v1/charges/{charge_id}/refunds"))["data"]) == 1
+
+
+async def test_a_refusal_keeps_no_key(shop: Shop) -> None:
+    charge_id, key = (await shop.api.create())["charge_id"], secrets.token_hex(8)
+    assert (await shop.ask(charge_id, key=key)).code() == "CHARGE_NOT_REFUNDABLE"
+    await shop.arrives(charge_id, 1000)
+    assert (await shop.ask(charge_id, key=key)).status == 201
+
+
+async def test_one_that_is_refused_takes_nobody_with_it(shop: Shop) -> None:
+    """What meets in one transaction has outcomes of its own."""
+    charges = [await shop.paid() for _ in range(10)]
+    unpaid = [await shop.api.create() for _ in range(10)]
+    both = [each["charge_id"] for pair in zip(charges, unpaid, strict=True) for each in pair]
+    replies = await asyncio.gather(*(shop.ask(charge_id) for charge_id in both))
+    assert [reply.status for reply in replies] == [201, 409] * 10
+
+
+# Lists
+
+
+async def test_refunds_are_listed_by_every_filter_and_walked_by_cursor(shop: Shop) -> None:
+    first, second = await shop.paid("10.00"), await shop.paid("10.00")
+    made = [await shop.refund(first["charge_id"], "1.00", external_id="lote") for _ in range(4)]
+    made += [await shop.refund(second["charge_id"], "1.00") for _ in range(3)]
+    await shop.ends(made[0], made[5])
+    await shop.ends(made[1], failure=FailureCode.BANK_REFUSED)
+    ids = [each["refund_id"] for each in made]
+
+    async def listed(query: str) -> list[str]:
+        found, cursor = [], ""
+        for _ in range(20):
+            page = await shop.get(f"/v1/refunds?limit=2&order=asc{query}{cursor}")
+            assert all(list(each) == FIELDS for each in page["data"])
+            found += [each["refund_id"] for each in page["data"]]
+            if page["next_cursor"] is None:
+                return found
+            cursor = f"&cursor={page['next_cursor']}"
+        raise AssertionError("no end")
+
+    today_ = datetime.now(UTC).astimezone().date()
+    assert await listed("") == ids
+    assert await listed(f"&charge_id={first['charge_id']}") == ids[:4]
+    assert await listed(f"&payment_id={second['payment']['payment_id']}") == ids[4:]
+    assert await listed(f"&payment_id={second['payment']['payment_id']}&charge_id={first['charge_id']}") == []
+    assert await listed("&status=succeeded") == [ids[0], ids[5]]
+    assert await listed("&status=succeeded&status=failed") == [ids[0], ids[1], ids[5]]
+    assert await listed(f"&status=pending&charge_id={first['charge_id']}") == ids[2:4]
+    assert await listed("&external_id=lote") == ids[:4]
+    assert await listed("&external_id=lote&status=failed") == [ids[1]]
+    assert await listed(f"&created_from={today_ - timedelta(days=1)}&created_to={today_ + timedelta(days=1)}") == ids
+    assert await listed(f"&created_to={today_ - timedelta(days=2)}") == []
+    for path in (f"/v1/charges/{first['charge_id']}/refunds", f"/v1/refunds?charge_id={first['charge_id']}"):
+        assert [each["refund_id"] for each in (await shop.get(path))["data"]] == ids[3::-1]
+    page = await shop.get(f"/v1/charges/{first['charge_id']}/refunds?limit=3")
+    rest = await shop.get(f"/v1/charges/{first['charge_id']}/refunds?limit=3&cursor={page['next_cursor']}")
+    assert [each["refund_id"] for each in page["data"] + rest["data"]] == ids[3::-1]
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("status=paid", "VALIDATION_ERROR"), ("charge_id=x", "VALIDATION_ERROR"), ("nope=1", "VALIDATION_ERROR"),
+        ("limit=0", "LIMIT_INVALID"), ("cursor=x", "CURSOR_INVALID"), ("created_from=2026-02-30", "DATE_RANGE_INVALID"),
+    ],
+)  # fmt: skip
+async def test_a_filter_that_is_wrong_is_refused(shop: Shop, query: str, code: str) -> None:
+    assert (await shop.api.get(f"/v1/refunds?{query}", token=await shop.api.token())).code() == code
+
+
+async def test_a_scenario_of_the_sandbox_bank_goes_with_the_order(shop: Shop) -> None:
+    charge_id = (await shop.paid())["charge_id"]
+    assert (await shop.ask(charge_id, more=[(b"x-sandbox-bank", b"nonsense")])).code() == "VALIDATION_ERROR"
+    assert (await shop.ask(charge_id, more=[(b"x-sandbox-bank", b"refuse")])).status == 201
+    request = await shop.pool.fetchval(
+        "SELECT request FROM bank_order WHERE charge_id = $1 AND kind = 'refund_return'", UUID(charge_id)
+    )
+    assert msgspec.json.decode(request)["scenario"] == "refuse"
+
+
+# The OpenAPI document
+
+
+@pytest.fixture(scope="module")
+async def document(api: Api) -> dict[str, Any]:
+    found: dict[str, Any] = (await api.get("/v1/openapi.json", token=None)).json()
+    return found
+
+
+async def test_answers_are_as_the_document_tells(shop: Shop, document: dict[str, Any]) -> None:
+    create, of_charge, one, every = (
+        "/v1/charges/{charge_id}/refunds", "/v1/charges/{charge_id}/refunds", "/v1/refunds/{refund_id}", "/v1/refunds",
+    )  # fmt: skip
+    token, key = await shop.api.token(), secrets.token_hex(8)
+    charge_id = (await shop.paid())["charge_id"]
+    slip = await shop.slip()
+    made = [await shop.ask(charge_id, {"amount": "1.00"}, key=key) for _ in range(2)]
+    made += [await shop.ask(charge_id, {"amount": "2.00"}), await shop.ask(slip, {"destination": DESTINATION})]
+    refused = [
+        await shop.ask(charge_id, {"amount": "2.00"}, key=key), await shop.ask(charge_id, {"amount": "9.00"}),
+        await shop.ask(charge_id, {"amount": 1}), await shop.ask(charge_id, b"{"), await shop.ask("x"),
+        await shop.ask(slip), await shop.ask((await shop.api.create())["charge_id"]),
+        await shop.ask(charge_id, {"destination": DESTINATION}), await shop.ask(charge_id, token="nobody"),
+    ]  # fmt: skip
+    assert [reply.status for reply in made] == [201, 200, 201, 201]
+    await shop.ends(made[0].json())
+    await shop.ends(made[2].json(), failure=FailureCode.TRANSFER_UNAVAILABLE)
+    for reply in (*made, *refused):
+        conforms(document, "post", create, reply)
+    for refund in (*(each.json()["refund_id"] for each in made), str(uuid4())):
+        conforms(document, "get", one, await shop.api.get(f"/v1/refunds/{refund}", token=token))
+    for path, told in ((f"/v1/charges/{charge_id}/refunds", of_charge), ("/v1/refunds", every)):
+        for query in ("", "?limit=1", "?limit=0", "?cursor=x", "?order=up"):
+            conforms(document, "get", told, await shop.api.get(path + query, token=token))
+    conforms(document, "get", "/v1/events", await shop.api.get("/v1/events?limit=100", token=token))
+    account = f"/v1/accounts/{shop.api.first.account_id}/ledger"
+    conforms(document, "get", "/v1/accounts/{account_id}/ledger", await shop.api.get(account, token=token))
+
+
+@pytest.mark.parametrize(
+    ("body", "good"),
+    [
+        ({}, True), ({"amount": "0.01"}, True), ({"amount": None}, False), ({"amount": "0"}, False),
+        ({"amount": 1}, False), ({"amount": ""}, False), ({"reason": "x" * 140, "description": "é" * 500}, True),
+        ({"reason": None, "description": None, "external_id": None, "payment_id": None, "destination": None}, True),
+        ({"reason": "x" * 141}, False), ({"external_id": "\x00"}, False), ({"payment_id": "x"}, False),
+        ({"destination": DESTINATION | {"pix_key": "x"}}, False), ({"destination": {"pix_key": "1"}}, False),
+        ({"destination": DESTINATION | {"document": "1"}}, False), ({"more": 1}, True),
+    ],
+    ids=repr,
+)  # fmt: skip
+async def test_a_body_is_let_in_exactly_when_the_schema_says_so(
+    shop: Shop, document: dict[str, Any], body: dict[str, Any], good: bool
+) -> None:
+    assert body_of(document, "/v1/charges/{charge_id}/refunds").is_valid(body) is good
+    assert (await shop.ask(str(uuid4()), body)).status == (404 if good else 400)

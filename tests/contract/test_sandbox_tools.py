@@ -1,0 +1,170 @@
+"""The sandbox's tools: expire, fail and pay a test charge as it could happen in production (contract section 14)."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from domain.instants import iso
+from tests.merchant import Door, Shop, assert_books_are_clean, books_of, new_shop, until_answer
+from tests.slip_shop import issued
+from tests.system import System
+
+
+@pytest.fixture(scope="module")
+async def shop(system: System) -> AsyncIterator[Shop]:
+    async with new_shop(system) as opened:
+        yield opened
+
+
+async def made(door: Door, kind: str) -> dict[str, Any]:
+    return await (door.created("30.00") if kind == "pix" else issued(door, "30.00", tipo=kind))
+
+
+async def tool(door: Door, charge: dict[str, Any], name: str, json: Any = None) -> Any:
+    return await door.ask("POST", f"/v1/sandbox/charges/{charge['charge_id']}/{name}", json=json)
+
+
+KINDS = pytest.mark.parametrize("kind", ["pix", "boleto", "boleto_hibrido"])
+
+
+@KINDS
+async def test_expire_ends_a_pending_charges_time_and_tells_it_once(shop: Shop, kind: str) -> None:
+    door = shop.sandbox
+    charge = await made(door, kind)
+    answer = await tool(door, charge, "expire")
+    assert (answer.status, answer.body["status"]) == (200, "expired")
+    again = await tool(door, charge, "expire")
+    assert (again.status, again.code) == (409, "CHARGE_NOT_PENDING")
+    events = await door.events(charge_id=charge["charge_id"])
+    assert [event["type"] for event in events] == ["charge.expired"]
+    late = await tool(door, charge, "pay", {})
+    assert (late.body["status"], late.body["payment"]["late"]) == ("paid", True)
+
+
+@KINDS
+async def test_fail_makes_a_charge_failed_and_leaves_nothing_payable(system: System, shop: Shop, kind: str) -> None:
+    door = shop.sandbox
+    charge = await made(door, kind)
+    answer = await tool(door, charge, "fail")
+    assert (answer.status, answer.body["status"]) == (200, "failed")
+    assert answer.body["failure"]["code"] == "SANDBOX_FAILURE"
+    assert (await tool(door, charge, "fail")).code == "CHARGE_NOT_PENDING"
+    assert [event["type"] for event in await door.events(charge_id=charge["charge_id"])] == ["charge.failed"]
+    if kind != "pix":
+        async with books_of(system) as books:
+            number = charge["boleto"]["nosso_numero"]
+            assert await books.fetchval(
+                "SELECT written_off_at IS NOT NULL FROM simulated_bank.slip WHERE number = $1", number
+            )
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("body", "status", "anomalies"),
+    [
+        ({}, "paid", [None]),
+        ({"amount": "29.99"}, "pending", ["amount_mismatch"]),
+        ({"amount": "31.00"}, "paid", ["amount_mismatch"]),
+    ],
+)
+async def test_pay_credits_any_amount(
+    shop: Shop, kind: str, body: dict[str, Any], status: str, anomalies: list[str | None]
+) -> None:
+    door = shop.sandbox
+    charge = await made(door, kind)
+    answer = await tool(door, charge, "pay", body)
+    assert (answer.status, answer.body["status"]) == (200, status), answer.raw
+    payments = await door.all("/v1/payments", charge_id=charge["charge_id"], order="asc")
+    assert [payment["anomaly"] for payment in payments] == anomalies
+    assert [payment["amount"] for payment in payments] == [body.get("amount", "30.00")]
+
+
+@pytest.mark.parametrize("kind", ["pix", "boleto"])
+async def test_paid_several_times_the_rest_is_duplicate(shop: Shop, kind: str) -> None:
+    door = shop.sandbox
+    charge = await made(door, kind)
+    assert (await tool(door, charge, "pay", {"times": 2})).status == 200
+    payments = await door.all("/v1/payments", charge_id=charge["charge_id"], order="asc")
+    assert sorted((payment["amount"], payment["anomaly"] or "") for payment in payments) == [
+        ("30.00", ""),
+        ("30.00", "duplicate"),
+    ]
+    again = await tool(door, charge, "pay", {})
+    assert again.status == 200
+    assert len(await door.all("/v1/payments", charge_id=charge["charge_id"], anomaly="duplicate")) == 2
+
+
+@KINDS
+async def test_money_after_a_cancel_is_credited_and_odd(shop: Shop, kind: str) -> None:
+    door = shop.sandbox
+    charge = await made(door, kind)
+    assert (await door.cancel(charge["charge_id"])).status == 200
+    answer = await tool(door, charge, "pay", {})
+    assert answer.body["status"] == "cancelled"
+    (payment,) = await door.all("/v1/payments", charge_id=charge["charge_id"])
+    assert payment["anomaly"] == "paid_after_cancel"
+
+
+async def test_a_payment_of_yesterday_is_of_yesterday(shop: Shop) -> None:
+    door = shop.sandbox
+    charge = await made(door, "pix")
+    at = iso(datetime.now(UTC) - timedelta(days=1))
+    answer = await tool(door, charge, "pay", {"paid_at": at})
+    assert answer.body["payment"]["paid_at"] == at
+
+
+async def test_the_simulated_bank_has_the_same_pix(system: System, shop: Shop) -> None:
+    charge = await made(shop.sandbox, "pix")
+    await tool(shop.sandbox, charge, "pay", {"amount": "12.34", "times": 3})
+    async with books_of(system) as books:
+        txid = charge["pix"]["txid"]
+
+        async def three() -> bool:
+            found = await books.fetch(
+                "SELECT amount_cents FROM simulated_bank.pix WHERE world = 'sandbox' AND txid = $1", txid
+            )
+            return [row[0] for row in found] == [1234] * 3
+
+        await until_answer(three)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"amount": 30}, "AMOUNT_INVALID"),
+        ({"amount": "0"}, "AMOUNT_INVALID"),
+        ({"times": 0}, "VALIDATION_ERROR"),
+        ({"times": 11}, "VALIDATION_ERROR"),
+        ({"times": True}, "VALIDATION_ERROR"),
+        ({"paid_at": "2999-01-01T00:00:00Z"}, "VALIDATION_ERROR"),
+        ({"paid_at": "yesterday"}, "VALIDATION_ERROR"),
+        ({"paid_at": "2026-02-30T00:00:00Z"}, "VALIDATION_ERROR"),
+    ],
+)
+async def test_a_body_that_cannot_be_is_refused_and_nothing_is_paid(
+    shop: Shop, body: dict[str, Any], code: str
+) -> None:
+    charge = await made(shop.sandbox, "pix")
+    answer = await tool(shop.sandbox, charge, "pay", body)
+    assert (answer.status, answer.code) == (400, code)
+    assert (await shop.sandbox.charge(charge["charge_id"]))["status"] == "pending"
+
+
+@pytest.mark.parametrize("name", ["expire", "fail", "pay"])
+async def test_the_tools_are_the_sandboxs_alone_and_each_merchants_own(system: System, shop: Shop, name: str) -> None:
+    charge = await made(shop.sandbox, "pix")
+    body: dict[str, Any] | None = {} if name == "pay" else None
+    denied = await tool(shop.production, charge, name, body)
+    assert (denied.status, denied.code) == (403, "SANDBOX_ONLY")
+    async with new_shop(system) as other:
+        foreign = await tool(other.sandbox, charge, name, body)
+        assert (foreign.status, foreign.code) == (404, "CHARGE_NOT_FOUND")
+    assert (await shop.sandbox.charge(charge["charge_id"]))["status"] == "pending"
+
+
+async def test_the_books_are_clean_after_all_this(system: System, shop: Shop) -> None:
+    assert_books_are_clean(system)
+    ledger = await shop.sandbox.ledger()
+    assert [entry["sequence"] for entry in ledger] == list(range(1, len(ledger) + 1))

@@ -1,0 +1,575 @@
+"""Charge schedules (contract section 13): the API in this process, a worker with a clock of the test's, and the
+simulated bank's production world behind it."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from banks.base import Location, Unknown
+from banks.simulated.bank import PRODUCTION, SimulatedBank
+from commands.pix_suspension import resume_pix, suspend_pix
+from commands.schedules import LEASE, RETRIES, claim, issue_pix
+from domain.instants import SAO_PAULO
+from runtime.postgres import Pool, transaction
+from runtime.seal import Seal
+from tests.banking import SECRET_KEY, worker_context
+from tests.in_process import Api, Reply, bearer, open_api
+from tests.merchant import new_shop, until_answer
+from tests.system import System
+from workers.context import Context
+from workers.mail import write_due_mails
+from workers.schedules import ScheduleDesk
+from workers.slip_orders import SlipDesk
+
+SEAL = Seal(bytes.fromhex(SECRET_KEY))
+PATH = "/v1/charge-schedules"
+PAYER = {"name": "Ana", "document": "52998224725", "email": "ana@example.com"}
+ADDRESS = {"zip_code": "01310100", "street": "Avenida Paulista", "number": "1578", "city": "São Paulo", "state": "SP"}
+
+
+class World:
+    """The API, and a worker that does what is due when the test says what time it is."""
+
+    def __init__(self, api: Api, context: Context) -> None:
+        self.api = api
+        self.context = context
+        self.now = datetime.now(UTC)
+        self.desk = ScheduleDesk(context)
+
+    async def ask(self, method: str, path: str, body: Any = None, *, key: str | None = None, **who: Any) -> Reply:
+        token = await self.api.token(who.get("merchant"), who.get("mode", "production"), who.get("scope"))
+        if method == "GET":
+            return await self.api.get(PATH + path, token=token)
+        return await self.api.post(PATH + path, body, token=token, key=key)
+
+    async def create(self, key: str | None = None, **more: Any) -> Reply:
+        return await self.ask("POST", "", schedule(**more), key=key or secrets.token_hex(8))
+
+    async def created(self, **more: Any) -> dict[str, Any]:
+        reply = await self.create(**more)
+        assert reply.status == 201, reply
+        made: dict[str, Any] = reply.json()
+        return made
+
+    async def get(self, schedule_id: str) -> dict[str, Any]:
+        reply = await self.ask("GET", f"/{schedule_id}")
+        assert reply.status == 200, reply
+        found: dict[str, Any] = reply.json()
+        return found
+
+    async def charges(self, schedule_id: str, query: str = "?order=asc&limit=100") -> list[dict[str, Any]]:
+        reply = await self.ask("GET", f"/{schedule_id}/charges{query}")
+        assert reply.status == 200, reply
+        data: list[dict[str, Any]] = reply.json()["data"]
+        return data
+
+    async def work(self, when: datetime | None = None) -> None:
+        """Everything that is due at this moment, the bank's answers included."""
+        if when is not None:
+            self.now = when.astimezone(UTC)
+        for _ in range(400):
+            done = await self.desk.drain() + await SlipDesk(self.context, False).drain()
+            if done:
+                continue
+            # A slip that is looked after again in two seconds is waited for without waiting.
+            nearest = await self.context.pool.fetchval("SELECT min(look_at) FROM schedule WHERE ordered")
+            if nearest is None or nearest > self.now + timedelta(seconds=3):
+                return
+            self.now = nearest
+        raise AssertionError("no end")
+
+
+def today() -> date:
+    return datetime.now(SAO_PAULO).date()
+
+
+def schedule(**more: Any) -> dict[str, Any]:
+    """A body; a field given as ... is left out."""
+    body = {
+        "payment_method": "pix", "amount": "99.90", "payer": PAYER, "frequency": "monthly",
+        "first_due_date": str(today() + timedelta(days=40)), **more,
+    }  # fmt: skip
+    return {name: value for name, value in body.items() if value is not ...}
+
+
+def at(day: date, hour: int = 6, minute: int = 0) -> datetime:
+    return datetime(day.year, day.month, day.day, hour, minute, tzinfo=SAO_PAULO)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def api(servers: Any) -> AsyncIterator[Api]:
+    async with open_api(servers.database_url, servers.redis_url, SECRET_KEY=SECRET_KEY) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def world(api: Api, pool: Pool, servers: Any) -> AsyncIterator[World]:
+    await pool.execute("UPDATE schedule SET status = 'cancelled', ordered = false")
+    bank = SimulatedBank(pool, SEAL, world=PRODUCTION, url="https://bank.example.com", now=lambda: datetime.now(UTC))
+    async with worker_context(pool, servers.redis_url, bank) as context:
+        made = World(api, context)
+        context.now = lambda: made.now
+        yield made
+
+
+# What the API takes and answers
+
+
+async def test_a_schedule_is_answered_as_it_was_asked_for(world: World) -> None:
+    first = today() + timedelta(days=40)
+    reply = await world.create(
+        first_due_date=str(first), max_charges=12, external_id="assinatura 7", description="Plano", send_email=True
+    )
+    assert reply.status == 201
+    made = reply.json()
+    assert UUID(made.pop("schedule_id")).version == 7
+    assert made.pop("created_at").endswith("Z")
+    assert made == {
+        "account_id": str(world.api.first.account_id), "status": "active", "payment_method": "pix", "amount": "99.90",
+        "frequency": "monthly", "first_due_date": str(first), "end_date": None, "max_charges": 12,
+        "issue_days_before": 10, "external_id": "assinatura 7", "description": "Plano", "send_email": True,
+        "next_number": 1, "next_due_date": str(first),
+        "next_issue_at": at(first - timedelta(days=10)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z"),
+        "failure": None, "version": 1,
+    }  # fmt: skip
+
+
+async def test_one_key_makes_one_schedule_however_many_ask_at_once(world: World) -> None:
+    key, body = secrets.token_hex(8), schedule(external_id=secrets.token_hex(8))
+    replies = await asyncio.gather(*(world.ask("POST", "", body, key=key) for _ in range(20)))
+    assert sorted(reply.status for reply in replies) == [200] * 19 + [201]
+    assert len({reply.json()["schedule_id"] for reply in replies}) == 1
+    again = await world.ask("POST", "", body, key=key)
+    assert (again.status, again.header("idempotent-replayed"), again.header("idempotency-key")) == (200, "true", key)
+    other = await world.ask("POST", "", {**body, "amount": "1.00"}, key=key)
+    assert other.code() == "IDEMPOTENCY_KEY_REUSED"
+    listed = (await world.ask("GET", f"?external_id={body['external_id']}")).json()["data"]
+    assert len(listed) == 1
+    state = await world.api.get(f"/v1/idempotency-keys/{key}", token=await world.api.token(mode="production"))
+    assert (state.json()["state"], state.json()["resource_type"]) == ("completed", "schedule")
+
+
+FAULTS: list[tuple[dict[str, Any], str, str]] = [
+    *(({"amount": amount}, "AMOUNT_INVALID", "amount") for amount in (..., None, 1, "0", "1.000", "x")),
+    ({"payment_method": "boleto", "amount": "100000000.00"}, "AMOUNT_INVALID", "amount"),
+    *(
+        ({"first_due_date": day}, "INVALID_DUE_DATE", "first_due_date")
+        for day in (..., None, 1, "2027-02-30", "x", "2050-01-01", "2020-01-01", str(today()))
+    ),
+    *(({"end_date": day}, "DATE_RANGE_INVALID", "end_date") for day in (1, "x", "2027-02-30", str(today()))),
+    *(({"payment_method": each}, "VALIDATION_ERROR", "payment_method") for each in (..., None, "card", "boleto_pix")),
+    *(({"frequency": each}, "VALIDATION_ERROR", "frequency") for each in (..., None, "daily", 1)),
+    *(({"max_charges": each}, "VALIDATION_ERROR", "max_charges") for each in (0, -1, 1001, "1", True, 1.5)),
+    ({"max_charges": 2, "end_date": "2040-01-01"}, "VALIDATION_ERROR", "max_charges"),
+    *(({"issue_days_before": each}, "VALIDATION_ERROR", "issue_days_before") for each in (-1, 31, "1", True)),
+    *(({"payer": each}, "VALIDATION_ERROR", "payer") for each in (..., None, 1, "Ana")),
+    ({"payer": {"document": "1"}}, "VALIDATION_ERROR", "payer.document"),
+    ({"payer": {"document": "52998224726"}}, "VALIDATION_ERROR", "payer.document"),
+    ({"payer": {"email": "x"}}, "VALIDATION_ERROR", "payer.email"),
+    ({"payment_method": "boleto"}, "VALIDATION_ERROR", "payer.address"),
+    ({"payment_method": "boleto", "payer": {"address": ADDRESS, "name": "Ana"}}, "VALIDATION_ERROR", "payer.document"),
+    (
+        {"payment_method": "boleto", "payer": {**PAYER, "address": {**ADDRESS, "state": "XX"}}},
+        "VALIDATION_ERROR", "payer.address.state",
+    ),
+    (
+        {"payment_method": "boleto", "payer": {**PAYER, "person_type": "PESSOA_JURIDICA", "address": ADDRESS}},
+        "VALIDATION_ERROR", "payer.document",
+    ),
+    ({"external_id": "x" * 256}, "VALIDATION_ERROR", "external_id"),
+    ({"description": "\x00"}, "VALIDATION_ERROR", "description"),
+    ({"send_email": "yes"}, "VALIDATION_ERROR", "send_email"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("more", "code", "field"), FAULTS, ids=lambda each: str(each)[:60])
+async def test_what_cannot_be_is_refused_and_says_where(
+    world: World, more: dict[str, Any], code: str, field: str
+) -> None:
+    key = secrets.token_hex(8)
+    reply = await world.create(key, **more)
+    assert reply.code() == code
+    assert [each["field"] for each in reply.json()["error"]["fields"]] == [field]
+    assert (await world.create(key)).status == 201  # a refusal keeps no key
+
+
+async def test_a_test_credential_is_turned_away_before_ids_body_key_and_scope(world: World) -> None:
+    made = await world.created()
+    for scope in (None, "charges:read"):
+        token = await world.api.token(scope=scope)
+        for schedule_id in (made["schedule_id"], str(uuid4()), "x"):
+            for method, path in (
+                ("GET", f"/{schedule_id}"), ("GET", f"/{schedule_id}/charges"), ("POST", f"/{schedule_id}/pause"),
+                ("POST", f"/{schedule_id}/resume"), ("POST", f"/{schedule_id}/cancel"), ("GET", "?limit=x"),
+            ):  # fmt: skip
+                path, _, query = path.partition("?")
+                reply = await world.api.ask(method, PATH + path, query=query.encode(), headers=bearer(token))
+                assert reply.code() == "SANDBOX_ONLY"
+        json = [(b"content-type", b"application/json")]
+        for headers, body in ((json, b"{"), (json, b'{"amount": 1}'), ([], b"")):
+            reply = await world.api.ask("POST", PATH, headers=[*headers, *bearer(token)], body=body)
+            assert reply.code() == "SANDBOX_ONLY"
+
+
+async def test_scopes(world: World) -> None:
+    made = await world.created()
+    one = f"/{made['schedule_id']}"
+    for method, path, good, bad in (
+        ("POST", "", "schedules:write", "charges:create"), ("POST", f"{one}/pause", "schedules:write", "payments:read"),
+        ("GET", "", "payments:read", "schedules:write"), ("GET", one, "payments:read", "charges:read"),
+        ("GET", f"{one}/charges", "payments:read", "schedules:write"),
+    ):  # fmt: skip
+        body = schedule() if method == "POST" and not path else None
+        assert (await world.ask(method, path, body, key="k" + secrets.token_hex(4), scope=bad)).code() == (
+            "INSUFFICIENT_SCOPE"
+        )
+        assert (await world.ask(method, path, body, key="k" + secrets.token_hex(4), scope=good)).status in (200, 201)
+
+
+async def test_a_schedule_of_nobody_or_somebody_else_is_not_found(world: World) -> None:
+    made = await world.created()
+    for schedule_id in (made["schedule_id"], str(uuid4()), "x", made["schedule_id"].upper()):
+        merchant = world.api.second if schedule_id == made["schedule_id"] else world.api.first
+        for method, path in (
+            ("GET", ""),
+            ("GET", "/charges"),
+            ("POST", "/pause"),
+            ("POST", "/resume"),
+            ("POST", "/cancel"),
+        ):
+            reply = await world.ask(method, f"/{schedule_id}{path}", merchant=merchant)
+            assert reply.code() == "SCHEDULE_NOT_FOUND"
+    assert (await world.ask("GET", "", merchant=world.api.second)).json()["data"] == []
+
+
+async def test_an_account_without_kyc_or_address_makes_none(world: World) -> None:
+    reply = await world.ask("POST", "", schedule(), key="k", merchant=world.api.third)
+    assert reply.code() == "KYC_REQUIRED"
+    account_id = world.api.second.account_id
+    address = await world.context.pool.fetchval("SELECT address FROM account WHERE account_id = $1", account_id)
+    await world.context.pool.execute("UPDATE account SET address = NULL WHERE account_id = $1", account_id)
+    slip = schedule(payment_method="boleto", payer={**PAYER, "address": ADDRESS})
+    try:
+        reply = await world.ask("POST", "", slip, key=secrets.token_hex(8), merchant=world.api.second)
+        assert reply.code() == "MERCHANT_ADDRESS_REQUIRED"
+    finally:
+        await world.context.pool.execute("UPDATE account SET address = $2 WHERE account_id = $1", account_id, address)
+
+
+async def test_schedules_are_listed_by_cursor_status_and_reference(world: World) -> None:
+    name = secrets.token_hex(8)
+    ids = [(await world.created(external_id=name))["schedule_id"] for _ in range(5)]
+    await world.ask("POST", f"/{ids[1]}/pause")
+    seen, cursor = [], ""
+    for _ in range(5):
+        page = (await world.ask("GET", f"?external_id={name}&limit=2&order=asc{cursor}")).json()
+        seen += [each["schedule_id"] for each in page["data"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = f"&cursor={page['next_cursor']}"
+    assert seen == ids
+    newest = (await world.ask("GET", f"?external_id={name}")).json()["data"]
+    assert [each["schedule_id"] for each in newest] == ids[::-1]
+    paused = (await world.ask("GET", f"?external_id={name}&status=paused")).json()["data"]
+    assert [each["schedule_id"] for each in paused] == [ids[1]]
+    assert (await world.ask("GET", "?limit=0")).code() == "LIMIT_INVALID"
+    assert (await world.ask("GET", "?cursor=x")).code() == "CURSOR_INVALID"
+    assert (await world.ask("GET", "?nope=1")).code() == "VALIDATION_ERROR"
+
+
+# What workers issue
+
+
+async def test_a_pix_charge_is_issued_at_its_time_and_not_before(world: World) -> None:
+    first = today() + timedelta(days=40)
+    made = await world.created(first_due_date=str(first), max_charges=2, description="Plano", external_id="a7")
+    await world.work(at(first - timedelta(days=10), 5, 59))
+    assert await world.charges(made["schedule_id"]) == []
+    await world.work(at(first - timedelta(days=10), 6, 0))
+    (issued,) = await world.charges(made["schedule_id"])
+    assert (issued["number"], issued["due_date"], issued["state"], issued["failure"]) == (1, str(first), "issued", None)
+    charge = issued["charge"]
+    assert issued["charge_id"] == charge["charge_id"]
+    assert (charge["amount"], charge["payment_method"], charge["status"]) == ("99.90", "pix", "pending")
+    assert (charge["description"], charge["external_id"], charge["test"]) == ("Plano", "a7", False)
+    assert charge["expires_at"].startswith(f"{first + timedelta(days=1)}T02:59:59") or charge["expires_at"] == (
+        f"{first + timedelta(days=1)}T03:00:00.000Z"
+    )
+    after = await world.get(made["schedule_id"])
+    assert (after["next_number"], after["status"]) == (2, "active")
+    token = await world.api.token(mode="production")
+    looked_up = (await world.api.get(f"/v1/charges/{charge['charge_id']}", token=token)).json()
+    assert looked_up == charge
+    state = await world.api.get(f"/v1/idempotency-keys/schedule:{made['schedule_id']}:1", token=token)
+    assert state.json()["resource_id"] == charge["charge_id"]
+
+
+async def test_month_ends_are_kept_and_the_last_number_finishes_it(world: World) -> None:
+    year = today().year + 1
+    first = date(year, 1, 31)
+    made = await world.created(first_due_date=str(first), end_date=f"{year}-04-30", issue_days_before=0)
+    day = first - timedelta(days=1)
+    while day < date(year, 6, 1):
+        await world.work(at(day, 7))
+        day += timedelta(days=1)
+    numbers = await world.charges(made["schedule_id"])
+    february = 29 if year % 4 == 0 else 28
+    assert [each["due_date"] for each in numbers] == [
+        f"{year}-01-31", f"{year}-02-{february}", f"{year}-03-31", f"{year}-04-30"
+    ]  # fmt: skip
+    assert {each["state"] for each in numbers} == {"issued"}
+    assert len({each["charge_id"] for each in numbers}) == 4
+    after = await world.get(made["schedule_id"])
+    assert (after["status"], after["next_number"], after["next_due_date"]) == ("finished", None, None)
+    assert (await world.ask("POST", f"/{made['schedule_id']}/resume")).code() == "SCHEDULE_ENDED"
+
+
+async def test_a_slip_is_registered_at_the_bank_before_it_counts_as_issued(world: World) -> None:
+    first = today() + timedelta(days=40)
+    made = await world.created(
+        payment_method="boleto_hibrido", first_due_date=str(first), payer={**PAYER, "address": ADDRESS}, max_charges=1
+    )
+    await world.work(at(first - timedelta(days=10)))
+    (issued,) = await world.charges(made["schedule_id"])
+    charge = issued["charge"]
+    assert (charge["status"], charge["due_date"], charge["payment_method"]) == ("pending", str(first), "boleto_hibrido")
+    assert charge["boleto"]["qr_code"]
+    number = charge["boleto"]["nosso_numero"]
+    at_bank: Any = await world.context.pool.fetchrow("SELECT * FROM simulated_bank.slip WHERE number = $1", number)
+    assert (at_bank["amount_cents"], at_bank["due_on"]) == (9990, first)
+    assert (await world.get(made["schedule_id"]))["status"] == "finished"
+
+
+async def test_a_silent_bank_delays_a_slip_and_registers_it_once(world: World) -> None:
+    first = today() + timedelta(days=40)
+    made = await world.created(
+        payment_method="boleto", first_due_date=str(first), payer={**PAYER, "address": ADDRESS}, max_charges=1
+    )
+    bank = world.context.banks[False]
+    silent = _Silent(bank)
+    world.context.banks[False] = silent
+    await world.work(at(first - timedelta(days=10)))
+    assert silent.asked >= 3
+    assert await world.charges(made["schedule_id"]) == []
+    failure = (await world.get(made["schedule_id"]))["failure"]
+    assert (failure["number"], failure["code"]) == (1, "BANK_UNAVAILABLE")
+    world.context.banks[False] = bank
+    await world.work(world.now + RETRIES[0])
+    (issued,) = await world.charges(made["schedule_id"])
+    assert issued["state"] == "issued"
+    assert (await world.get(made["schedule_id"]))["failure"] is None
+
+
+class _Silent:
+    """A bank that takes no slip and gives no answer."""
+
+    def __init__(self, bank: Any) -> None:
+        self._bank = bank
+        self.asked = 0
+
+    async def register_slip(self, slip: Any) -> Unknown:
+        self.asked += 1
+        return Unknown("silence")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bank, name)
+
+
+async def test_many_workers_at_once_issue_each_number_once(world: World) -> None:
+    first = today() + timedelta(days=20)
+    ids = [
+        (await world.created(first_due_date=str(first), frequency="weekly", max_charges=3))["schedule_id"]
+        for _ in range(10)
+    ]
+    world.now = at(first + timedelta(days=14), 5).astimezone(UTC)
+    desks = [ScheduleDesk(world.context) for _ in range(4)]
+    for _ in range(10):
+        await asyncio.gather(*(desk.drain() for desk in desks))
+    for schedule_id in ids:
+        numbers = await world.charges(schedule_id)
+        # The dates of the first two are over: nobody was there to issue them.
+        assert [(each["number"], each["state"]) for each in numbers] == [(1, "skipped"), (2, "skipped"), (3, "issued")]
+    count = "SELECT count(*) FROM read_charge WHERE doc ->> 'schedule_id' = ANY($1::text[])"
+    assert await world.context.pool.fetchval(count, ids) == len(ids)
+
+
+async def test_a_worker_that_dies_after_the_charge_leaves_no_second_one(world: World) -> None:
+    """Between a charge and the schedule's knowing of it nothing can come; and a slip that the bank registered while
+    nobody looked is found under its number's key."""
+    first = today() + timedelta(days=40)
+    made = await world.created(first_due_date=str(first), max_charges=1)
+    world.now = at(first - timedelta(days=10)).astimezone(UTC)
+    async with world.context.pool.acquire() as conn:
+        dues = await claim(conn, now=world.now, most=50, lease_until=world.now + LEASE)
+        (due,) = [each for each in dues if str(each.schedule_id) == made["schedule_id"]]
+        place = Location(secrets.randbits(60), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}")
+        dying = conn.transaction()
+        await dying.start()
+        assert await issue_pix(conn, due, place, now=world.now)
+        await dying.rollback()
+    await world.work()  # leased: nobody touches it
+    assert await world.charges(made["schedule_id"]) == []
+    await world.work(world.now + LEASE)
+    (issued,) = await world.charges(made["schedule_id"])
+    assert issued["state"] == "issued"
+
+    slip = await world.created(
+        payment_method="boleto", first_due_date=str(first), payer={**PAYER, "address": ADDRESS}, max_charges=1
+    )
+    world.now = at(first - timedelta(days=10)).astimezone(UTC)
+    await world.desk.drain()
+    await SlipDesk(world.context, False).drain()  # registered, and the schedule does not know yet
+    token = await world.api.token(mode="production")
+    key = f"/v1/idempotency-keys/schedule:{slip['schedule_id']}:1"
+    registered = (await world.api.get(key, token=token)).json()["resource_id"]
+    await world.context.pool.execute(
+        "UPDATE schedule SET ordered = false WHERE schedule_id = $1", UUID(slip["schedule_id"])
+    )
+    await world.work(world.now + LEASE)
+    (issued,) = await world.charges(slip["schedule_id"])
+    assert issued["charge_id"] == registered
+
+
+async def test_a_paused_schedule_issues_nothing_and_skips_what_has_passed(world: World) -> None:
+    first = today() + timedelta(days=20)
+    made = await world.created(first_due_date=str(first), frequency="weekly", max_charges=3)
+    one = f"/{made['schedule_id']}"
+    for _ in range(2):
+        paused = (await world.ask("POST", f"{one}/pause")).json()
+        assert (paused["status"], paused["next_issue_at"]) == ("paused", None)
+    await world.work(at(first + timedelta(days=8)))
+    assert await world.charges(made["schedule_id"]) == []
+    for _ in range(2):
+        assert (await world.ask("POST", f"{one}/resume")).json()["status"] == "active"
+    await world.work()
+    numbers = await world.charges(made["schedule_id"])
+    assert [(each["number"], each["state"]) for each in numbers] == [(1, "skipped"), (2, "skipped"), (3, "issued")]
+
+
+async def test_a_cancelled_schedule_issues_no_more_and_leaves_its_charges(world: World) -> None:
+    first = today() + timedelta(days=20)
+    made = await world.created(first_due_date=str(first), frequency="weekly")
+    one = f"/{made['schedule_id']}"
+    await world.work(at(first - timedelta(days=10)))
+    for _ in range(2):
+        cancelled = (await world.ask("POST", f"{one}/cancel")).json()
+        assert (cancelled["status"], cancelled["next_due_date"]) == ("cancelled", None)
+    await world.work(at(first + timedelta(days=30)))
+    (issued,) = await world.charges(made["schedule_id"])
+    assert issued["number"] == 1
+    for change in ("pause", "resume"):
+        assert (await world.ask("POST", f"{one}/{change}")).code() == "SCHEDULE_ENDED"
+
+
+async def test_what_the_account_lacks_is_told_and_tried_again_until_the_due_date_is_over(world: World) -> None:
+    first = today() + timedelta(days=20)
+    made = await world.created(first_due_date=str(first), frequency="weekly", max_charges=2)
+    pool = world.context.pool
+    kyc = "UPDATE account SET kyc = $2 WHERE account_id = $1"
+    await pool.execute(kyc, world.api.first.account_id, "pending")
+    try:
+        await world.work(at(first - timedelta(days=10)))
+        failure = (await world.get(made["schedule_id"]))["failure"]
+        assert failure["code"] == "KYC_REQUIRED"
+        for hours in range(0, 24 * 11, 2):
+            await world.work(at(first - timedelta(days=10)) + timedelta(hours=hours))
+    finally:
+        await pool.execute(kyc, world.api.first.account_id, "approved")
+    await world.work(world.now + max(RETRIES))
+    numbers = await world.charges(made["schedule_id"])
+    assert [(each["number"], each["state"]) for each in numbers] == [(1, "failed"), (2, "issued")]
+    assert numbers[0]["failure"]["code"] == "KYC_REQUIRED"
+
+
+async def test_suspended_pix_waits_for_its_end(world: World, pool: Pool) -> None:
+    first = today() + timedelta(days=20)
+    made = await world.created(first_due_date=str(first), max_charges=1)
+    async with transaction(pool) as conn:
+        await suspend_pix(conn, now=world.now)
+    try:
+        await world.work(at(first - timedelta(days=10)))
+        assert (await world.get(made["schedule_id"]))["failure"]["code"] == "PIX_AVULSO_SUSPENDED"
+    finally:
+        async with transaction(pool) as conn:
+            await resume_pix(conn, now=world.now)
+    await world.work(world.now + RETRIES[0])
+    assert [each["state"] for each in await world.charges(made["schedule_id"])] == ["issued"]
+
+
+async def test_a_key_the_account_used_itself_makes_no_charge_of_the_schedule(world: World) -> None:
+    first = today() + timedelta(days=20)
+    made = await world.created(first_due_date=str(first), frequency="weekly", max_charges=2)
+    token = await world.api.token(mode="production")
+    reply = await world.api.post(
+        "/v1/charges/pix", world.api.pix(), token=token, key=f"schedule:{made['schedule_id']}:1"
+    )
+    assert reply.status == 201
+    await world.work(at(first))
+    numbers = await world.charges(made["schedule_id"])
+    assert [(each["number"], each["state"]) for each in numbers] == [(1, "failed"), (2, "issued")]
+
+
+async def test_charges_of_a_schedule_are_mailed_when_it_says_so(world: World) -> None:
+    first = today() + timedelta(days=20)
+    made = await world.created(first_due_date=str(first), max_charges=1, send_email=True)
+    slip = await world.created(
+        payment_method="boleto", first_due_date=str(first), max_charges=1, send_email=True,
+        payer={**PAYER, "address": ADDRESS},
+    )  # fmt: skip
+    silent = await world.created(first_due_date=str(first), max_charges=1)
+    await world.work(at(first - timedelta(days=10)))
+    # The bank stamps a slip's registration with its own clock.
+    await write_due_mails(world.context)
+    for schedule_id, mails in ((made, 1), (slip, 1), (silent, 0)):
+        (issued,) = await world.charges(schedule_id["schedule_id"])
+        count = "SELECT count(*) FROM mail WHERE charge_id = $1 AND kind = 'charge'"
+        assert await world.context.pool.fetchval(count, UUID(issued["charge_id"])) == mails
+        doc = await world.context.pool.fetchval(
+            "SELECT doc FROM read_charge WHERE charge_id = $1", UUID(issued["charge_id"])
+        )
+        assert msgspec.json.decode(doc)["schedule_id"] == schedule_id["schedule_id"]
+
+
+async def test_charges_are_listed_by_number_and_cursor(world: World) -> None:
+    first = today() + timedelta(days=2)
+    made = await world.created(first_due_date=str(first), frequency="weekly", max_charges=5, issue_days_before=30)
+    other = await world.created(first_due_date=str(first))
+    await world.work(at(first))
+    seen, cursor = [], ""
+    for _ in range(5):
+        reply = await world.ask("GET", f"/{made['schedule_id']}/charges?limit=2{cursor}")
+        page = reply.json()
+        seen += [each["number"] for each in page["data"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = f"&cursor={page['next_cursor']}"
+    assert seen == [5, 4, 3, 2, 1]
+    foreign = await world.ask("GET", f"/{other['schedule_id']}/charges?limit=2{cursor}")
+    assert foreign.code() == "CURSOR_INVALID"
+
+
+async def test_the_running_system_issues_what_is_due_by_itself(system: System) -> None:
+    async with new_shop(system) as shop:
+        door = shop.production
+        first = str(today() + timedelta(days=3))
+        slip = {"payment_method": "boleto", "payer": {**PAYER, "address": ADDRESS}}
+        for more in ({}, slip):
+            body = schedule(first_due_date=first, max_charges=1, **more)
+            made = await door.ask("POST", PATH, json=body, key=str(uuid4()))
+            assert made.status == 201, made.raw
+            path = f"{PATH}/{made.body['schedule_id']}"
+
+            async def issued(path: str = path) -> Any:
+                return (await door.get(f"{path}/charges")).body["data"]
+
+            (number,) = await until_answer(issued)
+            assert number["charge"]["status"] == "pending"
+            assert (await door.get(path)).body["status"] == "finished"
+            assert (await door.cancel(number["charge_id"])).status == 200

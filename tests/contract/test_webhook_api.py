@@ -1,0 +1,664 @@
+"""What a merchant sees of his deliveries and can have sent again, over the API (contract section 9).
+
+Most tests run without a worker, so that a delivery stays in the state the test puts it in; those with `system` see
+the requests arrive.
+"""
+
+import asyncio
+import json
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+import pytest_asyncio
+
+from commands.merchants import MerchantCreated, create_merchant
+from commands.redeliver import RANGE_MOST
+from commands.webhooks import set_endpoint
+from domain.signature import sign
+from readmodels.page import Order
+from readmodels.webhook_delivery_list import (
+    KINDS,
+    STATES,
+    DeliveryFilters,
+    DeliveryPosition,
+    delivery_page,
+    find_attempts,
+)
+from runtime.postgres import Pool, transaction
+from runtime.seal import Seal
+from tests.in_process import Api, Reply, open_api
+from tests.integration.test_plans import Explained, assert_cheap
+from tests.merchant import new_shop, until_answer
+from tests.system import System, until
+
+LIST = "/v1/webhook-deliveries"
+NOBODY = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
+FIELDS = {
+    "delivery_id", "event_id", "type", "sequence", "charge_id", "url", "state", "attempt_count", "next_attempt_at",
+    "created_at", "delivered_at", "test", "attempts",
+}  # fmt: skip
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def api(servers: Any) -> AsyncIterator[Api]:
+    async with open_api(servers.database_url, servers.redis_url) as opened:
+        yield opened
+
+
+class Shop:
+    """A merchant of the test's own, behind the API in this process."""
+
+    def __init__(self, api: Api, pool: Pool, record: MerchantCreated) -> None:
+        self.api, self.pool, self.record = api, pool, record
+
+    async def listen(self, url: str = "http://127.0.0.1:9/hook") -> UUID:
+        """Register an address; the endpoint's id."""
+        async with transaction(self.pool) as conn:
+            endpoint = await set_endpoint(
+                conn, self.record.account_id, url, allow_private=True, now=datetime.now(UTC),
+                seal=Seal(self.api.settings.secret_key), chance=os.urandom(32),
+            )  # fmt: skip
+        return endpoint.endpoint_id
+
+    async def token(self, mode: str = "test", scope: str | None = None) -> str:
+        return await self.api.token(self.record, mode, scope)
+
+    async def paid(self) -> str:
+        """A test charge, created and paid: one event. Its id."""
+        body = {"account_id": str(self.record.account_id), "amount": "10.00"}
+        token = await self.token()
+        made = await self.api.post("/v1/charges/pix", body, token=token, key=secrets.token_hex(8))
+        charge_id: str = made.json()["charge_id"]
+        paid = await self.api.post(f"/v1/charges/{charge_id}/simulate-payment", None, token=token)
+        assert paid.status == 200, paid
+        return charge_id
+
+    async def cancelled(self) -> str:
+        body = {"account_id": str(self.record.account_id), "amount": "10.00"}
+        token = await self.token()
+        made = await self.api.post("/v1/charges/pix", body, token=token, key=secrets.token_hex(8))
+        charge_id: str = made.json()["charge_id"]
+        assert (await self.api.post(f"/v1/charges/{charge_id}/cancel", None, token=token)).status == 200
+        return charge_id
+
+    async def get(self, path: str, mode: str = "test") -> Reply:
+        return await self.api.get(path, token=await self.token(mode))
+
+    async def post(self, path: str, given: Any = None, mode: str = "test") -> Reply:
+        return await self.api.post(path, given, token=await self.token(mode))
+
+    async def deliveries(self, query: str = "") -> list[dict[str, Any]]:
+        reply = await self.get(f"{LIST}?limit=100{query}")
+        assert reply.status == 200, reply
+        assert reply.json()["next_cursor"] is None
+        found: list[dict[str, Any]] = reply.json()["data"]
+        return found
+
+    async def put(self, delivery_id: str, **columns: Any) -> None:
+        """Have a delivery be in some state, as the sender would leave it."""
+        names = ", ".join(f"{name} = ${index}" for index, name in enumerate(columns, 2))
+        await self.pool.execute(
+            f"UPDATE webhook_delivery SET {names} WHERE delivery_id = $1",  # noqa: S608  names of this file
+            UUID(delivery_id), *columns.values(),
+        )  # fmt: skip
+
+    async def row(self, delivery_id: str) -> Any:
+        return await self.pool.fetchrow("SELECT * FROM webhook_delivery WHERE delivery_id = $1", UUID(delivery_id))
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def shop(api: Api, pool: Pool) -> Shop:
+    async with transaction(pool) as conn:
+        record = await create_merchant(
+            conn, name=f"Loja {secrets.token_hex(4)}", address=True, kyc="approved", now=datetime.now(UTC)
+        )
+    return Shop(api, pool, record)
+
+
+async def test_each_event_has_a_delivery_that_tells_everything_about_it(shop: Shop) -> None:
+    await shop.listen("http://127.0.0.1:9/hook?of=mine")
+    charge_id = await shop.paid()
+    (item,) = await shop.deliveries()
+    assert set(item) == FIELDS
+    (event,) = (await shop.get("/v1/events")).json()["data"]
+    assert {name: item[name] for name in ("event_id", "type", "sequence", "charge_id", "test")} == {
+        name: event[name] for name in ("event_id", "type", "sequence", "charge_id", "test")
+    }
+    assert (item["charge_id"], item["state"], item["url"]) == (charge_id, "pending", "http://127.0.0.1:9/hook?of=mine")
+    assert (item["attempt_count"], item["attempts"], item["delivered_at"]) == (0, [], None)
+    assert item["next_attempt_at"] == item["created_at"] == event["created_at"]
+    assert (await shop.get(f"{LIST}/{item['delivery_id']}")).json() == item
+
+
+async def test_attempts_show_when_how_long_and_what_was_answered(shop: Shop) -> None:
+    await shop.listen()
+    await shop.paid()
+    (item,) = await shop.deliveries()
+    at = datetime(2026, 11, 21, 12, 0, 0, 123_000, tzinfo=UTC)
+    for number, (status, outcome, answer) in enumerate(
+        [(500, "rejected", b"caf\xc3\xa9 \xff\xfe \x00"), (None, "timeout", None), (204, "delivered", b"")], 1
+    ):
+        await shop.pool.execute(
+            "INSERT INTO webhook_attempt VALUES ($1, $2, $3, $4, $5, $6, $7)",
+            UUID(item["delivery_id"]), number, at + timedelta(seconds=number), 10 * number, status, outcome, answer,
+        )  # fmt: skip
+    await shop.put(item["delivery_id"], state="delivered", attempt=3, delivered_at=at)
+    (item,) = await shop.deliveries()
+    assert item["attempts"] == [
+        {"attempt": 1, "started_at": "2026-11-21T12:00:01.123Z", "duration_ms": 10, "status": 500,
+         "outcome": "rejected", "answer": "café \ufffd\ufffd \x00"},
+        {"attempt": 2, "started_at": "2026-11-21T12:00:02.123Z", "duration_ms": 20, "status": None,
+         "outcome": "timeout", "answer": None},
+        {"attempt": 3, "started_at": "2026-11-21T12:00:03.123Z", "duration_ms": 30, "status": 204,
+         "outcome": "delivered", "answer": ""},
+    ]  # fmt: skip
+    assert (item["attempt_count"], item["delivered_at"]) == (3, "2026-11-21T12:00:00.123Z")
+    assert item["next_attempt_at"] is None
+
+
+async def test_of_many_attempts_the_newest_twenty_are_shown(shop: Shop) -> None:
+    await shop.listen()
+    await shop.paid()
+    (item,) = await shop.deliveries()
+    await shop.pool.execute(
+        "INSERT INTO webhook_attempt SELECT $1, n, now(), 1, 500, 'rejected', '' FROM generate_series(1, 47) AS n",
+        UUID(item["delivery_id"]),
+    )
+    await shop.put(item["delivery_id"], state="exhausted", attempt=47)
+    (item,) = await shop.deliveries()
+    assert [each["attempt"] for each in item["attempts"]] == list(range(28, 48))
+    assert item["attempt_count"] == 47
+
+
+async def test_filters_show_what_they_name_and_nothing_else(shop: Shop) -> None:
+    await shop.listen()
+    paid = [await shop.paid() for _ in range(3)]
+    cancelled = await shop.cancelled()
+    newest, third, second, first = await shop.deliveries()
+    assert [each["charge_id"] for each in (first, second, third, newest)] == [*paid, cancelled]
+    await shop.put(first["delivery_id"], state="delivered")
+    await shop.put(second["delivery_id"], state="exhausted")
+
+    async def numbers(query: str) -> list[int]:
+        return [each["sequence"] for each in await shop.deliveries(query)]
+
+    assert await numbers("") == [4, 3, 2, 1]
+    assert await numbers("&order=asc") == [1, 2, 3, 4]
+    assert await numbers("&state=pending") == [4, 3]
+    assert await numbers("&state=delivered&state=exhausted&order=asc") == [1, 2]
+    assert await numbers("&state=stuck") == []
+    assert await numbers("&type=charge.cancelled") == [4]
+    assert await numbers("&type=charge.cancelled&type=payment.received&state=pending") == [4, 3]
+    assert await numbers("&type=charge.refunded") == []
+    assert await numbers(f"&event_id={second['event_id']}") == [2]
+    assert await numbers(f"&event_id={second['event_id']}&state=pending") == []
+    assert await numbers(f"&event_id={second['event_id']}&charge_id={paid[1]}") == [2]
+    assert await numbers(f"&event_id={second['event_id']}&charge_id={paid[0]}") == []
+    assert await numbers(f"&event_id={uuid4()}") == []
+    assert await numbers(f"&charge_id={cancelled}") == [4]
+    assert await numbers(f"&charge_id={cancelled}&order=asc&type=payment.received") == []
+    today = (datetime.now(UTC) - timedelta(hours=3)).date()  # São Paulo's
+    assert await numbers(f"&created_from={today - timedelta(days=1)}&created_to={today}&order=asc") == [1, 2, 3, 4]
+    assert await numbers(f"&created_from={today + timedelta(days=1)}") == []
+    assert await numbers(f"&created_to={today - timedelta(days=1)}") == []
+
+
+@pytest.mark.parametrize("query", ["", "&state=pending", "&type=payment.received&state=pending", "&order=asc"])
+async def test_a_walk_sees_every_delivery_once(shop: Shop, query: str) -> None:
+    await shop.listen()
+    for _ in range(5):
+        await shop.paid()
+    seen, cursor = [], ""
+    for _ in range(4):
+        page = (await shop.get(f"{LIST}?limit=2{query}{cursor}")).json()
+        seen += [each["sequence"] for each in page["data"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = f"&cursor={page['next_cursor']}"
+    assert seen == ([1, 2, 3, 4, 5] if "asc" in query else [5, 4, 3, 2, 1])
+
+
+async def test_a_cursor_is_of_one_walk_of_one_account_and_mode(shop: Shop) -> None:
+    await shop.listen()
+    for _ in range(2):
+        await shop.paid()
+    cursor = (await shop.get(f"{LIST}?limit=1")).json()["next_cursor"]
+    assert (await shop.get(f"{LIST}?limit=1&cursor={cursor}")).status == 200
+    for reply in (
+        await shop.get(f"{LIST}?limit=1&state=pending&cursor={cursor}"),
+        await shop.get(f"{LIST}?limit=1&order=asc&cursor={cursor}"),
+        await shop.get(f"{LIST}?limit=1&cursor={cursor}", "production"),
+        await shop.get(f"/v1/events?limit=1&cursor={cursor}"),
+        await shop.api.get(f"{LIST}?limit=1&cursor={cursor}", token=await shop.api.token()),
+        await shop.get(f"{LIST}?cursor={cursor[:-1]}"),
+        await shop.get(f"{LIST}?cursor="),
+    ):
+        assert reply.code() == "CURSOR_INVALID"
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("state=sent", "VALIDATION_ERROR"), ("type=payment.sent", "VALIDATION_ERROR"),
+        ("status=200", "VALIDATION_ERROR"), ("event_id=x", "VALIDATION_ERROR"),
+        ("charge_id=1", "VALIDATION_ERROR"), ("limit=0", "LIMIT_INVALID"),
+        ("created_from=2026-02-30", "DATE_RANGE_INVALID"), ("order=up", "VALIDATION_ERROR"),
+        ("created_from=2026-03-02&created_to=2026-03-01", "DATE_RANGE_INVALID"),
+    ],
+)  # fmt: skip
+async def test_a_filter_that_cannot_be_read_is_refused(api: Api, query: str, code: str) -> None:
+    assert (await api.get(f"{LIST}?{query}", token=await api.token())).code() == code
+
+
+async def test_a_delivery_of_anybody_else_is_like_none(shop: Shop) -> None:
+    await shop.listen()
+    await shop.paid()
+    (item,) = await shop.deliveries()
+    theirs = await shop.api.token()
+    for method, path in (("GET", ""), ("POST", "/redeliver")):
+        answers = set()
+        for delivery_id, token in (
+            (NOBODY, theirs),
+            (item["delivery_id"], theirs),
+            (item["delivery_id"], await shop.token("production")),
+            (item["delivery_id"].upper(), await shop.token()),
+            ("x", theirs),
+        ):
+            reply = await shop.api.ask(
+                method, f"{LIST}/{delivery_id}{path}", headers=[(b"authorization", f"Bearer {token}".encode())]
+            )
+            assert (reply.status, reply.code()) == (404, "DELIVERY_NOT_FOUND")
+            answers.add(reply.body.replace(str(reply.header("x-request-id")).encode(), b""))
+        assert len(answers) == 1
+    assert (await shop.row(item["delivery_id"]))["state"] == "pending"
+    assert (await shop.get(f"{LIST}", "production")).json() == {"data": [], "next_cursor": None}
+
+
+async def test_reading_takes_a_scope_that_reads_and_sending_again_one_that_acts(shop: Shop) -> None:
+    await shop.listen()
+    await shop.paid()
+    (item,) = await shop.deliveries()
+    one, many = f"{LIST}/{item['delivery_id']}/redeliver", "/v1/events/redeliver"
+    given = {"from_sequence": 1, "to_sequence": 1}
+    for scope, reads, acts in (
+        ("payments:read", 200, 403), ("charges:read", 200, 403), ("charges:create", 403, 202),
+        ("refunds:create", 403, 403),
+    ):  # fmt: skip
+        token = await shop.token(scope=scope)
+        assert (await shop.api.get(LIST, token=token)).status == reads
+        assert (await shop.api.get(f"{LIST}/{item['delivery_id']}", token=token)).status == reads
+        assert (await shop.api.post(one, None, token=token)).status == acts
+        assert (await shop.api.post(many, given, token=token)).status == acts
+
+
+@pytest.mark.parametrize("state", [each for each in STATES if each != "sending"])
+async def test_sent_again_it_is_the_same_delivery_due_at_once_and_from_the_start(shop: Shop, state: str) -> None:
+    await shop.listen()
+    await shop.paid()
+    (before,) = await shop.deliveries()
+    later = datetime.now(UTC) + timedelta(hours=20)
+    await shop.put(before["delivery_id"], state=state, step=7, attempt=12, losses=5, due_at=later)
+    asked_at = datetime.now(UTC).replace(microsecond=0)
+    reply = await shop.post(f"{LIST}/{before['delivery_id']}/redeliver")
+    assert reply.status == 202
+    shown = reply.json()
+    assert set(shown) == FIELDS
+    assert (shown["state"], shown["attempt_count"], shown["delivered_at"]) == ("pending", 12, None)
+    assert asked_at <= datetime.fromisoformat(shown["next_attempt_at"]) <= datetime.now(UTC)
+    assert {name: shown[name] for name in ("delivery_id", "event_id", "sequence")} == {
+        name: before[name] for name in ("delivery_id", "event_id", "sequence")
+    }
+    row = await shop.row(before["delivery_id"])
+    assert (row["step"], row["attempt"], row["losses"], row["lease_until"]) == (0, 12, 0, None)
+    assert len(await shop.deliveries()) == 1
+
+
+async def test_what_is_being_sent_is_not_sent_twice(shop: Shop) -> None:
+    await shop.listen()
+    await shop.paid()
+    (item,) = await shop.deliveries()
+    lease = datetime.now(UTC) + timedelta(seconds=30)
+    await shop.put(item["delivery_id"], state="sending", attempt=1, lease_until=lease)
+    before = await shop.row(item["delivery_id"])
+    reply = await shop.post(f"{LIST}/{item['delivery_id']}/redeliver")
+    assert (reply.status, reply.json()["state"]) == (202, "sending")
+    again = await shop.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 1})
+    assert (again.status, again.json()) == (202, {"deliveries": 1})
+    assert await shop.row(item["delivery_id"]) == before
+
+
+async def test_while_the_endpoint_is_paused_one_by_hand_is_tried_and_a_range_is_held(shop: Shop) -> None:
+    endpoint_id = await shop.listen()
+    for _ in range(2):
+        await shop.paid()
+    one, other = await shop.deliveries()
+    await shop.pool.execute(
+        "INSERT INTO webhook_lane (endpoint_id, test, state) VALUES ($1, true, 'paused')"
+        " ON CONFLICT (endpoint_id, test) DO UPDATE SET state = 'paused'",
+        endpoint_id,
+    )
+    for each in (one, other):
+        await shop.put(each["delivery_id"], state="exhausted", due_at=datetime.now(UTC) - timedelta(days=13))
+    assert (await shop.post(f"{LIST}/{one['delivery_id']}/redeliver")).json()["state"] == "pending"
+    await shop.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 2})
+    assert [each["state"] for each in await shop.deliveries()] == ["pending", "held"]
+    since = [(await shop.row(each["delivery_id"]))["due_at"] for each in (one, other)]
+    assert all(datetime.now(UTC) - at < timedelta(minutes=1) for at in since)
+
+
+async def test_a_range_reaches_an_endpoint_that_was_registered_later(shop: Shop) -> None:
+    charges = [await shop.paid() for _ in range(3)]
+    charges.append(await shop.cancelled())
+    assert await shop.deliveries() == []
+    given = {"from_sequence": 2, "to_sequence": 1_000}
+    assert (await shop.post("/v1/events/redeliver", given)).json() == {"deliveries": 0}  # nobody to be told
+    await shop.listen()
+    reply = await shop.post("/v1/events/redeliver", given)
+    assert (reply.status, reply.json()) == (202, {"deliveries": 3})
+    made = await shop.deliveries("&order=asc")
+    assert [each["charge_id"] for each in made] == charges[1:]
+    feed = (await shop.get("/v1/events?after_sequence=1")).json()["data"]
+    assert [each["event_id"] for each in made] == [each["event_id"] for each in feed]
+    # In the order of the feed.
+    assert [each["next_attempt_at"] for each in made] == sorted({each["next_attempt_at"] for each in made})
+    again = await shop.post("/v1/events/redeliver", given)
+    assert again.json() == {"deliveries": 3}
+    assert await shop.deliveries("&order=asc") == made
+
+
+async def test_a_range_sends_again_what_was_delivered_but_not_what_waits(shop: Shop) -> None:
+    await shop.listen()
+    for _ in range(3):
+        await shop.paid()
+    first, second, third = await shop.deliveries("&order=asc")
+    await shop.put(first["delivery_id"], state="delivered", step=1, attempt=1, delivered_at=datetime.now(UTC))
+    await shop.put(second["delivery_id"], step=4, attempt=4, due_at=datetime.now(UTC) + timedelta(hours=1))
+    waits = await shop.row(third["delivery_id"])
+    assert (await shop.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 3})).json() == {"deliveries": 3}
+    after = [await shop.row(each["delivery_id"]) for each in (first, second, third)]
+    assert [(row["state"], row["step"]) for row in after] == [("pending", 0)] * 3
+    assert after[1]["due_at"] <= datetime.now(UTC) + timedelta(seconds=1)
+    assert after[2] == waits
+
+
+async def test_a_range_leaves_out_kinds_the_endpoint_does_not_take_and_the_other_mode(shop: Shop) -> None:
+    await shop.listen()
+    await shop.paid()
+    await shop.cancelled()
+    await shop.pool.execute(
+        "UPDATE webhook_endpoint SET kinds = '{charge.cancelled}' WHERE account_id = $1", shop.record.account_id
+    )
+    for each in await shop.deliveries():
+        await shop.put(each["delivery_id"], state="delivered")
+    given = {"from_sequence": 1, "to_sequence": 2}
+    assert (await shop.post("/v1/events/redeliver", given, "production")).json() == {"deliveries": 0}
+    assert (await shop.post("/v1/events/redeliver", given)).json() == {"deliveries": 1}
+    assert [each["state"] for each in await shop.deliveries()] == ["pending", "delivered"]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "field"),
+    [
+        (None, None, "from_sequence"), (1, None, "to_sequence"), (2, 1, "to_sequence"), (0, 1, "from_sequence"),
+        ("1", 2, "from_sequence"), (1, True, "to_sequence"), (1, 1.5, "to_sequence"), (-1, 1, "from_sequence"),
+        (1, 2**63, "to_sequence"), (1, 10**30, "to_sequence"), (1, 10_001, "to_sequence"), ([], 1, "from_sequence"),
+    ],
+)  # fmt: skip
+async def test_a_range_that_is_none_is_refused(api: Api, first: Any, last: Any, field: str) -> None:
+    given = {"from_sequence": first, "to_sequence": last}
+    reply = await api.post("/v1/events/redeliver", given, token=await api.token())
+    assert reply.code() == "VALIDATION_ERROR"
+    assert [each["field"] for each in reply.json()["error"]["fields"]] == [field]
+
+
+async def test_the_widest_range_is_served_in_time_also_ten_times_at_once(shop: Shop) -> None:
+    endpoint_id = await shop.listen()
+    account_id = shop.record.account_id
+    await shop.pool.execute(
+        "INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, created_at, body)"
+        " SELECT $1, true, n, gen_random_uuid(), 'payment.received', gen_random_uuid(), now(), '{}'"
+        " FROM generate_series(1, 10001) AS n",
+        account_id,
+    )
+    given = {"from_sequence": 2, "to_sequence": RANGE_MOST + 1}
+    began = time.monotonic()
+    fresh = await shop.post("/v1/events/redeliver", given)
+    took_fresh = time.monotonic() - began
+    await shop.pool.execute("UPDATE webhook_delivery SET state = 'delivered' WHERE account_id = $1", account_id)
+    began = time.monotonic()
+    again = await asyncio.gather(*(shop.post("/v1/events/redeliver", given) for _ in range(10)))
+    took_again = time.monotonic() - began
+    assert {reply.body for reply in (fresh, *again)} == {b'{"deliveries":10000}'}
+    rows = await shop.pool.fetchrow(
+        "SELECT count(*) AS n, count(*) FILTER (WHERE state = 'pending' AND step = 0) AS waiting"
+        " FROM webhook_delivery WHERE endpoint_id = $1",
+        endpoint_id,
+    )
+    assert rows is not None
+    assert tuple(rows) == (10_000, 10_000)
+    assert took_fresh < 3
+    assert took_again < 8
+
+
+async def test_a_row_somebody_is_at_holds_nobody_up(shop: Shop) -> None:
+    await shop.listen()
+    for _ in range(2):
+        await shop.paid()
+    one, other = await shop.deliveries()
+    for each in (one, other):
+        await shop.put(each["delivery_id"], state="exhausted")
+    async with shop.pool.acquire() as conn:
+        held = conn.transaction()
+        await held.start()
+        await conn.execute("SELECT FROM webhook_delivery WHERE delivery_id = $1 FOR UPDATE", UUID(one["delivery_id"]))
+        async with asyncio.timeout(3):
+            reply = await shop.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 2})
+        await held.rollback()
+    assert reply.status == 202
+    assert (await shop.row(other["delivery_id"]))["state"] == "pending"
+
+
+async def test_the_states_told_are_those_the_table_allows(pool: Pool) -> None:
+    check = await pool.fetchval(
+        "SELECT string_agg(pg_get_constraintdef(oid), ' ') FROM pg_constraint"
+        " WHERE conrelid = 'webhook_delivery'::regclass AND contype = 'c' AND pg_get_constraintdef(oid) LIKE '%state%'"
+    )
+    assert set(re.findall(r"'(\w+)'::text", check)) == set(STATES)
+
+
+class Merchant(ThreadingHTTPServer):
+    """A merchant's server on a real socket: answers the statuses given in turn, then 200."""
+
+    def __init__(self, *statuses: int) -> None:
+        super().__init__(("127.0.0.1", 0), _Post)
+        self.statuses = list(statuses)
+        self.received: list[tuple[dict[str, str], bytes]] = []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/hook"
+
+
+class _Post(BaseHTTPRequestHandler):
+    server: Merchant
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.received.append((dict(self.headers), body))
+        self.send_response(self.server.statuses.pop(0) if self.server.statuses else 200)
+        self.end_headers()
+        self.wfile.write(b"n\xc3\xa3o \xff")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def door() -> Iterator[Merchant]:
+    with Merchant(503) as server:
+        yield server
+        server.shutdown()
+
+
+async def test_a_delivery_sent_again_arrives_with_the_same_id_and_bytes_and_a_new_signature(
+    system: System, door: Merchant
+) -> None:
+    async with new_shop(system) as shop:
+        account_id = shop.sandbox.account_id
+        secret = system.json("webhook", "set", account_id, door.url)["secret"]
+        await shop.sandbox.paid()
+
+        async def delivered() -> Any:
+            answer = await shop.sandbox.get(LIST, state="delivered")
+            return answer.body["data"]
+
+        (item,) = await until_answer(delivered)
+        assert [(each["status"], each["outcome"]) for each in item["attempts"]] == [
+            (503, "rejected"),
+            (200, "delivered"),
+        ]
+        assert all(each["answer"] == "não \ufffd" for each in item["attempts"])
+        assert all(0 <= each["duration_ms"] < 5_000 for each in item["attempts"])
+        assert item["delivered_at"] >= item["attempts"][1]["started_at"]
+        answer = await shop.sandbox.post(f"{LIST}/{item['delivery_id']}/redeliver")
+        assert answer.status == 202
+        until(lambda: len(door.received) == 3)
+        assert {body for _, body in door.received} == {door.received[0][1]}
+        assert {headers["X-Service-Delivery-Id"] for headers, _ in door.received} == {item["delivery_id"]}
+        assert [headers["X-Service-Attempt"] for headers, _ in door.received] == ["1", "2", "3"]
+        for headers, body in door.received:
+            stamp = int(headers["X-Service-Timestamp"])
+            assert headers["X-Service-Signature"] == "sha256=" + sign(secret, stamp, body)
+        (item,) = await until_answer(delivered)
+        assert item["attempt_count"] == 3
+
+
+async def test_a_merchant_who_registers_late_is_told_everything_in_order(system: System, door: Merchant) -> None:
+    door.statuses.clear()
+    async with new_shop(system) as shop:
+        for _ in range(4):
+            await shop.sandbox.paid()
+        system.json("webhook", "set", shop.sandbox.account_id, door.url)
+        answer = await shop.sandbox.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 4})
+        assert (answer.status, answer.body) == (202, {"deliveries": 4})
+        until(lambda: len(door.received) == 4)
+        feed = await shop.sandbox.events()
+        for item in feed:
+            for name in ("type", "sequence", "created_at"):
+                item.pop(name)
+        told = [json.loads(body) for _, body in door.received]
+        assert sorted(told, key=lambda each: str(each["event_id"])) == sorted(
+            feed, key=lambda each: str(each["event_id"])
+        )
+
+
+BIG = UUID(int=2)
+_SEED = (
+    """
+    INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)
+    SELECT CASE WHEN n = 1 THEN '00000000-0000-0000-0000-000000000002'::uuid ELSE md5('d' || n)::uuid END, 'Loja',
+           '00000000000191', 'Recife', 'approved', 'k', now()
+    FROM generate_series(1, 21) AS n
+    """,
+    """
+    INSERT INTO webhook_endpoint (endpoint_id, account_id, url, secret_sealed, kinds, created_at)
+    SELECT account_id, account_id, 'http://127.0.0.1:9/', '', '{}', now() FROM account
+    WHERE account_id = ANY(SELECT md5('d' || n)::uuid FROM generate_series(2, 21) AS n
+                           UNION ALL SELECT '00000000-0000-0000-0000-000000000002'::uuid)
+    """,
+    """
+    CREATE TEMPORARY TABLE sent ON COMMIT DROP AS
+    SELECT n, md5('e' || n)::uuid AS id,
+           CASE WHEN n % 2 = 0 THEN '00000000-0000-0000-0000-000000000002'::uuid
+                ELSE md5('d' || 2 + n / 2 % 20)::uuid END AS account_id,
+           timestamptz '2026-01-01 00:00Z' + n * interval '15 seconds' AS at,
+           CASE WHEN n % 4000 = 0 THEN 'stuck' WHEN n % 10 = 0 THEN 'exhausted' WHEN n % 50 = 2 THEN 'pending'
+                ELSE 'delivered' END AS state,
+           CASE WHEN n % 3000 = 0 THEN 'charge.refunded' WHEN n % 6 = 0 THEN 'charge.cancelled'
+                ELSE 'payment.received' END AS kind
+    FROM generate_series(1, 40000) AS n
+    """,
+    """
+    INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, created_at, body)
+    SELECT account_id, true, row_number() OVER (PARTITION BY account_id ORDER BY n), id, kind, md5('c' || n / 10)::uuid,
+           at, '{}'
+    FROM sent
+    """,
+    """
+    INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, due_at,
+                                  attempt, created_at)
+    SELECT r.event_id, r.account_id, r.account_id, true, r.event_id, r.sequence, r.type, sent.state, r.created_at, 3,
+           r.created_at
+    FROM read_event r JOIN sent ON sent.id = r.event_id
+    """,
+    """
+    INSERT INTO webhook_attempt
+    SELECT id, m, at, 5, 500, 'rejected', 'x' FROM sent CROSS JOIN generate_series(1, 3) AS m WHERE n % 4 = 0
+    """,
+    "ANALYZE account, webhook_endpoint, webhook_delivery, webhook_attempt, read_event",
+)
+MIDDLE = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=15 * 20_000)
+LIMIT = 100
+FILTERS: dict[str, tuple[dict[str, Any], int]] = {
+    "everything": ({}, 1),
+    "days": ({"created_from": MIDDLE, "created_to": MIDDLE + timedelta(days=1)}, 1),
+    "state": ({"states": ("delivered",)}, len(KINDS)),
+    "rare state": ({"states": ("stuck",)}, len(KINDS)),
+    "state that none has": ({"states": ("held",)}, len(KINDS)),
+    "kind": ({"types": ("payment.received",)}, len(STATES)),
+    "rare kind": ({"types": ("charge.refunded",)}, len(STATES)),
+    "state and kind": ({"states": ("pending", "stuck"), "types": ("charge.cancelled",)}, 2),
+    "state in days": ({"states": ("exhausted",), "created_from": MIDDLE}, len(KINDS)),
+    "event": ({"event_id": UUID("0a0dd1a0-7f40-6f6a-6f5e-4c1a1a9d5b8c")}, 1),
+    "charge": ({"charge_id": UUID("0a0dd1a0-7f40-6f6a-6f5e-4c1a1a9d5b8c")}, 1),
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def seeded(pool: Pool) -> AsyncIterator[Any]:
+    async with pool.acquire() as conn:
+        begun = conn.transaction()
+        await begun.start()
+        for statement in _SEED:
+            await conn.execute(statement)
+        yield conn
+        await begun.rollback()
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize("walked", ["first page", "in the middle"])
+@pytest.mark.parametrize("order", list(Order))
+@pytest.mark.parametrize("name", FILTERS)
+async def test_a_page_of_deliveries_is_index_ranges(
+    seeded: Any, name: str, order: Order, walked: str, mode: str
+) -> None:
+    given, ranges = FILTERS[name]
+    if name in ("event", "charge"):
+        column = "event_id" if name == "event" else "charge_id"
+        found = await seeded.fetchval(f"SELECT {column} FROM read_event WHERE account_id = $1 LIMIT 1", BIG)  # noqa: S608
+        given = {column: found}
+    after = None if walked == "first page" else DeliveryPosition(10_000)
+    explained = Explained(seeded, mode)
+    filters = DeliveryFilters(**given, order=order)
+    await delivery_page(explained, BIG, True, filters, after, LIMIT)  # type: ignore[arg-type]
+    # A row costs its own and the one of its event; the endpoint is the same block for all.
+    assert_cheap(explained.plans, ranges=ranges + 2, page=LIMIT + 1)
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+async def test_the_attempts_of_a_page_are_one_range_for_each_delivery(seeded: Any, mode: str) -> None:
+    page = await delivery_page(seeded, BIG, True, DeliveryFilters(), None, LIMIT)
+    assert sum(len(each.attempts) for each in page[0]) == 150
+    explained = Explained(seeded, mode)
+    await find_attempts(explained, delivery_ids=[UUID(each.delivery_id) for each in page[0]], most=20)
+    assert_cheap(explained.plans, ranges=LIMIT, page=3)

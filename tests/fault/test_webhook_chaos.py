@@ -1,0 +1,202 @@
+"""Every event is told at least once, with its own id and bytes, while workers are killed and Redis forgets or is away.
+
+`make fault` runs it in full; FAULT=full does so for one test.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from runtime.bell import WEBHOOKS, Bell
+from runtime.embedded import EmbeddedRedis
+from runtime.postgres import Pool
+from runtime.redis import GONE, open_redis
+from tests.system import remove_home, temporary_home
+from tests.webhooks import KEY, ROOT, Merchant, Receiver, happen, merchant_at, paths, receiving
+
+FULL = os.environ.get("FAULT") == "full"
+EVENTS = 8_000 if FULL else 800
+KILLS = 5 if FULL else 2
+PER_S = 400
+MERCHANTS = 40
+WORKERS = 2
+LEASE_S = 2.0
+TWICE_MOST = 0.02 if FULL else 0.08  # what a kill costs does not shrink with the number of events
+STARTED_S_MAX = 30.0
+DRAINED_S_MAX = 60.0
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def redis() -> Iterator[EmbeddedRedis]:
+    """A Redis of this file's own, which it may stop."""
+    home = temporary_home()
+    home.mkdir(mode=0o711)
+    server = EmbeddedRedis()
+    try:
+        server.start(home)
+        yield server
+    finally:
+        server.stop()
+        remove_home(home)
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def quiet(pool: Pool) -> AsyncIterator[None]:
+    await pool.execute("DELETE FROM webhook_endpoint")
+    yield
+    await pool.execute("DELETE FROM webhook_endpoint")
+
+
+class Workers:
+    """Processes as `quita up` starts them, each started again when it was killed."""
+
+    def __init__(self, database_url: str, redis_url: str, home: Path) -> None:
+        self._log = home / "workers.log"
+        self._env = {name: value for name, value in os.environ.items() if not name.startswith("WEBHOOK_")} | {
+            "PYTHONPATH": paths(),
+            "QUITA_HOME": str(home),
+            "DATABASE_URL": database_url,
+            "REDIS_URL": redis_url,
+            "SECRET_KEY": KEY,
+            "BANK_URL": "http://127.0.0.1:1",
+            "WEBHOOK_ALLOW_PRIVATE": "1",
+            "WEBHOOK_LEASE_S": str(LEASE_S),
+        }
+        self.processes = [self._start() for _ in range(WORKERS)]
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        with self._log.open("ab") as log:
+            return subprocess.Popen([sys.executable, "-m", "workers"], cwd=ROOT, env=self._env, stdout=log, stderr=log)
+
+    def kill(self, index: int) -> None:
+        """kill -9, and another in its place."""
+        self.processes[index].kill()
+        self.processes[index].wait()
+        self.processes[index] = self._start()
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    async def started(self, count: int) -> None:
+        async with asyncio.timeout(STARTED_S_MAX):
+            while self.said().count(b"worker_started") < count:
+                assert all(process.poll() is None for process in self.processes), self.said().decode()[-4000:]
+                await asyncio.sleep(0.05)
+
+    def said(self) -> bytes:
+        return self._log.read_bytes()
+
+
+async def forget_and_come_back(redis: EmbeddedRedis, over: asyncio.Event) -> None:
+    """Flushed twice a second, and once away for a while."""
+    client: Redis = open_redis(redis.dsn, blocking=False)
+    rounds = 0
+    while not over.is_set():
+        await asyncio.sleep(0.5)
+        rounds += 1
+        if rounds == 3:
+            await asyncio.to_thread(redis.stop)
+            await asyncio.sleep(1.0)
+            await asyncio.to_thread(redis.restart)
+            continue
+        try:
+            await client.flushall()
+        except GONE:
+            continue
+    await client.aclose()
+
+
+async def test_killed_workers_and_a_forgetful_redis_lose_nothing_and_hardly_double(
+    pool: Pool, servers: Any, redis: EmbeddedRedis, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o711)
+    chance = random.Random(7)
+    client = open_redis(redis.dsn, blocking=False)
+    bell = Bell(client)
+    workers = Workers(servers.database_url, redis.dsn, tmp_path)
+    async with AsyncExitStack() as opened:
+        opened.push_async_callback(client.aclose)
+        opened.push_async_callback(bell.stop)
+        opened.callback(workers.stop)
+        receivers = [await opened.enter_async_context(receiving(delay_s=0.02)) for _ in range(4)]
+        merchants = [await merchant_at(pool, receivers[n % 4].url) for n in range(MERCHANTS)]
+        await workers.started(WORKERS)
+        over = asyncio.Event()
+        trouble = asyncio.create_task(forget_and_come_back(redis, over))
+        kills_at = [EVENTS * (n + 1) // (KILLS + 1) for n in range(KILLS)]
+        sent: list[str] = []
+        began = time.monotonic()
+        while len(sent) < EVENTS:
+            sent += await happen(pool, chance.choice(merchants), 4)
+            bell.ring(WEBHOOKS)
+            if kills_at and len(sent) >= kills_at[0]:
+                kills_at.pop(0)
+                await asyncio.to_thread(workers.kill, len(kills_at) % WORKERS)
+            await asyncio.sleep(max(0.0, began + len(sent) / PER_S - time.monotonic()))
+        over.set()
+        await trouble
+        await everything_is_told(pool, merchants, workers)
+    heard = [request for receiver in receivers for request in receiver.requests]
+    times = Counter(request.event_id for request in heard)
+    assert times.keys() == set(sent), f"{len(set(sent) - times.keys())} of {len(sent)} never arrived"
+    twice = len(heard) - len(times)
+    print(f"{len(sent)} events, {KILLS} kills, {twice} sent again ({twice / len(sent):.2%})")
+    assert twice <= TWICE_MOST * len(sent)
+    assert len({(request.event_id, request.body) for request in heard}) == len(times), "bytes never change"
+    deliveries = {(request.event_id, request.headers["X-Service-Delivery-Id"]) for request in heard}
+    assert len(deliveries) == len(times), "nor does the delivery's id"
+
+
+async def everything_is_told(pool: Pool, merchants: list[Merchant], workers: Workers) -> None:
+    accounts = [merchant.account_id for merchant in merchants]
+    deadline = time.monotonic() + DRAINED_S_MAX
+    while True:
+        left = await pool.fetch(
+            "SELECT state, count(*) AS count FROM webhook_delivery WHERE account_id = ANY($1) AND state <> 'delivered'"
+            " GROUP BY state",
+            accounts,
+        )
+        if not left:
+            return
+        assert time.monotonic() < deadline, ([dict(each) for each in left], workers.said().decode()[-3000:])
+        await asyncio.sleep(0.1)
+
+
+async def test_a_redis_that_stays_away_costs_a_second_and_no_event(pool: Pool, servers: Any, tmp_path: Path) -> None:
+    """The sweep alone carries what would otherwise be rung for."""
+    workers = Workers(servers.database_url, "redis://127.0.0.1:1/0", tmp_path)
+    async with AsyncExitStack() as opened:
+        opened.callback(workers.stop)
+        receiver: Receiver = await opened.enter_async_context(receiving())
+        merchants = [await merchant_at(pool, receiver.url) for _ in range(5)]
+        await workers.started(WORKERS)
+        delays_s: list[float] = []
+        for n in range(1, 6):
+            began = time.monotonic()
+            await happen(pool, merchants[n % 5])
+            await receiver.reached(n, most_s=5)
+            delays_s.append(receiver.requests[-1].at - began)
+            await asyncio.sleep(0.1)
+    assert max(delays_s) < 2.5, delays_s

@@ -1,0 +1,345 @@
+"""Orders about slips, done by a worker at a bank that fails on purpose: what is left in both books."""
+
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from banks.slips import SlipPayer, slip_codes
+from commands.create_slip import Payload, Registration, RegistrationOrder, order_slips
+from commands.slip_orders import WriteOff, give_up, place_change
+from domain.business_days import effective_due_date, expires_at
+from domain.instants import iso, to_millisecond
+from readmodels.charge import BoletoDoc, ChargeDoc
+from runtime.ids import new_id, new_token
+from runtime.postgres import Pool, session, transaction
+from tests.banking import due_now, make_account, utc_now, worker_context
+from tests.slip_bank import RunningSlipBank, new_number, running_slip_bank, today
+from workers.bank_orders import release_orders
+from workers.context import Context
+from workers.slip_orders import SlipDesk
+
+PAYER = SlipPayer(
+    name="Fulana de Tal", document="52998224725", street="Rua Um", number="1", city="Recife", state="PE",
+    zip_code="50000000",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+async def bank(pool: Pool) -> AsyncIterator[RunningSlipBank]:
+    async with running_slip_bank(pool) as running:
+        yield running
+
+
+@pytest.fixture
+async def context(servers: Any, pool: Pool, bank: RunningSlipBank) -> AsyncIterator[Context]:
+    bank.wire.fault = "up"
+    async with worker_context(pool, servers.redis_url, bank.adapter(read_s=0.5, write_s=0.5)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def desk(context: Context) -> SlipDesk:
+    return SlipDesk(context, False)
+
+
+async def ordered(
+    context: Context, account_id: UUID, *, number: str = "", key: str = "", hybrid: bool = False, cents: int = 5000
+) -> RegistrationOrder:
+    """An order to register a slip, as the door writes it."""
+    number, due, now = number or new_number(), today() + timedelta(days=10), to_millisecond(utc_now())
+    barcode, line = slip_codes(number, due_on=due, amount_cents=cents)
+    kind = "boleto_hibrido" if hybrid else "boleto"
+    charge_id = new_id()
+    doc = ChargeDoc(
+        account_id=str(account_id), charge_id=str(charge_id), test=False, public_id=new_token(), payment_method=kind,
+        status="pending", version=1, amount_cents=cents, nosso_numero=number,
+        boleto=BoletoDoc(
+            nosso_numero=number, seu_numero="PEDIDO 7", linha_digitavel=line, codigo_barras=barcode,
+            tipo_cobranca=kind, data_vencimento=due.isoformat(),
+        ),
+        created_at=iso(now), due_date=due.isoformat(), effective_due_date=effective_due_date(due).isoformat(),
+        expires_at=iso(expires_at(due)),
+    )  # fmt: skip
+    order = RegistrationOrder(
+        order_id=new_id(), account_id=account_id, charge_id=charge_id, test=False, created_at=now,
+        deadline=now + timedelta(seconds=10), reply_to="nobody",
+        request=Registration(
+            key=key or new_token(), fingerprint="ab" * 32, actor="test", request_id="req_test",
+            payer_sealed=b64encode(context.seal.seal(msgspec.json.encode(PAYER))).decode(), payload=Payload(doc),
+        ),
+    )  # fmt: skip
+    async with session(context.pool) as conn:
+        assert await order_slips(conn, [order]) == {order.order_id}
+    return order
+
+
+def number_of(order: RegistrationOrder) -> str:
+    number = order.request.payload.charge.nosso_numero
+    assert number is not None
+    return number
+
+
+async def orders_of(pool: Pool, order: RegistrationOrder) -> list[tuple[str, str]]:
+    """Kind and state, oldest first."""
+    rows = await pool.fetch(
+        "SELECT kind, state FROM bank_order WHERE charge_id = $1 ORDER BY created_at, order_id", order.charge_id
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+async def status_of(pool: Pool, order: RegistrationOrder) -> str | None:
+    found: str | None = await pool.fetchval("SELECT status FROM charge WHERE charge_id = $1", order.charge_id)
+    return found
+
+
+async def at_bank(bank: RunningSlipBank, order: RegistrationOrder) -> int | None:
+    """The bank's code of its state: 1 open, 6 settled, 7 written off."""
+    booked = await bank.books.booked(number_of(order))
+    return None if booked is None else booked.state
+
+
+async def worked_through(context: Context, desk: SlipDesk, order: RegistrationOrder, rounds: int = 8) -> None:
+    """Time passes: whatever of this charge waits for its next try is done."""
+    for _ in range(rounds):
+        await due_now(context.pool, order.charge_id)
+        if not await desk.drain():
+            return
+
+
+async def given_up(context: Context, order: RegistrationOrder) -> bool:
+    """The door's deadline has come."""
+    async with transaction(context.pool) as conn:
+        return await give_up(conn, order.order_id, align_id=new_id(), outcome=b"{}", now=utc_now())
+
+
+@pytest.mark.parametrize("fault", ["lost_reply", "cut"])
+async def test_a_slip_whose_answer_was_lost_is_found_again_and_registered_once(
+    context: Context, desk: SlipDesk, bank: RunningSlipBank, pool: Pool, fault: str
+) -> None:
+    order = await ordered(context, await make_account(pool), hybrid=True)
+    bank.wire.fault = fault
+    await desk.drain()
+    bank.wire.fault = "up"
+    await worked_through(context, desk, order)
+    assert await status_of(pool, order) == "pending"
+    assert await at_bank(bank, order) == 1
+    doc = msgspec.json.decode(await pool.fetchval("SELECT doc FROM read_charge WHERE charge_id = $1", order.charge_id))
+    assert doc["boleto"]["qr_code"].startswith("000201")
+
+
+async def test_what_a_worker_registered_before_it_died_becomes_the_charge(
+    context: Context, desk: SlipDesk, bank: RunningSlipBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    await context.banks[False].register_slip(desk._slip(order.request))
+    await pool.execute(
+        "UPDATE bank_order SET state = 'working', attempts = 1, lease_until = '-infinity' WHERE order_id = $1",
+        order.order_id,
+    )
+    assert await release_orders(context) == 1
+    await desk.drain()
+    assert (await status_of(pool, order), await at_bank(bank, order)) == ("pending", 1)
+
+
+async def test_a_creation_given_up_after_the_bank_was_asked_is_undone_there(
+    context: Context, desk: SlipDesk, bank: RunningSlipBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    await context.banks[False].register_slip(desk._slip(order.request))
+    await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
+    assert await given_up(context, order)
+    await worked_through(context, desk, order)
+    assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
+    assert await orders_of(pool, order) == [("slip_register", "abandoned"), ("slip_align", "done")]
+
+
+async def test_a_creation_given_up_before_anybody_asked_leaves_nothing_to_do(
+    context: Context, desk: SlipDesk, bank: RunningSlipBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    assert await given_up(context, order)
+    assert not await given_up(context, order), "it has ended"
+    await worked_through(context, desk, order)
+    assert await orders_of(pool, order) == [("slip_register", "abandoned")]
+    assert await at_bank(bank, order) is None
+
+
+async def test_a_yes_that_comes_after_the_creation_was_given_up_makes_no_charge(
+    context: Context, desk: SlipDesk, bank: RunningSlipBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    slow = context.banks[False].register_slip
+
+    async def register(slip: Any) -> Any:
+        done = await slow(slip)
+        assert await given_up(context, order), "the door leaves while the bank answers"
+        return done
+
+    context.banks[False].register_slip = register  # type: ignore[method-assign]
+    try:
+        await desk.drain()
+    finally:
+        del context.banks[False].register_slip
+    await worked_through(context, desk, order)
+    assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
+
+
+async def test_a_refusal_after_a_lost_answer_is_not_taken_for_nothing_done(
+    context: Context, desk: SlipDesk, bank: RunningSlipBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    await context.banks[False].register_slip(desk._slip(order.request))
+    await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
+    bank.wire.fault = "refuse"
+    await desk.drain()
+    bank.wire.fault = "up"
+    await worked_through(context, desk, order)
+    # Found again it became the charge; refused, it must have been written off. Never open without a charge.
+    assert (await status_of(pool, order), await at_bank(bank, order)) in (("pending", 1), (None, 7))
+
+
+async def test_a_strangers_slip_under_our_number_is_not_touched(
+    context: Context, desk: SlipDesk, bank: RunningSlipBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    stranger = replace(desk._slip(order.request), amount_cents=99, seu_numero="OUTRO")
+    await context.banks[False].register_slip(stranger)
+    await desk.drain()
+    refused = await pool.fetchrow("SELECT state, outcome FROM bank_order WHERE order_id = $1", order.order_id)
+    assert refused is not None
+    assert (refused[0], msgspec.json.decode(refused[1])) == ("refused", {"refused": "NUMBER_TAKEN"})
+
+    other = await ordered(context, await make_account(pool))
+    await context.banks[False].register_slip(replace(desk._slip(other.request), amount_cents=99, seu_numero="OUTRO"))
+    await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", other.order_id)
+    assert await given_up(context, other)
+    await worked_through(context, desk, other)
+    for each in (order, other):
+        assert (await status_of(pool, each), await at_bank(bank, each)) == (None, 1)
+
+
+async def test_a_line_that_is_not_the_banks_blocks_alarms_and_is_written_off(
+    servers: Any, pool: Pool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with running_slip_bank(pool) as wrong:
+        wrong.slips.quirks = frozenset({"wrong_line"})
+        async with worker_context(pool, servers.redis_url, wrong.adapter()) as context:
+            desk = SlipDesk(context, False)
+            order = await ordered(context, await make_account(pool))
+            await desk.drain()
+            wrong.slips.quirks = frozenset()
+            await worked_through(context, desk, order)
+            assert (await status_of(pool, order), await at_bank(wrong, order)) == (None, 7)
+    assert "slip_line_differs" in capsys.readouterr().out
+
+
+async def test_a_slip_paid_although_its_creation_was_given_up_becomes_a_paid_charge(
+    context: Context, desk: SlipDesk, bank: RunningSlipBank, pool: Pool
+) -> None:
+    """Payers see slips in their bank before any merchant hands them out (DDA): money is never dropped."""
+    account_id = await make_account(pool)
+    order = await ordered(context, account_id)
+    await context.banks[False].register_slip(desk._slip(order.request))
+    await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
+    assert await given_up(context, order)
+    await bank.books.pay(number_of(order), rail="boleto")
+    await bank.settled(number_of(order))
+    await worked_through(context, desk, order)
+    assert await status_of(pool, order) == "paid"
+    balance = await pool.fetchval("SELECT balance_cents FROM account_clock WHERE account_id = $1", account_id)
+    keys = await pool.fetchval("SELECT count(*) FROM idempotency WHERE account_id = $1", account_id)
+    assert (balance, keys) == (5000, 0)
+
+
+async def test_a_key_used_while_the_bank_was_asked_has_its_second_slip_written_off(
+    context: Context, desk: SlipDesk, bank: RunningSlipBank, pool: Pool
+) -> None:
+    account_id = await make_account(pool)
+    order = await ordered(context, account_id, key="uma-so")
+    await pool.execute(
+        "INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)"
+        " VALUES ($1, false, 'uma-so', $2, 'charge', $3, now())", account_id, bytes(32), new_id(),
+    )  # fmt: skip
+    await desk.drain()
+    await worked_through(context, desk, order)
+    assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
+    assert await orders_of(pool, order) == [("slip_register", "done"), ("slip_align", "done")]
+
+
+async def test_requests_of_one_key_at_once_are_one_order_without_any_lock(context: Context, pool: Pool) -> None:
+    account_id = await make_account(pool)
+    await ordered(context, account_id, key="gemeas")
+    with pytest.raises(AssertionError):
+        await ordered(context, account_id, key="gemeas")
+
+
+async def test_a_cancel_that_only_the_bank_heard_is_finished_later(
+    context: Context, desk: SlipDesk, bank: RunningSlipBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    await desk.drain()
+    change_id, now = new_id(), utc_now()
+    async with session(pool) as conn:
+        assert await place_change(
+            conn, order_id=change_id, kind="slip_write_off", charge_id=order.charge_id, account_id=order.account_id,
+            test=False, request=msgspec.json.encode(WriteOff(reason="paid_externally", actor="test")), now=now,
+            deadline=now + timedelta(seconds=10), reply_to="nobody",
+        )  # fmt: skip
+    await bank.books.write_off(number_of(order))
+    await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", change_id)
+    async with transaction(pool) as conn:
+        assert await give_up(conn, change_id, align_id=new_id(), outcome=b"{}", now=utc_now())
+    await worked_through(context, desk, order)
+    assert await status_of(pool, order) == "cancelled"
+    body = msgspec.json.decode(
+        await pool.fetchval(
+            "SELECT event_body FROM journal WHERE charge_id = $1 AND kind = 'charge.cancelled'", order.charge_id
+        )
+    )
+    assert body["reason"] == "paid_externally"
+
+
+async def test_the_undo_of_a_young_slip_waits_for_its_moment_and_looks_in_between(
+    context: Context, desk: SlipDesk, bank: RunningSlipBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    await context.banks[False].register_slip(desk._slip(order.request))
+    await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
+    await bank.rules(apply_30_minutes=True)
+    try:
+        assert await given_up(context, order)
+        waits: list[float] = []
+        for _ in range(3):
+            await due_now(pool, order.charge_id)
+            await desk.drain()
+            due: datetime = await pool.fetchval(
+                "SELECT due_at FROM bank_order WHERE charge_id = $1 AND kind = 'slip_align'", order.charge_id
+            )
+            waits.append((due - utc_now()).total_seconds())
+        assert await at_bank(bank, order) == 1
+    finally:
+        await bank.rules(apply_30_minutes=False)
+    assert waits[0] > 10
+    assert waits == sorted(waits)
+    await worked_through(context, desk, order)
+    assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
+
+
+async def test_not_found_is_no_answer_while_the_slip_may_be_on_its_way(
+    context: Context, desk: SlipDesk, bank: RunningSlipBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
+    assert await given_up(context, order)
+    await worked_through(context, desk, order, rounds=2)
+    assert (await orders_of(pool, order))[-1] == ("slip_align", "waiting")
+    # It arrives now, from a request that nobody waits for any more.
+    await context.banks[False].register_slip(desk._slip(order.request))
+    await worked_through(context, desk, order)
+    assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)

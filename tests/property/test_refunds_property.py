@@ -1,0 +1,362 @@
+"""Whatever is paid, cancelled, refunded, carried out and refused, in any order: the books add up and a model agrees.
+
+Each example is an account of its own, on the real database; the model is written from the contract (section 11).
+"""
+
+import asyncio
+import random
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from banks.base import Location
+from commands.cancel import cancellation
+from commands.change import change_charges
+from commands.pay import Confirmation, confirm_payments
+from commands.refund import Ending, NewRefund, begin_refunds, end_refunds
+from domain.charge import CancelReason
+from domain.errors import Refused
+from domain.instants import to_millisecond
+from domain.refund import FailureCode
+from readmodels.refund import RefundProjection, refund_by_id
+from readmodels.verify import verify
+from runtime.ids import new_id
+from runtime.postgres import Pool, transaction
+from runtime.seal import Seal
+from tests.banking import make_account, make_charges, utc_now
+
+SEAL = Seal(bytes(32))
+CHARGES = 3
+AMOUNT = 10
+"""Cents of each charge: small, so that sums meet their bounds often."""
+
+
+class Pay(Struct, frozen=True):
+    charge: int
+    cents: int
+
+
+class Cancel(Struct, frozen=True):
+    charge: int
+
+
+class Ask(Struct, frozen=True):
+    """Of the charge's settling payment, or of its nth; all that remains, or so many cents."""
+
+    charge: int
+    payment: int | None
+    cents: int | None
+
+
+class AskTogether(Struct, frozen=True):
+    asks: Sequence[Ask]
+
+
+class End(Struct, frozen=True):
+    """Of the refunds so far these end, together."""
+
+    refunds: Sequence[int]
+    well: bool
+
+
+_charge = st.integers(0, CHARGES - 1)
+_asks = st.builds(
+    Ask,
+    _charge,
+    st.sampled_from([None, None, None, 0, 1, 2]),
+    st.none() | st.integers(1, AMOUNT + 2) | st.integers(1, 4),
+)
+_ends = st.builds(End, st.lists(st.integers(0, 11), min_size=1, max_size=6), st.sampled_from([True, True, False]))
+STEPS = st.lists(
+    # What stands twice is drawn twice as often: most of what happens is money coming, and going back.
+    st.one_of(
+        _asks,
+        _ends,
+        _ends,
+        st.builds(Pay, _charge, st.sampled_from([AMOUNT, AMOUNT, AMOUNT, 4, AMOUNT + 5])),
+        st.builds(AskTogether, st.lists(_asks, min_size=2, max_size=6)),
+        st.builds(Cancel, _charge),
+    ),
+    min_size=20,
+    max_size=30,
+)
+
+
+class MPayment(Struct):
+    cents: int
+    settles: bool
+    back: int = 0
+    going: int = 0
+
+    @property
+    def remaining(self) -> int:
+        return self.cents - self.back - self.going
+
+
+class MCharge(Struct):
+    status: str
+    payments: list[MPayment]
+
+
+class MRefund(Struct):
+    charge: int
+    payment: MPayment
+    cents: int
+    refund_id: UUID
+    status: str = "pending"
+
+
+class Model:
+    """What the contract says should be."""
+
+    def __init__(self) -> None:
+        self.charges = [MCharge("pending", []) for _ in range(CHARGES)]
+        self.refunds: list[MRefund] = []
+
+    @property
+    def balance(self) -> int:
+        return sum(payment.cents - payment.back - payment.going for each in self.charges for payment in each.payments)
+
+    def pay(self, step: Pay) -> None:
+        charge = self.charges[step.charge]
+        settles = charge.status == "pending" and step.cents >= AMOUNT
+        charge.payments.append(MPayment(step.cents, settles))
+        if settles:
+            charge.status = "paid"
+
+    def ask(self, step: Ask, refund_id: UUID) -> str:
+        """The code of the refusal, empty when it begins."""
+        charge = self.charges[step.charge]
+        if step.payment is None:
+            found = [payment for payment in charge.payments if payment.settles]
+        else:
+            found = charge.payments[step.payment : step.payment + 1]
+        if not found:
+            return "CHARGE_NOT_REFUNDABLE"
+        (payment,) = found
+        cents = payment.remaining if step.cents is None else step.cents
+        if not 0 < cents <= payment.remaining:
+            return "REFUND_EXCEEDS"
+        payment.going += cents
+        self.refunds.append(MRefund(step.charge, payment, cents, refund_id))
+        return ""
+
+    def end(self, refund: MRefund, *, well: bool) -> None:
+        if refund.status != "pending":
+            return
+        refund.status = "succeeded" if well else "failed"
+        refund.payment.going -= refund.cents
+        if well:
+            refund.payment.back += refund.cents
+            charge = self.charges[refund.charge]
+            if charge.status == "paid" and all(payment.back == payment.cents for payment in charge.payments):
+                charge.status = "refunded"
+
+
+class Books:
+    """The same, really."""
+
+    def __init__(self, pool: Pool, account: UUID, charges: list[UUID]) -> None:
+        self.pool = pool
+        self.account = account
+        self.charges = charges
+
+    async def pay(self, step: Pay) -> None:
+        confirmation = Confirmation(
+            charge_id=self.charges[step.charge], end_to_end_id=f"E{secrets.token_hex(15)}", amount_cents=step.cents,
+            paid_at=utc_now() - timedelta(seconds=1),
+        )  # fmt: skip
+        async with transaction(self.pool) as conn:
+            await confirm_payments(conn, [confirmation], now=utc_now(), seal=SEAL)
+
+    async def cancel(self, step: Cancel) -> None:
+        wish = cancellation(
+            self.charges[step.charge], None, reason=CancelReason.CANCELLED, actor="test", request_id=None
+        )
+        async with transaction(self.pool) as conn:
+            await change_charges(conn, [wish], now=_now())
+
+    async def ask(self, asks: Sequence[Ask], ids: Sequence[UUID]) -> list[str]:
+        asked = [
+            NewRefund(
+                owner=(self.account, True), key=str(refund_id), fingerprint=bytes(32), refund_id=refund_id,
+                charge_id=self.charges[each.charge], amount_cents=each.cents,
+                payment_id=None if each.payment is None else await self._payment(each.charge, each.payment),
+                reason=None, description=None, external_id=None, destination_sealed=None, scenario=None,
+                actor="test", request_id="test",
+            )
+            for each, refund_id in zip(asks, ids, strict=True)
+        ]  # fmt: skip
+        async with transaction(self.pool) as conn:
+            answers = await begin_refunds(conn, asked, now=_now())
+        return [answer.code.name if isinstance(answer, Refused) else "" for answer in answers]
+
+    async def end(self, refunds: Sequence[MRefund], *, well: bool) -> None:
+        endings = [
+            Ending(
+                charge_id=self.charges[each.charge],
+                refund_id=each.refund_id,
+                failure=None if well else FailureCode.NOT_CARRIED_OUT,
+            )
+            for each in refunds
+        ]
+        async with transaction(self.pool) as conn:
+            await end_refunds(conn, endings, now=_now())
+
+    async def _payment(self, charge: int, position: int) -> UUID:
+        """The nth in the order in which they were booked; nobody's when there are not as many."""
+        found = await self.pool.fetchval(
+            "SELECT payment_id FROM read_ledger WHERE charge_id = $1 AND type = 'payment'"
+            " ORDER BY sequence OFFSET $2 LIMIT 1",
+            self.charges[charge], position,
+        )  # fmt: skip
+        return found or new_id()
+
+
+@pytest.fixture(scope="module")
+async def journaled(servers: Any) -> AsyncIterator[None]:
+    """What all of it leaves is what the journal says."""
+    before = await verify(servers.database_url)  # what other tests have bent is not ours to judge
+    yield
+    assert await verify(servers.database_url) == before
+
+
+def _now() -> datetime:
+    return to_millisecond(utc_now())
+
+
+@settings(
+    max_examples=50,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate, Phase.shrink],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(steps=STEPS)
+async def test_the_books_add_up_and_agree_with_the_model(pool: Pool, journaled: None, steps: list[Any]) -> None:
+    account = await make_account(pool)
+    places = [Location(secrets.randbits(60), f"bank.example.com/{secrets.token_hex(12)}") for _ in range(CHARGES)]
+    charges = await make_charges(pool, account, places, test=True, amount_cents=AMOUNT)
+    model, books = Model(), Books(pool, account, charges)
+    steps = [Pay(0, AMOUNT), Pay(1, AMOUNT), *steps]
+    for step in steps:
+        match step:
+            case Pay():
+                model.pay(step)
+                await books.pay(step)
+            case Cancel(which):
+                if model.charges[which].status == "pending":
+                    model.charges[which].status = "cancelled"
+                await books.cancel(step)
+            case Ask() | AskTogether():
+                asks = [step] if isinstance(step, Ask) else list(step.asks)
+                ids = [new_id() for _ in asks]
+                expected = [model.ask(ask, refund_id) for ask, refund_id in zip(asks, ids, strict=True)]
+                assert await books.ask(asks, ids) == expected
+            case End(positions, well):
+                # The newest refunds: those before have ended, most of them.
+                last = len(model.refunds) - 1
+                some = [model.refunds[last - each] for each in dict.fromkeys(positions) if each <= last]
+                if some:
+                    await books.end(some, well=well)
+                for each in some:
+                    model.end(each, well=well)
+        await _agree(pool, model, books)
+    for charge in model.charges:
+        event(charge.status)
+    for refund in model.refunds:
+        event(refund.status)
+
+
+async def _agree(pool: Pool, model: Model, books: Books) -> None:
+    rows = await pool.fetch(
+        "SELECT sequence, amount_cents, balance_after_cents, type, refund_id FROM read_ledger"
+        " WHERE account_id = $1 AND test ORDER BY sequence", books.account,
+    )  # fmt: skip
+    assert [row["sequence"] for row in rows] == list(range(1, len(rows) + 1))
+    balance = 0
+    for row in rows:
+        balance += row["amount_cents"]
+        assert row["balance_after_cents"] == balance >= 0
+    assert balance == model.balance
+    debits = {row["refund_id"]: -row["amount_cents"] for row in rows if row["type"] == "refund"}
+    assert debits == {each.refund_id: each.cents for each in model.refunds}
+    credits = {row["refund_id"]: row["amount_cents"] for row in rows if row["type"] == "refund_reversal"}
+    assert credits == {each.refund_id: each.cents for each in model.refunds if each.status == "failed"}
+    for charge_id, charge in zip(books.charges, model.charges, strict=True):
+        shown = await pool.fetchrow(
+            "SELECT c.status, c.refunded_cents, r.doc FROM charge c JOIN read_charge r USING (charge_id)"
+            " WHERE charge_id = $1", charge_id,
+        )  # fmt: skip
+        assert shown is not None
+        assert (shown["status"], shown["refunded_cents"]) == (
+            charge.status, sum(payment.back for payment in charge.payments),
+        )  # fmt: skip
+        payments = await pool.fetch(
+            "SELECT p.amount_cents, p.refunded_cents, p.refunding_cents FROM read_ledger l"
+            " JOIN payment p USING (payment_id) WHERE l.charge_id = $1 AND l.type = 'payment'"
+            " ORDER BY l.sequence", charge_id,
+        )  # fmt: skip
+        assert [tuple(payment) for payment in payments] == [
+            (payment.cents, payment.back, payment.going) for payment in charge.payments
+        ]
+    async with pool.acquire() as conn:
+        for each in model.refunds:
+            found = await refund_by_id(conn, each.refund_id, books.account, True)
+            assert isinstance(found, RefundProjection)
+            assert found.status == each.status
+            assert round(float(found.refundable_remaining) * 100) == each.payment.remaining
+
+
+async def test_money_that_comes_and_goes_at_once_never_stands_in_its_own_way(pool: Pool, journaled: None) -> None:
+    """Batches of payments, refunds and endings on the same charges, on several connections: each ends, it adds up."""
+    account = await make_account(pool)
+    places = [Location(secrets.randbits(60), f"bank.example.com/{secrets.token_hex(12)}") for _ in range(20)]
+    charges = await make_charges(pool, account, places, test=True, amount_cents=100)
+    books = Books(pool, account, charges)
+    for number in range(20):
+        await books.pay(Pay(number, 100))
+    chance = random.Random(7)
+    begun: list[MRefund] = []
+    nowhere = MPayment(0, True)
+
+    async def ask() -> None:
+        for _ in range(25):
+            asks = [Ask(number, None, 3) for number in chance.sample(range(20), 6)]
+            ids = [new_id() for _ in asks]
+            codes = await books.ask(asks, ids)
+            begun.extend(
+                MRefund(each.charge, nowhere, 3, refund_id)
+                for each, refund_id, code in zip(asks, ids, codes, strict=True)
+                if not code
+            )
+
+    async def end() -> None:
+        for _ in range(40):
+            some = chance.sample(begun, min(len(begun), 8))
+            if some:
+                await books.end(some, well=chance.random() < 0.5)
+            await asyncio.sleep(0.002)
+
+    async def pay() -> None:
+        for _ in range(40):
+            await books.pay(Pay(chance.randrange(20), 100))
+
+    await asyncio.gather(ask(), ask(), ask(), end(), end(), pay(), pay())
+    await books.end(begun[:100], well=True)
+    row = await pool.fetchrow(
+        "SELECT sum(amount_cents - refunded_cents - refunding_cents) AS still_there,"
+        " (SELECT balance_cents FROM account_clock WHERE account_id = $1) AS balance"
+        " FROM payment WHERE account_id = $1", account,
+    )  # fmt: skip
+    assert row is not None
+    assert row["still_there"] == row["balance"]
+    assert len(begun) > 200

@@ -1,0 +1,119 @@
+"""Due dates of schedules: examples anybody can check with a calendar, and what must hold for all of them."""
+
+from calendar import monthrange
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.boleto import LAST_DUE
+from domain.instants import SAO_PAULO
+from domain.recurrence import DAYS, MONTHS, MOST_CHARGES, Frequency, Recurrence, issue_at
+from domain.reminders import APART, Reminder, due_day, next_reminder_at, reminder_at, reminder_now
+
+frequencies = st.sampled_from(Frequency)
+first_dates = st.dates(date(2020, 1, 1), date(2060, 12, 31))
+numbers = st.integers(1, MOST_CHARGES)
+
+
+def dates(frequency: Frequency, first: str, count: int) -> list[str]:
+    recurrence = Recurrence(frequency=frequency, first_due_date=date.fromisoformat(first))
+    return [str(recurrence.due_date(number)) for number in range(1, count + 1)]
+
+
+@pytest.mark.parametrize(
+    ("frequency", "expected"),
+    [
+        (Frequency.WEEKLY, ["2027-01-31", "2027-02-07", "2027-02-14"]),
+        (Frequency.BIWEEKLY, ["2027-01-31", "2027-02-14", "2027-02-28"]),
+        (Frequency.MONTHLY, ["2027-01-31", "2027-02-28", "2027-03-31", "2027-04-30", "2027-05-31"]),
+        (Frequency.QUARTERLY, ["2027-01-31", "2027-04-30", "2027-07-31"]),
+        (Frequency.SEMIANNUAL, ["2027-01-31", "2027-07-31", "2028-01-31"]),
+        (Frequency.YEARLY, ["2027-01-31", "2028-01-31"]),
+    ],
+)
+def test_due_dates_are_those_of_the_calendar(frequency: Frequency, expected: list[str]) -> None:
+    assert dates(frequency, expected[0], len(expected)) == expected
+
+
+def test_a_leap_day_comes_back_in_leap_years() -> None:
+    assert dates(Frequency.YEARLY, "2024-02-29", 5) == [
+        "2024-02-29", "2025-02-28", "2026-02-28", "2027-02-28", "2028-02-29",
+    ]  # fmt: skip
+
+
+def test_a_schedule_ends_at_its_last_day_or_number() -> None:
+    first = date(2027, 1, 31)
+    until = Recurrence(frequency=Frequency.MONTHLY, first_due_date=first, end_date=date(2027, 3, 31))
+    assert [until.due_date(number) for number in (3, 4)] == [date(2027, 3, 31), None]
+    count = Recurrence(frequency=Frequency.MONTHLY, first_due_date=first, max_charges=2)
+    assert [count.due_date(number) for number in (2, 3)] == [date(2027, 2, 28), None]
+    forever = Recurrence(frequency=Frequency.YEARLY, first_due_date=first)
+    assert forever.due_date(MOST_CHARGES) is None  # no barcode carries it
+
+
+@given(frequencies, first_dates, numbers)
+def test_each_charge_is_due_after_the_one_before_and_keeps_the_first_day(
+    frequency: Frequency, first: date, number: int
+) -> None:
+    recurrence = Recurrence(frequency=frequency, first_due_date=first)
+    due, following = recurrence.due_date(number), recurrence.due_date(number + 1)
+    if due is None:
+        assert following is None
+        return
+    assert first <= due <= LAST_DUE
+    if following is not None:
+        assert due < following
+    if frequency in DAYS:
+        assert (due - first).days == DAYS[frequency] * (number - 1)
+    else:
+        assert (due.year - first.year) * 12 + due.month - first.month == MONTHS[frequency] * (number - 1)
+        assert due.day == min(first.day, monthrange(due.year, due.month)[1])
+
+
+@given(frequencies, first_dates, numbers, st.integers(1, MOST_CHARGES))
+def test_there_are_as_many_charges_as_asked_for(frequency: Frequency, first: date, number: int, most: int) -> None:
+    endless = Recurrence(frequency=frequency, first_due_date=first)
+    limited = Recurrence(frequency=frequency, first_due_date=first, max_charges=most)
+    assert limited.due_date(number) == (endless.due_date(number) if number <= most else None)
+
+
+@given(first_dates, st.integers(0, 30))
+def test_a_charge_is_issued_at_six_in_the_morning_so_many_days_before(due: date, days_before: int) -> None:
+    local = issue_at(due, days_before=days_before).astimezone(SAO_PAULO)
+    assert (due - local.date()).days == days_before
+    assert (local.hour, local.minute) == (6, 0)
+
+
+DUE = date(2026, 12, 10)
+
+
+def at(day: int, hour: int) -> datetime:
+    return datetime(2026, 12, day, hour, tzinfo=SAO_PAULO).astimezone(UTC)
+
+
+def test_payers_are_reminded_three_days_before_and_on_the_day_at_nine() -> None:
+    begun_at = at(1, 10)
+    told = {
+        (now.day, now.hour): reminder
+        for now in (datetime(2026, 12, 1, tzinfo=SAO_PAULO) + timedelta(hours=n) for n in range(24 * 14))
+        if (reminder := reminder_now(DUE, begun_at=begun_at, now=now.astimezone(UTC)))
+    }
+    assert {key for key, value in told.items() if value is Reminder.BEFORE_DUE} == {(7, n) for n in range(9, 24)}
+    assert {key for key, value in told.items() if value is Reminder.DUE_DAY} == {(10, n) for n in range(9, 24)}
+    assert next_reminder_at(DUE, after=begun_at) == at(7, 9)
+    assert next_reminder_at(DUE, after=at(7, 9)) == at(10, 9)
+    assert next_reminder_at(DUE, after=at(10, 9)) is None
+
+
+def test_a_charge_mailed_just_now_is_not_reminded_of_at_once() -> None:
+    assert reminder_now(DUE, begun_at=at(7, 6), now=at(7, 9)) is None
+    assert reminder_now(DUE, begun_at=at(7, 9) - APART, now=at(7, 9)) is Reminder.BEFORE_DUE
+
+
+def test_a_pix_charge_is_due_on_the_day_of_its_last_moment() -> None:
+    midnight = datetime(2026, 12, 11, tzinfo=SAO_PAULO).astimezone(UTC)
+    assert due_day(None, midnight) == DUE
+    assert due_day(date(2026, 12, 9), midnight) == date(2026, 12, 9)
+    assert reminder_at(Reminder.DUE_DAY, DUE) == at(10, 9)

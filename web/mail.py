@@ -1,0 +1,134 @@
+"""/correio: the link that stops mails, and in local work the mails that would have been sent.
+
+The catcher's pages show payers' mail. They are there only when MAIL_CATCHER is on and no mail server is set, which
+`quita up` alone does, and answer only this machine, asked by a name of this machine's: a page elsewhere that has its
+own name lead here (DNS rebinding) reads nothing, and to everybody else there is no such page.
+"""
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Any, Final
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from litestar import Request, get, post
+from litestar.exceptions import NotFoundException
+from litestar.params import FromPath
+from litestar.response import Response
+from litestar.types import ControllerRouterHandler
+from msgspec import Struct
+
+import sql
+from commands.mail import read_stop_token, stop
+from readmodels.caught_mail import CaughtMail, caught_mail, caught_mails
+from runtime.postgres import session
+from runtime.seal import Seal
+from web.pages import page
+
+_POLICY = (
+    "default-src 'none'; img-src 'self'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+_WITH_FORM: Final = {"Content-Security-Policy": _POLICY}
+# A mail's own styles stand in its tags. Sandboxed: whatever a merchant wrote into it runs nothing here.
+_AS_MAIL: Final = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox allow-popups",
+}
+_LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+AnyRequest = Request[Any, Any, Any]
+
+
+class _Merchant(Struct, frozen=True):
+    name: str
+
+
+find_merchant = sql.maybe("mail.merchant", _Merchant)
+
+
+@get("/correio/parar/{token:str}")
+async def ask_to_stop(request: AnyRequest, token: FromPath[str]) -> Response[str]:
+    """Asks first: programs that look into mails follow every link they find, and press no button."""
+    merchant, _ = await _whose(request, token)
+    return page(
+        "mail_stop.html", {"merchant": merchant, "path": f"/correio/parar/{token}", "done": False}, headers=_WITH_FORM
+    )
+
+
+@post("/correio/parar/{token:str}", status_code=200)
+async def stop_mails(request: AnyRequest, token: FromPath[str]) -> Response[str]:
+    """The button, or one click in a mail program (RFC 8058). The token is the permission; asked twice, it is done."""
+    merchant, (account_id, to_hash) = await _whose(request, token)
+    async with session(request.app.state.pool) as conn:
+        await stop(conn, account_id=account_id, to_hash=to_hash, now=request.app.state.now())
+    return page("mail_stop.html", {"merchant": merchant, "path": "", "done": True}, headers=_WITH_FORM)
+
+
+@get("/correio")
+async def show_list(request: AnyRequest) -> Response[str]:
+    _only_local(request)
+    async with session(request.app.state.pool) as conn:
+        mails = await caught_mails(conn, seal=_seal(request))
+    return page("mail_list.html", {"mails": mails})
+
+
+@get("/correio/{mail_id:uuid}")
+async def show_one(request: AnyRequest, mail_id: FromPath[UUID]) -> Response[str]:
+    return page("mail_one.html", {"mail": await _found(request, mail_id)})
+
+
+@get("/correio/{mail_id:uuid}/html")
+async def show_html(request: AnyRequest, mail_id: FromPath[UUID]) -> Response[str]:
+    found = await _found(request, mail_id)
+    return Response(found.html, media_type="text/html; charset=utf-8", headers=_AS_MAIL)
+
+
+@get("/correio/{mail_id:uuid}/anexos/{position:int}")
+async def show_file(request: AnyRequest, mail_id: FromPath[UUID], position: FromPath[int]) -> Response[bytes]:
+    found = await _found(request, mail_id)
+    if not 0 <= position < len(found.files):
+        raise NotFoundException
+    file = found.files[position]
+    headers: Mapping[str, str] = {"Content-Disposition": "attachment"}
+    return Response(file.content, media_type=file.media_type, headers=dict(headers))
+
+
+MAIL_HANDLERS: list[ControllerRouterHandler] = [ask_to_stop, stop_mails, show_list, show_one, show_html, show_file]
+
+
+async def _whose(request: AnyRequest, token: str) -> tuple[str, tuple[UUID, str]]:
+    found = read_stop_token(token, _seal(request))
+    if found is None:
+        raise NotFoundException
+    async with session(request.app.state.pool) as conn:
+        merchant = await find_merchant(conn, account_id=found[0])
+    if merchant is None:
+        raise NotFoundException
+    return merchant.name, found
+
+
+async def _found(request: AnyRequest, mail_id: UUID) -> CaughtMail:
+    _only_local(request)
+    async with session(request.app.state.pool) as conn:
+        found = await caught_mail(conn, mail_id, seal=_seal(request))
+    if found is None:
+        raise NotFoundException
+    return found
+
+
+def _only_local(request: AnyRequest) -> None:
+    settings = request.app.state.settings
+    name = urlsplit(f"//{request.headers.get('host', '')}").hostname
+    known = name in _LOCAL_NAMES or name == urlsplit(settings.app_url).hostname
+    if not settings.mail_catcher or not known or not _is_this_machine(request):
+        raise NotFoundException
+
+
+def _is_this_machine(request: AnyRequest) -> bool:
+    try:
+        return request.client is not None and ip_address(request.client.host).is_loopback
+    except ValueError:
+        return False
+
+
+def _seal(request: AnyRequest) -> Seal:
+    return Seal(request.app.state.settings.secret_key)

@@ -1,0 +1,168 @@
+"""Lists: filters read from the address, and pages that can be walked in both directions.
+
+A field left empty in a form is no filter. Anything that cannot be read is said beside its field and no rows are shown:
+a filter that is ignored returns the wrong rows.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import date, datetime
+from typing import Generic, TypeVar
+from urllib.parse import parse_qsl, urlencode
+from uuid import UUID
+
+from litestar.exceptions import ClientException
+from msgspec import Struct
+
+from domain.instants import day_begins, day_ends, parse_day
+from readmodels.page import Order
+from web.painel.visit import AnyRequest, Visit
+
+PAGE = 25
+_WORD_MOST = 255
+_REPEATED_MOST = 20
+# Where a walk stands, and what the page before said: they filter nothing.
+_NEXT, _PREVIOUS, _DONE = "depois", "antes", "feito"
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+Row = TypeVar("Row")
+Position = TypeVar("Position", bound=Struct)
+
+
+class Asked:
+    """The filters of one request: `names` are those the list has."""
+
+    def __init__(self, request: AnyRequest, names: Sequence[str]) -> None:
+        try:
+            query = request.scope["query_string"].decode("ascii")
+            pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=60)
+        except ValueError:
+            raise ClientException from None
+        self.given: dict[str, list[str]] = {}
+        self.faults: dict[str, str] = {}
+        for name, value in pairs:
+            if name not in (*names, _NEXT, _PREVIOUS, _DONE):
+                raise ClientException
+            if value.strip():
+                self.given.setdefault(name, []).append(value.strip())
+        if any(len(values) > _REPEATED_MOST for values in self.given.values()):
+            raise ClientException
+
+    @property
+    def filtered(self) -> bool:
+        return bool(self.filters())
+
+    def value(self, name: str) -> str:
+        """As it was typed, for the field."""
+        return self.given.get(name, [""])[0]
+
+    def values(self, name: str) -> list[str]:
+        return self.given.get(name, [])
+
+    def word(self, name: str) -> str | None:
+        value = self.value(name)
+        if len(value) > _WORD_MOST or not value.isprintable():
+            self.faults[name] = f"Use até {_WORD_MOST} caracteres."
+            return None
+        return value or None
+
+    def digits(self, name: str) -> str | None:
+        """A document or number however it is punctuated: what is stored are its letters and digits."""
+        value = self.word(name)
+        return None if value is None else re.sub(r"[.\-/ ]", "", value) or None
+
+    def choices(self, name: str, allowed: Sequence[str]) -> tuple[str, ...]:
+        values = self.values(name)
+        if not set(values) <= set(allowed):
+            self.faults[name] = "Escolha uma das opções."
+            return ()
+        return tuple(sorted(set(values)))
+
+    def choice(self, name: str, allowed: Sequence[str]) -> str | None:
+        return next(iter(self.choices(name, allowed)), None)
+
+    def uuid(self, name: str) -> UUID | None:
+        value = self.word(name)
+        if value is None:
+            return None
+        if not _UUID.fullmatch(value):
+            self.faults[name] = "Não é um identificador válido."
+            return None
+        return UUID(value)
+
+    def dates(self, first: str, last: str) -> tuple[date | None, date | None]:
+        found: list[date | None] = []
+        for name in (first, last):
+            value = self.value(name)
+            try:
+                found.append(parse_day(value) if value else None)
+            except ValueError:
+                self.faults[name] = "Não é uma data."
+                found.append(None)
+        begin, end = found
+        if begin is not None and end is not None and begin > end:
+            self.faults[last] = "Termina antes de começar."
+        return begin, end
+
+    def days(self, first: str, last: str) -> tuple[datetime | None, datetime | None]:
+        """São Paulo days, both inclusive, as instants."""
+        begin, end = self.dates(first, last)
+        return (None if begin is None else day_begins(begin)), (None if end is None else day_ends(end))
+
+    def filters(self) -> list[tuple[str, str]]:
+        """What is asked for, without where the walk stands."""
+        return [
+            (name, value)
+            for name, values in self.given.items()
+            if name not in (_NEXT, _PREVIOUS, _DONE)
+            for value in values
+        ]
+
+    def link(self, **more: str) -> str:
+        """This list's query with these filters and `more`."""
+        return "?" + urlencode([*self.filters(), *more.items()])
+
+
+class Walked(Struct, Generic[Row]):
+    """One page; the links are empty where there is nothing."""
+
+    rows: Sequence[Row]
+    previous: str
+    next: str
+
+
+async def walk(
+    visit: Visit,
+    asked: Asked,
+    name: str,
+    filters: object,
+    position: type[Position],
+    fetch: Callable[[Order, Position | None], Awaitable[tuple[Sequence[Row], Position | None]]],
+    at: Callable[[Row], Position],
+    *,
+    order: Order = Order.DESC,
+) -> Walked[Row]:
+    """The page that the address asks for. `fetch` answers one in either order, `at` tells where a row stands.
+
+    Backwards the same index is walked the other way. Refused(CURSOR_INVALID) for a cursor of anybody else's walk.
+    """
+    bound = [name, *visit.owner, filters]
+    back, on = asked.value(_PREVIOUS), asked.value(_NEXT)
+    if back:
+        other = Order.ASC if order is Order.DESC else Order.DESC
+        found, more = await fetch(other, visit.cursors.read(back, position, [*bound, _PREVIOUS]))
+        rows = list(found)[::-1]
+        before, behind = more is not None, True
+    else:
+        found, more = await fetch(order, visit.cursors.read(on, position, [*bound, _NEXT]) if on else None)
+        rows = list(found)
+        before, behind = bool(on), more is not None
+
+    def link(direction: str, row: Row) -> str:
+        return asked.link(**{direction: visit.cursors.write(at(row), [*bound, direction])})
+
+    return Walked(
+        rows,
+        link(_PREVIOUS, rows[0]) if rows and before else "",
+        link(_NEXT, rows[-1]) if rows and behind else "",
+    )

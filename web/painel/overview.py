@@ -1,0 +1,54 @@
+"""The first page: what is in the wallet, what came in, what is open, what wants to be looked at."""
+
+from typing import Any
+
+from litestar.response import Response
+
+from commands.expire import expire_account
+from readmodels.charge_list import ChargeFilters, charge_page
+from readmodels.dashboard import COUNT_MOST, DAYS, received_by_day, received_in, standing
+from readmodels.dashboard_settings import endpoint_of, lanes_health
+from readmodels.payment_list import PaymentFilters, payment_page
+from runtime.postgres import session
+from web.painel.plot import plot
+from web.painel.shown import charge_row, payment_row
+from web.painel.visit import Visit
+
+_LATEST = 8
+_ODD = 5
+
+
+async def show(visit: Visit) -> Response[Any]:
+    """Production only: test credits are nobody's money (spec, Sandbox-only errors)."""
+    account_id, test = visit.owner
+    assert not test
+    await expire_account(visit.pool, account_id, test, now=visit.now)
+    async with session(visit.pool) as conn:
+        now_is = await standing(conn, account_id, test, now=visit.now)
+        days = await received_by_day(conn, account_id, test, now=visit.now)
+        charges, _ = await charge_page(conn, account_id, test, ChargeFilters(), None, _LATEST)
+        lanes = await lanes_health(conn, account_id)
+        endpoint = await endpoint_of(conn, account_id=account_id)
+        odd = []
+        if now_is.anomalies:
+            for anomaly in ("duplicate", "paid_after_cancel", "amount_mismatch"):
+                found, _ = await payment_page(
+                    conn, account_id, test, PaymentFilters(anomaly=anomaly), None, _ODD, seal=visit.seal
+                )
+                odd += found
+    odd.sort(key=lambda payment: payment.paid_at, reverse=True)
+    values = {
+        "standing": now_is,
+        "most": COUNT_MOST,
+        "span": DAYS,
+        "days": days,
+        "plot": plot(days),
+        "today_cents": received_in(days, 1),
+        "week_cents": received_in(days, 7),
+        "month_cents": received_in(days, DAYS),
+        "charges": [charge_row(each, visit) for each in charges],
+        "odd": [payment_row(each, visit) for each in odd[:_ODD]],
+        "lanes": lanes,
+        "endpoint": endpoint,
+    }
+    return visit.show("overview.html", values)

@@ -1,0 +1,94 @@
+"""A page of the dashboard as the table holds it, and the handler made of it.
+
+Before a page's own function runs, its handler has found the session, read the form and its token, and looked up in the
+table whether the person's role opens this page.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal
+
+from litestar.exceptions import NotFoundException, PermissionDeniedException
+from litestar.handlers import HTTPRouteHandler
+from litestar.response import Response
+from litestar.types import ControllerRouterHandler
+from msgspec import Struct
+
+from commands.audit import AlreadySent
+from commands.sessions import session_of
+from domain.errors import Code, Refused
+from runtime.postgres import session
+from runtime.seal import Seal
+from web.painel.entry import cookie_of, entrance
+from web.painel.visit import AnyRequest, Form, Visit, go, read_form
+from web.painel.words import REFUSED
+
+Handle = Callable[[Visit], Awaitable[Response[Any]]]
+TEST = "/painel/teste"
+
+# Who may, by what he is there for. The owner may everything.
+OWNER = frozenset({"owner"})
+MONEY = OWNER | {"finance"}
+PROGRAMS = OWNER | {"developer"}
+PEOPLE = MONEY | {"support"}
+EVERYBODY = PEOPLE | {"developer"}
+
+
+class Page(Struct, frozen=True):
+    """`path` is below /painel (below /painel/teste when `test`), with `{name:str}` for what varies."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    handle: Handle
+    roles: frozenset[str]
+    test: bool = False
+
+    @property
+    def whole_path(self) -> str:
+        return (TEST if self.test else "/painel") + self.path
+
+
+def handlers(table: Sequence[Page]) -> list[ControllerRouterHandler]:
+    opened = {
+        role: frozenset(f"{page.method} {page.whole_path}" for page in table if role in page.roles)
+        for role in EVERYBODY
+    }
+    return [_handler(each, opened) for each in table]
+
+
+def _handler(page: Page, opened: dict[str, frozenset[str]]) -> HTTPRouteHandler:
+    async def answer(request: AnyRequest) -> Response[Any]:
+        state = request.app.state
+        cookie = cookie_of(request)
+        async with session(state.pool) as conn:
+            found = await session_of(conn, cookie, now=state.now())
+        if found is None:
+            return go(entrance(request.scope["path"] if page.method == "GET" else ""))
+        form: Form = {}
+        if page.method == "POST":
+            form = await read_form(request, Seal(state.settings.secret_key), cookie)
+        if found.role not in page.roles:
+            raise PermissionDeniedException
+        visit = Visit(request, found, cookie, test=page.test, form=form, may=opened[found.role])
+        try:
+            return await page.handle(visit)
+        except AlreadySent:
+            return visit.show("message.html", _ALREADY_SENT, status=409)
+        except Refused as refused:
+            if refused.code.status == 404:
+                # The same page as for a path that never was: whether there is such a thing is not told.
+                raise NotFoundException from None
+            if refused.code is Code.CURSOR_INVALID:
+                return go(request.scope["path"])
+            words = REFUSED.get(refused.code, REFUSED[Code.INTERNAL_ERROR])
+            return visit.show("message.html", {"title": words[0], "text": words[1]}, status=refused.code.status)
+
+    # A name of its own in traces and in Litestar's own messages.
+    answer.__name__ = f"{page.method.lower()}_{page.handle.__module__.rpartition('.')[2]}_{page.handle.__name__}"
+    return HTTPRouteHandler(page.whole_path, http_method=[page.method], status_code=200)(answer)
+
+
+_ALREADY_SENT = {
+    "title": "Este formulário já foi enviado",
+    "text": "O que ele pedia foi tratado uma vez só. Abra a página de novo para ver como ficou. "
+    "Se era um segredo novo e você não o viu, gere outro.",
+}

@@ -1,0 +1,111 @@
+"""Rows of lists as templates want them: instants parsed, amounts in cents, names in Portuguese."""
+
+from datetime import date, datetime
+
+from msgspec import Struct
+
+from domain.instants import parse_day
+from domain.money import parse_amount
+from readmodels.charge import ChargeDoc
+from readmodels.ledger import LedgerItem
+from readmodels.payment_list import PaymentItem
+from web.painel.visit import Visit
+from web.painel.words import ANOMALIES, ENTRY_TYPES, METHODS, STATUS
+
+_CENTS_MOST = 10**15
+
+
+class ChargeRow(Struct, frozen=True):
+    link: str
+    charge_id: str
+    status: str
+    status_text: str
+    method: str
+    amount_cents: int
+    reference: str
+    """The merchant's own, or what else tells this charge from the others."""
+    created_at: datetime
+    due_date: date | None
+    expires_at: datetime | None
+
+
+class PaymentRow(Struct, frozen=True):
+    link: str
+    payment_id: str
+    method: str
+    amount_cents: int
+    refunded_cents: int
+    paid_at: datetime
+    payer: str
+    reference: str
+    end_to_end_id: str | None
+    anomaly: str | None
+    late: bool
+
+
+class EntryRow(Struct, frozen=True):
+    """`link` is empty for a line that no charge caused."""
+
+    link: str
+    sequence: int
+    type: str
+    credit: bool
+    amount_cents: int
+    balance_cents: int
+    negative: bool
+    reference: str
+    created_at: datetime
+
+
+def charge_row(doc: ChargeDoc, visit: Visit) -> ChargeRow:
+    return ChargeRow(
+        link=visit.here(f"/cobrancas/{doc.charge_id}"),
+        charge_id=doc.charge_id,
+        status=doc.status,
+        status_text=STATUS[doc.status],
+        method=METHODS[doc.payment_method],
+        amount_cents=doc.amount_cents,
+        reference=doc.external_id or doc.description or doc.nosso_numero or f"{doc.charge_id[:8]}…",
+        created_at=instant(doc.created_at),
+        due_date=None if doc.due_date is None else parse_day(doc.due_date),
+        expires_at=None if doc.expires_at is None else instant(doc.expires_at),
+    )
+
+
+def payment_row(item: PaymentItem, visit: Visit) -> PaymentRow:
+    return PaymentRow(
+        link=visit.here(f"/cobrancas/{item.charge_id}"),
+        payment_id=item.payment_id,
+        method=METHODS[item.method],
+        amount_cents=cents(item.amount),
+        refunded_cents=cents(item.refunded_amount),
+        paid_at=instant(item.paid_at),
+        payer=item.payer.name or item.payer.document or "Não informado",
+        reference=item.external_id or item.nosso_numero or f"{item.charge_id[:8]}…",
+        end_to_end_id=item.end_to_end_id,
+        anomaly=None if item.anomaly is None else ANOMALIES[item.anomaly],
+        late=item.late,
+    )
+
+
+def entry_row(item: LedgerItem, visit: Visit) -> EntryRow:
+    return EntryRow(
+        link="" if item.charge_id is None else visit.here(f"/cobrancas/{item.charge_id}"),
+        sequence=item.sequence,
+        type=ENTRY_TYPES[item.type],
+        credit=item.direction == "credit",
+        amount_cents=cents(item.amount),
+        balance_cents=cents(item.balance_after.removeprefix("-")),
+        negative=item.balance_after.startswith("-"),
+        reference=item.external_id or ("" if item.charge_id is None else f"{item.charge_id[:8]}…"),
+        created_at=instant(item.created_at),
+    )
+
+
+def instant(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def cents(text: str) -> int:
+    """Of an amount as the read models write it; 0.00 is one."""
+    return 0 if text == "0.00" else parse_amount(text, most_cents=_CENTS_MOST)

@@ -1,0 +1,39 @@
+// The dashboard is complete without this: it copies, and keeps a form from being sent twice.
+"use strict";
+
+const said = document.querySelector("[data-said]");
+
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.hidden = false;
+  const text = button.innerHTML;
+  button.addEventListener("click", async () => {
+    const field = document.getElementById(button.dataset.copy);
+    field.select();
+    try {
+      await navigator.clipboard.writeText(field.value);
+    } catch {
+      // Not allowed, or not a secure page: the text is selected, the person can copy it.
+      if (said) said.textContent = "Texto selecionado. Copie com o teclado.";
+      return;
+    }
+    button.textContent = "Copiado";
+    if (said) said.textContent = "Copiado.";
+    setTimeout(() => { button.innerHTML = text; }, 2500);
+  });
+}
+
+for (const form of document.querySelectorAll('form[method="post"]')) {
+  form.addEventListener("submit", (event) => {
+    if (form.dataset.sent) {
+      event.preventDefault();
+      return;
+    }
+    form.dataset.sent = "yes";
+    for (const button of form.querySelectorAll('button[type="submit"]')) button.setAttribute("aria-disabled", "true");
+  });
+}
+
+// A page that comes back from the browser's memory has forms that were sent before: it is asked for again.
+window.addEventListener("pageshow", (event) => {
+  if (event.persisted) location.reload();
+});

@@ -1,0 +1,279 @@
+"""Have the bank send money back, and ask about it until it is known whether it did.
+
+As in workers/slip_orders.py an order is claimed, the bank asked with no transaction open, and the outcome stored with
+what it means for refund, charge and wallet in one transaction. What differs: nobody waits, and nothing is given up. The
+first attempt sends; each later one asks first what became of it, and sends again, under the same id, only what the bank
+says it does not have. Money on its way (EM_PROCESSAMENTO) is asked about for as long as that takes.
+"""
+
+import asyncio
+import random
+from base64 import b64decode
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+import sql
+from banks.base import Bank, Done, NotFound, Refused, Unknown
+from banks.returns import NO_TRANSFERS, PIX_UNKNOWN, Return, Sent, Transfer
+from banks.scenario import acting
+from commands.refund import ORDER_KINDS, Destination, Ending, RefundOrder, end_refunds
+from domain.instants import to_millisecond
+from domain.refund import FailureCode, Way
+from runtime.batching import Batcher
+from runtime.bell import REFUND_ORDERS, WEBHOOKS
+from runtime.postgres import GONE, session, transaction
+from workers.context import Context
+
+AT_ONCE: Final = 32
+"""Calls about refunds to one bank at the same time, per mode and process."""
+LEASE: Final = timedelta(seconds=30)
+CALL_S: Final = 25.0
+"""Below the lease: an order is never with two workers."""
+BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 300.0, 900.0)
+WATCH: Final = timedelta(seconds=60)
+"""For this long after an attempt whose answer was lost, a no may be overtaken by the yes to that attempt; and the bank
+may not know yet a PIX that it told us of. Longer than any call of ours lives."""
+ATTEMPTS_LEAST: Final = 5
+"""Before a PIX counts as unknown to the bank: time may have passed while nobody asked."""
+
+_BATCH = 100
+_STORED_MOST = 50
+_ROUNDS_MOST = 2_000
+_LOOK_S = 0.05
+_RING_S_MAX = 1.0
+_STORE_WAITS_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
+_DETAIL_CHARACTERS = 200
+
+_log = structlog.get_logger()
+_encode = msgspec.json.Encoder().encode
+_read_request = msgspec.json.Decoder(RefundOrder).decode
+_read_destination = msgspec.json.Decoder(Destination).decode
+
+
+class Order(Struct, frozen=True, gc=False):
+    """A claimed order."""
+
+    order_id: UUID
+    charge_id: UUID
+    kind: str
+    request: bytes
+    attempts: int
+    created_at: datetime
+
+
+class _Settled(Struct, frozen=True, gc=False):
+    order_id: UUID
+
+
+class _Later(Struct, frozen=True):
+    """Not known yet: to be asked about again. `detail` names what was seen, never what was sent."""
+
+    detail: str
+
+
+class _Ended(Struct, frozen=True):
+    ending: Ending
+    detail: str | None = None
+    """The bank's own words, for people."""
+
+
+claim = sql.many("refund.claim", Order)
+settle = sql.many("refund.settle_orders", _Settled)
+
+Answer = Done[Sent] | Refused | Unknown
+
+
+class RefundDesk:
+    """Does the orders about refunds of one mode. What has ended is stored in batches."""
+
+    def __init__(self, context: Context, test: bool, *, at_once: int = AT_ONCE) -> None:
+        self._context = context
+        self._test = test
+        self._at_once = at_once
+        self._bank = context.banks[test]
+        self._ending: Batcher[tuple[Order, _Ended], None] = Batcher(self._end, lanes=2, most=_STORED_MOST)
+        self._kinds: dict[str, Callable[[Bank, Order, RefundOrder], Awaitable[Answer]]] = {
+            ORDER_KINDS[Way.RETURN]: self._return,
+            ORDER_KINDS[Way.TRANSFER]: self._transfer,
+        }
+
+    async def drain(self) -> int:
+        """Do what is due; answers how many orders were taken up. One slow answer holds nobody else up."""
+        flights: set[asyncio.Task[None]] = set()
+        taken = 0
+        try:
+            for _ in range(_ROUNDS_MOST):
+                room = self._at_once - len(flights)
+                claimed = await self._claim(min(_BATCH, room)) if room > 0 else []
+                taken += len(claimed)
+                flights.update(asyncio.create_task(self._do(order)) for order in claimed)
+                if not flights:
+                    return taken
+                _, flights = await asyncio.wait(flights, timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(flights)
+            return taken
+        finally:
+            for flight in flights:
+                flight.cancel()  # only when this duty is cut short: the leases give the orders back
+
+    async def _claim(self, most: int) -> list[Order]:
+        now = self._context.now()
+        async with session(self._context.pool) as conn:
+            return await claim(conn, test=self._test, now=now, most=most, lease_until=now + LEASE)
+
+    async def _do(self, order: Order) -> None:
+        try:
+            try:
+                request = _read_request(order.request)
+                acted = acting(self._bank, request.scenario, attempt=order.attempts)
+                async with asyncio.timeout(CALL_S):
+                    result = self._judge(order, request, await self._kinds[order.kind](acted, order, request))
+            except (*GONE, TimeoutError) as gone:
+                result = _Later(type(gone).__name__)
+            except Exception:
+                _log.exception("refund_order_failed_here", order_id=str(order.order_id), kind=order.kind)
+                result = _Later("failed here")
+            await _patiently(lambda: self._store(order, result))
+        except Exception:
+            _log.exception("refund_order_not_stored", order_id=str(order.order_id), kind=order.kind)
+
+    # Ask the bank
+
+    async def _return(self, bank: Bank, order: Order, request: RefundOrder) -> Answer:
+        assert request.end_to_end_id is not None
+        id = request.refund_id.hex
+        if order.attempts > 1:
+            found = await bank.find_return(request.end_to_end_id, id)
+            if not isinstance(found, NotFound):
+                return found if isinstance(found, Unknown) else Done(found)
+        return await bank.return_pix(
+            Return(
+                id=id,
+                end_to_end_id=request.end_to_end_id,
+                amount_cents=request.amount_cents,
+                description=request.description,
+            )
+        )
+
+    async def _transfer(self, bank: Bank, order: Order, request: RefundOrder) -> Answer:
+        assert request.destination_sealed is not None
+        id = request.refund_id.hex
+        if order.attempts > 1:
+            found = await bank.find_transfer(id)
+            if not isinstance(found, NotFound):
+                return found if isinstance(found, Unknown) else Done(found)
+        to = _read_destination(self._context.seal.open(b64decode(request.destination_sealed)))
+        return await bank.send_pix(
+            Transfer(
+                id=id,
+                pix_key=to.pix_key,
+                document=to.document,
+                amount_cents=request.amount_cents,
+                description=request.description,
+            )
+        )
+
+    def _judge(self, order: Order, request: RefundOrder, answer: Answer) -> _Ended | _Later:
+        """What the bank's answer means; whatever is not for good is asked again."""
+        transfer = order.kind == ORDER_KINDS[Way.TRANSFER]
+        match answer:
+            case Unknown(detail):
+                return _Later(detail)
+            case Done(Sent(amount_cents=cents)) if cents != request.amount_cents:
+                # Nothing of ours sends another amount under this id: somebody has to look.
+                _log.error("refund_of_another_amount", refund_id=str(request.refund_id))
+                return _Later("another amount")
+            case Done(Sent(status="processing")):
+                return _Later("processing")
+            case Done(Sent(status="not_done", detail=detail)):
+                return self._failed(order, request, FailureCode.NOT_CARRIED_OUT, detail)
+            case Done(Sent(reference=reference)):
+                return _Ended(
+                    Ending(
+                        charge_id=order.charge_id,
+                        refund_id=request.refund_id,
+                        end_to_end_id=reference if transfer else None,
+                        return_id=None if transfer else reference,
+                    )
+                )
+            case Refused(code, message):
+                if self._may_be_overtaken(order, code):
+                    return _Later(f"refused: {code}")
+                failure = FailureCode.TRANSFER_UNAVAILABLE if code == NO_TRANSFERS else FailureCode.BANK_REFUSED
+                return self._failed(order, request, failure, f"{code}: {message}")
+
+    def _may_be_overtaken(self, order: Order, code: str) -> bool:
+        young = self._context.now() < order.created_at + WATCH
+        if code == PIX_UNKNOWN:
+            return young or order.attempts < ATTEMPTS_LEAST
+        return code != NO_TRANSFERS and order.attempts > 1 and young
+
+    def _failed(self, order: Order, request: RefundOrder, failure: FailureCode, detail: str | None) -> _Ended:
+        _log.warning("refund_failed", refund_id=str(request.refund_id), failure=failure, test=self._test)
+        return _Ended(Ending(charge_id=order.charge_id, refund_id=request.refund_id, failure=failure), detail)
+
+    # Store
+
+    async def _store(self, order: Order, result: _Ended | _Later) -> None:
+        if isinstance(result, _Ended):
+            await self._ending.submit((order, result))
+            self._context.bell.ring(WEBHOOKS)
+            return
+        _log.info(
+            "refund_unknown",
+            kind=order.kind,
+            order_id=str(order.order_id),
+            attempts=order.attempts,
+            detail=result.detail,
+        )
+        wait_s = BACKOFF_S[min(order.attempts, len(BACKOFF_S)) - 1] * random.uniform(0.8, 1.2)  # noqa: S311  spreads load
+        async with session(self._context.pool) as conn:
+            await settle(
+                conn,
+                order_ids=[order.order_id],
+                attempts=[order.attempts],
+                states=["waiting"],
+                due_ats=[self._context.now() + timedelta(seconds=wait_s)],
+                outcomes=[_encode({"detail": result.detail})],
+            )
+        if wait_s < _RING_S_MAX:
+            # Most of what is unknown is known a moment later: the next round of looking by oneself would be too late.
+            asyncio.get_running_loop().call_later(wait_s, self._context.bell.ring, REFUND_ORDERS[self._test])
+
+    async def _end(self, ended: Sequence[tuple[Order, _Ended]]) -> list[None]:
+        """Orders and refunds together. An order that is another lease's by now is passed over: that one ends it."""
+        now = self._context.now()
+        async with transaction(self._context.pool) as conn:
+            settled = await settle(
+                conn,
+                order_ids=[order.order_id for order, _ in ended],
+                attempts=[order.attempts for order, _ in ended],
+                states=["done" if each.ending.failure is None else "refused" for _, each in ended],
+                due_ats=[now] * len(ended),
+                outcomes=[
+                    None if each.detail is None else _encode({"detail": each.detail[:_DETAIL_CHARACTERS]})
+                    for _, each in ended
+                ],
+            )
+            ours = {row.order_id for row in settled}
+            endings = [each.ending for order, each in ended if order.order_id in ours]
+            if endings:
+                await end_refunds(conn, endings, now=to_millisecond(now))
+        return [None] * len(ended)
+
+
+async def _patiently(store: Callable[[], Awaitable[None]]) -> None:
+    """Over a restart of PostgreSQL: the bank has been asked, and what it said is not thrown away."""
+    for wait_s in (*_STORE_WAITS_S, None):
+        try:
+            return await store()
+        except GONE:
+            if wait_s is None:
+                raise
+            await asyncio.sleep(wait_s)

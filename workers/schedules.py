@@ -1,0 +1,127 @@
+"""Issue what schedules are due to: look what became of a number, do the next thing for it, say when to look again."""
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from banks.base import Location
+from commands.create_slip import CONTROLS_A_BLOCK, take_numbers
+from commands.locations import LOW, take_block
+from commands.schedules import (
+    LEASE,
+    MOST_CLAIMED,
+    PIX,
+    SLIP_LOOK,
+    Due,
+    advance,
+    claim,
+    fail,
+    issue_pix,
+    obstacle,
+    order_slip,
+    over,
+    wait,
+)
+from domain.errors import Code
+from runtime.bell import BANK_ORDERS, LOCATION_POOL, SLIP_ORDERS
+from runtime.postgres import GONE, session, transaction
+from workers.context import Context
+
+AT_ONCE: Final = 4
+"""Schedules at work at the same time in one process: each has a connection for a moment."""
+
+_log = structlog.get_logger()
+
+
+class ScheduleDesk:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._numbers: list[int] = []
+        self._taking = asyncio.Lock()
+        self._room = asyncio.Semaphore(AT_ONCE)
+
+    async def drain(self) -> int:
+        """One round; answers how many schedules were taken up."""
+        now = self._context.now()
+        async with session(self._context.pool) as conn:
+            dues = await claim(conn, now=now, most=MOST_CLAIMED, lease_until=now + LEASE)
+        await asyncio.gather(*(self._do(due) for due in dues))
+        return len(dues)
+
+    async def _do(self, due: Due) -> None:
+        async with self._room:
+            try:
+                await self._look(due)
+            except GONE:
+                raise
+            except Exception:
+                # The lease brings it back, and one schedule holds no other up.
+                _log.exception("schedule_failed_here", schedule_id=str(due.schedule_id), number=due.number)
+
+    async def _look(self, due: Due) -> None:
+        now = self._context.now()
+        if due.resource_id is not None:
+            async with session(self._context.pool) as conn:
+                if due.fingerprint == due.mark:
+                    await advance(conn, due, state="issued", charge_id=due.resource_id, failure_code=None, now=now)
+                else:
+                    # The account itself used this very key for something else.
+                    code = Code.IDEMPOTENCY_KEY_REUSED.name
+                    await advance(conn, due, state="failed", charge_id=None, failure_code=code, now=now)
+            return
+        if due.under_way:
+            async with session(self._context.pool) as conn:
+                await wait(conn, due, look_at=now + SLIP_LOOK, ordered=True)
+            return
+        if due.status != "active":
+            # Stopped while its slip was on its way, and the bank said no: the number waits for the schedule.
+            async with session(self._context.pool) as conn:
+                await wait(conn, due, look_at=now, ordered=False)
+            return
+        if over(due, now=now):
+            async with session(self._context.pool) as conn:
+                state = "skipped" if due.failure_code is None else "failed"
+                await advance(conn, due, state=state, charge_id=None, failure_code=due.failure_code, now=now)
+            _log.info("schedule_number_not_issued", schedule_id=str(due.schedule_id), number=due.number, state=state)
+            return
+        stands_in_the_way = Code.BANK_UNAVAILABLE if due.ordered else obstacle(due)
+        if stands_in_the_way is None:
+            stands_in_the_way = await (self._issue_pix(due) if due.payment_method == PIX else self._order_slip(due))
+        if stands_in_the_way is not None:
+            async with session(self._context.pool) as conn:
+                await fail(conn, due, stands_in_the_way, now=now)
+            _log.warning(
+                "schedule_waits", schedule_id=str(due.schedule_id), number=due.number, code=stands_in_the_way.name
+            )
+
+    async def _issue_pix(self, due: Due) -> Code | None:
+        context = self._context
+        async with session(context.pool) as conn:
+            found = await take_block(conn, test=False, most=1, low=LOW[False])
+        if not found or found[0].low:
+            context.bell.ring(LOCATION_POOL[False])
+        if not found:
+            return Code.BANK_UNAVAILABLE
+        location = Location(found[0].location_id, found[0].location)
+        async with transaction(context.pool) as conn:
+            if not await issue_pix(conn, due, location, now=context.now()):
+                # Suspended; or the key was used this moment, which the next look finds.
+                return Code.PIX_AVULSO_SUSPENDED
+        context.bell.ring(BANK_ORDERS[False])
+        return None
+
+    async def _order_slip(self, due: Due) -> None:
+        context = self._context
+        control = await self._control()
+        async with transaction(context.pool) as conn:
+            await order_slip(conn, due, control=control, settings=context.settings, now=context.now())
+        context.bell.ring(SLIP_ORDERS[False])
+
+    async def _control(self) -> int:
+        async with self._taking:
+            if not self._numbers:
+                async with session(self._context.pool) as conn:
+                    first = (await take_numbers(conn)).control
+                self._numbers = list(range(first + CONTROLS_A_BLOCK - 1, first - 1, -1))
+            return self._numbers.pop()

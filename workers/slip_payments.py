@@ -1,0 +1,156 @@
+"""Book the payments of production's slips: what callbacks hint at, and what the bank's own list of paid slips shows.
+
+Neither is believed: the slip itself is asked for, and its total decides (commands/confirm_slips.py). A PIX that paid a
+hybrid slip reaches us as its slip's payment only; the PIX side of the bank names it by a txid that is none of ours.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, time, timedelta
+from enum import Enum
+from typing import Final
+
+import structlog
+from msgspec import Struct
+
+import sql
+from banks.base import NotFound, Unknown
+from banks.slips import SlipState
+from commands.confirm_slips import confirm_slips, find_of_numbers
+from domain.charge import Charge
+from domain.errors import Refused
+from domain.instants import SAO_PAULO
+from runtime.bell import BANK_ORDERS, WEBHOOKS
+from runtime.postgres import session, transaction
+from workers.context import Context
+
+BANK: Final = "banco_do_brasil_cobrancas"
+OVERLAP: Final = timedelta(days=1)
+"""The list goes by days of movement, and may show one late."""
+
+_FIRST: Final = timedelta(days=3)
+_STEP: Final = timedelta(days=30)
+_AT_ONCE: Final = 16
+_CALL_S: Final = 45.0
+_BOOK_AT_ONCE: Final = 100
+_LIST_S: Final = 120.0
+
+_log = structlog.get_logger()
+
+
+class Seen(Enum):
+    """What came of looking at a slip."""
+
+    BOOKED = "booked"
+    """Money that was not on the books is now."""
+    NOTHING_NEW = "nothing new"
+    """Paid, and on the books already."""
+    UNPAID = "unpaid"
+    """Or no slip of ours, or not yet."""
+    UNKNOWN = "unknown"
+
+
+class _Until(Struct, frozen=True):
+    until: datetime
+
+
+class _Unbooked(Struct, frozen=True, gc=False):
+    number: str
+    known: bool
+
+
+find_reconciled = sql.maybe("bank_hint.reconciled", _Until)
+set_reconciled = sql.run("bank_hint.set_reconciled")
+find_unbooked = sql.many("slip.unbooked", _Unbooked)
+
+
+async def look_at_slips(context: Context, numbers: Sequence[str], announced: Mapping[str, int] = {}) -> dict[str, Seen]:
+    """Ask the bank for each slip and book what is new. `announced`: how many payments callbacks tell of, by number."""
+    states = await _ask(context, numbers)
+    paid = [state for state in states.values() if isinstance(state, SlipState) and state.paid_cents > 0]
+    booked = await book_slips(context, paid, announced)
+    async with session(context.pool) as conn:
+        known = {each.number for each in await find_of_numbers(conn, numbers=[state.number for state in paid])}
+    seen = {}
+    for number in numbers:
+        state = states[number]
+        if isinstance(state, Unknown):
+            seen[number] = Seen.UNKNOWN
+        elif isinstance(state, NotFound) or state.paid_cents == 0 or number not in known:
+            seen[number] = Seen.UNPAID
+        else:
+            seen[number] = Seen.BOOKED if number in booked else Seen.NOTHING_NEW
+    return seen
+
+
+async def book_slips(context: Context, states: Iterable[SlipState], announced: Mapping[str, int] = {}) -> set[str]:
+    """Book these slips' totals; the numbers of those that had something new."""
+    booked: set[str] = set()
+    ordered = sorted(states, key=lambda state: state.number)
+    for start in range(0, len(ordered), _BOOK_AT_ONCE):
+        part = ordered[start : start + _BOOK_AT_ONCE]
+        async with transaction(context.pool) as conn:
+            outcomes = await confirm_slips(conn, part, now=context.now(), seal=context.seal, announced=announced)
+        for number, outcome in outcomes.items():
+            if isinstance(outcome, Refused):
+                _log.error("slip_payment_not_booked", number=number, code=outcome.code.name)
+        booked |= set(outcomes)
+        if outcomes:
+            context.bell.ring(WEBHOOKS)
+        if any(isinstance(outcome, Charge) and outcome.dual for outcome in outcomes.values()):
+            context.bell.ring(BANK_ORDERS[False])  # the cob beside the slip is to be removed
+    return booked
+
+
+async def reconcile_slips(context: Context) -> int:
+    """One round over the bank's list of paid slips; answers how many had money that was not on the books, plus 1
+    while it lags behind."""
+    now = context.now()
+    async with session(context.pool) as conn:
+        reconciled = await find_reconciled(conn, bank=BANK)
+    since = ((reconciled.until if reconciled is not None else now - _FIRST) - OVERLAP).astimezone(SAO_PAULO).date()
+    today = now.astimezone(SAO_PAULO).date()
+    until = min(today, since + OVERLAP + _STEP)
+    async with asyncio.timeout(_LIST_S):
+        answer = await context.banks[False].slips_paid(since, until)
+    if isinstance(answer, Unknown):
+        _log.info("slip_reconciler_waits", detail=answer.detail)
+        return 0
+    found = 0
+    listed = sorted(answer.value, key=lambda slip: slip.number)
+    for start in range(0, len(listed), _BOOK_AT_ONCE):
+        part = listed[start : start + _BOOK_AT_ONCE]
+        async with session(context.pool) as conn:
+            rows = await find_unbooked(
+                conn, numbers=[slip.number for slip in part], paid_cents=[slip.paid_cents for slip in part]
+            )
+        strangers = [row.number for row in rows if not row.known]
+        if strangers:
+            # Of a creation that was given up (its order to put it right sees to it), or of another program of ours.
+            _log.warning("paid_slips_without_charge", count=len(strangers), first=strangers[0])
+        seen = await look_at_slips(context, [row.number for row in rows if row.known])
+        found += sum(each is Seen.BOOKED for each in seen.values())
+    if found:
+        _log.info("slip_reconciler_found", count=found)
+    done = now if until == today else datetime.combine(until, time(), SAO_PAULO)
+    async with session(context.pool) as conn:
+        await set_reconciled(conn, bank=BANK, until=done)
+    return found + (until < today)
+
+
+async def _ask(context: Context, numbers: Sequence[str]) -> dict[str, SlipState | NotFound | Unknown]:
+    bank = context.banks[False]
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(number: str) -> SlipState | NotFound | Unknown:
+        async with room:
+            return await bank.find_slip(number)
+
+    asking = {number: asyncio.create_task(one(number)) for number in numbers}
+    if not asking:
+        return {}
+    _, late = await asyncio.wait(asking.values(), timeout=_CALL_S)
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*late, return_exceptions=True)
+    return {number: Unknown("no answer in time") if task in late else task.result() for number, task in asking.items()}
