@@ -20,10 +20,12 @@ import uvloop
 from bench import merchant_mix
 from bench.cost import cost
 from bench.creation import against_empty, against_naive
+from bench.deliveries import deliveries
 from bench.hot_account import hot_account
 from bench.house import House, open_house
 from bench.lookup import lookup
 from bench.report import Finding
+from bench.slips import printing, slips
 
 
 class Scenario(NamedTuple):
@@ -37,6 +39,9 @@ SCENARIOS = {
     "naive": Scenario("Creating a PIX charge against the naive way", against_naive),
     "lookup": Scenario("Looking charges up against an empty route", lookup),
     "hot-account": Scenario("Payments on one account", hot_account, needs_api=False),
+    "slips": Scenario("Issuing slips at a bank that takes 200 ms", slips),
+    "printing": Scenario("Printing slips", printing, needs_api=False),
+    "deliveries": Scenario("Telling merchants: webhooks", deliveries, needs_api=False),
     "cost": Scenario("What one creation costs", cost),
 }
 

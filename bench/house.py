@@ -20,7 +20,7 @@ from banks.simulated.bank import MOST_LOCATIONS, SANDBOX, SimulatedBank
 from cli.serve import answers
 from cli.supervise import Child, Port
 from commands.locations import add_to_pool
-from commands.merchants import MerchantCreated, create_merchant
+from commands.merchants import create_merchant
 from runtime.embedded import EmbeddedPostgres, EmbeddedRedis, free_port
 from runtime.postgres import Pool, open_pool, session
 from runtime.seal import Seal
@@ -39,7 +39,7 @@ class Merchant(NamedTuple):
     account_id: str
     client_id: str
     token: str
-    """Of the test credential: sandbox mode has the whole of PIX, and its bank lives in the worker."""
+    """Of the test credential unless said otherwise: the sandbox's bank lives in the worker."""
 
 
 class House:
@@ -86,8 +86,8 @@ class House:
             raise
         await pool.close()
 
-    async def merchant(self, pool: Pool) -> Merchant:
-        """A merchant whose credential may ask as often as it can."""
+    async def merchant(self, pool: Pool, *, test: bool = True) -> Merchant:
+        """A merchant whose credential of this mode may ask as often as it can."""
         now = datetime.now(UTC)
         async with session(pool) as conn:
             made = await create_merchant(conn, name="Padaria Aurora", address=True, kyc="approved", now=now)
@@ -95,15 +95,16 @@ class House:
                 "UPDATE account SET rate_per_s = $2, rate_burst = $3 WHERE account_id = $1",
                 made.account_id, _RATE_PER_S, _RATE_BURST,
             )  # fmt: skip
-            return Merchant(str(made.account_id), made.test.client_id, await self._token(made, pool, now))
+            client_id = (made.test if test else made.production).client_id
+            return Merchant(str(made.account_id), client_id, await self._token(client_id, pool, now))
 
-    async def _token(self, made: MerchantCreated, pool: Pool, now: datetime) -> str:
+    async def _token(self, client_id: str, pool: Pool, now: datetime) -> str:
         token = secrets.token_urlsafe(32)
         async with session(pool) as conn:
             await conn.execute(
                 "INSERT INTO access_token (token_hash, client_id, scopes, issued_at, expires_at)"
                 " SELECT $1, client_id, scopes, $3, $4 FROM credential WHERE client_id = $2",
-                hashlib.sha256(token.encode()).digest(), made.test.client_id, now, now + timedelta(hours=1),
+                hashlib.sha256(token.encode()).digest(), client_id, now, now + timedelta(hours=1),
             )  # fmt: skip
         return token
 

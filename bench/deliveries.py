@@ -1,0 +1,364 @@
+"""Webhooks: from the commit of an event to the first byte of its request at the receiver; and how many a second.
+
+The receiver is a process of its own (`python -m bench.deliveries DELAY_S`); one worker process delivers, beside
+PostgreSQL, Valkey and this generator on the same cores. Events arrive at a fixed rate whatever becomes of them.
+"""
+
+import asyncio
+import itertools
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import NamedTuple, cast
+from uuid import UUID
+
+import aiohttp
+import uvloop
+
+import sql
+from bench.house import House
+from bench.report import Finding
+from commands.webhooks import set_endpoint
+from domain.signature import delivery_headers
+from runtime.bell import WEBHOOKS, Bell
+from runtime.ids import new_id
+from runtime.postgres import Pool, session, transaction
+from runtime.redis import open_redis
+from runtime.seal import Seal
+
+ENDPOINTS = 200
+RATE_PER_S = 500
+RECEIVER_S = 0.02
+HANGING = 20
+ROUNDS = 3
+LONE = 30
+BURST = 6_000
+NAIVE_BURST = 1_500
+NAIVE_AT_ONCE = 10  # as many as arq's default of jobs at once
+BACKLOG = 100_000
+
+_TICK_S = 0.01
+_ARRIVED_S_MAX = 60.0
+_BODY = (
+    b'{"event":"payment.received","event_id":"%b","charge_id":"01920000-0000-7000-8000-000000000001",'
+    b'"account_id":"01920000-0000-7000-8000-000000000002","status":"paid","amount":"149.90",'
+    b'"external_id":"order-1","test":false,"paid_at":"2026-11-21T12:00:00.000Z","method":"pix","version":2}'
+)
+
+enqueue = sql.run("webhook_delivery.enqueue")
+
+
+class Merchant(NamedTuple):
+    account_id: UUID
+    numbers: "itertools.count[int]"
+
+
+class Receiver:
+    """A receiver in a process of its own, and when it saw which event first."""
+
+    def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
+        self._process = process
+        self.url = f"http://127.0.0.1:{port}/"
+        self.seen: dict[str, float] = {}
+        self.requests = 0
+
+    async def listen(self) -> None:
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            event_id, at = line.split()
+            self.requests += 1
+            self.seen.setdefault(event_id.decode(), float(at))
+
+    async def saw(self, event_ids: Sequence[str], *, most_s: float = _ARRIVED_S_MAX) -> None:
+        deadline = time.monotonic() + most_s
+        while any(each not in self.seen for each in reversed(event_ids)):
+            if time.monotonic() > deadline:
+                missing = sum(each not in self.seen for each in event_ids)
+                raise AssertionError(f"{missing} of {len(event_ids)} events not delivered in {most_s:.0f} s")
+            await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def receiving(delay_s: float) -> AsyncIterator[Receiver]:
+    """`delay_s` below 0: it never answers."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bench.deliveries", str(delay_s), stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    receiver = Receiver(process, int(await process.stdout.readline()))
+    listening = asyncio.create_task(receiver.listen())
+    try:
+        yield receiver
+    finally:
+        process.send_signal(signal.SIGTERM)
+        await process.wait()
+        await listening
+
+
+class Told(NamedTuple):
+    """When each event was committed, by its id."""
+
+    at: dict[str, float]
+
+    def took_ms(self, receiver: Receiver) -> list[float]:
+        return sorted((receiver.seen[event_id] - at) * 1000 for event_id, at in self.at.items())
+
+
+async def deliveries(house: House, seconds: float) -> list[Finding]:
+    """The rate is held for `seconds` each time; the rest is a number of events."""
+    found: list[Finding] = []
+    redis = open_redis(house.settings.redis_url, blocking=False)
+    bell = Bell(redis)
+    async with house.database() as pool, receiving(RECEIVER_S) as receiver, receiving(0) as fast:
+        merchants = [await merchant_at(pool, house, receiver.url) for _ in range(ENDPOINTS)]
+        with house.worker():
+            await _warm(pool, bell, merchants, receiver)
+            found += [await _lone(pool, bell, merchants, receiver)]
+            calm: list[float] = []
+            pairs: list[tuple[float, float]] = []
+            async with receiving(-1) as hanging:
+                for _ in range(ROUNDS):
+                    alone = (await _rate(pool, bell, merchants, receiver, seconds)).took_ms(receiver)
+                    silent = [await merchant_at(pool, house, hanging.url) for _ in range(HANGING)]
+                    told = await _rate(pool, bell, [*merchants, *silent], receiver, seconds, apart=silent)
+                    for each in silent:
+                        await forget(pool, each)
+                    pairs.append((_at(told.took_ms(receiver), 0.99), _at(alone, 0.99)))
+                    calm += alone
+            found += _latencies(f"{RATE_PER_S} events/s", sorted(calm), p50=50, p99=1000)
+            ratios = sorted(troubled / alone for troubled, alone in pairs)
+            found.append(
+                Finding(
+                    f"p99 with {HANGING} of {ENDPOINTS + HANGING} endpoints hanging, to that without",
+                    ratios[len(ratios) // 2], "x", spread=(ratios[0], ratios[-1]), note="aim <= 2",
+                )
+            )  # fmt: skip
+            crowded = await merchant_at(pool, house, receiver.url)
+            await happen(pool, [crowded] * BACKLOG)
+            bell.ring(WEBHOOKS)
+            await asyncio.sleep(1.0)
+            lone = await _lone(pool, bell, merchants, receiver)
+            found.append(
+                Finding(f"lone event beside {BACKLOG:,} due of another", lone.value, lone.unit, note=lone.note)
+            )
+            await forget(pool, crowded)
+            quick = [await merchant_at(pool, house, fast.url) for _ in range(ENDPOINTS)]
+            found += await _bursts(house, pool, bell, quick, fast)
+        for each in [*merchants, *quick]:
+            await forget(pool, each)
+    await bell.stop()
+    await redis.aclose()
+    return found
+
+
+async def _warm(pool: Pool, bell: Bell, merchants: list[Merchant], receiver: Receiver) -> None:
+    """The worker is up, its connections are, and each lane has shown how much it bears."""
+    for _ in range(3):
+        told = await happen(pool, merchants * 3)
+        bell.ring(WEBHOOKS)
+        await receiver.saw(told)
+    await asyncio.sleep(0.5)
+
+
+async def _lone(pool: Pool, bell: Bell, merchants: list[Merchant], receiver: Receiver) -> Finding:
+    told: dict[str, float] = {}
+    for merchant in merchants[:LONE]:
+        (event_id,) = await happen(pool, [merchant])
+        told[event_id] = time.time()
+        bell.ring(WEBHOOKS)
+        await receiver.saw([event_id])
+        await asyncio.sleep(0.05)
+    took = Told(told).took_ms(receiver)
+    return Finding(
+        "lone event at rest, commit to first byte, p50", _at(took, 0.5), "ms",
+        note=f"p99 {_at(took, 0.99):.0f} ms (aim <= 30)",
+    )  # fmt: skip
+
+
+async def _rate(
+    pool: Pool,
+    bell: Bell,
+    merchants: list[Merchant],
+    receiver: Receiver,
+    seconds: float,
+    *,
+    apart: Sequence[Merchant] = (),
+) -> Told:
+    """Events at RATE_PER_S for so long, waited for; those of `apart` are made but neither waited for nor told."""
+    told: dict[str, float] = {}
+    count, chance = int(RATE_PER_S * seconds), random.Random(1)
+    made = 0
+    began = time.monotonic()
+    while made < count:
+        until = min(count, int((time.monotonic() - began) * RATE_PER_S) + 1)
+        if until > made:  # what came meanwhile is booked together, as the API does
+            chosen = [chance.choice(merchants) for _ in range(until - made)]
+            ids = await happen(pool, chosen)
+            bell.ring(WEBHOOKS)
+            at = time.time()
+            told |= {event_id: at for event_id, merchant in zip(ids, chosen, strict=True) if merchant not in apart}
+            made = until
+        await asyncio.sleep(_TICK_S)
+    await receiver.saw(list(told))
+    return Told(told)
+
+
+async def _bursts(house: House, pool: Pool, bell: Bell, merchants: list[Merchant], fast: Receiver) -> list[Finding]:
+    """What waits is worked off: by the worker, and by the naive sender, who is given fewer."""
+    for _ in range(3):  # lanes are new: let them grow
+        told = await happen(pool, merchants * 4)
+        bell.ring(WEBHOOKS)
+        await fast.saw(told)
+    told = await happen(pool, merchants * (BURST // ENDPOINTS))
+    began = time.time()
+    bell.ring(WEBHOOKS)
+    await fast.saw(told)
+    ours = BURST / (max(fast.seen[each] for each in told) - began)
+    naive = await _naive(house, pool, merchants, fast)
+    return [
+        Finding("one worker into a fast receiver", ours, "/s", target=1_000, note=f"{BURST} waiting"),
+        Finding(
+            "naive sender: a row, a request, an update at a time", naive, "/s",
+            note=f"{NAIVE_AT_ONCE} at once; ours is {ours / naive:.1f} times that",
+        ),
+    ]  # fmt: skip
+
+
+async def _naive(house: House, pool: Pool, merchants: list[Merchant], fast: Receiver) -> float:
+    """What one writes first: a job for each delivery, with a transaction held while the merchant thinks."""
+    waiting = [(merchant, new_id()) for merchant in merchants for _ in range(NAIVE_BURST // ENDPOINTS)]
+    await pool.execute("CREATE TABLE IF NOT EXISTS naive (event_id uuid PRIMARY KEY, body bytea, state text, at real)")
+    await pool.executemany(
+        "INSERT INTO naive VALUES ($1, $2, 'pending')", [(each, _BODY % str(each).encode()) for _, each in waiting]
+    )
+    secret = "whsec_" + "A" * 43 + "="
+    jobs = iter(waiting)
+
+    async def work(http: aiohttp.ClientSession) -> None:
+        for _, event_id in jobs:
+            async with transaction(pool) as conn:
+                row = await conn.fetchrow("SELECT * FROM naive WHERE event_id = $1 FOR UPDATE", event_id)
+                assert row is not None
+                headers = delivery_headers(
+                    event="payment.received", event_id=event_id, delivery_id=event_id, attempt=1,
+                    timestamp=int(time.time()), body=row["body"], secret=secret, previous_secret=None,
+                )  # fmt: skip
+                async with http.post(fast.url, data=row["body"], headers=headers) as answer:
+                    await answer.read()
+                await conn.execute("UPDATE naive SET state = 'delivered' WHERE event_id = $1", event_id)
+
+    began = time.monotonic()
+    async with aiohttp.ClientSession() as http, asyncio.TaskGroup() as group:
+        for _ in range(NAIVE_AT_ONCE):
+            group.create_task(work(http))
+    return len(waiting) / (time.monotonic() - began)
+
+
+def _latencies(name: str, took_ms: list[float], *, p50: float, p99: float) -> list[Finding]:
+    note = f"{len(took_ms)} events, p95 {_at(took_ms, 0.95):.0f}, max {took_ms[-1]:.0f} ms"
+    return [
+        Finding(f"{name}, commit to first byte, p50", _at(took_ms, 0.5), "ms", note=f"aim <= {p50:g}; {note}"),
+        Finding(f"{name}, commit to first byte, p99", _at(took_ms, 0.99), "ms", note=f"aim <= {p99:g}"),
+    ]
+
+
+def _at(ordered: list[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+async def merchant_at(pool: Pool, house: House, url: str) -> Merchant:
+    account_id, now = new_id(), datetime.now(UTC)
+    async with transaction(pool) as conn:
+        await conn.execute(
+            "INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)"
+            " VALUES ($1, 'Loja', '00000000000191', 'Recife', 'approved', 'k', now())",
+            account_id,
+        )
+        await set_endpoint(
+            conn, account_id, url, allow_private=True, now=now, seal=Seal(house.settings.secret_key),
+            chance=os.urandom(32),
+        )  # fmt: skip
+    return Merchant(account_id, itertools.count(1))
+
+
+async def forget(pool: Pool, merchant: Merchant) -> None:
+    async with session(pool) as conn:
+        await conn.execute("DELETE FROM webhook_endpoint WHERE account_id = $1", merchant.account_id, timeout=60)
+
+
+async def happen(pool: Pool, merchants: Sequence[Merchant]) -> list[str]:
+    """Write an event for each as commands do, without the charges: journal, feed and deliveries in a transaction."""
+    told: list[str] = []
+    for some in (merchants[start : start + 5_000] for start in range(0, len(merchants), 5_000)):
+        ids = [new_id() for _ in some]
+        async with transaction(pool) as conn:
+            rows = await conn.fetch(
+                "INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload,"
+                " event_id, event_sequence, event_body)"
+                " SELECT a, false, gen_random_uuid(), 1, 'payment.received', now(), 'bench', '{}', i, n, b"
+                " FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bytea[]) AS g(a, i, n, b) RETURNING journal_id",
+                [merchant.account_id for merchant in some],
+                ids,
+                [next(merchant.numbers) for merchant in some],
+                [_BODY % str(each).encode() for each in ids],
+            )
+            journal_ids = [row["journal_id"] for row in rows]
+            await conn.execute(
+                "INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, created_at, body)"
+                " SELECT account_id, test, event_sequence, event_id, kind, charge_id, recorded_at, event_body"
+                " FROM journal WHERE journal_id = ANY($1)",
+                journal_ids,
+            )
+            await enqueue(conn, journal_ids=journal_ids, now=datetime.now(UTC))
+        told += [str(each) for each in ids]
+    return told
+
+
+class _Mouth(asyncio.Protocol):
+    """Answers 200 to every request after a while, and says on stdout which event came when."""
+
+    def __init__(self, delay_s: float) -> None:
+        self._delay_s = delay_s
+        self._buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        at = time.time()
+        self._buffer += data
+        while (end := self._buffer.find(b"\r\n\r\n")) >= 0:
+            head = self._buffer[:end].lower()
+            size = int(head.partition(b"content-length: ")[2].split(b"\r\n", 1)[0])
+            if len(self._buffer) < end + 4 + size:
+                return
+            event_id = head.partition(b"webhook-id: ")[2].split(b"\r\n", 1)[0]
+            self._buffer = self._buffer[end + 4 + size :]
+            sys.stdout.write(f"{event_id.decode()} {at}\n")
+            if self._delay_s >= 0:
+                asyncio.get_running_loop().call_later(self._delay_s, self._answer)
+
+    def _answer(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+
+async def _receive(delay_s: float) -> None:
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: _Mouth(delay_s), "127.0.0.1", 0, backlog=2048)
+    over = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, over.set)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    while not over.is_set():  # lines travel a few at a time: a write each would cost the receiver its speed
+        sys.stdout.flush()
+        await asyncio.sleep(0.002)
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    uvloop.run(_receive(float(sys.argv[1])))

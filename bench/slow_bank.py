@@ -1,0 +1,73 @@
+"""A bank that registers slips and takes its time: `python -m bench.slow_bank PORT MILLISECONDS`.
+
+It speaks as much of Cobrancas v2 as a registration needs and keeps no books, so that it costs little beside the worker
+whose work is measured.
+"""
+
+import asyncio
+import sys
+from datetime import date
+from functools import partial
+from typing import Any, cast
+
+import msgspec
+import uvloop
+
+from banks.slips import slip_codes
+from domain.money import parse_amount
+
+_END = b"\r\n\r\n"
+_TOKEN = b'{"access_token": "t", "token_type": "Bearer", "expires_in": 3600}'
+
+
+class Slow(asyncio.Protocol):
+    def __init__(self, delay_s: float) -> None:
+        self._delay_s = delay_s
+        self._kept = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        data = self._kept + data
+        body_at = data.find(_END) + len(_END)
+        if body_at < len(_END) or len(data) < body_at + _length(data[:body_at]):
+            self._kept = data
+            return
+        self._kept = b""
+        asked = data[: data.find(b"\r\n")]
+        if b"/oauth/token" in asked:
+            self._answer(200, _TOKEN)
+            return
+        if not asked.startswith(b"POST /cobrancas/v2/boletos?"):
+            self._answer(503, b"{}")  # locations for PIX, lists of payments: not what is measured
+            return
+        answer = _registered(msgspec.json.decode(data[body_at:]))
+        asyncio.get_running_loop().call_later(self._delay_s, self._answer, 201, answer)
+
+    def _answer(self, status: int, body: bytes) -> None:
+        head = b"HTTP/1.1 %d OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (status, len(body))
+        self._transport.write(head + body)
+
+
+def _length(head: bytes) -> int:
+    at = head.lower().find(b"content-length: ")
+    return int(head[at + 16 : head.find(b"\r", at)]) if at >= 0 else 0
+
+
+def _registered(asked: Any) -> bytes:
+    day, month, year = (int(part) for part in asked["dataVencimento"].split("."))
+    cents = parse_amount(f"{asked['valorOriginal']:.2f}", most_cents=9_999_999_999)
+    barcode, line = slip_codes(asked["numeroTituloCliente"], due_on=date(year, month, day), amount_cents=cents)
+    return msgspec.json.encode(
+        {"numero": asked["numeroTituloCliente"], "linhaDigitavel": line, "codigoBarraNumerico": barcode}
+    )
+
+
+async def _serve(port: int, delay_s: float) -> None:
+    server = await asyncio.get_running_loop().create_server(partial(Slow, delay_s), "127.0.0.1", port, backlog=1024)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve(int(sys.argv[1]), float(sys.argv[2]) / 1000))
