@@ -29,6 +29,7 @@ from runtime.batching import Batcher
 from runtime.bell import REFUND_ORDERS, WEBHOOKS
 from runtime.postgres import GONE, session, transaction
 from workers.context import Context
+from workers.flights import fly
 
 AT_ONCE: Final = 32
 """Calls about refunds to one bank at the same time, per mode and process."""
@@ -42,10 +43,7 @@ may not know yet a PIX that it told us of. Longer than any call of ours lives.""
 ATTEMPTS_LEAST: Final = 5
 """Before a PIX counts as unknown to the bank: time may have passed while nobody asked."""
 
-_BATCH = 100
 _STORED_MOST = 50
-_ROUNDS_MOST = 2_000
-_LOOK_S = 0.05
 _RING_S_MAX = 1.0
 _STORE_WAITS_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
 _DETAIL_CHARACTERS = 200
@@ -105,22 +103,7 @@ class RefundDesk:
 
     async def drain(self) -> int:
         """Do what is due; answers how many orders were taken up. One slow answer holds nobody else up."""
-        flights: set[asyncio.Task[None]] = set()
-        taken = 0
-        try:
-            for _ in range(_ROUNDS_MOST):
-                room = self._at_once - len(flights)
-                claimed = await self._claim(min(_BATCH, room)) if room > 0 else []
-                taken += len(claimed)
-                flights.update(asyncio.create_task(self._do(order)) for order in claimed)
-                if not flights:
-                    return taken
-                _, flights = await asyncio.wait(flights, timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait(flights)
-            return taken
-        finally:
-            for flight in flights:
-                flight.cancel()  # only when this duty is cut short: the leases give the orders back
+        return await fly(self._claim, self._do, at_once=self._at_once)
 
     async def _claim(self, most: int) -> list[Order]:
         now = self._context.now()

@@ -75,6 +75,7 @@ from runtime.postgres import GONE, session, transaction
 from runtime.replies import send_reply
 from sql import Connection
 from workers.context import Context
+from workers.flights import fly
 
 AT_ONCE: Final = 128
 """Calls about slips to one bank at the same time, per mode and process."""
@@ -90,9 +91,6 @@ TOO_YOUNG: Final = timedelta(seconds=15)
 """Times the number of attempts: some fifteen calls in the half hour in which the bank may say no to a young slip."""
 CALL_S: Final = 20.0
 
-_BATCH = 100
-_ROUNDS_MOST = 2_000
-_LOOK_S = 0.02
 _RING_S_MAX = 1.0
 _STORE_WAITS_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
 
@@ -210,22 +208,7 @@ class SlipDesk:
 
     async def drain(self) -> int:
         """Do what is due; answers how many orders were taken up. One slow answer holds nobody else up."""
-        flights: set[asyncio.Task[None]] = set()
-        taken = 0
-        try:
-            for _ in range(_ROUNDS_MOST):
-                room = self._at_once - len(flights)
-                claimed = await self._claim(min(_BATCH, room)) if room > 0 else []
-                taken += len(claimed)
-                flights.update(asyncio.create_task(self._do(order)) for order in claimed)
-                if not flights:
-                    return taken
-                _, flights = await asyncio.wait(flights, timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait(flights)
-            return taken
-        finally:
-            for flight in flights:
-                flight.cancel()  # only when this duty is cut short: the leases give the orders back
+        return await fly(self._claim, self._do, at_once=self._at_once)
 
     async def _claim(self, most: int) -> list[Order]:
         now = self._context.now()
