@@ -26,6 +26,7 @@ from bench.house import House, open_house
 from bench.lookup import lookup
 from bench.report import Finding
 from bench.slips import printing, slips
+from bench.start import start
 
 
 class Scenario(NamedTuple):
@@ -43,6 +44,7 @@ SCENARIOS = {
     "printing": Scenario("Printing slips", printing, needs_api=False),
     "deliveries": Scenario("Telling merchants: webhooks", deliveries, needs_api=False),
     "cost": Scenario("What one creation costs", cost),
+    "start": Scenario("Starting everything", start, needs_api=False),
 }
 
 

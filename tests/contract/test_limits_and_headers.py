@@ -44,10 +44,12 @@ def told(reply: Reply) -> tuple[int, int, int]:
 
 
 async def test_a_burst_is_let_through_and_the_next_request_is_429(api: Api, pool: Any) -> None:
-    token = await limited(api, pool, "test", rate_per_s=1, burst=5)
-    began = time.monotonic()
-    replies = [await api.get("/v1/charges", token=token) for _ in range(7)]
-    assert time.monotonic() - began < 1, "too slow a machine for this test"
+    for _ in range(10):  # on a busy machine a second may pass meanwhile, and with it a token comes back
+        token = await limited(api, pool, "test", rate_per_s=1, burst=5)
+        began = time.monotonic()
+        replies = [await api.get("/v1/charges", token=token) for _ in range(7)]
+        if time.monotonic() - began < 1:
+            break
     assert [reply.status for reply in replies] == [200] * 5 + [429] * 2
     assert [told(reply)[0] for reply in replies] == [5] * 7
     assert [told(reply)[1] for reply in replies] == [4, 3, 2, 1, 0, 0, 0]

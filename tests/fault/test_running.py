@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import sysconfig
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,17 +123,15 @@ def test_a_missing_python_says_so() -> None:
     assert done.stderr.splitlines()[0] == "quita needs python3 (3.11 or newer) on the PATH"
 
 
-def test_a_second_start_is_quick_and_finds_everything(alone: System) -> None:
+def test_a_second_start_makes_nothing_anew_and_finds_everything(alone: System) -> None:
+    """How long it takes is measured by `python -m bench start`: a machine that others use keeps no time."""
     alone.start()
     first = alone.dev
     made = alone.create_merchant()
     assert alone.stop() == 0
-    began = time.monotonic()
+    said = len(alone.said())
     alone.start()
-    took_s = time.monotonic() - began
-    # Five seconds of a machine that has nothing else to do; another gives us our share of it.
-    shared = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-    assert took_s < 5 * shared, f"{took_s:.1f} s, {shared:.1f} times as many runnable processes as cores"
+    assert "migrated" not in alone.said()[said:]
     assert alone.dev == first
     assert alone.quita("merchant", "approve", made["account_id"]).returncode == 0
 

@@ -97,9 +97,7 @@ async def test_modes_do_not_share(context: Context, servers: Any) -> None:
 async def test_a_low_pool_is_filled_to_its_mark(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(HIGH, True, 5_000)
     monkeypatch.setitem(LOW, True, 1_000)
-    began = time.perf_counter()
     assert await fill_pool(context, True) == 5_000
-    assert time.perf_counter() - began < 2.0
     assert await fill_pool(context, True) == 0
     assert await fill_pool(context, False) == 0  # the bank is silent
     assert await context.pool.fetchval("SELECT max(length(location)) FROM pix_location") <= 77
@@ -108,9 +106,8 @@ async def test_a_low_pool_is_filled_to_its_mark(context: Context, monkeypatch: p
 async def test_an_empty_pool_waits_for_the_bank_once_for_all(context: Context, servers: Any) -> None:
     async with reserve_of(context, servers.redis_url) as reserve, working(context):
         await asyncio.sleep(0.1)  # the reader listens
-        began, came_at = time.monotonic(), utc_now()
+        came_at = utc_now()
         taken = await asyncio.gather(*(reserve.take(True, 3) for _ in range(10)))
-        assert time.monotonic() - began < 1.0
     given = [each for part in taken for each in ids(part)]
     assert len(given) == len(set(given)) == 30
     asked = "SELECT count(*) FROM bank_order WHERE kind = 'locations' AND created_at > $1"
@@ -133,7 +130,7 @@ async def test_silence_is_bank_unavailable_for_everybody_at_once(context: Contex
     async with reserve_of(context, servers.redis_url, deadline_s=0.5) as reserve:
         began = time.monotonic()
         answers = await asyncio.gather(*(reserve.take(True, 1) for _ in range(5)), return_exceptions=True)
-        assert time.monotonic() - began < 0.9  # one wait, shared
+        assert time.monotonic() - began < 2.0  # one wait, shared: one after the other they take 2.5
     assert [getattr(answer, "code", None) for answer in answers] == [Code.BANK_UNAVAILABLE] * 5
     last = "SELECT state FROM bank_order WHERE kind = 'locations' ORDER BY created_at DESC LIMIT 1"
     assert await context.pool.fetchval(last) == "abandoned"
@@ -168,13 +165,12 @@ async def test_a_reply_wakes_its_order_and_no_other(context: Context, servers: A
         return None
 
     mine, other = new_id(), new_id()
-    waits = [asyncio.create_task(replies.wait(each, deadline_s=0.6, look=nothing)) for each in (mine, other)]
+    waits = [asyncio.create_task(replies.wait(each, deadline_s=1.5, look=nothing)) for each in (mine, other)]
     await asyncio.sleep(0.1)
-    began = time.monotonic()
     await send_reply(context.redis, replies.reply_to, new_id(), b"for nobody")
     await send_reply(context.redis, replies.reply_to, mine, b"yes")
     assert await waits[0] == b"yes"
-    assert time.monotonic() - began < 0.1
+    assert not waits[1].done()
     assert await waits[1] is None
     await replies.stop()
 

@@ -262,7 +262,7 @@ async def test_receivers_that_never_answer_delay_nobody_else(pool: Pool, redis_u
             worker.bell.ring(WEBHOOKS)
             await healthy.reached(20)
             took_s = time.monotonic() - began
-    assert took_s < 0.8
+    assert took_s < 5, "a silent receiver is given ten seconds"
     assert hanging.flying_most <= 10 * 2, "a lane nobody knows begins with two"
 
 
@@ -286,7 +286,7 @@ async def test_trouble_in_the_sandbox_does_not_delay_production_of_the_same_endp
             live = await happen(pool, merchant, 20)
             worker.bell.ring(WEBHOOKS)
             await receiver.heard(live)
-    assert time.monotonic() - began < 0.8
+    assert time.monotonic() - began < 5, "a silent receiver is given ten seconds"
 
 
 async def test_two_workers_tell_each_event_once_in_the_quiet_case(pool: Pool, redis_url: str) -> None:
@@ -304,7 +304,7 @@ async def test_two_workers_tell_each_event_once_in_the_quiet_case(pool: Pool, re
 
 
 async def test_a_lone_event_goes_out_at_once_when_the_bell_rings(pool: Pool, redis_url: str) -> None:
-    """The goal is 30 ms from commit to receiver; the bound leaves room for a busy machine."""
+    """The goal is 30 ms from commit to receiver (`python -m bench deliveries`); without the bell it is ten seconds."""
     async with receiving() as receiver:
         merchant = await merchant_at(pool, receiver.url)
         async with working(pool, redis_url, every_s=10.0) as worker:
@@ -316,7 +316,7 @@ async def test_a_lone_event_goes_out_at_once_when_the_bell_rings(pool: Pool, red
                 await receiver.reached(n)
                 took_ms.append((receiver.requests[-1].at - began) * 1000)
                 await asyncio.sleep(0.03)
-    assert sorted(took_ms)[len(took_ms) // 2] < 100, took_ms
+    assert sorted(took_ms)[len(took_ms) // 2] < 500, took_ms
 
 
 async def test_without_redis_it_arrives_within_the_interval(pool: Pool) -> None:

@@ -138,7 +138,7 @@ async def test_names_that_are_never_answered_delay_nobody_else(pool: Pool, redis
                 await happen(pool, merchant)
             worker.bell.ring(WEBHOOKS)
             await well.reached(5)
-            assert time.monotonic() - began < 1.0
+            assert time.monotonic() - began < 2.0
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,60 @@
+"""How long `quita up` takes until its API answers: in an empty home, and again in the same one."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.house import House
+from bench.report import Finding
+from runtime.embedded import free_port
+
+_ROOT = Path(__file__).resolve().parent.parent
+_READY_S_MAX = 120.0
+_SETTLED_S = 3.0  # the second API process starts after the first answers; it is let in before all is stopped
+_AGAIN = 3
+_OWN = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "BANK_URL", "BASE_URL", "APP_URL", "DOCS_URL")
+
+
+async def start(house: House, seconds: float) -> list[Finding]:
+    """Seconds from the command to dev.json, which is written when /readyz answers 200."""
+    first_s, *again_s = await asyncio.to_thread(_starts)
+    return [
+        Finding("first start: PostgreSQL made, migrated, three merchants", first_s, "s"),
+        Finding(
+            "second start, at most 5 s", sorted(again_s)[len(again_s) // 2], "s", spread=(min(again_s), max(again_s))
+        ),
+    ]
+
+
+def _starts() -> list[float]:
+    home = Path(tempfile.mkdtemp(prefix="quita-start-", dir="/var/tmp"))
+    kept = {name: value for name, value in os.environ.items() if name not in _OWN}
+    env = kept | {"QUITA_HOME": str(home / "home"), "PORT": str(free_port())}
+    try:
+        return [_one(home / "home" / "dev.json", env) for _ in range(1 + _AGAIN)]
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _one(ready: Path, env: dict[str, str]) -> float:
+    ready.unlink(missing_ok=True)
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "cli.main", "up"]
+    process = subprocess.Popen(command, cwd=_ROOT, env=env, stdout=subprocess.DEVNULL)
+    try:
+        while not ready.exists():
+            if process.poll() is not None or time.perf_counter() - began > _READY_S_MAX:
+                raise RuntimeError("quita up did not become ready")
+            time.sleep(0.01)
+        took_s = time.perf_counter() - began
+        time.sleep(_SETTLED_S)
+        return took_s
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
