@@ -26,7 +26,7 @@ check: install ## format, lint, types, layers, tests
 	@$(BIN)/python -m ruff check .
 	@$(BIN)/python -m mypy .
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile $(ARGS)
 
 bench: install ## loads and ratios, printed as tables
 	@$(BIN)/python -m bench $(ARGS)
