@@ -99,7 +99,8 @@ def _sync():
         if subprocess.run(sync, env=environment).returncode == 0:
             return True
         _say("uv could not; trying pip, which is slower and reads its own configuration")
-    return subprocess.run(pip + ["--require-hashes", "-r", LOCK], env=environment).returncode == 0
+    # The lock is complete: what it leaves out is left out (pyproject.toml, [tool.uv]).
+    return subprocess.run(pip + ["--require-hashes", "--no-deps", "-r", LOCK], env=environment).returncode == 0
 
 
 def _install_quita():

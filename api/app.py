@@ -33,9 +33,11 @@ from api.routes import (
     slip_pdf,
     slips,
     webhooks,
+    withdrawals,
 )
 from api.routes.service import open_handlers
 from api.slips import Slips
+from api.withdrawals import Withdrawals
 from domain.business_days import effective_due_date
 from domain.errors import Code, Refused
 from domain.qr import prepare
@@ -53,12 +55,15 @@ ROUTES: tuple[Route, ...] = (
     *portal.ROUTES,
     *schedules.ROUTES,
     *refunds.ROUTES,
+    *withdrawals.ROUTES,
     *money.ROUTES,
     *events.ROUTES,
     *webhooks.ROUTES,
     *idempotency_keys.ROUTES,
 )
 
+# What follows is a key, in which slashes are the merchant's own.
+_FREE = "/v1/idempotency-keys/"
 # BR Codes of our shape have between 130 and 220 characters: their QR tables are made before the first request.
 _BR_CODE_LENGTHS = range(130, 221)
 _WARM_AFTER_S = 3.0
@@ -85,6 +90,7 @@ def make_api(
         state.door.creations = Creations(state.door)
         state.door.slips = Slips(state.door)
         state.door.refunds = Refunds(state.door)
+        state.door.withdrawals = Withdrawals(state.door)
         warming = asyncio.create_task(_prepare_slips(state.door))
         try:
             yield
@@ -130,7 +136,7 @@ def make_api(
         debug=False,
         pdb_on_exception=False,
     )
-    app.asgi_handler = _identified(app.asgi_handler, _methods(app))
+    app.asgi_handler = _as_written(_identified(app.asgi_handler, _methods(app)), settings.docs_url)
     return app
 
 
@@ -149,6 +155,22 @@ def _methods(app: Litestar) -> dict[str, bytes]:
         for route in app.routes
         if isinstance(route, HTTPRoute)
     }
+
+
+def _as_written(asgi: ASGIApp, docs_url: str) -> ASGIApp:
+    """A path has one spelling. The framework would find a route under /v1/charges/pix/ and /v1//charges/pix as well;
+    a key's fingerprint is of the path as sent, so a retry that spells it another way would be a different request."""
+
+    def outermost(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        path = scope.get("path", "")
+        if (path[-1:] != "/" and "//" not in path) or path.startswith(_FREE):
+            return asgi(scope, receive, send)
+        request_id = new_request_id()
+        answer = refusal(Refused(Code.ROUTE_NOT_FOUND), request_id=request_id, docs_url=docs_url)
+        answer.raw_headers.append((b"x-request-id", request_id.encode()))
+        return answer(scope, receive, send)
+
+    return outermost
 
 
 def _identified(asgi: ASGIApp, methods: dict[str, bytes]) -> ASGIApp:

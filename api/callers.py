@@ -1,6 +1,8 @@
 """Who is calling: access tokens looked up by their hash, remembered for a few seconds.
 
-A revoked credential stops working within REMEMBER_S everywhere (contract section 3: 5 s).
+A revoked credential stops working within REMEMBER_S everywhere (contract section 3: 5 s). Of a test credential it is
+remembered too what its account's clock shows, and for so short a time that whoever moves the clock can wait until
+every process has forgotten what it showed before (docs/decisions/0013).
 """
 
 import time
@@ -12,11 +14,14 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
+from commands.issuer import Issuer
+from commands.sandbox_clock import SPREAD_S
 from domain.errors import Code, Refused
 from runtime.batching import Batcher
 from runtime.postgres import Pool, session
 
 REMEMBER_S = 3.0
+REMEMBER_TEST_S = SPREAD_S
 # Tokens that are nobody's are remembered too, so that guessing costs the guesser more than us.
 REMEMBER_UNKNOWN_S = 1.0
 _MOST = 50_000
@@ -37,10 +42,28 @@ class Caller(Struct, frozen=True, gc=False):
     pix_key: str
     rate_per_s: int | None
     rate_burst: int | None
+    ahead_s: int = 0
+    """By how much the account's sandbox is ahead of real time; 0 in production."""
 
     @property
     def owner(self) -> tuple[UUID, bool]:
         return (self.account_id, self.test)
+
+    @property
+    def issuer(self) -> Issuer:
+        return Issuer(
+            account_id=self.account_id,
+            test=self.test,
+            name=self.name,
+            city=self.city,
+            pix_key=self.pix_key,
+            actor=self.client_id,
+            ahead_s=self.ahead_s,
+        )
+
+    @property
+    def remembered_s(self) -> float:
+        return REMEMBER_TEST_S if self.test else REMEMBER_S
 
 
 find_callers = sql.many("credential.callers", Caller)
@@ -63,7 +86,7 @@ class Callers:
             caller = await self._batcher.submit(token_hash)
             if len(self._known) >= _MOST:
                 self._known.clear()
-            self._known[token_hash] = (caller, clock + (REMEMBER_S if caller else REMEMBER_UNKNOWN_S))
+            self._known[token_hash] = (caller, clock + (caller.remembered_s if caller else REMEMBER_UNKNOWN_S))
         else:
             caller = known[0]
         if caller is None or caller.expires_at <= now:
@@ -72,10 +95,11 @@ class Callers:
 
     async def again(self, caller: Caller) -> Caller:
         """The caller as the database has it this moment: for a refusal that must not rest on what is remembered."""
+        clock = time.monotonic()
         fresh = await self._batcher.submit(caller.token_hash)
         if fresh is None:
             raise Refused(Code.UNAUTHENTICATED)
-        self._known[caller.token_hash] = (fresh, time.monotonic() + REMEMBER_S)
+        self._known[caller.token_hash] = (fresh, clock + fresh.remembered_s)
         return fresh
 
     async def _find(self, token_hashes: Sequence[bytes]) -> list[Caller | None]:

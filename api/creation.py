@@ -6,24 +6,15 @@ future, across processes on the Redis lock, and without Redis at the primary key
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 from uuid import UUID
 
-import msgspec
-from msgspec import Struct
-
-from api.callers import Caller
 from api.door import Door, UsedKey
 from api.keys import Lock, Name
-from banks.base import Location
-from commands.create_pix import MOST_CREATIONS, NewPix, create_pix
-from domain.br_code import dynamic_br_code
+from commands.create_pix import MOST_CREATIONS, Creation, NewPix, compose_pix, create_pix
 from domain.errors import Code, Refused
-from domain.instants import iso
 from readmodels.charge import ChargeDoc
 from runtime.batching import Batcher
 from runtime.bell import BANK_ORDERS
-from runtime.ids import new_id, new_token
 from runtime.postgres import GONE, session, when_back
 
 # Contract section 4: equal requests wait for the first one this long.
@@ -31,29 +22,6 @@ WAIT_S = 15.0
 _LOOK_EVERY_S = (0.005, 0.01, 0.02, 0.04, 0.08)
 # A restarting database is waited for this long before the caller is told to come back.
 _DATABASE_BACK_S = 8.0
-
-
-class Creation(Struct, frozen=True, gc=False, kw_only=True):
-    """A valid request to create a PIX charge. `charge_id` is chosen here, so that a repeated write is recognised."""
-
-    caller: Caller
-    key: str
-    fingerprint: bytes
-    charge_id: UUID
-    request_id: str
-    now: datetime
-    amount_cents: int
-    lifetime_s: int
-    external_id: str | None
-    description: str | None
-    payer_sealed: bytes | None
-    payer_document_hash: str | None
-    scenario: str | None
-    send_email: bool = False
-
-    @property
-    def name(self) -> Name:
-        return (*self.caller.owner, self.key)
 
 
 class Creations:
@@ -104,19 +72,19 @@ class Creations:
             lock, token = await self._door.locks.take(name)
         try:
             try:
-                doc = await self.batchers[creation.caller.test].submit(creation)
+                doc = await self.batchers[creation.issuer.test].submit(creation)
             except Refused as refused:
                 # The bank made no location. A replay needs none, and a suspension is the better answer.
                 if (used := await self._door.keys.submit(name)) is not None:
                     return used
-                if not creation.caller.test and await self._door.pix_suspended():
+                if not creation.issuer.test and await self._door.pix_suspended():
                     raise Refused(Code.PIX_AVULSO_SUSPENDED) from None
                 raise refused
             if doc is not None:
                 return doc
             if (used := await self._door.keys.submit(name)) is not None:
                 return used
-            raise Refused(Code.PIX_AVULSO_SUSPENDED if not creation.caller.test else Code.SERVICE_UNAVAILABLE)
+            raise Refused(Code.PIX_AVULSO_SUSPENDED if not creation.issuer.test else Code.SERVICE_UNAVAILABLE)
         except BaseException:
             if lock is Lock.TAKEN:
                 await asyncio.shield(self._door.locks.let_go(name, token))
@@ -124,12 +92,12 @@ class Creations:
 
     async def _flush(self, creations: Sequence[Creation]) -> Sequence[ChargeDoc | BaseException | None]:
         """One statement for all, which are of one mode. None where the key was used already or PIX is suspended."""
-        test = creations[0].caller.test
+        test = creations[0].issuer.test
         try:
             locations = await self._door.reserve.take(test, len(creations))
         except Refused as refused:
             return [refused] * len(creations)
-        news = [_compose(creation, location) for creation, location in zip(creations, locations, strict=True)]
+        news = [compose_pix(creation, location) for creation, location in zip(creations, locations, strict=True)]
         created, certain = await self._write(news)
         if created:
             self._door.bell.ring(BANK_ORDERS[test])
@@ -168,54 +136,3 @@ class Creations:
                 }
                 if len(earlier) == len(news):
                     return earlier, True
-
-
-def _compose(creation: Creation, location: Location) -> NewPix:
-    caller = creation.caller
-    doc = ChargeDoc(
-        account_id=str(caller.account_id),
-        charge_id=str(creation.charge_id),
-        test=caller.test,
-        public_id=new_token(),
-        external_id=creation.external_id,
-        payment_method="pix",
-        status="pending",
-        version=1,
-        amount_cents=creation.amount_cents,
-        description=creation.description,
-        payer_document_hash=creation.payer_document_hash,
-        send_email=creation.send_email,
-        txid=creation.charge_id.hex,
-        qr_code=dynamic_br_code(
-            location=location.location, amount_cents=creation.amount_cents, name=caller.name, city=caller.city
-        ),
-        created_at=iso(creation.now),
-        expires_at=iso(creation.now + timedelta(seconds=creation.lifetime_s)),
-    )
-    order: dict[str, object] = {
-        "amount_cents": creation.amount_cents,
-        "expires_in_s": creation.lifetime_s,
-        "created_at": doc.created_at,
-        "location_id": location.location_id,
-        "pix_key": caller.pix_key,
-    }
-    if creation.description is not None:
-        order["description"] = creation.description
-    if creation.scenario is not None:
-        order["scenario"] = creation.scenario
-    return NewPix(
-        account_id=caller.account_id,
-        test=caller.test,
-        key=creation.key,
-        fingerprint=creation.fingerprint,
-        charge_id=creation.charge_id,
-        order_id=new_id(),
-        created_at=creation.now,
-        expires_at=creation.now + timedelta(seconds=creation.lifetime_s),
-        location=location.location,
-        payer_sealed=creation.payer_sealed,
-        actor=caller.client_id,
-        request_id=creation.request_id,
-        doc=doc,
-        order=msgspec.json.encode(order),
-    )

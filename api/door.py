@@ -11,12 +11,13 @@ import sql
 from api.callers import Callers
 from api.keys import Locks, Name
 from api.rate import Buckets
+from api.request_log import RequestLog
 from commands.change import MOST_WISHES, Outcome, Wish, change_charges
 from commands.expire import expire_account
 from commands.locations import LocationReserve
 from domain.errors import Code, Refused
-from domain.instants import iso, to_millisecond
-from readmodels.charge import ChargeDoc, charges_by_id
+from domain.instants import to_millisecond
+from readmodels.charge import ChargeDoc, Standing, charges_standing
 from readmodels.cursor import Cursors
 from readmodels.slip_pdf import SlipPrinter
 from runtime.batching import Batcher
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from api.creation import Creations
     from api.refunds import Refunds
     from api.slips import Slips
+    from api.withdrawals import Withdrawals
 
 POOL_SIZE = 12
 MOST_LOOKUPS = 200
@@ -68,6 +70,8 @@ class Door:
     """As creations."""
     refunds: "Refunds"
     """As creations."""
+    withdrawals: "Withdrawals"
+    """As creations."""
 
     def __init__(self, settings: Settings, pool: Pool, *, now: Callable[[], datetime]) -> None:
         self.settings = settings
@@ -81,29 +85,29 @@ class Door:
         self.locks = Locks(self.redis)
         self.replies = Replies(open_redis(settings.redis_url, blocking=True), pool)
         self.reserve = LocationReserve(pool, self.bell, self.replies, now)
-        self.charges: Batcher[Asked, ChargeDoc | None] = Batcher(self._find_charges, lanes=1, most=MOST_LOOKUPS)
+        self.charges: Batcher[Asked, Standing | None] = Batcher(self._find_charges, lanes=1, most=MOST_LOOKUPS)
         self.keys: Batcher[Name, UsedKey | None] = Batcher(self._find_keys, lanes=1, most=MOST_LOOKUPS)
         self.replays: Batcher[Name, None] = Batcher(self._count_replays, lanes=1, most=MOST_LOOKUPS)
         self.changes: Batcher[Wish, Outcome] = Batcher(self._change, lanes=2, most=MOST_WISHES)
         self.printer = SlipPrinter()
+        self.request_log = RequestLog(pool)
         self._now = now
 
     def now(self) -> datetime:
-        """The instant of this request, to the millisecond, as it will be stored and shown."""
+        """The real instant, to the millisecond."""
         return to_millisecond(self._now())
 
     async def charge(self, charge_id: UUID, owner: tuple[UUID, bool]) -> ChargeDoc:
         """The owner's charge as it is this moment, expired first if its time has passed; Refused(CHARGE_NOT_FOUND)."""
-        doc = await self.charges.submit((charge_id, *owner))
-        if doc is None:
+        found = await self.charges.submit((charge_id, *owner))
+        if found is None:
             raise Refused(Code.CHARGE_NOT_FOUND)
-        now = self.now()
-        if doc.overdue(iso(now)):
+        if found.overdue(self.now()):
             wish = Wish(charge_id=charge_id, owner=owner, decide=lambda charge, at: [], actor="read")
             await self.changes.submit(wish)
-            doc = await self.charges.submit((charge_id, *owner))
-            assert doc is not None, "charges are never deleted"
-        return doc
+            found = await self.charges.submit((charge_id, *owner))
+            assert found is not None, "charges are never deleted"
+        return found.doc
 
     async def settle(self, owner: tuple[UUID, bool]) -> None:
         """Before a list of an account is read: expire what is overdue, so that status, feed and filters agree."""
@@ -121,9 +125,9 @@ class Door:
         if isinstance(outcome, Refused):
             raise outcome
 
-    async def _find_charges(self, asked: Sequence[Asked]) -> list[ChargeDoc | None]:
+    async def _find_charges(self, asked: Sequence[Asked]) -> list[Standing | None]:
         async with session(self.pool) as conn:
-            return await charges_by_id(conn, asked)
+            return await charges_standing(conn, asked)
 
     async def _find_keys(self, names: Sequence[Name]) -> list[UsedKey | None]:
         distinct = sorted(set(names))
@@ -173,6 +177,7 @@ async def open_door(settings: Settings) -> Door:
 async def close_door(door: Door) -> None:
     """After the last request: let what was accepted be flushed, then let go."""
     await door.changes.close()
+    await door.request_log.close()
     await door.bell.stop()
     await door.replies.stop()
     await door.redis.aclose(close_connection_pool=True)

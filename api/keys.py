@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 from domain.errors import Code, Refused
 from runtime.batching import Batcher
 from runtime.ids import new_token
+from runtime.metrics import without_redis_total
 from runtime.redis import GONE
 
 # Blanks at the ends of a header's value are not part of it (RFC 9110 section 5.5).
@@ -24,6 +25,7 @@ _PRINTABLE = re.compile(rb"[\x20-\x7e]{1,255}")
 # Longer than a creation can take, so that a process that died keeps its twins waiting no longer than this.
 LOCK_MS = 15_000
 _SILENCE_S = 1.0
+_unlocked = without_redis_total.labels("lock")
 
 # All locks of a batch in one command: '1' for each taken, '0' for each that somebody holds. They share the batch's
 # token, of which who finds a name held makes no use: half the arguments to pack, and one token to make.
@@ -70,6 +72,7 @@ class Locks:
         """Try to hold the name; the token lets it go again."""
         if time.monotonic() < self._silent_until:
             self.without_redis += 1
+            _unlocked.inc()
             return Lock.NO_REDIS, ""
         return await self._batcher.submit(name)
 
@@ -92,6 +95,7 @@ class Locks:
         except GONE:
             self._silent_until = time.monotonic() + _SILENCE_S
             self.without_redis += len(names)
+            _unlocked.inc(len(names))
             return [(Lock.NO_REDIS, token)] * len(names)
         return [(Lock.TAKEN if each == ord("1") else Lock.HELD, token) for each in taken]
 

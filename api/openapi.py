@@ -24,25 +24,30 @@ from api.routes.pix import (
     LIFETIME_LEAST_S,
     LIFETIME_MOST_S,
 )
-from api.routes.portal import ADDRESS, MESSAGE_MOST
+from api.routes.portal import MESSAGE_MOST
 from api.routes.refunds import REASON_MOST
 from api.routes.sandbox import TIMES_MOST
 from api.routes.schedules import FREQUENCIES, ISSUE_DAYS_BEFORE_DEFAULT
 from api.routes.slip_pdf import Pdf
 from api.routes.slips import KINDS as KINDS_OF_SLIP
-from api.routes.slips import NAME_MOST, NUMBER_MOST, PEOPLE, STATES
+from api.routes.slips import PEOPLE
 from api.routes.token import FIELD_MOST, LIFETIME_S, Token, TokenError, TokenRequest
 from commands.schedules import METHODS as METHODS_OF_SCHEDULE
 from domain.boleto import LAST_DUE
 from domain.charge import CancelReason
 from domain.errors import Code
+from domain.money import reais
+from domain.payer import MAIL_ADDRESS, NAME_MOST, NUMBER_MOST, STATES
 from domain.recurrence import MOST_CHARGES, MOST_ISSUE_DAYS_BEFORE
 from domain.refund import MOST_PIX_KEY_CHARACTERS, PIX_KEY, FailureCode
+from domain.sandbox_clock import CALL_MOST_S
+from domain.withdrawal import MINIMUM_CENTS, WithdrawalFailure, WithdrawalStatus
 from readmodels.charge_list import METHODS, STATUSES
 from readmodels.ledger import ENTRY_TYPES
 from readmodels.refund_list import STATUSES as REFUND_STATUSES
 from readmodels.schedule import STATES as SCHEDULED_STATES
 from readmodels.schedule import STATUSES as SCHEDULE_STATUSES
+from readmodels.withdrawal import STATUSES as WITHDRAWAL_STATUSES
 from runtime.settings import Settings
 
 _ALWAYS = (Code.UNAUTHENTICATED, Code.RATE_LIMITED, Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE)
@@ -89,8 +94,12 @@ _LINKS_OF: dict[str, dict[str, str]] = {
     "createSchedule": dict.fromkeys(
         ("getSchedule", "pauseSchedule", "cancelSchedule", "listChargesOfSchedule"), "schedule_id"
     ),
+    "createWithdrawal": dict.fromkeys(("getWithdrawal", "cancelWithdrawal"), "withdrawal_id"),
     "createRefund": {"getRefund": "refund_id", "getCharge": "charge_id", "listRefundsOfCharge": "charge_id"},
 }
+
+# An event about a withdrawal tells its end.
+WITHDRAWAL_ENDS = (WithdrawalStatus.SUCCEEDED.value, WithdrawalStatus.FAILED.value)
 
 _WHAT = {201: "Created.", 202: "Taken on: it is done right after."}
 
@@ -162,8 +171,10 @@ def document(routes: Sequence[Route], settings: Settings) -> bytes:
     _sharpen_answers(components)
     _sharpen_requests(components)
     _sharpen_slips(components)
+    _sharpen_clock(components)
     _sharpen_mail(components)
     _sharpen_schedules(components)
+    _sharpen_withdrawals(components)
     paths: dict[str, Any] = {}
     for route in routes:
         path = route.path.replace(":str", "").replace(":path", "")
@@ -419,8 +430,9 @@ def _sharpen_answers(components: dict[str, Any]) -> None:
     entry["direction"] = {"type": "string", "enum": ["credit", "debit"]}
     event = components["EventItem"]["properties"]
     event["type"] = event["event"] = {"type": "string", "enum": list(KINDS)}
+    event["status"] = {"type": "string", "enum": [*dict.fromkeys([*STATUSES, *WITHDRAWAL_ENDS])]}
     # Never null: what an event does not have is left out.
-    for name in ("external_id", "paid_at"):
+    for name in ("charge_id", "withdrawal_id", "external_id", "paid_at"):
         event[name] = _FIELDS.get(name, {"type": "string"})
     components["EventItem"]["additionalProperties"] = True
     refund = components["RefundProjection"]["properties"]
@@ -487,7 +499,7 @@ def _sharpen_requests(components: dict[str, Any]) -> None:
         "external_id": _text(_EXTERNAL_ID_MOST),
         "reason": _or_null({"type": "string", "enum": [each.value for each in CancelReason], "default": "cancelled"}),
     }
-    cancel["oneOf"] = _one_reference()
+    cancel["oneOf"] = _exactly_one("charge_id", "external_id")
     request = components["TokenRequest"]["properties"]
     request["grant_type"] = {"const": "client_credentials"}
     for name in ("client_id", "client_secret"):
@@ -501,11 +513,11 @@ def _sharpen_requests(components: dict[str, Any]) -> None:
     }
 
 
-def _one_reference() -> list[dict[str, Any]]:
-    """Exactly one of charge_id and external_id."""
+def _exactly_one(first: str, second: str) -> list[dict[str, Any]]:
+    """Of two fields; null is as good as not there."""
     return [
         {"required": [one], "properties": {one: {"type": "string"}, other: {"type": "null"}}}
-        for one, other in (("charge_id", "external_id"), ("external_id", "charge_id"))
+        for one, other in ((first, second), (second, first))
     ]
 
 
@@ -558,7 +570,7 @@ def _sharpen_slips(components: dict[str, Any]) -> None:
         "charge_id": _or_null({"type": "string"}),
         "external_id": _text(_EXTERNAL_ID_MOST),
     }
-    change["oneOf"] = _one_reference()
+    change["oneOf"] = _exactly_one("charge_id", "external_id")
     slip = components["Boleto"]
     slip["required"] = list(slip["properties"])
     slip["properties"] |= {
@@ -599,10 +611,35 @@ def _sharpen_dual(components: dict[str, Any]) -> None:
     components["DualAddress"]["properties"] = {name: pagador[as_] for name, as_ in address.items()}
 
 
+def _sharpen_clock(components: dict[str, Any]) -> None:
+    """How far the clock goes at once and in all depends on what it shows: that is for the handler to say."""
+    advance = components["AdvanceClock"]
+    advance["properties"] = {
+        "advance": _or_null(
+            {
+                "type": "string",
+                "pattern": r"^(?=.*[1-9])P([0-9]{1,3}W"
+                r"|([0-9]{1,4}D)?(T(?=[0-9])([0-9]{1,5}H)?([0-9]{1,7}M)?([0-9]{1,9}S)?)?)$",
+                "examples": ["P3D"],
+            },
+            f"ISO 8601 duration, more than nothing and at most {CALL_MOST_S // 86_400} days.",
+        ),
+        "to": _or_null(
+            _INSTANT | {"pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"},
+            f"At most {CALL_MOST_S // 86_400} days later than the clock; where it has been already, nothing changes.",
+        ),
+    }
+    advance["oneOf"] = _exactly_one("advance", "to")
+    shown = components["SandboxClock"]["properties"]
+    shown["now"] = shown["real_time"] = _INSTANT
+    shown["advanced_seconds"] = _WHOLE
+
+
 def _sharpen_mail(components: dict[str, Any]) -> None:
     send = components["SendEmail"]["properties"]
     send["to"] = _or_null(
-        {"type": "string", "maxLength": EMAIL_MOST, "pattern": f"^{ADDRESS}$"}, "The payer's own address unless given."
+        {"type": "string", "maxLength": EMAIL_MOST, "pattern": f"^{MAIL_ADDRESS}$"},
+        "The payer's own address unless given.",
     )
     send["message"] = _text(MESSAGE_MOST, "The merchant's own words.")
     asked = components["EmailAsked"]["properties"]
@@ -639,6 +676,19 @@ def _sharpen_schedules(components: dict[str, Any]) -> None:
     components["ScheduleFailure"]["properties"]["failed_at"] = _INSTANT
     components["ScheduledCharge"]["properties"]["state"] = {"type": "string", "enum": list(SCHEDULED_STATES)}
     components["ScheduledCharge"]["properties"]["charge_id"] = _or_null(_UUID)
+
+
+def _sharpen_withdrawals(components: dict[str, Any]) -> None:
+    create = components["CreateWithdrawal"]["properties"]
+    create["amount"] = components["CreatePix"]["properties"]["amount"] | {
+        "description": f"Decimal reais; below {reais(MINIMUM_CENTS)} it is refused with 422."
+    }
+    create["description"] = _text(DESCRIPTION_MOST, "Told to the bank, folded to its letters and 140 characters.")
+    create["external_id"] = _text(_EXTERNAL_ID_MOST, "The withdrawal's own reference; need not be unique.")
+    withdrawal = components["WithdrawalProjection"]["properties"]
+    withdrawal["status"] = {"type": "string", "enum": list(WITHDRAWAL_STATUSES)}
+    withdrawal["failure_code"] = _or_null({"type": "string", "enum": [each.value for each in WithdrawalFailure]})
+    withdrawal["test"] = {"const": False}
 
 
 def _text(most: int, description: str = "") -> dict[str, Any]:

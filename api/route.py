@@ -18,6 +18,7 @@ from api.callers import Caller
 from api.door import Door
 from api.keys import read_key
 from domain.errors import Code, Refused
+from domain.sandbox_clock import on_clock
 from runtime.ids import new_token
 from runtime.metrics import Meter
 from runtime.postgres import GONE
@@ -76,13 +77,19 @@ class Call(Struct, kw_only=True):
 
     scope: Scope
     request_id: str
-    now: datetime
+    at: datetime
+    """When it came in: what keys, tokens, bank orders and webhooks go by."""
     caller: Caller
     body: dict[str, Any]
     key: str
     fingerprint: bytes
     headers: list[tuple[bytes, bytes]]
     """Added to whatever is answered."""
+
+    @property
+    def now(self) -> datetime:
+        """The instant it is for the caller's charges: `at`, but in a sandbox whose clock was advanced."""
+        return on_clock(self.at, self.caller.ahead_s)
 
     @property
     def request(self) -> Request[Any, Any, Any]:
@@ -114,22 +121,32 @@ def handler_of(route: Route, door: Callable[[], Door], meter: Meter) -> HTTPRout
         request_id = new_request_id()
         started = meter.start()
         headers: list[tuple[bytes, bytes]] = []
+        caller: Caller | None = None
+        code: str | None = None
         try:
-            call = await admit(route, at, scope, receive, request_id, headers)
+            raw = await _read(route, scope, receive)
+            now = at.now()
+            caller = await _caller(at, scope, now)
+            call = await _admit(route, at, scope, raw, now, caller, request_id, headers)
             answer = await route.handle(at, call)
         except Refused as refused:
+            code = refused.code.name
             answer = refusal(refused, request_id=request_id, docs_url=at.settings.docs_url)
         except (*GONE, OverflowError) as gone:
             _log.warning("unavailable", request_id=request_id, route=route.path, error=type(gone).__name__)
             busy = Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
+            code = busy.code.name
             answer = refusal(busy, request_id=request_id, docs_url=at.settings.docs_url)
         except Exception as error:
             _log.exception("request_broken", request_id=request_id, route=route.path, error=type(error).__name__)
             broken = Refused(Code.INTERNAL_ERROR)
+            code = broken.code.name
             answer = refusal(broken, request_id=request_id, docs_url=at.settings.docs_url)
         answer.raw_headers.extend(headers)
         answer.raw_headers.append((b"x-request-id", request_id.encode()))
-        meter.finish(route.method, route.path, answer.status_code, started, request_id)
+        took_s = meter.finish(route.method, route.path, answer.status_code, started, request_id)
+        if caller is not None:
+            at.request_log.add(caller, request_id, route.method, scope["path"], answer.status_code, code, took_s)
         await answer(scope, receive, send)
 
     def instead(app: ASGIApp) -> ASGIApp:
@@ -148,23 +165,34 @@ def handler_of(route: Route, door: Callable[[], Door], meter: Meter) -> HTTPRout
     )(handle)
 
 
-async def admit(
+# The checks every route shares, in the contract's order: what was sent, by whom, and whether he may.
+
+
+async def _read(route: Route, scope: Scope, receive: Receive) -> bytes:
+    if route.method == "GET":
+        return b""
+    raw = await _body(scope, receive)
+    if route.body is not None and not _is_json(scope) and not _no_body(route, raw):
+        raise Refused(Code.UNSUPPORTED_MEDIA_TYPE)
+    return raw
+
+
+async def _caller(door: Door, scope: Scope, now: datetime) -> Caller:
+    authorization = _values(scope, b"authorization")
+    return await door.callers.of(authorization[0] if len(authorization) == 1 else None, now=now)
+
+
+async def _admit(
     route: Route,
     door: Door,
     scope: Scope,
-    receive: Receive,
+    raw: bytes,
+    now: datetime,
+    caller: Caller,
     request_id: str,
     headers: list[tuple[bytes, bytes]],
 ) -> Call:
-    """The checks every route shares, in the contract's order, up to the shape of the body being JSON."""
-    raw = b""
-    if route.method != "GET":
-        raw = await _body(scope, receive)
-        if route.body is not None and not _is_json(scope) and not _no_body(route, raw):
-            raise Refused(Code.UNSUPPORTED_MEDIA_TYPE)
-    now = door.now()
-    authorization = _values(scope, b"authorization")
-    caller = await door.callers.of(authorization[0] if len(authorization) == 1 else None, now=now)
+    """From the rate limit up to the shape of the body being JSON."""
     rate, burst = caller.rate_per_s or door.settings.rate_per_s, caller.rate_burst or door.settings.rate_burst
     headers.append((b"ratelimit-limit", b"%d" % burst))
     try:
@@ -192,7 +220,7 @@ async def admit(
     return Call(
         scope=scope,
         request_id=request_id,
-        now=now,
+        at=now,
         caller=caller,
         body=body,
         key=key,

@@ -352,8 +352,10 @@ class BancoDoBrasil:
         received = await self._received_window(since, until, of={"txid": state.txid})
         if isinstance(received, Unknown):
             return state
-        mine = [pix.end_to_end_id for pix in received if pix.txid == state.txid]
-        return msgspec.structs.replace(state, end_to_end_id=mine[0] if mine else None)
+        # The one that came last, as of everything else the slip tells: money that goes back goes to who sent that.
+        mine = [pix for pix in received if pix.txid == state.txid]
+        latest = max(mine, key=lambda pix: (pix.paid_at, pix.end_to_end_id), default=None)
+        return msgspec.structs.replace(state, end_to_end_id=None if latest is None else latest.end_to_end_id)
 
     async def redate_slip(
         self, number: str, due_on: date, *, registered_at: datetime | None = None

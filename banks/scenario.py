@@ -25,7 +25,8 @@ def acting(bank: Bank, scenario: str | None, *, attempt: int) -> Bank:
 class Acting:
     """unavailable: nothing happens, twice. slow: 3 s. lost_reply: done, but unheard, once. refuse: no.
 
-    For slips, whose merchant waits for the bank, unavailable lasts as long as his request is asked for.
+    For slips, whose merchant waits for the bank, unavailable lasts as long as his request is asked for. So it does for
+    the payer of a test charge, whose own bank is the one that acts then.
     """
 
     def __init__(self, bank: Bank, scenario: str, attempt: int) -> None:
@@ -90,6 +91,10 @@ class Acting:
 
     async def slips_paid(self, since: date, until: date) -> Done[list[PaidSlip]] | Unknown:
         return await self._bank.slips_paid(since, until)
+
+    async def pay(self, call: Callable[[], Awaitable[Answer]]) -> Answer | Refused | Unknown:
+        """A payer's bank: it is beyond the port, so what it is to do comes along."""
+        return await self._act_on_slip(call)
 
     async def _act_on_slip(self, call: Callable[[], Awaitable[Answer]]) -> Answer | Refused | Unknown:
         if self._scenario == "refuse":

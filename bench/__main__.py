@@ -25,6 +25,7 @@ from bench.hot_account import hot_account
 from bench.house import House, open_house
 from bench.lookup import lookup
 from bench.report import Finding
+from bench.reports import reports
 from bench.slips import printing, slips
 from bench.start import start
 
@@ -43,6 +44,7 @@ SCENARIOS = {
     "slips": Scenario("Issuing slips at a bank that takes 200 ms", slips),
     "printing": Scenario("Printing slips", printing, needs_api=False),
     "deliveries": Scenario("Telling merchants: webhooks", deliveries, needs_api=False),
+    "reports": Scenario("Reports over a year", reports, needs_api=False),
     "cost": Scenario("What one creation costs", cost),
     "start": Scenario("Starting everything", start, needs_api=False),
 }

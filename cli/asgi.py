@@ -7,7 +7,7 @@ from runtime.log import AccessLog, setup
 from runtime.settings import read_settings
 from web.app import make_app
 
-_PAGES = ("/pagar", "/painel", "/correio", "/docs", "/static", "/pix/")
+_PAGES = ("/pagar", "/painel", "/plataforma", "/correio", "/docs", "/static", "/pix/")
 
 
 class Front:
@@ -25,6 +25,12 @@ class Front:
         else:
             await self._api(scope, receive, send)
 
+    def stopping(self) -> None:
+        """The server is about to stop, and first waits for answers under way: those without an end of their own end."""
+        live = getattr(self._web.state, "live", None)
+        if live is not None:
+            live.close()
+
     async def _live(self, receive: Any, send: Any) -> None:
         """Both lifespans, nested: the web application lives inside the API's."""
         await receive()
@@ -40,7 +46,8 @@ class Front:
 
 def make() -> Front:
     setup("api")
-    return Front(make_api(read_settings(), access_log=AccessLog()), make_app())
+    api = make_api(read_settings(), access_log=AccessLog())
+    return Front(api, make_app(openapi=api.state.openapi))
 
 
 app = make()

@@ -1,25 +1,110 @@
-"""`quita integrator create`: partners, whose code stands on the charges they bring."""
+"""`quita integrator create|set|list`: partners, whose code stands on the charges they bring, and their share."""
 
 import argparse
+import re
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 from cli.answer import answer, in_transaction
+from domain.money import reais
+
+_PERCENT = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,2}))?")
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    integrator = commands.add_parser("integrator", help="create partners")
+    integrator = commands.add_parser("integrator", help="partners and their share")
     verbs = integrator.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
     one = verbs.add_parser("create", help="a partner with a code of his own (INTG- and six characters)")
-    one.add_argument("--name", required=True)
-    one.add_argument("--account-id", type=UUID, help="the partner's own account, when he has one")
+    named = one.add_mutually_exclusive_group(required=True)
+    named.add_argument("called", nargs="?", metavar="NAME")
+    named.add_argument("--name")
+    _add_terms(one)
     one.set_defaults(run=create)
+
+    one = verbs.add_parser("set", help="change a partner; a share holds for charges issued from now on")
+    one.add_argument("code")
+    _add_terms(one)
+    state = one.add_mutually_exclusive_group()
+    state.add_argument("--active", dest="active", action="store_true", default=None)
+    state.add_argument("--inactive", dest="active", action="store_false", help="refuse the code on new slips")
+    one.set_defaults(run=change)
+
+    one = verbs.add_parser("list", help="every partner")
+    one.set_defaults(run=show)
+
+
+def _add_terms(one: argparse.ArgumentParser) -> None:
+    one.add_argument("--share", type=_basis_points, metavar="PERCENT", help="of each payment, such as 2.5")
+    one.add_argument("--account-id", type=UUID, help="the partner's own account, which the share is credited to")
 
 
 def create(args: argparse.Namespace) -> int:
     from commands.integrators import create_integrator
 
     made = in_transaction(
-        lambda conn: create_integrator(conn, name=args.name, account_id=args.account_id, now=datetime.now(UTC))
+        lambda conn: create_integrator(
+            conn,
+            name=args.name or args.called,
+            account_id=args.account_id,
+            now=datetime.now(UTC),
+            share_bps=args.share or 0,
+        )
     )
-    return answer(args, made)
+    return answer(args, _shown(made))
+
+
+def change(args: argparse.Namespace) -> int:
+    from commands.integrators import set_integrator
+
+    changed = in_transaction(
+        lambda conn: set_integrator(
+            conn,
+            args.code,
+            now=datetime.now(UTC),
+            share_bps=args.share,
+            active=args.active,
+            account_id=args.account_id,
+        )
+    )
+    return answer(args, _shown(changed))
+
+
+def show(args: argparse.Namespace) -> int:
+    found = in_transaction(_all)
+    if args.json:
+        return answer(args, [_shown(each) for each in found])
+    for each in found:
+        state = "active" if each.active else "inactive"
+        print(
+            f"{each.integrador_code}  {reais(each.share_bps):>6} %  {state:8}  {each.account_id or '-':36}  {each.name}"
+        )
+    return 0
+
+
+async def _all(conn: Any) -> list[Any]:
+    from readmodels.integrators import list_integrators
+
+    found: list[Any] = []
+    while page := await list_integrators(conn, after=found[-1].integrador_code if found else ""):
+        found += page
+    return found
+
+
+def _shown(integrator: Any) -> dict[str, Any]:
+    return {
+        "integrador_code": integrator.integrador_code,
+        "name": integrator.name,
+        "account_id": integrator.account_id,
+        "active": integrator.active,
+        "share": reais(integrator.share_bps),
+    }
+
+
+def _basis_points(text: str) -> int:
+    match = _PERCENT.fullmatch(text)
+    if match is None:
+        raise argparse.ArgumentTypeError("a percentage with at most two decimals, such as 2.5")
+    whole, decimals = match.groups(default="")
+    return int(whole) * 100 + int(decimals.ljust(2, "0"))

@@ -7,10 +7,10 @@ stderr.
 import argparse
 import sys
 
-from cli import bank, integrator, listen, merchant, pix, readmodels, serve, status, up, webhook
+from cli import bank, integrator, listen, merchant, pix, readmodels, report, serve, staff, status, up, webhook
 from cli.supervise import CannotRun
 
-_FAMILIES = (up, serve, status, merchant, webhook, integrator, pix, bank, listen, readmodels)
+_FAMILIES = (up, serve, status, merchant, staff, webhook, integrator, pix, bank, listen, readmodels, report)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Merchants, as the operator sees them: create, approve, complete the address."""
+"""Merchants, as the operator sees them: create, approve, reject, block, complete the address."""
 
 import argparse
 from datetime import UTC, datetime
@@ -17,9 +17,15 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     one.add_argument("--kyc", choices=("approved", "pending"), default="approved")
     one.set_defaults(run=create)
 
-    one = verbs.add_parser("approve", help="approve a merchant's registration")
-    one.add_argument("account_id", type=UUID)
-    one.set_defaults(run=approve)
+    for verb, kyc, text in (
+        ("approve", "approved", "approve a merchant's registration"),
+        ("reject", "rejected", "reject a registration that waits"),
+        ("block", "blocked", "let an approved merchant issue nothing more in production"),
+    ):
+        one = verbs.add_parser(verb, help=text)
+        one.add_argument("account_id", type=UUID)
+        one.add_argument("--reason", default="", required=verb != "approve")
+        one.set_defaults(run=decide, kyc=kyc)
 
     one = verbs.add_parser("address", help="set a merchant's registered address")
     one.add_argument("account_id", type=UUID)
@@ -30,6 +36,20 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     one.add_argument("--state", required=True, help="two letters")
     one.add_argument("--zip-code", required=True, help="CEP, eight digits")
     one.set_defaults(run=address)
+
+    one = verbs.add_parser("rate", help="bound a merchant's requests, for each of his credentials")
+    one.add_argument("account_id", type=UUID)
+    one.add_argument("--per-second", type=int, metavar="N", help="the platform's default unless given")
+    one.add_argument("--burst", type=int, metavar="N", help="at once; the platform's default unless given")
+    one.set_defaults(run=rate)
+
+    one = verbs.add_parser("auto-withdraw", help="have a merchant's balance sent to his PIX key once a day, or not")
+    one.add_argument("account_id", type=UUID)
+    way = one.add_mutually_exclusive_group(required=True)
+    way.add_argument("--on", action="store_true")
+    way.add_argument("--off", action="store_true")
+    one.add_argument("--keep", type=_cents, default=0, metavar="AMOUNT", help="what stays, in reais: 100.00")
+    one.set_defaults(run=auto_withdraw)
 
 
 def create(args: argparse.Namespace) -> int:
@@ -43,11 +63,11 @@ def create(args: argparse.Namespace) -> int:
     return answer(args, made)
 
 
-def approve(args: argparse.Namespace) -> int:
-    from commands.merchants import approve_merchant
+def decide(args: argparse.Namespace) -> int:
+    from commands.kyc import Kyc, decide_kyc
 
-    in_transaction(lambda conn: approve_merchant(conn, args.account_id))
-    return answer(args, {"account_id": str(args.account_id), "kyc": "approved"})
+    in_transaction(lambda conn: decide_kyc(conn, args.account_id, Kyc(args.kyc), args.reason, now=datetime.now(UTC)))
+    return answer(args, {"account_id": str(args.account_id), "kyc": args.kyc})
 
 
 def address(args: argparse.Namespace) -> int:
@@ -57,3 +77,32 @@ def address(args: argparse.Namespace) -> int:
     fields = {name: getattr(args, name) for name in names}
     in_transaction(lambda conn: set_address(conn, args.account_id, **fields))
     return answer(args, {"account_id": str(args.account_id), "address": fields})
+
+
+def rate(args: argparse.Namespace) -> int:
+    from commands.merchants import set_rate
+
+    in_transaction(lambda conn: set_rate(conn, args.account_id, per_s=args.per_second, burst=args.burst))
+    return answer(args, {"account_id": str(args.account_id), "per_second": args.per_second, "burst": args.burst})
+
+
+def auto_withdraw(args: argparse.Namespace) -> int:
+    from commands.withdraw import end_daily, set_daily
+    from domain.money import reais
+
+    if args.off:
+        in_transaction(lambda conn: end_daily(conn, args.account_id))
+        return answer(args, {"account_id": str(args.account_id), "auto_withdraw": False})
+    in_transaction(lambda conn: set_daily(conn, args.account_id, keep_cents=args.keep))
+    return answer(args, {"account_id": str(args.account_id), "auto_withdraw": True, "keep": reais(args.keep)})
+
+
+def _cents(text: str) -> int:
+    from domain.money import MOST_PIX_CENTS, parse_amount
+
+    if text in ("0", "0.00"):
+        return 0
+    try:
+        return parse_amount(text, most_cents=MOST_PIX_CENTS)
+    except ValueError:
+        raise argparse.ArgumentTypeError('must be an amount such as "100.00"') from None

@@ -98,6 +98,7 @@ def one_process(fd: int) -> int:
 
         def stop(self) -> None:
             self.should_exit = True
+            app.stopping()
 
     server = Tended(
         uvicorn.Config(

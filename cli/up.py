@@ -81,7 +81,7 @@ def _run(home: Path, supervisor: Supervisor) -> int:
         settings = read_settings(env)
     except ValueError as error:
         raise CannotRun(str(error)) from None
-    merchants = asyncio.run(_prepare(settings, home))
+    merchants, staff = asyncio.run(_prepare(settings, home))
     if supervisor.stopping:
         return 0
 
@@ -119,6 +119,7 @@ def _run(home: Path, supervisor: Supervisor) -> int:
             "docs_url": settings.docs_url,
             "bank_url": settings.bank_url,
             "merchants": merchants,
+            "staff": staff,
         }
         running.write_private(home / "dev.json", msgspec.json.format(msgspec.json.encode(shown)) + b"\n")
         _greet(settings, merchants)
@@ -160,6 +161,7 @@ def _environment(home: Path) -> dict[str, str]:
     env["QUITA_HOME"] = str(home)
     env.setdefault("WEBHOOK_ALLOW_PRIVATE", "1")
     env.setdefault("MAIL_CATCHER", "1")
+    env.setdefault("STAFF_TOTP_REQUIRED", "0")
     # The checkout may be anywhere and the terminal in any folder.
     env["PYTHONPATH"] = os.pathsep.join(part for part in (str(_ROOT), env.get("PYTHONPATH")) if part)
     env["PYTHONUNBUFFERED"] = "1"
@@ -192,8 +194,8 @@ def _server(kind: str, embedded: EmbeddedPostgres | EmbeddedRedis) -> Server:
     return Server(kind, pid=lambda: embedded.pid, alive=embedded.alive, restart=embedded.restart, stop=embedded.stop)
 
 
-async def _prepare(settings: Settings, home: Path) -> list[Any]:
-    """Reach both servers, migrate, and make the demo merchants the first time; answers their records."""
+async def _prepare(settings: Settings, home: Path) -> tuple[list[Any], dict[str, str]]:
+    """Reach both servers, migrate, make the demo merchants and somebody of the staff the first time; their records."""
     import asyncpg
     from redis.exceptions import RedisError
 
@@ -217,7 +219,8 @@ async def _prepare(settings: Settings, home: Path) -> list[Any]:
             say(f"migrated {name}")
     except asyncpg.PostgresError as error:
         raise CannotRun(f"the database cannot be migrated: {_short(error)}") from None
-    return await _demo_merchants(settings, home / "merchants.json")
+    merchants = await _demo_merchants(settings, home / "merchants.json")
+    return merchants, await _demo_staff(settings, home / "staff.json")
 
 
 async def _demo_merchants(settings: Settings, file: Path) -> list[Any]:
@@ -248,6 +251,27 @@ async def _demo_merchants(settings: Settings, file: Path) -> list[Any]:
         await conn.close()
 
 
+async def _demo_staff(settings: Settings, file: Path) -> dict[str, str]:
+    """Somebody for /plataforma in local work; `file` keeps the password, as with the merchants."""
+    from commands.people import add_staff
+    from runtime.passwords import hash_password
+    from runtime.postgres import connect
+
+    conn = await connect(settings.database_url)
+    try:
+        with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
+            known = msgspec.json.decode(file.read_bytes(), type=dict[str, str])  # noqa: ASYNC240 - nothing else runs yet
+            if await conn.fetchval("SELECT true FROM dashboard_user WHERE email = $1", known["email"]):
+                return known
+        made = {"email": f"equipe.{secrets.token_hex(3)}@example.com", "password": secrets.token_urlsafe(12)}
+        async with conn.transaction():
+            await add_staff(conn, made["email"], hash_password(made["password"]), now=datetime.now(UTC))
+            running.write_private(file, msgspec.json.encode(made))
+        return made
+    finally:
+        await conn.close()
+
+
 def _greet(settings: Settings, merchants: list[Any]) -> None:
     first = merchants[0]
     credential = first["test"]
@@ -255,6 +279,7 @@ def _greet(settings: Settings, merchants: list[Any]) -> None:
 
   API        {settings.base_url}/v1
   pages      {settings.app_url}/pagar/<public_id>
+  people     {settings.app_url}/painel, and {settings.app_url}/plataforma for the staff
   mail       {f"{settings.app_url}/correio" if settings.mail_catcher else "goes out"}
   docs       {settings.docs_url}
   bank       {settings.bank_url}

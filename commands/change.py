@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
+from commands.partner_shares import Stamped, owe_shares
 from commands.record import record
 from commands.refund_store import store_refunds
 from domain.charge import Charge, Happened, Payment, after
@@ -100,6 +101,8 @@ Outcome = Charge | Refused
 async def change_charges(conn: Connection, wishes: Sequence[Wish], *, now: datetime) -> list[Outcome]:
     """Decide every wish in order and record what follows; the charge as it then stands, or the refusal, for each.
 
+    `now` is real time. Each charge is judged, and what happens to it dated, by its own account's clock, which came
+    with its lock: in a sandbox that was advanced it is later there (docs/decisions/0013).
     A wish for a charge that does not exist or is not the owner's is Refused(CHARGE_NOT_FOUND).
     """
     assert len(wishes) <= MOST_WISHES
@@ -119,12 +122,13 @@ async def change_charges(conn: Connection, wishes: Sequence[Wish], *, now: datet
             if source in booked:
                 outcomes.append(charge)
                 continue
-        if charge.overdue(now) and (wish.paid_at is None or wish.paid_at >= charge.expires_at):
+        at = charge.clock(now)
+        if charge.overdue(at) and (wish.paid_at is None or wish.paid_at >= charge.expires_at):
             lapse = expire(charge)
             steps.append((lapse, wish))
             charge = standing[wish.charge_id] = lapse.charge
         try:
-            decided = wish.decide(charge, now)
+            decided = wish.decide(charge, at)
         except Refused as refusal:
             outcomes.append(refusal)
             continue
@@ -139,7 +143,7 @@ async def change_charges(conn: Connection, wishes: Sequence[Wish], *, now: datet
         before = {charge.charge_id: charge for charge in locked}
         await _store(conn, [now_is for key, now_is in standing.items() if now_is is not before[key]])
         await _store_payments(conn, [step for step, _ in steps if step.payment is not None], now=now)
-        await store_refunds(conn, [step for step, _ in steps if step.refund is not None])
+        await store_refunds(conn, [step for step, _ in steps if step.refund is not None], now=now)
         await record(conn, steps, now=now)
     return outcomes
 
@@ -192,6 +196,7 @@ class _Booking(Struct, frozen=True, gc=False, kw_only=True):
     anomaly: str | None
     settles: bool
     paid_at: datetime
+    credited_at: datetime
 
 
 async def _store_payments(conn: Connection, steps: list[Step], *, now: datetime) -> None:
@@ -214,7 +219,25 @@ async def _store_payments(conn: Connection, steps: list[Step], *, now: datetime)
                     anomaly=payment.anomaly,
                     settles=payment.settles,
                     paid_at=payment.receipt.paid_at,
+                    credited_at=charge.clock(now),
                 )
             )
         )
-    await insert_payments(conn, items=items, credited_at=now)
+    await insert_payments(conn, items=items)
+    await owe_shares(conn, _stamped(steps), now=now)
+
+
+def _stamped(steps: list[Step]) -> list[Stamped]:
+    """The payments of charges that a partner brought: what he is due of them is written with them."""
+    return [
+        Stamped(
+            step.charge.account_id,
+            step.charge.test,
+            step.payment.payment_id,
+            step.payment_fields["integrador_code"],
+            step.payment.receipt.amount_cents,
+            step.charge.created_at,
+        )
+        for step in steps
+        if step.payment is not None and step.payment_fields and step.payment_fields.get("integrador_code")
+    ]

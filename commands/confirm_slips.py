@@ -62,6 +62,7 @@ async def confirm_slips(
     of = await find_of_numbers(conn, numbers=sorted(received))
     locked = await lock_charges(conn, charge_ids=sorted(each.charge_id for each in of))
     amounts = {charge.charge_id: charge.amount_cents for charge in locked}
+    clocks = {charge.charge_id: charge.clock(now) for charge in locked}
     standing = await find_standing(conn, numbers=[each.number for each in of])
     news = [each for each in standing if received[each.number].paid_cents > each.booked_cents]
     if not news:
@@ -75,7 +76,7 @@ async def confirm_slips(
                 amounts[each.charge_id],
                 most=min(announced.get(each.number, 1), MOST_WISHES // len(news)),
             ),
-            now,
+            clocks[each.charge_id],
         )
         for each in news
     }

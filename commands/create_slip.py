@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 import sql
 from domain.instants import iso, to_millisecond
+from domain.sandbox_clock import on_clock
 from readmodels.charge import ChargeDoc
 from sql import Connection
 
@@ -67,7 +68,7 @@ class RegistrationOrder(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Registered(Struct, frozen=True, gc=False, kw_only=True):
-    """A slip the bank has registered for an order, at `at`; `qr_code` is the hybrid's."""
+    """A slip the bank has registered for an order, at the real instant `at`; `qr_code` is the hybrid's."""
 
     order_id: UUID
     attempts: int
@@ -77,6 +78,8 @@ class Registered(Struct, frozen=True, gc=False, kw_only=True):
     at: datetime
     cob_order_id: UUID | None = None
     """Of the order for the cob, when it is a dual charge."""
+    ahead_s: int = 0
+    """By how much the charge's clock is ahead of real time."""
 
 
 class Control(Struct, frozen=True):
@@ -125,6 +128,7 @@ class _Item(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     location: str | None = None
     cob_order_id: UUID | None = None
     cob: _Cob | None = None
+    at: datetime | None = None
 
 
 take_numbers = sql.one("slip.take_numbers", Control)
@@ -153,13 +157,14 @@ async def issue_slips(conn: Connection, slips: Sequence[Registered]) -> tuple[se
     items = [
         _encode(
             replace(
-                _item(slip.request, slip.qr_code, slip.at),
+                _item(slip.request, slip.qr_code, on_clock(slip.at, slip.ahead_s)),
                 order_id=slip.order_id,
                 attempts=slip.attempts,
                 align_id=slip.align_id,
                 key=slip.request.key,
                 fingerprint=slip.request.fingerprint,
                 cob_order_id=slip.cob_order_id,
+                at=to_millisecond(slip.at) if slip.ahead_s else None,
             )
         )
         for slip in ordered
@@ -173,7 +178,10 @@ async def issue_slips(conn: Connection, slips: Sequence[Registered]) -> tuple[se
 async def issue_found_slip(
     conn: Connection, request: Registration, *, qr_code: str | None, registered_at: datetime
 ) -> None:
-    """Make the charge of a slip that was paid although its creation had been given up. Asked again, it is there."""
+    """Make the charge of a slip that was paid although its creation had been given up. Asked again, it is there.
+
+    `registered_at` is on the charge's own clock.
+    """
     await _issue_found(conn, item=_encode(_item(request, qr_code, registered_at)))
 
 

@@ -41,22 +41,27 @@ def failing(
 ) -> Wish:
     """The wish to fail a charge; Refused(CHARGE_NOT_PENDING) unless it is pending.
 
-    Of a dual charge the leg that is left goes too: the cob when the slip was `written_off`, else the slip.
+    Of a dual charge the leg that is left goes too: the cob when the slip was `written_off`, else the slip. A PIX charge
+    fails because its bank refused the cob; one that its `owner` has fail, in the sandbox, has a cob, which goes.
     """
 
     def decide(charge: Charge, at: datetime) -> list[Step]:
         failed = after(charge, Happened.FAILED)
         event_id = new_id()
         body = failed_body(failed, event_id=event_id, code=code, message=message)
-        kind, request = ("cob_remove", b"{}") if written_off else (ALIGN, CLOSE)
+        order: tuple[str | None, bytes] = (None, b"{}")
+        if charge.dual:
+            order = ("cob_remove", b"{}") if written_off else (ALIGN, CLOSE)
+        elif owner is not None and not charge.slip:
+            order = ("cob_remove", b"{}")
         return [
             Step(
                 charge=failed,
                 kind=Kind.CHARGE_FAILED,
                 event=Event(event_id=event_id, kind=Kind.CHARGE_FAILED, body=body),
                 charge_fields={"failure": {"code": code, "message": message}},
-                order_kind=kind if charge.dual else None,
-                order_request=request,
+                order_kind=order[0],
+                order_request=order[1],
             )
         ]
 

@@ -29,6 +29,8 @@ MOST_WISHES: Final = 200
 MOST_NOTICES: Final = 100
 MOST_PEOPLE: Final = 20
 """Of one account that are told of a notice."""
+MAILED: Final = (Status.PENDING, Status.PAID, Status.REFUNDED)
+"""Of which there is something to say: how to pay it, or that it is paid."""
 ASKED_MOST: Final = 20
 ASKED_IN: Final = timedelta(hours=1)
 """So many mails about one charge may a merchant ask for in such a time: he chooses the address."""

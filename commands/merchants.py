@@ -14,11 +14,15 @@ import sql
 from commands.integrators import check_name, create_integrator
 from domain.errors import Code, Refused
 from runtime.ids import new_id
+from runtime.passwords import hash_password
 from sql import Connection
 
 ALL_SCOPES = (
     "charges:create", "charges:read", "payments:read", "refunds:create", "withdrawals:create", "schedules:write",
 )  # fmt: skip
+
+
+RATE_MOST = 1_000_000
 
 
 class Credential(Struct, frozen=True):
@@ -51,8 +55,8 @@ class _Id(Struct, frozen=True):
 insert_account = sql.run("account.insert")
 insert_credential = sql.run("account.insert_credential")
 insert_user = sql.run("account.insert_user")
-approve = sql.maybe("account.approve", _Id)
 store_address = sql.maybe("account.set_address", _Id)
+store_rate = sql.maybe("account.set_rate", _Id)
 
 # A made-up address: demo merchants are nobody.
 _ADDRESS = {
@@ -112,12 +116,6 @@ async def create_merchant(
     return MerchantCreated(name, account_id, made["test"], made["production"], dashboard, integrator.integrador_code)
 
 
-async def approve_merchant(conn: Connection, account_id: UUID) -> None:
-    """KYC done; Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
-    if await approve(conn, account_id=account_id) is None:
-        raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
-
-
 async def set_address(
     conn: Connection,
     account_id: UUID,
@@ -147,11 +145,18 @@ async def set_address(
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
 
 
-def hash_password(password: str) -> str:
-    """scrypt with a salt of its own, all parameters in the text."""
-    salt = secrets.token_bytes(16)
-    digest = hashlib.scrypt(password.encode(), salt=salt, n=2**14, r=8, p=1)
-    return f"scrypt$14$8$1${salt.hex()}${digest.hex()}"
+async def set_rate(conn: Connection, account_id: UUID, *, per_s: int | None, burst: int | None) -> None:
+    """Requests a second and at once of each credential of the account (contract section 14); None is the platform's
+    default. In force everywhere within seconds. Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
+    wrong = {
+        name: f"must be from 1 to {RATE_MOST}"
+        for name, given in (("per_second", per_s), ("burst", burst))
+        if given is not None and not 1 <= given <= RATE_MOST
+    }
+    if wrong:
+        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
+    if await store_rate(conn, account_id=account_id, rate_per_s=per_s, rate_burst=burst) is None:
+        raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
 
 
 def _slug(name: str) -> str:

@@ -36,12 +36,15 @@ class Clock(Struct, frozen=True, gc=False):
     latest_at: datetime
 
 
-class _Line(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """A row of the journal as the statement reads it: one object costs the client less than twelve arrays do."""
+class Line(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """A row of the journal as the statement reads it: one object costs the client less than twelve arrays do.
+
+    Without a charge it is about the account's wallet alone, and `version` is of whatever else it is about.
+    """
 
     account_id: UUID
     test: bool
-    charge_id: UUID
+    charge_id: UUID | None = None
     version: int
     kind: str
     recorded_at: datetime
@@ -76,6 +79,7 @@ class _Numbers:
 async def record(conn: Connection, steps: Sequence[tuple[Step, Wish]], *, now: datetime) -> None:
     """Journal the steps in order, give events and entries their numbers, project them, and leave the work they cause.
 
+    Lines are dated by the clock of their account, work is due by real time, which is `now`.
     The charges are locked by this transaction; nobody outside is waited for. Raises Refused(INSUFFICIENT_BALANCE) when
     the balance does not cover a debit that it must cover: what it is after each line is known only here, under the
     clock's lock. Nothing of the transaction may stay then; whoever sent several wishes sends each again alone.
@@ -123,13 +127,13 @@ async def record(conn: Connection, steps: Sequence[tuple[Step, Wish]], *, now: d
             which.add(Projection.EVENTS)
         items.append(
             _encode(
-                _Line(
+                Line(
                     account_id=charge.account_id,
                     test=charge.test,
                     charge_id=charge.charge_id,
                     version=charge.version,
                     kind=step.kind,
-                    recorded_at=of.at if of is not None else now,
+                    recorded_at=of.at if of is not None else charge.clock(now),
                     actor=wish.actor,
                     request_id=wish.request_id,
                     payload=payload,
@@ -149,11 +153,13 @@ async def _take_numbers(
     conn: Connection, steps: Sequence[tuple[Step, Wish]], *, now: datetime
 ) -> dict[tuple[UUID, bool], _Numbers]:
     """Lock and advance the clocks that are needed, in key order so that no two transactions wait in a circle."""
+    ats: dict[tuple[UUID, bool], datetime] = {}
     events: dict[tuple[UUID, bool], int] = defaultdict(int)
     entries: dict[tuple[UUID, bool], int] = defaultdict(int)
     cents: dict[tuple[UUID, bool], int] = defaultdict(int)
     for step, _ in steps:
         key = (step.charge.account_id, step.charge.test)
+        ats[key] = max(step.charge.clock(now), ats.get(key, now))
         events[key] += step.event is not None
         if step.entry is not None:
             entries[key] += 1
@@ -168,7 +174,7 @@ async def _take_numbers(
         events=[events[key] for key in keys],
         entries=[entries[key] for key in keys],
         cents=[cents[key] for key in keys],
-        ats=[now] * len(keys),
+        ats=[ats[key] for key in keys],
     )
     return {
         (clock.account_id, clock.test): _Numbers(

@@ -239,8 +239,7 @@ def _beginning(
                 fund=fund,
                 refund_fields=msgspec.to_builtins(doc),
                 fund_fields=_fund_fields(fund),
-                # What a partner was given of the payment is taken back here: one more entry, of type partner_share,
-                # in a step of its own, and its reversal in _failed.
+                # What a partner was given of it is taken back when the money is back (commands/partner_shares.py).
                 entry=Entry(
                     type="refund",
                     amount_cents=-refund.amount_cents,

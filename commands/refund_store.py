@@ -6,11 +6,13 @@ All of it belongs to charges that the transaction has locked.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
 import sql
+from commands.partner_shares import Back, take_shares_back
 from domain.refund import RefundStatus
 from sql import Connection
 
@@ -24,8 +26,11 @@ store_refunded = sql.run("refund.store_refunded")
 _encode = msgspec.json.Encoder().encode
 
 
-async def store_refunds(conn: Connection, steps: Sequence[Step]) -> None:
-    """Steps come in order; of a payment or charge that stands in several, the last one tells how it is now."""
+async def store_refunds(conn: Connection, steps: Sequence[Step], *, now: datetime) -> None:
+    """Steps come in order; of a payment or charge that stands in several, the last one tells how it is now.
+
+    What a partner was given of a payment is taken back when money of it is back, not when it is asked for.
+    """
     if not steps:
         return
     refunds = [step.refund for step in steps if step.refund is not None]
@@ -56,3 +61,13 @@ async def store_refunds(conn: Connection, steps: Sequence[Step]) -> None:
             account_ids=[charge.account_id for charge in charges],
             refunded_cents=[charge.refunded_cents for charge in charges],
         )
+        await take_shares_back(conn, [back for step in steps if (back := _back(step)) is not None], now=now)
+
+
+def _back(step: Step) -> Back | None:
+    refund, fund = step.refund, step.fund
+    if refund is None or fund is None or refund.status != RefundStatus.SUCCEEDED:
+        return None
+    return Back(
+        refund.account_id, refund.payment_id, refund.refund_id, refund.amount_cents, refunded_cents=fund.refunded_cents
+    )

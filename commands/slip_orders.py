@@ -55,6 +55,7 @@ class Pay(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     times: int = 1
     rail: Literal["boleto", "pix"] = "boleto"
     force: bool = False
+    scenario: str | None = None
 
 
 class Outcome(Struct, frozen=True, gc=False, omit_defaults=True):

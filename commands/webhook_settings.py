@@ -15,6 +15,7 @@ from commands.webhooks import fault_of
 from domain.br_code import dynamic_br_code, end_to_end_id
 from domain.errors import Code, Refused
 from domain.instants import iso, to_millisecond
+from domain.sandbox_clock import on_clock
 from readmodels.charge import ChargeDoc
 from runtime.ids import new_id, new_token
 from runtime.seal import Seal
@@ -35,6 +36,7 @@ class _Account(Struct, frozen=True):
     name: str
     city: str
     pix_key: str
+    ahead_s: int
 
 
 _move = sql.maybe("webhook_settings.move", _Endpoint)
@@ -70,6 +72,7 @@ async def send_trial(
         raise Refused(Code.BANK_UNAVAILABLE)
     (place,) = places
     account = await _account(conn, account_id=account_id)
+    created_at = on_clock(now, account.ahead_s)
     charge_id = new_id()
     doc = ChargeDoc(
         account_id=str(account_id),
@@ -85,8 +88,8 @@ async def send_trial(
         qr_code=dynamic_br_code(
             location=place.location, amount_cents=TRIAL_CENTS, name=account.name, city=account.city
         ),
-        created_at=iso(now),
-        expires_at=iso(now + _TRIAL_LIFETIME),
+        created_at=iso(created_at),
+        expires_at=iso(created_at + _TRIAL_LIFETIME),
     )
     order = {
         "amount_cents": TRIAL_CENTS,
@@ -107,8 +110,9 @@ async def send_trial(
                 fingerprint=bytes(32),
                 charge_id=charge_id,
                 order_id=new_id(),
-                created_at=now,
-                expires_at=now + _TRIAL_LIFETIME,
+                at=now if account.ahead_s else None,
+                created_at=created_at,
+                expires_at=created_at + _TRIAL_LIFETIME,
                 location=place.location,
                 payer_sealed=None,
                 actor=actor,

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from domain.errors import Code, Refused
+from domain.sandbox_clock import on_clock
 
 
 class Status(StrEnum):
@@ -80,6 +81,8 @@ class Charge(Struct, frozen=True, gc=False):
     external_id: str | None
     created_at: datetime
     expires_at: datetime
+    ahead_s: int = 0
+    """By how much its account's sandbox is ahead of real time, when it was locked; 0 in production."""
 
     @property
     def slip(self) -> bool:
@@ -91,7 +94,12 @@ class Charge(Struct, frozen=True, gc=False):
         """Whether its bank holds a cob beside the slip: what ends one of the two ends the other."""
         return self.payment_method == DUAL
 
+    def clock(self, now: datetime) -> datetime:
+        """The instant it is for this charge when it is really `now`."""
+        return on_clock(now, self.ahead_s)
+
     def overdue(self, now: datetime) -> bool:
+        """`now` is on its own clock."""
         return self.status == Status.PENDING and self.expires_at <= now
 
 

@@ -14,6 +14,7 @@ from domain.charge import Charge, Payment
 from domain.instants import iso
 from domain.money import reais
 from domain.refund import Fund, Refund
+from domain.withdrawal import Withdrawal
 
 
 class Kind(StrEnum):
@@ -117,6 +118,35 @@ def charge_refunded_body(charge: Charge, *, event_id: UUID, refunded_at: datetim
     body["refunded_amount"] = reais(charge.refunded_cents)
     body["refunded_at"] = iso(refunded_at)
     body["version"] = charge.version
+    return _encode(body)
+
+
+def withdrawal_body(
+    kind: Kind,
+    withdrawal: Withdrawal,
+    *,
+    event_id: UUID,
+    completed_at: datetime,
+    external_id: str | None,
+    end_to_end_id: str | None,
+    failure_code: str | None,
+) -> bytes:
+    """withdrawal.succeeded or withdrawal.failed: about no charge, so it has no `charge_id`; `status` is its own."""
+    body: dict[str, object] = {
+        "event": kind,
+        "event_id": str(event_id),
+        "withdrawal_id": str(withdrawal.withdrawal_id),
+        "account_id": str(withdrawal.account_id),
+        "status": withdrawal.status,
+        "amount": reais(withdrawal.amount_cents),
+    }
+    if external_id is not None:
+        body["external_id"] = external_id
+    body["test"] = False
+    body["end_to_end_id"] = end_to_end_id
+    body["failure_code"] = failure_code
+    body["completed_at"] = iso(completed_at)
+    body["version"] = withdrawal.version
     return _encode(body)
 
 

@@ -13,6 +13,7 @@ from domain.charge import DUAL, Status
 from domain.instants import iso
 from domain.money import reais
 from domain.qr import png_data_uri
+from domain.sandbox_clock import on_clock
 from runtime.seal import Seal
 from sql import Connection
 
@@ -200,6 +201,18 @@ class ChargeProjection(Struct, frozen=True, gc=False, kw_only=True):
 class _Found(Struct, frozen=True, gc=False):
     charge_id: UUID
     doc: bytes
+    ahead_s: int
+
+
+class Standing(Struct, frozen=True, gc=False):
+    """A charge, and by how much its account's clock is ahead of real time: read together, so they belong together."""
+
+    doc: ChargeDoc
+    ahead_s: int
+
+    def overdue(self, now: datetime) -> bool:
+        """Whether its time is over at the real instant `now`."""
+        return self.doc.overdue(iso(on_clock(now, self.ahead_s)))
 
 
 find_charges = sql.many("read_charge.find", _Found)
@@ -209,24 +222,34 @@ _read_payer = msgspec.json.Decoder(Payer).decode
 
 async def charges_by_id(conn: Connection, asked: Sequence[tuple[UUID, UUID, bool]]) -> list[ChargeDoc | None]:
     """The charge of each (charge_id, account_id, test), or None where the account has no such charge in that mode."""
+    return [None if found is None else found.doc for found in await charges_standing(conn, asked)]
+
+
+async def charges_standing(conn: Connection, asked: Sequence[tuple[UUID, UUID, bool]]) -> list[Standing | None]:
+    """The same with what is needed to tell whether a charge is overdue."""
     rows = await find_charges(
         conn,
         charge_ids=[each[0] for each in asked],
         account_ids=[each[1] for each in asked],
         tests=[each[2] for each in asked],
     )
-    found = {row.charge_id: read_doc(row.doc) for row in rows}
+    found = {row.charge_id: Standing(read_doc(row.doc), row.ahead_s) for row in rows}
     # Two accounts may ask for one id in the same batch: the document says whose it is.
     return [
-        doc
-        if (doc := found.get(charge_id)) is not None and doc.account_id == str(account_id) and doc.test == test
+        here
+        if (here := found.get(charge_id)) is not None
+        and here.doc.account_id == str(account_id)
+        and here.doc.test == test
         else None
         for charge_id, account_id, test in asked
     ]
 
 
 def present(doc: ChargeDoc, seal: Seal, *, now: datetime) -> ChargeProjection:
-    """The answer made of a stored charge, as it stands at `now`. The QR image is rendered, never stored."""
+    """The answer made of a stored charge, as it stands at `now` on its account's clock.
+
+    The QR image is rendered, never stored.
+    """
     dual = doc.payment_method == DUAL
     return ChargeProjection(
         charge_id=doc.charge_id,

@@ -19,6 +19,9 @@ from sql import Connection
 METHODS = ("pix", "boleto", "boleto_hibrido", "boleto_pix")
 STATUSES = tuple(str(status) for status in Status)
 
+DUE_DAYS_MOST = 20_000
+"""Fifty years of days."""
+
 _BEGINNING = datetime(1, 1, 2, tzinfo=UTC)
 _END = datetime(9999, 12, 30, tzinfo=UTC)
 _FIRST_ID = UUID(int=0)
@@ -55,6 +58,10 @@ class _Row(Struct, frozen=True, gc=False):
     doc: bytes
 
 
+class _DueDay(Struct, frozen=True):
+    due_date: date
+
+
 class _Sum(Struct, frozen=True, gc=False):
     status: str
     count: int
@@ -73,6 +80,7 @@ _PATHS = (
     "page", "by_reference", "by_payer", "by_nosso_numero", "by_txid", "by_integrador", "by_id", "by_status", "by_due",
 )  # fmt: skip
 _PAGE = {(path, order): sql.many(f"read_charge.{path}_{order.value}", _Row) for path in _PATHS for order in Order}
+_due_days = sql.many("read_charge.due_days", _DueDay)
 _SUMMARY = {
     path: sql.many("read_charge.summary" if path == "page" else f"read_charge.summary_{path}", _Sum) for path in _PATHS
 }
@@ -96,6 +104,25 @@ async def charge_page(
     return [read_doc(row.doc) for row in rows], ChargePosition(last.created_at, last.charge_id) if last else None
 
 
+def walks_due_dates(filters: ChargeFilters) -> bool:
+    """Whether the narrowest index of these filters is the one of due dates."""
+    return _path(filters) == "by_due"
+
+
+async def due_days(conn: Connection, account_id: UUID, test: bool, filters: ChargeFilters) -> list[date]:
+    """The due dates there are within the filters' bounds, in their order; at most DUE_DAYS_MOST."""
+    rows = await _due_days(
+        conn,
+        account_id=account_id,
+        test=test,
+        due_from=filters.due_from,
+        due_to=filters.due_to,
+        most=DUE_DAYS_MOST,
+    )
+    days = [row.due_date for row in rows]
+    return days if filters.order is Order.ASC else days[::-1]
+
+
 async def charge_summary(conn: Connection, account_id: UUID, test: bool, filters: ChargeFilters) -> list[StatusSummary]:
     """Every status, in the order of a charge's life, those without charges included."""
     path, given = _access(account_id, test, filters)
@@ -110,25 +137,8 @@ async def charge_summary(conn: Connection, account_id: UUID, test: bool, filters
 
 def _access(account_id: UUID, test: bool, filters: ChargeFilters) -> tuple[str, dict[str, object]]:
     """The index to walk and the statement's parameters."""
+    path = _path(filters)
     charge_id = _charge_of_txid(filters.txid)
-    if charge_id is not None:
-        path = "by_id"
-    elif filters.txid is not None:
-        path = "by_txid"
-    elif filters.external_id is not None:
-        path = "by_reference"
-    elif filters.nosso_numero is not None:
-        path = "by_nosso_numero"
-    elif filters.payer_document_hash is not None:
-        path = "by_payer"
-    elif filters.integrador_code is not None:
-        path = "by_integrador"
-    elif filters.due_from is not None or filters.due_to is not None:
-        path = "by_due"
-    elif filters.statuses or filters.methods:
-        path = "by_status"
-    else:
-        path = "page"
     merged = path == "by_status"
     return path, {
         "account_id": account_id,
@@ -146,6 +156,24 @@ def _access(account_id: UUID, test: bool, filters: ChargeFilters) -> tuple[str, 
         "due_from": filters.due_from,
         "due_to": filters.due_to,
     }
+
+
+def _path(filters: ChargeFilters) -> str:
+    if _charge_of_txid(filters.txid) is not None:
+        return "by_id"
+    if filters.txid is not None:
+        return "by_txid"
+    if filters.external_id is not None:
+        return "by_reference"
+    if filters.nosso_numero is not None:
+        return "by_nosso_numero"
+    if filters.payer_document_hash is not None:
+        return "by_payer"
+    if filters.integrador_code is not None:
+        return "by_integrador"
+    if filters.due_from is not None or filters.due_to is not None:
+        return "by_due"
+    return "by_status" if filters.statuses or filters.methods else "page"
 
 
 def _charge_of_txid(txid: str | None) -> UUID | None:

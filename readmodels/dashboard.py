@@ -14,6 +14,7 @@ from readmodels.ledger import ENTRY_TYPES
 from sql import Connection
 
 DAYS = 30
+CLOSINGS_MOST = 31
 COUNT_MOST = 1_000
 """Counts and sums of charges go no further; a page that reaches it says "more than"."""
 
@@ -28,6 +29,17 @@ class Day(Struct, frozen=True):
     received_cents: int
 
 
+class Closing(Struct, frozen=True):
+    """A São Paulo day of the statement, in cents: opening + in - out = closing. `lines` are its entries."""
+
+    on: date
+    opening_cents: int
+    in_cents: int
+    out_cents: int
+    closing_cents: int
+    lines: int
+
+
 class Standing(Struct, frozen=True):
     """Cents. Expired charges and anomalies are those of the last DAYS days."""
 
@@ -39,12 +51,30 @@ class Standing(Struct, frozen=True):
     anomalies: int
 
 
+class Made(Struct, frozen=True):
+    """What an Idempotency-Key made."""
+
+    resource_type: str
+    resource_id: UUID
+
+
+class _Closing(Struct, frozen=True):
+    opening_cents: int
+    in_cents: int
+    out_cents: int
+    closing_cents: int
+    lines: int
+
+
 class _Day(Struct, frozen=True):
     payments: int
     received_cents: int
 
 
+made_with = sql.maybe("idempotency.made", Made)
+"""`account_id, test, key`."""
 _days = sql.many("dashboard.days", _Day)
+_closings = sql.many("dashboard.closings", _Closing)
 _standing = sql.one("dashboard.standing", Standing)
 
 
@@ -55,6 +85,17 @@ async def received_by_day(conn: Connection, account_id: UUID, test: bool, *, now
     edges = [day_begins(each) for each in (*days, today + timedelta(days=1))]
     rows = await _days(conn, account_id=account_id, test=test, edges=edges, other_types=_OTHER_TYPES)
     return [Day(on, row.payments, row.received_cents) for on, row in zip(days, rows, strict=True)]
+
+
+async def closings(conn: Connection, account_id: UUID, test: bool, days: Sequence[date]) -> list[Closing]:
+    """Of these days, which follow one another; at most CLOSINGS_MOST."""
+    assert 0 < len(days) <= CLOSINGS_MOST
+    edges = [day_begins(each) for each in (*days, days[-1] + timedelta(days=1))]
+    rows = await _closings(conn, account_id=account_id, test=test, edges=edges, other_types=_OTHER_TYPES)
+    return [
+        Closing(on, row.opening_cents, row.in_cents, row.out_cents, row.closing_cents, row.lines)
+        for on, row in zip(days, rows, strict=True)
+    ]
 
 
 async def standing(conn: Connection, account_id: UUID, test: bool, *, now: datetime) -> Standing:

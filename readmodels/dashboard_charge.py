@@ -8,10 +8,12 @@ import msgspec
 from msgspec import Struct
 
 import sql
+from readmodels.charge import PaymentDoc
 from runtime.seal import Seal
 from sql import Connection
 
 LIFE_MOST = 50
+PAYMENTS_MOST = 20
 ACTOR = "painel:"
 """In front of the audit_id, the actor of what was done in the dashboard."""
 
@@ -36,6 +38,30 @@ class Happening(Struct, frozen=True):
     version: int
 
 
+class Written(Struct, frozen=True):
+    """An e-mail to the payer. `state`: waiting | sending | sent | failed | skipped; `to` is the whole address."""
+
+    kind: str
+    state: str
+    trouble: str | None
+    to: str
+    created_at: datetime
+    sent_at: datetime | None
+
+
+class _Mail(Struct, frozen=True):
+    kind: str
+    state: str
+    trouble: str | None
+    to_sealed: bytes
+    created_at: datetime
+    sent_at: datetime | None
+
+
+class _Doc(Struct, frozen=True):
+    doc: bytes
+
+
 class _Sealed(Struct, frozen=True):
     payer_sealed: bytes | None
 
@@ -48,6 +74,9 @@ class _Who(Struct, frozen=True):
 _payer = sql.maybe("dashboard.payer", _Sealed)
 _life = sql.many("dashboard.life", Happening)
 _who = sql.many("audit.who", _Who)
+_mails = sql.many("dashboard.mails", _Mail)
+_payments = sql.many("dashboard.payments", _Doc)
+_read_payment = msgspec.json.Decoder(PaymentDoc).decode
 _read_payer = msgspec.json.Decoder(Payer).decode
 
 
@@ -59,6 +88,21 @@ async def payer_of(conn: Connection, charge_id: UUID, account_id: UUID, test: bo
 async def life_of(conn: Connection, charge_id: UUID, account_id: UUID, test: bool) -> list[Happening]:
     """The latest LIFE_MOST things that happened to the account's charge after its creation, oldest first."""
     return await _life(conn, charge_id=charge_id, account_id=account_id, test=test, most=LIFE_MOST)
+
+
+async def payments_of(conn: Connection, charge_id: UUID, account_id: UUID, test: bool) -> list[PaymentDoc]:
+    """What was paid for the charge, the odd ones too, newest first; at most PAYMENTS_MOST."""
+    rows = await _payments(conn, charge_id=charge_id, account_id=account_id, test=test, most=PAYMENTS_MOST)
+    return [_read_payment(row.doc) for row in rows]
+
+
+async def mails_of(conn: Connection, charge_id: UUID, account_id: UUID, *, seal: Seal) -> list[Written]:
+    """The e-mails about the charge, oldest first; at most LIFE_MOST."""
+    rows = await _mails(conn, charge_id=charge_id, account_id=account_id, most=LIFE_MOST)
+    return [
+        Written(row.kind, row.state, row.trouble, seal.open(row.to_sealed).decode(), row.created_at, row.sent_at)
+        for row in rows
+    ]
 
 
 async def people_of(conn: Connection, account_id: UUID, life: Sequence[Happening]) -> dict[str, str]:

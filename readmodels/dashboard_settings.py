@@ -72,7 +72,9 @@ class DeedPosition(Struct, frozen=True, array_like=True):
     audit_id: UUID
 
 
-class _Deed(Struct, frozen=True):
+class DeedRow(Struct, frozen=True):
+    """A row of the audit log."""
+
     audit_id: UUID
     email: str
     at: datetime
@@ -101,7 +103,7 @@ endpoint_of = sql.maybe("webhook_settings.of_account", Endpoint)
 """`account_id`."""
 _lanes = sql.many("webhook_settings.lanes", LaneHealth)
 _notices = sql.many("webhook_settings.notices", NoticeRow)
-_DEEDS = {order: sql.many(f"audit.page_{order.value}", _Deed) for order in Order}
+_DEEDS = {order: sql.many(f"audit.page_{order.value}", DeedRow) for order in Order}
 
 
 async def credentials_of(conn: Connection, account_id: UUID) -> list[CredentialRow]:
@@ -133,16 +135,17 @@ async def deed_page(
         ),
         limit,
     )
-    deeds = [
-        Deed(
-            row.audit_id,
-            row.email,
-            row.at,
-            row.action,
-            row.subject,
-            {name: str(value) for name, value in msgspec.json.decode(row.facts, type=dict[str, object]).items()},
-            row.address_hash[:8],
-        )
-        for row in rows
-    ]
-    return deeds, DeedPosition(last.at, last.audit_id) if last else None
+    return [shown_deed(row) for row in rows], DeedPosition(last.at, last.audit_id) if last else None
+
+
+def shown_deed(row: DeedRow) -> Deed:
+    facts = msgspec.json.decode(row.facts, type=dict[str, object])
+    return Deed(
+        row.audit_id,
+        row.email,
+        row.at,
+        row.action,
+        row.subject,
+        {name: str(value) for name, value in facts.items()},
+        row.address_hash[:8],
+    )

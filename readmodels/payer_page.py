@@ -11,6 +11,7 @@ from msgspec import Struct
 
 import sql
 from domain.charge import Status
+from domain.sandbox_clock import on_clock
 from runtime.postgres import Connection
 
 # new_token gives 22 of these. Anything else is no link of ours and is not worth a question to PostgreSQL,
@@ -62,11 +63,13 @@ class _Row(Struct, frozen=True):
     due_date: date | None
     version: int
     doc: bytes
+    ahead_s: int
 
 
 class PayerPage(Struct, frozen=True, kw_only=True):
-    """Amounts in cents, instants in UTC."""
+    """Amounts in cents, instants in UTC, on the clock of the charge's account."""
 
+    now: datetime
     merchant: str
     merchant_document: str
     test: bool
@@ -95,16 +98,31 @@ class PayerPage(Struct, frozen=True, kw_only=True):
     payment: Paid | None
 
 
+class PageState(Struct, frozen=True):
+    """What tells an open page whether it is still true."""
+
+    status: Status
+    version: int
+
+
+class _State(Struct, frozen=True):
+    public_id: str
+    status: str
+    version: int
+    expires_at: datetime | None
+
+
 def is_public_id(given: str) -> bool:
     return _PUBLIC_ID.fullmatch(given) is not None
 
 
 _find = sql.maybe("payer_page.by_public_id", _Row)
+_states = sql.many("payer_page.states", _State)
 _told = msgspec.json.Decoder(_Told)
 
 
 async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> PayerPage | None:
-    """The charge behind a link as it stands at `now`, or None.
+    """The charge behind a link as it stands at the real instant `now`, or None.
 
     A pending charge whose time has passed is already shown as expired: nobody is invited to pay it
     while the sweeper is on its way (contract section 5).
@@ -114,10 +132,9 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
     row = await _find(conn, public_id=public_id)
     if row is None:
         return None
+    now = on_clock(now, row.ahead_s)
     told = _told.decode(row.doc)
-    status = Status(row.status)
-    if status is Status.PENDING and told.expires_at is not None and told.expires_at <= now:
-        status = Status.EXPIRED
+    status = _status(row.status, told.expires_at, now=now)
     pix_expires_at = told.pix_expires_at
     if pix_expires_at is not None and told.expires_at is not None and pix_expires_at >= told.expires_at:
         pix_expires_at = None
@@ -125,6 +142,7 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
     if pix_expires_at is not None and pix_expires_at <= now:
         qr_code = None
     return PayerPage(
+        now=now,
         merchant=row.name,
         merchant_document=row.document,
         test=row.test,
@@ -147,3 +165,14 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
         cancel_reason=told.cancel_reason,
         payment=told.payment,
     )
+
+
+async def page_states(conn: Connection, public_ids: list[str], *, now: datetime) -> dict[str, PageState]:
+    """The same answer in short for many links at once; links to nothing are left out. At most a thousand a call."""
+    rows = await _states(conn, public_ids=public_ids)
+    return {row.public_id: PageState(_status(row.status, row.expires_at, now=now), row.version) for row in rows}
+
+
+def _status(status: str, expires_at: datetime | None, *, now: datetime) -> Status:
+    known = Status(status)
+    return Status.EXPIRED if known is Status.PENDING and expires_at is not None and expires_at <= now else known

@@ -16,6 +16,8 @@ class Projection(Enum):
     FUNDS = "project.funds"
     REFUNDS = "project.refunds"
     REFUNDS_ENDED = "project.refunds_ended"
+    WITHDRAWALS = "project.withdrawals"
+    WITHDRAWALS_CHANGED = "project.withdrawals_changed"
     EVENTS = "project.events"
     ENTRIES = "project.entries"
 

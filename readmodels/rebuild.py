@@ -6,6 +6,7 @@ from msgspec import Struct
 
 import sql
 from readmodels.projector import Projection, project
+from readmodels.report_fold import advance, find_horizon, fold, hold
 from runtime.postgres import connect
 from sql import Connection
 
@@ -16,12 +17,16 @@ class _Journaled(Struct, frozen=True):
     journal_id: int
 
 
-_TABLES = ("charge", "payment", "refund", "event", "ledger")
+_TABLES = ("charge", "payment", "refund", "withdrawal", "event", "ledger")
+_TOTALS = ("charge", "cohort", "due", "wait", "entry", "refund", "integrator")
 journal_page = sql.many("journal.page", _Journaled)
 hold_journal = sql.run("rebuild.hold_journal")
 empty = sql.run("rebuild.empty")
+empty_totals = sql.run("rebuild.empty_reports")
 _SHADOW = [sql.run(f"rebuild.shadow_{table}") for table in _TABLES]
+_SHADOW += [sql.run(f"rebuild.shadow_report_{table}") for table in _TOTALS]
 _FILL = {f"read_{table}": sql.run(f"rebuild.fill_{table}") for table in _TABLES}
+_FILL |= {f"report_{table}": sql.run(f"rebuild.fill_report_{table}") for table in _TOTALS}
 
 
 async def rebuild(database_url: str, *, progress: Callable[[int], None] = lambda done: None) -> dict[str, int]:
@@ -30,17 +35,23 @@ async def rebuild(database_url: str, *, progress: Callable[[int], None] = lambda
     try:
         async with conn.transaction():
             await hold_journal(conn)
-            await project_journal(conn, progress=progress)
+            await hold(conn)
+            horizon = await find_horizon(conn)  # nobody appends: all that is below it is there
+            await project_journal(conn, totals_up_to=horizon.journal_id, progress=progress)
             await empty(conn)
-            return {table: int((await fill(conn)).rsplit(" ", 1)[1]) for table, fill in _FILL.items()}
+            await empty_totals(conn)
+            rows = {table: int((await fill(conn)).rsplit(" ", 1)[1]) for table, fill in _FILL.items()}
+            await advance(conn, journal_id=horizon.journal_id, as_of=horizon.as_of)
+            return rows
     finally:
         await conn.close()
 
 
-async def project_journal(conn: Connection, *, progress: Callable[[int], None]) -> None:
+async def project_journal(conn: Connection, *, totals_up_to: int, progress: Callable[[int], None]) -> None:
     """Fill temporary read tables, dropped with the transaction, from the whole journal as this transaction sees it.
 
-    `progress` is told how many journal rows are done.
+    The daily totals of reports are filled from the rows up to `totals_up_to`, as they lag. `progress` is told how many
+    journal rows are done.
     """
     for shadow in _SHADOW:
         await shadow(conn)
@@ -48,6 +59,7 @@ async def project_journal(conn: Connection, *, progress: Callable[[int], None]) 
     after = 0
     while rows := await journal_page(conn, after=after, most=_PAGE):
         await project(conn, [row.journal_id for row in rows], tuple(Projection))
+        await fold(conn, [row.journal_id for row in rows if row.journal_id <= totals_up_to])
         after = rows[-1].journal_id
         done += len(rows)
         progress(done)

@@ -16,6 +16,7 @@ from banks.slips import SlipPayer
 from domain.charge import CancelReason, Status
 from domain.instants import SAO_PAULO, iso, parse_day
 from domain.nosso_numero import printed_number
+from domain.sandbox_clock import on_clock
 from readmodels.charge import ChargeDoc, read_doc
 from readmodels.payer_page import is_public_id
 from readmodels.slip_pdf import Slip, Void
@@ -41,6 +42,7 @@ class _Row(Struct, frozen=True):
     name: str
     document: str
     address: bytes | None
+    ahead_s: int
 
 
 _of_owner = sql.maybe("slip_print.of_owner", _Row)
@@ -52,7 +54,8 @@ _read_address = msgspec.json.Decoder(_Address).decode
 async def slip_to_print(
     conn: Connection, charge_id: UUID, account_id: UUID, test: bool, *, seal: Seal, settings: Settings, now: datetime
 ) -> Slip | None:
-    """The owner's slip as it stands at `now`; None for a charge that is no slip, not his, or of the other mode."""
+    """The owner's slip as it stands at the real instant `now`; None for a charge that is no slip, not his, or of the
+    other mode."""
     row = await _of_owner(conn, charge_id=charge_id, account_id=account_id, test=test)
     return None if row is None else _slip(row, seal, settings, now)
 
@@ -103,7 +106,7 @@ def _slip(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Slip:
         description=doc.description,
         test=doc.test,
         changed=doc.redated,
-        void=_void(doc, last, now),
+        void=_void(doc, last, on_clock(now, row.ahead_s)),
         carteira=settings.bank_carteira,
         file_name=f"boleto-{boleto.nosso_numero}.pdf",
     )

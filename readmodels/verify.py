@@ -10,6 +10,7 @@ from msgspec import Struct
 
 import sql
 from readmodels.rebuild import project_journal
+from readmodels.report_fold import position
 from runtime.postgres import connect
 
 
@@ -23,6 +24,8 @@ class Difference(Struct, frozen=True):
 
 find_differences = sql.many("verify.differences", Difference)
 find_broken = sql.many("verify.broken", Difference)
+find_report_differences = sql.many("verify.report_differences", Difference)
+find_broken_shares = sql.many("verify.shares_broken", Difference)
 
 
 async def verify(database_url: str, *, progress: Callable[[int], None] = lambda done: None) -> list[Difference]:
@@ -30,8 +33,9 @@ async def verify(database_url: str, *, progress: Callable[[int], None] = lambda 
     conn = await connect(database_url)
     try:
         async with conn.transaction(isolation="repeatable_read"):
-            await project_journal(conn, progress=progress)
-            counted = [*await find_differences(conn), *await find_broken(conn)]
-            return [each for each in counted if each.rows]
+            totals_up_to = (await position(conn)).journal_id
+            await project_journal(conn, totals_up_to=totals_up_to, progress=progress)
+            looks = (find_differences, find_report_differences, find_broken, find_broken_shares)
+            return [each for look in looks for each in await look(conn) if each.rows]
     finally:
         await conn.close()

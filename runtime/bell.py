@@ -28,6 +28,8 @@ SLIP_ORDERS = {True: "slip_orders_sandbox", False: "slip_orders_production"}
 """By `test`."""
 REFUND_ORDERS = {True: "refund_orders_sandbox", False: "refund_orders_production"}
 """By `test`."""
+WITHDRAWAL_ORDERS = {False: "withdrawal_orders_production"}
+"""By `test`: there are no withdrawals in sandbox mode."""
 NAMES = (
     WEBHOOKS,
     BANK_HINTS,
@@ -35,6 +37,7 @@ NAMES = (
     *LOCATION_POOL.values(),
     *SLIP_ORDERS.values(),
     *REFUND_ORDERS.values(),
+    *WITHDRAWAL_ORDERS.values(),
 )
 
 QUEUE = "quita:wake"

@@ -45,7 +45,8 @@ class Meter:
     def start(self) -> float:
         return time.perf_counter()
 
-    def finish(self, method: str, route: str, status: int, started: float, request_id: str) -> None:
+    def finish(self, method: str, route: str, status: int, started: float, request_id: str) -> float:
+        """Count the request; answers how many seconds it took."""
         took_s = time.perf_counter() - started
         key = (route, method, status)
         self._counted[key] = self._counted.get(key, 0) + 1
@@ -62,6 +63,7 @@ class Meter:
                 f'"method":"{method}","route":"{route}","status":{status},"duration_ms":{took_s * 1000:.2f}}}'
             )
             self._access_log.write(line.encode())
+        return took_s
 
     def hand_on(self) -> None:
         """Add what was counted to the counters everybody sees."""

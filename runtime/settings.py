@@ -7,10 +7,13 @@ import math
 import os
 import re
 from collections.abc import Mapping
+from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from msgspec import Struct
+
+from domain.visitor import HEADERS, Network
 
 # Attempts after the first one, in seconds (contract section 9): 13 attempts in about 72 h.
 WEBHOOK_DELAYS_S: tuple[float, ...] = (
@@ -20,6 +23,10 @@ WEBHOOK_LEASE_S = 30.0
 WEBHOOK_PAUSE_AFTER_S = 72 * 3600.0
 WEBHOOK_HELD_S = 14 * 86_400.0
 WEBHOOK_PAUSED_PROBE_S = 3_600.0
+# Long enough for a program to take back what it asked for by mistake, short enough that nobody waits for his money.
+WITHDRAWAL_GRACE_S = 5.0
+# After banking hours: the day's slips are in, and the merchant's own bank shows the money the same evening.
+DAILY_WITHDRAWAL_HOUR = 19
 
 
 class SmtpServer(Struct, frozen=True, kw_only=True):
@@ -93,9 +100,20 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """MAIL_FROM: the address mails come from; required with SMTP_URL."""
     mail_catcher: bool
     """MAIL_CATCHER=1 keeps mails and shows them at {app_url}/correio: local work only, off when SMTP_URL is set."""
+    withdrawal_grace_s: float
+    """WITHDRAWAL_GRACE_S: how long a withdrawal stays pending, and can be cancelled, before the bank is asked."""
+    daily_withdrawal_hour: int
+    """DAILY_WITHDRAWAL_HOUR: from this hour on, in Sao Paulo, accounts that want it are paid out once a day."""
     cnpj_with_letters: bool
     rate_per_s: int
     rate_burst: int
+    trusted_proxies: tuple[Network, ...]
+    """TRUSTED_PROXIES: networks (CIDR, commas between them) whose word about a visitor's address is taken; none unless
+    given."""
+    trusted_proxy_header: str
+    """TRUSTED_PROXY_HEADER: x-forwarded-for, or forwarded (RFC 7239): the one those proxies write."""
+    staff_totp_required: bool
+    """STAFF_TOTP_REQUIRED=0 lets the platform's staff work without a second factor: local work."""
 
     def __repr__(self) -> str:
         return f"Settings(home={str(self.home)!r}, port={self.port})"
@@ -148,9 +166,14 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         smtp=(smtp := _smtp(env)),
         mail_from=_mail_from(env, required=smtp is not None),
         mail_catcher=smtp is None and env.get("MAIL_CATCHER", "0") == "1",
+        withdrawal_grace_s=_floats(env, "WITHDRAWAL_GRACE_S", (WITHDRAWAL_GRACE_S,))[0],
+        daily_withdrawal_hour=_hour(env, "DAILY_WITHDRAWAL_HOUR", DAILY_WITHDRAWAL_HOUR),
         cnpj_with_letters=env.get("CNPJ_WITH_LETTERS", "0") == "1",
         rate_per_s=_int(env, "RATE_PER_S", 1000),
         rate_burst=_int(env, "RATE_BURST", 2000),
+        trusted_proxies=_networks(env, "TRUSTED_PROXIES"),
+        trusted_proxy_header=_proxy_header(env),
+        staff_totp_required=env.get("STAFF_TOTP_REQUIRED", "1") != "0",
     )
 
 
@@ -191,6 +214,20 @@ def _mail_from(env: Mapping[str, str], *, required: bool) -> str:
     return given
 
 
+def _networks(env: Mapping[str, str], name: str) -> tuple[Network, ...]:
+    try:
+        return tuple(ip_network(part.strip()) for part in env.get(name, "").split(",") if part.strip())
+    except ValueError as error:
+        raise ValueError(f"{name} must be networks such as 10.0.0.0/8: {error}") from None
+
+
+def _proxy_header(env: Mapping[str, str]) -> str:
+    given = env.get("TRUSTED_PROXY_HEADER") or HEADERS[0]
+    if given.lower() not in HEADERS:
+        raise ValueError(f"TRUSTED_PROXY_HEADER must be one of {', '.join(HEADERS)}, not {given!r}")
+    return given.lower()
+
+
 def _required(env: Mapping[str, str], name: str) -> str:
     value = env.get(name, "")
     if not value:
@@ -210,6 +247,13 @@ def _int(env: Mapping[str, str], name: str, default: int) -> int:
     if not text.isascii() or not text.isdigit():
         raise ValueError(f"{name} must be a whole number, not {text!r}")
     return int(text)
+
+
+def _hour(env: Mapping[str, str], name: str, default: int) -> int:
+    hour = _int(env, name, default)
+    if hour > 23:
+        raise ValueError(f"{name} must be an hour from 0 to 23, not {hour}")
+    return hour
 
 
 def _floats(env: Mapping[str, str], name: str, default: tuple[float, ...]) -> tuple[float, ...]:

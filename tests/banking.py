@@ -41,7 +41,12 @@ def utc_now() -> datetime:
 
 
 def settings_for(bank_url: str = "http://127.0.0.1:9", **env: str) -> Settings:
-    given = {"DATABASE_URL": "unused", "REDIS_URL": "unused", "SECRET_KEY": SECRET_KEY, "BANK_URL": bank_url}
+    given = {
+        "DATABASE_URL": "unused",
+        "REDIS_URL": "redis://127.0.0.1:9/0",
+        "SECRET_KEY": SECRET_KEY,
+        "BANK_URL": bank_url,
+    }
     return read_settings(given | env)
 
 

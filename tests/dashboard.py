@@ -14,15 +14,18 @@ import msgspec
 from yarl import URL
 
 from commands.create_pix import NewPix, create_pix
-from commands.merchants import MerchantCreated, create_merchant, hash_password
+from commands.merchants import MerchantCreated, create_merchant
 from commands.pay import Confirmation, confirm_payments
+from commands.people import add_staff
 from domain.br_code import dynamic_br_code
 from domain.instants import iso, to_millisecond
 from readmodels.charge import ChargeDoc
 from runtime.ids import new_id, new_token
+from runtime.passwords import hash_password
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
 from runtime.settings import Settings, read_settings
+from tests.pages import NOWHERE
 
 ENTRY = "/painel/entrar"
 _HIDDEN = re.compile(r'name="(csrf|once)" value="([^"]*)"')
@@ -60,7 +63,8 @@ class Seen(NamedTuple):
 
 
 class Person:
-    def __init__(self, address: str, email: str, password: str) -> None:
+    def __init__(self, address: str, email: str, password: str, root: str = "/painel") -> None:
+        self.root = root
         self.address = address
         self.email = email
         self.password = password
@@ -82,19 +86,20 @@ class Person:
         assert seen.status == 200, (seen.status, path, seen.where, seen.text[:300])
         return seen
 
-    async def post(self, path: str, *, form: Seen | None = None, on: str = "/painel/acesso", **fields: Any) -> Seen:
+    async def post(self, path: str, *, form: Seen | None = None, on: str = "", **fields: Any) -> Seen:
         """Send a form as it stands in the page `form`, or in the page at `on`."""
-        page = form or await self.opened(on)
+        page = form or await self.opened(on or f"{self.root}/acesso")
         data = [*page.hidden().items()]
         for name, value in fields.items():
             data += [(name, each) for each in (value if isinstance(value, list) else [value])]
         return await self.ask("POST", path, data=data)
 
     async def sign_in(self, password: str | None = None, *, where_to: str = "") -> Seen:
-        page = await self.get(ENTRY + (f"?para={where_to}" if where_to else ""))
+        entry = f"{self.root}/entrar"
+        page = await self.get(entry + (f"?para={where_to}" if where_to else ""))
         return await self.ask(
             "POST",
-            ENTRY,
+            entry,
             data={
                 "csrf": page.hidden().get("csrf", ""),
                 "email": self.email,
@@ -105,7 +110,7 @@ class Person:
 
     def cookie(self) -> str:
         """The session's cookie."""
-        found = self.http.cookie_jar.filter_cookies(URL(self.address)).get("painel")
+        found = self.http.cookie_jar.filter_cookies(URL(self.address)).get(self.root[1:])
         return "" if found is None else found.value
 
 
@@ -117,6 +122,21 @@ async def person_of(address: str, merchant: MerchantCreated, *, signed_in: bool 
         if signed_in:
             seen = await person.sign_in()
             assert seen.status == 303, seen.text[:300]
+        yield person
+    finally:
+        await person.http.close()
+
+
+@asynccontextmanager
+async def staff_of(pool: Pool, address: str, *, signed_in: bool = True) -> AsyncIterator[Person]:
+    """Somebody of the platform's staff."""
+    email, password = f"equipe.{secrets.token_hex(4)}@example.com", secrets.token_urlsafe(12)
+    person = Person(address, email, password, "/plataforma")
+    async with pool.acquire() as conn:
+        await add_staff(conn, email, hash_password(password), now=datetime.now(UTC))
+    try:
+        if signed_in:
+            assert (await person.sign_in()).status == 303
         yield person
     finally:
         await person.http.close()
@@ -145,7 +165,7 @@ async def a_merchant(pool: Pool, name: str = "Loja Açaí & Cia", *, kyc: str = 
 
 def settings_with(**env: str) -> Settings:
     """Settings of a web door with a key of its own: its fingerprints meet nobody else's."""
-    given = {"DATABASE_URL": "unused", "REDIS_URL": "unused", "SECRET_KEY": secrets.token_hex(32)}
+    given = {"DATABASE_URL": "unused", "REDIS_URL": NOWHERE, "SECRET_KEY": secrets.token_hex(32)}
     return read_settings({**given, **env})
 
 

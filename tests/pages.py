@@ -13,19 +13,25 @@ import aiohttp
 import pytest
 import uvicorn
 
+from api.app import ROUTES
+from api.openapi import document
 from runtime.postgres import Pool
 from runtime.settings import Settings, read_settings
 from web.app import make_app
 
-SETTINGS = read_settings({"DATABASE_URL": "unused", "REDIS_URL": "unused", "SECRET_KEY": "00" * 32})
+# Nobody is there, and everything works all the same.
+NOWHERE = "redis://127.0.0.1:9/0"
+SETTINGS = read_settings({"DATABASE_URL": "unused", "REDIS_URL": NOWHERE, "SECRET_KEY": "00" * 32})
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @asynccontextmanager
 async def serving(pool: Pool, now: Callable[[], datetime], settings: Settings = SETTINGS) -> AsyncIterator[str]:
     """The web door on a free port; its address."""
-    app = make_app(settings, pool=pool, now=now)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical", lifespan="on", ws="none"))
+    app = make_app(settings, pool=pool, now=now, openapi=document(ROUTES, settings))
+    # As the house serves it: what a proxy says is for the application to judge.
+    config = uvicorn.Config(app, port=0, log_level="critical", lifespan="on", ws="none", proxy_headers=False)
+    server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     running = asyncio.create_task(server._serve())
     async with asyncio.timeout(10):
@@ -35,6 +41,7 @@ async def serving(pool: Pool, now: Callable[[], datetime], settings: Settings = 
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
+        app.state.live.close()
         await running
 
 

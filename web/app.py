@@ -16,13 +16,16 @@ from litestar.response import Response
 from readmodels.slip_pdf import SlipPrinter
 from runtime.postgres import GONE, Pool, open_pool
 from runtime.settings import Settings, read_settings
-from web.docs import DOCS_HANDLERS
+from web.counter import Counter
+from web.docs import DOCS_HANDLERS, Docs
+from web.live import Live
 from web.mail import MAIL_HANDLERS
 from web.outermost import outermost
 from web.pages import favicon, page, static_file
 from web.painel.entry import sign_in_turns
 from web.painel.table import PAINEL_HANDLERS
 from web.payer import PAYER_HANDLERS
+from web.plataforma.table import PLATAFORMA_HANDLERS
 
 try:
     from web.locations import LOCATION_HANDLERS  # type: ignore[import-not-found,unused-ignore]
@@ -66,11 +69,16 @@ def utc_now() -> datetime:
 
 
 def make_app(
-    settings: Settings | None = None, *, pool: Pool | None = None, now: Callable[[], datetime] = utc_now
+    settings: Settings | None = None,
+    *,
+    pool: Pool | None = None,
+    now: Callable[[], datetime] = utc_now,
+    openapi: bytes = b"",
 ) -> Litestar:
     """The application. Settings not given come from the environment; a pool not given lives as long as it.
+    `openapi` is the API's own document, which the documentation shows.
 
-    Handlers find `pool`, `settings`, `now` and `printer` in `request.app.state`.
+    Handlers find `pool`, `settings`, `now`, `counter` and `printer` in `request.app.state`.
     """
 
     @asynccontextmanager
@@ -82,9 +90,15 @@ def make_app(
         app.state.sign_in_turns = sign_in_turns()
         own = None if pool else await open_pool(app.state.settings.database_url, name="web", size=_POOL_SIZE)
         app.state.pool = pool or own
+        app.state.counter = Counter(app.state.settings, app.state.pool, now=now)
+        await app.state.counter.open()
+        app.state.docs = Docs(app.state.settings, openapi)
+        app.state.live = Live(app.state.pool, now)
         try:
             yield
         finally:
+            app.state.live.close()
+            await app.state.counter.close()
             if own:
                 await own.close()
 
@@ -92,6 +106,7 @@ def make_app(
         route_handlers=[
             *PAYER_HANDLERS,
             *PAINEL_HANDLERS,
+            *PLATAFORMA_HANDLERS,
             *MAIL_HANDLERS,
             *DOCS_HANDLERS,
             *LOCATION_HANDLERS,
@@ -106,6 +121,12 @@ def make_app(
     )
     app.asgi_handler = outermost(app.asgi_handler)
     return app
+
+
+# Where somebody who is lost goes on. A payer has only his link, and nothing here is for him.
+_HOMES = {
+    "/painel": "Ir ao início do painel", "/plataforma": "Ir ao início da plataforma", "/docs": "To the documentation",
+}  # fmt: skip
 
 
 def _failed(request: Request[Any, Any, Any], exc: Exception) -> Response[str]:
@@ -131,7 +152,7 @@ def _failed(request: Request[Any, Any, Any], exc: Exception) -> Response[str]:
             error=type(exc).__name__,
         )
     in_docs = request.scope["path"].startswith("/docs")
-    in_painel = request.scope["path"].startswith("/painel")
+    in_painel = request.scope["path"].startswith(("/painel", "/plataforma"))
     words = _WORDS_DOCS if in_docs else _WORDS_PAINEL if in_painel else _WORDS
     title, text = words.get(status, words[400])
     shown = {
@@ -139,5 +160,9 @@ def _failed(request: Request[Any, Any, Any], exc: Exception) -> Response[str]:
         "title": title,
         "text": text,
         "request_id": request_id if status >= 500 else None,
+        "home": "",
     }
+    for root, home_text in _HOMES.items():
+        if request.scope["path"].startswith(root):
+            shown |= {"home": root, "home_text": home_text}
     return page("error.html", shown, status=status, headers=headers)

@@ -1,16 +1,34 @@
 """Amounts, instants and documents as people in Brazil write them. For pages: programs get other forms."""
 
+import re
 from datetime import date, datetime
 
 from domain.instants import SAO_PAULO
 
 _NO_BREAK = "\u00a0"
+_AMOUNT = re.compile(r"([0-9]{1,10}|[0-9]{1,3}(?:\.[0-9]{3}){1,3})(?:,([0-9]{1,2}))?")
 
 
 def brl(cents: int) -> str:
     """123456 -> "R$ 1.234,56", with a no-break space."""
     whole, rest = divmod(cents, 100)
     return f"R${_NO_BREAK}{whole:,}".replace(",", ".") + f",{rest:02}"
+
+
+def parse_brl(text: str, *, most_cents: int) -> int:
+    """Cents of an amount as people here type it: "10", "10,5", "1.234,56", with or without R$.
+
+    ValueError for anything else, and outside 0,01 to `most_cents`. "10.50" is refused: a point between thousands and a
+    point before cents are told apart by nobody's guess.
+    """
+    match = _AMOUNT.fullmatch(text.replace(_NO_BREAK, " ").removeprefix("R$").strip())
+    if match is None:
+        raise ValueError("not an amount")
+    whole, decimals = match.groups(default="")
+    cents = int(whole.replace(".", "")) * 100 + int(decimals.ljust(2, "0"))
+    if not 0 < cents <= most_cents:
+        raise ValueError("amount out of bounds")
+    return cents
 
 
 def day(at: date) -> str:

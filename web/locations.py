@@ -1,6 +1,7 @@
 """Where the QR Codes of sandbox charges point to: a location answers the signed payload of its charge (API Pix)."""
 
 from typing import Any
+from uuid import UUID
 
 from litestar import Request, get
 from litestar.params import FromPath
@@ -18,20 +19,32 @@ from banks.simulated.signing import (
     problem,
 )
 from banks.simulated.slips import slip_payload
+from commands.sandbox_clock import clock_of_charge, clock_of_slip
+from runtime.postgres import session
 from runtime.seal import Seal
 
 
 @get("/pix/v2/{token:str}")
 async def location(request: Request[Any, Any, Any], token: FromPath[str]) -> Response[bytes]:
     cob = await _bank(request).booked_at(token) if _is_token(token) else None
-    return await _answer(request, None if cob is None else payload(cob, now=request.app.state.now()))
+    if cob is None:
+        return await _answer(request, None)
+    state = request.app.state
+    async with session(state.pool) as conn:
+        now = await clock_of_charge(conn, UUID(cob.txid), now=state.now())
+    return await _answer(request, payload(cob, now=now))
 
 
 @get("/pix/v2/cobv/{token:str}")
 async def slip_location(request: Request[Any, Any, Any], token: FromPath[str]) -> Response[bytes]:
     """The PIX side of a hybrid slip: a charge with a due date."""
     slip = await _bank(request).slips.booked_at(token) if _is_token(token) else None
-    return await _answer(request, None if slip is None else slip_payload(slip, now=request.app.state.now()))
+    if slip is None:
+        return await _answer(request, None)
+    state = request.app.state
+    async with session(state.pool) as conn:
+        now = await clock_of_slip(conn, slip.number, now=state.now())
+    return await _answer(request, slip_payload(slip, now=now))
 
 
 @get(JWKS_PATH)

@@ -1,8 +1,9 @@
 """/correio: the link that stops mails, and in local work the mails that would have been sent.
 
 The catcher's pages show payers' mail. They are there only when MAIL_CATCHER is on and no mail server is set, which
-`quita up` alone does, and answer only this machine, asked by a name of this machine's: a page elsewhere that has its
-own name lead here (DNS rebinding) reads nothing, and to everybody else there is no such page.
+`quita up` alone does, and answer only this machine, asked by a name of this machine's and past no proxy: what a proxy
+or a tunnel passes on comes from this machine too, whoever sent it. A page elsewhere that has its own name lead here
+(DNS rebinding) reads nothing, and to everybody else there is no such page.
 """
 
 from collections.abc import Mapping
@@ -20,10 +21,12 @@ from msgspec import Struct
 
 import sql
 from commands.mail import read_stop_token, stop
+from domain.visitor import HEADERS
 from readmodels.caught_mail import CaughtMail, caught_mail, caught_mails
 from runtime.postgres import session
 from runtime.seal import Seal
 from web.pages import page
+from web.painel.visit import address_of
 
 _POLICY = (
     "default-src 'none'; img-src 'self'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -34,6 +37,8 @@ _AS_MAIL: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox allow-popups",
 }
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_FORWARDED: Final = (*HEADERS, "x-real-ip", "via")
+"""Whoever passes a request on for another says so in one of these, whichever of them is trusted."""
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -124,8 +129,10 @@ def _only_local(request: AnyRequest) -> None:
 
 
 def _is_this_machine(request: AnyRequest) -> bool:
+    if any(name in request.headers for name in _FORWARDED):
+        return False
     try:
-        return request.client is not None and ip_address(request.client.host).is_loopback
+        return ip_address(address_of(request)).is_loopback
     except ValueError:
         return False
 

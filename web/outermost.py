@@ -36,21 +36,29 @@ def outermost(app: ASGIApp) -> ASGIApp:
             return
         head = scope["method"] == "HEAD"
         if head:
-            scope["method"] = "GET"
+            # In a scope of our own: the server's tells it that this answer has no body.
+            scope = {**scope, "method": "GET"}
         request_id = new_token()
         scope["state"]["request_id"] = request_id
         wanted = [*_HEADERS, (b"x-request-id", request_id.encode())]
         if not scope["path"].startswith("/docs"):
             wanted.append(_NO_INDEX)
 
+        told = False
+
         async def dressed(message: Message) -> None:
+            nonlocal told
             if message["type"] == "http.response.start":
                 headers = list(message["headers"])
                 given = {name.lower() for name, _ in headers}
                 headers.extend(each for each in wanted if each[0] not in given)
                 message["headers"] = headers
             elif head and message["type"] == "http.response.body":
-                message["body"] = b""
+                if told:
+                    return
+                # Here an answer to HEAD ends: what comes in pieces may take minutes to.
+                told = True
+                message = {"type": "http.response.body", "body": b"", "more_body": False}
             await send(message)
 
         await app(scope, receive, dressed)

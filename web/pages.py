@@ -68,8 +68,12 @@ def page(
     template: str, values: Mapping[str, object], *, status: int = 200, headers: dict[str, str] | None = None
 ) -> Response[str]:
     """An HTML answer made of a template."""
-    html = _templates.get_template(template).render(values)
-    return Response(html, status_code=status, headers=headers, media_type=MediaType.HTML)
+    return Response(rendered(template, values), status_code=status, headers=headers, media_type=MediaType.HTML)
+
+
+def rendered(template: str, values: Mapping[str, object]) -> str:
+    """A template as HTML."""
+    return _templates.get_template(template).render(values)
 
 
 @get("/static/{name:str}")

@@ -1,9 +1,10 @@
 """The payer's page: no login, whoever has the link may look and pay.
 
-The page is complete without scripts. With them it asks `/estado` every few seconds and, when something
-changed, puts `/fragmento` in the place of its middle.
+The page is complete without scripts. With them it listens to `/eventos`, or asks `/estado` every few seconds where
+that cannot be had, and when something changed it puts `/fragmento` in the place of its middle.
 """
 
+import asyncio
 from datetime import datetime
 from typing import Any
 
@@ -11,18 +12,19 @@ from litestar import Request, get
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 from litestar.response import Response
-from litestar.types import ControllerRouterHandler
+from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Send
 from msgspec import Struct
 
 from domain.charge import NEXT, Status
 from domain.instants import iso
 from domain.itf import QUIET_MODULES, bars
 from domain.qr import png_data_uri
-from readmodels.payer_page import PayerPage, payer_page
+from readmodels.payer_page import PageState, PayerPage, is_public_id, payer_page
 from readmodels.slip import slip_of_link
 from runtime.postgres import session
 from runtime.seal import Seal
 from web.brazilian import brl, moment_near
+from web.live import LOOK_S_MAX, Live, NoRoom, tell
 from web.pages import page
 
 # fmt: off
@@ -46,13 +48,13 @@ def _settled(status: Status) -> bool:
 @get("/pagar/{public_id:str}")
 async def show(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Response[str]:
     found, now = await _found(request, public_id)
-    return page("payer.html", _values(found, public_id, now))
+    return page("payer.html", _values(found, request, public_id, now))
 
 
 @get("/pagar/{public_id:str}/fragmento")
 async def show_fragment(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Response[str]:
     found, now = await _found(request, public_id)
-    return page("payer_state.html", _values(found, public_id, now))
+    return page("payer_state.html", _values(found, request, public_id, now))
 
 
 @get("/pagar/{public_id:str}/estado")
@@ -76,25 +78,78 @@ async def show_slip(request: Request[Any, Any, Any], public_id: FromPath[str]) -
     return Response(await state.printer.printed(slip), headers=headers, media_type="application/pdf")
 
 
-PAYER_HANDLERS: list[ControllerRouterHandler] = [show, show_fragment, show_state, show_slip]
+@get("/pagar/{public_id:str}/eventos")
+async def show_events(request: Request[Any, Any, Any], public_id: FromPath[str]) -> ASGIApp:
+    """What happens to the charge from now on, as server-sent events (web/live.py): `estado` with the state as it is and
+    after each change, `vivo` in between. 503 when too many are listening: the page polls."""
+    if not is_public_id(public_id):
+        raise NotFoundException
+    live: Live = request.app.state.live
+
+    async def stream(_: Scope, receive: Receive, send: Send) -> None:
+        await _stream(live, public_id, receive, send)
+
+    return stream
+
+
+PAYER_HANDLERS: list[ControllerRouterHandler] = [show, show_fragment, show_state, show_events, show_slip]
+
+
+async def _stream(live: Live, public_id: str, receive: Receive, send: Send) -> None:
+    async def answer(status: int, *headers: tuple[bytes, bytes]) -> None:
+        await send({"type": "http.response.start", "status": status, "headers": [*headers]})
+
+    async def say(chunk: bytes, *, more: bool = True) -> None:
+        await send({"type": "http.response.body", "body": chunk, "more_body": more})
+
+    try:
+        async with live.page(public_id) as page:
+            if await page.first() is None:
+                raise NotFoundException
+            # Proxies that gather an answer before they pass it on are asked not to.
+            stream = ((b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no"))
+            await answer(200, *stream)
+            leaving = asyncio.create_task(_left(receive))
+            leaving.add_done_callback(lambda _: page.end())
+            try:
+                await tell(page, say, settled=_told_all)
+                await say(b"", more=False)
+            except TimeoutError:
+                return  # it has stopped reading: the server ends what was not answered to its end
+            finally:
+                leaving.cancel()
+    except NoRoom:
+        await answer(503, (b"retry-after", b"%d" % LOOK_S_MAX), (b"content-length", b"0"))
+        await say(b"", more=False)
+
+
+async def _left(receive: Receive) -> None:
+    """Returns when whoever asked has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _told_all(seen: PageState) -> bool:
+    return _settled(seen.status)
 
 
 async def _found(request: Request[Any, Any, Any], public_id: str) -> tuple[PayerPage, datetime]:
     state = request.app.state
-    now = state.now()
     async with session(state.pool) as conn:
-        found = await payer_page(conn, public_id, now=now)
+        found = await payer_page(conn, public_id, now=state.now())
     if found is None:
         raise NotFoundException
-    return found, now
+    return found, found.now
 
 
-def _values(found: PayerPage, public_id: str, now: datetime) -> dict[str, object]:
+def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, now: datetime) -> dict[str, object]:
     heading, announcement = WORDS[found.status]
     payable = found.status is Status.PENDING
     return {
         "charge": found,
         "path": f"/pagar/{public_id}",
+        # On paper a receipt says where it can be checked.
+        "address": f"{request.app.state.settings.app_url}/pagar/{public_id}",
         "heading": heading,
         "announcement": announcement,
         "title": f"{heading} – {brl(found.amount_cents)} para {found.merchant}",
@@ -107,6 +162,8 @@ def _values(found: PayerPage, public_id: str, now: datetime) -> dict[str, object
         "expires_text": moment_near(found.expires_at, now=now) if found.expires_at else None,
         "expires_iso": iso(found.expires_at) if found.expires_at else None,
         "now_iso": iso(now),
+        # The page changes then, and not the charge: its PIX can no longer be paid, its slip can.
+        "changes_iso": iso(found.pix_expires_at) if payable and found.qr_code and found.pix_expires_at else None,
     }
 
 

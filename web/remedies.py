@@ -85,8 +85,8 @@ REMEDIES: Final[dict[Code, str]] = {
     Code.UNSUPPORTED_MEDIA_TYPE: "Send Content-Type: application/json.",
     Code.RATE_LIMITED: ("Wait as long as Retry-After says. The RateLimit-* headers of every answer tell what is left."),
     Code.INSUFFICIENT_BALANCE: (
-        "Read the balance, and repeat with the same Idempotency-Key when the account has received enough: a refund is "
-        "taken from the balance the moment it is asked for."
+        "Read the balance, and repeat with the same Idempotency-Key when the account has received enough: a refund or "
+        "withdrawal is taken from the balance the moment it is asked for."
     ),
     Code.REFUND_DESTINATION_REQUIRED: (
         "Add destination with the payer's pix_key and document: a slip paid on its line came from no PIX that could "

@@ -23,7 +23,8 @@ from commands.change import Outcome
 from commands.fail import fail_charge
 from commands.locations import LocationsAsked, LocationsMade, add_to_pool
 from domain.charge import Charge, Status
-from runtime.bell import BANK_ORDERS, REFUND_ORDERS, SLIP_ORDERS, WEBHOOKS
+from domain.sandbox_clock import on_clock
+from runtime.bell import BANK_ORDERS, REFUND_ORDERS, SLIP_ORDERS, WEBHOOKS, WITHDRAWAL_ORDERS
 from runtime.postgres import GONE, session, transaction
 from runtime.replies import send_reply
 from workers.context import Context
@@ -32,7 +33,7 @@ AT_ONCE = 32
 """Calls to one bank at the same time, per mode and process."""
 BATCH = 100
 LEASE = timedelta(seconds=30)
-BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
+BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 25.0)
 FAILURE_CODE = "BANK_REFUSED"
 
 _CALL_S = 25.0  # below the lease: an order is never with two workers
@@ -64,6 +65,8 @@ class Order(Struct, frozen=True, gc=False):
     payer_sealed: bytes | None
     registering: bool
     callback_url: str | None
+    ahead_s: int
+    """By how much its account's clock is ahead of real time; 0 in production."""
 
 
 class CobRequest(Struct, frozen=True, gc=False, kw_only=True):
@@ -183,6 +186,8 @@ def _bells(kind: str) -> dict[bool, str]:
     """Whose orders these are: the lanes of an order's kind."""
     if kind.startswith("slip_"):
         return SLIP_ORDERS
+    if kind.startswith("withdrawal_"):
+        return WITHDRAWAL_ORDERS
     return REFUND_ORDERS if kind.startswith("refund_") else BANK_ORDERS
 
 
@@ -248,7 +253,7 @@ async def _cob_revise(context: Context, bank: Bank, order: Order) -> Answer:
         return Unknown("its registration is under way")
     assert order.charge_id is not None
     until = _read_revision(order.request).until
-    if not _payable(order, context.now()) or (until is not None and until <= context.now()):
+    if not _payable(order, context.now()) or (until is not None and until <= on_clock(context.now(), order.ahead_s)):
         return DONE
     assert order.expires_at is not None
     answer = await bank.revise_cob(order.charge_id.hex, min(order.expires_at, until or order.expires_at))
@@ -288,7 +293,8 @@ _KINDS: Final[dict[str, Callable[[Context, Bank, Order], Awaitable[Answer]]]] = 
 
 def _payable(order: Order, now: datetime) -> bool:
     """A cob nobody may pay any more is not worth registering."""
-    return order.status == Status.PENDING and (order.expires_at is None or order.expires_at > now)
+    at = on_clock(now, order.ahead_s)
+    return order.status == Status.PENDING and (order.expires_at is None or order.expires_at > at)
 
 
 def _cob(context: Context, order: Order) -> Cob:

@@ -17,7 +17,17 @@ from prometheus_client import Counter
 from redis.asyncio import Redis
 
 import sql
-from runtime.bell import BANK_HINTS, BANK_ORDERS, LOCATION_POOL, NAMES, REFUND_ORDERS, SLIP_ORDERS, WEBHOOKS, list_of
+from runtime.bell import (
+    BANK_HINTS,
+    BANK_ORDERS,
+    LOCATION_POOL,
+    NAMES,
+    REFUND_ORDERS,
+    SLIP_ORDERS,
+    WEBHOOKS,
+    WITHDRAWAL_ORDERS,
+    list_of,
+)
 from runtime.postgres import GONE as POSTGRES_GONE
 from runtime.postgres import session
 from runtime.redis import GONE as REDIS_GONE
@@ -30,10 +40,13 @@ from workers.location_pool import fill_pool
 from workers.mail import MailDesk, release_mails, write_due_mails
 from workers.reconciler import reconcile
 from workers.refund_orders import RefundDesk
+from workers.reports import fold_reports, post_partner_shares
+from workers.request_log_days import keep_days
 from workers.schedules import ScheduleDesk
 from workers.slip_orders import SlipDesk
 from workers.slip_payments import reconcile_slips
 from workers.webhooks import FINISH_S, Courier
+from workers.withdrawal_orders import WithdrawalDesk, withdraw_daily
 
 _ROUNDS_MOST = 1_000
 _BACKOFF_S_MAX = 2.0
@@ -66,6 +79,8 @@ def duties(context: Context, courier: Courier) -> list[Duty]:
         Duty(SLIP_ORDERS[False],   SlipDesk(context, False).drain,         1.0),
         Duty(REFUND_ORDERS[True],  RefundDesk(context, True).drain,        1.0),
         Duty(REFUND_ORDERS[False], RefundDesk(context, False).drain,       1.0),
+        Duty(WITHDRAWAL_ORDERS[False], WithdrawalDesk(context).drain,      1.0),
+        Duty("daily_withdrawals",  partial(withdraw_daily, context),      30.0),
         Duty("release_orders",     partial(release_orders, context),       5.0),
         Duty(LOCATION_POOL[True],  partial(fill_pool, context, True),      5.0),
         Duty(LOCATION_POOL[False], partial(fill_pool, context, False),     5.0),
@@ -80,7 +95,10 @@ def duties(context: Context, courier: Courier) -> list[Duty]:
         Duty("mail_writing",       partial(write_due_mails, context),      1.0),
         Duty("mail",               MailDesk(context).drain,                1.0),
         Duty("release_mails",      partial(release_mails, context),       15.0),
+        Duty("partner_shares",     partial(post_partner_shares, context),  1.0),
+        Duty("reports",            partial(fold_reports, context),         1.0),
         Duty("feed_months",        partial(keep_months, context),       3600.0),
+        Duty("request_log_days",   partial(keep_days, context),         3600.0),
         Duty("expired_tokens",     partial(forget_tokens, context),      600.0),
     ]
     # fmt: on

@@ -3,7 +3,9 @@
 As in workers/slip_orders.py an order is claimed, the bank asked with no transaction open, and the outcome stored with
 what it means for refund, charge and wallet in one transaction. What differs: nobody waits, and nothing is given up. The
 first attempt sends; each later one asks first what became of it, and sends again, under the same id, only what the bank
-says it does not have. Money on its way (EM_PROCESSAMENTO) is asked about for as long as that takes.
+says it does not have. Money on its way (EM_PROCESSAMENTO) is asked about for as long as that takes. A no is believed
+only when no attempt can still turn out to have been a yes: with each outcome that is not known yet it is written down
+when an attempt was last left without an answer.
 """
 
 import asyncio
@@ -63,6 +65,17 @@ class Order(Struct, frozen=True, gc=False):
     request: bytes
     attempts: int
     created_at: datetime
+    outcome: bytes | None
+    """Of the attempt before, a `Seen`; it is an older attempt's, or none, when that one's worker was lost."""
+
+
+class Seen(Struct, frozen=True, gc=False, omit_defaults=True):
+    """The outcome of an attempt after which nothing is known yet. `detail` names what was seen, never what was sent."""
+
+    detail: str
+    attempt: int = 0
+    lost_at: datetime | None = None
+    """When an attempt that may have sent the money was last left without an answer; None when none was."""
 
 
 class _Settled(Struct, frozen=True, gc=False):
@@ -70,9 +83,10 @@ class _Settled(Struct, frozen=True, gc=False):
 
 
 class _Later(Struct, frozen=True):
-    """Not known yet: to be asked about again. `detail` names what was seen, never what was sent."""
+    """Not known yet: to be asked about again. As in `Seen`."""
 
     detail: str
+    lost_at: datetime | None
 
 
 class _Ended(Struct, frozen=True):
@@ -84,6 +98,7 @@ class _Ended(Struct, frozen=True):
 claim = sql.many("refund.claim", Order)
 settle = sql.many("refund.settle_orders", _Settled)
 
+_read_seen = msgspec.json.Decoder(Seen).decode
 Answer = Done[Sent] | Refused | Unknown
 
 
@@ -112,17 +127,20 @@ class RefundDesk:
 
     async def _do(self, order: Order) -> None:
         try:
+            now = self._context.now()
             try:
+                lost_at = lost_before(order.outcome, order.attempts, now=now)
                 request = _read_request(order.request)
                 acted = acting(self._bank, request.scenario, attempt=order.attempts)
                 async with asyncio.timeout(CALL_S):
-                    result = self._judge(order, request, await self._kinds[order.kind](acted, order, request))
+                    answer = await self._kinds[order.kind](acted, order, request)
+                result = self._judge(order, request, answer, lost_at)
             except (*GONE, TimeoutError) as gone:
-                result = _Later(type(gone).__name__)
+                result = _Later(type(gone).__name__, now)
             except Exception:
                 _log.exception("refund_order_failed_here", order_id=str(order.order_id), kind=order.kind)
-                result = _Later("failed here")
-            await _patiently(lambda: self._store(order, result))
+                result = _Later("failed here", now)
+            await patiently(lambda: self._store(order, result))
         except Exception:
             _log.exception("refund_order_not_stored", order_id=str(order.order_id), kind=order.kind)
 
@@ -162,18 +180,18 @@ class RefundDesk:
             )
         )
 
-    def _judge(self, order: Order, request: RefundOrder, answer: Answer) -> _Ended | _Later:
-        """What the bank's answer means; whatever is not for good is asked again."""
+    def _judge(self, order: Order, request: RefundOrder, answer: Answer, lost_at: datetime | None) -> _Ended | _Later:
+        """What the bank's answer means; whatever is not for good is asked again. `lost_at` tells of attempts before."""
         transfer = order.kind == ORDER_KINDS[Way.TRANSFER]
         match answer:
             case Unknown(detail):
-                return _Later(detail)
+                return _Later(detail, self._context.now())
             case Done(Sent(amount_cents=cents)) if cents != request.amount_cents:
                 # Nothing of ours sends another amount under this id: somebody has to look.
                 _log.error("refund_of_another_amount", refund_id=str(request.refund_id))
-                return _Later("another amount")
+                return _Later("another amount", self._context.now())
             case Done(Sent(status="processing")):
-                return _Later("processing")
+                return _Later("processing", self._context.now())
             case Done(Sent(status="not_done", detail=detail)):
                 return self._failed(order, request, FailureCode.NOT_CARRIED_OUT, detail)
             case Done(Sent(reference=reference)):
@@ -186,16 +204,20 @@ class RefundDesk:
                     )
                 )
             case Refused(code, message):
-                if self._may_be_overtaken(order, code):
-                    return _Later(f"refused: {code}")
+                if self._may_be_overtaken(order, code, lost_at):
+                    return _Later(f"refused: {code}", lost_at)
                 failure = FailureCode.TRANSFER_UNAVAILABLE if code == NO_TRANSFERS else FailureCode.BANK_REFUSED
                 return self._failed(order, request, failure, f"{code}: {message}")
 
-    def _may_be_overtaken(self, order: Order, code: str) -> bool:
-        young = self._context.now() < order.created_at + WATCH
-        if code == PIX_UNKNOWN:
-            return young or order.attempts < ATTEMPTS_LEAST
-        return code != NO_TRANSFERS and order.attempts > 1 and young
+    def _may_be_overtaken(self, order: Order, code: str, lost_at: datetime | None) -> bool:
+        now = self._context.now()
+        if code == NO_TRANSFERS and lost_at is not None:
+            # Whoever sends nothing cannot say what became of what was sent before: somebody has to look.
+            _log.error("refund_not_asked_about", order_id=str(order.order_id))
+            return True
+        if code == PIX_UNKNOWN and (now < order.created_at + WATCH or order.attempts < ATTEMPTS_LEAST):
+            return True
+        return lost_at is not None and now < lost_at + WATCH
 
     def _failed(self, order: Order, request: RefundOrder, failure: FailureCode, detail: str | None) -> _Ended:
         _log.warning("refund_failed", refund_id=str(request.refund_id), failure=failure, test=self._test)
@@ -223,7 +245,7 @@ class RefundDesk:
                 attempts=[order.attempts],
                 states=["waiting"],
                 due_ats=[self._context.now() + timedelta(seconds=wait_s)],
-                outcomes=[_encode({"detail": result.detail})],
+                outcomes=[_encode(Seen(result.detail, order.attempts, result.lost_at))],
             )
         if wait_s < _RING_S_MAX:
             # Most of what is unknown is known a moment later: the next round of looking by oneself would be too late.
@@ -251,7 +273,15 @@ class RefundDesk:
         return [None] * len(ended)
 
 
-async def _patiently(store: Callable[[], Awaitable[None]]) -> None:
+def lost_before(outcome: bytes | None, attempts: int, *, now: datetime) -> datetime | None:
+    """When an attempt before this one was last left without an answer; `now` when the last one left nothing behind."""
+    if attempts == 1:
+        return None
+    seen = None if outcome is None else _read_seen(outcome)
+    return now if seen is None or seen.attempt != attempts - 1 else seen.lost_at
+
+
+async def patiently(store: Callable[[], Awaitable[None]]) -> None:
     """Over a restart of PostgreSQL: the bank has been asked, and what it said is not thrown away."""
     for wait_s in (*_STORE_WAITS_S, None):
         try:

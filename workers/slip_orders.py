@@ -12,6 +12,7 @@ import random
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -21,7 +22,7 @@ from msgspec import Struct
 
 import sql
 from banks.base import Bank, Done, NotFound, Refused, Unknown
-from banks.scenario import acting
+from banks.scenario import Acting, acting
 from banks.simulated.bank import SimulatedBank
 from banks.slips import (
     LINE_MISMATCH,
@@ -67,6 +68,7 @@ from domain.charge import DUAL, CancelReason, Status
 from domain.errors import Code
 from domain.errors import Refused as Declined
 from domain.instants import SAO_PAULO, parse_day, to_millisecond
+from domain.sandbox_clock import on_clock
 from readmodels.charge import ChargeDoc, read_doc
 from runtime.batching import Batcher
 from runtime.bell import BANK_ORDERS, SLIP_ORDERS, WEBHOOKS
@@ -118,6 +120,8 @@ class Order(Struct, frozen=True, gc=False):
     due_on: date | None
     registered_at: datetime | None
     doc: bytes | None
+    ahead_s: int
+    """By how much its account's clock is ahead of real time; 0 in production."""
 
     @property
     def dual(self) -> bool:
@@ -218,7 +222,7 @@ class SlipDesk:
     async def _do(self, order: Order) -> None:
         try:
             try:
-                acted = acting(self._bank, self._scenario(order), attempt=order.attempts)
+                acted = acting(self._bank_of(order), self._scenario(order), attempt=order.attempts)
                 async with asyncio.timeout(CALL_S):
                     result = await self._kinds[order.kind](acted, order)
             except (*GONE, TimeoutError) as gone:
@@ -242,7 +246,7 @@ class SlipDesk:
         request = read_registration(order.request)
         if self._late(order):
             return _Later("past its deadline", asked=False)
-        slip = self._slip(request)
+        slip = self._slip(request, order.ahead_s)
         answer = await bank.register_slip(slip)
         match answer:
             case Done(registered):
@@ -254,6 +258,7 @@ class SlipDesk:
                     request=request,
                     qr_code=registered.qr_code,
                     at=self._context.now(),
+                    ahead_s=order.ahead_s,
                 )
                 if not await self._issuing.submit(made):
                     raise _NotOurs
@@ -289,7 +294,7 @@ class SlipDesk:
             case Refused(code) if code == PAID:
                 return await self._paid_before(bank, order, cancel)
             case NotYet(retry_at):
-                return _Ended(self._not_yet(retry_at))
+                return _Ended(self._not_yet(order, retry_at))
             case Refused(code, message):
                 _log.warning("slip_not_written_off", number=order.number, code=code, message=message)
                 return _Ended(_UNAVAILABLE)
@@ -313,7 +318,7 @@ class SlipDesk:
                 # Paid with too little it is pending here, and closed at the bank for ever.
                 return _Ended(_UNAVAILABLE, change=self._follow(order, state, wanted=Status.PENDING))
             case NotYet(retry_at):
-                return _Ended(self._not_yet(retry_at))
+                return _Ended(self._not_yet(order, retry_at))
             case Refused(code, message):
                 _log.warning("slip_not_redated", number=order.number, code=code, message=message)
                 return _Ended(_UNAVAILABLE)
@@ -321,7 +326,7 @@ class SlipDesk:
                 return _Later(detail)
 
     async def _pay(self, bank: Bank, order: Order) -> Result:
-        simulated = self._bank
+        simulated = self._bank_of(order)
         assert isinstance(simulated, SimulatedBank), "only the sandbox has simulated payers"
         request = _read_pay(order.request)
         if order.number is None or (order.status != Status.PENDING and not request.force):
@@ -329,7 +334,8 @@ class SlipDesk:
         booked = await simulated.slips.booked(order.number)
         # Asked again it is paid once: what is paid is not payable any more, and money that was on its way comes once.
         if booked is not None and not (request.force and order.attempts > 1 and booked.payments):
-            await simulated.slips.pay(
+            pay = partial(
+                simulated.slips.pay,
                 order.number,
                 rail=request.rail,
                 amount_cents=request.amount_cents,
@@ -338,6 +344,11 @@ class SlipDesk:
                 force=request.force,
                 tell=False,
             )
+            match await (bank.pay(pay) if isinstance(bank, Acting) else pay()):
+                case Refused():
+                    return _Ended(_UNAVAILABLE)
+                case Unknown(detail):
+                    return _Later(detail)
         state = await bank.find_slip(order.number)
         if not isinstance(state, SlipState) or state.status in ("open", "in_between"):
             return _Later("not settled yet")
@@ -373,7 +384,7 @@ class SlipDesk:
             return _Later("money may be on its way")
         if state.status == "paid":
             if order.number is None:
-                return _Ended(change=self._found_paid(read_registration(aligned.request), state))
+                return _Ended(change=self._found_paid(order, read_registration(aligned.request), state))
             return _Ended(change=self._follow(order, state))
         if state.status == "written_off":
             reason = _read_reason(aligned.request).reason if aligned.after == WRITE_OFF else CancelReason.CANCELLED
@@ -381,7 +392,7 @@ class SlipDesk:
         if order.status == Status.PENDING:
             if order.due_on == state.due_on or order.due_on is None:
                 return _Ended()
-            if order.due_on >= self._today():
+            if order.due_on >= self._today(order):
                 answer = await bank.redate_slip(state.number, order.due_on, registered_at=order.registered_at)
             else:
                 # A due date on a weekend, which cannot be given back: what is printed then is payable for longer.
@@ -401,7 +412,8 @@ class SlipDesk:
             case NotYet(retry_at):
                 # That it is too young is only the likeliest reason of a no: ask now and then before its time as well.
                 again = self._context.now() + TOO_YOUNG * order.attempts
-                return _Later("too young", at=again if retry_at is None else min(retry_at, again))
+                wait = again if retry_at is None else min(retry_at - timedelta(seconds=order.ahead_s), again)
+                return _Later("too young", at=wait)
             case Refused(code, _):
                 # Paid or written off this moment: the next look tells.
                 return _Later(f"refused: {code}")
@@ -501,11 +513,11 @@ class SlipDesk:
 
         return change
 
-    def _found_paid(self, request: Registration, state: SlipState) -> Change:
+    def _found_paid(self, order: Order, request: Registration, state: SlipState) -> Change:
         async def change(conn: Connection) -> Changed | None:
             _log.error("slip_paid_after_it_was_given_up", number=state.number)
             await issue_found_slip(
-                conn, request, qr_code=state.qr_code, registered_at=to_millisecond(self._context.now())
+                conn, request, qr_code=state.qr_code, registered_at=to_millisecond(self._clock(order))
             )
             await self._confirm(conn, state)
             return None
@@ -658,7 +670,12 @@ class SlipDesk:
 
     # Small print
 
-    def _slip(self, request: Registration) -> Slip:
+    def _bank_of(self, order: Order) -> Bank:
+        """The sandbox's bank lives on the clock of whom it serves: what can be paid and changed there, and when it was,
+        is judged as his charges are."""
+        return self._bank.ahead(order.ahead_s) if isinstance(self._bank, SimulatedBank) else self._bank
+
+    def _slip(self, request: Registration, ahead_s: int = 0) -> Slip:
         doc = request.payload.charge
         assert doc.boleto is not None
         assert doc.due_date is not None
@@ -666,7 +683,7 @@ class SlipDesk:
             number=doc.boleto.nosso_numero,
             seu_numero=doc.boleto.seu_numero,
             amount_cents=doc.amount_cents,
-            issued_on=self._today(),
+            issued_on=on_clock(self._context.now(), ahead_s).astimezone(SAO_PAULO).date(),
             due_on=parse_day(doc.due_date),
             hybrid=doc.payment_method == "boleto_hibrido",
             payer=_read_payer(self._context.seal.open(b64decode(request.payer_sealed))),
@@ -676,13 +693,17 @@ class SlipDesk:
     def _late(self, order: Order) -> bool:
         return order.deadline is not None and order.deadline <= self._context.now()
 
-    def _not_yet(self, retry_at: datetime | None) -> Outcome:
+    def _not_yet(self, order: Order, retry_at: datetime | None) -> Outcome:
         """The bank takes no change yet: when to come back."""
-        wait = (retry_at - self._context.now()) if retry_at is not None else timedelta(minutes=30)
+        wait = (retry_at - self._clock(order)) if retry_at is not None else timedelta(minutes=30)
         return Outcome(refused=Code.BANK_UNAVAILABLE.name, retry_after_s=max(1, int(wait.total_seconds()) + 1))
 
-    def _today(self) -> date:
-        return self._context.now().astimezone(SAO_PAULO).date()
+    def _clock(self, order: Order) -> datetime:
+        """The instant it is for the order's charge; leases, deadlines and waits go by real time."""
+        return on_clock(self._context.now(), order.ahead_s)
+
+    def _today(self, order: Order) -> date:
+        return self._clock(order).astimezone(SAO_PAULO).date()
 
 
 def _same(state: SlipState, slip: Slip) -> bool:

@@ -1,5 +1,6 @@
 """Look charges up, list them, cancel them, and simulate their payment."""
 
+import asyncio
 import secrets
 from typing import Any
 from uuid import UUID
@@ -12,8 +13,10 @@ from api.door import Door
 from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, path_id, word
 from api.route import Call, Mode, Route
 from api.routes.pix import SANDBOX_BANK, scenario_of
+from banks.scenario import SLOW_S
 from commands.cancel import cancellation, charge_of_reference
 from commands.pay import simulated_payment
+from commands.slip_desk import RETRY_AFTER_S
 from domain.br_code import end_to_end_id
 from domain.charge import CancelReason
 from domain.errors import Code, Refused
@@ -93,11 +96,13 @@ async def cancel_by_reference(door: Door, call: Call) -> Answer:
 
 async def simulate_payment(door: Door, call: Call) -> Answer:
     charge_id = _charge_id(call)
+    scenario = scenario_of(call)
     if (await door.charge(charge_id, call.caller.owner)).boleto is not None:
         # The simulated bank decides whether a slip can still be paid, as a real one does.
-        await door.slips.simulate_payment(charge_id, call.caller, request_id=call.request_id)
+        await door.slips.simulate_payment(charge_id, call.caller, request_id=call.request_id, scenario=scenario)
         doc = await door.charge(charge_id, call.caller.owner)
         return Answer(encode(present(doc, door.seal, now=call.now)))
+    await payers_bank(scenario)
     e2e = end_to_end_id(SANDBOX_ISPB, call.now, "".join(secrets.choice(_E2E_ALPHABET) for _ in range(11)))
     wish = simulated_payment(
         charge_id,
@@ -110,6 +115,16 @@ async def simulate_payment(door: Door, call: Call) -> Answer:
     await door.change(wish)
     doc = await door.charge(charge_id, call.caller.owner)
     return Answer(encode(present(doc, door.seal, now=call.now)))
+
+
+async def payers_bank(scenario: str | None) -> None:
+    """What the bank of a PIX charge's payer does, where X-Sandbox-Bank says how it is to behave: as the bank of a slip
+    does (banks/scenario.py), but that there is no order to try again. A reply that is lost is the payer's loss: the
+    payment is made, and told to us by our bank."""
+    if scenario in ("unavailable", "refuse"):
+        raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
+    if scenario == "slow":
+        await asyncio.sleep(SLOW_S)
 
 
 async def list_charges(door: Door, call: Call) -> Answer:
@@ -287,6 +302,7 @@ ROUTES = (
         handle=simulate_payment,
         scopes=("charges:create",),
         mode=Mode.TEST,
+        headers=(SANDBOX_BANK,),
         answers={200: ChargeProjection},
         errors=(Code.CHARGE_NOT_FOUND, Code.CHARGE_NOT_PENDING, Code.BANK_UNAVAILABLE),
     ),

@@ -13,7 +13,7 @@ from api.door import Door
 from api.route import Call, Route
 from api.routes.pix import DESCRIPTION_MOST, LIFETIME_LEAST_S, LIFETIME_MOST_S, SANDBOX_BANK, scenario_of
 from api.routes.slips import Pagador, due_day, integrador_code_of, issue, own_account, slip_amount, slip_payer
-from api.slips import Wanted
+from commands.slip_desk import Wanted
 from domain.charge import DUAL
 from domain.errors import Code, Refused
 from readmodels.charge import ChargeProjection
@@ -92,7 +92,7 @@ async def create(door: Door, call: Call) -> Answer:
     )
     phone = text("payer.phone", payer.phone, PHONE_MOST)
     wanted = Wanted(
-        caller=call.caller,
+        issuer=call.caller.issuer,
         key=call.key,
         fingerprint=call.fingerprint,
         request_id=call.request_id,

@@ -18,11 +18,13 @@ KINDS = tuple(each.value for each in Kind)
 
 
 class EventItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The webhook payload word for word, plus type, sequence and created_at. Kinds add fields of their own."""
+    """The webhook payload word for word, plus type, sequence and created_at. Kinds add fields of their own: those of
+    withdrawals have a `withdrawal_id` and no `charge_id`."""
 
     event: str
     event_id: str
-    charge_id: str
+    charge_id: str | None = None
+    withdrawal_id: str | None = None
     account_id: str
     status: str
     amount: str

@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from api.answers import Answer, encode
 from api.bodies import shaped, text
-from api.creation import Creation
 from api.door import Door, UsedKey
 from api.query import path_id
 from api.route import Call, Parameter, Route
+from commands.create_pix import Creation
 from domain.documents import check_digits_hold, well_formed
 from domain.errors import Code, Refused
 from domain.money import MOST_PIX_CENTS, parse_amount
@@ -70,12 +70,12 @@ async def create(door: Door, call: Call) -> Answer:
     scenario = scenario_of(call)
     await _allowed(door, call, account_id)
     creation = Creation(
-        caller=call.caller,
+        issuer=call.caller.issuer,
         key=call.key,
         fingerprint=call.fingerprint,
         charge_id=new_id(),
         request_id=call.request_id,
-        now=call.now,
+        now=call.at,
         amount_cents=amount_cents,
         lifetime_s=lifetime_s,
         external_id=external_id,

@@ -1,6 +1,5 @@
 """POST /v1/portal/charges/{charge_id}/send-email: have a charge mailed to its payer, or to somebody else."""
 
-import re
 from typing import Final
 
 from msgspec import Struct
@@ -11,18 +10,13 @@ from api.door import Door
 from api.query import path_id
 from api.route import Call, Mode, Route
 from api.routes.pix import EMAIL_MOST
-from commands.mail import ask_for_mail
-from domain.charge import Status
+from commands.mail import MAILED, ask_for_mail
 from domain.errors import Code, Refused
+from domain.payer import is_mail_address
 from runtime.ids import new_id
 from runtime.postgres import transaction
 
 MESSAGE_MOST: Final = 1_000
-# Narrower than what is taken for a payer's address: to this one a mail is about to be written.
-ADDRESS: Final = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})+"
-_ADDRESS = re.compile(ADDRESS)
-# What there is to say: how to pay it, or that it is paid.
-_MAILED: Final = (Status.PENDING, Status.PAID, Status.REFUNDED)
 
 
 class SendEmail(Struct, frozen=True, kw_only=True):
@@ -48,14 +42,14 @@ async def send_email(door: Door, call: Call) -> Answer:
     """202: the mail is written down, and sent by a worker right after. A charge that is paid is mailed as a receipt."""
     asked = shaped(call.body, SendEmail)
     to = text("to", asked.to, EMAIL_MOST)
-    if to is not None and not _ADDRESS.fullmatch(to):
+    if to is not None and not is_mail_address(to):
         raise Refused(Code.VALIDATION_ERROR, fields={"to": "must be an e-mail address"})
     message = text("message", asked.message, MESSAGE_MOST)
     charge_id = path_id(call.path("charge_id"))
     if charge_id is None:
         raise Refused(Code.CHARGE_NOT_FOUND)
     doc = await door.charge(charge_id, call.caller.owner)
-    if doc.status not in _MAILED:
+    if doc.status not in MAILED:
         raise Refused(Code.CHARGE_NOT_PENDING, status=doc.status)
     mail_id = new_id()
     async with transaction(door.pool) as conn:

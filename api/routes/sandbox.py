@@ -1,9 +1,9 @@
-"""Tools of the sandbox (contract section 14): make a test charge expire or fail, or have it paid as no payer should."""
+"""Tools of the sandbox (contract section 14): its clock, and a test charge that expires, fails, or is paid as no payer
+should pay it."""
 
-import re
 import secrets
 import string
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -14,17 +14,22 @@ from api.bodies import shaped
 from api.door import Door
 from api.query import path_id
 from api.route import Call, Mode, Route
-from api.routes.charges import SANDBOX_ISPB
+from api.routes.charges import SANDBOX_ISPB, payers_bank
+from api.routes.pix import SANDBOX_BANK, scenario_of
 from commands.fail import failing
 from commands.sandbox import SANDBOX_FAILURE, expiring, paying
+from commands.sandbox_clock import advance_clock, ahead_of, reach_instant, settle
 from commands.slip_orders import Pay
 from domain.br_code import end_to_end_id
 from domain.errors import Code, Refused
+from domain.instants import iso
 from domain.money import MOST_PIX_CENTS, MOST_SLIP_CENTS, parse_amount
+from domain.sandbox_clock import CALL_MOST_S, on_clock, parse_advance, parse_instant
 from readmodels.charge import ChargeDoc, ChargeProjection, present
+from runtime.bell import WEBHOOKS
+from runtime.postgres import session, transaction
 
 TIMES_MOST: Final = 10
-_INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z")
 _ALPHABET: Final = string.ascii_letters + string.digits
 
 
@@ -36,6 +41,47 @@ class SandboxPayment(Struct, frozen=True, omit_defaults=True, kw_only=True):
     times: int | None = None
 
 
+class AdvanceClock(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Exactly one of the two. `advance`: an ISO 8601 duration in weeks, or in days, hours, minutes and seconds, of at
+    most 366 days, such as P3D. `to`: the instant the clock is to have reached; asked again, nothing changes."""
+
+    advance: str | None = None
+    to: str | None = None
+
+
+class SandboxClock(Struct, frozen=True, kw_only=True):
+    """What the clock of the account's sandbox shows, what time it really is, and the seconds between. The clock goes on
+    by itself."""
+
+    now: str
+    real_time: str
+    advanced_seconds: int
+
+
+async def read_clock(door: Door, call: Call) -> Answer:
+    async with session(door.pool) as conn:
+        return _clock(door, await ahead_of(conn, call.caller.account_id))
+
+
+async def move(door: Door, call: Call) -> Answer:
+    """The clock once everything that is due by it has happened and every process goes by it."""
+    account_id = call.caller.account_id
+    asked = shaped(call.body, AdvanceClock)
+    if (asked.advance is None) == (asked.to is None):
+        raise Refused(Code.VALIDATION_ERROR, fields={"advance": "give exactly one of advance and to"})
+    by_s = None if asked.advance is None else _duration(asked.advance)
+    to = None if asked.to is None else _instant(asked.to)
+    async with transaction(door.pool) as conn:
+        if by_s is not None:
+            ahead_s = await advance_clock(conn, account_id, by_s, now=call.at)
+        else:
+            assert to is not None
+            ahead_s = await reach_instant(conn, account_id, to, now=call.at)
+    await settle(door.pool, account_id, now=door.now)
+    door.bell.ring(WEBHOOKS)
+    return _clock(door, ahead_s)
+
+
 async def expire(door: Door, call: Call) -> Answer:
     doc = await _charge(door, call)
     wish = expiring(UUID(doc.charge_id), call.caller.owner, actor=call.caller.client_id, request_id=call.request_id)
@@ -44,10 +90,11 @@ async def expire(door: Door, call: Call) -> Answer:
 
 
 async def fail(door: Door, call: Call) -> Answer:
+    scenario = scenario_of(call)
     doc = await _charge(door, call)
     charge_id = UUID(doc.charge_id)
     if doc.boleto is not None:
-        await door.slips.sandbox_fail(charge_id, call.caller, request_id=call.request_id)
+        await door.slips.sandbox_fail(charge_id, call.caller, request_id=call.request_id, scenario=scenario)
     else:
         code, message = SANDBOX_FAILURE
         await door.change(
@@ -70,6 +117,7 @@ async def pay(door: Door, call: Call) -> Answer:
     given = call.body.get("amount")
     shaped({name: value for name, value in call.body.items() if name != "amount"}, SandboxPayment)
     _amount(given, MOST_PIX_CENTS)
+    scenario = scenario_of(call)
     doc = await _charge(door, call)
     charge_id = UUID(doc.charge_id)
     if doc.boleto is not None:
@@ -80,9 +128,11 @@ async def pay(door: Door, call: Call) -> Answer:
             paid_at=paid_at,
             times=times,
             force=True,
+            scenario=scenario,
         )
         await door.slips.sandbox_pay(charge_id, call.caller, asked)
     else:
+        await payers_bank(scenario)
         at = paid_at or call.now
         ids = [
             end_to_end_id(SANDBOX_ISPB, at, "".join(secrets.choice(_ALPHABET) for _ in range(11))) for _ in range(times)
@@ -100,6 +150,28 @@ async def pay(door: Door, call: Call) -> Answer:
             )
         )
     return await _shown(door, call, doc)
+
+
+def _clock(door: Door, ahead_s: int) -> Answer:
+    now = door.now()
+    shown = SandboxClock(now=iso(on_clock(now, ahead_s)), real_time=iso(now), advanced_seconds=ahead_s)
+    return Answer(encode(shown))
+
+
+def _duration(given: str) -> int:
+    try:
+        return parse_advance(given)
+    except ValueError:
+        fault = f"must be an ISO 8601 duration of at most {CALL_MOST_S // 86_400} days, such as P3D or PT36H"
+        raise Refused(Code.VALIDATION_ERROR, fields={"advance": fault}) from None
+
+
+def _instant(given: str) -> datetime:
+    try:
+        return parse_instant(given)
+    except ValueError:
+        fault = "must be an instant such as 2026-11-24T09:54:00.123Z"
+        raise Refused(Code.VALIDATION_ERROR, fields={"to": fault}) from None
 
 
 async def _charge(door: Door, call: Call) -> ChargeDoc:
@@ -128,9 +200,9 @@ def _paid_at(body: dict[str, Any], *, now: datetime) -> datetime | None:
     if given is None:
         return None
     try:
-        if not isinstance(given, str) or not _INSTANT.fullmatch(given):
+        if not isinstance(given, str):
             raise ValueError
-        at = datetime.fromisoformat(given.removesuffix("Z")).replace(tzinfo=UTC)
+        at = parse_instant(given)
         if at.year < 2000 or at > now:
             raise ValueError
     except ValueError:
@@ -154,6 +226,30 @@ _ERRORS = (Code.CHARGE_NOT_FOUND, Code.CHARGE_NOT_PENDING, Code.BANK_UNAVAILABLE
 
 ROUTES = (
     Route(
+        method="GET",
+        path="/v1/sandbox/clock",
+        name="readSandboxClock",
+        summary="What the clock of the account's sandbox shows",
+        tag="Sandbox",
+        handle=read_clock,
+        scopes=("charges:create", "charges:read"),
+        mode=Mode.TEST,
+        answers={200: SandboxClock},
+    ),
+    Route(
+        method="POST",
+        path="/v1/sandbox/clock",
+        name="advanceSandboxClock",
+        summary="Advance the clock of the account's sandbox; answers when everything that is due by it has happened",
+        tag="Sandbox",
+        handle=move,
+        scopes=("charges:create",),
+        mode=Mode.TEST,
+        body=AdvanceClock,
+        answers={200: SandboxClock},
+        errors=(Code.VALIDATION_ERROR, Code.SERVICE_UNAVAILABLE),
+    ),
+    Route(
         method="POST",
         path="/v1/sandbox/charges/{charge_id:str}/expire",
         name="sandboxExpire",
@@ -174,6 +270,7 @@ ROUTES = (
         handle=fail,
         scopes=("charges:create",),
         mode=Mode.TEST,
+        headers=(SANDBOX_BANK,),
         answers={200: ChargeProjection},
         errors=_ERRORS,
     ),
@@ -187,6 +284,8 @@ ROUTES = (
         scopes=("charges:create",),
         mode=Mode.TEST,
         body=SandboxPayment,
+        body_optional=True,
+        headers=(SANDBOX_BANK,),
         answers={200: ChargeProjection},
         errors=(Code.AMOUNT_INVALID, Code.CHARGE_NOT_FOUND, Code.BANK_UNAVAILABLE),
     ),

@@ -28,7 +28,7 @@ async def print_slip(door: Door, call: Call) -> Answer:
         raise Refused(Code.CHARGE_NOT_FOUND)
     async with session(door.pool) as conn:
         slip = await slip_to_print(
-            conn, charge_id, *call.caller.owner, seal=door.seal, settings=door.settings, now=call.now
+            conn, charge_id, *call.caller.owner, seal=door.seal, settings=door.settings, now=call.at
         )
     if slip is None:
         raise Refused(Code.CHARGE_NOT_FOUND)

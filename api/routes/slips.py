@@ -24,9 +24,9 @@ from api.routes.pix import (
     replay,
     scenario_of,
 )
-from api.slips import Wanted
 from banks.slips import SlipPayer
 from commands.cancel import charge_of_reference
+from commands.slip_desk import Wanted
 from commands.slip_orders import find_terms
 from domain.boleto import LAST_DUE
 from domain.charge import DUAL, Status
@@ -34,20 +34,13 @@ from domain.documents import check_digits_hold, well_formed
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, parse_day
 from domain.money import MOST_SLIP_CENTS, parse_amount
+from domain.payer import NAME_MOST, NUMBER_MOST, STATES
 from readmodels.charge import ChargeProjection, present
 from runtime.postgres import session
 
 KINDS: Final = ("boleto", "boleto_hibrido", DUAL)
-# fmt: off
-STATES: Final = frozenset((
-    "AC", "AL", "AP", "AM", "BA", "CE", "DF", "ES", "GO", "MA", "MT", "MS", "MG", "PA", "PB", "PR", "PE", "PI", "RJ",
-    "RN", "RS", "RO", "RR", "SC", "SP", "SE", "TO",
-))
-# fmt: on
 PEOPLE: Final = {"PESSOA_FISICA": 11, "PESSOA_JURIDICA": 14}
 """Signs of the document by tipoPessoa."""
-NAME_MOST: Final = 200
-NUMBER_MOST: Final = 20
 _INTEGRADOR_CODE = re.compile(r"INTG-[A-Z0-9]{6}")
 _ZIP_CODE = re.compile(r"[0-9]{8}")
 _EMAIL = re.compile(EMAIL)
@@ -102,7 +95,7 @@ async def create(door: Door, call: Call) -> Answer:
         raise Refused(Code.VALIDATION_ERROR, fields={"tipo": f"must be one of {', '.join(KINDS)}"})
     account_id = own_account(asked.account_id)
     wanted = Wanted(
-        caller=call.caller,
+        issuer=call.caller.issuer,
         key=call.key,
         fingerprint=call.fingerprint,
         request_id=call.request_id,

@@ -78,7 +78,7 @@ async def read_delivery(door: Door, call: Call) -> Answer:
 async def redeliver_one(door: Door, call: Call) -> Answer:
     delivery_id = _delivery_id(call)
     async with transaction(door.pool) as conn:
-        await redeliver(conn, call.caller.owner, delivery_id, now=call.now)
+        await redeliver(conn, call.caller.owner, delivery_id, now=call.at)
     door.bell.ring(WEBHOOKS)
     return Answer(encode(await _delivery(door, call, delivery_id)), 202)
 
@@ -86,7 +86,7 @@ async def redeliver_one(door: Door, call: Call) -> Answer:
 async def redeliver_events(door: Door, call: Call) -> Answer:
     asked = shaped(call.body, EventRange)
     async with transaction(door.pool) as conn:
-        count = await redeliver_range(conn, call.caller.owner, asked.from_sequence, asked.to_sequence, now=call.now)
+        count = await redeliver_range(conn, call.caller.owner, asked.from_sequence, asked.to_sequence, now=call.at)
     door.bell.ring(WEBHOOKS)
     return Answer(encode(RangeRedelivered(count)), 202)
 

@@ -28,6 +28,7 @@ from banks.returns import Return, Sent, Transfer
 from banks.simulated.returns import SimulatedReturns
 from banks.simulated.slips import PAYER_DOCUMENT, PAYER_NAME, SimulatedSlips
 from banks.slips import NotYet, PaidSlip, RegisteredSlip, Slip, SlipState
+from domain.sandbox_clock import on_clock
 from runtime.postgres import Pool, session
 from runtime.seal import Seal
 
@@ -162,10 +163,19 @@ class SimulatedBank:
         self._pool = pool
         self._seal = seal
         self.world = world
+        self._url = url
         self._prefix = f"{url.partition('://')[2]}/pix/v2/"
         self.now = now
         self.returns = SimulatedReturns(pool, world=world, now=now)
         self.slips = SimulatedSlips(pool, seal, world=world, url=url, now=now)
+
+    def ahead(self, ahead_s: int) -> "SimulatedBank":
+        """The same books as they stand so many seconds later: for who lives on a clock of his own."""
+        if not ahead_s:
+            return self
+        return SimulatedBank(
+            self._pool, self._seal, world=self.world, url=self._url, now=lambda: on_clock(self.now(), ahead_s)
+        )
 
     async def put_cob(self, cob: Cob) -> Done[CobState] | Refused | Unknown:
         (became,) = await self.put_cobs([cob])

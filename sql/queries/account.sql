@@ -19,11 +19,18 @@ RETURNING integrador_code;
 INSERT INTO dashboard_user (email, account_id, role, password_hash, created_at)
 VALUES (:email, :account_id, 'owner', :password_hash, :created_at);
 
--- name: approve
-UPDATE account SET kyc = 'approved' WHERE account_id = :account_id RETURNING account_id;
+-- name: hold_kyc
+SELECT kyc FROM account WHERE account_id = :account_id FOR NO KEY UPDATE;
+
+-- name: set_kyc
+UPDATE account SET kyc = :kyc, kyc_reason = :reason, kyc_at = :now WHERE account_id = :account_id;
 
 -- name: set_address
 UPDATE account SET address = :address, city = :city WHERE account_id = :account_id RETURNING account_id;
+
+-- name: set_rate
+-- NULL, NULL: the platform's default.
+UPDATE account SET rate_per_s = :rate_per_s, rate_burst = :rate_burst WHERE account_id = :account_id RETURNING account_id;
 
 -- name: suspend_pix
 INSERT INTO pix_suspension (suspended_at) VALUES (:now) ON CONFLICT DO NOTHING;
@@ -33,3 +40,10 @@ DELETE FROM pix_suspension;
 
 -- name: pix_suspended
 SELECT EXISTS (SELECT FROM pix_suspension) AS suspended;
+
+-- name: registered
+-- Of an account that issues a charge from the dashboard; the API has it with the token. The sandbox's clock is looked at
+-- for test charges alone.
+SELECT a.name, a.city, a.pix_key, coalesce(k.ahead_s, 0) AS ahead_s
+FROM account a LEFT JOIN sandbox_clock k ON :test::boolean AND k.account_id = a.account_id
+WHERE a.account_id = :account_id;

@@ -3,17 +3,21 @@
 
 -- name: claim
 -- Lease what is due of one mode. Workers pass over each other's rows. What decides whether an order still makes
--- sense comes along: the charge's state, whether its registration is still open, where the bank calls back.
+-- sense comes along: the charge's state, the clock it is judged by, whether its registration is still open, where the
+-- bank calls back.
 WITH due AS (
-    SELECT order_id, charge_id FROM bank_order
-    WHERE test = :test AND state = 'waiting' AND left(kind, 5) <> 'slip_' AND left(kind, 7) <> 'refund_' AND due_at <= :now
+    SELECT order_id, charge_id, account_id FROM bank_order
+    WHERE test = :test AND state = 'waiting' AND left(kind, 5) <> 'slip_' AND left(kind, 7) <> 'refund_'
+      AND left(kind, 11) <> 'withdrawal_' AND due_at <= :now
     ORDER BY due_at, order_id
     LIMIT :most
     FOR UPDATE SKIP LOCKED
 )
 UPDATE bank_order o
 SET state = 'working', attempts = o.attempts + 1, lease_until = :lease_until
-FROM due d LEFT JOIN charge c ON c.charge_id = d.charge_id
+FROM due d
+LEFT JOIN charge c ON c.charge_id = d.charge_id
+LEFT JOIN sandbox_clock k ON :test::boolean AND k.account_id = d.account_id
 WHERE o.order_id = d.order_id
 RETURNING o.order_id, o.account_id, o.charge_id, o.test, o.kind, o.request, o.attempts, o.deadline, o.reply_to,
           c.status, c.expires_at, c.payer_sealed,
@@ -22,7 +26,8 @@ RETURNING o.order_id, o.account_id, o.charge_id, o.test, o.kind, o.request, o.at
               WHERE r.charge_id = o.charge_id AND r.kind = 'cob_register' AND r.state IN ('waiting', 'working')
           ) AS registering,
           CASE WHEN o.kind = 'cob_register' AND NOT o.test
-               THEN (SELECT url FROM bank_callback b WHERE b.pix_key = o.request ->> 'pix_key') END AS callback_url;
+               THEN (SELECT url FROM bank_callback b WHERE b.pix_key = o.request ->> 'pix_key') END AS callback_url,
+          coalesce(k.ahead_s, 0) AS ahead_s;
 
 -- name: ends
 -- When a charge ends as it stands now, for who has just told its bank; no row: nobody may pay it any more.

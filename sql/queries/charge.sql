@@ -8,13 +8,17 @@
 -- items insert nothing (contract section 1: the key is looked up first, so a replay never gets here).
 --
 -- Each item is one JSON object: arrays of sixteen columns cost the client more to write than PostgreSQL to read this.
+-- `at` is the real instant, of items whose account's clock shows another: what a charge tells goes by that clock, keys
+-- and orders go by real time.
 WITH given AS (
     SELECT c.account_id, c.test, g.key, decode(g.fingerprint, 'hex') AS fingerprint, c.charge_id, c.amount_cents,
            c.external_id, c.created_at, c.expires_at, c.send_email, g.location, decode(g.payer_sealed, 'base64') AS payer_sealed,
-           g.actor, g.request_id, i.item -> 'payload' AS payload, g.order_id, i.item -> 'order' AS request
+           g.actor, g.request_id, i.item -> 'payload' AS payload, g.order_id, i.item -> 'order' AS request,
+           coalesce(g.at, c.created_at) AS at
     FROM unnest(:items::jsonb[]) AS i (item)
     CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
-        key text, fingerprint text, location text, payer_sealed text, actor text, request_id text, order_id uuid)
+        key text, fingerprint text, location text, payer_sealed text, actor text, request_id text, order_id uuid,
+        at timestamptz)
     CROSS JOIN LATERAL jsonb_to_record(i.item #> '{payload,charge}') AS c (
         account_id uuid, test boolean, charge_id uuid, amount_cents bigint, external_id text, created_at timestamptz,
         expires_at timestamptz, send_email boolean)
@@ -22,7 +26,7 @@ WITH given AS (
     SELECT * FROM given g WHERE g.test OR NOT EXISTS (SELECT FROM pix_suspension)
 ), claimed AS (
     INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
-    SELECT account_id, test, key, fingerprint, 'charge', charge_id, created_at FROM allowed
+    SELECT account_id, test, key, fingerprint, 'charge', charge_id, at FROM allowed
     ON CONFLICT DO NOTHING
     RETURNING resource_id
 ), mine AS (
@@ -35,7 +39,7 @@ WITH given AS (
     FROM mine
 ), ordered AS (
     INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
-    SELECT order_id, account_id, charge_id, test, 'cob_register', request, created_at, created_at FROM mine
+    SELECT order_id, account_id, charge_id, test, 'cob_register', request, at, at FROM mine
 ), wished AS (
     INSERT INTO mail_wish (charge_id, account_id, due_at)
     SELECT charge_id, account_id, created_at FROM mine WHERE send_email AND NOT test
@@ -49,12 +53,14 @@ SELECT array_agg(charge_id) AS charge_ids, project_created(array_agg(journal_id)
 
 -- name: lock
 -- Hold the charges for the rest of the transaction, in id order; everyone who changes a status comes this way.
-SELECT account_id, charge_id, test, payment_method, status, version, amount_cents, refunded_cents, external_id,
-       created_at, expires_at
-FROM charge
-WHERE charge_id = ANY(:charge_ids)
-ORDER BY charge_id
-FOR UPDATE;
+-- With them comes by how much the sandbox they belong to is ahead of real time; production has no such clock.
+SELECT c.account_id, c.charge_id, c.test, c.payment_method, c.status, c.version, c.amount_cents, c.refunded_cents,
+       c.external_id, c.created_at, c.expires_at, coalesce(k.ahead_s, 0) AS ahead_s
+FROM charge c
+LEFT JOIN sandbox_clock k ON c.test AND k.account_id = c.account_id
+WHERE c.charge_id = ANY(:charge_ids)
+ORDER BY c.charge_id
+FOR UPDATE OF c;
 
 -- name: store
 -- What deciding columns became of each charge changed; all are locked by this transaction.
@@ -65,14 +71,17 @@ FROM unnest(:charge_ids::uuid[], :account_ids::uuid[], :statuses::text[], :versi
 WHERE c.charge_id = g.charge_id AND c.account_id = g.account_id;
 
 -- name: overdue_of_account
--- Pending charges of one account and mode whose time has passed: what a read settles before it answers.
+-- Pending charges of one account and mode whose time has passed: what a read settles before it answers. Test charges
+-- go by their account's clock, which is looked at for them alone.
 SELECT charge_id FROM charge
-WHERE account_id = :account_id AND test = :test AND status = 'pending' AND expires_at <= :now
+WHERE account_id = :account_id AND test = :test AND status = 'pending'
+  AND expires_at <= :now::timestamptz + interval '1 second' * coalesce((
+      SELECT ahead_s FROM sandbox_clock WHERE :test::boolean AND account_id = :account_id), 0)
 ORDER BY expires_at
 LIMIT :most;
 
 -- name: overdue
--- The same over all accounts: hop from account to account along the index (it holds pending charges
+-- The same over all accounts, each by its own clock: hop from account to account along the index (it holds pending charges
 -- only), never over the rows between.
 WITH RECURSIVE owner AS (
     (SELECT account_id, test FROM charge WHERE status = 'pending' ORDER BY account_id, test LIMIT 1)
@@ -83,9 +92,13 @@ WITH RECURSIVE owner AS (
         ORDER BY account_id, test LIMIT 1
     ) n
 )
-SELECT d.charge_id FROM owner o CROSS JOIN LATERAL (
+SELECT d.charge_id
+FROM owner o
+LEFT JOIN sandbox_clock k ON o.test AND k.account_id = o.account_id
+CROSS JOIN LATERAL (
     SELECT charge_id FROM charge
-    WHERE account_id = o.account_id AND test = o.test AND status = 'pending' AND expires_at <= :now
+    WHERE account_id = o.account_id AND test = o.test AND status = 'pending'
+      AND expires_at <= :now::timestamptz + interval '1 second' * coalesce(k.ahead_s, 0)
     ORDER BY expires_at LIMIT :most
 ) d
 LIMIT :most;

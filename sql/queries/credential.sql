@@ -14,12 +14,14 @@ INSERT INTO access_token (token_hash, client_id, scopes, issued_at, expires_at)
 VALUES (:token_hash, :client_id, :scopes, :issued_at, :expires_at);
 
 -- name: callers
--- What a token may do and for whom. A revoked credential's tokens are no longer found.
+-- What a token may do and for whom. A revoked credential's tokens are no longer found. The sandbox's clock is looked at
+-- for test credentials alone.
 SELECT t.token_hash, t.client_id, c.account_id, c.test, t.scopes, t.expires_at, a.kyc = 'approved' AS approved,
-       a.name, a.city, a.pix_key, a.rate_per_s, a.rate_burst
+       a.name, a.city, a.pix_key, a.rate_per_s, a.rate_burst, coalesce(k.ahead_s, 0) AS ahead_s
 FROM access_token t
 JOIN credential c USING (client_id)
 JOIN account a USING (account_id)
+LEFT JOIN sandbox_clock k ON c.test AND k.account_id = c.account_id
 WHERE t.token_hash = ANY(:token_hashes::bytea[]) AND c.revoked_at IS NULL;
 
 -- name: forget_expired_tokens

@@ -3,7 +3,8 @@
 -- name: days
 -- What was credited on each day, from the statement's running balance: a day's movement is the difference of two
 -- balances, its number of lines the difference of two numbers, and what of it was no payment is few lines, found by
--- their types. So a page costs two probes a day however many payments there were. `edges` are the days' beginnings, and
+-- their types, each summed up where it is found, so that no plan reads the day and throws its payments away. So a page
+-- costs two probes a day however many payments there were. `edges` are the days' beginnings, and
 -- the end of the last.
 WITH edge AS (
     SELECT g.n, coalesce(e.sequence, 0) AS sequence, coalesce(e.balance_after_cents, 0) AS balance_cents
@@ -23,10 +24,10 @@ SELECT (d.until - d.after - coalesce(o.lines, 0))::bigint AS payments,
        (d.moved_cents - coalesce(o.cents, 0))::bigint AS received_cents
 FROM day d
 LEFT JOIN LATERAL (
-    SELECT count(*) AS lines, sum(l.amount_cents) AS cents
+    SELECT sum(l.lines) AS lines, sum(l.cents) AS cents
     FROM unnest(:other_types::text[]) AS k(type)
     CROSS JOIN LATERAL (
-        SELECT amount_cents FROM read_ledger
+        SELECT count(*) AS lines, sum(amount_cents) AS cents FROM read_ledger
         WHERE account_id = :account_id AND test = :test AND type = k.type AND sequence > d.after AND sequence <= d.until
     ) AS l
 ) AS o ON true
@@ -73,3 +74,66 @@ SELECT journal_id, kind, recorded_at, actor, request_id, version FROM (
     LIMIT :most
 ) AS latest
 ORDER BY journal_id;
+
+-- name: mails
+-- What was sent to the payer about a charge, and what is to be: those of their own accord by the index that lets each be
+-- written once, then the latest of those asked for by theirs.
+SELECT kind, state, trouble, to_sealed, created_at, sent_at FROM (
+    SELECT kind, state, trouble, to_sealed, created_at, sent_at FROM mail
+    WHERE charge_id = :charge_id AND kind NOT IN ('asked', 'notice') AND account_id = :account_id
+    UNION ALL
+    (SELECT kind, state, trouble, to_sealed, created_at, sent_at FROM mail
+     WHERE charge_id = :charge_id AND kind = 'asked' AND account_id = :account_id
+     ORDER BY created_at DESC
+     LIMIT :most)
+) AS written
+ORDER BY created_at
+LIMIT :most;
+
+-- name: payments
+-- Every payment of one charge, the latest :most of them; there is more than one only when something went wrong. They are
+-- found (read_payment_charge) before they are ordered: planned while the table is small, the account's whole range of
+-- instants would look as cheap.
+WITH of_charge AS MATERIALIZED (
+    SELECT account_id, test, paid_at, payment_id, doc FROM read_payment WHERE charge_id = :charge_id
+)
+SELECT doc FROM of_charge
+WHERE account_id = :account_id AND test = :test
+ORDER BY paid_at DESC, payment_id DESC
+LIMIT :most;
+
+-- name: closings
+-- Each day of the statement: what it began with, what came in, what went out, what it ended with. As in `days` from the
+-- running balance: a day costs two probes and its lines that are no payment, however many payments it had. Those are
+-- found by type and number; what of the movement is not in them came in.
+WITH edge AS (
+    SELECT g.n, coalesce(e.sequence, 0) AS sequence, coalesce(e.balance_after_cents, 0) AS balance_cents
+    FROM unnest(:edges::timestamptz[]) WITH ORDINALITY AS g(at, n)
+    LEFT JOIN LATERAL (
+        SELECT sequence, balance_after_cents FROM read_ledger
+        WHERE account_id = :account_id AND test = :test AND created_at < g.at
+        ORDER BY created_at DESC, sequence DESC
+        LIMIT 1
+    ) AS e ON true
+), day AS (
+    SELECT n, sequence AS after, lead(sequence) OVER next AS until, balance_cents AS opening_cents,
+           lead(balance_cents) OVER next AS closing_cents
+    FROM edge WINDOW next AS (ORDER BY n)
+)
+SELECT d.opening_cents::bigint AS opening_cents,
+       (d.closing_cents - d.opening_cents + coalesce(o.cents, 0))::bigint AS in_cents,
+       coalesce(o.cents, 0)::bigint AS out_cents,
+       d.closing_cents::bigint AS closing_cents,
+       (d.until - d.after)::bigint AS lines
+FROM day d
+LEFT JOIN LATERAL (
+    SELECT -sum(l.cents) AS cents
+    FROM unnest(:other_types::text[]) AS k(type)
+    CROSS JOIN LATERAL (
+        SELECT sum(amount_cents) AS cents FROM read_ledger
+        WHERE account_id = :account_id AND test = :test AND type = k.type AND sequence > d.after AND sequence <= d.until
+          AND amount_cents < 0
+    ) AS l
+) AS o ON true
+WHERE d.until IS NOT NULL
+ORDER BY d.n;

@@ -19,3 +19,7 @@ WHERE i.account_id = g.account_id AND i.test = g.test AND i.key = g.key;
 SELECT order_id FROM bank_order
 WHERE account_id = :account_id AND test = :test AND request ->> 'key' = :key AND kind = 'slip_register'
   AND state IN ('waiting', 'working');
+
+-- name: made
+-- What a key made: where a form leads to when it is sent again.
+SELECT resource_type, resource_id FROM idempotency WHERE account_id = :account_id AND test = :test AND key = :key;

@@ -3,7 +3,20 @@
 -- account. What decides is taken from columns, what is only told from the document; the payer's own data is not asked
 -- for, since whoever has the link reads the page.
 SELECT account.name, account.document, read_charge.test, read_charge.status, read_charge.payment_method,
-       read_charge.amount_cents, read_charge.due_date, read_charge.version, read_charge.doc
+       read_charge.amount_cents, read_charge.due_date, read_charge.version, read_charge.doc,
+       coalesce(sandbox_clock.ahead_s, 0) AS ahead_s
 FROM read_charge
 JOIN account ON account.account_id = read_charge.account_id
+LEFT JOIN sandbox_clock ON read_charge.test AND sandbox_clock.account_id = read_charge.account_id
 WHERE read_charge.public_id = :public_id;
+
+-- name: states
+-- What an open page has to know: whether it is still true. All the pages of a process ask together, a thousand links a
+-- statement, each one step down the unique index. The last moment is taken out of the document of a pending charge
+-- only: that is the one state that ends by time. It is given in real time, whatever the clock of a sandbox shows.
+SELECT r.public_id, r.status, r.version,
+       CASE WHEN r.status = 'pending'
+            THEN (r.doc ->> 'expires_at')::timestamptz - interval '1 second' * coalesce(k.ahead_s, 0) END AS expires_at
+FROM read_charge r
+LEFT JOIN sandbox_clock k ON r.test AND k.account_id = r.account_id
+WHERE r.public_id = ANY(:public_ids::text[]);

@@ -63,6 +63,28 @@ FROM journal j
 WHERE j.journal_id = ANY(:journal_ids) AND j.payload ? 'refund' AND j.kind <> 'refund.created'
   AND r.refund_id = (j.payload #>> '{refund,refund_id}')::uuid AND r.account_id = j.account_id;
 
+-- name: withdrawals
+INSERT INTO read_withdrawal (account_id, withdrawal_id, created_at, status, external_id, doc)
+SELECT j.account_id, w.withdrawal_id, w.created_at, w.status, w.external_id, j.payload -> 'withdrawal'
+FROM journal j
+CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'withdrawal') AS w (
+    withdrawal_id uuid, created_at timestamptz, status text, external_id text)
+WHERE j.journal_id = ANY(:journal_ids) AND j.kind = 'withdrawal.created';
+
+-- name: withdrawals_changed
+-- Fold what changed along each withdrawal, then lay it over its document.
+WITH delta AS (
+    SELECT j.account_id, (j.payload #>> '{withdrawal,withdrawal_id}')::uuid AS withdrawal_id,
+           jsonb_merge(j.payload -> 'withdrawal' ORDER BY j.journal_id) AS fields
+    FROM journal j
+    WHERE j.journal_id = ANY(:journal_ids) AND j.payload ? 'withdrawal' AND j.kind <> 'withdrawal.created'
+    GROUP BY 1, 2
+)
+UPDATE read_withdrawal r
+SET doc = r.doc || d.fields, status = d.fields ->> 'status'
+FROM delta d
+WHERE r.withdrawal_id = d.withdrawal_id AND r.account_id = d.account_id;
+
 -- name: events
 INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, external_id, created_at, body)
 SELECT j.account_id, j.test, j.event_sequence, j.event_id, j.kind, j.charge_id, j.payload ->> 'external_id',
@@ -74,11 +96,11 @@ WHERE j.journal_id = ANY(:journal_ids) AND j.event_id IS NOT NULL
 
 -- name: entries
 INSERT INTO read_ledger (account_id, test, sequence, entry_id, type, amount_cents, balance_after_cents, charge_id,
-                         payment_id, refund_id, external_id, created_at)
+                         payment_id, refund_id, withdrawal_id, external_id, created_at)
 SELECT j.account_id, j.test, e.sequence, e.entry_id, e.type, e.amount_cents, e.balance_after_cents, j.charge_id,
-       e.payment_id, e.refund_id, j.payload ->> 'external_id', j.recorded_at
+       e.payment_id, e.refund_id, e.withdrawal_id, j.payload ->> 'external_id', j.recorded_at
 FROM journal j
 CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'entry') AS e (
     sequence bigint, entry_id uuid, type text, amount_cents bigint, balance_after_cents bigint, payment_id uuid,
-    refund_id uuid)
+    refund_id uuid, withdrawal_id uuid)
 WHERE j.journal_id = ANY(:journal_ids) AND j.payload ? 'entry';

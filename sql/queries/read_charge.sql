@@ -3,9 +3,11 @@
 -- the rows of that range. Absent bounds are -infinity and infinity, absent lists are NULL.
 
 -- name: find
-SELECT r.charge_id, r.doc
+-- A test charge's status is judged by its account's clock, so that is read in the same moment.
+SELECT r.charge_id, r.doc, coalesce(k.ahead_s, 0) AS ahead_s
 FROM unnest(:charge_ids::uuid[], :account_ids::uuid[], :tests::boolean[]) AS g (charge_id, account_id, test)
-JOIN read_charge r ON r.charge_id = g.charge_id AND r.account_id = g.account_id AND r.test = g.test;
+JOIN read_charge r ON r.charge_id = g.charge_id AND r.account_id = g.account_id AND r.test = g.test
+LEFT JOIN sandbox_clock k ON g.test AND k.account_id = g.account_id;
 
 -- name: page_desc
 -- read_charge_page: every charge of an account and mode, by age.
@@ -469,3 +471,19 @@ WHERE account_id = :account_id AND test = :test
   AND (:statuses::text[] IS NULL OR status = ANY(:statuses::text[]))
   AND (:methods::text[] IS NULL OR payment_method = ANY(:methods::text[]))
 GROUP BY status;
+
+-- name: due_days
+-- read_charge_due: hop over the due dates that exist in the range, one probe for each.
+WITH RECURSIVE day AS (
+    (SELECT due_date FROM read_charge
+     WHERE account_id = :account_id AND test = :test AND due_date >= coalesce(:due_from::date, '-infinity')
+     ORDER BY due_date LIMIT 1)
+    UNION ALL
+    SELECT n.due_date FROM day CROSS JOIN LATERAL (
+        SELECT due_date FROM read_charge
+        WHERE account_id = :account_id AND test = :test AND due_date > day.due_date
+        ORDER BY due_date LIMIT 1
+    ) n
+    WHERE n.due_date <= coalesce(:due_to::date, 'infinity')
+)
+SELECT due_date FROM day WHERE due_date <= coalesce(:due_to::date, 'infinity') LIMIT :most;

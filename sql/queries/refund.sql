@@ -68,7 +68,8 @@ FROM unnest(:charge_ids::uuid[], :account_ids::uuid[], :refunded_cents::bigint[]
 WHERE c.charge_id = g.charge_id AND c.account_id = g.account_id;
 
 -- name: claim
--- Lease what is due of one mode; workers pass over each other's rows.
+-- Lease what is due of one mode; workers pass over each other's rows. With each comes what the attempt before it left
+-- behind.
 WITH due AS (
     SELECT order_id FROM bank_order
     WHERE test = :test AND state = 'waiting' AND left(kind, 7) = 'refund_' AND due_at <= :now
@@ -80,7 +81,7 @@ UPDATE bank_order o
 SET state = 'working', attempts = o.attempts + 1, lease_until = :lease_until
 FROM due d
 WHERE o.order_id = d.order_id
-RETURNING o.order_id, o.charge_id, o.kind, o.request, o.attempts, o.created_at;
+RETURNING o.order_id, o.charge_id, o.kind, o.request, o.attempts, o.created_at, o.outcome;
 
 -- name: settle_orders
 -- Write outcomes down, for orders that are still this lease's: the number of attempts tells one lease from another.

@@ -10,9 +10,9 @@ ON CONFLICT (subject) DO UPDATE
 RETURNING attempts, until;
 
 -- name: forgive
--- The password was right: it was no guess. The e-mail's count is gone, the address has this one back.
+-- The password was right: it was no guess. The e-mail's counts are gone, the address has this one back.
 WITH email AS (
-    DELETE FROM sign_in_attempt WHERE subject = :email_subject
+    DELETE FROM sign_in_attempt WHERE subject = ANY(:email_subjects::text[])
 )
 UPDATE sign_in_attempt SET attempts = attempts - 1 WHERE subject = :address_subject AND attempts > 0;
 
@@ -21,8 +21,14 @@ UPDATE sign_in_attempt SET attempts = attempts - 1 WHERE subject = :address_subj
 DELETE FROM sign_in_attempt WHERE subject IN (
     SELECT subject FROM sign_in_attempt WHERE until <= :now ORDER BY until LIMIT 50 FOR UPDATE SKIP LOCKED);
 
--- name: person
-SELECT email, account_id, password_hash FROM dashboard_user WHERE email = :email;
+-- name: merchants_person
+SELECT email, account_id, password_hash, totp_sealed, totp_step FROM dashboard_user
+WHERE email = :email AND account_id IS NOT NULL;
+
+-- name: staff_person
+-- Staff are of no account; what they do is written down under the nil UUID.
+SELECT email, '00000000-0000-0000-0000-000000000000'::uuid AS account_id, password_hash, totp_sealed, totp_step
+FROM dashboard_user WHERE email = :email AND role = 'staff';
 
 -- name: open
 -- With it go the sessions that make one too many of this person, and some of anybody's that are over.
@@ -36,13 +42,23 @@ WITH surplus AS (
 )
 INSERT INTO dashboard_session (session_hash, email, created_at, seen_at) VALUES (:session_hash, :email, :now, :now);
 
--- name: find
--- The person as he is this moment: a role that was taken away is gone with the next page.
-SELECT s.seen_at, u.email, u.role, u.account_id, a.name, a.kyc
+-- name: find_merchants
+-- The person as he is this moment: a role that was taken away is gone with the next page. Staff have no account to join.
+-- With him comes the clock of his account's sandbox, for pages of the test section.
+SELECT s.seen_at, u.email, u.role, u.account_id, a.name, a.kyc, u.totp_sealed IS NOT NULL AS second_factor,
+       coalesce(k.ahead_s, 0) AS ahead_s
 FROM dashboard_session s
 JOIN dashboard_user u USING (email)
 JOIN account a USING (account_id)
+LEFT JOIN sandbox_clock k ON k.account_id = u.account_id
 WHERE s.session_hash = :session_hash AND s.seen_at > :seen_after AND s.created_at > :born_after;
+
+-- name: find_staff
+SELECT s.seen_at, u.email, u.role, '00000000-0000-0000-0000-000000000000'::uuid AS account_id,
+       'Plataforma' AS name, 'approved' AS kyc, u.totp_sealed IS NOT NULL AS second_factor, 0::bigint AS ahead_s
+FROM dashboard_session s
+JOIN dashboard_user u USING (email)
+WHERE s.session_hash = :session_hash AND s.seen_at > :seen_after AND s.created_at > :born_after AND u.role = 'staff';
 
 -- name: touch
 UPDATE dashboard_session SET seen_at = :now WHERE session_hash = :session_hash;
@@ -57,3 +73,7 @@ DELETE FROM dashboard_session WHERE session_hash = :session_hash;
 
 -- name: end_all
 DELETE FROM dashboard_session WHERE email = :email;
+
+-- name: end_others
+-- All of a person's but the one he sits in front of.
+DELETE FROM dashboard_session WHERE email = :email AND session_hash <> :kept;

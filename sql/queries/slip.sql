@@ -42,10 +42,10 @@ ON CONFLICT DO NOTHING
 RETURNING order_id;
 
 -- name: claim
--- Lease what is due of one mode, with what the charge and its slip look like at that moment; workers pass over each
--- other's rows.
+-- Lease what is due of one mode, with what the charge and its slip look like at that moment, and with the clock of the
+-- sandbox it is for; workers pass over each other's rows.
 WITH due AS (
-    SELECT order_id, charge_id FROM bank_order
+    SELECT order_id, charge_id, account_id FROM bank_order
     WHERE test = :test AND state = 'waiting' AND left(kind, 5) = 'slip_' AND due_at <= :now
     ORDER BY due_at, order_id
     LIMIT :most
@@ -57,9 +57,11 @@ FROM due d
 LEFT JOIN charge c ON c.charge_id = d.charge_id
 LEFT JOIN slip s ON s.charge_id = d.charge_id
 LEFT JOIN read_charge r ON r.charge_id = d.charge_id
+LEFT JOIN sandbox_clock k ON :test::boolean AND k.account_id = d.account_id
 WHERE o.order_id = d.order_id
 RETURNING o.order_id, o.account_id, o.charge_id, o.test, o.kind, o.request, o.attempts, o.created_at, o.deadline,
-          o.reply_to, c.payment_method, c.status, c.expires_at, s.number, s.due_on, s.registered_at, r.doc;
+          o.reply_to, c.payment_method, c.status, c.expires_at, s.number, s.due_on, s.registered_at, r.doc,
+          coalesce(k.ahead_s, 0) AS ahead_s;
 
 -- name: settle
 -- What became of an order, when it is still this lease's and nobody has given it up.
@@ -101,16 +103,18 @@ WHERE order_id = :order_id AND state IN ('done', 'refused', 'abandoned');
 -- Registered slips become charges: order settled, key, charge, slip, journal and read row in one statement. An order
 -- that was given up meanwhile, or is another lease's, makes nothing (whoever gave it up has left an order to undo it).
 -- A key that was used meanwhile makes no charge, and has the slip undone. With a dual charge comes the order for its cob.
+-- `at` is the real instant, of items whose account's clock shows another: keys and orders go by it.
 WITH given AS (
     SELECT g.order_id, g.attempts, g.align_id, g.key, decode(g.fingerprint, 'hex') AS fingerprint,
            decode(g.payer_sealed, 'base64') AS payer_sealed, g.actor, g.request_id, g.registered_at, g.outcome, g.expires_at,
            c.account_id, c.test, c.charge_id, c.payment_method, c.amount_cents, c.external_id, c.created_at,
-           c.nosso_numero, c.due_date, c.send_email, i.item -> 'payload' AS payload, g.location, g.cob_order_id, g.cob
+           c.nosso_numero, c.due_date, c.send_email, i.item -> 'payload' AS payload, g.location, g.cob_order_id, g.cob,
+           coalesce(g.at, c.created_at) AS at
     FROM unnest(:items::jsonb[]) AS i (item)
     CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
         order_id uuid, attempts integer, align_id uuid, key text, fingerprint text, payer_sealed text, actor text,
         request_id text, registered_at timestamptz, outcome jsonb, expires_at timestamptz, location text,
-        cob_order_id uuid, cob jsonb)
+        cob_order_id uuid, cob jsonb, at timestamptz)
     CROSS JOIN LATERAL jsonb_to_record(i.item #> '{payload,charge}') AS c (
         account_id uuid, test boolean, charge_id uuid, payment_method text, amount_cents bigint, external_id text,
         created_at timestamptz, nosso_numero text, due_date date, send_email boolean)
@@ -121,7 +125,7 @@ WITH given AS (
     RETURNING o.order_id, o.request
 ), claimed AS (
     INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
-    SELECT g.account_id, g.test, g.key, g.fingerprint, 'charge', g.charge_id, g.created_at
+    SELECT g.account_id, g.test, g.key, g.fingerprint, 'charge', g.charge_id, g.at
     FROM given g JOIN held h USING (order_id)
     ORDER BY g.account_id, g.test, g.key
     ON CONFLICT DO NOTHING
@@ -131,7 +135,7 @@ WITH given AS (
 ), undone AS (
     INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
     SELECT g.align_id, g.account_id, g.charge_id, g.test, 'slip_align',
-           jsonb_build_object('after', 'slip_register', 'request', h.request), g.registered_at, g.registered_at
+           jsonb_build_object('after', 'slip_register', 'request', h.request), g.at, g.at
     FROM given g JOIN held h USING (order_id)
     WHERE NOT EXISTS (SELECT FROM claimed c WHERE c.resource_id = g.charge_id)
 ), charged AS (
@@ -145,7 +149,7 @@ WITH given AS (
     SELECT account_id, charge_id, nosso_numero, due_date, registered_at FROM mine
 ), with_cob AS (
     INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
-    SELECT cob_order_id, account_id, charge_id, test, 'cob_register', cob, created_at, created_at
+    SELECT cob_order_id, account_id, charge_id, test, 'cob_register', cob, at, at
     FROM mine WHERE cob IS NOT NULL
 ), wished AS (
     INSERT INTO mail_wish (charge_id, account_id, due_at)

@@ -19,6 +19,12 @@ UNION ALL
 SELECT 'read_refund' AS table, 'not in the journal' AS what, count(*) AS rows
 FROM (TABLE public.read_refund EXCEPT TABLE pg_temp.read_refund) d
 UNION ALL
+SELECT 'read_withdrawal' AS table, 'missing or stale' AS what, count(*) AS rows
+FROM (TABLE pg_temp.read_withdrawal EXCEPT TABLE public.read_withdrawal) d
+UNION ALL
+SELECT 'read_withdrawal' AS table, 'not in the journal' AS what, count(*) AS rows
+FROM (TABLE public.read_withdrawal EXCEPT TABLE pg_temp.read_withdrawal) d
+UNION ALL
 SELECT 'read_event' AS table, 'missing or stale' AS what, count(*) AS rows
 FROM (TABLE pg_temp.read_event EXCEPT TABLE public.read_event) d
 UNION ALL
@@ -81,7 +87,8 @@ SELECT 'books', 'refunds not debited once, or not credited back exactly when the
 FROM public.refund f LEFT JOIN (
     SELECT account_id, refund_id, sum(amount_cents) FILTER (WHERE type = 'refund') AS debited,
            coalesce(sum(amount_cents) FILTER (WHERE type = 'refund_reversal'), 0) AS reversed, count(*) AS lines
-    FROM public.read_ledger WHERE refund_id IS NOT NULL GROUP BY 1, 2) l
+    -- A merchant may be his own partner.
+    FROM public.read_ledger WHERE refund_id IS NOT NULL AND type <> 'partner_share' GROUP BY 1, 2) l
      ON l.account_id = f.account_id AND l.refund_id = f.refund_id
 WHERE (l.debited, l.reversed, l.lines) IS DISTINCT FROM
       (-f.amount_cents::numeric, CASE WHEN f.status = 'failed' THEN f.amount_cents ELSE 0 END::numeric,
@@ -90,6 +97,21 @@ UNION ALL
 SELECT 'books', 'refunds that look otherwise than they are', count(*)
 FROM public.refund f LEFT JOIN public.read_refund r ON r.refund_id = f.refund_id AND r.account_id = f.account_id
 WHERE (f.status, f.charge_id, f.payment_id) IS DISTINCT FROM (r.status, r.charge_id, r.payment_id)
+UNION ALL
+SELECT 'books', 'withdrawals not debited once, or not credited back exactly when they failed or were cancelled, to the cent', count(*)
+FROM public.withdrawal w LEFT JOIN (
+    SELECT account_id, withdrawal_id, sum(amount_cents) FILTER (WHERE type = 'withdrawal') AS debited,
+           coalesce(sum(amount_cents) FILTER (WHERE type = 'withdrawal_reversal'), 0) AS reversed, count(*) AS lines
+    FROM public.read_ledger WHERE withdrawal_id IS NOT NULL AND NOT test GROUP BY 1, 2) l
+     ON l.account_id = w.account_id AND l.withdrawal_id = w.withdrawal_id
+WHERE (l.debited, l.reversed, l.lines) IS DISTINCT FROM
+      (-w.amount_cents::numeric, CASE WHEN w.status IN ('failed', 'cancelled') THEN w.amount_cents ELSE 0 END::numeric,
+       CASE WHEN w.status IN ('failed', 'cancelled') THEN 2 ELSE 1 END::bigint)
+UNION ALL
+SELECT 'books', 'withdrawals that look otherwise than they are', count(*)
+FROM public.withdrawal w LEFT JOIN public.read_withdrawal r ON r.withdrawal_id = w.withdrawal_id AND r.account_id = w.account_id
+WHERE (w.status, w.amount_cents, w.version) IS DISTINCT FROM
+      (r.status, (r.doc ->> 'amount_cents')::bigint, (r.doc ->> 'version')::integer)
 UNION ALL
 SELECT 'books', 'charges of which something else is back than of their payments', count(*)
 FROM public.charge c LEFT JOIN (
@@ -104,3 +126,65 @@ FROM public.charge c JOIN (
            sum(amount_cents - refunded_cents) FILTER (WHERE settles) AS settling
     FROM public.payment GROUP BY 1, 2) p ON p.account_id = c.account_id AND p.charge_id = c.charge_id
 WHERE (c.status = 'refunded' AND p.settling > 0) OR (c.status = 'paid' AND p.outstanding = 0);
+
+-- name: report_differences
+-- Daily totals, both folded up to the same journal row. A cell that everything has left stays, with nothing in it.
+SELECT 'report_charge' AS table, 'missing or stale' AS what, count(*) AS rows
+FROM (SELECT * FROM pg_temp.report_charge EXCEPT SELECT * FROM public.report_charge) d
+UNION ALL
+SELECT 'report_charge' AS table, 'not in the journal' AS what, count(*) AS rows
+FROM (SELECT * FROM public.report_charge EXCEPT SELECT * FROM pg_temp.report_charge) d
+UNION ALL
+SELECT 'report_cohort' AS table, 'missing or stale' AS what, count(*) AS rows
+FROM (SELECT * FROM pg_temp.report_cohort WHERE charges <> 0 EXCEPT SELECT * FROM public.report_cohort WHERE charges <> 0) d
+UNION ALL
+SELECT 'report_cohort' AS table, 'not in the journal' AS what, count(*) AS rows
+FROM (SELECT * FROM public.report_cohort WHERE charges <> 0 EXCEPT SELECT * FROM pg_temp.report_cohort WHERE charges <> 0) d
+UNION ALL
+SELECT 'report_due' AS table, 'missing or stale' AS what, count(*) AS rows
+FROM (SELECT * FROM pg_temp.report_due WHERE charges <> 0 EXCEPT SELECT * FROM public.report_due WHERE charges <> 0) d
+UNION ALL
+SELECT 'report_due' AS table, 'not in the journal' AS what, count(*) AS rows
+FROM (SELECT * FROM public.report_due WHERE charges <> 0 EXCEPT SELECT * FROM pg_temp.report_due WHERE charges <> 0) d
+UNION ALL
+SELECT 'report_wait' AS table, 'missing or stale' AS what, count(*) AS rows
+FROM (SELECT * FROM pg_temp.report_wait EXCEPT SELECT * FROM public.report_wait) d
+UNION ALL
+SELECT 'report_wait' AS table, 'not in the journal' AS what, count(*) AS rows
+FROM (SELECT * FROM public.report_wait EXCEPT SELECT * FROM pg_temp.report_wait) d
+UNION ALL
+SELECT 'report_entry' AS table, 'missing or stale' AS what, count(*) AS rows
+FROM (SELECT * FROM pg_temp.report_entry EXCEPT SELECT * FROM public.report_entry) d
+UNION ALL
+SELECT 'report_entry' AS table, 'not in the journal' AS what, count(*) AS rows
+FROM (SELECT * FROM public.report_entry EXCEPT SELECT * FROM pg_temp.report_entry) d
+UNION ALL
+SELECT 'report_refund' AS table, 'missing or stale' AS what, count(*) AS rows
+FROM (SELECT * FROM pg_temp.report_refund EXCEPT SELECT * FROM public.report_refund) d
+UNION ALL
+SELECT 'report_refund' AS table, 'not in the journal' AS what, count(*) AS rows
+FROM (SELECT * FROM public.report_refund EXCEPT SELECT * FROM pg_temp.report_refund) d
+UNION ALL
+SELECT 'report_integrator' AS table, 'missing or stale' AS what, count(*) AS rows
+FROM (SELECT * FROM pg_temp.report_integrator EXCEPT SELECT * FROM public.report_integrator) d
+UNION ALL
+SELECT 'report_integrator' AS table, 'not in the journal' AS what, count(*) AS rows
+FROM (SELECT * FROM public.report_integrator EXCEPT SELECT * FROM pg_temp.report_integrator) d;
+
+-- name: shares_broken
+-- Of each payment the partner has his share, rounded down, of what is not back with the payer.
+SELECT 'books' AS table, 'partner shares that are not what is left of their payments, to the cent' AS what, count(*) AS rows
+FROM (
+    SELECT s.account_id, s.payment_id, sum(s.share_cents) AS cents, max(s.amount_cents) FILTER (WHERE s.refund_id IS NULL) AS amount,
+           max(s.share_bps) AS bps, count(DISTINCT s.share_bps) AS kinds
+    FROM public.partner_share s GROUP BY 1, 2
+) s LEFT JOIN public.payment p ON p.payment_id = s.payment_id AND p.account_id = s.account_id
+WHERE (s.cents, s.amount, s.kinds) IS DISTINCT FROM
+      (((p.amount_cents - p.refunded_cents) * s.bps / 10000)::numeric, p.amount_cents, 1::bigint)
+UNION ALL
+SELECT 'books', 'partner shares not in the partner''s ledger exactly when they were posted, to the cent', count(*)
+FROM public.partner_share s
+FULL JOIN (SELECT account_id, test, coalesce(refund_id, payment_id) AS share_id, sum(amount_cents) AS cents
+           FROM public.read_ledger WHERE type = 'partner_share' GROUP BY 1, 2, 3) l
+     ON l.account_id = s.partner_id AND l.test = s.test AND l.share_id = s.share_id
+WHERE l.cents IS DISTINCT FROM CASE WHEN s.posted_at IS NOT NULL THEN s.share_cents END::numeric;

@@ -138,6 +138,22 @@ WITH given AS (
         SET started_at = excluded.started_at, duration_ms = excluded.duration_ms, status = excluded.status,
             outcome = excluded.outcome, answer = excluded.answer
         WHERE webhook_attempt.outcome = 'worker_lost'
+    -- A row that replaces another has xmax set (a row of its own has not): what it replaces can only be a lost attempt.
+    RETURNING delivery_id, attempt, started_at, outcome, duration_ms, xmax <> 0 AS replaces
+), counted AS (
+    -- For the report of webhooks (migration 0019): rows of this batch's own, so that nobody waits for another's.
+    INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms)
+    SELECT d.account_id, (c.started_at AT TIME ZONE 'America/Sao_Paulo')::date, c.outcome, sum(c.attempts), sum(c.duration_ms)
+    FROM (
+        SELECT delivery_id, started_at, outcome, 1 AS attempts, duration_ms FROM noted
+        UNION ALL
+        -- A lost attempt lasted 0 ms. This statement still sees it as it was before.
+        SELECT n.delivery_id, coalesce(w.started_at, n.started_at), 'worker_lost', -1, 0
+        FROM noted n LEFT JOIN webhook_attempt w ON w.delivery_id = n.delivery_id AND w.attempt = n.attempt
+        WHERE n.replaces
+    ) c
+    JOIN webhook_delivery d ON d.delivery_id = c.delivery_id AND NOT d.test
+    GROUP BY 1, 2, 3
 )
 UPDATE webhook_delivery AS d
 SET state = g.state, step = g.step, due_at = g.due_at, lease_until = NULL,
@@ -166,6 +182,22 @@ WITH relaxed AS MATERIALIZED (
         SET started_at = excluded.started_at, duration_ms = excluded.duration_ms, status = excluded.status,
             outcome = excluded.outcome, answer = excluded.answer
         WHERE webhook_attempt.outcome = 'worker_lost'
+    -- A row that replaces another has xmax set (a row of its own has not): what it replaces can only be a lost attempt.
+    RETURNING delivery_id, attempt, started_at, outcome, duration_ms, xmax <> 0 AS replaces
+), counted AS (
+    -- For the report of webhooks (migration 0019): rows of this batch's own, so that nobody waits for another's.
+    INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms)
+    SELECT d.account_id, (c.started_at AT TIME ZONE 'America/Sao_Paulo')::date, c.outcome, sum(c.attempts), sum(c.duration_ms)
+    FROM (
+        SELECT delivery_id, started_at, outcome, 1 AS attempts, duration_ms FROM noted
+        UNION ALL
+        -- A lost attempt lasted 0 ms. This statement still sees it as it was before.
+        SELECT n.delivery_id, coalesce(w.started_at, n.started_at), 'worker_lost', -1, 0
+        FROM noted n LEFT JOIN webhook_attempt w ON w.delivery_id = n.delivery_id AND w.attempt = n.attempt
+        WHERE n.replaces
+    ) c
+    JOIN webhook_delivery d ON d.delivery_id = c.delivery_id AND NOT d.test
+    GROUP BY 1, 2, 3
 ), told AS (
     UPDATE webhook_delivery AS d
     SET state = 'delivered', step = g.step, due_at = :now::timestamptz, lease_until = NULL,
@@ -198,5 +230,11 @@ WITH lost AS (
     INSERT INTO webhook_attempt (delivery_id, attempt, started_at, duration_ms, outcome)
     SELECT delivery_id, attempt, lease_until - :lease::interval, 0, 'worker_lost' FROM freed
     ON CONFLICT (delivery_id, attempt) DO NOTHING
+    RETURNING delivery_id, started_at, outcome
+), counted AS (
+    INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms)
+    SELECT d.account_id, (n.started_at AT TIME ZONE 'America/Sao_Paulo')::date, n.outcome, count(*), 0
+    FROM noted n JOIN webhook_delivery d ON d.delivery_id = n.delivery_id AND NOT d.test
+    GROUP BY 1, 2, 3
 )
 SELECT delivery_id, attempt, state FROM freed;

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from domain.errors import Code
@@ -84,13 +85,27 @@ def test_the_link_of_a_running_system_leads_to_the_page(system: System) -> None:
     [
         "/", "/v1", "/v1/", "/v2/charges", "/nope", "/v1/charge", "/v1/charges/a/b/c", "/v1/charges/a/cancel/b", "*",
         "/V1/charges", "/v1/charges/../payments", "/v1/%2e%2e/charges", "/%00", "/%ff", "/v1/idempotency-keys/",
-        "/v1/accounts/x", "/.env", "/v1/charges;x", "/metricsx",
+        "/v1/accounts/x", "/.env", "/v1/charges;x", "/metricsx", "/healthz/", "//v1/charges",
+        "/v1/charges/", "/v1//charges",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 async def test_an_unknown_route_is_route_not_found(api: Api, method: str, path: str) -> None:
     for headers in ([], bearer(await api.token())):
         assert (await api.ask(method, path, headers=headers)).code() == "ROUTE_NOT_FOUND"
+
+
+async def test_a_path_has_one_spelling_so_a_key_has_one_fingerprint(api: Api) -> None:
+    headers = [
+        *bearer(await api.token()),
+        (b"idempotency-key", b"one-spelling"),
+        (b"content-type", b"application/json"),
+    ]
+    body = msgspec.json.encode(api.pix("1.00"))
+    for path in (f"{PIX}/", "/v1/charges//pix", f"/{PIX}", f"{PIX}//"):
+        assert (await api.ask("POST", path, headers=headers, body=body)).code() == "ROUTE_NOT_FOUND"
+    assert (await api.ask("POST", PIX, headers=headers, body=body)).status == 201
+    assert (await api.ask("POST", "/v1/charges/%70ix", headers=headers, body=body)).status == 200
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,17 @@
 """The rate limit (contract section 14), and the headers that tell it on every answer of a known caller."""
 
 import asyncio
+import re
 import secrets
 import time
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from commands.merchants import set_rate
+from domain.errors import Refused
 from runtime.embedded import free_port
 from tests.in_process import Api, Reply, bearer, open_api
 
@@ -74,6 +78,18 @@ async def test_reset_tells_when_the_bucket_is_full_again(api: Api, pool: Any) ->
     limit, remaining, reset = told(reply)
     assert (limit, remaining) == (10, 4)
     assert reset == 3
+
+
+async def test_a_limit_that_was_lowered_never_tells_more_than_fits(api: Api, pool: Any) -> None:
+    """What a process took out of the bucket before is spent within a second; meanwhile nobody is told of it."""
+    token = await limited(api, pool, "test", rate_per_s=1_000, burst=10_000)
+    assert (await api.get("/v1/charges", token=token)).status == 200
+    lower = "UPDATE account SET rate_per_s = 1, rate_burst = 1 WHERE account_id = $1"
+    await pool.execute(lower, api.second.account_id)
+    api.app.state.door.callers._known.clear()  # a caller is remembered for three seconds
+    limit, remaining, reset = told(await api.get("/v1/charges", token=token))
+    assert (limit, reset) == (1, 0)
+    assert remaining <= limit
 
 
 async def test_it_is_refused_before_any_work(api: Api, pool: Any) -> None:
@@ -163,7 +179,29 @@ async def test_with_redis_gone_everybody_passes(pool: Any, servers: Any) -> None
         assert api.app.state.door.buckets.failed_open > 0
         created = await api.post(PIX, api.pix(), token=token, key="k")
         again = await api.post(PIX, api.pix(), token=token, key="k")
+        said = (await api.get("/metrics", token=None)).body.decode()
     assert (created.status, again.status) == (201, 200)
+    for what in ("limit", "lock"):
+        (count,) = re.findall(rf'^redis_skipped_total\{{what="{what}"\}} (\S+)$', said, re.M)
+        assert float(count) > 0, "the metrics say that nobody is held back"
+
+
+async def test_an_account_s_own_limit_is_in_force_within_seconds_and_gone_when_taken_back(api: Api, pool: Any) -> None:
+    token = await limited(api, pool, "test", rate_per_s=3, burst=3)
+    account_id = api.second.account_id
+    for per_s, burst, shown in ((7, 40, 40), (None, None, 200_000)):
+        async with pool.acquire() as conn:
+            await set_rate(conn, account_id, per_s=per_s, burst=burst)
+        deadline = time.monotonic() + 5
+        while told(reply := await api.get("/v1/charges", token=token))[0] != shown:
+            assert time.monotonic() < deadline, reply
+            await asyncio.sleep(0.1)
+    async with pool.acquire() as conn:
+        for per_s, burst in ((0, 1), (1, 0), (-1, 1), (1, 10**9)):
+            with pytest.raises(Refused, match="VALIDATION_ERROR"):
+                await set_rate(conn, account_id, per_s=per_s, burst=burst)
+        with pytest.raises(Refused, match="WALLET_ACCOUNT_NOT_FOUND"):
+            await set_rate(conn, uuid4(), per_s=1, burst=1)
 
 
 async def test_a_page_of_headers_is_no_way_around_the_limit(api: Api, pool: Any) -> None:

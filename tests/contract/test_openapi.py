@@ -166,7 +166,13 @@ async def test_real_answers_are_as_the_document_tells(api: Api, document: Schema
     account = str(api.first.account_id)
     for path, operation in ((path, item["get"]) for path, item in document["paths"].items() if "get" in item):
         real = path.format(
-            account_id=account, charge_id=ids[0], key=name, delivery_id="x", refund_id="x", schedule_id="x"
+            account_id=account,
+            charge_id=ids[0],
+            key=name,
+            delivery_id="x",
+            refund_id="x",
+            schedule_id="x",
+            withdrawal_id="x",
         )
         for asked in (token, narrow, None):
             conforms(document, "get", path, await api.get(real, token=asked))
@@ -263,6 +269,31 @@ async def test_a_cancellation_is_let_in_exactly_when_the_schema_says_so(
     assert body_of(document, "/v1/charges/cancel").is_valid(given) is good
     reply = await api.post("/v1/charges/cancel", given, token=await api.token())
     assert reply.status in ({200, 404} if good else {400}), reply
+
+
+@pytest.mark.parametrize(
+    ("given", "good"),
+    [
+        ({"advance": "PT1S"}, True), ({"advance": "P0DT1S"}, True), ({"advance": "P1D", "to": None}, True),
+        ({"advance": "P1W"}, True), ({"advance": "PT36H"}, True), ({"advance": "P1DT2H3M4S"}, True),
+        ({"to": "2026-01-01T00:00:00Z"}, True), ({"to": "2026-01-01T00:00:00.123456Z", "more": 1}, True),
+        ({}, False), ({"advance": None, "to": None}, False), ({"advance": "P1D", "to": "2026-01-01T00:00:00Z"}, False),
+        ({"advance": ""}, False), ({"advance": "P"}, False), ({"advance": "P0D"}, False), ({"advance": "PT"}, False),
+        ({"advance": "P1DT"}, False), ({"advance": "P1M"}, False), ({"advance": "-P1D"}, False),
+        ({"advance": "P1.5D"}, False), ({"advance": "P1W1D"}, False), ({"advance": "P1D\n"}, False),
+        ({"advance": 86400}, False), ({"to": ""}, False), ({"to": "2026-01-01"}, False),
+        ({"to": "2026-02-30T00:00:00Z"}, False), ({"to": "2026-01-01T00:00:00-03:00"}, False), ({"to": 1}, False),
+    ],
+    ids=repr,
+)  # fmt: skip
+async def test_the_sandbox_clock_moves_exactly_when_the_schema_says_so(
+    api: Api, document: Schema, given: Schema, good: bool
+) -> None:
+    path = "/v1/sandbox/clock"
+    assert body_of(document, path).is_valid(given) is good
+    reply = await api.post(path, given, token=await api.token(api.second))
+    assert reply.status == (200 if good else 400), reply
+    conforms(document, "post", path, reply)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The sandbox's tools: expire, fail and pay a test charge as it could happen in production (contract section 14)."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -79,6 +80,15 @@ async def test_pay_credits_any_amount(
     payments = await door.all("/v1/payments", charge_id=charge["charge_id"], order="asc")
     assert [payment["anomaly"] for payment in payments] == anomalies
     assert [payment["amount"] for payment in payments] == [body.get("amount", "30.00")]
+
+
+async def test_pay_without_a_body_pays_the_whole_charge_once_and_now(shop: Shop) -> None:
+    door = shop.sandbox
+    charge = await made(door, "pix")
+    answer = await tool(door, charge, "pay")
+    assert (answer.status, answer.body["status"]) == (200, "paid"), answer.raw
+    (payment,) = await door.all("/v1/payments", charge_id=charge["charge_id"])
+    assert (payment["amount"], payment["anomaly"]) == ("30.00", None)
 
 
 @pytest.mark.parametrize("kind", ["pix", "boleto"])
@@ -161,6 +171,69 @@ async def test_the_tools_are_the_sandboxs_alone_and_each_merchants_own(system: S
     async with new_shop(system) as other:
         foreign = await tool(other.sandbox, charge, name, body)
         assert (foreign.status, foreign.code) == (404, "CHARGE_NOT_FOUND")
+    assert (await shop.sandbox.charge(charge["charge_id"]))["status"] == "pending"
+
+
+@KINDS
+@pytest.mark.parametrize("way", ["simulate-payment", "pay"])
+@pytest.mark.parametrize("scenario", ["unavailable", "refuse"])
+async def test_a_payers_bank_that_does_not_pay_leaves_the_charge_unpaid(
+    shop: Shop, kind: str, way: str, scenario: str
+) -> None:
+    door = shop.sandbox
+    charge = await made(door, kind)
+    path = f"/v1/charges/{charge['charge_id']}/simulate-payment"
+    if way == "pay":
+        path = f"/v1/sandbox/charges/{charge['charge_id']}/pay"
+    body: dict[str, Any] | None = {} if way == "pay" else None
+    refused = await door.ask("POST", path, json=body, headers={"X-Sandbox-Bank": scenario})
+    assert (refused.status, refused.code) == (502, "BANK_UNAVAILABLE"), refused.raw
+    assert int(refused.headers["Retry-After"]) > 0
+    assert (await door.charge(charge["charge_id"]))["status"] == "pending"
+    assert await door.all("/v1/payments", charge_id=charge["charge_id"]) == []
+
+    async def paid() -> bool:
+        # A slip whose bank did not answer is looked at again first: nothing was paid there.
+        again = await door.ask("POST", path, json=body)
+        assert again.status == 200 or again.code == "BANK_UNAVAILABLE", again.raw
+        return bool(again.status == 200 and again.body["status"] == "paid")
+
+    await until_answer(paid)
+    assert len(await door.all("/v1/payments", charge_id=charge["charge_id"])) == 1
+
+
+@KINDS
+@pytest.mark.parametrize(("scenario", "least_s"), [("slow", 3.0), ("lost_reply", 0.0)])
+async def test_a_payers_bank_that_is_slow_or_not_heard_pays_once(
+    shop: Shop, kind: str, scenario: str, least_s: float
+) -> None:
+    door = shop.sandbox
+    charge = await made(door, kind)
+    began = asyncio.get_running_loop().time()
+    answer = await door.ask(
+        "POST", f"/v1/charges/{charge['charge_id']}/simulate-payment", headers={"X-Sandbox-Bank": scenario}
+    )
+    assert (answer.status, answer.body["status"]) == (200, "paid"), answer.raw
+    assert asyncio.get_running_loop().time() - began >= least_s
+    assert len(await door.all("/v1/payments", charge_id=charge["charge_id"])) == 1
+
+
+@pytest.mark.parametrize("name", ["simulate-payment", "fail", "pay"])
+async def test_an_unknown_scenario_is_refused(shop: Shop, name: str) -> None:
+    charge = await made(shop.sandbox, "pix")
+    path = f"/v1/{'' if name == 'simulate-payment' else 'sandbox/'}charges/{charge['charge_id']}/{name}"
+    body: dict[str, Any] | None = {} if name == "pay" else None
+    answer = await shop.sandbox.ask("POST", path, json=body, headers={"X-Sandbox-Bank": "asleep"})
+    assert (answer.status, answer.code) == (400, "VALIDATION_ERROR")
+    assert (await shop.sandbox.charge(charge["charge_id"]))["status"] == "pending"
+
+
+@pytest.mark.parametrize("scenario", ["unavailable", "refuse"])
+async def test_a_slip_whose_bank_does_not_write_it_off_does_not_fail(shop: Shop, scenario: str) -> None:
+    charge = await made(shop.sandbox, "boleto")
+    path = f"/v1/sandbox/charges/{charge['charge_id']}/fail"
+    answer = await shop.sandbox.ask("POST", path, headers={"X-Sandbox-Bank": scenario})
+    assert (answer.status, answer.code) == (502, "BANK_UNAVAILABLE")
     assert (await shop.sandbox.charge(charge["charge_id"]))["status"] == "pending"
 
 

@@ -7,7 +7,8 @@ All its checks and phases, against the running system. What is configured, and w
   Schema cannot say; and on the creation: 60.0 is an "integer" to JSON Schema, and EXPIRES_IN_INVALID to us; and on
   due dates, which must be to come. Acceptance value by value is shown in test_openapi.py instead. On every other
   operation the check stands as it is.
-  A whole number written as 3.0 is the same matter on the sandbox's `times`.
+  A whole number written as 3.0 is the same matter on the sandbox's `times`. How far the sandbox's clock goes depends on
+  what it shows.
 * Half of the account ids and charge ids are real ones: with random ids everything would end at 404.
 """
 
@@ -50,6 +51,7 @@ _WITH_RELATIONS = (
     "POST /v1/charges/dual",
     "PATCH /v1/charges/due-date",
     "POST /v1/sandbox/charges/{charge_id}/pay",
+    "POST /v1/sandbox/clock",
 )
 _MOST_S = 60
 

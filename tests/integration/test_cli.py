@@ -24,8 +24,12 @@ from tests.system import System, until
 
 EVERY = (
     ("up",), ("serve",), ("status",), ("migrate",), ("merchant", "create"), ("merchant", "approve"),
-    ("merchant", "address"), ("webhook", "set"), ("integrator", "create"), ("pix", "suspend"), ("pix", "resume"),
+    ("merchant", "address"), ("merchant", "rate"), ("webhook", "set"), ("integrator", "create"), ("pix", "suspend"),
+    ("pix", "resume"),
     ("bank", "pay"), ("bank", "fault"), ("listen",), ("readmodels", "verify"), ("readmodels", "rebuild"),
+    ("integrator", "set"), ("integrator", "list"), ("report", "receipts"), ("report", "aging"),
+    ("report", "conversion"), ("report", "expiry"), ("report", "refunds"), ("report", "integrators"),
+    ("report", "webhooks"), ("report", "settlement"), ("report", "grant-role"),
 )  # fmt: skip
 
 

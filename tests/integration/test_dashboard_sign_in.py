@@ -1,6 +1,7 @@
 """Into the dashboard and out of it: passwords, throttle, sessions, form tokens, roles, and what is written down."""
 
 import asyncio
+import hashlib
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -52,6 +53,26 @@ async def merchant(pool: Pool) -> MerchantCreated:
 
 
 # Passwords
+
+
+async def test_a_password_kept_the_old_way_still_lets_in_and_is_kept_anew(
+    address: str, pool: Pool, merchant: MerchantCreated
+) -> None:
+    salt = bytes(range(16))
+    digest = hashlib.scrypt(b"antiga senha boa", salt=salt, n=2**14, r=8, p=1)
+    async with colleague_of(pool, address, merchant, "support") as person:
+        kept = "SELECT password_hash FROM dashboard_user WHERE email = $1"
+        await pool.execute(
+            "UPDATE dashboard_user SET password_hash = $2 WHERE email = $1",
+            person.email, f"scrypt$14$8$1${salt.hex()}${digest.hex()}",
+        )  # fmt: skip
+        await person.post("/painel/sair")
+        assert (await person.sign_in("errada")).status == 403
+        assert (await pool.fetchval(kept, person.email)).startswith("scrypt$")
+        assert (await person.sign_in("antiga senha boa")).status == 303
+        assert (await pool.fetchval(kept, person.email)).startswith("$argon2id$")
+        await person.post("/painel/sair")
+        assert (await person.sign_in("antiga senha boa")).status == 303
 
 
 async def test_a_person_comes_in_with_the_password_and_to_the_page_asked_for(

@@ -104,9 +104,9 @@ async def test_an_account_of_anybody_else_is_like_none(strangers: Strangers, met
 
 async def test_the_table_of_routes_has_no_identifier_this_file_does_not_know() -> None:
     names = {path[path.index("{") + 1 : path.index(":")] for _, path in _id_routes()}
-    # Deliveries are told apart in tests/contract/test_webhook_api.py, refunds and schedules in test_refunds.py and
-    # test_schedules.py, where they are made.
-    assert names == {"charge_id", "account_id", "delivery_id", "refund_id", "schedule_id", "key"}
+    # Deliveries are told apart in tests/contract/test_webhook_api.py, refunds, schedules and withdrawals in
+    # test_refunds.py, test_schedules.py and test_withdrawals.py, where they are made.
+    assert names == {"charge_id", "account_id", "delivery_id", "refund_id", "schedule_id", "withdrawal_id", "key"}
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])

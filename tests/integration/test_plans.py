@@ -5,6 +5,7 @@ plans a statement for its values and as it plans it once for all of them.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -17,12 +18,15 @@ import sql
 from commands.change import MOST_WISHES
 from commands.expire import find_overdue, find_overdue_of_account
 from readmodels.charge import charges_by_id
-from readmodels.charge_list import METHODS, STATUSES, ChargeFilters, ChargePosition, charge_page
+from readmodels.charge_list import METHODS, STATUSES, ChargeFilters, ChargePosition, charge_page, due_days
+from readmodels.dashboard import CLOSINGS_MOST, closings, received_by_day
+from readmodels.dashboard_charge import payments_of
 from readmodels.event_list import EventFilters, EventPosition, event_page
-from readmodels.ledger import LedgerFilters, LedgerPosition, balance, ledger_page
+from readmodels.ledger import ENTRY_TYPES, LedgerFilters, LedgerPosition, balance, ledger_page
 from readmodels.page import Order
 from readmodels.payment_list import PaymentFilters, PaymentPosition, payment_page
 from readmodels.refund_list import RefundFilters, RefundPosition, refund_page
+from readmodels.withdrawal import WithdrawalFilters, WithdrawalPosition, withdrawal_page
 from runtime.postgres import Pool
 from runtime.seal import Seal
 
@@ -78,6 +82,13 @@ _SEED = (
     FROM seed
     """,
     """
+    INSERT INTO read_withdrawal (account_id, withdrawal_id, created_at, status, external_id, doc)
+    SELECT account_id, id, at, CASE WHEN n % 4000 = 0 THEN 'failed' WHEN n % 10 = 0 THEN 'cancelled'
+                                    ELSE 'succeeded' END,
+           CASE WHEN n % 20 = 0 THEN 'shared' ELSE 'order-' || n END, '{}'
+    FROM seed
+    """,
+    """
     INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, external_id, created_at, body)
     SELECT account_id, true, row_number() OVER (PARTITION BY account_id ORDER BY n), id,
            CASE WHEN n % 4000 = 0 THEN 'charge.failed' WHEN n % 5 = 0 THEN 'charge.expired' ELSE 'payment.received' END,
@@ -90,7 +101,7 @@ _SEED = (
            CASE WHEN n % 4000 = 0 THEN 'adjustment' ELSE 'payment' END, 1, n, at
     FROM seed
     """,
-    "ANALYZE read_charge, charge, read_payment, read_refund, read_event, read_ledger",
+    "ANALYZE read_charge, charge, read_payment, read_refund, read_withdrawal, read_event, read_ledger",
 )
 
 Node = dict[str, Any]
@@ -261,6 +272,28 @@ async def test_a_page_of_refunds(explained: Explained, filters: str, order: Orde
     assert_cheap(explained.plans, ranges=ranges + 2)
 
 
+WITHDRAWAL_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
+    "everything": ({}, 1),
+    "days": ({"created_from": MIDDLE, "created_to": MIDDLE + timedelta(days=1)}, 1),
+    "external_id": ({"external_id": "order-78"}, 1),
+    "external_id of many": ({"external_id": "shared"}, 1),
+    "status": ({"statuses": ("cancelled",)}, 1),
+    "rare status": ({"statuses": ("failed",)}, 1),
+    "statuses": ({"statuses": ("cancelled", "failed", "succeeded")}, 3),
+}
+
+
+@pytest.mark.parametrize("walked", ["first page", "in the middle"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("filters", WITHDRAWAL_FILTERS)
+async def test_a_page_of_withdrawals(explained: Explained, filters: str, order: Order, walked: str) -> None:
+    given, ranges = WITHDRAWAL_FILTERS[filters]
+    after = None if walked == "first page" else WithdrawalPosition(MIDDLE, UUID(int=2**127))
+    asked = WithdrawalFilters(**given, order=order)
+    await withdrawal_page(explained, BIG, asked, after, LIMIT)  # type: ignore[arg-type]
+    assert_cheap(explained.plans, ranges=ranges)
+
+
 EVENT_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
     "everything": ({}, 1),
     "days": ({"created_from": MIDDLE, "created_to": MIDDLE + timedelta(days=1)}, 1),
@@ -319,3 +352,24 @@ async def test_who_looks_for_overdue_charges_reads_those_only(explained: Explain
         await find_overdue_of_account(explained, account_id=BIG, test=True, now=now, most=MOST_WISHES)
         await find_overdue(explained, now=now, most=MOST_WISHES)
     assert_cheap(explained.plans, ranges=45, page=MOST_WISHES)
+
+
+async def test_the_days_of_a_month_cost_probes_and_not_their_payments(explained: Explained) -> None:
+    days = [MIDDLE.date() + timedelta(days=number) for number in range(-15, CLOSINGS_MOST - 15)]
+    with suppress(ValueError):  # no rows come back to be paired with the days
+        await closings(explained, BIG, True, days)  # type: ignore[arg-type]
+    with suppress(ValueError):
+        await received_by_day(explained, BIG, True, now=MIDDLE)  # type: ignore[arg-type]
+    # An edge a day, and each day's lines of each type that is no payment.
+    assert_cheap(explained.plans, page=1, ranges=(len(days) + 1) + len(days) * (len(ENTRY_TYPES) - 1))
+
+
+async def test_the_payments_of_a_charge_are_found_by_it(explained: Explained) -> None:
+    await payments_of(explained, UUID(int=7), BIG, True)  # type: ignore[arg-type]
+    assert_cheap(explained.plans, page=20)
+
+
+async def test_the_due_dates_there_are_cost_a_probe_each(explained: Explained) -> None:
+    asked = ChargeFilters(due_from=date(2026, 2, 1), due_to=date(2026, 4, 1))
+    await due_days(explained, BIG, True, asked)  # type: ignore[arg-type]
+    assert_cheap(explained.plans, page=1, ranges=61)

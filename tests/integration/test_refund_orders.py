@@ -180,8 +180,11 @@ class Desk:
     async def later(self, charge_id: UUID) -> None:
         """More time has passed than any call of ours lives."""
         await self.pool.execute(
-            "UPDATE bank_order SET created_at = created_at - $2::interval WHERE charge_id = $1", charge_id, WATCH
-        )
+            "UPDATE bank_order SET created_at = created_at - $2::interval, outcome = outcome || CASE"
+            " WHEN outcome ? 'lost_at'"
+            " THEN jsonb_build_object('lost_at', (outcome ->> 'lost_at')::timestamptz - $2::interval) ELSE '{}' END"
+            " WHERE charge_id = $1", charge_id, WATCH,
+        )  # fmt: skip
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -338,6 +341,22 @@ async def test_a_no_that_a_lost_yes_may_overtake_is_not_believed_at_once(desk: D
     assert await desk.status(refund_id) == ("failed", "BANK_REFUSED")
 
 
+async def test_a_no_is_not_believed_however_late_the_lost_yes_was(desk: Desk) -> None:
+    charge_id = await desk.paid()
+    refund_id = await desk.refund(charge_id)
+    desk.bank.wire.fault = "error500"
+    await desk.works(charge_id)
+    await desk.later(charge_id)
+    await desk.works(charge_id)
+    desk.bank.wire.fault = "refuse"
+    await desk.works(charge_id, rounds=2)
+    assert await desk.status(refund_id) == ("pending", None)
+    assert await desk.balance() == 0
+    await desk.later(charge_id)
+    await desk.works(charge_id)
+    assert await desk.status(refund_id) == ("failed", "BANK_REFUSED")
+
+
 async def test_money_on_its_way_is_asked_about_until_it_arrives(desk: Desk) -> None:
     await desk.rules(settle_after_s=0.4)
     charge_id = await desk.paid()
@@ -451,6 +470,23 @@ async def test_a_bank_that_sends_no_pix_fails_the_refund_and_says_so(desk: Desk)
     await desk.works(charge_id)
     assert await desk.status(refund_id) == ("failed", "TRANSFER_UNAVAILABLE")
     assert await desk.balance() == 1000
+
+
+async def test_a_way_to_send_that_was_taken_away_gives_nothing_back_that_may_be_gone(desk: Desk) -> None:
+    sends = desk.context.banks[False]
+    charge_id = await desk.paid_slip()
+    refund_id = await desk.refund(charge_id, to=TO)
+    desk.bank.wire.fault = "error500"
+    await desk.works(charge_id)
+    desk.bank.wire.fault = "up"
+    desk.context.banks[False] = desk.bank.adapter()
+    await desk.later(charge_id)
+    await desk.works(charge_id, rounds=2)
+    assert await desk.status(refund_id) == ("pending", None)
+    assert await desk.balance() == 0
+    desk.context.banks[False] = sends
+    await desk.works(charge_id)
+    assert await desk.status(refund_id) == ("succeeded", None)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from readmodels.webhook_delivery_list import (
     delivery,
     delivery_page,
 )
+from runtime.bell import WEBHOOKS
 from runtime.postgres import session
 from web.painel.lists import PAGE, Asked, walk
 from web.painel.shown import instant
@@ -52,7 +53,7 @@ async def show(visit: Visit) -> Response[Any]:
 
 async def send_again(visit: Visit) -> Response[Any]:
     delivery_id = visit.id("delivery_id")
-    async with visit.change("webhook.redelivered", subject=str(delivery_id)) as conn:
+    async with visit.change("webhook.redelivered", subject=str(delivery_id), wakes=[WEBHOOKS]) as conn:
         await redeliver(conn, visit.owner, delivery_id, now=visit.now)
     return visit.go(visit.here(f"/webhooks/entregas/{delivery_id}"), done="reenviada")
 
@@ -62,7 +63,7 @@ async def send_range_again(visit: Visit) -> Response[Any]:
     if not (_is_number(first) and _is_number(last)):
         return await _list(visit, first=first, last=last, fault="Informe dois números de evento.")
     try:
-        async with visit.change("webhook.range_redelivered", first=first, last=last) as conn:
+        async with visit.change("webhook.range_redelivered", wakes=[WEBHOOKS], first=first, last=last) as conn:
             await redeliver_range(conn, visit.owner, int(first), int(last), now=visit.now)
     except Refused:
         fault = f"A faixa precisa terminar depois de começar e ter no máximo {RANGE_MOST} eventos."

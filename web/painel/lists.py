@@ -142,7 +142,8 @@ async def walk(
     *,
     order: Order = Order.DESC,
 ) -> Walked[Row]:
-    """The page that the address asks for. `fetch` answers one in either order, `at` tells where a row stands.
+    """The page that the address asks for. `fetch` answers one in either order and where it ended, when more may follow
+    (a search may end before it found a row); `at` tells where a row stands.
 
     Backwards the same index is walked the other way. Refused(CURSOR_INVALID) for a cursor of anybody else's walk.
     """
@@ -158,11 +159,16 @@ async def walk(
         rows = list(found)
         before, behind = bool(on), more is not None
 
-    def link(direction: str, row: Row) -> str:
-        return asked.link(**{direction: visit.cursors.write(at(row), [*bound, direction])})
+    def link(direction: str, stands: Position) -> str:
+        return asked.link(**{direction: visit.cursors.write(stands, [*bound, direction])})
 
+    first, last = (at(rows[0]), at(rows[-1])) if rows else (None, None)
+    if back:
+        first = more or first
+    else:
+        last = more or last
     return Walked(
         rows,
-        link(_PREVIOUS, rows[0]) if rows and before else "",
-        link(_NEXT, rows[-1]) if rows and behind else "",
+        link(_PREVIOUS, first) if first is not None and before else "",
+        link(_NEXT, last) if last is not None and behind else "",
     )

@@ -1,22 +1,15 @@
-"""Who is signed in, and what the account's people did."""
+"""What the account's people did; in the staff's section, what staff did."""
 
 from typing import Any
 
 from litestar.response import Response
 
-from commands.sessions import count_sessions
 from readmodels.dashboard_settings import Deed, DeedPosition, deed_page
 from readmodels.page import Order
 from runtime.postgres import session
 from web.painel.lists import PAGE, Asked, walk
 from web.painel.visit import Visit
-from web.painel.words import ACTIONS, FACT_VALUES, FACTS, ROLES
-
-
-async def show_access(visit: Visit) -> Response[Any]:
-    async with session(visit.pool) as conn:
-        sessions = await count_sessions(conn, visit.session.email, now=visit.now)
-    return visit.show("access.html", {"sessions": sessions, "role": ROLES[visit.session.role]})
+from web.painel.words import ACTIONS, FACT_VALUES, FACTS
 
 
 async def show_audit(visit: Visit) -> Response[Any]:

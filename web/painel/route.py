@@ -1,4 +1,4 @@
-"""A page of the dashboard as the table holds it, and the handler made of it.
+"""A page of the dashboard (or of the staff's section) as its table holds it, and the handler made of it.
 
 Before a page's own function runs, its handler has found the session, read the form and its token, and looked up in the
 table whether the person's role opens this page.
@@ -19,6 +19,7 @@ from domain.errors import Code, Refused
 from runtime.postgres import session
 from runtime.seal import Seal
 from web.painel.entry import cookie_of, entrance
+from web.painel.section import PAINEL, Section
 from web.painel.visit import AnyRequest, Form, Visit, go, read_form
 from web.painel.words import REFUSED
 
@@ -31,26 +32,30 @@ MONEY = OWNER | {"finance"}
 PROGRAMS = OWNER | {"developer"}
 PEOPLE = MONEY | {"support"}
 EVERYBODY = PEOPLE | {"developer"}
+STAFF = frozenset({"staff"})
 
 
 class Page(Struct, frozen=True):
-    """`path` is below /painel (below /painel/teste when `test`), with `{name:str}` for what varies."""
+    """`path` is below its section's root (below /painel/teste when `test`), with `{name:str}` for what varies.
+    `early`: open to somebody who must still set up a second factor."""
 
     method: Literal["GET", "POST"]
     path: str
     handle: Handle
     roles: frozenset[str]
     test: bool = False
+    section: Section = PAINEL
+    early: bool = False
 
     @property
     def whole_path(self) -> str:
-        return (TEST if self.test else "/painel") + self.path
+        return (TEST if self.test else self.section.root) + self.path
 
 
 def handlers(table: Sequence[Page]) -> list[ControllerRouterHandler]:
     opened = {
         role: frozenset(f"{page.method} {page.whole_path}" for page in table if role in page.roles)
-        for role in EVERYBODY
+        for role in EVERYBODY | STAFF
     }
     return [_handler(each, opened) for each in table]
 
@@ -58,17 +63,20 @@ def handlers(table: Sequence[Page]) -> list[ControllerRouterHandler]:
 def _handler(page: Page, opened: dict[str, frozenset[str]]) -> HTTPRouteHandler:
     async def answer(request: AnyRequest) -> Response[Any]:
         state = request.app.state
-        cookie = cookie_of(request)
+        section = page.section
+        cookie = cookie_of(request, section)
         async with session(state.pool) as conn:
-            found = await session_of(conn, cookie, now=state.now())
+            found = await session_of(conn, cookie, section.side, now=state.now())
         if found is None:
-            return go(entrance(request.scope["path"] if page.method == "GET" else ""))
+            return go(entrance(section, request.scope["path"] if page.method == "GET" else ""))
         form: Form = {}
         if page.method == "POST":
             form = await read_form(request, Seal(state.settings.secret_key), cookie)
         if found.role not in page.roles:
             raise PermissionDeniedException
-        visit = Visit(request, found, cookie, test=page.test, form=form, may=opened[found.role])
+        visit = Visit(request, found, cookie, test=page.test, form=form, may=opened[found.role], section=section)
+        if visit.must_enrol and not page.early:
+            return go(f"{section.root}/acesso/codigo")
         try:
             return await page.handle(visit)
         except AlreadySent:

@@ -7,10 +7,12 @@ from msgspec import Struct
 from domain.instants import parse_day
 from domain.money import parse_amount
 from readmodels.charge import ChargeDoc
+from readmodels.csv_lines import Cents
 from readmodels.ledger import LedgerItem
 from readmodels.payment_list import PaymentItem
+from readmodels.refund import RefundProjection
 from web.painel.visit import Visit
-from web.painel.words import ANOMALIES, ENTRY_TYPES, METHODS, STATUS
+from web.painel.words import ANOMALIES, ENTRY_TYPES, METHODS, REFUND_FAILURES, REFUND_STATES, STATUS
 
 _CENTS_MOST = 10**15
 
@@ -41,10 +43,12 @@ class PaymentRow(Struct, frozen=True):
     end_to_end_id: str | None
     anomaly: str | None
     late: bool
+    refund_link: str
+    """Empty for who may not send it back."""
 
 
 class EntryRow(Struct, frozen=True):
-    """`link` is empty for a line that no charge caused."""
+    """`link` is empty for a line that neither a charge nor a withdrawal caused."""
 
     link: str
     sequence: int
@@ -55,6 +59,23 @@ class EntryRow(Struct, frozen=True):
     negative: bool
     reference: str
     created_at: datetime
+
+
+class RefundRow(Struct, frozen=True):
+    """`reference` is the refund's own, or what its charge is known by."""
+
+    link: str
+    refund_id: str
+    charge_id: str
+    amount_cents: int
+    status: str
+    status_text: str
+    failure: str
+    reason: str
+    reference: str
+    return_id: str
+    created_at: datetime
+    completed_at: datetime | None
 
 
 def charge_row(doc: ChargeDoc, visit: Visit) -> ChargeRow:
@@ -85,25 +106,58 @@ def payment_row(item: PaymentItem, visit: Visit) -> PaymentRow:
         end_to_end_id=item.end_to_end_id,
         anomaly=None if item.anomaly is None else ANOMALIES[item.anomaly],
         late=item.late,
+        refund_link=(
+            visit.here(f"/cobrancas/{item.charge_id}/devolver?payment_id={item.payment_id}")
+            if visit.may(f"GET {visit.here('/cobrancas/{charge_id:str}/devolver')}")
+            else ""
+        ),
     )
 
 
 def entry_row(item: LedgerItem, visit: Visit) -> EntryRow:
+    link, known_by = "", item.charge_id or item.withdrawal_id
+    if item.charge_id is not None:
+        link = visit.here(f"/cobrancas/{item.charge_id}")
+    elif item.withdrawal_id is not None:
+        link = visit.here("/saques")
     return EntryRow(
-        link="" if item.charge_id is None else visit.here(f"/cobrancas/{item.charge_id}"),
+        link=link,
         sequence=item.sequence,
         type=ENTRY_TYPES[item.type],
         credit=item.direction == "credit",
         amount_cents=cents(item.amount),
         balance_cents=cents(item.balance_after.removeprefix("-")),
         negative=item.balance_after.startswith("-"),
-        reference=item.external_id or ("" if item.charge_id is None else f"{item.charge_id[:8]}…"),
+        reference=item.external_id or ("" if known_by is None else f"{known_by[:8]}…"),
         created_at=instant(item.created_at),
+    )
+
+
+def refund_row(item: RefundProjection, visit: Visit) -> RefundRow:
+    failure = item.failure_code or ""
+    return RefundRow(
+        link=visit.here(f"/cobrancas/{item.charge_id}"),
+        refund_id=item.refund_id,
+        charge_id=item.charge_id,
+        amount_cents=cents(item.amount),
+        status=item.status,
+        status_text=REFUND_STATES[item.status],
+        failure=REFUND_FAILURES.get(failure, failure),
+        reason=item.reason or "",
+        reference=item.external_id or f"{item.charge_id[:8]}…",
+        return_id=item.return_id or item.end_to_end_id or "",
+        created_at=instant(item.created_at),
+        completed_at=None if item.completed_at is None else instant(item.completed_at),
     )
 
 
 def instant(text: str) -> datetime:
     return datetime.fromisoformat(text)
+
+
+def signed(text: str) -> Cents:
+    """Of a balance, which may be negative."""
+    return Cents(-cents(text[1:]) if text.startswith("-") else cents(text))
 
 
 def cents(text: str) -> int:

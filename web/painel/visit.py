@@ -5,7 +5,7 @@ before, but what is done in it is written to the audit log in the same transacti
 """
 
 import hmac
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
@@ -19,13 +19,17 @@ from litestar.response import Redirect, Response
 from commands.audit import Deed, write_down
 from commands.sessions import Session
 from domain.instants import to_millisecond
+from domain.sandbox_clock import on_clock
+from domain.visitor import visitor
 from readmodels.cursor import Cursors
 from readmodels.dashboard_charge import ACTOR
 from runtime.ids import new_id
 from runtime.postgres import Connection, Pool, transaction
 from runtime.seal import Seal
 from runtime.settings import Settings
+from web.counter import Counter
 from web.pages import page
+from web.painel.section import PAINEL, Section
 from web.painel.words import DONE
 
 FIELDS_MOST = 60
@@ -52,9 +56,18 @@ class Visit:
     """`test` is the mode of the page, from its path: nothing else chooses it."""
 
     def __init__(
-        self, request: AnyRequest, session: Session, cookie: str, *, test: bool, form: Form, may: frozenset[str]
+        self,
+        request: AnyRequest,
+        session: Session,
+        cookie: str,
+        *,
+        test: bool,
+        form: Form,
+        may: frozenset[str],
+        section: Section = PAINEL,
     ) -> None:
         state = request.app.state
+        self.section = section
         self.request = request
         self.session = session
         self.cookie = cookie
@@ -62,6 +75,7 @@ class Visit:
         self.pool: Pool = state.pool
         self.settings: Settings = state.settings
         self.seal = Seal(self.settings.secret_key)
+        self.counter: Counter = state.counter
         self.cursors = Cursors(self.seal.key("dashboard cursor"))
         self.now: datetime = to_millisecond(state.now())
         self._form = form
@@ -70,6 +84,16 @@ class Visit:
     @property
     def owner(self) -> tuple[UUID, bool]:
         return (self.session.account_id, self.test)
+
+    @property
+    def account_now(self) -> datetime:
+        """The instant it is for the charges of this page: `now`, but in a test section whose clock was advanced."""
+        return on_clock(self.now, self.session.ahead_s if self.test else 0)
+
+    @property
+    def must_enrol(self) -> bool:
+        """Whether nothing else opens to this person until a second factor is set up."""
+        return self.session.role == "staff" and self.settings.staff_totp_required and not self.session.second_factor
 
     @property
     def request_id(self) -> str:
@@ -101,12 +125,21 @@ class Visit:
         """A field of the form, without blanks around it; empty when it is not there."""
         return self._form.get(name, [""])[0].strip()
 
+    def raw(self, name: str) -> str:
+        """A field as it was typed: blanks are part of a password."""
+        return self._form.get(name, [""])[0]
+
     def fields(self, name: str) -> list[str]:
         return self._form.get(name, [])
 
     @asynccontextmanager
-    async def change(self, action: str, *, subject: str | None = None, **facts: object) -> AsyncIterator[Connection]:
-        """A transaction for what `action` names; commands.audit.AlreadySent when this form was sent before."""
+    async def change(
+        self, action: str, *, subject: str | None = None, wakes: Sequence[str] = (), **facts: object
+    ) -> AsyncIterator[Connection]:
+        """A transaction for what `action` names; commands.audit.AlreadySent when this form was sent before.
+
+        `wakes` are the bells to ring once it is committed: somebody has work.
+        """
         deed = Deed(
             audit_id=self.deed_id,
             account_id=self.session.account_id,
@@ -120,6 +153,8 @@ class Visit:
         async with transaction(self.pool) as conn:
             await write_down(conn, deed, now=self.now)
             yield conn
+        for bell in wakes:
+            self.counter.bell.ring(bell)
 
     @property
     def deed_id(self) -> UUID:
@@ -130,12 +165,17 @@ class Visit:
             raise ClientException from None
 
     @property
+    def key(self) -> str:
+        """The Idempotency-Key of what the form makes: whoever sends it again makes nothing more."""
+        return f"{ACTOR}{self.deed_id}"
+
+    @property
     def actor(self) -> str:
         """Who the journal says it was: the audit log has the person."""
         return f"{ACTOR}{self.deed_id}"
 
     def show(self, template: str, values: Mapping[str, object] | None = None, *, status: int = 200) -> Response[str]:
-        """A page inside the dashboard's frame."""
+        """A page inside the dashboard's frame; a template's name has its folder when that is not the dashboard's."""
         done = self.request.query_params.get("feito", "")
         shown = {
             "visit": self,
@@ -146,7 +186,8 @@ class Visit:
             "app_url": self.settings.app_url,
             **(values or {}),
         }
-        return page(f"painel/{template}", shown, status=status, headers=page_headers(self.settings))
+        name = template if "/" in template else f"painel/{template}"
+        return page(name, shown, status=status, headers=page_headers(self.settings))
 
     def go(self, path: str, *, done: str = "") -> Response[Any]:
         """On to another page, which says what was done (a key of DONE)."""
@@ -195,7 +236,13 @@ async def read_form(request: AnyRequest, seal: Seal, cookie: str) -> Form:
 
 
 def address_of(request: AnyRequest) -> str:
-    return request.client.host if request.client else ""
+    """The visitor's, also behind proxies that the settings trust (domain/visitor.py)."""
+    settings: Settings = request.app.state.settings
+    peer = request.client.host if request.client else ""
+    if not settings.trusted_proxies:
+        return peer
+    header = settings.trusted_proxy_header
+    return visitor(peer, request.headers.getall(header, []), header=header, trusted=settings.trusted_proxies)
 
 
 def address_hash(request: AnyRequest, seal: Seal) -> str:

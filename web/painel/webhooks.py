@@ -18,6 +18,7 @@ from commands.webhooks import (
 from domain.errors import Code, Refused
 from domain.events import DEFAULT_KINDS, Kind
 from readmodels.dashboard_settings import WAITING_MOST, endpoint_of, lanes_health, latest_notices
+from runtime.bell import WEBHOOKS
 from runtime.postgres import session
 from web.painel.visit import Visit
 from web.painel.words import KINDS, LANES, NOTICES, PAUSED
@@ -103,7 +104,7 @@ async def choose(visit: Visit) -> Response[Any]:
 
 async def go_on(visit: Visit) -> Response[Any]:
     """Open a lane that is paused or broken: of this page's mode."""
-    async with visit.change("webhook.resumed", test=visit.test) as conn:
+    async with visit.change("webhook.resumed", wakes=[WEBHOOKS], test=visit.test) as conn:
         await resume(conn, visit.session.account_id, [visit.test])
     return visit.go(_BACK, done="retomada")
 
@@ -119,7 +120,7 @@ async def remove(visit: Visit) -> Response[Any]:
 async def try_out(visit: Visit) -> Response[Any]:
     """A test event of its own: a real delivery, signed as every other."""
     assert visit.test, "the table has this page in the test section only"
-    async with visit.change("webhook.tried") as conn:
+    async with visit.change("webhook.tried", wakes=[WEBHOOKS]) as conn:
         if await endpoint_of(conn, account_id=visit.session.account_id) is None:
             raise Refused(Code.VALIDATION_ERROR)
         await send_trial(

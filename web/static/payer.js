@@ -1,4 +1,5 @@
-// Keeps an open payer page true: asks for the state, swaps the middle when it changed, counts down, copies the code.
+// Keeps an open payer page true: listens for the state, or asks for it where that cannot be had, swaps the middle when
+// it changed, counts down, copies the code.
 // The page is complete without this file.
 (() => {
   "use strict";
@@ -12,11 +13,14 @@
   const SLOWEST_MS = 15000;
   const SLOWEST_AFTER_FAILURE_MS = 60000;
   const ANSWER_MS = 10000;
+  const SILENCE_MS = 40000; // a stream is heard every 15 s; after two beats missed it is not believed
+  const STREAM_AGAIN_MS = 60000;
   const MOST_ASKED = 3000; // half a day at the slowest pace; coming back to the tab starts afresh
   let waitMs = FIRST_MS;
   let asked = 0;
   let timer = 0;
   let busy = false;
+  let again = false; // something was heard while an answer was on its way
   let serverAheadMs = 0;
 
   const card = () => state.firstElementChild;
@@ -42,27 +46,67 @@
     }
   }
 
+  // The stream. Only a page that is looked at keeps one: browsers open six connections to a server and no more, and a
+  // merchant's other tabs need them too.
+  let stream = null;
+  let heardAt = -Infinity;
+  let streamAgainAt = 0;
+  const hearing = () => stream !== null && performance.now() - heardAt < SILENCE_MS;
+
+  function listen() {
+    if (stream || document.hidden || card().dataset.settled === "yes" || !("EventSource" in window)) return;
+    if (performance.now() < streamAgainAt) return;
+    stream = new EventSource(`${address}/eventos`);
+    stream.addEventListener("vivo", () => { heardAt = performance.now(); });
+    stream.addEventListener("estado", (event) => {
+      heardAt = performance.now();
+      waitMs = FIRST_MS;
+      if (differs(JSON.parse(event.data))) soon();
+    });
+    stream.onerror = () => {
+      heardAt = -Infinity; // until it is back, the page asks
+      if (stream.readyState !== EventSource.CLOSED) return;
+      streamAgainAt = performance.now() + STREAM_AGAIN_MS;
+      hangUp();
+    };
+  }
+
+  function hangUp() {
+    stream?.close();
+    stream = null;
+    heardAt = -Infinity;
+  }
+
+  const differs = (seen) => seen.status !== card().dataset.status || String(seen.version) !== card().dataset.version;
+
+  // Asks for the state, and for the middle of the page when it is another.
   async function ask() {
-    if (busy || card().dataset.settled === "yes" || asked >= MOST_ASKED) return;
+    if (card().dataset.settled === "yes" || asked >= MOST_ASKED) return;
+    if (busy) {
+      again = true;
+      return;
+    }
     busy = true;
     asked += 1;
     try {
-      const seen = JSON.parse(await get("/estado"));
-      if (seen.status !== card().dataset.status || String(seen.version) !== card().dataset.version) {
-        swap(await get("/fragmento"));
-      }
+      if (differs(JSON.parse(await get("/estado")))) swap(await get("/fragmento"));
       waitMs = Math.min(waitMs * 1.1, SLOWEST_MS);
     } catch {
       waitMs = Math.min(waitMs * 2, SLOWEST_AFTER_FAILURE_MS);
     }
     busy = false;
-    plan();
+    if (again) {
+      again = false;
+      soon();
+    } else plan();
   }
 
   function plan() {
     clearTimeout(timer);
-    if (card().dataset.settled === "yes") return;
-    timer = setTimeout(ask, document.hidden ? Math.max(waitMs, SLOWEST_MS) : waitMs);
+    if (card().dataset.settled === "yes") return hangUp();
+    listen();
+    const next = () => { if (hearing()) plan(); else ask(); };
+    timer = setTimeout(next, document.hidden ? Math.max(waitMs, SLOWEST_MS) : waitMs);
   }
 
   function swap(html) {
@@ -88,8 +132,14 @@
   // Countdown: shown each second, spoken three times.
   const SPOKEN = [[60, "Falta 1 minuto para o vencimento."], [300, "Faltam 5 minutos para o vencimento."]];
   let leftBefore = Infinity;
+  let changed = "";
 
   function tick() {
+    const { changesAt } = card().dataset;
+    if (changesAt && Date.parse(changesAt) <= Date.now() + serverAheadMs && changesAt !== changed) {
+      changed = changesAt; // the PIX of a charge has ended and its slip goes on: the same state, and another page
+      get("/fragmento").then(swap, () => { changed = ""; });
+    }
     const countdown = state.querySelector("[data-expires]");
     if (!countdown) return;
     const left = Math.ceil((Date.parse(countdown.dataset.expires) - Date.now() - serverAheadMs) / 1000);
@@ -162,7 +212,13 @@
     event.clipboardData.setData("text/plain", bare);
     event.preventDefault();
   });
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) soon(); });
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) hangUp();
+    else soon();
+  });
+  // A page that is kept for the way back must hold no connection, and is stale when it is shown again.
+  addEventListener("pagehide", hangUp);
+  addEventListener("pageshow", (event) => { if (event.persisted) soon(); });
 
   settle();
   setInterval(tick, 1000);

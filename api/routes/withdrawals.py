@@ -1,0 +1,220 @@
+"""Withdrawals: the balance to the account's own PIX key (contract section 13). Production only."""
+
+from typing import Any, Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from api.answers import Answer, encode
+from api.bodies import shaped, text
+from api.door import Door, UsedKey
+from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, path_id, word
+from api.route import Call, Mode, Route
+from api.routes.pix import DESCRIPTION_MOST
+from commands.withdraw import NewWithdrawal, cancel_withdrawal
+from domain.errors import Code, Refused
+from domain.money import MOST_PIX_CENTS, parse_amount
+from readmodels.withdrawal import (
+    STATUSES,
+    WithdrawalDoc,
+    WithdrawalFilters,
+    WithdrawalPosition,
+    WithdrawalProjection,
+    project_withdrawal,
+    withdrawal_doc,
+    withdrawal_page,
+)
+from runtime.ids import new_id
+from runtime.metrics import idempotency_total
+from runtime.postgres import session, transaction
+
+_first = idempotency_total.labels("first")
+_replayed = idempotency_total.labels("replay")
+_reused = idempotency_total.labels("reused")
+
+
+class CreateWithdrawal(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The body. It goes to the PIX key registered for the account, and to no other."""
+
+    amount: str
+    description: str | None = None
+    external_id: str | None = None
+
+
+class WithdrawalPage(Struct, frozen=True):
+    data: list[WithdrawalProjection]
+    next_cursor: str | None
+
+
+async def create(door: Door, call: Call) -> Answer:
+    """201 with the pending withdrawal; 200 when the key made it before. The bank is told after, by a worker."""
+    amount_cents = _amount(call.body)
+    asked = shaped(call.body, CreateWithdrawal)
+    description = text("description", asked.description, DESCRIPTION_MOST)
+    external_id = text("external_id", asked.external_id, 255)
+    if (used := await door.keys.submit((*call.caller.owner, call.key))) is not None:
+        return await _replay(door, call, used)
+    withdrawal_id = new_id()
+    made = await door.withdrawals.create(
+        NewWithdrawal(
+            account_id=call.caller.account_id,
+            key=call.key,
+            fingerprint=call.fingerprint,
+            withdrawal_id=withdrawal_id,
+            amount_cents=amount_cents,
+            description=description,
+            external_id=external_id,
+            actor=call.caller.client_id,
+            request_id=call.request_id,
+        )
+    )
+    if isinstance(made, UsedKey):
+        return await _replay(door, call, made)
+    _first.inc()
+    return Answer(encode(project_withdrawal(made)), 201)
+
+
+async def look_up(door: Door, call: Call) -> Answer:
+    return Answer(encode(project_withdrawal(await _find(door, call, _id(call)))))
+
+
+async def list_withdrawals(door: Door, call: Call) -> Answer:
+    query = Query(call.request.scope["query_string"], LIST)
+    created_from, created_to = query.days("created_from", "created_to")
+    filters = WithdrawalFilters(
+        statuses=query.choices("status", STATUSES),
+        external_id=query.text("external_id"),
+        created_from=created_from,
+        created_to=created_to,
+        order=query.order(),
+    )
+    limit = query.limit()
+    bound_to = ["withdrawals", *call.caller.owner, filters]
+    cursor = query.cursor()
+    after = None if cursor is None else door.cursors.read(cursor, WithdrawalPosition, bound_to)
+    async with session(door.pool) as conn:
+        docs, last = await withdrawal_page(conn, call.caller.account_id, filters, after, limit)
+    items = [project_withdrawal(doc) for doc in docs]
+    return Answer(encode(WithdrawalPage(items, None if last is None else door.cursors.write(last, bound_to))))
+
+
+async def cancel(door: Door, call: Call) -> Answer:
+    """While it is pending: the money is back in the wallet with this answer."""
+    withdrawal_id = _id(call)
+    async with transaction(door.pool) as conn:
+        doc = await cancel_withdrawal(
+            conn,
+            withdrawal_id,
+            call.caller.account_id,
+            actor=call.caller.client_id,
+            request_id=call.request_id,
+            now=call.now,
+        )
+    return Answer(encode(project_withdrawal(doc)))
+
+
+async def _replay(door: Door, call: Call, used: UsedKey) -> Answer:
+    if used.fingerprint != call.fingerprint:
+        _reused.inc()
+        raise Refused(Code.IDEMPOTENCY_KEY_REUSED)
+    await door.replays.submit((*call.caller.owner, call.key))
+    _replayed.inc()
+    headers = [(b"idempotent-replayed", b"true"), (b"idempotency-key", call.key.encode())]
+    return Answer(encode(project_withdrawal(await _find(door, call, used.resource_id))), 200, headers)
+
+
+async def _find(door: Door, call: Call, withdrawal_id: UUID) -> WithdrawalDoc:
+    async with session(door.pool) as conn:
+        found = await withdrawal_doc(conn, withdrawal_id, call.caller.account_id)
+    if found is None:
+        raise Refused(Code.WITHDRAWAL_NOT_FOUND)
+    return found
+
+
+def _id(call: Call) -> UUID:
+    withdrawal_id = path_id(call.path("withdrawal_id"))
+    if withdrawal_id is None:
+        raise Refused(Code.WITHDRAWAL_NOT_FOUND)
+    return withdrawal_id
+
+
+def _amount(body: dict[str, Any]) -> int:
+    try:
+        return parse_amount(body.get("amount"), most_cents=MOST_PIX_CENTS)
+    except ValueError:
+        raise Refused(
+            Code.AMOUNT_INVALID, fields={"amount": 'must be a string such as "10.50", greater than 0'}
+        ) from None
+
+
+LIST = (
+    one_of("status", STATUSES, repeatable=True),
+    word("external_id", "The withdrawal's own reference."),
+    day("created_from", "Asked for on or after this day"),
+    day("created_to", "Asked for on or before this day"),
+    ORDER,
+    LIMIT,
+    CURSOR,
+)
+_PATH: Final = "/v1/withdrawals"
+
+ROUTES = (
+    Route(
+        method="POST",
+        path=_PATH,
+        name="createWithdrawal",
+        summary="Withdraw from the balance to the account's PIX key",
+        tag="Withdrawals",
+        handle=create,
+        scopes=("withdrawals:create",),
+        mode=Mode.PRODUCTION,
+        key=True,
+        body=CreateWithdrawal,
+        answers={201: WithdrawalProjection, 200: WithdrawalProjection},
+        errors=(
+            Code.AMOUNT_INVALID,
+            Code.IDEMPOTENCY_KEY_REUSED,
+            Code.IDEMPOTENCY_IN_PROGRESS,
+            Code.KYC_REQUIRED,
+            Code.WITHDRAWAL_BELOW_MINIMUM,
+            Code.INSUFFICIENT_BALANCE,
+        ),
+    ),
+    Route(
+        method="GET",
+        path=_PATH,
+        name="listWithdrawals",
+        summary="List withdrawals",
+        tag="Withdrawals",
+        handle=list_withdrawals,
+        scopes=("payments:read",),
+        mode=Mode.PRODUCTION,
+        query=LIST,
+        answers={200: WithdrawalPage},
+        errors=(Code.VALIDATION_ERROR, Code.DATE_RANGE_INVALID, Code.LIMIT_INVALID, Code.CURSOR_INVALID),
+    ),
+    Route(
+        method="GET",
+        path=_PATH + "/{withdrawal_id:str}",
+        name="getWithdrawal",
+        summary="Look a withdrawal up",
+        tag="Withdrawals",
+        handle=look_up,
+        scopes=("payments:read",),
+        mode=Mode.PRODUCTION,
+        answers={200: WithdrawalProjection},
+        errors=(Code.WITHDRAWAL_NOT_FOUND,),
+    ),
+    Route(
+        method="POST",
+        path=_PATH + "/{withdrawal_id:str}/cancel",
+        name="cancelWithdrawal",
+        summary="Cancel a pending withdrawal",
+        tag="Withdrawals",
+        handle=cancel,
+        scopes=("withdrawals:create",),
+        mode=Mode.PRODUCTION,
+        answers={200: WithdrawalProjection},
+        errors=(Code.WITHDRAWAL_NOT_FOUND, Code.WITHDRAWAL_NOT_CANCELLABLE),
+    ),
+)

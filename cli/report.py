@@ -1,0 +1,169 @@
+"""`quita report NAME`: what the platform's people want to know, as a table, CSV or JSON. Production only."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from cli import running
+from cli.answer import answer, in_transaction, reaching_postgres
+from domain.instants import iso, parse_day
+
+NAMES = (
+    "receipts", "aging", "conversion", "expiry", "refunds", "integrators", "webhooks", "webhook_lanes", "settlement",
+)  # fmt: skip
+_OF_NOW = ("aging", "webhook_lanes")
+_RIGHT = ("money", "count", "ratio")
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    report = commands.add_parser("report", help="what was received, is open, became of charges ...; production only")
+    verbs = report.add_subparsers(title="reports", metavar="REPORT", required=True)
+    for name in NAMES:
+        one = verbs.add_parser(name, help=_HELP[name])
+        if name not in _OF_NOW:
+            one.add_argument("--from", dest="first", type=_day, metavar="DAY", help="first day, YYYY-MM-DD")
+            one.add_argument("--to", dest="last", type=_day, metavar="DAY", help="last day")
+        if name not in (*_OF_NOW, "integrators", "settlement"):
+            one.add_argument("--by", choices=("day", "month", "period"), default="day", help="what a row covers")
+        one.add_argument("--account", type=UUID, required=name == "settlement", help="of this account only")
+        one.add_argument("--csv", action="store_true", help="for spreadsheets: UTF-8, ; and decimal comma")
+        one.set_defaults(run=show, report=name)
+    one = verbs.add_parser("grant-role", help="let a database role read the views of the schema reporting")
+    one.add_argument("role")
+    one.set_defaults(run=grant)
+
+
+_HELP = {
+    "receipts": "payments by the day of their credit",
+    "aging": "open slips by the days left, expired ones by the days since",
+    "conversion": "how many charges were paid, and how fast",
+    "expiry": "how many charges expired, were cancelled or failed",
+    "refunds": "refunds asked for, succeeded and failed",
+    "integrators": "what partners brought and were given",
+    "webhooks": "attempts to tell merchants, and how they ended",
+    "webhook_lanes": "what merchants' webhooks are like now, and what waits for them",
+    "settlement": "an account's ledger by day, opening to closing, with a check sum",
+}
+
+
+def show(args: argparse.Namespace) -> int:
+    asyncio.run(_show(args))
+    return 0
+
+
+def grant(args: argparse.Namespace) -> int:
+    from readmodels.reports import grant_views
+
+    in_transaction(lambda conn: grant_views(conn, role=args.role))
+    return answer(args, {"role": args.role, "schema": "reporting"})
+
+
+async def _show(args: argparse.Namespace) -> None:
+    from readmodels.reports import REPORTS, By, ask, freshness, today_at
+    from runtime.postgres import connect
+
+    database_url = running.find().need("database_url")
+    now = datetime.now(UTC)
+    report = REPORTS[args.report]
+    asked = ask(
+        report,
+        today=today_at(now),
+        first=getattr(args, "first", None),
+        last=getattr(args, "last", None),
+        account_id=args.account,
+        by=By(getattr(args, "by", "day")),
+    )
+    with reaching_postgres():
+        async with asyncio.timeout(10):
+            conn = await connect(database_url)
+    try:
+        # One snapshot: a long report tells of one instant.
+        async with conn.transaction(isolation="repeatable_read", readonly=True):
+            fresh = None if report.live else await freshness(conn)
+            head: dict[str, Any] = {"report": report.name, "title": report.title}
+            if report.dated:
+                head |= {"from": asked.first, "to": asked.last}
+            head["account_id"] = asked.account_id
+            if report.live:
+                head |= {"as_of": iso(now), "lag_seconds": 0}
+            else:
+                head |= {
+                    "as_of": iso(fresh.as_of) if fresh else None,
+                    "lag_seconds": fresh.lag_seconds if fresh else None,
+                }
+            rows = report.rows(conn, asked)
+            if args.csv:
+                await _print_csv(report, rows)
+            elif args.json:
+                await _print_json(report, head, rows)
+            else:
+                await _print_table(report, head, rows)
+    finally:
+        await conn.close()
+
+
+async def _print_csv(report: Any, rows: AsyncIterator[Any]) -> None:
+    from readmodels.csv_lines import BOM, csv_line
+    from readmodels.reports import as_csv
+
+    out = sys.stdout.buffer
+    out.write(BOM + csv_line([column.heading for column in report.columns]))
+    async for row in rows:
+        out.write(csv_line(as_csv(report, row)))
+    out.flush()
+
+
+async def _print_json(report: Any, head: dict[str, Any], rows: AsyncIterator[Any]) -> None:
+    """One document, written as the rows come."""
+    from readmodels.reports import as_json
+
+    out = sys.stdout.buffer
+    out.write(msgspec.json.encode(head)[:-1] + b',"rows":[')
+    comma = b""
+    async for row in rows:
+        out.write(comma + msgspec.json.encode(as_json(report, row)))
+        comma = b","
+    out.write(b"]}\n")
+    out.flush()
+
+
+async def _print_table(report: Any, head: dict[str, Any], rows: AsyncIterator[Any]) -> None:
+    from readmodels.reports import as_json
+
+    lines = [[_cell(value) for value in as_json(report, row).values()] async for row in rows]
+    names = [column.name for column in report.columns]
+    widths = [max(map(len, column)) for column in zip(names, *lines, strict=True)]
+    right = [column.kind in _RIGHT for column in report.columns]
+    covered = f", {head['from']} to {head['to']}" if report.dated else ""
+    lag = (
+        "the totals are still being made"
+        if head["as_of"] is None
+        else f"as of {head['as_of']}, {head['lag_seconds']} s behind"
+    )
+    print(f"{report.title}{covered} ({lag})")
+    for line in (names, *lines):
+        print(_line(line, widths, right))
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    return "  ".join(
+        cell.rjust(width) if to_right else cell.ljust(width)
+        for cell, width, to_right in zip(cells, widths, right, strict=True)
+    ).rstrip()
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _day(text: str) -> date:
+    try:
+        return parse_day(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("a day as YYYY-MM-DD") from None

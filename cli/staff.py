@@ -1,0 +1,62 @@
+"""`quita staff`: the platform's own people, who work at {app_url}/plataforma."""
+
+import argparse
+import secrets
+from datetime import UTC, datetime
+from typing import Any
+
+from cli.answer import answer, in_transaction
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    staff = commands.add_parser("staff", help="the platform's own people")
+    verbs = staff.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for verb, run, text in (
+        ("create", create, "somebody with a password, which is shown only once"),
+        ("reset", reset, "a new password, shown once; the second factor and all sessions end"),
+        ("remove", remove, "let somebody go; his sessions end"),
+    ):
+        one = verbs.add_parser(verb, help=text)
+        one.add_argument("--email", required=True)
+        one.set_defaults(run=run)
+
+
+def create(args: argparse.Namespace) -> int:
+    from commands.people import add_staff
+    from runtime.passwords import hash_password
+
+    email, password = args.email.strip().lower(), secrets.token_urlsafe(15)
+    in_transaction(lambda conn: add_staff(conn, email, hash_password(password), now=datetime.now(UTC)))
+    return answer(args, {"email": email, "password": password})
+
+
+def reset(args: argparse.Namespace) -> int:
+    from commands.people import reset_staff
+    from runtime.passwords import hash_password
+
+    email, password = args.email.strip().lower(), secrets.token_urlsafe(15)
+
+    async def run(conn: Any) -> None:
+        _found(await reset_staff(conn, email, hash_password(password)))
+
+    in_transaction(run)
+    return answer(args, {"email": email, "password": password})
+
+
+def remove(args: argparse.Namespace) -> int:
+    from commands.people import remove_staff
+
+    email = args.email.strip().lower()
+
+    async def run(conn: Any) -> None:
+        _found(await remove_staff(conn, email))
+
+    in_transaction(run)
+    return answer(args, {"email": email, "removed": True})
+
+
+def _found(there: bool) -> None:
+    from domain.errors import Code, Refused
+
+    if not there:
+        raise Refused(Code.VALIDATION_ERROR, fields={"email": "is not of the staff"})

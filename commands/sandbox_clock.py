@@ -1,0 +1,102 @@
+"""Advance the clock of an account's sandbox, and tell what it shows (docs/decisions/0013).
+
+A test charge is judged by this clock wherever it is judged: the statements that look charges up, lock them, or look for
+overdue ones join the clock of their account. What is kept of it elsewhere is kept for SPREAD_S at most.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from commands.expire import expire_account
+from domain.errors import Code, Refused
+from domain.sandbox_clock import AHEAD_MOST_S, CALL_MOST_S, ahead_to_reach, on_clock
+from runtime.postgres import Pool
+from sql import Connection
+
+SPREAD_S: Final = 0.5
+"""How long the API remembers what a clock showed (api/callers.py); nobody else remembers it at all."""
+_MARGIN_S: Final = 0.05
+_ROUNDS_MOST: Final = 20
+"""Of expire_account, ten thousand charges each."""
+
+
+class _Ahead(Struct, frozen=True):
+    ahead_s: int
+
+
+_advance = sql.maybe("sandbox_clock.advance", _Ahead)
+_reach = sql.maybe("sandbox_clock.reach", _Ahead)
+_find = sql.maybe("sandbox_clock.find", _Ahead)
+_of_charge = sql.maybe("sandbox_clock.of_charge", _Ahead)
+_of_slip = sql.maybe("sandbox_clock.of_slip", _Ahead)
+
+
+async def ahead_of(conn: Connection, account_id: UUID) -> int:
+    """By how many seconds the account's sandbox is ahead of real time."""
+    return _seconds(await _find(conn, account_id=account_id))
+
+
+async def clock_of_charge(conn: Connection, charge_id: UUID, *, now: datetime) -> datetime:
+    """What the clock of a charge shows at the real instant `now`, for who knows no account."""
+    return on_clock(now, _seconds(await _of_charge(conn, charge_id=charge_id)))
+
+
+async def clock_of_slip(conn: Connection, number: str, *, now: datetime) -> datetime:
+    """The same by a slip's number."""
+    return on_clock(now, _seconds(await _of_slip(conn, number=number)))
+
+
+async def advance_clock(conn: Connection, account_id: UUID, by_s: int, *, now: datetime) -> int:
+    """Move it on by so much; the seconds it is ahead then. Refused(VALIDATION_ERROR) beyond AHEAD_MOST_S in all."""
+    assert 0 < by_s <= CALL_MOST_S
+    moved = await _advance(conn, account_id=account_id, by_s=by_s, most_s=AHEAD_MOST_S, now=now)
+    if moved is None:
+        days = AHEAD_MOST_S // 86_400
+        raise Refused(Code.VALIDATION_ERROR, fields={"advance": f"the clock goes {days} days ahead at most"})
+    return moved.ahead_s
+
+
+async def reach_instant(conn: Connection, account_id: UUID, to: datetime, *, now: datetime) -> int:
+    """Move it on until it shows `to`, unless it has passed that already; the seconds it is ahead then."""
+    ahead_s = ahead_to_reach(to, now=now)
+    moved = None
+    if ahead_s <= AHEAD_MOST_S:
+        moved = await _reach(conn, account_id=account_id, ahead_s=ahead_s, at_once_most_s=CALL_MOST_S, now=now)
+    if moved is None:
+        days = (CALL_MOST_S // 86_400, AHEAD_MOST_S // 86_400)
+        fault = f"must be at most {days[0]} days later than the clock, and {days[1]} days later than real time"
+        raise Refused(Code.VALIDATION_ERROR, fields={"to": fault})
+    return moved.ahead_s
+
+
+async def settle(pool: Pool, account_id: UUID, *, now: Callable[[], datetime]) -> None:
+    """After a move was committed: return when everything that is due by the clock has happened, everywhere.
+
+    Whoever was let in before goes by the clock as he found it, for SPREAD_S: his charges may be due too.
+    Refused(SERVICE_UNAVAILABLE) when there is more to expire than one call can see to: the clock was moved, the sweeper
+    goes on, and so does asking for the same instant again.
+    """
+    spread = asyncio.create_task(asyncio.sleep(SPREAD_S + _MARGIN_S))
+    try:
+        await _expire(pool, account_id, now=now)
+        await spread
+    finally:
+        spread.cancel()
+    await _expire(pool, account_id, now=now)
+
+
+async def _expire(pool: Pool, account_id: UUID, *, now: Callable[[], datetime]) -> None:
+    for _ in range(_ROUNDS_MOST):
+        if not await expire_account(pool, account_id, True, now=now()):
+            return
+    raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
+
+
+def _seconds(found: _Ahead | None) -> int:
+    return 0 if found is None else found.ahead_s

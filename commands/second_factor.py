@@ -1,0 +1,130 @@
+"""The second factor of people who sign in: a code by the clock (RFC 6238), and ten recovery codes for the day the
+telephone is gone.
+
+The secret is kept sealed together with the e-mail it belongs to, so that a sealed secret moved to another row opens
+nothing; recovery codes are kept as keyed fingerprints. A code works once: the step of the last one taken is in the
+person's row, and is changed under its lock.
+"""
+
+from base64 import b32encode
+from datetime import datetime
+from enum import Enum
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from domain.errors import Code, Refused
+from domain.totp import DIGITS, SECRET_BYTES, step_of
+from runtime.seal import Seal
+from sql import Connection
+
+RECOVERY_CODES = 10
+RECOVERY_CHANCE = 8 * RECOVERY_CODES
+"""Bytes of chance `enrol` takes."""
+_RECOVERY_LETTERS = 12  # 60 bits
+
+
+class Taken(Enum):
+    """What a person came in with."""
+
+    CODE = "code"
+    RECOVERY = "recovery"
+
+
+class Held(Struct, frozen=True):
+    password_hash: str
+    totp_sealed: bytes | None
+    totp_step: int
+    role: str
+
+
+class _Secret(Struct, frozen=True, array_like=True):
+    email: str
+    secret: bytes
+
+
+class _Hash(Struct, frozen=True):
+    code_hash: str
+
+
+hold = sql.maybe("people.hold", Held)
+"""`email`: the person's row, locked."""
+_set = sql.run("people.set_second_factor")
+clear = sql.run("people.clear_second_factor")
+"""`email`: take the second factor away, whoever decided so."""
+_take_step = sql.run("people.take_step")
+_forget_recovery = sql.run("people.forget_recovery_codes")
+_add_recovery = sql.run("people.add_recovery_codes")
+_take_recovery = sql.maybe("people.take_recovery_code", _Hash)
+
+
+def seal_secret(email: str, secret: bytes, seal: Seal) -> bytes:
+    assert len(secret) == SECRET_BYTES
+    return seal.seal(msgspec.json.encode(_Secret(email, secret)))
+
+
+def open_secret(email: str, sealed: bytes, seal: Seal) -> bytes:
+    """Raises ValueError for what was sealed for somebody else, InvalidTag for what was not sealed here."""
+    found = msgspec.json.decode(seal.open(sealed), type=_Secret)
+    if found.email != email:
+        raise ValueError("another person's secret")
+    return found.secret
+
+
+async def enrol(
+    conn: Connection, email: str, secret: bytes, code: str, *, now: datetime, seal: Seal, chance: bytes
+) -> list[str]:
+    """Turn the second factor on with a first code; the recovery codes, shown this once.
+
+    Refused(VALIDATION_ERROR) with fields.code when the code is wrong, with fields.totp when one is on: who has the
+    password alone does not replace it.
+    """
+    assert len(chance) == RECOVERY_CHANCE
+    held = await hold(conn, email=email)
+    if held is None or held.totp_sealed is not None:
+        raise Refused(Code.VALIDATION_ERROR, fields={"totp": "is on already"})
+    step = step_of(secret, plain_code(code), now=now, after=0)
+    if step is None:
+        raise Refused(Code.VALIDATION_ERROR, fields={"code": "is not this moment's code"})
+    await _set(conn, email=email, sealed=seal_secret(email, secret, seal), now=now, step=step)
+    codes = [_recovery_code(chance[at : at + 8]) for at in range(0, RECOVERY_CHANCE, 8)]
+    await _forget_recovery(conn, email=email)
+    await _add_recovery(conn, email=email, code_hashes=[_hash(email, each, seal) for each in codes])
+    return codes
+
+
+async def take_code(conn: Connection, email: str, given: str, *, now: datetime, seal: Seal) -> Taken | None:
+    """Use a code up, or a recovery code; None when it is wrong, was used, or this person has no second factor."""
+    held = await hold(conn, email=email)
+    if held is None or held.totp_sealed is None:
+        return None
+    if is_digits(given):
+        step = step_of(open_secret(email, held.totp_sealed, seal), plain_code(given), now=now, after=held.totp_step)
+        if step is None:
+            return None
+        await _take_step(conn, email=email, step=step)
+        return Taken.CODE
+    if await _take_recovery(conn, email=email, code_hash=_hash(email, given, seal)) is None:
+        return None
+    return Taken.RECOVERY
+
+
+def is_digits(given: str) -> bool:
+    """Whether this is a guess at a code by the clock (and not at a recovery code)."""
+    plain = plain_code(given)
+    return len(plain) <= DIGITS or (plain.isascii() and plain.isdigit())
+
+
+def plain_code(given: str) -> str:
+    """As typed, without the blanks and hyphens people put in between."""
+    return given.replace(" ", "").replace("-", "").upper()
+
+
+def _recovery_code(chance: bytes) -> str:
+    letters = b32encode(chance).decode()[:_RECOVERY_LETTERS]
+    return "-".join(letters[at : at + 4] for at in range(0, _RECOVERY_LETTERS, 4))
+
+
+def _hash(email: str, code: str, seal: Seal) -> str:
+    return seal.blind(f"recovery code {email} {plain_code(code)}")

@@ -1,0 +1,50 @@
+"""The clock of an account's sandbox: real time, and the seconds by which the merchant has advanced it.
+
+It only goes forward and it goes on by itself: nothing that has happened in a sandbox is ever in its future. What may
+be told apart by it are test charges alone; who keeps it and who reads it: docs/decisions/0013.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+CALL_MOST_S: Final = 366 * 86_400
+"""One call: there is no way back from P3000D that was meant to be P30D."""
+AHEAD_MOST_S: Final = 3_660 * 86_400
+"""In all, ten years: slips beyond have no due date that a barcode could carry for long."""
+
+_DURATION = re.compile(
+    r"P(?:(\d{1,3})W|(?:(\d{1,4})D)?(?:T(?=\d)(?:(\d{1,5})H)?(?:(\d{1,7})M)?(?:(\d{1,9})S)?)?)", re.ASCII
+)
+_INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z", re.ASCII)
+_SECONDS: Final = (7 * 86_400, 86_400, 3_600, 60, 1)
+
+
+def on_clock(now: datetime, ahead_s: int) -> datetime:
+    """What a clock that is so far ahead shows at the real instant `now`."""
+    return now + timedelta(seconds=ahead_s) if ahead_s else now
+
+
+def parse_advance(text: str) -> int:
+    """Seconds of an ISO 8601 duration in whole weeks, or days, hours, minutes and seconds: `P1W`, `P3D`, `PT36H`,
+    `P1DT12H`. Months and years have no fixed length and are none here. ValueError unless it is more than nothing and
+    at most CALL_MOST_S."""
+    found = _DURATION.fullmatch(text)
+    seconds = 0
+    if found is not None:
+        seconds = sum(int(part) * unit for part, unit in zip(found.groups("0"), _SECONDS, strict=True))
+    if not 0 < seconds <= CALL_MOST_S:
+        raise ValueError(f"not a duration: {text!r}")
+    return seconds
+
+
+def parse_instant(text: str) -> datetime:
+    """`2026-11-21T09:54:00.123Z`, in any precision down to the microsecond; ValueError for anything else."""
+    if not _INSTANT.fullmatch(text):
+        raise ValueError(f"not an instant: {text!r}")
+    return datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=UTC)
+
+
+def ahead_to_reach(to: datetime, *, now: datetime) -> int:
+    """By how many whole seconds a clock must be ahead at `now` to have reached `to`; 0 when it need not be."""
+    return max(0, -((now - to) // timedelta(seconds=1)))

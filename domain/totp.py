@@ -1,0 +1,50 @@
+"""One-time codes by the clock (RFC 6238 over RFC 4226): six digits, SHA-1, steps of 30 seconds, as every
+authenticator application has them."""
+
+import hmac
+from base64 import b32encode
+from datetime import datetime
+from urllib.parse import quote, urlencode
+
+STEP_S = 30
+DIGITS = 6
+SECRET_BYTES = 20
+"""As long as the hash: RFC 4226 section 4, R6."""
+DRIFT_STEPS = 1
+"""A telephone's clock may be one step off either way (RFC 6238 section 5.2)."""
+
+
+def step_at(now: datetime) -> int:
+    return int(now.timestamp()) // STEP_S
+
+
+def code_at(secret: bytes, step: int, *, digits: int = DIGITS, digest: str = "sha1") -> str:
+    mac = hmac.digest(secret, step.to_bytes(8, "big"), digest)
+    at = mac[-1] & 15
+    value = int.from_bytes(mac[at : at + 4], "big") & 0x7FFF_FFFF
+    return f"{value % 10**digits:0{digits}}"
+
+
+def step_of(secret: bytes, code: str, *, now: datetime, after: int) -> int | None:
+    """The step a code belongs to, later than `after` (that of the last code taken) and DRIFT_STEPS from now at most;
+    None when it is no code, a wrong one, or one that was used."""
+    here = step_at(now)
+    found = None
+    for step in range(here - DRIFT_STEPS, here + DRIFT_STEPS + 1):
+        # All of them are compared, so that the time taken tells nothing.
+        if hmac.compare_digest(code_at(secret, step).encode(), code.encode()) and step > after:
+            found = step
+    return found
+
+
+def in_text(secret: bytes) -> str:
+    """For people who type it: Base32 in groups of four."""
+    text = b32encode(secret).decode().rstrip("=")
+    return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
+
+
+def otpauth(secret: bytes, *, issuer: str, account: str) -> str:
+    """What the QR code holds for authenticator applications (otpauth://totp/..., ASCII)."""
+    label = f"{quote(issuer)}:{quote(account)}"
+    text = b32encode(secret).decode().rstrip("=")
+    return f"otpauth://totp/{label}?{urlencode({'secret': text, 'issuer': issuer}, quote_via=quote)}"

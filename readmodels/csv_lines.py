@@ -1,0 +1,67 @@
+"""Rows as CSV the way a spreadsheet in Brazil opens it: UTF-8 with a byte order mark, `;` between fields, decimal
+comma.
+
+A file is BOM, the line of its headings, a line for each row. All CSV of the project is written here.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+
+from domain.instants import SAO_PAULO
+
+BOM = b"\xef\xbb\xbf"
+CONTENT_TYPE = "text/csv"  # who answers with it says the character set beside it
+# What a spreadsheet takes for the beginning of a formula, also in its wide forms, and what it skips before one.
+_FORMULA = frozenset("=+-@|%＝＋－＠")
+_QUOTED = frozenset(';",\t\r\n')
+
+
+class Cents(int):
+    """Money in whole cents: Cents(-123456) is written -1234,56."""
+
+
+class BasisPoints(int):
+    """Hundredths of a percent: BasisPoints(9750) is written 97,50."""
+
+
+Field = str | int | date | datetime | Cents | BasisPoints | None
+
+
+def csv_line(values: Sequence[Field]) -> bytes:
+    """One line with its CRLF. None is an empty field, an instant is a moment in Brasília (2026-11-21 18:42:05).
+
+    Text that a spreadsheet would run as a formula (OWASP, CSV injection) gets an apostrophe before it; numbers do not.
+    """
+    return (";".join([_field(value) for value in values]) + "\r\n").encode("utf-8", "replace")
+
+
+def csv_file(headings: Sequence[str], rows: Iterable[Sequence[Field]]) -> bytes:
+    """A whole file of rows that are few enough to be held."""
+    return b"".join((BOM, csv_line(headings), *map(csv_line, rows)))
+
+
+def _field(value: Field) -> str:
+    match value:
+        case None:
+            return ""
+        case str():
+            return _text(value)
+        case Cents() | BasisPoints():
+            whole, rest = divmod(abs(value), 100)
+            return f"{'-' if value < 0 else ''}{whole},{rest:02}"
+        case datetime():
+            return f"{value.astimezone(SAO_PAULO):%Y-%m-%d %H:%M:%S}"
+        case date():
+            return value.isoformat()
+        case _:
+            return str(int(value))
+
+
+def _text(text: str) -> str:
+    # Leading space, tab or line break hides a formula from us, not from every spreadsheet. NUL ends a field for some.
+    text = text.replace("\0", "")
+    if text.lstrip()[:1] in _FORMULA:
+        text = "'" + text
+    if _QUOTED.isdisjoint(text) and text == text.strip():
+        return text
+    return '"' + text.replace('"', '""') + '"'

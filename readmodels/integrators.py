@@ -1,0 +1,31 @@
+"""Partners and their share, as the operator sees them."""
+
+from datetime import datetime
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from sql import Connection
+
+MOST = 500
+
+
+class Integrator(Struct, frozen=True):
+    """A partner. `account_id` is his own account, when he has one; the share is in basis points (250 is 2.5 %)."""
+
+    integrador_code: str
+    name: str
+    account_id: UUID | None
+    active: bool
+    created_at: datetime
+    share_bps: int
+
+
+find_integrator = sql.maybe("integrator.find", Integrator)
+_list = sql.many("integrator.list", Integrator)
+
+
+async def list_integrators(conn: Connection, *, after: str = "", most: int = MOST) -> list[Integrator]:
+    """At most `most` partners in the order of their codes, beginning behind the code `after`."""
+    return await _list(conn, after=after, most=most)

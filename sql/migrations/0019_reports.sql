@@ -1,0 +1,327 @@
+-- What partners are given, and daily totals for reports. Reports know production only.
+
+-- What share of a payment a partner is given, and since when: a charge keeps the share that was in force when it was
+-- issued, so the past has to be known. No row before an instant: none.
+CREATE TABLE integrator_share (
+    integrador_code  text NOT NULL REFERENCES integrator,
+    since            timestamptz NOT NULL,
+    share_bps        integer NOT NULL CHECK (share_bps BETWEEN 0 AND 10000),
+    PRIMARY KEY (integrador_code, since)
+);
+COMMENT ON COLUMN integrator_share.share_bps IS 'Basis points, hundredths of a percent: 250 is 2.5 %.';
+
+-- Shares due to partners, written with the payment or the refund that causes them, and posted to the partner's ledger
+-- afterwards: a payment never waits for another account's clock.
+CREATE TABLE partner_share (
+    -- The payment it is given for, or the refund it is taken back for: each causes one.
+    share_id         uuid NOT NULL,
+    -- A refund comes after its payment was committed, so along one payment numbers grow in the order of the money.
+    number           bigint GENERATED ALWAYS AS IDENTITY,
+    -- Whose payment it is.
+    account_id       uuid NOT NULL,
+    test             boolean NOT NULL,
+    payment_id       uuid NOT NULL,
+    refund_id        uuid,
+    integrador_code  text NOT NULL,
+    -- The partner's own account.
+    partner_id       uuid NOT NULL,
+    -- Of the payment or refund.
+    amount_cents     bigint NOT NULL CHECK (amount_cents > 0),
+    share_bps        integer NOT NULL CHECK (share_bps BETWEEN 1 AND 10000),
+    -- Given when positive, taken back when negative.
+    share_cents      bigint NOT NULL CHECK (CASE WHEN refund_id IS NULL THEN share_cents > 0 ELSE share_cents < 0 END),
+    due_at           timestamptz NOT NULL,
+    posted_at        timestamptz,
+    PRIMARY KEY (share_id, account_id),
+    CHECK (share_id = coalesce(refund_id, payment_id))
+) WITH (fillfactor = 90);
+CREATE INDEX partner_share_due ON partner_share (number) WHERE posted_at IS NULL;
+
+-- Daily totals, folded from the journal in batches. Each line is counted twice: under its account and under the account
+-- of zeros, which stands for all of them, so that one range of an index answers either question. Days are Sao Paulo's.
+
+-- How far the journal is folded. Everything that was committed before `as_of` is in the totals.
+CREATE TABLE report_position (
+    single      boolean PRIMARY KEY DEFAULT true CHECK (single),
+    journal_id  bigint NOT NULL,
+    as_of       timestamptz NOT NULL
+);
+INSERT INTO report_position (journal_id, as_of) VALUES (0, '-infinity');
+
+-- Each charge as it was at that position: what a change takes it out of is known from here, and read_charge is further.
+CREATE TABLE report_charge (
+    charge_id       uuid PRIMARY KEY,
+    account_id      uuid NOT NULL,
+    created_at      timestamptz NOT NULL,
+    payment_method  text NOT NULL,
+    status          text NOT NULL,
+    due_date        date,
+    amount_cents    bigint NOT NULL
+) WITH (fillfactor = 85);
+
+-- What became of the charges issued on a day.
+CREATE TABLE report_cohort (
+    account_id      uuid NOT NULL,
+    day             date NOT NULL,
+    payment_method  text NOT NULL,
+    status          text NOT NULL,
+    charges         bigint NOT NULL,
+    cents           bigint NOT NULL,
+    PRIMARY KEY (account_id, day, payment_method, status)
+) WITH (fillfactor = 85);
+
+-- Slips by the day they are due.
+CREATE TABLE report_due (
+    account_id      uuid NOT NULL,
+    status          text NOT NULL,
+    due_date        date NOT NULL,
+    payment_method  text NOT NULL,
+    charges         bigint NOT NULL,
+    cents           bigint NOT NULL,
+    PRIMARY KEY (account_id, status, due_date, payment_method)
+) WITH (fillfactor = 85);
+
+-- How long the charges issued on a day took to be paid: each bucket is an eighth of a doubling, bucket b holds
+-- [2^(b/8), 2^((b+1)/8)) seconds.
+CREATE TABLE report_wait (
+    account_id      uuid NOT NULL,
+    day             date NOT NULL,
+    payment_method  text NOT NULL,
+    bucket          integer NOT NULL,
+    charges         bigint NOT NULL,
+    PRIMARY KEY (account_id, day, payment_method, bucket)
+) WITH (fillfactor = 85);
+
+-- The ledger by day: the sum over types of an account and day is what its balance moved. Method is that of the payment
+-- a line is about, '' when it is about none.
+CREATE TABLE report_entry (
+    account_id  uuid NOT NULL,
+    day         date NOT NULL,
+    type        text NOT NULL,
+    method      text NOT NULL,
+    entries     bigint NOT NULL,
+    cents       bigint NOT NULL,
+    -- Of payments: how many came after expiry, how many otherwise than asked for.
+    late        bigint NOT NULL,
+    anomalous   bigint NOT NULL,
+    PRIMARY KEY (account_id, day, type, method)
+) WITH (fillfactor = 85);
+
+CREATE TABLE report_refund (
+    account_id  uuid NOT NULL,
+    day         date NOT NULL,
+    method      text NOT NULL,
+    what        text NOT NULL,  -- created | succeeded | failed: a refund is counted on the day of each
+    refunds     bigint NOT NULL,
+    cents       bigint NOT NULL,
+    PRIMARY KEY (account_id, day, method, what)
+) WITH (fillfactor = 85);
+
+CREATE TABLE report_integrator (
+    account_id       uuid NOT NULL,  -- the merchant's
+    day              date NOT NULL,
+    integrador_code  text NOT NULL,
+    charges          bigint NOT NULL,
+    charge_cents     bigint NOT NULL,
+    payments         bigint NOT NULL,
+    payment_cents    bigint NOT NULL,
+    given_cents      bigint NOT NULL,
+    taken_back_cents bigint NOT NULL,
+    PRIMARY KEY (account_id, day, integrador_code)
+) WITH (fillfactor = 85);
+
+-- Attempts of webhooks are no journal rows. Who stores them leaves their count here, in rows of its own that nobody waits
+-- for, and a worker adds those up: a row that is committed late is added late, and none is passed over.
+CREATE TABLE report_attempt_told (
+    account_id   uuid NOT NULL,
+    day          date NOT NULL,
+    outcome      text NOT NULL,
+    attempts     bigint NOT NULL,
+    duration_ms  bigint NOT NULL
+);
+
+CREATE TABLE report_attempt (
+    account_id   uuid NOT NULL,
+    day          date NOT NULL,
+    outcome      text NOT NULL,
+    attempts     bigint NOT NULL,
+    duration_ms  bigint NOT NULL,
+    PRIMARY KEY (account_id, day, outcome)
+) WITH (fillfactor = 85);
+
+-- For tools of business intelligence: what they may read, and nothing beside it. No column is sealed or personal.
+CREATE SCHEMA reporting;
+COMMENT ON SCHEMA reporting IS 'Production only. Days are America/Sao_Paulo days, instants UTC, amounts reais.';
+
+CREATE VIEW reporting.freshness AS
+SELECT as_of, extract(epoch FROM now() - as_of)::numeric(20, 3) AS lag_seconds FROM public.report_position;
+COMMENT ON VIEW reporting.freshness IS 'How current the daily totals are: receipts_by_day, ledger_by_day, charges_by_day, slips_by_due_date, time_to_pay, refunds_by_day, integrators_by_day.';
+COMMENT ON COLUMN reporting.freshness.as_of IS 'Everything that happened before this instant is counted.';
+COMMENT ON COLUMN reporting.freshness.lag_seconds IS 'How long ago that is.';
+
+CREATE VIEW reporting.accounts AS
+SELECT account_id, name, kyc, created_at FROM public.account;
+COMMENT ON VIEW reporting.accounts IS 'Merchants, and partners who have an account.';
+COMMENT ON COLUMN reporting.accounts.account_id IS 'Names the account in every other view.';
+COMMENT ON COLUMN reporting.accounts.name IS 'The company''s name.';
+COMMENT ON COLUMN reporting.accounts.kyc IS 'pending, approved, rejected.';
+COMMENT ON COLUMN reporting.accounts.created_at IS 'When it was opened.';
+
+CREATE VIEW reporting.charges AS
+SELECT charge_id, account_id, created_at, payment_method, status, (amount_cents / 100.0)::numeric(14, 2) AS amount,
+       due_date, integrador_code, (doc ->> 'paid_at')::timestamptz AS paid_at
+FROM public.read_charge WHERE NOT test;
+COMMENT ON VIEW reporting.charges IS 'Every charge, as it is now.';
+COMMENT ON COLUMN reporting.charges.charge_id IS 'The charge.';
+COMMENT ON COLUMN reporting.charges.account_id IS 'Whose charge it is.';
+COMMENT ON COLUMN reporting.charges.created_at IS 'When it was issued.';
+COMMENT ON COLUMN reporting.charges.payment_method IS 'pix, boleto, boleto_hibrido, boleto_pix.';
+COMMENT ON COLUMN reporting.charges.status IS 'pending, paid, expired, cancelled, refunded, failed.';
+COMMENT ON COLUMN reporting.charges.amount IS 'What was asked for.';
+COMMENT ON COLUMN reporting.charges.due_date IS 'Of slips.';
+COMMENT ON COLUMN reporting.charges.integrador_code IS 'The partner who brought it.';
+COMMENT ON COLUMN reporting.charges.paid_at IS 'When the payment that settled it was made.';
+
+CREATE VIEW reporting.payments AS
+SELECT payment_id, charge_id, account_id, method, (amount_cents / 100.0)::numeric(14, 2) AS amount,
+       (refunded_cents / 100.0)::numeric(14, 2) AS refunded, anomaly, settles, paid_at, credited_at
+FROM public.payment WHERE NOT test;
+COMMENT ON VIEW reporting.payments IS 'Every payment received.';
+COMMENT ON COLUMN reporting.payments.payment_id IS 'The payment.';
+COMMENT ON COLUMN reporting.payments.charge_id IS 'The charge it was made for.';
+COMMENT ON COLUMN reporting.payments.account_id IS 'Who was credited.';
+COMMENT ON COLUMN reporting.payments.method IS 'pix or boleto: how it was really paid.';
+COMMENT ON COLUMN reporting.payments.amount IS 'What arrived.';
+COMMENT ON COLUMN reporting.payments.refunded IS 'What of it is back with the payer.';
+COMMENT ON COLUMN reporting.payments.anomaly IS 'NULL, duplicate, paid_after_cancel, amount_mismatch.';
+COMMENT ON COLUMN reporting.payments.settles IS 'Whether it made its charge paid.';
+COMMENT ON COLUMN reporting.payments.paid_at IS 'When the payer paid.';
+COMMENT ON COLUMN reporting.payments.credited_at IS 'When it was credited.';
+
+CREATE VIEW reporting.ledger AS
+SELECT account_id, sequence, entry_id, created_at, type, (amount_cents / 100.0)::numeric(20, 2) AS amount,
+       (balance_after_cents / 100.0)::numeric(20, 2) AS balance_after
+FROM public.read_ledger WHERE NOT test;
+COMMENT ON VIEW reporting.ledger IS 'Every line of every wallet: numbers are dense, the running balance is exact.';
+COMMENT ON COLUMN reporting.ledger.account_id IS 'Whose wallet.';
+COMMENT ON COLUMN reporting.ledger.sequence IS '1, 2, 3 ... along one account.';
+COMMENT ON COLUMN reporting.ledger.entry_id IS 'The line.';
+COMMENT ON COLUMN reporting.ledger.created_at IS 'When it was written.';
+COMMENT ON COLUMN reporting.ledger.type IS 'payment, refund, refund_reversal, withdrawal, withdrawal_reversal, fee, partner_share, adjustment.';
+COMMENT ON COLUMN reporting.ledger.amount IS 'Credits are positive.';
+COMMENT ON COLUMN reporting.ledger.balance_after IS 'The balance with this line.';
+
+CREATE VIEW reporting.receipts_by_day AS
+SELECT account_id, day, method, entries AS payments, (cents / 100.0)::numeric(20, 2) AS amount, late, anomalous
+FROM public.report_entry WHERE type = 'payment' AND account_id <> '00000000-0000-0000-0000-000000000000';
+COMMENT ON VIEW reporting.receipts_by_day IS 'Payments by the day on which they were credited.';
+COMMENT ON COLUMN reporting.receipts_by_day.account_id IS 'Who was credited.';
+COMMENT ON COLUMN reporting.receipts_by_day.day IS 'The day of the credit.';
+COMMENT ON COLUMN reporting.receipts_by_day.method IS 'pix or boleto.';
+COMMENT ON COLUMN reporting.receipts_by_day.payments IS 'How many.';
+COMMENT ON COLUMN reporting.receipts_by_day.amount IS 'Their sum.';
+COMMENT ON COLUMN reporting.receipts_by_day.late IS 'How many of them came after the charge had expired.';
+COMMENT ON COLUMN reporting.receipts_by_day.anomalous IS 'How many of them came otherwise than asked for.';
+
+CREATE VIEW reporting.ledger_by_day AS
+SELECT account_id, day, type, method, entries, (cents / 100.0)::numeric(20, 2) AS amount
+FROM public.report_entry WHERE account_id <> '00000000-0000-0000-0000-000000000000';
+COMMENT ON VIEW reporting.ledger_by_day IS 'What moved each wallet on each day. The sum over types is the movement of its balance.';
+COMMENT ON COLUMN reporting.ledger_by_day.account_id IS 'Whose wallet.';
+COMMENT ON COLUMN reporting.ledger_by_day.day IS 'The day of the lines.';
+COMMENT ON COLUMN reporting.ledger_by_day.type IS 'As in ledger.';
+COMMENT ON COLUMN reporting.ledger_by_day.method IS 'Of the payment the lines are about; empty when they are about none.';
+COMMENT ON COLUMN reporting.ledger_by_day.entries IS 'How many lines.';
+COMMENT ON COLUMN reporting.ledger_by_day.amount IS 'Their sum; credits are positive.';
+
+CREATE VIEW reporting.charges_by_day AS
+SELECT account_id, day, payment_method, status, charges, (cents / 100.0)::numeric(20, 2) AS amount
+FROM public.report_cohort WHERE charges <> 0 AND account_id <> '00000000-0000-0000-0000-000000000000';
+COMMENT ON VIEW reporting.charges_by_day IS 'What became of the charges issued on a day.';
+COMMENT ON COLUMN reporting.charges_by_day.account_id IS 'Whose charges.';
+COMMENT ON COLUMN reporting.charges_by_day.day IS 'The day they were issued on.';
+COMMENT ON COLUMN reporting.charges_by_day.payment_method IS 'As in charges.';
+COMMENT ON COLUMN reporting.charges_by_day.status IS 'As in charges; how they stand now.';
+COMMENT ON COLUMN reporting.charges_by_day.charges IS 'How many.';
+COMMENT ON COLUMN reporting.charges_by_day.amount IS 'Their sum.';
+
+CREATE VIEW reporting.slips_by_due_date AS
+SELECT account_id, status, due_date, payment_method, charges, (cents / 100.0)::numeric(20, 2) AS amount
+FROM public.report_due WHERE charges <> 0 AND account_id <> '00000000-0000-0000-0000-000000000000';
+COMMENT ON VIEW reporting.slips_by_due_date IS 'Slips by the day they are due and how they stand now.';
+COMMENT ON COLUMN reporting.slips_by_due_date.account_id IS 'Whose slips.';
+COMMENT ON COLUMN reporting.slips_by_due_date.status IS 'As in charges.';
+COMMENT ON COLUMN reporting.slips_by_due_date.due_date IS 'As printed on the slip.';
+COMMENT ON COLUMN reporting.slips_by_due_date.payment_method IS 'boleto, boleto_hibrido, boleto_pix.';
+COMMENT ON COLUMN reporting.slips_by_due_date.charges IS 'How many.';
+COMMENT ON COLUMN reporting.slips_by_due_date.amount IS 'Their sum.';
+
+CREATE VIEW reporting.time_to_pay AS
+SELECT account_id, day, payment_method, power(2, bucket / 8.0)::numeric(20, 1) AS from_seconds,
+       power(2, (bucket + 1) / 8.0)::numeric(20, 1) AS below_seconds, charges
+FROM public.report_wait WHERE account_id <> '00000000-0000-0000-0000-000000000000';
+COMMENT ON VIEW reporting.time_to_pay IS 'A histogram: how long the charges issued on a day took to be paid.';
+COMMENT ON COLUMN reporting.time_to_pay.account_id IS 'Whose charges.';
+COMMENT ON COLUMN reporting.time_to_pay.day IS 'The day they were issued on.';
+COMMENT ON COLUMN reporting.time_to_pay.payment_method IS 'As in charges.';
+COMMENT ON COLUMN reporting.time_to_pay.from_seconds IS 'The bucket begins here ...';
+COMMENT ON COLUMN reporting.time_to_pay.below_seconds IS '... and ends before this.';
+COMMENT ON COLUMN reporting.time_to_pay.charges IS 'How many were paid after such a time.';
+
+CREATE VIEW reporting.refunds_by_day AS
+SELECT account_id, day, method, what, refunds, (cents / 100.0)::numeric(20, 2) AS amount
+FROM public.report_refund WHERE account_id <> '00000000-0000-0000-0000-000000000000';
+COMMENT ON VIEW reporting.refunds_by_day IS 'Refunds by the day on which they were asked for, succeeded or failed.';
+COMMENT ON COLUMN reporting.refunds_by_day.account_id IS 'Who refunded.';
+COMMENT ON COLUMN reporting.refunds_by_day.day IS 'The day of it.';
+COMMENT ON COLUMN reporting.refunds_by_day.method IS 'How the payment was made.';
+COMMENT ON COLUMN reporting.refunds_by_day.what IS 'created, succeeded, failed.';
+COMMENT ON COLUMN reporting.refunds_by_day.refunds IS 'How many.';
+COMMENT ON COLUMN reporting.refunds_by_day.amount IS 'Their sum.';
+
+CREATE VIEW reporting.integrators AS
+SELECT i.integrador_code, i.name, i.account_id, i.active, i.created_at,
+       coalesce((SELECT s.share_bps / 100.0 FROM public.integrator_share s WHERE s.integrador_code = i.integrador_code
+                 ORDER BY s.since DESC LIMIT 1), 0)::numeric(5, 2) AS share_percent
+FROM public.integrator i;
+COMMENT ON VIEW reporting.integrators IS 'Partners.';
+COMMENT ON COLUMN reporting.integrators.integrador_code IS 'The code that stands on their charges.';
+COMMENT ON COLUMN reporting.integrators.name IS 'The partner''s name.';
+COMMENT ON COLUMN reporting.integrators.account_id IS 'His own account, when he has one.';
+COMMENT ON COLUMN reporting.integrators.active IS 'Whether new slips may carry the code.';
+COMMENT ON COLUMN reporting.integrators.created_at IS 'Since when he is a partner.';
+COMMENT ON COLUMN reporting.integrators.share_percent IS 'Of payments of charges issued from now on.';
+
+CREATE VIEW reporting.integrators_by_day AS
+SELECT account_id, day, integrador_code, charges, (charge_cents / 100.0)::numeric(20, 2) AS charge_amount,
+       payments, (payment_cents / 100.0)::numeric(20, 2) AS payment_amount,
+       (given_cents / 100.0)::numeric(20, 2) AS share_given, (taken_back_cents / 100.0)::numeric(20, 2) AS share_taken_back
+FROM public.report_integrator WHERE account_id <> '00000000-0000-0000-0000-000000000000';
+COMMENT ON VIEW reporting.integrators_by_day IS 'What partners brought and were given.';
+COMMENT ON COLUMN reporting.integrators_by_day.account_id IS 'The merchant whose charges they are.';
+COMMENT ON COLUMN reporting.integrators_by_day.day IS 'The day of the charge, the payment, the posting of the share.';
+COMMENT ON COLUMN reporting.integrators_by_day.integrador_code IS 'The partner.';
+COMMENT ON COLUMN reporting.integrators_by_day.charges IS 'Charges issued with the code.';
+COMMENT ON COLUMN reporting.integrators_by_day.charge_amount IS 'Their sum.';
+COMMENT ON COLUMN reporting.integrators_by_day.payments IS 'Payments of such charges.';
+COMMENT ON COLUMN reporting.integrators_by_day.payment_amount IS 'Their sum.';
+COMMENT ON COLUMN reporting.integrators_by_day.share_given IS 'Credited to the partner.';
+COMMENT ON COLUMN reporting.integrators_by_day.share_taken_back IS 'Debited again because payments were refunded.';
+
+CREATE VIEW reporting.webhooks_by_day AS
+SELECT account_id, day, outcome, attempts, duration_ms
+FROM public.report_attempt WHERE account_id <> '00000000-0000-0000-0000-000000000000';
+COMMENT ON VIEW reporting.webhooks_by_day IS 'Attempts to tell merchants of events.';
+COMMENT ON COLUMN reporting.webhooks_by_day.account_id IS 'Who was told.';
+COMMENT ON COLUMN reporting.webhooks_by_day.day IS 'The day of the attempts.';
+COMMENT ON COLUMN reporting.webhooks_by_day.outcome IS 'delivered, rejected, timeout, connection_refused, connection_reset, dns_error, tls_error, blocked_address, worker_lost, network_error.';
+COMMENT ON COLUMN reporting.webhooks_by_day.attempts IS 'How many.';
+COMMENT ON COLUMN reporting.webhooks_by_day.duration_ms IS 'How long they took together, in milliseconds.';
+
+-- Let a role read them, and nothing else; also views that are added later, when it is called again.
+CREATE FUNCTION reporting_grant(reader name) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA reporting TO %I', reader);
+    EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA reporting TO %I', reader);
+END $$;
+REVOKE EXECUTE ON FUNCTION reporting_grant(name) FROM PUBLIC;

@@ -1,0 +1,104 @@
+-- People: the second factor, the platform's own staff beside merchants' people, how a registration was decided;
+-- and what programs asked of the API, kept for thirty days.
+
+-- Staff are people of no account. That nobody becomes staff by a change of role, and no staff gets into an account,
+-- is held by the table itself.
+ALTER TABLE dashboard_user ALTER COLUMN account_id DROP NOT NULL;
+ALTER TABLE dashboard_user DROP CONSTRAINT dashboard_user_role_check;
+ALTER TABLE dashboard_user
+    ADD CONSTRAINT dashboard_user_role_check CHECK (role IN ('owner', 'finance', 'developer', 'support', 'staff')),
+    ADD CONSTRAINT dashboard_user_staff_check CHECK ((role = 'staff') = (account_id IS NULL)),
+    -- The secret of the second factor, sealed with the e-mail it belongs to; NULL without one.
+    ADD COLUMN totp_sealed  bytea,
+    ADD COLUMN totp_since   timestamptz,
+    -- The 30-second step of the last code that was taken: a code works once, and none before it works any more.
+    ADD COLUMN totp_step    bigint NOT NULL DEFAULT 0;
+CREATE INDEX dashboard_user_of_account ON dashboard_user (account_id, email);
+
+-- For the day the telephone is gone. Keyed fingerprints; a row that was used is deleted.
+CREATE TABLE recovery_code (
+    email      text NOT NULL REFERENCES dashboard_user ON DELETE CASCADE,
+    code_hash  text NOT NULL,
+    PRIMARY KEY (email, code_hash)
+);
+
+-- What staff did to one merchant or partner. Staff's deeds stand under the account of nobody (the nil UUID).
+CREATE INDEX audit_of_subject ON audit (account_id, subject, at, audit_id) WHERE subject IS NOT NULL;
+
+-- blocked: was approved, and may issue nothing more until it is approved again.
+ALTER TABLE account DROP CONSTRAINT account_kyc_check;
+ALTER TABLE account
+    ADD CONSTRAINT account_kyc_check CHECK (kyc IN ('pending', 'approved', 'rejected', 'blocked')),
+    ADD COLUMN kyc_reason  text CHECK (length(kyc_reason) BETWEEN 1 AND 500),
+    ADD COLUMN kyc_at      timestamptz;
+-- The platform's list of merchants, newest first: of all, of one state, and by the beginning of a name.
+CREATE INDEX account_created ON account (created_at, account_id);
+CREATE INDEX account_kyc ON account (kyc, created_at, account_id);
+CREATE INDEX account_name ON account (lower(name) text_pattern_ops, account_id);
+CREATE INDEX account_document ON account (document, account_id);
+
+-- What programs asked of the API: no body, no query, no header. In days, which leave as a whole.
+CREATE TABLE request_log (
+    account_id   uuid NOT NULL,
+    test         boolean NOT NULL,
+    at           timestamptz NOT NULL,
+    request_id   text NOT NULL,
+    client_id    text NOT NULL,
+    method       text NOT NULL,
+    path         text NOT NULL,
+    status       smallint NOT NULL,
+    code         text,
+    duration_us  integer NOT NULL
+) PARTITION BY RANGE (at);
+-- Two indexes for every request and no more, and no key to check: a row costs the database 5 us and the API 3.
+CREATE INDEX request_log_page ON request_log (account_id, test, at, request_id);
+-- 48 random bits of the id are as good as all of it, and cost half as much to keep.
+CREATE INDEX request_log_id ON request_log (left(request_id, 12));
+-- Faults are few among many: each class of them is a range of its own.
+CREATE INDEX request_log_refused ON request_log (account_id, test, at, request_id) WHERE status BETWEEN 400 AND 499;
+CREATE INDEX request_log_broken ON request_log (account_id, test, at, request_id) WHERE status >= 500;
+CREATE TABLE request_log_other PARTITION OF request_log DEFAULT;
+
+-- Days of UTC, made before they begin. A day some of whose requests already lie among the others stays there with all
+-- of them: nothing is moved for a log.
+CREATE FUNCTION request_log_make_days(first date, last date) RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE
+    day date;
+    name text;
+    from_at timestamptz;
+    to_at timestamptz;
+    made integer := 0;
+BEGIN
+    FOR day IN SELECT generate_series(first::timestamp, last::timestamp, interval '1 day')::date LOOP
+        name := 'request_log_' || to_char(day, 'YYYY_MM_DD');
+        from_at := day::timestamp AT TIME ZONE 'UTC';
+        to_at := (day + 1)::timestamp AT TIME ZONE 'UTC';
+        CONTINUE WHEN to_regclass('public.' || name) IS NOT NULL
+            OR EXISTS (SELECT FROM request_log_other WHERE at >= from_at AND at < to_at);
+        EXECUTE format('CREATE TABLE public.%I PARTITION OF public.request_log FOR VALUES FROM (%L) TO (%L)', name, from_at, to_at);
+        made := made + 1;
+    END LOOP;
+    RETURN made;
+END $$;
+
+-- Forget the days that ended before an instant, at most so many; answers how many.
+CREATE FUNCTION request_log_forget_days(ended_before timestamptz, most integer) RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE
+    day record;
+    forgotten integer := 0;
+BEGIN
+    FOR day IN
+        SELECT c.relname AS name, (to_date(right(c.relname, 10), 'YYYY_MM_DD') + 1)::timestamp AT TIME ZONE 'UTC' AS ended
+        FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'public.request_log'::regclass AND c.relname ~ '^request_log_[0-9]{4}_[0-9]{2}_[0-9]{2}$'
+        ORDER BY c.relname LIMIT most
+    LOOP
+        EXIT WHEN day.ended > ended_before;
+        EXECUTE format('DROP TABLE public.%I', day.name);
+        forgotten := forgotten + 1;
+    END LOOP;
+    DELETE FROM request_log_other WHERE at < ended_before;
+    RETURN forgotten;
+END $$;
+
+SELECT request_log_make_days((now() AT TIME ZONE 'UTC')::date, ((now() AT TIME ZONE 'UTC')::date + 7));

@@ -1,0 +1,32 @@
+-- Partners. A share's past is kept: a charge pays the share that was in force when it was issued.
+
+-- name: list
+-- Each partner with his share as it is now.
+SELECT i.integrador_code, i.name, i.account_id, i.active, i.created_at,
+       coalesce((SELECT s.share_bps FROM integrator_share s WHERE s.integrador_code = i.integrador_code
+                 ORDER BY s.since DESC LIMIT 1), 0) AS share_bps
+FROM integrator i
+WHERE i.integrador_code > :after
+ORDER BY i.integrador_code
+LIMIT :most;
+
+-- name: find
+SELECT i.integrador_code, i.name, i.account_id, i.active, i.created_at,
+       coalesce((SELECT s.share_bps FROM integrator_share s WHERE s.integrador_code = i.integrador_code
+                 ORDER BY s.since DESC LIMIT 1), 0) AS share_bps
+FROM integrator i
+WHERE i.integrador_code = :integrador_code;
+
+-- name: change
+-- What is not given stays. The row's lock lets changes of one partner follow one another.
+UPDATE integrator SET active = coalesce(:active, active), account_id = coalesce(:account_id, account_id)
+WHERE integrador_code = :integrador_code
+RETURNING integrador_code;
+
+-- name: set_share
+-- Saying again what holds already makes no row.
+INSERT INTO integrator_share (integrador_code, since, share_bps)
+SELECT :integrador_code, :since, :share_bps
+WHERE :share_bps <> coalesce((SELECT share_bps FROM integrator_share WHERE integrador_code = :integrador_code
+                              ORDER BY since DESC LIMIT 1), 0)
+ON CONFLICT (integrador_code, since) DO UPDATE SET share_bps = excluded.share_bps;

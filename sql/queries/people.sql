@@ -1,0 +1,72 @@
+-- The people behind an account, the platform's staff, and everybody's second factor.
+
+-- name: lock
+-- Everybody of an account, in one order: who adds, changes or removes one decides over all of them. Nobody else's rows.
+SELECT email, role FROM dashboard_user WHERE account_id = :account_id ORDER BY email FOR UPDATE;
+
+-- name: add
+-- No row: somebody has this e-mail, here or elsewhere.
+INSERT INTO dashboard_user (email, account_id, role, password_hash, created_at)
+VALUES (:email, :account_id, :role, :password_hash, :now)
+ON CONFLICT (email) DO NOTHING
+RETURNING email;
+
+-- name: add_staff
+INSERT INTO dashboard_user (email, role, password_hash, created_at)
+VALUES (:email, 'staff', :password_hash, :now)
+ON CONFLICT (email) DO NOTHING
+RETURNING email;
+
+-- name: set_role
+UPDATE dashboard_user SET role = :role WHERE email = :email;
+
+-- name: renew_password
+-- The same password, kept as it is kept today; one that was changed meanwhile stays.
+UPDATE dashboard_user SET password_hash = :password_hash WHERE email = :email AND password_hash = :was;
+
+-- name: set_password
+UPDATE dashboard_user SET password_hash = :password_hash WHERE email = :email;
+
+-- name: remove
+-- Sessions and recovery codes go with the person; what he did stays written down.
+DELETE FROM dashboard_user WHERE email = :email;
+
+-- name: hold
+-- The person's own row, for the rest of the transaction: of a code sent twice at once one is taken.
+SELECT password_hash, totp_sealed, totp_step, role FROM dashboard_user WHERE email = :email FOR UPDATE;
+
+-- name: set_second_factor
+UPDATE dashboard_user SET totp_sealed = :sealed, totp_since = :now, totp_step = :step WHERE email = :email;
+
+-- name: clear_second_factor
+WITH codes AS (
+    DELETE FROM recovery_code WHERE email = :email
+)
+UPDATE dashboard_user SET totp_sealed = NULL, totp_since = NULL WHERE email = :email;
+
+-- name: take_step
+UPDATE dashboard_user SET totp_step = :step WHERE email = :email;
+
+-- name: forget_recovery_codes
+DELETE FROM recovery_code WHERE email = :email;
+
+-- name: add_recovery_codes
+INSERT INTO recovery_code (email, code_hash) SELECT :email, unnest(:code_hashes::text[]);
+
+-- name: take_recovery_code
+-- No row: it is none of this person's, or was used.
+DELETE FROM recovery_code WHERE email = :email AND code_hash = :code_hash RETURNING code_hash;
+
+-- name: of_account
+SELECT u.email, u.role, u.created_at, u.totp_since, (SELECT max(s.seen_at) FROM dashboard_session s WHERE s.email = u.email) AS seen_at
+FROM dashboard_user u WHERE u.account_id = :account_id ORDER BY u.email LIMIT :most;
+
+-- name: staff
+-- A handful: no index is kept for them.
+SELECT u.email, u.role, u.created_at, u.totp_since, (SELECT max(s.seen_at) FROM dashboard_session s WHERE s.email = u.email) AS seen_at
+FROM dashboard_user u WHERE u.account_id IS NULL ORDER BY u.email LIMIT :most;
+
+-- name: own
+-- One's own second factor, and how many recovery codes are left.
+SELECT u.totp_since, (SELECT count(*) FROM recovery_code c WHERE c.email = u.email) AS recovery_codes
+FROM dashboard_user u WHERE u.email = :email;

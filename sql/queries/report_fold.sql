@@ -1,0 +1,165 @@
+-- Daily totals, folded from given journal rows, each row once: the same statements live, in a rebuild and in a
+-- verification. Tables are named without their schema, as in project.sql. Production only. Every line is added under its
+-- account and under the account of zeros, all of them together.
+
+-- name: horizon
+-- The last number handed out before this instant. Not all that are below it are committed yet: see writers.
+SELECT statement_timestamp() AS as_of, CASE WHEN is_called THEN last_value ELSE 0 END AS journal_id
+FROM public.journal_journal_id_seq;
+
+-- name: writers
+-- Transactions that may still commit journal rows. The lock is taken before a row gets its number and given back after
+-- its commit can be seen: once everybody who held it when the horizon was read is gone, nothing below the horizon can
+-- come any more. Nobody is held up by looking.
+SELECT virtualtransaction AS writer FROM pg_locks
+WHERE locktype = 'relation' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND relation = 'public.journal'::regclass AND mode = 'RowExclusiveLock' AND granted;
+
+-- name: claim
+-- One worker folds at a time; the others have something else to do.
+SELECT journal_id, as_of FROM public.report_position FOR UPDATE SKIP LOCKED;
+
+-- name: hold
+SELECT journal_id, as_of FROM public.report_position FOR UPDATE;
+
+-- name: position
+SELECT journal_id, as_of FROM public.report_position;
+
+-- name: page
+SELECT journal_id FROM public.journal WHERE journal_id > :above AND journal_id <= :up_to ORDER BY journal_id LIMIT :most;
+
+-- name: advance
+UPDATE public.report_position SET journal_id = :journal_id, as_of = greatest(as_of, :as_of);
+
+-- name: charges
+-- What changed along each charge, folded; it leaves the cell it was counted in and enters the one it belongs to now.
+WITH told AS (
+    SELECT j.charge_id, j.account_id, jsonb_merge(j.payload -> 'charge' ORDER BY j.journal_id) AS fields
+    FROM journal j
+    WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'charge'
+    GROUP BY j.charge_id, j.account_id
+), was AS (
+    SELECT r.* FROM told t JOIN report_charge r ON r.charge_id = t.charge_id
+), now_is AS (
+    SELECT t.charge_id, t.account_id, coalesce(w.created_at, (t.fields ->> 'created_at')::timestamptz) AS created_at,
+           coalesce(w.payment_method, t.fields ->> 'payment_method') AS payment_method,
+           coalesce(t.fields ->> 'status', w.status) AS status,
+           coalesce((t.fields ->> 'due_date')::date, w.due_date) AS due_date,
+           coalesce(w.amount_cents, (t.fields ->> 'amount_cents')::bigint) AS amount_cents,
+           (t.fields ->> 'paid_at')::timestamptz AS paid_at
+    FROM told t LEFT JOIN was w ON w.charge_id = t.charge_id
+), stored AS (
+    INSERT INTO report_charge (charge_id, account_id, created_at, payment_method, status, due_date, amount_cents)
+    SELECT charge_id, account_id, created_at, payment_method, status, due_date, amount_cents FROM now_is
+    ON CONFLICT (charge_id) DO UPDATE SET status = excluded.status, due_date = excluded.due_date
+), moved AS (
+    SELECT a.account_id, m.payment_method, m.status, m.due_date,
+           (m.created_at AT TIME ZONE 'America/Sao_Paulo')::date AS day, m.charges, m.charges * m.amount_cents AS cents
+    FROM (
+        SELECT account_id, payment_method, status, due_date, created_at, amount_cents, 1 AS charges FROM now_is
+        UNION ALL
+        SELECT account_id, payment_method, status, due_date, created_at, amount_cents, -1 FROM was
+    ) m
+    CROSS JOIN LATERAL unnest(ARRAY[m.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
+), issued AS (
+    INSERT INTO report_cohort AS r (account_id, day, payment_method, status, charges, cents)
+    SELECT account_id, day, payment_method, status, sum(charges), sum(cents)
+    FROM moved GROUP BY 1, 2, 3, 4 HAVING sum(charges) <> 0 OR sum(cents) <> 0
+    ON CONFLICT (account_id, day, payment_method, status) DO UPDATE
+    SET charges = r.charges + excluded.charges, cents = r.cents + excluded.cents
+), due AS (
+    INSERT INTO report_due AS r (account_id, status, due_date, payment_method, charges, cents)
+    SELECT account_id, status, due_date, payment_method, sum(charges), sum(cents)
+    FROM moved WHERE due_date IS NOT NULL GROUP BY 1, 2, 3, 4 HAVING sum(charges) <> 0 OR sum(cents) <> 0
+    ON CONFLICT (account_id, status, due_date, payment_method) DO UPDATE
+    SET charges = r.charges + excluded.charges, cents = r.cents + excluded.cents
+)
+-- A charge is settled once, so its time is told once. A payer's clock may be behind ours: never less than a second.
+INSERT INTO report_wait AS r (account_id, day, payment_method, bucket, charges)
+SELECT a.account_id, (n.created_at AT TIME ZONE 'America/Sao_Paulo')::date, n.payment_method,
+       floor(8 * ln(greatest(extract(epoch FROM n.paid_at - n.created_at), 1)::double precision)
+             / ln(2::double precision))::integer,
+       count(*)
+FROM now_is n CROSS JOIN LATERAL unnest(ARRAY[n.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
+WHERE n.paid_at IS NOT NULL
+GROUP BY 1, 2, 3, 4
+ON CONFLICT (account_id, day, payment_method, bucket) DO UPDATE SET charges = r.charges + excluded.charges;
+
+-- name: entries
+-- The ledger's lines, on the day they were written. What a refund's payment was made with is looked up: it never changes.
+INSERT INTO report_entry AS r (account_id, day, type, method, entries, cents, late, anomalous)
+SELECT a.account_id, (j.recorded_at AT TIME ZONE 'America/Sao_Paulo')::date, e.type,
+       coalesce(j.payload #>> '{payment,method}', p.method, ''), count(*), sum(e.amount_cents),
+       count(*) FILTER (WHERE e.type = 'payment' AND j.payload #>> '{payment,late}' = 'true'),
+       count(*) FILTER (WHERE e.type = 'payment' AND j.payload #>> '{payment,anomaly}' IS NOT NULL)
+FROM journal j
+CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'entry') AS e (type text, amount_cents bigint, refund_id uuid)
+LEFT JOIN read_refund f ON f.refund_id = e.refund_id AND f.account_id = j.account_id
+LEFT JOIN read_payment p ON p.account_id = f.account_id AND p.test = f.test AND p.paid_at = f.paid_at
+                        AND p.payment_id = f.payment_id
+CROSS JOIN LATERAL unnest(ARRAY[j.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
+WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'entry'
+GROUP BY 1, 2, 3, 4
+ON CONFLICT (account_id, day, type, method) DO UPDATE
+SET entries = r.entries + excluded.entries, cents = r.cents + excluded.cents, late = r.late + excluded.late,
+    anomalous = r.anomalous + excluded.anomalous;
+
+-- name: refunds
+INSERT INTO report_refund AS r (account_id, day, method, what, refunds, cents)
+SELECT a.account_id, (j.recorded_at AT TIME ZONE 'America/Sao_Paulo')::date, p.method, split_part(j.kind, '.', 2), count(*),
+       sum((f.doc ->> 'amount_cents')::bigint)
+FROM journal j
+JOIN read_refund f ON f.refund_id = (j.payload #>> '{refund,refund_id}')::uuid AND f.account_id = j.account_id
+JOIN read_payment p ON p.account_id = f.account_id AND p.test = f.test AND p.paid_at = f.paid_at
+                   AND p.payment_id = f.payment_id
+CROSS JOIN LATERAL unnest(ARRAY[j.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
+WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'refund'
+  AND j.kind IN ('refund.created', 'refund.succeeded', 'refund.failed')
+GROUP BY 1, 2, 3, 4
+ON CONFLICT (account_id, day, method, what) DO UPDATE
+SET refunds = r.refunds + excluded.refunds, cents = r.cents + excluded.cents;
+
+-- name: integrators
+-- Charges when issued, payments when booked, shares when posted; all under the merchant whose charge it is.
+INSERT INTO report_integrator AS r (account_id, day, integrador_code, charges, charge_cents, payments, payment_cents,
+                                    given_cents, taken_back_cents)
+SELECT a.account_id, (t.at AT TIME ZONE 'America/Sao_Paulo')::date, t.integrador_code, sum(t.charges), sum(t.charge_cents), sum(t.payments),
+       sum(t.payment_cents), sum(greatest(t.share_cents, 0)), sum(greatest(-t.share_cents, 0))
+FROM (
+    SELECT j.account_id, j.recorded_at AS at, j.payload #>> '{charge,integrador_code}' AS integrador_code, 1 AS charges,
+           (j.payload #>> '{charge,amount_cents}')::bigint AS charge_cents, 0 AS payments, 0::bigint AS payment_cents,
+           0::bigint AS share_cents
+    FROM journal j
+    WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.kind = 'charge.created'
+    UNION ALL
+    SELECT j.account_id, j.recorded_at, j.payload #>> '{payment,integrador_code}', 0, 0, 1,
+           (j.payload #>> '{payment,amount_cents}')::bigint, 0
+    FROM journal j
+    WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'payment'
+    UNION ALL
+    SELECT (j.payload #>> '{share,account_id}')::uuid, j.recorded_at, j.payload #>> '{share,integrador_code}', 0, 0, 0, 0,
+           (j.payload #>> '{share,share_cents}')::bigint
+    FROM journal j
+    WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'share'
+) t
+CROSS JOIN LATERAL unnest(ARRAY[t.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
+WHERE t.integrador_code IS NOT NULL
+GROUP BY 1, 2, 3
+ON CONFLICT (account_id, day, integrador_code) DO UPDATE
+SET charges = r.charges + excluded.charges, charge_cents = r.charge_cents + excluded.charge_cents,
+    payments = r.payments + excluded.payments, payment_cents = r.payment_cents + excluded.payment_cents,
+    given_cents = r.given_cents + excluded.given_cents, taken_back_cents = r.taken_back_cents + excluded.taken_back_cents;
+
+-- name: attempts
+-- What the senders of webhooks left to be added up. Not of the journal: a rebuild leaves it alone.
+WITH told AS (
+    DELETE FROM public.report_attempt_told
+    WHERE ctid = ANY(ARRAY(SELECT ctid FROM public.report_attempt_told LIMIT :most))
+    RETURNING *
+)
+INSERT INTO public.report_attempt AS r (account_id, day, outcome, attempts, duration_ms)
+SELECT a.account_id, t.day, t.outcome, sum(t.attempts), sum(t.duration_ms)
+FROM told t CROSS JOIN LATERAL unnest(ARRAY[t.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
+GROUP BY 1, 2, 3
+ON CONFLICT (account_id, day, outcome) DO UPDATE
+SET attempts = r.attempts + excluded.attempts, duration_ms = r.duration_ms + excluded.duration_ms;

@@ -1,0 +1,98 @@
+-- The write side of withdrawals. Production only: no statement here knows of a mode. A withdrawal changes only while its
+-- own row is locked, and what it does to the wallet follows under the account's clock.
+
+-- name: terms
+-- The account as it is this moment: money goes out by it, so nothing that is remembered will do.
+SELECT account_id, kyc = 'approved' AS approved, pix_key, document FROM account WHERE account_id = :account_id;
+
+-- name: insert_asked
+-- The key that makes it happen once, the withdrawal, and the order to send it, whose id is the withdrawal's, so that who
+-- cancels finds it. A twin in another transaction is waited for at the key, with nothing else locked. No row: the key made
+-- something before.
+WITH claimed AS (
+    INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
+    VALUES (:account_id, false, :key, :fingerprint, 'withdrawal', :withdrawal_id, :now)
+    ON CONFLICT DO NOTHING
+    RETURNING resource_id
+), made AS (
+    INSERT INTO withdrawal (account_id, withdrawal_id, status, version, amount_cents, created_at)
+    SELECT :account_id, resource_id, 'pending', 1, :amount_cents, :now FROM claimed
+    RETURNING withdrawal_id
+)
+INSERT INTO bank_order (order_id, account_id, test, kind, request, due_at, created_at)
+SELECT withdrawal_id, :account_id, false, 'withdrawal_send', :request, :send_at, :now FROM made
+RETURNING order_id;
+
+-- name: insert_daily
+-- As above for the daily one, with the day for a key (withdrawal_automatic).
+WITH made AS (
+    INSERT INTO withdrawal (account_id, withdrawal_id, status, version, amount_cents, automatic_on, created_at)
+    VALUES (:account_id, :withdrawal_id, 'pending', 1, :amount_cents, :day, :now)
+    ON CONFLICT (account_id, automatic_on) WHERE automatic_on IS NOT NULL DO NOTHING
+    RETURNING withdrawal_id
+)
+INSERT INTO bank_order (order_id, account_id, test, kind, request, due_at, created_at)
+SELECT withdrawal_id, :account_id, false, 'withdrawal_send', :request, :send_at, :now FROM made
+RETURNING order_id;
+
+-- name: lock
+SELECT account_id, withdrawal_id, status, version, amount_cents, created_at
+FROM withdrawal WHERE withdrawal_id = :withdrawal_id AND account_id = :account_id
+FOR UPDATE;
+
+-- name: store
+UPDATE withdrawal SET status = :status, version = :version
+WHERE withdrawal_id = :withdrawal_id AND account_id = :account_id;
+
+-- name: abandon_order
+-- Of a withdrawal that was cancelled. A worker that has claimed it meanwhile finds the withdrawal cancelled.
+UPDATE bank_order SET state = 'abandoned', lease_until = NULL
+WHERE order_id = :withdrawal_id AND state IN ('waiting', 'working');
+
+-- name: claim_orders
+-- Lease what is due; workers pass over each other's rows. With each comes what the attempt before it left behind.
+WITH due AS (
+    SELECT order_id FROM bank_order
+    WHERE state = 'waiting' AND left(kind, 11) = 'withdrawal_' AND due_at <= :now
+    ORDER BY due_at, order_id
+    LIMIT :most
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE bank_order o
+SET state = 'working', attempts = o.attempts + 1, lease_until = :lease_until
+FROM due d
+WHERE o.order_id = d.order_id
+RETURNING o.order_id, o.account_id, o.request, o.attempts, o.outcome;
+
+-- name: settle_order
+-- Write an outcome down when the order is still this lease's: the number of attempts tells one lease from another.
+UPDATE bank_order SET state = :state, due_at = :due_at, lease_until = NULL, outcome = :outcome
+WHERE order_id = :order_id AND attempts = :attempts AND state = 'working'
+RETURNING order_id;
+
+-- name: set_automatic
+-- The day that was looked at last stays when only the amount changes.
+INSERT INTO auto_withdrawal (account_id, keep_cents)
+SELECT account_id, :keep_cents FROM account WHERE account_id = :account_id
+ON CONFLICT (account_id) DO UPDATE SET keep_cents = excluded.keep_cents
+RETURNING account_id;
+
+-- name: end_automatic
+-- No row: there is no such account. It answers the account also when nothing was set.
+WITH ended AS (DELETE FROM auto_withdrawal WHERE account_id = :account_id)
+SELECT account_id FROM account WHERE account_id = :account_id;
+
+-- name: take_daily
+-- One account whose day has not been looked at, held until the end of the transaction; others' are passed over. With it
+-- what decides: the account as it is now, and its balance.
+SELECT s.account_id, s.keep_cents, a.pix_key, a.document, coalesce(c.balance_cents, 0)::bigint AS balance_cents
+FROM auto_withdrawal s
+JOIN account a ON a.account_id = s.account_id AND a.kyc = 'approved'
+LEFT JOIN account_clock c ON c.account_id = s.account_id AND NOT c.test
+WHERE s.looked_on < :day
+ORDER BY s.looked_on, s.account_id
+LIMIT 1
+FOR UPDATE OF s SKIP LOCKED;
+
+-- name: looked
+UPDATE auto_withdrawal SET looked_on = :day WHERE account_id = :account_id;

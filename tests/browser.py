@@ -1,0 +1,219 @@
+"""A real browser for tests: headless Chromium, spoken to in its own DevTools protocol.
+
+One process with as many tabs as are asked for, each group of them with cookies of its own. A tab remembers what the
+browser complained about: a script that failed, a thing our own policy refused, an answer that was an error.
+"""
+
+import asyncio
+import base64
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NO_BROWSER = "no Chromium on this machine: these tests need chromium, chromium-browser or google-chrome on the PATH"
+WCAG = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
+
+_STARTS_S_MAX = 30.0
+_COMMAND_S_MAX = 30.0
+_UNTIL_S_MAX = 15.0
+
+# Kept for the evaluations that follow in the same document.
+_AXE = """
+axe.run(document, {runOnly: {type: "tag", values: %s}, resultTypes: ["violations"], preload: false}).then((found) => {
+  const why = (node) => node.failureSummary.split("\\n").slice(1).join(" ").trim().slice(0, 200);
+  return found.violations.flatMap((rule) =>
+    rule.nodes.map((node) => [rule.id, node.target.join(" "), why(node)].join(": ")));
+})
+"""
+
+
+class Tab:
+    """A page. `complaints` are what the browser said of it since it was opened."""
+
+    def __init__(self, browser: "Browser", session: str) -> None:
+        self._browser = browser
+        self._session = session
+        self.complaints: list[str] = []
+
+    async def command(self, method: str, **parameters: Any) -> dict[str, Any]:
+        return await self._browser.command(method, parameters, self._session)
+
+    async def value(self, expression: str) -> Any:
+        """What an expression is worth; a promise is waited for. None while a page is on its way in."""
+        # As if a person had done it: only then may a page touch the clipboard.
+        asked = {"returnByValue": True, "awaitPromise": True, "userGesture": True}
+        answer = await self.command("Runtime.evaluate", expression=expression, **asked)
+        failed = answer.get("exceptionDetails")
+        assert failed is None or answer["result"].get("subtype") == "error", failed
+        return answer.get("result", {}).get("value")
+
+    async def until(self, expression: str, wanted: object = True, *, most_s: float = _UNTIL_S_MAX) -> None:
+        seen = None
+        deadline = asyncio.get_running_loop().time() + most_s
+        while asyncio.get_running_loop().time() < deadline:
+            seen = await self.value(expression)
+            if seen == wanted:
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"{expression} stayed {seen!r}, wanted {wanted!r}")
+
+    async def open(self, address: str) -> None:
+        await self.value("window.left = true")
+        await self.command("Page.navigate", url=address)
+        await self.until("window.left === undefined && document.readyState === 'complete'")
+
+    async def screen(self, width: int, *, height: int = 900, scale: float = 1, scheme: str = "light") -> None:
+        size = {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": width < 600}
+        await self.command("Emulation.setDeviceMetricsOverride", **size)
+        await self.command(
+            "Emulation.setEmulatedMedia",
+            features=[
+                {"name": "prefers-color-scheme", "value": scheme},
+                # Nothing on its way from one colour to another is looked at.
+                {"name": "prefers-reduced-motion", "value": "reduce"},
+            ],
+        )
+
+    async def fill(self, selector: str, text: str) -> None:
+        """Put `text` into a field, as if it had been pasted."""
+        await self.value(f"document.querySelector({selector!r}).focus(); document.activeElement.select?.()")
+        await self.command("Input.insertText", text=text)
+
+    async def press(self, selector: str) -> None:
+        """Click in the middle of what `selector` finds, with the mouse."""
+        found = f"document.querySelector({selector!r})"
+        await self.until(f"!!{found} && {found}.checkVisibility()")
+        await self.value(f"{found}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+        box = await self.value(
+            f"(({{x, y, width, height}}) => [x + width / 2, y + height / 2])({found}.getBoundingClientRect())"
+        )
+        where = {"x": box[0], "y": box[1], "button": "left", "clickCount": 1}
+        for kind in ("mousePressed", "mouseReleased"):
+            await self.command("Input.dispatchMouseEvent", type=kind, **where)
+
+    async def leaves(self, selector: str) -> None:
+        """Click on what leads to another page, and wait for that."""
+        await self.value("window.left = true")
+        await self.press(selector)
+        await self.until("window.left === undefined && document.readyState === 'complete'")
+
+    async def text(self, selector: str = "body") -> str:
+        return str(await self.value(f"document.querySelector({selector!r})?.innerText ?? ''"))
+
+    async def picture(self) -> bytes:
+        """A PNG of the whole page."""
+        taken = await self.command("Page.captureScreenshot", captureBeyondViewport=True)
+        return base64.b64decode(taken["data"])
+
+    async def barriers(self) -> list[str]:
+        """What axe-core finds against WCAG 2.2 AA, one line each; needs its package (requirements.in)."""
+        # Not as a <script>: the pages' own policy would refuse it. Evaluated, it is the browser's, not the page's.
+        await self.value("window.axe ?? (() => {" + axe_source() + "})(); 0")
+        found: list[str] = await self.value(_AXE % list(WCAG))
+        return found
+
+
+class Browser:
+    def __init__(self, wire: aiohttp.ClientWebSocketResponse) -> None:
+        self._wire = wire
+        self._numbers = iter(range(1, 1_000_000))
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._tabs: dict[str, Tab] = {}
+
+    async def command(self, method: str, parameters: dict[str, Any], session: str | None = None) -> dict[str, Any]:
+        number = next(self._numbers)
+        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        sent = {"id": number, "method": method, "params": parameters}
+        await self._wire.send_json(sent if session is None else {**sent, "sessionId": session})
+        try:
+            async with asyncio.timeout(_COMMAND_S_MAX):
+                told: dict[str, Any] = await answer
+                return told
+        finally:
+            del self._waiting[number]
+
+    @asynccontextmanager
+    async def tab(self, *, group: str | None = None) -> AsyncIterator[Tab]:
+        """An empty tab; those of one group (see `group`) share their cookies."""
+        context = group or await self.group()
+        target = await self.command("Target.createTarget", {"url": "about:blank", "browserContextId": context})
+        attached = await self.command("Target.attachToTarget", {"targetId": target["targetId"], "flatten": True})
+        opened = self._tabs[attached["sessionId"]] = Tab(self, attached["sessionId"])
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            await opened.command(f"{domain}.enable")
+        try:
+            yield opened
+        finally:
+            await self.command("Target.closeTarget", {"targetId": target["targetId"]})
+            del self._tabs[attached["sessionId"]]
+
+    async def group(self) -> str:
+        """A browser within the browser: its tabs know nothing of the others' cookies."""
+        return str((await self.command("Target.createBrowserContext", {}))["browserContextId"])
+
+    async def listen(self) -> None:
+        """Hand each message to who waits for it; ends with the connection."""
+        async for message in self._wire:
+            told = message.json()
+            waiting = self._waiting.get(told.get("id", 0))
+            if waiting is not None and not waiting.done():
+                if "error" in told:
+                    waiting.set_exception(AssertionError(f"the browser refused: {told['error']}"))
+                else:
+                    waiting.set_result(dict(told.get("result", {})))
+            elif (tab := self._tabs.get(told.get("sessionId", ""))) is not None:
+                tab.complaints += _complaint(told["method"], told["params"])
+
+
+def _complaint(method: str, told: dict[str, Any]) -> list[str]:
+    if method == "Runtime.exceptionThrown":
+        details = told["exceptionDetails"]
+        return [details.get("exception", {}).get("description") or details["text"]]
+    if method == "Log.entryAdded" and told["entry"]["level"] == "error":
+        return [f"{told['entry']['text']} {told['entry'].get('url', '')}"]
+    return []
+
+
+@asynccontextmanager
+async def chromium(profile: Path) -> AsyncIterator[Browser]:
+    """A browser that keeps what it keeps in `profile`, and is gone at the end of the block."""
+    assert CHROMIUM, NO_BROWSER
+    process = await asyncio.create_subprocess_exec(
+        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
+        "--disable-dev-shm-usage", "--hide-scrollbars", f"--user-data-dir={profile}", "--remote-debugging-port=0",
+        "about:blank", stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        told = profile / "DevToolsActivePort"
+        async with asyncio.timeout(_STARTS_S_MAX):
+            while not told.exists() or len(told.read_text().split()) < 2:  # noqa: ASYNC110 - a file has no event
+                await asyncio.sleep(0.05)
+        port, path = told.read_text().split()
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(f"ws://127.0.0.1:{port}{path}", max_msg_size=0) as wire,
+        ):
+            browser = Browser(wire)
+            listening = asyncio.create_task(browser.listen())
+            try:
+                yield browser
+            finally:
+                listening.cancel()
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+def axe_source() -> str:
+    """axe-core, out of the package that brings it; never a copy in the repository."""
+    found = find_spec("axe_playwright_python")
+    assert found is not None, "axe-playwright-python is not installed (make install)"
+    assert found.origin is not None
+    return (Path(found.origin).parent / "axe.min.js").read_text(encoding="utf-8")

@@ -1,0 +1,58 @@
+"""CSV that a spreadsheet in Brazil opens as what it is, and that runs nothing there."""
+
+import csv
+import io
+from datetime import UTC, date, datetime
+
+import pytest
+
+from readmodels.csv_lines import BOM, BasisPoints, Cents, csv_file, csv_line
+
+
+def _read(raw: bytes) -> list[list[str]]:
+    """As a spreadsheet reads it."""
+    return list(csv.reader(io.StringIO(raw.decode("utf-8-sig"), newline=""), delimiter=";"))
+
+
+def test_a_file_is_marked_as_utf_8_and_separated_by_semicolons() -> None:
+    raw = csv_file(["Dia", "Descrição", "Valor"], [[date(2026, 11, 21), "açaí", Cents(123_456)]])
+    assert raw == BOM + "Dia;Descrição;Valor\r\n2026-11-21;açaí;1234,56\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""),
+        ("", ""),
+        (0, "0"),
+        (-7, "-7"),
+        (Cents(0), "0,00"),
+        (Cents(5), "0,05"),
+        (Cents(-5), "-0,05"),
+        (Cents(-123_456), "-1234,56"),
+        (Cents(10**15), "10000000000000,00"),
+        (BasisPoints(9_750), "97,50"),
+        (date(2026, 2, 1), "2026-02-01"),
+        (datetime(2026, 11, 21, 2, 59, 59, tzinfo=UTC), "2026-11-20 23:59:59"),
+    ],
+)
+def test_numbers_and_days_are_written_as_they_are_read_in_brazil(value: object, text: str) -> None:
+    assert csv_line([value]) == text.encode() + b"\r\n"  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("text", ["a;b", 'say "oi"', "a,b", "two\r\nlines", "tab\there", " space ", "ação"])
+def test_text_comes_out_as_it_went_in(text: str) -> None:
+    assert _read(csv_line([text, "x"])) == [[text, "x"]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["=1+1", "+1", "-1", "@SUM(A1)", "=cmd|' /C calc'!A0", " =1", "\t=1", "\r=1", "\n@x", "%0A=1", "|x", "＝1", "－1"],
+)
+def test_no_text_is_run_as_a_formula(text: str) -> None:
+    ((field, _),) = _read(csv_line([text, "x"]))
+    assert field == "'" + text
+
+
+def test_what_no_text_may_hold_does_not_break_the_file() -> None:
+    assert _read(csv_line(["a\0b", "\ud800"])) == [["ab", "?"]]

@@ -1,0 +1,175 @@
+"""What happens to the charges of open payer pages, told as server-sent events.
+
+Thousands of pages may be open at once, and nearly always nothing happens to them. So they do not ask: one loop a
+process asks PostgreSQL for all of them together, once a second, and lends its connection back in between. It needs no
+Redis, so there is none to fall back from; a page whose stream cannot be had, or falls silent, polls (static/payer.js).
+
+A stream begins with the state as it is, so nothing is missed between two of them, and ends by itself: after some
+minutes (the browser comes back), when the charge is settled, or when the process is told to stop.
+"""
+
+import asyncio
+import resource
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from itertools import islice
+
+import structlog
+
+from readmodels.payer_page import PageState, page_states
+from runtime.postgres import GONE, Pool, session
+
+MOST_PAGES = 5_000
+"""Open pages a process tells, 18 KiB each; fewer where it may open few files."""
+_SHARE_OF_FILES = 4  # each page is a socket, and the API beside them needs its own
+MOST_PAGES_A_CHARGE = 20  # a payer, his phone, the merchant looking on: more is somebody playing
+LOOK_EVERY_S = 1.0
+LOOK_S_MAX = 15.0  # how seldom it looks while PostgreSQL does not answer
+BEAT_S = 15.0  # below the minute after which proxies take a silent connection for a dead one
+STREAM_S = 300.0
+FIRST_S_MAX = 5.0
+_SEND_S_MAX = 20.0  # for a page that does not read
+_TOGETHER = 1_000  # links a statement
+_BROWSER_AGAIN_MS = 3_000
+
+_log = structlog.get_logger()
+
+
+class NoRoom(Exception):
+    """As many pages are open as are told; this one polls."""
+
+
+class Page:
+    """One open page. `seen` is None as long as, and when, there is no such charge."""
+
+    def __init__(self) -> None:
+        self.seen: PageState | None = None
+        self._over = False
+        self._asked = asyncio.Event()
+        self._woken = asyncio.Event()
+
+    def tell(self, seen: PageState | None) -> None:
+        changed = seen != self.seen
+        self.seen = seen
+        self._asked.set()
+        if changed:
+            self._woken.set()
+
+    def end(self) -> None:
+        self._over = True
+        self._asked.set()
+        self._woken.set()
+
+    def is_over(self) -> bool:
+        return self._over
+
+    async def first(self) -> PageState | None:
+        """The state when it was first looked at; TimeoutError while PostgreSQL does not answer."""
+        async with asyncio.timeout(FIRST_S_MAX):
+            await self._asked.wait()
+        return self.seen
+
+    async def changed(self, *, most_s: float) -> bool:
+        """Wait for the next change, or the end; False when neither came within `most_s`."""
+        try:
+            async with asyncio.timeout(most_s):
+                await self._woken.wait()
+        except TimeoutError:
+            return False
+        self._woken.clear()
+        return True
+
+
+class Live:
+    """The open pages of a process."""
+
+    def __init__(self, pool: Pool, now: Callable[[], datetime]) -> None:
+        self._pool = pool
+        self._now = now
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._most_pages = MOST_PAGES if files < 0 else min(MOST_PAGES, files // _SHARE_OF_FILES)
+        self._pages: dict[str, set[Page]] = {}
+        self._open = 0
+        self._looking: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @asynccontextmanager
+    async def page(self, public_id: str) -> AsyncIterator[Page]:
+        """A page that is told from now on, to the end of the block."""
+        beside = self._pages.get(public_id, ())
+        if self._closed or self._open >= self._most_pages or len(beside) >= MOST_PAGES_A_CHARGE:
+            raise NoRoom
+        page = Page()
+        self._pages.setdefault(public_id, set()).add(page)
+        self._open += 1
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+        try:
+            yield page
+        finally:
+            self._open -= 1
+            pages = self._pages[public_id]
+            pages.discard(page)
+            if not pages:
+                del self._pages[public_id]
+
+    def close(self) -> None:
+        """End every stream: a server that stops waits for its answers, and these would take minutes."""
+        self._closed = True
+        for pages in self._pages.values():
+            for page in pages:
+                page.end()
+        if self._looking is not None:
+            self._looking.cancel()
+
+    async def _look(self) -> None:
+        """Ask for all pages together, as long as there is one."""
+        wait_s = LOOK_EVERY_S
+        try:
+            while self._pages:
+                try:
+                    await self._look_once()
+                    wait_s = LOOK_EVERY_S
+                except GONE as gone:
+                    wait_s = min(wait_s * 2, LOOK_S_MAX)
+                    _log.warning("live_pages_unasked", pages=self._open, error=type(gone).__name__)
+                except Exception:
+                    wait_s = LOOK_S_MAX
+                    _log.exception("live_pages_broken", pages=self._open)
+                await asyncio.sleep(wait_s)
+        finally:
+            self._looking = None
+
+    async def _look_once(self) -> None:
+        waiting = iter(list(self._pages))
+        while public_ids := list(islice(waiting, _TOGETHER)):
+            async with session(self._pool) as conn:
+                found = await page_states(conn, public_ids, now=self._now())
+            for public_id in public_ids:
+                for page in self._pages.get(public_id, ()):
+                    page.tell(found.get(public_id))
+
+
+async def tell(page: Page, send: Callable[[bytes], Awaitable[None]], *, settled: Callable[[PageState], bool]) -> None:
+    """Everything that is to be said to one page, in the form of server-sent events, until there is no more."""
+    loop = asyncio.get_running_loop()
+    end_at = loop.time() + STREAM_S
+    await _in_time(send(b"retry: %d\n\n" % _BROWSER_AGAIN_MS))
+    while not page.is_over() and (left_s := end_at - loop.time()) > 0:
+        changed = await page.changed(most_s=min(BEAT_S, left_s))
+        if page.is_over():
+            return
+        if not changed:
+            await _in_time(send(b"event: vivo\ndata: {}\n\n"))
+        elif page.seen is not None:
+            seen = page.seen
+            data = b'{"status":"%s","version":%d}' % (seen.status.value.encode(), seen.version)
+            await _in_time(send(b"event: estado\ndata: " + data + b"\n\n"))
+            if settled(seen):
+                return
+
+
+async def _in_time(sending: Awaitable[None]) -> None:
+    async with asyncio.timeout(_SEND_S_MAX):
+        await sending

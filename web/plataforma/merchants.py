@@ -1,0 +1,108 @@
+"""Merchants, for the staff: the list, one of them, and the decision about his registration."""
+
+from typing import Any
+
+from litestar.exceptions import NotFoundException
+from litestar.response import Response
+
+from commands.kyc import NEXT, REASON_MOST, Kyc, decide_kyc
+from domain.errors import Code, Refused
+from readmodels.dashboard_settings import lanes_health
+from readmodels.page import Order
+from readmodels.people import people_of_account
+from readmodels.platform import (
+    FOUND_MOST,
+    MerchantPosition,
+    MerchantRow,
+    deeds_on,
+    find_merchant,
+    merchant_page,
+    merchants_like,
+)
+from runtime.postgres import session
+from web.painel.lists import PAGE, Asked, Walked, walk
+from web.painel.visit import Visit
+from web.painel.words import ACTIONS, FACTS, ROLES
+from web.plataforma.words import DECISIONS, KYC, KYC_CHIPS
+
+
+async def show_list(visit: Visit) -> Response[Any]:
+    asked = Asked(visit.request, ("busca", "situacao"))
+    text, kyc = asked.word("busca"), asked.choice("situacao", list(KYC))
+    if text is not None and kyc is not None:
+        asked.faults["situacao"] = "Busque, ou escolha uma situação."
+    walked: Walked[MerchantRow] = Walked((), "", "")
+    if text is not None and not asked.faults:
+        async with session(visit.pool) as conn:
+            walked.rows = await merchants_like(conn, text)
+    elif not asked.faults:
+
+        async def fetch(
+            order: Order, after: MerchantPosition | None
+        ) -> tuple[list[MerchantRow], MerchantPosition | None]:
+            async with session(visit.pool) as conn:
+                rows, more = await merchant_page(conn, kyc, order, after, PAGE)
+            return list(rows), more
+
+        walked = await walk(
+            visit, asked, "merchants", kyc, MerchantPosition, fetch,
+            lambda row: MerchantPosition(row.created_at, row.account_id),
+        )  # fmt: skip
+    values = {"asked": asked, "walked": walked, "kyc": KYC, "chips": KYC_CHIPS, "most": FOUND_MOST}
+    return visit.show("plataforma/merchants.html", values, status=400 if asked.faults else 200)
+
+
+async def show(visit: Visit) -> Response[Any]:
+    return await _page(visit)
+
+
+async def decide(visit: Visit) -> Response[Any]:
+    account_id = visit.id("account_id")
+    chosen = visit.field("kyc")
+    if chosen not in DECISIONS:
+        raise NotFoundException
+    to, reason = Kyc(chosen), visit.field("reason")
+    async with session(visit.pool) as conn:
+        if await find_merchant(conn, account_id=account_id) is None:
+            raise NotFoundException
+    try:
+        facts = {"reason": reason[:REASON_MOST]} if reason else {}
+        async with visit.change(f"merchant.{to}", subject=str(account_id), **facts) as conn:
+            await decide_kyc(conn, account_id, to, reason, now=visit.now)
+    except Refused as refused:
+        if refused.code is not Code.VALIDATION_ERROR:
+            raise
+        fault = (
+            f"Escreva o motivo, com até {REASON_MOST} caracteres."
+            if "reason" in (refused.fields or {})
+            else "A situação mudou neste meio-tempo. Veja como está agora."
+        )
+        return await _page(visit, fault=fault, fault_of=to, reason=reason)
+    return visit.go(f"/plataforma/lojas/{account_id}", done="cadastro")
+
+
+async def _page(visit: Visit, *, fault: str = "", fault_of: str = "", reason: str = "") -> Response[Any]:
+    account_id = visit.id("account_id")
+    async with session(visit.pool) as conn:
+        merchant = await find_merchant(conn, account_id=account_id)
+        if merchant is None:
+            raise NotFoundException
+        people = await people_of_account(conn, account_id)
+        lanes = await lanes_health(conn, account_id)
+        deeds = await deeds_on(conn, str(account_id))
+    values = {
+        "merchant": merchant,
+        "people": people,
+        "lanes": [each for each in lanes if not each.test],
+        "deeds": deeds,
+        "kyc": KYC,
+        "chips": KYC_CHIPS,
+        "roles": ROLES,
+        "actions": ACTIONS,
+        "facts": FACTS,
+        "decisions": {to: DECISIONS[to] for to in DECISIONS if to in NEXT[Kyc(merchant.kyc)]},
+        "fault": fault,
+        "fault_of": fault_of,
+        "reason": reason,
+    }
+    return visit.show("plataforma/merchant.html", values, status=400 if fault else 200)

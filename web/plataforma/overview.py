@@ -1,0 +1,70 @@
+"""The staff's first page: what came in over all accounts, how bank, queues and webhooks stand; and the PIX switch."""
+
+from typing import Any
+
+from litestar.response import Response
+
+from commands.kyc import Kyc
+from commands.pix_suspension import resume_pix, suspend_pix
+from readmodels.people import staff
+from readmodels.platform import COUNT_MOST, bank_state, kyc_counts, lanes_in_trouble, queues, suspension
+from readmodels.reports import REPORTS, By, ask, freshness, today_at
+from runtime.postgres import session
+from web.painel.visit import Visit
+from web.plataforma.words import KYC, LANES, QUEUES
+
+_DAYS = 30
+_REASON_MOST = 500
+
+
+async def show(visit: Visit) -> Response[Any]:
+    return await _page(visit)
+
+
+async def suspend(visit: Visit) -> Response[Any]:
+    """Production, every account. Creations look at the row in their own statement: it holds from the commit on."""
+    reason = visit.field("reason")
+    if not 0 < len(reason) <= _REASON_MOST or not reason.isprintable():
+        return await _page(visit, fault=f"Escreva o motivo, com até {_REASON_MOST} caracteres.")
+    async with visit.change("pix.suspended", reason=reason) as conn:
+        await suspend_pix(conn, now=visit.now)
+    return visit.go("/plataforma", done="pix-suspenso")
+
+
+async def resume(visit: Visit) -> Response[Any]:
+    async with visit.change("pix.resumed") as conn:
+        await resume_pix(conn, now=visit.now)
+    return visit.go("/plataforma", done="pix-retomado")
+
+
+async def show_staff(visit: Visit) -> Response[Any]:
+    async with session(visit.pool) as conn:
+        people = await staff(conn)
+    return visit.show("plataforma/staff.html", {"people": people})
+
+
+async def _page(visit: Visit, *, fault: str = "") -> Response[Any]:
+    receipts = REPORTS["receipts"]
+    asked = ask(receipts, today=today_at(visit.now), by=By.PERIOD)
+    today = ask(receipts, today=today_at(visit.now), first=today_at(visit.now), by=By.PERIOD)
+    async with session(visit.pool) as conn:
+        month = [row async for row in receipts.rows(conn, asked)]
+        day = [row async for row in receipts.rows(conn, today)]
+        values = {
+            "month": _sum(month),
+            "today": _sum(day),
+            "freshness": await freshness(conn),
+            "kyc": await kyc_counts(conn, list(Kyc)),
+            "suspended_at": (await suspension(conn)).suspended_at,
+            "bank": await bank_state(conn),
+            "queues": await queues(conn),
+            "lanes": await lanes_in_trouble(conn),
+        }
+    words = {"kyc_words": KYC, "queue_words": QUEUES, "lane_words": LANES}
+    more = {"days": _DAYS, "most": COUNT_MOST, "now": visit.now, "fault": fault}
+    return visit.show("plataforma/overview.html", values | words | more, status=400 if fault else 200)
+
+
+def _sum(rows: list[tuple[Any, ...]]) -> tuple[int, int]:
+    """Payments and cents of receipts (day, method, payments, amount, ...)."""
+    return sum(row[2] for row in rows), sum(row[3] for row in rows)

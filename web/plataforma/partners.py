@@ -1,0 +1,117 @@
+"""Partners (integrators), for the staff: their codes, shares and accounts."""
+
+import re
+from typing import Any
+from uuid import UUID
+
+from litestar.exceptions import NotFoundException
+from litestar.response import Response
+
+from commands.integrators import create_integrator, set_integrator
+from domain.errors import Code, Refused
+from readmodels.integrators import find_integrator, list_integrators
+from readmodels.page import cut
+from runtime.postgres import session
+from web.painel.lists import PAGE, Asked
+from web.painel.visit import Visit
+
+_CODE = re.compile(r"INTG-[A-Z0-9]{6}")
+_SHARE = re.compile(r"([0-9]{1,3})(?:[,.]([0-9]{1,2}))?")
+_NAME = "Dê um nome com até 100 caracteres."
+_SHARE_FAULT = "A participação vai de 0 a 100 %, com até duas casas."
+_ACCOUNT = "Não há conta com este account_id."
+
+
+async def show_list(visit: Visit) -> Response[Any]:
+    return await _page(visit)
+
+
+async def create(visit: Visit) -> Response[Any]:
+    name, share, account = visit.field("name"), visit.field("share") or "0", visit.field("account_id")
+    share_bps, account_id = _bps(share), _account(account)
+    fault = _SHARE_FAULT if share_bps is None else _ACCOUNT if account and account_id is None else ""
+    if share_bps is not None and not fault:
+        try:
+            async with visit.change("integrator.created", subject=name[:100], share=share) as conn:
+                await create_integrator(conn, name=name, account_id=account_id, now=visit.now, share_bps=share_bps)
+            return visit.go("/plataforma/parceiros", done="parceiro")
+        except Refused as refused:
+            fault = _ACCOUNT if refused.code is Code.WALLET_ACCOUNT_NOT_FOUND else _NAME
+    return await _page(visit, fault=fault, name=name, share=share, account=account)
+
+
+async def change(visit: Visit) -> Response[Any]:
+    """Of one code: whether new slips may carry it, and what share charges issued from now on give."""
+    code, active = visit.text_of_path("code"), visit.field("active") == "yes"
+    share = visit.field("share")
+    share_bps = _bps(share)
+    if not _CODE.fullmatch(code):
+        raise NotFoundException
+    if share_bps is None:
+        return await _page(visit, at=code, at_fault=_SHARE_FAULT)
+    async with visit.change("integrator.changed", subject=code, active="sim" if active else "não", share=share) as conn:
+        try:
+            await set_integrator(conn, code, active=active, share_bps=share_bps, now=visit.now)
+        except Refused:
+            raise NotFoundException from None
+    return visit.go("/plataforma/parceiros", done="parceiro")
+
+
+async def _page(
+    visit: Visit,
+    *,
+    fault: str = "",
+    name: str = "",
+    share: str = "",
+    account: str = "",
+    at: str = "",
+    at_fault: str = "",
+) -> Response[Any]:
+    asked = Asked(visit.request, ("codigo",))
+    one = at or (asked.word("codigo") or "").upper()
+    after = asked.value("depois")
+    if after and not _CODE.fullmatch(after):
+        raise NotFoundException
+    last = None
+    async with session(visit.pool) as conn:
+        if one:
+            partner = await find_integrator(conn, integrador_code=one) if _CODE.fullmatch(one) else None
+            found = [] if partner is None else [partner]
+        else:
+            page, last = cut(await list_integrators(conn, after=after, most=PAGE + 1), PAGE)
+            found = list(page)
+    if at and not found:
+        raise NotFoundException
+    values = {
+        "asked": asked,
+        "next": asked.link(depois=last.integrador_code) if last else "",
+        "partners": found,
+        "fault": fault,
+        "name": name,
+        "share": share,
+        "account": account,
+        "at": at,
+        "at_fault": at_fault,
+        "percent": _percent,
+    }
+    return visit.show("plataforma/partners.html", values, status=400 if fault or at_fault else 200)
+
+
+def _bps(text: str) -> int | None:
+    """ "2,5" -> 250; None for what is no share."""
+    found = _SHARE.fullmatch(text) if text.isascii() else None
+    if found is None:
+        return None
+    bps = int(found[1]) * 100 + int((found[2] or "").ljust(2, "0"))
+    return bps if bps <= 10_000 else None
+
+
+def _percent(bps: int) -> str:
+    return f"{bps // 100},{bps % 100:02}"
+
+
+def _account(text: str) -> UUID | None:
+    try:
+        return UUID(text) if text else None
+    except ValueError:
+        return None

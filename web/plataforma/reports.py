@@ -1,0 +1,133 @@
+"""Reports, for the staff: every one of readmodels/reports.py as a page and as a file, over production only."""
+
+from collections.abc import AsyncIterator
+from datetime import date, datetime
+from typing import Any
+
+from litestar.exceptions import NotFoundException
+from litestar.response import Response, Stream
+
+from domain.errors import Refused
+from readmodels.csv_lines import BOM, CONTENT_TYPE, csv_line
+from readmodels.reports import REPORTS, By, Column, Kind, Report, as_csv, ask, freshness, today_at
+from readmodels.reports import Asked as ReportAsked
+from runtime.postgres import session
+from web.brazilian import brl, day, moment
+from web.painel.lists import Asked
+from web.painel.visit import Visit, page_headers
+from web.plataforma.words import CELLS
+
+ROWS_MOST = 500
+"""On a page; the file has all of them."""
+_FLUSH_BYTES = 64 * 1024
+BY = {By.DAY: "Por dia", By.MONTH: "Por mês", By.PERIOD: "O período inteiro"}
+
+
+async def show_list(visit: Visit) -> Response[Any]:
+    async with session(visit.pool) as conn:
+        fresh = await freshness(conn)
+    return visit.show("plataforma/reports.html", {"reports": REPORTS.values(), "freshness": fresh})
+
+
+async def show(visit: Visit) -> Response[Any]:
+    report = _report(visit)
+    asked, wanted = _asked(visit, report)
+    columns = [each for each in report.columns if _seen(each)]
+    rows: list[list[str]] = []
+    more = False
+    async with session(visit.pool) as conn:
+        if wanted is not None:
+            async for row in report.rows(conn, wanted):
+                if len(rows) == ROWS_MOST:
+                    more = True
+                    break
+                rows.append(
+                    [_shown(column, value) for column, value in zip(report.columns, row, strict=True) if _seen(column)]
+                )
+        fresh = None if report.live else await freshness(conn)
+    values = {
+        "report": report,
+        "asked": asked,
+        "wanted": wanted,
+        "rows": rows,
+        "more": more,
+        "most": ROWS_MOST,
+        "columns": columns,
+        "numbers": [each.kind in (Kind.MONEY, Kind.COUNT, Kind.RATIO) for each in columns],
+        "freshness": fresh,
+        "by": BY,
+        "file": f"/plataforma/relatorios/{report.name}/arquivo{asked.link()}",
+    }
+    return visit.show("plataforma/report.html", values, status=400 if asked.faults else 200)
+
+
+async def download(visit: Visit) -> Response[Any]:
+    """The same rows, all of them, as CSV. It is read while it is sent: a page of rows at a time is held."""
+    report = _report(visit)
+    asked, wanted = _asked(visit, report)
+    if wanted is None or asked.faults:
+        raise NotFoundException
+    account = "todas" if wanted.account_id is None else str(wanted.account_id)[:8]
+    name = f"{report.name}-{wanted.first}-{wanted.last}-{account}.csv"
+    headers = {**page_headers(visit.settings), "Content-Disposition": f'attachment; filename="{name}"'}
+    return Stream(_lines(visit, report, wanted), media_type=CONTENT_TYPE, headers=headers)
+
+
+async def _lines(visit: Visit, report: Report, wanted: ReportAsked) -> AsyncIterator[bytes]:
+    block = bytearray(BOM + csv_line([each.heading for each in report.columns]))
+    async with session(visit.pool) as conn:
+        async for row in report.rows(conn, wanted):
+            block += csv_line(as_csv(report, row))
+            if len(block) >= _FLUSH_BYTES:
+                yield bytes(block)
+                block.clear()
+    yield bytes(block)
+
+
+def _report(visit: Visit) -> Report:
+    found = REPORTS.get(visit.text_of_path("name"))
+    if found is None:
+        raise NotFoundException
+    return found
+
+
+def _asked(visit: Visit, report: Report) -> tuple[Asked, ReportAsked | None]:
+    """The form's fields, and what is asked for; None where that cannot be reported (yet)."""
+    asked = Asked(visit.request, ("de", "ate", "conta", "por"))
+    first, last = asked.dates("de", "ate")
+    account_id = asked.uuid("conta")
+    by = By(asked.choice("por", list(BY)) or By.DAY)
+    if asked.faults:
+        return asked, None
+    if report.of_one_account and account_id is None:
+        if asked.filtered:
+            asked.faults["conta"] = "Este relatório é de uma conta: informe o account_id."
+        return asked, None
+    try:
+        return asked, ask(report, today=today_at(visit.now), first=first, last=last, account_id=account_id, by=by)
+    except Refused:
+        asked.faults["ate"] = "O período termina antes de começar, ou é longo demais."
+        return asked, None
+
+
+def _seen(column: Column) -> bool:
+    """A code that stands beside its words is for programs: it is in the file and not on the page."""
+    return column.name != "bucket"
+
+
+def _shown(column: Column, value: date | datetime | str | int | None) -> str:
+    match column.kind, value:
+        case _, None:
+            return ""
+        case Kind.MONEY, int():
+            return f"−{brl(-value)}" if value < 0 else brl(value)
+        case Kind.RATIO, int():
+            return f"{value // 100},{value % 100:02}"
+        case Kind.INSTANT, datetime():
+            return moment(value)
+        case Kind.DATE, date():
+            return day(value)
+        case Kind.COUNT, int():
+            return f"{value:,}".replace(",", ".")
+        case _:
+            return CELLS.get(column.name, {}).get(str(value), str(value))

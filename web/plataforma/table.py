@@ -1,0 +1,53 @@
+"""Every page of the staff's section and every form in it. There is no other way in."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Literal
+
+from litestar.response import Response
+from litestar.types import ControllerRouterHandler
+
+from web.painel import access, entry, people
+from web.painel.entry import entry_handlers
+from web.painel.route import STAFF, Page, handlers
+from web.painel.section import PLATAFORMA
+from web.painel.visit import Visit
+from web.plataforma import merchants, overview, partners, reports
+
+
+def _page(
+    method: Literal["GET", "POST"],
+    path: str,
+    handle: Callable[[Visit], Awaitable[Response[Any]]],
+    *,
+    early: bool = False,
+) -> Page:
+    return Page(method, path, handle, STAFF, section=PLATAFORMA, early=early)
+
+
+# fmt: off
+TABLE: Final[tuple[Page, ...]] = (
+    _page("GET",  "",                                    overview.show),
+    _page("POST", "/pix/suspender",                      overview.suspend),
+    _page("POST", "/pix/retomar",                        overview.resume),
+    _page("GET",  "/lojas",                              merchants.show_list),
+    _page("GET",  "/lojas/{account_id:str}",             merchants.show),
+    _page("POST", "/lojas/{account_id:str}/cadastro",    merchants.decide),
+    _page("GET",  "/parceiros",                          partners.show_list),
+    _page("POST", "/parceiros",                          partners.create),
+    _page("POST", "/parceiros/{code:str}",               partners.change),
+    _page("GET",  "/relatorios",                         reports.show_list),
+    _page("GET",  "/relatorios/{name:str}",              reports.show),
+    _page("GET",  "/relatorios/{name:str}/arquivo",      reports.download),
+    _page("GET",  "/auditoria",                          people.show_audit),
+    _page("GET",  "/equipe",                             overview.show_staff),
+    _page("GET",  "/acesso",                             access.show,         early=True),
+    _page("POST", "/acesso/senha",                       access.set_password, early=True),
+    _page("GET",  "/acesso/codigo",                      access.show_factor,  early=True),
+    _page("POST", "/acesso/codigo",                      access.turn_on,      early=True),
+    _page("POST", "/acesso/codigo/desligar",             access.turn_off),
+    _page("POST", "/sair",                               entry.leave,            early=True),
+    _page("POST", "/sair-de-tudo",                       entry.leave_everywhere, early=True),
+)
+# fmt: on
+
+PLATAFORMA_HANDLERS: list[ControllerRouterHandler] = [*entry_handlers(PLATAFORMA), *handlers(TABLE)]

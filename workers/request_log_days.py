@@ -1,0 +1,41 @@
+"""Keep the request log's days: make those to come, drop those older than 30 days as a whole."""
+
+from datetime import timedelta
+
+import asyncpg
+import structlog
+from msgspec import Struct
+
+import sql
+from runtime.postgres import transaction
+from workers.context import Context
+
+KEPT = timedelta(days=30)
+AHEAD = timedelta(days=7)
+_MOST = 40
+
+_log = structlog.get_logger()
+
+
+class _Days(Struct, frozen=True):
+    days: int
+
+
+make = sql.one("request_log.make_days", _Days)
+forget = sql.one("request_log.forget_days", _Days)
+
+
+async def keep_days(context: Context) -> int:
+    """One round. A day that somebody reads or writes at this moment waits for the next."""
+    now = context.now()
+    made = forgotten = 0
+    try:
+        async with transaction(context.pool) as conn:
+            made = (await make(conn, first=now.date(), last=(now + AHEAD).date())).days
+        async with transaction(context.pool) as conn:
+            forgotten = (await forget(conn, ended_before=now - KEPT, most=_MOST)).days
+    except asyncpg.LockNotAvailableError:
+        _log.info("request_log_days_busy")
+    if made or forgotten:
+        _log.info("request_log_days", made=made, forgotten=forgotten)
+    return 0
