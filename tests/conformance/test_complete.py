@@ -1,0 +1,115 @@
+"""Nothing is left out: spec, contract, the table of routes, the OpenAPI document and the table of codes agree on what
+there is, and each of it has a test."""
+
+from collections import Counter
+
+import msgspec
+import pytest
+
+from api.app import ROUTES
+from api.openapi import document
+from api.route import Route
+from domain.errors import Code
+from tests.banking import settings_for
+from tests.conformance.cases import CASES
+from tests.conformance.lines import RULED, Section, missing, ways
+from tests.conformance.page import PAGE, SECTIONS, page
+from tests.conformance.requests import BODIES, PLACES, RESOURCES
+from tests.conformance.rules import RULES, identifier_of, plain
+from tests.conformance.spec import CODES, ENDPOINTS, TOKEN_PATH, Endpoint
+
+# No operation answers these: there is none at the path, or none for the method.
+OF_NO_OPERATION = {Code.ROUTE_NOT_FOUND, Code.METHOD_NOT_ALLOWED}
+BY_NAME = {route.name: route for route in ROUTES}
+
+
+def declared() -> list[tuple[str, Code]]:
+    """Each operation and each code the OpenAPI document tells of it."""
+    told = msgspec.json.decode(document(ROUTES, settings_for()))
+    found = []
+    for path, item in told["paths"].items():
+        for operation in item.values():
+            if path == TOKEN_PATH:
+                continue
+            for status, answer in operation["responses"].items():
+                if status >= "4":
+                    schema = answer["content"]["application/json"]["schema"]
+                    names = schema["allOf"][1]["properties"]["error"]["properties"]["code"]["enum"]
+                    found += [(operation["operationId"], Code[name]) for name in names]
+    return found
+
+
+DECLARED = declared()
+LINES = [line for section in SECTIONS for line in section.lines]
+
+
+def test_every_route_is_promised_and_nothing_else_is() -> None:
+    assert Counter(each.operation for each in ENDPOINTS) == Counter(route.name for route in ROUTES)
+
+
+@pytest.mark.parametrize("endpoint", [pytest.param(each, id=each.operation) for each in ENDPOINTS])
+def test_a_route_is_as_promised(endpoint: Endpoint) -> None:
+    route = BY_NAME[endpoint.operation]
+    assert (route.method, plain(route)) == (endpoint.method, endpoint.path)
+    assert set(route.scopes) == set(endpoint.scopes)
+    assert route.key == endpoint.key
+    told = {code for name, code in DECLARED if name == route.name}
+    assert {code for code, _ in endpoint.errors} <= told
+    assert set(route.errors) <= {code for code, _ in endpoint.errors}, "an error of its own that no line promises"
+
+
+def test_every_line_of_every_error_list_has_a_case() -> None:
+    bare = [
+        (each.operation, code.name) for each in ENDPOINTS for code, _ in each.errors if not ways(each.operation, code)
+    ]
+    assert bare == []
+
+
+def test_every_answer_the_document_declares_has_a_case() -> None:
+    bare = [(operation, code.name) for operation, code in DECLARED if not ways(operation, code)]
+    assert bare == []
+
+
+def test_no_case_is_answered_with_what_the_document_does_not_declare() -> None:
+    cases = [(case.operation, case.code) for case in CASES]
+    cases += [(route.name, rule.code) for rule, route in RULED if rule.code not in OF_NO_OPERATION]
+    assert set(cases) <= set(DECLARED)
+
+
+def test_every_code_is_reached() -> None:
+    reached = {case.code for case in CASES} | {rule.code for rule in RULES}
+    shown = {code for line in LINES for code in line.codes}
+    assert set(Code) - reached - shown == set()
+
+
+def test_every_code_of_the_spec_has_its_status() -> None:
+    assert all(code.status == status for status, codes in CODES.items() for code in codes)
+
+
+@pytest.mark.parametrize("route", [pytest.param(route, id=route.name) for route in ROUTES])
+def test_it_is_known_how_to_ask(route: Route) -> None:
+    assert (route.body is None) or route.name in BODIES
+    name = identifier_of(route)
+    assert name in {None, "account_id", "key", *RESOURCES}
+    assert not route.key or name is None or route.name in PLACES
+
+
+def test_names_are_names_of_one() -> None:
+    for names in ([case.id for case in CASES], [rule.name for rule in RULES], [line.id for line in LINES]):
+        assert [name for name, count in Counter(names).items() if count > 1] == []
+    assert {case.operation for case in CASES} <= set(BY_NAME)
+
+
+def test_every_rule_is_of_some_route() -> None:
+    assert {rule.name for rule, _ in RULED} == {rule.name for rule in RULES}
+
+
+@pytest.mark.parametrize("section", [pytest.param(each, id=each.title) for each in SECTIONS])
+def test_what_a_line_points_to_exists_and_runs(section: Section) -> None:
+    for line in section.lines:
+        assert line.shown, line.id
+        assert missing(line.shown) == [], line.id
+
+
+def test_the_page_is_what_the_tables_say() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "write it anew: python -m tests.conformance"

@@ -1,0 +1,383 @@
+"""What a conformance case is played in: the API in this process, two merchants, and a worker for slips.
+
+The bank is the simulated one, asked by the worker's own code; it can be told to be silent, so that a 502 takes a
+moment and not ten seconds.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+from unittest.mock import patch
+from uuid import UUID
+
+import httpx
+import msgspec
+
+import api.creation
+import api.once
+import api.slips
+from api.route import Mode, Route
+from banks.simulated.bank import PRODUCTION, SimulatedBank
+from commands.change import Entry, Step, Wish, change_charges
+from commands.merchants import MerchantCreated, create_merchant
+from commands.pay import Confirmation, OfSlip, confirm_payments
+from commands.pix_suspension import resume_pix, suspend_pix
+from commands.webhooks import set_endpoint
+from domain.charge import Charge
+from domain.errors import Code
+from domain.instants import SAO_PAULO
+from runtime.bell import SLIP_ORDERS
+from runtime.postgres import Pool, transaction
+from runtime.seal import Seal
+from tests.banking import SECRET_KEY, worker_context
+from tests.dual_shop import DUAL, dual_body
+from tests.in_process import Api, Reply, bearer, open_api
+from tests.slip_shop import BOLETO, in_days, slip_body
+from web.app import make_app
+from workers.slip_orders import SlipDesk
+
+PIX = "/v1/charges/pix"
+SCHEDULES = "/v1/charge-schedules"
+NOBODY = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
+DESTINATION = {"pix_key": "maria@example.com", "document": "52998224725"}
+JSON = (b"content-type", b"application/json")
+SILENT_S = 0.15
+_SEAL = Seal(bytes.fromhex(SECRET_KEY))
+
+Body = dict[str, Any]
+
+
+class World:
+    """`mine` asks, `theirs` is somebody else's; both are approved and complete. `limited` has one request a second."""
+
+    def __init__(self, at: Api, pool: Pool, limited: MerchantCreated) -> None:
+        self.api = at
+        self.pool = pool
+        self.mine, self.theirs, self.limited = at.first, at.second, limited
+        self.awake = {True: asyncio.Event(), False: asyncio.Event()}
+        self.listens = True
+        self.pages: dict[Code, tuple[int, str]] = {}
+        self.document: dict[str, Any] = msgspec.json.decode(at.app.state.openapi)
+
+    # Asking
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str | None,
+        key: str | None = None,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+    ) -> Reply:
+        """A request; `body` may be bytes, sent as they are, and None is no body."""
+        path, _, query = path.partition("?")
+        sent = [*bearer(token), *headers]
+        if body is not None and not any(name == b"content-type" for name, _ in headers):
+            sent.append(JSON)
+        if key is not None:
+            sent.append((b"idempotency-key", key.encode()))
+        raw = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
+        return await self.api.ask(method, path, query=query.encode(), headers=sent, body=raw)
+
+    async def test(self, method: str, path: str, body: Any = None, **more: Any) -> Reply:
+        """By the test credential."""
+        return await self.send(method, path, body, token=await self.token("test"), **more)
+
+    async def production(self, method: str, path: str, body: Any = None, **more: Any) -> Reply:
+        return await self.send(method, path, body, token=await self.token("production"), **more)
+
+    async def token(self, mode: str = "test", scope: str | None = None, of: MerchantCreated | None = None) -> str:
+        return await self.api.token(of or self.mine, mode, scope)
+
+    async def token_for(self, route: Route, of: MerchantCreated | None = None) -> str:
+        """All scopes, in the mode the route is for."""
+        return await self.token(mode_of(route), of=of)
+
+    async def spent(self) -> str:
+        """A test token whose credential has no request left: one a second is all it has, and that is gone now."""
+        token = await self.token(of=self.limited)
+        await self.send("GET", "/v1/charges", token=token)
+        return token
+
+    @staticmethod
+    def new_key() -> str:
+        return secrets.token_hex(8)
+
+    async def merchant(self, *, address: bool = True, kyc: str = "approved") -> MerchantCreated:
+        async with self.pool.acquire() as conn:
+            return await create_merchant(conn, name="Loja", address=address, kyc=kyc, now=datetime.now(UTC))
+
+    # Things that are there
+
+    async def pix(self, mode: str = "test", of: MerchantCreated | None = None, **more: Any) -> str:
+        """A new PIX charge's id."""
+        owner = of or self.mine
+        body = {"account_id": str(owner.account_id), "amount": "10.00", **more}
+        return await self._made(PIX, body, mode, owner)
+
+    async def slip(self, mode: str = "test", of: MerchantCreated | None = None, **more: Any) -> str:
+        return await self._made(BOLETO, slip_body(**more), mode, of or self.mine)
+
+    async def dual(self, mode: str = "test", of: MerchantCreated | None = None, **more: Any) -> str:
+        return await self._made(DUAL, dual_body(**more), mode, of or self.mine)
+
+    async def _made(self, path: str, body: Body, mode: str, owner: MerchantCreated) -> str:
+        token = await self.token(mode, of=owner)
+        reply = await self.send("POST", path, body, token=token, key=self.new_key())
+        assert reply.status == 201, reply
+        charge_id: str = reply.json()["charge_id"]
+        return charge_id
+
+    async def in_state(self, state: str, make: Any = None, **more: Any) -> str:
+        """A test charge that is paid, cancelled, expired or failed: one of PIX, or what `make` makes."""
+        charge_id: str = await (make or self.pix)(**more)
+        how = {
+            "paid": f"/v1/charges/{charge_id}/simulate-payment",
+            "cancelled": f"/v1/charges/{charge_id}/cancel",
+            "expired": f"/v1/sandbox/charges/{charge_id}/expire",
+            "failed": f"/v1/sandbox/charges/{charge_id}/fail",
+        }[state]
+        reply = await self.test("POST", how)
+        assert (reply.status, reply.json()["status"]) == (200, state), reply
+        return charge_id
+
+    async def paid(self, **more: Any) -> str:
+        return await self.in_state("paid", **more)
+
+    async def paid_slip(self) -> str:
+        """A test slip that was paid on its line: no PIX came that could go back."""
+        charge_id = await self.slip()
+        number = await self.pool.fetchval(
+            "SELECT doc->>'nosso_numero' FROM read_charge WHERE charge_id = $1", UUID(charge_id)
+        )
+        of = OfSlip(source=secrets.token_hex(10), method="boleto", nosso_numero=number, integrador_code=None, txid=None)
+        await self._arrives(charge_id, 15_000, days_ago=0, end_to_end_id=None, slip=of)
+        return charge_id
+
+    async def paid_long_ago(self, days: int) -> str:
+        """A PIX charge whose money came that many days ago."""
+        charge_id = await self.pix()
+        await self._arrives(charge_id, 1000, days_ago=days, end_to_end_id=_end_to_end_id(days))
+        return charge_id
+
+    async def _arrives(self, charge_id: str, cents: int, *, days_ago: int, **more: Any) -> None:
+        now = datetime.now(UTC)
+        confirmation = Confirmation(
+            charge_id=UUID(charge_id),
+            amount_cents=cents,
+            paid_at=now - timedelta(days=days_ago),
+            payer_name="Maria",
+            payer_document="52998224725",
+            **more,
+        )
+        async with transaction(self.pool) as conn:
+            (outcome,) = await confirm_payments(conn, [confirmation], now=now, seal=_SEAL)
+        assert isinstance(outcome, Charge), outcome
+
+    async def empty_wallet(self) -> None:
+        """The test wallet's money leaves it otherwise than by a refund."""
+        token = await self.token()
+        found = await self.api.get(f"/v1/accounts/{self.mine.account_id}/balance", token=token)
+        cents = int(found.json()["balance"].replace(".", ""))
+        charge_id = UUID(await self.pix())
+
+        def decide(charge: Charge, now: datetime) -> list[Step]:
+            return [Step(charge=charge, kind="wallet.adjusted", entry=Entry(type="adjustment", amount_cents=-cents))]
+
+        async with transaction(self.pool) as conn:
+            wish = Wish(charge_id=charge_id, owner=None, decide=decide, actor="test")
+            await change_charges(conn, [wish], now=datetime.now(UTC))
+
+    async def refund(self, mode: str = "test", of: MerchantCreated | None = None) -> str:
+        """A refund's id."""
+        token = await self.token(mode, of=of)
+        charge_id = await self.pix(mode, of)
+        if mode == "test":
+            await self.send("POST", f"/v1/charges/{charge_id}/simulate-payment", token=token)
+        else:
+            await self._arrives(charge_id, 1000, days_ago=0, end_to_end_id=_end_to_end_id())
+        reply = await self.send("POST", f"/v1/charges/{charge_id}/refunds", {}, token=token, key=self.new_key())
+        assert reply.status == 201, reply
+        refund_id: str = reply.json()["refund_id"]
+        return refund_id
+
+    async def fund(self, of: MerchantCreated) -> None:
+        """1000.00 comes into the production wallet."""
+        charge_id = await self.pix("production", of, amount="1000.00")
+        await self._arrives(charge_id, 100_000, days_ago=0, end_to_end_id=_end_to_end_id())
+
+    async def withdrawal(self, of: MerchantCreated | None = None) -> str:
+        """A withdrawal's id."""
+        owner = of or self.mine
+        await self.fund(owner)
+        token = await self.token("production", of=owner)
+        reply = await self.send("POST", "/v1/withdrawals", {"amount": "1.50"}, token=token, key=self.new_key())
+        assert reply.status == 201, reply
+        withdrawal_id: str = reply.json()["withdrawal_id"]
+        return withdrawal_id
+
+    async def schedule(self, of: MerchantCreated | None = None) -> str:
+        """A schedule's id."""
+        token = await self.token("production", of=of)
+        reply = await self.send("POST", SCHEDULES, schedule_body(), token=token, key=self.new_key())
+        assert reply.status == 201, reply
+        schedule_id: str = reply.json()["schedule_id"]
+        return schedule_id
+
+    async def delivery(self, mode: str = "test", of: MerchantCreated | None = None) -> str:
+        """A webhook delivery's id."""
+        owner = of or self.mine
+        async with transaction(self.pool) as conn:
+            await set_endpoint(
+                conn,
+                owner.account_id,
+                "http://127.0.0.1:9/hook",
+                allow_private=True,
+                now=datetime.now(UTC),
+                seal=_SEAL,
+                chance=secrets.token_bytes(32),
+            )
+        token = await self.token(mode, of=of)
+        charge_id = await self.pix(mode, of)
+        cancelled = await self.send("POST", f"/v1/charges/{charge_id}/cancel", token=token)
+        assert cancelled.status == 200, cancelled
+        page = await self.api.get(f"/v1/webhook-deliveries?charge_id={charge_id}", token=token)
+        delivery_id: str = page.json()["data"][0]["delivery_id"]
+        return delivery_id
+
+    # Circumstances
+
+    @asynccontextmanager
+    async def silent_bank(self) -> AsyncIterator[None]:
+        """Nobody asks the bank, and doors wait only a moment for it."""
+        self.listens = False
+        try:
+            with patch.object(api.slips, "DEADLINE_S", SILENT_S):
+                yield
+        finally:
+            self.listens = True
+            # What was given up is put right before the next case.
+            for event in self.awake.values():
+                event.set()
+
+    @asynccontextmanager
+    async def no_locations(self) -> AsyncIterator[None]:
+        """The bank made no more locations for production charges, and the pool of them is used up."""
+        reserve = self.api.app.state.door.reserve
+        waits = reserve._deadline_s
+        reserve._held[False].clear()
+        reserve._deadline_s = SILENT_S
+        kept = await self.pool.fetch("DELETE FROM pix_location WHERE NOT test RETURNING *")
+        try:
+            yield
+        finally:
+            reserve._deadline_s = waits
+            await self.pool.executemany(
+                "INSERT INTO pix_location (test, location_id, location) VALUES ($1, $2, $3)",
+                [(row["test"], row["location_id"], row["location"]) for row in kept],
+            )
+
+    @asynccontextmanager
+    async def pix_suspended(self) -> AsyncIterator[None]:
+        async with self.pool.acquire() as conn:
+            now = datetime.now(UTC)
+            await suspend_pix(conn, now=now)
+            try:
+                yield
+            finally:
+                await resume_pix(conn, now=now)
+
+    @asynccontextmanager
+    async def at_work(self, mode: str, key: str) -> AsyncIterator[None]:
+        """Somebody else is at work under this key, for longer than a twin is waited for."""
+        locks = self.api.app.state.door.locks
+        name = (self.mine.account_id, mode == "test", key)
+        _, token = await locks.take(name)
+        try:
+            with patch.object(api.once, "WAIT_S", SILENT_S), patch.object(api.creation, "WAIT_S", SILENT_S):
+                yield
+        finally:
+            await locks.let_go(name, token)
+
+
+def _end_to_end_id(days_ago: int = 0) -> str:
+    at = datetime.now(UTC) - timedelta(days=days_ago)
+    return f"E99999994{at:%Y%m%d%H%M}{secrets.token_hex(6)[:11]}"
+
+
+def mode_of(route: Route) -> str:
+    return "production" if route.mode is Mode.PRODUCTION else "test"
+
+
+def schedule_body(**more: Any) -> Body:
+    """A field given as None is left out."""
+    body = {
+        "payment_method": "pix", "amount": "99.90", "payer": {"name": "Ana", "document": "52998224725"},
+        "frequency": "monthly", "first_due_date": in_days(40), **more,
+    }  # fmt: skip
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def yesterday() -> str:
+    return (datetime.now(SAO_PAULO).date() - timedelta(days=1)).isoformat()
+
+
+async def _pages_of_codes(at: Api, pool: Pool) -> dict[Code, tuple[int, str]]:
+    """Status and text of the page that each code's documentation_url leads to."""
+    web = make_app(at.settings, pool=pool)
+    found = {}
+    async with (
+        web.lifespan(),
+        httpx.AsyncClient(transport=httpx.ASGITransport(cast(Any, web)), base_url="http://docs.example.com") as client,
+    ):
+        for code in Code:
+            page = await client.get(f"/docs/errors/{code.name}")
+            found[code] = (page.status_code, page.text)
+    return found
+
+
+@asynccontextmanager
+async def open_world(servers: Any, pool: Pool) -> AsyncIterator[World]:
+    bank = SimulatedBank(pool, _SEAL, world=PRODUCTION, url="https://bank.example.com", now=lambda: datetime.now(UTC))
+    async with (
+        open_api(servers.database_url, servers.redis_url, SECRET_KEY=SECRET_KEY) as at,
+        worker_context(pool, servers.redis_url, bank) as context,
+    ):
+        async with pool.acquire() as conn:
+            limited = await create_merchant(conn, name="Loja", address=True, kyc="approved", now=datetime.now(UTC))
+            await conn.execute(
+                "UPDATE account SET rate_per_s = 1, rate_burst = 1 WHERE account_id = $1", limited.account_id
+            )
+        world = World(at, pool, limited)
+        world.pages = await _pages_of_codes(at, pool)
+        ring = at.app.state.door.bell.ring
+
+        def heard(name: str) -> None:
+            ring(name)
+            for test, bell in SLIP_ORDERS.items():
+                if name == bell:
+                    world.awake[test].set()
+
+        async def work(test: bool) -> None:
+            desk = SlipDesk(context, test)
+            while True:
+                # What waits for its next try is found without a ring.
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(world.awake[test].wait(), 0.25)
+                world.awake[test].clear()
+                if world.listens:
+                    await desk.drain()
+
+        with patch.object(at.app.state.door.bell, "ring", heard):
+            workers = [asyncio.create_task(work(test)) for test in (True, False)]
+            try:
+                yield world
+            finally:
+                for worker in workers:
+                    worker.cancel()
+                await asyncio.gather(*workers, return_exceptions=True)
