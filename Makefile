@@ -32,7 +32,7 @@ bench: install ## loads and ratios, printed as tables
 	@$(BIN)/python -m bench $(ARGS)
 
 fault: install ## only the tests that break things on purpose
-	@FAULT=full $(BIN)/python -m pytest tests/fault $(ARGS)
+	@FAULT=full $(BIN)/python -m pytest tests/fault tests/walk $(ARGS)
 
 fmt: install ## format, and repair what can be repaired
 	@$(BIN)/python -m ruff format .

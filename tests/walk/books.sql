@@ -1,0 +1,175 @@
+-- What an auditor asks of the books when everybody is at rest: each question is answered by no rows. $1: accounts.
+-- They hold in every state the service can be in; none knows what was done. Read by tests/walk/books.py.
+
+-- Our books alone.
+
+-- wrong: a ledger with a number missing or twice, or a balance that is not the sum before
+SELECT * FROM (
+    SELECT account_id, test, sequence, amount_cents, balance_after_cents,
+           row_number() OVER w AS dense, sum(amount_cents) OVER w AS total
+    FROM read_ledger WHERE account_id = ANY($1::uuid[])
+    WINDOW w AS (PARTITION BY account_id, test ORDER BY sequence)) l
+WHERE sequence <> dense OR balance_after_cents <> total OR balance_after_cents < 0;
+
+-- wrong: a clock that is not where ledger and feed end
+SELECT k.account_id, k.test, k.balance_cents, k.entry_sequence, k.event_sequence, l.*, e.*
+FROM account_clock k
+CROSS JOIN LATERAL (SELECT coalesce(sum(amount_cents), 0) AS cents, count(*) AS lines FROM read_ledger r
+                    WHERE r.account_id = k.account_id AND r.test = k.test) l
+CROSS JOIN LATERAL (SELECT count(*) AS events, coalesce(max(sequence), 0) AS last FROM read_event r
+                    WHERE r.account_id = k.account_id AND r.test = k.test) e
+WHERE k.account_id = ANY($1::uuid[])
+  AND (k.balance_cents <> l.cents OR k.entry_sequence <> l.lines OR k.event_sequence <> e.events OR k.event_sequence <> e.last);
+
+-- wrong: a payment that was not credited once, to the cent
+SELECT p.payment_id, p.amount_cents, array_agg(l.amount_cents) FROM payment p
+LEFT JOIN read_ledger l ON l.account_id = p.account_id AND l.test = p.test AND l.payment_id = p.payment_id AND l.type = 'payment'
+WHERE p.account_id = ANY($1::uuid[]) GROUP BY 1, 2
+HAVING array_agg(l.amount_cents) IS DISTINCT FROM ARRAY[p.amount_cents];
+
+-- wrong: a credit without its payment
+SELECT l.* FROM read_ledger l LEFT JOIN payment p USING (account_id, payment_id)
+WHERE l.account_id = ANY($1::uuid[]) AND l.type = 'payment' AND p.amount_cents IS DISTINCT FROM l.amount_cents;
+
+-- wrong: a payment of which more is back or on its way than arrived, or other than its refunds say
+SELECT p.payment_id, p.amount_cents, p.refunded_cents, p.refunding_cents, f.* FROM payment p
+CROSS JOIN LATERAL (SELECT coalesce(sum(amount_cents) FILTER (WHERE status = 'succeeded'), 0) AS back,
+                           coalesce(sum(amount_cents) FILTER (WHERE status = 'pending'), 0) AS going
+                    FROM refund r WHERE r.account_id = p.account_id AND r.payment_id = p.payment_id) f
+WHERE p.account_id = ANY($1::uuid[])
+  AND (f.back + f.going > p.amount_cents OR (f.back, f.going) <> (p.refunded_cents, p.refunding_cents));
+
+-- wrong: a refund that was not debited once, or not credited back exactly when it failed
+SELECT f.refund_id, f.status, f.amount_cents, array_agg(l.amount_cents ORDER BY l.sequence) FROM refund f
+LEFT JOIN read_ledger l ON l.account_id = f.account_id AND l.test = f.test AND l.refund_id = f.refund_id
+WHERE f.account_id = ANY($1::uuid[]) GROUP BY 1, 2, 3
+HAVING array_agg(l.amount_cents ORDER BY l.sequence) IS DISTINCT FROM
+       CASE WHEN f.status = 'failed' THEN ARRAY[-f.amount_cents, f.amount_cents] ELSE ARRAY[-f.amount_cents] END;
+
+-- wrong: a charge whose refunds are more than what was paid
+SELECT c.charge_id FROM charge c WHERE c.account_id = ANY($1::uuid[]) AND
+    (SELECT coalesce(sum(amount_cents), 0) FROM refund r WHERE r.charge_id = c.charge_id AND r.status <> 'failed')
+  > (SELECT coalesce(sum(amount_cents), 0) FROM payment p WHERE p.charge_id = c.charge_id);
+
+-- wrong: a charge that is paid without one payment that settles it, or the other way round
+SELECT c.charge_id, c.status FROM charge c WHERE c.account_id = ANY($1::uuid[]) AND
+    (SELECT count(*) FROM payment p WHERE p.charge_id = c.charge_id AND p.settles AND p.amount_cents >= c.amount_cents)
+ <> (c.status IN ('paid', 'refunded'))::integer;
+
+-- wrong: a refunded charge of which not all is back
+SELECT c.charge_id FROM charge c JOIN payment p ON p.charge_id = c.charge_id AND p.settles
+WHERE c.account_id = ANY($1::uuid[]) AND c.status = 'refunded' AND p.refunded_cents < p.amount_cents;
+
+-- wrong: an event without its webhook, or told otherwise than it is
+SELECT j.event_id, j.kind FROM journal j
+JOIN webhook_endpoint w ON w.account_id = j.account_id AND j.kind = ANY(w.kinds) AND w.created_at <= j.recorded_at
+LEFT JOIN webhook_delivery d ON d.event_id = j.event_id AND d.endpoint_id = w.endpoint_id
+WHERE j.account_id = ANY($1::uuid[]) AND j.event_id IS NOT NULL
+GROUP BY 1, 2 HAVING count(d.delivery_id) <> 1;
+
+-- wrong: a delivery of nothing that happened
+SELECT d.delivery_id FROM webhook_delivery d LEFT JOIN journal j ON j.event_id = d.event_id AND j.account_id = d.account_id
+WHERE d.account_id = ANY($1::uuid[]) AND (j.test, j.event_sequence, j.kind) IS DISTINCT FROM (d.test, d.sequence, d.type);
+
+-- wrong: an event that is not in the feed word for word
+SELECT j.event_id FROM journal j LEFT JOIN read_event e ON e.account_id = j.account_id AND e.test = j.test AND e.sequence = j.event_sequence
+WHERE j.account_id = ANY($1::uuid[]) AND j.event_id IS NOT NULL
+  AND (e.event_id, e.type, e.charge_id, e.created_at, e.body) IS DISTINCT FROM (j.event_id, j.kind, j.charge_id, j.recorded_at, j.event_body);
+
+-- wrong: something left undone
+SELECT kind, state, attempts, due_at, outcome FROM bank_order
+WHERE account_id = ANY($1::uuid[]) AND state IN ('waiting', 'working');
+
+-- wrong: a withdrawal that was not debited once, or not credited back exactly when it failed or was cancelled
+SELECT w.withdrawal_id, w.status, w.amount_cents, array_agg(l.amount_cents ORDER BY l.sequence) FROM withdrawal w
+LEFT JOIN read_ledger l ON l.account_id = w.account_id AND NOT l.test AND l.withdrawal_id = w.withdrawal_id
+WHERE w.account_id = ANY($1::uuid[]) GROUP BY 1, 2, 3
+HAVING array_agg(l.amount_cents ORDER BY l.sequence) IS DISTINCT FROM
+       CASE WHEN w.status IN ('failed', 'cancelled') THEN ARRAY[-w.amount_cents, w.amount_cents]
+            ELSE ARRAY[-w.amount_cents] END;
+
+-- wrong: a withdrawal that has not ended
+SELECT withdrawal_id, status FROM withdrawal WHERE account_id = ANY($1::uuid[]) AND status IN ('pending', 'processing');
+
+-- wrong: a refund that has not ended
+SELECT refund_id FROM refund WHERE account_id = ANY($1::uuid[]) AND status = 'pending';
+
+-- Our books beside the bank's, to the cent.
+
+-- wrong: a charge's slip that its bank does not have, or has otherwise
+SELECT c.charge_id, s.number, b.number, b.amount_cents, b.due_on, s.due_on FROM charge c JOIN slip s USING (charge_id, account_id)
+LEFT JOIN simulated_bank.slip b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.number = s.number
+WHERE c.account_id = ANY($1::uuid[]) AND (b.number IS NULL OR b.amount_cents <> c.amount_cents
+   OR (c.status = 'pending' AND b.due_on <> s.due_on));
+
+-- wrong: a pending slip that is not open at the bank, though nobody paid it
+SELECT c.charge_id FROM charge c JOIN slip s USING (charge_id, account_id)
+JOIN simulated_bank.slip b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.number = s.number
+WHERE c.account_id = ANY($1::uuid[]) AND c.status = 'pending' AND b.written_off_at IS NOT NULL;
+
+-- wrong: a slip that can be paid at the bank though its charge was cancelled, failed, or paid the other way
+SELECT c.charge_id, c.status FROM charge c JOIN slip s USING (charge_id, account_id)
+JOIN simulated_bank.slip b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.number = s.number
+WHERE c.account_id = ANY($1::uuid[]) AND b.written_off_at IS NULL AND b.payments = 0
+  AND c.status IN ('cancelled', 'failed', 'paid', 'refunded');
+
+-- wrong: a slip that is open at the bank and no charge's
+SELECT b.number FROM simulated_bank.slip b WHERE b.written_off_at IS NULL AND b.payments = 0
+  AND NOT EXISTS (SELECT FROM slip s JOIN charge c USING (charge_id, account_id)
+                  WHERE s.number = b.number AND c.test = (b.world = 'sandbox'));
+
+-- wrong: a PIX that cannot be paid though its charge is pending
+SELECT c.charge_id, b.status FROM charge c LEFT JOIN simulated_bank.cob b
+    ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.txid = replace(c.charge_id::text, '-', '')
+WHERE c.account_id = ANY($1::uuid[]) AND c.status = 'pending' AND c.payment_method IN ('pix', 'boleto_pix')
+  AND (b.txid IS NULL OR b.amount_cents <> c.amount_cents OR b.status LIKE 'REMOVIDA%' OR (b.status <> 'ATIVA'
+       AND NOT EXISTS (SELECT FROM payment p WHERE p.charge_id = c.charge_id AND p.method = 'pix')));
+
+-- wrong: a PIX that ends otherwise than its charge
+-- The bank counts whole seconds from the moment it hears of it: some seconds early, or late when it is slow to hear.
+-- Money of these seconds makes an expired charge paid, late.
+SELECT c.charge_id, b.created_at, b.expires_in_s, c.expires_at, r.doc ->> 'pix_expires_at' FROM charge c
+JOIN read_charge r USING (charge_id, account_id)
+JOIN simulated_bank.cob b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.txid = replace(c.charge_id::text, '-', '') AND b.status = 'ATIVA'
+WHERE c.account_id = ANY($1::uuid[]) AND c.status = 'pending'
+  AND extract(epoch FROM least(c.expires_at, (r.doc ->> 'pix_expires_at')::timestamptz)
+              - (b.created_at + b.expires_in_s * interval '1 second')) NOT BETWEEN -30 AND 10;
+
+-- wrong: a PIX that can be paid at the bank though its charge was cancelled, failed, or paid
+SELECT c.charge_id, c.status FROM charge c JOIN simulated_bank.cob b
+    ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.txid = replace(c.charge_id::text, '-', '') AND b.status = 'ATIVA'
+WHERE c.account_id = ANY($1::uuid[]) AND c.status IN ('cancelled', 'failed', 'paid', 'refunded');
+
+-- wrong: money the bank received and we did not credit, or credited and the bank never received
+SELECT * FROM (
+    SELECT c.charge_id, c.status,
+           (SELECT coalesce(sum(p.amount_cents), 0) FROM payment p WHERE p.charge_id = c.charge_id) AS credited,
+           (SELECT coalesce(sum(x.amount_cents), 0) FROM simulated_bank.pix x
+            WHERE x.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND x.txid = replace(c.charge_id::text, '-', ''))
+         + (SELECT coalesce(sum(x.amount_cents), 0) FROM slip s JOIN simulated_bank.slip_payment x
+                ON x.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND x.number = s.number AND NOT x.called_off
+            WHERE s.charge_id = c.charge_id AND s.account_id = c.account_id) AS received
+    FROM charge c WHERE c.account_id = ANY($1::uuid[])) m
+WHERE credited <> received;
+
+-- wrong: a refund that the bank does not have so, or has though it failed
+SELECT f.refund_id, f.status, f.amount_cents, b.* FROM refund f LEFT JOIN (
+    SELECT world, id, amount_cents, fails FROM simulated_bank.devolucao
+    UNION ALL SELECT world, id, amount_cents, fails FROM simulated_bank.transfer) b
+    ON b.world = CASE WHEN f.test THEN 'sandbox' ELSE 'production' END AND b.id = replace(f.refund_id::text, '-', '')
+WHERE f.account_id = ANY($1::uuid[])
+  AND NOT CASE WHEN f.status = 'failed' THEN b.id IS NULL OR b.fails
+               ELSE b.id IS NOT NULL AND NOT b.fails AND b.amount_cents = f.amount_cents END;
+
+-- wrong: money that the bank gave back and nobody asked for
+SELECT b.id FROM (SELECT id, fails FROM simulated_bank.devolucao UNION ALL SELECT id, fails FROM simulated_bank.transfer) b
+WHERE NOT b.fails
+  AND NOT EXISTS (SELECT FROM refund f WHERE replace(f.refund_id::text, '-', '') = b.id AND f.status <> 'failed')
+  AND NOT EXISTS (SELECT FROM withdrawal w WHERE replace(w.withdrawal_id::text, '-', '') = b.id AND w.status <> 'failed');
+
+-- wrong: a withdrawal that the bank does not have so, or has though it failed or was cancelled
+SELECT w.withdrawal_id, w.status, w.amount_cents, b.amount_cents, b.fails FROM withdrawal w
+LEFT JOIN simulated_bank.transfer b ON b.world = 'production' AND b.id = replace(w.withdrawal_id::text, '-', '')
+WHERE w.account_id = ANY($1::uuid[])
+  AND NOT CASE w.status WHEN 'failed' THEN b.id IS NULL OR b.fails WHEN 'cancelled' THEN b.id IS NULL
+                        ELSE b.id IS NOT NULL AND NOT b.fails AND b.amount_cents = w.amount_cents END;

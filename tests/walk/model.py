@@ -1,0 +1,302 @@
+"""What must be true: a small model of charges, payments, refunds and wallets, written from the spec and the contract.
+
+It shares no code with the service, so that one of them is wrong when they differ. Amounts are cents, instants are UTC.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import Final
+
+# Spec, States and transitions; contract sections 5, 6 and 11.
+NEXT: Final[dict[str, set[str]]] = {
+    "pending": {"paid", "cancelled", "expired", "failed"},
+    "expired": {"paid"},
+    "paid": {"refunded"},
+    "cancelled": set(),
+    "refunded": set(),
+    "failed": set(),
+}
+RETURN_WITHIN: Final = timedelta(days=90)
+TRANSFER_WITHIN: Final = timedelta(days=180)
+MINIMUM: Final = 100
+"""Of a withdrawal."""
+
+Answer = tuple[int, str]
+"""Status and code of an answer that is a refusal; (200, "") and (201, "") are none."""
+
+
+@dataclass(eq=False)
+class Payment:
+    """Money that arrived. `returnable`: its endToEndId is known, and it can go back the way it came."""
+
+    cents: int
+    by_pix: bool
+    settles: bool
+    anomaly: str | None
+    late: bool
+    paid_at: datetime
+    payment_id: str = ""
+    returnable: bool = False
+    back: int = 0
+    going: int = 0
+
+    @property
+    def left(self) -> int:
+        return self.cents - self.back - self.going
+
+    def shown(self) -> tuple[str, int, str | None, bool, int]:
+        return ("pix" if self.by_pix else "boleto", self.cents, self.anomaly, self.late, self.back)
+
+
+@dataclass(eq=False)
+class Refund:
+    charge: "Charge"
+    payment: Payment
+    cents: int
+    arrives: bool
+    ends_at: datetime
+    """When the bank knows; we hear of it some time after."""
+    refund_id: str = ""
+    status: str = "pending"
+
+
+@dataclass(eq=False)
+class Withdrawal:
+    """Contract section 13: pending until it is sent, and until then it can be cancelled."""
+
+    wallet: "Wallet"
+    withdrawal_id: str
+    cents: int
+    sends_at: datetime
+    status: str = "pending"
+    told: list[str] = field(default_factory=list)
+
+    def become(self, status: str) -> None:
+        if status == self.status:
+            return
+        if status != "processing":
+            may = {
+                "succeeded": {"pending", "processing"},
+                "failed": {"pending", "processing"},
+                "cancelled": {"pending"},
+            }
+            assert self.status in may[status], f"{self.status} -> {status}"
+            if status != "succeeded":
+                self.wallet.book("withdrawal_reversal", self.cents, self.withdrawal_id)
+            if status != "cancelled":
+                self.told.append(f"withdrawal.{status}")
+        else:
+            assert self.status == "pending"
+        self.status = status
+
+
+@dataclass(eq=False)
+class Wallet:
+    """An account in one mode."""
+
+    lines: list[tuple[str, int, str]] = field(default_factory=list)
+    """Type, signed cents, charge or withdrawal."""
+    withdrawals: list[Withdrawal] = field(default_factory=list)
+
+    @property
+    def balance(self) -> int:
+        return sum(cents for _, cents, _ in self.lines)
+
+    def book(self, kind: str, cents: int, of: str) -> None:
+        self.lines.append((kind, cents, of))
+        assert self.balance >= 0, "nothing takes more than there is"
+
+    def to_withdraw(self, cents: int) -> Answer:
+        if cents < MINIMUM:
+            return 422, "WITHDRAWAL_BELOW_MINIMUM"
+        return (201, "") if cents <= self.balance else (422, "INSUFFICIENT_BALANCE")
+
+    def withdraw(self, withdrawal_id: str, cents: int, *, sends_at: datetime) -> Withdrawal:
+        self.book("withdrawal", -cents, withdrawal_id)
+        made = Withdrawal(self, withdrawal_id, cents, sends_at)
+        self.withdrawals.append(made)
+        return made
+
+
+@dataclass(eq=False)
+class Charge:
+    shop: str
+    test: bool
+    wallet: Wallet
+    charge_id: str
+    kind: str
+    cents: int
+    external_id: str | None
+    expires_at: datetime
+    due: date | None = None
+    pix_until: datetime | None = None
+    """Of a dual charge whose PIX leg has a time of its own."""
+    number: str = ""
+    status: str = "pending"
+    version: int = 1
+    told: list[str] = field(default_factory=list)
+    """The kinds of its events, in order."""
+    payments: list[Payment] = field(default_factory=list)
+    refunds: list[Refund] = field(default_factory=list)
+    slip: str = ""
+    """At the bank: open, paid or written_off; empty when there is none."""
+    cob: str = ""
+    """At the bank: active, done or removed; empty when there is none."""
+
+    def __post_init__(self) -> None:
+        self.slip = "" if self.kind == "pix" else "open"
+        self.cob = "active" if self.kind in ("pix", "boleto_pix") else ""
+
+    @property
+    def dual(self) -> bool:
+        return self.kind == "boleto_pix"
+
+    @property
+    def refunded(self) -> int:
+        return sum(payment.back for payment in self.payments)
+
+    @property
+    def settling(self) -> Payment | None:
+        return next((payment for payment in self.payments if payment.settles), None)
+
+    @property
+    def pix_ends(self) -> datetime:
+        return self.expires_at if self.pix_until is None else min(self.expires_at, self.pix_until)
+
+    # What happens to it
+
+    def lapse(self, now: datetime) -> None:
+        """Whoever looks at it first finds it expired."""
+        if self.status == "pending" and self.expires_at <= now:
+            self._become("expired", "charge.expired")
+
+    def cancel(self) -> None:
+        self._become("cancelled", "charge.cancelled")
+        self._close()
+
+    def fail(self) -> None:
+        self._become("failed", "charge.failed")
+        self._close()
+
+    def redate(self, due: date, expires_at: datetime) -> None:
+        assert self.status == "pending"
+        assert self.slip
+        self.version += 1
+        self.due, self.expires_at = due, expires_at
+        self.told.append("charge.due_date_changed")
+
+    def receive(self, cents: int, *, by_pix: bool, paid_at: datetime, leg: str) -> Payment:
+        """Money arrives, whatever the state: contract sections 6 and 7. `leg`: which of the bank's books it is in."""
+        settles, anomaly = False, None
+        if "paid" in NEXT[self.status]:
+            settles = cents >= self.cents
+            anomaly = None if cents == self.cents else "amount_mismatch"
+        else:
+            anomaly = "duplicate" if self.status in ("paid", "refunded") else "paid_after_cancel"
+        payment = Payment(cents, by_pix, settles, anomaly, paid_at >= self.expires_at, paid_at)
+        self.payments.append(payment)
+        self.wallet.book("payment", cents, self.charge_id)
+        if leg == "slip":
+            self.slip = "paid"
+        elif self.cob == "active":
+            self.cob = "done"
+        if settles:
+            self._become("paid", "payment.received")
+            if self.dual:
+                self._close()
+        if anomaly is not None:
+            self.told.append("payment.anomaly")
+        return payment
+
+    def refund(self, payment: Payment, cents: int, *, arrives: bool, ends_at: datetime) -> Refund:
+        assert 0 < cents <= payment.left
+        payment.going += cents
+        self.wallet.book("refund", -cents, self.charge_id)
+        made = Refund(self, payment, cents, arrives, ends_at)
+        self.refunds.append(made)
+        return made
+
+    def refund_ended(self, refund: Refund) -> None:
+        assert refund.status == "pending"
+        refund.payment.going -= refund.cents
+        if not refund.arrives:
+            refund.status = "failed"
+            self.wallet.book("refund_reversal", refund.cents, self.charge_id)
+            self.told.append("refund.failed")
+            return
+        refund.status = "succeeded"
+        refund.payment.back += refund.cents
+        self.version += 1
+        self.told.append("refund.succeeded")
+        if self.status == "paid" and all(payment.back == payment.cents for payment in self.payments):
+            self._become("refunded", "charge.refunded")
+
+    # What is answered
+
+    def to_cancel(self, *, refused: bool) -> Answer:
+        if self.status != "pending":
+            return 409, "CHARGE_NOT_PENDING"
+        # Of a slip paid with too little production's bank reads that it is closed, refusing or not: nothing stands
+        # against cancelling it. The sandbox's header refuses whatever is asked.
+        return (502, "BANK_UNAVAILABLE") if refused and (self.slip == "open" or self.test) else (200, "")
+
+    def to_redate(self, due: date, *, refused: bool) -> Answer:
+        if not self.slip:
+            return 404, "CHARGE_NOT_FOUND"
+        if self.status != "pending":
+            return 409, "CHARGE_NOT_PENDING"
+        if due == self.due:
+            return 200, ""
+        # A slip paid with too little is closed at the bank, and stays pending here.
+        return (502, "BANK_UNAVAILABLE") if refused or self.slip == "paid" else (200, "")
+
+    def to_simulated_payment(self) -> Answer:
+        # As above: the bank takes no money for a slip that was paid.
+        return (200, "") if self.status == "pending" and self.slip != "paid" else (409, "CHARGE_NOT_PENDING")
+
+    def to_refund(
+        self, payment: Payment | None, cents: int | None, *, destination: bool, now: datetime
+    ) -> tuple[Answer, int]:
+        """And how much goes back."""
+        if payment is None:
+            return (409, "CHARGE_NOT_REFUNDABLE"), 0
+        if destination and not self.slip:
+            return (400, "VALIDATION_ERROR"), 0
+        age = now - payment.paid_at
+        if not (payment.returnable and age <= RETURN_WITHIN):
+            if not self.slip or age > TRANSFER_WITHIN:
+                return (409, "CHARGE_NOT_REFUNDABLE"), 0
+            if not destination:
+                return (422, "REFUND_DESTINATION_REQUIRED"), 0
+        wanted = payment.left if cents is None else cents
+        if not 0 < wanted <= payment.left:
+            return (422, "REFUND_EXCEEDS"), 0
+        if wanted > self.wallet.balance:
+            return (422, "INSUFFICIENT_BALANCE"), 0
+        return (201, ""), wanted
+
+    def payable_at_bank(self, leg: str, *, force: bool, now: datetime, today: date, last_day: date | None) -> bool:
+        """Whether a payer's bank lets him pay: it looks first, unless the money was on its way."""
+        if force:
+            return True
+        if leg == "cob":
+            return self.cob == "active" and now < self.pix_ends
+        assert last_day is not None
+        return self.slip == "open" and today <= last_day
+
+    def _become(self, status: str, event: str) -> None:
+        assert status in NEXT[self.status], f"{self.status} -> {status} is not in the spec's table"
+        self.status = status
+        self.version += 1
+        self.told.append(event)
+
+    def _close(self) -> None:
+        if self.slip == "open":
+            self.slip = "written_off"
+        if self.cob == "active":
+            self.cob = "removed"
+
+
+def counted(lines: list[tuple[str, int, str]]) -> Counter[tuple[str, int, str]]:
+    return Counter(lines)

@@ -1,0 +1,535 @@
+"""The whole service in the test's process, on a clock that the walk moves: API, worker, bank, receiver of webhooks.
+
+Everything between them is real: PostgreSQL and Redis, the duties of a worker with their bells, the bank on a socket
+with the wire that the real one speaks, its callbacks, the merchants' webhooks. Only time is ours: days pass in no time,
+so that due dates, refund windows and retries are walked through as well. Each service has a database of its own.
+"""
+
+import asyncio
+import secrets
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+from uuid import UUID
+
+import aiohttp
+import asyncpg
+import msgspec
+import structlog
+from aiohttp import web
+
+from banks.banco_do_brasil import BancoDoBrasil
+from banks.bb_transport import Transport
+from banks.cobrancas import Cobrancas
+from banks.simulated.bank import PRODUCTION, SANDBOX, SimulatedBank
+from banks.simulated.control import Control, Teller
+from banks.simulated.return_wire import ReturnWire
+from banks.simulated.returns import Rules as ReturnRules
+from banks.simulated.signing import JWKS_PATH, open_signer
+from banks.simulated.slip_control import SlipControl
+from banks.simulated.slip_wire import Agreement, SlipWire
+from banks.simulated.wire import Access, Wire, books_may_be_away
+from commands.merchants import MerchantCreated, create_merchant
+from commands.pix_suspension import resume_pix, suspend_pix
+from commands.webhooks import set_endpoint
+from domain.events import Kind
+from runtime.bell import Bell
+from runtime.embedded import free_port
+from runtime.postgres import Pool, open_pool
+from runtime.redis import open_redis
+from runtime.seal import Seal
+from runtime.settings import Settings
+from sql.migrate import migrate
+from tests.in_process import Api, Reply, bearer, open_api
+from workers.context import Context
+from workers.duties import Duty, Rota, duties
+from workers.guarded_connection import guarded_session
+from workers.webhooks import Courier
+
+BEGINS: Final = datetime(2026, 11, 23, 15, 0, tzinfo=UTC)
+"""A Monday at noon in Sao Paulo: the same days and holidays lie ahead of every walk."""
+PACE: Final = 0.1
+TOKEN_S: Final = 3000.0
+"""A token is asked for anew after this long, before it expires."""
+ARRIVES: Final = ReturnRules(settle_after_s=0, fails=False)
+QUIET_S_MAX: Final = 20.0
+MONTHS_AHEAD: Final = timedelta(days=400)
+SOON: Final = timedelta(seconds=90)
+"""Retries that are due by then are waited for, by moving the clock."""
+REST_S_MAX: Final = 60.0
+_LOOK_S = 0.002
+# Bells are heard by then; else everybody looks by himself.
+_HEARD_S = 0.1
+_RETRY = timedelta(seconds=0.6)
+_MOVES_MOST = 200
+# The reconcilers ask the bank in steps of hours: a long absence is caught up with in many rounds, which are not of
+# interest here. Everything was at rest when the clock moved.
+_CAUGHT_UP = "UPDATE bank_reconciled SET until = $1"
+
+# Orders that a worker has in hand or that are due, and hints; and when the next retry of them is.
+_UNDER_WAY = """
+SELECT (SELECT count(*) FROM bank_order WHERE state = 'working' OR (state = 'waiting' AND due_at <= $1))
+     + (SELECT count(*) FROM bank_hint WHERE state = 'waiting' AND due_at <= $1) AS now,
+       (SELECT count(*) FROM webhook_delivery WHERE state = 'sending') AS told,
+       least((SELECT min(due_at) FROM bank_order WHERE state = 'waiting'
+              AND ($2 OR (left(kind, 7) <> 'refund_' AND left(kind, 11) <> 'withdrawal_'))),
+             (SELECT min(due_at) FROM bank_hint WHERE state = 'waiting')) AS next
+"""
+_UNTOLD = """
+SELECT count(*) FROM webhook_delivery WHERE state <> 'delivered' AND account_id = ANY($1::uuid[])
+"""
+
+
+class Clock:
+    """Begins at BEGINS, jumps when it is told to, and else runs slowly: a busy machine is not to make charges expire
+    between a question and its answer."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._jumped = timedelta()
+
+    def now(self) -> datetime:
+        return BEGINS + self._jumped + timedelta(seconds=(time.monotonic() - self._began) * PACE)
+
+    def jump(self, by: timedelta) -> None:
+        assert by >= timedelta()
+        self._jumped += by
+
+    def begin_again(self) -> None:
+        self.__init__()  # type: ignore[misc]
+
+
+class Shop:
+    """A merchant of the walk, and what his receiver of webhooks has heard: bodies by event."""
+
+    def __init__(self, record: MerchantCreated) -> None:
+        self.record = record
+        self.account_id = record.account_id
+        self.heard: dict[str, list[bytes]] = {}
+
+
+class Service:
+    def __init__(self, api: Api, clock: Clock, pool: Pool, banks: dict[bool, SimulatedBank], wire: Wire) -> None:
+        self.api = api
+        self.clock = clock
+        self.pool = pool
+        self.banks = banks
+        """The bank's books, by `test`."""
+        self.wire = wire
+        self.rota = Rota()
+        self.duties: list[Duty] = []
+        self.bank_url = ""
+        self.receiver_url = ""
+        self.shops: dict[str, Shop] = {}
+        self.http: aiohttp.ClientSession
+        self.errors: list[dict[str, Any]] = []
+        """What the service's own log called an error."""
+        self._tokens: dict[tuple[UUID, bool], tuple[str, datetime]] = {}
+
+    @property
+    def settings(self) -> Settings:
+        return self.api.settings
+
+    # What a merchant does
+
+    async def ask(
+        self,
+        shop: Shop,
+        test: bool,
+        method: str,
+        path: str,
+        *,
+        json: Any = None,
+        key: str | None = None,
+        scenario: str | None = None,
+    ) -> Reply:
+        headers = bearer(await self._token(shop, test))
+        if key is not None:
+            headers.append((b"idempotency-key", key.encode()))
+        if scenario is not None:
+            headers.append((b"x-sandbox-bank", scenario.encode()))
+        path, _, query = path.partition("?")
+        if json is not None:
+            headers.append((b"content-type", b"application/json"))
+        body = b"" if json is None else msgspec.json.encode(json)
+        return await self.api.ask(method, path, query=query.encode(), headers=headers, body=body)
+
+    async def all(self, shop: Shop, test: bool, path: str) -> list[dict[str, Any]]:
+        """A list to its end."""
+        rows: list[dict[str, Any]] = []
+        cursor = ""
+        for _ in range(1_000):
+            reply = await self.ask(shop, test, "GET", f"{path}{cursor}")
+            assert reply.status == 200, reply
+            page = reply.json()
+            rows += page["data"]
+            if page["next_cursor"] is None:
+                return rows
+            cursor = f"{'&' if '?' in path else '?'}cursor={page['next_cursor']}"
+        raise AssertionError(f"{path} has no end")
+
+    async def _token(self, shop: Shop, test: bool) -> str:
+        held = self._tokens.get((shop.account_id, test))
+        now = self.clock.now()
+        if held is not None and now < held[1]:
+            return held[0]
+        credential = shop.record.test if test else shop.record.production
+        reply = await self.api.post(
+            "/v1/oauth/token",
+            {
+                "grant_type": "client_credentials",
+                "client_id": credential.client_id,
+                "client_secret": credential.client_secret,
+            },
+            token=None,
+        )
+        assert reply.status == 200, reply
+        token = str(reply.json()["access_token"])
+        self._tokens[shop.account_id, test] = token, now + timedelta(seconds=TOKEN_S)
+        return token
+
+    # What else happens
+
+    async def open_shop(self, name: str) -> Shop:
+        """A merchant whose receiver is told of every kind of event."""
+        now = self.clock.now()
+        async with self.pool.acquire() as conn, conn.transaction():
+            record = await create_merchant(conn, name=name, address=True, kyc="approved", now=now)
+            await set_endpoint(
+                conn,
+                record.account_id,
+                f"{self.receiver_url}/{record.account_id}",
+                allow_private=True,
+                now=now,
+                seal=Seal(self.settings.secret_key),
+                chance=secrets.token_bytes(32),
+            )
+            await conn.execute(
+                "UPDATE webhook_endpoint SET kinds = $2 WHERE account_id = $1",
+                record.account_id, [str(kind) for kind in Kind],
+            )  # fmt: skip
+        shop = self.shops[str(record.account_id)] = Shop(record)
+        return shop
+
+    async def begin_again(self) -> None:
+        """The clock of a new walk. What the walk before it left has been settled, and its accounts are its own."""
+        self.clock.begin_again()
+        self._tokens.clear()
+        self.shops.clear()
+        self.errors.clear()
+        await self.behave()
+        await self.pool.execute("UPDATE bank_order SET state = 'abandoned' WHERE state IN ('waiting', 'working')")
+        await self.pool.execute("UPDATE bank_hint SET state = 'unfounded' WHERE state = 'waiting'")
+        await self.resume()
+        await self.pool.execute(_CAUGHT_UP, self.clock.now())
+
+    async def behave(self, *, refuse: bool = False, returns: ReturnRules = ARRIVES) -> None:
+        """How both banks treat what is asked of them from now on; `refuse` is production's only."""
+        self.wire.fault = "refuse" if refuse else "up"
+        for bank in self.banks.values():
+            await bank.returns.set_rules(returns)
+
+    async def suspend(self) -> None:
+        async with self.pool.acquire() as conn, conn.transaction():
+            await suspend_pix(conn, now=self.clock.now())
+
+    async def resume(self) -> None:
+        async with self.pool.acquire() as conn, conn.transaction():
+            await resume_pix(conn, now=self.clock.now())
+
+    async def pay_at_bank(self, **asked: Any) -> int:
+        """A payer pays at the bank of production; the bank's status."""
+        async with self.http.post(f"{self.bank_url}/simulated/pay", json=asked) as answer:
+            return answer.status
+
+    # Time
+
+    async def quiet(self, *, sent: bool = False) -> None:
+        """Wait until nothing is under way: no order in hand or due, no hint; retries due soon are waited for.
+
+        With `sent` also for refunds and withdrawals, which wait for their moment and may be asked about for long.
+        """
+        until = time.monotonic() + QUIET_S_MAX
+        wake_at = time.monotonic() + _HEARD_S
+        moves = 0
+        while True:
+            now = self.clock.now()
+            row = await self.pool.fetchrow(_UNDER_WAY, now, sent)
+            assert row is not None
+            if row["now"] == 0:
+                if row["next"] is None or row["next"] > now + (timedelta(days=3) if sent else SOON):
+                    return
+                if row["told"] == 0:  # what is in the air would lose its lease
+                    moves += 1
+                    assert moves <= _MOVES_MOST, await self.under_way()
+                    self.clock.jump(max(row["next"] - now, timedelta()) + timedelta(milliseconds=1))
+                    wake_at = 0.0
+            assert time.monotonic() < until, await self.under_way()
+            if time.monotonic() >= wake_at:
+                self.wake()
+                wake_at = time.monotonic() + _HEARD_S
+            await asyncio.sleep(_LOOK_S)
+
+    async def moved(self, by: timedelta) -> None:
+        """Time passes, and everybody does what was to be done meanwhile."""
+        await self.told()
+        self.clock.jump(by)
+        await self.pool.execute(_CAUGHT_UP, self.clock.now())
+        self.wake()
+        await self.quiet()
+
+    async def at_rest(self) -> None:
+        """Whatever was begun has ended: refunds too, and every merchant was told everything."""
+        await self.quiet(sent=True)
+        await self.told()
+
+    async def told(self) -> None:
+        """Every merchant was told everything."""
+        until = time.monotonic() + REST_S_MAX
+        accounts = [UUID(each) for each in self.shops]
+        while await self.pool.fetchval(_UNTOLD, accounts):
+            assert time.monotonic() < until, "merchants were not told"
+            self.wake()
+            await asyncio.sleep(_LOOK_S)
+
+    async def eventually(self, true: Callable[[], Any], what: str) -> None:
+        """Until it is so, reconcilers included; else it fails."""
+        until = time.monotonic() + QUIET_S_MAX
+        wake_at = time.monotonic() + _HEARD_S
+        while not await true():
+            assert time.monotonic() < until, f"{what}; {await self.under_way()}"
+            if time.monotonic() >= wake_at:
+                self.clock.jump(_RETRY)
+                self.wake()
+                wake_at = time.monotonic() + _HEARD_S
+            await asyncio.sleep(_LOOK_S)
+
+    def wake(self) -> None:
+        for duty in self.duties:
+            self.rota.wake(duty.name)
+
+    async def under_way(self) -> str:
+        rows = await self.pool.fetch(
+            "SELECT kind, state, attempts, due_at, outcome FROM bank_order"
+            " WHERE state IN ('waiting', 'working') LIMIT 20"
+        )
+        return f"under way at {self.clock.now()}: {[tuple(row) for row in rows]}"
+
+
+@asynccontextmanager
+async def running_service(database_url: str, redis_url: str) -> AsyncIterator[Service]:
+    """A service with a database of its own on this server."""
+    name = f"walk_{secrets.token_hex(6)}"
+    admin = await asyncpg.connect(database_url)
+    try:
+        await admin.execute(f'CREATE DATABASE "{name}"')
+        own_url = urlunsplit(urlsplit(database_url)._replace(path=f"/{name}"))
+        await migrate(own_url)
+        async with _running(own_url, redis_url) as service:
+            yield service
+    finally:
+        await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        await admin.close()
+
+
+@asynccontextmanager
+async def _running(database_url: str, redis_url: str) -> AsyncIterator[Service]:
+    clock = Clock()
+    door_port, bank_port = free_port(), free_port()
+    bank_url, own_url = f"http://127.0.0.1:{bank_port}", f"http://127.0.0.1:{door_port}"
+    async with AsyncExitStack() as opened:
+        api = await opened.enter_async_context(
+            open_api(
+                database_url,
+                redis_url,
+                BASE_URL=own_url,
+                BANK_URL=bank_url,
+                WEBHOOK_ALLOW_PRIVATE="1",
+                WEBHOOK_JITTER="0",
+            )
+        )
+        _move_clock(api, clock.now)
+        pool = await open_pool(database_url, name="walk", size=8)
+        opened.push_async_callback(pool.close)
+        # What the fixture put there is no place that this bank knows.
+        await pool.execute("DELETE FROM pix_location")
+        await pool.execute("UPDATE simulated_bank.slip_rules SET settle_after_s = 0")
+        # A worker makes them two months ahead; here more than that may pass between two of its looks.
+        await pool.execute("SELECT feed_make_months($1, $2)", BEGINS.date(), (BEGINS + MONTHS_AHEAD).date())
+        seal = Seal(api.settings.secret_key)
+        http = await opened.enter_async_context(
+            aiohttp.ClientSession(
+                cookie_jar=aiohttp.DummyCookieJar(), connector=aiohttp.TCPConnector(limit=0), trust_env=False
+            )
+        )
+        books = {
+            test: SimulatedBank(pool, seal, world=SANDBOX if test else PRODUCTION, url=bank_url, now=clock.now)
+            for test in (True, False)
+        }
+        wire = await opened.enter_async_context(_serving_bank(books[False], api.settings, seal, pool, http, bank_port))
+        service = Service(api, clock, pool, books, wire)
+        service.http, service.bank_url, service.receiver_url = http, bank_url, f"{own_url}/receiver"
+        await opened.enter_async_context(_serving_door(service, door_port))
+        await books[False].slips.set_webhook(f"{own_url}/bank/{api.settings.bank_callback_token}/slips")
+        await opened.enter_async_context(_working(service, seal))
+        with _overheard(service.errors):
+            yield service
+
+
+@contextmanager
+def _overheard(errors: list[dict[str, Any]]) -> Iterator[None]:
+    """Keep what is logged as an error, instead of writing anything anywhere."""
+
+    def keep(logger: Any, method: str, event: Any) -> Any:
+        if method in ("error", "exception", "critical"):
+            errors.append(dict(event) | {"exc_info": repr(sys.exc_info()[1])})
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(processors=[keep], cache_logger_on_first_use=False)
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+def _move_clock(api: Api, now: Callable[[], datetime]) -> None:
+    """The door was opened with the machine's clock; from here on it reads this one."""
+    door = api.app.state.door
+    door._now = now
+    door.reserve._now = now
+
+
+@asynccontextmanager
+async def _serving_bank(
+    bank: SimulatedBank, settings: Settings, seal: Seal, pool: Pool, http: aiohttp.ClientSession, port: int
+) -> AsyncIterator[Wire]:
+    signer = await open_signer(pool, seal, jku=settings.bank_url + JWKS_PATH, now=bank.now())
+    access = Access(
+        client_id=settings.bank_client_id,
+        client_secret=settings.bank_client_secret,
+        app_key=settings.bank_app_key,
+        token_key=b"k" * 32,
+    )
+    wire = Wire(bank, signer, access)
+    agreement = Agreement(
+        convenio=int(settings.bank_convenio),
+        carteira=int(settings.bank_carteira),
+        variacao=settings.bank_variacao,
+        agencia=settings.bank_agencia,
+        conta=settings.bank_conta,
+    )
+    teller = Teller(bank, wire, http)
+    telling = asyncio.create_task(teller.run())
+    app = web.Application(middlewares=[books_may_be_away])
+    app.add_routes([*Control(bank, wire, teller).routes(), *SlipControl(bank.slips).routes()])
+    app.add_routes([*SlipWire(wire, bank.slips, signer, agreement).routes()])
+    app.add_routes([*ReturnWire(wire, bank.returns).routes(), *wire.routes()])
+    try:
+        async with _listening(app, port):
+            yield wire
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _serving_door(service: Service, port: int) -> AsyncIterator[None]:
+    """The API's address for the bank's callbacks, and beside it the merchants' receivers."""
+
+    async def hear(request: web.Request) -> web.Response:
+        shop = service.shops.get(request.match_info["account_id"])
+        body = await request.read()
+        if shop is not None:
+            shop.heard.setdefault(msgspec.json.decode(body)["event_id"], []).append(body)
+        return web.Response(status=200)
+
+    async def answer(request: web.Request) -> web.Response:
+        headers = [(name.lower(), value) for name, value in request.raw_headers]
+        reply = await service.api.ask(request.method, request.path, headers=headers, body=await request.read())
+        return web.Response(status=reply.status, body=reply.body)
+
+    app = web.Application()
+    app.router.add_post("/receiver/{account_id}", hear)
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with _listening(app, port):
+        yield
+
+
+@asynccontextmanager
+async def _listening(app: web.Application, port: int) -> AsyncIterator[None]:
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    try:
+        yield
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def _working(service: Service, seal: Seal) -> AsyncIterator[None]:
+    """A worker: every duty of the table, its bells, its courier."""
+    settings, now = service.settings, service.clock.now
+    async with AsyncExitStack() as opened:
+        redis = open_redis(settings.redis_url, blocking=False)
+        opened.push_async_callback(redis.aclose, close_connection_pool=True)
+        listener = open_redis(settings.redis_url, blocking=True)
+        opened.push_async_callback(listener.aclose, close_connection_pool=True)
+        bell = Bell(redis)
+        opened.push_async_callback(bell.stop)
+        context = Context(
+            settings=settings,
+            pool=service.pool,
+            redis=redis,
+            bell=bell,
+            seal=seal,
+            http=service.http,
+            banks={True: service.banks[True], False: _adapter(service)},
+            now=now,
+            worker="walk",
+        )
+        webhooks = await opened.enter_async_context(guarded_session(allow_private=True, nameservers=()))
+        courier = Courier(context, webhooks, wake=lambda: service.rota.wake("webhooks"))
+        service.duties = duties(context, courier)
+        working = asyncio.create_task(service.rota.run(service.duties, listener))
+        try:
+            yield
+        finally:
+            service.rota.stop()
+            await asyncio.gather(working, courier.stop(), return_exceptions=True)
+
+
+def _adapter(service: Service) -> BancoDoBrasil:
+    """As banks/choice.py makes it, on the walk's clock."""
+    settings, http, now = service.settings, service.http, service.clock.now
+    oauth_url = f"{settings.bank_url}/oauth/token"
+    credentials: dict[str, Any] = {
+        "client_id": settings.bank_client_id,
+        "client_secret": settings.bank_client_secret,
+        "app_key": settings.bank_app_key,
+    }
+    slips = Cobrancas(
+        Transport(http, oauth_url=oauth_url, **credentials),
+        api_url=f"{settings.bank_url}/cobrancas/v2",
+        convenio=settings.bank_convenio,
+        carteira=settings.bank_carteira,
+        variacao=settings.bank_variacao,
+        agencia=settings.bank_agencia,
+        conta=settings.bank_conta,
+        now=now,
+        detail_age_s=0.0,
+    )
+    return BancoDoBrasil(
+        http,
+        api_url=f"{settings.bank_url}/pix/v2",
+        oauth_url=oauth_url,
+        now=now,
+        slips=slips,
+        transfers_url=f"{settings.bank_url}/transfers/v1",
+        **credentials,
+    )

@@ -1,0 +1,1022 @@
+"""A random walk of every command in every state: service and model are asked, and both must say the same.
+
+Two merchants, both modes. After each step: the answer is the one the model allows, the charge is as the model has it.
+Every few steps all lists of the API; at the end of a walk every webhook, and what tests/walk/books.py asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from datetime import date, datetime, timedelta
+from typing import Any, ClassVar, Final, NamedTuple
+from uuid import uuid4
+from zoneinfo import ZoneInfo
+
+import holidays
+from hypothesis import strategies as st
+from hypothesis.errors import StopTest
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from banks.simulated.returns import Rules as ReturnRules
+from readmodels.verify import verify
+from tests.in_process import Reply, envelope
+from tests.slip_shop import PAGADOR
+from tests.walk.books import UNENDED, faults, unheard
+from tests.walk.model import Answer, Charge, Refund, Wallet, counted
+from tests.walk.service import ARRIVES, Service, Shop, running_service
+
+SAO_PAULO: Final = ZoneInfo("America/Sao_Paulo")
+DEEP_EVERY: Final = 20
+"""Steps between two looks at everything; the last look is at the end."""
+YEAR: Final = timedelta(days=330)
+"""A walk ends within this: the feed keeps its events for longer."""
+LATER_S: Final = 600.0
+"""How long money that goes back is on its way, when it is."""
+
+SHOPS: Final = ("first", "second")
+KINDS: Final = ("boleto_pix", "pix", "boleto", "boleto_hibrido", "dual", "pix")
+REFERENCES: Final = (None, None, "pedido-1", "pedido-2")
+PIX_LIVES: Final = (None, 60, 3600, 30 * 86400)
+DESTINATION: Final = {"pix_key": "52998224725", "document": "52998224725"}
+JUMPS: Final = (
+    *(timedelta(seconds=7),) * 3,
+    *(timedelta(seconds=61),) * 3,
+    *(timedelta(seconds=LATER_S + 1),) * 4,
+    *(timedelta(hours=25),) * 3,
+    *(timedelta(days=4),) * 2,
+    timedelta(days=12),
+    timedelta(days=91),
+)
+ADVANCES: Final = (timedelta(seconds=61), timedelta(seconds=LATER_S + 1), timedelta(hours=25), timedelta(days=12))
+GRACE: Final = timedelta(seconds=5)
+"""How long a withdrawal waits before the bank is asked (docs/withdrawals.md)."""
+AMOUNTS: Final = ("exact", "exact", "less", "more")
+PAYER: Final = {
+    "name": PAGADOR["nome"],
+    "document": PAGADOR["documento"],
+    "person_type": PAGADOR["tipoPessoa"],
+    "address": {
+        "zip_code": PAGADOR["cep"],
+        "street": PAGADOR["logradouro"],
+        "city": PAGADOR["cidade"],
+        "state": PAGADOR["uf"],
+    },
+}
+_BANK_DAYS = holidays.financial_holidays("BVMF")
+
+_HEARD_OF: Final = """
+SELECT EXISTS (SELECT FROM refund WHERE refund_id = $1::uuid AND status <> 'pending')
+    OR (NOT $3::boolean AND EXISTS (SELECT FROM simulated_bank.devolucao WHERE id = $2
+                                    UNION ALL SELECT FROM simulated_bank.transfer WHERE id = $2))
+"""
+
+shops = st.sampled_from(SHOPS)
+modes = st.booleans()
+cents = st.integers(1, 2_000_00)
+picks = st.integers(0, 1000)
+rarely = st.integers(0, 6).map(lambda drawn: drawn == 6)
+sometimes = st.integers(0, 2).map(lambda drawn: drawn == 2)
+
+
+def reais(amount: int) -> str:
+    return f"{amount // 100}.{amount % 100:02}"
+
+
+def in_cents(shown: str) -> int:
+    whole, _, part = shown.partition(".")
+    assert len(part) == 2, shown
+    return int(whole) * 100 + int(part)
+
+
+def last_day(due: date) -> date:
+    """A due date on which banks are closed is payable on the next day they are open."""
+    while due.weekday() >= 5 or due in _BANK_DAYS:
+        due += timedelta(days=1)
+    return due
+
+
+def slip_ends(due: date) -> datetime:
+    return datetime.combine(last_day(due) + timedelta(days=1), datetime.min.time(), SAO_PAULO)
+
+
+class Step(NamedTuple):
+    do: Callable[..., None]
+    given: dict[str, st.SearchStrategy[Any]]
+
+
+STEPS: Final[dict[str, Step]] = {}
+OFTEN: Final[list[str]] = ["look_up"]
+"""Each step's name as often as it is to be taken among the others. The first is what the simplest of all walks is made
+of, which is always taken: the cheapest."""
+
+charges: Final[st.SearchStrategy[Any]] = st.nothing()
+"""Stands for one of the charges there are, when the step is taken."""
+
+
+def step(weight: int, **given: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A step of the walk, what it is given, and how often it is taken: rules of their own would be chosen in long runs
+    of the same few (a walk is to meet every command in every state)."""
+
+    def put(do: Callable[..., None]) -> Callable[..., None]:
+        STEPS[do.__name__] = Step(do, given)
+        OFTEN.extend([do.__name__] * weight)
+        return do
+
+    return put
+
+
+class Used:
+    """A key that made something."""
+
+    def __init__(self, shop: str, test: bool, path: str, body: Any, key: str, made: str) -> None:
+        self.shop, self.test, self.path, self.body, self.key, self.made = shop, test, path, body, key, made
+
+
+class Stage:
+    """Where walks take place one after the other. What a walk that failed left is not at rest: the next one gets
+    another service, so that it can be made shorter and shorter without being misled."""
+
+    def __init__(self, runner: asyncio.Runner, servers: Any) -> None:
+        self._runner = runner
+        self._servers = servers
+        self._opened: AsyncExitStack | None = None
+        self._service: Service | None = None
+
+    def run(self, work: Any) -> Any:
+        return self._runner.run(work)
+
+    def service(self) -> Service:
+        if self._service is None:
+            self._service = self.run(self._open())
+        return self._service
+
+    def drop(self) -> None:
+        if self._opened is not None:
+            self.run(self._opened.aclose())
+        self._opened = self._service = None
+
+    async def _open(self) -> Service:
+        self._opened = AsyncExitStack()
+        return await self._opened.enter_async_context(
+            running_service(self._servers.database_url, self._servers.redis_url)
+        )
+
+
+class Walk(RuleBasedStateMachine):
+    stage: ClassVar[Stage]
+    steps: ClassVar[Counter[str]] = Counter()
+    """What was done and answered, over all walks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all: list[Charge] = []
+        self.shops: dict[str, Shop] = {}
+        self.wallets = {(shop, test): Wallet() for shop in SHOPS for test in (True, False)}
+        self.used: list[Used] = []
+        self.suspended = False
+        self.ahead = dict.fromkeys(SHOPS, timedelta())
+        self.done = 0
+        self.service = self.stage.service()
+        self.run(self.service.begin_again())
+        self.began = self.now
+        for name in SHOPS:
+            self.shops[name] = self.run(self.service.open_shop(name))
+
+    def run(self, work: Any) -> Any:
+        return self.stage.run(work)
+
+    @property
+    def now(self) -> datetime:
+        return self.service.clock.now()
+
+    def at(self, charge: Charge) -> datetime:
+        """What the clock shows that this charge goes by: a merchant's sandbox may be ahead."""
+        return self.clock(charge.shop, charge.test)
+
+    def clock(self, shop: str, test: bool) -> datetime:
+        return self.now + self.ahead[shop] if test else self.now
+
+    def today(self, shop: str, test: bool) -> date:
+        return self.clock(shop, test).astimezone(SAO_PAULO).date()
+
+    def day(self, shop: str, test: bool, days: int) -> str:
+        return (self.today(shop, test) + timedelta(days=days)).isoformat()
+
+    @rule(data=st.data(), name=st.deferred(lambda: st.sampled_from(OFTEN)))
+    def takes(self, data: st.DataObject, name: str) -> None:
+        do, strategies = STEPS[name]
+        given = {}
+        for each, strategy in strategies.items():
+            if strategy is charges:
+                if not self.all:
+                    return
+                given[each] = self.all[data.draw(st.integers(0, len(self.all) - 1), label="charge")]
+            else:
+                given[each] = data.draw(strategy, label=each)
+        do(self, **given)
+
+    # Create
+
+    @initialize(kind=st.sampled_from(KINDS), test=modes, amount=cents)
+    def begin_with_one(self, kind: str, test: bool, amount: int) -> None:
+        self._create("first", test, kind, amount, "pedido-1", None, 10, False)
+
+    @step(
+        5,
+        shop=shops,
+        test=modes,
+        kind=st.sampled_from(KINDS),
+        amount=cents,
+        reference=st.sampled_from(REFERENCES),
+        life=st.sampled_from(PIX_LIVES),
+        days=st.sampled_from((3, 10, 40, 0, 1)),
+        refused=rarely,
+    )
+    def create(
+        self, shop: str, test: bool, kind: str, amount: int, reference: str | None, life: int | None, days: int,
+        refused: bool,
+    ) -> None:  # fmt: skip
+        self._create(shop, test, kind, amount, reference, life, days, refused)
+
+    @step(4, shop=shops, kind=st.sampled_from(KINDS), amount=cents, life=st.sampled_from(PIX_LIVES))
+    def create_in_production(self, shop: str, kind: str, amount: int, life: int | None) -> None:
+        self._create(shop, False, kind, amount, None, life, 10, False)
+
+    def _create(
+        self, shop: str, test: bool, kind: str, amount: int, reference: str | None, life: int | None, days: int,
+        refused: bool,
+    ) -> None:  # fmt: skip
+        path, body, due = self._order(shop, test, kind, amount, reference, life, days)
+        key = str(uuid4())
+        kind = "boleto_pix" if kind == "dual" else kind
+        suspended = self.suspended and not test and kind in ("pix", "boleto_pix")
+        wanted: Answer = (201, "")
+        if suspended:
+            wanted = (403, "PIX_AVULSO_SUSPENDED")
+        elif due is not None and due <= self.today(shop, test):
+            wanted = (400, "INVALID_DUE_DATE")
+        elif refused and kind != "pix":
+            wanted = (502, "BANK_UNAVAILABLE")
+        reply = self._with_bank(refused, shop, test, "POST", path, body, key)
+        self._is(reply, wanted, f"create {kind}")
+        if wanted == (502, "BANK_UNAVAILABLE"):
+            # Nothing was kept of it, the key neither: the same request succeeds when the bank does.
+            self.quiet()
+            reply = self._ask(shop, test, "POST", path, body, key)
+            self._is(reply, (201, ""), f"create {kind} again")
+            refused = False
+        elif wanted[0] != 201:
+            return
+        charge = self._made(shop, test, kind, amount, reference, life, due, reply.json())
+        self.quiet()
+        if refused:
+            charge.fail()
+        self._look(charge)
+        self.used.append(Used(shop, test, path, body, key, charge.charge_id))
+
+    def _order(
+        self, shop: str, test: bool, kind: str, amount: int, reference: str | None, life: int | None, days: int
+    ) -> tuple[str, dict[str, Any], date | None]:
+        more: dict[str, Any] = {} if reference is None else {"external_id": reference}
+        if life is not None and kind in ("pix", "dual"):
+            more["expires_in"] = life
+        if kind == "pix":
+            account_id = str(self.shops[shop].account_id)
+            return "/v1/charges/pix", {"account_id": account_id, "amount": reais(amount), **more}, None
+        due = self.today(shop, test) + timedelta(days=days)
+        if kind == "dual":
+            body = {"amount": reais(amount), "due_date": due.isoformat(), "payer": PAYER, **more}
+            return "/v1/charges/dual", body, due
+        body = {
+            "tipo": kind,
+            "valorCents": reais(amount),
+            "dataVencimento": due.isoformat(),
+            "pagador": PAGADOR,
+            **more,
+        }
+        return "/v1/charges/boleto", body, due
+
+    def _made(
+        self, shop: str, test: bool, kind: str, amount: int, reference: str | None, life: int | None, due: date | None,
+        shown: dict[str, Any],
+    ) -> Charge:  # fmt: skip
+        created_at = instant(shown["created_at"])
+        assert abs(created_at - self.clock(shop, test)) < timedelta(seconds=30)
+        # Only POST /v1/charges/dual gives a PIX leg a time of its own.
+        own = None if life is None else created_at + timedelta(seconds=life)
+        ends = slip_ends(due) if due is not None else own or created_at + timedelta(days=1)
+        if kind == "boleto_pix":
+            own = own if instant(shown["expires_at"]) != ends else None
+        charge = Charge(
+            shop=shop,
+            test=test,
+            wallet=self.wallets[shop, test],
+            charge_id=shown["charge_id"],
+            kind=kind,
+            cents=amount,
+            external_id=reference,
+            expires_at=ends,
+            due=due,
+            pix_until=own if kind == "boleto_pix" else None,
+            number=shown["boleto"]["nosso_numero"] if shown["boleto"] else "",
+        )
+        assert charge.charge_id not in {each.charge_id for each in self.all}
+        self.all.append(charge)
+        self._same(charge, shown)
+        return charge
+
+    # Look, cancel, re-date
+
+    @step(2, charge=charges, other=shops, test=modes)
+    def look_up(self, charge: Charge, other: str, test: bool) -> None:
+        if (other, test) == (charge.shop, charge.test):
+            self._look(charge)
+            return
+        # Somebody else's, or of the other mode: it is not there, whatever is asked.
+        for method, path, body in (
+            ("GET", f"/v1/charges/{charge.charge_id}", None),
+            ("POST", f"/v1/charges/{charge.charge_id}/cancel", None),
+            ("POST", f"/v1/charges/{charge.charge_id}/refunds", {}),
+            ("PATCH", "/v1/charges/due-date", {"charge_id": charge.charge_id, "due_date": self.day(other, test, 3)}),
+        ):
+            reply = self._ask(other, test, method, path, body, str(uuid4()) if path.endswith("refunds") else None)
+            self._is(reply, (404, "CHARGE_NOT_FOUND"), "foreign")
+
+    @step(
+        4,
+        charge=charges,
+        by_body=st.booleans(),
+        reason=st.sampled_from((None, "cancelled", "paid_externally")),
+        refused=rarely,
+        astray=sometimes,
+    )
+    def cancel(self, charge: Charge, by_body: bool, reason: str | None, refused: bool, astray: bool) -> None:
+        charge = self._one(charge, lambda each: astray or each.status == "pending")
+        charge.lapse(self.at(charge))
+        refused = refused and bool(charge.slip)
+        path, body = f"/v1/charges/{charge.charge_id}/cancel", None
+        if by_body:
+            path, body = "/v1/charges/cancel", {"charge_id": charge.charge_id}
+            if reason is not None:
+                body["reason"] = reason
+        reply = self._with_bank(refused, charge.shop, charge.test, "POST", path, body)
+        wanted = charge.to_cancel(refused=refused)
+        self._is(reply, wanted, "cancel")
+        if wanted == (200, ""):
+            charge.cancel()
+            self._same(charge, reply.json())
+        self.quiet()
+        self._look(charge)
+
+    @step(2, shop=shops, test=modes, reference=st.sampled_from(("pedido-1", "pedido-2", "nobody's")), astray=rarely)
+    def cancel_by_reference(self, shop: str, test: bool, reference: str, astray: bool) -> None:
+        if not astray and reference != "nobody's":
+            named = [charge for charge in self.all if charge.status == "pending" and charge.external_id is not None]
+            if named:
+                shop, test, reference = named[-1].shop, named[-1].test, str(named[-1].external_id)
+        found = self._pending(shop, test, reference)
+        reply = self._ask(shop, test, "POST", "/v1/charges/cancel", {"external_id": reference})
+        self._is(reply, _of_reference(found), "cancel by reference")
+        if len(found) == 1:
+            found[0].cancel()
+            self._same(found[0], reply.json())
+        self.quiet()
+
+    @step(
+        4,
+        charge=charges,
+        days=st.sampled_from((-1, 0, 0, 2, 20, None)),
+        by_reference=st.booleans(),
+        refused=rarely,
+        astray=sometimes,
+    )
+    def redate(self, charge: Charge, days: int | None, by_reference: bool, refused: bool, astray: bool) -> None:
+        charge = self._one(charge, lambda each: astray or (each.status == "pending" and bool(each.slip)))
+        charge.lapse(self.at(charge))
+        today = self.today(charge.shop, charge.test)
+        due = charge.due or today if days is None else today + timedelta(days=days)
+        body: dict[str, Any] = {"charge_id": charge.charge_id, "due_date": due.isoformat()}
+        found = [charge]
+        if by_reference and charge.external_id is not None:
+            body = {"external_id": charge.external_id, "due_date": due.isoformat()}
+            found = [each for each in self._pending(charge.shop, charge.test, charge.external_id) if each.slip]
+        reply = self._with_bank(refused, charge.shop, charge.test, "PATCH", "/v1/charges/due-date", body)
+        wanted = _of_reference(found)
+        if due < today:
+            wanted = (400, "INVALID_DUE_DATE")
+        elif len(found) == 1:
+            wanted = found[0].to_redate(due, refused=refused)
+        self._is(reply, wanted, "redate")
+        if wanted == (200, ""):
+            (moved,) = found
+            if moved.due != due:
+                moved.redate(due, slip_ends(due))
+            self._same(moved, reply.json())
+        self.quiet()
+        self._look(charge)
+
+    # Money arrives
+
+    @step(3, charge=charges, astray=rarely)
+    def simulate_payment(self, charge: Charge, astray: bool) -> None:
+        charge = self._one(charge, lambda each: each.test != astray and each.status == "pending")
+        charge.lapse(self.at(charge))
+        path = f"/v1/charges/{charge.charge_id}/simulate-payment"
+        reply = self._ask(charge.shop, charge.test, "POST", path)
+        wanted = charge.to_simulated_payment() if charge.test else (403, "SANDBOX_ONLY")
+        self._is(reply, wanted, "simulate")
+        if wanted == (200, ""):
+            self._sandbox_paid(charge, charge.cents, 1)
+            self._same(charge, reply.json())
+        self.quiet()
+        self._look(charge)
+
+    @step(4, charge=charges, amount=st.sampled_from(AMOUNTS), times=st.sampled_from((1, 1, 1, 2, 3)), astray=rarely)
+    def sandbox_pay(self, charge: Charge, amount: str, times: int, astray: bool) -> None:
+        charge = self._one(charge, lambda each: each.test != astray)
+        charge.lapse(self.at(charge))
+        path = f"/v1/sandbox/charges/{charge.charge_id}/pay"
+        paid = _amount(charge, amount)
+        body: dict[str, Any] = {"times": times}
+        if amount == "exact":
+            paid = charge.cents
+        else:
+            body["amount"] = reais(paid)
+        reply = self._ask(charge.shop, charge.test, "POST", path, body)
+        self._is(reply, (200, "") if charge.test else (403, "SANDBOX_ONLY"), "sandbox pay")
+        if charge.test:
+            self._sandbox_paid(charge, paid, times)
+            self._same(charge, reply.json())
+        self.quiet()
+        self._look(charge)
+
+    @step(3, charge=charges, what=st.sampled_from(("expire", "fail")), astray=rarely)
+    def sandbox_end(self, charge: Charge, what: str, astray: bool) -> None:
+        charge = self._one(charge, lambda each: each.test != astray and each.status == "pending")
+        charge.lapse(self.at(charge))
+        reply = self._ask(charge.shop, charge.test, "POST", f"/v1/sandbox/charges/{charge.charge_id}/{what}")
+        wanted = (200, "") if charge.status == "pending" else (409, "CHARGE_NOT_PENDING")
+        self._is(reply, wanted if charge.test else (403, "SANDBOX_ONLY"), what)
+        if charge.test and wanted == (200, ""):
+            if what == "fail":
+                charge.fail()
+            else:
+                charge.expires_at = self.at(charge)
+                charge.lapse(self.at(charge))
+            self._same(charge, reply.json())
+        self.quiet()
+        self._look(charge)
+
+    @step(
+        9,
+        charge=charges,
+        amount=st.sampled_from(AMOUNTS),
+        twice=rarely,
+        force=st.booleans(),
+        leg=st.sampled_from(("slip", "cob", "side")),
+        astray=sometimes,
+    )
+    def pay_at_bank(self, charge: Charge, amount: str, twice: bool, force: bool, leg: str, astray: bool) -> None:
+        """A payer, in production. `side`: by the PIX side of a hybrid slip."""
+        if not astray:
+            charge = self._one(charge, lambda each: not each.test and each.status == "pending")
+        charge = self._one(charge, lambda each: not each.test)
+        if charge.test:
+            return
+        charge.lapse(self.at(charge))
+        if leg != "slip":
+            leg = "cob" if charge.cob else "side" if charge.kind == "boleto_hibrido" else "slip"
+        elif not charge.slip:
+            leg = "cob"
+        if leg == "cob" and charge.status == "failed" and charge.kind == "pix":
+            return  # the bank never had it
+        paid = _amount(charge, amount)
+        asked: dict[str, Any] = {"amount": reais(paid), "force": force, "times": 2 if twice else 1}
+        if leg == "cob":
+            asked["charge_id"] = charge.charge_id
+        else:
+            asked |= {"number": charge.number, "rail": "pix" if leg == "side" else "boleto"}
+        taken = charge.payable_at_bank(
+            leg if leg == "cob" else "slip",
+            force=force,
+            now=self.now,
+            today=self.today(charge.shop, charge.test),
+            last_day=None if charge.due is None else last_day(charge.due),
+        )
+        status = self.run(self.service.pay_at_bank(**asked))
+        Walk.steps[f"bank pays {leg} {status}"] += 1
+        assert status == (200 if taken else 409), (status, leg, charge)
+        if taken:
+            arrived = paid * asked["times"]
+            before = sum(payment.cents for payment in charge.payments)
+            self.run(self.service.eventually(lambda: self._credited(charge, before + arrived), "money not credited"))
+            parts = [paid] * asked["times"]
+            if leg != "cob" and twice:
+                # The bank tells of a slip its total. What was announced as two payments may have been read as one.
+                parts = self.run(self._parts(charge))
+            for part in parts:
+                charge.receive(
+                    part,
+                    by_pix=leg != "slip",
+                    paid_at=self.at(charge),
+                    leg="cob" if leg == "cob" else "slip",
+                )
+        self.quiet()
+        self._look(charge)
+
+    # Money goes back
+
+    @step(
+        9,
+        charge=charges,
+        which=picks,
+        how=st.sampled_from(("rest", "rest", "part", "part", "too much")),
+        destination=st.booleans(),
+        bank=st.sampled_from(("at once", "at once", "later", "fails", "fails later", "refuses")),
+    )
+    def refund(self, charge: Charge, which: int, how: str, destination: bool, bank: str) -> None:
+        if which % 5:
+            charge = self._one(charge, lambda each: any(payment.left for payment in each.payments))
+        charge.lapse(self.at(charge))
+        payment = charge.settling
+        body: dict[str, Any] = {"destination": DESTINATION} if destination else {}
+        if which % 3 and charge.payments:
+            payment = charge.payments[which % len(charge.payments)]
+            body["payment_id"] = payment.payment_id
+        amount = None
+        if payment is not None and how != "rest":
+            amount = max(1, payment.left // 2) if how == "part" else payment.left + 1
+            body["amount"] = reais(amount)
+        later = bank in ("later", "fails later")
+        rules = ReturnRules(LATER_S if later else 0.0, bank.startswith("fails"))
+        self._hear()
+        self.run(self.service.behave(returns=rules))
+        path, key = f"/v1/charges/{charge.charge_id}/refunds", str(uuid4())
+        wanted, back = charge.to_refund(payment, amount, destination=destination, now=self.at(charge))
+        asked_at = self.at(charge)
+        reply = self._with_bank(bank == "refuses", charge.shop, charge.test, "POST", path, body, key, rules=rules)
+        self._is(reply, wanted, "refund")
+        if wanted[0] == 201:
+            assert payment is not None
+            shown = reply.json()
+            refund = charge.refund(
+                payment,
+                back,
+                arrives=bank in ("at once", "later"),
+                ends_at=asked_at + timedelta(seconds=LATER_S if later else 0.0),
+            )
+            refund.refund_id = shown["refund_id"]
+            assert (shown["status"], in_cents(shown["amount"])) == ("pending", back)
+            assert in_cents(shown["refundable_remaining"]) == payment.left
+            self.used.append(Used(charge.shop, charge.test, path, body, key, refund.refund_id))
+            # The bank goes by the rules of the moment it hears of it, which may be at the second attempt.
+            self.run(self.service.eventually(lambda: self._heard_of(refund, over=not later), "the bank was not asked"))
+            self.quiet()
+            self._hear()
+            assert later or refund.status != "pending", "the bank has ended it"
+        self.run(self.service.behave())
+        self._look(charge)
+
+    @step(
+        4,
+        shop=shops,
+        astray=rarely,
+        how=st.sampled_from(("all", "part", "part", "too much", "too little")),
+        bank=st.sampled_from(("at once", "fails", "not yet")),
+    )
+    def withdraw(self, shop: str, astray: bool, how: str, bank: str) -> None:
+        if not astray and not self.wallets[shop, False].balance:
+            shop = next((each for each in SHOPS if self.wallets[each, False].balance), shop)
+        self._hear()
+        wallet, test = self.wallets[shop, False], astray
+        amount = {
+            "all": max(1, wallet.balance),
+            "part": max(1, wallet.balance // 3),
+            "too much": wallet.balance + 100,
+            "too little": 99,
+        }[how]
+        body, key = {"amount": reais(amount)}, str(uuid4())
+        wanted = (403, "SANDBOX_ONLY") if test else wallet.to_withdraw(amount)
+        reply = self._ask(shop, test, "POST", "/v1/withdrawals", body, key)
+        self._is(reply, wanted, "withdraw")
+        if wanted != (201, ""):
+            return
+        shown = reply.json()
+        assert (shown["status"], in_cents(shown["amount"]), shown["test"]) == ("pending", amount, False)
+        sends_at = instant(shown["created_at"]) + GRACE
+        made = wallet.withdraw(shown["withdrawal_id"], amount, sends_at=sends_at)
+        self.used.append(Used(shop, False, "/v1/withdrawals", body, key, made.withdrawal_id))
+        if bank != "not yet":
+            self.run(self.service.behave(returns=ReturnRules(0.0, bank == "fails")))
+            self.run(self.service.moved(GRACE + timedelta(seconds=1)))
+            self.run(self.service.eventually(lambda: self._over(made.withdrawal_id), "not sent"))
+            self.run(self.service.behave())
+            self._hear()
+            assert made.status in ("succeeded", "failed")
+            assert bank == "at once" or made.status == "failed"
+        self.quiet()
+
+    @step(2, which=picks)
+    def cancel_withdrawal(self, which: int) -> None:
+        made = [(shop, each) for shop in SHOPS for each in self.wallets[shop, False].withdrawals]
+        if not made:
+            return
+        made.sort(key=lambda each: each[1].status != "pending")
+        shop, withdrawal = made[0] if which % 3 else made[which % len(made)]
+        reply = self._ask(shop, False, "POST", f"/v1/withdrawals/{withdrawal.withdrawal_id}/cancel")
+        near = abs(self.now - withdrawal.sends_at) < timedelta(seconds=1)
+        pending = withdrawal.status == "pending" and self.now < withdrawal.sends_at
+        if withdrawal.status == "pending" and near:
+            pending = reply.status == 200  # the moment it is sent, either may come first
+        self._is(reply, (200, "") if pending else (409, "WITHDRAWAL_NOT_CANCELLABLE"), "cancel withdrawal")
+        if pending:
+            withdrawal.become("cancelled")
+            assert reply.json()["status"] == "cancelled"
+        self.quiet()
+
+    # Keys
+
+    @step(5, which=picks, change=st.sampled_from(("same", "same", "body", "path", "mode")))
+    def again(self, which: int, change: str) -> None:
+        if not self.used:
+            return
+        used = self.used[which % len(self.used)]
+        path, body, test = used.path, used.body, used.test
+        if change == "body":
+            body = {**body, "description": "another"} if "tipo" not in body else {**body, "descricao": "another"}
+        elif change == "path":
+            path = "/v1/charges/pix" if path != "/v1/charges/pix" else "/v1/charges/dual"
+            account_id = str(self.shops[used.shop].account_id)
+            body = (
+                {"account_id": account_id, "amount": "1.00"}
+                if path == "/v1/charges/pix"
+                else {"amount": "1.00", "due_date": self.day(used.shop, test, 5), "payer": PAYER}
+            )
+        elif change == "mode":
+            # The other mode's keys are its own; a refund finds no charge there, so the key is as good as new.
+            reply = self._ask(used.shop, not test, "GET", f"/v1/idempotency-keys/{used.key}")
+            assert reply.json()["state"] == "unknown"
+            return
+        reply = self._ask(used.shop, test, "POST", path, body, used.key)
+        if change != "same":
+            self._is(reply, (409, "IDEMPOTENCY_KEY_REUSED"), "again otherwise")
+            return
+        self._is(reply, (200, ""), "again")
+        assert reply.header("idempotent-replayed") == "true"
+        shown = reply.json()
+        if path == "/v1/withdrawals":
+            assert shown["withdrawal_id"] == used.made
+        elif path.endswith("/refunds"):
+            refund = next(r for charge in self.all for r in charge.refunds if r.refund_id == used.made)
+            assert (shown["refund_id"], shown["status"]) == (used.made, refund.status)
+            assert in_cents(shown["refundable_remaining"]) == refund.payment.left
+        else:
+            charge = next(charge for charge in self.all if charge.charge_id == used.made)
+            charge.lapse(self.at(charge))
+            self._same(charge, shown)
+
+    # What is nobody's request
+
+    @step(5, by=st.sampled_from(JUMPS))
+    def time_passes(self, by: timedelta) -> None:
+        if self.now + by > self.began + YEAR:
+            return
+        self.run(self.service.moved(by))
+        self._lapse_all()
+        self._hear()
+
+    @step(1, shop=shops, by=st.sampled_from(ADVANCES))
+    def sandbox_clock(self, shop: str, by: timedelta) -> None:
+        """A merchant's sandbox is later than the world: nothing of his production, and nobody else, feels it."""
+        if self.ahead[shop] + by > YEAR:
+            return
+        seconds = int(by.total_seconds())
+        reply = self._ask(shop, True, "POST", "/v1/sandbox/clock", {"advance": f"PT{seconds}S"})
+        self._is(reply, (200, ""), "sandbox clock")
+        self.ahead[shop] += by
+        assert reply.json()["advanced_seconds"] == int(self.ahead[shop].total_seconds())
+        self.quiet()
+        self._lapse_all()
+        self._hear()
+
+    @step(1, suspend=st.booleans())
+    def suspend(self, suspend: bool) -> None:
+        self.run(self.service.suspend() if suspend else self.service.resume())
+        self.suspended = suspend
+
+    # Lists
+
+    @step(1, shop=shops, test=modes)
+    def read(self, shop: str, test: bool) -> None:
+        self._lapse_all()
+        self._lists(shop, test)
+
+    def teardown(self) -> None:
+        failed = sys.exc_info()[1]
+        if failed is not None and not isinstance(failed, StopTest):
+            self.stage.drop()
+            return
+        try:
+            self._deeply()
+        except BaseException:
+            self.stage.drop()
+            raise
+
+    # How the rules ask and compare
+
+    def quiet(self) -> None:
+        self.run(self.service.quiet())
+        self.done += 1
+        if self.done % DEEP_EVERY == 0:
+            self._lapse_all()
+            self._hear()
+            for shop in SHOPS:
+                for test in (True, False):
+                    self._lists(shop, test)
+            wrong = self.run(self._faults())
+            assert not wrong, "\n".join(wrong)
+
+    async def _faults(self) -> list[str]:
+        accounts = [shop.account_id for shop in self.shops.values()]
+        async with self.service.pool.acquire() as conn:
+            return await faults(conn, accounts, but=UNENDED)
+
+    def _ask(
+        self, shop: str, test: bool, method: str, path: str, body: Any = None, key: str | None = None,
+        scenario: str | None = None,
+    ) -> Reply:  # fmt: skip
+        reply: Reply = self.run(
+            self.service.ask(self.shops[shop], test, method, path, json=body, key=key, scenario=scenario)
+        )
+        return reply
+
+    def _with_bank(
+        self, refused: bool, shop: str, test: bool, method: str, path: str, body: Any, key: str | None = None,
+        rules: ReturnRules = ARRIVES,
+    ) -> Reply:  # fmt: skip
+        """Ask while the bank says no to everything: the sandbox's is told by a header, production's by its switch."""
+        if not refused:
+            return self._ask(shop, test, method, path, body, key)
+        self.run(self.service.behave(refuse=True, returns=rules))
+        reply = self._ask(shop, test, method, path, body, key, "refuse" if test else None)
+        self.run(self.service.quiet())
+        self.run(self.service.behave(returns=rules))
+        return reply
+
+    def _is(self, reply: Reply, wanted: Answer, what: str) -> None:
+        code = "" if reply.status < 400 else str(envelope(reply)["code"])
+        Walk.steps[f"{what} {reply.status} {code}".rstrip()] += 1
+        assert (reply.status, code) == wanted, f"{what}: {reply.status} {code}, not {wanted}: {reply.body[:600]!r}"
+
+    def _one(self, charge: Charge, wanted: Callable[[Charge], bool]) -> Charge:
+        """This charge, or the newest that is as wanted: steps are not to be wasted on what cannot be done."""
+        if wanted(charge):
+            return charge
+        return next((each for each in reversed(self.all) if wanted(each)), charge)
+
+    def _look(self, charge: Charge) -> None:
+        charge.lapse(self.at(charge))
+        reply = self._ask(charge.shop, charge.test, "GET", f"/v1/charges/{charge.charge_id}")
+        assert reply.status == 200, reply
+        self._same(charge, reply.json())
+        if charge.payments:
+            self._payments(charge)
+
+    def _same(self, charge: Charge, shown: dict[str, Any]) -> None:
+        seen = {
+            "charge_id": shown["charge_id"],
+            "kind": shown["payment_method"],
+            "status": shown["status"],
+            "amount": in_cents(shown["amount"]),
+            "refunded": in_cents(shown["refunded_amount"]),
+            "version": shown["version"],
+            "external_id": shown["external_id"],
+            "due": shown["due_date"],
+            "test": shown["test"],
+            "payment": None if shown["payment"] is None else in_cents(shown["payment"]["amount"]),
+            "late": None if shown["payment"] is None else shown["payment"]["late"],
+            "cancelled": shown["cancelled_at"] is not None,
+            "failed": shown["failure"] is not None,
+        }
+        settling = charge.settling
+        assert seen == {
+            "charge_id": charge.charge_id,
+            "kind": charge.kind,
+            "status": charge.status,
+            "amount": charge.cents,
+            "refunded": charge.refunded,
+            "version": charge.version,
+            "external_id": charge.external_id,
+            "due": None if charge.due is None else charge.due.isoformat(),
+            "test": charge.test,
+            "payment": None if settling is None else settling.cents,
+            "late": None if settling is None else settling.late,
+            "cancelled": charge.status == "cancelled",
+            "failed": charge.status == "failed",
+        }, seen
+        assert shown["account_id"] == str(self.shops[charge.shop].account_id)
+        if charge.slip:
+            assert shown["effective_due_date"] == last_day(date.fromisoformat(shown["due_date"])).isoformat()
+        if charge.kind != "boleto" and charge.kind != "boleto_hibrido" and charge.status == "pending":
+            assert abs(instant(shown["expires_at"]) - charge.pix_ends) < timedelta(milliseconds=2)
+
+    def _payments(self, charge: Charge) -> None:
+        """Each as it is shown; here the model learns what they are called."""
+        rows = self.run(
+            self.service.all(
+                self.shops[charge.shop], charge.test, f"/v1/payments?charge_id={charge.charge_id}&order=asc&limit=100"
+            )
+        )
+        shown = {
+            row["payment_id"]: (
+                row["method"], in_cents(row["amount"]), row["anomaly"], row["late"], in_cents(row["refunded_amount"])
+            )
+            for row in rows
+        }  # fmt: skip
+        named = [row["end_to_end_id"] for row in rows if row["end_to_end_id"] is not None]
+        assert len(named) == len(set(named)), "two payments by one PIX"
+        known = {payment.payment_id: payment.shown() for payment in charge.payments if payment.payment_id}
+        assert {each: shown.get(each) for each in known} == known
+        new = [each for each in shown if each not in known]
+        for payment in charge.payments:
+            if not payment.payment_id:
+                found = next((each for each in new if shown[each] == payment.shown()), None)
+                assert found is not None, (payment, [shown[each] for each in new])
+                new.remove(found)
+                payment.payment_id = found
+                row = next(row for row in rows if row["payment_id"] == found)
+                payment.paid_at = instant(row["paid_at"])
+                # Of several PIX into a slip the bank names the last one only: others cannot go back as they came.
+                payment.returnable = row["end_to_end_id"] is not None
+                assert payment.returnable or not payment.by_pix or charge.slip
+                assert payment.by_pix or not payment.returnable
+        assert not new, [shown[each] for each in new]
+
+    async def _credited(self, charge: Charge, cents: int) -> bool:
+        found = await self.service.pool.fetchval(
+            "SELECT coalesce(sum(amount_cents), 0)::bigint FROM payment WHERE charge_id = $1::uuid", charge.charge_id
+        )
+        assert found <= cents, f"{charge.charge_id} was credited {found}, and {cents} arrived"
+        return bool(found == cents)
+
+    async def _heard_of(self, refund: Refund, *, over: bool) -> bool:
+        """Whether the bank has it in its books, or, with `over`, it has ended."""
+        found = await self.service.pool.fetchval(_HEARD_OF, refund.refund_id, refund.refund_id.replace("-", ""), over)
+        return bool(found)
+
+    async def _over(self, withdrawal_id: str) -> bool:
+        status = await self.service.pool.fetchval(
+            "SELECT status FROM withdrawal WHERE withdrawal_id = $1::uuid", withdrawal_id
+        )
+        return status in ("succeeded", "failed")
+
+    async def _parts(self, charge: Charge) -> list[int]:
+        """The newest payments of a charge, beyond those known."""
+        rows = await self.service.pool.fetch(
+            "SELECT payment_id::text AS id, amount_cents FROM payment WHERE charge_id = $1::uuid ORDER BY settles DESC",
+            charge.charge_id,
+        )
+        known = {payment.payment_id for payment in charge.payments}
+        return [row["amount_cents"] for row in rows if row["id"] not in known]
+
+    def _sandbox_paid(self, charge: Charge, paid: int, times: int) -> None:
+        parts = [paid] * times
+        if charge.slip:
+            # The bank tells a slip's total: it is the slip's amount so often, or one payment (contract section 6).
+            count, rest = divmod(paid * times, charge.cents)
+            if not (rest == 0 and count == times):
+                parts = [paid * times // count] * count if rest == 0 and 1 < count <= times else [paid * times]
+        for part in parts:
+            charge.receive(part, by_pix=not charge.slip, paid_at=self.at(charge), leg="slip" if charge.slip else "cob")
+
+    def _pending(self, shop: str, test: bool, reference: str) -> list[Charge]:
+        self._lapse_all()
+        return [
+            charge
+            for charge in self.all
+            if (charge.shop, charge.test, charge.external_id, charge.status) == (shop, test, reference, "pending")
+        ]
+
+    def _lapse_all(self) -> None:
+        for charge in self.all:
+            charge.lapse(self.at(charge))
+
+    def _hear(self) -> None:
+        """Refunds and withdrawals end when the bank says so; when it is asked is the service's affair."""
+        for charge in self.all:
+            for refund in charge.refunds:
+                if refund.status == "pending":
+                    self._hear_refund(refund)
+        for (shop, test), wallet in self.wallets.items():
+            for withdrawal in wallet.withdrawals:
+                if withdrawal.status in ("pending", "processing"):
+                    shown = self._ask(shop, test, "GET", f"/v1/withdrawals/{withdrawal.withdrawal_id}").json()
+                    if shown["status"] not in ("pending", "cancelled"):
+                        assert self.now >= withdrawal.sends_at, "sent before its time"
+                    assert shown["status"] != "cancelled", "nobody cancelled it"
+                    withdrawal.become(shown["status"])
+
+    def _hear_refund(self, refund: Refund) -> None:
+        charge = refund.charge
+        shown = self._ask(charge.shop, charge.test, "GET", f"/v1/refunds/{refund.refund_id}").json()
+        if shown["status"] != "pending":
+            assert self.at(charge) >= refund.ends_at, (
+                f"ended at {self.at(charge)}, before the bank knew: {refund.ends_at}: {shown}"
+            )
+            charge.refund_ended(refund)
+        assert shown["status"] == refund.status
+        assert (shown["failure_code"] is not None) == (refund.status == "failed")
+        assert in_cents(shown["amount"]) == refund.cents
+
+    def _lists(self, shop: str, test: bool) -> None:
+        service, at = self.service, self.shops[shop]
+        mine = [charge for charge in self.all if (charge.shop, charge.test) == (shop, test)]
+        charges = self.run(service.all(at, test, "/v1/charges?limit=100"))
+        assert {row["charge_id"] for row in charges} == {charge.charge_id for charge in mine}
+        by_id = {charge.charge_id: charge for charge in mine}
+        for row in charges:
+            self._same(by_id[row["charge_id"]], row)
+        pending = self.run(service.all(at, test, "/v1/charges?status=pending&limit=7"))
+        assert len(pending) == sum(charge.status == "pending" for charge in mine)
+        self._feed(shop, mine, self.run(service.all(at, test, "/v1/events?after_sequence=0&limit=100")), test)
+        self._statement(shop, test)
+        payments = self.run(service.all(at, test, "/v1/payments?limit=100"))
+        assert Counter(in_cents(row["amount"]) for row in payments) == Counter(
+            payment.cents for charge in mine for payment in charge.payments
+        )
+        refunds = self.run(service.all(at, test, "/v1/refunds?limit=100"))
+        assert {row["refund_id"]: row["status"] for row in refunds} == {
+            refund.refund_id: refund.status for charge in mine for refund in charge.refunds
+        }
+
+    def _feed(self, shop: str, mine: list[Charge], feed: list[dict[str, Any]], test: bool) -> None:
+        assert [event["sequence"] for event in feed] == list(range(1, len(feed) + 1)), "the feed is not dense"
+        assert [event["created_at"] for event in feed] == sorted(event["created_at"] for event in feed)
+        wanted = {charge.charge_id: charge.told for charge in mine}
+        wanted |= {each.withdrawal_id: each.told for each in self.wallets[shop, test].withdrawals}
+        told: dict[str, list[str]] = {each: [] for each in wanted}
+        for event in feed:
+            assert event["event"] == event["type"]
+            assert event["test"] is test
+            told[event.get("charge_id") or event["withdrawal_id"]].append(event["type"])
+        assert told == wanted
+
+    def _statement(self, shop: str, test: bool) -> None:
+        account_id, wallet = self.shops[shop].account_id, self.wallets[shop, test]
+        lines = self.run(
+            self.service.all(self.shops[shop], test, f"/v1/accounts/{account_id}/ledger?order=asc&limit=100")
+        )
+        total, seen = 0, []
+        for number, line in enumerate(lines, 1):
+            assert line["sequence"] == number, "the ledger is not dense"
+            amount = in_cents(line["amount"]) * (1 if line["direction"] == "credit" else -1)
+            total += amount
+            assert in_cents(line["balance_after"]) == total
+            seen.append((line["type"], amount, line["charge_id"] or line["withdrawal_id"]))
+        assert counted(seen) == counted(wallet.lines)
+        reply = self._ask(shop, test, "GET", f"/v1/accounts/{account_id}/balance")
+        assert in_cents(reply.json()["balance"]) == wallet.balance == total
+
+    def _deeply(self) -> None:
+        """Everything, once it is at rest."""
+        self.run(self.service.at_rest())
+        self._lapse_all()
+        self._hear()
+        assert not [refund for charge in self.all for refund in charge.refunds if refund.status == "pending"]
+        for charge in self.all:
+            self._look(charge)
+        for shop in SHOPS:
+            for test in (True, False):
+                self._lists(shop, test)
+        self.run(self.service.at_rest())
+        wrong = self.run(self._books()) + [f"logged: {error}" for error in self.service.errors]
+        assert not wrong, "\n".join(wrong)
+
+    async def _books(self) -> list[str]:
+        accounts = [shop.account_id for shop in self.shops.values()]
+        async with self.service.pool.acquire() as conn:
+            wrong = await faults(conn, accounts)
+            for shop in self.shops.values():
+                wrong += await unheard(conn, shop.account_id, shop.heard)
+        wrong += [
+            f"{each.table}: {each.what}: {each.rows}" for each in await verify(self.service.settings.database_url)
+        ]
+        return wrong
+
+
+def instant(shown: str) -> datetime:
+    return datetime.fromisoformat(shown)
+
+
+def _of_reference(found: list[Charge]) -> Answer:
+    if not found:
+        return 404, "CHARGE_NOT_FOUND"
+    return (200, "") if len(found) == 1 else (409, "CANCEL_REFERENCE_AMBIGUOUS")
+
+
+def _amount(charge: Charge, how: str) -> int:
+    return {"exact": charge.cents, "less": max(1, charge.cents // 2), "more": charge.cents + 7}[how]

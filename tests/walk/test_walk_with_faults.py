@@ -1,0 +1,432 @@
+"""The walk while everything breaks: processes killed, Redis flushed, PostgreSQL restarted, a bank that lies.
+
+An answer may be lost, so what a client knows is what he was told, and what may be besides: a creation or a refund is
+asked for again with its key until it is known; a cancellation or a payment nobody answered for may have happened or
+not. After the bank's return everything is as tests/walk/books.py wants it within SETTLED_S_MAX, and nothing that was
+answered is lost. FAULT_WALK_OPERATIONS says how much of it there is, FAULT_WALK_SEED which.
+"""
+
+import asyncio
+import contextlib
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from typing import Any
+from uuid import UUID, uuid4
+
+import aiohttp
+import msgspec
+import pytest
+from aiohttp import web
+from redis.asyncio import Redis
+
+from domain.events import Kind
+from runtime.embedded import free_port
+from tests.dual_shop import dual_body
+from tests.merchant import Answer, Books, Door, Shop, assert_books_are_clean, books_of, killed, new_shop
+from tests.slip_shop import in_days, listen, slip_body
+from tests.system import System, remove_home, temporary_home
+from tests.walk.books import UNDONE, faults, unheard
+
+FULL = os.environ.get("FAULT") == "full"
+OPERATIONS = int(os.environ.get("FAULT_WALK_OPERATIONS", "2500" if FULL else "250"))
+SEED = int(os.environ.get("FAULT_WALK_SEED", "11"))
+CLIENTS = 10
+FAULTS = ("down", "slow", "lost_reply", "timeout_before", "cut", "error500", "html")
+FAULT_S = (0.3, 1.5)
+REST_S = (0.5, 1.5)
+SETTLED_S_MAX = 100.0
+"""The bank's return, the leases of workers that were killed, and the longest wait before an order is tried again."""
+SURE_TRIES = 80
+GONE = (aiohttp.ClientError, OSError, TimeoutError)
+DESTINATION = {"pix_key": "52998224725", "document": "52998224725"}
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def alone() -> Iterator[System]:
+    system = System(temporary_home(), env={"WORKER_PROCESSES": "2"})
+    try:
+        yield system.start()
+        assert system.stop() == 0, system.said()[-4000:]
+    finally:
+        if system.running():
+            system.kill()
+        remove_home(system.home)
+
+
+class Told:
+    """A charge as far as clients know: what was answered must be so in the end, what was not may be."""
+
+    def __init__(self, door: Door, test: bool, shown: dict[str, Any], amount: int) -> None:
+        self.door = door
+        self.test = test
+        self.charge_id = str(shown["charge_id"])
+        self.number = shown["boleto"]["nosso_numero"] if shown["boleto"] else None
+        self.has_cob = shown["payment_method"] in ("pix", "boleto_pix")
+        self.amount = amount
+        self.cancelled = False
+        self.received_least = 0
+        self.received_most = 0
+        self.version = 1
+
+
+class Asked:
+    """A request with a key: what it was ever said to have made."""
+
+    def __init__(self, door: Door, test: bool, path: str, body: Any) -> None:
+        self.door, self.test, self.path, self.body, self.key = door, test, path, body, str(uuid4())
+        self.made: set[str] = set()
+        self.sure = True
+        """Whether it is known what became of it: made, or refused."""
+
+
+class Chaos:
+    def __init__(self, system: System, shops: list[Shop]) -> None:
+        self.system = system
+        self.shops = shops
+        self.chance = random.Random(SEED)
+        self.left = OPERATIONS
+        self.said: Counter[str] = Counter()
+        self.charges: list[Told] = []
+        self.asked: list[Asked] = []
+        self.over = False
+        self.http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20))
+
+    async def client(self, number: int) -> None:
+        chance = random.Random(SEED * 1000 + number)
+        steps = {
+            self.create: 6, self.pay: 6, self.refund: 4, self.look: 3, self.cancel: 2, self.redate: 2, self.again: 2,
+            self.withdraw: 2, self.end: 1,
+        }  # fmt: skip
+        while self.left > 0:
+            self.left -= 1
+            step = chance.choices(list(steps), list(steps.values()))[0] if self.charges else self.create
+            await step(chance)
+
+    async def ask(self, door: Door, what: str, method: str, path: str, **more: Any) -> Answer | None:
+        """None when nobody knows: the connection was cut."""
+        try:
+            answer = await door.ask(method, path, **more)
+        except GONE:
+            self.said[f"{what} cut"] += 1
+            return None
+        self.said[f"{what} {answer.status} {answer.code}".rstrip()] += 1
+        assert answer.status < 500 or answer.code in ("BANK_UNAVAILABLE", "SERVICE_UNAVAILABLE"), answer.raw
+        return answer
+
+    # What clients do
+
+    async def create(self, chance: random.Random) -> None:
+        shop, test = chance.choice(self.shops), chance.random() < 0.35
+        door = shop.sandbox if test else shop.production
+        amount = f"{chance.randint(1, 999)}.{chance.randint(10, 99)}"
+        kind = chance.choice(("pix", "pix", "boleto", "boleto_hibrido", "boleto_pix", "dual"))
+        path, body = f"/v1/charges/{kind}", door.body(amount)
+        if kind == "dual":
+            body = dual_body(amount)
+        elif kind != "pix":
+            path, body = "/v1/charges/boleto", slip_body(amount, tipo=kind)
+        asked = Asked(door, test, path, body)
+        self.asked.append(asked)
+        for _ in range(chance.choice((1, 3, 20))):
+            if await self.send(asked, kind):
+                return
+            await asyncio.sleep(chance.uniform(0.05, 0.3))
+
+    async def send(self, asked: Asked, what: str) -> bool:
+        """Whether it is known now what became of it."""
+        asked.sure = False
+        answer = await self.ask(asked.door, what, "POST", asked.path, json=asked.body, key=asked.key)
+        if answer is None or answer.status >= 500 or answer.code == "IDEMPOTENCY_IN_PROGRESS":
+            return False
+        asked.sure = True
+        if answer.status in (200, 201):
+            made = next(
+                str(answer.body[name]) for name in ("refund_id", "withdrawal_id", "charge_id") if name in answer.body
+            )
+            if answer.status == 201:
+                assert not asked.made, "a key made something, and is said to have made it anew"
+            if not asked.made and "public_id" in answer.body:
+                cents = int(answer.body["amount"].replace(".", ""))
+                self.charges.append(Told(asked.door, asked.test, answer.body, cents))
+            asked.made.add(made)
+            assert len(asked.made) == 1, "one key, two things"
+        else:
+            assert not asked.made, f"what was made is refused: {answer.raw!r}"
+        return True
+
+    async def again(self, chance: random.Random) -> None:
+        """A key of before, with its body or with another."""
+        asked = chance.choice(self.asked)
+        if asked.made and chance.random() < 0.4:
+            body = {**asked.body, "external_id": "another"}
+            answer = await self.ask(asked.door, "otherwise", "POST", asked.path, json=body, key=asked.key)
+            assert answer is None or answer.status >= 500 or answer.code == "IDEMPOTENCY_KEY_REUSED", answer.raw
+        else:
+            await self.send(asked, "again")
+
+    async def cancel(self, chance: random.Random) -> None:
+        charge = chance.choice(self.charges[-30:])
+        answer = await self.ask(charge.door, "cancel", "POST", f"/v1/charges/{charge.charge_id}/cancel")
+        if answer is not None and answer.status == 200:
+            assert not charge.cancelled, "cancelled twice"
+            charge.cancelled = True
+            assert answer.body["status"] == "cancelled"
+
+    async def redate(self, chance: random.Random) -> None:
+        charge = chance.choice([each for each in self.charges if each.number] or self.charges)
+        body = {"charge_id": charge.charge_id, "due_date": in_days(chance.randint(1, 60))}
+        answer = await self.ask(charge.door, "redate", "PATCH", "/v1/charges/due-date", json=body)
+        if answer is not None and answer.status == 200:
+            assert answer.body["due_date"] is not None
+
+    async def pay(self, chance: random.Random) -> None:
+        charge = chance.choice(self.charges[-30:])
+        cents = chance.choice(
+            (charge.amount, charge.amount, charge.amount, charge.amount + 3, max(1, charge.amount // 3))
+        )
+        if charge.test and chance.random() < 0.5:
+            path, body = f"/v1/charges/{charge.charge_id}/simulate-payment", None
+            cents = charge.amount
+        elif charge.test:
+            path, body = f"/v1/sandbox/charges/{charge.charge_id}/pay", {"amount": f"{cents // 100}.{cents % 100:02}"}
+        else:
+            await self.pay_at_bank(charge, cents, chance)
+            return
+        charge.received_most += cents
+        answer = await self.ask(charge.door, path.rpartition("/")[2], "POST", path, json=body)
+        if answer is not None and answer.status == 200:
+            charge.received_least += cents
+        elif answer is not None and answer.status < 500:
+            charge.received_most -= cents
+
+    async def pay_at_bank(self, charge: Told, cents: int, chance: random.Random) -> None:
+        asked: dict[str, Any] = {"amount": f"{cents // 100}.{cents % 100:02}", "force": chance.random() < 0.2}
+        if charge.number is not None and not (charge.has_cob and chance.random() < 0.5):
+            asked["number"] = charge.number
+        else:
+            asked |= {"charge_id": charge.charge_id, "force": False}
+        charge.received_most += cents
+        try:
+            async with self.http.post(f"{self.system.bank_url}/simulated/pay", json=asked) as answer:
+                self.said[f"bank pays {answer.status}"] += 1
+                if answer.status == 200:
+                    charge.received_least += cents
+                elif answer.status < 500:
+                    charge.received_most -= cents
+        except GONE:
+            self.said["bank pays cut"] += 1
+
+    async def refund(self, chance: random.Random) -> None:
+        paid = [charge for charge in self.charges if charge.received_most]
+        charge = chance.choice(paid or self.charges)
+        body: dict[str, Any] = {"destination": DESTINATION} if charge.number else {}
+        if chance.random() < 0.6:
+            body["amount"] = f"{max(1, charge.amount // chance.randint(1, 4)) / 100:.2f}"
+        asked = Asked(charge.door, charge.test, f"/v1/charges/{charge.charge_id}/refunds", body)
+        self.asked.append(asked)
+        for _ in range(chance.choice((1, 5))):
+            if await self.send(asked, "refund"):
+                return
+
+    async def withdraw(self, chance: random.Random) -> None:
+        """Some balance, and now and then back again before it is sent."""
+        door = chance.choice(self.shops).production
+        asked = Asked(door, False, "/v1/withdrawals", {"amount": f"{chance.randint(1, 20)}.00"})
+        self.asked.append(asked)
+        if await self.send(asked, "withdraw") and asked.made and chance.random() < 0.3:
+            path = f"/v1/withdrawals/{next(iter(asked.made))}/cancel"
+            await self.ask(door, "cancel withdrawal", "POST", path)
+
+    async def look(self, chance: random.Random) -> None:
+        """What was seen once is never unseen."""
+        charge = chance.choice(self.charges)
+        before, cancelled = charge.version, charge.cancelled
+        answer = await self.ask(charge.door, "look", "GET", f"/v1/charges/{charge.charge_id}")
+        if answer is None or answer.status >= 500:
+            return
+        assert answer.status == 200, answer.raw
+        assert answer.body["version"] >= before, "an older state than was seen before"
+        assert not cancelled or answer.body["status"] == "cancelled"
+        charge.version = max(charge.version, answer.body["version"])
+
+    async def end(self, chance: random.Random) -> None:
+        charge = chance.choice(self.charges)
+        if charge.test:
+            what = chance.choice(("expire", "fail"))
+            await self.ask(charge.door, what, "POST", f"/v1/sandbox/charges/{charge.charge_id}/{what}")
+
+    # What breaks
+
+    async def breaker(self) -> None:
+        while not self.over:
+            await self.fault(self.chance.choice(FAULTS))
+            await asyncio.sleep(self.chance.uniform(*FAULT_S))
+            victim = self.chance.random()
+            if victim < 0.3:
+                killed(self.system, "worker", self.chance.randint(0, 1))
+            elif victim < 0.5:
+                killed(self.system, "api", self.chance.randint(0, 1))
+            elif victim < 0.58:
+                killed(self.system, "postgres")
+            elif victim < 0.75:
+                redis = Redis.from_url(self.system.redis_url)
+                with contextlib.suppress(Exception):
+                    await redis.flushall()
+                await redis.aclose()
+            await self.fault("up")
+            await asyncio.sleep(self.chance.uniform(*REST_S))
+
+    async def fault(self, fault: str) -> None:
+        for _ in range(SURE_TRIES):
+            with contextlib.suppress(*GONE):
+                async with self.http.post(f"{self.system.bank_url}/simulated/fault", json={"fault": fault}) as answer:
+                    if answer.status == 200:
+                        return
+            await asyncio.sleep(0.1)
+        raise AssertionError("the bank's switch does not answer")
+
+    # Afterwards
+
+    async def make_sure(self) -> None:
+        """Half of what is not known is asked for until it is; of the rest the kept keys tell."""
+        for asked in [each for each in self.asked if not each.sure][::2]:
+            for _ in range(SURE_TRIES):
+                if await self.send(asked, "sure"):
+                    break
+                await asyncio.sleep(0.1)
+            assert asked.sure, "never known"
+
+
+class Receiver:
+    """Where all merchants are told; now and then it says that it cannot."""
+
+    def __init__(self) -> None:
+        self.heard: dict[str, dict[str, list[bytes]]] = {}
+        self._chance = random.Random(SEED)
+
+    async def hear(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        if self._chance.random() < 0.05:
+            return web.Response(status=503)
+        told = self.heard.setdefault(request.match_info["account_id"], {})
+        told.setdefault(msgspec.json.decode(body)["event_id"], []).append(body)
+        return web.Response(status=200)
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[tuple[str, Receiver]]:
+    receiving, port = Receiver(), free_port()
+    app = web.Application()
+    app.router.add_post("/{account_id}", receiving.hear)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    yield f"http://127.0.0.1:{port}", receiving
+    await runner.cleanup()
+
+
+async def settled(books: Books, accounts: list[UUID], receiver: Receiver) -> float:
+    """Wait until nothing is wrong any more; how long that took. What is wrong when the time is over, fails.
+
+    An order that only watches for a slip that nobody may ever have asked for is no fault.
+    """
+    began = time.monotonic()
+    while True:
+        wrong = await faults(books, accounts, but={UNDONE})
+        wrong += [
+            f"left undone: {tuple(row)}"
+            for row in await books.fetch(
+                "SELECT kind, state, attempts, due_at, outcome FROM bank_order WHERE account_id = ANY($1::uuid[])"
+                " AND state IN ('waiting', 'working') AND kind <> 'slip_align'", accounts,
+            )
+        ]  # fmt: skip
+        for account_id in accounts:
+            wrong += await unheard(books, account_id, receiver.heard.get(str(account_id), {}))
+        took_s = time.monotonic() - began
+        if not wrong:
+            return took_s
+        assert took_s < SETTLED_S_MAX, "\n".join([f"not settled after {took_s:.0f} s", *wrong])
+        await asyncio.sleep(0.5)
+
+
+async def test_after_any_walk_with_faults_everything_settles_and_nothing_answered_is_lost(
+    alone: System, receiver: tuple[str, Receiver]
+) -> None:
+    print(f"FAULT_WALK_SEED={SEED} FAULT_WALK_OPERATIONS={OPERATIONS}")
+    url, receiving = receiver
+    async with AsyncExitStack() as opened:
+        shops = [await opened.enter_async_context(new_shop(alone)) for _ in range(2)]
+        accounts = [shop.record.account_id for shop in shops]
+        async with books_of(alone) as books:
+            for shop in shops:
+                await listen(alone, books, shop.production, f"{url}/{shop.record.account_id}")
+                await shop.production.token()
+                await shop.sandbox.token()
+            await books.execute("UPDATE webhook_endpoint SET kinds = $1", [str(kind) for kind in Kind])
+        chaos = Chaos(alone, shops)
+        breaking = asyncio.create_task(chaos.breaker())
+        try:
+            await asyncio.gather(*(chaos.client(number) for number in range(CLIENTS)))
+        finally:
+            chaos.over = True
+            await asyncio.gather(breaking, return_exceptions=True)
+            await chaos.fault("up")
+        try:
+            await chaos.make_sure()
+        finally:
+            await chaos.http.close()
+        print(*(f"{count:6} {what}" for what, count in sorted(chaos.said.items())), sep="\n")
+        async with books_of(alone) as books:
+            took_s = await settled(books, accounts, receiving)
+            print(f"settled {took_s:.1f} s after the bank's return")
+            await nothing_was_lost(chaos, books, accounts)
+        assert_books_are_clean(alone)
+        for shop in shops:
+            for door in (shop.sandbox, shop.production):
+                await as_shown(door)
+
+
+async def nothing_was_lost(chaos: Chaos, books: Books, accounts: list[UUID]) -> None:
+    rows = await books.fetch(
+        "SELECT key, resource_id::text FROM idempotency WHERE account_id = ANY($1::uuid[])", accounts
+    )
+    kept = {row["key"]: row["resource_id"] for row in rows}
+    said = {asked.key: next(iter(asked.made)) for asked in chaos.asked if asked.made}
+    assert {key: kept.get(key) for key in said} == said, "what was made is not there"
+    unsure = {asked.key for asked in chaos.asked if not asked.sure}
+    assert set(kept) - unsure <= set(said), "a key is kept of what was refused"
+    things = await books.fetch(
+        "SELECT charge_id::text FROM charge WHERE account_id = ANY($1::uuid[]) UNION ALL"
+        " SELECT refund_id::text FROM refund WHERE account_id = ANY($1::uuid[]) UNION ALL"
+        " SELECT withdrawal_id::text FROM withdrawal WHERE account_id = ANY($1::uuid[])", accounts,
+    )  # fmt: skip
+    assert sorted(row[0] for row in things) == sorted(kept.values()), "something without its key, or made twice"
+    for charge in chaos.charges:
+        row = await books.fetchrow(
+            "SELECT status, version, (SELECT coalesce(sum(amount_cents), 0) FROM payment p"
+            " WHERE p.charge_id = c.charge_id)::bigint AS credited FROM charge c WHERE charge_id = $1::uuid",
+            charge.charge_id,
+        )
+        assert row is not None
+        assert not charge.cancelled or row["status"] == "cancelled", "a cancellation that was answered is lost"
+        assert row["version"] >= charge.version
+        assert charge.received_least <= row["credited"] <= charge.received_most, (
+            charge.charge_id, charge.received_least, row["credited"], charge.received_most,
+        )  # fmt: skip
+
+
+async def as_shown(door: Door) -> None:
+    """The feed is dense, and the balance is the statement's sum."""
+    events, lines = await door.events(), await door.ledger()
+    assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
+    assert [line["sequence"] for line in lines] == list(range(1, len(lines) + 1))
+    total = sum(int(line["amount"].replace(".", "")) * (1 if line["direction"] == "credit" else -1) for line in lines)
+    balance = await door.balance()
+    assert int(balance.replace(".", "")) == total
+    assert not lines or lines[-1]["balance_after"] == balance
