@@ -1,0 +1,215 @@
+"""No page has a barrier that can be found by program (WCAG 2.2 AA, axe-core), on a phone and on a desk.
+
+Every page of the tables of dashboard and staff, the payer's page in each of its states, and the documentation.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator, Iterable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest_asyncio
+
+from tests.browser import Browser, Tab
+from tests.merchant import Door, Shop, new_shop, until_answer
+from tests.system import System
+from web.painel.route import Page
+from web.painel.table import TABLE
+from web.plataforma.table import TABLE as TABLE_OF_STAFF
+
+WIDTHS = (1440, 390)
+FULL = os.environ.get("FAULT") == "full"
+TOGETHER = 3  # tabs; more wait for each other on two cores
+PAYER = {
+    "nome": "Ana Lima", "documento": "52998224725", "tipoPessoa": "PESSOA_FISICA", "cep": "01310100",
+    "logradouro": "Avenida Paulista", "numero": "1578", "cidade": "São Paulo", "uf": "SP",
+}  # fmt: skip
+DUAL_PAYER = {
+    "name": "Ana Lima", "document": "52998224725", "person_type": "PESSOA_FISICA",
+    "address": {"zip_code": "01310100", "street": "Avenida Paulista", "city": "São Paulo", "state": "SP"},
+}  # fmt: skip
+DUE = "2049-01-29"
+
+
+class Stage(NamedTuple):
+    """A shop in which there is some of everything, and a browser with the cookies of its owner and of the staff."""
+
+    system: System
+    shop: Shop
+    group: str
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def stage(system: System, browser: Browser) -> AsyncIterator[Stage]:
+    async with new_shop(system) as shop:
+        group = await browser.group()
+        people = {"/painel": msgspec.to_builtins(shop.record.dashboard), "/plataforma": system.dev["staff"]}
+        async with browser.tab(group=group) as tab:
+            for root, person in people.items():
+                await tab.open(f"{system.app_url}{root}/entrar")
+                await tab.fill("#email", person["email"])
+                await tab.fill("#password", person["password"])
+                await tab.leaves("button[type=submit]")
+                await tab.until("location.pathname", root)
+        yield Stage(system, shop, group)
+
+
+Screens = tuple[int, ...]
+
+
+async def barriers(
+    browser: Browser, group: str | None, addresses: Iterable[tuple[str, Screens]], *, also_dark: bool = False
+) -> list[str]:
+    """What is found on these pages on screens so wide, said with page and width."""
+    waiting = list(addresses)
+    found: list[str] = []
+
+    async def look(tab: Tab) -> None:
+        while waiting:
+            address, widths = waiting.pop()
+            await tab.screen(widths[0])
+            await tab.open(address)
+            # It is this page that is looked at, and not one that sent us away.
+            assert await tab.value("location.pathname") == urlsplit(address).path
+            # What is folded away is looked at too.
+            await tab.value("document.querySelectorAll('main details').forEach((each) => { each.open = true; })")
+            for width in widths:
+                await tab.screen(width)
+                found.extend(f"{address} at {width}: {each}" for each in await tab.barriers())
+            if also_dark:
+                await tab.screen(widths[-1], scheme="dark")
+                found.extend(f"{address} in the dark: {each}" for each in await tab.barriers())
+            found.extend(f"{address}: {each}" for each in tab.complaints)
+            tab.complaints.clear()
+
+    async def one() -> None:
+        async with browser.tab(group=group) as tab:
+            await look(tab)
+
+    await asyncio.gather(*(one() for _ in range(TOGETHER)))
+    return found
+
+
+async def a_slip(door: Door, **more: str) -> dict[str, str]:
+    body = {"tipo": "boleto", "valorCents": "150.00", "dataVencimento": DUE, "pagador": PAYER, **more}
+    answer = await door.ask("POST", "/v1/charges/boleto", json=body, key=f"slip-{more}")
+    assert answer.status == 201, answer.raw
+    return dict(answer.body)
+
+
+async def test_every_page_of_the_dashboard_has_no_barrier(stage: Stage, browser: Browser) -> None:
+    system, shop, group = stage
+    system.json("webhook", "set", str(shop.record.account_id), "http://127.0.0.1:9/none")
+    schedule = {
+        "payment_method": "pix", "amount": "99.90", "frequency": "monthly", "first_due_date": DUE, "payer": {},
+    }  # fmt: skip
+    answer = await shop.production.ask("POST", "/v1/charge-schedules", json=schedule, key="schedule")
+    assert answer.status == 201, answer.raw
+    ids = {"schedule_id": answer.body["schedule_id"]}
+    known: dict[bool, dict[str, str]] = {}
+    for test, door, credential in (
+        (True, shop.sandbox, shop.record.test),
+        (False, shop.production, shop.record.production),
+    ):
+        slip = await a_slip(door)
+        await door.created("25.00", external_id="aberta")
+        if test:
+            paid = await door.created("25.00", external_id="paga")
+            await door.post(f"/v1/sandbox/charges/{paid['charge_id']}/pay", {"times": 2})
+            ids["paid"] = paid["charge_id"]
+        else:
+            assert (await door.cancel((await door.created("25.00"))["charge_id"])).status == 200
+        deliveries = await until_answer(lambda door=door: first_delivery(door))
+        known[test] = {**ids, "charge_id": slip["charge_id"], "client_id": credential.client_id} | {
+            "delivery_id": deliveries
+        }
+    async with browser.tab(group=group) as tab:
+        for test in (True, False):
+            root = f"{system.app_url}/painel{'/teste' if test else ''}/requisicoes"
+
+            async def logged(root: str = root, tab: Tab = tab) -> str:
+                await tab.open(root)
+                return str(await tab.value("document.querySelector('main .row-link')?.getAttribute('href') ?? ''"))
+
+            known[test]["request_id"] = (await until_answer(logged)).rsplit("/", 1)[1]
+    pages = [page for page in TABLE if page.method == "GET" and not page.path.endswith(".csv")]
+    addresses = [(system.app_url + filled(page, known[page.test]), screens(page)) for page in pages]
+    # The charge's page has more forms while it is open, and a refund's has one when there is what to give back.
+    addresses += [
+        (f"{system.app_url}/painel/teste/cobrancas/{ids['paid']}{more}", WIDTHS) for more in ("", "/devolver")
+    ]
+    assert await barriers(browser, group, addresses) == []
+
+
+async def test_no_page_of_the_staff_has_a_barrier(stage: Stage, browser: Browser) -> None:
+    known = {"account_id": str(stage.shop.record.account_id), "name": "receipts"}
+    pages = [page for page in TABLE_OF_STAFF if page.method == "GET" and not page.path.endswith("/arquivo")]
+    addresses = [(stage.system.app_url + filled(page, known), WIDTHS) for page in pages]
+    assert await barriers(browser, stage.group, addresses) == []
+
+
+async def first_delivery(door: Door) -> str:
+    listed = await door.get("/v1/webhook-deliveries")
+    return str(listed.body["data"][0]["delivery_id"]) if listed.body["data"] else ""
+
+
+def screens(page: Page) -> Screens:
+    """A page and its twin in the other mode are one page in two colours: on a desk in production, on a phone in test.
+    Both on both with FAULT=full."""
+    twin = any(each is not page and (each.handle, each.method) == (page.handle, page.method) for each in TABLE)
+    if FULL or not twin:
+        return WIDTHS
+    return (WIDTHS[-1],) if page.test else (WIDTHS[0],)
+
+
+def filled(page: Page, known: dict[str, str]) -> str:
+    """Its path, with something that is there in the place of each name."""
+    return re.sub(r"\{(\w+):str\}", lambda found: known[found[1]], page.whole_path)
+
+
+async def test_no_state_of_the_payers_page_has_a_barrier(stage: Stage, browser: Browser) -> None:
+    door = stage.shop.sandbox
+    states = {name: await door.created("149.90", description="Pedido 88") for name in (
+        "pending", "paid", "expired", "cancelled", "refunded", "failed",
+    )}  # fmt: skip
+
+    async def act(path: str, name: str) -> None:
+        answer = await door.post(path.format(states[name]["charge_id"]))
+        assert answer.status == 200, (name, answer.raw)
+
+    await act("/v1/charges/{}/simulate-payment", "paid")
+    await act("/v1/charges/{}/simulate-payment", "refunded")
+    await act("/v1/charges/{}/cancel", "cancelled")
+    await act("/v1/sandbox/charges/{}/expire", "expired")
+    await act("/v1/sandbox/charges/{}/fail", "failed")
+    back = f"/v1/charges/{states['refunded']['charge_id']}/refunds"
+    assert (await door.ask("POST", back, json={}, key="back")).status == 201
+    states["slip"] = await a_slip(door, descricao="um")
+    states["hybrid"] = await a_slip(door, tipo="boleto_hibrido")
+    dual = {"amount": "150.00", "due_date": DUE, "payer": DUAL_PAYER, "expires_in": 3600}
+    answer = await door.ask("POST", "/v1/charges/dual", json=dual, key="dual")
+    assert answer.status == 201, answer.raw
+    states["dual"] = answer.body
+
+    async def is_back() -> bool:
+        return bool((await door.charge(states["refunded"]["charge_id"]))["status"] == "refunded")
+
+    await until_answer(is_back)
+    pages = [(f"{stage.system.app_url}/pagar/{each['public_id']}", WIDTHS) for each in states.values()]
+    assert await barriers(browser, None, pages, also_dark=True) == []
+
+
+async def test_the_documentation_has_no_barrier(system: System, browser: Browser) -> None:
+    paths = ("", "/api", "/api/refunds", "/errors", "/errors/AMOUNT_INVALID", "/sandbox")
+    assert await barriers(browser, None, [(system.docs_url + path, WIDTHS) for path in paths]) == []
+
+
+async def test_a_barrier_would_be_found(browser: Browser) -> None:
+    """The examination itself: on a page that is bad on purpose."""
+    async with browser.tab() as tab:
+        await tab.value("document.body.innerHTML = '<p style=\"color:#999;background:#fff\">grey</p><img src=x>'")
+        rules = {each.split(":")[0] for each in await tab.barriers()}
+        assert {"color-contrast", "image-alt", "html-has-lang"} <= rules

@@ -1,0 +1,166 @@
+"""What people and their programs do from end to end, in a real browser in front of the whole system."""
+
+import asyncio
+import os
+import re
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import quote
+
+from tests.browser import Browser, Tab
+from tests.merchant import Door, Shop, new_shop, replaced, until_answer
+from tests.system import ROOT, System
+
+
+@asynccontextmanager
+async def signed_in(browser: Browser, system: System, shop: Shop, *, where_to: str = "") -> AsyncIterator[Tab]:
+    """A tab of the shop's owner, who has just typed e-mail and password."""
+    async with browser.tab() as tab:
+        await tab.screen(1280)
+        await tab.open(f"{system.app_url}/painel/entrar" + (f"?para={quote(where_to)}" if where_to else ""))
+        await tab.fill("#email", shop.record.dashboard.email)
+        await tab.fill("#password", shop.record.dashboard.password)
+        await tab.leaves("button[type=submit]")
+        yield tab
+        # Nothing failed on the way, and nothing ran into the policy of our own pages.
+        assert tab.complaints == []
+
+
+async def field(tab: Tab, label: str) -> str:
+    """The value of the read-only field with this label."""
+    found = (
+        f"[...document.querySelectorAll('label')].find((each) => each.textContent.trim() === {label!r})?.control.value"
+    )
+    return str(await tab.value(found))
+
+
+async def test_from_the_first_sign_in_to_the_first_paid_test_charge(system: System, browser: Browser) -> None:
+    async with new_shop(system) as shop, signed_in(browser, system, shop) as owner:
+        await owner.until("location.pathname", "/painel")
+        await owner.open(f"{system.app_url}/painel/teste/tokens")
+        await owner.press("details.new summary")
+        await owner.fill("#name-t", "Loja virtual")
+        await owner.leaves("details.new button[type=submit]")
+        assert await owner.text("h1") == "Credencial criada"
+        client_id, secret = await field(owner, "client_id"), await field(owner, "client_secret")
+
+        # A program of the shop, with what stood there once.
+        program = Door(system.base_url, shop.record.account_id, client_id, secret)
+        try:
+            charge = await program.created("149.90", external_id="pedido-1")
+            async with browser.tab() as payer:
+                await payer.screen(390, scheme="dark")
+                await payer.open(f"{system.app_url}/pagar/{charge['public_id']}")
+                assert "TESTE - não pague" in await payer.text()
+                await payer.until("document.querySelector('.countdown')?.innerText.startsWith('Expira em')")
+                await payer.press("[data-copy=pix-code]")
+                await payer.until("document.querySelector('[data-copy=pix-code]').innerText", "✓ Código copiado")
+                await payer.value("window.stayed = true")
+
+                assert (await program.pay(charge["charge_id"])).status == 200
+
+                await payer.until("document.querySelector('h1').innerText", "Pagamento confirmado")
+                assert await payer.value("window.stayed") is True
+                assert "149,90" in await payer.text()
+                assert payer.complaints == []
+        finally:
+            await program.http.close()
+
+        await owner.open(f"{system.app_url}/painel/teste/cobrancas")
+        assert "pedido-1" in await owner.text("main")
+        await owner.leaves("main .row-link")
+        assert "Paga" in await owner.text(".page-head")
+        assert "149,90" in await owner.text("main")
+
+
+async def test_a_secret_is_changed_while_the_old_one_goes_on_and_then_it_ends(system: System, browser: Browser) -> None:
+    async with new_shop(system) as shop:
+        given = shop.record.test
+        page = f"/painel/teste/tokens/{given.client_id}"
+        async with signed_in(browser, system, shop, where_to=page) as owner:
+            await owner.until("location.pathname", page)
+            secrets = [given.client_secret]
+            for overlap in ("24h", "now"):
+                await owner.open(system.app_url + page)
+                await owner.press(f"label[for=overlap-{overlap}]")
+                await owner.leaves("form[action$='/trocar'] button")
+                assert await owner.text("h1") == "Segredo trocado"
+                secrets.append(await field(owner, "client_secret"))
+                # With an overlap the one before still opens; with "now" the new one alone does.
+                works = [await opens(shop.sandbox, given.client_id, each) for each in secrets]
+                assert works == [overlap == "24h"] * (len(secrets) - 1) + [True]
+
+
+async def opens(door: Door, client_id: str, secret: str) -> bool:
+    given = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
+    async with door.http.post(f"{door.base_url}/v1/oauth/token", data=given) as answer:
+        assert answer.status in (200, 401)
+        return answer.status == 200
+
+
+async def test_money_that_came_twice_is_found_and_given_back(system: System, browser: Browser) -> None:
+    async with new_shop(system) as shop:
+        charge = await shop.sandbox.created("25.00", external_id="pago-duas-vezes")
+        answer = await shop.sandbox.post(f"/v1/sandbox/charges/{charge['charge_id']}/pay", {"times": 2})
+        assert answer.status == 200, answer.raw
+        async with signed_in(browser, system, shop) as owner:
+            await owner.open(f"{system.app_url}/painel/teste/pagamentos")
+            await owner.value("document.querySelector('#f-anomaly').value = 'duplicate'")
+            await owner.leaves(".filter-foot button")
+            assert (await owner.text("main")).count("pago-duas-vezes") >= 1
+            await owner.leaves("main a[href*='/devolver']")
+            assert "Devolver" in await owner.text("h1")
+            await owner.fill("#i-reason", "pago duas vezes")
+            await owner.press("label[for=sure]")
+            await owner.leaves("form[action$='/devolver'] button[type=submit]")
+            assert "/cobrancas/" in str(await owner.value("location.pathname"))
+            assert "pago duas vezes" in await owner.text("main")
+
+            async def given_back() -> bool:
+                refunds = (await shop.sandbox.get("/v1/refunds", charge_id=charge["charge_id"])).body["data"]
+                return [(each["amount"], each["status"]) for each in refunds] == [("25.00", "succeeded")]
+
+            await until_answer(given_back)
+            (duplicate,) = await shop.sandbox.all("/v1/payments", anomaly="duplicate")
+            assert duplicate["refunded_amount"] == "25.00"
+            # The payment that settled the charge is untouched.
+            assert (await shop.sandbox.charge(charge["charge_id"]))["status"] == "paid"
+            await owner.open(f"{system.app_url}/painel/teste/devolucoes")
+            assert "25,00" in await owner.text("main")
+
+
+async def test_a_process_that_stops_does_not_wait_for_the_pages_that_are_open(system: System) -> None:
+    """Otherwise every deployment would wait as long as a request may take at most, for streams that take minutes."""
+    async with new_shop(system) as shop:
+        charge = await shop.sandbox.created()
+        address = f"{system.app_url}/pagar/{charge['public_id']}/eventos"
+        streams = [await shop.sandbox.http.get(address) for _ in range(12)]
+        assert {stream.status for stream in streams} == {200}
+        first, *_ = system.pids("api")
+        os.kill(first, signal.SIGTERM)
+        ends = [asyncio.create_task(stream.content.read()) for stream in streams]
+        done, _ = await asyncio.wait(ends, timeout=5, return_when=asyncio.FIRST_COMPLETED)
+        assert done  # of twelve connections over two processes it had some
+        await asyncio.to_thread(replaced, system, "api", first)
+        for end in ends:
+            end.cancel()
+        for stream in streams:
+            stream.close()
+
+
+async def test_the_reader_printed_in_the_guide_finds_every_event(system: System) -> None:
+    text = (ROOT / "docs" / "reconciliation.md").read_text(encoding="utf-8").replace("{base_url}", system.base_url)
+    (program,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    printed: dict[str, Any] = {}
+    exec(program, printed)  # noqa: S102 - our own text, as a reader would run it
+    async with new_shop(system) as shop:
+        for _ in range(3):
+            await shop.sandbox.paid()
+        token = await shop.sandbox.token()
+        found: list[dict[str, Any]] = []
+        assert await asyncio.to_thread(printed["catch_up"], token, 0, found.append) == 3
+        assert found == await shop.sandbox.events()
+        assert await asyncio.to_thread(printed["catch_up"], token, 3, found.append) == 3
+        assert len(found) == 3
