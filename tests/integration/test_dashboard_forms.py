@@ -438,7 +438,8 @@ async def test_each_day_closes_with_what_it_began_and_what_came_in_and_went_out(
     )
     assert [row[0] for row in rows] == [first.replace(day=day).isoformat() for day in range(today.day, 0, -1)]
     assert rows[0][1] == "3"
-    assert re.findall(r"R\$\xa0[\d.]+,\d\d", rows[0][2]) == [brl(100_00), brl(55_00), brl(30_00), brl(125_00)]
+    wide = re.sub(r'<span class="narrow.*?</span>', "", rows[0][2])  # a phone is shown less, and some of it elsewhere
+    assert re.findall(r"R\$\xa0[\d.]+,\d\d", wide) == [brl(100_00), brl(55_00), brl(30_00), brl(125_00)]
     assert f"entrou {brl(55_00)}, saiu {brl(30_00)}" in page.text
     before = await shop.owner.opened(f"/painel/extrato/dias?mes={last_month:%Y-%m}")
     assert f"entrou {brl(100_00)}, saiu {brl(0)}" in before.text
