@@ -3,6 +3,9 @@
 A charge pays its partner the share that was in force when it was issued, whatever it is when the money comes, as long
 as he has an account by then: what was agreed when he brought the charge is not changed behind his back, in either
 direction. A code that is inactive is refused on new slips; the charges that carry it already keep paying.
+
+Shares are agreed in real time, and a test charge is issued by its sandbox's clock: in one that is ahead it pays what is
+agreed for that later time by when the money comes.
 """
 
 import secrets

@@ -10,6 +10,7 @@ from redis.asyncio.connection import BlockingConnectionPool, ConnectionPool
 GONE: tuple[type[BaseException], ...] = (
     redis.exceptions.ConnectionError,  # also: pool exhausted, still loading, refused credentials
     redis.exceptions.TimeoutError,
+    redis.exceptions.WatchError,  # the connection died while it watched a key, as arq's do
     redis.exceptions.ResponseError,
     OSError,
     TimeoutError,

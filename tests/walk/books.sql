@@ -9,7 +9,36 @@ SELECT * FROM (
            row_number() OVER w AS dense, sum(amount_cents) OVER w AS total
     FROM read_ledger WHERE account_id = ANY($1::uuid[])
     WINDOW w AS (PARTITION BY account_id, test ORDER BY sequence)) l
-WHERE sequence <> dense OR balance_after_cents <> total OR balance_after_cents < 0;
+WHERE sequence <> dense OR balance_after_cents <> total;
+
+-- wrong: a balance below zero, but by a share that was taken back from a partner who had withdrawn it
+SELECT l.account_id, l.test, l.sequence, l.type, l.amount_cents, l.balance_after_cents FROM read_ledger l
+WHERE l.account_id = ANY($1::uuid[]) AND l.balance_after_cents < 0
+  AND (l.type IN ('refund', 'withdrawal') OR NOT EXISTS (SELECT FROM integrator i WHERE i.account_id = l.account_id));
+
+-- wrong: a partner who is not given his share, rounded down, of what the merchant keeps
+-- In force is what was agreed when the charge was issued. A sandbox may be ahead of what will be agreed by then: not here.
+SELECT p.payment_id, p.amount_cents, p.refunded_cents, i.share_bps, s.* FROM payment p
+JOIN charge c USING (charge_id, account_id) JOIN read_charge r USING (charge_id, account_id)
+LEFT JOIN LATERAL (
+    SELECT coalesce((SELECT a.share_bps FROM integrator_share a
+                     WHERE a.integrador_code = n.integrador_code AND a.since <= c.created_at
+                     ORDER BY a.since DESC LIMIT 1), 0) AS share_bps
+    FROM integrator n WHERE n.integrador_code = r.integrador_code AND n.account_id IS NOT NULL) i ON true
+CROSS JOIN LATERAL (SELECT coalesce(sum(share_cents), 0) AS cents FROM partner_share s
+                    WHERE s.account_id = p.account_id AND s.payment_id = p.payment_id AND s.test = p.test) s
+WHERE p.account_id = ANY($1::uuid[])
+  AND NOT (c.test AND EXISTS (SELECT FROM sandbox_clock k WHERE k.account_id = c.account_id))
+  AND s.cents <> (p.amount_cents - p.refunded_cents) * coalesce(i.share_bps, 0) / 10000;
+
+-- wrong: a partner's ledger without a share that is his, or with one that is not
+SELECT s.share_id, s.partner_id, s.test, s.share_cents, s.posted_at, l.* FROM partner_share s
+FULL JOIN (SELECT account_id, test, payment_id, refund_id, sum(amount_cents) AS cents, count(*) AS lines
+           FROM read_ledger WHERE type = 'partner_share' AND account_id = ANY($1::uuid[]) GROUP BY 1, 2, 3, 4) l
+    ON l.account_id = s.partner_id AND l.test = s.test AND coalesce(l.refund_id, l.payment_id) = s.share_id
+   AND l.payment_id = s.payment_id
+WHERE coalesce(s.partner_id, l.account_id) = ANY($1::uuid[])
+  AND (s.posted_at IS NULL OR l.lines IS DISTINCT FROM 1 OR l.cents IS DISTINCT FROM s.share_cents);
 
 -- wrong: a clock that is not where ledger and feed end
 SELECT k.account_id, k.test, k.balance_cents, k.entry_sequence, k.event_sequence, l.*, e.*

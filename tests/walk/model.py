@@ -3,6 +3,8 @@
 It shares no code with the service, so that one of them is wrong when they differ. Amounts are cents, instants are UTC.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -40,10 +42,17 @@ class Payment:
     returnable: bool = False
     back: int = 0
     going: int = 0
+    share_bps: int = 0
+    """What of it the partner who brought its charge is given."""
 
     @property
     def left(self) -> int:
         return self.cents - self.back - self.going
+
+    @property
+    def kept_by_partner(self) -> int:
+        """His share, rounded down, of what the merchant keeps."""
+        return (self.cents - self.back) * self.share_bps // 10_000
 
     def shown(self) -> tuple[str, int, str | None, bool, int]:
         return ("pix" if self.by_pix else "boleto", self.cents, self.anomaly, self.late, self.back)
@@ -51,7 +60,7 @@ class Payment:
 
 @dataclass(eq=False)
 class Refund:
-    charge: "Charge"
+    charge: Charge
     payment: Payment
     cents: int
     arrives: bool
@@ -65,7 +74,7 @@ class Refund:
 class Withdrawal:
     """Contract section 13: pending until it is sent, and until then it can be cancelled."""
 
-    wallet: "Wallet"
+    wallet: Wallet
     withdrawal_id: str
     cents: int
     sends_at: datetime
@@ -98,14 +107,25 @@ class Wallet:
     lines: list[tuple[str, int, str]] = field(default_factory=list)
     """Type, signed cents, charge or withdrawal."""
     withdrawals: list[Withdrawal] = field(default_factory=list)
+    shares: list[tuple[Payment, Refund | None, int]] = field(default_factory=list)
+    """A partner's: the payment that he is given of, the refund that something is taken back with, signed cents."""
 
     @property
     def balance(self) -> int:
-        return sum(cents for _, cents, _ in self.lines)
+        return sum(cents for _, cents, _ in self.lines) + sum(cents for _, _, cents in self.shares)
+
+    @property
+    def statement(self) -> list[tuple[str, int, str]]:
+        """All lines; those of shares name payment and refund, and no charge, which is another merchant's."""
+        return self.lines + [
+            ("partner_share", cents, f"{payment.payment_id}/{refund.refund_id if refund else ''}")
+            for payment, refund, cents in self.shares
+        ]
 
     def book(self, kind: str, cents: int, of: str) -> None:
         self.lines.append((kind, cents, of))
-        assert self.balance >= 0, "nothing takes more than there is"
+        # Only a partner's balance is ever below zero: by a share that he has withdrawn and that is taken back.
+        assert cents > 0 or self.balance >= 0, "nothing takes more than there is"
 
     def to_withdraw(self, cents: int) -> Answer:
         if cents < MINIMUM:
@@ -117,6 +137,23 @@ class Wallet:
         made = Withdrawal(self, withdrawal_id, cents, sends_at)
         self.withdrawals.append(made)
         return made
+
+
+@dataclass(eq=False)
+class Partner:
+    """Whose code stands on charges, and what he is given of their payments, as long as some of it is a cent."""
+
+    code: str
+    wallets: dict[bool, Wallet]
+    """By `test`."""
+    agreed: list[tuple[datetime, int]] = field(default_factory=list)
+    """Basis points, each since when."""
+    active: bool = True
+
+    def bps(self, issued_at: datetime) -> int:
+        """In force when a charge was issued, by the charge's clock. Of one that a sandbox issued ahead of time it is
+        what is agreed for that time by when its payment comes: shares are agreed in real time."""
+        return next((bps for since, bps in reversed(self.agreed) if since <= issued_at), 0)
 
 
 @dataclass(eq=False)
@@ -133,6 +170,8 @@ class Charge:
     pix_until: datetime | None = None
     """Of a dual charge whose PIX leg has a time of its own."""
     number: str = ""
+    partner: Partner | None = None
+    issued_at: datetime | None = None
     status: str = "pending"
     version: int = 1
     told: list[str] = field(default_factory=list)
@@ -197,6 +236,10 @@ class Charge:
         payment = Payment(cents, by_pix, settles, anomaly, paid_at >= self.expires_at, paid_at)
         self.payments.append(payment)
         self.wallet.book("payment", cents, self.charge_id)
+        if self.partner is not None:
+            assert self.issued_at is not None
+            payment.share_bps = self.partner.bps(self.issued_at)
+            self._share(payment, None, payment.kept_by_partner)
         if leg == "slip":
             self.slip = "paid"
         elif self.cob == "active":
@@ -226,7 +269,9 @@ class Charge:
             self.told.append("refund.failed")
             return
         refund.status = "succeeded"
+        before = refund.payment.kept_by_partner
         refund.payment.back += refund.cents
+        self._share(refund.payment, refund, refund.payment.kept_by_partner - before)
         self.version += 1
         self.told.append("refund.succeeded")
         if self.status == "paid" and all(payment.back == payment.cents for payment in self.payments):
@@ -290,6 +335,10 @@ class Charge:
         self.status = status
         self.version += 1
         self.told.append(event)
+
+    def _share(self, payment: Payment, refund: Refund | None, cents: int) -> None:
+        if cents and self.partner is not None:
+            self.partner.wallets[self.test].shares.append((payment, refund, cents))
 
     def _close(self) -> None:
         if self.slip == "open":

@@ -33,6 +33,7 @@ from banks.simulated.signing import JWKS_PATH, open_signer
 from banks.simulated.slip_control import SlipControl
 from banks.simulated.slip_wire import Agreement, SlipWire
 from banks.simulated.wire import Access, Wire, books_may_be_away
+from commands.integrators import create_integrator, set_integrator
 from commands.merchants import MerchantCreated, create_merchant
 from commands.pix_suspension import resume_pix, suspend_pix
 from commands.webhooks import set_endpoint
@@ -75,6 +76,7 @@ _UNDER_WAY = """
 SELECT (SELECT count(*) FROM bank_order WHERE state = 'working' OR (state = 'waiting' AND due_at <= $1))
      + (SELECT count(*) FROM bank_hint WHERE state = 'waiting' AND due_at <= $1) AS now,
        (SELECT count(*) FROM webhook_delivery WHERE state = 'sending') AS told,
+       EXISTS (SELECT FROM partner_share WHERE posted_at IS NULL) AS unshared,
        least((SELECT min(due_at) FROM bank_order WHERE state = 'waiting'
               AND ($2 OR (left(kind, 7) <> 'refund_' AND left(kind, 11) <> 'withdrawal_'))),
              (SELECT min(due_at) FROM bank_hint WHERE state = 'waiting')) AS next
@@ -215,6 +217,19 @@ class Service:
         shop = self.shops[str(record.account_id)] = Shop(record)
         return shop
 
+    async def take_in_partner(self, shop: Shop) -> str:
+        """A partner whose account is this shop's; his code. He has no share yet."""
+        async with self.pool.acquire() as conn, conn.transaction():
+            made = await create_integrator(
+                conn, name="Parceira", account_id=shop.account_id, now=self.clock.now(), share_bps=0
+            )
+        return made.integrador_code
+
+    async def agree(self, code: str, *, share_bps: int, active: bool, now: datetime) -> None:
+        """What `quita integrator set CODE --share` does, with whether the code is taken on new slips."""
+        async with self.pool.acquire() as conn, conn.transaction():
+            await set_integrator(conn, code, now=now, share_bps=share_bps, active=active)
+
     async def begin_again(self) -> None:
         """The clock of a new walk. What the walk before it left has been settled, and its accounts are its own."""
         self.clock.begin_again()
@@ -249,7 +264,7 @@ class Service:
     # Time
 
     async def quiet(self, *, sent: bool = False) -> None:
-        """Wait until nothing is under way: no order in hand or due, no hint; retries due soon are waited for.
+        """Wait until nothing is under way: no order in hand or due, no hint, no share; retries due soon are waited for.
 
         With `sent` also for refunds and withdrawals, which wait for their moment and may be asked about for long.
         """
@@ -260,7 +275,9 @@ class Service:
             now = self.clock.now()
             row = await self.pool.fetchrow(_UNDER_WAY, now, sent)
             assert row is not None
-            if row["now"] == 0:
+            if row["unshared"]:
+                self.rota.wake("partner_shares")
+            elif row["now"] == 0:
                 if row["next"] is None or row["next"] > now + (timedelta(days=3) if sent else SOON):
                     return
                 if row["told"] == 0:  # what is in the air would lose its lease

@@ -1,7 +1,8 @@
 """A random walk of every command in every state: service and model are asked, and both must say the same.
 
-Two merchants, both modes. After each step: the answer is the one the model allows, the charge is as the model has it.
-Every few steps all lists of the API; at the end of a walk every webhook, and what tests/walk/books.py asks.
+Two merchants and a partner who brings them some of their slips, both modes. After each step: the answer is the one the
+model allows, the charge is as the model has it. Every few steps all lists of the API; at the end of a walk every
+webhook, and what tests/walk/books.py asks.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from readmodels.verify import verify
 from tests.in_process import Reply, envelope
 from tests.slip_shop import PAGADOR
 from tests.walk.books import UNENDED, faults, unheard
-from tests.walk.model import Answer, Charge, Refund, Wallet, counted
+from tests.walk.model import Answer, Charge, Partner, Refund, Wallet, counted
 from tests.walk.service import ARRIVES, Service, Shop, running_service
 
 SAO_PAULO: Final = ZoneInfo("America/Sao_Paulo")
@@ -38,6 +39,10 @@ LATER_S: Final = 600.0
 """How long money that goes back is on its way, when it is."""
 
 SHOPS: Final = ("first", "second")
+PARTNER: Final = "partner"
+ACCOUNTS: Final = (*SHOPS, PARTNER)
+SHARES: Final = (0, 1, 33, 250, 3_333, 3_333, 10_000)
+"""Basis points."""
 KINDS: Final = ("boleto_pix", "pix", "boleto", "boleto_hibrido", "dual", "pix")
 REFERENCES: Final = (None, None, "pedido-1", "pedido-2")
 PIX_LIVES: Final = (None, 60, 3600, 30 * 86400)
@@ -75,6 +80,7 @@ SELECT EXISTS (SELECT FROM refund WHERE refund_id = $1::uuid AND status <> 'pend
 """
 
 shops = st.sampled_from(SHOPS)
+accounts = st.sampled_from(ACCOUNTS)
 modes = st.booleans()
 cents = st.integers(1, 2_000_00)
 picks = st.integers(0, 1000)
@@ -87,9 +93,9 @@ def reais(amount: int) -> str:
 
 
 def in_cents(shown: str) -> int:
-    whole, _, part = shown.partition(".")
+    whole, _, part = shown.removeprefix("-").partition(".")
     assert len(part) == 2, shown
-    return int(whole) * 100 + int(part)
+    return (int(whole) * 100 + int(part)) * (-1 if shown.startswith("-") else 1)
 
 
 def last_day(due: date) -> date:
@@ -175,7 +181,7 @@ class Walk(RuleBasedStateMachine):
         super().__init__()
         self.all: list[Charge] = []
         self.shops: dict[str, Shop] = {}
-        self.wallets = {(shop, test): Wallet() for shop in SHOPS for test in (True, False)}
+        self.wallets = {(shop, test): Wallet() for shop in ACCOUNTS for test in (True, False)}
         self.used: list[Used] = []
         self.suspended = False
         self.ahead = dict.fromkeys(SHOPS, timedelta())
@@ -183,8 +189,11 @@ class Walk(RuleBasedStateMachine):
         self.service = self.stage.service()
         self.run(self.service.begin_again())
         self.began = self.now
-        for name in SHOPS:
+        for name in ACCOUNTS:
             self.shops[name] = self.run(self.service.open_shop(name))
+        code = self.run(self.service.take_in_partner(self.shops[PARTNER]))
+        self.partner = Partner(code, {test: self.wallets[PARTNER, test] for test in (True, False)})
+        self._agree(3_333, active=True)
 
     def run(self, work: Any) -> Any:
         return self.stage.run(work)
@@ -223,7 +232,7 @@ class Walk(RuleBasedStateMachine):
 
     @initialize(kind=st.sampled_from(KINDS), test=modes, amount=cents)
     def begin_with_one(self, kind: str, test: bool, amount: int) -> None:
-        self._create("first", test, kind, amount, "pedido-1", None, 10, False)
+        self._create("first", test, kind, amount, "pedido-1", None, 10, False, True)
 
     @step(
         5,
@@ -235,22 +244,28 @@ class Walk(RuleBasedStateMachine):
         life=st.sampled_from(PIX_LIVES),
         days=st.sampled_from((3, 10, 40, 0, 1)),
         refused=rarely,
+        brought=st.booleans(),
     )
     def create(
         self, shop: str, test: bool, kind: str, amount: int, reference: str | None, life: int | None, days: int,
-        refused: bool,
+        refused: bool, brought: bool,
     ) -> None:  # fmt: skip
-        self._create(shop, test, kind, amount, reference, life, days, refused)
+        self._create(shop, test, kind, amount, reference, life, days, refused, brought)
 
-    @step(4, shop=shops, kind=st.sampled_from(KINDS), amount=cents, life=st.sampled_from(PIX_LIVES))
-    def create_in_production(self, shop: str, kind: str, amount: int, life: int | None) -> None:
-        self._create(shop, False, kind, amount, None, life, 10, False)
+    @step(
+        4, shop=shops, kind=st.sampled_from(KINDS), amount=cents, life=st.sampled_from(PIX_LIVES), brought=st.booleans()
+    )
+    def create_in_production(self, shop: str, kind: str, amount: int, life: int | None, brought: bool) -> None:
+        self._create(shop, False, kind, amount, None, life, 10, False, brought)
 
     def _create(
         self, shop: str, test: bool, kind: str, amount: int, reference: str | None, life: int | None, days: int,
-        refused: bool,
+        refused: bool, brought: bool,
     ) -> None:  # fmt: skip
         path, body, due = self._order(shop, test, kind, amount, reference, life, days)
+        brought = brought and kind != "pix"  # a PIX alone carries no partner's code
+        if brought:
+            body["integrador_code"] = self.partner.code
         key = str(uuid4())
         kind = "boleto_pix" if kind == "dual" else kind
         suspended = self.suspended and not test and kind in ("pix", "boleto_pix")
@@ -259,6 +274,8 @@ class Walk(RuleBasedStateMachine):
             wanted = (403, "PIX_AVULSO_SUSPENDED")
         elif due is not None and due <= self.today(shop, test):
             wanted = (400, "INVALID_DUE_DATE")
+        elif brought and not self.partner.active:
+            wanted = (400, "INTEGRADOR_CODE_INVALID")
         elif refused and kind != "pix":
             wanted = (502, "BANK_UNAVAILABLE")
         reply = self._with_bank(refused, shop, test, "POST", path, body, key)
@@ -271,7 +288,7 @@ class Walk(RuleBasedStateMachine):
             refused = False
         elif wanted[0] != 201:
             return
-        charge = self._made(shop, test, kind, amount, reference, life, due, reply.json())
+        charge = self._made(shop, test, kind, amount, reference, life, due, brought, reply.json())
         self.quiet()
         if refused:
             charge.fail()
@@ -302,7 +319,7 @@ class Walk(RuleBasedStateMachine):
 
     def _made(
         self, shop: str, test: bool, kind: str, amount: int, reference: str | None, life: int | None, due: date | None,
-        shown: dict[str, Any],
+        brought: bool, shown: dict[str, Any],
     ) -> Charge:  # fmt: skip
         created_at = instant(shown["created_at"])
         assert abs(created_at - self.clock(shop, test)) < timedelta(seconds=30)
@@ -323,6 +340,8 @@ class Walk(RuleBasedStateMachine):
             due=due,
             pix_until=own if kind == "boleto_pix" else None,
             number=shown["boleto"]["nosso_numero"] if shown["boleto"] else "",
+            partner=self.partner if brought else None,
+            issued_at=created_at,
         )
         assert charge.charge_id not in {each.charge_id for each in self.all}
         self.all.append(charge)
@@ -581,22 +600,29 @@ class Walk(RuleBasedStateMachine):
         self.run(self.service.behave())
         self._look(charge)
 
+    @step(4, which=st.sampled_from((5, 10, 15)), bank=st.sampled_from(("at once", "at once", "later", "fails")))
+    def refund_in_parts(self, which: int, bank: str) -> None:
+        """Of what a partner brought: parts of which each is rounded by itself would not add up to his share."""
+        brought = [each for each in self.all if any(paid.left > 1 and paid.share_bps for paid in each.payments)]
+        for how in ("part", "part", "rest") if brought else ():
+            self.refund(brought[-1], which, how, True, bank if how == "part" else "at once")
+
     @step(
         4,
-        shop=shops,
+        shop=accounts,
         astray=rarely,
         how=st.sampled_from(("all", "part", "part", "too much", "too little")),
         bank=st.sampled_from(("at once", "fails", "not yet")),
     )
     def withdraw(self, shop: str, astray: bool, how: str, bank: str) -> None:
-        if not astray and not self.wallets[shop, False].balance:
-            shop = next((each for each in SHOPS if self.wallets[each, False].balance), shop)
+        if not astray and self.wallets[shop, False].balance == 0:
+            shop = next((each for each in ACCOUNTS if self.wallets[each, False].balance), shop)
         self._hear()
         wallet, test = self.wallets[shop, False], astray
         amount = {
             "all": max(1, wallet.balance),
             "part": max(1, wallet.balance // 3),
-            "too much": wallet.balance + 100,
+            "too much": max(0, wallet.balance) + 100,
             "too little": 99,
         }[how]
         body, key = {"amount": reais(amount)}, str(uuid4())
@@ -622,7 +648,7 @@ class Walk(RuleBasedStateMachine):
 
     @step(2, which=picks)
     def cancel_withdrawal(self, which: int) -> None:
-        made = [(shop, each) for shop in SHOPS for each in self.wallets[shop, False].withdrawals]
+        made = [(shop, each) for shop in ACCOUNTS for each in self.wallets[shop, False].withdrawals]
         if not made:
             return
         made.sort(key=lambda each: each[1].status != "pending")
@@ -640,15 +666,16 @@ class Walk(RuleBasedStateMachine):
 
     # Keys
 
-    @step(5, which=picks, change=st.sampled_from(("same", "same", "body", "path", "mode")))
+    @step(6, which=picks, change=st.sampled_from(("same", "same", "body", "body", "path", "mode")))
     def again(self, which: int, change: str) -> None:
         if not self.used:
             return
+        if change == "body":
+            self._again_otherwise(which)
+            return
         used = self.used[which % len(self.used)]
         path, body, test = used.path, used.body, used.test
-        if change == "body":
-            body = {**body, "description": "another"} if "tipo" not in body else {**body, "descricao": "another"}
-        elif change == "path":
+        if change == "path":
             path = "/v1/charges/pix" if path != "/v1/charges/pix" else "/v1/charges/dual"
             account_id = str(self.shops[used.shop].account_id)
             body = (
@@ -679,7 +706,29 @@ class Walk(RuleBasedStateMachine):
             charge.lapse(self.at(charge))
             self._same(charge, shown)
 
+    def _again_otherwise(self, which: int) -> None:
+        """One key of each kind with another body: charges are most of all, and each kind has a replay of its own."""
+        kinds: dict[str, list[Used]] = {}
+        for used in self.used:
+            kinds.setdefault(used.path.rpartition("/")[2], []).append(used)
+        for several in kinds.values():
+            used = several[which % len(several)]
+            name = "descricao" if "tipo" in used.body else "description"
+            reply = self._ask(used.shop, used.test, "POST", used.path, {**used.body, name: "another"}, used.key)
+            self._is(reply, (409, "IDEMPOTENCY_KEY_REUSED"), "again otherwise")
+
     # What is nobody's request
+
+    @step(3, share_bps=st.sampled_from(SHARES), active=st.integers(0, 4).map(bool))
+    def agree(self, share_bps: int, active: bool) -> None:
+        """With the partner: what he is given of what he brings from now on, or that he is to bring no more."""
+        self._agree(share_bps, active=active)
+
+    def _agree(self, share_bps: int, *, active: bool) -> None:
+        now = self.now
+        self.run(self.service.agree(self.partner.code, share_bps=share_bps, active=active, now=now))
+        self.partner.active = active
+        self.partner.agreed.append((now.replace(microsecond=now.microsecond // 1000 * 1000), share_bps))
 
     @step(5, by=st.sampled_from(JUMPS))
     def time_passes(self, by: timedelta) -> None:
@@ -710,7 +759,7 @@ class Walk(RuleBasedStateMachine):
 
     # Lists
 
-    @step(1, shop=shops, test=modes)
+    @step(1, shop=accounts, test=modes)
     def read(self, shop: str, test: bool) -> None:
         self._lapse_all()
         self._lists(shop, test)
@@ -734,7 +783,7 @@ class Walk(RuleBasedStateMachine):
         if self.done % DEEP_EVERY == 0:
             self._lapse_all()
             self._hear()
-            for shop in SHOPS:
+            for shop in ACCOUNTS:
                 for test in (True, False):
                     self._lists(shop, test)
             wrong = self.run(self._faults())
@@ -837,6 +886,8 @@ class Walk(RuleBasedStateMachine):
             )
             for row in rows
         }  # fmt: skip
+        brought_by = None if charge.partner is None else charge.partner.code
+        assert {row["integrador_code"] for row in rows} <= {brought_by}
         named = [row["end_to_end_id"] for row in rows if row["end_to_end_id"] is not None]
         assert len(named) == len(set(named)), "two payments by one PIX"
         known = {payment.payment_id: payment.shown() for payment in charge.payments if payment.payment_id}
@@ -942,6 +993,8 @@ class Walk(RuleBasedStateMachine):
             self._same(by_id[row["charge_id"]], row)
         pending = self.run(service.all(at, test, "/v1/charges?status=pending&limit=7"))
         assert len(pending) == sum(charge.status == "pending" for charge in mine)
+        brought = self.run(service.all(at, test, f"/v1/charges?integrador_code={self.partner.code}&limit=100"))
+        assert {row["charge_id"] for row in brought} == {charge.charge_id for charge in mine if charge.partner}
         self._feed(shop, mine, self.run(service.all(at, test, "/v1/events?after_sequence=0&limit=100")), test)
         self._statement(shop, test)
         payments = self.run(service.all(at, test, "/v1/payments?limit=100"))
@@ -967,6 +1020,9 @@ class Walk(RuleBasedStateMachine):
 
     def _statement(self, shop: str, test: bool) -> None:
         account_id, wallet = self.shops[shop].account_id, self.wallets[shop, test]
+        for charge in self.all if shop == PARTNER else ():
+            if any(not payment.payment_id for payment in charge.payments):
+                self._payments(charge)
         lines = self.run(
             self.service.all(self.shops[shop], test, f"/v1/accounts/{account_id}/ledger?order=asc&limit=100")
         )
@@ -976,8 +1032,12 @@ class Walk(RuleBasedStateMachine):
             amount = in_cents(line["amount"]) * (1 if line["direction"] == "credit" else -1)
             total += amount
             assert in_cents(line["balance_after"]) == total
-            seen.append((line["type"], amount, line["charge_id"] or line["withdrawal_id"]))
-        assert counted(seen) == counted(wallet.lines)
+            of = line["charge_id"] or line["withdrawal_id"]
+            if line["type"] == "partner_share":
+                assert (of, line["external_id"]) == (None, None), "a share tells of another merchant's charge"
+                of = f"{line['payment_id']}/{line['refund_id'] or ''}"
+            seen.append((line["type"], amount, of))
+        assert counted(seen) == counted(wallet.statement)
         reply = self._ask(shop, test, "GET", f"/v1/accounts/{account_id}/balance")
         assert in_cents(reply.json()["balance"]) == wallet.balance == total
 
@@ -989,7 +1049,7 @@ class Walk(RuleBasedStateMachine):
         assert not [refund for charge in self.all for refund in charge.refunds if refund.status == "pending"]
         for charge in self.all:
             self._look(charge)
-        for shop in SHOPS:
+        for shop in ACCOUNTS:
             for test in (True, False):
                 self._lists(shop, test)
         self.run(self.service.at_rest())

@@ -1,7 +1,12 @@
 """What walks have found, each as short as it can be told."""
 
+import asyncio
 from typing import Any
 
+from structlog.testing import capture_logs
+
+from runtime.bell import Bell
+from runtime.redis import open_redis
 from tests.dual_shop import at_rest, cob_status, number_of
 from tests.merchant import books_of, new_shop, until_answer
 from tests.slip_shop import issued
@@ -39,3 +44,30 @@ async def test_each_pix_into_one_slip_goes_back_to_who_sent_it(system: System) -
             number_of(charge),
         )
         assert [payment["end_to_end_id"] for payment in payments] == [row["end_to_end_id"] for row in sent]
+
+
+async def test_a_redis_that_goes_away_in_the_middle_of_a_bells_job_is_no_error_of_ours() -> None:
+    """arq watches a key first; a connection that dies then is told by another exception than one that dies before."""
+    gone = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while count := (await reader.readline())[1:]:
+                words = [(await reader.readline(), await reader.readline())[1].strip() for _ in range(int(count))]
+                if words[0] == b"EXISTS":
+                    gone.set()
+                    return
+                writer.write(b":1\r\n" if words[0] == b"LPUSH" else b"+OK\r\n")
+                await writer.drain()
+        finally:
+            writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        redis = open_redis(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}", blocking=False)
+        bell = Bell(redis)
+        with capture_logs() as said:
+            bell.ring("webhooks")
+            await asyncio.wait_for(gone.wait(), 5)
+            await bell.stop()
+        await redis.aclose(close_connection_pool=True)
+    assert [(each["event"], each["log_level"]) for each in said] == [("bell_job_lost", "debug")]

@@ -32,9 +32,12 @@ from tests.system import System, remove_home, temporary_home
 from tests.walk.books import UNDONE, faults, unheard
 
 FULL = os.environ.get("FAULT") == "full"
-OPERATIONS = int(os.environ.get("FAULT_WALK_OPERATIONS", "2500" if FULL else "250"))
+OPERATIONS = int(os.environ.get("FAULT_WALK_OPERATIONS", "2500" if FULL else "150"))
 SEED = int(os.environ.get("FAULT_WALK_SEED", "11"))
 CLIENTS = 10
+SHARES = ("0", "0.01", "0.33", "33.33", "50", "100")
+"""Percent: what a partner is given of what he brings."""
+FIRST_SHARE = "33.33"
 FAULTS = ("down", "slow", "lost_reply", "timeout_before", "cut", "error500", "html")
 FAULT_S = (0.3, 1.5)
 REST_S = (0.5, 1.5)
@@ -69,6 +72,8 @@ class Told:
         self.number = shown["boleto"]["nosso_numero"] if shown["boleto"] else None
         self.has_cob = shown["payment_method"] in ("pix", "boleto_pix")
         self.amount = amount
+        self.code: str | None = None
+        """Of the partner who brought it."""
         self.cancelled = False
         self.received_least = 0
         self.received_most = 0
@@ -86,9 +91,14 @@ class Asked:
 
 
 class Chaos:
-    def __init__(self, system: System, shops: list[Shop]) -> None:
+    def __init__(self, system: System, shops: list[Shop], partner: Shop, code: str) -> None:
         self.system = system
         self.shops = shops
+        self.partner = partner
+        self.code = code
+        self.agreeing = asyncio.Lock()
+        self.agreed: list[tuple[str, bool]] = []
+        """Shares in order, and whether the command said that it is done."""
         self.chance = random.Random(SEED)
         self.left = OPERATIONS
         self.said: Counter[str] = Counter()
@@ -101,7 +111,7 @@ class Chaos:
         chance = random.Random(SEED * 1000 + number)
         steps = {
             self.create: 6, self.pay: 6, self.refund: 4, self.look: 3, self.cancel: 2, self.redate: 2, self.again: 2,
-            self.withdraw: 2, self.end: 1,
+            self.withdraw: 2, self.end: 1, self.agree: 1,
         }  # fmt: skip
         while self.left > 0:
             self.left -= 1
@@ -131,6 +141,8 @@ class Chaos:
             body = dual_body(amount)
         elif kind != "pix":
             path, body = "/v1/charges/boleto", slip_body(amount, tipo=kind)
+        if kind != "pix" and chance.random() < 0.6:
+            body["integrador_code"] = self.code
         asked = Asked(door, test, path, body)
         self.asked.append(asked)
         for _ in range(chance.choice((1, 3, 20))):
@@ -154,6 +166,7 @@ class Chaos:
             if not asked.made and "public_id" in answer.body:
                 cents = int(answer.body["amount"].replace(".", ""))
                 self.charges.append(Told(asked.door, asked.test, answer.body, cents))
+                self.charges[-1].code = asked.body.get("integrador_code")
             asked.made.add(made)
             assert len(asked.made) == 1, "one key, two things"
         else:
@@ -236,12 +249,20 @@ class Chaos:
 
     async def withdraw(self, chance: random.Random) -> None:
         """Some balance, and now and then back again before it is sent."""
-        door = chance.choice(self.shops).production
+        door = chance.choice([*self.shops, self.partner]).production
         asked = Asked(door, False, "/v1/withdrawals", {"amount": f"{chance.randint(1, 20)}.00"})
         self.asked.append(asked)
         if await self.send(asked, "withdraw") and asked.made and chance.random() < 0.3:
             path = f"/v1/withdrawals/{next(iter(asked.made))}/cancel"
             await self.ask(door, "cancel withdrawal", "POST", path)
+
+    async def agree(self, chance: random.Random) -> None:
+        """What the partner is given of what he brings from now on."""
+        share = chance.choice(SHARES)
+        async with self.agreeing:
+            done = await asyncio.to_thread(self.system.quita, "integrator", "set", self.code, "--share", share)
+            self.agreed.append((share, done.returncode == 0))
+        self.said[f"agree {done.returncode}"] += 1
 
     async def look(self, chance: random.Random) -> None:
         """What was seen once is never unseen."""
@@ -361,15 +382,20 @@ async def test_after_any_walk_with_faults_everything_settles_and_nothing_answere
     print(f"FAULT_WALK_SEED={SEED} FAULT_WALK_OPERATIONS={OPERATIONS}")
     url, receiving = receiver
     async with AsyncExitStack() as opened:
-        shops = [await opened.enter_async_context(new_shop(alone)) for _ in range(2)]
-        accounts = [shop.record.account_id for shop in shops]
+        *shops, partner = [await opened.enter_async_context(new_shop(alone)) for _ in range(3)]
+        everybody = [*shops, partner]
+        accounts = [shop.record.account_id for shop in everybody]
+        account_id = str(partner.record.account_id)
+        code = alone.json("integrator", "create", "Parceira", "--share", FIRST_SHARE, "--account-id", account_id)[
+            "integrador_code"
+        ]
         async with books_of(alone) as books:
-            for shop in shops:
+            for shop in everybody:
                 await listen(alone, books, shop.production, f"{url}/{shop.record.account_id}")
                 await shop.production.token()
                 await shop.sandbox.token()
             await books.execute("UPDATE webhook_endpoint SET kinds = $1", [str(kind) for kind in Kind])
-        chaos = Chaos(alone, shops)
+        chaos = Chaos(alone, shops, partner, code)
         breaking = asyncio.create_task(chaos.breaker())
         try:
             await asyncio.gather(*(chaos.client(number) for number in range(CLIENTS)))
@@ -387,7 +413,7 @@ async def test_after_any_walk_with_faults_everything_settles_and_nothing_answere
             print(f"settled {took_s:.1f} s after the bank's return")
             await nothing_was_lost(chaos, books, accounts)
         assert_books_are_clean(alone)
-        for shop in shops:
+        for shop in everybody:
             for door in (shop.sandbox, shop.production):
                 await as_shown(door)
 
@@ -407,6 +433,7 @@ async def nothing_was_lost(chaos: Chaos, books: Books, accounts: list[UUID]) -> 
         " SELECT withdrawal_id::text FROM withdrawal WHERE account_id = ANY($1::uuid[])", accounts,
     )  # fmt: skip
     assert sorted(row[0] for row in things) == sorted(kept.values()), "something without its key, or made twice"
+    await shares_are_as_agreed(chaos, books)
     for charge in chaos.charges:
         row = await books.fetchrow(
             "SELECT status, version, (SELECT coalesce(sum(amount_cents), 0) FROM payment p"
@@ -419,6 +446,38 @@ async def nothing_was_lost(chaos: Chaos, books: Books, accounts: list[UUID]) -> 
         assert charge.received_least <= row["credited"] <= charge.received_most, (
             charge.charge_id, charge.received_least, row["credited"], charge.received_most,
         )  # fmt: skip
+
+
+async def shares_are_as_agreed(chaos: Chaos, books: Books) -> None:
+    """What is given of each payment, books.sql says; here: what was agreed stands, and so does what he brought."""
+    rows = await books.fetch(
+        "SELECT share_bps FROM integrator_share WHERE integrador_code = $1 ORDER BY since", chaos.code
+    )
+    kept = [row["share_bps"] for row in rows]
+    assert kept[0] == round(float(FIRST_SHARE) * 100)
+    reached = {0}  # how far in what is kept; to agree again what holds makes no row
+    for share, done in chaos.agreed:
+        bps = round(float(share) * 100)
+        then = {at for at in reached if kept[at] == bps} | {at + 1 for at in reached if kept[at + 1 : at + 2] == [bps]}
+        reached = then if done else reached | then
+    assert len(kept) - 1 in reached, (kept, chaos.agreed)
+    brought = await books.fetch(
+        "SELECT charge_id::text, integrador_code FROM read_charge WHERE charge_id = ANY($1::uuid[])",
+        [charge.charge_id for charge in chaos.charges],
+    )
+    assert {row["charge_id"]: row["integrador_code"] for row in brought} == {
+        charge.charge_id: charge.code for charge in chaos.charges
+    }
+    given = await books.fetchrow(
+        "SELECT (SELECT coalesce(sum(share_cents), 0) FROM partner_share WHERE partner_id = $1 AND NOT test)::bigint"
+        " AS shares, (SELECT coalesce(sum(amount_cents), 0) FROM withdrawal"
+        " WHERE account_id = $1 AND status = 'succeeded')::bigint AS withdrawn",
+        chaos.partner.record.account_id,
+    )
+    assert given is not None
+    balance = (await chaos.partner.production.balance()).replace(".", "")
+    assert int(balance) == given["shares"] - given["withdrawn"]
+    print(f"{len(kept)} shares agreed, {given['shares']} cents given, {given['withdrawn']} of them withdrawn")
 
 
 async def as_shown(door: Door) -> None:
