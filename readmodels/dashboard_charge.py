@@ -66,12 +66,18 @@ class _Sealed(Struct, frozen=True):
     payer_sealed: bytes | None
 
 
+class _SealedOf(Struct, frozen=True):
+    charge_id: UUID
+    payer_sealed: bytes
+
+
 class _Who(Struct, frozen=True):
     audit_id: UUID
     email: str
 
 
 _payer = sql.maybe("dashboard.payer", _Sealed)
+_payers = sql.many("dashboard.payers", _SealedOf)
 _life = sql.many("dashboard.life", Happening)
 _who = sql.many("audit.who", _Who)
 _mails = sql.many("dashboard.mails", _Mail)
@@ -83,6 +89,16 @@ _read_payer = msgspec.json.Decoder(Payer).decode
 async def payer_of(conn: Connection, charge_id: UUID, account_id: UUID, test: bool, *, seal: Seal) -> Payer | None:
     row = await _payer(conn, charge_id=charge_id, account_id=account_id, test=test)
     return None if row is None or row.payer_sealed is None else _read_payer(seal.open(row.payer_sealed))
+
+
+async def payers_of(
+    conn: Connection, charge_ids: Sequence[UUID], account_id: UUID, test: bool, *, seal: Seal
+) -> dict[UUID, Payer]:
+    """Of the account's charges among these (a page of a list, at most), by charge; those of which anything is known."""
+    if not charge_ids:
+        return {}
+    rows = await _payers(conn, charge_ids=charge_ids, account_id=account_id, test=test)
+    return {row.charge_id: _read_payer(seal.open(row.payer_sealed)) for row in rows}
 
 
 async def life_of(conn: Connection, charge_id: UUID, account_id: UUID, test: bool) -> list[Happening]:

@@ -468,7 +468,7 @@ _ALL: Sequence[Report] = (
     Report(
         "conversion",
         "Conversão e tempo até o pagamento",
-        "Das cobranças emitidas em cada dia, quantas foram pagas e em quanto tempo (mediana e 90 %).",
+        "Das cobranças emitidas em cada dia, quantas foram pagas e em quanto tempo (mediana e 90%).",
         (
             _DAY,
             _ISSUED_AS,
@@ -478,7 +478,7 @@ _ALL: Sequence[Report] = (
             Column("paid_amount", "Valor pago", Kind.MONEY),
             Column("conversion", "Conversão (%)", Kind.RATIO),
             Column("median_seconds", "Mediana (s)", Kind.COUNT),
-            Column("p90_seconds", "90 % até (s)", Kind.COUNT),
+            Column("p90_seconds", "90% até (s)", Kind.COUNT),
         ),
         _totals(find_conversion),
     ),

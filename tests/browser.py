@@ -188,6 +188,9 @@ async def chromium(profile: Path) -> AsyncIterator[Browser]:
         CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
         "--disable-dev-shm-usage", "--hide-scrollbars", f"--user-data-dir={profile}", "--remote-debugging-port=0",
+        # As a payer's or a merchant's: a field for a day reads dd/mm. A Chromium without its language packs does not
+        # know pt-BR; then its fields go by the page's own lang.
+        "--lang=pt-BR", "--enable-blink-features=LangAttributeAwareFormControlUI",
         "about:blank", stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     try:

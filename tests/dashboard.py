@@ -229,8 +229,15 @@ class Books(NamedTuple):
             await conn.execute("DELETE FROM bank_order WHERE charge_id = $1", charge_id)
         return doc
 
-    async def paid(self, doc: ChargeDoc, *cents: int, at: datetime | None = None) -> None:
-        """Money arrives for it: its amount, or these."""
+    async def paid(
+        self,
+        doc: ChargeDoc,
+        *cents: int,
+        at: datetime | None = None,
+        payer_name: str | None = "Fulana de Tal",
+        payer_document: str | None = "12345678909",
+    ) -> None:
+        """Money arrives for it: its amount, or these. The payer is None where a bank names nobody."""
         at = at or datetime.now(UTC)
         async with transaction(self.pool) as conn:
             for each in cents or (doc.amount_cents,):
@@ -239,7 +246,7 @@ class Books(NamedTuple):
                     end_to_end_id=f"E99999997{new_token()}",
                     amount_cents=each,
                     paid_at=at,
-                    payer_name="Fulana de Tal",
-                    payer_document="12345678909",
+                    payer_name=payer_name,
+                    payer_document=payer_document,
                 )
                 await confirm_payments(conn, [confirmation], now=at, seal=self.seal)

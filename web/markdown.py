@@ -82,7 +82,7 @@ def _heading(level: int, words: str, names: _Names) -> str:
     if level == 1:
         return f'<h1 id="{name}">{_inline(words)}</h1>'
     link = f'<a class="anchor" href="#{name}" aria-label="Link to “{escape(words)}”">#</a>'
-    return f'<h{level} id="{name}">{_inline(words)} {link}</h{level}>'
+    return f'<h{level} id="{name}">{_inline(words)}\u00a0{link}</h{level}>'
 
 
 def _items(line: str, lines: list[str]) -> list[str]:
@@ -109,10 +109,18 @@ def _table(lines: list[str]) -> str:
     """The first line heads the columns, the second only draws a rule."""
     head, *rows = [[_inline(cell.strip()) for cell in _cells(line)] for line in (lines[0], *lines[2:])]
     columns = "".join(f'<th scope="col">{cell}</th>' if cell else "<td></td>" for cell in head)
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{_breakable(cell) if column else cell}</td>' for column, cell in enumerate(row))}</tr>"
+        for row in rows
+    )
     table = f"<table><thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table>"
     # It scrolls by itself on a narrow screen, by keyboard too.
     return f'<div class="table" tabindex="0">{table}</div>'
+
+
+def _breakable(cell: str) -> str:
+    """Lines may end within the long words of `code`, after _, /, @ and ?: a narrow column cuts nothing else."""
+    return re.sub(r"<code>[^<]*</code>", lambda code: re.sub(r"(?<![</])[_/@?](?=\w)", r"\g<0><wbr>", code[0]), cell)
 
 
 def _cells(line: str) -> list[str]:

@@ -64,6 +64,11 @@ CROSS JOIN
 -- Who is to pay a charge, as the merchant told us; sealed.
 SELECT payer_sealed FROM charge WHERE charge_id = :charge_id AND account_id = :account_id AND test = :test;
 
+-- name: payers
+-- Who is to pay each of these charges: one probe of charge's key for each, and there are no more than a page has rows.
+SELECT charge_id, payer_sealed FROM charge
+WHERE charge_id = ANY(:charge_ids::uuid[]) AND account_id = :account_id AND test = :test AND payer_sealed IS NOT NULL;
+
 -- name: life
 -- journal_of_charge. What happened to a charge after its creation, the latest :most of it, oldest first. The caller has
 -- read the charge and knows whose it is; the account is asked for all the same.

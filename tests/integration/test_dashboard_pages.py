@@ -3,7 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
@@ -215,6 +215,26 @@ async def test_payments_show_who_paid_and_what_is_odd(shop: Shop) -> None:
     assert references(odd) == ["Fulana de Tal"]
     assert "Pago em duplicidade" in odd.text
     assert "TESTE" not in page.html.replace("Ambiente de teste", "")
+
+
+async def test_a_payment_whose_receipt_names_nobody_goes_by_who_was_to_pay(shop: Shop) -> None:
+    """As the receipt of a slip paid on its line."""
+    moment = datetime.now(UTC) - timedelta(hours=1)
+    known: dict[str, Any] = {"payer": {"name": "Ana <Lima>"}, "external_id": "dela"}
+    charges = [
+        await shop.books.charge(10_00, **known),
+        await shop.books.charge(10_00, payer={"email": "sem@nome.example"}, external_id="pedido 7"),
+        await shop.books.charge(10_00),
+    ]
+    for number, charge in enumerate(charges):
+        paid_at = moment - timedelta(minutes=number)
+        await shop.books.paid(charge, 10_00, 10_00, at=paid_at, payer_name=None, payer_document=None)
+    named = await shop.books.charge(10_00, **known)
+    await shop.books.paid(named, at=moment - timedelta(minutes=9))
+    expected = [each for each in ("Ana &lt;Lima&gt;", "pedido 7", "Ver cobrança") for _ in range(2)]
+    assert references(await shop.owner.opened("/painel/pagamentos")) == [*expected, "Fulana de Tal"]
+    odd = (await shop.owner.opened("/painel")).html.split("Pagamentos com divergência")[1].split("</table>")[0]
+    assert sorted(re.findall(r'class="row-link" href="[^"]*">([^<]*)<', odd)) == sorted(expected[::2])
 
 
 # One charge

@@ -270,6 +270,23 @@ async def test_a_paused_endpoint_is_said_on_both_pages_and_goes_on_when_told(
         assert "Retomar" not in (await desk.person.opened(PATH)).text
 
 
+async def test_an_endpoint_that_still_works_but_fails_of_late_is_not_said_to_be_well(desk: Desk, pool: Pool) -> None:
+    async with receiving() as receiver:
+        await registered(desk, receiver)
+        for page in (PATH, "/painel"):
+            assert "com falhas recentes" not in (await desk.person.opened(page)).text
+        await pool.execute(
+            "UPDATE webhook_lane SET consecutive_failures = 3, failing_since = now()"
+            " WHERE NOT test AND endpoint_id = (SELECT endpoint_id FROM webhook_endpoint WHERE account_id = $1)",
+            desk.merchant.account_id,
+        )
+        for page in (PATH, "/painel"):
+            text = (await desk.person.opened(page)).text
+            assert text.count("Funcionando, com falhas recentes") == 1
+            assert text.count("Funcionando") == 2  # the other mode is well
+        assert "Falhas seguidas 3" in (await desk.person.opened(PATH)).text
+
+
 async def test_a_removed_endpoint_hears_nothing_more(desk: Desk, pool: Pool) -> None:
     async with receiving() as receiver:
         await registered(desk, receiver)

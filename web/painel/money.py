@@ -27,7 +27,7 @@ from readmodels.payment_list import PaymentFilters, PaymentItem, PaymentPosition
 from runtime.postgres import session
 from web.painel.lists import PAGE, Asked, walk
 from web.painel.sheet import ROWS, Columns, back_to, pages, sheet
-from web.painel.shown import EntryRow, PaymentRow, cents, entry_row, instant, payment_row, signed
+from web.painel.shown import EntryRow, PaymentRow, cents, entry_row, instant, payment_rows, signed
 from web.painel.visit import Visit
 from web.painel.words import ANOMALIES, ENTRY_TYPES, METHODS, MONTHS
 
@@ -161,7 +161,7 @@ async def show_payments(visit: Visit) -> Response[Any]:
             items, last = await payment_page(
                 conn, account_id, test, replace(filters, order=order), after, PAGE, seal=visit.seal
             )
-        return [payment_row(item, visit) for item in items], last
+            return await payment_rows(conn, items, visit), last
 
     values["walked"] = await walk(
         visit,

@@ -11,7 +11,7 @@ from readmodels.dashboard_settings import endpoint_of, lanes_health
 from readmodels.payment_list import PaymentFilters, payment_page
 from runtime.postgres import session
 from web.painel.plot import plot
-from web.painel.shown import charge_row, payment_row
+from web.painel.shown import charge_row, payment_rows
 from web.painel.visit import Visit
 
 _LATEST = 8
@@ -36,7 +36,8 @@ async def show(visit: Visit) -> Response[Any]:
                     conn, account_id, test, PaymentFilters(anomaly=anomaly), None, _ODD, seal=visit.seal
                 )
                 odd += found
-    odd.sort(key=lambda payment: payment.paid_at, reverse=True)
+            odd.sort(key=lambda payment: payment.paid_at, reverse=True)
+        odd_rows = await payment_rows(conn, odd[:_ODD], visit)
     values = {
         "standing": now_is,
         "most": COUNT_MOST,
@@ -47,7 +48,7 @@ async def show(visit: Visit) -> Response[Any]:
         "week_cents": received_in(days, 7),
         "month_cents": received_in(days, DAYS),
         "charges": [charge_row(each, visit) for each in charges],
-        "odd": [payment_row(each, visit) for each in odd[:_ODD]],
+        "odd": odd_rows,
         "lanes": lanes,
         "endpoint": endpoint,
     }

@@ -1,6 +1,8 @@
 """Rows of lists as templates want them: instants parsed, amounts in cents, names in Portuguese."""
 
+from collections.abc import Sequence
 from datetime import date, datetime
+from uuid import UUID
 
 from msgspec import Struct
 
@@ -8,9 +10,11 @@ from domain.instants import parse_day
 from domain.money import parse_amount
 from readmodels.charge import ChargeDoc
 from readmodels.csv_lines import Cents
+from readmodels.dashboard_charge import payers_of
 from readmodels.ledger import LedgerItem
 from readmodels.payment_list import PaymentItem
 from readmodels.refund import RefundProjection
+from sql import Connection
 from web.painel.visit import Visit
 from web.painel.words import ANOMALIES, ENTRY_TYPES, METHODS, REFUND_FAILURES, REFUND_STATES, STATUS
 
@@ -93,7 +97,17 @@ def charge_row(doc: ChargeDoc, visit: Visit) -> ChargeRow:
     )
 
 
-def payment_row(item: PaymentItem, visit: Visit) -> PaymentRow:
+async def payment_rows(conn: Connection, items: Sequence[PaymentItem], visit: Visit) -> list[PaymentRow]:
+    """Of a page of payments. A bank's receipt of a slip paid on its line names nobody: then the row goes by who was to
+    pay, and by the merchant's own reference when he did not say. The CSV and the charge's page keep to the receipt."""
+    nameless = [UUID(item.charge_id) for item in items if not (item.payer.name or item.payer.document)]
+    payers = await payers_of(conn, nameless, *visit.owner, seal=visit.seal)
+    names = {str(charge_id): payer.name for charge_id, payer in payers.items()}
+    return [payment_row(item, names.get(item.charge_id), visit) for item in items]
+
+
+def payment_row(item: PaymentItem, charged: str | None, visit: Visit) -> PaymentRow:
+    """`charged`: the name of who was to pay."""
     return PaymentRow(
         link=visit.here(f"/cobrancas/{item.charge_id}"),
         payment_id=item.payment_id,
@@ -101,7 +115,7 @@ def payment_row(item: PaymentItem, visit: Visit) -> PaymentRow:
         amount_cents=cents(item.amount),
         refunded_cents=cents(item.refunded_amount),
         paid_at=instant(item.paid_at),
-        payer=item.payer.name or item.payer.document or "Não informado",
+        payer=item.payer.name or item.payer.document or charged or item.external_id or "Ver cobrança",
         reference=item.external_id or item.nosso_numero or f"{item.charge_id[:8]}…",
         end_to_end_id=item.end_to_end_id,
         anomaly=None if item.anomaly is None else ANOMALIES[item.anomaly],

@@ -77,7 +77,8 @@ OUTCOMES: Final[dict[str, str]] = {
     "network_error": "Falha de rede",
 }
 LANES: Final[dict[str, str]] = {
-    "open": "Funcionando", "broken": "Com falhas, tentando de novo", "paused": "Pausada",
+    "open": "Funcionando", "strained": "Funcionando, com falhas recentes",
+    "broken": "Com falhas, tentando de novo", "paused": "Pausada",
 }
 PAUSED: Final[dict[str, str]] = {
     "no_success": "72 horas sem nenhuma entrega aceita", "gone": "seu servidor respondeu 410 (não existe mais)",
