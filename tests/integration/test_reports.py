@@ -5,13 +5,16 @@ import hashlib
 import json
 import math
 import random
+import secrets
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, date, datetime, time, timedelta
 from types import SimpleNamespace
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
+import asyncpg
 import pytest
 import pytest_asyncio
 
@@ -29,7 +32,8 @@ from readmodels.rebuild import rebuild
 from readmodels.report_fold import find_horizon, fold_up_to, settled_up_to
 from readmodels.reports import DELIVERIES_MOST, REPORTS, Asked, By, as_csv, as_json, ask, freshness
 from readmodels.verify import verify
-from runtime.postgres import Pool, connect, session, transaction
+from runtime.postgres import Pool, connect, open_pool, session, transaction
+from sql.migrate import migrate
 from tests.banking import SECRET_KEY, make_account
 from tests.integration.test_plans import Explained, assert_cheap
 from tests.merchant import new_shop, until_answer
@@ -60,6 +64,29 @@ class World(NamedTuple):
 
     shops: list[UUID]
     codes: list[str]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def servers(servers: Any) -> AsyncIterator[Any]:
+    """The same servers with a database of our own: what all merchants have together would otherwise be told of other
+    tests' rows too, and some of those were never journaled."""
+    name = f"reports_{secrets.token_hex(6)}"
+    admin = await asyncpg.connect(servers.database_url)
+    try:
+        await admin.execute(f'CREATE DATABASE "{name}"')
+        own_url = urlunsplit(urlsplit(servers.database_url)._replace(path=f"/{name}"))
+        await migrate(own_url)
+        yield SimpleNamespace(database_url=own_url, redis_url=servers.redis_url)
+    finally:
+        await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        await admin.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def pool(servers: Any) -> AsyncIterator[Any]:
+    opened = await open_pool(servers.database_url, name="tests", size=10)
+    yield opened
+    await opened.close()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -173,7 +200,7 @@ GROUPS: dict[By, Callable[[date], date]] = {By.DAY: lambda day: day, By.MONTH: _
 
 @pytest.fixture(params=["first", "second", "all"])
 def whose(world: World, request: pytest.FixtureRequest) -> UUID | None:
-    """One of the merchants, or everybody in the database, other tests' merchants included."""
+    """One of the merchants, or everybody in the database."""
     shops: dict[str, UUID | None] = {"first": world.shops[0], "second": world.shops[1], "all": None}
     return shops[request.param]
 
