@@ -52,6 +52,10 @@ async def _compare(
     await house.fill_locations(pool, int(_LOCATIONS_PER_S * seconds / 4))
     body = charge_body(merchant)
     merchants = await merchant_client.compare(house, merchant, seconds / 2, body=body, charge_ids=[])
+    await house.fill_locations(pool, int(_LOCATIONS_PER_S * seconds / 4))
+    locusts = await merchant_client.compare(
+        house, merchant, seconds / 2, body=body, charge_ids=[], client="bench.locust_client"
+    )
     return [
         ratio(f"creation / empty POST, {what}", rates, target=0.40),
         rate(f"  creation, {what}", [ours for ours, _ in rates], note=_latency([ours for ours, _ in pairs])),
@@ -59,6 +63,9 @@ async def _compare(
         ratio(f"creation / empty POST, {what}, a merchant's client", merchants, note="aiohttp"),
         rate("  creation, a merchant's client", [ours for ours, _ in merchants]),
         rate("  empty POST, a merchant's client", [other for _, other in merchants]),
+        ratio(f"creation / empty POST, {what}, locust", locusts, target=0.40, note="FastHttpUser"),
+        rate("  creation, locust", [ours for ours, _ in locusts]),
+        rate("  empty POST, locust", [other for _, other in locusts]),
     ]
 
 

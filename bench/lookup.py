@@ -37,6 +37,9 @@ async def lookup(house: House, seconds: float) -> list[Finding]:
             connection.close()
         ids = [row[0] for row in rows]
         merchants = await merchant_client.compare(house, merchant, seconds / 2, body={}, charge_ids=ids)
+        locusts = await merchant_client.compare(
+            house, merchant, seconds / 2, body={}, charge_ids=ids, client="bench.locust_client"
+        )
     return [
         ratio("lookup / empty GET", rates, target=0.5, note=f"over {len(rows)} charges"),
         rate("  lookup", [ours for ours, _ in rates]),
@@ -44,4 +47,7 @@ async def lookup(house: House, seconds: float) -> list[Finding]:
         ratio("lookup / empty GET, a merchant's client", merchants, note="aiohttp"),
         rate("  lookup, a merchant's client", [ours for ours, _ in merchants]),
         rate("  empty GET, a merchant's client", [other for _, other in merchants]),
+        ratio("lookup / empty GET, locust", locusts, target=0.5, note="FastHttpUser"),
+        rate("  lookup, locust", [ours for ours, _ in locusts]),
+        rate("  empty GET, locust", [other for _, other in locusts]),
     ]

@@ -24,7 +24,7 @@ ROUNDS = 5
 _OVER_S_MAX = 60.0
 
 
-class _Task(Struct, frozen=True):
+class Task(Struct, frozen=True):
     """What the process is told on stdin. Without `charge_ids` it creates charges, from `body`."""
 
     port: int
@@ -35,13 +35,19 @@ class _Task(Struct, frozen=True):
 
 
 async def compare(
-    house: House, merchant: Merchant, seconds: float, *, body: dict[str, Any], charge_ids: list[str]
+    house: House,
+    merchant: Merchant,
+    seconds: float,
+    *,
+    body: dict[str, Any],
+    charge_ids: list[str],
+    client: str = "bench.merchant_client",
 ) -> list[tuple[float, float]]:
     """Rates per second of the real route and of the empty one, a pair per round: lookups of these charges, or
-    creations with this body when there are none."""
-    task = _Task(house.port, merchant.token, body, charge_ids, seconds / ROUNDS / 2)
+    creations with this body when there are none. `client` is the module to run."""
+    task = Task(house.port, merchant.token, body, charge_ids, seconds / ROUNDS / 2)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bench.merchant_client",
+        sys.executable, "-m", client,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=house.env,
     )  # fmt: skip
     try:
@@ -55,7 +61,7 @@ async def compare(
     return msgspec.json.decode(told, type=list[tuple[float, float]])
 
 
-async def _measure(task: _Task) -> list[tuple[float, float]]:
+async def _measure(task: Task) -> list[tuple[float, float]]:
     base = f"http://127.0.0.1:{task.port}"
     headers = {"Authorization": f"Bearer {task.token}"}
     connector = aiohttp.TCPConnector(limit=CONNECTIONS)
@@ -107,5 +113,5 @@ async def _rate(ask: Callable[[], Awaitable[None]], seconds: float) -> float:
 
 
 if __name__ == "__main__":
-    found = asyncio.run(_measure(msgspec.json.decode(sys.stdin.buffer.read(), type=_Task)))
+    found = asyncio.run(_measure(msgspec.json.decode(sys.stdin.buffer.read(), type=Task)))
     sys.stdout.buffer.write(msgspec.json.encode(found))
