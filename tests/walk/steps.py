@@ -979,7 +979,7 @@ class Walk(RuleBasedStateMachine):
                 f"ended at {self.at(charge)}, before the bank knew: {refund.ends_at}: {shown}"
             )
             charge.refund_ended(refund)
-        assert shown["status"] == refund.status
+        assert shown["status"] == refund.status, (shown, refund)
         assert (shown["failure_code"] is not None) == (refund.status == "failed")
         assert in_cents(shown["amount"]) == refund.cents
 
