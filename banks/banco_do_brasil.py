@@ -24,17 +24,17 @@ from banks.base import (
     Done,
     Location,
     NotFound,
-    ReceivedPix,
     Refused,
     Unknown,
 )
 from banks.bb_transport import NOTHING_FOUND, READ_S, WRITE_S, Heard, Transport, read, refusal, unknown
 from banks.cobrancas import Cobrancas
+from banks.received import ReceivedPix
 from banks.returns import NO_TRANSFERS, PIX_UNKNOWN, Return, Sent, Transfer
 from banks.slips import NotYet, PaidSlip, RegisteredSlip, Slip, SlipState
 from domain.br_code import ascii_fold
 from domain.documents import well_formed
-from domain.instants import SAO_PAULO, day_begins, day_ends
+from domain.instants import SAO_PAULO, day_ends
 from domain.money import MOST_PIX_CENTS, parse_amount, reais
 
 COB = ("cob.read", "cob.write")
@@ -347,15 +347,13 @@ class BancoDoBrasil:
         state = await self._agreement.find_slip(number)
         if not isinstance(state, SlipState) or state.txid is None or state.paid_on is None:
             return state
-        # Cobrancas knows that a PIX paid it, and its txid; only API Pix tells which one. Silence there costs nothing.
-        since, until = day_begins(state.paid_on), day_ends(state.paid_on)
-        received = await self._received_window(since, until, of={"txid": state.txid})
+        # Cobrancas knows that PIX paid it, and their txid; only API Pix tells which ones. One question, back from the
+        # day of the last money: what came before was looked at in its time. Silence there costs nothing.
+        until = day_ends(state.paid_on)
+        received = await self._received_window(until - WINDOW, until, of={"txid": state.txid})
         if isinstance(received, Unknown):
             return state
-        # The one that came last, as of everything else the slip tells: money that goes back goes to who sent that.
-        mine = [pix for pix in received if pix.txid == state.txid]
-        latest = max(mine, key=lambda pix: (pix.paid_at, pix.end_to_end_id), default=None)
-        return msgspec.structs.replace(state, end_to_end_id=None if latest is None else latest.end_to_end_id)
+        return msgspec.structs.replace(state, pix=tuple(pix for pix in received if pix.txid == state.txid))
 
     async def redate_slip(
         self, number: str, due_on: date, *, registered_at: datetime | None = None

@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
+from banks.received import ReceivedPix
 from banks.returns import Return, Sent, Transfer
 from banks.slips import NotYet, PaidSlip, RegisteredSlip, Slip, SlipState
 
@@ -50,17 +51,6 @@ class Cob(Struct, frozen=True, kw_only=True):
     pix_key: str
     description: str | None = None
     """Any text; each adapter folds it to what its bank takes."""
-    payer_name: str | None = None
-    payer_document: str | None = None
-
-
-class ReceivedPix(Struct, frozen=True, kw_only=True):
-    """Money that arrived. The document is bare, well formed, and None when the bank does not tell it."""
-
-    end_to_end_id: str
-    txid: str
-    amount_cents: int
-    paid_at: datetime
     payer_name: str | None = None
     payer_document: str | None = None
 

@@ -198,7 +198,8 @@ class Cobrancas:
         if not isinstance(found, _Found):
             return found
         state = found.state
-        if not state.paid_by_pix:
+        # Money beside the slip's amount may have come by PIX too, before what came last.
+        if not state.paid_by_pix and state.paid_cents in (0, state.amount_cents):
             return state
         pix = await self._pix_of(number)
         qr = pix.qr_code if isinstance(pix, _PixOfSlip) else None
@@ -254,7 +255,8 @@ class Cobrancas:
         if isinstance(found, Unknown):
             return found
         state = found.state
-        if as_wanted(state):
+        # A due date may have been this one before; what is written off stays so.
+        if as_wanted(state) and (found.fresh or state.status != "open"):
             return Done(None)
         if state.status == "paid":
             return Refused(PAID, "The slip is paid.")

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 from datetime import date, datetime
 from typing import Final, TypeVar
 
-from banks.base import Bank, Cob, CobState, Done, Location, NotFound, ReceivedPix, Refused, Unknown
+from banks.base import Bank, Cob, CobState, Done, Location, NotFound, Refused, Unknown
+from banks.received import ReceivedPix
 from banks.returns import Return, Sent, Transfer
 from banks.slips import NotYet, PaidSlip, RegisteredSlip, Slip, SlipState
 

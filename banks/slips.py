@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from banks.received import ReceivedPix
 from domain.boleto import barcode, line
 from domain.nosso_numero import free_field, parse_number
 
@@ -86,8 +87,9 @@ class SlipState(Struct, frozen=True, kw_only=True):
     fine_cents: int = 0
     discount_cents: int = 0
     paid_by_pix: bool = False
-    end_to_end_id: str | None = None
-    """Of the PIX that paid it, when the bank told it in time: a help to people, never what a payment is known by."""
+    """The last money came so."""
+    pix: tuple[ReceivedPix, ...] = ()
+    """Those that paid it, as far as the bank lists them: they say who sent what, never how much there is in all."""
     txid: str | None = None
     """Of the hybrid slip's PIX side: known once it was paid by PIX."""
     qr_code: str | None = None

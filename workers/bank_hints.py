@@ -1,7 +1,6 @@
 """Look into what the bank's callbacks say: ask the bank, and book what it confirms. A hint itself moves nothing."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final
@@ -11,7 +10,8 @@ import structlog
 from msgspec import Struct
 
 import sql
-from banks.base import CobState, NotFound, ReceivedPix, Unknown
+from banks.base import CobState, NotFound, Unknown
+from banks.received import ReceivedPix
 from commands.pay import Confirmation, confirm_payments
 from domain.charge import Charge
 from domain.errors import Refused
@@ -61,9 +61,11 @@ async def drain_hints(context: Context) -> int:
         hints = await claim(conn, now=now, most=BATCH, lease_until=now + _LEASE)
     if not hints:
         return 0
-    slips = Counter(hint.txid for hint in hints if _is_slip(hint))
+    slips = {hint.txid for hint in hints if _is_slip(hint)}
+    # A slip paid twice is told of twice, and not in one breath: for some seconds the other callback is waited for.
+    patient = slips - {hint.txid for hint in hints if hint.attempts >= _SLIP_LOOKS}
     seen, found = await asyncio.gather(
-        look_at_slips(context, sorted(slips), slips),
+        look_at_slips(context, sorted(slips), patient=patient),
         _ask(context, sorted({hint.txid for hint in hints if not _is_slip(hint)})),
     )
     received = [pix for state in found.values() if isinstance(state, CobState) for pix in state.received]

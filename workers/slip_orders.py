@@ -24,6 +24,7 @@ import sql
 from banks.base import Bank, Done, NotFound, Refused, Unknown
 from banks.scenario import Acting, acting
 from banks.simulated.bank import SimulatedBank
+from banks.simulated.slips import ANNOUNCED
 from banks.slips import (
     LINE_MISMATCH,
     NOT_FOUND,
@@ -143,10 +144,15 @@ class _Reason(Struct, frozen=True):
     reason: str = CancelReason.CANCELLED
 
 
+class _Booked(Struct, frozen=True, gc=False):
+    booked_cents: int
+
+
 class _Settled(Struct, frozen=True, gc=False):
     order_id: UUID
 
 
+find_booked = sql.one("slip.booked_of", _Booked)
 claim = sql.many("slip.claim", Order)
 settle = sql.maybe("slip.settle", _Settled)
 
@@ -331,9 +337,12 @@ class SlipDesk:
         request = _read_pay(order.request)
         if order.number is None or (order.status != Status.PENDING and not request.force):
             return _Ended(_NOT_PENDING)
+        async with session(self._context.pool) as conn:
+            ours = await find_booked(conn, number=order.number)
         booked = await simulated.slips.booked(order.number)
-        # Asked again it is paid once: what is paid is not payable any more, and money that was on its way comes once.
-        if booked is not None and not (request.force and order.attempts > 1 and booked.payments):
+        # Money we have not booked yet may be this order's own, from before a crash: asked again it is paid once.
+        unseen = booked is not None and (booked.state == ANNOUNCED or booked.paid_cents > ours.booked_cents)
+        if booked is not None and not (unseen and order.attempts > 1):
             pay = partial(
                 simulated.slips.pay,
                 order.number,
@@ -342,6 +351,8 @@ class SlipDesk:
                 paid_at=request.paid_at,
                 times=request.times,
                 force=request.force,
+                # Pending here with money on it, it was paid with too little: the payer may come back and pay it all.
+                after=0 if unseen else booked.payments,
                 tell=False,
             )
             match await (bank.pay(pay) if isinstance(bank, Acting) else pay()):

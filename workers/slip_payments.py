@@ -5,7 +5,7 @@ hybrid slip reaches us as its slip's payment only; the PIX side of the bank name
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, time, timedelta
 from enum import Enum
 from typing import Final
@@ -32,7 +32,7 @@ _FIRST: Final = timedelta(days=3)
 _STEP: Final = timedelta(days=30)
 _AT_ONCE: Final = 16
 _CALL_S: Final = 45.0
-_BOOK_AT_ONCE: Final = 100
+_BOOK_AT_ONCE: Final = 40  # of the 200 payments a transaction takes, so that each slip may have several
 _LIST_S: Final = 120.0
 
 _log = structlog.get_logger()
@@ -59,16 +59,25 @@ class _Unbooked(Struct, frozen=True, gc=False):
     known: bool
 
 
+class _ToldOf(Struct, frozen=True, gc=False):
+    number: str
+    payments: int
+
+
+find_told_of = sql.many("bank_hint.told_of", _ToldOf)
 find_reconciled = sql.maybe("bank_hint.reconciled", _Until)
 set_reconciled = sql.run("bank_hint.set_reconciled")
 find_unbooked = sql.many("slip.unbooked", _Unbooked)
 
 
-async def look_at_slips(context: Context, numbers: Sequence[str], announced: Mapping[str, int] = {}) -> dict[str, Seen]:
-    """Ask the bank for each slip and book what is new. `announced`: how many payments callbacks tell of, by number."""
+async def look_at_slips(context: Context, numbers: Sequence[str], *, patient: Collection[str] = ()) -> dict[str, Seen]:
+    """Ask the bank for each slip and book what is new; `patient` as in commands/confirm_slips.py."""
     states = await _ask(context, numbers)
     paid = [state for state in states.values() if isinstance(state, SlipState) and state.paid_cents > 0]
-    booked = await book_slips(context, paid, announced)
+    async with session(context.pool) as conn:
+        # Counted after the bank was asked: what its total holds was told of by then, but for callbacks on their way.
+        told = await find_told_of(conn, numbers=[state.number for state in paid])
+    booked = await book_slips(context, paid, {each.number: each.payments for each in told}, patient=patient)
     async with session(context.pool) as conn:
         known = {each.number for each in await find_of_numbers(conn, numbers=[state.number for state in paid])}
     seen = {}
@@ -83,14 +92,22 @@ async def look_at_slips(context: Context, numbers: Sequence[str], announced: Map
     return seen
 
 
-async def book_slips(context: Context, states: Iterable[SlipState], announced: Mapping[str, int] = {}) -> set[str]:
+async def book_slips(
+    context: Context,
+    states: Iterable[SlipState],
+    announced: Mapping[str, int] = {},
+    *,
+    patient: Collection[str] = (),
+) -> set[str]:
     """Book these slips' totals; the numbers of those that had something new."""
     booked: set[str] = set()
     ordered = sorted(states, key=lambda state: state.number)
     for start in range(0, len(ordered), _BOOK_AT_ONCE):
         part = ordered[start : start + _BOOK_AT_ONCE]
         async with transaction(context.pool) as conn:
-            outcomes = await confirm_slips(conn, part, now=context.now(), seal=context.seal, announced=announced)
+            outcomes = await confirm_slips(
+                conn, part, now=context.now(), seal=context.seal, announced=announced, patient=patient
+            )
         for number, outcome in outcomes.items():
             if isinstance(outcome, Refused):
                 _log.error("slip_payment_not_booked", number=number, code=outcome.code.name)

@@ -20,10 +20,10 @@ from banks.base import (
     Done,
     Location,
     NotFound,
-    ReceivedPix,
     Refused,
     Unknown,
 )
+from banks.received import ReceivedPix
 from banks.returns import Return, Sent, Transfer
 from banks.simulated.returns import SimulatedReturns
 from banks.simulated.slips import PAYER_DOCUMENT, PAYER_NAME, SimulatedSlips

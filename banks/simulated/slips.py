@@ -15,6 +15,7 @@ from msgspec import Struct
 
 import sql
 from banks.base import Done, NotFound, Refused, Unknown
+from banks.received import ReceivedPix
 from banks.slips import (
     NOT_FOUND,
     NUMBER_TAKEN,
@@ -81,7 +82,6 @@ class BookedSlip(Struct, frozen=True):
     paid_at: datetime | None
     settled_at: datetime | None
     rail: str | None
-    end_to_end_id: str | None
 
     @property
     def state(self) -> int:
@@ -165,6 +165,7 @@ class _Url(Struct, frozen=True):
 
 add = sql.maybe("simulated_slip.add", _Number)
 find = sql.maybe("simulated_slip.slip", BookedSlip)
+find_pix = sql.many("simulated_slip.pix", ReceivedPix)
 find_number_at = sql.maybe("simulated_slip.number_at", _Number)
 redate = sql.maybe("simulated_slip.redate", _Number)
 write_off = sql.maybe("simulated_slip.write_off", _Number)
@@ -217,7 +218,14 @@ class SimulatedSlips:
 
     async def find_slip(self, number: str) -> SlipState | NotFound:
         booked = await self.booked(number)
-        return NotFound() if booked is None else _state(booked)
+        if booked is None:
+            return NotFound()
+        state = _state(booked)
+        if booked.txid is None or state.status != "paid":
+            return state
+        async with session(self._pool) as conn:
+            received = await find_pix(conn, world=self._world, number=number, now=self.now())
+        return msgspec.structs.replace(state, pix=tuple(received))
 
     async def redate_slip(
         self, number: str, due_on: date, *, registered_at: datetime | None = None
@@ -307,10 +315,12 @@ class SimulatedSlips:
         times: int = 1,
         end_to_end_ids: Sequence[str] | None = None,
         force: bool = False,
+        after: int = 0,
         tell: bool = True,
     ) -> list[SlipPayment]:
         """A payer pays on a rail; nothing when the slip is not payable there and `force` does not say that the money
         was on its way. The amount is the slip's unless given. `end_to_end_ids` names each PIX, else they are made.
+        `after`: how many payments the slip must have had, so that of two who complete one payment one does.
         """
         at = paid_at or self.now()
         ids = end_to_end_ids or [new_end_to_end_id(at) for _ in range(times)]
@@ -324,6 +334,7 @@ class SimulatedSlips:
                 paid_at=at,
                 end_to_end_ids=ids,
                 force=force,
+                after=after,
                 payer_name=PAYER_NAME,
                 payer_document=PAYER_DOCUMENT,
                 pix_key=PIX_KEY,
@@ -516,7 +527,6 @@ def _state(booked: BookedSlip) -> SlipState:
         paid_on=None if booked.paid_at is None else day_of(booked.paid_at),
         credited_on=None if booked.settled_at is None else day_of(booked.settled_at),
         paid_by_pix=booked.rail == "pix",
-        end_to_end_id=booked.end_to_end_id,
         txid=booked.txid if booked.rail == "pix" else None,
         qr_code=booked.emv if booked.rail == "pix" else None,
     )

@@ -22,6 +22,11 @@ WHERE hint_id IN (
 )
 RETURNING hint_id, about, txid, attempts;
 
+-- name: told_of
+-- How many payments callbacks tell of each slip that nobody has looked into yet.
+SELECT txid AS number, count(*)::integer AS payments FROM bank_hint
+WHERE state = 'waiting' AND txid = ANY(:numbers::text[]) GROUP BY txid;
+
 -- name: settle
 UPDATE bank_hint h SET state = g.state, attempts = g.attempts, due_at = g.due_at
 FROM unnest(:hint_ids::bigint[], :states::text[], :attempts::integer[], :due_ats::timestamptz[])

@@ -13,18 +13,25 @@ RETURNING number;
 -- A slip with what was received for it. The last settled payment gives the way and the day; the sum is all of them.
 SELECT s.number, s.seu_numero, s.amount_cents, s.issued_on, s.due_on, s.description, s.payer_sealed, s.registered_at,
        s.txid, s.token, s.location, s.payments, s.written_off_at, s.moved_at,
-       coalesce(p.paid_cents, 0)::bigint AS paid_cents, p.paid_at, p.settled_at, p.rail, p.end_to_end_id
+       coalesce(p.paid_cents, 0)::bigint AS paid_cents, p.paid_at, p.settled_at, p.rail
 FROM simulated_bank.slip s
 LEFT JOIN LATERAL (
     SELECT sum(p.amount_cents) AS paid_cents,
            (array_agg(p.paid_at ORDER BY p.payment_id DESC))[1] AS paid_at,
            (array_agg(p.settles_at ORDER BY p.payment_id DESC))[1] AS settled_at,
-           (array_agg(p.rail ORDER BY p.payment_id DESC))[1] AS rail,
-           (array_agg(p.end_to_end_id ORDER BY p.payment_id DESC))[1] AS end_to_end_id
+           (array_agg(p.rail ORDER BY p.payment_id DESC))[1] AS rail
     FROM simulated_bank.slip_payment p
     WHERE p.world = s.world AND p.number = s.number AND p.settles_at <= :now AND NOT p.called_off
 ) p ON true
 WHERE s.world = :world AND s.number = :number;
+
+-- name: pix
+-- The settled PIX among a slip's payments, as they came.
+SELECT p.end_to_end_id, s.txid, p.amount_cents, p.paid_at, p.payer_name, p.payer_document
+FROM simulated_bank.slip s JOIN simulated_bank.slip_payment p ON p.world = s.world AND p.number = s.number
+WHERE s.world = :world AND s.number = :number AND s.txid IS NOT NULL AND p.rail = 'pix'
+  AND p.settles_at <= :now AND NOT p.called_off
+ORDER BY p.payment_id;
 
 -- name: number_at
 -- Whose address it is that a payer's bank found in a QR Code.
@@ -60,7 +67,8 @@ RETURNING number;
 
 -- name: pay
 -- A payer pays, on either rail, several times when he is asked to. A payer's bank looks first (:force says that the
--- money was on its way already): the slip must be open, which closes the other rail too. The PIX side is also among
+-- money was on its way already): the slip must be open, which closes the other rail too; or, for a payer who comes
+-- back after having paid too little, have had exactly :after payments. The PIX side is also among
 -- the PIX received, under the slip's txid, as at the real bank.
 WITH paid AS (
     UPDATE simulated_bank.slip s
@@ -69,7 +77,7 @@ WITH paid AS (
                         THEN :paid_at::timestamptz + r.settle_after_s * interval '1 second' ELSE s.moved_at END
     FROM simulated_bank.slip_rules r
     WHERE s.world = :world AND s.number = :number AND r.world = s.world
-      AND (:force::boolean OR (s.payments = 0 AND s.written_off_at IS NULL))
+      AND (:force::boolean OR (s.payments = :after AND s.written_off_at IS NULL))
       AND (:rail::text = 'boleto' OR s.txid IS NOT NULL)
     RETURNING s.number, s.amount_cents, s.txid, r.settle_after_s
 ), booked AS (

@@ -199,10 +199,23 @@ SELECT project_created(array_agg(journal_id)) AS projected FROM journaled;
 -- Whose slips these are.
 SELECT number, charge_id FROM slip WHERE number = ANY(:numbers::text[]);
 
+-- name: booked_of
+SELECT booked_cents FROM slip WHERE number = :number;
+
 -- name: standing
--- What was booked so far for slips whose charges are locked by this transaction, and what their payments show.
-SELECT s.number, s.charge_id, s.account_id, s.booked_cents, r.integrador_code
-FROM slip s JOIN read_charge r ON r.charge_id = s.charge_id AND r.account_id = s.account_id
+-- What was booked so far for slips whose charges are locked by this transaction, and what their payments show: the PIX
+-- that were named, and how much came as PIX nobody could name.
+SELECT s.number, s.charge_id, s.account_id, s.booked_cents, r.integrador_code, p.named, p.unnamed_cents
+FROM slip s
+JOIN read_charge r ON r.charge_id = s.charge_id AND r.account_id = s.account_id
+CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(p.doc ->> 'end_to_end_id') FILTER (WHERE p.doc ->> 'end_to_end_id' IS NOT NULL),
+                    '{}'::text[]) AS named,
+           coalesce(sum((p.doc -> 'amount_cents')::bigint) FILTER (WHERE p.doc ->> 'end_to_end_id' IS NULL),
+                    0)::bigint AS unnamed_cents
+    FROM read_payment p
+    WHERE s.booked_cents > 0 AND p.charge_id = s.charge_id AND p.method = 'pix' AND p.doc ? 'nosso_numero'
+) p
 WHERE s.number = ANY(:numbers::text[]);
 
 -- name: booked

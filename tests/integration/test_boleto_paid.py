@@ -238,6 +238,27 @@ async def test_a_slip_paid_twice_at_once_is_credited_twice_and_the_second_is_a_d
     assert await door.balance() == "300.00"
 
 
+async def test_a_slip_paid_twice_is_two_payments_though_the_second_callback_comes_later(
+    system: System, door: Door
+) -> None:
+    charge = await issued(door, "150.00")
+    async with deaf_to_callbacks(system):
+        await pay(system, door, charge, times=2)
+        assert await call_back(system, door, [announcement(number_of(charge), 1)]) == 200
+        await asyncio.sleep(1)
+        assert (await door.charge(charge["charge_id"]))["status"] == "pending"  # the total may be one payment or two
+        assert await call_back(system, door, [announcement(number_of(charge), 2)]) == 200
+        payments = await payments_of(door, charge["charge_id"], 2)
+    assert {(each["anomaly"], each["amount"]) for each in payments} == {(None, "150.00"), ("duplicate", "150.00")}
+
+
+async def test_a_slip_paid_with_its_amount_twice_in_one_payment_is_one(system: System, door: Door) -> None:
+    charge = await issued(door, "150.00")
+    await pay(system, door, charge, amount="300.00")
+    (payment,) = await payments_of(door, charge["charge_id"])
+    assert (payment["anomaly"], payment["amount"]) == ("amount_mismatch", "300.00")
+
+
 async def test_a_slip_paid_again_later_by_the_other_rail_is_a_duplicate(system: System, door: Door) -> None:
     charge = await issued(door, "150.00", tipo="boleto_hibrido")
     await pay(system, door, charge, rail="pix")

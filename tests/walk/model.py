@@ -297,8 +297,8 @@ class Charge:
         return (502, "BANK_UNAVAILABLE") if refused or self.slip == "paid" else (200, "")
 
     def to_simulated_payment(self) -> Answer:
-        # As above: the bank takes no money for a slip that was paid.
-        return (200, "") if self.status == "pending" and self.slip != "paid" else (409, "CHARGE_NOT_PENDING")
+        # As above it is pending when it was paid with too little: then the payer comes back and pays it all.
+        return (200, "") if self.status == "pending" else (409, "CHARGE_NOT_PENDING")
 
     def to_refund(
         self, payment: Payment | None, cents: int | None, *, destination: bool, now: datetime

@@ -1,6 +1,7 @@
 """What walks have found, each as short as it can be told."""
 
 import asyncio
+from decimal import Decimal
 from typing import Any
 
 from structlog.testing import capture_logs
@@ -44,6 +45,54 @@ async def test_each_pix_into_one_slip_goes_back_to_who_sent_it(system: System) -
             number_of(charge),
         )
         assert [payment["end_to_end_id"] for payment in payments] == [row["end_to_end_id"] for row in sent]
+
+
+async def test_two_pix_of_another_amount_are_two_payments_that_both_go_back_whole(system: System) -> None:
+    """Seen at once they were one payment with the second one's endToEndId: the bank refused to give it all back."""
+    async with new_shop(system) as shop:
+        door = shop.production
+        charge = await issued(door, tipo="boleto_hibrido")
+        assert (await door.post(f"/v1/charges/{charge['charge_id']}/cancel")).status == 200
+        asked = {"number": number_of(charge), "rail": "pix", "amount": "19.73", "times": 2, "force": True}
+        async with door.http.post(f"{system.bank_url}/simulated/pay", json=asked) as answer:
+            sent = [each["end_to_end_id"] for each in (await answer.json())["payments"]]
+
+        async def booked() -> list[dict[str, Any]]:
+            found = await door.all("/v1/payments", charge_id=charge["charge_id"], order="asc")
+            return found if sum(Decimal(payment["amount"]) for payment in found) == Decimal("39.46") else []
+
+        payments = await until_answer(booked)
+        assert [payment["amount"] for payment in payments] == ["19.73", "19.73"]
+        assert sorted(payment["end_to_end_id"] for payment in payments) == sorted(sent)
+        for payment in payments:
+            body = {"payment_id": payment["payment_id"]}
+            path = f"/v1/charges/{charge['charge_id']}/refunds"
+            refund = await door.ask("POST", path, json=body, key=payment["payment_id"])
+            assert refund.status == 201, refund.body
+
+            async def over(refund_id: str = refund.body["refund_id"]) -> dict[str, Any] | None:
+                shown = (await door.get(f"/v1/refunds/{refund_id}")).body
+                return None if shown["status"] == "pending" else shown
+
+            ended = await until_answer(over)
+            assert (ended["status"], ended["amount"]) == ("succeeded", "19.73")
+
+
+async def test_a_slip_paid_with_too_little_can_be_paid_whole_by_two_at_once_and_is_paid_once(system: System) -> None:
+    """It is pending, and simulate-payment answered that it was not."""
+    async with new_shop(system) as shop:
+        door = shop.sandbox
+        charge = await issued(door)
+        path = f"/v1/sandbox/charges/{charge['charge_id']}/pay"
+        assert (await door.post(path, {"amount": "1.00"})).body["status"] == "pending"
+        answers = await asyncio.gather(
+            *(door.post(f"/v1/charges/{charge['charge_id']}/simulate-payment") for _ in range(2))
+        )
+        assert {answer.status for answer in answers} <= {200, 409}
+        assert (await door.get(f"/v1/charges/{charge['charge_id']}")).body["status"] == "paid"
+        payments = await door.all("/v1/payments", charge_id=charge["charge_id"], order="asc")
+        shown = [(payment["amount"], payment["anomaly"]) for payment in payments]
+        assert shown == [("1.00", "amount_mismatch"), (charge["amount"], None)]
 
 
 async def test_a_redis_that_goes_away_in_the_middle_of_a_bells_job_is_no_error_of_ours() -> None:
