@@ -1,5 +1,6 @@
 """Which bank serves which mode."""
 
+import ssl
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import urlsplit
@@ -30,13 +31,17 @@ _SLIPS: Final = {
 
 
 def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal: Seal) -> dict[bool, Bank]:
-    """By `test`: the simulated bank's sandbox books, and the bank of production at BANK_URL."""
+    """By `test`: the simulated bank's sandbox books, and the bank of production at BANK_URL.
+
+    ValueError when the certificate we are to show it cannot be read.
+    """
 
     def now() -> datetime:
         return datetime.now(UTC)
 
     host = urlsplit(settings.bank_url).hostname or ""
     oauth_url = f"{_OAUTH.get(host, settings.bank_url)}/oauth/token"
+    tls = _tls(settings)
     slips = Cobrancas(
         Transport(
             http,
@@ -44,6 +49,7 @@ def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal
             client_id=settings.bank_slip_client_id,
             client_secret=settings.bank_slip_client_secret,
             app_key=settings.bank_slip_app_key,
+            tls=tls,
         ),
         api_url=f"{_SLIPS.get(host, settings.bank_url)}/cobrancas/v2",
         convenio=settings.bank_convenio,
@@ -62,9 +68,27 @@ def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal
             client_id=settings.bank_client_id,
             client_secret=settings.bank_client_secret,
             app_key=settings.bank_app_key,
+            tls=tls,
             now=now,
             slips=slips,
             transfers_url=settings.bank_transfers_url
             or (None if host in _OAUTH else f"{settings.bank_url}/transfers/v1"),
         ),
     }
+
+
+def _tls(settings: Settings) -> ssl.SSLContext:
+    """Verified as usual, and with our certificate where there is one: for tokens too."""
+    context = ssl.create_default_context()
+    if settings.bank_certificate is None:
+        return context
+    try:
+        context.load_cert_chain(
+            settings.bank_certificate,
+            settings.bank_certificate_key,
+            # Given in any case: without it OpenSSL would ask at the terminal.
+            lambda: settings.bank_certificate_password,
+        )
+    except OSError as error:
+        raise ValueError(f"BANK_CERTIFICATE cannot be used: {error}") from error
+    return context

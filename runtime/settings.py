@@ -25,6 +25,8 @@ WEBHOOK_HELD_S = 14 * 86_400.0
 WEBHOOK_PAUSED_PROBE_S = 3_600.0
 # Long enough for a program to take back what it asked for by mistake, short enough that nobody waits for his money.
 WITHDRAWAL_GRACE_S = 5.0
+# As long as an event stays in the feed: after that a charge's mails answer nobody's question any more.
+MAIL_KEPT_DAYS = 400
 # After banking hours: the day's slips are in, and the merchant's own bank shows the money the same evening.
 DAILY_WITHDRAWAL_HOUR = 19
 
@@ -71,6 +73,13 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     bank_agencia: int
     """BANK_AGENCIA, BANK_CONTA: without check digits."""
     bank_conta: int
+    bank_certificate: Path | None
+    """BANK_CERTIFICATE: a PEM file with our client certificate and its chain, for banks that ask for one; none unless
+    given."""
+    bank_certificate_key: Path | None
+    """BANK_CERTIFICATE_KEY: the PEM file of its key, when that is another one."""
+    bank_certificate_password: str
+    """BANK_CERTIFICATE_PASSWORD: of the key, when it has one."""
     bank_transfers_url: str
     """BANK_TRANSFERS_URL: where the bank sends PIX from (docs/decisions/0007); empty when it is known by BANK_URL."""
     bank_callback_token: str
@@ -100,6 +109,8 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """MAIL_FROM: the address mails come from; required with SMTP_URL."""
     mail_catcher: bool
     """MAIL_CATCHER=1 keeps mails and shows them at {app_url}/correio: local work only, off when SMTP_URL is set."""
+    mail_kept_days: int
+    """MAIL_KEPT_DAYS: how long it is known of a mail that it went, or why it did not; its address is kept as long."""
     withdrawal_grace_s: float
     """WITHDRAWAL_GRACE_S: how long a withdrawal stays pending, and can be cancelled, before the bank is asked."""
     daily_withdrawal_hour: int
@@ -150,6 +161,9 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         bank_variacao=_int(env, "BANK_VARIACAO", 35),
         bank_agencia=_int(env, "BANK_AGENCIA", 452),
         bank_conta=_int(env, "BANK_CONTA", 123873),
+        bank_certificate=_file(env, "BANK_CERTIFICATE"),
+        bank_certificate_key=_file(env, "BANK_CERTIFICATE_KEY"),
+        bank_certificate_password=env.get("BANK_CERTIFICATE_PASSWORD", ""),
         bank_transfers_url=env.get("BANK_TRANSFERS_URL", "").rstrip("/"),
         bank_callback_token=env.get("BANK_CALLBACK_TOKEN", "local"),
         secret_key=_key(env),
@@ -166,6 +180,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         smtp=(smtp := _smtp(env)),
         mail_from=_mail_from(env, required=smtp is not None),
         mail_catcher=smtp is None and env.get("MAIL_CATCHER", "0") == "1",
+        mail_kept_days=_days(env, "MAIL_KEPT_DAYS", MAIL_KEPT_DAYS),
         withdrawal_grace_s=_floats(env, "WITHDRAWAL_GRACE_S", (WITHDRAWAL_GRACE_S,))[0],
         daily_withdrawal_hour=_hour(env, "DAILY_WITHDRAWAL_HOUR", DAILY_WITHDRAWAL_HOUR),
         cnpj_with_letters=env.get("CNPJ_WITH_LETTERS", "0") == "1",
@@ -247,6 +262,20 @@ def _int(env: Mapping[str, str], name: str, default: int) -> int:
     if not text.isascii() or not text.isdigit():
         raise ValueError(f"{name} must be a whole number, not {text!r}")
     return int(text)
+
+
+def _file(env: Mapping[str, str], name: str) -> Path | None:
+    path = Path(env[name]) if env.get(name) else None
+    if path is not None and not path.is_file():
+        raise ValueError(f"{name} must be a file that is there")
+    return path
+
+
+def _days(env: Mapping[str, str], name: str, default: int) -> int:
+    days = _int(env, name, default)
+    if not 1 <= days <= 36_500:
+        raise ValueError(f"{name} must be a number of days from 1 to 36500, not {days}")
+    return days
 
 
 def _hour(env: Mapping[str, str], name: str, default: int) -> int:

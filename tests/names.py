@@ -94,6 +94,14 @@ class Authority:
 
     def server(self, name: str, *, expired: bool = False, by_itself: bool = False) -> ssl.SSLContext:
         """A server's side of TLS with a certificate for `name`."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate(name, expired=expired, by_itself=by_itself))
+        return context
+
+    def certificate(
+        self, name: str, *, expired: bool = False, by_itself: bool = False, password: bytes | None = None
+    ) -> Path:
+        """A file with a certificate for `name` and its key, which a password may lock."""
         key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.now(UTC)
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -112,9 +120,9 @@ class Authority:
         file.write_bytes(
             certificate.public_bytes(serialization.Encoding.PEM)
             + key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption() if password is None else serialization.BestAvailableEncryption(password),
             )
         )
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(file)
-        return context
+        return file
