@@ -1,15 +1,11 @@
-"""Create PIX charges: the door's side of it. Keys make each happen once, batches make it cheap.
-
-Of equal requests that run at once one works and the others wait for it: in this process on a
-future, across processes on the Redis lock, and without Redis at the primary key of `idempotency`.
-"""
+"""Create PIX charges: the door's side of it. Keys make each happen once (api/once.py), batches make it cheap."""
 
 import asyncio
 from collections.abc import Sequence
 from uuid import UUID
 
 from api.door import Door, UsedKey
-from api.keys import Lock, Name
+from api.once import Once
 from commands.create_pix import MOST_CREATIONS, Creation, NewPix, compose_pix, create_pix
 from domain.errors import Code, Refused
 from readmodels.charge import ChargeDoc
@@ -17,9 +13,6 @@ from runtime.batching import Batcher
 from runtime.bell import BANK_ORDERS
 from runtime.postgres import GONE, session, when_back
 
-# Contract section 4: equal requests wait for the first one this long.
-WAIT_S = 15.0
-_LOOK_EVERY_S = (0.005, 0.01, 0.02, 0.04, 0.08)
 # A restarting database is waited for this long before the caller is told to come back.
 _DATABASE_BACK_S = 8.0
 
@@ -27,10 +20,10 @@ _DATABASE_BACK_S = 8.0
 class Creations:
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._running: dict[Name, asyncio.Future[None]] = {}
+        self._once = Once(door)
         # One for each mode: a bank that hangs in one never holds the other up.
         self.batchers: dict[bool, Batcher[Creation, ChargeDoc | None]] = {
-            test: Batcher(self._flush, lanes=1, most=MOST_CREATIONS) for test in (True, False)
+            test: Batcher(self._flush, lanes=1, most=MOST_CREATIONS, alone_s=_DATABASE_BACK_S) for test in (True, False)
         }
 
     async def close(self) -> None:
@@ -39,62 +32,36 @@ class Creations:
 
     async def create(self, creation: Creation) -> ChargeDoc | UsedKey:
         """The charge made, or the row of a key that made one before; Refused when neither can be."""
-        name = creation.name
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + WAIT_S
-        while (twin := self._running.get(name)) is not None:
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await asyncio.shield(twin)
-            except TimeoutError:
-                raise Refused(Code.IDEMPOTENCY_IN_PROGRESS, retry_after_s=1) from None
-            if (used := await self._door.keys.submit(name)) is not None:
-                return used
-        done = self._running[name] = loop.create_future()
-        try:
-            return await self._create(creation, deadline)
-        finally:
-            del self._running[name]
-            done.set_result(None)
 
-    async def _create(self, creation: Creation, deadline: float) -> ChargeDoc | UsedKey:
-        name = creation.name
-        lock, token = await self._door.locks.take(name)
-        looks = 0
-        while lock is Lock.HELD:
-            # Held by a twin at work, or left by a creation of long ago: the row tells which.
-            if (used := await self._door.keys.submit(name)) is not None:
-                return used
-            if asyncio.get_running_loop().time() > deadline:
-                raise Refused(Code.IDEMPOTENCY_IN_PROGRESS, retry_after_s=1)
-            await asyncio.sleep(_LOOK_EVERY_S[min(looks, len(_LOOK_EVERY_S) - 1)])
-            looks += 1
-            lock, token = await self._door.locks.take(name)
+        async def work(deadline: float) -> ChargeDoc | UsedKey:
+            return await self._make(creation)
+
+        return await self._once.run(creation.name, work)
+
+    async def _make(self, creation: Creation) -> ChargeDoc | UsedKey:
+        test = creation.issuer.test
         try:
-            try:
-                doc = await self.batchers[creation.issuer.test].submit(creation)
-            except Refused as refused:
-                # The bank made no location. A replay needs none, and a suspension is the better answer.
-                if (used := await self._door.keys.submit(name)) is not None:
-                    return used
-                if not creation.issuer.test and await self._door.pix_suspended():
-                    raise Refused(Code.PIX_AVULSO_SUSPENDED) from None
-                raise refused
-            if doc is not None:
-                return doc
-            if (used := await self._door.keys.submit(name)) is not None:
+            doc = await self.batchers[test].submit(creation)
+        except Refused as refused:
+            # The bank made no location. A replay needs none, and a suspension is the better answer.
+            if (used := await self._door.keys.submit(creation.name)) is not None:
                 return used
-            raise Refused(Code.PIX_AVULSO_SUSPENDED if not creation.issuer.test else Code.SERVICE_UNAVAILABLE)
-        except BaseException:
-            if lock is Lock.TAKEN:
-                await asyncio.shield(self._door.locks.let_go(name, token))
-            raise
+            if not test and await self._door.pix_suspended():
+                raise Refused(Code.PIX_AVULSO_SUSPENDED) from None
+            raise refused
+        if doc is not None:
+            return doc
+        if (used := await self._door.keys.submit(creation.name)) is not None:
+            return used
+        raise Refused(Code.SERVICE_UNAVAILABLE if test else Code.PIX_AVULSO_SUSPENDED)
 
     async def _flush(self, creations: Sequence[Creation]) -> Sequence[ChargeDoc | BaseException | None]:
         """One statement for all, which are of one mode. None where the key was used already or PIX is suspended."""
         test = creations[0].issuer.test
+        # Who came while those before waited for the bank has waited with them, and does not begin anew.
+        waited_s = (self._door.now() - max(creation.now for creation in creations)).total_seconds()
         try:
-            locations = await self._door.reserve.take(test, len(creations))
+            locations = await self._door.reserve.take(test, len(creations), waited_s=max(0.0, waited_s))
         except Refused as refused:
             return [refused] * len(creations)
         news = [compose_pix(creation, location) for creation, location in zip(creations, locations, strict=True)]

@@ -66,12 +66,10 @@ class Locks:
         self._unlock = redis.register_script(_UNLOCK)
         self._batcher: Batcher[Name, tuple[Lock, str]] = Batcher(self._take, lanes=1, most=200)
         self._silent_until = 0.0
-        self.without_redis = 0
 
     async def take(self, name: Name) -> tuple[Lock, str]:
         """Try to hold the name; the token lets it go again."""
         if time.monotonic() < self._silent_until:
-            self.without_redis += 1
             _unlocked.inc()
             return Lock.NO_REDIS, ""
         return await self._batcher.submit(name)
@@ -94,7 +92,6 @@ class Locks:
             taken: bytes = await self._lock(keys=[_key(name) for name in names], args=[LOCK_MS, token])
         except GONE:
             self._silent_until = time.monotonic() + _SILENCE_S
-            self.without_redis += len(names)
             _unlocked.inc(len(names))
             return [(Lock.NO_REDIS, token)] * len(names)
         return [(Lock.TAKEN if each == ord("1") else Lock.HELD, token) for each in taken]

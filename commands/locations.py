@@ -109,11 +109,14 @@ class LocationReserve:
         self._wanted = {True: 0, False: 0}
         self._failed_at = {True: 0.0, False: 0.0}
 
-    async def take(self, test: bool, count: int) -> list[Location]:
-        """`count` locations nobody else has; Refused(BANK_UNAVAILABLE) when the bank makes none in time."""
+    async def take(self, test: bool, count: int, *, waited_s: float = 0.0) -> list[Location]:
+        """`count` locations nobody else has; Refused(BANK_UNAVAILABLE) when the bank makes none in time.
+
+        `waited_s` is how long all of those who ask have waited already, for a place in a batch.
+        """
         held = self._held[test]
         if len(held) < count:
-            came_at = asyncio.get_running_loop().time()
+            came_at = asyncio.get_running_loop().time() - waited_s
             self._wanted[test] += count
             try:
                 async with self._claiming[test]:

@@ -2,22 +2,27 @@
 
 No timer is waited for: an item that comes alone goes at once. Each item has an outcome of its own;
 when a flush of several fails as a whole, each is tried again alone, so one bad item never takes
-its neighbours down.
+its neighbours down. That has its time: of a database that does not answer, a hundred items would
+else be told one after the other.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
+
+ALONE_S: Final = 10.0
+"""One wait for a lock (5 s, runtime/postgres.py) by the whole, and one more by whoever it was that met it."""
 
 
 class Batcher(Generic[Item, Outcome]):
     """`flush(items)` answers one outcome (or exception) per item, in order.
 
     `lanes` flushes may be under way at once, each of at most `most` items. A caller that goes away
-    takes nothing back: its item is flushed all the same.
+    takes nothing back: its item is flushed all the same. For `alone_s` from a flush's beginning its items
+    are tried again alone (after the failures of `alone_again`); those left then get a TimeoutError.
     """
 
     def __init__(
@@ -28,16 +33,16 @@ class Batcher(Generic[Item, Outcome]):
         most: int,
         waiting_most: int = 20_000,
         alone_again: tuple[type[BaseException], ...] = (Exception,),
+        alone_s: float = ALONE_S,
     ) -> None:
         self._flush = flush
         self._lanes_free = lanes
         self._most = most
         self._waiting_most = waiting_most
         self._alone_again = alone_again
+        self._alone_s = alone_s
         self._waiting: list[tuple[Item, asyncio.Future[Outcome]]] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self.flushes = 0
-        self.items = 0
 
     async def submit(self, item: Item) -> Outcome:
         """The outcome of this item; raises what its flush answered for it, or OverflowError when too many wait."""
@@ -62,8 +67,8 @@ class Batcher(Generic[Item, Outcome]):
             self._lanes_free += 1
 
     async def _serve(self, batch: list[tuple[Item, asyncio.Future[Outcome]]]) -> None:
-        self.flushes += 1
-        self.items += len(batch)
+        clock = asyncio.get_running_loop().time
+        until = clock() + self._alone_s
         try:
             outcomes = await self._flush([item for item, _ in batch])
         except self._alone_again as error:
@@ -71,6 +76,9 @@ class Batcher(Generic[Item, Outcome]):
                 _settle(batch[0][1], error)
                 return
             for item, future in batch:
+                if clock() >= until:
+                    _settle(future, TimeoutError("its turn did not come"))
+                    continue
                 try:
                     (outcome,) = await self._flush([item])
                 except Exception as alone:

@@ -4,7 +4,8 @@
 
 A line never carries a secret, a document or a payload. That is why an exception is written as its
 type, its own first argument and the places it came through, and not as `str(error)`: PostgreSQL's
-DETAIL, for one, quotes the row.
+DETAIL, for one, quotes the row. Of data that does not fit (SQLSTATE class 22) the first argument
+quotes the value itself, and is left out.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ import structlog
 
 _PLACES = 30
 _REASON = 300
+_QUOTES_DATA = "22"  # the SQLSTATE class of data exceptions
 _QUIET = {
     "arq": logging.ERROR,  # it logs what it runs
     "asyncio": logging.ERROR,
@@ -82,12 +84,19 @@ def _explain(_: object, level: str, fields: _Fields) -> _Fields:
     if error is None:
         return fields
     fields["error"] = type(error).__name__
-    fields["reason"] = str(error.args[0])[:_REASON] if error.args else ""
+    fields["reason"] = _reason(error)
     fields["trace"] = [
         f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}"
         for frame in traceback.extract_tb(trace)[-_PLACES:]
     ]
     return fields
+
+
+def _reason(error: BaseException) -> str:
+    sqlstate = getattr(error, "sqlstate", None)
+    if isinstance(sqlstate, str) and sqlstate.startswith(_QUOTES_DATA):
+        return f"SQLSTATE {sqlstate}"
+    return str(error.args[0])[:_REASON] if error.args else ""
 
 
 class AccessLog:

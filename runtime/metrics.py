@@ -8,7 +8,7 @@ import os
 import time
 from datetime import UTC, datetime
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
 from prometheus_client.registry import REGISTRY
 
 from runtime.log import AccessLog
@@ -27,7 +27,6 @@ request_seconds = Histogram(
 idempotency_total = Counter("idempotency_requests_total", "Financial operations by outcome of their key.", ["outcome"])
 without_redis_total = Counter("redis_skipped_total", "Locks and limits passed over because Redis was gone.", ["what"])
 charges_created_total = Counter("charges_created_total", "Charges created.", ["payment_method", "mode"])
-pool_in_use = Gauge("db_pool_in_use", "PostgreSQL connections in use.", multiprocess_mode="livesum")
 
 _HAND_ON_S = 1.0
 

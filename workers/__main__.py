@@ -54,7 +54,7 @@ async def _main(settings: Settings) -> None:
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, rota.stop)
     async with AsyncExitStack() as opened:
-        context = await opened.enter_async_context(_open_context(settings))
+        context = await opened.enter_async_context(_open_context(settings, rota.stopping))
         listener = open_redis(settings.redis_url, blocking=True)
         opened.push_async_callback(listener.aclose)
         http = await opened.enter_async_context(
@@ -86,7 +86,7 @@ async def _land(rota: Rota, courier: Courier) -> None:
 
 
 @asynccontextmanager
-async def _open_context(settings: Settings) -> AsyncIterator[Context]:
+async def _open_context(settings: Settings, stopping: asyncio.Event) -> AsyncIterator[Context]:
     async with AsyncExitStack() as opened:
         pool = await open_pool(settings.database_url, name="worker", size=_POOL_SIZE)
         opened.push_async_callback(_close_pool, pool)
@@ -113,6 +113,7 @@ async def _open_context(settings: Settings) -> AsyncIterator[Context]:
             banks=open_banks(settings, pool, http, seal),
             now=lambda: datetime.now(UTC),
             worker=f"{socket.gethostname()}:{os.getpid()}",
+            stopping=stopping,
         )
 
 

@@ -6,9 +6,9 @@ worker that dies leaves a lease, a bank that is silent leaves an Unknown, and bo
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -28,16 +28,15 @@ from runtime.bell import BANK_ORDERS, REFUND_ORDERS, SLIP_ORDERS, WEBHOOKS, WITH
 from runtime.postgres import GONE, session, transaction
 from runtime.replies import send_reply
 from workers.context import Context
+from workers.flights import BATCH, fly_together
 
 AT_ONCE = 32
 """Calls to one bank at the same time, per mode and process."""
-BATCH = 100
 LEASE = timedelta(seconds=30)
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 25.0)
 FAILURE_CODE = "BANK_REFUSED"
 
 _CALL_S = 25.0  # below the lease: an order is never with two workers
-_ROUNDS_MOST = 100
 _LOOK_S = 0.1
 _RELEASE_MOST = 500
 _STORE_WAITS_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
@@ -141,34 +140,24 @@ DONE: Final = Done[bytes | None](None)
 
 
 async def drain_orders(context: Context, test: bool, *, at_once: int = AT_ONCE) -> int:
-    """Do what is due in one mode; answers how many orders were taken up.
-
-    Goes on claiming while some bank call is slow, so that one slow answer holds nobody else up.
-    """
+    """Do what is due in one mode; answers how many orders were taken up. One slow answer holds nobody else up."""
     bank = context.banks[test]
-    flights: set[asyncio.Task[None]] = set()
-    taken = 0
-    try:
-        for _ in range(_ROUNDS_MOST):
-            room = at_once - len(flights)
-            claimed = await _claim(context, test, BATCH if test else min(BATCH, room)) if room > 0 else []
-            taken += len(claimed)
-            together, alone = _sort(bank, claimed)
-            if together:
-                assert isinstance(bank, SimulatedBank)
-                flights.add(asyncio.create_task(_do_together(context, bank, together)))
-            flights.update(asyncio.create_task(_do(context, bank, order)) for order in alone)
-            if not test and claimed:
-                flights.add(asyncio.create_task(_register_callbacks(context, bank, claimed)))
-            if not flights:
-                return taken
-            _, flights = await asyncio.wait(flights, timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
-        if flights:
-            await asyncio.wait(flights)
-        return taken
-    finally:
-        for flight in flights:
-            flight.cancel()  # only when this duty is cut short: the leases give the orders back
+
+    async def claim_some(most: int) -> list[Order]:
+        # At the simulated bank a hundred go as one.
+        return await _claim(context, test, BATCH if test else most)
+
+    def begin(orders: Sequence[Order]) -> list[Coroutine[Any, Any, None]]:
+        together, alone = _sort(bank, orders)
+        begun: list[Coroutine[Any, Any, None]] = [_do(context, bank, order) for order in alone]
+        if together:
+            assert isinstance(bank, SimulatedBank)
+            begun.append(_do_together(context, bank, together))
+        if not test:
+            begun.append(_register_callbacks(context, bank, orders))
+        return begun
+
+    return await fly_together(claim_some, begin, at_once=at_once, look_s=_LOOK_S, stopping=context.stopping)
 
 
 async def release_orders(context: Context) -> int:

@@ -1,10 +1,11 @@
 """What every duty of a worker is handed: nothing is looked up from thin air."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime
 
 import aiohttp
-from msgspec import Struct
+from msgspec import Struct, field
 from redis.asyncio import Redis
 
 from banks.base import Bank
@@ -27,3 +28,5 @@ class Context(Struct):
     now: Callable[[], datetime]
     worker: str
     """The name of this process, for logs and leases."""
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    """Once it is set nothing new is to be begun."""

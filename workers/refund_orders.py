@@ -118,7 +118,7 @@ class RefundDesk:
 
     async def drain(self) -> int:
         """Do what is due; answers how many orders were taken up. One slow answer holds nobody else up."""
-        return await fly(self._claim, self._do, at_once=self._at_once)
+        return await fly(self._claim, self._do, at_once=self._at_once, stopping=self._context.stopping)
 
     async def _claim(self, most: int) -> list[Order]:
         now = self._context.now()

@@ -1,7 +1,8 @@
 """Hand messages to a mail server, over the standard library's blocking client in a thread.
 
-One connection takes the mails of a batch, one after the other. What a server says of one mail is a value; only "no, for
-good, to this mail" is `Turned`. Everything else may be over in a while, or may have gone through: it is tried again.
+One connection takes the mails of a batch, one after the other, until one of them takes too long. What a server says of
+one mail is a value; only "no, for good, to this mail" is `Turned`. Everything else may be over in a while, or may have
+gone through: it is tried again.
 """
 
 import asyncio
@@ -42,27 +43,40 @@ Fate = Went | Turned | Unsure
 
 
 class Line:
-    """A connection to the server, opened when the first mail goes. Used by one task."""
+    """The way to the server for the mails of one task."""
+
+    def __init__(self, server: SmtpServer, mail_from: str) -> None:
+        self._server = server
+        self._from = mail_from
+        self._talk = _Talk(server, mail_from)
+
+    async def send(self, to: str, message: bytes) -> Fate:
+        talk = self._talk
+        try:
+            async with asyncio.timeout(MAIL_S):
+                return await asyncio.to_thread(talk.send, to, message)
+        except TimeoutError:
+            # Its thread ends by its socket's timeout, and nobody waits for it. The connection is its own from here on:
+            # the next mail's words in the middle of this one would become part of it.
+            talk.given_up = True
+            self._talk = _Talk(self._server, self._from)
+            return Unsure("too slow")
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._talk.quit)
+
+
+class _Talk:
+    """A connection, opened when its first mail goes, for one thread at a time."""
 
     def __init__(self, server: SmtpServer, mail_from: str) -> None:
         self._server = server
         self._from = mail_from
         self._smtp: smtplib.SMTP | None = None
+        self.given_up = False
+        """Nobody waits for its mail, and none will follow."""
 
-    async def send(self, to: str, message: bytes) -> Fate:
-        try:
-            async with asyncio.timeout(MAIL_S):
-                return await asyncio.to_thread(self._send, to, message)
-        except TimeoutError:
-            # The thread ends by its socket's timeout; nobody waits for it.
-            self._smtp = None
-            return Unsure("too slow")
-
-    async def close(self) -> None:
-        if self._smtp is not None:
-            await asyncio.to_thread(self._quit)
-
-    def _send(self, to: str, message: bytes) -> Fate:
+    def send(self, to: str, message: bytes) -> Fate:
         try:
             if self._smtp is None:
                 self._smtp = self._open()
@@ -80,6 +94,15 @@ class Line:
         except (smtplib.SMTPException, OSError, UnicodeError) as error:
             self._drop()
             return Unsure(type(error).__name__, ours=not isinstance(error, smtplib.SMTPServerDisconnected))
+        finally:
+            if self.given_up:
+                self.quit()
+
+    def quit(self) -> None:
+        if self._smtp is not None:
+            with contextlib.suppress(smtplib.SMTPException, OSError):
+                self._smtp.quit()
+            self._drop()
 
     def _open(self) -> smtplib.SMTP:
         server = self._server
@@ -118,9 +141,3 @@ class Line:
         if self._smtp is not None:
             self._smtp.close()
             self._smtp = None
-
-    def _quit(self) -> None:
-        if self._smtp is not None:
-            with contextlib.suppress(smtplib.SMTPException, OSError):
-                self._smtp.quit()
-            self._drop()

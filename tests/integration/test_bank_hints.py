@@ -210,7 +210,7 @@ async def test_the_bank_calls_back_until_it_is_heard(context: Context, account: 
     try:
         charge_id = await registered(context, account)
         (payment,) = await pay(bank, charge_id)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await twice.wait()
         await drain_hints(context)
         assert len(await booked(context.pool, charge_id)) == 1

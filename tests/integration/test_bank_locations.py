@@ -23,6 +23,8 @@ from runtime.postgres import Pool
 from runtime.redis import open_redis
 from runtime.replies import Replies, send_reply
 from tests.banking import fill, make_account, make_charges, settings_for, utc_now, worker_context
+from tests.in_process import Reply, open_api
+from tests.merchant import until_answer
 from web.app import make_app
 from workers.bank_orders import drain_orders
 from workers.context import Context
@@ -129,11 +131,42 @@ async def test_without_redis_the_outcome_is_found_in_postgresql(
 async def test_silence_is_bank_unavailable_for_everybody_at_once(context: Context, servers: Any) -> None:
     async with reserve_of(context, servers.redis_url, deadline_s=0.5) as reserve:
         began = time.monotonic()
-        answers = await asyncio.gather(*(reserve.take(True, 1) for _ in range(5)), return_exceptions=True)
-        assert time.monotonic() - began < 2.0  # one wait, shared: one after the other they take 2.5
-    assert [getattr(answer, "code", None) for answer in answers] == [Code.BANK_UNAVAILABLE] * 5
+        answers = await asyncio.gather(*(reserve.take(True, 1) for _ in range(30)), return_exceptions=True)
+        assert time.monotonic() - began < 10  # one wait, shared: one after the other they take 15
+    assert [getattr(answer, "code", None) for answer in answers] == [Code.BANK_UNAVAILABLE] * 30
     last = "SELECT state FROM bank_order WHERE kind = 'locations' ORDER BY created_at DESC LIMIT 1"
     assert await context.pool.fetchval(last) == "abandoned"
+
+
+async def test_who_comes_while_the_bank_is_silent_waits_with_those_before_and_a_replay_is_answered(
+    context: Context, servers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One deadline for all: waiting one after the other, twins of a replay would be told that it is still at work."""
+    asked = "SELECT count(*) FROM bank_order WHERE kind = 'locations' AND created_at >= $1 AND state = 'waiting'"
+    async with open_api(servers.database_url, servers.redis_url) as api:
+        token, reserve = await api.token(mode="production"), api.app.state.door.reserve
+
+        async def create(key: str) -> Reply:
+            return await api.post("/v1/charges/pix", api.pix(), token=token, key=key)
+
+        old = await create("old")
+        assert old.status == 201
+        await context.pool.execute("TRUNCATE pix_location")
+        reserve._held[False].clear()
+        monkeypatch.setattr(reserve, "_deadline_s", 4.0)
+        began_at, began = utc_now(), time.monotonic()
+        first = asyncio.create_task(create("new"))
+
+        async def is_asked_for() -> bool:
+            return bool(await context.pool.fetchval(asked, began_at))
+
+        await until_answer(is_asked_for)
+        newer, *replayed = await asyncio.gather(create("newer"), *(create("old") for _ in range(3)))
+        took_s = time.monotonic() - began
+        assert [(each.status, each.code()) for each in (await first, newer)] == [(502, "BANK_UNAVAILABLE")] * 2
+    assert [reply.status for reply in replayed] == [200] * 3
+    assert {reply.json()["charge_id"] for reply in replayed} == {old.json()["charge_id"]}
+    assert took_s < 7, "one wait, shared: one after the other it is two"
 
 
 async def test_a_late_answer_goes_to_the_pool(context: Context, servers: Any) -> None:
@@ -145,9 +178,17 @@ async def test_a_late_answer_goes_to_the_pool(context: Context, servers: Any) ->
             return Done([Location(number, f"late/{number}") for number in range(count)])
 
     context.banks[False] = Late()  # type: ignore[assignment]
-    async with reserve_of(context, servers.redis_url, deadline_s=0.3) as reserve:
+    newest = (
+        "SELECT state FROM bank_order WHERE kind = 'locations' AND created_at >= $1 ORDER BY created_at DESC LIMIT 1"
+    )
+    asked_at = utc_now()
+
+    async def is_asked_for() -> bool:
+        return bool(await context.pool.fetchval(newest, asked_at) == "waiting")
+
+    async with reserve_of(context, servers.redis_url, deadline_s=2.0) as reserve:
         taking = asyncio.create_task(reserve.take(False, 1))
-        await asyncio.sleep(0.1)
+        await until_answer(is_asked_for)
         draining = asyncio.create_task(drain_orders(context, False))
         with pytest.raises(Refused):
             await taking
@@ -165,7 +206,10 @@ async def test_a_reply_wakes_its_order_and_no_other(context: Context, servers: A
         return None
 
     mine, other = new_id(), new_id()
-    waits = [asyncio.create_task(replies.wait(each, deadline_s=1.5, look=nothing)) for each in (mine, other)]
+    waits = [
+        asyncio.create_task(replies.wait(order_id, deadline_s=deadline_s, look=nothing))
+        for order_id, deadline_s in ((mine, 30.0), (other, 2.0))
+    ]
     await asyncio.sleep(0.1)
     await send_reply(context.redis, replies.reply_to, new_id(), b"for nobody")
     await send_reply(context.redis, replies.reply_to, mine, b"yes")
@@ -184,7 +228,7 @@ async def serving(pool: Pool) -> AsyncIterator[str]:
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical", lifespan="on", ws="none"))
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     running = asyncio.create_task(server._serve())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not server.started:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     try:

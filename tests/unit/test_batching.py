@@ -1,0 +1,95 @@
+"""Batches: each item has an outcome of its own, and nobody waits for his neighbours without end."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from runtime.batching import Batcher
+
+
+async def test_what_arrives_while_one_is_served_travels_together() -> None:
+    batches: list[list[int]] = []
+    may_end = asyncio.Event()
+
+    async def flush(items: Sequence[int]) -> list[int]:
+        batches.append(list(items))
+        await may_end.wait()
+        return [item * 2 for item in items]
+
+    batcher: Batcher[int, int] = Batcher(flush, lanes=1, most=50)
+    alone = asyncio.create_task(batcher.submit(0))
+    await asyncio.sleep(0.01)
+    waiting = [asyncio.create_task(batcher.submit(item)) for item in range(1, 51)]
+    await asyncio.sleep(0.01)
+    may_end.set()
+    others = await asyncio.gather(*waiting)
+    assert await alone == 0
+    assert others == [item * 2 for item in range(1, 51)]
+    assert batches == [[0], list(range(1, 51))]
+
+
+async def test_one_bad_item_fails_alone() -> None:
+    async def flush(items: Sequence[int]) -> list[int]:
+        if 7 in items:
+            raise ValueError("seven")
+        return list(items)
+
+    batcher: Batcher[int, int] = Batcher(flush, lanes=1, most=50)
+    outcomes = await asyncio.gather(*(batcher.submit(item) for item in range(20)), return_exceptions=True)
+    assert [outcome for outcome in outcomes if not isinstance(outcome, ValueError)] == [
+        item for item in range(20) if item != 7
+    ]
+    assert isinstance(outcomes[7], ValueError)
+
+
+async def test_a_whole_that_cannot_be_had_is_told_to_all_in_bounded_time() -> None:
+    tries = 0
+
+    async def flush(items: Sequence[int]) -> list[int]:
+        nonlocal tries
+        tries += 1
+        await asyncio.sleep(0.05)  # as a database that does not answer
+        raise ConnectionRefusedError
+
+    batcher: Batcher[int, int] = Batcher(flush, lanes=1, most=100, alone_s=1.0)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    outcomes = await asyncio.gather(*(batcher.submit(item) for item in range(100)), return_exceptions=True)
+    assert tries < 30
+    assert loop.time() - began < 4.5  # one after the other it is five seconds and more
+    assert {type(outcome) for outcome in outcomes} == {ConnectionRefusedError, TimeoutError}
+
+
+async def test_a_refusal_of_the_whole_is_nobodys_answer() -> None:
+    """As a balance that covers not all of a batch: who was not tried alone is not told that he was refused."""
+
+    async def flush(items: Sequence[int]) -> list[int]:
+        await asyncio.sleep(0.2)
+        if sum(items) > 10:
+            raise PermissionError
+        return list(items)
+
+    batcher: Batcher[int, int] = Batcher(flush, lanes=1, most=100, alone_s=1.0)
+    outcomes = await asyncio.gather(*(batcher.submit(item) for item in range(10)), return_exceptions=True)
+    assert outcomes[0] == 0
+    assert {type(outcome) for outcome in outcomes} == {int, TimeoutError}
+
+
+async def test_a_batcher_that_is_full_says_so_at_once() -> None:
+    may_end = asyncio.Event()
+
+    async def flush(items: Sequence[int]) -> list[int]:
+        await may_end.wait()
+        return list(items)
+
+    batcher: Batcher[int, int] = Batcher(flush, lanes=1, most=1, waiting_most=3)
+    served = asyncio.create_task(batcher.submit(0))
+    await asyncio.sleep(0.01)
+    waiting = [asyncio.create_task(batcher.submit(item)) for item in range(1, 4)]
+    await asyncio.sleep(0.01)
+    with pytest.raises(OverflowError):
+        await asyncio.wait_for(batcher.submit(4), 30)
+    may_end.set()
+    assert await asyncio.gather(served, *waiting) == [0, 1, 2, 3]
+    await batcher.close()
