@@ -53,6 +53,9 @@ class Registration(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=Tr
     payload: Payload
     scenario: str | None = None
     pix: PixLeg | None = None
+    stands: bool = False
+    """The bank said yes to it, and it was not handed out all the same: the slip of this number is ours whatever is on
+    it, and is to be undone."""
 
 
 class RegistrationOrder(Struct, frozen=True, gc=False, kw_only=True):

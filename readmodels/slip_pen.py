@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import cos, radians, sin
 from typing import NamedTuple
 
@@ -72,12 +72,16 @@ class Pen:
         align: str = "left",
         inset: float = 1.4,
         right: float = 0,
+        ends: tuple[str, ...] = (),
     ) -> float:
-        """One line, its baseline `up` mm above the box's end, `right` mm of the box left free. Its width in mm."""
+        """One line, its baseline `up` mm above the box's end, `right` mm of the box left free. Its width in mm.
+
+        What must be cut is cut before the first of `ends` that leaves half of the line to what comes before it.
+        """
         place = self._boxes[box]
         room = (place.width - 2 * inset - right) * mm
         font = _BOLD if bold else _TEXT
-        signs, size = _fitted(_encoded(text), font, size, room)
+        signs, size = _fitted(_encoded(text), font, size, room, [_encoded(end) for end in ends])
         width = _width(signs, font) * size
         left: float = (place.left + inset) * mm + {"left": 0.0, "center": (room - width) / 2, "right": room - width}[
             align
@@ -87,12 +91,16 @@ class Pen:
         return width_mm
 
     def party(self, box: str, name: str, document: str, address: str) -> None:
-        """Name and document on one line, the address below. The document is never cut: Lei 12.039/2009 wants it."""
+        """Name and document on one line, the address below: street and number, then town and zip code. Neither the
+        document (Lei 12.039/2009 wants it) nor what says where the street is, is cut."""
         height = self._boxes[box].height
         first, second = (height - _LABEL_MM) * 0.61, (height - _LABEL_MM) * 0.16
         taken = self.text(box, document, 8.5, up=first, align="right")
         self.text(box, name, 8.5, bold=True, up=first, right=taken + 2)
-        self.text(box, address, 8, up=second)
+        place, _, zip_code = address.rpartition(", CEP ")
+        town = place.rpartition(", ")[2]
+        ends = (f", {town}, CEP {zip_code}", f", CEP {zip_code}") if place else ()
+        self.text(box, address, 8, up=second, ends=ends)
 
     def paragraphs(
         self, box: str, paragraphs: list[Paragraph], size: float, leading: float, *, down: float, inset: float = 1.4
@@ -213,14 +221,16 @@ def _width(signs: bytes, font: _Font) -> float:
     return sum(map(font.widths.__getitem__, signs)) / 1000
 
 
-def _fitted(signs: bytes, font: _Font, size: float, room: float) -> tuple[bytes, float]:
+def _fitted(signs: bytes, font: _Font, size: float, room: float, ends: Sequence[bytes] = ()) -> tuple[bytes, float]:
     wide = _width(signs, font)
     if wide * size <= room:
         return signs, size
     smaller = max(room / wide, size * _SMALLEST)
     # Rounded down, because two decimals are printed.
     smaller = int(smaller * 100) / 100
-    return _cut(signs, font, room / smaller), smaller
+    room /= smaller
+    end = next((end for end in ends if _width(end, font) <= room / 2), b"") if wide > room else b""
+    return _cut(signs.removesuffix(end), font, room - _width(end, font)) + end, smaller
 
 
 def _cut(signs: bytes, font: _Font, room: float, *, dropped: bool = False) -> bytes:

@@ -77,12 +77,18 @@ async def cob_status(books: Books, charge: dict[str, Any]) -> str:
     return "none" if row is None else str(row["status"])
 
 
+_LEFT = """
+SELECT count(*) FROM bank_order o WHERE charge_id = $1 AND state IN ('waiting', 'working')
+    AND NOT (kind = 'slip_align' AND state = 'waiting' AND attempts > 1
+             AND EXISTS (SELECT FROM charge c WHERE c.charge_id = o.charge_id AND c.status = 'pending'))
+"""
+
+
 async def at_rest(books: Books, charge: dict[str, Any]) -> None:
-    """Whatever the bank is still to be told of this charge has been."""
+    """Whatever the bank is still to be told of this charge has been; a slip that looks untouched may be watched on."""
 
     async def over() -> bool:
-        left = "SELECT count(*) FROM bank_order WHERE charge_id = $1 AND state IN ('waiting', 'working')"
-        return bool(await books.fetchval(left, UUID(charge["charge_id"])) == 0)
+        return bool(await books.fetchval(_LEFT, UUID(charge["charge_id"])) == 0)
 
     await until_answer(over, most_s=30)
 

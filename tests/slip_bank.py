@@ -28,6 +28,7 @@ from runtime.embedded import free_port
 from runtime.postgres import Pool
 from runtime.seal import Seal
 from tests.banking import CLIENT, SECRET_KEY, utc_now
+from tests.merchant import until_answer
 
 CONVENIO = "3128557"
 AGREEMENT = Agreement(convenio=int(CONVENIO), carteira=17, variacao=35, agencia=452, conta=123873)
@@ -67,14 +68,19 @@ def slip_adapter(http: aiohttp.ClientSession, url: str, **options: Any) -> Banco
 
 
 class RunningSlipBank:
-    def __init__(self, url: str, bank: SimulatedBank, wire: Wire, slips: SlipWire, http: aiohttp.ClientSession) -> None:
+    def __init__(
+        self, url: str, pool: Pool, bank: SimulatedBank, wire: Wire, slips: SlipWire, http: aiohttp.ClientSession
+    ) -> None:
         self.url = url
+        self.pool = pool
         self.bank = bank
         self.books = bank.slips
         self.wire = wire
         self.slips = slips
         self.http = http
         self.requests: list[str] = []
+        self.hidden: set[str] = set()
+        """Numbers of slips that this bank has and says it does not know."""
 
     def adapter(self, **options: Any) -> BancoDoBrasil:
         return slip_adapter(self.http, self.url, **options)
@@ -89,13 +95,16 @@ class RunningSlipBank:
 
     async def settled(self, number: str) -> None:
         """Time passes: what was announced is settled."""
-        for _ in range(100):
-            booked = await self.books.booked(number)
-            assert booked is not None
-            if booked.paid_cents:
-                return
-            await asyncio.sleep(0.02)
-        raise AssertionError("never settled")
+        now = utc_now()
+        await self.pool.execute(
+            "UPDATE simulated_bank.slip_payment SET settles_at = $2 WHERE number = $1 AND settles_at > $2", number, now
+        )
+        await self.pool.execute(
+            "UPDATE simulated_bank.slip SET moved_at = $2 WHERE number = $1 AND moved_at > $2", number, now
+        )
+        booked = await self.books.booked(number)
+        assert booked is not None
+        assert booked.paid_cents, "nothing was announced"
 
 
 @asynccontextmanager
@@ -109,11 +118,13 @@ async def running_slip_bank(pool: Pool, *, token_life_s: int = 600) -> AsyncIter
     slips = SlipWire(wire, bank.slips, signer, AGREEMENT)
     async with AsyncExitStack() as opened:
         http = await opened.enter_async_context(aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()))
-        running = RunningSlipBank(url, bank, wire, slips, http)
+        running = RunningSlipBank(url, pool, bank, wire, slips, http)
 
         @web.middleware
         async def note(request: web.Request, handler: Any) -> web.StreamResponse:
             running.requests.append(f"{request.method} {request.path}")
+            if any(f"/boletos/{number}" in request.path for number in running.hidden):
+                return web.Response(status=404)
             response: web.StreamResponse = await handler(request)
             return response
 
@@ -171,10 +182,10 @@ class Receiver:
         return [item for body in self.bodies for item in body if item["id"] == number]
 
     async def told(self, number: str, count: int) -> list[Any]:
-        for _ in range(200):
-            if len(self.items(number)) >= count:
-                break
-            await asyncio.sleep(0.02)
+        async def are_told() -> bool:
+            return len(self.items(number)) >= count
+
+        await until_answer(are_told)
         return self.items(number)
 
 

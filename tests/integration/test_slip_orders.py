@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from banks.slips import SlipPayer, slip_codes
+from banks.slips import Slip, SlipPayer, slip_codes
 from commands.create_slip import Payload, Registration, RegistrationOrder, order_slips
-from commands.slip_orders import WriteOff, give_up, place_change
+from commands.slip_orders import Redate, WriteOff, give_up, place_change
 from domain.business_days import effective_due_date, expires_at
 from domain.instants import iso, to_millisecond
 from readmodels.charge import BoletoDoc, ChargeDoc
@@ -224,14 +224,28 @@ async def test_a_strangers_slip_under_our_number_is_not_touched(
         assert (await status_of(pool, each), await at_bank(bank, each)) == (None, 1)
 
 
+@pytest.mark.parametrize("differs", ["nothing", "amount", "due date"])
 async def test_a_line_that_is_not_the_banks_blocks_alarms_and_is_written_off(
-    servers: Any, pool: Pool, capsys: pytest.CaptureFixture[str]
+    servers: Any, pool: Pool, capsys: pytest.CaptureFixture[str], differs: str
 ) -> None:
+    """Whatever else is on it: the bank said yes to it, so it is ours and nobody else's."""
     async with running_slip_bank(pool) as wrong:
         wrong.slips.quirks = frozenset({"wrong_line"})
         async with worker_context(pool, servers.redis_url, wrong.adapter()) as context:
             desk = SlipDesk(context, False)
             order = await ordered(context, await make_account(pool))
+            register = context.banks[False].register_slip
+
+            async def misunderstood(slip: Slip) -> Any:
+                answer = await register(slip)
+                update = "UPDATE simulated_bank.slip SET amount_cents = $2, due_on = $3 WHERE number = $1"
+                amount_cents = slip.amount_cents + 100 * (differs == "amount")
+                await pool.execute(
+                    update, slip.number, amount_cents, slip.due_on + timedelta(days=differs == "due date")
+                )
+                return answer
+
+            context.banks[False].register_slip = misunderstood  # type: ignore[method-assign]
             await desk.drain()
             wrong.slips.quirks = frozenset()
             await worked_through(context, desk, order)
@@ -343,3 +357,150 @@ async def test_not_found_is_no_answer_while_the_slip_may_be_on_its_way(
     await context.banks[False].register_slip(desk._slip(order.request))
     await worked_through(context, desk, order)
     assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
+
+
+async def changed(context: Context, order: RegistrationOrder, kind: str, request: Any) -> UUID:
+    """An order to change the slip, as the door writes it."""
+    change_id, now = new_id(), utc_now()
+    async with session(context.pool) as conn:
+        assert await place_change(
+            conn, order_id=change_id, kind=kind, charge_id=order.charge_id, account_id=order.account_id, test=False,
+            request=msgspec.json.encode(request), now=now, deadline=now + timedelta(seconds=10), reply_to="nobody",
+        )  # fmt: skip
+    return change_id
+
+
+async def asked_before(context: Context, change_id: UUID) -> None:
+    """The bank was asked once, and nothing was heard."""
+    await context.pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", change_id)
+
+
+async def dues(pool: Pool, bank: RunningSlipBank, order: RegistrationOrder) -> tuple[Any, Any]:
+    """The due date here, and at the bank."""
+    booked = await bank.books.booked(number_of(order))
+    assert booked is not None
+    return await pool.fetchval("SELECT due_on FROM slip WHERE charge_id = $1", order.charge_id), booked.due_on
+
+
+async def watched_for(pool: Pool, order: RegistrationOrder, by: timedelta) -> None:
+    """Time passes for what is watched."""
+    await pool.execute("UPDATE bank_order SET created_at = created_at - $2::interval WHERE charge_id = $1",
+                       order.charge_id, by)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["slip_write_off", "slip_redate"])
+async def test_a_change_that_arrives_after_it_was_given_up_is_seen_and_put_right(
+    context: Context, desk: SlipDesk, bank: RunningSlipBank, pool: Pool, kind: str
+) -> None:
+    """A request may lie at the bank longer than anybody waits: that the slip looks untouched says nothing yet."""
+    order = await ordered(context, await make_account(pool))
+    await desk.drain()
+    ours, _ = await dues(pool, bank, order)
+    later = ours + timedelta(days=7)
+    wish: Any = WriteOff(reason="cancelled", actor="test")
+    if kind == "slip_redate":
+        wish = Redate(due_date=later.isoformat(), actor="test")
+    change_id = await changed(context, order, kind, wish)
+    await asked_before(context, change_id)
+    async with transaction(pool) as conn:
+        assert await give_up(conn, change_id, align_id=new_id(), outcome=b"{}", now=utc_now())
+    await worked_through(context, desk, order, rounds=2)
+    if kind == "slip_redate":
+        await bank.books.redate(number_of(order), later)
+    else:
+        await bank.books.write_off(number_of(order))
+    await worked_through(context, desk, order, rounds=2)
+    if kind == "slip_redate":
+        assert (await status_of(pool, order), await dues(pool, bank, order)) == ("pending", (ours, ours))
+    else:
+        assert (await status_of(pool, order), await at_bank(bank, order)) == ("cancelled", 7)
+    await watched_for(pool, order, timedelta(seconds=61))
+    await worked_through(context, desk, order)
+    assert (await orders_of(pool, order))[-1] == ("slip_align", "done"), "it is not watched for ever"
+
+
+@pytest.mark.parametrize("kind", ["slip_write_off", "slip_redate"])
+async def test_a_detail_that_is_older_than_the_change_is_not_believed(servers: Any, pool: Pool, kind: str) -> None:
+    """The bank shows the answer of half a minute ago to whoever asks again (reference: Cobrancas, detail)."""
+    async with (
+        running_slip_bank(pool) as old,
+        worker_context(pool, servers.redis_url, old.adapter(detail_age_s=30.0)) as context,
+    ):
+        desk = SlipDesk(context, False)
+        order = await ordered(context, await make_account(pool))
+        await desk.drain()
+        ours, _ = await dues(pool, old, order)
+        wish: Any = WriteOff(reason="cancelled", actor="test")
+        if kind == "slip_redate":
+            wish = Redate(due_date=(ours + timedelta(days=7)).isoformat(), actor="test")
+        await old.rules(detail_cache_s=30)
+        try:
+            assert await context.banks[False].find_slip(number_of(order))
+            old.wire.fault = "lost_reply"
+            change_id = await changed(context, order, kind, wish)
+            await worked_through(context, desk, order, rounds=4)
+            state = await pool.fetchval("SELECT state FROM bank_order WHERE order_id = $1", change_id)
+            assert state == "abandoned", "nobody could know"
+            old.wire.fault = "up"
+            await worked_through(context, desk, order, rounds=2)
+        finally:
+            await old.rules(detail_cache_s=0)
+        old.slips._shown.clear()  # half a minute passes
+        await worked_through(context, desk, order, rounds=2)
+        if kind == "slip_redate":
+            assert (await status_of(pool, order), await dues(pool, old, order)) == ("pending", (ours, ours))
+        else:
+            assert (await status_of(pool, order), await at_bank(old, order)) == ("cancelled", 7)
+
+
+async def test_a_write_off_refused_after_a_lost_answer_is_not_taken_for_nothing_done(
+    context: Context, desk: SlipDesk, bank: RunningSlipBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    await desk.drain()
+    change_id = await changed(context, order, "slip_write_off", WriteOff(reason="paid_externally", actor="test"))
+    await asked_before(context, change_id)
+    bank.wire.fault = "refuse"
+    await desk.drain()
+    bank.wire.fault = "up"
+    assert await pool.fetchval("SELECT state FROM bank_order WHERE order_id = $1", change_id) == "refused"
+    assert await status_of(pool, order) == "pending"
+    # What was asked first arrives now.
+    await bank.books.write_off(number_of(order))
+    await worked_through(context, desk, order, rounds=2)
+    assert await status_of(pool, order) == "cancelled"
+
+
+async def test_a_re_dating_that_took_over_what_was_to_be_put_right_is_watched_on(
+    context: Context, desk: SlipDesk, bank: RunningSlipBank, pool: Pool
+) -> None:
+    """The merchant was told no and asks for another day: the first may still arrive after the second."""
+    order = await ordered(context, await make_account(pool))
+    await desk.drain()
+    ours, _ = await dues(pool, bank, order)
+    first, second = ours + timedelta(days=7), ours + timedelta(days=14)
+    given = await changed(context, order, "slip_redate", Redate(due_date=first.isoformat(), actor="test"))
+    await asked_before(context, given)
+    async with transaction(pool) as conn:
+        assert await give_up(conn, given, align_id=new_id(), outcome=b"{}", now=utc_now())
+    await changed(context, order, "slip_redate", Redate(due_date=second.isoformat(), actor="test"))
+    await desk.drain()
+    assert await dues(pool, bank, order) == (second, second)
+    await bank.books.redate(number_of(order), first)
+    await worked_through(context, desk, order, rounds=2)
+    assert await dues(pool, bank, order) == (second, second)
+
+
+async def test_a_slip_the_bank_did_not_find_when_it_was_cancelled_is_looked_for_again(
+    context: Context, desk: SlipDesk, bank: RunningSlipBank, pool: Pool
+) -> None:
+    """Cancelled here it must not be payable there, whatever the bank said in a bad minute."""
+    order = await ordered(context, await make_account(pool))
+    await desk.drain()
+    bank.hidden.add(number_of(order))
+    await changed(context, order, "slip_write_off", WriteOff(reason="cancelled", actor="test"))
+    await worked_through(context, desk, order, rounds=2)
+    assert (await status_of(pool, order), await at_bank(bank, order)) == ("cancelled", 1)
+    bank.hidden.clear()
+    await worked_through(context, desk, order, rounds=2)
+    assert await at_bank(bank, order) == 7

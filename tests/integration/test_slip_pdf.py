@@ -274,6 +274,23 @@ def test_long_texts_are_cut_with_a_sign_and_documents_and_amounts_never(papers: 
     assert "Instruções" in text  # a long description leaves room for them
 
 
+@pytest.mark.parametrize(
+    ("town", "shown"),
+    [
+        ("Vila Bela da Santíssima Trindade", "Vila Bela da Santíssima Trindade - MT, CEP 78245-000"),
+        ("W" * 200, "CEP 78245-000"),
+    ],
+)
+def test_of_a_long_address_the_street_is_cut_and_not_where_it_is(printer: SlipPrinter, town: str, shown: str) -> None:
+    """Lei 12.039/2009 wants the beneficiary's address, FEBRABAN's ficha the payer's: without town and zip code neither
+    is one."""
+    address = f"Rua Desembargador Ermelino {'de Leão Junior ' * 12}, 12345, {town} - MT, CEP 78245-000"
+    paper = printer.stamp(msgspec.structs.replace(HYBRID, payer_address=address, beneficiary_address=address))
+    text = PdfReader(io.BytesIO(paper)).pages[0].extract_text()
+    assert text.count(f"…, {shown}") == 4, "of both, on both parts"
+    assert "Rua Desembargador Ermelino" in text
+
+
 def test_names_that_latin_letters_cannot_write_still_print(printer: SlipPrinter) -> None:
     strange = msgspec.structs.replace(
         HYBRID,

@@ -25,10 +25,10 @@ from tests.in_process import Api, Reply, open_api
 from tests.slips import PAYER, happen, issue, redate
 
 DPI = 200
-TODAY = datetime.now(SAO_PAULO).date()
 # A slip of the autumn of 2025, and one that is due on a Saturday weeks from now.
 LONG_AGO = date(2025, 10, 10)
-SATURDAY = TODAY + timedelta(days=28 + (5 - TODAY.weekday()) % 7)
+_TODAY = datetime.now(SAO_PAULO).date()
+SATURDAY = _TODAY + timedelta(days=28 + (5 - _TODAY.weekday()) % 7)
 TUESDAY = SATURDAY + timedelta(days=3)
 
 
@@ -121,7 +121,7 @@ async def test_the_paper_names_both_parties_the_numbers_and_the_days(api: Api, p
         printed_number(str(doc.nosso_numero)),
         "PED-000123",
         "1.234,56",
-        day(TODAY),
+        day(datetime.fromisoformat(doc.created_at).astimezone(SAO_PAULO).date()),
         day(SATURDAY),
         f"pagável até {day(last)}",
         f"Não receber após {day(last)}.",
