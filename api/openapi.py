@@ -9,52 +9,20 @@ from typing import Any
 import msgspec
 
 from api.answers import ErrorEnvelope
-from api.bodies import TEXT_PATTERN
 from api.keys import KEY_PATTERN
-from api.query import REPEATED_MOST, UUID_PATTERN
+from api.openapi_answers import sharpen_answers
+from api.openapi_parts import REFERENCE, WHOLE
+from api.openapi_requests import sharpen_requests
+from api.query import REPEATED_MOST
 from api.route import Mode, Parameter, Route
-from api.routes.dual import PHONE_MOST
-from api.routes.events import KINDS
-from api.routes.money import ANOMALIES, PAYMENT_METHODS
-from api.routes.pix import (
-    DESCRIPTION_MOST,
-    EMAIL,
-    EMAIL_MOST,
-    LIFETIME_DEFAULT_S,
-    LIFETIME_LEAST_S,
-    LIFETIME_MOST_S,
-)
-from api.routes.portal import MESSAGE_MOST
-from api.routes.refunds import REASON_MOST
-from api.routes.sandbox import TIMES_MOST
-from api.routes.schedules import FREQUENCIES, ISSUE_DAYS_BEFORE_DEFAULT
 from api.routes.slip_pdf import Pdf
-from api.routes.slips import KINDS as KINDS_OF_SLIP
-from api.routes.slips import PEOPLE
-from api.routes.token import FIELD_MOST, LIFETIME_S, Token, TokenError, TokenRequest
-from commands.schedules import METHODS as METHODS_OF_SCHEDULE
-from domain.boleto import LAST_DUE
-from domain.charge import CancelReason
+from api.routes.token import LIFETIME_S, Token, TokenError, TokenRequest
 from domain.errors import Code
-from domain.money import reais
-from domain.payer import MAIL_ADDRESS, NAME_MOST, NUMBER_MOST, STATES
-from domain.recurrence import MOST_CHARGES, MOST_ISSUE_DAYS_BEFORE
-from domain.refund import MOST_PIX_KEY_CHARACTERS, PIX_KEY, FailureCode
-from domain.sandbox_clock import CALL_MOST_S
-from domain.withdrawal import MINIMUM_CENTS, WithdrawalFailure, WithdrawalStatus
-from readmodels.charge_list import METHODS, STATUSES
-from readmodels.ledger import ENTRY_TYPES
-from readmodels.refund_list import STATUSES as REFUND_STATUSES
-from readmodels.schedule import STATES as SCHEDULED_STATES
-from readmodels.schedule import STATUSES as SCHEDULE_STATUSES
-from readmodels.withdrawal import STATUSES as WITHDRAWAL_STATUSES
 from runtime.settings import Settings
 
 _ALWAYS = (Code.UNAUTHENTICATED, Code.RATE_LIMITED, Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE)
 _WITH_BODY = (Code.MALFORMED_JSON, Code.VALIDATION_ERROR, Code.UNSUPPORTED_MEDIA_TYPE)
 _WITH_KEY = (Code.IDEMPOTENCY_KEY_REQUIRED, Code.IDEMPOTENCY_KEY_INVALID)
-_REFERENCE = "#/components/schemas/{name}"
-_EXTERNAL_ID_MOST = 255
 
 SCOPES = {
     "charges:create": "Create, cancel and re-date charges.",
@@ -70,12 +38,11 @@ def _header(schema: dict[str, Any], description: str) -> dict[str, Any]:
     return {"schema": schema, "description": description, "required": True}
 
 
-_WHOLE = {"type": "integer", "minimum": 0}
 _HEADERS = {
     "X-Request-Id": _header({"type": "string", "minLength": 1}, "Identifies this request in our logs."),
-    "RateLimit-Limit": _header(_WHOLE, "Size of the credential's bucket."),
-    "RateLimit-Remaining": _header(_WHOLE, "Requests left in it."),
-    "RateLimit-Reset": _header(_WHOLE, "Seconds until it is full again."),
+    "RateLimit-Limit": _header(WHOLE, "Size of the credential's bucket."),
+    "RateLimit-Remaining": _header(WHOLE, "Requests left in it."),
+    "RateLimit-Reset": _header(WHOLE, "Seconds until it is full again."),
     "Retry-After": _header({"type": "integer", "minimum": 1}, "Seconds to wait."),
     "WWW-Authenticate": _header({"type": "string", "minLength": 1}, "The scheme that is wanted."),
     "Cache-Control": _header({"const": "no-store"}, "A token is never to be kept by a cache."),
@@ -98,63 +65,7 @@ _LINKS_OF: dict[str, dict[str, str]] = {
     "createRefund": {"getRefund": "refund_id", "getCharge": "charge_id", "listRefundsOfCharge": "charge_id"},
 }
 
-# An event about a withdrawal tells its end.
-WITHDRAWAL_ENDS = (WithdrawalStatus.SUCCEEDED.value, WithdrawalStatus.FAILED.value)
-
 _WHAT = {201: "Created.", 202: "Taken on: it is done right after."}
-
-_CENTS = r"\.[0-9]{2}$"
-# Free text with something in it.
-_SOMETHING = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
-_UUID = {"type": "string", "format": "uuid", "pattern": UUID_PATTERN}
-_INSTANT = {
-    "type": "string",
-    "format": "date-time",
-    "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$",
-    "examples": ["2026-11-21T09:54:00.123Z"],
-}
-_DAY = {"type": "string", "format": "date", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}
-_REAIS = {"type": "string", "pattern": f"^[0-9]+{_CENTS}", "examples": ["10.50"]}
-_BALANCE = {"type": "string", "pattern": f"^-?[0-9]+{_CENTS}", "examples": ["1234.56"]}
-_METHOD = {"type": "string", "enum": list(PAYMENT_METHODS)}
-_SEQUENCE = {"type": "integer", "minimum": 1, "description": "Dense: no number is missing."}
-
-# What a name means wherever an answer has it; the types say only "string".
-_FIELDS: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(
-        (
-            "charge_id", "account_id", "schedule_id", "payment_id", "entry_id", "event_id", "refund_id",
-            "withdrawal_id", "resource_id",
-        ),
-        _UUID,
-    ),
-    **dict.fromkeys(
-        (
-            "created_at", "expires_at", "paid_at", "cancelled_at", "credited_at", "completed_at", "first_used_at",
-        ),
-        _INSTANT,
-    ),
-    **dict.fromkeys(("due_date", "effective_due_date"), _DAY),
-    **dict.fromkeys(
-        ("amount", "fee", "net_amount", "interest", "fine", "discount", "refunded_amount", "refunded_total",
-         "refundable_remaining"), _REAIS
-    ),
-    "balance": _BALANCE,
-    "balance_after": _BALANCE,
-    "status": {"type": "string", "enum": list(STATUSES)},
-    "payment_method": {"type": "string", "enum": list(METHODS)},
-    "method": _METHOD,
-    "anomaly": {"type": "string", "enum": list(ANOMALIES)},
-    "sequence": _SEQUENCE,
-    "version": {"type": "integer", "minimum": 1, "description": "One more with each change."},
-    "txid": {"type": "string", "pattern": "^[0-9a-zA-Z]{26,35}$"},
-    "qr_code_image": {"type": "string", "pattern": "^data:image/png;base64,[A-Za-z0-9+/]+=*$"},
-    "end_to_end_id": {"type": "string", "pattern": "^E[0-9]{8}[0-9]{12}[0-9A-Za-z]{11}$"},
-    "return_id": {"type": "string", "pattern": "^D[0-9]{8}[0-9]{12}[0-9A-Za-z]{11}$"},
-    "next_cursor": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$", "description": "null at the end."},
-    "replay_count": _WHOLE,
-    "count": _WHOLE,
-}  # fmt: skip
 
 
 def document(routes: Sequence[Route], settings: Settings) -> bytes:
@@ -166,15 +77,10 @@ def document(routes: Sequence[Route], settings: Settings) -> bytes:
             *([route.body] if route.body else []),
         ]
     distinct = list({id(each): each for each in types}.values())
-    references, components = msgspec.json.schema_components(distinct, ref_template=_REFERENCE)
+    references, components = msgspec.json.schema_components(distinct, ref_template=REFERENCE)
     schema_of = {id(each): reference for each, reference in zip(distinct, references, strict=True)}
-    _sharpen_answers(components)
-    _sharpen_requests(components)
-    _sharpen_slips(components)
-    _sharpen_clock(components)
-    _sharpen_mail(components)
-    _sharpen_schedules(components)
-    _sharpen_withdrawals(components)
+    sharpen_answers(components)
+    sharpen_requests(components)
     paths: dict[str, Any] = {}
     for route in routes:
         path = route.path.replace(":str", "").replace(":path", "")
@@ -399,301 +305,3 @@ def _token_operation(schema_of: dict[int, Any]) -> dict[str, Any]:
 
 def _path_names(path: str) -> list[str]:
     return [part[1:-1].split(":")[0] for part in path.split("/") if part.startswith("{")]
-
-
-def _sharpen_answers(components: dict[str, Any]) -> None:
-    """Formats of answers by field name, and that what is always there is always there."""
-    for component in components.values():
-        properties = component.get("properties", {})
-        for name, schema in properties.items():
-            if name in _FIELDS:
-                nullable = {"type": "null"} in schema.get("anyOf", [])
-                properties[name] = {"anyOf": [_FIELDS[name], {"type": "null"}]} if nullable else _FIELDS[name]
-    for name in ("ChargeProjection", "Balance", "KeyState"):
-        # Never null: dual charges have legs, and no others.
-        components[name]["required"] = [each for each in components[name]["properties"] if each != "legs"]
-        for schema in components[name]["properties"].values():
-            schema.pop("default", None)
-    components["ChargeProjection"]["properties"]["legs"] |= {"minItems": 2, "maxItems": 2}
-    components["Leg"]["properties"] = {
-        "leg": {"type": "string", "enum": ["pix", "boleto"]},
-        "status": {
-            "type": "string",
-            "enum": ["pending", "paid", "cancelled", "expired"],
-            "description": "cancelled also when the other leg was paid.",
-        },
-    }
-    components["Balance"]["properties"]["currency"] = {"const": "BRL"}
-    components["KeyState"]["properties"]["state"] = {"enum": ["in_progress", "completed", "unknown"]}
-    entry = components["LedgerItem"]["properties"]
-    entry["type"] = {"type": "string", "enum": list(ENTRY_TYPES)}
-    entry["direction"] = {"type": "string", "enum": ["credit", "debit"]}
-    event = components["EventItem"]["properties"]
-    event["type"] = event["event"] = {"type": "string", "enum": list(KINDS)}
-    event["status"] = {"type": "string", "enum": [*dict.fromkeys([*STATUSES, *WITHDRAWAL_ENDS])]}
-    # Never null: what an event does not have is left out.
-    for name in ("charge_id", "withdrawal_id", "external_id", "paid_at"):
-        event[name] = _FIELDS.get(name, {"type": "string"})
-    components["EventItem"]["additionalProperties"] = True
-    refund = components["RefundProjection"]["properties"]
-    refund["status"] = {"type": "string", "enum": list(REFUND_STATUSES)}
-    refund["failure_code"] = _or_null({"type": "string", "enum": [each.value for each in FailureCode]})
-    # An HTTP status, not a charge's.
-    components["DeliveryAttempt"]["properties"]["status"] = {"type": ["integer", "null"]}
-    components["ErrorBody"]["properties"]["documentation_url"] = {"type": "string", "format": "uri"}
-    components["ErrorBody"]["properties"]["fields"] = {
-        "type": "array",
-        "minItems": 1,
-        "items": {"$ref": _REFERENCE.format(name="Field")},
-    }
-    token = components["Token"]["properties"]
-    token["token_type"] = {"const": "Bearer"}
-    token["expires_in"] = {"const": LIFETIME_S}
-
-
-def _sharpen_requests(components: dict[str, Any]) -> None:
-    """What the types cannot say of a request: bounds and patterns that the handlers enforce."""
-    create = components["CreatePix"]["properties"]
-    create["account_id"] = _UUID | {"description": "The token's own account."}
-    create["amount"] = {
-        "type": "string",
-        "pattern": r"^(?!0+(\.0{1,2})?$)[0-9]{1,10}(\.[0-9]{1,2})?$",
-        "description": "Decimal reais, greater than 0.",
-        "examples": ["10.50"],
-    }
-    create["expires_in"] = _or_null(
-        {"type": "integer", "minimum": LIFETIME_LEAST_S, "maximum": LIFETIME_MOST_S, "default": LIFETIME_DEFAULT_S},
-        "Seconds.",
-    )
-    create["external_id"] = _text(_EXTERNAL_ID_MOST, "The merchant's own reference; need not be unique.")
-    create["description"] = _text(DESCRIPTION_MOST)
-    payer = components["PixPayer"]["properties"]
-    payer["name"] = _text(200)
-    payer["phone"] = _text(32)
-    payer["email"] = _or_null({"type": "string", "maxLength": 254, "pattern": f"^{EMAIL}$"})
-    payer["document"] = _or_null(
-        {"type": "string", "pattern": "^([0-9]{11}|[0-9]{14})$"},
-        "CPF or CNPJ, digits only; in production its check digits must hold.",
-    )
-    refund = components["CreateRefund"]["properties"]
-    refund["amount"] = create["amount"] | {"description": "Decimal reais; all that remains unless given."}
-    refund["reason"] = _text(REASON_MOST)
-    refund["description"] = _text(DESCRIPTION_MOST, "Told to the bank, folded to its letters and 140 characters.")
-    refund["external_id"] = _text(_EXTERNAL_ID_MOST, "The refund's own reference; need not be unique.")
-    refund["payment_id"] = _or_null(_UUID, "The payment that settled the charge unless given.")
-    destination = components["RefundDestination"]["properties"]
-    destination["pix_key"] = {
-        "type": "string",
-        "maxLength": MOST_PIX_KEY_CHARACTERS,
-        "pattern": f"^({PIX_KEY})$",
-        "description": "CPF, CNPJ, +55 and telephone, e-mail or random key.",
-    }
-    destination["document"] = {
-        "type": "string",
-        "pattern": "^([0-9]{11}|[0-9]{14})$",
-        "description": "CPF or CNPJ of the key's owner, digits only; in production its check digits must hold.",
-    }
-    cancel = components["CancelByReference"]
-    cancel["properties"] = {
-        "charge_id": _or_null({"type": "string"}),
-        "external_id": _text(_EXTERNAL_ID_MOST),
-        "reason": _or_null({"type": "string", "enum": [each.value for each in CancelReason], "default": "cancelled"}),
-    }
-    cancel["oneOf"] = _exactly_one("charge_id", "external_id")
-    request = components["TokenRequest"]["properties"]
-    request["grant_type"] = {"const": "client_credentials"}
-    for name in ("client_id", "client_secret"):
-        request[name] = {"type": "string", "minLength": 1, "maxLength": FIELD_MOST, "pattern": r"^[^\x00]*$"}
-    scope = "|".join(SCOPES)
-    request["scope"] = {
-        "type": "string",
-        "pattern": f"^({scope})( ({scope}))*$",
-        "maxLength": FIELD_MOST,
-        "description": "A subset of the credential's scopes; all of them unless given.",
-    }
-
-
-def _exactly_one(first: str, second: str) -> list[dict[str, Any]]:
-    """Of two fields; null is as good as not there."""
-    return [
-        {"required": [one], "properties": {one: {"type": "string"}, other: {"type": "null"}}}
-        for one, other in ((first, second), (second, first))
-    ]
-
-
-def _sharpen_slips(components: dict[str, Any]) -> None:
-    """The same for boletos. That a due date is still to come is not for a schema to say."""
-    create = components["CreateBoleto"]["properties"]
-    create["tipo"] = {"type": "string", "enum": list(KINDS_OF_SLIP)}
-    create["valorCents"] = {
-        "type": "string",
-        "pattern": r"^(?!0+(\.0{1,2})?$)0{0,2}[0-9]{1,8}(\.[0-9]{1,2})?$",
-        "description": "Decimal reais, despite the name; greater than 0.",
-        "examples": ["150.00"],
-    }
-    create["dataVencimento"] = _DAY | {"description": f"After today in São Paulo, {LAST_DUE} at the latest."}
-    create["external_id"] = _text(_EXTERNAL_ID_MOST, "The merchant's own reference; need not be unique.")
-    create["descricao"] = _text(DESCRIPTION_MOST, "Printed on the slip.")
-    create["integrador_code"] = _or_null(
-        {"type": "string", "pattern": "^INTG-[A-Z0-9]{6}$"}, "The partner who brought the charge; stamped for ever."
-    )
-    create["account_id"] = _or_null(_UUID, "The token's own account.")
-    payer = components["Pagador"]["properties"]
-    for name in ("nome", "logradouro", "cidade"):
-        payer[name] = {"type": "string", "minLength": 1, "maxLength": NAME_MOST, "pattern": _SOMETHING}
-    payer["numero"] = _text(NUMBER_MOST)
-    payer["email"] = _or_null({"type": "string", "maxLength": EMAIL_MOST, "pattern": f"^{EMAIL}$"}, "For send_email.")
-    payer["cep"] = {"type": "string", "pattern": "^[0-9]{8}$"}
-    payer["uf"] = {"type": "string", "enum": sorted(STATES)}
-    payer["tipoPessoa"] = {"type": "string", "enum": list(PEOPLE)}
-    payer["documento"] = {
-        "type": "string",
-        "pattern": "^([0-9]{11}|[0-9]{14})$",
-        "description": "CPF or CNPJ, as tipoPessoa says, digits only; in production its check digits must hold.",
-    }
-    components["Pagador"]["oneOf"] = [
-        {"properties": {"tipoPessoa": {"const": kind}, "documento": {"pattern": f"^[0-9]{{{signs}}}$"}}}
-        for kind, signs in PEOPLE.items()
-    ]
-    _sharpen_dual(components)
-    components["SandboxPayment"]["properties"] = {
-        "amount": _or_null(
-            {"type": "string", "pattern": r"^(?!0+(\.0{1,2})?$)[0-9]{1,10}(\.[0-9]{1,2})?$"},
-            "Decimal reais; the charge's own unless given.",
-        ),
-        "paid_at": _or_null(_INSTANT, "In the past; now unless given."),
-        "times": _or_null({"type": "integer", "minimum": 1, "maximum": TIMES_MOST}),
-    }
-    change = components["ChangeDueDate"]
-    change["properties"] = {
-        "due_date": _DAY | {"description": f"Today in São Paulo or later, {LAST_DUE} at the latest."},
-        "charge_id": _or_null({"type": "string"}),
-        "external_id": _text(_EXTERNAL_ID_MOST),
-    }
-    change["oneOf"] = _exactly_one("charge_id", "external_id")
-    slip = components["Boleto"]
-    slip["required"] = list(slip["properties"])
-    slip["properties"] |= {
-        "nosso_numero": {"type": "string", "pattern": "^[0-9]{20}$"},
-        "seu_numero": {"type": "string", "pattern": "^[A-Z0-9 '-]{1,15}$"},
-        "linha_digitavel": {"type": "string", "pattern": "^[0-9]{47}$"},
-        "codigo_barras": {"type": "string", "pattern": "^[0-9]{44}$"},
-        "tipo_cobranca": {"type": "string", "enum": list(KINDS_OF_SLIP)},
-        "data_vencimento": _DAY,
-    }
-
-
-def _sharpen_dual(components: dict[str, Any]) -> None:
-    """The body of a dual charge: a boleto's fields under the names of a PIX charge."""
-    boleto, pagador = components["CreateBoleto"]["properties"], components["Pagador"]["properties"]
-    create, payer = components["CreateDual"]["properties"], components["DualPayer"]["properties"]
-    create["amount"] = boleto["valorCents"] | {"description": "Decimal reais, greater than 0."}
-    create["due_date"] = boleto["dataVencimento"]
-    create["description"] = boleto["descricao"]
-    for name in ("external_id", "integrador_code", "account_id"):
-        create[name] = boleto[name]
-    create["expires_in"] = _or_null(
-        {"type": "integer", "minimum": LIFETIME_LEAST_S, "maximum": LIFETIME_MOST_S},
-        "Seconds the PIX leg lives; as long as the slip unless given, and never longer.",
-    )
-    payer["name"] = pagador["nome"]
-    payer["phone"] = _text(PHONE_MOST)
-    payer["email"] = _or_null({"type": "string", "maxLength": EMAIL_MOST, "pattern": f"^{EMAIL}$"})
-    payer["person_type"] = pagador["tipoPessoa"]
-    payer["document"] = pagador["documento"] | {
-        "description": "CPF or CNPJ, as person_type says, digits only; in production its check digits must hold.",
-    }
-    components["DualPayer"]["oneOf"] = [
-        {"properties": {"person_type": {"const": kind}, "document": {"pattern": f"^[0-9]{{{signs}}}$"}}}
-        for kind, signs in PEOPLE.items()
-    ]
-    address = {"zip_code": "cep", "street": "logradouro", "number": "numero", "city": "cidade", "state": "uf"}
-    components["DualAddress"]["properties"] = {name: pagador[as_] for name, as_ in address.items()}
-
-
-def _sharpen_clock(components: dict[str, Any]) -> None:
-    """How far the clock goes at once and in all depends on what it shows: that is for the handler to say."""
-    advance = components["AdvanceClock"]
-    advance["properties"] = {
-        "advance": _or_null(
-            {
-                "type": "string",
-                "pattern": r"^(?=.*[1-9])P([0-9]{1,3}W"
-                r"|([0-9]{1,4}D)?(T(?=[0-9])([0-9]{1,5}H)?([0-9]{1,7}M)?([0-9]{1,9}S)?)?)$",
-                "examples": ["P3D"],
-            },
-            f"ISO 8601 duration, more than nothing and at most {CALL_MOST_S // 86_400} days.",
-        ),
-        "to": _or_null(
-            _INSTANT | {"pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"},
-            f"At most {CALL_MOST_S // 86_400} days later than the clock; where it has been already, nothing changes.",
-        ),
-    }
-    advance["oneOf"] = _exactly_one("advance", "to")
-    shown = components["SandboxClock"]["properties"]
-    shown["now"] = shown["real_time"] = _INSTANT
-    shown["advanced_seconds"] = _WHOLE
-
-
-def _sharpen_mail(components: dict[str, Any]) -> None:
-    send = components["SendEmail"]["properties"]
-    send["to"] = _or_null(
-        {"type": "string", "maxLength": EMAIL_MOST, "pattern": f"^{MAIL_ADDRESS}$"},
-        "The payer's own address unless given.",
-    )
-    send["message"] = _text(MESSAGE_MOST, "The merchant's own words.")
-    asked = components["EmailAsked"]["properties"]
-    asked["email_id"] = _UUID
-    asked["status"] = {"type": "string", "enum": ["queued", "stopped"]}
-
-
-def _sharpen_schedules(components: dict[str, Any]) -> None:
-    """What depends on the payment method (a boleto's payer needs an address) is for the handler to say."""
-    create = components["CreateSchedule"]["properties"]
-    create["payment_method"] = {"type": "string", "enum": list(METHODS_OF_SCHEDULE)}
-    create["amount"] = components["CreatePix"]["properties"]["amount"]
-    create["frequency"] = {"type": "string", "enum": list(FREQUENCIES)}
-    create["first_due_date"] = _DAY | {"description": f"After today in São Paulo, {LAST_DUE} at the latest."}
-    create["end_date"] = _or_null(_DAY, "The last due date there may be; not together with max_charges.")
-    create["max_charges"] = _or_null({"type": "integer", "minimum": 1, "maximum": MOST_CHARGES})
-    create["issue_days_before"] = _or_null(
-        {"type": "integer", "minimum": 0, "maximum": MOST_ISSUE_DAYS_BEFORE, "default": ISSUE_DAYS_BEFORE_DEFAULT}
-    )
-    create["external_id"] = _text(_EXTERNAL_ID_MOST, "Given to each of its charges.")
-    create["description"] = _text(DESCRIPTION_MOST)
-    payer, pix = components["SchedulePayer"]["properties"], components["PixPayer"]["properties"]
-    for name in ("name", "document", "email", "phone"):
-        payer[name] = pix[name]
-    payer["person_type"] = _or_null({"type": "string", "enum": list(PEOPLE)})
-    schedule = components["ScheduleProjection"]["properties"]
-    schedule["status"] = {"type": "string", "enum": list(SCHEDULE_STATUSES)}
-    schedule["payment_method"] = create["payment_method"]
-    schedule["frequency"] = create["frequency"]
-    schedule["first_due_date"] = _DAY
-    for name in ("end_date", "next_due_date"):
-        schedule[name] = _or_null(_DAY)
-    schedule["next_issue_at"] = _or_null(_INSTANT)
-    components["ScheduleFailure"]["properties"]["failed_at"] = _INSTANT
-    components["ScheduledCharge"]["properties"]["state"] = {"type": "string", "enum": list(SCHEDULED_STATES)}
-    components["ScheduledCharge"]["properties"]["charge_id"] = _or_null(_UUID)
-
-
-def _sharpen_withdrawals(components: dict[str, Any]) -> None:
-    create = components["CreateWithdrawal"]["properties"]
-    create["amount"] = components["CreatePix"]["properties"]["amount"] | {
-        "description": f"Decimal reais; below {reais(MINIMUM_CENTS)} it is refused with 422."
-    }
-    create["description"] = _text(DESCRIPTION_MOST, "Told to the bank, folded to its letters and 140 characters.")
-    create["external_id"] = _text(_EXTERNAL_ID_MOST, "The withdrawal's own reference; need not be unique.")
-    withdrawal = components["WithdrawalProjection"]["properties"]
-    withdrawal["status"] = {"type": "string", "enum": list(WITHDRAWAL_STATUSES)}
-    withdrawal["failure_code"] = _or_null({"type": "string", "enum": [each.value for each in WithdrawalFailure]})
-    withdrawal["test"] = {"const": False}
-
-
-def _text(most: int, description: str = "") -> dict[str, Any]:
-    return _or_null({"type": "string", "maxLength": most, "pattern": TEXT_PATTERN}, description)
-
-
-def _or_null(schema: dict[str, Any], description: str = "") -> dict[str, Any]:
-    return {"anyOf": [schema, {"type": "null"}], **({"description": description} if description else {})}

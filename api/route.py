@@ -1,6 +1,7 @@
 """A route is a row: who may come in, what it takes, what it answers. The handlers, the order of checks
 (contract section 1) and the OpenAPI document are all made from these rows."""
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from enum import Enum
@@ -24,6 +25,8 @@ from runtime.metrics import Meter
 from runtime.postgres import GONE
 
 MOST_BYTES = 256 * 1024
+# Refused in front of the token (contract section 1).
+_BEFORE_THE_TOKEN = frozenset({Code.PAYLOAD_TOO_LARGE, Code.UNSUPPORTED_MEDIA_TYPE})
 
 _log = structlog.get_logger()
 Handler = Callable[["Door", "Call"], Awaitable[Answer]]
@@ -131,6 +134,8 @@ def handler_of(route: Route, door: Callable[[], Door], meter: Meter) -> HTTPRout
             answer = await route.handle(at, call)
         except Refused as refused:
             code = refused.code.name
+            if refused.code in _BEFORE_THE_TOKEN:
+                caller = await _known(at, scope, headers)
             answer = refusal(refused, request_id=request_id, docs_url=at.settings.docs_url)
         except (*GONE, OverflowError) as gone:
             _log.warning("unavailable", request_id=request_id, route=route.path, error=type(gone).__name__)
@@ -193,16 +198,7 @@ async def _admit(
     headers: list[tuple[bytes, bytes]],
 ) -> Call:
     """From the rate limit up to the shape of the body being JSON."""
-    rate, burst = caller.rate_per_s or door.settings.rate_per_s, caller.rate_burst or door.settings.rate_burst
-    headers.append((b"ratelimit-limit", b"%d" % burst))
-    try:
-        left, reset_s = await door.buckets.spend(caller.client_id, rate_per_s=rate, burst=burst)
-    except Refused as limited:
-        headers.append((b"ratelimit-remaining", b"0"))
-        headers.append((b"ratelimit-reset", b"%d" % (limited.retry_after_s or 1)))
-        raise
-    headers.append((b"ratelimit-remaining", b"%d" % left))
-    headers.append((b"ratelimit-reset", b"%d" % reset_s))
+    await _spend(door, caller, headers)
     if route.mode is not Mode.ANY and caller.test != (route.mode is Mode.TEST):
         raise Refused(Code.SANDBOX_ONLY)
     if route.scopes and not any(scope in caller.scopes for scope in route.scopes):
@@ -212,8 +208,9 @@ async def _admit(
         key = read_key(_values(scope, b"idempotency-key"))
     body: dict[str, Any] = {}
     mark = b""
-    if route.body is not None and (raw or not route.body_optional):
-        body = read_object(raw)
+    if route.body is not None:
+        if raw or not route.body_optional:
+            body = read_object(raw)
         if route.key:
             # The path as asked for: a key used for one charge is not another charge's.
             mark = fingerprint(route.method, scope["path"], body)
@@ -227,6 +224,32 @@ async def _admit(
         fingerprint=mark,
         headers=headers,
     )
+
+
+async def _spend(door: Door, caller: Caller, headers: list[tuple[bytes, bytes]]) -> None:
+    """One token of the credential's bucket; what is left is told whether or not there was one."""
+    rate, burst = caller.rate_per_s or door.settings.rate_per_s, caller.rate_burst or door.settings.rate_burst
+    headers.append((b"ratelimit-limit", b"%d" % burst))
+    try:
+        left, reset_s = await door.buckets.spend(caller.client_id, rate_per_s=rate, burst=burst)
+    except Refused as limited:
+        headers.append((b"ratelimit-remaining", b"0"))
+        headers.append((b"ratelimit-reset", b"%d" % (limited.retry_after_s or 1)))
+        raise
+    headers.append((b"ratelimit-remaining", b"%d" % left))
+    headers.append((b"ratelimit-reset", b"%d" % reset_s))
+
+
+async def _known(door: Door, scope: Scope, headers: list[tuple[bytes, bytes]]) -> Caller | None:
+    """Who sent what was refused before anybody asked: his request counts, he is told his limits, and his log has it.
+
+    The refusal stands whoever he is, and whatever goes wrong here.
+    """
+    caller = None
+    with contextlib.suppress(Refused, *GONE):
+        caller = await _caller(door, scope, door.now())
+        await _spend(door, caller, headers)
+    return caller
 
 
 async def read_body(request: Request[Any, Any, Any]) -> bytes:

@@ -14,7 +14,9 @@ _FAMILIES = (up, serve, status, merchant, staff, webhook, integrator, pix, bank,
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="quita", description="PIX charges: run the service, and operate it.")
+    parser = argparse.ArgumentParser(
+        prog="quita", description="Payments by PIX and boleto: run the service, and operate it."
+    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for family in _FAMILIES:
         family.add_commands(commands)

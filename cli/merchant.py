@@ -1,6 +1,8 @@
-"""Merchants, as the operator sees them: create, approve, reject, block, complete the address."""
+"""Merchants, as the operator sees them: create, approve, reject, block, complete the address, change the PIX key."""
 
 import argparse
+import getpass
+import os
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -36,6 +38,13 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     one.add_argument("--state", required=True, help="two letters")
     one.add_argument("--zip-code", required=True, help="CEP, eight digits")
     one.set_defaults(run=address)
+
+    one = verbs.add_parser(
+        "pix-key", help="set the PIX key a merchant's money is received under and sent to, from now on"
+    )
+    one.add_argument("account_id", type=UUID)
+    one.add_argument("pix_key", metavar="KEY", help="CPF, CNPJ, +55 and telephone, e-mail or random key")
+    one.set_defaults(run=pix_key)
 
     one = verbs.add_parser("rate", help="bound a merchant's requests, for each of his credentials")
     one.add_argument("account_id", type=UUID)
@@ -79,6 +88,19 @@ def address(args: argparse.Namespace) -> int:
     return answer(args, {"account_id": str(args.account_id), "address": fields})
 
 
+def pix_key(args: argparse.Namespace) -> int:
+    from commands.pix_key import set_pix_key
+    from domain.withdrawal import masked_key
+
+    by = f"quita ({_who()})"
+    in_transaction(
+        lambda conn: set_pix_key(
+            conn, args.account_id, args.pix_key, by=by, address_hash="terminal", request_id="cli", now=datetime.now(UTC)
+        )
+    )
+    return answer(args, {"account_id": str(args.account_id), "pix_key": masked_key(args.pix_key)})
+
+
 def rate(args: argparse.Namespace) -> int:
     from commands.merchants import set_rate
 
@@ -95,6 +117,14 @@ def auto_withdraw(args: argparse.Namespace) -> int:
         return answer(args, {"account_id": str(args.account_id), "auto_withdraw": False})
     in_transaction(lambda conn: set_daily(conn, args.account_id, keep_cents=args.keep))
     return answer(args, {"account_id": str(args.account_id), "auto_withdraw": True, "keep": reais(args.keep)})
+
+
+def _who() -> str:
+    """The operating system's user, whose command line it is; a container may have no name for him."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
 
 
 def _cents(text: str) -> int:

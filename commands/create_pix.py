@@ -42,6 +42,8 @@ class Creation(Struct, frozen=True, gc=False, kw_only=True):
     payer_document_hash: str | None
     scenario: str | None
     send_email: bool = False
+    schedule_id: str | None = None
+    """Of the schedule it is a charge of."""
 
     @property
     def name(self) -> tuple[UUID, bool, str]:
@@ -110,6 +112,7 @@ def compose_pix(creation: Creation, location: Location) -> NewPix:
         description=creation.description,
         payer_document_hash=creation.payer_document_hash,
         send_email=creation.send_email,
+        schedule_id=creation.schedule_id,
         txid=creation.charge_id.hex,
         qr_code=dynamic_br_code(
             location=location.location, amount_cents=creation.amount_cents, name=issuer.name, city=issuer.city

@@ -5,7 +5,6 @@ says the same to a stranger's credential as to none at all.
 """
 
 import hashlib
-from base64 import urlsafe_b64encode
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Final
@@ -14,7 +13,7 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
-from commands.merchants import ALL_SCOPES, Credential
+from commands.merchants import ALL_SCOPES, Credential, secret_of
 from domain.errors import Code, Refused
 from sql import Connection
 
@@ -126,4 +125,4 @@ async def revoke_credential(conn: Connection, account_id: UUID, client_id: str, 
 
 def _secret(chance: bytes) -> str:
     assert len(chance) == CHANCE
-    return urlsafe_b64encode(chance[12:]).decode().rstrip("=")
+    return secret_of(chance[12:])

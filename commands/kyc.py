@@ -2,6 +2,8 @@
 
 Creations look at it in the account's row, remembered for at most three seconds with the token (api/callers.py): a
 block is in force everywhere after that. What was issued before lives on: reads, cancels, refunds and payments go on.
+Withdrawals look at the row itself, at the beginning and again right before the bank is asked: pending ones of a blocked
+account wait until it is approved again (commands/withdraw.py).
 """
 
 from datetime import datetime

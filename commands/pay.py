@@ -1,9 +1,9 @@
 """Book money the bank confirmed, and the sandbox's simulated payment, which takes the same road."""
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -19,6 +19,9 @@ from domain.instants import iso, to_millisecond
 from runtime.ids import new_id
 from runtime.seal import Seal
 from sql import Connection
+
+SANDBOX_PAYER: Final = ("PAGADOR DE TESTE", "00000000191")
+"""Name and document of whoever pays a test charge."""
 
 
 class OfSlip(Struct, frozen=True, kw_only=True):
@@ -94,8 +97,8 @@ def simulated_payment(
             end_to_end_id=end_to_end_id,
             amount_cents=charge.amount_cents,
             paid_at=now,
-            payer_name="PAGADOR DE TESTE",
-            payer_document="00000000191",
+            payer_name=SANDBOX_PAYER[0],
+            payer_document=SANDBOX_PAYER[1],
         )
         request = {"end_to_end_id": end_to_end_id, "amount_cents": charge.amount_cents, "paid_at": iso(now)}
         return book(charge, receipt, now=now, seal=seal, order=("pix_simulate", msgspec.json.encode(request)))
@@ -164,7 +167,7 @@ def book(
     return steps
 
 
-def _booking(confirmed: Confirmation, seal: Seal) -> Any:
+def _booking(confirmed: Confirmation, seal: Seal) -> Callable[[Charge, datetime], list[Step]]:
     def decide(charge: Charge, now: datetime) -> list[Step]:
         return book(charge, confirmed, now=now, seal=seal)
 

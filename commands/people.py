@@ -1,7 +1,7 @@
 """The people of an account, and the platform's staff: taken in, given a role, a new password, let go.
 
 Who changes somebody holds everybody of the account first, so that of two owners who remove each other one stays.
-Passwords come hashed (commands.merchants.hash_password): that takes 50 ms, and a transaction is open here.
+Passwords come hashed (runtime/passwords.py): that takes 20 ms, and a transaction is open here.
 """
 
 import re

@@ -29,7 +29,8 @@ again_in_range = sql.one("redeliver.range", _Counted)
 
 async def redeliver(conn: Connection, owner: tuple[UUID, bool], delivery_id: UUID, *, now: datetime) -> None:
     """Have this delivery tried again at once and from the schedule's beginning. One that is being sent is left
-    alone, one that waits is hurried: neither is doubled. Refuses what is not the owner's (DELIVERY_NOT_FOUND)."""
+    alone, one that waits is hurried: neither is doubled. Refuses what is not the owner's, and what has no body any more
+    because its event left the feed (DELIVERY_NOT_FOUND)."""
     account_id, test = owner
     if await again(conn, delivery_id=delivery_id, account_id=account_id, test=test, now=now) is None:
         raise Refused(Code.DELIVERY_NOT_FOUND)

@@ -8,14 +8,13 @@ import msgspec
 from msgspec.structs import replace
 
 from commands.change import Step, Wish, expire
-from commands.pay import Confirmation, book
+from commands.pay import SANDBOX_PAYER, Confirmation, book
 from domain.charge import Charge, Status
 from domain.errors import Code, Refused
 from domain.instants import iso
 from runtime.seal import Seal
 
 SANDBOX_FAILURE = ("SANDBOX_FAILURE", "The charge was made to fail in the sandbox.")
-PAYER = ("PAGADOR DE TESTE", "00000000191")
 
 
 def expiring(charge_id: UUID, owner: tuple[UUID, bool], *, actor: str, request_id: str) -> Wish:
@@ -54,8 +53,8 @@ def paying(
                 end_to_end_id=end_to_end_id,
                 amount_cents=amount_cents or charge.amount_cents,
                 paid_at=paid_at or now,
-                payer_name=PAYER[0],
-                payer_document=PAYER[1],
+                payer_name=SANDBOX_PAYER[0],
+                payer_document=SANDBOX_PAYER[1],
             )
             told = {
                 "end_to_end_id": end_to_end_id,

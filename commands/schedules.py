@@ -17,12 +17,12 @@ from msgspec import Struct
 import sql
 from banks.base import Location
 from banks.slips import slip_codes
-from commands.create_pix import NewPix, create_pix
+from commands.create_pix import Creation, compose_pix, create_pix
 from commands.create_slip import Payload, Registration, RegistrationOrder, order_slips
-from domain.br_code import dynamic_br_code
+from commands.issuer import Issuer
 from domain.business_days import effective_due_date, expires_at
 from domain.charge import Status
-from domain.errors import Code
+from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, day_ends, iso, to_millisecond
 from domain.nosso_numero import number_at_bank
 from domain.recurrence import Frequency, Recurrence, issue_at
@@ -127,8 +127,12 @@ class _Id(Struct, frozen=True):
     schedule_id: UUID
 
 
+class _Before(Struct, frozen=True):
+    status: str
+
+
 _insert = sql.maybe("schedule.insert", _Id)
-_change_status = sql.maybe("schedule.change_status", _Id)
+_change_status = sql.maybe("schedule.change_status", _Before)
 claim = sql.many("schedule.claim", Due)
 _advance = sql.run("schedule.advance")
 _wait = sql.run("schedule.wait")
@@ -163,13 +167,16 @@ async def create_schedule(conn: Connection, new: NewSchedule, *, now: datetime) 
     return made is not None
 
 
-async def change_schedule(conn: Connection, schedule_id: UUID, account_id: UUID, change: str) -> bool:
-    """Pause, resume or cancel; False when its status does not allow it."""
+async def change_schedule(conn: Connection, schedule_id: UUID, account_id: UUID, change: str) -> None:
+    """Pause, resume or cancel; until the transaction ends it stays so. Refused: SCHEDULE_NOT_FOUND, SCHEDULE_ENDED."""
     statuses, status = CHANGES[change]
-    changed = await _change_status(
+    before = await _change_status(
         conn, schedule_id=schedule_id, account_id=account_id, status=status, statuses=list(statuses)
     )
-    return changed is not None
+    if before is None:
+        raise Refused(Code.SCHEDULE_NOT_FOUND)
+    if before.status not in (*statuses, status):
+        raise Refused(Code.SCHEDULE_ENDED, status=before.status)
 
 
 def has_address(address: bytes | None) -> bool:
@@ -199,55 +206,31 @@ async def issue_pix(conn: Connection, due: Due, location: Location, *, now: date
     """
     now = to_millisecond(now)
     charge_id = new_id()
-    lifetime_s = int((day_ends(due.due_date) - now).total_seconds())
-    ends_at = now + timedelta(seconds=lifetime_s)
-    doc = ChargeDoc(
-        account_id=str(due.account_id),
-        charge_id=str(charge_id),
-        test=False,
-        public_id=new_token(),
-        external_id=due.external_id,
-        payment_method=PIX,
-        status=Status.PENDING,
-        version=1,
-        amount_cents=due.amount_cents,
-        description=due.description,
-        payer_document_hash=due.payer_document_hash,
-        txid=charge_id.hex,
-        qr_code=dynamic_br_code(
-            location=location.location, amount_cents=due.amount_cents, name=due.name, city=due.city
+    creation = Creation(
+        issuer=Issuer(
+            account_id=due.account_id,
+            test=False,
+            name=due.name,
+            city=due.city,
+            pix_key=due.pix_key,
+            actor=ACTOR,
         ),
-        send_email=due.send_email,
-        schedule_id=str(due.schedule_id),
-        created_at=iso(now),
-        expires_at=iso(ends_at),
-    )
-    order: dict[str, object] = {
-        "amount_cents": due.amount_cents,
-        "expires_in_s": lifetime_s,
-        "created_at": doc.created_at,
-        "location_id": location.location_id,
-        "pix_key": due.pix_key,
-    }
-    if due.description is not None:
-        order["description"] = due.description
-    new = NewPix(
-        account_id=due.account_id,
-        test=False,
         key=due.key,
         fingerprint=due.mark,
         charge_id=charge_id,
-        order_id=new_id(),
-        created_at=now,
-        expires_at=ends_at,
-        location=location.location,
-        payer_sealed=due.payer_sealed,
-        actor=ACTOR,
         request_id=due.key,
-        doc=doc,
-        order=_encode(order),
+        now=now,
+        amount_cents=due.amount_cents,
+        lifetime_s=int((day_ends(due.due_date) - now).total_seconds()),
+        external_id=due.external_id,
+        description=due.description,
+        payer_sealed=due.payer_sealed,
+        payer_document_hash=due.payer_document_hash,
+        scenario=None,
+        send_email=due.send_email,
+        schedule_id=str(due.schedule_id),
     )
-    if charge_id not in await create_pix(conn, [new]):
+    if charge_id not in await create_pix(conn, [compose_pix(creation, location)]):
         return False
     await advance(conn, due, state="issued", charge_id=charge_id, failure_code=None, now=now)
     return True

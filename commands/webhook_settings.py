@@ -1,29 +1,28 @@
 """What a merchant's people do with their endpoint beside what `webhooks` holds: move it, and try it out."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
-import msgspec
 from msgspec import Struct
 
 import sql
+from banks.base import Location
 from commands.change import change_charges
-from commands.create_pix import NewPix, create_pix
+from commands.create_pix import Creation, compose_pix, create_pix
+from commands.issuer import Issuer
 from commands.locations import take_block
 from commands.pay import simulated_payment
 from commands.webhooks import fault_of
-from domain.br_code import dynamic_br_code, end_to_end_id
+from domain.br_code import end_to_end_id
 from domain.errors import Code, Refused
-from domain.instants import iso, to_millisecond
-from domain.sandbox_clock import on_clock
-from readmodels.charge import ChargeDoc
-from runtime.ids import new_id, new_token
+from domain.instants import to_millisecond
+from runtime.ids import new_id
 from runtime.seal import Seal
 from sql import Connection
 
 TRIAL_CENTS = 100
 TRIAL_DESCRIPTION = "Teste do webhook, pelo painel"
-_TRIAL_LIFETIME = timedelta(hours=1)
+_TRIAL_LIFETIME_S = 3_600
 # The ISPB of the sandbox's bank: no institution has it.
 _SANDBOX_ISPB = "99999999"
 
@@ -72,56 +71,33 @@ async def send_trial(
         raise Refused(Code.BANK_UNAVAILABLE)
     (place,) = places
     account = await _account(conn, account_id=account_id)
-    created_at = on_clock(now, account.ahead_s)
     charge_id = new_id()
-    doc = ChargeDoc(
-        account_id=str(account_id),
-        charge_id=str(charge_id),
-        test=True,
-        public_id=new_token(),
-        payment_method="pix",
-        status="pending",
-        version=1,
-        amount_cents=TRIAL_CENTS,
-        description=TRIAL_DESCRIPTION,
-        txid=charge_id.hex,
-        qr_code=dynamic_br_code(
-            location=place.location, amount_cents=TRIAL_CENTS, name=account.name, city=account.city
+    creation = Creation(
+        issuer=Issuer(
+            account_id=account_id,
+            test=True,
+            name=account.name,
+            city=account.city,
+            pix_key=account.pix_key,
+            actor=actor,
+            ahead_s=account.ahead_s,
         ),
-        created_at=iso(created_at),
-        expires_at=iso(created_at + _TRIAL_LIFETIME),
+        # Its own id: a key nobody else can have used.
+        key=f"trial-{charge_id}",
+        fingerprint=bytes(32),
+        charge_id=charge_id,
+        request_id=request_id,
+        now=now,
+        amount_cents=TRIAL_CENTS,
+        lifetime_s=_TRIAL_LIFETIME_S,
+        external_id=None,
+        description=TRIAL_DESCRIPTION,
+        payer_sealed=None,
+        payer_document_hash=None,
+        scenario=None,
     )
-    order = {
-        "amount_cents": TRIAL_CENTS,
-        "expires_in_s": int(_TRIAL_LIFETIME.total_seconds()),
-        "created_at": doc.created_at,
-        "location_id": place.location_id,
-        "pix_key": account.pix_key,
-        "description": TRIAL_DESCRIPTION,
-    }
-    made = await create_pix(
-        conn,
-        [
-            NewPix(
-                account_id=account_id,
-                test=True,
-                # Its own id: a key nobody else can have used.
-                key=f"trial-{charge_id}",
-                fingerprint=bytes(32),
-                charge_id=charge_id,
-                order_id=new_id(),
-                at=now if account.ahead_s else None,
-                created_at=created_at,
-                expires_at=created_at + _TRIAL_LIFETIME,
-                location=place.location,
-                payer_sealed=None,
-                actor=actor,
-                request_id=request_id,
-                doc=doc,
-                order=msgspec.json.encode(order),
-            )
-        ],
-    )
+    location = Location(place.location_id, place.location)
+    made = await create_pix(conn, [compose_pix(creation, location)])
     assert made == {charge_id}, "a key of its own is new"
     wish = simulated_payment(
         charge_id,

@@ -86,6 +86,10 @@ class _Account(Struct, frozen=True, gc=False):
     account_id: UUID
 
 
+class _Approved(Struct, frozen=True, gc=False):
+    approved: bool
+
+
 class _Daily(Struct, frozen=True, gc=False):
     account_id: UUID
     keep_cents: int
@@ -115,6 +119,7 @@ find_terms = sql.maybe("withdrawal.terms", Terms)
 insert_asked = sql.maybe("withdrawal.insert_asked", _Order)
 insert_daily = sql.maybe("withdrawal.insert_daily", _Order)
 lock = sql.maybe("withdrawal.lock", Withdrawal)
+hold_approved = sql.one("withdrawal.approved", _Approved)
 store = sql.run("withdrawal.store")
 abandon_order = sql.run("withdrawal.abandon_order")
 set_automatic = sql.maybe("withdrawal.set_automatic", _Account)
@@ -242,10 +247,15 @@ async def cancel_withdrawal(
 async def start_sending(
     conn: Connection, withdrawal_id: UUID, account_id: UUID, *, now: datetime, actor: str = "bank"
 ) -> WithdrawalDoc | None:
-    """From here on the bank may be asked: it is `processing`, and cannot be cancelled. None when it has ended."""
+    """From here on the bank may be asked: it is `processing`, and cannot be cancelled. None when it has ended.
+
+    Refused(KYC_REQUIRED) for a pending one whose account is no longer approved: it stays pending until it is again.
+    What the bank may have been asked about goes on, because only the bank knows what became of it.
+    """
     found = await lock(conn, withdrawal_id=withdrawal_id, account_id=account_id)
     assert found is not None, "orders are written with their withdrawals"
     if found.status == WithdrawalStatus.PENDING:
+        await check_approved(conn, account_id)
         withdrawal = after(found, WithdrawalStatus.PROCESSING)
         await _store(conn, withdrawal)
         what = _What(
@@ -254,6 +264,12 @@ async def start_sending(
         await _record(conn, what, now=now)
         return await _found(conn, withdrawal)
     return await _found(conn, found) if found.status == WithdrawalStatus.PROCESSING else None
+
+
+async def check_approved(conn: Connection, account_id: UUID) -> None:
+    """Refused(KYC_REQUIRED) when the account is not approved; when it is, it stays so until the transaction ends."""
+    if not (await hold_approved(conn, account_id=account_id)).approved:
+        raise Refused(Code.KYC_REQUIRED)
 
 
 async def end_withdrawal(conn: Connection, ended: Ended, *, now: datetime, actor: str = "bank") -> None:

@@ -3,7 +3,8 @@
 As in workers/refund_orders.py nobody waits and nothing is given up: the first attempt sends, each later one asks first
 what became of it, and sends again, under the same id, only what the bank says it does not have. What differs: before
 the bank is asked at all the withdrawal becomes `processing`, in a transaction of its own. From then on it cannot be
-cancelled.
+cancelled. While an account is blocked what is pending stays so; what is `processing` is asked about, and not sent
+again.
 
 A no is believed only when no attempt can still turn out to have been a yes: with each outcome that is not known yet it
 is written down when an attempt was last left without an answer.
@@ -23,7 +24,7 @@ from msgspec import Struct
 import sql
 from banks.base import Done, NotFound, Refused, Unknown
 from banks.returns import NO_TRANSFERS, Sent, Transfer
-from commands.withdraw import Ended, SendOrder, daily_withdrawal, end_withdrawal, start_sending
+from commands.withdraw import Ended, SendOrder, check_approved, daily_withdrawal, end_withdrawal, start_sending
 from domain import errors
 from domain.instants import SAO_PAULO, to_millisecond
 from domain.withdrawal import Withdrawal, WithdrawalFailure
@@ -88,7 +89,7 @@ class WithdrawalDesk:
 
     async def drain(self) -> int:
         """Do what is due; answers how many orders were taken up. One slow answer holds nobody else up."""
-        return await fly(self._claim, self._do, at_once=AT_ONCE)
+        return await fly(self._claim, self._do, at_once=AT_ONCE, stopping=self._context.stopping)
 
     async def _claim(self, most: int) -> Sequence[Order]:
         now = self._context.now()
@@ -97,14 +98,17 @@ class WithdrawalDesk:
 
     async def _do(self, order: Order) -> None:
         try:
-            lost_at = lost_before(order.outcome, order.attempts, now=self._context.now())
+            before = lost_at = lost_before(order.outcome, order.attempts, now=self._context.now())
             try:
                 async with asyncio.timeout(CALL_S):
                     doc = await self._start(order)
                     if doc is None:
                         return
-                    before, lost_at = lost_at, self._context.now()
+                    lost_at = self._context.now()
                     result = self._judge(order, doc, await self._ask(order, _read_request(order.request)), before)
+            except errors.Refused as held:
+                # The account is blocked, and nothing was sent by this attempt.
+                result = _Later(held.code.name, before)
             except (*GONE, TimeoutError) as gone:
                 result = _Later(type(gone).__name__, lost_at)
             except Exception:
@@ -120,12 +124,16 @@ class WithdrawalDesk:
             return await start_sending(conn, order.order_id, order.account_id, now=to_millisecond(self._context.now()))
 
     async def _ask(self, order: Order, request: SendOrder) -> Answer:
+        """Raises errors.Refused(KYC_REQUIRED) when the bank does not have it and the account is blocked by now."""
         bank = self._context.banks[False]
         id = order.order_id.hex
         if order.attempts > 1:
             found = await bank.find_transfer(id)
             if not isinstance(found, NotFound):
                 return found if isinstance(found, Unknown) else Done(found)
+            # It may have been blocked since it began, and the bank has not sent anything.
+            async with session(self._context.pool) as conn:
+                await check_approved(conn, order.account_id)
         return await bank.send_pix(
             Transfer(
                 id=id,

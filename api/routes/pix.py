@@ -11,7 +11,9 @@ from api.answers import Answer, encode
 from api.bodies import shaped, text
 from api.door import Door, UsedKey
 from api.query import path_id
+from api.replay import check_same, count_first, replay
 from api.route import Call, Parameter, Route
+from banks.scenario import SCENARIOS
 from commands.create_pix import Creation
 from domain.documents import check_digits_hold, well_formed
 from domain.errors import Code, Refused
@@ -19,13 +21,12 @@ from domain.money import MOST_PIX_CENTS, parse_amount
 from readmodels.charge import ChargeProjection, present
 from readmodels.charge_list import METHODS
 from runtime.ids import new_id
-from runtime.metrics import charges_created_total, idempotency_total
+from runtime.metrics import charges_created_total
 
 LIFETIME_DEFAULT_S = 86_400
 LIFETIME_LEAST_S = 60
 LIFETIME_MOST_S = 2_592_000
 DESCRIPTION_MOST = 500
-SCENARIOS = ("unavailable", "slow", "lost_reply", "refuse")
 
 
 class PixPayer(Struct, frozen=True, omit_defaults=True):
@@ -87,26 +88,21 @@ async def create(door: Door, call: Call) -> Answer:
     )
     made = await door.creations.create(creation)
     if isinstance(made, UsedKey):
-        return await replay(door, call, made)
+        return await replay_charge(door, call, made)
     count_created("pix", test=call.caller.test)
     return Answer(encode(present(made, door.seal, now=call.now)), 201)
 
 
-async def replay(door: Door, call: Call, used: UsedKey) -> Answer:
-    """The resource this key made, as it is now; Refused(IDEMPOTENCY_KEY_REUSED) when it was for another request."""
-    if used.fingerprint != call.fingerprint:
-        _reused.inc()
-        raise Refused(Code.IDEMPOTENCY_KEY_REUSED)
-    await door.replays.submit((*call.caller.owner, call.key))
-    _replayed.inc()
-    doc = await door.charge(used.resource_id, call.caller.owner)
-    headers = [(b"idempotent-replayed", b"true"), (b"idempotency-key", call.key.encode())]
-    return Answer(encode(present(doc, door.seal, now=call.now)), 200, headers)
+async def replay_charge(door: Door, call: Call, used: UsedKey) -> Answer:
+    async def find(charge_id: UUID) -> ChargeProjection:
+        return present(await door.charge(charge_id, call.caller.owner), door.seal, now=call.now)
+
+    return await replay(door, call, used, find)
 
 
 def count_created(payment_method: str, *, test: bool) -> None:
     _created[payment_method, test].inc()
-    _first.inc()
+    count_first()
 
 
 # Looked up once: finding a counter by its labels costs more than counting.
@@ -115,11 +111,6 @@ _created = {
     for method in METHODS
     for test in (True, False)
 }
-
-
-_first = idempotency_total.labels("first")
-_replayed = idempotency_total.labels("replay")
-_reused = idempotency_total.labels("reused")
 
 
 async def approved(door: Door, call: Call) -> bool:
@@ -143,8 +134,7 @@ async def _allowed(door: Door, call: Call, account_id: UUID) -> None:
     used = await door.keys.submit((*call.caller.owner, call.key))
     if used is None:
         raise Refused(refused)
-    if used.fingerprint != call.fingerprint:
-        raise Refused(Code.IDEMPOTENCY_KEY_REUSED)
+    check_same(call, used)
 
 
 def _amount(body: dict[str, Any]) -> int:

@@ -1,5 +1,6 @@
 """Refunds: ask for one, look one up, list them (contract section 11)."""
 
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from api.answers import Answer, encode
 from api.bodies import shaped, text
 from api.door import Door, UsedKey
 from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id, word
+from api.replay import count_first, replay
 from api.route import Call, Route
 from api.routes.pix import DESCRIPTION_MOST, SANDBOX_BANK, scenario_of
 from commands.refund import Destination, NewRefund
@@ -20,13 +22,9 @@ from domain.refund import is_pix_key
 from readmodels.refund import RefundProjection, refund_by_id
 from readmodels.refund_list import STATUSES, RefundFilters, RefundPosition, refund_page
 from runtime.ids import new_id
-from runtime.metrics import idempotency_total
 from runtime.postgres import session
 
 REASON_MOST: Final = 140
-_first = idempotency_total.labels("first")
-_replayed = idempotency_total.labels("replay")
-_reused = idempotency_total.labels("reused")
 
 
 class RefundDestination(Struct, frozen=True, kw_only=True):
@@ -65,9 +63,8 @@ async def create(door: Door, call: Call) -> Answer:
     destination = _destination(asked.destination, door, production=not call.caller.test)
     scenario = scenario_of(call)
     charge_id = path_id(call.path("charge_id"))
-    mark = call.fingerprint
     if (used := await door.keys.submit((*call.caller.owner, call.key))) is not None:
-        return await _replay(door, call, used, mark)
+        return await _replay(door, call, used)
     if charge_id is None:
         raise Refused(Code.CHARGE_NOT_FOUND)
     refund_id = new_id()
@@ -75,7 +72,7 @@ async def create(door: Door, call: Call) -> Answer:
         NewRefund(
             owner=call.caller.owner,
             key=call.key,
-            fingerprint=mark,
+            fingerprint=call.fingerprint,
             refund_id=refund_id,
             charge_id=charge_id,
             amount_cents=amount_cents,
@@ -91,10 +88,10 @@ async def create(door: Door, call: Call) -> Answer:
     )
     if isinstance(made, UsedKey):
         if made.resource_id != refund_id:
-            return await _replay(door, call, made, mark)
+            return await _replay(door, call, made)
         # It was written after all, by an attempt whose answer was lost.
         made = await _find(door, call, refund_id)
-    _first.inc()
+    count_first()
     return Answer(encode(made), 201)
 
 
@@ -140,14 +137,8 @@ async def _page(door: Door, call: Call, query: Query, filters: RefundFilters) ->
     return Answer(encode(RefundPage(items, None if last is None else door.cursors.write(last, bound_to))))
 
 
-async def _replay(door: Door, call: Call, used: UsedKey, mark: bytes) -> Answer:
-    if used.fingerprint != mark:
-        _reused.inc()
-        raise Refused(Code.IDEMPOTENCY_KEY_REUSED)
-    await door.replays.submit((*call.caller.owner, call.key))
-    _replayed.inc()
-    headers = [(b"idempotent-replayed", b"true"), (b"idempotency-key", call.key.encode())]
-    return Answer(encode(await _find(door, call, used.resource_id)), 200, headers)
+async def _replay(door: Door, call: Call, used: UsedKey) -> Answer:
+    return await replay(door, call, used, partial(_find, door, call))
 
 
 async def _find(door: Door, call: Call, refund_id: UUID) -> RefundProjection:
@@ -220,6 +211,7 @@ ROUTES = (
         scopes=("refunds:create",),
         key=True,
         body=CreateRefund,
+        body_optional=True,
         headers=(SANDBOX_BANK,),
         answers={201: RefundProjection, 200: RefundProjection},
         errors=(

@@ -1,6 +1,7 @@
 """Charge schedules: what is to be charged again and again (contract section 13). Production only."""
 
 from datetime import date
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -11,11 +12,12 @@ from api.answers import Answer, encode
 from api.bodies import shaped, text
 from api.door import Door, UsedKey
 from api.query import CURSOR, LIMIT, ORDER, Query, one_of, path_id, word
+from api.replay import count_first, replay
 from api.route import Call, Mode, Route
 from api.routes.dual import DualAddress
 from api.routes.pix import DESCRIPTION_MOST, PixPayer, approved, pix_payer
 from api.routes.slips import Pagador, due_day, slip_amount, slip_payer
-from commands.schedules import CHANGES, METHODS, PIX, NewSchedule, change_schedule, create_schedule, has_address
+from commands.schedules import METHODS, PIX, NewSchedule, change_schedule, create_schedule, has_address
 from commands.slip_orders import find_terms
 from domain.boleto import LAST_DUE
 from domain.errors import Code, Refused
@@ -34,8 +36,7 @@ from readmodels.schedule import (
     scheduled_charges,
 )
 from runtime.ids import new_id
-from runtime.metrics import idempotency_total
-from runtime.postgres import session
+from runtime.postgres import session, transaction
 
 ISSUE_DAYS_BEFORE_DEFAULT: Final = 10
 FREQUENCIES: Final = tuple(each.value for each in Frequency)
@@ -51,9 +52,6 @@ _NAMES: Final = {
     "uf": "payer.address.state",
 }
 _PERSON: Final = {11: "PESSOA_FISICA", 14: "PESSOA_JURIDICA"}
-_first = idempotency_total.labels("first")
-_replayed = idempotency_total.labels("replay")
-_reused = idempotency_total.labels("reused")
 
 
 class SchedulePayer(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -136,7 +134,7 @@ async def create(door: Door, call: Call) -> Answer:
         if used is None:
             raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
         return await _replay(door, call, used)
-    _first.inc()
+    count_first()
     return Answer(encode(await _find(door, call, new.schedule_id)), 201)
 
 
@@ -189,22 +187,14 @@ async def cancel(door: Door, call: Call) -> Answer:
 
 async def _change(door: Door, call: Call, change: str) -> Answer:
     schedule_id = _id(call)
-    async with session(door.pool) as conn:
+    async with transaction(door.pool) as conn:
         await change_schedule(conn, schedule_id, call.caller.account_id, change)
-    found = await _find(door, call, schedule_id)
-    if found.status != CHANGES[change][1]:
-        raise Refused(Code.SCHEDULE_ENDED, status=found.status)
+        found = await schedule_by_id(conn, schedule_id, call.caller.account_id)
     return Answer(encode(found))
 
 
 async def _replay(door: Door, call: Call, used: UsedKey) -> Answer:
-    if used.fingerprint != call.fingerprint:
-        _reused.inc()
-        raise Refused(Code.IDEMPOTENCY_KEY_REUSED)
-    await door.replays.submit((*call.caller.owner, call.key))
-    _replayed.inc()
-    headers = [(b"idempotent-replayed", b"true"), (b"idempotency-key", call.key.encode())]
-    return Answer(encode(await _find(door, call, used.resource_id)), 200, headers)
+    return await replay(door, call, used, partial(_find, door, call))
 
 
 async def _allowed(door: Door, call: Call, new: NewSchedule) -> None:

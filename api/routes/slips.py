@@ -21,7 +21,7 @@ from api.routes.pix import (
     SANDBOX_BANK,
     approved,
     count_created,
-    replay,
+    replay_charge,
     scenario_of,
 )
 from banks.slips import SlipPayer
@@ -115,11 +115,11 @@ async def create(door: Door, call: Call) -> Answer:
 async def issue(door: Door, call: Call, wanted: Wanted, account_id: UUID | None, *, due_field: str) -> Answer:
     """What is wanted, made once for its key. `account_id` is as sent, `due_field` what the body calls the due date."""
     if (used := await door.keys.submit((*call.caller.owner, call.key))) is not None:
-        return await replay(door, call, used)
+        return await replay_charge(door, call, used)
     await _allowed(door, call, wanted, account_id, due_field)
     made = await door.slips.issue(wanted)
     if isinstance(made, UsedKey):
-        return await replay(door, call, made)
+        return await replay_charge(door, call, made)
     count_created(made.payment_method, test=call.caller.test)
     return Answer(encode(present(made, door.seal, now=call.now)), 201)
 

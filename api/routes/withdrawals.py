@@ -9,6 +9,7 @@ from api.answers import Answer, encode
 from api.bodies import shaped, text
 from api.door import Door, UsedKey
 from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, path_id, word
+from api.replay import count_first, replay
 from api.route import Call, Mode, Route
 from api.routes.pix import DESCRIPTION_MOST
 from commands.withdraw import NewWithdrawal, cancel_withdrawal
@@ -25,12 +26,7 @@ from readmodels.withdrawal import (
     withdrawal_page,
 )
 from runtime.ids import new_id
-from runtime.metrics import idempotency_total
 from runtime.postgres import session, transaction
-
-_first = idempotency_total.labels("first")
-_replayed = idempotency_total.labels("replay")
-_reused = idempotency_total.labels("reused")
 
 
 class CreateWithdrawal(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -70,7 +66,7 @@ async def create(door: Door, call: Call) -> Answer:
     )
     if isinstance(made, UsedKey):
         return await _replay(door, call, made)
-    _first.inc()
+    count_first()
     return Answer(encode(project_withdrawal(made)), 201)
 
 
@@ -114,13 +110,10 @@ async def cancel(door: Door, call: Call) -> Answer:
 
 
 async def _replay(door: Door, call: Call, used: UsedKey) -> Answer:
-    if used.fingerprint != call.fingerprint:
-        _reused.inc()
-        raise Refused(Code.IDEMPOTENCY_KEY_REUSED)
-    await door.replays.submit((*call.caller.owner, call.key))
-    _replayed.inc()
-    headers = [(b"idempotent-replayed", b"true"), (b"idempotency-key", call.key.encode())]
-    return Answer(encode(project_withdrawal(await _find(door, call, used.resource_id))), 200, headers)
+    async def find(withdrawal_id: UUID) -> WithdrawalProjection:
+        return project_withdrawal(await _find(door, call, withdrawal_id))
+
+    return await replay(door, call, used, find)
 
 
 async def _find(door: Door, call: Call, withdrawal_id: UUID) -> WithdrawalDoc:

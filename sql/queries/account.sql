@@ -28,6 +28,12 @@ UPDATE account SET kyc = :kyc, kyc_reason = :reason, kyc_at = :now WHERE account
 -- name: set_address
 UPDATE account SET address = :address, city = :city WHERE account_id = :account_id RETURNING account_id;
 
+-- name: hold_pix_key
+SELECT pix_key FROM account WHERE account_id = :account_id FOR NO KEY UPDATE;
+
+-- name: set_pix_key
+UPDATE account SET pix_key = :pix_key WHERE account_id = :account_id;
+
 -- name: set_rate
 -- NULL, NULL: the platform's default.
 UPDATE account SET rate_per_s = :rate_per_s, rate_burst = :rate_burst WHERE account_id = :account_id RETURNING account_id;

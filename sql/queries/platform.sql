@@ -75,8 +75,13 @@ SELECT 'bank_refunds', count(*), min(due_at) FROM (
     ORDER BY due_at, order_id LIMIT :most) AS q
 UNION ALL
 SELECT 'bank_withdrawals', count(*), min(due_at) FROM (
-    SELECT due_at FROM bank_order WHERE state = 'waiting' AND left(kind, 11) = 'withdrawal_'
-    ORDER BY due_at, order_id LIMIT :most) AS q
+    -- As they are claimed (withdrawal.claim_orders): held ones wait for a person, and are no lag.
+    SELECT o.due_at FROM bank_order o
+    WHERE o.state = 'waiting' AND left(o.kind, 11) = 'withdrawal_'
+        AND (SELECT w.status <> 'pending' OR a.kyc = 'approved'
+             FROM withdrawal w JOIN account a ON a.account_id = w.account_id
+             WHERE w.withdrawal_id = o.order_id AND w.account_id = o.account_id)
+    ORDER BY o.due_at, o.order_id LIMIT :most) AS q
 UNION ALL
 SELECT 'bank_hints', count(*), min(due_at) FROM (
     SELECT due_at FROM bank_hint WHERE state = 'waiting' ORDER BY due_at LIMIT :most) AS q

@@ -1,13 +1,13 @@
 -- The write side of refunds, and the orders about them. Each refund changes only while its charge is locked.
 
 -- name: take_keys
--- The keys of refunds asked for, in the order in which everybody takes keys, before any charge is locked. No row: the
--- key made something before.
+-- The keys of refunds asked for, in the order in which everybody takes keys, before any charge is locked: by their bytes,
+-- as whoever sorts them in the program, whatever order the database's language has. No row: the key made something before.
 INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
 SELECT g.account_id, g.test, g.key, g.fingerprint, 'refund', g.refund_id, :now
 FROM unnest(:account_ids::uuid[], :tests::boolean[], :keys::text[], :fingerprints::bytea[], :refund_ids::uuid[])
      AS g (account_id, test, key, fingerprint, refund_id)
-ORDER BY g.account_id, g.test, g.key
+ORDER BY g.account_id, g.test, g.key COLLATE "C"
 ON CONFLICT DO NOTHING
 RETURNING resource_id;
 

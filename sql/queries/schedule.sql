@@ -65,10 +65,18 @@ ORDER BY n.number ASC
 LIMIT :most;
 
 -- name: change_status
--- No row: it is not in a status from which it can become that, or not the account's.
-UPDATE schedule SET status = :status, version = version + 1
-WHERE schedule_id = :schedule_id AND account_id = :account_id AND status = ANY(:statuses::text[])
-RETURNING schedule_id;
+-- Answers the status it had, held until the transaction ends: what is said of it is not another's who changes it at the same
+-- moment. It is changed when it had one of :statuses. No row: it is not the account's.
+WITH held AS (
+    SELECT schedule_id, account_id, status FROM schedule
+    WHERE schedule_id = :schedule_id AND account_id = :account_id
+    FOR UPDATE
+), changed AS (
+    UPDATE schedule s SET status = :status, version = s.version + 1
+    FROM held h
+    WHERE s.schedule_id = h.schedule_id AND s.account_id = h.account_id AND h.status = ANY(:statuses::text[])
+)
+SELECT status FROM held;
 
 -- name: claim
 -- Lease what is due: whoever dies with it is followed by another at the lease's end. With it comes all that decides: the

@@ -49,12 +49,22 @@ WHERE withdrawal_id = :withdrawal_id AND account_id = :account_id;
 UPDATE bank_order SET state = 'abandoned', lease_until = NULL
 WHERE order_id = :withdrawal_id AND state IN ('waiting', 'working');
 
+-- name: approved
+-- Whether the account's registration is approved, and stays so until this transaction ends: who blocks it waits for those
+-- that are about to ask the bank, so that none begins afterwards.
+SELECT kyc = 'approved' AS approved FROM account WHERE account_id = :account_id FOR SHARE;
+
 -- name: claim_orders
--- Lease what is due; workers pass over each other's rows. With each comes what the attempt before it left behind.
+-- Lease what is due; workers pass over each other's rows. With each comes what the attempt before it left behind. What the
+-- bank was not asked about is left alone while the account is not approved: its money stays, and nothing counts as tried.
+-- That is looked up for each order in turn, and not joined: a join may read every withdrawal there ever was.
 WITH due AS (
-    SELECT order_id FROM bank_order
-    WHERE state = 'waiting' AND left(kind, 11) = 'withdrawal_' AND due_at <= :now
-    ORDER BY due_at, order_id
+    SELECT o.order_id FROM bank_order o
+    WHERE o.state = 'waiting' AND left(o.kind, 11) = 'withdrawal_' AND o.due_at <= :now
+      AND (SELECT w.status <> 'pending' OR a.kyc = 'approved'
+           FROM withdrawal w JOIN account a ON a.account_id = w.account_id
+           WHERE w.withdrawal_id = o.order_id AND w.account_id = o.account_id)
+    ORDER BY o.due_at, o.order_id
     LIMIT :most
     FOR UPDATE SKIP LOCKED
 )

@@ -16,7 +16,6 @@ from uuid import UUID
 import httpx
 import msgspec
 
-import api.creation
 import api.once
 import api.slips
 from api.route import Mode, Route
@@ -299,7 +298,7 @@ class World:
         name = (self.mine.account_id, mode == "test", key)
         _, token = await locks.take(name)
         try:
-            with patch.object(api.once, "WAIT_S", SILENT_S), patch.object(api.creation, "WAIT_S", SILENT_S):
+            with patch.object(api.once, "WAIT_S", SILENT_S):
                 yield
         finally:
             await locks.let_go(name, token)

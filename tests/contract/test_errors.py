@@ -64,7 +64,7 @@ def test_every_code_stands_once_in_the_table() -> None:
 
 
 def test_every_code_has_its_page(system: System) -> None:
-    with httpx.Client() as client:
+    with httpx.Client(timeout=30) as client:
         for code in Code:
             page = client.get(f"{system.docs_url}/errors/{code.name}")
             assert page.status_code == 200
@@ -73,7 +73,7 @@ def test_every_code_has_its_page(system: System) -> None:
 
 
 def test_the_link_of_a_running_system_leads_to_the_page(system: System) -> None:
-    with httpx.Client(base_url=system.base_url) as client:
+    with httpx.Client(base_url=system.base_url, timeout=30) as client:
         error = client.get("/v1/charges").json()["error"]
         page = client.get(error["documentation_url"])
     assert error["documentation_url"] == f"{system.docs_url}/errors/UNAUTHENTICATED"

@@ -4,12 +4,13 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from api.route import MOST_BYTES
 from commands.merchants import set_rate
 from domain.errors import Refused
 from runtime.embedded import free_port
@@ -21,8 +22,10 @@ LIMITS = ("ratelimit-limit", "ratelimit-remaining", "ratelimit-reset")
 
 @pytest.fixture(scope="module")
 async def api(servers: Any) -> AsyncIterator[Api]:
-    async with open_api(servers.database_url, servers.redis_url) as opened:
-        yield opened
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("runtime.redis.COMMAND_S", 30.0)  # whoever does not wait for a busy Redis lets everybody pass
+        async with open_api(servers.database_url, servers.redis_url) as opened:
+            yield opened
 
 
 async def limited(api: Api, pool: Any, mode: str, *, rate_per_s: int, burst: int) -> str:
@@ -47,13 +50,22 @@ def told(reply: Reply) -> tuple[int, int, int]:
     return int(limit), int(remaining), int(reset)
 
 
-async def test_a_burst_is_let_through_and_the_next_request_is_429(api: Api, pool: Any) -> None:
-    for _ in range(10):  # on a busy machine a second may pass meanwhile, and with it a token comes back
-        token = await limited(api, pool, "test", rate_per_s=1, burst=5)
+async def in_one_moment(ask: Callable[[], Awaitable[list[Reply]]], *, less_s: float = 1.0) -> list[Reply]:
+    """Answers that all came within `less_s`: on a busy machine more may pass, and with it a token comes back."""
+    for _ in range(20):
         began = time.monotonic()
-        replies = [await api.get("/v1/charges", token=token) for _ in range(7)]
-        if time.monotonic() - began < 1:
-            break
+        replies = await ask()
+        if time.monotonic() - began < less_s:
+            return replies
+    raise AssertionError(f"never within {less_s} s")
+
+
+async def test_a_burst_is_let_through_and_the_next_request_is_429(api: Api, pool: Any) -> None:
+    async def seven() -> list[Reply]:
+        token = await limited(api, pool, "test", rate_per_s=1, burst=5)
+        return [await api.get("/v1/charges", token=token) for _ in range(7)]
+
+    replies = await in_one_moment(seven)
     assert [reply.status for reply in replies] == [200] * 5 + [429] * 2
     assert [told(reply)[0] for reply in replies] == [5] * 7
     assert [told(reply)[1] for reply in replies] == [4, 3, 2, 1, 0, 0, 0]
@@ -71,11 +83,13 @@ async def test_after_retry_after_it_works_again(api: Api, pool: Any) -> None:
 
 
 async def test_reset_tells_when_the_bucket_is_full_again(api: Api, pool: Any) -> None:
-    token = await limited(api, pool, "test", rate_per_s=2, burst=10)
-    assert told(await api.get("/v1/charges", token=token)) == (10, 9, 1)
-    for _ in range(5):
-        reply = await api.get("/v1/charges", token=token)
-    limit, remaining, reset = told(reply)
+    async def six() -> list[Reply]:
+        token = await limited(api, pool, "test", rate_per_s=2, burst=10)
+        return [await api.get("/v1/charges", token=token) for _ in range(6)]
+
+    first, *_, last = await in_one_moment(six, less_s=0.5)
+    assert told(first) == (10, 9, 1)
+    limit, remaining, reset = told(last)
     assert (limit, remaining) == (10, 4)
     assert reset == 3
 
@@ -93,46 +107,66 @@ async def test_a_limit_that_was_lowered_never_tells_more_than_fits(api: Api, poo
 
 
 async def test_it_is_refused_before_any_work(api: Api, pool: Any) -> None:
-    token = await limited(api, pool, "production", rate_per_s=1, burst=1)
-    key = secrets.token_hex(8)
-    await api.get("/v1/charges", token=token)
     body = {"account_id": str(api.second.account_id), "amount": "1.00"}
-    assert (await api.post(PIX, body, token=token, key=key)).code() == "RATE_LIMITED"
-    assert (await api.post(PIX, {"amount": 1}, token=token)).code() == "RATE_LIMITED"
-    assert await pool.fetchval("SELECT count(*) FROM charge WHERE account_id = $1", api.second.account_id) == 0
+    charges = "SELECT count(*) FROM charge WHERE account_id = $1"
+    key, before = "", 0
+
+    async def three() -> list[Reply]:
+        nonlocal key, before
+        token = await limited(api, pool, "production", rate_per_s=1, burst=1)
+        key, before = secrets.token_hex(8), await pool.fetchval(charges, api.second.account_id)
+        return [
+            await api.get("/v1/charges", token=token),
+            await api.post(PIX, body, token=token, key=key),
+            await api.post(PIX, {"amount": 1}, token=token),
+        ]
+
+    let_through, *refused = await in_one_moment(three)
+    assert let_through.status == 200
+    assert [reply.code() for reply in refused] == ["RATE_LIMITED"] * 2
+    assert await pool.fetchval(charges, api.second.account_id) == before
     assert await pool.fetchval("SELECT count(*) FROM idempotency WHERE key = $1", key) == 0
 
 
 async def test_the_bucket_is_the_credential_s_and_not_the_account_s(api: Api, pool: Any) -> None:
-    spent = await limited(api, pool, "test", rate_per_s=1, burst=1)
-    other = await limited(api, pool, "production", rate_per_s=1, burst=1)
-    assert [(await api.get("/v1/charges", token=spent)).status for _ in range(2)] == [200, 429]
-    assert (await api.get("/v1/charges", token=other)).status == 200
+    async def three() -> list[Reply]:
+        spent = await limited(api, pool, "test", rate_per_s=1, burst=1)
+        other = await limited(api, pool, "production", rate_per_s=1, burst=1)
+        return [await api.get("/v1/charges", token=token) for token in (spent, spent, other)]
+
+    assert [reply.status for reply in await in_one_moment(three)] == [200, 429, 200]
     assert (await api.get("/v1/charges", token=await api.token())).status == 200
 
 
 async def test_two_tokens_of_a_credential_share_its_bucket(api: Api, pool: Any) -> None:
-    one = await limited(api, pool, "test", rate_per_s=1, burst=2)
     credential = api.second.test
     asked = {"client_id": credential.client_id, "client_secret": credential.client_secret}
-    two = (await api.post("/v1/oauth/token", {"grant_type": "client_credentials", **asked}, token=None)).json()
-    statuses = [(await api.get("/v1/charges", token=token)).status for token in (one, two["access_token"], one)]
-    assert statuses == [200, 200, 429]
+
+    async def three() -> list[Reply]:
+        one = await limited(api, pool, "test", rate_per_s=1, burst=2)
+        two = (await api.post("/v1/oauth/token", {"grant_type": "client_credentials", **asked}, token=None)).json()
+        return [await api.get("/v1/charges", token=token) for token in (one, two["access_token"], one)]
+
+    assert [reply.status for reply in await in_one_moment(three)] == [200, 200, 429]
 
 
 async def test_many_at_once_get_no_more_than_the_burst(api: Api, pool: Any) -> None:
     token = await limited(api, pool, "test", rate_per_s=1, burst=50)
+    began = time.monotonic()
     replies = await asyncio.gather(*(api.get("/v1/charges", token=token) for _ in range(120)))
+    took_s = time.monotonic() - began
     granted = sum(reply.status == 200 for reply in replies)
-    assert 50 <= granted <= 53, "the burst, and what flowed in meanwhile"
+    assert 50 <= granted <= 51 + took_s, "the burst, and what flowed in meanwhile"
     assert all(reply.code() == "RATE_LIMITED" for reply in replies if reply.status != 200)
 
 
 async def test_two_processes_share_one_bucket(api: Api, pool: Any, servers: Any) -> None:
     async with open_api(servers.database_url, servers.redis_url) as twin:
         token = await limited(api, pool, "test", rate_per_s=1, burst=10)
+        began = time.monotonic()
         replies = [await each.get("/v1/charges", token=token) for _ in range(12) for each in (api, twin)]
-    assert 10 <= sum(reply.status == 200 for reply in replies) <= 13
+        took_s = time.monotonic() - began
+    assert 10 <= sum(reply.status == 200 for reply in replies) <= 11 + took_s
 
 
 async def test_every_answer_to_a_known_caller_tells_the_limits(api: Api) -> None:
@@ -151,6 +185,8 @@ async def test_every_answer_to_a_known_caller_tells_the_limits(api: Api) -> None
         await api.post(PIX, api.pix(), token=token),
         await api.post(f"/v1/charges/{made['charge_id']}/simulate-payment", None, token=token),
         await api.post("/v1/charges/x/simulate-payment", None, token=await api.token(mode="production")),
+        await api.ask("POST", PIX, headers=[*bearer(token), (b"content-type", b"text/plain")], body=b"{}"),
+        await api.post(PIX, b"x" * (MOST_BYTES + 1), token=token),
         await api.get("/v1/events", token=token),
         await api.get(f"/v1/accounts/{api.first.account_id}/balance", token=token),
     ]
@@ -162,7 +198,12 @@ async def test_every_answer_to_a_known_caller_tells_the_limits(api: Api) -> None
 
 
 async def test_a_stranger_is_told_no_limits(api: Api) -> None:
-    for reply in (await api.get("/v1/charges", token=None), await api.get("/nope", token=None)):
+    for reply in (
+        await api.get("/v1/charges", token=None),
+        await api.get("/nope", token=None),
+        await api.post(PIX, b"x" * (MOST_BYTES + 1), token="nobody's"),
+        await api.ask("POST", PIX, headers=[(b"content-type", b"text/plain")], body=b"{}"),
+    ):
         assert all(reply.header(name) is None for name in LIMITS)
 
 
@@ -174,7 +215,7 @@ async def test_with_redis_gone_everybody_passes(pool: Any, servers: Any) -> None
         began = time.monotonic()
         replies = [await api.get("/v1/charges", token=token) for _ in range(20)]
         assert [reply.status for reply in replies] == [200] * 20
-        assert time.monotonic() - began < 3, "a dead Redis is not waited for by each"
+        assert time.monotonic() - began < 10, "a dead Redis is not waited for by each"
         assert all(told(reply)[0] == 2 for reply in replies)
         assert api.app.state.door.buckets.failed_open > 0
         created = await api.post(PIX, api.pix(), token=token, key="k")
@@ -192,10 +233,11 @@ async def test_an_account_s_own_limit_is_in_force_within_seconds_and_gone_when_t
     for per_s, burst, shown in ((7, 40, 40), (None, None, 200_000)):
         async with pool.acquire() as conn:
             await set_rate(conn, account_id, per_s=per_s, burst=burst)
-        deadline = time.monotonic() + 5
+        changed, asked = time.monotonic(), 0.0
         while told(reply := await api.get("/v1/charges", token=token))[0] != shown:
-            assert time.monotonic() < deadline, reply
+            assert asked < 5, reply
             await asyncio.sleep(0.1)
+            asked = time.monotonic() - changed
     async with pool.acquire() as conn:
         for per_s, burst in ((0, 1), (1, 0), (-1, 1), (1, 10**9)):
             with pytest.raises(Refused, match="VALIDATION_ERROR"):
@@ -205,7 +247,14 @@ async def test_an_account_s_own_limit_is_in_force_within_seconds_and_gone_when_t
 
 
 async def test_a_page_of_headers_is_no_way_around_the_limit(api: Api, pool: Any) -> None:
-    token = await limited(api, pool, "test", rate_per_s=1, burst=1)
-    assert (await api.get("/v1/charges", token=token)).status == 200
     more = [(b"x-forwarded-for", b"10.0.0.1"), (b"x-real-ip", b"10.0.0.2"), (b"forwarded", b"for=10.0.0.3")]
-    assert (await api.ask("GET", "/v1/charges", headers=[*bearer(token), *more])).code() == "RATE_LIMITED"
+
+    async def two() -> list[Reply]:
+        token = await limited(api, pool, "test", rate_per_s=1, burst=1)
+        return [
+            await api.get("/v1/charges", token=token),
+            await api.ask("GET", "/v1/charges", headers=[*bearer(token), *more]),
+        ]
+
+    first, second = await in_one_moment(two)
+    assert (first.status, second.code()) == (200, "RATE_LIMITED")

@@ -262,10 +262,11 @@ async def test_a_revoked_credential_stops_within_five_seconds(api: Api, pool: An
     token = (await ask(api, fields)).json()["access_token"]
     assert (await api.get("/v1/charges", token=token)).status == 200
     await pool.execute("UPDATE credential SET revoked_at = now() WHERE client_id = $1", fields["client_id"])
-    began = time.monotonic()
+    began, asked_s = time.monotonic(), 0.0
     while (reply := await api.get("/v1/charges", token=token)).status == 200:
-        assert time.monotonic() - began < 5
+        assert asked_s < 5
         await asyncio.sleep(0.1)
+        asked_s = time.monotonic() - began
     assert reply.code() == "UNAUTHENTICATED"
     declined(await ask(api, fields), 401, "invalid_client")
 

@@ -153,7 +153,7 @@ async def test_the_location_answers_the_signed_payload_of_the_charge(charges: li
     chosen = [made for made in charges if made.charge["test"] is test][::4]
     assert len(chosen) >= 10
     keys: dict[str, KeySet] = {}
-    async with httpx.AsyncClient(timeout=10) as client:
+    async with httpx.AsyncClient(timeout=30) as client:
         for made in chosen:
             signed = await payload(client, made)
             header = jws.extract_compact(signed).headers()
@@ -171,7 +171,7 @@ async def test_the_location_answers_the_signed_payload_of_the_charge(charges: li
 
 
 async def test_a_payload_that_was_touched_does_not_verify(charges: list[Made]) -> None:
-    async with httpx.AsyncClient(timeout=10) as client:
+    async with httpx.AsyncClient(timeout=30) as client:
         signed = await payload(client, charges[0])
         jku = jws.extract_compact(signed).headers()["jku"]
         keys = KeySet.import_key_set((await client.get(jku)).json())

@@ -214,6 +214,21 @@ async def test_without_an_amount_all_that_remains_goes_back(shop: Shop) -> None:
     assert (rest["amount"], rest["refunded_total"], rest["refundable_remaining"]) == ("6.67", "10.00", "0.00")
 
 
+async def test_a_request_without_a_body_asks_for_all_that_remains_and_only_once(shop: Shop) -> None:
+    charge = await shop.paid("10.00")
+    path, token = f"/v1/charges/{charge['charge_id']}/refunds", await shop.api.token()
+    made = await shop.api.post(path, None, token=token, key="whole")
+    assert (made.status, made.json()["amount"]) == (201, "10.00")
+    # Nothing and an empty object are the same request; a request that says something is another.
+    for body, status in ((None, 200), ({}, 200), ({"amount": "10.00"}, 409)):
+        again = await shop.api.post(path, body, token=token, key="whole")
+        assert again.status == status
+        assert status == 409 or again.json()["refund_id"] == made.json()["refund_id"]
+    other = await shop.paid("10.00")
+    elsewhere = await shop.api.post(f"/v1/charges/{other['charge_id']}/refunds", None, token=token, key="whole")
+    assert elsewhere.code() == "IDEMPOTENCY_KEY_REUSED"
+
+
 async def test_a_refund_that_succeeds_shows_on_charge_payment_ledger_and_feed(shop: Shop) -> None:
     charge = await shop.paid("10.00", external_id="pedido-2")
     charge_id = charge["charge_id"]

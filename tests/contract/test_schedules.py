@@ -453,6 +453,13 @@ async def test_a_paused_schedule_issues_nothing_and_skips_what_has_passed(world:
     assert [(each["number"], each["state"]) for each in numbers] == [(1, "skipped"), (2, "skipped"), (3, "issued")]
 
 
+async def test_who_pauses_while_another_resumes_is_never_told_that_it_has_ended(world: World) -> None:
+    one = f"/{(await world.created())['schedule_id']}"
+    replies = await asyncio.gather(*(world.ask("POST", f"{one}/{change}") for change in ("pause", "resume") * 25))
+    said = [(reply.status, reply.json().get("status")) for reply in replies]
+    assert said == [(200, "paused"), (200, "active")] * 25, "each is answered what it made of it"
+
+
 async def test_a_cancelled_schedule_issues_no_more_and_leaves_its_charges(world: World) -> None:
     first = today() + timedelta(days=20)
     made = await world.created(first_due_date=str(first), frequency="weekly")

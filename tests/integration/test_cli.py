@@ -24,8 +24,8 @@ from tests.system import System, until
 
 EVERY = (
     ("up",), ("serve",), ("status",), ("migrate",), ("merchant", "create"), ("merchant", "approve"),
-    ("merchant", "address"), ("merchant", "rate"), ("webhook", "set"), ("integrator", "create"), ("pix", "suspend"),
-    ("pix", "resume"),
+    ("merchant", "address"), ("merchant", "rate"), ("merchant", "pix-key"), ("webhook", "set"), ("pix", "suspend"),
+    ("integrator", "create"), ("pix", "resume"),
     ("bank", "pay"), ("bank", "fault"), ("listen",), ("readmodels", "verify"), ("readmodels", "rebuild"),
     ("integrator", "set"), ("integrator", "list"), ("report", "receipts"), ("report", "aging"),
     ("report", "conversion"), ("report", "expiry"), ("report", "refunds"), ("report", "integrators"),
@@ -179,7 +179,7 @@ def test_listen_forwards_what_happens_from_now_on_signed_as_a_webhook(
         secret = _line(listening)["secret"]
         charges = [_paid(system, shop, external_id=f"pedido-ã-{number}") for number in range(2)]
         shown = [_line(listening) for _ in charges]
-        assert listening.wait(10) == 0
+        assert listening.wait(30) == 0
     assert [json.loads(each.body)["charge_id"] for each in receiver.received] == charges
     assert [(each["type"], each["status"]) for each in shown] == [("payment.received", 200)] * 2
     assert shown[1]["sequence"] == shown[0]["sequence"] + 1
@@ -197,7 +197,7 @@ def test_listen_sends_the_bytes_the_registered_endpoint_gets(system: System, rec
     with _listening(system, receiver.url, *_credential(own), "--once", "1") as listening:
         _line(listening)
         _paid(system, own, external_id="pedido-ã")
-        assert listening.wait(20) == 0
+        assert listening.wait(30) == 0
     until(lambda: len(receiver.received) == 2)
     assert receiver.received[0].body == receiver.received[1].body
 
@@ -210,7 +210,7 @@ def test_listen_shows_an_answer_that_is_no_success_and_ends_with_1(
         _line(listening)
         _paid(system, shop)
         assert _line(listening)["status"] == 302
-        assert listening.wait(10) == 1
+        assert listening.wait(30) == 1
     assert len(receiver.received) == 1
 
 
@@ -221,7 +221,7 @@ def test_listen_goes_on_when_nobody_is_at_the_address(system: System, shop: dict
             _paid(system, shop)
             shown = _line(listening)
             assert (shown["status"], bool(shown["error"])) == (None, True)
-        assert listening.wait(10) == 1
+        assert listening.wait(30) == 1
 
 
 def test_listen_finds_the_credential_of_a_demo_merchant(system: System, receiver: Receiver) -> None:
@@ -229,7 +229,7 @@ def test_listen_finds_the_credential_of_a_demo_merchant(system: System, receiver
     with _listening(system, receiver.url, "--account-id", second["account_id"], "--once", "1") as listening:
         _line(listening)
         charge_id = _paid(system, second)
-        assert listening.wait(10) == 0
+        assert listening.wait(30) == 0
     assert json.loads(receiver.received[0].body)["charge_id"] == charge_id
 
 

@@ -173,6 +173,8 @@ async def test_who_cannot_withdraw_is_told_why(shop: Shop, address: str) -> None
     await shop.pool.execute("UPDATE account SET kyc = 'pending' WHERE account_id = $1", shop.merchant.account_id)
     assert "ainda não foi aprovado" in (await shop.owner.opened(PATH)).text
     assert (await shop.ask("10,00", form=page)).status == 403
+    await shop.pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", shop.merchant.account_id)
+    assert "está bloqueado: nenhum saque sai" in (await shop.owner.opened(PATH)).text
     await shop.pool.execute(
         "UPDATE account SET kyc = 'approved', pix_key = '' WHERE account_id = $1", shop.merchant.account_id
     )
@@ -229,4 +231,4 @@ async def test_the_statements_lines_of_a_withdrawal_lead_to_the_withdrawals(shop
     await shop.ask("10,00")
     (withdrawal_id,) = await shop.made()
     page = await shop.owner.opened("/painel/extrato?type=withdrawal")
-    assert f'<a href="{PATH}">{str(withdrawal_id)[:8]}…</a>' in page.html
+    assert f'<a href="{PATH}">…{str(withdrawal_id)[-8:]}</a>' in page.html

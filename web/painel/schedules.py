@@ -82,6 +82,10 @@ async def show_list(visit: Visit) -> Response[Any]:
 
 
 async def show(visit: Visit) -> Response[Any]:
+    return await _show(visit)
+
+
+async def _show(visit: Visit, *, cancel_fault: str = "") -> Response[Any]:
     """One, with what became of its numbers, the newest first."""
     found = await _schedule(visit)
     asked = Asked(visit.request, ())
@@ -102,9 +106,10 @@ async def show(visit: Visit) -> Response[Any]:
         "walked": walked,
         "base": visit.here(f"/programacoes/{schedule_id}"),
         "changes": [word for word, (change, _, _) in _CHANGES.items() if found.status in CHANGES[change][0]],
+        "cancel_fault": cancel_fault,
         **_words(visit),
     }
-    return visit.show("schedule.html", values)
+    return visit.show("schedule.html", values, status=400 if cancel_fault else 200)
 
 
 async def pause(visit: Visit) -> Response[Any]:
@@ -116,6 +121,8 @@ async def resume(visit: Visit) -> Response[Any]:
 
 
 async def cancel(visit: Visit) -> Response[Any]:
+    if visit.field("sure") != "yes":
+        return await _show(visit, cancel_fault="Confirme que quer cancelar.")
     return await _change(visit, "cancelar")
 
 
@@ -169,9 +176,6 @@ async def _change(visit: Visit, word: str) -> Response[Any]:
     found = await _schedule(visit)
     async with visit.change(deed, subject=found.schedule_id) as conn:
         await change_schedule(conn, UUID(found.schedule_id), visit.session.account_id, change)
-        now_is = await schedule_by_id(conn, UUID(found.schedule_id), visit.session.account_id)
-        if now_is is None or now_is.status != CHANGES[change][1]:
-            raise Refused(Code.SCHEDULE_ENDED)
     return visit.go(visit.here(f"/programacoes/{found.schedule_id}"), done=done)
 
 
