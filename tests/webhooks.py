@@ -34,6 +34,9 @@ SHORT = (0.05,) * 12
 
 enqueue = sql.run("webhook_delivery.enqueue")
 
+# How long a test waits for what will happen: it costs nothing where all is well, and a machine may stand still.
+PATIENCE_S = 30.0
+
 ODD = '"ação \u2028 / \\"x\\" 💸"'.encode()
 
 Answers = Callable[[int], "int | str | None"]
@@ -91,11 +94,11 @@ class Receiver:
         finally:
             writer.close()
 
-    async def reached(self, count: int, *, most_s: float = 5.0) -> None:
+    async def reached(self, count: int, *, most_s: float = PATIENCE_S) -> None:
         async with self._more, asyncio.timeout(most_s):
             await self._more.wait_for(lambda: len(self.requests) >= count)
 
-    async def heard(self, event_ids: Collection[str], *, most_s: float = 5.0) -> None:
+    async def heard(self, event_ids: Collection[str], *, most_s: float = PATIENCE_S) -> None:
         async with self._more, asyncio.timeout(most_s):
             await self._more.wait_for(lambda: {each.event_id for each in self.requests} >= set(event_ids))
 
@@ -275,8 +278,8 @@ async def rows_of(pool: Pool, merchant: Merchant) -> list[tuple[str, int, int]]:
     return [(record["state"], record["step"], record["attempt"]) for record in records]
 
 
-async def until(pool: Pool, merchant: Merchant, state: str, *, most_s: float = 5.0) -> list[tuple[str, int, int]]:
-    async with asyncio.timeout(most_s):
+async def until(pool: Pool, merchant: Merchant, state: str) -> list[tuple[str, int, int]]:
+    async with asyncio.timeout(PATIENCE_S):
         while {row[0] for row in await rows_of(pool, merchant)} != {state}:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return await rows_of(pool, merchant)

@@ -35,9 +35,9 @@ from workers.bank_hints import drain_hints
 from workers.bank_orders import drain_orders, release_orders
 from workers.context import Context
 from workers.expiry import sweep_expired
-from workers.feed_months import keep_months
+from workers.feed_months import forget_deliveries, keep_months
 from workers.location_pool import fill_pool
-from workers.mail import MailDesk, release_mails, write_due_mails
+from workers.mail import MailDesk, forget_mails, release_mails, write_due_mails
 from workers.reconciler import reconcile
 from workers.refund_orders import RefundDesk
 from workers.reports import fold_reports, post_partner_shares
@@ -95,9 +95,11 @@ def duties(context: Context, courier: Courier) -> list[Duty]:
         Duty("mail_writing",       partial(write_due_mails, context),      1.0),
         Duty("mail",               MailDesk(context).drain,                1.0),
         Duty("release_mails",      partial(release_mails, context),       15.0),
+        Duty("old_mails",          partial(forget_mails, context),       600.0),
         Duty("partner_shares",     partial(post_partner_shares, context),  1.0),
         Duty("reports",            partial(fold_reports, context),         1.0),
         Duty("feed_months",        partial(keep_months, context),       3600.0),
+        Duty("old_deliveries",     partial(forget_deliveries, context),  600.0),
         Duty("request_log_days",   partial(keep_days, context),         3600.0),
         Duty("expired_tokens",     partial(forget_tokens, context),      600.0),
     ]

@@ -35,6 +35,8 @@ BACKOFF_S: Final = (30, 120, 600, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400)
 """Ten attempts in about two days; plus and minus a fifth."""
 CAUGHT_KEPT: Final = 200
 _RELEASED_MOST = 200
+_FORGOTTEN_MOST = 1_000
+_DELETED = "DELETE "
 _SPREAD = 0.2
 
 _log = structlog.get_logger()
@@ -80,6 +82,7 @@ class _Skip(Struct, frozen=True):
 claim = sql.many("mail.claim", Due)
 settle = sql.run("mail.settle")
 release = sql.run("mail.release")
+forget = sql.run("mail.forget")
 catch = sql.run("mail.catch")
 forget_caught = sql.run("mail.forget_caught")
 
@@ -101,6 +104,14 @@ async def release_mails(context: Context) -> int:
     async with session(context.pool) as conn:
         await release(conn, now=context.now(), most=_RELEASED_MOST)
     return 0
+
+
+async def forget_mails(context: Context) -> int:
+    """Delete a batch of mails that have been over for longer than they are kept; answers how many."""
+    before = context.now() - timedelta(days=context.settings.mail_kept_days)
+    async with session(context.pool) as conn:
+        done = await forget(conn, before=before, most=_FORGOTTEN_MOST)
+    return int(done.removeprefix(_DELETED))
 
 
 class MailDesk:

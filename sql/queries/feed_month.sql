@@ -1,7 +1,8 @@
--- The months of the feed (migration 0014).
+-- The months of the feed (migrations 0014 and 0023).
 
 -- name: make
-SELECT feed_make_months(:first::date, :last::date) AS months;
+-- Gives up after half a second of waiting for writers or readers.
+SELECT feed_make_months(:first::date, :last::date, :moved_most::integer) AS months;
 
 -- name: detach
 -- Gives up soon when somebody reads: it is tried again, and nobody else is to queue behind it.

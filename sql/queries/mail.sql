@@ -134,6 +134,18 @@ WHERE mail_id IN (
     ORDER BY lease_until LIMIT :most FOR UPDATE SKIP LOCKED
 );
 
+-- name: forget
+-- Mails that are over since before :before, a bounded number at a time; never one that waits or is being sent. Their
+-- due_at is when that was settled (mail_over). Nothing is mailed anew for it: what is still to come stands in mail_wish.
+WITH ended AS (
+    SELECT mail_id FROM mail
+    WHERE state IN ('sent', 'failed', 'skipped') AND due_at < :before
+    ORDER BY due_at, mail_id
+    LIMIT :most
+    FOR UPDATE SKIP LOCKED
+)
+DELETE FROM mail m USING ended WHERE m.mail_id = ended.mail_id;
+
 -- name: stop
 INSERT INTO mail_stop (account_id, to_hash, stopped_at) VALUES (:account_id, :to_hash, :now) ON CONFLICT DO NOTHING;
 

@@ -2,11 +2,16 @@
 -- id, same event, same bytes, attempts counted on, the schedule from its beginning.
 
 -- name: one
--- A row when the delivery is the asker's. What is being sent this moment is left alone, what waits is only hurried.
--- It is pending also while its lane is paused: what somebody asks for by hand is the lane's next probe.
+-- A row when the delivery is the asker's, and its event is still in the feed: the body that would be sent stands there,
+-- and without one it would be claimed again and again and come to nothing. What is being sent this moment is left alone, what
+-- waits is only hurried. It is pending also while its lane is paused: what somebody asks for by hand is the lane's next
+-- probe.
 WITH mine AS (
-    SELECT delivery_id FROM webhook_delivery
-    WHERE delivery_id = :delivery_id AND account_id = :account_id AND test = :test
+    SELECT d.delivery_id FROM webhook_delivery d
+    WHERE d.delivery_id = :delivery_id AND d.account_id = :account_id AND d.test = :test
+      AND EXISTS (SELECT FROM read_event r
+                  WHERE r.account_id = d.account_id AND r.test = d.test AND r.sequence = d.sequence
+                    AND r.created_at = d.created_at)
 ), again AS (
     UPDATE webhook_delivery AS d
     SET state = 'pending', step = 0, losses = 0, due_at = :now::timestamptz, lease_until = NULL, delivered_at = NULL

@@ -238,3 +238,19 @@ WITH lost AS (
     GROUP BY 1, 2, 3
 )
 SELECT delivery_id, attempt, state FROM freed;
+
+-- name: forget
+-- Delete a bounded number of deliveries, with their attempts, that are as old as :before. Each account's oldest are looked
+-- at by their numbers (webhook_delivery_feed): one probe for an account that has none so old.
+DELETE FROM webhook_delivery d USING (
+    SELECT oldest.delivery_id
+    FROM account_clock k
+    CROSS JOIN LATERAL (
+        SELECT o.delivery_id, o.created_at FROM webhook_delivery o
+        WHERE o.account_id = k.account_id AND o.test = k.test
+        ORDER BY o.sequence LIMIT :most
+    ) oldest
+    WHERE oldest.created_at < :before
+    LIMIT :most
+) gone
+WHERE d.delivery_id = gone.delivery_id;

@@ -3,8 +3,11 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
+import asyncpg
 import pytest
 
 from tests.merchant import Books, Door, Shop, assert_books_are_clean, books_of, money_arrives, new_shop
@@ -71,11 +74,55 @@ async def test_pollers_see_every_event_once_and_in_order_while_many_write(
 
 async def test_an_event_is_in_the_feed_the_moment_its_answer_is_sent(shop: Shop) -> None:
     door = shop.sandbox
-    for number in range(1, 21):
+    for number in range(1, 11):
         charge = await door.created()
         await (door.pay if number % 2 else door.cancel)(charge["charge_id"])
         newest = (await door.get("/v1/events", limit=1)).body["data"][0]
         assert (newest["sequence"], newest["charge_id"]) == (number, charge["charge_id"])
+
+
+async def test_whoever_was_answered_reads_his_event_at_once_while_all_write_to_one_account(shop: Shop) -> None:
+    door = shop.sandbox
+
+    async def write(writer: int) -> None:
+        for number in range(4):
+            charge = await door.created()
+            done = await (door.cancel if (writer + number) % 4 == 3 else door.pay)(charge["charge_id"])
+            assert done.status == 200, done.raw
+            (event,) = await door.events(charge_id=charge["charge_id"])
+            # Also where it is read by number: everything up to its own is there, without a gap.
+            page = (await door.get("/v1/events", after_sequence=max(0, event["sequence"] - 50), limit=50)).body["data"]
+            numbers = [each["sequence"] for each in page]
+            assert event["sequence"] in numbers
+            assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+    await asyncio.gather(*(write(writer) for writer in range(WRITERS)))
+
+
+async def test_a_transaction_that_stays_open_elsewhere_keeps_no_event_from_the_feed(
+    system: System, shop: Shop, books: Books
+) -> None:
+    """Neither one that writes another account's events, nor one of another database of the cluster."""
+    door, url = shop.sandbox, system.database_url
+    elsewhere = urlunsplit(urlsplit(url)._replace(path="/template1"))
+    async with AsyncExitStack() as opened:
+        for each in (url, elsewhere):
+            conn = await asyncpg.connect(each)
+            opened.push_async_callback(conn.close)
+            writing = conn.transaction()
+            await writing.start()
+            opened.push_async_callback(writing.rollback)
+            assert await conn.fetchval("SELECT pg_current_xact_id()::text")
+            if each == url:
+                await conn.execute(
+                    "INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, created_at, body)"
+                    " VALUES (gen_random_uuid(), true, 1, gen_random_uuid(), 'charge.expired', gen_random_uuid(),"
+                    " now(), '{}')"
+                )
+        for number in range(1, 6):
+            paid = await door.paid()
+            (event,) = (await door.get("/v1/events", after_sequence=number - 1)).body["data"]
+            assert (event["sequence"], event["charge_id"]) == (number, paid["charge_id"])
 
 
 async def test_the_feed_and_the_webhook_say_the_same_words(shop: Shop, books: Books) -> None:

@@ -4,6 +4,7 @@ The clock is the test's: days pass in a call. Everything else is real: PostgreSQ
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
@@ -34,7 +35,7 @@ from tests.mail_server import MailServer, mail_server
 from tests.slips import PAYER, issue
 from workers import mail as mail_worker
 from workers.context import Context
-from workers.mail import BACKOFF_S, LEASE, MailDesk, release_mails, write_due_mails
+from workers.mail import BACKOFF_S, LEASE, MailDesk, forget_mails, release_mails, write_due_mails
 
 SEAL = Seal(bytes.fromhex(SECRET_KEY))
 START = datetime(2027, 3, 1, 10, tzinfo=SAO_PAULO).astimezone(UTC)  # a Monday
@@ -350,6 +351,44 @@ async def test_trouble_at_the_mail_server_delays_a_mail_and_loses_none(
     assert await post.states() == [("sent", 2, None)]
 
 
+async def in_states(post: Post, states: dict[str, int], at: datetime) -> None:
+    """So many mails in each state, asked for and last touched at this moment."""
+    await post.context.pool.execute(
+        "INSERT INTO mail (mail_id, account_id, charge_id, kind, to_sealed, to_hash, state, attempts, due_at,"
+        " lease_until, created_at, sent_at)"
+        " SELECT gen_random_uuid(), $1, gen_random_uuid(), 'asked', '', 'h', state, 1, $4::timestamptz,"
+        " CASE WHEN state = 'sending' THEN $4::timestamptz END, $4, CASE WHEN state = 'sent' THEN $4::timestamptz END"
+        " FROM unnest($2::text[], $3::integer[]) AS g (state, count), generate_series(1, count)",
+        post.merchant.account_id, list(states), list(states.values()), at,
+    )  # fmt: skip
+
+
+async def test_a_mail_that_is_over_is_forgotten_after_its_time_in_portions_and_never_one_that_is_to_be_sent(
+    pool: Pool, servers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.mail._FORGOTTEN_MOST", 4)
+    every = {"waiting": 1, "sending": 1, "sent": 6, "failed": 2, "skipped": 1}
+    async with opened(pool, servers, MAIL_KEPT_DAYS="30") as post:
+        await in_states(post, every, post.now - timedelta(days=30, seconds=1))
+        await in_states(post, every, post.now - timedelta(days=29))
+        assert [await forget_mails(post.context) for _ in range(4)] == [4, 4, 1, 0]
+        left = Counter(state for state, *_ in await post.states())
+        assert left == Counter(every) + Counter(waiting=1, sending=1)
+
+
+async def test_a_forgotten_mail_is_not_written_anew(post: Post) -> None:
+    doc = await post.pix("ana@example.com", lifetime=timedelta(days=500))
+    await post.work()
+    await post.at(START + timedelta(days=401))
+    assert await forget_mails(post.context) == 1
+    assert await post.states() == []
+    await post.at(START + timedelta(days=402))
+    assert len(post.subjects("ana@example.com")) == 1
+    await post.paid(doc)
+    await post.work()
+    assert len(post.subjects("ana@example.com")) == 2, "and its receipt comes all the same"
+
+
 async def test_a_mail_of_which_nobody_knows_goes_again_with_the_same_message_id(post: Post) -> None:
     post.server.answers["DATA"] = ["DROP AFTER"]
     await post.pix("mara@example.com")
@@ -362,7 +401,7 @@ async def test_a_mail_of_which_nobody_knows_goes_again_with_the_same_message_id(
 async def test_a_server_that_goes_silent_holds_up_no_transaction_and_loses_no_mail(
     post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workers.smtp.READ_S", 0.5)
+    monkeypatch.setattr("workers.smtp.READ_S", 2.0)
     post.server.answers["MAIL"] = ["HANG"]
     await post.pix("nina@example.com")
     await write_due_mails(post.context)

@@ -95,7 +95,7 @@ async def test_a_name_nobody_answers_for_is_not_waited_for() -> None:
     async with naming(lambda *_: None) as names:
         began = time.monotonic()
         await check_address("https://silent.example.com/", allow_private=False, nameservers=[names.address])
-        assert time.monotonic() - began < 2.6
+        assert time.monotonic() - began < 10, "a name that is not answered for would be asked about for longer"
 
 
 async def test_a_name_that_is_public_when_registered_and_ours_afterwards_gets_no_connection(
@@ -123,7 +123,10 @@ async def test_plain_http_is_for_local_work_only(pool: Pool, redis_url: str) -> 
     assert inner.connections == 0
 
 
-async def test_names_that_are_never_answered_delay_nobody_else(pool: Pool, redis_url: str) -> None:
+async def test_names_that_are_never_answered_delay_nobody_else(
+    pool: Pool, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.guarded_connection._RESOLVE_S", 9.0)  # so that who waits for one waits visibly
     async with naming(lambda name, _: None if name.startswith("dead") else ["127.0.0.1"]) as names, receiving() as well:
         dead = [await merchant_at(pool, f"http://dead{n}.example.com:9/") for n in range(50)]
         port = well.url.rpartition(":")[2]
@@ -138,7 +141,7 @@ async def test_names_that_are_never_answered_delay_nobody_else(pool: Pool, redis
                 await happen(pool, merchant)
             worker.bell.ring(WEBHOOKS)
             await well.reached(5)
-            assert time.monotonic() - began < 2.0
+            assert time.monotonic() - began < 7.0
 
 
 @pytest.fixture(scope="module")

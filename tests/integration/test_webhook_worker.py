@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 from runtime.bell import BANK_HINTS, QUEUE, WEBHOOKS, Bell, arq_client
 from runtime.log import AccessLog
 from runtime.redis import open_redis
+from tests.webhooks import PATIENCE_S
 from workers.duties import Duty, Rota
 
 ROOT = Path(__file__).parents[2]
@@ -35,12 +36,12 @@ async def test_a_duty_that_fails_is_tried_again_and_stops_nobody() -> None:
 
     rota, listener = Rota(), open_redis(NOWHERE, blocking=True)
     running = asyncio.create_task(rota.run([Duty("failing", failing, 0.01), Duty("working", working, 0.01)], listener))
-    await asyncio.sleep(0.5)
+    async with asyncio.timeout(PATIENCE_S):
+        while runs["failing"] < 2 or runs["working"] < 10:  # noqa: ASYNC110 - each runs on its own clock
+            await asyncio.sleep(0.01)
     rota.stop()
     await running
     await listener.aclose()
-    assert runs["failing"] >= 2
-    assert runs["working"] >= 10
 
 
 async def test_a_duty_works_until_nothing_is_left_and_then_rests_until_rung(servers: Any) -> None:
@@ -54,20 +55,17 @@ async def test_a_duty_works_until_nothing_is_left_and_then_rests_until_rung(serv
             rested.set()
         return left[0]
 
-    redis, listener = (
-        open_redis(servers.redis_url, blocking=False),
-        open_redis(servers.redis_url, blocking=True),
-    )
+    redis, listener = Redis.from_url(servers.redis_url), open_redis(servers.redis_url, blocking=True)
     await redis.flushall()
     rota, bell = Rota(), Bell(redis)
     running = asyncio.create_task(rota.run([Duty(WEBHOOKS, duty, 60.0)], listener))
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(PATIENCE_S):
         await rested.wait()
     await asyncio.sleep(0.1)
     assert rounds == [3]
     rested.clear()
     bell.ring(WEBHOOKS)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(PATIENCE_S):
         await rested.wait()
     rota.stop()
     await running
@@ -77,15 +75,18 @@ async def test_a_duty_works_until_nothing_is_left_and_then_rests_until_rung(serv
 
 
 async def test_rings_that_meet_become_one_element_and_one_job(servers: Any) -> None:
-    redis = open_redis(servers.redis_url, blocking=False)
+    redis = Redis.from_url(servers.redis_url)
     await redis.flushall()
     before = await pushes(redis)
     bell = Bell(redis)
     for _ in range(1000):
         bell.ring(BANK_HINTS)
+    async with asyncio.timeout(PATIENCE_S):
+        while not await redis.exists(f"wake:{BANK_HINTS}", f"bell:{BANK_HINTS}"):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
     await asyncio.sleep(0.1)
     await bell.stop()
-    assert await redis.llen(f"bell:{BANK_HINTS}") == 1  # type: ignore[misc]
+    assert await redis.llen(f"bell:{BANK_HINTS}") == 1
     (job,) = await arq_client(redis).queued_jobs(queue_name=QUEUE)
     assert (job.function, list(job.args), job.job_id) == ("wake", [BANK_HINTS], f"wake:{BANK_HINTS}")
     assert await pushes(redis) - before < 20
@@ -100,10 +101,10 @@ async def pushes(redis: Redis) -> int:
 async def test_ringing_without_redis_costs_nothing_and_raises_nothing() -> None:
     redis = open_redis(NOWHERE, blocking=False)
     bell = Bell(redis)
-    began = time.perf_counter()
+    began = time.thread_time()  # what it costs, whoever else has the machine
     for _ in range(1000):
         bell.ring(WEBHOOKS)
-    assert time.perf_counter() - began < 0.1
+    assert time.thread_time() - began < 0.1
     await asyncio.sleep(0.05)
     await bell.stop()
     await redis.aclose()
@@ -183,11 +184,11 @@ async def test_a_worker_told_to_stop_leaves_with_0(servers: Any, tmp_path: Path,
     )
     assert process.stderr is not None
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while b"worker_started" not in (line := await process.stderr.readline()):
                 assert line, "the worker ended by itself"
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             _, said = await process.communicate()
     finally:
         if process.returncode is None:

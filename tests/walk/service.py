@@ -375,7 +375,7 @@ async def _running(database_url: str, redis_url: str) -> AsyncIterator[Service]:
         # What the fixture put there is no place that this bank knows.
         await pool.execute("DELETE FROM pix_location")
         await pool.execute("UPDATE simulated_bank.slip_rules SET settle_after_s = 0")
-        # A worker makes them two months ahead; here more than that may pass between two of its looks.
+        # A worker makes them half a year ahead; here more than that may pass between two of its looks.
         await pool.execute("SELECT feed_make_months($1, $2)", BEGINS.date(), (BEGINS + MONTHS_AHEAD).date())
         seal = Seal(api.settings.secret_key)
         http = await opened.enter_async_context(
