@@ -1,45 +1,38 @@
-"""Reports over a year: how fast the journal is folded into daily totals, and how fast each report answers from them.
+"""Reports over a year, and a merchant's whole year as a file.
 
-The year is written as journal rows only, by one statement: who issues and pays charges is measured elsewhere.
+How fast the journal is folded into daily totals, how fast each report answers from them and how many rows it reads for
+that, and what a CSV of all charges costs the process that writes it.
 """
 
+import asyncio
+import re
+import sys
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
+from pathlib import Path
+from typing import Any, cast
+
+import aiohttp
+import msgspec
 
 from bench.house import House
 from bench.report import Finding, rate
+from bench.year import write_year
+from commands.merchants import MerchantCreated, create_merchant
+from readmodels.report import Asked, Report, keeping, today_at
 from readmodels.report_fold import fold_up_to, settled_up_to
-from readmodels.reports import REPORTS, Asked, today_at
+from readmodels.reports import REPORTS
 from runtime.postgres import Pool, session, transaction
+from sql import Connection
 
 _CHARGES_A_SECOND = 5_000
 _ASKED = 5
-_SHOP = UUID(int=7)
-
-# Of each hundred charges four fifths are paid, some minutes or days later; a seventh are slips. Twenty merchants.
-_YEAR = """
-INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)
-SELECT lpad(to_hex(1 + n % 20), 32, '0')::uuid, false, md5(n::text)::uuid, 1, 'charge.created', at, 'bench',
-       jsonb_build_object('charge', jsonb_build_object(
-           'created_at', at, 'status', 'pending', 'amount_cents', 100 + n % 9000,
-           'payment_method', CASE WHEN n % 7 = 0 THEN 'boleto' ELSE 'pix' END,
-           'due_date', CASE WHEN n % 7 = 0 THEN (at + interval '10 days')::date END,
-           'integrador_code', CASE WHEN n % 9 = 0 THEN 'INTG-AAAAAA' END))
-FROM (SELECT n, now() - interval '365 days' + n * interval '365 days' / $1::integer AS at
-      FROM generate_series(1, $1::integer) n) g
-"""
-_PAID = """
-INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)
-SELECT account_id, false, charge_id, 2, 'payment.received', at, 'bench', jsonb_build_object(
-    'charge', jsonb_build_object('status', 'paid', 'version', 2, 'paid_at', at),
-    'payment', jsonb_build_object(
-        'method', CASE WHEN payload #>> '{charge,due_date}' IS NULL THEN 'pix' ELSE 'boleto' END,
-        'amount_cents', payload #> '{charge,amount_cents}', 'integrador_code', payload #> '{charge,integrador_code}'),
-    'entry', jsonb_build_object('type', 'payment', 'amount_cents', payload #> '{charge,amount_cents}'))
-FROM (SELECT *, recorded_at + (hashtext(charge_id::text) & 65535) * interval '5 seconds' AS at FROM journal
-      WHERE kind = 'charge.created' AND hashtext(charge_id::text) % 5 <> 0) j
-"""
+_YEAR = timedelta(days=365)
+# A settlement is of a quarter at most (readmodels/reports.py): a file of some hundred thousand lines.
+_QUARTER = timedelta(days=91)
+_FILE_S_MAX = 1_800
+_SETTLED_S, _SETTLES_S_MAX = 5, 60
 
 
 async def reports(house: House, seconds: float) -> list[Finding]:
@@ -47,44 +40,153 @@ async def reports(house: House, seconds: float) -> list[Finding]:
     charges = int(seconds * _CHARGES_A_SECOND)
     async with house.database() as pool:
         async with session(pool) as conn:
-            await conn.execute("SET statement_timeout = 0")
-            await conn.execute(_YEAR, charges, timeout=600)
-            await conn.execute(_PAID, timeout=600)
-            rows = await conn.fetchval("SELECT count(*) FROM journal")
-            await conn.execute("RESET statement_timeout")
+            shop = await create_merchant(
+                conn, name="Padaria Aurora", address=True, kyc="approved", now=datetime.now(UTC)
+            )
+        rows = await write_year(pool, shop.account_id, charges)
         began = time.perf_counter()
         await _fold(pool)
         took_s = time.perf_counter() - began
-        note = f"{rows:,} journal rows, {charges:,} charges"
-        return [rate("journal rows folded into daily totals", [rows / took_s], note=note), *await _answers(pool)]
+        note = f"{rows:,} journal rows, {charges:,} charges of one merchant"
+        findings = [rate("journal rows folded into daily totals", [rows / took_s], note=note)]
+        async with session(pool) as conn:
+            await conn.execute("SET statement_timeout = 0")
+            await conn.execute("ANALYZE", timeout=600)
+            await conn.execute("RESET statement_timeout")
+        findings += await _answers(pool, shop)
+    with house.api():
+        findings += await _file(house, shop)
+    return findings
 
 
 async def _fold(pool: Pool) -> None:
     while True:
         async with session(pool) as conn:
             horizon = await settled_up_to(conn)
+            told = await conn.fetchval("SELECT EXISTS (SELECT FROM report_attempt_told)")
         if horizon is not None:
             async with transaction(pool) as conn:
-                if await fold_up_to(conn, horizon) == 0:
+                if await fold_up_to(conn, horizon) == 0 and not told:
                     return
 
 
-async def _answers(pool: Pool) -> list[Finding]:
-    """The slowest of some answers of each report, over the whole year, of one merchant and of all."""
+async def _answers(pool: Pool, shop: MerchantCreated) -> list[Finding]:
+    """The slowest of some answers of each report, over the longest time it is asked for, of one merchant and of all."""
     today = today_at(datetime.now(UTC))
     findings = []
     for report in REPORTS.values():
-        if report.live:
-            continue
-        for of, account_id in (("one merchant", _SHOP), ("all", None)):
-            asked = Asked(first=today - timedelta(days=365), last=today, today=today, account_id=account_id)
-            took_ms, rows = 0.0, 0
+        if report.live and not report.dated:
+            continue  # of the moment, not of a year
+        of_whom = {"one merchant": shop.account_id} | ({} if report.of_one_account else {"all": None})
+        span, said = (_QUARTER, "a quarter") if report.live else (_YEAR, "a year")
+        for of, account_id in of_whom.items():
+            asked = Asked(first=today - span, last=today, today=today, account_id=account_id)
+            took_ms = 0.0
             for _ in range(_ASKED):
                 began = time.perf_counter()
                 async with session(pool) as conn:
-                    rows = len([row async for row in report.rows(conn, asked)])
+                    shown = await _count(report, conn, asked)
                 took_ms = max(took_ms, (time.perf_counter() - began) * 1000)
-            findings.append(
-                Finding(f"{report.name} of a year, {of}", took_ms, "ms", note=f"{rows} rows, slowest of {_ASKED}")
-            )
+            async with session(pool) as conn:
+                explained = _Explained(conn)
+                await _count(report, cast(Connection, explained), asked)
+            note = f"{shown:,} rows shown, slowest of {_ASKED}; {explained.said()}"
+            findings.append(Finding(f"{report.name} of {said}, {of}", took_ms, "ms", note=note))
     return findings
+
+
+async def _count(report: Report, conn: Connection, asked: Asked) -> int:
+    return len([row async for row in report.rows(keeping(conn), asked)])
+
+
+class _Explained:
+    """Stands in for a connection: answers each statement, and asks for its plan as well."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+        self._plans: list[dict[str, Any]] = []
+
+    async def fetch(self, text: str, *given: Any) -> list[Any]:
+        await self._explain(text, given)
+        return list(await self._conn.fetch(text, *given))
+
+    async def fetchrow(self, text: str, *given: Any) -> Any:
+        await self._explain(text, given)
+        return await self._conn.fetchrow(text, *given)
+
+    async def _explain(self, text: str, given: tuple[Any, ...]) -> None:
+        raw = await self._conn.fetchval(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {text}", *given)
+        self._plans.append(msgspec.json.decode(raw)[0]["Plan"])
+
+    def said(self) -> str:
+        scans = [node for plan in self._plans for node in _nodes(plan) if "Relation Name" in node]
+        read = sum(
+            node["Actual Loops"] * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) for node in scans
+        )
+        whole = sorted({node["Relation Name"] for node in scans if node["Node Type"] == "Seq Scan"})
+        statements = f"{len(self._plans)} statement{'s' if len(self._plans) > 1 else ''}"
+        return f"{statements}, {read:,.0f} rows read" + (f", ALL of {', '.join(whole)}" if whole else " along indexes")
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for inner in plan.get("Plans", ()):
+        yield from _nodes(inner)
+
+
+async def _file(house: House, shop: MerchantCreated) -> list[Finding]:
+    """All charges of the merchant as the dashboard's CSV, over HTTP, taken as fast as it comes."""
+    address = f"http://{house.settings.host}:{house.port}"
+    # One connection that is kept: sign-in, file and the question for its process meet the same one.
+    one = aiohttp.TCPConnector(limit=1)
+    jar = aiohttp.CookieJar(unsafe=True)  # its host is an address
+    patience = aiohttp.ClientTimeout(total=_FILE_S_MAX)
+    async with aiohttp.ClientSession(address, connector=one, cookie_jar=jar, timeout=patience) as browser:
+        async with browser.get("/painel/entrar") as page:
+            token = re.search(r'name="csrf" value="([^"]+)"', await page.text())
+        assert token is not None
+        form = {"csrf": token[1], "email": shop.dashboard.email, "password": shop.dashboard.password, "para": ""}
+        async with browser.post("/painel/entrar", data=form, allow_redirects=False) as answer:
+            assert answer.status == 303, await answer.text()
+        async with browser.get("/bench/process") as answer:
+            process = Path("/proc") / await answer.text()
+        # A file of one day first: what any first file loads is not what a long one holds.
+        async with browser.get(f"/painel/cobrancas.csv?created_from={today_at(datetime.now(UTC))}") as answer:
+            assert answer.status == 200, await answer.text()
+            await answer.read()
+        before_mb = await _settled_mb(process)
+        lines = size = 0
+        began = time.perf_counter()
+        async with browser.get("/painel/cobrancas.csv") as answer:
+            assert answer.status == 200, await answer.text()
+            async for chunk in answer.content.iter_any():
+                lines += chunk.count(b"\r\n")
+                size += len(chunk)
+        took_s = time.perf_counter() - began
+        note = f"{lines - 1:,} charges, {size / 1e6:,.0f} MB, {(lines - 1) / took_s:,.0f} a second"
+        findings = [Finding("the charges of a year as CSV", took_s, "s", note=note)]
+        if before_mb is not None:
+            grown_mb = (_memory_mb(process) or 0.0) - before_mb
+            note = f"the most it held, over {before_mb:,.0f} MB before"
+            findings.append(Finding("memory of the process that writes it", grown_mb, "MB", note=note))
+        return findings
+
+
+async def _settled_mb(process: Path) -> float | None:
+    """What it holds once it has loaded what every process loads in its first seconds, files or no files."""
+    held = _memory_mb(process)
+    for _ in range(_SETTLES_S_MAX // _SETTLED_S):
+        await asyncio.sleep(_SETTLED_S)
+        before, held = held, _memory_mb(process)
+        if before == held:
+            break
+    return held
+
+
+def _memory_mb(process: Path) -> float | None:
+    """The most a process ever held; None where no kernel tells."""
+    if sys.platform != "linux":
+        return None
+    told = re.search(r"VmHWM:\s+(\d+) kB", (process / "status").read_text(encoding="ascii"))
+    assert told is not None
+    return int(told[1]) / 1024

@@ -58,14 +58,15 @@ def show(args: argparse.Namespace) -> int:
 
 
 def grant(args: argparse.Namespace) -> int:
-    from readmodels.reports import grant_views
+    from readmodels.report import grant_views
 
     in_transaction(lambda conn: grant_views(conn, role=args.role))
     return answer(args, {"role": args.role, "schema": "reporting"})
 
 
 async def _show(args: argparse.Namespace) -> None:
-    from readmodels.reports import REPORTS, By, ask, freshness, today_at
+    from readmodels.report import By, ask, freshness, keeping, today_at
+    from readmodels.reports import REPORTS
     from runtime.postgres import connect
 
     database_url = running.find().need("database_url")
@@ -97,7 +98,7 @@ async def _show(args: argparse.Namespace) -> None:
                     "as_of": iso(fresh.as_of) if fresh else None,
                     "lag_seconds": fresh.lag_seconds if fresh else None,
                 }
-            rows = report.rows(conn, asked)
+            rows = report.rows(keeping(conn), asked)
             if args.csv:
                 await _print_csv(report, rows)
             elif args.json:
@@ -110,7 +111,7 @@ async def _show(args: argparse.Namespace) -> None:
 
 async def _print_csv(report: Any, rows: AsyncIterator[Any]) -> None:
     from readmodels.csv_lines import BOM, csv_line
-    from readmodels.reports import as_csv
+    from readmodels.report import as_csv
 
     out = sys.stdout.buffer
     out.write(BOM + csv_line([column.heading for column in report.columns]))
@@ -121,7 +122,7 @@ async def _print_csv(report: Any, rows: AsyncIterator[Any]) -> None:
 
 async def _print_json(report: Any, head: dict[str, Any], rows: AsyncIterator[Any]) -> None:
     """One document, written as the rows come."""
-    from readmodels.reports import as_json
+    from readmodels.report import as_json
 
     out = sys.stdout.buffer
     out.write(msgspec.json.encode(head)[:-1] + b',"rows":[')
@@ -134,7 +135,7 @@ async def _print_json(report: Any, head: dict[str, Any], rows: AsyncIterator[Any
 
 
 async def _print_table(report: Any, head: dict[str, Any], rows: AsyncIterator[Any]) -> None:
-    from readmodels.reports import as_json
+    from readmodels.report import as_json
 
     lines = [[_cell(value) for value in as_json(report, row).values()] async for row in rows]
     names = [column.name for column in report.columns]

@@ -95,6 +95,16 @@ async def event_page(
     return items, EventPosition(last.sequence) if last else None
 
 
+async def event_body(conn: Connection, account_id: UUID, test: bool, sequence: int) -> bytes | None:
+    """The bytes that every attempt to tell of an event sends; None when its month has left the feed."""
+    page = _PAGE["page", Order.ASC]
+    rows = await page(
+        conn, account_id=account_id, test=test, types=None, charge_id=None, external_id=None,
+        above=sequence - 1, below=sequence + 1, most=1,
+    )  # fmt: skip
+    return rows[0].body if rows else None
+
+
 def _path(filters: EventFilters) -> str:
     if filters.charge_id is not None:
         return "by_charge"

@@ -19,6 +19,7 @@ from runtime.settings import Settings, read_settings
 from web.counter import Counter
 from web.docs import DOCS_HANDLERS, Docs
 from web.live import Live
+from web.locations import LOCATION_HANDLERS
 from web.mail import MAIL_HANDLERS
 from web.outermost import outermost
 from web.pages import favicon, page, static_file
@@ -26,13 +27,6 @@ from web.painel.entry import sign_in_turns
 from web.painel.table import PAINEL_HANDLERS
 from web.payer import PAYER_HANDLERS
 from web.plataforma.table import PLATAFORMA_HANDLERS
-
-try:
-    from web.locations import LOCATION_HANDLERS  # type: ignore[import-not-found,unused-ignore]
-except ModuleNotFoundError as missing:
-    if missing.name != "web.locations":
-        raise
-    LOCATION_HANDLERS = []
 
 _POOL_SIZE = 4  # a page is one indexed row: four connections carry thousands of them a second
 _MOST_BODY_BYTES = 64 * 1024  # the dashboard's forms; nothing else here reads a body

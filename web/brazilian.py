@@ -15,6 +15,11 @@ def brl(cents: int) -> str:
     return f"R${_NO_BREAK}{whole:,}".replace(",", ".") + f",{rest:02}"
 
 
+def thousands(number: int) -> str:
+    """12345 -> "12.345"."""
+    return f"{number:,}".replace(",", ".")
+
+
 def parse_brl(text: str, *, most_cents: int) -> int:
     """Cents of an amount as people here type it: "10", "10,5", "1.234,56", with or without R$.
 
@@ -41,12 +46,23 @@ def moment(at: datetime) -> str:
     return f"{day(local)} às {local.hour:02}:{local.minute:02}"
 
 
+def moment_exact(at: datetime) -> str:
+    """Like `moment`, to the second: "21/11/2026 às 18:42:05". For what is laid beside another system's log."""
+    return f"{moment(at)}:{at.second:02}"
+
+
 def moment_near(at: datetime, *, now: datetime) -> str:
     """Like `moment`, but "hoje às 18:42" on the same day in Brasília."""
     local = at.astimezone(SAO_PAULO)
     if local.date() == now.astimezone(SAO_PAULO).date():
         return f"hoje às {local.hour:02}:{local.minute:02}"
     return moment(at)
+
+
+def short_id(text: str) -> str:
+    """The end of an identifier that nobody has another name for: "…9b1c0303". Its beginning is the time it was made at,
+    the same for all of an hour."""
+    return f"…{text[-8:]}"
 
 
 def merchant_document(digits: str) -> str:

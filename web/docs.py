@@ -41,9 +41,8 @@ class Guide(Struct, frozen=True):
     text: str
 
 
-def _guide(name: str, title: str) -> Guide | None:
-    path = _TEXTS / f"{name.replace('-', '_')}.md"
-    return Guide(name, title, path.read_text(encoding="utf-8")) if path.exists() else None
+def _guide(name: str, title: str) -> Guide:
+    return Guide(name, title, (_TEXTS / f"{name.replace('-', '_')}.md").read_text(encoding="utf-8"))
 
 
 # fmt: off
@@ -62,7 +61,6 @@ GUIDES: Final[dict[str, Guide]] = {
         _guide("sandbox",        "Sandbox"),
         _guide("testing",        "Testing"),
     )
-    if guide is not None
 }
 # fmt: on
 

@@ -59,6 +59,9 @@ _templates.filters.update(
     brl=brazilian.brl,
     day=brazilian.day,
     moment=brazilian.moment,
+    moment_exact=brazilian.moment_exact,
+    short_id=brazilian.short_id,
+    thousands=brazilian.thousands,
     merchant_document=brazilian.merchant_document,
     slip_line=brazilian.slip_line,
 )

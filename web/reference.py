@@ -265,9 +265,9 @@ class _Reader:
             lines[0] = f'curl -X {method} "{self._base_url}{address}"'
         if media_type == "application/x-www-form-urlencoded":
             return " \\\n".join([*lines, '  -u "$CLIENT_ID:$CLIENT_SECRET"', "  -d grant_type=client_credentials"])
-        lines.append('  -H "Authorization: Bearer $ACCESS_TOKEN"')
+        lines.append('  -H "Authorization: Bearer $TOKEN"')
         if any(each["name"] == "Idempotency-Key" for each in told.get("parameters", [])):
-            lines.append('  -H "Idempotency-Key: $(uuidgen)"')
+            lines.append('  -H "Idempotency-Key: $KEY"')
         if body:
             text = json.dumps(self.body(body), ensure_ascii=False, indent=2).replace("\n", "\n     ")
             # Out of the single quotes and back, so that the shell puts in what the variable holds.

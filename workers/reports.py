@@ -3,8 +3,8 @@
 from prometheus_client import Gauge
 
 from commands.partner_shares import post_shares
+from readmodels.report import freshness
 from readmodels.report_fold import fold_up_to, settled_up_to
-from readmodels.reports import freshness
 from runtime.postgres import session, transaction
 from workers.context import Context
 

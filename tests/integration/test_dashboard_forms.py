@@ -233,7 +233,7 @@ async def asked_of(shop: Shop, doc: ChargeDoc, number: int = 0, **fields: Any) -
     path = f"/painel/cobrancas/{doc.charge_id}/devolver"
     form = await shop.owner.opened(path)
     found = re.findall(r'name="payment_id" type="radio" value="([^"]+)"', form.html)
-    return await shop.owner.post(path, form=form, payment_id=found[number], **fields)
+    return await shop.owner.post(path, form=form, payment_id=found[number], **{"sure": "yes", **fields})
 
 
 async def test_a_payment_goes_back_in_parts_until_nothing_is_left(shop: Shop) -> None:
@@ -264,12 +264,26 @@ async def test_the_second_of_two_payments_is_what_goes_back_when_it_is_chosen(sh
     assert chosen
     assert chosen[1] == link[1].rpartition("=")[2]
     path = f"/painel/cobrancas/{doc.charge_id}/devolver"
-    assert (await shop.owner.post(path, form=form, payment_id=chosen[1])).status == 303
+    assert (await shop.owner.post(path, form=form, payment_id=chosen[1], sure="yes")).status == 303
     row = await shop.books.pool.fetchrow(
         "SELECT payment_id, amount_cents FROM refund WHERE charge_id = $1", UUID(doc.charge_id)
     )
     assert row is not None
     assert (str(row["payment_id"]), row["amount_cents"]) == (chosen[1], 40_00)
+
+
+async def test_what_cannot_be_undone_is_done_only_when_its_box_is_ticked(shop: Shop) -> None:
+    """Also for a browser that does not hold a form back for a box that has to be ticked."""
+    charge, doc = await shop.books.charge(), await paid_charge(shop, 10_00)
+    path = f"/painel/cobrancas/{charge.charge_id}"
+    seen = await shop.owner.post(f"{path}/cancelar", on=path, reason="cancelled")
+    assert (seen.status, "Confirme que quer cancelar" in seen.text) == (400, True)
+    assert "Em aberto" in (await shop.owner.opened(path)).text
+    seen = await asked_of(shop, doc, amount="10", sure="")
+    assert (seen.status, "Confirme que quer devolver" in seen.text) == (400, True)
+    assert "Devoluções" not in re.findall(
+        "<h2>(.*?)</h2>", (await shop.owner.opened(f"/painel/cobrancas/{doc.charge_id}")).html
+    )
 
 
 async def test_a_refund_form_sent_twice_sends_money_back_once(shop: Shop) -> None:
@@ -278,7 +292,7 @@ async def test_a_refund_form_sent_twice_sends_money_back_once(shop: Shop) -> Non
     form = await shop.owner.opened(path)
     payment_id = re.findall(r'name="payment_id" type="radio" value="([^"]+)"', form.html)[0]
     sent = await asyncio.gather(
-        *(shop.owner.post(path, form=form, payment_id=payment_id, amount="10") for _ in range(6))
+        *(shop.owner.post(path, form=form, payment_id=payment_id, amount="10", sure="yes") for _ in range(6))
     )
     assert sorted(each.status for each in sent) == [303, 409, 409, 409, 409, 409]
     assert await shop.rows_of("refund") == 1
@@ -292,7 +306,7 @@ async def test_every_refusal_of_a_refund_is_said_and_nothing_is_debited(shop: Sh
     path = f"/painel/cobrancas/{doc.charge_id}/devolver"
     form = await shop.owner.opened(path)
     foreign = await pool.fetchval("SELECT payment_id FROM payment WHERE charge_id = $1", UUID(other.charge_id))
-    assert list(faults(await shop.owner.post(path, form=form, payment_id=str(foreign)))) == ["payment_id"]
+    assert list(faults(await shop.owner.post(path, form=form, payment_id=str(foreign), sure="yes"))) == ["payment_id"]
     for amount in ("0", "abc", "1e3"):
         assert list(faults(await asked_of(shop, doc, amount=amount))) == ["amount"]
     # The wallet was emptied meanwhile.
@@ -307,7 +321,8 @@ async def test_every_refusal_of_a_refund_is_said_and_nothing_is_debited(shop: Sh
 
 
 async def test_refunds_are_listed_with_what_became_of_them(shop: Shop) -> None:
-    doc = await paid_charge(shop, 50_00)
+    doc = await shop.books.charge(50_00, external_id="pedido-9")
+    await shop.books.paid(doc)
     for amount in ("10", "20"):
         await asked_of(shop, doc, amount=amount, reason=f"r{amount}")
     async with transaction(shop.books.pool) as conn:
@@ -321,6 +336,8 @@ async def test_refunds_are_listed_with_what_became_of_them(shop: Shop) -> None:
         )
     page = await shop.owner.opened("/painel/devolucoes")
     assert re.search(r"r20 .*Em andamento.*r10 .*Concluída", page.text), page.text
+    # By the name the merchant gave the charge: an id says nothing to him.
+    assert re.findall(r'class="row-link" href="[^"]+">([^<]+)<', page.html) == ["pedido-9", "pedido-9"]
     assert "r20" not in (await shop.owner.opened("/painel/devolucoes?status=succeeded")).text
     assert "r10" in (await shop.owner.opened(f"/painel/devolucoes?charge_id={doc.charge_id}")).text
     assert "Nenhuma devolução ainda" in (await shop.owner.opened("/painel/teste/devolucoes")).text
@@ -370,7 +387,7 @@ async def test_a_schedule_is_made_stopped_and_ended_here(shop: Shop) -> None:
     assert (await shop.owner.post(f"{path}/pausar", on=path)).where == f"{path}?feito=pausada"
     assert "Pausada" in (await shop.owner.opened("/painel/programacoes?status=paused")).text
     assert (await shop.owner.post(f"{path}/retomar", on=path)).where == f"{path}?feito=continuada"
-    assert (await shop.owner.post(f"{path}/cancelar", on=path)).where == f"{path}?feito=encerrada"
+    assert (await shop.owner.post(f"{path}/cancelar", on=path, sure="yes")).where == f"{path}?feito=encerrada"
     late = await shop.owner.post(f"{path}/retomar", on=path)
     assert (late.status, "já terminou" in late.text) == (409, True)
     assert "assinatura-5" in (await shop.owner.opened("/painel/programacoes")).text
@@ -481,7 +498,7 @@ _MOST = {
     "/painel": 10,
     "/painel/cobrancas": 2,
     "/painel/pagamentos": 1,
-    "/painel/devolucoes": 1,
+    "/painel/devolucoes": 2,
     "/painel/extrato": 2,
     "/painel/extrato/dias": 1,
     "/painel/programacoes": 1,

@@ -138,6 +138,15 @@ async def test_charges_are_walked_to_their_end_and_back(shop: Shop) -> None:
     assert [references(page) for page in back] == [references(page) for page in reversed(walked)]
 
 
+async def test_charges_and_refunds_without_a_name_are_told_apart_in_their_lists(shop: Shop) -> None:
+    for _ in range(3):
+        doc = await shop.books.charge()
+        await shop.books.paid(doc)
+    for path in ("/painel/cobrancas", "/painel/extrato"):
+        page = await shop.owner.opened(path)
+        assert len(set(re.findall(r">(…[0-9a-f]{8})<", page.html))) == 3, path
+
+
 async def test_charges_are_found_by_the_filters_of_the_api(shop: Shop) -> None:
     payer = {"name": "João d'Ávila", "document": "52998224725"}
     found = await shop.books.charge(external_id="achada", payer=payer)
@@ -263,14 +272,14 @@ async def test_a_pix_charge_is_cancelled_once_and_its_life_says_by_whom(shop: Sh
     charge = await shop.books.charge()
     path = f"/painel/cobrancas/{charge.charge_id}"
     form = await shop.owner.opened(path)
-    done = await shop.owner.post(f"{path}/cancelar", form=form, reason="paid_externally")
+    done = await shop.owner.post(f"{path}/cancelar", form=form, reason="paid_externally", sure="yes")
     assert (done.status, done.where) == (303, f"{path}?feito=cancelada")
     page = await shop.owner.opened(done.where)
     assert "Cobrança cancelada." in page.text
     assert "paga por outro meio" in page.text
     assert f"por {shop.owner.email}, no painel" in page.text
-    assert (await shop.owner.post(f"{path}/cancelar", form=form, reason="cancelled")).status == 409
-    late = await shop.owner.post(f"{path}/cancelar", on=path, reason="cancelled")
+    assert (await shop.owner.post(f"{path}/cancelar", form=form, reason="cancelled", sure="yes")).status == 409
+    late = await shop.owner.post(f"{path}/cancelar", on=path, reason="cancelled", sure="yes")
     assert late.status == 409
     assert "não está mais em aberto" in late.text
 

@@ -24,7 +24,7 @@ from domain.instants import iso
 from readmodels.charge import ChargeDoc
 from runtime.postgres import Pool
 from runtime.seal import Seal
-from tests.pages import CHROMIUM, SETTINGS, browsing, photographed, serving, until
+from tests.pages import CHROMIUM, SETTINGS, browsing, photographed, serving, tab, until
 from tests.slips import BR_CODE, PAYER, happen, issue, redate
 
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC)
@@ -275,6 +275,29 @@ if CHROMIUM:
         with Image.open(io.BytesIO(picture)) as image:
             assert image.width > 0.95 * width * scale  # but for a scroll bar
             assert scanned(image) == {"ITF": codes(doc)[1], "QRCode": BR_CODE}
+
+    async def test_an_amount_is_never_broken_nor_cut(door: str, slip: Slip, pool: Pool, tmp_path: Path) -> None:
+        shown = "document.querySelector('.amount strong')"
+        fits = f"""(() => {{
+            const range = document.createRange(); range.selectNodeContents({shown});
+            const [line, ...more] = range.getClientRects(), card = document.querySelector('.card');
+            const room = card.getBoundingClientRect().right - parseFloat(getComputedStyle(card).paddingRight);
+            return more.length === 0 && line.right <= room && document.body.scrollWidth <= innerWidth; }})()"""
+        pages: dict[str, str] = {}
+        for amount_cents in (99_999_99, 999_999_99, 99_999_999_99):
+            doc, over = await slip(amount_cents=amount_cents), await slip(amount_cents=amount_cents)
+            async with pool.acquire() as conn, conn.transaction():
+                await happen(conn, over, "charge.cancelled", NOW, **OVER["cancelled"])
+            pages |= {doc.public_id: "pending", over.public_id: "cancelled"}
+        async with tab(tmp_path / "profile") as (command, evaluate):
+            for public_id, status in pages.items():
+                await command("Page.navigate", url=f"{door}/pagar/{public_id}")
+                there = f"location.pathname + {shown}?.closest('.card').dataset.status + document.readyState"
+                await until(evaluate, there, f"/pagar/{public_id}{status}complete")
+                for width in (320, 360, 500, 768, 1280):
+                    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+                    await command("Emulation.setDeviceMetricsOverride", **size)
+                    assert await evaluate(fits) is True, (await evaluate(f"{shown}.textContent"), status, width)
 
     async def test_the_line_is_copied_as_digits_and_an_open_page_follows_what_happens(
         door: str, slip: Slip, pool: Pool, tmp_path: Path

@@ -5,20 +5,25 @@ import io
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 import pytest_asyncio
 
 from commands.people import add_staff
+from domain.instants import SAO_PAULO
+from readmodels.report import ask
 from readmodels.reports import REPORTS
-from runtime.postgres import Pool
+from runtime.postgres import Pool, open_pool, session
 from runtime.seal import Seal
 from tests.dashboard import Books, Person, a_merchant, colleague_of, person_of, settings_with, staff_of
 from tests.in_process import Api, open_api
 from tests.pages import serving
 from web.painel.table import TABLE as PAINEL_TABLE
+from web.painel.visit import Visit
+from web.plataforma import reports
 from web.plataforma.table import TABLE
 
 SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
@@ -257,7 +262,7 @@ async def test_every_report_is_a_page_and_a_file_of_production(pool: Pool, staff
     await books.paid(await books.charge(12_345, external_id="=SOMA(A1)"))
     await books.paid(await books.charge(99_999, test=True))
     listed = await staff.opened("/plataforma/relatorios")
-    today = datetime.now(UTC).date().isoformat()
+    today = datetime.now(SAO_PAULO).date().isoformat()
     for name, report in REPORTS.items():
         assert f'href="/plataforma/relatorios/{name}"' in listed.html
         page = await staff.opened(f"/plataforma/relatorios/{name}")
@@ -285,6 +290,25 @@ async def test_every_report_is_a_page_and_a_file_of_production(pool: Pool, staff
     assert "123,45" in settled.html
     assert "999,99" not in settled.html
     assert (await staff.get("/plataforma/relatorios/settlement/arquivo")).status == 404
+
+
+async def test_a_file_that_a_browser_takes_slowly_holds_no_connection(
+    servers: Any, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merchant = await a_merchant(pool)
+    await Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)).charge(12_345)
+    monkeypatch.setattr(reports, "_FLUSH_BYTES", 1)  # every row is sent by itself
+    report, today = REPORTS["settlement"], datetime.now(SAO_PAULO).date()
+    asked = ask(report, today=today, first=today, last=today, account_id=merchant.account_id)
+    own = await open_pool(servers.database_url, name="web", size=1)
+    try:
+        lines = reports._lines(cast(Visit, SimpleNamespace(pool=own)), report, asked)
+        assert b"opening" in await anext(lines)
+        async with session(own) as conn:  # somebody else's page
+            assert await conn.fetchval("SELECT true")
+        assert b"closing" in b"".join([block async for block in lines])
+    finally:
+        own.terminate()  # whoever holds a connection is not waited for
 
 
 async def test_what_a_merchants_people_do_is_not_the_staffs_audit_and_the_other_way(

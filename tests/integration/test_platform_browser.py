@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from domain.instants import SAO_PAULO
 from runtime.postgres import Pool
 from tests.dashboard import a_merchant, person_of, settings_with, staff_of
 from tests.integration.test_dashboard_browser import _CONTRAST, _HEADINGS, _SMALL, _UNNAMED, LONG
@@ -32,7 +33,7 @@ async def test_every_page_of_people_and_staff_is_readable_named_and_as_wide_as_t
         staff_of(pool, address) as staff,
         tab(tmp_path_factory.mktemp("profile")) as (command, evaluate),
     ):
-        today = datetime.now(UTC).date()
+        today = datetime.now(SAO_PAULO).date()
         settled = f"?conta={merchant.account_id}&de={today}&ate={today}"
         pages = [
             "/painel/acesso", "/painel/acesso/codigo", "/painel/pessoas", "/painel/requisicoes",

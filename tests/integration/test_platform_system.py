@@ -88,9 +88,10 @@ async def test_suspended_pix_is_refused_by_every_process_within_a_second(system:
             assert await statuses() == {201}
             await person.post("/plataforma/pix/suspender", on="/plataforma", reason="ensaio")
             try:
-                began = time.monotonic()
+                began, asked_s = time.monotonic(), 0.0
                 while await statuses() != {403}:
-                    assert time.monotonic() - began < WITHIN_S
+                    assert asked_s < WITHIN_S, "what is asked later than that is refused"
+                    asked_s = time.monotonic() - began
             finally:
                 await person.post("/plataforma/pix/retomar", on="/plataforma")
             assert await statuses() == {201}

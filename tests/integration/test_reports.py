@@ -8,7 +8,9 @@ import random
 import secrets
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, time, timedelta
+from time import sleep
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
@@ -29,10 +31,11 @@ from domain.instants import SAO_PAULO, day_begins, day_ends, iso, to_millisecond
 from domain.money import reais
 from readmodels.csv_lines import csv_file
 from readmodels.rebuild import rebuild
+from readmodels.report import Asked, By, as_csv, as_json, ask, freshness, keeping
 from readmodels.report_fold import find_horizon, fold_up_to, settled_up_to
-from readmodels.reports import DELIVERIES_MOST, REPORTS, Asked, By, as_csv, as_json, ask, freshness
+from readmodels.reports import DELIVERIES_MOST, REPORTS
 from readmodels.verify import verify
-from runtime.postgres import Pool, connect, open_pool, session, transaction
+from runtime.postgres import Connection, Pool, connect, open_pool, session, transaction
 from sql.migrate import migrate
 from tests.banking import SECRET_KEY, make_account
 from tests.integration.test_plans import Explained, assert_cheap
@@ -55,8 +58,8 @@ from workers.webhook_lanes import store_delivered
 from workers.webhooks import release
 
 DAYS = 24
-TODAY = datetime.now(UTC).astimezone(SAO_PAULO).date()
-FIRST = TODAY - timedelta(days=DAYS)
+TODAY = FIRST = date.min  # set when this file's turn comes: it was read long before, maybe on another day
+MIDNIGHT_S = 120.0
 
 
 class World(NamedTuple):
@@ -64,6 +67,17 @@ class World(NamedTuple):
 
     shops: list[UUID]
     codes: list[str]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_day() -> None:
+    """All of it happens on one day of São Paulo: what there is of the old one is let pass, when it is so little."""
+    global TODAY, FIRST
+    left_s = (day_ends(_day(datetime.now(UTC))) - datetime.now(UTC)).total_seconds()
+    if left_s < MIDNIGHT_S:
+        sleep(left_s + 0.1)
+    TODAY = _day(datetime.now(UTC))
+    FIRST = TODAY - timedelta(days=DAYS)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -178,13 +192,14 @@ async def _pay_slip(conn: Any, charge_id: UUID, cents: int, code: str) -> None:
 
 
 async def rows_of(
-    pool: Pool, name: str, account_id: UUID | None, *, first: date = FIRST, last: date = TODAY, by: By = By.DAY
-) -> list[dict[str, Any]]:
+    pool: Pool, name: str, account_id: UUID | None, *, first: date | None = None, last: date | None = None,
+    by: By = By.DAY,
+) -> list[dict[str, Any]]:  # fmt: skip
     report = REPORTS[name]
-    asked = Asked(first=first, last=last, today=TODAY, account_id=account_id, by=by)
+    asked = Asked(first=first or FIRST, last=last or TODAY, today=TODAY, account_id=account_id, by=by)
     async with session(pool) as conn:
         names = [column.name for column in report.columns]
-        return [dict(zip(names, row, strict=True)) async for row in report.rows(conn, asked)]
+        return [dict(zip(names, row, strict=True)) async for row in report.rows(keeping(conn), asked)]
 
 
 def _day(at: datetime) -> date:
@@ -415,7 +430,7 @@ async def test_a_settlement_ties_to_the_ledger_and_its_check_sum_can_be_made_aga
 
 async def test_a_settlement_of_many_lines_is_read_in_pages(pool: Pool, world: World, monkeypatch: Any) -> None:
     whole = await rows_of(pool, "settlement", world.shops[1])
-    monkeypatch.setattr("readmodels.reports._LINES_PAGE", 3)
+    monkeypatch.setattr("readmodels.settlement._LINES_PAGE", 3)
     assert await rows_of(pool, "settlement", world.shops[1]) == whole
     middle = FIRST + timedelta(days=DAYS // 2)
     later = await rows_of(pool, "settlement", world.shops[1], first=middle)
@@ -682,12 +697,30 @@ def test_the_command_line_knows_every_report() -> None:
     assert list(NAMES) == list(REPORTS)
 
 
+@pytest.mark.parametrize("name", list(REPORTS))
+async def test_whoever_takes_his_time_over_a_report_keeps_no_connection(pool: Pool, world: World, name: str) -> None:
+    lent = 0
+
+    @asynccontextmanager
+    async def lend() -> AsyncIterator[Connection]:
+        nonlocal lent
+        async with session(pool) as conn:
+            lent += 1
+            yield conn
+            lent -= 1
+
+    report = REPORTS[name]
+    asked = ask(report, today=TODAY, first=FIRST, last=TODAY, account_id=world.shops[0])
+    async for _ in report.rows(lend, asked):
+        assert lent == 0
+
+
 async def test_every_report_fills_its_columns_with_what_they_say(pool: Pool, world: World) -> None:
     kinds = {"date": date, "instant": datetime, "text": str, "money": int, "count": int, "ratio": int}
     for report in REPORTS.values():
         asked = ask(report, today=TODAY, first=FIRST, last=TODAY, account_id=world.shops[0])
         async with session(pool) as conn:
-            rows = [row async for row in report.rows(conn, asked)]
+            rows = [row async for row in report.rows(keeping(conn), asked)]
         if not report.name.startswith("webhook"):
             assert rows, report.name
         for row in rows:
@@ -751,7 +784,7 @@ async def test_a_report_reads_only_its_range_of_an_index(grown: Any, name: str, 
     shop = await grown.fetchval("SELECT md5('shop7')::uuid")
     asked = Asked(first=TODAY - timedelta(days=30), last=TODAY, today=TODAY, account_id=shop)
     try:
-        assert [row async for row in REPORTS[name].rows(explained, asked)] == []
+        assert [row async for row in REPORTS[name].rows(keeping(explained), asked)] == []
     except ValueError:
         assert name == "aging"  # which wants its nine buckets
     ((_, plan),) = explained.plans
@@ -781,7 +814,7 @@ async def test_a_page_of_a_settlement_reads_its_lines(grown: Any) -> None:
     explained: Any = Explained(grown, "force_generic_plan")
     shop = await grown.fetchval("SELECT md5('shop7')::uuid")
     asked = Asked(first=TODAY - timedelta(days=100), last=TODAY - timedelta(days=100), today=TODAY, account_id=shop)
-    assert [row[1] async for row in REPORTS["settlement"].rows(explained, asked)] == ["opening", "closing"]
+    assert [row[1] async for row in REPORTS["settlement"].rows(keeping(explained), asked)] == ["opening", "closing"]
     assert {name for name, _ in explained.plans} == {"report.settled_before", "report.settlement"}
     assert_cheap(explained.plans, page=72)
 
@@ -805,7 +838,7 @@ async def test_webhooks_now_are_counted_along_indexes_and_no_further_than_said(g
     explained: Any = Explained(grown, "force_generic_plan")
     shop = await grown.fetchval("SELECT md5('lane7')::uuid")
     asked = Asked(first=TODAY, last=TODAY, today=TODAY, account_id=shop)
-    assert [row async for row in REPORTS["webhook_lanes"].rows(explained, asked)] == []
+    assert [row async for row in REPORTS["webhook_lanes"].rows(keeping(explained), asked)] == []
     ((_, plan),) = explained.plans
     _reads_index_ranges(plan, 3 * DELIVERIES_MOST + 10)
 

@@ -1,13 +1,19 @@
 """What people and their programs do from end to end, in a real browser in front of the whole system."""
 
 import asyncio
+import io
+import json
 import os
 import re
 import signal
+import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
+from urllib.request import Request
+
+import pytest
 
 from tests.browser import Browser, Tab
 from tests.merchant import Door, Shop, new_shop, replaced, until_answer
@@ -134,15 +140,15 @@ async def test_money_that_came_twice_is_found_and_given_back(system: System, bro
 async def test_a_process_that_stops_does_not_wait_for_the_pages_that_are_open(system: System) -> None:
     """Otherwise every deployment would wait as long as a request may take at most, for streams that take minutes."""
     async with new_shop(system) as shop:
-        charge = await shop.sandbox.created()
-        address = f"{system.app_url}/pagar/{charge['public_id']}/eventos"
-        streams = [await shop.sandbox.http.get(address) for _ in range(12)]
+        charges = [await shop.sandbox.created() for _ in range(2)]
+        addresses = [f"{system.app_url}/pagar/{charge['public_id']}/eventos" for charge in charges]
+        streams = [await shop.sandbox.http.get(address) for address in addresses for _ in range(12)]
         assert {stream.status for stream in streams} == {200}
         first, *_ = system.pids("api")
         os.kill(first, signal.SIGTERM)
         ends = [asyncio.create_task(stream.content.read()) for stream in streams]
-        done, _ = await asyncio.wait(ends, timeout=5, return_when=asyncio.FIRST_COMPLETED)
-        assert done  # of twelve connections over two processes it had some
+        done, _ = await asyncio.wait(ends, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+        assert done  # of two dozen connections over two processes it had some
         await asyncio.to_thread(replaced, system, "api", first)
         for end in ends:
             end.cancel()
@@ -150,17 +156,42 @@ async def test_a_process_that_stops_does_not_wait_for_the_pages_that_are_open(sy
             stream.close()
 
 
-async def test_the_reader_printed_in_the_guide_finds_every_event(system: System) -> None:
-    text = (ROOT / "docs" / "reconciliation.md").read_text(encoding="utf-8").replace("{base_url}", system.base_url)
+def _printed_reader(base_url: str) -> Any:
+    text = (ROOT / "docs" / "reconciliation.md").read_text(encoding="utf-8").replace("{base_url}", base_url)
     (program,) = re.findall(r"```python\n(.*?)```", text, re.S)
     printed: dict[str, Any] = {}
     exec(program, printed)  # noqa: S102 - our own text, as a reader would run it
+    return printed["catch_up"]
+
+
+def test_the_reader_printed_in_the_guide_begins_anew_where_the_feed_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events leave the feed after 400 days: the first number there is need not be 1, and the others follow it."""
+
+    def feed(numbers: list[int]) -> Any:
+        def answer(request: Request, timeout: float) -> io.BytesIO:
+            (after,) = re.findall(r"after_sequence=(\d+)", request.full_url)
+            return io.BytesIO(json.dumps({"data": [{"sequence": n} for n in numbers if n > int(after)]}).encode())
+
+        return answer
+
+    catch_up = _printed_reader("https://api.example.com")
+    monkeypatch.setattr(urllib.request, "urlopen", feed([41, 42, 43]))
+    found: list[dict[str, Any]] = []
+    assert catch_up("token", 0, found.append) == 43
+    assert [each["sequence"] for each in found] == [41, 42, 43]
+    monkeypatch.setattr(urllib.request, "urlopen", feed([41, 43]))
+    with pytest.raises(RuntimeError, match="event 42 is missing"):
+        catch_up("token", 0, found.append)
+
+
+async def test_the_reader_printed_in_the_guide_finds_every_event(system: System) -> None:
+    catch_up = _printed_reader(system.base_url)
     async with new_shop(system) as shop:
         for _ in range(3):
             await shop.sandbox.paid()
         token = await shop.sandbox.token()
         found: list[dict[str, Any]] = []
-        assert await asyncio.to_thread(printed["catch_up"], token, 0, found.append) == 3
+        assert await asyncio.to_thread(catch_up, token, 0, found.append) == 3
         assert found == await shop.sandbox.events()
-        assert await asyncio.to_thread(printed["catch_up"], token, 3, found.append) == 3
+        assert await asyncio.to_thread(catch_up, token, 3, found.append) == 3
         assert len(found) == 3

@@ -1,10 +1,13 @@
 """Amounts as people here type them, and as they are shown."""
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web.brazilian import brl, parse_brl
+from runtime.ids import new_id
+from web.brazilian import brl, moment_exact, parse_brl, short_id, thousands
 
 MOST = 10**12 - 1
 
@@ -64,3 +67,15 @@ def test_an_amount_ends_at_its_bound() -> None:
 @given(st.integers(1, MOST))
 def test_every_amount_that_is_shown_can_be_typed(cents: int) -> None:
     assert parse_brl(brl(cents), most_cents=MOST) == cents
+
+
+def test_an_instant_can_be_read_to_the_second_in_brasilia() -> None:
+    assert moment_exact(datetime(2026, 11, 22, 2, 59, 58, 999_000, UTC)) == "21/11/2026 às 23:59:58"
+
+
+def test_ids_made_in_the_same_moment_are_told_apart_by_their_short_form() -> None:
+    assert len({short_id(str(new_id())) for _ in range(100)}) == 100
+
+
+def test_a_number_of_many_has_points_between_its_thousands() -> None:
+    assert [thousands(each) for each in (0, 999, 10_000, 1_234_567)] == ["0", "999", "10.000", "1.234.567"]

@@ -48,6 +48,8 @@ async def cancel(visit: Visit) -> Response[Any]:
     """As the API does: a PIX charge at once, a slip when the bank has written it off."""
     charge_id = visit.id("charge_id")
     doc = await charge_of(visit, charge_id)
+    if visit.field("sure") != "yes":
+        return await show_charge(visit, cancel_fault="Confirme que quer cancelar.")
     given = visit.field("reason")
     reason = CancelReason(given) if given in CANCEL_REASONS else CancelReason.CANCELLED
     if doc.boleto is None:
@@ -154,6 +156,8 @@ async def refund(visit: Visit) -> Response[Any]:
     amount_cents = filled.cents("amount", MOST_PIX_CENTS, required=False)
     reason = filled.text("reason", REASON_MOST)
     destination = _destination(filled, visit) if doc.boleto is not None else None
+    if not filled.has("sure"):
+        filled.wrong("sure", "Confirme que quer devolver.")
     if filled.faults:
         return await _refund_form(visit, doc, filled)
     facts = {"amount": reais(amount_cents)} if amount_cents is not None else {}

@@ -34,6 +34,7 @@ from web.painel.visit import Visit
 from web.painel.words import (
     ANOMALIES,
     CANCEL_REASONS,
+    CHARGE_FAILURES,
     DELIVERY_STATES,
     KINDS,
     LIFE,
@@ -82,7 +83,9 @@ async def show(visit: Visit) -> Response[Any]:
     return await show_charge(visit)
 
 
-async def show_charge(visit: Visit, *, redate: Filled | None = None, mail: Filled | None = None) -> Response[Any]:
+async def show_charge(
+    visit: Visit, *, redate: Filled | None = None, mail: Filled | None = None, cancel_fault: str = ""
+) -> Response[Any]:
     """The charge's page; with a form that could not be taken as it was filled in."""
     charge_id = visit.id("charge_id")
     account_id, test = visit.owner
@@ -113,6 +116,8 @@ async def show_charge(visit: Visit, *, redate: Filled | None = None, mail: Fille
         "refunds": [refund_row(each, visit) for each in refunds],
         "lines": sorted(lines, key=lambda line: line.at),
         "reasons": CANCEL_REASONS,
+        "cancel_fault": cancel_fault,
+        "failures": CHARGE_FAILURES,
         "instant": instant,
         "parse_day": parse_day,
         "today": visit.account_now.astimezone(SAO_PAULO).date().isoformat(),
@@ -121,7 +126,7 @@ async def show_charge(visit: Visit, *, redate: Filled | None = None, mail: Fille
         "base": visit.here(f"/cobrancas/{charge_id}"),
         "payer_link": f"{visit.settings.app_url}/pagar/{doc.public_id}",
     }
-    return visit.show("charge.html", values, status=400 if redate or mail else 200)
+    return visit.show("charge.html", values, status=400 if redate or mail or cancel_fault else 200)
 
 
 async def charge_of(visit: Visit, charge_id: UUID) -> ChargeDoc:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from commands.redeliver import RANGE_MOST, redeliver, redeliver_range
 from domain.errors import Refused
 from readmodels.dashboard_settings import endpoint_of
+from readmodels.event_list import event_body
 from readmodels.page import Order
 from readmodels.webhook_delivery_list import (
     KINDS as ALL_KINDS,
@@ -23,6 +24,7 @@ from readmodels.webhook_delivery_list import (
 )
 from runtime.bell import WEBHOOKS
 from runtime.postgres import session
+from web.brazilian import thousands
 from web.painel.lists import PAGE, Asked, walk
 from web.painel.shown import instant
 from web.painel.visit import Visit
@@ -38,7 +40,10 @@ async def show_list(visit: Visit) -> Response[Any]:
 
 async def show(visit: Visit) -> Response[Any]:
     found = await _delivery(visit)
+    async with session(visit.pool) as conn:
+        body = await event_body(conn, *visit.owner, found.sequence)
     values = {
+        "body": "" if body is None else body.decode(),
         "delivery": found,
         "kinds": KINDS,
         "states": DELIVERY_STATES,
@@ -66,7 +71,7 @@ async def send_range_again(visit: Visit) -> Response[Any]:
         async with visit.change("webhook.range_redelivered", wakes=[WEBHOOKS], first=first, last=last) as conn:
             await redeliver_range(conn, visit.owner, int(first), int(last), now=visit.now)
     except Refused:
-        fault = f"A faixa precisa terminar depois de começar e ter no máximo {RANGE_MOST} eventos."
+        fault = f"A faixa precisa terminar depois de começar e ter no máximo {thousands(RANGE_MOST)} eventos."
         return await _list(visit, first=first, last=last, fault=fault)
     return visit.go(visit.here("/webhooks/entregas"), done="faixa")
 

@@ -13,7 +13,7 @@ from readmodels.refund_list import STATUSES, RefundFilters, RefundPosition, refu
 from runtime.postgres import session
 from web.painel.lists import PAGE, Asked, walk
 from web.painel.sheet import ROWS, Columns, back_to, pages, sheet
-from web.painel.shown import RefundRow, cents, instant, refund_row
+from web.painel.shown import RefundRow, cents, instant, refund_rows
 from web.painel.visit import Visit
 from web.painel.words import REFUND_FAILURES, REFUND_STATES
 
@@ -44,7 +44,7 @@ async def show_list(visit: Visit) -> Response[Any]:
     async def fetch(order: Order, after: RefundPosition | None) -> tuple[list[RefundRow], RefundPosition | None]:
         async with session(visit.pool) as conn:
             items, last = await refund_page(conn, *visit.owner, replace(filters, order=order), after, PAGE)
-        return [refund_row(item, visit) for item in items], last
+            return await refund_rows(conn, items, visit), last
 
     values["walked"] = await walk(
         visit,

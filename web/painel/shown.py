@@ -8,13 +8,14 @@ from msgspec import Struct
 
 from domain.instants import parse_day
 from domain.money import parse_amount
-from readmodels.charge import ChargeDoc
+from readmodels.charge import ChargeDoc, charges_by_id
 from readmodels.csv_lines import Cents
 from readmodels.dashboard_charge import payers_of
 from readmodels.ledger import LedgerItem
 from readmodels.payment_list import PaymentItem
 from readmodels.refund import RefundProjection
 from sql import Connection
+from web.brazilian import short_id
 from web.painel.visit import Visit
 from web.painel.words import ANOMALIES, ENTRY_TYPES, METHODS, REFUND_FAILURES, REFUND_STATES, STATUS
 
@@ -90,7 +91,7 @@ def charge_row(doc: ChargeDoc, visit: Visit) -> ChargeRow:
         status_text=STATUS[doc.status],
         method=METHODS[doc.payment_method],
         amount_cents=doc.amount_cents,
-        reference=doc.external_id or doc.description or doc.nosso_numero or f"{doc.charge_id[:8]}…",
+        reference=doc.external_id or doc.description or doc.nosso_numero or short_id(doc.charge_id),
         created_at=instant(doc.created_at),
         due_date=None if doc.due_date is None else parse_day(doc.due_date),
         expires_at=None if doc.expires_at is None else instant(doc.expires_at),
@@ -116,7 +117,7 @@ def payment_row(item: PaymentItem, charged: str | None, visit: Visit) -> Payment
         refunded_cents=cents(item.refunded_amount),
         paid_at=instant(item.paid_at),
         payer=item.payer.name or item.payer.document or charged or item.external_id or "Ver cobrança",
-        reference=item.external_id or item.nosso_numero or f"{item.charge_id[:8]}…",
+        reference=item.external_id or item.nosso_numero or short_id(item.charge_id),
         end_to_end_id=item.end_to_end_id,
         anomaly=None if item.anomaly is None else ANOMALIES[item.anomaly],
         late=item.late,
@@ -142,12 +143,20 @@ def entry_row(item: LedgerItem, visit: Visit) -> EntryRow:
         amount_cents=cents(item.amount),
         balance_cents=cents(item.balance_after.removeprefix("-")),
         negative=item.balance_after.startswith("-"),
-        reference=item.external_id or ("" if known_by is None else f"{known_by[:8]}…"),
+        reference=item.external_id or ("" if known_by is None else short_id(known_by)),
         created_at=instant(item.created_at),
     )
 
 
-def refund_row(item: RefundProjection, visit: Visit) -> RefundRow:
+async def refund_rows(conn: Connection, items: Sequence[RefundProjection], visit: Visit) -> list[RefundRow]:
+    """Of a page of refunds. One that was given no reference goes by its charge's: that is what a merchant knows."""
+    docs = await charges_by_id(conn, [(UUID(item.charge_id), *visit.owner) for item in items])
+    charged = {doc.charge_id: charge_row(doc, visit).reference for doc in docs if doc is not None}
+    return [refund_row(item, visit, charged.get(item.charge_id, "")) for item in items]
+
+
+def refund_row(item: RefundProjection, visit: Visit, charged: str = "") -> RefundRow:
+    """`charged`: what the charge is known by."""
     failure = item.failure_code or ""
     return RefundRow(
         link=visit.here(f"/cobrancas/{item.charge_id}"),
@@ -158,7 +167,7 @@ def refund_row(item: RefundProjection, visit: Visit) -> RefundRow:
         status_text=REFUND_STATES[item.status],
         failure=REFUND_FAILURES.get(failure, failure),
         reason=item.reason or "",
-        reference=item.external_id or f"{item.charge_id[:8]}…",
+        reference=item.external_id or charged or short_id(item.charge_id),
         return_id=item.return_id or item.end_to_end_id or "",
         created_at=instant(item.created_at),
         completed_at=None if item.completed_at is None else instant(item.completed_at),

@@ -36,6 +36,9 @@ KINDS: Final[dict[str, str]] = {
     Kind.WITHDRAWAL_FAILED: "Saque recusado",
 }
 LIFE: Final[dict[str, str]] = {**KINDS, "refund.created": "Devolução pedida"}
+CHARGE_FAILURES: Final[dict[str, str]] = {
+    "BANK_REFUSED": "O banco não aceitou a cobrança", "SANDBOX_FAILURE": "Falha pedida no ambiente de teste",
+}
 REFUND_STATES: Final[dict[str, str]] = {
     "pending": "Em andamento", "succeeded": "Concluída", "failed": "Recusada",
 }
@@ -111,7 +114,7 @@ ACTIONS: Final[dict[str, str]] = {
     "person.added": "Adicionou uma pessoa", "person.role_changed": "Mudou o perfil de uma pessoa",
     "person.access_reset": "Deu um novo acesso a uma pessoa", "person.removed": "Removeu uma pessoa",
     "merchant.approved": "Aprovou um cadastro", "merchant.rejected": "Recusou um cadastro",
-    "merchant.blocked": "Bloqueou um cadastro",
+    "merchant.blocked": "Bloqueou um cadastro", "merchant.pix_key_changed": "Trocou a chave Pix da conta",
     "pix.suspended": "Suspendeu o Pix avulso", "pix.resumed": "Retomou o Pix avulso",
     "integrator.created": "Criou um parceiro", "integrator.changed": "Alterou um parceiro",
     "report.downloaded": "Baixou um relatório",
@@ -145,7 +148,7 @@ FACTS: Final[dict[str, str]] = {
     "test": "ambiente", "overlap": "segredo antigo por", "kinds": "eventos", "reason": "motivo", "first": "do número",
     "last": "até o número", "with": "com", "role": "perfil", "share": "participação (%)",
     "active": "ativo", "amount": "valor em reais", "due_date": "vencimento", "method": "forma",
-    "keep": "fica no saldo (R$)",
+    "keep": "fica no saldo (R$)", "pix_key": "chave Pix", "pix_key_before": "antes",
 }
 FACT_VALUES: Final[dict[str, str]] = {
     "recovery": "código de recuperação", **ROLES, **METHODS,

@@ -8,7 +8,8 @@ from commands.kyc import Kyc
 from commands.pix_suspension import resume_pix, suspend_pix
 from readmodels.people import staff
 from readmodels.platform import COUNT_MOST, bank_state, kyc_counts, lanes_in_trouble, queues, suspension
-from readmodels.reports import REPORTS, By, ask, freshness, today_at
+from readmodels.report import By, ask, freshness, keeping, today_at
+from readmodels.reports import REPORTS
 from runtime.postgres import session
 from web.painel.visit import Visit
 from web.plataforma.words import KYC, LANES, QUEUES
@@ -48,8 +49,8 @@ async def _page(visit: Visit, *, fault: str = "") -> Response[Any]:
     asked = ask(receipts, today=today_at(visit.now), by=By.PERIOD)
     today = ask(receipts, today=today_at(visit.now), first=today_at(visit.now), by=By.PERIOD)
     async with session(visit.pool) as conn:
-        month = [row async for row in receipts.rows(conn, asked)]
-        day = [row async for row in receipts.rows(conn, today)]
+        month = [row async for row in receipts.rows(keeping(conn), asked)]
+        day = [row async for row in receipts.rows(keeping(conn), today)]
         values = {
             "month": _sum(month),
             "today": _sum(day),

@@ -9,8 +9,9 @@ from litestar.response import Response, Stream
 
 from domain.errors import Refused
 from readmodels.csv_lines import BOM, CONTENT_TYPE, csv_line
-from readmodels.reports import REPORTS, By, Column, Kind, Report, as_csv, ask, freshness, today_at
-from readmodels.reports import Asked as ReportAsked
+from readmodels.report import Asked as ReportAsked
+from readmodels.report import By, Column, Kind, Report, as_csv, ask, freshness, keeping, today_at
+from readmodels.reports import REPORTS
 from runtime.postgres import session
 from web.brazilian import brl, day, moment
 from web.painel.lists import Asked
@@ -37,7 +38,7 @@ async def show(visit: Visit) -> Response[Any]:
     more = False
     async with session(visit.pool) as conn:
         if wanted is not None:
-            async for row in report.rows(conn, wanted):
+            async for row in report.rows(keeping(conn), wanted):
                 if len(rows) == ROWS_MOST:
                     more = True
                     break
@@ -62,7 +63,8 @@ async def show(visit: Visit) -> Response[Any]:
 
 
 async def download(visit: Visit) -> Response[Any]:
-    """The same rows, all of them, as CSV. It is read while it is sent: a page of rows at a time is held."""
+    """The same rows, all of them, as CSV. It is read while it is sent: a page of rows at a time is held, and no
+    connection while the browser takes its time."""
     report = _report(visit)
     asked, wanted = _asked(visit, report)
     if wanted is None or asked.faults:
@@ -75,12 +77,11 @@ async def download(visit: Visit) -> Response[Any]:
 
 async def _lines(visit: Visit, report: Report, wanted: ReportAsked) -> AsyncIterator[bytes]:
     block = bytearray(BOM + csv_line([each.heading for each in report.columns]))
-    async with session(visit.pool) as conn:
-        async for row in report.rows(conn, wanted):
-            block += csv_line(as_csv(report, row))
-            if len(block) >= _FLUSH_BYTES:
-                yield bytes(block)
-                block.clear()
+    async for row in report.rows(lambda: session(visit.pool), wanted):
+        block += csv_line(as_csv(report, row))
+        if len(block) >= _FLUSH_BYTES:
+            yield bytes(block)
+            block.clear()
     yield bytes(block)
 
 

@@ -1,0 +1,135 @@
+"""A year of a busy merchant and of twenty small ones, for the benches that read much: charges, payments, refunds and
+what became of each webhook.
+
+It is written as journal rows by a few statements, because who issues and pays charges is measured elsewhere; the read
+tables are then filled from the journal by the projections themselves, so they hold what a live system would.
+"""
+
+from collections.abc import AsyncIterator
+from uuid import UUID
+
+from readmodels.projector import Projection, project
+from runtime.postgres import Pool, session
+from sql import Connection
+
+# As a rebuild does it: with many more rows at once the planner reads whole tables for each page.
+_PAGE = 2_000
+# Nothing here has an event of the feed or a withdrawal.
+_FILLED = (Projection.CREATED, Projection.CHANGED, Projection.PAYMENTS, Projection.FUNDS, Projection.REFUNDS,
+           Projection.REFUNDS_ENDED, Projection.ENTRIES)  # fmt: skip
+
+# Of each twenty-one charges one is of a small merchant. A seventh are slips, a ninth a partner's. As long as real ones:
+# a document carries its QR Code or its line.
+_ISSUED = """
+INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)
+SELECT account_id, false, charge_id, 1, 'charge.created', at, 'bench', jsonb_build_object('charge', jsonb_build_object(
+           'account_id', account_id, 'charge_id', charge_id, 'test', false, 'public_id', md5('public' || n),
+           'external_id', 'order-' || n, 'description', 'Pedido ' || n, 'status', 'pending', 'version', 1,
+           'amount_cents', 100 + n % 9000, 'txid', replace(charge_id::text, '-', ''), 'created_at', iso)
+       || CASE WHEN n % 7 = 0 THEN jsonb_build_object(
+           'payment_method', 'boleto', 'due_date', (at + interval '10 days')::date,
+           'nosso_numero', lpad(n::text, 20, '0'), 'boleto', jsonb_build_object(
+               'nosso_numero', lpad(n::text, 20, '0'), 'seu_numero', n::text, 'linha_digitavel', lpad(n::text, 47, '0'),
+               'codigo_barras', lpad(n::text, 44, '0'), 'tipo_cobranca', 'boleto',
+               'data_vencimento', (at + interval '10 days')::date))
+          ELSE jsonb_build_object('payment_method', 'pix', 'expires_at', iso, 'qr_code', repeat(md5(n::text), 5)) END
+       || CASE WHEN n % 9 = 0 THEN jsonb_build_object('integrador_code', 'INTG-AAAAAA') ELSE '{}' END)
+FROM (SELECT n, at, md5(n::text)::uuid AS charge_id,
+             to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS iso,
+             CASE WHEN n % 21 = 0 THEN lpad(to_hex(1 + n / 21 % 20), 32, '0')::uuid ELSE $2::uuid END AS account_id
+      FROM (SELECT n, now() - interval '365 days' + n * interval '365 days' / $1::integer AS at
+            FROM generate_series(1, $1::integer) n) every) g
+"""
+# Four fifths are paid, some minutes or days later, and of these one in fifty goes back two days after. Entries are
+# numbered and added up along each account, as its clock would have done.
+_MOVED = """
+WITH paid AS (
+    SELECT account_id, charge_id, payload -> 'charge' AS charge,
+           recorded_at + (hashtext(charge_id::text) & 65535) * interval '5 seconds' AS at
+    FROM journal WHERE kind = 'charge.created' AND hashtext(charge_id::text) % 5 <> 0
+), moved AS (
+    SELECT *, 'payment' AS type, at AS paid_at FROM paid WHERE at < now()
+    UNION ALL
+    SELECT account_id, charge_id, charge, at + interval '2 days', 'refund', at FROM paid
+    WHERE at < now() - interval '2 days' AND hashtext(charge_id::text) % 50 = 1
+), numbered AS (
+    SELECT account_id, charge_id, charge, at, type, (charge ->> 'amount_cents')::bigint AS cents,
+           md5('payment' || charge_id)::uuid AS payment_id, md5('refund' || charge_id)::uuid AS refund_id,
+           to_char(paid_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS paid,
+           row_number() OVER line AS sequence,
+           sum(CASE type WHEN 'payment' THEN 1 ELSE -1 END * (charge ->> 'amount_cents')::bigint) OVER line AS balance
+    FROM moved WINDOW line AS (PARTITION BY account_id ORDER BY at, charge_id, type)
+)
+INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)
+SELECT account_id, false, charge_id, 2, CASE type WHEN 'payment' THEN 'payment.received' ELSE 'refund.created' END, at,
+       'bench', jsonb_build_object('external_id', charge -> 'external_id', 'entry', jsonb_build_object(
+           'sequence', sequence, 'entry_id', md5(type || 'entry' || charge_id)::uuid, 'type', type,
+           'amount_cents', CASE type WHEN 'payment' THEN cents ELSE -cents END, 'balance_after_cents', balance,
+           'payment_id', payment_id)
+           || CASE type WHEN 'payment' THEN '{}' ELSE jsonb_build_object('refund_id', refund_id) END)
+       || CASE type WHEN 'payment' THEN jsonb_build_object(
+           'charge', jsonb_build_object('status', 'paid', 'version', 2, 'paid_at', paid, 'payment', payment),
+           'payment', payment)
+          ELSE jsonb_build_object(
+           'refund', jsonb_build_object('refund_id', refund_id, 'payment_id', payment_id, 'status', 'pending',
+               'amount_cents', cents, 'created_at', at),
+           'fund', jsonb_build_object('payment_id', payment_id, 'paid_at', paid, 'refunding_cents', cents)) END
+FROM numbered CROSS JOIN LATERAL (SELECT jsonb_build_object(
+    'payment_id', payment_id, 'charge_id', charge_id, 'external_id', charge -> 'external_id',
+    'payment_method', charge -> 'payment_method', 'method', charge -> 'payment_method', 'amount_cents', cents,
+    'paid_at', paid, 'credited_at', paid, 'end_to_end_id', 'E99999997' || substr(md5(charge_id::text), 1, 23),
+    'payer_sealed', repeat('A', 160)) || CASE WHEN charge ? 'integrador_code'
+        THEN jsonb_build_object('integrador_code', charge -> 'integrador_code') ELSE '{}' END AS payment) p
+ORDER BY at
+"""
+_GONE_BACK = """
+INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)
+SELECT account_id, false, charge_id, 3, 'refund.succeeded', recorded_at + interval '2 seconds', 'bench',
+       jsonb_build_object(
+    'refund', jsonb_build_object('refund_id', payload #> '{refund,refund_id}', 'status', 'succeeded'),
+    'fund', jsonb_build_object('payment_id', payload #> '{fund,payment_id}', 'paid_at', payload #> '{fund,paid_at}',
+        'refunding_cents', 0, 'refunded_cents', payload #> '{refund,amount_cents}'))
+FROM journal WHERE kind = 'refund.created' ORDER BY recorded_at
+"""
+# Each payment was told; one attempt in ten failed. As senders leave their counts: a row for every fifty or so.
+_TOLD = """
+INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms)
+SELECT account_id, (recorded_at AT TIME ZONE 'America/Sao_Paulo')::date, outcome, count(*), 40 * count(*)
+FROM (SELECT account_id, recorded_at, journal_id / 50 AS batch,
+             CASE journal_id % 10 WHEN 0 THEN 'timeout' WHEN 1 THEN 'rejected' ELSE 'delivered' END AS outcome
+      FROM journal WHERE kind = 'payment.received') attempt
+GROUP BY account_id, 2, outcome, batch
+"""
+_TABLES = "journal, read_charge, read_payment, read_refund, read_ledger, report_attempt_told"
+
+
+async def write_year(pool: Pool, account_id: UUID, charges: int) -> int:
+    """So many charges of `account_id` in the last 365 days, and a twentieth of that by others; the journal's rows."""
+    async with session(pool) as conn:
+        await conn.execute("SET statement_timeout = 0")
+        await conn.execute(_ISSUED, charges * 21 // 20, account_id, timeout=900)
+        for statement in (_MOVED, _GONE_BACK, _TOLD):
+            await conn.execute(statement, timeout=900)
+        number = 0
+        async for ids in _pages(conn):
+            await project(conn, ids, _FILLED)
+            number += 1
+            # Tables that grow from nothing in a minute: each time they have doubled the planner is told, or it takes
+            # them for empty and reads the whole of them for each row.
+            if number & (number - 1) == 0:
+                await conn.execute(f"ANALYZE {_TABLES}", timeout=900)
+        await conn.execute(f"VACUUM ANALYZE {_TABLES}", timeout=900)
+        await conn.execute("RESET statement_timeout")
+        return int(await conn.fetchval("SELECT count(*) FROM journal"))
+
+
+async def _pages(conn: Connection) -> AsyncIterator[list[int]]:
+    after = 0
+    while True:
+        rows = await conn.fetch(
+            "SELECT journal_id FROM journal WHERE journal_id > $1 ORDER BY journal_id LIMIT $2", after, _PAGE
+        )
+        if not rows:
+            return
+        after = rows[-1][0]
+        yield [row[0] for row in rows]

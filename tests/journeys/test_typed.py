@@ -1,0 +1,99 @@
+"""A reader who copies the documentation's blocks into a shell, one after the other, gets what the pages say."""
+
+import asyncio
+import re
+import shutil
+import subprocess
+from html import unescape
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+
+from tests.merchant import Door, new_shop, until_answer
+from tests.system import System
+
+pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this machine")
+
+# What the shell says after each block, and what it knows then.
+_END = "\x1e"
+_KNOWN = ("TOKEN", "CHARGE_ID")
+
+
+class Shell:
+    """Bash with curl and nothing else, as on a fresh machine: what a block sets is there for the next."""
+
+    def __init__(self, **known: str) -> None:
+        self._known = known
+
+    async def type(self, block: str) -> str:
+        """What it printed; it must have worked to its end."""
+        said = await asyncio.to_thread(
+            subprocess.run,
+            ["bash", "-euo", "pipefail", "-c", block + "".join(f'\nprintf "{_END}%s" "${{{n}:-}}"' for n in _KNOWN)],
+            env={"PATH": "/usr/bin:/bin", **self._known}, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert said.returncode == 0, (block, said.stderr)
+        printed, *values = said.stdout.split(_END)
+        self._known |= {name: value for name, value in zip(_KNOWN, values, strict=True) if value}
+        return printed
+
+    async def answer(self, block: str) -> dict[str, Any]:
+        answered: dict[str, Any] = msgspec.json.decode(await self.type(block))
+        assert "error" not in answered, (block, answered)
+        return answered
+
+
+async def blocks_of(system: System, page: str) -> list[str]:
+    """The blocks of a page that call the API, as its copy button copies them."""
+    async with aiohttp.ClientSession() as http, http.get(system.docs_url + page) as answer:
+        assert answer.status == 200
+        found = re.findall(r"<pre[^>]*><code[^>]*>(.*?)</code></pre>", await answer.text(), re.S)
+    return [text for text in map(unescape, found) if "curl " in text]
+
+
+def shell_of(door: Door, client_id: str, client_secret: str) -> Shell:
+    return Shell(CLIENT_ID=client_id, CLIENT_SECRET=client_secret, ACCOUNT_ID=door.account_id)
+
+
+async def test_the_quick_start_leads_to_a_paid_charge_and_the_guides_go_on_from_there(system: System) -> None:
+    async with new_shop(system) as shop:
+        shell = shell_of(shop.sandbox, shop.record.test.client_id, shop.record.test.client_secret)
+        token, create, pay = await blocks_of(system, "")
+        assert await shell.type(token) == ""
+        charge = await shell.answer(create)
+        assert (charge["status"], charge["amount"], charge["test"]) == ("pending", "149.90", True)
+        assert (await shell.answer(pay))["status"] == "paid"
+
+        again, key = await blocks_of(system, "/idempotency")
+        assert (await shell.answer(again))["charge_id"] == charge["charge_id"]
+        known = await shell.answer(key)
+        assert (known["state"], known["resource_id"], known["replay_count"]) == ("completed", charge["charge_id"], 1)
+
+        (refund,) = await blocks_of(system, "/refunds")
+        assert (await shell.answer(refund))["refunded_total"] == "10.00"
+        (dual,) = await blocks_of(system, "/dual-charges")
+        assert {each["leg"] for each in (await shell.answer(dual))["legs"]} == {"pix", "boleto"}
+        ledger = next(each for each in await blocks_of(system, "/reconciliation") if "/ledger" in each)
+        assert (await shell.answer(ledger))["next_cursor"] is None
+        # The sandbox's guide is for another afternoon of the same reader: nothing in it collides with what he did.
+        first, *_ = await blocks_of(system, "/sandbox")
+        assert '"status":"paid"' in await shell.type(first)
+
+
+async def test_money_is_taken_out_as_the_guide_types_it(system: System) -> None:
+    async with new_shop(system) as shop:
+        door = shop.production
+        charge = await door.created("300.00")
+        assert system.quita("bank", "pay", "--charge-id", charge["charge_id"]).returncode == 0
+
+        async def credited() -> bool:
+            return await door.balance() == "300.00"
+
+        await until_answer(credited)
+        shell = shell_of(door, shop.record.production.client_id, shop.record.production.client_secret)
+        token, *_ = await blocks_of(system, "")
+        await shell.type(token)
+        (withdraw,) = [each for each in await blocks_of(system, "/withdrawals") if "/v1/withdrawals" in each]
+        assert (await shell.answer(withdraw))["amount"] == "250.00"
