@@ -21,7 +21,7 @@ WCAG = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
 
 _STARTS_S_MAX = 30.0
 _COMMAND_S_MAX = 30.0
-_UNTIL_S_MAX = 15.0
+_UNTIL_S_MAX = 30.0
 
 # Kept for the evaluations that follow in the same document.
 _AXE = """

@@ -9,9 +9,17 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from runtime.embedded import EmbeddedPostgres, EmbeddedRedis
 from tests.system import System, remove_home, temporary_home
+
+# What hypothesis asks is the same in every run, and no clock decides it: a run fails for what was changed. To look for
+# more, name another profile (--hypothesis-profile=default).
+settings.register_profile(
+    "same_every_run", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("same_every_run")
 
 
 class Servers:

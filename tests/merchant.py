@@ -255,7 +255,7 @@ async def created_before(
     return str(charge_id)
 
 
-async def until_answer(ask: Any, *, most_s: float = 20.0) -> Any:
+async def until_answer(ask: Any, *, most_s: float = 30.0) -> Any:
     """Ask a coroutine until its answer is truthy."""
     deadline = asyncio.get_running_loop().time() + most_s
     while not (found := await ask()):

@@ -34,7 +34,7 @@ async def serving(pool: Pool, now: Callable[[], datetime], settings: Settings = 
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     running = asyncio.create_task(server._serve())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not server.started:  # noqa: ASYNC110 - uvicorn has no event to wait for
             await asyncio.sleep(0.01)
     try:
@@ -75,7 +75,7 @@ async def _browser(address: str, profile: Path) -> AsyncIterator[Command]:
                 async def command(method: str, **parameters: Any) -> dict[str, Any]:
                     number = next(numbers)
                     await wire.send_json({"id": number, "method": method, "params": parameters})
-                    async with asyncio.timeout(10):
+                    async with asyncio.timeout(30):
                         async for message in wire:
                             answer = message.json()
                             if answer.get("id") == number:

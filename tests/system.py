@@ -175,7 +175,7 @@ def remove_home(home: Path) -> None:
     shutil.rmtree(home.parent, ignore_errors=True)
 
 
-def until(true: Any, *, most_s: float = 20.0, what: str = "") -> Any:
+def until(true: Any, *, most_s: float = 30.0, what: str = "") -> Any:
     """Ask until the answer is truthy; fails after `most_s`."""
     deadline = time.monotonic() + most_s
     while True:

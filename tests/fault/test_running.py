@@ -173,7 +173,7 @@ def test_kill_9_of_everything_loses_nothing(alone: System) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):  # its parent went first, and it with it
             os.kill(pid, signal.SIGKILL)
-    alone.process.wait(10)
+    alone.process.wait(30)
     alone.start()
     assert alone.quita("merchant", "approve", made["account_id"]).returncode == 0
 

@@ -140,8 +140,23 @@ async def test_fifty_cancellations_at_once_cancel_once(shop: Shop) -> None:
     assert (await door.charge(charge["charge_id"]))["version"] == 2
 
 
-async def test_of_payment_cancellation_and_expiry_at_once_one_wins(system: System, shop: Shop, books: Books) -> None:
-    """What expires does so by the same command as in a worker, told that a minute more has passed."""
+async def test_of_payment_cancellation_and_expiry_at_once_one_wins(system: System, books: Books) -> None:
+    """As often, and at other paces, as it takes until each of the three has won: how they meet is the machine's."""
+    won: set[str] = set()
+    for pace_s in (0.003, 0.006, 0.0015, 0.012, 0.003, 0.006):
+        async with new_shop(system) as shop:
+            won |= await _contest(shop, books, pace_s)
+        if len(won) == 3:
+            break
+    assert won == {"paid", "cancelled", "expired"}, "the contest was none: choose other sizes"
+    assert_books_are_clean(system)
+
+
+async def _contest(shop: Shop, books: Books, pace_s: float) -> set[str]:
+    """Sixty charges; how they ended.
+
+    What expires does so by the same command as in a worker, told that a minute more has passed.
+    """
     door = shop.sandbox
     charges = [
         charge["charge_id"] for charge in await asyncio.gather(*(door.created(expires_in=60) for _ in range(60)))
@@ -155,7 +170,7 @@ async def test_of_payment_cancellation_and_expiry_at_once_one_wins(system: Syste
                 await expire_charges(books, [UUID(each) for each in charges[at : at + 4]], now=later, actor="test")
 
     async def contest(charge_id: str, place: int) -> list[Answer]:
-        await asyncio.sleep(place * 0.003)
+        await asyncio.sleep(place * pace_s)
         both = [door.pay(charge_id), door.cancel(charge_id)]
         return list(await asyncio.gather(*(both if place % 2 else both[::-1])))
 
@@ -163,15 +178,14 @@ async def test_of_payment_cancellation_and_expiry_at_once_one_wins(system: Syste
         expire(), *(contest(charge_id, place) for place, charge_id in enumerate(charges))
     )
     answers = [answer for both in contests for answer in both]
-    assert {answer.status for answer in answers} == {200, 409}
+    assert {answer.status for answer in answers} <= {200, 409}
     assert {answer.code for answer in answers if answer.status == 409} == {"CHARGE_NOT_PENDING"}
     won = Counter(answer.body["charge_id"] for answer in answers if answer.status == 200)
-    assert max(won.values()) == 1
+    assert set(won.values()) <= {1}
 
     shown = {charge["charge_id"]: charge for charge in await door.all("/v1/charges", limit=100)}
     events = await door.events()
     outcomes = Counter(charge["status"] for charge in shown.values())
-    assert outcomes.keys() == {"paid", "cancelled", "expired"}, "the contest was none: choose other sizes"
     kinds = {"paid": "payment.received", "cancelled": "charge.cancelled", "expired": "charge.expired"}
     assert Counter((event["charge_id"], event["type"]) for event in events) == Counter(
         (charge_id, kinds[charge["status"]]) for charge_id, charge in shown.items()
@@ -186,4 +200,4 @@ async def test_of_payment_cancellation_and_expiry_at_once_one_wins(system: Syste
     for charge in shown.values():
         assert charge["status"] in reachable
         assert charge["version"] == 2
-    assert_books_are_clean(system)
+    return set(outcomes)

@@ -112,10 +112,16 @@ async def browser(pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> Async
             delivery.rsplit("/", 1)[1],
             b"x" * 1024,
         )
+        # The longest word there is for how a webhook is doing.
+        await pool.execute(
+            "UPDATE webhook_lane SET consecutive_failures = 3, failing_since = now() WHERE endpoint_id ="
+            " (SELECT endpoint_id FROM webhook_endpoint WHERE account_id = $1)",
+            merchant.account_id,
+        )
         refund = f"/painel/cobrancas/{paid.charge_id}/devolver"
         form = await owner.opened(refund)
         payment_id = re.findall(r'name="payment_id" type="radio" value="([^"]+)"', form.html)[0]
-        await owner.post(refund, form=form, payment_id=payment_id, amount="0,50", reason="m" * 140)
+        await owner.post(refund, form=form, sure="yes", payment_id=payment_id, amount="0,50", reason="m" * 140)
         made = await owner.post(
             "/painel/programacoes/nova", on="/painel/programacoes/nova", forma="pix", amount="9.999.999,99",
             frequency="monthly", first_due_date=(now + timedelta(days=9)).date().isoformat(), external_id="a" * 255,

@@ -61,12 +61,14 @@ async def token_of(api: Api, client_id: str, secret: str) -> str:
 
 
 async def stops_working(api: Api, token: str) -> float:
-    """Seconds until this token is refused."""
-    began = time.monotonic()
+    """After how many seconds it was last asked with this token and answered; 0 when it was refused at once."""
+    began, asked_s, answered_s = time.monotonic(), 0.0, 0.0
     while (await api.get("/v1/charges", token=token)).status != 401:
-        assert time.monotonic() - began < STOPS_WITHIN_S + 1
+        answered_s = asked_s
+        assert answered_s < STOPS_WITHIN_S + 1
         await asyncio.sleep(0.1)
-    return time.monotonic() - began
+        asked_s = time.monotonic() - began
+    return answered_s
 
 
 def shown(seen: Seen) -> tuple[str, str]:

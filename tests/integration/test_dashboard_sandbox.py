@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pytest_asyncio
 
 from commands.merchants import MerchantCreated
+from commands.sandbox import SANDBOX_FAILURE
 from readmodels.charge import ChargeDoc, read_doc
 from runtime.postgres import Pool
 from runtime.seal import Seal
@@ -16,6 +17,8 @@ from tests.pages import serving
 from tests.slip_shop import issued
 from tests.system import System
 from web.brazilian import moment
+from web.painel.words import CHARGE_FAILURES
+from workers.bank_orders import FAILURE_CODE
 
 CLOCK = "/painel/teste/relogio"
 SETTINGS = settings_with()
@@ -105,7 +108,11 @@ async def test_a_test_charge_is_made_to_expire_and_to_fail(shop: Shop) -> None:
         assert (await shop.now_is(charge)).status == status
         again = await shop.owner.post(f"{page_of(charge)}/{action}", on=page_of(charge))
         assert (again.status, "não está mais em aberto" in again.text) == (409, True)
-        assert f"{action}</button" not in (await shop.owner.opened(page_of(charge))).html
+        page = await shop.owner.opened(page_of(charge))
+        assert f"{action}</button" not in page.html
+        assert ("Falha pedida no ambiente de teste" in page.text) == (status == "failed")
+    # Why a charge failed is said in the reader's language, whatever it failed for.
+    assert set(CHARGE_FAILURES) == {SANDBOX_FAILURE[0], FAILURE_CODE}
 
 
 async def test_a_test_charge_is_paid_any_amount_any_number_of_times_in_any_state(shop: Shop) -> None:

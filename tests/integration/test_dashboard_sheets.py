@@ -129,7 +129,7 @@ async def test_a_sheet_holds_what_its_list_shows_with_the_same_filters(shop: Sho
 
 @pytest.mark.parametrize("order", ["desc", "asc"])
 async def test_by_due_date_each_charge_comes_once(shop: Shop, pool: Pool, order: str) -> None:
-    today = datetime.now(UTC).date()
+    today = datetime.now(SAO_PAULO).date()
     made: dict[str, Any] = {}
     for number in range(12):
         due = today + timedelta(days=number % 4)

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.dashboard import Person, Seen, person_of
-from tests.merchant import Shop, books_of, new_shop
+from tests.merchant import Shop, books_of, new_shop, until_answer
 from tests.slip_shop import at_bank, in_days, issued
 from tests.system import System
 from tests.webhooks import receiving
@@ -51,12 +51,12 @@ async def test_a_slip_is_written_off_at_the_bank_and_then_cancelled(desk: Desk, 
     assert slip["boleto"]["nosso_numero"] in page.text
     async with desk.owner.http.get(f"{system.app_url}/pagar/{slip['public_id']}/boleto.pdf") as pdf:
         assert pdf.content_type == "application/pdf"
-    done = await desk.owner.post(f"{path}/cancelar", on=path, reason="cancelled")
+    done = await desk.owner.post(f"{path}/cancelar", on=path, reason="cancelled", sure="yes")
     assert done.where == f"{path}?feito=cancelada", done.text[:300]
     assert (await door.charge(slip["charge_id"]))["status"] == "cancelled"
     async with books_of(system) as books:
         assert (await at_bank(books, slip["boleto"]["nosso_numero"]))["written_off_at"] is not None
-    again = await desk.owner.post(f"{path}/cancelar", on=path, reason="cancelled")
+    again = await desk.owner.post(f"{path}/cancelar", on=path, reason="cancelled", sure="yes")
     assert again.status == 409
     assert f"por {desk.owner.email}, no painel" in (await desk.owner.opened(path)).text
 
@@ -73,7 +73,7 @@ async def test_while_the_bank_is_silent_the_slip_stays_and_nothing_is_claimed(de
     path = f"/painel/cobrancas/{slip['charge_id']}"
     system.json("bank", "fault", "down")
     try:
-        refused = await desk.owner.post(f"{path}/cancelar", on=path, reason="cancelled")
+        refused = await desk.owner.post(f"{path}/cancelar", on=path, reason="cancelled", sure="yes")
     finally:
         system.json("bank", "fault", "up")
     assert (refused.status, "O banco não confirmou" in refused.text) == (502, True)
@@ -99,10 +99,11 @@ async def test_a_revoked_credential_stops_in_every_process_within_five_seconds(d
     assert not await refused()
     path = f"/painel/tokens/{desk.shop.record.production.client_id}"
     await desk.owner.post(f"{path}/revogar", on=path, sure="yes")
-    began = time.monotonic()
+    began, asked_s = time.monotonic(), 0.0
     while not await refused():
-        assert time.monotonic() - began < STOPS_WITHIN_S
+        assert asked_s < STOPS_WITHIN_S
         await asyncio.sleep(0.1)
+        asked_s = time.monotonic() - began
 
 
 async def test_a_test_event_reaches_the_receiver_and_its_charge_is_in_the_api(desk: Desk) -> None:
@@ -203,18 +204,26 @@ async def test_a_slip_paid_on_its_line_goes_back_to_the_key_that_is_named(desk: 
     form = await desk.owner.opened(f"{path}/devolver")
     found = re.search(r'name="payment_id" type="radio" value="([^"]+)"', form.html)
     assert found
-    nowhere = await desk.owner.post(f"{path}/devolver", form=form, payment_id=found[1])
+    nowhere = await desk.owner.post(f"{path}/devolver", form=form, sure="yes", payment_id=found[1])
     assert (nowhere.status, "informe a chave Pix" in nowhere.text) == (422, True)
-    half = await desk.owner.post(f"{path}/devolver", form=form, payment_id=found[1], pix_key="fulano@example.com")
+    half = await desk.owner.post(
+        f"{path}/devolver", form=form, sure="yes", payment_id=found[1], pix_key="fulano@example.com"
+    )
     assert (half.status, "Preencha este campo." in half.text) == (400, True)
-    began = time.monotonic()
     done = await desk.owner.post(
-        f"{path}/devolver", form=nowhere, payment_id=found[1], pix_key="529.982.247-25", document="529.982.247-25"
+        f"{path}/devolver",
+        form=nowhere,
+        sure="yes",
+        payment_id=found[1],
+        pix_key="529.982.247-25",
+        document="529.982.247-25",
     )
     assert done.status == 303, done.text[:300]
-    while "chip-refund-succeeded" not in (await desk.owner.opened(path)).html:
-        assert time.monotonic() - began < STOPS_WITHIN_S
-        await asyncio.sleep(0.05)
+
+    async def succeeded() -> bool:
+        return "chip-refund-succeeded" in (await desk.owner.opened(path)).html
+
+    await until_answer(succeeded)
     assert (await desk.shop.sandbox.charge(slip["charge_id"]))["status"] == "refunded"
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -235,6 +236,10 @@ async def test_what_failed_is_sent_again_one_or_a_range(desk: Desk, worker: None
         assert (await desk.person.post(f"{path}/reenviar", on=path)).where == f"{path}?feito=reenviada"
         await receiver.reached(seen + 1)
         assert receiver.requests[-1].headers["X-Service-Delivery-Id"] == one
+        # What was sent can be laid beside what arrived, byte for byte: it is what was signed.
+        sent = re.search(r'aria-label="Corpo enviado">([^<]+)</pre>', (await desk.person.opened(path)).html)
+        assert sent is not None
+        assert unescape(sent[1]).encode() == receiver.requests[-1].body
         form = await desk.person.opened("/painel/webhooks/entregas")
         done = await desk.person.post("/painel/webhooks/entregas", form=form, from_sequence="1", to_sequence="2")
         assert done.where == "/painel/webhooks/entregas?feito=faixa"
@@ -331,7 +336,7 @@ def seen_from(seen: Seen) -> int:
 
 
 async def _until_said(desk: Desk, path: str, text: str, *, count: int = 1) -> Seen:
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(30):
         while (seen := await desk.person.opened(path)).html[seen_from(seen) :].count(text) < count:  # noqa: ASYNC110 - a page has no event
             await asyncio.sleep(0.05)
     return seen

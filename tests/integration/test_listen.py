@@ -20,7 +20,7 @@ from runtime.embedded import free_port
 from tests.merchant import Shop, new_shop
 from tests.system import System
 
-LINE_S_MAX = 15.0
+LINE_S_MAX = 30.0
 SHOWN = {"sequence", "type", "event_id", "attempt", "status", "error", "answer", "ms", "again"}
 
 
@@ -99,7 +99,14 @@ def listening(system: System, shop: Shop, url: str, *more: str, people: bool = F
     words = [url, "--client-id", credential.client_id, "--client-secret", credential.client_secret, *more]
     command = [sys.executable, "-m", "cli.main", "listen", *words, *(() if people else ("--json",))]
     with subprocess.Popen(
-        command, cwd=system.root, env=system.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=system.root,
+        env=system.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # As at a terminal: a shell lets what it starts in the background ignore Ctrl-C, and that is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         try:
             yield Listening(process)
@@ -125,7 +132,7 @@ async def test_each_answer_is_shown_with_its_status_its_text_and_how_long_it_too
         assert set(shown) == SHOWN
         assert (shown["status"], shown["error"], shown["answer"]) == (200, None, "já anotado")
         assert (shown["attempt"], shown["again"], shown["type"]) == (1, False, "payment.received")
-        assert 250 <= shown["ms"] < 2_000
+        assert 250 <= shown["ms"] < 30_000
         (one,) = receiver.received
         signature = sign(begun["secret"], int(one.headers["X-Service-Timestamp"]), one.body)
         assert one.headers["X-Service-Signature"] == f"sha256={signature}"
@@ -179,7 +186,7 @@ async def test_what_happened_before_can_be_played_again(system: System, shop: Sh
         with listening(system, shop, receiver.url, "--after-sequence", "1", "--once", "2") as run:
             assert run.json()["after_sequence"] == 1
             assert [run.json()["sequence"] for _ in range(2)] == [2, 3]
-            assert run.process.wait(10) == 0
+            assert run.process.wait(30) == 0
         assert [json.loads(each.body)["charge_id"] for each in receiver.received] == charges[1:]
 
 
@@ -189,6 +196,6 @@ async def test_ctrl_c_ends_it_quietly_also_while_it_waits_for_a_receiver(system:
         await shop.sandbox.paid()
         assert run.json()["again"]
         os.kill(run.process.pid, signal.SIGINT)
-        assert run.process.wait(10) == 130
+        assert run.process.wait(30) == 130
         assert run.process.stderr is not None
         assert run.process.stderr.read() == ""

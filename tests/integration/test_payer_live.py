@@ -18,6 +18,7 @@ from runtime.postgres import Pool, open_pool
 from runtime.seal import Seal
 from tests.conftest import Servers
 from tests.dashboard import Books, a_merchant
+from tests.merchant import until_answer
 from tests.pages import CHROMIUM, SETTINGS, browsing, serving, until
 from web import live
 
@@ -100,14 +101,15 @@ async def test_a_page_hears_what_is_and_what_happens_and_then_no_more(
         await books.paid(doc)
         asked = time.monotonic()
         assert await event() == state("paid", 2)
-        assert time.monotonic() - asked < 2 * live.LOOK_EVERY_S
+        assert time.monotonic() - asked < live.BEAT_S / 2  # at its next look, which is a second away
         assert await event() == ("end", "")  # nothing will ever happen to this page again
 
 
 async def test_time_is_heard_as_well(pool: Pool, books: Books, http: aiohttp.ClientSession) -> None:
-    doc = await books.charge(lifetime=timedelta(seconds=1.5))
-    async with serving(pool, now) as door, listening(http, door, doc.public_id) as event:
+    doc, ahead = await books.charge(lifetime=timedelta(hours=1)), timedelta()
+    async with serving(pool, lambda: now() + ahead) as door, listening(http, door, doc.public_id) as event:
         assert await event() == state("pending", 1)
+        ahead = timedelta(hours=2)
         assert await event() == state("expired", 1)
         # The bank may still tell us of a payment made in time: this one stays open.
         await books.paid(doc, at=now() - timedelta(seconds=60))
@@ -126,7 +128,11 @@ async def test_a_hundred_open_pages_ask_once_a_second_and_hold_no_connection(
         before = counted.borrowed
         await asyncio.sleep(2.2 * live.LOOK_EVERY_S)
         assert 1 <= counted.borrowed - before <= 3
-        assert counted.out == 0
+
+        async def all_are_given_back() -> bool:
+            return counted.out == 0  # between two looks
+
+        await until_answer(all_are_given_back)
         await books.paid(docs[0])
         heard = await asyncio.gather(*(event() for event in events[::10]))
         assert set(heard) == {state("paid", 2)}
@@ -139,15 +145,15 @@ async def test_a_hundred_open_pages_ask_once_a_second_and_hold_no_connection(
 async def test_a_silent_page_is_told_that_it_is_still_heard_and_the_stream_has_an_end(
     pool: Pool, books: Books, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "BEAT_S", 0.2)
-    monkeypatch.setattr(live, "STREAM_S", 0.5)
+    monkeypatch.setattr(live, "BEAT_S", 0.3)
+    monkeypatch.setattr(live, "STREAM_S", 1.4)
     doc = await books.charge()
     async with serving(pool, now) as door, listening(http, door, doc.public_id) as event:
         heard = [await event()]
         while heard[-1][0] != "end":
             heard.append(await event())
         assert heard[0] == state("pending", 1)
-        assert 1 <= len(heard) - 2 <= 4
+        assert 1 <= len(heard) - 2 <= 6
         assert set(heard[1:-1]) == {("vivo", "{}")}
 
 
@@ -166,7 +172,7 @@ async def test_there_is_room_for_so_many_and_the_others_are_told_to_come_back(
             assert await event() == state("pending", 1)
         # A page that goes makes room.
         await pages.aclose()
-        for _ in range(50):
+        for _ in range(300):
             async with http.get(address) as answer:
                 if answer.status == 200:
                     break
@@ -212,7 +218,7 @@ async def test_a_server_that_stops_does_not_wait_for_open_pages(
             event = await pages.enter_async_context(listening(http, door, doc.public_id))
             assert await event() == state("pending", 1)
             stopping = time.monotonic()
-        assert time.monotonic() - stopping < 3
+        assert time.monotonic() - stopping < live.STREAM_S / 20
         assert await event() == ("end", "")
 
 

@@ -265,7 +265,7 @@ async def raw(door: str, request: bytes) -> tuple[int, dict[str, str], bytes]:
     reader, writer = await asyncio.open_connection("127.0.0.1", int(door.rpartition(":")[2]))
     writer.write(request + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     try:
-        head, _, body = (await asyncio.wait_for(reader.read(), 10)).partition(b"\r\n\r\n")
+        head, _, body = (await asyncio.wait_for(reader.read(), 30)).partition(b"\r\n\r\n")
     finally:
         writer.close()
     first, *lines = head.decode("latin-1").split("\r\n")

@@ -16,9 +16,9 @@ import pytest
 from tests.system import System
 
 PIX = "/v1/charges/pix"
-_ANSWER_S = 10.0
-# Longer than any answer takes here: who says nothing for so long has nothing to say.
-_QUIET_S = 1.0
+_ANSWER_S = 20.0
+# Longer than any answer takes here, on a busy machine too: who says nothing for so long has nothing to say.
+_QUIET_S = 2.0
 
 
 class Server:
@@ -58,7 +58,9 @@ class Server:
         return json.dumps({"account_id": self.account_id, "amount": "1.00"}).encode()
 
     def serves(self) -> bool:
-        with httpx.Client(base_url=self.base_url, headers={"authorization": f"Bearer {self.token}"}) as client:
+        with httpx.Client(
+            base_url=self.base_url, headers={"authorization": f"Bearer {self.token}"}, timeout=_ANSWER_S
+        ) as client:
             return client.get("/v1/charges?limit=1").status_code == 200
 
 
@@ -245,7 +247,7 @@ def test_a_body_said_to_be_huge_is_refused_unread(server: Server) -> None:
     began = time.monotonic()
     answer = server.say(head, b"x" * 1000, end=False)
     assert statuses(answer) == [413], answer[:300]
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < _ANSWER_S
     assert b'"PAYLOAD_TOO_LARGE"' in answer
 
 
@@ -288,7 +290,9 @@ def test_odd_paths_are_refused_in_good_order(server: Server, path: str) -> None:
 
 
 def test_a_key_with_slashes_and_blanks_is_looked_up_over_the_wire(server: Server) -> None:
-    with httpx.Client(base_url=server.base_url, headers={"authorization": f"Bearer {server.token}"}) as client:
+    with httpx.Client(
+        base_url=server.base_url, headers={"authorization": f"Bearer {server.token}"}, timeout=_ANSWER_S
+    ) as client:
         key = f"pedido/{secrets.token_hex(4)}//x %2F?#"
         made = client.post(
             PIX, headers={"idempotency-key": key}, json={"account_id": server.account_id, "amount": "1.00"}
@@ -347,7 +351,7 @@ def test_slow_callers_do_not_keep_others_waiting(server: Server) -> None:
             connection.sendall(server.head(f"POST {PIX} HTTP/1.1", "Content-Length: 1000")[:-2])
         began = time.monotonic()
         assert server.serves()
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < _ANSWER_S
         for connection in slow:
             connection.sendall(b"X: y\r\n")
         assert server.serves()
@@ -391,5 +395,7 @@ def charge_id(answer: bytes) -> str:
 
 def state(server: Server, key: str) -> str:
     escaped = "".join(f"%{ord(sign):02X}" for sign in key)
-    with httpx.Client(base_url=server.base_url, headers={"authorization": f"Bearer {server.token}"}) as client:
+    with httpx.Client(
+        base_url=server.base_url, headers={"authorization": f"Bearer {server.token}"}, timeout=_ANSWER_S
+    ) as client:
         return str(client.get(f"/v1/idempotency-keys/{escaped}").json()["state"])

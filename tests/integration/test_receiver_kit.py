@@ -265,7 +265,7 @@ def running(words: list[str], env: dict[str, str]) -> Iterator["subprocess.Popen
         yield process
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(30)
 
 
 async def open_for_business(url: str) -> None:
@@ -307,7 +307,7 @@ class Billing:
             yield process
 
     def asked(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with closing(sqlite3.connect(self.database, timeout=10)) as db, db:
+        with closing(sqlite3.connect(self.database, timeout=30)) as db, db:
             return db.execute(query, values).fetchall()
 
     def invoice(self, number: str, cents: int) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, date, datetime, timedelta
 from types import SimpleNamespace
@@ -189,13 +190,14 @@ async def test_what_cannot_be_a_filter_is_said_beside_it(owner: Person) -> None:
 # Writing it
 
 
-async def test_a_second_of_requests_is_written_when_it_is_over(pool: Pool) -> None:
+async def test_a_second_of_requests_is_written_when_it_is_over(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_log, "EVERY_S", 3.0)  # a long one: what comes before its end is looked at on the way
     account_id, log = new_id(), RequestLog(pool)
     for _ in range(1_200):
         log.add(_caller(account_id), f"req_{new_token()}", "GET", "/v1/charges", 200, None, 0.001)
     count = "SELECT count(*) FROM request_log WHERE account_id = $1"
     assert await pool.fetchval(count, account_id) == 0
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while await pool.fetchval(count, account_id) < 1_200:  # noqa: ASYNC110 - it writes on its own clock
             await asyncio.sleep(0.05)
     await log.close()
@@ -224,7 +226,7 @@ async def test_while_the_database_takes_nothing_rows_wait_and_what_is_too_many_i
     assert request_log.dropped_total._value.get() - before == 5
     del log._rows[50:]
     down = False
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while log._rows:  # noqa: ASYNC110 - it writes on its own clock
             await asyncio.sleep(0.02)
     await log.close()
@@ -241,11 +243,10 @@ async def test_odd_paths_are_kept_as_text(pool: Pool) -> None:
 
 async def test_noting_a_request_costs_it_microseconds(pool: Pool) -> None:
     log, caller = RequestLog(pool), _caller(new_id())
-    clock = asyncio.get_running_loop().time
-    began = clock()
+    began = time.thread_time()  # what it costs, whoever else has the machine
     for _ in range(10_000):
         log.add(caller, "req_1234567890123456789012", "POST", "/v1/charges/pix", 201, None, 0.001)
-    each_us = (clock() - began) / 10_000 * 1e6
+    each_us = (time.thread_time() - began) / 10_000 * 1e6
     log._rows.clear()
     await log.close()
     assert each_us < 20, each_us

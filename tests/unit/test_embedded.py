@@ -11,7 +11,6 @@ import pytest
 from redis.asyncio import Redis
 
 from runtime.embedded import EmbeddedPostgres, EmbeddedRedis, free_port, remembered_port
-from runtime.redis import open_redis
 from tests.system import remove_home, temporary_home
 
 
@@ -24,7 +23,7 @@ def home() -> Iterator[Path]:
 
 @asynccontextmanager
 async def _client(dsn: str) -> AsyncIterator[Redis]:
-    client = open_redis(dsn, blocking=False)
+    client = Redis.from_url(dsn)
     yield client
     await client.aclose(close_connection_pool=True)
 
