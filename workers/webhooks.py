@@ -116,10 +116,15 @@ class Courier:
         self._short = False  # somebody was given less than his lane had room for
         self._alarms: set[int] = set()
         self._stopping = False
+        self._claiming = asyncio.Lock()
         self._store = Batcher(self._store_batch, lanes=2, most=_RESULTS_MOST, alone_again=_ONE_BAD)
 
     async def drain(self) -> int:
         """Claim one round of what is due and let it fly; answers how many. 0: nothing due, or no room."""
+        async with self._claiming:
+            return await self._claim_round()
+
+    async def _claim_round(self) -> int:
         whole = self._after == _BEFORE_ALL  # of a walk that began in the middle, the first part is still to be seen
         for _ in range(_PAGES_MOST):
             if self._stopping:
@@ -209,8 +214,14 @@ class Courier:
     async def stop(self, most_s: float = FINISH_S) -> None:
         """Claim no more and let what flies land, at most `most_s`; the lease covers the rest."""
         self._stopping = True
-        if self._flights:
-            _, late = await asyncio.wait(set(self._flights), timeout=most_s)
+        try:
+            async with asyncio.timeout(most_s):
+                async with self._claiming:
+                    pass  # what a round has claimed at this moment flies by now
+                while self._flights:
+                    await asyncio.wait(set(self._flights))
+        except TimeoutError:
+            late = set(self._flights)
             for task in late:
                 task.cancel()
             if late:

@@ -24,6 +24,7 @@ from runtime.ids import new_id
 from runtime.postgres import Pool, session, transaction
 from tests.webhooks import (
     NOWHERE,
+    PATIENCE_S,
     SEAL,
     an_account,
     attempts_of,
@@ -430,6 +431,28 @@ async def test_a_stopping_worker_lets_what_flies_land(pool: Pool, redis_url: str
             await receiver.reached(1)
             await worker.courier.stop()
             assert await rows_of(pool, merchant) == [("delivered", 1, 1)]
+
+
+async def test_a_stopping_worker_waits_for_what_it_is_just_claiming(pool: Pool, redis_url: str) -> None:
+    """Claimed while everybody left it was sent, and cut off before anybody wrote that it had arrived: told twice."""
+    async with receiving(delay_s=0.3) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url, every_s=0.05) as worker:
+            async with pool.acquire() as other, other.transaction():
+                await happen(pool, merchant)
+                await other.execute("LOCK TABLE webhook_delivery IN EXCLUSIVE MODE")
+                async with asyncio.timeout(PATIENCE_S):
+                    while not await other.fetchval(  # noqa: ASYNC110
+                        "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'webhook_delivery'::regclass"
+                        " AND mode IN ('RowShareLock', 'RowExclusiveLock') AND NOT granted)"
+                    ):
+                        await asyncio.sleep(0.01)
+                stopping = asyncio.create_task(worker.courier.stop())
+                await asyncio.sleep(0.1)
+                assert not stopping.done()
+            await stopping
+            assert await rows_of(pool, merchant) == [("delivered", 1, 1)]
+    assert len(receiver.requests) == 1
 
 
 async def test_a_deleted_endpoint_takes_its_neighbours_results_with_it_nowhere(pool: Pool, redis_url: str) -> None:
