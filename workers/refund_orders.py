@@ -39,6 +39,9 @@ LEASE: Final = timedelta(seconds=30)
 CALL_S: Final = 25.0
 """Below the lease: an order is never with two workers."""
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 300.0, 900.0)
+SILENT_S: Final = 25.0
+"""The most between two questions to a bank that said nothing, however long it was away: what is open is known within
+half a minute of its return. The long waits are for money that the bank says is on its way."""
 WATCH: Final = timedelta(seconds=60)
 """For this long after an attempt whose answer was lost, a no may be overtaken by the yes to that attempt; and the bank
 may not know yet a PIX that it told us of. Longer than any call of ours lives."""
@@ -83,10 +86,11 @@ class _Settled(Struct, frozen=True, gc=False):
 
 
 class _Later(Struct, frozen=True):
-    """Not known yet: to be asked about again. As in `Seen`."""
+    """Not known yet: to be asked about again. As in `Seen`. `silent`: the bank said nothing about it."""
 
     detail: str
     lost_at: datetime | None
+    silent: bool = False
 
 
 class _Ended(Struct, frozen=True):
@@ -136,7 +140,7 @@ class RefundDesk:
                     answer = await self._kinds[order.kind](acted, order, request)
                 result = self._judge(order, request, answer, lost_at)
             except (*GONE, TimeoutError) as gone:
-                result = _Later(type(gone).__name__, now)
+                result = _Later(type(gone).__name__, now, silent=True)
             except Exception:
                 _log.exception("refund_order_failed_here", order_id=str(order.order_id), kind=order.kind)
                 result = _Later("failed here", now)
@@ -185,7 +189,7 @@ class RefundDesk:
         transfer = order.kind == ORDER_KINDS[Way.TRANSFER]
         match answer:
             case Unknown(detail):
-                return _Later(detail, self._context.now())
+                return _Later(detail, self._context.now(), silent=True)
             case Done(Sent(amount_cents=cents)) if cents != request.amount_cents:
                 # Nothing of ours sends another amount under this id: somebody has to look.
                 _log.error("refund_of_another_amount", refund_id=str(request.refund_id))
@@ -237,7 +241,7 @@ class RefundDesk:
             attempts=order.attempts,
             detail=result.detail,
         )
-        wait_s = BACKOFF_S[min(order.attempts, len(BACKOFF_S)) - 1] * random.uniform(0.8, 1.2)  # noqa: S311  spreads load
+        wait_s = wait_after(order.attempts, silent=result.silent)
         async with session(self._context.pool) as conn:
             await settle(
                 conn,
@@ -279,6 +283,12 @@ def lost_before(outcome: bytes | None, attempts: int, *, now: datetime) -> datet
         return None
     seen = None if outcome is None else _read_seen(outcome)
     return now if seen is None or seen.attempt != attempts - 1 else seen.lost_at
+
+
+def wait_after(attempts: int, *, silent: bool) -> float:
+    """Seconds until the next question."""
+    base_s = BACKOFF_S[min(attempts, len(BACKOFF_S)) - 1]
+    return (min(base_s, SILENT_S) if silent else base_s) * random.uniform(0.8, 1.2)  # noqa: S311 - spreads load
 
 
 async def patiently(store: Callable[[], Awaitable[None]]) -> None:

@@ -11,7 +11,6 @@ is written down when an attempt was last left without an answer.
 """
 
 import asyncio
-import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -33,7 +32,7 @@ from runtime.bell import WEBHOOKS, WITHDRAWAL_ORDERS
 from runtime.postgres import GONE, session, transaction
 from workers.context import Context
 from workers.flights import fly
-from workers.refund_orders import BACKOFF_S, CALL_S, LEASE, WATCH, Seen, lost_before, patiently
+from workers.refund_orders import CALL_S, LEASE, WATCH, Seen, lost_before, patiently, wait_after
 
 AT_ONCE: Final = 16
 """Withdrawals at the bank at the same time, per process."""
@@ -63,10 +62,12 @@ class _Settled(Struct, frozen=True, gc=False):
 
 
 class _Later(Struct, frozen=True):
-    """Not known yet: to be asked about again. `detail` names what was seen, never what was sent."""
+    """Not known yet: to be asked about again. `detail` names what was seen, never what was sent; `silent`: the bank
+    said nothing about it."""
 
     detail: str
     lost_at: datetime | None
+    silent: bool = False
 
 
 class _Known(Struct, frozen=True):
@@ -110,7 +111,7 @@ class WithdrawalDesk:
                 # The account is blocked, and nothing was sent by this attempt.
                 result = _Later(held.code.name, before)
             except (*GONE, TimeoutError) as gone:
-                result = _Later(type(gone).__name__, lost_at)
+                result = _Later(type(gone).__name__, lost_at, silent=True)
             except Exception:
                 _log.exception("withdrawal_order_failed_here", withdrawal_id=str(order.order_id))
                 result = _Later("failed here", lost_at)
@@ -148,7 +149,7 @@ class WithdrawalDesk:
         """What the bank's answer means; whatever is not for good is asked again. `lost_at` tells of attempts before."""
         match answer:
             case Unknown(detail):
-                return _Later(detail, self._context.now())
+                return _Later(detail, self._context.now(), silent=True)
             case Done(Sent(amount_cents=cents)) if cents != doc.amount_cents:
                 # Nothing of ours sends another amount under this id: somebody has to look.
                 _log.error("withdrawal_of_another_amount", withdrawal_id=doc.withdrawal_id)
@@ -196,7 +197,7 @@ class WithdrawalDesk:
         _log.info(
             "withdrawal_unknown", withdrawal_id=str(order.order_id), attempts=order.attempts, detail=result.detail
         )
-        wait_s = BACKOFF_S[min(order.attempts, len(BACKOFF_S)) - 1] * random.uniform(0.8, 1.2)  # noqa: S311  spreads load
+        wait_s = wait_after(order.attempts, silent=result.silent)
         async with session(self._context.pool) as conn:
             await settle(
                 conn,

@@ -23,7 +23,8 @@ from tests.merchant import Answer, Books, Door, Shop, assert_books_are_clean, bo
 from tests.slip_shop import in_days, slip_body
 from tests.system import System, remove_home, temporary_home
 
-OPERATIONS = int(os.environ.get("SLIP_CHAOS_OPERATIONS", "300"))
+FULL = os.environ.get("FAULT") == "full"
+OPERATIONS = int(os.environ.get("SLIP_CHAOS_OPERATIONS", "3000" if FULL else "300"))
 SEED = int(os.environ.get("SLIP_CHAOS_SEED", "7"))
 CLIENTS = 12
 FAULTS = ("down", "slow", "lost_reply", "timeout_before", "cut", "error500", "html", "refuse")

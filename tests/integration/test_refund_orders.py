@@ -41,7 +41,7 @@ from tests.slip_shop import slip_issued_before, today
 from tests.system import System
 from workers.bank_orders import drain_orders, release_orders
 from workers.context import Context
-from workers.refund_orders import ATTEMPTS_LEAST, BACKOFF_S, WATCH, RefundDesk, _Ended
+from workers.refund_orders import ATTEMPTS_LEAST, BACKOFF_S, SILENT_S, WATCH, RefundDesk, _Ended, wait_after
 
 TO = Destination(pix_key="maria@example.com", document="52998224725")
 PLAIN = Rules(settle_after_s=0, fails=False)
@@ -305,17 +305,19 @@ async def test_each_attempt_names_the_same_id(desk: Desk) -> None:
     assert asked == {refund_id.hex}
 
 
-async def test_an_order_waits_longer_each_time(desk: Desk) -> None:
+async def test_an_order_waits_longer_each_time_but_never_long_for_a_bank_that_is_silent(desk: Desk) -> None:
     charge_id = await desk.paid()
     await desk.refund(charge_id)
     desk.bank.wire.fault = "error500"
-    for attempt in range(1, 5):
+    for attempt in range(1, 9):
         before = utc_now()
         await desk.works(charge_id)
         order, after = await desk.order(charge_id), utc_now()
         assert (order["state"], order["attempts"]) == ("waiting", attempt)
-        wait = timedelta(seconds=BACKOFF_S[attempt - 1])
+        wait = timedelta(seconds=min(BACKOFF_S[attempt - 1], SILENT_S))
         assert before + wait * 0.8 <= order["due_at"] <= after + wait * 1.2
+    # What the bank says is on its way is asked about ever more seldom.
+    assert wait_after(len(BACKOFF_S), silent=False) >= BACKOFF_S[-1] * 0.8
 
 
 async def test_a_refusal_fails_the_refund_and_the_money_is_back_in_the_wallet(desk: Desk) -> None:
