@@ -41,7 +41,7 @@ FIRST_SHARE = "33.33"
 FAULTS = ("down", "slow", "lost_reply", "timeout_before", "cut", "error500", "html")
 FAULT_S = (0.3, 1.5)
 REST_S = (0.5, 1.5)
-SETTLED_S_MAX = 100.0
+SETTLED_S_MAX = 200.0
 """The bank's return, the leases of workers that were killed, and the longest wait before an order is tried again."""
 SURE_TRIES = 80
 GONE = (aiohttp.ClientError, OSError, TimeoutError)
