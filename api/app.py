@@ -14,12 +14,15 @@ from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.answers import refusal
+from api.boletos import Boletos
+from api.context import ApiContext, close_context, open_context
 from api.creation import Creations
-from api.door import Door, close_door, open_door
-from api.openapi import document
+from api.openapi.document import document
 from api.refunds import Refunds
-from api.route import MOST_BYTES, Route, handler_of, new_request_id
+from api.route import BYTES_MAX, Route, handler_of, new_request_id
 from api.routes import (
+    boleto_pdf,
+    boletos,
     charges,
     dual,
     events,
@@ -30,17 +33,14 @@ from api.routes import (
     refunds,
     sandbox,
     schedules,
-    slip_pdf,
-    slips,
     webhooks,
     withdrawals,
 )
 from api.routes.service import open_handlers
-from api.slips import Slips
 from api.withdrawals import Withdrawals
-from domain.business_days import effective_due_date
+from domain.boleto.business_days import effective_due_date
 from domain.errors import Code, Refused
-from domain.qr import prepare
+from domain.pix.qr import prepare
 from runtime.log import AccessLog
 from runtime.metrics import Meter
 from runtime.settings import Settings
@@ -48,10 +48,10 @@ from runtime.settings import Settings
 ROUTES: tuple[Route, ...] = (
     *pix.ROUTES,
     *charges.ROUTES,
-    *slips.ROUTES,
+    *boletos.ROUTES,
     *dual.ROUTES,
     *sandbox.ROUTES,
-    *slip_pdf.ROUTES,
+    *boleto_pdf.ROUTES,
     *portal.ROUTES,
     *schedules.ROUTES,
     *refunds.ROUTES,
@@ -77,8 +77,8 @@ def make_api(
     state = State()
     meter = Meter(access_log)
 
-    def door() -> Door:
-        opened: Door = state.door
+    def context() -> ApiContext:
+        opened: ApiContext = state.context
         return opened
 
     @asynccontextmanager
@@ -86,22 +86,22 @@ def make_api(
         prepare(_BR_CODE_LENGTHS)
         if access_log is not None:
             access_log.start()
-        state.door = await open_door(settings)
-        state.door.creations = Creations(state.door)
-        state.door.slips = Slips(state.door)
-        state.door.refunds = Refunds(state.door)
-        state.door.withdrawals = Withdrawals(state.door)
-        warming = asyncio.create_task(_prepare_slips(state.door))
+        state.context = await open_context(settings)
+        state.context.creations = Creations(state.context)
+        state.context.boletos = Boletos(state.context)
+        state.context.refunds = Refunds(state.context)
+        state.context.withdrawals = Withdrawals(state.context)
+        warming = asyncio.create_task(_prepare_boletos(state.context))
         try:
             yield
         finally:
             warming.cancel()
             await asyncio.gather(warming, return_exceptions=True)
-            await state.door.creations.close()
-            await state.door.slips.close()
-            await state.door.refunds.close()
+            await state.context.creations.close()
+            await state.context.boletos.close()
+            await state.context.refunds.close()
             meter.hand_on()
-            await close_door(state.door)
+            await close_context(state.context)
             if access_log is not None:
                 await access_log.stop()
 
@@ -123,15 +123,15 @@ def make_api(
     state.openapi = document(ROUTES, settings)
     app = Litestar(
         route_handlers=[
-            *(handler_of(route, door, meter) for route in ROUTES),
-            *open_handlers(door, meter),
+            *(handler_of(route, context, meter) for route in ROUTES),
+            *open_handlers(context, meter),
             *also,
         ],
         lifespan=[lifespan],
         state=state,
         openapi_config=None,
         logging_config=None,
-        request_max_body_size=MOST_BYTES,
+        request_max_body_size=BYTES_MAX,
         exception_handlers={HTTPException: answer_exception, Exception: answer_exception},
         debug=False,
         pdb_on_exception=False,
@@ -140,12 +140,12 @@ def make_api(
     return app
 
 
-async def _prepare_slips(door: Door) -> None:
-    """What the first slip would wait for a second: the bank calendar and the printed forms. In a while: the start of
+async def _prepare_boletos(context: ApiContext) -> None:
+    """What the first boleto would wait for a second: the bank calendar and the printed forms. In a while: the start of
     a system has enough to do."""
     await asyncio.sleep(_WARM_AFTER_S)
-    await asyncio.to_thread(effective_due_date, door.now().date())
-    await asyncio.to_thread(door.printer.prepare)
+    await asyncio.to_thread(effective_due_date, context.now().date())
+    await asyncio.to_thread(context.printer.prepare)
 
 
 def _methods(app: Litestar) -> dict[str, bytes]:

@@ -37,7 +37,7 @@ def read_object(body: bytes) -> dict[str, Any]:
     return given
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _guard(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
         seen: set[str] = set()
@@ -53,7 +53,7 @@ def _no_constant(text: str) -> Any:
 
 
 # Made once: json.loads would make a decoder for each body.
-_read = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant).decode
+_read = json.JSONDecoder(object_pairs_hook=_guard, parse_constant=_no_constant).decode
 
 
 def fingerprint(method: str, path: str, given: dict[str, Any]) -> bytes:

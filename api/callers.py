@@ -14,7 +14,7 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
-from commands.issuer import Issuer
+from commands.charges.issuer import Issuer
 from commands.sandbox_clock import SPREAD_S
 from domain.errors import Code, Refused
 from runtime.batching import Batcher

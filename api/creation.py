@@ -1,29 +1,30 @@
-"""Create PIX charges: the door's side of it. Keys make each happen once (api/once.py), batches make it cheap."""
+"""Create PIX charges: the door's side of it. Keys make each happen once (api/idempotency/guard.py), batches make it
+cheap."""
 
 import asyncio
 from collections.abc import Sequence
 from uuid import UUID
 
-from api.door import Door, UsedKey
-from api.once import Once
-from commands.create_pix import MOST_CREATIONS, Creation, NewPix, compose_pix, create_pix
+from api.context import ApiContext, UsedKey
+from api.idempotency.guard import IdempotencyGuard
+from commands.charges.create_pix import CREATIONS_MAX, Creation, NewPix, compose_pix, create_pix
 from domain.errors import Code, Refused
-from readmodels.charge import ChargeDoc
+from readmodels.charges.charge import ChargeDoc
 from runtime.batching import Batcher
 from runtime.bell import BANK_ORDERS
-from runtime.postgres import GONE, session, when_back
+from runtime.postgres import DB_UNAVAILABLE, session, when_back
 
 # A restarting database is waited for this long before the caller is told to come back.
 _DATABASE_BACK_S = 8.0
 
 
 class Creations:
-    def __init__(self, door: Door) -> None:
-        self._door = door
-        self._once = Once(door)
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
+        self._guard = IdempotencyGuard(context)
         # One for each mode: a bank that hangs in one never holds the other up.
         self.batchers: dict[bool, Batcher[Creation, ChargeDoc | None]] = {
-            test: Batcher(self._flush, lanes=1, most=MOST_CREATIONS, alone_s=_DATABASE_BACK_S) for test in (True, False)
+            test: Batcher(self._flush, lanes=1, most=CREATIONS_MAX, alone_s=_DATABASE_BACK_S) for test in (True, False)
         }
 
     async def close(self) -> None:
@@ -36,7 +37,7 @@ class Creations:
         async def work(deadline: float) -> ChargeDoc | UsedKey:
             return await self._make(creation)
 
-        return await self._once.run(creation.name, work)
+        return await self._guard.run(creation.name, work)
 
     async def _make(self, creation: Creation) -> ChargeDoc | UsedKey:
         test = creation.issuer.test
@@ -44,14 +45,14 @@ class Creations:
             doc = await self.batchers[test].submit(creation)
         except Refused as refused:
             # The bank made no location. A replay needs none, and a suspension is the better answer.
-            if (used := await self._door.keys.submit(creation.name)) is not None:
+            if (used := await self._context.keys.submit(creation.name)) is not None:
                 return used
-            if not test and await self._door.pix_suspended():
+            if not test and await self._context.pix_suspended():
                 raise Refused(Code.PIX_AVULSO_SUSPENDED) from None
             raise refused
         if doc is not None:
             return doc
-        if (used := await self._door.keys.submit(creation.name)) is not None:
+        if (used := await self._context.keys.submit(creation.name)) is not None:
             return used
         raise Refused(Code.SERVICE_UNAVAILABLE if test else Code.PIX_AVULSO_SUSPENDED)
 
@@ -59,18 +60,18 @@ class Creations:
         """One statement for all, which are of one mode. None where the key was used already or PIX is suspended."""
         test = creations[0].issuer.test
         # Who came while those before waited for the bank has waited with them, and does not begin anew.
-        waited_s = (self._door.now() - max(creation.now for creation in creations)).total_seconds()
+        waited_s = (self._context.now() - max(creation.now for creation in creations)).total_seconds()
         try:
-            locations = await self._door.reserve.take(test, len(creations), waited_s=max(0.0, waited_s))
+            locations = await self._context.reserve.take(test, len(creations), waited_s=max(0.0, waited_s))
         except Refused as refused:
             return [refused] * len(creations)
         news = [compose_pix(creation, location) for creation, location in zip(creations, locations, strict=True)]
         created, certain = await self._write(news)
         if created:
-            self._door.bell.ring(BANK_ORDERS[test])
+            self._context.bell.ring(BANK_ORDERS[test])
         if certain:
             unused = [at for at, new in zip(locations, news, strict=True) if new.charge_id not in created]
-            self._door.reserve.give_back(test, unused)
+            self._context.reserve.give_back(test, unused)
         return [new.doc if new.charge_id in created else None for new in news]
 
     async def _write(self, news: list[NewPix]) -> tuple[set[UUID], bool]:
@@ -85,17 +86,17 @@ class Creations:
         certain = True
         while True:
             try:
-                async with session(self._door.pool) as conn:
+                async with session(self._context.pool) as conn:
                     created = await create_pix(conn, [new for new in news if new.charge_id not in earlier])
                 return earlier | created, certain
-            except GONE:
+            except DB_UNAVAILABLE:
                 certain = False
                 left_s = deadline - asyncio.get_running_loop().time()
                 if left_s <= 0:
                     raise
-                await when_back(self._door.pool, most_s=left_s)
+                await when_back(self._context.pool, most_s=left_s)
                 names = [(new.account_id, new.test, new.key) for new in news]
-                used = [await self._door.keys.submit(name) for name in names]
+                used = [await self._context.keys.submit(name) for name in names]
                 earlier = {
                     new.charge_id
                     for new, row in zip(news, used, strict=True)

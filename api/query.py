@@ -10,13 +10,13 @@ from api.bodies import TEXT_PATTERN, text
 from api.route import Parameter
 from domain.errors import Code, Refused
 from domain.instants import day_begins, day_ends, parse_day
-from readmodels.page import LIMIT_DEFAULT, LIMIT_MOST, Order
+from readmodels.page import LIMIT_DEFAULT, LIMIT_MAX, SortOrder
 
 _DIGITS = re.compile(r"[0-9]+")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_SEQUENCE_MOST = 2**62
-_TEXT_MOST = 255
-REPEATED_MOST = 20
+_SEQUENCE_MAX = 2**62
+_TEXT_MAX = 255
+REPEATED_MAX = 20
 
 
 class Query:
@@ -35,7 +35,7 @@ class Query:
                 raise Refused(Code.VALIDATION_ERROR, fields={shown: "is not a parameter of this list"})
             self._given.setdefault(name, []).append(value)
         for name, values in self._given.items():
-            if len(values) > (REPEATED_MOST if parameters[name].repeatable else 1):
+            if len(values) > (REPEATED_MAX if parameters[name].repeatable else 1):
                 code = {"limit": Code.LIMIT_INVALID, "cursor": Code.CURSOR_INVALID}.get(name, Code.VALIDATION_ERROR)
                 raise Refused(code, fields={name: "is given too many times"})
 
@@ -43,7 +43,7 @@ class Query:
         value = self._one(name)
         if value == "":
             raise Refused(Code.VALIDATION_ERROR, fields={name: "must not be empty"})
-        return text(name, value, _TEXT_MOST)
+        return text(name, value, _TEXT_MAX)
 
     def choice(self, name: str, allowed: Sequence[str]) -> str | None:
         value = self._one(name)
@@ -70,7 +70,7 @@ class Query:
         value = self._one(name)
         if value is None:
             return None
-        if not _DIGITS.fullmatch(value) or not value.isascii() or len(value) > 19 or int(value) > _SEQUENCE_MOST:
+        if not _DIGITS.fullmatch(value) or not value.isascii() or len(value) > 19 or int(value) > _SEQUENCE_MAX:
             raise Refused(Code.VALIDATION_ERROR, fields={name: "must be a whole number, 0 or more"})
         return int(value)
 
@@ -93,8 +93,8 @@ class Query:
             raise Refused(Code.DATE_RANGE_INVALID, fields={last: f"must not be before {first}"})
         return begin, end
 
-    def order(self) -> Order:
-        return Order(self.choice("order", ("asc", "desc")) or "desc")
+    def order(self) -> SortOrder:
+        return SortOrder(self.choice("order", ("asc", "desc")) or "desc")
 
     def limit(self) -> int:
         """1..100; above 100 means 100; ASCII digits only."""
@@ -104,10 +104,10 @@ class Query:
         if not value.isascii() or not _DIGITS.fullmatch(value):
             raise Refused(Code.LIMIT_INVALID)
         # Thousands of digits are a number all the same; only whether it is 0 matters.
-        number = LIMIT_MOST if len(value.lstrip("0")) > 3 else int(value[-4:])
+        number = LIMIT_MAX if len(value.lstrip("0")) > 3 else int(value[-4:])
         if number <= 0:
             raise Refused(Code.LIMIT_INVALID)
-        return min(number, LIMIT_MOST)
+        return min(number, LIMIT_MAX)
 
     def cursor(self) -> str | None:
         return self._one("cursor")
@@ -135,10 +135,10 @@ CURSOR = Parameter(
 ORDER = Parameter(name="order", schema={"type": "string", "enum": ["asc", "desc"], "default": "desc"})
 UUID_PATTERN = f"^{_UUID.pattern}$"
 # Parameters of routes as documented: exactly what Query lets in.
-SEQUENCE = {"type": "integer", "minimum": 0, "maximum": _SEQUENCE_MOST}
+SEQUENCE = {"type": "integer", "minimum": 0, "maximum": _SEQUENCE_MAX}
 _DAY = {"type": "string", "format": "date", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}
 _ID = {"type": "string", "format": "uuid", "pattern": UUID_PATTERN}
-_WORD = {"type": "string", "minLength": 1, "maxLength": _TEXT_MOST, "pattern": TEXT_PATTERN}
+_WORD = {"type": "string", "minLength": 1, "maxLength": _TEXT_MAX, "pattern": TEXT_PATTERN}
 
 
 def day(name: str, description: str) -> Parameter:

@@ -4,8 +4,8 @@ A process takes a few tokens at a time, so most requests cost no round trip and 
 is still one bound: tokens are taken from the shared bucket before they are spent. With Redis gone
 everybody passes (redis_skipped_total{what="limit"} counts them): a limit protects the service, it is not a promise.
 
-It shares no round trip with the idempotency lock: the lock travels with those of other requests (api/keys.py), and a
-bucket that is asked once in many requests has none left to share.
+It shares no round trip with the idempotency lock: the lock travels with those of other requests
+(api/idempotency/lock.py), and a bucket that is asked once in many requests has none left to share.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 
 from domain.errors import Code, Refused
 from runtime.metrics import without_redis_total
-from runtime.redis import GONE
+from runtime.redis import REDIS_UNAVAILABLE
 
 # KEYS[1] the bucket; ARGV rate per second, burst, tokens wanted. Redis' own clock: processes may differ.
 # Answers tokens granted, tokens left, milliseconds until one is there.
@@ -37,9 +37,9 @@ if left < 1 then wait = math.ceil((1 - left) * 1000 / rate) end
 return {granted, math.floor(left), wait}
 """
 _LEASE_S = 1.0
-_LEASE_MOST = 64
+_LEASE_MAX = 64
 _SILENCE_S = 2.0
-_MOST_CREDENTIALS = 10_000
+_CREDENTIALS_MAX = 10_000
 _passed = without_redis_total.labels("limit")
 
 
@@ -92,15 +92,15 @@ class Buckets:
         future = self._refills[client_id] = asyncio.get_running_loop().create_future()
         wait_ms = 0
         try:
-            chunk = max(1, min(_LEASE_MOST, burst // 40))
+            chunk = max(1, min(_LEASE_MAX, burst // 40))
             wanted = min(burst, max(chunk, self._waiting.get(client_id, 1)))
             granted, shared, wait_ms = await self._take(keys=[f"rate:{client_id}"], args=[rate_per_s, burst, wanted])
-            if len(self._leases) >= _MOST_CREDENTIALS:
+            if len(self._leases) >= _CREDENTIALS_MAX:
                 self._leases.clear()
             self._leases[client_id] = _Lease(granted, shared, time.monotonic() + _LEASE_S)
             if granted:
                 wait_ms = 0
-        except GONE:
+        except REDIS_UNAVAILABLE:
             self._silent_until = time.monotonic() + _SILENCE_S
             wait_ms = 0
         finally:

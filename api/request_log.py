@@ -1,7 +1,7 @@
 """What programs asked, for their merchant's people to look at for 30 days: gathered in memory, written each second.
 
 Off the path of a request, which costs one small tuple here (and 3 us later, when it is written). Nothing waits for it
-and nothing fails of it: what is more than ROWS_MOST while PostgreSQL does not take rows is left out and counted, and a
+and nothing fails of it: what is more than ROWS_MAX while PostgreSQL does not take rows is left out and counted, and a
 process that is killed takes its last second with it. A batch whose outcome was not heard of is left out rather than
 written twice. Only requests of a known credential are written down: the others are nobody's. Neither a body nor a query
 nor a header is.
@@ -16,13 +16,13 @@ import structlog
 from prometheus_client import Counter
 
 from api.callers import Caller
-from runtime.postgres import GONE, Pool, session
+from runtime.postgres import DB_UNAVAILABLE, Pool, session
 
 EVERY_S = 1.0
-ROWS_MOST = 20_000
+ROWS_MAX = 20_000
 """Of one process: some seconds at full speed, 10 MB."""
 _BATCH = 500  # encoding one holds the event loop for half a millisecond
-_PATH_MOST = 200
+_PATH_MAX = 200
 _CLOSE_S = 2.0
 
 _log = structlog.get_logger()
@@ -47,7 +47,7 @@ class RequestLog:
         self, caller: Caller, request_id: str, method: str, path: str, status: int, code: str | None, took_s: float
     ) -> None:
         rows = self._rows
-        if len(rows) >= ROWS_MOST:
+        if len(rows) >= ROWS_MAX:
             dropped_total.inc()
             return
         rows.append((caller, time.time(), request_id, method, path, status, code, took_s))
@@ -76,7 +76,7 @@ class RequestLog:
             try:
                 await self._write()
                 waited = False
-            except GONE as gone:
+            except DB_UNAVAILABLE as gone:
                 # What is left is kept for the next second.
                 if not waited:
                     _log.warning("request_log_waits", rows=len(self._rows), error=type(gone).__name__)
@@ -94,7 +94,7 @@ class RequestLog:
                 try:
                     # COPY: half of what rows cost in a statement, on this loop and over there.
                     await conn.copy_records_to_table(_TABLE, records=batch, columns=_COLUMNS)
-                except GONE:
+                except DB_UNAVAILABLE:
                     dropped_total.inc(len(batch))
                     raise
 
@@ -102,7 +102,7 @@ class RequestLog:
 def _record(
     caller: Caller, at: float, request_id: str, method: str, path: str, status: int, code: str | None, took_s: float
 ) -> tuple[object, ...]:
-    path = path[:_PATH_MOST]
+    path = path[:_PATH_MAX]
     if not path.isascii() or "\0" in path:
         # What PostgreSQL takes as text: a path may have been any bytes.
         path = path.encode("utf-8", "replace").decode().replace("\0", "\ufffd")

@@ -16,20 +16,20 @@ from msgspec import Struct
 from api.answers import Answer, refusal
 from api.bodies import fingerprint, read_object
 from api.callers import Caller
-from api.door import Door
-from api.keys import read_key
+from api.context import ApiContext
+from api.idempotency.lock import read_key
 from domain.errors import Code, Refused
 from domain.sandbox_clock import on_clock
 from runtime.ids import new_token
 from runtime.metrics import Meter
-from runtime.postgres import GONE
+from runtime.postgres import DB_UNAVAILABLE
 
-MOST_BYTES = 256 * 1024
+BYTES_MAX = 256 * 1024
 # Refused in front of the token (contract section 1).
 _BEFORE_THE_TOKEN = frozenset({Code.PAYLOAD_TOO_LARGE, Code.UNSUPPORTED_MEDIA_TYPE})
 
 _log = structlog.get_logger()
-Handler = Callable[["Door", "Call"], Awaitable[Answer]]
+Handler = Callable[["ApiContext", "Call"], Awaitable[Answer]]
 
 
 Method = Literal["GET", "POST", "PATCH"]
@@ -112,7 +112,7 @@ def new_request_id() -> str:
     return f"req_{new_token()}"
 
 
-def handler_of(route: Route, door: Callable[[], Door], meter: Meter) -> HTTPRouteHandler:
+def handler_of(route: Route, context: Callable[[], ApiContext], meter: Meter) -> HTTPRouteHandler:
     """The framework's handler for a row: admit, handle, answer; every refusal becomes its envelope here.
 
     It finds the route, and no more: what it would do between that and the handler (a request object, parameters,
@@ -120,7 +120,7 @@ def handler_of(route: Route, door: Callable[[], Door], meter: Meter) -> HTTPRout
     """
 
     async def answer_it(scope: Scope, receive: Receive, send: Send) -> None:
-        at = door()
+        at = context()
         request_id = new_request_id()
         started = meter.start()
         headers: list[tuple[bytes, bytes]] = []
@@ -137,7 +137,7 @@ def handler_of(route: Route, door: Callable[[], Door], meter: Meter) -> HTTPRout
             if refused.code in _BEFORE_THE_TOKEN:
                 caller = await _known(at, scope, headers)
             answer = refusal(refused, request_id=request_id, docs_url=at.settings.docs_url)
-        except (*GONE, OverflowError) as gone:
+        except (*DB_UNAVAILABLE, OverflowError) as gone:
             _log.warning("unavailable", request_id=request_id, route=route.path, error=type(gone).__name__)
             busy = Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
             code = busy.code.name
@@ -182,14 +182,14 @@ async def _read(route: Route, scope: Scope, receive: Receive) -> bytes:
     return raw
 
 
-async def _caller(door: Door, scope: Scope, now: datetime) -> Caller:
+async def _caller(context: ApiContext, scope: Scope, now: datetime) -> Caller:
     authorization = _values(scope, b"authorization")
-    return await door.callers.of(authorization[0] if len(authorization) == 1 else None, now=now)
+    return await context.callers.of(authorization[0] if len(authorization) == 1 else None, now=now)
 
 
 async def _admit(
     route: Route,
-    door: Door,
+    context: ApiContext,
     scope: Scope,
     raw: bytes,
     now: datetime,
@@ -198,7 +198,7 @@ async def _admit(
     headers: list[tuple[bytes, bytes]],
 ) -> Call:
     """From the rate limit up to the shape of the body being JSON."""
-    await _spend(door, caller, headers)
+    await _spend(context, caller, headers)
     if route.mode is not Mode.ANY and caller.test != (route.mode is Mode.TEST):
         raise Refused(Code.SANDBOX_ONLY)
     if route.scopes and not any(scope in caller.scopes for scope in route.scopes):
@@ -226,12 +226,12 @@ async def _admit(
     )
 
 
-async def _spend(door: Door, caller: Caller, headers: list[tuple[bytes, bytes]]) -> None:
+async def _spend(context: ApiContext, caller: Caller, headers: list[tuple[bytes, bytes]]) -> None:
     """One token of the credential's bucket; what is left is told whether or not there was one."""
-    rate, burst = caller.rate_per_s or door.settings.rate_per_s, caller.rate_burst or door.settings.rate_burst
+    rate, burst = caller.rate_per_s or context.settings.rate_per_s, caller.rate_burst or context.settings.rate_burst
     headers.append((b"ratelimit-limit", b"%d" % burst))
     try:
-        left, reset_s = await door.buckets.spend(caller.client_id, rate_per_s=rate, burst=burst)
+        left, reset_s = await context.buckets.spend(caller.client_id, rate_per_s=rate, burst=burst)
     except Refused as limited:
         headers.append((b"ratelimit-remaining", b"0"))
         headers.append((b"ratelimit-reset", b"%d" % (limited.retry_after_s or 1)))
@@ -240,15 +240,15 @@ async def _spend(door: Door, caller: Caller, headers: list[tuple[bytes, bytes]])
     headers.append((b"ratelimit-reset", b"%d" % reset_s))
 
 
-async def _known(door: Door, scope: Scope, headers: list[tuple[bytes, bytes]]) -> Caller | None:
+async def _known(context: ApiContext, scope: Scope, headers: list[tuple[bytes, bytes]]) -> Caller | None:
     """Who sent what was refused before anybody asked: his request counts, he is told his limits, and his log has it.
 
     The refusal stands whoever he is, and whatever goes wrong here.
     """
     caller = None
-    with contextlib.suppress(Refused, *GONE):
-        caller = await _caller(door, scope, door.now())
-        await _spend(door, caller, headers)
+    with contextlib.suppress(Refused, *DB_UNAVAILABLE):
+        caller = await _caller(context, scope, context.now())
+        await _spend(context, caller, headers)
     return caller
 
 
@@ -260,7 +260,7 @@ async def read_body(request: Request[Any, Any, Any]) -> bytes:
 async def _body(scope: Scope, receive: Receive) -> bytes:
     """The body straight from the server: the framework's way costs as much as the rest of the framework."""
     for value in _values(scope, b"content-length"):
-        if len(value) > 9 or (value.isdigit() and int(value) > MOST_BYTES):
+        if len(value) > 9 or (value.isdigit() and int(value) > BYTES_MAX):
             raise Refused(Code.PAYLOAD_TOO_LARGE)  # said to be too large: not a byte of it is waited for
     parts: list[bytes] = []
     size = 0
@@ -270,7 +270,7 @@ async def _body(scope: Scope, receive: Receive) -> bytes:
             raise Refused(Code.MALFORMED_JSON)  # the client has gone; nobody reads this
         part = message["body"]
         size += len(part)
-        if size > MOST_BYTES:
+        if size > BYTES_MAX:
             raise Refused(Code.PAYLOAD_TOO_LARGE)
         if not message["more_body"]:
             return b"".join((*parts, part)) if parts else part

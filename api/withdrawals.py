@@ -7,28 +7,28 @@ connections at most are given to them by each process, so that who asks for very
 import asyncio
 from typing import Final
 
-from api.door import Door, UsedKey
-from api.once import Once
-from commands.withdraw import NewWithdrawal, create_withdrawal
-from readmodels.withdrawal import WithdrawalDoc
+from api.context import ApiContext, UsedKey
+from api.idempotency.guard import IdempotencyGuard
+from commands.money.withdraw import NewWithdrawal, create_withdrawal
+from readmodels.money.withdrawal import WithdrawalDoc
 from runtime.postgres import transaction
 
 AT_ONCE: Final = 2
 
 
 class Withdrawals:
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
         self._room = asyncio.Semaphore(AT_ONCE)
-        self._once = Once(door)
+        self._guard = IdempotencyGuard(context)
 
     async def create(self, asked: NewWithdrawal) -> WithdrawalDoc | UsedKey:
         """The withdrawal begun, or the row of a key that made something before; or Refused."""
 
         async def work(deadline: float) -> WithdrawalDoc | None:
-            async with self._room, transaction(self._door.pool) as conn:
+            async with self._room, transaction(self._context.pool) as conn:
                 return await create_withdrawal(
-                    conn, asked, now=self._door.now(), grace_s=self._door.settings.withdrawal_grace_s
+                    conn, asked, now=self._context.now(), grace_s=self._context.settings.withdrawal_grace_s
                 )
 
-        return await self._once.run((asked.account_id, False, asked.key), work)
+        return await self._guard.run((asked.account_id, False, asked.key), work)

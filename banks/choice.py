@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from banks.banco_do_brasil import BancoDoBrasil
-from banks.base import Bank
-from banks.bb_transport import Transport
-from banks.cobrancas import Cobrancas
+from banks.banco_do_brasil.cobrancas import Cobrancas
+from banks.banco_do_brasil.pix import BancoDoBrasil
+from banks.banco_do_brasil.transport import Transport
+from banks.protocol import Bank
 from banks.simulated.bank import SANDBOX, SimulatedBank
 from runtime.postgres import Pool
 from runtime.seal import Seal
@@ -23,8 +23,8 @@ _OAUTH: Final = {
     "api.hm.bb.com.br": "https://oauth.hm.bb.com.br",
 }
 # None of these hosts sends PIX by an API that we know: they take BANK_TRANSFERS_URL. The simulated bank has one.
-# Slips are on another host than production's PIX, which asks for client certificates.
-_SLIPS: Final = {
+# Boletos are on another host than production's PIX, which asks for client certificates.
+_BOLETOS: Final = {
     "api-pix.bb.com.br": "https://api.bb.com.br",
     "api-pix.hm.bb.com.br": "https://api.hm.bb.com.br",
 }
@@ -42,16 +42,16 @@ def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal
     host = urlsplit(settings.bank_url).hostname or ""
     oauth_url = f"{_OAUTH.get(host, settings.bank_url)}/oauth/token"
     tls = _tls(settings)
-    slips = Cobrancas(
+    boletos = Cobrancas(
         Transport(
             http,
             oauth_url=oauth_url,
-            client_id=settings.bank_slip_client_id,
-            client_secret=settings.bank_slip_client_secret,
-            app_key=settings.bank_slip_app_key,
+            client_id=settings.bank_boleto_client_id,
+            client_secret=settings.bank_boleto_client_secret,
+            app_key=settings.bank_boleto_app_key,
             tls=tls,
         ),
-        api_url=f"{_SLIPS.get(host, settings.bank_url)}/cobrancas/v2",
+        api_url=f"{_BOLETOS.get(host, settings.bank_url)}/cobrancas/v2",
         convenio=settings.bank_convenio,
         carteira=settings.bank_carteira,
         variacao=settings.bank_variacao,
@@ -70,7 +70,7 @@ def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal
             app_key=settings.bank_app_key,
             tls=tls,
             now=now,
-            slips=slips,
+            boletos=boletos,
             transfers_url=settings.bank_transfers_url
             or (None if host in _OAUTH else f"{settings.bank_url}/transfers/v1"),
         ),

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 from datetime import date, datetime
 from typing import Final, TypeVar
 
-from banks.base import Bank, Cob, CobState, Done, Location, NotFound, Refused, Unknown
+from banks.boletos import Boleto, BoletoState, NotYet, PaidBoleto, RegisteredBoleto
+from banks.protocol import Bank, Cob, CobState, Done, Location, NotFound, Rejected, Unknown
 from banks.received import ReceivedPix
-from banks.returns import Return, Sent, Transfer
-from banks.slips import NotYet, PaidSlip, RegisteredSlip, Slip, SlipState
+from banks.transfers import Return, Sent, Transfer
 
 SCENARIOS: Final = ("unavailable", "slow", "lost_reply", "refuse")
 SLOW_S = 3.0
@@ -26,8 +26,8 @@ def acting(bank: Bank, scenario: str | None, *, attempt: int) -> Bank:
 class Acting:
     """unavailable: nothing happens, twice. slow: 3 s. lost_reply: done, but unheard, once. refuse: no.
 
-    For slips, whose merchant waits for the bank, unavailable lasts as long as his request is asked for. So it does for
-    the payer of a test charge, whose own bank is the one that acts then.
+    For boletos, whose merchant waits for the bank, unavailable lasts as long as his request is asked for. So it does
+    for the payer of a test charge, whose own bank is the one that acts then.
     """
 
     def __init__(self, bank: Bank, scenario: str, attempt: int) -> None:
@@ -35,71 +35,71 @@ class Acting:
         self._scenario = scenario
         self._attempt = attempt
 
-    async def put_cob(self, cob: Cob) -> Done[CobState] | Refused | Unknown:
+    async def put_cob(self, cob: Cob) -> Done[CobState] | Rejected | Unknown:
         if self._scenario == "refuse":
-            return Refused("CobOperacaoInvalida", "The sandbox bank was asked to refuse (X-Sandbox-Bank).")
+            return Rejected("CobOperacaoInvalida", "The sandbox bank was asked to refuse (X-Sandbox-Bank).")
         return await self._act(lambda: self._bank.put_cob(cob))
 
     async def get_cob(self, txid: str) -> CobState | NotFound | Unknown:
         return await self._bank.get_cob(txid)
 
-    async def remove_cob(self, txid: str) -> Done[None] | NotFound | Refused | Unknown:
+    async def remove_cob(self, txid: str) -> Done[None] | NotFound | Rejected | Unknown:
         return await self._act(lambda: self._bank.remove_cob(txid))
 
-    async def revise_cob(self, txid: str, expires_at: datetime) -> Done[None] | NotFound | Refused | Unknown:
+    async def revise_cob(self, txid: str, expires_at: datetime) -> Done[None] | NotFound | Rejected | Unknown:
         return await self._act(lambda: self._bank.revise_cob(txid, expires_at))
 
-    async def create_locations(self, count: int) -> Done[list[Location]] | Refused | Unknown:
+    async def create_locations(self, count: int) -> Done[list[Location]] | Rejected | Unknown:
         return await self._act(lambda: self._bank.create_locations(count))
 
     async def received(self, since: datetime, until: datetime) -> Done[list[ReceivedPix]] | Unknown:
         return await self._bank.received(since, until)
 
-    async def register_callback(self, pix_key: str, url: str) -> Done[None] | Refused | Unknown:
+    async def register_callback(self, pix_key: str, url: str) -> Done[None] | Rejected | Unknown:
         return await self._bank.register_callback(pix_key, url)
 
-    async def return_pix(self, asked: Return) -> Done[Sent] | Refused | Unknown:
+    async def return_pix(self, asked: Return) -> Done[Sent] | Rejected | Unknown:
         if self._scenario == "refuse":
-            return Refused("PixDevolucaoInvalida", "The sandbox bank was asked to refuse (X-Sandbox-Bank).")
+            return Rejected("PixDevolucaoInvalida", "The sandbox bank was asked to refuse (X-Sandbox-Bank).")
         return await self._act(lambda: self._bank.return_pix(asked))
 
     async def find_return(self, end_to_end_id: str, id: str) -> Sent | NotFound | Unknown:
         return await self._bank.find_return(end_to_end_id, id)
 
-    async def send_pix(self, asked: Transfer) -> Done[Sent] | Refused | Unknown:
+    async def send_pix(self, asked: Transfer) -> Done[Sent] | Rejected | Unknown:
         if self._scenario == "refuse":
-            return Refused("TransferenciaInvalida", "The sandbox bank was asked to refuse (X-Sandbox-Bank).")
+            return Rejected("TransferenciaInvalida", "The sandbox bank was asked to refuse (X-Sandbox-Bank).")
         return await self._act(lambda: self._bank.send_pix(asked))
 
     async def find_transfer(self, id: str) -> Sent | NotFound | Unknown:
         return await self._bank.find_transfer(id)
 
-    async def register_slip(self, slip: Slip) -> Done[RegisteredSlip] | Refused | Unknown:
-        return await self._act_on_slip(lambda: self._bank.register_slip(slip))
+    async def register_boleto(self, boleto: Boleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
+        return await self._act_on_boleto(lambda: self._bank.register_boleto(boleto))
 
-    async def find_slip(self, number: str) -> SlipState | NotFound | Unknown:
-        return await self._bank.find_slip(number)
+    async def find_boleto(self, number: str) -> BoletoState | NotFound | Unknown:
+        return await self._bank.find_boleto(number)
 
-    async def redate_slip(
+    async def redate_boleto(
         self, number: str, due_on: date, *, registered_at: datetime | None = None
-    ) -> Done[None] | Refused | NotYet | Unknown:
-        return await self._act_on_slip(lambda: self._bank.redate_slip(number, due_on, registered_at=registered_at))
+    ) -> Done[None] | Rejected | NotYet | Unknown:
+        return await self._act_on_boleto(lambda: self._bank.redate_boleto(number, due_on, registered_at=registered_at))
 
-    async def write_off_slip(
+    async def write_off_boleto(
         self, number: str, *, registered_at: datetime | None = None
-    ) -> Done[None] | Refused | NotYet | Unknown:
-        return await self._act_on_slip(lambda: self._bank.write_off_slip(number, registered_at=registered_at))
+    ) -> Done[None] | Rejected | NotYet | Unknown:
+        return await self._act_on_boleto(lambda: self._bank.write_off_boleto(number, registered_at=registered_at))
 
-    async def slips_paid(self, since: date, until: date) -> Done[list[PaidSlip]] | Unknown:
-        return await self._bank.slips_paid(since, until)
+    async def boletos_paid(self, since: date, until: date) -> Done[list[PaidBoleto]] | Unknown:
+        return await self._bank.boletos_paid(since, until)
 
-    async def pay(self, call: Callable[[], Awaitable[Answer]]) -> Answer | Refused | Unknown:
+    async def pay(self, call: Callable[[], Awaitable[Answer]]) -> Answer | Rejected | Unknown:
         """A payer's bank: it is beyond the port, so what it is to do comes along."""
-        return await self._act_on_slip(call)
+        return await self._act_on_boleto(call)
 
-    async def _act_on_slip(self, call: Callable[[], Awaitable[Answer]]) -> Answer | Refused | Unknown:
+    async def _act_on_boleto(self, call: Callable[[], Awaitable[Answer]]) -> Answer | Rejected | Unknown:
         if self._scenario == "refuse":
-            return Refused("4678420", "The sandbox bank was asked to refuse (X-Sandbox-Bank).")
+            return Rejected("4678420", "The sandbox bank was asked to refuse (X-Sandbox-Bank).")
         if self._scenario == "unavailable":
             return Unknown("sandbox: unavailable")
         return await self._act(call)

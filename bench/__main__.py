@@ -18,6 +18,7 @@ import msgspec
 import uvloop
 
 from bench import merchant_mix
+from bench.boletos import boletos, printing
 from bench.cost import cost
 from bench.creation import against_empty, against_naive
 from bench.deliveries import deliveries
@@ -26,7 +27,6 @@ from bench.house import House, open_house
 from bench.lookup import lookup
 from bench.report import Finding
 from bench.reports import reports
-from bench.slips import printing, slips
 from bench.start import start
 
 
@@ -41,8 +41,8 @@ SCENARIOS = {
     "naive": Scenario("Creating a PIX charge against the naive way", against_naive),
     "lookup": Scenario("Looking charges up against an empty route", lookup),
     "hot-account": Scenario("Payments on one account", hot_account, needs_api=False),
-    "slips": Scenario("Issuing slips at a bank that takes 200 ms", slips),
-    "printing": Scenario("Printing slips", printing, needs_api=False),
+    "boletos": Scenario("Issuing boletos at a bank that takes 200 ms", boletos),
+    "printing": Scenario("Printing boletos", printing, needs_api=False),
     "deliveries": Scenario("Telling merchants: webhooks", deliveries, needs_api=False),
     "reports": Scenario("Reports over a year", reports, needs_api=False),
     "cost": Scenario("What one creation costs", cost),

@@ -23,8 +23,8 @@ import uvloop
 import sql
 from bench.house import House
 from bench.report import Finding
-from commands.webhooks import set_endpoint
-from domain.signature import delivery_headers
+from commands.webhooks.endpoint import set_endpoint
+from domain.webhooks.signature import delivery_headers
 from runtime.bell import WEBHOOKS, Bell
 from runtime.ids import new_id
 from runtime.postgres import Pool, session, transaction

@@ -13,13 +13,13 @@ import msgspec
 
 from bench.house import House, Merchant
 from bench.report import Finding, rate
-from commands.change import Outcome
-from commands.create_pix import MOST_CREATIONS, NewPix, create_pix
-from commands.pay import Confirmation, confirm_payments
-from commands.webhooks import set_endpoint
+from commands.charges.change import Outcome
+from commands.charges.create_pix import CREATIONS_MAX, NewPix, create_pix
+from commands.charges.pay import Confirmation, confirm_payments
+from commands.webhooks.endpoint import set_endpoint
 from domain.charge import Charge, Status
 from domain.instants import iso, to_millisecond
-from readmodels.charge import ChargeDoc
+from readmodels.charges.charge import ChargeDoc
 from runtime.batching import Batcher
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, session, transaction
@@ -83,8 +83,8 @@ async def _charges(pool: Pool, merchant: Merchant, count: int) -> list[Confirmat
     """Write `count` charges, and what the bank will say of each."""
     now = to_millisecond(datetime.now(UTC))
     made: list[Confirmation] = []
-    for start in range(0, count, MOST_CREATIONS):
-        news = [_charge(merchant, now) for _ in range(min(MOST_CREATIONS, count - start))]
+    for start in range(0, count, CREATIONS_MAX):
+        news = [_charge(merchant, now) for _ in range(min(CREATIONS_MAX, count - start))]
         async with transaction(pool) as conn:
             assert len(await create_pix(conn, news)) == len(news)
         made += [

@@ -16,11 +16,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from banks.simulated.bank import MOST_LOCATIONS, SANDBOX, SimulatedBank
+from banks.simulated.bank import LOCATIONS_MAX, SANDBOX, SimulatedBank
 from cli.serve import answers
 from cli.supervise import Child, Port
-from commands.locations import add_to_pool
-from commands.merchants import create_merchant
+from commands.bank_orders.pix_locations import add_to_pool
+from commands.merchants.merchants import create_merchant
 from runtime.embedded import EmbeddedPostgres, EmbeddedRedis, free_port
 from runtime.postgres import Pool, open_pool, session
 from runtime.seal import Seal
@@ -115,7 +115,7 @@ class House:
         async with session(pool) as conn:
             there = await conn.fetchval("SELECT count(*) FROM pix_location WHERE test")
         while there < count:
-            made = (await bank.create_locations(MOST_LOCATIONS)).value
+            made = (await bank.create_locations(LOCATIONS_MAX)).value
             async with session(pool) as conn:
                 await add_to_pool(conn, True, made)
             there += len(made)

@@ -19,7 +19,7 @@ _MORE_S = 120.0
 
 def run(base_url: str | None, *, seconds: float, rate: int, as_json: bool) -> int:
     """1 when a request failed, else 0. With `base_url`, the merchants come from QUITA_HOME's dev.json."""
-    from tests.system import System, remove_home, temporary_home
+    from tests.support.system import System, remove_home, temporary_home
 
     if base_url is not None:
         home = Path(os.environ.get("QUITA_HOME") or ".quita")

@@ -8,16 +8,16 @@ import segno
 
 from api.answers import Answer, encode
 from api.bodies import shaped, text
-from api.door import Door
+from api.context import ApiContext
 from api.query import path_id
 from api.route import Call
 from api.routes.pix import CreatePix
-from domain.br_code import dynamic_br_code
 from domain.documents import well_formed
 from domain.errors import Code, Refused
 from domain.instants import iso
-from domain.money import MOST_PIX_CENTS, parse_amount
-from readmodels.charge import ChargeDoc, Pix, present
+from domain.money import PIX_CENTS_MAX, parse_amount
+from domain.pix.br_code import dynamic_br_code
+from readmodels.charges.charge import ChargeDoc, Pix, present
 from runtime.ids import new_id, new_token
 from runtime.postgres import transaction
 
@@ -45,10 +45,10 @@ VALUES ($1, $2, $3, $4, 'cob_register', $5, $6, $6)
 """
 
 
-async def create_naively(door: Door, call: Call) -> Answer:
+async def create_naively(door: ApiContext, call: Call) -> Answer:
     caller, now = call.caller, call.now
     asked = shaped(call.body, CreatePix)
-    amount_cents = parse_amount(asked.amount, most_cents=MOST_PIX_CENTS)
+    amount_cents = parse_amount(asked.amount, most_cents=PIX_CENTS_MAX)
     lifetime_s = asked.expires_in or 86_400
     external_id, description = text("external_id", asked.external_id, 255), text("description", asked.description, 500)
     if path_id(asked.account_id) != caller.account_id:

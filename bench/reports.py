@@ -19,17 +19,17 @@ import msgspec
 from bench.house import House
 from bench.report import Finding, rate
 from bench.year import write_year
-from commands.merchants import MerchantCreated, create_merchant
-from readmodels.report import Asked, Report, keeping, today_at
-from readmodels.report_fold import fold_up_to, settled_up_to
-from readmodels.reports import REPORTS
+from commands.merchants.merchants import MerchantCreated, create_merchant
+from readmodels.reports.fold import fold_up_to, settled_up_to
+from readmodels.reports.report import Report, ReportQuery, keeping, today_at
+from readmodels.reports.reports import REPORTS
 from runtime.postgres import Pool, session, transaction
 from sql import Connection
 
 _CHARGES_A_SECOND = 5_000
 _ASKED = 5
 _YEAR = timedelta(days=365)
-# A settlement is of a quarter at most (readmodels/reports.py): a file of some hundred thousand lines.
+# A settlement is of a quarter at most (readmodels/reports/reports.py): a file of some hundred thousand lines.
 _QUARTER = timedelta(days=91)
 _FILE_S_MAX = 1_800
 _SETTLED_S, _SETTLES_S_MAX = 5, 60
@@ -80,7 +80,7 @@ async def _answers(pool: Pool, shop: MerchantCreated) -> list[Finding]:
         of_whom = {"one merchant": shop.account_id} | ({} if report.of_one_account else {"all": None})
         span, said = (_QUARTER, "a quarter") if report.live else (_YEAR, "a year")
         for of, account_id in of_whom.items():
-            asked = Asked(first=today - span, last=today, today=today, account_id=account_id)
+            asked = ReportQuery(first=today - span, last=today, today=today, account_id=account_id)
             took_ms = 0.0
             for _ in range(_ASKED):
                 began = time.perf_counter()
@@ -95,7 +95,7 @@ async def _answers(pool: Pool, shop: MerchantCreated) -> list[Finding]:
     return findings
 
 
-async def _count(report: Report, conn: Connection, asked: Asked) -> int:
+async def _count(report: Report, conn: Connection, asked: ReportQuery) -> int:
     return len([row async for row in report.rows(keeping(conn), asked)])
 
 

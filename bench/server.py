@@ -48,7 +48,7 @@ def naive_handler(api: list[Litestar]) -> HTTPRouteHandler:
         key=True,
         body=pix.CreatePix,
     )
-    return handler_of(route, lambda: api[0].state.door, Meter(None))
+    return handler_of(route, lambda: api[0].state.context, Meter(None))
 
 
 def make() -> Any:

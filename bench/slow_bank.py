@@ -1,4 +1,4 @@
-"""A bank that registers slips and takes its time: `python -m bench.slow_bank PORT MILLISECONDS`.
+"""A bank that registers boletos and takes its time: `python -m bench.slow_bank PORT MILLISECONDS`.
 
 It speaks as much of Cobrancas v2 as a registration needs and keeps no books, so that it costs little beside the worker
 whose work is measured.
@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 import uvloop
 
-from banks.slips import slip_codes
+from banks.boletos import boleto_codes
 from domain.money import parse_amount
 
 _END = b"\r\n\r\n"
@@ -58,7 +58,7 @@ def _length(head: bytes) -> int:
 def _registered(asked: Any) -> bytes:
     day, month, year = (int(part) for part in asked["dataVencimento"].split("."))
     cents = parse_amount(f"{asked['valorOriginal']:.2f}", most_cents=9_999_999_999)
-    barcode, line = slip_codes(asked["numeroTituloCliente"], due_on=date(year, month, day), amount_cents=cents)
+    barcode, line = boleto_codes(asked["numeroTituloCliente"], due_on=date(year, month, day), amount_cents=cents)
     return msgspec.json.encode(
         {"numero": asked["numeroTituloCliente"], "linhaDigitavel": line, "codigoBarraNumerico": barcode}
     )

@@ -18,8 +18,8 @@ _PAGE = 2_000
 _FILLED = (Projection.CREATED, Projection.CHANGED, Projection.PAYMENTS, Projection.FUNDS, Projection.REFUNDS,
            Projection.REFUNDS_ENDED, Projection.ENTRIES)  # fmt: skip
 
-# Of each twenty-one charges one is of a small merchant. A seventh are slips, a ninth a partner's. As long as real ones:
-# a document carries its QR Code or its line.
+# Of each twenty-one charges one is of a small merchant. A seventh are boletos, a ninth a partner's. As long as real
+# ones: a document carries its QR Code or its line.
 _ISSUED = """
 INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)
 SELECT account_id, false, charge_id, 1, 'charge.created', at, 'bench', jsonb_build_object('charge', jsonb_build_object(

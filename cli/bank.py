@@ -15,7 +15,7 @@ from cli.supervise import CannotRun
 from domain.charge import DUAL
 
 if TYPE_CHECKING:
-    from commands.slip_orders import Number
+    from commands.bank_orders.boleto_orders import Number
 
 _ANSWER_S_MAX = 30.0
 FAULTS = ("up", "down", "slow", "lost_reply", "refuse", "timeout_before", "cut", "error500", "html")
@@ -32,7 +32,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     one.add_argument(
         "--rail",
         choices=("boleto", "pix"),
-        help="of a slip: by its line (boleto, unless given) or its QR; of a dual charge: by which leg",
+        help="of a boleto: by its line (boleto, unless given) or its QR; of a dual charge: by which leg",
     )
     one.set_defaults(run=pay)
 
@@ -43,13 +43,13 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def pay(args: argparse.Namespace) -> int:
     # A payer who has the code in hand may pay late, twice, or what was cancelled just now: that is what anomalies are.
-    slip = asyncio.run(_slip(args.charge_id))
+    boleto = asyncio.run(_boleto(args.charge_id))
     told = ["amount", "times"]
-    if slip is None or (slip.payment_method == DUAL and args.rail == "pix"):
+    if boleto is None or (boleto.payment_method == DUAL and args.rail == "pix"):
         body: dict[str, Any] = {"charge_id": str(args.charge_id)}
     else:
-        # The bank knows a slip by its number alone.
-        body = {"number": slip.number}
+        # The bank knows a boleto by its number alone.
+        body = {"number": boleto.number}
         told.append("rail")
     body["force"] = True
     body |= {name: value for name in told if (value := getattr(args, name)) is not None}
@@ -60,11 +60,11 @@ def fault(args: argparse.Namespace) -> int:
     return answer(args, _post("/simulated/fault", {"fault": args.fault}))
 
 
-async def _slip(charge_id: UUID) -> "Number | None":
-    """The slip of a charge of production mode; None for a PIX charge, and for one nobody knows."""
+async def _boleto(charge_id: UUID) -> "Number | None":
+    """The boleto of a charge of production mode; None for a PIX charge, and for one nobody knows."""
     import asyncpg
 
-    from commands.slip_orders import find_number
+    from commands.bank_orders.boleto_orders import find_number
     from runtime.postgres import connect
 
     try:

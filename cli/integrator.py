@@ -28,7 +28,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     _add_terms(one)
     state = one.add_mutually_exclusive_group()
     state.add_argument("--active", dest="active", action="store_true", default=None)
-    state.add_argument("--inactive", dest="active", action="store_false", help="refuse the code on new slips")
+    state.add_argument("--inactive", dest="active", action="store_false", help="refuse the code on new boletos")
     one.set_defaults(run=change)
 
     one = verbs.add_parser("list", help="every partner")
@@ -41,7 +41,7 @@ def _add_terms(one: argparse.ArgumentParser) -> None:
 
 
 def create(args: argparse.Namespace) -> int:
-    from commands.integrators import create_integrator
+    from commands.merchants.integrators import create_integrator
 
     made = in_transaction(
         lambda conn: create_integrator(
@@ -56,7 +56,7 @@ def create(args: argparse.Namespace) -> int:
 
 
 def change(args: argparse.Namespace) -> int:
-    from commands.integrators import set_integrator
+    from commands.merchants.integrators import set_integrator
 
     changed = in_transaction(
         lambda conn: set_integrator(
@@ -84,7 +84,7 @@ def show(args: argparse.Namespace) -> int:
 
 
 async def _all(conn: Any) -> list[Any]:
-    from readmodels.integrators import list_integrators
+    from readmodels.reports.integrators import list_integrators
 
     found: list[Any] = []
     while page := await list_integrators(conn, after=found[-1].integrador_code if found else ""):

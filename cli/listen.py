@@ -60,17 +60,17 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def listen(args: argparse.Namespace) -> int:
-    from commands.webhooks import fault_of
-    from domain.events import DEFAULT_KINDS, Kind
-    from domain.signature import secret_text
+    from commands.webhooks.endpoint import fault_of
+    from domain.events import DEFAULT_KINDS, EventKind
+    from domain.webhooks.signature import secret_text
 
     fault = fault_of(args.url, allow_private=True)
     if fault is not None:
         raise CannotRun(f"{args.url}: {fault}")
     kinds = args.type or list(DEFAULT_KINDS)
     for kind in kinds:
-        if kind not in list(Kind):
-            raise CannotRun(f"there is no event {kind!r}; there are {', '.join(Kind)}")
+        if kind not in list(EventKind):
+            raise CannotRun(f"there is no event {kind!r}; there are {', '.join(EventKind)}")
     if args.once is not None and args.once < 1:
         raise CannotRun("--once takes a whole number greater than 0")
     if args.after_sequence is not None and args.after_sequence < 0:
@@ -195,7 +195,7 @@ def _attempt(
     url: str, secret: str, item: dict[str, Any], delivery_id: UUID, attempt: int
 ) -> tuple[dict[str, Any], bool]:
     """POST one event: what came of it, in the words of --json, and whether nobody was there."""
-    from domain.signature import delivery_headers
+    from domain.webhooks.signature import delivery_headers
 
     body = msgspec.json.encode({name: value for name, value in item.items() if name not in _ONLY_IN_FEED})
     headers = delivery_headers(
@@ -229,7 +229,7 @@ def _attempt(
 
 
 def _usable(secret: str) -> str:
-    from domain.signature import SECRET_PREFIX, standard_signature
+    from domain.webhooks.signature import SECRET_PREFIX, standard_signature
 
     try:
         standard_signature(secret, "", 0, b"")

@@ -62,7 +62,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def create(args: argparse.Namespace) -> int:
-    from commands.merchants import create_merchant
+    from commands.merchants.merchants import create_merchant
 
     made = in_transaction(
         lambda conn: create_merchant(
@@ -73,14 +73,14 @@ def create(args: argparse.Namespace) -> int:
 
 
 def decide(args: argparse.Namespace) -> int:
-    from commands.kyc import Kyc, decide_kyc
+    from commands.merchants.kyc import Kyc, decide_kyc
 
     in_transaction(lambda conn: decide_kyc(conn, args.account_id, Kyc(args.kyc), args.reason, now=datetime.now(UTC)))
     return answer(args, {"account_id": str(args.account_id), "kyc": args.kyc})
 
 
 def address(args: argparse.Namespace) -> int:
-    from commands.merchants import set_address
+    from commands.merchants.merchants import set_address
 
     names = ("street", "number", "district", "city", "state", "zip_code")
     fields = {name: getattr(args, name) for name in names}
@@ -89,7 +89,7 @@ def address(args: argparse.Namespace) -> int:
 
 
 def pix_key(args: argparse.Namespace) -> int:
-    from commands.pix_key import set_pix_key
+    from commands.merchants.pix_key import set_pix_key
     from domain.withdrawal import masked_key
 
     by = f"quita ({_who()})"
@@ -102,14 +102,14 @@ def pix_key(args: argparse.Namespace) -> int:
 
 
 def rate(args: argparse.Namespace) -> int:
-    from commands.merchants import set_rate
+    from commands.merchants.merchants import set_rate
 
     in_transaction(lambda conn: set_rate(conn, args.account_id, per_s=args.per_second, burst=args.burst))
     return answer(args, {"account_id": str(args.account_id), "per_second": args.per_second, "burst": args.burst})
 
 
 def auto_withdraw(args: argparse.Namespace) -> int:
-    from commands.withdraw import end_daily, set_daily
+    from commands.money.withdraw import end_daily, set_daily
     from domain.money import reais
 
     if args.off:
@@ -128,11 +128,11 @@ def _who() -> str:
 
 
 def _cents(text: str) -> int:
-    from domain.money import MOST_PIX_CENTS, parse_amount
+    from domain.money import PIX_CENTS_MAX, parse_amount
 
     if text in ("0", "0.00"):
         return 0
     try:
-        return parse_amount(text, most_cents=MOST_PIX_CENTS)
+        return parse_amount(text, most_cents=PIX_CENTS_MAX)
     except ValueError:
         raise argparse.ArgumentTypeError('must be an amount such as "100.00"') from None

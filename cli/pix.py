@@ -14,14 +14,14 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def suspend(args: argparse.Namespace) -> int:
-    from commands.pix_suspension import suspend_pix
+    from commands.merchants.pix_suspension import suspend_pix
 
     in_transaction(lambda conn: suspend_pix(conn, now=datetime.now(UTC)))
     return answer(args, {"suspended": True})
 
 
 def resume(args: argparse.Namespace) -> int:
-    from commands.pix_suspension import resume_pix
+    from commands.merchants.pix_suspension import resume_pix
 
     in_transaction(lambda conn: resume_pix(conn, now=datetime.now(UTC)))
     return answer(args, {"suspended": False})

@@ -41,7 +41,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 _HELP = {
     "receipts": "payments by the day of their credit",
-    "aging": "open slips by the days left, expired ones by the days since",
+    "aging": "open boletos by the days left, expired ones by the days since",
     "conversion": "how many charges were paid, and how fast",
     "expiry": "how many charges expired, were cancelled or failed",
     "refunds": "refunds asked for, succeeded and failed",
@@ -58,15 +58,15 @@ def show(args: argparse.Namespace) -> int:
 
 
 def grant(args: argparse.Namespace) -> int:
-    from readmodels.report import grant_views
+    from readmodels.reports.report import grant_views
 
     in_transaction(lambda conn: grant_views(conn, role=args.role))
     return answer(args, {"role": args.role, "schema": "reporting"})
 
 
 async def _show(args: argparse.Namespace) -> None:
-    from readmodels.report import By, ask, freshness, keeping, today_at
-    from readmodels.reports import REPORTS
+    from readmodels.reports.report import By, ask, freshness, keeping, today_at
+    from readmodels.reports.reports import REPORTS
     from runtime.postgres import connect
 
     database_url = running.find().need("database_url")
@@ -110,8 +110,8 @@ async def _show(args: argparse.Namespace) -> None:
 
 
 async def _print_csv(report: Any, rows: AsyncIterator[Any]) -> None:
-    from readmodels.csv_lines import BOM, csv_line
-    from readmodels.report import as_csv
+    from readmodels.reports.csv_lines import BOM, csv_line
+    from readmodels.reports.report import as_csv
 
     out = sys.stdout.buffer
     out.write(BOM + csv_line([column.heading for column in report.columns]))
@@ -122,7 +122,7 @@ async def _print_csv(report: Any, rows: AsyncIterator[Any]) -> None:
 
 async def _print_json(report: Any, head: dict[str, Any], rows: AsyncIterator[Any]) -> None:
     """One document, written as the rows come."""
-    from readmodels.report import as_json
+    from readmodels.reports.report import as_json
 
     out = sys.stdout.buffer
     out.write(msgspec.json.encode(head)[:-1] + b',"rows":[')
@@ -135,7 +135,7 @@ async def _print_json(report: Any, head: dict[str, Any], rows: AsyncIterator[Any
 
 
 async def _print_table(report: Any, head: dict[str, Any], rows: AsyncIterator[Any]) -> None:
-    from readmodels.report import as_json
+    from readmodels.reports.report import as_json
 
     lines = [[_cell(value) for value in as_json(report, row).values()] async for row in rows]
     names = [column.name for column in report.columns]

@@ -22,7 +22,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def create(args: argparse.Namespace) -> int:
-    from commands.people import add_staff
+    from commands.people.people import add_staff
     from runtime.passwords import hash_password
 
     email, password = args.email.strip().lower(), secrets.token_urlsafe(15)
@@ -31,7 +31,7 @@ def create(args: argparse.Namespace) -> int:
 
 
 def reset(args: argparse.Namespace) -> int:
-    from commands.people import reset_staff
+    from commands.people.people import reset_staff
     from runtime.passwords import hash_password
 
     email, password = args.email.strip().lower(), secrets.token_urlsafe(15)
@@ -44,7 +44,7 @@ def reset(args: argparse.Namespace) -> int:
 
 
 def remove(args: argparse.Namespace) -> int:
-    from commands.people import remove_staff
+    from commands.people.people import remove_staff
 
     email = args.email.strip().lower()
 

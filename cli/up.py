@@ -91,7 +91,7 @@ def _run(home: Path, supervisor: Supervisor) -> int:
     for _ in range(settings.worker_processes):
         supervisor.add(Child("worker", [sys.executable, "-m", "workers"], env=env, log=supervisor.log("worker")))
     if own_bank:
-        env["BANK_SLIP_WEBHOOK"] = f"{settings.base_url}/bank/{settings.bank_callback_token}/slips"
+        env["BANK_BOLETO_WEBHOOK"] = f"{settings.base_url}/bank/{settings.bank_callback_token}/boletos"
         bank = [sys.executable, "-m", "banks.simulated"]
         supervisor.add(Child("bank", bank, env=env, log=supervisor.log("bank")))
 
@@ -225,7 +225,7 @@ async def _prepare(settings: Settings, home: Path) -> tuple[list[Any], dict[str,
 
 async def _demo_merchants(settings: Settings, file: Path) -> list[Any]:
     """The demo merchants of this database; `file` keeps their secrets, which it cannot give back."""
-    from commands.merchants import create_merchant
+    from commands.merchants.merchants import create_merchant
     from runtime.postgres import connect
 
     conn = await connect(settings.database_url)
@@ -253,7 +253,7 @@ async def _demo_merchants(settings: Settings, file: Path) -> list[Any]:
 
 async def _demo_staff(settings: Settings, file: Path) -> dict[str, str]:
     """Somebody for /plataforma in local work; `file` keeps the password, as with the merchants."""
-    from commands.people import add_staff
+    from commands.people.people import add_staff
     from runtime.passwords import hash_password
     from runtime.postgres import connect
 

@@ -22,7 +22,7 @@ def set_url(args: argparse.Namespace) -> int:
     import asyncio
     import os
 
-    from commands.webhooks import check_address, set_endpoint
+    from commands.webhooks.endpoint import check_address, set_endpoint
     from runtime.seal import Seal
 
     seal = Seal(running.secret_key())

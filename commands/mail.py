@@ -1,4 +1,4 @@
-"""Write mails to payers and to merchants' people: rows here, sent by workers (workers/mail.py).
+"""Write mails to payers and to merchants' people: rows here, sent by workers (workers/mail/sender.py).
 
 A production charge created with `send_email` leaves a wish. A wish becomes a mail about the charge, reminders while it
 is pending, and a receipt; that it was paid or got another date is heard from the account's feed.
@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
-from commands.notices import claim_unmailed, mark_mailed
+from commands.webhooks.notices import claim_unmailed, mark_mailed
 from domain.charge import Status
 from domain.errors import Code, Refused
 from domain.reminders import due_day, next_reminder_at, reminder_now
@@ -25,21 +25,21 @@ from runtime.ids import new_id
 from runtime.seal import Seal
 from sql import Connection
 
-MOST_WISHES: Final = 200
-MOST_NOTICES: Final = 100
-MOST_PEOPLE: Final = 20
+WISHES_MAX: Final = 200
+NOTICES_MAX: Final = 100
+PEOPLE_MAX: Final = 20
 """Of one account that are told of a notice."""
 MAILED: Final = (Status.PENDING, Status.PAID, Status.REFUNDED)
 """Of which there is something to say: how to pay it, or that it is paid."""
-ASKED_MOST: Final = 20
+ASKED_MAX: Final = 20
 ASKED_IN: Final = timedelta(hours=1)
 """So many mails about one charge may a merchant ask for in such a time: he chooses the address."""
 PAID_LATE: Final = timedelta(days=30)
 """For so long after its expiry a charge's payment still gets a receipt."""
 
 _NO_DAY: Final = date(1970, 1, 1)
-_ACCOUNTS_MOST = 200
-_EVENTS_MOST = 1_000
+_ACCOUNTS_MAX = 200
+_EVENTS_MAX = 1_000
 _LEASE = timedelta(minutes=1)
 _MAC = 16
 
@@ -110,12 +110,12 @@ _read_payer = msgspec.json.Decoder(_Payer).decode
 
 async def follow_feeds(conn: Connection, *, now: datetime) -> int:
     """Hear of payments and new dates of charges with wishes; answers of how many accounts there is more to read."""
-    return (await follow(conn, now=now, accounts_most=_ACCOUNTS_MOST, events_most=_EVENTS_MOST)).count
+    return (await follow(conn, now=now, accounts_most=_ACCOUNTS_MAX, events_most=_EVENTS_MAX)).count
 
 
 async def write_mails(conn: Connection, *, now: datetime, seal: Seal) -> int:
     """Turn due wishes into mails, and say when each is looked at again; answers how many were looked at."""
-    wishes = await find_due_wishes(conn, now=now, most=MOST_WISHES)
+    wishes = await find_due_wishes(conn, now=now, most=WISHES_MAX)
     if not wishes:
         return 0
     await begin_following(conn, account_ids=sorted({wish.account_id for wish in wishes}))
@@ -186,14 +186,14 @@ async def _add(conn: Connection, mails: Sequence[_New], *, now: datetime, seal: 
 
 async def write_notices(conn: Connection, *, now: datetime, seal: Seal) -> int:
     """Turn notices nobody has mailed into mails to the account's people; answers how many notices there were."""
-    notices = await claim_unmailed(conn, now=now, lease_until=now + _LEASE, most=MOST_NOTICES)
+    notices = await claim_unmailed(conn, now=now, lease_until=now + _LEASE, most=NOTICES_MAX)
     if not notices:
         return 0
     people = await find_people(conn, account_ids=sorted({notice.account_id for notice in notices}))
     told = [
         (notice, email)
         for notice in notices
-        for email in [each.email for each in people if each.account_id == notice.account_id][:MOST_PEOPLE]
+        for email in [each.email for each in people if each.account_id == notice.account_id][:PEOPLE_MAX]
     ]
     if told:
         await add_notice(
@@ -242,7 +242,7 @@ async def ask_for_mail(
         attach_pdf=attach_pdf,
         now=now,
         since=now - ASKED_IN,
-        most=ASKED_MOST,
+        most=ASKED_MAX,
     )
     if asked is None:
         raise Refused(Code.RATE_LIMITED, retry_after_s=int(ASKED_IN.total_seconds()))

@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
-from commands.expire import expire_account
+from commands.charges.expire import expire_account
 from domain.errors import Code, Refused
 from domain.sandbox_clock import AHEAD_MOST_S, CALL_MOST_S, ahead_to_reach, on_clock
 from runtime.postgres import Pool
@@ -22,7 +22,7 @@ from sql import Connection
 SPREAD_S: Final = 0.5
 """How long the API remembers what a clock showed (api/callers.py); nobody else remembers it at all."""
 _MARGIN_S: Final = 0.05
-_ROUNDS_MOST: Final = 20
+_ROUNDS_MAX: Final = 20
 """Of expire_account, ten thousand charges each."""
 
 
@@ -34,7 +34,7 @@ _advance = sql.maybe("sandbox_clock.advance", _Ahead)
 _reach = sql.maybe("sandbox_clock.reach", _Ahead)
 _find = sql.maybe("sandbox_clock.find", _Ahead)
 _of_charge = sql.maybe("sandbox_clock.of_charge", _Ahead)
-_of_slip = sql.maybe("sandbox_clock.of_slip", _Ahead)
+_of_boleto = sql.maybe("sandbox_clock.of_boleto", _Ahead)
 
 
 async def ahead_of(conn: Connection, account_id: UUID) -> int:
@@ -47,9 +47,9 @@ async def clock_of_charge(conn: Connection, charge_id: UUID, *, now: datetime) -
     return on_clock(now, _seconds(await _of_charge(conn, charge_id=charge_id)))
 
 
-async def clock_of_slip(conn: Connection, number: str, *, now: datetime) -> datetime:
-    """The same by a slip's number."""
-    return on_clock(now, _seconds(await _of_slip(conn, number=number)))
+async def clock_of_boleto(conn: Connection, number: str, *, now: datetime) -> datetime:
+    """The same by a boleto's number."""
+    return on_clock(now, _seconds(await _of_boleto(conn, number=number)))
 
 
 async def advance_clock(conn: Connection, account_id: UUID, by_s: int, *, now: datetime) -> int:
@@ -92,7 +92,7 @@ async def settle(pool: Pool, account_id: UUID, *, now: Callable[[], datetime]) -
 
 
 async def _expire(pool: Pool, account_id: UUID, *, now: Callable[[], datetime]) -> None:
-    for _ in range(_ROUNDS_MOST):
+    for _ in range(_ROUNDS_MAX):
         if not await expire_account(pool, account_id, True, now=now()):
             return
     raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)

@@ -2,7 +2,8 @@
 
 A number's Idempotency-Key, `schedule:<id>:<number>`, is what makes its charge happen once: whatever dies in between,
 who looks next finds the charge under its key, or none. PIX charges are written with the schedule's advance in one
-transaction; slips are ordered from the bank as the API orders them (commands/create_slip.py), and found by looking.
+transaction; boletos are ordered from the bank as the API orders them (commands/charges/create_boleto.py), and found by
+looking.
 """
 
 import hashlib
@@ -15,35 +16,35 @@ import msgspec
 from msgspec import Struct
 
 import sql
-from banks.base import Location
-from banks.slips import slip_codes
-from commands.create_pix import Creation, compose_pix, create_pix
-from commands.create_slip import Payload, Registration, RegistrationOrder, order_slips
-from commands.issuer import Issuer
-from domain.business_days import effective_due_date, expires_at
+from banks.boletos import boleto_codes
+from banks.protocol import Location
+from commands.charges.create_boleto import Payload, Registration, RegistrationOrder, order_boletos
+from commands.charges.create_pix import Creation, compose_pix, create_pix
+from commands.charges.issuer import Issuer
+from domain.boleto.business_days import effective_due_date, expires_at
+from domain.boleto.nosso_numero import number_at_bank
+from domain.boleto.seu_numero import seu_numero
 from domain.charge import Status
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, day_ends, iso, to_millisecond
-from domain.nosso_numero import number_at_bank
 from domain.recurrence import Frequency, Recurrence, issue_at
-from domain.seu_numero import seu_numero
-from readmodels.charge import BoletoDoc, ChargeDoc
+from readmodels.charges.charge import BoletoDoc, ChargeDoc
 from runtime.ids import new_id, new_token
 from runtime.settings import Settings
 from sql import Connection
 
 PIX: Final = "pix"
 METHODS: Final = (PIX, "boleto", "boleto_hibrido")
-MOST_CLAIMED: Final = 50
+CLAIMED_MAX: Final = 50
 LEASE: Final = timedelta(seconds=60)
-SLIP_LOOK: Final = timedelta(seconds=2)
-"""Between looks whether the bank has registered a slip."""
-SLIP_DEADLINE: Final = timedelta(minutes=5)
+BOLETO_LOOK: Final = timedelta(seconds=2)
+"""Between looks whether the bank has registered a boleto."""
+BOLETO_DEADLINE: Final = timedelta(minutes=5)
 """Nobody waits at a door, so a slow bank has time; a silent one is asked by another order."""
 RETRIES: Final = tuple(timedelta(minutes=each) for each in (1, 5, 15, 60))
 """The last again and again, until the number's due date is over."""
 ADDRESS: Final = ("street", "city", "state", "zip_code")
-"""What a merchant's own address must have for slips."""
+"""What a merchant's own address must have for boletos."""
 ACTOR: Final = "schedule"
 
 # fmt: off
@@ -74,7 +75,7 @@ class NewSchedule(Struct, frozen=True, kw_only=True):
     payer_document_hash: str | None
 
 
-class Due(Struct, frozen=True, gc=False):
+class DueCharge(Struct, frozen=True, gc=False):
     """A claimed schedule with its next number, its account, and what the number's key made already."""
 
     account_id: UUID
@@ -133,7 +134,7 @@ class _Before(Struct, frozen=True):
 
 _insert = sql.maybe("schedule.insert", _Id)
 _change_status = sql.maybe("schedule.change_status", _Before)
-claim = sql.many("schedule.claim", Due)
+claim = sql.many("schedule.claim", DueCharge)
 _advance = sql.run("schedule.advance")
 _wait = sql.run("schedule.wait")
 _read_address = msgspec.json.Decoder(dict[str, Any]).decode
@@ -180,12 +181,12 @@ async def change_schedule(conn: Connection, schedule_id: UUID, account_id: UUID,
 
 
 def has_address(address: bytes | None) -> bool:
-    """Whether a merchant's own address is complete enough for slips."""
+    """Whether a merchant's own address is complete enough for boletos."""
     given = _read_address(address) if address is not None else {}
     return all(isinstance(given.get(part), str) and given[part].strip() for part in ADDRESS)
 
 
-def obstacle(due: Due) -> Code | None:
+def obstacle(due: DueCharge) -> Code | None:
     """What of the account keeps the charge from being issued now."""
     if not due.approved:
         return Code.KYC_REQUIRED
@@ -194,12 +195,12 @@ def obstacle(due: Due) -> Code | None:
     return None
 
 
-def over(due: Due, *, now: datetime) -> bool:
+def over(due: DueCharge, *, now: datetime) -> bool:
     """Whether the number's due date has passed: it is not issued any more."""
     return now.astimezone(SAO_PAULO).date() > due.due_date
 
 
-async def issue_pix(conn: Connection, due: Due, location: Location, *, now: datetime) -> bool:
+async def issue_pix(conn: Connection, due: DueCharge, location: Location, *, now: datetime) -> bool:
     """Create the number's charge and advance, in the caller's transaction. It can be paid until its due date is over.
 
     False: the key is used, or PIX is suspended.
@@ -236,12 +237,12 @@ async def issue_pix(conn: Connection, due: Due, location: Location, *, now: date
     return True
 
 
-async def order_slip(conn: Connection, due: Due, *, control: int, settings: Settings, now: datetime) -> None:
-    """Have the bank register the number's slip. Nothing happens when that is under way already."""
+async def order_boleto(conn: Connection, due: DueCharge, *, control: int, settings: Settings, now: datetime) -> None:
+    """Have the bank register the number's boleto. Nothing happens when that is under way already."""
     now = to_millisecond(now)
     charge_id = new_id()
     number = number_at_bank(settings.bank_convenio, control)
-    barcode, line = slip_codes(
+    barcode, line = boleto_codes(
         number, due_on=due.due_date, amount_cents=due.amount_cents, carteira=settings.bank_carteira
     )
     doc = ChargeDoc(
@@ -278,7 +279,7 @@ async def order_slip(conn: Connection, due: Due, *, control: int, settings: Sett
         charge_id=charge_id,
         test=False,
         created_at=now,
-        deadline=now + SLIP_DEADLINE,
+        deadline=now + BOLETO_DEADLINE,
         reply_to=None,
         request=Registration(
             key=due.key,
@@ -289,12 +290,12 @@ async def order_slip(conn: Connection, due: Due, *, control: int, settings: Sett
             payload=Payload(doc),
         ),
     )
-    await order_slips(conn, [order])
-    await wait(conn, due, look_at=now + SLIP_LOOK, ordered=True)
+    await order_boletos(conn, [order])
+    await wait(conn, due, look_at=now + BOLETO_LOOK, ordered=True)
 
 
 async def advance(
-    conn: Connection, due: Due, *, state: str, charge_id: UUID | None, failure_code: str | None, now: datetime
+    conn: Connection, due: DueCharge, *, state: str, charge_id: UUID | None, failure_code: str | None, now: datetime
 ) -> None:
     """Record what became of the number and go on to the next, or finish."""
     following = due.recurrence.due_date(due.number + 1)
@@ -314,7 +315,7 @@ async def advance(
     )
 
 
-async def wait(conn: Connection, due: Due, *, look_at: datetime, ordered: bool) -> None:
+async def wait(conn: Connection, due: DueCharge, *, look_at: datetime, ordered: bool) -> None:
     """Look at it again then; what failed before stays on record."""
     await _wait(
         conn,
@@ -329,7 +330,7 @@ async def wait(conn: Connection, due: Due, *, look_at: datetime, ordered: bool) 
     )
 
 
-async def fail(conn: Connection, due: Due, code: Code, *, now: datetime) -> None:
+async def fail(conn: Connection, due: DueCharge, code: Code, *, now: datetime) -> None:
     """The number could not be issued now: try again, ever more seldom."""
     await _wait(
         conn,

@@ -25,7 +25,7 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
-class Happened(StrEnum):
+class ChargeTransition(StrEnum):
     """What can happen to a charge."""
 
     PAID = "paid"
@@ -37,12 +37,12 @@ class Happened(StrEnum):
 
 
 # fmt: off
-NEXT: Final[dict[Status, dict[Happened, Status]]] = {
-    Status.PENDING:   {Happened.PAID: Status.PAID, Happened.CANCELLED: Status.CANCELLED,
-                       Happened.EXPIRED: Status.EXPIRED, Happened.FAILED: Status.FAILED,
-                       Happened.REDATED: Status.PENDING},
-    Status.EXPIRED:   {Happened.PAID: Status.PAID},  # the bank tells us later: money that arrived wins
-    Status.PAID:      {Happened.REFUNDED_WHOLLY: Status.REFUNDED},
+NEXT: Final[dict[Status, dict[ChargeTransition, Status]]] = {
+    Status.PENDING:   {ChargeTransition.PAID: Status.PAID, ChargeTransition.CANCELLED: Status.CANCELLED,
+                       ChargeTransition.EXPIRED: Status.EXPIRED, ChargeTransition.FAILED: Status.FAILED,
+                       ChargeTransition.REDATED: Status.PENDING},
+    Status.EXPIRED:   {ChargeTransition.PAID: Status.PAID},  # the bank tells us later: money that arrived wins
+    Status.PAID:      {ChargeTransition.REFUNDED_WHOLLY: Status.REFUNDED},
     Status.CANCELLED: {},
     Status.REFUNDED:  {},
     Status.FAILED:    {},
@@ -51,7 +51,7 @@ NEXT: Final[dict[Status, dict[Happened, Status]]] = {
 
 
 DUAL: Final = "boleto_pix"
-"""The payment method of a charge with two legs, a plain slip and a cob of its own: what is paid first settles it."""
+"""The payment method of a charge with two legs, a plain boleto and a cob of its own: what is paid first settles it."""
 
 
 class Anomaly(StrEnum):
@@ -85,13 +85,13 @@ class Charge(Struct, frozen=True, gc=False):
     """By how much its account's sandbox is ahead of real time, when it was locked; 0 in production."""
 
     @property
-    def slip(self) -> bool:
-        """Whether a bank holds a slip for it: such a charge is cancelled and re-dated at the bank first."""
+    def boleto(self) -> bool:
+        """Whether a bank holds a boleto for it: such a charge is cancelled and re-dated at the bank first."""
         return self.payment_method != "pix"
 
     @property
     def dual(self) -> bool:
-        """Whether its bank holds a cob beside the slip: what ends one of the two ends the other."""
+        """Whether its bank holds a cob beside the boleto: what ends one of the two ends the other."""
         return self.payment_method == DUAL
 
     def clock(self, now: datetime) -> datetime:
@@ -104,7 +104,7 @@ class Charge(Struct, frozen=True, gc=False):
 
 
 class Receipt(Struct, frozen=True, gc=False):
-    """Money the bank confirmed. `source` makes it happen once: the endToEndId, or a slip's receipt."""
+    """Money the bank confirmed. `source` makes it happen once: the endToEndId, or a boleto's receipt."""
 
     source: str
     method: str
@@ -128,7 +128,7 @@ class Payment(Struct, frozen=True, gc=False):
     late: bool
 
 
-def after(charge: Charge, happened: Happened) -> Charge:
+def after(charge: Charge, happened: ChargeTransition) -> Charge:
     """The charge once this has happened to it, one version on; Refused(CHARGE_NOT_PENDING) if its state forbids it."""
     following = NEXT[Status(charge.status)].get(happened)
     if following is None:
@@ -143,7 +143,7 @@ def judge(charge: Charge, receipt: Receipt, *, payment_id: UUID) -> Payment:
     charge that cannot become paid any more is an anomaly and settles nothing.
     """
     late = receipt.paid_at >= charge.expires_at
-    if Happened.PAID in NEXT[Status(charge.status)]:
+    if ChargeTransition.PAID in NEXT[Status(charge.status)]:
         settles = receipt.amount_cents >= charge.amount_cents
         anomaly = None if receipt.amount_cents == charge.amount_cents else Anomaly.AMOUNT_MISMATCH
     else:

@@ -13,11 +13,11 @@ import msgspec
 from domain.charge import Charge, Payment
 from domain.instants import iso
 from domain.money import reais
-from domain.refund import Fund, Refund
+from domain.refund import Refund, RefundablePayment
 from domain.withdrawal import Withdrawal
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     PAYMENT_RECEIVED = "payment.received"
     CHARGE_CANCELLED = "charge.cancelled"
     CHARGE_EXPIRED = "charge.expired"
@@ -32,12 +32,12 @@ class Kind(StrEnum):
 
 
 # An endpoint receives these two unless it asks for more (contract section 8).
-DEFAULT_KINDS = (Kind.PAYMENT_RECEIVED, Kind.CHARGE_CANCELLED)
+DEFAULT_KINDS = (EventKind.PAYMENT_RECEIVED, EventKind.CHARGE_CANCELLED)
 
 _encode = msgspec.json.Encoder().encode
 
 
-def payment_body(kind: Kind, charge: Charge, payment: Payment, *, event_id: UUID) -> bytes:
+def payment_body(kind: EventKind, charge: Charge, payment: Payment, *, event_id: UUID) -> bytes:
     """payment.received or payment.anomaly: `amount` is what arrived."""
     body = _about(kind, charge, event_id, payment.receipt.amount_cents)
     body["paid_at"] = iso(payment.receipt.paid_at)
@@ -49,7 +49,7 @@ def payment_body(kind: Kind, charge: Charge, payment: Payment, *, event_id: UUID
 
 
 def cancelled_body(charge: Charge, *, event_id: UUID, reason: str, cancelled_at: datetime) -> bytes:
-    body = _about(Kind.CHARGE_CANCELLED, charge, event_id, charge.amount_cents)
+    body = _about(EventKind.CHARGE_CANCELLED, charge, event_id, charge.amount_cents)
     body["reason"] = reason
     body["cancelled_at"] = iso(cancelled_at)
     body["version"] = charge.version
@@ -57,14 +57,14 @@ def cancelled_body(charge: Charge, *, event_id: UUID, reason: str, cancelled_at:
 
 
 def expired_body(charge: Charge, *, event_id: UUID) -> bytes:
-    body = _about(Kind.CHARGE_EXPIRED, charge, event_id, charge.amount_cents)
+    body = _about(EventKind.CHARGE_EXPIRED, charge, event_id, charge.amount_cents)
     body["expires_at"] = iso(charge.expires_at)
     body["version"] = charge.version
     return _encode(body)
 
 
 def due_date_changed_body(charge: Charge, *, event_id: UUID, due_date: str, previous_due_date: str) -> bytes:
-    body = _about(Kind.CHARGE_DUE_DATE_CHANGED, charge, event_id, charge.amount_cents)
+    body = _about(EventKind.CHARGE_DUE_DATE_CHANGED, charge, event_id, charge.amount_cents)
     body["due_date"] = due_date
     body["previous_due_date"] = previous_due_date
     body["version"] = charge.version
@@ -72,17 +72,17 @@ def due_date_changed_body(charge: Charge, *, event_id: UUID, due_date: str, prev
 
 
 def failed_body(charge: Charge, *, event_id: UUID, code: str, message: str) -> bytes:
-    body = _about(Kind.CHARGE_FAILED, charge, event_id, charge.amount_cents)
+    body = _about(EventKind.CHARGE_FAILED, charge, event_id, charge.amount_cents)
     body["failure"] = {"code": code, "message": message}
     body["version"] = charge.version
     return _encode(body)
 
 
 def refund_body(
-    kind: Kind,
+    kind: EventKind,
     charge: Charge,
     refund: Refund,
-    fund: Fund,
+    fund: RefundablePayment,
     *,
     event_id: UUID,
     completed_at: datetime,
@@ -114,7 +114,7 @@ def refund_body(
 
 
 def charge_refunded_body(charge: Charge, *, event_id: UUID, refunded_at: datetime) -> bytes:
-    body = _about(Kind.CHARGE_REFUNDED, charge, event_id, charge.amount_cents)
+    body = _about(EventKind.CHARGE_REFUNDED, charge, event_id, charge.amount_cents)
     body["refunded_amount"] = reais(charge.refunded_cents)
     body["refunded_at"] = iso(refunded_at)
     body["version"] = charge.version
@@ -122,7 +122,7 @@ def charge_refunded_body(charge: Charge, *, event_id: UUID, refunded_at: datetim
 
 
 def withdrawal_body(
-    kind: Kind,
+    kind: EventKind,
     withdrawal: Withdrawal,
     *,
     event_id: UUID,
@@ -160,7 +160,7 @@ def feed_item(body: bytes, *, kind: str, sequence: int, created_at: datetime) ->
     )
 
 
-def _about(kind: Kind, charge: Charge, event_id: UUID, amount_cents: int) -> dict[str, object]:
+def _about(kind: EventKind, charge: Charge, event_id: UUID, amount_cents: int) -> dict[str, object]:
     body: dict[str, object] = {
         "event": kind,
         "event_id": str(event_id),

@@ -3,9 +3,9 @@
 import re
 
 # Ten digits of reais: the widest amount of API Pix (valor.original) and of the contract, section 2.
-MOST_PIX_CENTS = 999_999_999_999
-# The value field of the slip's barcode has ten digits, cents included.
-MOST_SLIP_CENTS = 9_999_999_999
+PIX_CENTS_MAX = 999_999_999_999
+# The value field of the boleto's barcode has ten digits, cents included.
+BOLETO_CENTS_MAX = 9_999_999_999
 
 # [0-9] and not \d: the digits of other scripts are no amount.
 _AMOUNT = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,2}))?")

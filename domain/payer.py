@@ -9,14 +9,14 @@ STATES: Final = frozenset((
     "RN", "RS", "RO", "RR", "SC", "SP", "SE", "TO",
 ))
 # fmt: on
-NAME_MOST: Final = 200
-NUMBER_MOST: Final = 20
-PHONE_MOST: Final = 32
-EMAIL_MOST: Final = 254
+NAME_MAX: Final = 200
+NUMBER_MAX: Final = 20
+PHONE_MAX: Final = 32
+EMAIL_MAX: Final = 254
 # Narrower than what a bank takes: to this address a mail is about to be written.
 MAIL_ADDRESS: Final = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})+"
 _MAIL_ADDRESS = re.compile(MAIL_ADDRESS)
 
 
 def is_mail_address(text: str) -> bool:
-    return len(text) <= EMAIL_MOST and _MAIL_ADDRESS.fullmatch(text) is not None
+    return len(text) <= EMAIL_MAX and _MAIL_ADDRESS.fullmatch(text) is not None

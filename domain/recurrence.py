@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from domain.boleto import LAST_DUE
+from domain.boleto.codes import LAST_DUE
 from domain.instants import SAO_PAULO
 
 
@@ -26,8 +26,8 @@ class Frequency(StrEnum):
 
 DAYS: Final = {Frequency.WEEKLY: 7, Frequency.BIWEEKLY: 14}
 MONTHS: Final = {Frequency.MONTHLY: 1, Frequency.QUARTERLY: 3, Frequency.SEMIANNUAL: 6, Frequency.YEARLY: 12}
-MOST_CHARGES: Final = 1_000
-MOST_ISSUE_DAYS_BEFORE: Final = 30
+CHARGES_MAX: Final = 1_000
+ISSUE_DAYS_BEFORE_MAX: Final = 30
 ISSUED_AT: Final = time(6)
 """In São Paulo: payers who are told by e-mail find it in the morning, not at midnight."""
 
@@ -57,7 +57,7 @@ def issue_at(due: date, *, days_before: int) -> datetime:
 
 
 def _due_date(frequency: Frequency, first: date, number: int) -> date | None:
-    """None beyond the last day any slip can carry."""
+    """None beyond the last day any boleto can carry."""
     if frequency in DAYS:
         days = DAYS[frequency] * (number - 1)
         return None if days > (LAST_DUE - first).days else first + timedelta(days=days)

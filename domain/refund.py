@@ -13,15 +13,15 @@ from uuid import UUID
 from msgspec import Struct
 from msgspec.structs import replace
 
-from domain.charge import NEXT, Charge, Happened, Status, after
+from domain.charge import NEXT, Charge, ChargeTransition, Status, after
 from domain.errors import Code, Refused
 
 RETURN_WITHIN: Final = timedelta(days=90)
 """A PIX goes back the way it came up to 90 days after its settlement (API Pix, devolucao)."""
 TRANSFER_WITHIN: Final = timedelta(days=180)
-"""Of a slip's payment: our own bound (contract section 11), for no bank sets one."""
+"""Of a boleto's payment: our own bound (contract section 11), for no bank sets one."""
 
-MOST_PIX_KEY_CHARACTERS: Final = 77
+PIX_KEY_CHARACTERS_MAX: Final = 77
 # The five kinds of key of the DICT: CPF, CNPJ, telephone, e-mail, random.
 PIX_KEY: Final = (
     r"[0-9]{11}"
@@ -39,13 +39,13 @@ class RefundStatus(StrEnum):
     FAILED = "failed"
 
 
-class Way(StrEnum):
+class RefundMethod(StrEnum):
     """How the money goes back."""
 
     RETURN = "return"
     """The devolucao of the PIX that came: to the account it came from, whoever asks."""
     TRANSFER = "transfer"
-    """A PIX of our own to the key the merchant names: a slip paid on its line came from no PIX."""
+    """A PIX of our own to the key the merchant names: a boleto paid on its line came from no PIX."""
 
 
 class FailureCode(StrEnum):
@@ -56,10 +56,10 @@ class FailureCode(StrEnum):
     NOT_CARRIED_OUT = "NOT_CARRIED_OUT"
     """The bank took it and could not carry it out (NAO_REALIZADO): the account is closed, for one."""
     TRANSFER_UNAVAILABLE = "TRANSFER_UNAVAILABLE"
-    """The account's bank sends no PIX for us, so that a slip paid on its line cannot go back through it."""
+    """The account's bank sends no PIX for us, so that a boleto paid on its line cannot go back through it."""
 
 
-class Fund(Struct, frozen=True, gc=False):
+class RefundablePayment(Struct, frozen=True, gc=False):
     """A payment as far as refunds go, read while its charge is locked. Cents.
 
     `refunded_cents` is back with the payer; `refunding_cents` is on its way, and may come back to us.
@@ -81,7 +81,7 @@ class Fund(Struct, frozen=True, gc=False):
         return self.amount_cents - self.refunded_cents - self.refunding_cents
 
 
-class Asked(Struct, frozen=True, gc=False, kw_only=True):
+class RefundRequest(Struct, frozen=True, gc=False, kw_only=True):
     """What a merchant asks of a refund. No amount: all that remains. No payment: the one that settled the charge."""
 
     amount_cents: int | None
@@ -104,8 +104,8 @@ class Refund(Struct, frozen=True, gc=False, kw_only=True):
 
 
 def begin(
-    charge: Charge, fund: Fund | None, asked: Asked, *, refund_id: UUID, now: datetime
-) -> tuple[Refund, Fund, Way]:
+    charge: Charge, fund: RefundablePayment | None, asked: RefundRequest, *, refund_id: UUID, now: datetime
+) -> tuple[Refund, RefundablePayment, RefundMethod]:
     """The refund asked for, what it leaves of its payment, and its way; `fund` is None when there is no such payment.
 
     Refused: CHARGE_NOT_REFUNDABLE (no payment, or too long ago), VALIDATION_ERROR (a destination for a PIX),
@@ -114,10 +114,10 @@ def begin(
     if fund is None:
         of = None if asked.payment_id is None else {"payment_id": "is no payment of this charge"}
         raise Refused(Code.CHARGE_NOT_REFUNDABLE, fields=of, status=charge.status)
-    if asked.destination and not charge.slip:
+    if asked.destination and not charge.boleto:
         raise Refused(Code.VALIDATION_ERROR, fields={"destination": "a PIX goes back to where it came from"})
     way = way_back(charge, fund, now=now)
-    if way is Way.TRANSFER and not asked.destination:
+    if way is RefundMethod.TRANSFER and not asked.destination:
         raise Refused(Code.REFUND_DESTINATION_REQUIRED)
     amount_cents = fund.remaining_cents if asked.amount_cents is None else asked.amount_cents
     if not 0 < amount_cents <= fund.remaining_cents:
@@ -135,19 +135,20 @@ def begin(
     return refund, replace(fund, refunding_cents=fund.refunding_cents + amount_cents), way
 
 
-def way_back(charge: Charge, fund: Fund, *, now: datetime) -> Way:
-    """A PIX goes back the way it came while the bank allows it; other money, of a slip, to a key the merchant names."""
+def way_back(charge: Charge, fund: RefundablePayment, *, now: datetime) -> RefundMethod:
+    """A PIX goes back the way it came while the bank allows it; other money, of a boleto, to a key the merchant
+    names."""
     age = now - fund.paid_at
     if fund.end_to_end_id is not None and age <= RETURN_WITHIN:
-        return Way.RETURN
-    if charge.slip and age <= TRANSFER_WITHIN:
-        return Way.TRANSFER
+        return RefundMethod.RETURN
+    if charge.boleto and age <= TRANSFER_WITHIN:
+        return RefundMethod.TRANSFER
     raise Refused(Code.CHARGE_NOT_REFUNDABLE, paid_at=fund.paid_at)
 
 
 def succeed(
-    charge: Charge, refund: Refund, fund: Fund, *, outstanding_cents: int
-) -> tuple[Charge, Charge | None, Refund, Fund]:
+    charge: Charge, refund: Refund, fund: RefundablePayment, *, outstanding_cents: int
+) -> tuple[Charge, Charge | None, Refund, RefundablePayment]:
     """The money is back with the payer: the charge, the charge when that makes it `refunded`, refund and fund.
 
     `outstanding_cents` is what was not back before this, of all payments of the charge: only when every cent of each
@@ -156,10 +157,12 @@ def succeed(
     assert refund.status == RefundStatus.PENDING, "a refund ends once"
     assert refund.amount_cents <= outstanding_cents
     charge = replace(charge, refunded_cents=charge.refunded_cents + refund.amount_cents, version=charge.version + 1)
-    wholly = outstanding_cents == refund.amount_cents and Happened.REFUNDED_WHOLLY in NEXT[Status(charge.status)]
+    wholly = (
+        outstanding_cents == refund.amount_cents and ChargeTransition.REFUNDED_WHOLLY in NEXT[Status(charge.status)]
+    )
     return (
         charge,
-        after(charge, Happened.REFUNDED_WHOLLY) if wholly else None,
+        after(charge, ChargeTransition.REFUNDED_WHOLLY) if wholly else None,
         replace(refund, status=RefundStatus.SUCCEEDED),
         replace(
             fund,
@@ -169,7 +172,7 @@ def succeed(
     )
 
 
-def fail(refund: Refund, fund: Fund) -> tuple[Refund, Fund]:
+def fail(refund: Refund, fund: RefundablePayment) -> tuple[Refund, RefundablePayment]:
     """The money stayed with us: the refund failed, and its amount can be asked for again."""
     assert refund.status == RefundStatus.PENDING, "a refund ends once"
     return (
@@ -180,4 +183,4 @@ def fail(refund: Refund, fund: Fund) -> tuple[Refund, Fund]:
 
 def is_pix_key(text: str) -> bool:
     """Whether this is a PIX key as the DICT writes it: bare digits, +55 before a telephone, lower case elsewhere."""
-    return len(text) <= MOST_PIX_KEY_CHARACTERS and _PIX_KEY.fullmatch(text) is not None
+    return len(text) <= PIX_KEY_CHARACTERS_MAX and _PIX_KEY.fullmatch(text) is not None

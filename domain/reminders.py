@@ -19,7 +19,7 @@ APART: Final = timedelta(hours=12)
 
 
 def due_day(due_date: date | None, expires_at: datetime) -> date:
-    """A slip's due date; of a PIX charge, which has none, the day of its last moment."""
+    """A boleto's due date; of a PIX charge, which has none, the day of its last moment."""
     return due_date or (expires_at - timedelta(milliseconds=1)).astimezone(SAO_PAULO).date()
 
 

@@ -63,7 +63,7 @@ class Withdrawal(Struct, frozen=True, gc=False):
     created_at: datetime
 
 
-class Terms(Struct, frozen=True, gc=False):
+class WithdrawalTerms(Struct, frozen=True, gc=False):
     """What of an account decides whether it may withdraw, and where to."""
 
     account_id: UUID
@@ -72,7 +72,7 @@ class Terms(Struct, frozen=True, gc=False):
     document: str
 
 
-def begin(terms: Terms, *, withdrawal_id: UUID, amount_cents: int, now: datetime) -> Withdrawal:
+def begin(terms: WithdrawalTerms, *, withdrawal_id: UUID, amount_cents: int, now: datetime) -> Withdrawal:
     """The withdrawal asked for; whether the balance covers it is known only under the clock's lock.
 
     Refused: KYC_REQUIRED, VALIDATION_ERROR (no PIX key is registered), WITHDRAWAL_BELOW_MINIMUM.

@@ -18,7 +18,7 @@ from domain.errors import Code, Refused
 Position = TypeVar("Position", bound=Struct)
 
 _MAC = 16
-_TEXT_MOST = 512
+_TEXT_MAX = 512
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -34,7 +34,7 @@ class Cursors:
         # The alphabet is checked strictly: Python's decoder skips over junk.
         if (
             not text
-            or len(text) > _TEXT_MOST
+            or len(text) > _TEXT_MAX
             or not text.isascii()
             or not text.replace("-", "").replace("_", "").isalnum()
         ):

@@ -7,10 +7,10 @@ from typing import TypeVar
 Row = TypeVar("Row")
 
 LIMIT_DEFAULT = 25
-LIMIT_MOST = 100
+LIMIT_MAX = 100
 
 
-class Order(StrEnum):
+class SortOrder(StrEnum):
     DESC = "desc"
     ASC = "asc"
 

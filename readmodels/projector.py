@@ -8,7 +8,8 @@ from sql import Connection
 
 
 class Projection(Enum):
-    """Each statement of sql/queries/project.sql, in the order in which a rebuild runs them over the same rows."""
+    """Each statement of sql/queries/journal/project.sql, in the order in which a rebuild runs them over the same
+    rows."""
 
     CREATED = "project.created"
     CHANGED = "project.changed"

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 import sql
 from readmodels.projector import Projection, project
-from readmodels.report_fold import advance, find_horizon, fold, hold
+from readmodels.reports.fold import advance, find_horizon, fold, hold
 from runtime.postgres import connect
 from sql import Connection
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 import sql
 from readmodels.rebuild import project_journal
-from readmodels.report_fold import position
+from readmodels.reports.fold import position
 from runtime.postgres import connect
 
 

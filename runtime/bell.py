@@ -16,7 +16,7 @@ import structlog
 from arq.connections import ArqRedis
 from redis.asyncio import Redis
 
-from runtime.redis import GONE
+from runtime.redis import REDIS_UNAVAILABLE
 
 WEBHOOKS = "webhooks"
 BANK_HINTS = "bank_hints"
@@ -24,7 +24,7 @@ BANK_ORDERS = {True: "bank_orders_sandbox", False: "bank_orders_production"}
 """By `test`."""
 LOCATION_POOL = {True: "location_pool_sandbox", False: "location_pool_production"}
 """By `test`."""
-SLIP_ORDERS = {True: "slip_orders_sandbox", False: "slip_orders_production"}
+BOLETO_ORDERS = {True: "boleto_orders_sandbox", False: "boleto_orders_production"}
 """By `test`."""
 REFUND_ORDERS = {True: "refund_orders_sandbox", False: "refund_orders_production"}
 """By `test`."""
@@ -35,7 +35,7 @@ NAMES = (
     BANK_HINTS,
     *BANK_ORDERS.values(),
     *LOCATION_POOL.values(),
-    *SLIP_ORDERS.values(),
+    *BOLETO_ORDERS.values(),
     *REFUND_ORDERS.values(),
     *WITHDRAWAL_ORDERS.values(),
 )
@@ -114,7 +114,7 @@ class Bell:
                 pipe.lpush(list_of(name), b"1")
                 pipe.ltrim(list_of(name), 0, 0)
                 await pipe.execute()
-        except GONE as gone:
+        except REDIS_UNAVAILABLE as gone:
             _log.debug("bell_unheard", bell=name, error=type(gone).__name__)
             return False
         except Exception:
@@ -131,7 +131,7 @@ class Bell:
     async def _enqueue(self, name: str) -> None:
         try:
             await self._arq.enqueue_job(JOB, name, _job_id=f"wake:{name}", _expires=_JOB_EXPIRES_S)
-        except GONE as gone:
+        except REDIS_UNAVAILABLE as gone:
             _log.debug("bell_job_lost", bell=name, error=type(gone).__name__)
         except Exception:
             _log.exception("bell_job_broken", bell=name)

@@ -107,7 +107,7 @@ class AccessLog:
 
     _EVERY_S = 0.1
     _FLUSH_BYTES = 64 * 1024
-    _MOST_BYTES = 4 * 1024 * 1024
+    _BYTES_MAX = 4 * 1024 * 1024
 
     def __init__(self, descriptor: int = 1) -> None:
         self.dropped = 0
@@ -123,7 +123,7 @@ class AccessLog:
 
     def write(self, line: bytes) -> None:
         """Take one line, given without its newline."""
-        if self._bytes > self._MOST_BYTES:
+        if self._bytes > self._BYTES_MAX:
             self.dropped += 1
             return
         self._lines.append(line)

@@ -11,7 +11,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 _HASHER: Final = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
-_SCRYPT_MEMORY_MOST = 64 * 1024 * 1024
+_SCRYPT_MEMORY_MAX = 64 * 1024 * 1024
 # Of no password anybody could type: whoever names an unknown person waits as long as everybody else.
 _NOBODY: Final = _HASHER.hash(bytes(32))
 
@@ -41,6 +41,6 @@ def _scrypt_is_right(password: str, kept: str) -> bool:
     wanted = bytes.fromhex(digest)
     found = hashlib.scrypt(
         password.encode(), salt=bytes.fromhex(salt), n=2 ** int(log_n), r=int(r), p=int(p),
-        maxmem=_SCRYPT_MEMORY_MOST, dklen=len(wanted),
+        maxmem=_SCRYPT_MEMORY_MAX, dklen=len(wanted),
     )  # fmt: skip
     return hmac.compare_digest(found, wanted)

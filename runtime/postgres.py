@@ -18,7 +18,7 @@ else:
 
 # What a connection can fail with while PostgreSQL restarts or is unreachable; the work was not
 # acknowledged, and whether it was done is found out by asking again with the same key.
-GONE = (
+DB_UNAVAILABLE = (
     OSError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
@@ -112,7 +112,7 @@ async def when_back(pool: Pool, *, most_s: float) -> None:
             async with session(pool) as conn:
                 await conn.execute("SELECT 1")
             return
-        except GONE:
+        except DB_UNAVAILABLE:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 raise

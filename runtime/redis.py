@@ -1,4 +1,4 @@
-"""Connections to Redis, which only hurries: every caller must do without it (see GONE)."""
+"""Connections to Redis, which only hurries: every caller must do without it (see REDIS_UNAVAILABLE)."""
 
 import redis.exceptions
 from redis.asyncio import Redis
@@ -7,7 +7,7 @@ from redis.asyncio.connection import BlockingConnectionPool, ConnectionPool
 # What "Redis is not there" looks like: catch these, do the slower thing, and go on. A Redis that answers
 # with an error is no better than none: out of memory, read only, without its replicas (NOREPLICAS), unable
 # to write to its disk (MISCONF). The last two come as plain ResponseError, as mistakes of our own would.
-GONE: tuple[type[BaseException], ...] = (
+REDIS_UNAVAILABLE: tuple[type[BaseException], ...] = (
     redis.exceptions.ConnectionError,  # also: pool exhausted, still loading, refused credentials
     redis.exceptions.TimeoutError,
     redis.exceptions.WatchError,  # the connection died while it watched a key, as arq's do

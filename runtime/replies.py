@@ -13,9 +13,8 @@ from uuid import UUID
 import structlog
 from redis.asyncio import Redis
 
-from runtime.postgres import GONE as POSTGRES_GONE
-from runtime.postgres import Connection, Pool, session
-from runtime.redis import GONE
+from runtime.postgres import DB_UNAVAILABLE, Connection, Pool, session
+from runtime.redis import REDIS_UNAVAILABLE
 
 _ID_BYTES = 16
 _LISTEN_S = 5
@@ -74,7 +73,7 @@ class Replies:
         try:
             async with session(self._pool) as conn:
                 return await look(conn, order_id)
-        except POSTGRES_GONE:
+        except DB_UNAVAILABLE:
             return None  # the deadline bounds the wait
 
     async def _read(self) -> None:
@@ -110,5 +109,5 @@ async def send_reply(redis: Redis, reply_to: str, order_id: UUID, outcome: bytes
             pipe.rpush(reply_to, order_id.bytes + outcome)
             pipe.expire(reply_to, _EXPIRE_S)
             await pipe.execute()
-    except GONE as gone:
+    except REDIS_UNAVAILABLE as gone:
         _log.debug("reply_not_sent", order_id=str(order_id), error=type(gone).__name__)

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from msgspec import Struct
 
-from domain.visitor import HEADERS, Network
+from domain.client_address import HEADERS, Network
 
 # Attempts after the first one, in seconds (contract section 9): 13 attempts in about 72 h.
 WEBHOOK_DELAYS_S: tuple[float, ...] = (
@@ -27,7 +27,7 @@ WEBHOOK_PAUSED_PROBE_S = 3_600.0
 WITHDRAWAL_GRACE_S = 5.0
 # As long as an event stays in the feed: after that a charge's mails answer nobody's question any more.
 MAIL_KEPT_DAYS = 400
-# After banking hours: the day's slips are in, and the merchant's own bank shows the money the same evening.
+# After banking hours: the day's boletos are in, and the merchant's own bank shows the money the same evening.
 DAILY_WITHDRAWAL_HOUR = 19
 
 
@@ -62,12 +62,13 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     bank_client_id: str
     bank_client_secret: str
     bank_app_key: str
-    bank_slip_client_id: str
-    """BANK_SLIP_CLIENT_ID, _SECRET, BANK_SLIP_APP_KEY: the application for slips, when it is another one than PIX's."""
-    bank_slip_client_secret: str
-    bank_slip_app_key: str
+    bank_boleto_client_id: str
+    """BANK_BOLETO_CLIENT_ID, _SECRET, BANK_BOLETO_APP_KEY: the application for boletos, when it is another one than
+    PIX's."""
+    bank_boleto_client_secret: str
+    bank_boleto_app_key: str
     bank_convenio: str
-    """BANK_CONVENIO: the agreement for slips, seven digits, of type 4 (numbers chosen by us)."""
+    """BANK_CONVENIO: the agreement for boletos, seven digits, of type 4 (numbers chosen by us)."""
     bank_carteira: str
     bank_variacao: int
     bank_agencia: int
@@ -152,9 +153,9 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         bank_client_id=client_id,
         bank_client_secret=client_secret,
         bank_app_key=app_key,
-        bank_slip_client_id=env.get("BANK_SLIP_CLIENT_ID", client_id),
-        bank_slip_client_secret=env.get("BANK_SLIP_CLIENT_SECRET", client_secret),
-        bank_slip_app_key=env.get("BANK_SLIP_APP_KEY", app_key),
+        bank_boleto_client_id=env.get("BANK_BOLETO_CLIENT_ID", client_id),
+        bank_boleto_client_secret=env.get("BANK_BOLETO_CLIENT_SECRET", client_secret),
+        bank_boleto_app_key=env.get("BANK_BOLETO_APP_KEY", app_key),
         # The agreement that the bank's homologation shares among all developers.
         bank_convenio=_digits(env, "BANK_CONVENIO", "3128557", 7),
         bank_carteira=_digits(env, "BANK_CARTEIRA", "17", 2),

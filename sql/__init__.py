@@ -5,7 +5,7 @@
     found = await find_charges(conn, charge_ids=[...])
 
 `:name` parameters become asyncpg's `$n`. A row type is a msgspec Struct whose fields are the
-statement's columns, in order; tests/integration/test_sql.py prepares every statement against a
+statement's columns, in order; tests/integration/readmodels/test_sql.py prepares every statement against a
 migrated database and compares, so a typo never outlives the test run.
 """
 
@@ -54,7 +54,7 @@ def _numbered(body: str) -> Statement:
 
 STATEMENTS: dict[str, Statement] = {
     f"{path.stem}.{name}": statement
-    for path in sorted(Path(__file__).parent.glob("queries/*.sql"))
+    for path in sorted(Path(__file__).parent.glob("queries/**/*.sql"))
     for name, statement in parse(path.read_text(encoding="utf-8")).items()
 }
 BOUND: dict[str, type[Struct] | None] = {}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from runtime.embedded import EmbeddedPostgres, EmbeddedRedis
-from tests.system import System, remove_home, temporary_home
+from tests.support.system import System, remove_home, temporary_home
 
 # What hypothesis asks is the same in every run, and no clock decides it: a run fails for what was changed. To look for
 # more, name another profile (--hypothesis-profile=default).

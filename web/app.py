@@ -13,23 +13,23 @@ from litestar import Litestar, Request
 from litestar.exceptions import HTTPException
 from litestar.response import Response
 
-from readmodels.slip_pdf import SlipPrinter
-from runtime.postgres import GONE, Pool, open_pool
+from readmodels.documents.boleto_pdf import BoletoPrinter
+from runtime.postgres import DB_UNAVAILABLE, Pool, open_pool
 from runtime.settings import Settings, read_settings
-from web.counter import Counter
+from web.context import WebContext
 from web.docs import DOCS_HANDLERS, Docs
 from web.live import Live
-from web.locations import LOCATION_HANDLERS
 from web.mail import MAIL_HANDLERS
-from web.outermost import outermost
 from web.pages import favicon, page, static_file
-from web.painel.entry import sign_in_turns
+from web.painel.auth.sign_in import sign_in_turns
 from web.painel.table import PAINEL_HANDLERS
 from web.payer import PAYER_HANDLERS
+from web.pix_locations import LOCATION_HANDLERS
 from web.plataforma.table import PLATAFORMA_HANDLERS
+from web.security_headers import outermost
 
 _POOL_SIZE = 4  # a page is one indexed row: four connections carry thousands of them a second
-_MOST_BODY_BYTES = 64 * 1024  # the dashboard's forms; nothing else here reads a body
+_BODY_BYTES_MAX = 64 * 1024  # the dashboard's forms; nothing else here reads a body
 
 _log = structlog.get_logger()
 
@@ -79,20 +79,20 @@ def make_app(
     async def life(app: Litestar) -> AsyncIterator[None]:
         app.state.settings = settings or read_settings()
         app.state.now = now
-        # Its forms are rendered when the first slip is asked for: most processes of this door print none.
-        app.state.printer = SlipPrinter()
+        # Its forms are rendered when the first boleto is asked for: most processes of this door print none.
+        app.state.printer = BoletoPrinter()
         app.state.sign_in_turns = sign_in_turns()
         own = None if pool else await open_pool(app.state.settings.database_url, name="web", size=_POOL_SIZE)
         app.state.pool = pool or own
-        app.state.counter = Counter(app.state.settings, app.state.pool, now=now)
-        await app.state.counter.open()
+        app.state.context = WebContext(app.state.settings, app.state.pool, now=now)
+        await app.state.context.open()
         app.state.docs = Docs(app.state.settings, openapi)
         app.state.live = Live(app.state.pool, now)
         try:
             yield
         finally:
             app.state.live.close()
-            await app.state.counter.close()
+            await app.state.context.close()
             if own:
                 await own.close()
 
@@ -111,7 +111,7 @@ def make_app(
         exception_handlers={Exception: _failed, HTTPException: _failed},
         openapi_config=None,
         logging_config=None,
-        request_max_body_size=_MOST_BODY_BYTES,
+        request_max_body_size=_BODY_BYTES_MAX,
     )
     app.asgi_handler = outermost(app.asgi_handler)
     return app
@@ -129,7 +129,7 @@ def _failed(request: Request[Any, Any, Any], exc: Exception) -> Response[str]:
     if isinstance(exc, HTTPException) and exc.status_code < 500:
         status = exc.status_code
         headers.update(exc.headers or {})
-    elif isinstance(exc, GONE):
+    elif isinstance(exc, DB_UNAVAILABLE):
         status = 503
         headers["Retry-After"] = "5"
     else:

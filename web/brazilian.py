@@ -74,8 +74,8 @@ def merchant_document(digits: str) -> str:
     return ""
 
 
-def slip_line(digits: str) -> str:
-    """The 47 digits of a slip in the groups that are printed on it; anything else as it is."""
+def boleto_line(digits: str) -> str:
+    """The 47 digits of a boleto in the groups that are printed on it; anything else as it is."""
     if len(digits) != 47 or not digits.isascii() or not digits.isdigit():
         return digits
     return (

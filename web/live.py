@@ -17,13 +17,13 @@ from itertools import islice
 
 import structlog
 
-from readmodels.payer_page import PageState, page_states
-from runtime.postgres import GONE, Pool, session
+from readmodels.charges.payer_page import PageState, page_states
+from runtime.postgres import DB_UNAVAILABLE, Pool, session
 
-MOST_PAGES = 5_000
+PAGES_MAX = 5_000
 """Open pages a process tells, 18 KiB each; fewer where it may open few files."""
 _SHARE_OF_FILES = 4  # each page is a socket, and the API beside them needs its own
-MOST_PAGES_A_CHARGE = 20  # a payer, his phone, the merchant looking on: more is somebody playing
+PAGES_A_CHARGE_MAX = 20  # a payer, his phone, the merchant looking on: more is somebody playing
 LOOK_EVERY_S = 1.0
 LOOK_S_MAX = 15.0  # how seldom it looks while PostgreSQL does not answer
 BEAT_S = 15.0  # below the minute after which proxies take a silent connection for a dead one
@@ -88,7 +88,7 @@ class Live:
         self._pool = pool
         self._now = now
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._most_pages = MOST_PAGES if files < 0 else min(MOST_PAGES, files // _SHARE_OF_FILES)
+        self._most_pages = PAGES_MAX if files < 0 else min(PAGES_MAX, files // _SHARE_OF_FILES)
         self._pages: dict[str, set[Page]] = {}
         self._open = 0
         self._looking: asyncio.Task[None] | None = None
@@ -98,7 +98,7 @@ class Live:
     async def page(self, public_id: str) -> AsyncIterator[Page]:
         """A page that is told from now on, to the end of the block."""
         beside = self._pages.get(public_id, ())
-        if self._closed or self._open >= self._most_pages or len(beside) >= MOST_PAGES_A_CHARGE:
+        if self._closed or self._open >= self._most_pages or len(beside) >= PAGES_A_CHARGE_MAX:
             raise NoRoom
         page = Page()
         self._pages.setdefault(public_id, set()).add(page)
@@ -131,7 +131,7 @@ class Live:
                 try:
                     await self._look_once()
                     wait_s = LOOK_EVERY_S
-                except GONE as gone:
+                except DB_UNAVAILABLE as gone:
                     wait_s = min(wait_s * 2, LOOK_S_MAX)
                     _log.warning("live_pages_unasked", pages=self._open, error=type(gone).__name__)
                 except Exception:

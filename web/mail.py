@@ -21,12 +21,12 @@ from msgspec import Struct
 
 import sql
 from commands.mail import read_stop_token, stop
-from domain.visitor import HEADERS
-from readmodels.caught_mail import CaughtMail, caught_mail, caught_mails
+from domain.client_address import HEADERS
+from readmodels.documents.caught_mail import CaughtMail, caught_mail, caught_mails
 from runtime.postgres import session
 from runtime.seal import Seal
 from web.pages import page
-from web.painel.visit import address_of
+from web.painel.page_request import address_of
 
 _POLICY = (
     "default-src 'none'; img-src 'self'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"

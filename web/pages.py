@@ -63,7 +63,7 @@ _templates.filters.update(
     short_id=brazilian.short_id,
     thousands=brazilian.thousands,
     merchant_document=brazilian.merchant_document,
-    slip_line=brazilian.slip_line,
+    boleto_line=brazilian.boleto_line,
 )
 
 

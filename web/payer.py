@@ -15,12 +15,12 @@ from litestar.response import Response
 from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Send
 from msgspec import Struct
 
+from domain.boleto.itf import QUIET_MODULES, bars
 from domain.charge import NEXT, Status
 from domain.instants import iso
-from domain.itf import QUIET_MODULES, bars
-from domain.qr import png_data_uri
-from readmodels.payer_page import PageState, PayerPage, is_public_id, payer_page
-from readmodels.slip import slip_of_link
+from domain.pix.qr import png_data_uri
+from readmodels.charges.boleto import boleto_of_link
+from readmodels.charges.payer_page import PageState, PayerPage, is_public_id, payer_page
 from runtime.postgres import session
 from runtime.seal import Seal
 from web.brazilian import brl, moment_near
@@ -64,18 +64,19 @@ async def show_state(request: Request[Any, Any, Any], public_id: FromPath[str]) 
 
 
 @get("/pagar/{public_id:str}/boleto.pdf")
-async def show_slip(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Response[bytes]:
-    """The slip on paper, to be looked at, printed or kept. The same 404 for unknown links and for what is no slip."""
+async def show_boleto(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Response[bytes]:
+    """The boleto on paper, to be looked at, printed or kept. The same 404 for unknown links and for what is no
+    boleto."""
     state = request.app.state
     async with session(state.pool) as conn:
-        slip = await slip_of_link(
+        boleto = await boleto_of_link(
             conn, public_id, seal=Seal(state.settings.secret_key), settings=state.settings, now=state.now()
         )
-    if slip is None:
+    if boleto is None:
         raise NotFoundException
     # The name is ours, ASCII without blanks or quotes: RFC 6266's plain form says it all.
-    headers = {"Content-Disposition": f'inline; filename="{slip.file_name}"'}
-    return Response(await state.printer.printed(slip), headers=headers, media_type="application/pdf")
+    headers = {"Content-Disposition": f'inline; filename="{boleto.file_name}"'}
+    return Response(await state.printer.printed(boleto), headers=headers, media_type="application/pdf")
 
 
 @get("/pagar/{public_id:str}/eventos")
@@ -92,7 +93,7 @@ async def show_events(request: Request[Any, Any, Any], public_id: FromPath[str])
     return stream
 
 
-PAYER_HANDLERS: list[ControllerRouterHandler] = [show, show_fragment, show_state, show_events, show_slip]
+PAYER_HANDLERS: list[ControllerRouterHandler] = [show, show_fragment, show_state, show_events, show_boleto]
 
 
 async def _stream(live: Live, public_id: str, receive: Receive, send: Send) -> None:
@@ -162,7 +163,7 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, n
         "expires_text": moment_near(found.expires_at, now=now) if found.expires_at else None,
         "expires_iso": iso(found.expires_at) if found.expires_at else None,
         "now_iso": iso(now),
-        # The page changes then, and not the charge: its PIX can no longer be paid, its slip can.
+        # The page changes then, and not the charge: its PIX can no longer be paid, its boleto can.
         "changes_iso": iso(found.pix_expires_at) if payable and found.qr_code and found.pix_expires_at else None,
     }
 
@@ -181,7 +182,7 @@ def _drawn(barcode: str) -> Drawing:
 
 
 def _closed(found: PayerPage) -> str | None:
-    """What kind of day the due date is when banks are closed on it, as whoever made the slip decided."""
+    """What kind of day the due date is when banks are closed on it, as whoever made the boleto decided."""
     if found.due_date is None or found.effective_due_date in (None, found.due_date):
         return None
     return {5: "um sábado", 6: "um domingo"}.get(found.due_date.weekday(), "um feriado bancário")

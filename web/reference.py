@@ -15,7 +15,7 @@ from msgspec import Struct
 from domain.errors import Code
 
 SCHEMAS: Final = "schemas"
-_MOST_DEPTH = 6  # bodies are three deep; a schema that contains itself would have no bottom
+_DEPTH_MAX = 6  # bodies are three deep; a schema that contains itself would have no bottom
 _UUID = "01a1fdb9-7c1e-7d3a-9f1e-2b7c64d0a001"
 
 # fmt: off
@@ -162,7 +162,7 @@ class _Reader:
 
     def example(self, name: str, schema: dict[str, Any], *, depth: int = 0) -> Any:
         """A value that the schema lets in, of the field `name`."""
-        assert depth < _MOST_DEPTH, name
+        assert depth < _DEPTH_MAX, name
         schema, _ = _but_null(schema)
         if inner := _name(schema):
             return self.body(inner, depth=depth + 1)
@@ -218,7 +218,7 @@ class _Reader:
 
     def _unfolded(self, schema: dict[str, Any], before: str = "", depth: int = 0) -> Iterator[Field]:
         """The fields of a body with those of its parts after them, as `payer.name`."""
-        assert depth < _MOST_DEPTH, before
+        assert depth < _DEPTH_MAX, before
         required = schema.get("required", ())
         for name, each in schema.get("properties", {}).items():
             yield self._field(f"{before}{name}", each, required=name in required)

@@ -13,7 +13,7 @@ REMEDIES: Final[dict[Code, str]] = {
         "decimals, never a number."
     ),
     Code.INVALID_DUE_DATE: (
-        "Send an existing date as YYYY-MM-DD. A new slip falls due tomorrow at the earliest, a day of São Paulo."
+        "Send an existing date as YYYY-MM-DD. A new boleto falls due tomorrow at the earliest, a day of São Paulo."
     ),
     Code.CURSOR_INVALID: (
         "Use next_cursor exactly as received, with the same filters and the same credential, or start without a cursor."
@@ -47,7 +47,7 @@ REMEDIES: Final[dict[Code, str]] = {
         "Read the charge: it has been paid, cancelled or has expired meanwhile. Do not repeat the request."
     ),
     Code.CHARGE_NOT_REFUNDABLE: (
-        "Only a paid charge can be refunded, PIX within 90 days of the payment and slips within 180. Money that came "
+        "Only a paid charge can be refunded, PIX within 90 days of the payment and boletos within 180. Money that came "
         "otherwise (GET /v1/payments?anomaly=) is refunded by its payment_id."
     ),
     Code.CANCEL_REFERENCE_AMBIGUOUS: (
@@ -57,7 +57,7 @@ REMEDIES: Final[dict[Code, str]] = {
         "Read the charge's refunds: pending ones count. Ask for at most what remains, or leave the amount out."
     ),
     Code.MERCHANT_ADDRESS_REQUIRED: (
-        "Complete the account's own address in its registration; the bank requires it on every slip."
+        "Complete the account's own address in its registration; the bank requires it on every boleto."
     ),
     Code.BANK_UNAVAILABLE: (
         "Repeat the same request with the same Idempotency-Key, after Retry-After when it is given. "
@@ -89,7 +89,7 @@ REMEDIES: Final[dict[Code, str]] = {
         "withdrawal is taken from the balance the moment it is asked for."
     ),
     Code.REFUND_DESTINATION_REQUIRED: (
-        "Add destination with the payer's pix_key and document: a slip paid on its line came from no PIX that could "
+        "Add destination with the payer's pix_key and document: a boleto paid on its line came from no PIX that could "
         "go back."
     ),
     Code.PAYER_EMAIL_REQUIRED: ("Send the address in the field to, or create charges with the payer's email."),

@@ -20,7 +20,7 @@ from arq.typing import WorkerCoroutine
 from arq.worker import Worker, func
 
 from banks.choice import open_banks
-from domain.business_days import effective_due_date
+from domain.boleto.business_days import effective_due_date
 from runtime import log
 from runtime.bell import JOB, QUEUE, WEBHOOKS, Bell, arq_client
 from runtime.postgres import Pool, open_pool
@@ -28,16 +28,16 @@ from runtime.redis import open_redis
 from runtime.seal import Seal
 from runtime.settings import Settings, read_settings
 from workers.context import Context
-from workers.duties import Rota, duties, end
-from workers.guarded_connection import guarded_session
-from workers.webhooks import Courier
+from workers.duties import Scheduler, duties, end
+from workers.webhooks.dispatcher import WebhookDispatcher
+from workers.webhooks.guarded_connection import guarded_session
 
 _CALENDAR_AFTER_S = 3.0
 _POOL_SIZE = 16
 _CLOSE_S = 3.0
 _POLL_S = 0.2
 _JOB_S = 5
-_JOBS_MOST = 20
+_JOBS_MAX = 20
 _RESTART_S_MAX = 2.0
 
 _log = structlog.get_logger()
@@ -49,25 +49,25 @@ def main() -> None:
 
 
 async def _main(settings: Settings) -> None:
-    rota = Rota()
+    scheduler = Scheduler()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, rota.stop)
+        loop.add_signal_handler(each, scheduler.stop)
     async with AsyncExitStack() as opened:
-        context = await opened.enter_async_context(_open_context(settings, rota.stopping))
+        context = await opened.enter_async_context(_open_context(settings, scheduler.stopping))
         listener = open_redis(settings.redis_url, blocking=True)
         opened.push_async_callback(listener.aclose)
         http = await opened.enter_async_context(
             guarded_session(allow_private=settings.webhook_allow_private, nameservers=settings.webhook_nameservers)
         )
-        courier = Courier(context, http, wake=lambda: rota.wake(WEBHOOKS))
-        jobs = asyncio.create_task(_keep_arq(rota, settings))
-        # The bank calendar takes half a second to read, once: not while a slip waits, nor while all else starts.
+        dispatcher = WebhookDispatcher(context, http, wake=lambda: scheduler.wake(WEBHOOKS))
+        jobs = asyncio.create_task(_keep_arq(scheduler, settings))
+        # The bank calendar takes half a second to read, once: not while a boleto waits, nor while all else starts.
         calendar = asyncio.create_task(_read_calendar(context))
         _log.info("worker_started", worker=context.worker)
         try:
             # One grace for both: the duties end their rounds while what flies lands.
-            await asyncio.gather(rota.run(duties(context, courier), listener), _land(rota, courier))
+            await asyncio.gather(scheduler.run(duties(context, dispatcher), listener), _land(scheduler, dispatcher))
         finally:
             await end(jobs)
             calendar.cancel()
@@ -80,9 +80,9 @@ async def _read_calendar(context: Context) -> None:
     await asyncio.to_thread(effective_due_date, context.now().date())
 
 
-async def _land(rota: Rota, courier: Courier) -> None:
-    await rota.stopping.wait()
-    await courier.stop()
+async def _land(scheduler: Scheduler, dispatcher: WebhookDispatcher) -> None:
+    await scheduler.stopping.wait()
+    await dispatcher.stop()
 
 
 @asynccontextmanager
@@ -96,7 +96,7 @@ async def _open_context(settings: Settings, stopping: asyncio.Event) -> AsyncIte
         opened.push_async_callback(bell.stop)
         http = await opened.enter_async_context(
             aiohttp.ClientSession(
-                # Each kind of order has its own bound: a common one would let slips that hang hold PIX up.
+                # Each kind of order has its own bound: a common one would let boletos that hang hold PIX up.
                 connector=aiohttp.TCPConnector(limit=0),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
@@ -125,11 +125,11 @@ async def _close_pool(pool: Pool) -> None:
         pool.terminate()
 
 
-async def _keep_arq(rota: Rota, settings: Settings) -> None:
+async def _keep_arq(scheduler: Scheduler, settings: Settings) -> None:
     """arq's worker hears wake-ups only. It dies of a Redis outage and is started again."""
 
     async def wake(_: dict[Any, Any], name: str) -> None:
-        rota.wake(name)
+        scheduler.wake(name)
 
     failures = 0
     while True:
@@ -140,7 +140,7 @@ async def _keep_arq(rota: Rota, settings: Settings) -> None:
             queue_name=QUEUE,
             redis_pool=client,
             handle_signals=False,
-            max_jobs=_JOBS_MOST,
+            max_jobs=_JOBS_MAX,
             job_timeout=_JOB_S,
             keep_result=0,
             poll_delay=_POLL_S,

@@ -8,7 +8,7 @@ import aiohttp
 from msgspec import Struct, field
 from redis.asyncio import Redis
 
-from banks.base import Bank
+from banks.protocol import Bank
 from runtime.bell import Bell
 from runtime.postgres import Pool
 from runtime.seal import Seal

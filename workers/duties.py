@@ -20,38 +20,37 @@ import sql
 from runtime.bell import (
     BANK_HINTS,
     BANK_ORDERS,
+    BOLETO_ORDERS,
     LOCATION_POOL,
     NAMES,
     REFUND_ORDERS,
-    SLIP_ORDERS,
     WEBHOOKS,
     WITHDRAWAL_ORDERS,
     list_of,
 )
-from runtime.postgres import GONE as POSTGRES_GONE
-from runtime.postgres import session
-from runtime.redis import GONE as REDIS_GONE
-from workers.bank_hints import drain_hints
-from workers.bank_orders import drain_orders, release_orders
+from runtime.postgres import DB_UNAVAILABLE, session
+from runtime.redis import REDIS_UNAVAILABLE
 from workers.context import Context
-from workers.expiry import sweep_expired
-from workers.feed_months import forget_deliveries, keep_months
-from workers.location_pool import fill_pool
-from workers.mail import MailDesk, forget_mails, release_mails, write_due_mails
-from workers.reconciler import reconcile
-from workers.refund_orders import RefundDesk
-from workers.reports import fold_reports, post_partner_shares
-from workers.request_log_days import keep_days
-from workers.schedules import ScheduleDesk
-from workers.slip_orders import SlipDesk
-from workers.slip_payments import reconcile_slips
-from workers.webhooks import FINISH_S, Courier
-from workers.withdrawal_orders import WithdrawalDesk, withdraw_daily
+from workers.housekeeping.expiry import sweep_expired
+from workers.housekeeping.feed_months import forget_deliveries, keep_months
+from workers.housekeeping.location_pool import fill_pool
+from workers.housekeeping.reports import fold_reports, post_partner_shares
+from workers.housekeeping.request_log_days import keep_days
+from workers.incoming.boleto_payments import reconcile_boletos
+from workers.incoming.hints import drain_hints
+from workers.incoming.reconciler import reconcile
+from workers.mail.sender import MailSender, forget_mails, release_mails, write_due_mails
+from workers.orders.boleto import BoletoOrderWorker
+from workers.orders.pix import drain_orders, release_orders
+from workers.orders.refund import RefundOrderWorker
+from workers.orders.withdrawal import WithdrawalOrderWorker, withdraw_daily
+from workers.schedules import ScheduleWorker
+from workers.webhooks.dispatcher import FINISH_S, WebhookDispatcher
 
-_ROUNDS_MOST = 1_000
+_ROUNDS_MAX = 1_000
 _BACKOFF_S_MAX = 2.0
 _LISTEN_S = 5
-_CANCELS_MOST = 15
+_CANCELS_MAX = 15
 _CANCEL_S = 0.2
 _TOKENS_KEPT = timedelta(hours=1)
 _DELETED = "DELETE "
@@ -69,31 +68,31 @@ class Duty(NamedTuple):
     """How long it may rest when nobody rings."""
 
 
-def duties(context: Context, courier: Courier) -> list[Duty]:
+def duties(context: Context, dispatcher: WebhookDispatcher) -> list[Duty]:
     """The table of duties. A name that is also a bell's is woken by it."""
     # fmt: off
     return [
         Duty(BANK_ORDERS[True],    partial(drain_orders, context, True),   1.0),
         Duty(BANK_ORDERS[False],   partial(drain_orders, context, False),  1.0),
-        Duty(SLIP_ORDERS[True],    SlipDesk(context, True).drain,          1.0),
-        Duty(SLIP_ORDERS[False],   SlipDesk(context, False).drain,         1.0),
-        Duty(REFUND_ORDERS[True],  RefundDesk(context, True).drain,        1.0),
-        Duty(REFUND_ORDERS[False], RefundDesk(context, False).drain,       1.0),
-        Duty(WITHDRAWAL_ORDERS[False], WithdrawalDesk(context).drain,      1.0),
+        Duty(BOLETO_ORDERS[True],    BoletoOrderWorker(context, True).drain,          1.0),
+        Duty(BOLETO_ORDERS[False],   BoletoOrderWorker(context, False).drain,         1.0),
+        Duty(REFUND_ORDERS[True],  RefundOrderWorker(context, True).drain,        1.0),
+        Duty(REFUND_ORDERS[False], RefundOrderWorker(context, False).drain,       1.0),
+        Duty(WITHDRAWAL_ORDERS[False], WithdrawalOrderWorker(context).drain,      1.0),
         Duty("daily_withdrawals",  partial(withdraw_daily, context),      30.0),
         Duty("release_orders",     partial(release_orders, context),       5.0),
         Duty(LOCATION_POOL[True],  partial(fill_pool, context, True),      5.0),
         Duty(LOCATION_POOL[False], partial(fill_pool, context, False),     5.0),
         Duty(BANK_HINTS,           partial(drain_hints, context),          1.0),
         Duty("reconciler",         partial(reconcile, context),           30.0),
-        Duty("slip_reconciler",    partial(reconcile_slips, context),     60.0),
+        Duty("boleto_reconciler",    partial(reconcile_boletos, context),     60.0),
         Duty("expiry",             partial(sweep_expired, context),        5.0),
-        Duty(WEBHOOKS,             courier.drain,                          1.0),
-        Duty("release_webhooks",   courier.release,                        1.0),
-        Duty("webhook_lanes",      courier.tend,                           1.0),
-        Duty("schedules",          ScheduleDesk(context).drain,            1.0),
+        Duty(WEBHOOKS,             dispatcher.drain,                          1.0),
+        Duty("release_webhooks",   dispatcher.release,                        1.0),
+        Duty("webhook_lanes",      dispatcher.tend,                           1.0),
+        Duty("schedules",          ScheduleWorker(context).drain,            1.0),
         Duty("mail_writing",       partial(write_due_mails, context),      1.0),
-        Duty("mail",               MailDesk(context).drain,                1.0),
+        Duty("mail",               MailSender(context).drain,                1.0),
         Duty("release_mails",      partial(release_mails, context),       15.0),
         Duty("old_mails",          partial(forget_mails, context),       600.0),
         Duty("partner_shares",     partial(post_partner_shares, context),  1.0),
@@ -116,7 +115,7 @@ async def forget_tokens(context: Context) -> int:
 async def end(*tasks: asyncio.Task[None]) -> None:
     """Cancel and wait, at most 3 s. More than once: the Redis client can swallow it while it connects."""
     left = {task for task in tasks if not task.done()}
-    for _ in range(_CANCELS_MOST):
+    for _ in range(_CANCELS_MAX):
         if not left:
             return
         for task in left:
@@ -125,7 +124,7 @@ async def end(*tasks: asyncio.Task[None]) -> None:
     _log.error("tasks_not_ended", tasks=[task.get_name() for task in left])
 
 
-class Rota:
+class Scheduler:
     """Keeps duties going until it is told to stop."""
 
     def __init__(self) -> None:
@@ -174,7 +173,7 @@ class Rota:
                 await self._rest(rung, duty.every_s)
 
     async def _work(self, duty: Duty) -> None:
-        for _ in range(_ROUNDS_MOST):
+        for _ in range(_ROUNDS_MAX):
             done = await duty.run()
             if done:
                 _runs.labels(duty.name, "done").inc()
@@ -191,7 +190,7 @@ class Rota:
 
     def _tell(self, duty: Duty, failures: int, error: Exception) -> None:
         _runs.labels(duty.name, "failed").inc()
-        if isinstance(error, POSTGRES_GONE + REDIS_GONE):
+        if isinstance(error, DB_UNAVAILABLE + REDIS_UNAVAILABLE):
             if failures & (failures - 1) == 0:  # the 1st, 2nd, 4th, 8th ...: an outage is one story
                 _log.warning("duty_waits", duty=duty.name, failures=failures, error=type(error).__name__)
         else:

@@ -5,27 +5,27 @@ from typing import Final
 
 import structlog
 
-from banks.base import Location
-from commands.create_slip import CONTROLS_A_BLOCK, take_numbers
-from commands.locations import LOW, take_block
+from banks.protocol import Location
+from commands.bank_orders.pix_locations import LOW, take_block
+from commands.charges.create_boleto import CONTROLS_A_BLOCK, take_numbers
 from commands.schedules import (
+    BOLETO_LOOK,
+    CLAIMED_MAX,
     LEASE,
-    MOST_CLAIMED,
     PIX,
-    SLIP_LOOK,
-    Due,
+    DueCharge,
     advance,
     claim,
     fail,
     issue_pix,
     obstacle,
-    order_slip,
+    order_boleto,
     over,
     wait,
 )
 from domain.errors import Code
-from runtime.bell import BANK_ORDERS, LOCATION_POOL, SLIP_ORDERS
-from runtime.postgres import GONE, session, transaction
+from runtime.bell import BANK_ORDERS, BOLETO_ORDERS, LOCATION_POOL
+from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.context import Context
 
 AT_ONCE: Final = 4
@@ -34,7 +34,7 @@ AT_ONCE: Final = 4
 _log = structlog.get_logger()
 
 
-class ScheduleDesk:
+class ScheduleWorker:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._numbers: list[int] = []
@@ -45,21 +45,21 @@ class ScheduleDesk:
         """One round; answers how many schedules were taken up."""
         now = self._context.now()
         async with session(self._context.pool) as conn:
-            dues = await claim(conn, now=now, most=MOST_CLAIMED, lease_until=now + LEASE)
+            dues = await claim(conn, now=now, most=CLAIMED_MAX, lease_until=now + LEASE)
         await asyncio.gather(*(self._do(due) for due in dues))
         return len(dues)
 
-    async def _do(self, due: Due) -> None:
+    async def _do(self, due: DueCharge) -> None:
         async with self._room:
             try:
                 await self._look(due)
-            except GONE:
+            except DB_UNAVAILABLE:
                 raise
             except Exception:
                 # The lease brings it back, and one schedule holds no other up.
                 _log.exception("schedule_failed_here", schedule_id=str(due.schedule_id), number=due.number)
 
-    async def _look(self, due: Due) -> None:
+    async def _look(self, due: DueCharge) -> None:
         now = self._context.now()
         if due.resource_id is not None:
             async with session(self._context.pool) as conn:
@@ -72,10 +72,10 @@ class ScheduleDesk:
             return
         if due.under_way:
             async with session(self._context.pool) as conn:
-                await wait(conn, due, look_at=now + SLIP_LOOK, ordered=True)
+                await wait(conn, due, look_at=now + BOLETO_LOOK, ordered=True)
             return
         if due.status != "active":
-            # Stopped while its slip was on its way, and the bank said no: the number waits for the schedule.
+            # Stopped while its boleto was on its way, and the bank said no: the number waits for the schedule.
             async with session(self._context.pool) as conn:
                 await wait(conn, due, look_at=now, ordered=False)
             return
@@ -87,7 +87,7 @@ class ScheduleDesk:
             return
         stands_in_the_way = Code.BANK_UNAVAILABLE if due.ordered else obstacle(due)
         if stands_in_the_way is None:
-            stands_in_the_way = await (self._issue_pix(due) if due.payment_method == PIX else self._order_slip(due))
+            stands_in_the_way = await (self._issue_pix(due) if due.payment_method == PIX else self._order_boleto(due))
         if stands_in_the_way is not None:
             async with session(self._context.pool) as conn:
                 await fail(conn, due, stands_in_the_way, now=now)
@@ -95,7 +95,7 @@ class ScheduleDesk:
                 "schedule_waits", schedule_id=str(due.schedule_id), number=due.number, code=stands_in_the_way.name
             )
 
-    async def _issue_pix(self, due: Due) -> Code | None:
+    async def _issue_pix(self, due: DueCharge) -> Code | None:
         context = self._context
         async with session(context.pool) as conn:
             found = await take_block(conn, test=False, most=1, low=LOW[False])
@@ -111,12 +111,12 @@ class ScheduleDesk:
         context.bell.ring(BANK_ORDERS[False])
         return None
 
-    async def _order_slip(self, due: Due) -> None:
+    async def _order_boleto(self, due: DueCharge) -> None:
         context = self._context
         control = await self._control()
         async with transaction(context.pool) as conn:
-            await order_slip(conn, due, control=control, settings=context.settings, now=context.now())
-        context.bell.ring(SLIP_ORDERS[False])
+            await order_boleto(conn, due, control=control, settings=context.settings, now=context.now())
+        context.bell.ring(BOLETO_ORDERS[False])
 
     async def _control(self) -> int:
         async with self._taking:

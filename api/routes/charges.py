@@ -9,19 +9,19 @@ from msgspec import Struct
 
 from api.answers import Answer, encode
 from api.bodies import text
-from api.door import Door
+from api.context import ApiContext
 from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, path_id, word
 from api.route import Call, Mode, Route
 from api.routes.pix import SANDBOX_BANK, scenario_of
 from banks.scenario import SLOW_S
-from commands.cancel import cancellation, charge_of_reference
-from commands.pay import simulated_payment
-from commands.slip_desk import RETRY_AFTER_S
-from domain.br_code import end_to_end_id
+from commands.bank_orders.boleto_issuer import RETRY_AFTER_S
+from commands.charges.cancel import cancellation, charge_of_reference
+from commands.charges.pay import simulated_payment
 from domain.charge import CancelReason
 from domain.errors import Code, Refused
-from readmodels.charge import ChargeProjection, present
-from readmodels.charge_list import (
+from domain.pix.br_code import end_to_end_id
+from readmodels.charges.charge import ChargeProjection, present
+from readmodels.charges.charge_list import (
     METHODS,
     STATUSES,
     ChargeFilters,
@@ -56,17 +56,17 @@ class ChargeSummary(Struct, frozen=True):
     data: list[StatusSummary]
 
 
-async def look_up(door: Door, call: Call) -> Answer:
-    doc = await door.charge(_charge_id(call), call.caller.owner)
-    return Answer(encode(present(doc, door.seal, now=call.now)))
+async def look_up(context: ApiContext, call: Call) -> Answer:
+    doc = await context.charge(_charge_id(call), call.caller.owner)
+    return Answer(encode(present(doc, context.seal, now=call.now)))
 
 
-async def cancel(door: Door, call: Call) -> Answer:
+async def cancel(context: ApiContext, call: Call) -> Answer:
     charge_id = _charge_id(call)
-    return await _cancel(door, call, charge_id, CancelReason.CANCELLED)
+    return await _cancel(context, call, charge_id, CancelReason.CANCELLED)
 
 
-async def cancel_by_reference(door: Door, call: Call) -> Answer:
+async def cancel_by_reference(context: ApiContext, call: Call) -> Answer:
     charge_id, external_id = call.body.get("charge_id"), call.body.get("external_id")
     if (charge_id is None) == (external_id is None):
         raise Refused(Code.CANCEL_REFERENCE_REQUIRED)
@@ -77,16 +77,16 @@ async def cancel_by_reference(door: Door, call: Call) -> Answer:
         found = path_id(charge_id)
         if found is None:
             raise Refused(Code.CHARGE_NOT_FOUND)
-        return await _cancel(door, call, found, reason)
+        return await _cancel(context, call, found, reason)
     if not isinstance(external_id, str):
         raise Refused(Code.VALIDATION_ERROR, fields={"external_id": "must be a string"})
     text("external_id", external_id, 255)
-    await door.settle(call.caller.owner)
+    await context.settle(call.caller.owner)
     for look in range(_LOOKS):
-        async with session(door.pool) as conn:
+        async with session(context.pool) as conn:
             found = await charge_of_reference(conn, call.caller.owner, external_id, now=call.now)
         try:
-            return await _cancel(door, call, found, reason)
+            return await _cancel(context, call, found, reason)
         except Refused as refused:
             # It was paid, cancelled or expired just now: is there another pending one of this name?
             if refused.code is not Code.CHARGE_NOT_PENDING or look == _LOOKS - 1:
@@ -94,31 +94,32 @@ async def cancel_by_reference(door: Door, call: Call) -> Answer:
     raise AssertionError("unreachable")
 
 
-async def simulate_payment(door: Door, call: Call) -> Answer:
+async def simulate_payment(context: ApiContext, call: Call) -> Answer:
     charge_id = _charge_id(call)
     scenario = scenario_of(call)
-    if (await door.charge(charge_id, call.caller.owner)).boleto is not None:
-        # The simulated bank decides whether a slip can still be paid, as a real one does.
-        await door.slips.simulate_payment(charge_id, call.caller, request_id=call.request_id, scenario=scenario)
-        doc = await door.charge(charge_id, call.caller.owner)
-        return Answer(encode(present(doc, door.seal, now=call.now)))
+    if (await context.charge(charge_id, call.caller.owner)).boleto is not None:
+        # The simulated bank decides whether a boleto can still be paid, as a real one does.
+        await context.boletos.simulate_payment(charge_id, call.caller, request_id=call.request_id, scenario=scenario)
+        doc = await context.charge(charge_id, call.caller.owner)
+        return Answer(encode(present(doc, context.seal, now=call.now)))
     await payers_bank(scenario)
     e2e = end_to_end_id(SANDBOX_ISPB, call.now, "".join(secrets.choice(_E2E_ALPHABET) for _ in range(11)))
-    wish = simulated_payment(
+    command = simulated_payment(
         charge_id,
         call.caller.owner,
         end_to_end_id=e2e,
-        seal=door.seal,
+        seal=context.seal,
         actor=call.caller.client_id,
         request_id=call.request_id,
     )
-    await door.change(wish)
-    doc = await door.charge(charge_id, call.caller.owner)
-    return Answer(encode(present(doc, door.seal, now=call.now)))
+    await context.change(command)
+    doc = await context.charge(charge_id, call.caller.owner)
+    return Answer(encode(present(doc, context.seal, now=call.now)))
 
 
 async def payers_bank(scenario: str | None) -> None:
-    """What the bank of a PIX charge's payer does, where X-Sandbox-Bank says how it is to behave: as the bank of a slip
+    """What the bank of a PIX charge's payer does, where X-Sandbox-Bank says how it is to behave: as the bank of a
+    boleto
     does (banks/scenario.py), but that there is no order to try again. A reply that is lost is the payer's loss: the
     payment is made, and told to us by our bank."""
     if scenario in ("unavailable", "refuse"):
@@ -127,41 +128,43 @@ async def payers_bank(scenario: str | None) -> None:
         await asyncio.sleep(SLOW_S)
 
 
-async def list_charges(door: Door, call: Call) -> Answer:
+async def list_charges(context: ApiContext, call: Call) -> Answer:
     query = Query(call.request.scope["query_string"], LIST)
-    filters = _filters(query, door)
+    filters = _filters(query, context)
     limit = query.limit()
     owner = call.caller.owner
     bound_to = ["charges", *owner, filters]
     cursor = query.cursor()
-    after = None if cursor is None else door.cursors.read(cursor, ChargePosition, bound_to)
-    await door.settle(owner)
-    async with session(door.pool) as conn:
+    after = None if cursor is None else context.cursors.read(cursor, ChargePosition, bound_to)
+    await context.settle(owner)
+    async with session(context.pool) as conn:
         docs, last = await charge_page(conn, *owner, filters, after, limit)
     page = ChargePage(
-        data=[present(doc, door.seal, now=call.now) for doc in docs],
-        next_cursor=None if last is None else door.cursors.write(last, bound_to),
+        data=[present(doc, context.seal, now=call.now) for doc in docs],
+        next_cursor=None if last is None else context.cursors.write(last, bound_to),
     )
     return Answer(encode(page))
 
 
-async def summarize(door: Door, call: Call) -> Answer:
+async def summarize(context: ApiContext, call: Call) -> Answer:
     query = Query(call.request.scope["query_string"], FILTERS)
-    filters = _filters(query, door)
-    await door.settle(call.caller.owner)
-    async with session(door.pool) as conn:
+    filters = _filters(query, context)
+    await context.settle(call.caller.owner)
+    async with session(context.pool) as conn:
         rows = await charge_summary(conn, *call.caller.owner, filters)
     return Answer(encode(ChargeSummary(rows)))
 
 
-async def _cancel(door: Door, call: Call, charge_id: UUID, reason: CancelReason) -> Answer:
+async def _cancel(context: ApiContext, call: Call, charge_id: UUID, reason: CancelReason) -> Answer:
     scenario = scenario_of(call)
-    doc = await door.charge(charge_id, call.caller.owner)
+    doc = await context.charge(charge_id, call.caller.owner)
     if doc.boleto is not None:
-        # The bank first: a slip that is cancelled here and open there could still be paid.
-        await door.slips.cancel(charge_id, call.caller, reason=reason, request_id=call.request_id, scenario=scenario)
+        # The bank first: a boleto that is cancelled here and open there could still be paid.
+        await context.boletos.cancel(
+            charge_id, call.caller, reason=reason, request_id=call.request_id, scenario=scenario
+        )
     else:
-        wish = cancellation(
+        command = cancellation(
             charge_id,
             call.caller.owner,
             reason=reason,
@@ -169,9 +172,9 @@ async def _cancel(door: Door, call: Call, charge_id: UUID, reason: CancelReason)
             request_id=call.request_id,
             scenario=scenario,
         )
-        await door.change(wish)
-    doc = await door.charge(charge_id, call.caller.owner)
-    return Answer(encode(present(doc, door.seal, now=call.now)))
+        await context.change(command)
+    doc = await context.charge(charge_id, call.caller.owner)
+    return Answer(encode(present(doc, context.seal, now=call.now)))
 
 
 def _charge_id(call: Call) -> UUID:
@@ -189,7 +192,7 @@ def _reason(given: Any) -> CancelReason:
     return CancelReason(given)
 
 
-def _filters(query: Query, door: Door) -> ChargeFilters:
+def _filters(query: Query, context: ApiContext) -> ChargeFilters:
     created_from, created_to = query.days("created_from", "created_to")
     due_from, due_to = query.dates("due_from", "due_to")
     document = query.text("payer_document")
@@ -197,7 +200,7 @@ def _filters(query: Query, door: Door) -> ChargeFilters:
         statuses=query.choices("status", STATUSES),
         methods=query.choices("payment_method", METHODS),
         external_id=query.text("external_id"),
-        payer_document_hash=None if document is None else door.seal.blind(document),
+        payer_document_hash=None if document is None else context.seal.blind(document),
         nosso_numero=query.text("nosso_numero"),
         txid=query.text("txid"),
         integrador_code=query.text("integrador_code"),

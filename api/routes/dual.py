@@ -1,4 +1,4 @@
-"""POST /v1/charges/dual: one charge with two legs, a slip and a PIX of its own; what is paid first closes the other.
+"""POST /v1/charges/dual: one charge with two legs, a boleto and a PIX of its own; what is paid first closes the other.
 
 `tipo` boleto_pix on POST /v1/charges/boleto makes the same of the boleto's body (contract section 12).
 """
@@ -9,16 +9,16 @@ from msgspec import Struct
 
 from api.answers import Answer
 from api.bodies import shaped, text
-from api.door import Door
+from api.context import ApiContext
 from api.route import Call, Route
-from api.routes.pix import DESCRIPTION_MOST, LIFETIME_LEAST_S, LIFETIME_MOST_S, SANDBOX_BANK, scenario_of
-from api.routes.slips import Pagador, due_day, integrador_code_of, issue, own_account, slip_amount, slip_payer
-from commands.slip_desk import Wanted
+from api.routes.boletos import Pagador, boleto_amount, boleto_payer, due_day, integrador_code_of, issue, own_account
+from api.routes.pix import DESCRIPTION_MAX, LIFETIME_LEAST_S, LIFETIME_MOST_S, SANDBOX_BANK, scenario_of
+from commands.bank_orders.boleto_issuer import BoletoRequest
 from domain.charge import DUAL
 from domain.errors import Code, Refused
-from readmodels.charge import ChargeProjection
+from readmodels.charges.charge import ChargeProjection
 
-PHONE_MOST: Final = 32
+PHONE_MAX: Final = 32
 _NAMES: Final = {
     "nome": "payer.name",
     "documento": "payer.document",
@@ -34,7 +34,7 @@ _NAMES: Final = {
 
 
 class DualAddress(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Where the payer lives: banks register no slip without it. `zip_code` is 8 digits, `state` 2 capital letters."""
+    """Where the payer lives: banks register no boleto without it. `zip_code` is 8 digits, `state` 2 capital letters."""
 
     zip_code: str
     street: str
@@ -56,7 +56,7 @@ class DualPayer(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 class CreateDual(Struct, frozen=True, kw_only=True):
     """The body. `amount` is decimal reais as a string, `due_date` a day after today in Sao Paulo; `expires_in` seconds
-    are the PIX leg's own time, which is the slip's unless given. `send_email`: the payer is told, in production."""
+    are the PIX leg's own time, which is the boleto's unless given. `send_email`: the payer is told, in production."""
 
     amount: str
     due_date: str
@@ -69,10 +69,10 @@ class CreateDual(Struct, frozen=True, kw_only=True):
     send_email: bool | None = None
 
 
-async def create(door: Door, call: Call) -> Answer:
-    """201 with the charge once the bank has registered its slip (the cob follows at once); 200 when the key made it
+async def create(context: ApiContext, call: Call) -> Answer:
+    """201 with the charge once the bank has registered its boleto (the cob follows at once); 200 when the key made it
     before."""
-    amount_cents = slip_amount(call.body, "amount")
+    amount_cents = boleto_amount(call.body, "amount")
     due_on = due_day(call.body, "due_date")
     lifetime_s = _lifetime(call.body)
     integrador_code = integrador_code_of(call.body)
@@ -90,8 +90,8 @@ async def create(door: Door, call: Call) -> Answer:
         uf=address.state,
         email=payer.email,
     )
-    phone = text("payer.phone", payer.phone, PHONE_MOST)
-    wanted = Wanted(
+    phone = text("payer.phone", payer.phone, PHONE_MAX)
+    wanted = BoletoRequest(
         issuer=call.caller.issuer,
         key=call.key,
         fingerprint=call.fingerprint,
@@ -99,15 +99,15 @@ async def create(door: Door, call: Call) -> Answer:
         kind=DUAL,
         amount_cents=amount_cents,
         due_on=due_on,
-        payer=slip_payer(pagador, door, production=not call.caller.test, names=_NAMES, phone=phone),
+        payer=boleto_payer(pagador, context, production=not call.caller.test, names=_NAMES, phone=phone),
         external_id=text("external_id", asked.external_id, 255),
-        description=text("description", asked.description, DESCRIPTION_MOST),
+        description=text("description", asked.description, DESCRIPTION_MAX),
         integrador_code=integrador_code,
         scenario=scenario_of(call),
         send_email=asked.send_email is True,
         pix_lifetime_s=lifetime_s,
     )
-    return await issue(door, call, wanted, account_id, due_field="due_date")
+    return await issue(context, call, wanted, account_id, due_field="due_date")
 
 
 def _lifetime(body: dict[str, Any]) -> int | None:

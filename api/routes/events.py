@@ -5,16 +5,16 @@ from typing import Any
 from msgspec import Struct
 
 from api.answers import Answer, encode
-from api.door import Door
+from api.context import ApiContext
 from api.query import CURSOR, LIMIT, ORDER, SEQUENCE, Query, day, identifier, one_of, word
 from api.route import Call, Parameter, Route
 from domain.errors import Code, Refused
-from domain.events import Kind
-from readmodels.event_list import EventFilters, EventPosition, event_page
-from readmodels.page import Order
+from domain.events import EventKind
+from readmodels.page import SortOrder
+from readmodels.webhooks.event_list import EventFilters, EventPosition, event_page
 from runtime.postgres import session
 
-KINDS = tuple(each.value for each in Kind)
+KINDS = tuple(each.value for each in EventKind)
 
 
 class EventItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -41,7 +41,7 @@ class EventPage(Struct, frozen=True):
     next_cursor: str | None
 
 
-async def list_events(door: Door, call: Call) -> Answer:
+async def list_events(context: ApiContext, call: Call) -> Answer:
     query = Query(call.request.scope["query_string"], EVENTS)
     created_from, created_to = query.days("created_from", "created_to")
     after_sequence = query.sequence("after_sequence")
@@ -49,7 +49,7 @@ async def list_events(door: Door, call: Call) -> Answer:
     if after_sequence is not None:
         if query.choice("order", ("asc", "desc")) == "desc":
             raise Refused(Code.VALIDATION_ERROR, fields={"order": "after_sequence implies asc"})
-        order = Order.ASC
+        order = SortOrder.ASC
     filters = EventFilters(
         types=query.choices("type", KINDS),
         charge_id=query.uuid("charge_id"),
@@ -62,11 +62,11 @@ async def list_events(door: Door, call: Call) -> Answer:
     limit = query.limit()
     bound_to: list[Any] = ["events", *call.caller.owner, filters]
     cursor = query.cursor()
-    after = None if cursor is None else door.cursors.read(cursor, EventPosition, bound_to)
-    await door.settle(call.caller.owner)
-    async with session(door.pool) as conn:
+    after = None if cursor is None else context.cursors.read(cursor, EventPosition, bound_to)
+    await context.settle(call.caller.owner)
+    async with session(context.pool) as conn:
         items, last = await event_page(conn, *call.caller.owner, filters, after, limit)
-    next_cursor = encode(None if last is None else door.cursors.write(last, bound_to))
+    next_cursor = encode(None if last is None else context.cursors.write(last, bound_to))
     return Answer(b'{"data":[%b],"next_cursor":%b}' % (b",".join(items), next_cursor))
 
 

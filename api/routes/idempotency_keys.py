@@ -7,8 +7,8 @@ from msgspec import Struct
 
 import sql
 from api.answers import Answer, encode
-from api.door import Door
-from api.keys import read_key
+from api.context import ApiContext
+from api.idempotency.lock import read_key
 from api.route import Call, Route
 from domain.errors import Code
 from domain.instants import iso
@@ -33,18 +33,18 @@ class _Ordered(Struct, frozen=True):
 find_ordered = sql.maybe("idempotency.ordered", _Ordered)
 
 
-async def look_up(door: Door, call: Call) -> Answer:
+async def look_up(context: ApiContext, call: Call) -> Answer:
     # As it came over the wire: a key may have slashes, which the framework takes for its own.
     raw_path: bytes = call.request.scope["raw_path"]
     key = read_key([unquote_to_bytes(raw_path.partition(b"/idempotency-keys/")[2])])
     name = (*call.caller.owner, key)
     # The lock and the order are looked at first: between the looks a creation may end, never begin unseen.
-    at_work = await door.locks.held(name)
+    at_work = await context.locks.held(name)
     if not at_work:
-        async with session(door.pool) as conn:
+        async with session(context.pool) as conn:
             account_id, test = call.caller.owner
             at_work = await find_ordered(conn, account_id=account_id, test=test, key=key) is not None
-    used = await door.keys.submit(name)
+    used = await context.keys.submit(name)
     if used is not None:
         state = KeyState(
             key=key,

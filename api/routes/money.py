@@ -5,12 +5,12 @@ from uuid import UUID
 from msgspec import Struct
 
 from api.answers import Answer, encode
-from api.door import Door
+from api.context import ApiContext
 from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id, word
 from api.route import Call, Route
 from domain.charge import Anomaly
 from domain.errors import Code, Refused
-from readmodels.ledger import (
+from readmodels.money.ledger import (
     ENTRY_TYPES,
     Balance,
     LedgerFilters,
@@ -19,7 +19,7 @@ from readmodels.ledger import (
     balance,
     ledger_page,
 )
-from readmodels.payment_list import PaymentFilters, PaymentItem, PaymentPosition, payment_page
+from readmodels.money.payment_list import PaymentFilters, PaymentItem, PaymentPosition, payment_page
 from runtime.postgres import session
 
 PAYMENT_METHODS = ("pix", "boleto")
@@ -36,7 +36,7 @@ class LedgerPage(Struct, frozen=True):
     next_cursor: str | None
 
 
-async def list_payments(door: Door, call: Call) -> Answer:
+async def list_payments(context: ApiContext, call: Call) -> Answer:
     query = Query(call.request.scope["query_string"], PAYMENTS)
     paid_from, paid_to = query.days("paid_from", "paid_to")
     filters = PaymentFilters(
@@ -51,19 +51,19 @@ async def list_payments(door: Door, call: Call) -> Answer:
     limit = query.limit()
     bound_to = ["payments", *call.caller.owner, filters]
     cursor = query.cursor()
-    after = None if cursor is None else door.cursors.read(cursor, PaymentPosition, bound_to)
-    async with session(door.pool) as conn:
-        items, last = await payment_page(conn, *call.caller.owner, filters, after, limit, seal=door.seal)
-    return Answer(encode(PaymentPage(items, None if last is None else door.cursors.write(last, bound_to))))
+    after = None if cursor is None else context.cursors.read(cursor, PaymentPosition, bound_to)
+    async with session(context.pool) as conn:
+        items, last = await payment_page(conn, *call.caller.owner, filters, after, limit, seal=context.seal)
+    return Answer(encode(PaymentPage(items, None if last is None else context.cursors.write(last, bound_to))))
 
 
-async def read_balance(door: Door, call: Call) -> Answer:
+async def read_balance(context: ApiContext, call: Call) -> Answer:
     account_id = _own_account(call)
-    async with session(door.pool) as conn:
+    async with session(context.pool) as conn:
         return Answer(encode(await balance(conn, account_id, call.caller.test)))
 
 
-async def list_ledger(door: Door, call: Call) -> Answer:
+async def list_ledger(context: ApiContext, call: Call) -> Answer:
     query = Query(call.request.scope["query_string"], LEDGER)
     created_from, created_to = query.days("created_from", "created_to")
     filters = LedgerFilters(
@@ -76,10 +76,10 @@ async def list_ledger(door: Door, call: Call) -> Answer:
     account_id = _own_account(call)
     bound_to = ["ledger", *call.caller.owner, filters]
     cursor = query.cursor()
-    after = None if cursor is None else door.cursors.read(cursor, LedgerPosition, bound_to)
-    async with session(door.pool) as conn:
+    after = None if cursor is None else context.cursors.read(cursor, LedgerPosition, bound_to)
+    async with session(context.pool) as conn:
         items, last = await ledger_page(conn, account_id, call.caller.test, filters, after, limit)
-    return Answer(encode(LedgerPage(items, None if last is None else door.cursors.write(last, bound_to))))
+    return Answer(encode(LedgerPage(items, None if last is None else context.cursors.write(last, bound_to))))
 
 
 def _own_account(call: Call) -> UUID:

@@ -9,24 +9,24 @@ from msgspec import Struct
 
 from api.answers import Answer, encode
 from api.bodies import shaped, text
-from api.door import Door, UsedKey
+from api.context import ApiContext, UsedKey
+from api.idempotency.replay import check_same, count_first, replay
 from api.query import path_id
-from api.replay import check_same, count_first, replay
 from api.route import Call, Parameter, Route
 from banks.scenario import SCENARIOS
-from commands.create_pix import Creation
+from commands.charges.create_pix import Creation
 from domain.documents import check_digits_hold, well_formed
 from domain.errors import Code, Refused
-from domain.money import MOST_PIX_CENTS, parse_amount
-from readmodels.charge import ChargeProjection, present
-from readmodels.charge_list import METHODS
+from domain.money import PIX_CENTS_MAX, parse_amount
+from readmodels.charges.charge import ChargeProjection, present
+from readmodels.charges.charge_list import METHODS
 from runtime.ids import new_id
 from runtime.metrics import charges_created_total
 
 LIFETIME_DEFAULT_S = 86_400
 LIFETIME_LEAST_S = 60
 LIFETIME_MOST_S = 2_592_000
-DESCRIPTION_MOST = 500
+DESCRIPTION_MAX = 500
 
 
 class PixPayer(Struct, frozen=True, omit_defaults=True):
@@ -52,12 +52,12 @@ class CreatePix(Struct, frozen=True, kw_only=True):
 
 
 EMAIL = r"[^@\x00-\x20\x7f]+@[^@\x00-\x20\x7f]+"
-EMAIL_MOST = 254
+EMAIL_MAX = 254
 _EMAIL = re.compile(EMAIL)
 _encode_payer = msgspec.json.Encoder().encode
 
 
-async def create(door: Door, call: Call) -> Answer:
+async def create(context: ApiContext, call: Call) -> Answer:
     """201 with the charge; 200 when the key made it before."""
     amount_cents = _amount(call.body)
     lifetime_s = _lifetime(call.body)
@@ -66,10 +66,10 @@ async def create(door: Door, call: Call) -> Answer:
     if account_id is None:
         raise Refused(Code.VALIDATION_ERROR, fields={"account_id": "must be a UUID"})
     external_id = text("external_id", asked.external_id, 255)
-    description = text("description", asked.description, DESCRIPTION_MOST)
-    payer = pix_payer(asked.payer, door, production=not call.caller.test)
+    description = text("description", asked.description, DESCRIPTION_MAX)
+    payer = pix_payer(asked.payer, context, production=not call.caller.test)
     scenario = scenario_of(call)
-    await _allowed(door, call, account_id)
+    await _allowed(context, call, account_id)
     creation = Creation(
         issuer=call.caller.issuer,
         key=call.key,
@@ -81,23 +81,23 @@ async def create(door: Door, call: Call) -> Answer:
         lifetime_s=lifetime_s,
         external_id=external_id,
         description=description,
-        payer_sealed=door.seal.seal(_encode_payer(payer)) if payer is not None else None,
-        payer_document_hash=door.seal.blind(payer.document) if payer is not None and payer.document else None,
+        payer_sealed=context.seal.seal(_encode_payer(payer)) if payer is not None else None,
+        payer_document_hash=context.seal.blind(payer.document) if payer is not None and payer.document else None,
         scenario=scenario,
         send_email=asked.send_email is True,
     )
-    made = await door.creations.create(creation)
+    made = await context.creations.create(creation)
     if isinstance(made, UsedKey):
-        return await replay_charge(door, call, made)
+        return await replay_charge(context, call, made)
     count_created("pix", test=call.caller.test)
-    return Answer(encode(present(made, door.seal, now=call.now)), 201)
+    return Answer(encode(present(made, context.seal, now=call.now)), 201)
 
 
-async def replay_charge(door: Door, call: Call, used: UsedKey) -> Answer:
+async def replay_charge(context: ApiContext, call: Call, used: UsedKey) -> Answer:
     async def find(charge_id: UUID) -> ChargeProjection:
-        return present(await door.charge(charge_id, call.caller.owner), door.seal, now=call.now)
+        return present(await context.charge(charge_id, call.caller.owner), context.seal, now=call.now)
 
-    return await replay(door, call, used, find)
+    return await replay(context, call, used, find)
 
 
 def count_created(payment_method: str, *, test: bool) -> None:
@@ -113,25 +113,25 @@ _created = {
 }
 
 
-async def approved(door: Door, call: Call) -> bool:
+async def approved(context: ApiContext, call: Call) -> bool:
     """Whether the account may issue charges (contract section 14): always in sandbox."""
     if call.caller.test or call.caller.approved:
         return True
-    call.caller = await door.callers.again(call.caller)
+    call.caller = await context.callers.again(call.caller)
     return call.caller.approved
 
 
-async def _allowed(door: Door, call: Call, account_id: UUID) -> None:
+async def _allowed(context: ApiContext, call: Call, account_id: UUID) -> None:
     """What depends on time or state comes after the key: a replay is answered whatever has changed since."""
     refused: Code | None = None
-    if not await approved(door, call):
+    if not await approved(context, call):
         refused = Code.KYC_REQUIRED
     if refused is None and account_id != call.caller.account_id:
-        suspended = not call.caller.test and await door.pix_suspended()
+        suspended = not call.caller.test and await context.pix_suspended()
         refused = Code.PIX_AVULSO_SUSPENDED if suspended else Code.CHARGE_NOT_FOUND
     if refused is None:
         return
-    used = await door.keys.submit((*call.caller.owner, call.key))
+    used = await context.keys.submit((*call.caller.owner, call.key))
     if used is None:
         raise Refused(refused)
     check_same(call, used)
@@ -139,7 +139,7 @@ async def _allowed(door: Door, call: Call, account_id: UUID) -> None:
 
 def _amount(body: dict[str, Any]) -> int:
     try:
-        return parse_amount(body.get("amount"), most_cents=MOST_PIX_CENTS)
+        return parse_amount(body.get("amount"), most_cents=PIX_CENTS_MAX)
     except ValueError:
         raise Refused(
             Code.AMOUNT_INVALID, fields={"amount": 'must be a string such as "10.50", greater than 0'}
@@ -155,16 +155,16 @@ def _lifetime(body: dict[str, Any]) -> int:
     return given
 
 
-def pix_payer(payer: PixPayer | None, door: Door, *, production: bool) -> PixPayer | None:
+def pix_payer(payer: PixPayer | None, context: ApiContext, *, production: bool) -> PixPayer | None:
     if payer is None:
         return None
     text("payer.name", payer.name, 200)
     text("payer.phone", payer.phone, 32)
-    email = text("payer.email", payer.email, EMAIL_MOST)
+    email = text("payer.email", payer.email, EMAIL_MAX)
     if email is not None and not _EMAIL.fullmatch(email):
         raise Refused(Code.VALIDATION_ERROR, fields={"payer.email": "must be an e-mail address"})
     if payer.document is not None:
-        if not well_formed(payer.document, letters=door.settings.cnpj_with_letters):
+        if not well_formed(payer.document, letters=context.settings.cnpj_with_letters):
             raise Refused(Code.VALIDATION_ERROR, fields={"payer.document": "must be 11 or 14 digits"})
         if production and not check_digits_hold(payer.document):
             raise Refused(Code.VALIDATION_ERROR, fields={"payer.document": "has wrong check digits"})

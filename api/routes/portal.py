@@ -6,22 +6,22 @@ from msgspec import Struct
 
 from api.answers import Answer, encode
 from api.bodies import shaped, text
-from api.door import Door
+from api.context import ApiContext
 from api.query import path_id
 from api.route import Call, Mode, Route
-from api.routes.pix import EMAIL_MOST
+from api.routes.pix import EMAIL_MAX
 from commands.mail import MAILED, ask_for_mail
 from domain.errors import Code, Refused
 from domain.payer import is_mail_address
 from runtime.ids import new_id
 from runtime.postgres import transaction
 
-MESSAGE_MOST: Final = 1_000
+MESSAGE_MAX: Final = 1_000
 
 
 class SendEmail(Struct, frozen=True, kw_only=True):
     """`to`: the payer's address unless given. `message`: the merchant's own words, up to 1000 characters. `attach_pdf`:
-    the slip on paper, for charges that are slips; true unless given."""
+    the boleto on paper, for charges that are boletos; true unless given."""
 
     to: str | None = None
     message: str | None = None
@@ -38,21 +38,21 @@ class EmailAsked(Struct, frozen=True, kw_only=True):
     status: str
 
 
-async def send_email(door: Door, call: Call) -> Answer:
+async def send_email(context: ApiContext, call: Call) -> Answer:
     """202: the mail is written down, and sent by a worker right after. A charge that is paid is mailed as a receipt."""
     asked = shaped(call.body, SendEmail)
-    to = text("to", asked.to, EMAIL_MOST)
+    to = text("to", asked.to, EMAIL_MAX)
     if to is not None and not is_mail_address(to):
         raise Refused(Code.VALIDATION_ERROR, fields={"to": "must be an e-mail address"})
-    message = text("message", asked.message, MESSAGE_MOST)
+    message = text("message", asked.message, MESSAGE_MAX)
     charge_id = path_id(call.path("charge_id"))
     if charge_id is None:
         raise Refused(Code.CHARGE_NOT_FOUND)
-    doc = await door.charge(charge_id, call.caller.owner)
+    doc = await context.charge(charge_id, call.caller.owner)
     if doc.status not in MAILED:
         raise Refused(Code.CHARGE_NOT_PENDING, status=doc.status)
     mail_id = new_id()
-    async with transaction(door.pool) as conn:
+    async with transaction(context.pool) as conn:
         to, status = await ask_for_mail(
             conn,
             mail_id=mail_id,
@@ -62,7 +62,7 @@ async def send_email(door: Door, call: Call) -> Answer:
             note=message or None,
             attach_pdf=asked.attach_pdf is not False,
             now=call.now,
-            seal=door.seal,
+            seal=context.seal,
         )
     return Answer(encode(EmailAsked(email_id=str(mail_id), charge_id=doc.charge_id, to=to, status=status)), 202)
 

@@ -9,26 +9,26 @@ from msgspec import Struct
 
 from api.answers import Answer, encode
 from api.bodies import shaped, text
-from api.door import Door, UsedKey
+from api.context import ApiContext, UsedKey
+from api.idempotency.replay import count_first, replay
 from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id, word
-from api.replay import count_first, replay
 from api.route import Call, Route
-from api.routes.pix import DESCRIPTION_MOST, SANDBOX_BANK, scenario_of
-from commands.refund import Destination, NewRefund
+from api.routes.pix import DESCRIPTION_MAX, SANDBOX_BANK, scenario_of
+from commands.money.refund import NewRefund, TransferDestination
 from domain.documents import check_digits_hold, well_formed
 from domain.errors import Code, Refused
-from domain.money import MOST_PIX_CENTS, parse_amount
+from domain.money import PIX_CENTS_MAX, parse_amount
 from domain.refund import is_pix_key
-from readmodels.refund import RefundProjection, refund_by_id
-from readmodels.refund_list import STATUSES, RefundFilters, RefundPosition, refund_page
+from readmodels.money.refund import RefundProjection, refund_by_id
+from readmodels.money.refund_list import STATUSES, RefundFilters, RefundPosition, refund_page
 from runtime.ids import new_id
 from runtime.postgres import session
 
-REASON_MOST: Final = 140
+REASON_MAX: Final = 140
 
 
 class RefundDestination(Struct, frozen=True, kw_only=True):
-    """Where the money of a slip paid on its line goes: a PIX key, and the CPF or CNPJ of its owner, digits only."""
+    """Where the money of a boleto paid on its line goes: a PIX key, and the CPF or CNPJ of its owner, digits only."""
 
     pix_key: str
     document: str
@@ -36,8 +36,8 @@ class RefundDestination(Struct, frozen=True, kw_only=True):
 
 class CreateRefund(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The body. Without `amount` all that remains of the payment goes back; without `payment_id` it is the payment that
-    settled the charge. `destination` is for slips: one paid on its line needs it, one paid by PIX goes back the way it
-    came whatever it says."""
+    settled the charge. `destination` is for boletos: one paid on its line needs it, one paid by PIX goes back the way
+    it came whatever it says."""
 
     amount: str = ""
     reason: str | None = None
@@ -52,23 +52,23 @@ class RefundPage(Struct, frozen=True):
     next_cursor: str | None
 
 
-async def create(door: Door, call: Call) -> Answer:
+async def create(context: ApiContext, call: Call) -> Answer:
     """201 with the pending refund; 200 when the key made it before. The bank is told after, by a worker."""
     amount_cents = _amount(call.body)
     asked = shaped(call.body, CreateRefund)
-    reason = text("reason", asked.reason, REASON_MOST)
-    description = text("description", asked.description, DESCRIPTION_MOST)
+    reason = text("reason", asked.reason, REASON_MAX)
+    description = text("description", asked.description, DESCRIPTION_MAX)
     external_id = text("external_id", asked.external_id, 255)
     payment_id = _payment_id(asked.payment_id)
-    destination = _destination(asked.destination, door, production=not call.caller.test)
+    destination = _destination(asked.destination, context, production=not call.caller.test)
     scenario = scenario_of(call)
     charge_id = path_id(call.path("charge_id"))
-    if (used := await door.keys.submit((*call.caller.owner, call.key))) is not None:
-        return await _replay(door, call, used)
+    if (used := await context.keys.submit((*call.caller.owner, call.key))) is not None:
+        return await _replay(context, call, used)
     if charge_id is None:
         raise Refused(Code.CHARGE_NOT_FOUND)
     refund_id = new_id()
-    made = await door.refunds.create(
+    made = await context.refunds.create(
         NewRefund(
             owner=call.caller.owner,
             key=call.key,
@@ -80,7 +80,7 @@ async def create(door: Door, call: Call) -> Answer:
             reason=reason,
             description=description,
             external_id=external_id,
-            destination_sealed=None if destination is None else door.seal.seal(msgspec.json.encode(destination)),
+            destination_sealed=None if destination is None else context.seal.seal(msgspec.json.encode(destination)),
             scenario=scenario,
             actor=call.caller.client_id,
             request_id=call.request_id,
@@ -88,21 +88,21 @@ async def create(door: Door, call: Call) -> Answer:
     )
     if isinstance(made, UsedKey):
         if made.resource_id != refund_id:
-            return await _replay(door, call, made)
+            return await _replay(context, call, made)
         # It was written after all, by an attempt whose answer was lost.
-        made = await _find(door, call, refund_id)
+        made = await _find(context, call, refund_id)
     count_first()
     return Answer(encode(made), 201)
 
 
-async def look_up(door: Door, call: Call) -> Answer:
+async def look_up(context: ApiContext, call: Call) -> Answer:
     refund_id = path_id(call.path("refund_id"))
     if refund_id is None:
         raise Refused(Code.REFUND_NOT_FOUND)
-    return Answer(encode(await _find(door, call, refund_id)))
+    return Answer(encode(await _find(context, call, refund_id)))
 
 
-async def list_refunds(door: Door, call: Call) -> Answer:
+async def list_refunds(context: ApiContext, call: Call) -> Answer:
     query = Query(call.request.scope["query_string"], LIST)
     created_from, created_to = query.days("created_from", "created_to")
     filters = RefundFilters(
@@ -114,35 +114,35 @@ async def list_refunds(door: Door, call: Call) -> Answer:
         created_to=created_to,
         order=query.order(),
     )
-    return await _page(door, call, query, filters)
+    return await _page(context, call, query, filters)
 
 
-async def list_of_charge(door: Door, call: Call) -> Answer:
+async def list_of_charge(context: ApiContext, call: Call) -> Answer:
     query = Query(call.request.scope["query_string"], OF_CHARGE)
     order, charge_id = query.order(), path_id(call.path("charge_id"))
     query.limit()
     if charge_id is None:
         raise Refused(Code.CHARGE_NOT_FOUND)
-    await door.charge(charge_id, call.caller.owner)
-    return await _page(door, call, query, RefundFilters(charge_id=charge_id, order=order))
+    await context.charge(charge_id, call.caller.owner)
+    return await _page(context, call, query, RefundFilters(charge_id=charge_id, order=order))
 
 
-async def _page(door: Door, call: Call, query: Query, filters: RefundFilters) -> Answer:
+async def _page(context: ApiContext, call: Call, query: Query, filters: RefundFilters) -> Answer:
     limit = query.limit()
     bound_to = ["refunds", *call.caller.owner, filters]
     cursor = query.cursor()
-    after = None if cursor is None else door.cursors.read(cursor, RefundPosition, bound_to)
-    async with session(door.pool) as conn:
+    after = None if cursor is None else context.cursors.read(cursor, RefundPosition, bound_to)
+    async with session(context.pool) as conn:
         items, last = await refund_page(conn, *call.caller.owner, filters, after, limit)
-    return Answer(encode(RefundPage(items, None if last is None else door.cursors.write(last, bound_to))))
+    return Answer(encode(RefundPage(items, None if last is None else context.cursors.write(last, bound_to))))
 
 
-async def _replay(door: Door, call: Call, used: UsedKey) -> Answer:
-    return await replay(door, call, used, partial(_find, door, call))
+async def _replay(context: ApiContext, call: Call, used: UsedKey) -> Answer:
+    return await replay(context, call, used, partial(_find, context, call))
 
 
-async def _find(door: Door, call: Call, refund_id: UUID) -> RefundProjection:
-    async with session(door.pool) as conn:
+async def _find(context: ApiContext, call: Call, refund_id: UUID) -> RefundProjection:
+    async with session(context.pool) as conn:
         found = await refund_by_id(conn, refund_id, *call.caller.owner)
     if found is None:
         raise Refused(Code.REFUND_NOT_FOUND)
@@ -154,7 +154,7 @@ def _amount(body: dict[str, Any]) -> int | None:
     if "amount" not in body:
         return None
     try:
-        return parse_amount(body["amount"], most_cents=MOST_PIX_CENTS)
+        return parse_amount(body["amount"], most_cents=PIX_CENTS_MAX)
     except ValueError:
         raise Refused(
             Code.AMOUNT_INVALID,
@@ -173,19 +173,21 @@ def _payment_id(given: str | None) -> UUID | None:
     return payment_id
 
 
-def _destination(given: RefundDestination | None, door: Door, *, production: bool) -> Destination | None:
+def _destination(
+    given: RefundDestination | None, context: ApiContext, *, production: bool
+) -> TransferDestination | None:
     if given is None:
         return None
     wrong: dict[str, str] = {}
     if not is_pix_key(given.pix_key):
         wrong["destination.pix_key"] = "must be a PIX key: CPF, CNPJ, +55 and telephone, e-mail or random key"
-    if not well_formed(given.document, letters=door.settings.cnpj_with_letters):
+    if not well_formed(given.document, letters=context.settings.cnpj_with_letters):
         wrong["destination.document"] = "must be 11 or 14 digits"
     elif production and not check_digits_hold(given.document):
         wrong["destination.document"] = "has wrong check digits"
     if wrong:
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)
-    return Destination(pix_key=given.pix_key, document=given.document)
+    return TransferDestination(pix_key=given.pix_key, document=given.document)
 
 
 OF_CHARGE = (ORDER, LIMIT, CURSOR)

@@ -11,25 +11,25 @@ from msgspec import Struct
 
 from api.answers import Answer, encode
 from api.bodies import shaped
-from api.door import Door
+from api.context import ApiContext
 from api.query import path_id
 from api.route import Call, Mode, Route
 from api.routes.charges import SANDBOX_ISPB, payers_bank
 from api.routes.pix import SANDBOX_BANK, scenario_of
-from commands.fail import failing
-from commands.sandbox import SANDBOX_FAILURE, expiring, paying
+from commands.bank_orders.boleto_orders import Pay
+from commands.charges.fail import failing
+from commands.charges.sandbox import SANDBOX_FAILURE, expiring, paying
 from commands.sandbox_clock import advance_clock, ahead_of, reach_instant, settle
-from commands.slip_orders import Pay
-from domain.br_code import end_to_end_id
 from domain.errors import Code, Refused
 from domain.instants import iso
-from domain.money import MOST_PIX_CENTS, MOST_SLIP_CENTS, parse_amount
+from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, parse_amount
+from domain.pix.br_code import end_to_end_id
 from domain.sandbox_clock import CALL_MOST_S, on_clock, parse_advance, parse_instant
-from readmodels.charge import ChargeDoc, ChargeProjection, present
+from readmodels.charges.charge import ChargeDoc, ChargeProjection, present
 from runtime.bell import WEBHOOKS
 from runtime.postgres import session, transaction
 
-TIMES_MOST: Final = 10
+TIMES_MAX: Final = 10
 _ALPHABET: Final = string.ascii_letters + string.digits
 
 
@@ -58,12 +58,12 @@ class SandboxClock(Struct, frozen=True, kw_only=True):
     advanced_seconds: int
 
 
-async def read_clock(door: Door, call: Call) -> Answer:
-    async with session(door.pool) as conn:
-        return _clock(door, await ahead_of(conn, call.caller.account_id))
+async def read_clock(context: ApiContext, call: Call) -> Answer:
+    async with session(context.pool) as conn:
+        return _clock(context, await ahead_of(conn, call.caller.account_id))
 
 
-async def move(door: Door, call: Call) -> Answer:
+async def move(context: ApiContext, call: Call) -> Answer:
     """The clock once everything that is due by it has happened and every process goes by it."""
     account_id = call.caller.account_id
     asked = shaped(call.body, AdvanceClock)
@@ -71,33 +71,33 @@ async def move(door: Door, call: Call) -> Answer:
         raise Refused(Code.VALIDATION_ERROR, fields={"advance": "give exactly one of advance and to"})
     by_s = None if asked.advance is None else _duration(asked.advance)
     to = None if asked.to is None else _instant(asked.to)
-    async with transaction(door.pool) as conn:
+    async with transaction(context.pool) as conn:
         if by_s is not None:
             ahead_s = await advance_clock(conn, account_id, by_s, now=call.at)
         else:
             assert to is not None
             ahead_s = await reach_instant(conn, account_id, to, now=call.at)
-    await settle(door.pool, account_id, now=door.now)
-    door.bell.ring(WEBHOOKS)
-    return _clock(door, ahead_s)
+    await settle(context.pool, account_id, now=context.now)
+    context.bell.ring(WEBHOOKS)
+    return _clock(context, ahead_s)
 
 
-async def expire(door: Door, call: Call) -> Answer:
-    doc = await _charge(door, call)
-    wish = expiring(UUID(doc.charge_id), call.caller.owner, actor=call.caller.client_id, request_id=call.request_id)
-    await door.change(wish)
-    return await _shown(door, call, doc)
+async def expire(context: ApiContext, call: Call) -> Answer:
+    doc = await _charge(context, call)
+    command = expiring(UUID(doc.charge_id), call.caller.owner, actor=call.caller.client_id, request_id=call.request_id)
+    await context.change(command)
+    return await _shown(context, call, doc)
 
 
-async def fail(door: Door, call: Call) -> Answer:
+async def fail(context: ApiContext, call: Call) -> Answer:
     scenario = scenario_of(call)
-    doc = await _charge(door, call)
+    doc = await _charge(context, call)
     charge_id = UUID(doc.charge_id)
     if doc.boleto is not None:
-        await door.slips.sandbox_fail(charge_id, call.caller, request_id=call.request_id, scenario=scenario)
+        await context.boletos.sandbox_fail(charge_id, call.caller, request_id=call.request_id, scenario=scenario)
     else:
         code, message = SANDBOX_FAILURE
-        await door.change(
+        await context.change(
             failing(
                 charge_id,
                 call.caller.owner,
@@ -107,53 +107,53 @@ async def fail(door: Door, call: Call) -> Answer:
                 request_id=call.request_id,
             )
         )
-    return await _shown(door, call, doc)
+    return await _shown(context, call, doc)
 
 
-async def pay(door: Door, call: Call) -> Answer:
+async def pay(context: ApiContext, call: Call) -> Answer:
     """The charge once the money has arrived. It may be too little, too much, too late or too often."""
     paid_at = _paid_at(call.body, now=call.now)
     times = _times(call.body)
     given = call.body.get("amount")
     shaped({name: value for name, value in call.body.items() if name != "amount"}, SandboxPayment)
-    _amount(given, MOST_PIX_CENTS)
+    _amount(given, PIX_CENTS_MAX)
     scenario = scenario_of(call)
-    doc = await _charge(door, call)
+    doc = await _charge(context, call)
     charge_id = UUID(doc.charge_id)
     if doc.boleto is not None:
         asked = Pay(
             actor=call.caller.client_id,
             request_id=call.request_id,
-            amount_cents=_amount(given, MOST_SLIP_CENTS),
+            amount_cents=_amount(given, BOLETO_CENTS_MAX),
             paid_at=paid_at,
             times=times,
             force=True,
             scenario=scenario,
         )
-        await door.slips.sandbox_pay(charge_id, call.caller, asked)
+        await context.boletos.sandbox_pay(charge_id, call.caller, asked)
     else:
         await payers_bank(scenario)
         at = paid_at or call.now
         ids = [
             end_to_end_id(SANDBOX_ISPB, at, "".join(secrets.choice(_ALPHABET) for _ in range(11))) for _ in range(times)
         ]
-        await door.change(
+        await context.change(
             paying(
                 charge_id,
                 call.caller.owner,
                 end_to_end_ids=ids,
-                amount_cents=_amount(given, MOST_PIX_CENTS),
+                amount_cents=_amount(given, PIX_CENTS_MAX),
                 paid_at=paid_at,
-                seal=door.seal,
+                seal=context.seal,
                 actor=call.caller.client_id,
                 request_id=call.request_id,
             )
         )
-    return await _shown(door, call, doc)
+    return await _shown(context, call, doc)
 
 
-def _clock(door: Door, ahead_s: int) -> Answer:
-    now = door.now()
+def _clock(context: ApiContext, ahead_s: int) -> Answer:
+    now = context.now()
     shown = SandboxClock(now=iso(on_clock(now, ahead_s)), real_time=iso(now), advanced_seconds=ahead_s)
     return Answer(encode(shown))
 
@@ -174,16 +174,16 @@ def _instant(given: str) -> datetime:
         raise Refused(Code.VALIDATION_ERROR, fields={"to": fault}) from None
 
 
-async def _charge(door: Door, call: Call) -> ChargeDoc:
+async def _charge(context: ApiContext, call: Call) -> ChargeDoc:
     charge_id = path_id(call.path("charge_id"))
     if charge_id is None:
         raise Refused(Code.CHARGE_NOT_FOUND)
-    return await door.charge(charge_id, call.caller.owner)
+    return await context.charge(charge_id, call.caller.owner)
 
 
-async def _shown(door: Door, call: Call, before: ChargeDoc) -> Answer:
-    doc = await door.charge(UUID(before.charge_id), call.caller.owner)
-    return Answer(encode(present(doc, door.seal, now=call.now)))
+async def _shown(context: ApiContext, call: Call, before: ChargeDoc) -> Answer:
+    doc = await context.charge(UUID(before.charge_id), call.caller.owner)
+    return Answer(encode(present(doc, context.seal, now=call.now)))
 
 
 def _amount(given: Any, most_cents: int) -> int | None:
@@ -217,8 +217,8 @@ def _times(body: dict[str, Any]) -> int:
     given = body.get("times")
     if given is None:
         return 1
-    if type(given) is not int or not 1 <= given <= TIMES_MOST:
-        raise Refused(Code.VALIDATION_ERROR, fields={"times": f"must be a whole number from 1 to {TIMES_MOST}"})
+    if type(given) is not int or not 1 <= given <= TIMES_MAX:
+        raise Refused(Code.VALIDATION_ERROR, fields={"times": f"must be a whole number from 1 to {TIMES_MAX}"})
     return given
 
 

@@ -10,21 +10,21 @@ from msgspec import Struct
 
 from api.answers import Answer, encode
 from api.bodies import shaped, text
-from api.door import Door, UsedKey
+from api.context import ApiContext, UsedKey
+from api.idempotency.replay import count_first, replay
 from api.query import CURSOR, LIMIT, ORDER, Query, one_of, path_id, word
-from api.replay import count_first, replay
 from api.route import Call, Mode, Route
+from api.routes.boletos import Pagador, boleto_amount, boleto_payer, due_day
 from api.routes.dual import DualAddress
-from api.routes.pix import DESCRIPTION_MOST, PixPayer, approved, pix_payer
-from api.routes.slips import Pagador, due_day, slip_amount, slip_payer
+from api.routes.pix import DESCRIPTION_MAX, PixPayer, approved, pix_payer
+from commands.bank_orders.boleto_orders import find_terms
 from commands.schedules import METHODS, PIX, NewSchedule, change_schedule, create_schedule, has_address
-from commands.slip_orders import find_terms
-from domain.boleto import LAST_DUE
+from domain.boleto.codes import LAST_DUE
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, parse_day
-from domain.money import MOST_PIX_CENTS, parse_amount
-from domain.recurrence import MOST_CHARGES, MOST_ISSUE_DAYS_BEFORE, Frequency, Recurrence
-from readmodels.schedule import (
+from domain.money import PIX_CENTS_MAX, parse_amount
+from domain.recurrence import CHARGES_MAX, ISSUE_DAYS_BEFORE_MAX, Frequency, Recurrence
+from readmodels.charges.schedule import (
     STATUSES,
     NumberPosition,
     ScheduledCharge,
@@ -94,15 +94,15 @@ class ScheduledChargePage(Struct, frozen=True):
     next_cursor: str | None
 
 
-async def create(door: Door, call: Call) -> Answer:
+async def create(context: ApiContext, call: Call) -> Answer:
     """201 with the schedule; 200 when the key made it before."""
     method = call.body.get("payment_method")
-    amount_cents = _pix_amount(call.body) if method == PIX else slip_amount(call.body, "amount")
+    amount_cents = _pix_amount(call.body) if method == PIX else boleto_amount(call.body, "amount")
     first_due_date = due_day(call.body, "first_due_date")
     end_date = _end_date(call.body, first_due_date)
     asked = shaped(call.body, CreateSchedule)
     _check(asked)
-    payer_sealed, payer_document_hash = _payer(asked, door)
+    payer_sealed, payer_document_hash = _payer(asked, context)
     new = NewSchedule(
         account_id=call.caller.account_id,
         key=call.key,
@@ -118,31 +118,31 @@ async def create(door: Door, call: Call) -> Answer:
         ),
         issue_days_before=(ISSUE_DAYS_BEFORE_DEFAULT if asked.issue_days_before is None else asked.issue_days_before),
         external_id=text("external_id", asked.external_id, 255),
-        description=text("description", asked.description, DESCRIPTION_MOST),
+        description=text("description", asked.description, DESCRIPTION_MAX),
         send_email=asked.send_email is True,
         payer_sealed=payer_sealed,
         payer_document_hash=payer_document_hash,
     )
-    if (used := await door.keys.submit((*call.caller.owner, call.key))) is not None:
-        return await _replay(door, call, used)
-    await _allowed(door, call, new)
-    async with session(door.pool) as conn:
+    if (used := await context.keys.submit((*call.caller.owner, call.key))) is not None:
+        return await _replay(context, call, used)
+    await _allowed(context, call, new)
+    async with session(context.pool) as conn:
         made = await create_schedule(conn, new, now=call.now)
     if not made:
         # A twin was faster; its row is there, for the statement waited for it.
-        used = await door.keys.submit((*call.caller.owner, call.key))
+        used = await context.keys.submit((*call.caller.owner, call.key))
         if used is None:
             raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
-        return await _replay(door, call, used)
+        return await _replay(context, call, used)
     count_first()
-    return Answer(encode(await _find(door, call, new.schedule_id)), 201)
+    return Answer(encode(await _find(context, call, new.schedule_id)), 201)
 
 
-async def look_up(door: Door, call: Call) -> Answer:
-    return Answer(encode(await _find(door, call, _id(call))))
+async def look_up(context: ApiContext, call: Call) -> Answer:
+    return Answer(encode(await _find(context, call, _id(call))))
 
 
-async def list_schedules(door: Door, call: Call) -> Answer:
+async def list_schedules(context: ApiContext, call: Call) -> Answer:
     query = Query(call.request.scope["query_string"], LIST)
     filters = ScheduleFilters(
         statuses=query.choices("status", STATUSES), external_id=query.text("external_id"), order=query.order()
@@ -150,62 +150,62 @@ async def list_schedules(door: Door, call: Call) -> Answer:
     limit = query.limit()
     bound_to = ["schedules", *call.caller.owner, filters]
     cursor = query.cursor()
-    after = None if cursor is None else door.cursors.read(cursor, SchedulePosition, bound_to)
-    async with session(door.pool) as conn:
+    after = None if cursor is None else context.cursors.read(cursor, SchedulePosition, bound_to)
+    async with session(context.pool) as conn:
         items, last = await schedule_page(conn, call.caller.account_id, filters, after, limit)
-    return Answer(encode(SchedulePage(items, None if last is None else door.cursors.write(last, bound_to))))
+    return Answer(encode(SchedulePage(items, None if last is None else context.cursors.write(last, bound_to))))
 
 
-async def list_charges(door: Door, call: Call) -> Answer:
+async def list_charges(context: ApiContext, call: Call) -> Answer:
     """By number; the newest first unless asked otherwise."""
     query = Query(call.request.scope["query_string"], OF_SCHEDULE)
     order, limit, cursor = query.order(), query.limit(), query.cursor()
     schedule_id = _id(call)
-    await _find(door, call, schedule_id)
+    await _find(context, call, schedule_id)
     bound_to = ["scheduled charges", *call.caller.owner, schedule_id, order]
-    after = None if cursor is None else door.cursors.read(cursor, NumberPosition, bound_to)
-    await door.settle(call.caller.owner)
-    async with session(door.pool) as conn:
+    after = None if cursor is None else context.cursors.read(cursor, NumberPosition, bound_to)
+    await context.settle(call.caller.owner)
+    async with session(context.pool) as conn:
         items, last = await scheduled_charges(
-            conn, schedule_id, call.caller.account_id, order, after, limit, seal=door.seal, now=door.now()
+            conn, schedule_id, call.caller.account_id, order, after, limit, seal=context.seal, now=context.now()
         )
-    return Answer(encode(ScheduledChargePage(items, None if last is None else door.cursors.write(last, bound_to))))
+    return Answer(encode(ScheduledChargePage(items, None if last is None else context.cursors.write(last, bound_to))))
 
 
-async def pause(door: Door, call: Call) -> Answer:
-    return await _change(door, call, "pause")
+async def pause(context: ApiContext, call: Call) -> Answer:
+    return await _change(context, call, "pause")
 
 
-async def resume(door: Door, call: Call) -> Answer:
-    return await _change(door, call, "resume")
+async def resume(context: ApiContext, call: Call) -> Answer:
+    return await _change(context, call, "resume")
 
 
-async def cancel(door: Door, call: Call) -> Answer:
+async def cancel(context: ApiContext, call: Call) -> Answer:
     """No more charges are issued; those that were stay as they are."""
-    return await _change(door, call, "cancel")
+    return await _change(context, call, "cancel")
 
 
-async def _change(door: Door, call: Call, change: str) -> Answer:
+async def _change(context: ApiContext, call: Call, change: str) -> Answer:
     schedule_id = _id(call)
-    async with transaction(door.pool) as conn:
+    async with transaction(context.pool) as conn:
         await change_schedule(conn, schedule_id, call.caller.account_id, change)
         found = await schedule_by_id(conn, schedule_id, call.caller.account_id)
     return Answer(encode(found))
 
 
-async def _replay(door: Door, call: Call, used: UsedKey) -> Answer:
-    return await replay(door, call, used, partial(_find, door, call))
+async def _replay(context: ApiContext, call: Call, used: UsedKey) -> Answer:
+    return await replay(context, call, used, partial(_find, context, call))
 
 
-async def _allowed(door: Door, call: Call, new: NewSchedule) -> None:
+async def _allowed(context: ApiContext, call: Call, new: NewSchedule) -> None:
     """What depends on time or state: looked at after the key, so that a replay is answered whatever has changed."""
-    if not await approved(door, call):
+    if not await approved(context, call):
         raise Refused(Code.KYC_REQUIRED)
     if new.recurrence.first_due_date <= call.now.astimezone(SAO_PAULO).date():
         raise Refused(Code.INVALID_DUE_DATE, fields={"first_due_date": f"must be after today, at most {LAST_DUE}"})
     if new.payment_method == PIX:
         return
-    async with session(door.pool) as conn:
+    async with session(context.pool) as conn:
         terms = await find_terms(conn, account_id=call.caller.account_id, integrador_code=None)
     if terms is None:
         raise Refused(Code.UNAUTHENTICATED)
@@ -213,8 +213,8 @@ async def _allowed(door: Door, call: Call, new: NewSchedule) -> None:
         raise Refused(Code.MERCHANT_ADDRESS_REQUIRED)
 
 
-async def _find(door: Door, call: Call, schedule_id: UUID) -> ScheduleProjection:
-    async with session(door.pool) as conn:
+async def _find(context: ApiContext, call: Call, schedule_id: UUID) -> ScheduleProjection:
+    async with session(context.pool) as conn:
         found = await schedule_by_id(conn, schedule_id, call.caller.account_id)
     if found is None:
         raise Refused(Code.SCHEDULE_NOT_FOUND)
@@ -230,7 +230,7 @@ def _id(call: Call) -> UUID:
 
 def _pix_amount(body: dict[str, Any]) -> int:
     try:
-        return parse_amount(body.get("amount"), most_cents=MOST_PIX_CENTS)
+        return parse_amount(body.get("amount"), most_cents=PIX_CENTS_MAX)
     except ValueError:
         raise Refused(
             Code.AMOUNT_INVALID, fields={"amount": 'must be a string such as "10.50", greater than 0'}
@@ -258,22 +258,24 @@ def _check(asked: CreateSchedule) -> None:
         wrong["payment_method"] = f"must be one of {', '.join(METHODS)}"
     if asked.frequency not in FREQUENCIES:
         wrong["frequency"] = f"must be one of {', '.join(FREQUENCIES)}"
-    if asked.max_charges is not None and not 1 <= asked.max_charges <= MOST_CHARGES:
-        wrong["max_charges"] = f"must be a whole number from 1 to {MOST_CHARGES}"
+    if asked.max_charges is not None and not 1 <= asked.max_charges <= CHARGES_MAX:
+        wrong["max_charges"] = f"must be a whole number from 1 to {CHARGES_MAX}"
     if asked.max_charges is not None and asked.end_date is not None:
         wrong["max_charges"] = "must not be given together with end_date"
-    if asked.issue_days_before is not None and not 0 <= asked.issue_days_before <= MOST_ISSUE_DAYS_BEFORE:
-        wrong["issue_days_before"] = f"must be a whole number from 0 to {MOST_ISSUE_DAYS_BEFORE}"
+    if asked.issue_days_before is not None and not 0 <= asked.issue_days_before <= ISSUE_DAYS_BEFORE_MAX:
+        wrong["issue_days_before"] = f"must be a whole number from 0 to {ISSUE_DAYS_BEFORE_MAX}"
     if wrong:
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)
 
 
-def _payer(asked: CreateSchedule, door: Door) -> tuple[bytes, str | None]:
+def _payer(asked: CreateSchedule, context: ApiContext) -> tuple[bytes, str | None]:
     """The payer sealed in the form its charges keep, and the fingerprint of the document."""
     given = asked.payer
     if asked.payment_method == PIX:
-        pix = pix_payer(PixPayer(given.name, given.document, given.email, given.phone), door, production=True)
-        return door.seal.seal(msgspec.json.encode(pix)), door.seal.blind(given.document) if given.document else None
+        pix = pix_payer(PixPayer(given.name, given.document, given.email, given.phone), context, production=True)
+        return context.seal.seal(msgspec.json.encode(pix)), context.seal.blind(
+            given.document
+        ) if given.document else None
     address, name, document = given.address, given.name, given.document
     missing = [
         field for field, value in (("name", name), ("document", document), ("address", address)) if value is None
@@ -291,8 +293,8 @@ def _payer(asked: CreateSchedule, door: Door) -> tuple[bytes, str | None]:
         uf=address.state,
         email=given.email,
     )
-    slip = slip_payer(pagador, door, production=True, names=_NAMES, phone=text("payer.phone", given.phone, 32))
-    return door.seal.seal(msgspec.json.encode(slip)), door.seal.blind(document)
+    boleto = boleto_payer(pagador, context, production=True, names=_NAMES, phone=text("payer.phone", given.phone, 32))
+    return context.seal.seal(msgspec.json.encode(boleto)), context.seal.blind(document)
 
 
 OF_SCHEDULE = (ORDER, LIMIT, CURSOR)

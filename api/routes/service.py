@@ -10,60 +10,60 @@ from litestar import Request
 from litestar.handlers import HTTPRouteHandler
 
 from api.answers import Answer, Bytes, refusal
-from api.door import Door
+from api.context import ApiContext
 from api.route import Method, new_request_id, read_body
 from api.routes import token
-from commands.bank_callback import store_hints, store_slip_hints
+from commands.bank_orders.callback import store_boleto_hints, store_hints
 from domain.errors import Code, Refused
 from runtime.bell import BANK_HINTS
 from runtime.metrics import Meter, exposition
-from runtime.postgres import GONE, transaction
+from runtime.postgres import DB_UNAVAILABLE, transaction
 from runtime.postgres import session as database
-from runtime.redis import GONE as REDIS_GONE
+from runtime.redis import REDIS_UNAVAILABLE
 
 _READY_S = 1.0
 _log = structlog.get_logger()
 
 
-async def healthy(door: Door, request: Request[Any, Any, Any]) -> Answer:
+async def healthy(context: ApiContext, request: Request[Any, Any, Any]) -> Answer:
     """The process turns; nothing else is asked."""
     return Answer(b'{"status":"ok"}')
 
 
-async def ready(door: Door, request: Request[Any, Any, Any]) -> Answer:
+async def ready(context: ApiContext, request: Request[Any, Any, Any]) -> Answer:
     """200 when PostgreSQL answers. Redis gone is `degraded`, not unready: no promise rests on it."""
     try:
-        async with asyncio.timeout(_READY_S), database(door.pool) as conn:
+        async with asyncio.timeout(_READY_S), database(context.pool) as conn:
             await conn.execute("SELECT 1")
-    except GONE:
+    except DB_UNAVAILABLE:
         return Answer(b'{"status":"unavailable","postgres":false}', 503, [(b"retry-after", b"1")])
     try:
         async with asyncio.timeout(_READY_S):
-            await door.redis.ping()
-    except REDIS_GONE:
+            await context.redis.ping()
+    except REDIS_UNAVAILABLE:
         return Answer(b'{"status":"degraded","postgres":true,"redis":false}')
     return Answer(b'{"status":"ok","postgres":true,"redis":true}')
 
 
-async def metrics(door: Door, request: Request[Any, Any, Any]) -> Answer:
+async def metrics(context: ApiContext, request: Request[Any, Any, Any]) -> Answer:
     return Bytes(exposition(), b"text/plain; version=0.0.4; charset=utf-8")
 
 
-async def openapi(door: Door, request: Request[Any, Any, Any]) -> Answer:
+async def openapi(context: ApiContext, request: Request[Any, Any, Any]) -> Answer:
     document: bytes = request.app.state.openapi
     return Answer(document)
 
 
-async def bank_callback(door: Door, request: Request[Any, Any, Any]) -> Answer:
+async def bank_callback(context: ApiContext, request: Request[Any, Any, Any]) -> Answer:
     """A hint from the bank: kept, answered, and then checked by asking the bank. It moves nothing by itself."""
     given = request.scope["path_params"]["token"].encode("utf-8", "surrogateescape")
-    if not hmac.compare_digest(given, door.settings.bank_callback_token.encode()):
+    if not hmac.compare_digest(given, context.settings.bank_callback_token.encode()):
         raise Refused(Code.ROUTE_NOT_FOUND)
     body = await read_body(request)
-    store = store_slip_hints if request.scope["path"].endswith("/slips") else store_hints
-    async with transaction(door.pool) as conn:
-        await store(conn, body, door.now())
-    door.bell.ring(BANK_HINTS)
+    store = store_boleto_hints if request.scope["path"].endswith("/boletos") else store_hints
+    async with transaction(context.pool) as conn:
+        await store(conn, body, context.now())
+    context.bell.ring(BANK_HINTS)
     return Answer(b"{}")
 
 
@@ -75,20 +75,20 @@ _OPEN: tuple[tuple[Method, str, str, Any], ...] = (
     ("POST", "/v1/oauth/token", "issueToken", token.issue),
     ("POST", "/bank/{token:str}", "bankCallback", bank_callback),
     ("POST", "/bank/{token:str}/pix", "bankCallbackPix", bank_callback),
-    ("POST", "/bank/{token:str}/slips", "bankCallbackSlips", bank_callback),
+    ("POST", "/bank/{token:str}/boletos", "bankCallbackBoletos", bank_callback),
 )
 
 
-def open_handlers(door: Callable[[], Door], meter: Meter) -> list[HTTPRouteHandler]:
+def open_handlers(context: Callable[[], ApiContext], meter: Meter) -> list[HTTPRouteHandler]:
     """The handlers of routes that need no access token."""
-    return [_handler(method, path, name, serve, door, meter) for method, path, name, serve in _OPEN]
+    return [_handler(method, path, name, serve, context, meter) for method, path, name, serve in _OPEN]
 
 
 def _handler(
-    method: Method, path: str, name: str, serve: Any, door: Callable[[], Door], meter: Meter
+    method: Method, path: str, name: str, serve: Any, context: Callable[[], ApiContext], meter: Meter
 ) -> HTTPRouteHandler:
     async def handle(request: Request[Any, Any, Any]) -> Answer:
-        at = door()
+        at = context()
         request_id = new_request_id()
         started = meter.start()
         answer: Answer
@@ -96,7 +96,7 @@ def _handler(
             answer = await serve(at, request)
         except Refused as refused:
             answer = refusal(refused, request_id=request_id, docs_url=at.settings.docs_url)
-        except (*GONE, OverflowError):
+        except (*DB_UNAVAILABLE, OverflowError):
             busy = Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
             answer = refusal(busy, request_id=request_id, docs_url=at.settings.docs_url)
         except Exception as error:

@@ -14,13 +14,13 @@ from msgspec import Struct
 import sql
 from api.answers import Answer, encode
 from api.bodies import read_object
-from api.door import Door
+from api.context import ApiContext
 from api.route import read_body
 from domain.errors import Refused
-from runtime.postgres import GONE, session
+from runtime.postgres import DB_UNAVAILABLE, session
 
 LIFETIME_S = 3600
-FIELD_MOST = 2000
+FIELD_MAX = 2000
 _FORM = b"application/x-www-form-urlencoded"
 _NOT_STORED = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
 
@@ -74,22 +74,22 @@ find_credential = sql.maybe("credential.find", Credential)
 issue_token = sql.run("credential.issue_token")
 
 
-async def issue(door: Door, request: Request[Any, Any, Any]) -> Answer:
+async def issue(context: ApiContext, request: Request[Any, Any, Any]) -> Answer:
     """200 with a token, or the RFC's error: 400, or 401 with `WWW-Authenticate` when the client is not who it says."""
     try:
-        token = await _issue(door, request)
+        token = await _issue(context, request)
     except _Declined as declined:
         headers = list(_NOT_STORED)
         if declined.status == 401:
             headers.append((b"www-authenticate", b'Basic realm="quita"'))
         return Answer(encode(TokenError(declined.error, declined.description)), declined.status, headers)
-    except GONE:
+    except DB_UNAVAILABLE:
         headers = [*_NOT_STORED, (b"retry-after", b"1")]
         return Answer(encode(TokenError("temporarily_unavailable", "Try again.")), 503, headers)
     return Answer(encode(token), 200, _NOT_STORED)
 
 
-async def _issue(door: Door, request: Request[Any, Any, Any]) -> Token:
+async def _issue(context: ApiContext, request: Request[Any, Any, Any]) -> Token:
     given = await _read(request)
     # What is asked comes before who asks: an empty form is no wrong client.
     grant_type = given.get("grant_type")
@@ -98,8 +98,8 @@ async def _issue(door: Door, request: Request[Any, Any, Any]) -> Token:
     if grant_type != "client_credentials":
         raise _Declined(400, "unsupported_grant_type", "Only client_credentials is supported.")
     client_id, client_secret, basic = _client(request, given)
-    now = door.now()
-    async with session(door.pool) as conn:
+    now = context.now()
+    async with session(context.pool) as conn:
         credential = await find_credential(conn, client_id=client_id)
         # An unknown client costs the same comparison as a wrong secret.
         presented = sha256(client_secret.encode()).digest()
@@ -149,7 +149,7 @@ async def _read(request: Request[Any, Any, Any]) -> dict[str, str]:
         if given.get(name) is not None
     }
     for name, value in fields.items():
-        if not isinstance(value, str) or "\0" in value or len(value) > FIELD_MOST:
+        if not isinstance(value, str) or "\0" in value or len(value) > FIELD_MAX:
             raise _Declined(400, "invalid_request", f"{name} must be a string.")
     return fields
 

@@ -11,12 +11,12 @@ from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
 from api.bodies import shaped
-from api.door import Door
+from api.context import ApiContext
 from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id
 from api.route import Call, Route
-from commands.redeliver import RANGE_MOST, redeliver, redeliver_range
+from commands.webhooks.redeliver import RANGE_MAX, redeliver, redeliver_range
 from domain.errors import Code, Refused
-from readmodels.webhook_delivery_list import (
+from readmodels.webhooks.delivery_list import (
     KINDS,
     STATES,
     Delivery,
@@ -28,7 +28,7 @@ from readmodels.webhook_delivery_list import (
 from runtime.bell import WEBHOOKS
 from runtime.postgres import session, transaction
 
-_SEQUENCE_MOST = 2**62
+_SEQUENCE_MAX = 2**62
 
 
 class DeliveryPage(Struct, frozen=True):
@@ -39,8 +39,8 @@ class DeliveryPage(Struct, frozen=True):
 class EventRange(Struct, frozen=True):
     """Numbers of the feed, both included; at most 10,000 of them, and the first not behind the last."""
 
-    from_sequence: Annotated[int, Meta(ge=1, le=_SEQUENCE_MOST)]
-    to_sequence: Annotated[int, Meta(ge=1, le=_SEQUENCE_MOST, description=f"At most {RANGE_MOST} numbers.")]
+    from_sequence: Annotated[int, Meta(ge=1, le=_SEQUENCE_MAX)]
+    to_sequence: Annotated[int, Meta(ge=1, le=_SEQUENCE_MAX, description=f"At most {RANGE_MAX} numbers.")]
 
 
 class RangeRedelivered(Struct, frozen=True):
@@ -49,7 +49,7 @@ class RangeRedelivered(Struct, frozen=True):
     deliveries: Annotated[int, Meta(ge=0)]
 
 
-async def list_deliveries(door: Door, call: Call) -> Answer:
+async def list_deliveries(context: ApiContext, call: Call) -> Answer:
     query = Query(call.request.scope["query_string"], DELIVERIES)
     created_from, created_to = query.days("created_from", "created_to")
     filters = DeliveryFilters(
@@ -65,29 +65,29 @@ async def list_deliveries(door: Door, call: Call) -> Answer:
     owner = call.caller.owner
     bound_to = ["webhook-deliveries", *owner, filters]
     cursor = query.cursor()
-    after = None if cursor is None else door.cursors.read(cursor, DeliveryPosition, bound_to)
-    async with session(door.pool) as conn:
+    after = None if cursor is None else context.cursors.read(cursor, DeliveryPosition, bound_to)
+    async with session(context.pool) as conn:
         items, last = await delivery_page(conn, *owner, filters, after, limit)
-    return Answer(encode(DeliveryPage(items, None if last is None else door.cursors.write(last, bound_to))))
+    return Answer(encode(DeliveryPage(items, None if last is None else context.cursors.write(last, bound_to))))
 
 
-async def read_delivery(door: Door, call: Call) -> Answer:
-    return Answer(encode(await _delivery(door, call, _delivery_id(call))))
+async def read_delivery(context: ApiContext, call: Call) -> Answer:
+    return Answer(encode(await _delivery(context, call, _delivery_id(call))))
 
 
-async def redeliver_one(door: Door, call: Call) -> Answer:
+async def redeliver_one(context: ApiContext, call: Call) -> Answer:
     delivery_id = _delivery_id(call)
-    async with transaction(door.pool) as conn:
+    async with transaction(context.pool) as conn:
         await redeliver(conn, call.caller.owner, delivery_id, now=call.at)
-    door.bell.ring(WEBHOOKS)
-    return Answer(encode(await _delivery(door, call, delivery_id)), 202)
+    context.bell.ring(WEBHOOKS)
+    return Answer(encode(await _delivery(context, call, delivery_id)), 202)
 
 
-async def redeliver_events(door: Door, call: Call) -> Answer:
+async def redeliver_events(context: ApiContext, call: Call) -> Answer:
     asked = shaped(call.body, EventRange)
-    async with transaction(door.pool) as conn:
+    async with transaction(context.pool) as conn:
         count = await redeliver_range(conn, call.caller.owner, asked.from_sequence, asked.to_sequence, now=call.at)
-    door.bell.ring(WEBHOOKS)
+    context.bell.ring(WEBHOOKS)
     return Answer(encode(RangeRedelivered(count)), 202)
 
 
@@ -98,8 +98,8 @@ def _delivery_id(call: Call) -> UUID:
     return delivery_id
 
 
-async def _delivery(door: Door, call: Call, delivery_id: UUID) -> Delivery:
-    async with session(door.pool) as conn:
+async def _delivery(context: ApiContext, call: Call, delivery_id: UUID) -> Delivery:
+    async with session(context.pool) as conn:
         found = await delivery(conn, *call.caller.owner, delivery_id)
     if found is None:
         raise Refused(Code.DELIVERY_NOT_FOUND)

@@ -7,15 +7,15 @@ from msgspec import Struct
 
 from api.answers import Answer, encode
 from api.bodies import shaped, text
-from api.door import Door, UsedKey
+from api.context import ApiContext, UsedKey
+from api.idempotency.replay import count_first, replay
 from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, path_id, word
-from api.replay import count_first, replay
 from api.route import Call, Mode, Route
-from api.routes.pix import DESCRIPTION_MOST
-from commands.withdraw import NewWithdrawal, cancel_withdrawal
+from api.routes.pix import DESCRIPTION_MAX
+from commands.money.withdraw import NewWithdrawal, cancel_withdrawal
 from domain.errors import Code, Refused
-from domain.money import MOST_PIX_CENTS, parse_amount
-from readmodels.withdrawal import (
+from domain.money import PIX_CENTS_MAX, parse_amount
+from readmodels.money.withdrawal import (
     STATUSES,
     WithdrawalDoc,
     WithdrawalFilters,
@@ -42,16 +42,16 @@ class WithdrawalPage(Struct, frozen=True):
     next_cursor: str | None
 
 
-async def create(door: Door, call: Call) -> Answer:
+async def create(context: ApiContext, call: Call) -> Answer:
     """201 with the pending withdrawal; 200 when the key made it before. The bank is told after, by a worker."""
     amount_cents = _amount(call.body)
     asked = shaped(call.body, CreateWithdrawal)
-    description = text("description", asked.description, DESCRIPTION_MOST)
+    description = text("description", asked.description, DESCRIPTION_MAX)
     external_id = text("external_id", asked.external_id, 255)
-    if (used := await door.keys.submit((*call.caller.owner, call.key))) is not None:
-        return await _replay(door, call, used)
+    if (used := await context.keys.submit((*call.caller.owner, call.key))) is not None:
+        return await _replay(context, call, used)
     withdrawal_id = new_id()
-    made = await door.withdrawals.create(
+    made = await context.withdrawals.create(
         NewWithdrawal(
             account_id=call.caller.account_id,
             key=call.key,
@@ -65,16 +65,16 @@ async def create(door: Door, call: Call) -> Answer:
         )
     )
     if isinstance(made, UsedKey):
-        return await _replay(door, call, made)
+        return await _replay(context, call, made)
     count_first()
     return Answer(encode(project_withdrawal(made)), 201)
 
 
-async def look_up(door: Door, call: Call) -> Answer:
-    return Answer(encode(project_withdrawal(await _find(door, call, _id(call)))))
+async def look_up(context: ApiContext, call: Call) -> Answer:
+    return Answer(encode(project_withdrawal(await _find(context, call, _id(call)))))
 
 
-async def list_withdrawals(door: Door, call: Call) -> Answer:
+async def list_withdrawals(context: ApiContext, call: Call) -> Answer:
     query = Query(call.request.scope["query_string"], LIST)
     created_from, created_to = query.days("created_from", "created_to")
     filters = WithdrawalFilters(
@@ -87,17 +87,17 @@ async def list_withdrawals(door: Door, call: Call) -> Answer:
     limit = query.limit()
     bound_to = ["withdrawals", *call.caller.owner, filters]
     cursor = query.cursor()
-    after = None if cursor is None else door.cursors.read(cursor, WithdrawalPosition, bound_to)
-    async with session(door.pool) as conn:
+    after = None if cursor is None else context.cursors.read(cursor, WithdrawalPosition, bound_to)
+    async with session(context.pool) as conn:
         docs, last = await withdrawal_page(conn, call.caller.account_id, filters, after, limit)
     items = [project_withdrawal(doc) for doc in docs]
-    return Answer(encode(WithdrawalPage(items, None if last is None else door.cursors.write(last, bound_to))))
+    return Answer(encode(WithdrawalPage(items, None if last is None else context.cursors.write(last, bound_to))))
 
 
-async def cancel(door: Door, call: Call) -> Answer:
+async def cancel(context: ApiContext, call: Call) -> Answer:
     """While it is pending: the money is back in the wallet with this answer."""
     withdrawal_id = _id(call)
-    async with transaction(door.pool) as conn:
+    async with transaction(context.pool) as conn:
         doc = await cancel_withdrawal(
             conn,
             withdrawal_id,
@@ -109,15 +109,15 @@ async def cancel(door: Door, call: Call) -> Answer:
     return Answer(encode(project_withdrawal(doc)))
 
 
-async def _replay(door: Door, call: Call, used: UsedKey) -> Answer:
+async def _replay(context: ApiContext, call: Call, used: UsedKey) -> Answer:
     async def find(withdrawal_id: UUID) -> WithdrawalProjection:
-        return project_withdrawal(await _find(door, call, withdrawal_id))
+        return project_withdrawal(await _find(context, call, withdrawal_id))
 
-    return await replay(door, call, used, find)
+    return await replay(context, call, used, find)
 
 
-async def _find(door: Door, call: Call, withdrawal_id: UUID) -> WithdrawalDoc:
-    async with session(door.pool) as conn:
+async def _find(context: ApiContext, call: Call, withdrawal_id: UUID) -> WithdrawalDoc:
+    async with session(context.pool) as conn:
         found = await withdrawal_doc(conn, withdrawal_id, call.caller.account_id)
     if found is None:
         raise Refused(Code.WITHDRAWAL_NOT_FOUND)
@@ -133,7 +133,7 @@ def _id(call: Call) -> UUID:
 
 def _amount(body: dict[str, Any]) -> int:
     try:
-        return parse_amount(body.get("amount"), most_cents=MOST_PIX_CENTS)
+        return parse_amount(body.get("amount"), most_cents=PIX_CENTS_MAX)
     except ValueError:
         raise Refused(
             Code.AMOUNT_INVALID, fields={"amount": 'must be a string such as "10.50", greater than 0'}

@@ -17,14 +17,14 @@ import uvloop
 from aiohttp import web
 
 from banks.simulated.bank import PRODUCTION, SimulatedBank
+from banks.simulated.boleto_control import BoletoControl
+from banks.simulated.boleto_wire import Agreement, BoletoWire
 from banks.simulated.control import Control, Teller
 from banks.simulated.return_wire import ReturnWire
 from banks.simulated.signing import JWKS_PATH, open_signer
-from banks.simulated.slip_control import SlipControl
-from banks.simulated.slip_wire import Agreement, SlipWire
-from banks.simulated.wire import MOST_BODY_BYTES, Access, Wire, books_may_be_away
+from banks.simulated.wire import BODY_BYTES_MAX, Access, Wire, books_may_be_away
 from runtime import log
-from runtime.postgres import GONE, Pool, open_pool
+from runtime.postgres import DB_UNAVAILABLE, Pool, open_pool
 from runtime.seal import Seal
 from runtime.settings import Settings, read_settings
 
@@ -99,17 +99,17 @@ async def opened_app(settings: Settings, pool: Pool) -> AsyncIterator[web.Applic
         agencia=settings.bank_agencia,
         conta=settings.bank_conta,
     )
-    if url := os.environ.get("BANK_SLIP_WEBHOOK"):
+    if url := os.environ.get("BANK_BOLETO_WEBHOOK"):
         # At the real bank this is entered by hand in its portal.
-        await bank.slips.set_webhook(url)
-    slip_wire = SlipWire(wire, bank.slips, signer, agreement)
+        await bank.boletos.set_webhook(url)
+    boleto_wire = BoletoWire(wire, bank.boletos, signer, agreement)
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), trust_env=False) as http:
         teller = Teller(bank, wire, http)
         telling = asyncio.create_task(teller.run())
         try:
-            app = web.Application(client_max_size=MOST_BODY_BYTES, middlewares=[books_may_be_away])
-            app.add_routes([*Control(bank, wire, teller).routes(), *SlipControl(bank.slips).routes()])
-            app.add_routes([*slip_wire.routes(), *ReturnWire(wire, bank.returns).routes(), *wire.routes()])
+            app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[books_may_be_away])
+            app.add_routes([*Control(bank, wire, teller).routes(), *BoletoControl(bank.boletos).routes()])
+            app.add_routes([*boleto_wire.routes(), *ReturnWire(wire, bank.returns).routes(), *wire.routes()])
             yield app
         finally:
             telling.cancel()
@@ -127,7 +127,7 @@ async def _open_when_there(settings: Settings, stopping: asyncio.Event) -> Pool 
     while not stopping.is_set():
         try:
             return await open_pool(settings.database_url, name="bank", size=_POOL_SIZE)
-        except GONE as gone:
+        except DB_UNAVAILABLE as gone:
             failures += 1
             if failures & (failures - 1) == 0:
                 _log.warning("bank_waits", error=type(gone).__name__)

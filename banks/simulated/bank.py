@@ -13,43 +13,43 @@ import msgspec
 from msgspec import Struct
 
 import sql
-from banks.base import (
-    MOST_DESCRIPTION_CHARACTERS,
+from banks.boletos import Boleto, BoletoState, NotYet, PaidBoleto, RegisteredBoleto
+from banks.protocol import (
+    DESCRIPTION_CHARACTERS_MAX,
     Cob,
     CobState,
     Done,
     Location,
     NotFound,
-    Refused,
+    Rejected,
     Unknown,
 )
 from banks.received import ReceivedPix
-from banks.returns import Return, Sent, Transfer
+from banks.simulated.boletos import PAYER_DOCUMENT, PAYER_NAME, SimulatedBoletos
 from banks.simulated.returns import SimulatedReturns
-from banks.simulated.slips import PAYER_DOCUMENT, PAYER_NAME, SimulatedSlips
-from banks.slips import NotYet, PaidSlip, RegisteredSlip, Slip, SlipState
+from banks.transfers import Return, Sent, Transfer
 from domain.sandbox_clock import on_clock
 from runtime.postgres import Pool, session
 from runtime.seal import Seal
 
 SANDBOX: Final = "sandbox"
 PRODUCTION: Final = "production"
-MOST_COBS = 500
-MOST_LOCATIONS = 5_000
+COBS_MAX = 500
+LOCATIONS_MAX = 5_000
 PAGE = 100
 """Received PIX in a page, as at Banco do Brasil."""
 
 _TOKEN_BYTES = 24  # 32 characters
-_MOST_PIX_OF_COB = 100
-_MOST_RECEIVED = 10_000
+_PIX_OF_COB_MAX = 100
+_RECEIVED_MAX = 10_000
 
 REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
-_NOT_ACTIVE: Final = Refused("CobOperacaoInvalida", "A cobrança já não está ATIVA.")
+_NOT_ACTIVE: Final = Rejected("CobOperacaoInvalida", "A cobrança já não está ATIVA.")
 # By what the statement says became of a cob.
-_ANSWERS: Final[dict[str, Done[None] | Refused]] = {
+_ANSWERS: Final[dict[str, Done[None] | Rejected]] = {
     "put": Done(None),
-    "no_location": Refused("CobOperacaoInvalida", "A location informada não existe."),
-    "location_taken": Refused("CobOperacaoInvalida", "A location informada já é de outra cobrança."),
+    "no_location": Rejected("CobOperacaoInvalida", "A location informada não existe."),
+    "location_taken": Rejected("CobOperacaoInvalida", "A location informada já é de outra cobrança."),
     "not_active": _NOT_ACTIVE,
 }
 
@@ -167,7 +167,7 @@ class SimulatedBank:
         self._prefix = f"{url.partition('://')[2]}/pix/v2/"
         self.now = now
         self.returns = SimulatedReturns(pool, world=world, now=now)
-        self.slips = SimulatedSlips(pool, seal, world=world, url=url, now=now)
+        self.boletos = SimulatedBoletos(pool, seal, world=world, url=url, now=now)
 
     def ahead(self, ahead_s: int) -> "SimulatedBank":
         """The same books as they stand so many seconds later: for who lives on a clock of his own."""
@@ -177,16 +177,16 @@ class SimulatedBank:
             self._pool, self._seal, world=self.world, url=self._url, now=lambda: on_clock(self.now(), ahead_s)
         )
 
-    async def put_cob(self, cob: Cob) -> Done[CobState] | Refused | Unknown:
+    async def put_cob(self, cob: Cob) -> Done[CobState] | Rejected | Unknown:
         (became,) = await self.put_cobs([cob])
-        if isinstance(became, Refused):
+        if isinstance(became, Rejected):
             return became
         state = await self.get_cob(cob.txid)
         return Done(state) if isinstance(state, CobState) else Unknown("the cob is gone")
 
-    async def put_cobs(self, cobs: Sequence[Cob]) -> list[Done[None] | Refused]:
-        """Any number up to MOST_COBS at once; an answer for each, in order."""
-        assert len(cobs) <= MOST_COBS
+    async def put_cobs(self, cobs: Sequence[Cob]) -> list[Done[None] | Rejected]:
+        """Any number up to COBS_MAX at once; an answer for each, in order."""
+        assert len(cobs) <= COBS_MAX
         async with session(self._pool) as conn:
             rows = await put_cobs(
                 conn,
@@ -194,7 +194,7 @@ class SimulatedBank:
                 txids=[cob.txid for cob in cobs],
                 amounts=[cob.amount_cents for cob in cobs],
                 pix_keys=[cob.pix_key for cob in cobs],
-                descriptions=[(cob.description or "")[:MOST_DESCRIPTION_CHARACTERS] or None for cob in cobs],
+                descriptions=[(cob.description or "")[:DESCRIPTION_CHARACTERS_MAX] or None for cob in cobs],
                 payers=[self._sealed_payer(cob) for cob in cobs],
                 created_ats=[cob.created_at for cob in cobs],
                 lifetimes_s=[cob.expires_in_s for cob in cobs],
@@ -217,7 +217,7 @@ class SimulatedBank:
             received=[_received(pix) for pix in await self.pix_of(txid)],
         )
 
-    async def remove_cob(self, txid: str) -> Done[None] | NotFound | Refused:
+    async def remove_cob(self, txid: str) -> Done[None] | NotFound | Rejected:
         async with session(self._pool) as conn:
             if await remove(conn, world=self.world, txid=txid) is not None:
                 return Done(None)
@@ -226,13 +226,13 @@ class SimulatedBank:
             return NotFound()
         return Done(None) if cob.status == REMOVED else _NOT_ACTIVE
 
-    async def revise_cob(self, txid: str, expires_at: datetime) -> Done[None] | NotFound | Refused:
+    async def revise_cob(self, txid: str, expires_at: datetime) -> Done[None] | NotFound | Rejected:
         cob = await self.booked(txid)
         if cob is None:
             return NotFound()
         return await self.revise(txid, max(int((expires_at - cob.created_at).total_seconds()), 1))
 
-    async def revise(self, txid: str, lifetime_s: int) -> Done[None] | NotFound | Refused:
+    async def revise(self, txid: str, lifetime_s: int) -> Done[None] | NotFound | Rejected:
         """Give a cob another expiracao, in seconds since its creation; only while it is ATIVA."""
         async with session(self._pool) as conn:
             if await revise(conn, world=self.world, txid=txid, expires_in_s=lifetime_s) is not None:
@@ -240,17 +240,15 @@ class SimulatedBank:
         return NotFound() if await self.booked(txid) is None else _NOT_ACTIVE
 
     async def create_locations(self, count: int) -> Done[list[Location]]:
-        tokens = [secrets.token_urlsafe(_TOKEN_BYTES) for _ in range(min(count, MOST_LOCATIONS))]
+        tokens = [secrets.token_urlsafe(_TOKEN_BYTES) for _ in range(min(count, LOCATIONS_MAX))]
         async with session(self._pool) as conn:
             rows = await add_locations(conn, world=self.world, prefix=self._prefix, tokens=tokens, now=self.now())
         return Done([Location(row.location_id, row.location) for row in rows])
 
     async def received(self, since: datetime, until: datetime) -> Done[list[ReceivedPix]] | Unknown:
         async with session(self._pool) as conn:
-            rows = await find_received(
-                conn, world=self.world, since=since, until=until, most=_MOST_RECEIVED + 1, skip=0
-            )
-        if len(rows) > _MOST_RECEIVED:
+            rows = await find_received(conn, world=self.world, since=since, until=until, most=_RECEIVED_MAX + 1, skip=0)
+        if len(rows) > _RECEIVED_MAX:
             return Unknown("too many for one answer")
         return Done([_received(row) for row in rows])
 
@@ -259,36 +257,36 @@ class SimulatedBank:
             await register(conn, world=self.world, pix_key=pix_key, url=url, now=self.now())
         return Done(None)
 
-    async def return_pix(self, asked: Return) -> Done[Sent] | Refused | Unknown:
+    async def return_pix(self, asked: Return) -> Done[Sent] | Rejected | Unknown:
         return await self.returns.return_pix(asked)
 
     async def find_return(self, end_to_end_id: str, id: str) -> Sent | NotFound | Unknown:
         return await self.returns.find_return(end_to_end_id, id)
 
-    async def send_pix(self, asked: Transfer) -> Done[Sent] | Refused | Unknown:
+    async def send_pix(self, asked: Transfer) -> Done[Sent] | Rejected | Unknown:
         return await self.returns.send_pix(asked)
 
     async def find_transfer(self, id: str) -> Sent | NotFound | Unknown:
         return await self.returns.find_transfer(id)
 
-    async def register_slip(self, slip: Slip) -> Done[RegisteredSlip] | Refused | Unknown:
-        return await self.slips.register_slip(slip)
+    async def register_boleto(self, boleto: Boleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
+        return await self.boletos.register_boleto(boleto)
 
-    async def find_slip(self, number: str) -> SlipState | NotFound | Unknown:
-        return await self.slips.find_slip(number)
+    async def find_boleto(self, number: str) -> BoletoState | NotFound | Unknown:
+        return await self.boletos.find_boleto(number)
 
-    async def redate_slip(
+    async def redate_boleto(
         self, number: str, due_on: date, *, registered_at: datetime | None = None
-    ) -> Done[None] | Refused | NotYet | Unknown:
-        return await self.slips.redate_slip(number, due_on, registered_at=registered_at)
+    ) -> Done[None] | Rejected | NotYet | Unknown:
+        return await self.boletos.redate_boleto(number, due_on, registered_at=registered_at)
 
-    async def write_off_slip(
+    async def write_off_boleto(
         self, number: str, *, registered_at: datetime | None = None
-    ) -> Done[None] | Refused | NotYet | Unknown:
-        return await self.slips.write_off_slip(number, registered_at=registered_at)
+    ) -> Done[None] | Rejected | NotYet | Unknown:
+        return await self.boletos.write_off_boleto(number, registered_at=registered_at)
 
-    async def slips_paid(self, since: date, until: date) -> Done[list[PaidSlip]] | Unknown:
-        return await self.slips.slips_paid(since, until)
+    async def boletos_paid(self, since: date, until: date) -> Done[list[PaidBoleto]] | Unknown:
+        return await self.boletos.boletos_paid(since, until)
 
     # What is beyond the port: payers, and what the bank's own face on the wire needs.
 
@@ -319,7 +317,7 @@ class SimulatedBank:
 
     async def pix_of(self, txid: str) -> list[BookedPix]:
         async with session(self._pool) as conn:
-            return await find_pix_of_cob(conn, world=self.world, txid=txid, most=_MOST_PIX_OF_COB)
+            return await find_pix_of_cob(conn, world=self.world, txid=txid, most=_PIX_OF_COB_MAX)
 
     async def pix(self, end_to_end_id: str) -> BookedPix | None:
         async with session(self._pool) as conn:

@@ -11,16 +11,16 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from banks.simulated.asked import Wrong, asked_amount, asked_body, asked_times
 from banks.simulated.bank import BookedCob, Paid, SimulatedBank, Untold
-from banks.simulated.slip_control import TOLD_AT_ONCE, is_of_slip, pay_slip, tell_slips
-from banks.simulated.slips import new_end_to_end_id
+from banks.simulated.boleto_control import TOLD_AT_ONCE, is_of_boleto, pay_boleto, tell_boletos
+from banks.simulated.boletos import new_end_to_end_id
+from banks.simulated.requests import Wrong, asked_amount, asked_body, asked_times
 from banks.simulated.wire import FAULTS, Wire, shown_pix
 from domain.instants import iso, to_millisecond
-from domain.money import MOST_PIX_CENTS, reais
-from runtime.postgres import GONE
+from domain.money import PIX_CENTS_MAX, reais
+from runtime.postgres import DB_UNAVAILABLE
 
-MOST_TIMES = 100
+TIMES_MAX = 100
 REGISTERED_S_MAX = 5.0
 """How long a payment waits for its charge to be registered: the merchant's worker may be on its way."""
 
@@ -50,14 +50,14 @@ class Control:
         """{charge_id or txid, amount?, times?, force?}; {payments: [{end_to_end_id, txid, amount, paid_at}]}.
 
         A payer's bank looks before it pays: the cob must be ATIVA and in time, unless `force` says that the
-        money was on its way already. A slip is named by number or line instead (`pay_slip`).
+        money was on its way already. A boleto is named by number or line instead (`pay_boleto`).
         """
         try:
             body = await asked_body(request)
-            if is_of_slip(body):
-                of_slip = await pay_slip(self._bank.slips, body)
+            if is_of_boleto(body):
+                of_boleto = await pay_boleto(self._bank.boletos, body)
                 self._teller.wake()
-                return web.json_response({"payments": of_slip})
+                return web.json_response({"payments": of_boleto})
             paid = await self._pay(body)
         except Wrong as wrong:
             return wrong.answer()
@@ -75,8 +75,8 @@ class Control:
 
     async def _pay(self, body: dict[str, Any]) -> list[Paid]:
         txid = _txid(body)
-        times = asked_times(body, most=MOST_TIMES)
-        amount_cents = asked_amount(body, most_cents=MOST_PIX_CENTS)
+        times = asked_times(body, most=TIMES_MAX)
+        amount_cents = asked_amount(body, most_cents=PIX_CENTS_MAX)
         cob = await self._registered(txid)
         if body.get("force") is not True:
             self._check_payable(cob)
@@ -146,8 +146,8 @@ class Teller:
                 # A bank that is down calls nobody.
                 if self._wire.fault != "down":
                     more = await self.tell() == _TELL_AT_ONCE
-                    more = await tell_slips(self._bank.slips, self._http) == TOLD_AT_ONCE or more
-            except GONE as gone:
+                    more = await tell_boletos(self._bank.boletos, self._http) == TOLD_AT_ONCE or more
+            except DB_UNAVAILABLE as gone:
                 _log.warning("callbacks_wait", error=type(gone).__name__)
             except Exception:
                 _log.exception("callbacks_failed")

@@ -10,14 +10,14 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from banks.base import MOST_DESCRIPTION_CHARACTERS, Refused
-from banks.returns import PIX_UNKNOWN, Return, Transfer
-from banks.simulated.asked import Wrong, asked_body
+from banks.protocol import DESCRIPTION_CHARACTERS_MAX, Rejected
+from banks.simulated.requests import Wrong, asked_body
 from banks.simulated.returns import BookedReturn, BookedTransfer, Rules, SimulatedReturns
 from banks.simulated.wire import Invalid, Wire
+from banks.transfers import PIX_UNKNOWN, Return, Transfer
 from domain.documents import well_formed
 from domain.instants import iso
-from domain.money import MOST_PIX_CENTS, parse_amount, reais
+from domain.money import PIX_CENTS_MAX, parse_amount, reais
 from domain.refund import is_pix_key
 
 SETTLE_AFTER_S_MAX: Final = 3600.0
@@ -52,7 +52,7 @@ class ReturnWire:
             description=_description(body, kind),
         )
         booked = await self._returns.put_return(asked, once=True)
-        if isinstance(booked, Refused):
+        if isinstance(booked, Rejected):
             if booked.code == PIX_UNKNOWN:
                 raise Invalid("PixNaoEncontrado", 404, booked.message)
             raise Invalid(booked.code, 400, booked.message, of="devolucao")
@@ -82,7 +82,7 @@ class ReturnWire:
             description=_description(body, kind),
         )
         booked = await self._returns.put_transfer(asked)
-        if isinstance(booked, Refused):
+        if isinstance(booked, Rejected):
             raise Invalid(booked.code, 400, booked.message, of="transferencia")
         return web.json_response(self._shown_transfer(booked), status=201)
 
@@ -148,7 +148,7 @@ def _amount(body: dict[str, Any], kind: str) -> int:
     try:
         if not isinstance(amount, str) or _AMOUNT.fullmatch(amount) is None:
             raise ValueError("not as the schema asks")
-        return parse_amount(amount, most_cents=MOST_PIX_CENTS)
+        return parse_amount(amount, most_cents=PIX_CENTS_MAX)
     except ValueError:
         raise Invalid(kind, 400, "O valor não respeita o schema.", of="valor", value=str(amount)[:40]) from None
 
@@ -156,7 +156,7 @@ def _amount(body: dict[str, Any], kind: str) -> int:
 def _description(body: dict[str, Any], kind: str) -> str | None:
     text = body.get("descricao")
     if text is not None and (
-        not isinstance(text, str) or len(text) > MOST_DESCRIPTION_CHARACTERS or not text.isascii() or "\0" in text
+        not isinstance(text, str) or len(text) > DESCRIPTION_CHARACTERS_MAX or not text.isascii() or "\0" in text
     ):
         raise Invalid(kind, 400, "A descrição não respeita o schema.", of="descricao")
     return text

@@ -13,8 +13,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 import sql
-from banks.base import MOST_DESCRIPTION_CHARACTERS, Done, NotFound, Refused
-from banks.returns import PIX_UNKNOWN, Return, Sent, Transfer
+from banks.protocol import DESCRIPTION_CHARACTERS_MAX, Done, NotFound, Rejected
+from banks.transfers import PIX_UNKNOWN, Return, Sent, Transfer
 from runtime.postgres import Pool, session, transaction
 
 WITHIN: Final = timedelta(days=90)
@@ -73,7 +73,7 @@ class _Gone(Struct, frozen=True):
 
 
 hold_pix = sql.maybe("simulated_return.hold_pix", _Received)
-hold_slip_pix = sql.maybe("simulated_return.hold_slip_pix", _Received)
+hold_boleto_pix = sql.maybe("simulated_return.hold_boleto_pix", _Received)
 sum_gone = sql.one("simulated_return.gone", _Gone)
 add_return = sql.run("simulated_return.add")
 find_return = sql.maybe("simulated_return.find", BookedReturn)
@@ -89,49 +89,49 @@ class SimulatedReturns:
         self._world = world
         self.now = now
 
-    async def return_pix(self, asked: Return) -> Done[Sent] | Refused:
+    async def return_pix(self, asked: Return) -> Done[Sent] | Rejected:
         booked = await self.put_return(asked)
-        return booked if isinstance(booked, Refused) else Done(self.sent(booked, booked.return_id))
+        return booked if isinstance(booked, Rejected) else Done(self.sent(booked, booked.return_id))
 
     async def find_return(self, end_to_end_id: str, id: str) -> Sent | NotFound:
         booked = await self.booked_return(end_to_end_id, id)
         return NotFound() if booked is None else self.sent(booked, booked.return_id)
 
-    async def send_pix(self, asked: Transfer) -> Done[Sent] | Refused:
+    async def send_pix(self, asked: Transfer) -> Done[Sent] | Rejected:
         booked = await self.put_transfer(asked)
-        return booked if isinstance(booked, Refused) else Done(self.sent(booked, booked.end_to_end_id))
+        return booked if isinstance(booked, Rejected) else Done(self.sent(booked, booked.end_to_end_id))
 
     async def find_transfer(self, id: str) -> Sent | NotFound:
         booked = await self.booked_transfer(id)
         return NotFound() if booked is None else self.sent(booked, booked.end_to_end_id)
 
-    async def put_return(self, asked: Return, *, once: bool = False) -> BookedReturn | Refused:
+    async def put_return(self, asked: Return, *, once: bool = False) -> BookedReturn | Rejected:
         """Book a devolucao. The same asked again changes nothing, or is refused when the id is good for `once`."""
         if _ID.fullmatch(asked.id) is None:
-            return Refused("PixDevolucaoInvalida", "O id não respeita o schema.")
+            return Rejected("PixDevolucaoInvalida", "O id não respeita o schema.")
         now = self.now()
         key = {"world": self._world, "end_to_end_id": asked.end_to_end_id}
         async with transaction(self._pool) as conn:
             # Who gives parts of one PIX back stands in line here: the sum below counts what the one before took.
-            received = await hold_pix(conn, **key) or await hold_slip_pix(conn, **key)
+            received = await hold_pix(conn, **key) or await hold_boleto_pix(conn, **key)
             if received is None:
-                return Refused(PIX_UNKNOWN, "O Pix não foi encontrado.")
+                return Rejected(PIX_UNKNOWN, "O Pix não foi encontrado.")
             before = await find_return(conn, **key, id=asked.id)
             if before is not None:
                 same = before.amount_cents == asked.amount_cents and not once
-                return before if same else Refused("PixDevolucaoInvalida", "O id já foi utilizado.")
+                return before if same else Rejected("PixDevolucaoInvalida", "O id já foi utilizado.")
             if received.paid_at + WITHIN < now:
-                return Refused("PixDevolucaoInvalida", "O prazo de 90 dias passou.")
+                return Rejected("PixDevolucaoInvalida", "O prazo de 90 dias passou.")
             gone = await sum_gone(conn, **key, now=now)
             if gone.cents + asked.amount_cents > received.amount_cents:
-                return Refused("PixDevolucaoInvalida", "A soma das devoluções supera o valor do Pix.")
+                return Rejected("PixDevolucaoInvalida", "A soma das devoluções supera o valor do Pix.")
             rules = await find_rules(conn, world=self._world)
             await add_return(
                 conn,
                 **key,
                 id=asked.id,
                 amount_cents=asked.amount_cents,
-                description=(asked.description or "")[:MOST_DESCRIPTION_CHARACTERS] or None,
+                description=(asked.description or "")[:DESCRIPTION_CHARACTERS_MAX] or None,
                 return_id=_reference("D", now),
                 now=now,
                 settles_at=now + timedelta(seconds=rules.settle_after_s),
@@ -145,10 +145,10 @@ class SimulatedReturns:
         async with session(self._pool) as conn:
             return await find_return(conn, world=self._world, end_to_end_id=end_to_end_id, id=id)
 
-    async def put_transfer(self, asked: Transfer) -> BookedTransfer | Refused:
+    async def put_transfer(self, asked: Transfer) -> BookedTransfer | Rejected:
         """Book a PIX to a key. The same asked again changes nothing."""
         if _ID.fullmatch(asked.id) is None:
-            return Refused("TransferenciaInvalida", "O id não respeita o schema.")
+            return Rejected("TransferenciaInvalida", "O id não respeita o schema.")
         now = self.now()
         async with transaction(self._pool) as conn:
             rules = await find_rules(conn, world=self._world)
@@ -159,7 +159,7 @@ class SimulatedReturns:
                 amount_cents=asked.amount_cents,
                 pix_key=asked.pix_key,
                 document=asked.document,
-                description=(asked.description or "")[:MOST_DESCRIPTION_CHARACTERS] or None,
+                description=(asked.description or "")[:DESCRIPTION_CHARACTERS_MAX] or None,
                 end_to_end_id=_reference("E", now),
                 now=now,
                 settles_at=now + timedelta(seconds=rules.settle_after_s),
@@ -172,7 +172,7 @@ class SimulatedReturns:
             asked.pix_key,
             asked.document,
         ):
-            return Refused("TransferenciaInvalida", "O id já foi utilizado.")
+            return Rejected("TransferenciaInvalida", "O id já foi utilizado.")
         return booked
 
     async def booked_transfer(self, id: str) -> BookedTransfer | None:

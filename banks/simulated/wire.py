@@ -17,14 +17,14 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from banks.base import MOST_DESCRIPTION_CHARACTERS, Cob, NotFound, Refused
+from banks.protocol import DESCRIPTION_CHARACTERS_MAX, Cob, NotFound, Rejected
 from banks.simulated.bank import PAGE, REMOVED, BookedCob, BookedPix, SimulatedBank
 from banks.simulated.signing import JWKS_PATH, MEDIA_TYPE, PROBLEM_TYPE, Signer, payload, problem
-from domain.br_code import dynamic_br_code
 from domain.documents import well_formed
 from domain.instants import iso
-from domain.money import MOST_PIX_CENTS, parse_amount, reais
-from runtime.postgres import GONE
+from domain.money import PIX_CENTS_MAX, parse_amount, reais
+from domain.pix.br_code import dynamic_br_code
+from runtime.postgres import DB_UNAVAILABLE
 
 FAULTS: Final = ("up", "down", "slow", "lost_reply", "refuse", "timeout_before", "cut", "error500", "html")
 """timeout_before: a change is never begun, nor answered. cut: it is done, its answer breaks off. error500, html: all
@@ -40,8 +40,8 @@ SCOPES: Final = frozenset(
 
 _AMOUNT = re.compile(r"[0-9]{1,10}\.[0-9]{2}")
 _TXID = re.compile(r"[a-zA-Z0-9]{26,35}")
-MOST_BODY_BYTES = 64 * 1024
-_MOST_LIFETIME_S = 2**31 - 1
+BODY_BYTES_MAX = 64 * 1024
+_LIFETIME_S_MAX = 2**31 - 1
 _HANG_S = 60.0
 _HANG_LOOK_S = 0.1
 _HTML = "<html><body><h1>Sistema em manutenção</h1></body></html>"
@@ -77,7 +77,7 @@ async def books_may_be_away(request: web.Request, handler: Handler) -> web.Strea
     """Without its books the bank is out of service; what was under way may have been done."""
     try:
         return await handler(request)
-    except GONE:
+    except DB_UNAVAILABLE:
         body = problem("ServicoIndisponivel", 503, "Indisponível", "Tente novamente.")
         return web.Response(body=body, status=503, content_type=PROBLEM_TYPE)
 
@@ -236,7 +236,7 @@ class Wire:
         if before is not None and before.status != "ATIVA":
             raise Invalid("CobOperacaoInvalida", 400, "A cobrança já não está ATIVA.", of="cob.status")
         (put,) = await self.bank.put_cobs([cob])
-        if isinstance(put, Refused):
+        if isinstance(put, Rejected):
             raise Invalid(put.code, 400, put.message, of="cob.loc.id", value=str(cob.location_id))
         put_now = await self._booked(cob.txid)
         return web.json_response(self._shown(put_now), status=200 if "put_200" in self._quirks else 201)
@@ -253,7 +253,7 @@ class Wire:
             raise Invalid("CobOperacaoInvalida", 400, detail, of="cob.status")
         if isinstance(revised, NotFound):
             raise _not_found()
-        if isinstance(revised, Refused):
+        if isinstance(revised, Rejected):
             raise Invalid(revised.code, 400, revised.message, of="cob.status")
         return web.json_response(self._shown(await self._booked(txid)))
 
@@ -386,7 +386,7 @@ def _cob(txid: str, body: dict[str, Any], *, now: datetime) -> Cob:
     try:
         if not isinstance(amount, str) or _AMOUNT.fullmatch(amount) is None:
             raise ValueError("not as the schema asks")
-        cents = parse_amount(amount, most_cents=MOST_PIX_CENTS)
+        cents = parse_amount(amount, most_cents=PIX_CENTS_MAX)
     except ValueError:
         raise _schema("cob.valor.original", amount) from None
     lifetime_s = _lifetime_s(body)
@@ -398,7 +398,7 @@ def _cob(txid: str, body: dict[str, Any], *, now: datetime) -> Cob:
         raise _schema("cob.loc.id", location_id)
     text = body.get("solicitacaoPagador")
     if text is not None and (
-        not isinstance(text, str) or len(text) > MOST_DESCRIPTION_CHARACTERS or not text.isascii() or "\0" in text
+        not isinstance(text, str) or len(text) > DESCRIPTION_CHARACTERS_MAX or not text.isascii() or "\0" in text
     ):
         raise _schema("cob.solicitacaoPagador", text)
     payer = _object(body, "devedor")
@@ -421,7 +421,7 @@ def _cob(txid: str, body: dict[str, Any], *, now: datetime) -> Cob:
 
 def _lifetime_s(body: dict[str, Any]) -> int:
     lifetime_s = _object(body, "calendario").get("expiracao", 86_400)
-    if type(lifetime_s) is not int or not 0 < lifetime_s <= _MOST_LIFETIME_S:
+    if type(lifetime_s) is not int or not 0 < lifetime_s <= _LIFETIME_S_MAX:
         raise _schema("cob.calendario.expiracao", lifetime_s)
     return lifetime_s
 

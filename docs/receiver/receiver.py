@@ -28,7 +28,7 @@ from urllib.request import Request, urlopen
 
 from verify import receive  # type: ignore[import-not-found]  # the file beside this one
 
-MOST_BYTES = 64 * 1024
+BYTES_MAX = 64 * 1024
 ANSWER_S = 10
 BATCH = 100
 WAIT_S_MAX = 30.0
@@ -226,7 +226,7 @@ class Door(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length") or ""
-        if not (length.isascii() and length.isdigit() and len(length) < 9 and int(length) <= MOST_BYTES):
+        if not (length.isascii() and length.isdigit() and len(length) < 9 and int(length) <= BYTES_MAX):
             self._answer(413)
             return
         try:

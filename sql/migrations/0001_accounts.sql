@@ -5,7 +5,7 @@ CREATE TABLE account (
     name        text NOT NULL,
     document    text NOT NULL,
     city        text NOT NULL,
-    -- NULL until the registration is complete; slips need it (MERCHANT_ADDRESS_REQUIRED).
+    -- NULL until the registration is complete; boletos need it (MERCHANT_ADDRESS_REQUIRED).
     address     jsonb,
     kyc         text NOT NULL CHECK (kyc IN ('pending', 'approved', 'rejected')),
     pix_key     text NOT NULL,

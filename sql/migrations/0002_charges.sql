@@ -28,7 +28,7 @@ CREATE TABLE charge (
     refunded_cents  bigint NOT NULL DEFAULT 0 CHECK (refunded_cents >= 0),
     external_id     text,
     created_at      timestamptz NOT NULL,
-    -- The first instant at which it is no longer payable: for PIX creation + expires_in, for a slip
+    -- The first instant at which it is no longer payable: for PIX creation + expires_in, for a boleto
     -- the midnight after its effective due date.
     expires_at      timestamptz NOT NULL,
     location        text,
@@ -47,7 +47,7 @@ CREATE TABLE payment (
     payment_id     uuid NOT NULL,
     test           boolean NOT NULL,
     charge_id      uuid NOT NULL,
-    -- What makes this payment happen once: the endToEndId, or the bank's receipt of a slip.
+    -- What makes this payment happen once: the endToEndId, or the bank's receipt of a boleto.
     source         text NOT NULL,
     method         text NOT NULL CHECK (method IN ('pix', 'boleto')),
     amount_cents   bigint NOT NULL CHECK (amount_cents > 0),

@@ -66,7 +66,7 @@ CREATE INDEX read_charge_integrador ON read_charge (account_id, test, integrador
 CREATE INDEX read_charge_due ON read_charge (account_id, test, due_date, created_at, charge_id)
     WHERE due_date IS NOT NULL;
 
--- The projection `created` of sql/queries/project.sql: new charges in read_charge, as given journal rows tell of them.
+-- The projection `created` of sql/queries/journal/project.sql: new charges in read_charge, as given journal rows tell of them.
 -- Tables are named without their schema, so that a rebuild fills the ones it puts first in the search path.
 CREATE FUNCTION project_created(journal_ids bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE

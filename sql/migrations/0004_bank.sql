@@ -25,7 +25,7 @@ CREATE INDEX bank_order_charge ON bank_order (charge_id) WHERE state IN ('waitin
 -- Callbacks as they came. A hint moves nothing: it makes a worker ask the bank.
 CREATE TABLE bank_hint (
     hint_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    -- What the hint is about (endToEndId, or the slip's number and state): told twice, it is kept once.
+    -- What the hint is about (endToEndId, or the boleto's number and state): told twice, it is kept once.
     about        text NOT NULL UNIQUE,
     txid         text NOT NULL,
     received_at  timestamptz NOT NULL,

@@ -43,7 +43,7 @@ CREATE INDEX read_refund_reference ON read_refund (account_id, test, external_id
 -- Orders about refunds have lanes of their own: some are asked about for days.
 DROP INDEX bank_order_due;
 CREATE INDEX bank_order_due ON bank_order (test, due_at, order_id)
-    WHERE state = 'waiting' AND left(kind, 5) <> 'slip_' AND left(kind, 7) <> 'refund_';
+    WHERE state = 'waiting' AND left(kind, 7) <> 'boleto_' AND left(kind, 7) <> 'refund_';
 CREATE INDEX bank_order_due_refund ON bank_order (test, due_at, order_id)
     WHERE state = 'waiting' AND left(kind, 7) = 'refund_';
 
@@ -87,5 +87,5 @@ CREATE TABLE simulated_bank.refund_rules (
 );
 INSERT INTO simulated_bank.refund_rules VALUES ('sandbox', 0, false), ('production', 0, false);
 
--- Of the PIX side of slips, for who sends one back.
-CREATE INDEX slip_payment_pix ON simulated_bank.slip_payment (world, end_to_end_id) WHERE end_to_end_id IS NOT NULL;
+-- Of the PIX side of boletos, for who sends one back.
+CREATE INDEX boleto_payment_pix ON simulated_bank.boleto_payment (world, end_to_end_id) WHERE end_to_end_id IS NOT NULL;

@@ -46,6 +46,6 @@ CREATE INDEX read_withdrawal_reference ON read_withdrawal (account_id, external_
 -- Orders about withdrawals have a lane of their own: they wait for their moment, and are asked about for days.
 DROP INDEX bank_order_due;
 CREATE INDEX bank_order_due ON bank_order (test, due_at, order_id)
-    WHERE state = 'waiting' AND left(kind, 5) <> 'slip_' AND left(kind, 7) <> 'refund_' AND left(kind, 11) <> 'withdrawal_';
+    WHERE state = 'waiting' AND left(kind, 7) <> 'boleto_' AND left(kind, 7) <> 'refund_' AND left(kind, 11) <> 'withdrawal_';
 CREATE INDEX bank_order_due_withdrawal ON bank_order (due_at, order_id)
     WHERE state = 'waiting' AND left(kind, 11) = 'withdrawal_';

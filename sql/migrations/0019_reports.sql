@@ -70,7 +70,7 @@ CREATE TABLE report_cohort (
     PRIMARY KEY (account_id, day, payment_method, status)
 ) WITH (fillfactor = 85);
 
--- Slips by the day they are due.
+-- Boletos by the day they are due.
 CREATE TABLE report_due (
     account_id      uuid NOT NULL,
     status          text NOT NULL,
@@ -155,7 +155,7 @@ COMMENT ON SCHEMA reporting IS 'Production only. Days are America/Sao_Paulo days
 
 CREATE VIEW reporting.freshness AS
 SELECT as_of, extract(epoch FROM now() - as_of)::numeric(20, 3) AS lag_seconds FROM public.report_position;
-COMMENT ON VIEW reporting.freshness IS 'How current the daily totals are: receipts_by_day, ledger_by_day, charges_by_day, slips_by_due_date, time_to_pay, refunds_by_day, integrators_by_day.';
+COMMENT ON VIEW reporting.freshness IS 'How current the daily totals are: receipts_by_day, ledger_by_day, charges_by_day, boletos_by_due_date, time_to_pay, refunds_by_day, integrators_by_day.';
 COMMENT ON COLUMN reporting.freshness.as_of IS 'Everything that happened before this instant is counted.';
 COMMENT ON COLUMN reporting.freshness.lag_seconds IS 'How long ago that is.';
 
@@ -178,7 +178,7 @@ COMMENT ON COLUMN reporting.charges.created_at IS 'When it was issued.';
 COMMENT ON COLUMN reporting.charges.payment_method IS 'pix, boleto, boleto_hibrido, boleto_pix.';
 COMMENT ON COLUMN reporting.charges.status IS 'pending, paid, expired, cancelled, refunded, failed.';
 COMMENT ON COLUMN reporting.charges.amount IS 'What was asked for.';
-COMMENT ON COLUMN reporting.charges.due_date IS 'Of slips.';
+COMMENT ON COLUMN reporting.charges.due_date IS 'Of boletos.';
 COMMENT ON COLUMN reporting.charges.integrador_code IS 'The partner who brought it.';
 COMMENT ON COLUMN reporting.charges.paid_at IS 'When the payment that settled it was made.';
 
@@ -245,16 +245,16 @@ COMMENT ON COLUMN reporting.charges_by_day.status IS 'As in charges; how they st
 COMMENT ON COLUMN reporting.charges_by_day.charges IS 'How many.';
 COMMENT ON COLUMN reporting.charges_by_day.amount IS 'Their sum.';
 
-CREATE VIEW reporting.slips_by_due_date AS
+CREATE VIEW reporting.boletos_by_due_date AS
 SELECT account_id, status, due_date, payment_method, charges, (cents / 100.0)::numeric(20, 2) AS amount
 FROM public.report_due WHERE charges <> 0 AND account_id <> '00000000-0000-0000-0000-000000000000';
-COMMENT ON VIEW reporting.slips_by_due_date IS 'Slips by the day they are due and how they stand now.';
-COMMENT ON COLUMN reporting.slips_by_due_date.account_id IS 'Whose slips.';
-COMMENT ON COLUMN reporting.slips_by_due_date.status IS 'As in charges.';
-COMMENT ON COLUMN reporting.slips_by_due_date.due_date IS 'As printed on the slip.';
-COMMENT ON COLUMN reporting.slips_by_due_date.payment_method IS 'boleto, boleto_hibrido, boleto_pix.';
-COMMENT ON COLUMN reporting.slips_by_due_date.charges IS 'How many.';
-COMMENT ON COLUMN reporting.slips_by_due_date.amount IS 'Their sum.';
+COMMENT ON VIEW reporting.boletos_by_due_date IS 'Boletos by the day they are due and how they stand now.';
+COMMENT ON COLUMN reporting.boletos_by_due_date.account_id IS 'Whose boletos.';
+COMMENT ON COLUMN reporting.boletos_by_due_date.status IS 'As in charges.';
+COMMENT ON COLUMN reporting.boletos_by_due_date.due_date IS 'As printed on the boleto.';
+COMMENT ON COLUMN reporting.boletos_by_due_date.payment_method IS 'boleto, boleto_hibrido, boleto_pix.';
+COMMENT ON COLUMN reporting.boletos_by_due_date.charges IS 'How many.';
+COMMENT ON COLUMN reporting.boletos_by_due_date.amount IS 'Their sum.';
 
 CREATE VIEW reporting.time_to_pay AS
 SELECT account_id, day, payment_method, power(2, bucket / 8.0)::numeric(20, 1) AS from_seconds,
@@ -288,7 +288,7 @@ COMMENT ON VIEW reporting.integrators IS 'Partners.';
 COMMENT ON COLUMN reporting.integrators.integrador_code IS 'The code that stands on their charges.';
 COMMENT ON COLUMN reporting.integrators.name IS 'The partner''s name.';
 COMMENT ON COLUMN reporting.integrators.account_id IS 'His own account, when he has one.';
-COMMENT ON COLUMN reporting.integrators.active IS 'Whether new slips may carry the code.';
+COMMENT ON COLUMN reporting.integrators.active IS 'Whether new boletos may carry the code.';
 COMMENT ON COLUMN reporting.integrators.created_at IS 'Since when he is a partner.';
 COMMENT ON COLUMN reporting.integrators.share_percent IS 'Of payments of charges issued from now on.';
 

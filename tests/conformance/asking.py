@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from commands.integrators import create_integrator
+from commands.merchants.integrators import create_integrator
 from tests.conformance.requests import BODIES
 from tests.conformance.world import NOBODY, PIX, SCHEDULES, World, schedule_body
-from tests.dual_shop import DUAL, dual_body
-from tests.in_process import Reply
-from tests.slip_shop import BOLETO, DUE_DATE, in_days, slip_body
+from tests.support.boleto_merchant import BOLETO, DUE_DATE, boleto_body, in_days
+from tests.support.dual_merchant import DUAL, dual_body
+from tests.support.in_process import Reply
 
 Ask = Callable[[World], Awaitable[Reply]]
 CANCEL: Final = "/v1/charges/cancel"
@@ -35,7 +35,7 @@ def pix(mode: str = "test", **more: Any) -> Ask:
 def boleto(mode: str = "test", **more: Any) -> Ask:
     async def ask(world: World) -> Reply:
         return await world.send(
-            "POST", BOLETO, _changed(slip_body(), more), token=await world.token(mode), key=World.new_key()
+            "POST", BOLETO, _changed(boleto_body(), more), token=await world.token(mode), key=World.new_key()
         )
 
     return ask
@@ -176,11 +176,11 @@ async def redate_it(world: World, charge_id: str) -> Reply:
     return await redate(charge_id=charge_id, due_date=in_days(20))(world)
 
 
-def once(state: str, ask_of: Callable[[World, str], Awaitable[Reply]], *, slip: bool = False) -> Ask:
+def once(state: str, ask_of: Callable[[World, str], Awaitable[Reply]], *, boleto: bool = False) -> Ask:
     """Asked of a charge that is in this state, and stays so."""
 
     async def ask(world: World) -> Reply:
-        charge_id = await world.in_state(state, world.slip if slip else None)
+        charge_id = await world.in_state(state, world.boleto if boleto else None)
         before = await world.test("GET", f"/v1/charges/{charge_id}")
         reply = await ask_of(world, charge_id)
         after = await world.test("GET", f"/v1/charges/{charge_id}")
@@ -197,7 +197,7 @@ def named_by(field: str, ask_with: Callable[..., Ask], whose: str, **more: Any) 
         reference = World.new_key()
         owner = world.theirs if whose == "theirs" else world.mine
         mode = "production" if whose == "production" else "test"
-        make = world.slip if ask_with is redate else world.pix
+        make = world.boleto if ask_with is redate else world.pix
         charge_id = await make(mode, owner, external_id=reference)
         named = {"charge_id": charge_id, "external_id": reference}[field]
         nobody = {"charge_id": NOBODY, "external_id": "nobody's"}[field]
@@ -213,7 +213,7 @@ def named_by(field: str, ask_with: Callable[..., Ask], whose: str, **more: Any) 
 def ambiguous(ask_with: Callable[..., Ask], **more: Any) -> Ask:
     async def ask(world: World) -> Reply:
         reference = World.new_key()
-        make = world.slip if ask_with is redate else world.pix
+        make = world.boleto if ask_with is redate else world.pix
         for _ in range(2):
             await make(external_id=reference)
         return await ask_with(external_id=reference, **more)(world)
@@ -226,7 +226,7 @@ def no_longer_pending(ask_with: Callable[..., Ask], **more: Any) -> Ask:
 
     async def ask(world: World) -> Reply:
         reference = World.new_key()
-        await world.in_state("paid", world.slip if ask_with is redate else None, external_id=reference)
+        await world.in_state("paid", world.boleto if ask_with is redate else None, external_id=reference)
         return await ask_with(external_id=reference, **more)(world)
 
     return ask

@@ -51,8 +51,8 @@ from tests.conformance.asking import (
     without_address,
 )
 from tests.conformance.world import DESTINATION, NOBODY, SCHEDULES, schedule_body, yesterday
-from tests.dual_shop import DUAL, dual_body
-from tests.slip_shop import BOLETO, PAGADOR, in_days, slip_body
+from tests.support.boleto_merchant import BOLETO, PAGADOR, boleto_body, in_days
+from tests.support.dual_merchant import DUAL, dual_body
 
 
 class Case(Struct, frozen=True):
@@ -93,7 +93,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("createBoletoCharge", Code.AMOUNT_INVALID, "a-number", boleto(valorCents=15000)),
     Case("createBoletoCharge", Code.AMOUNT_INVALID, "zero", boleto(valorCents="0")),
     Case("createBoletoCharge", Code.AMOUNT_INVALID, "malformed", boleto(valorCents="1,50")),
-    Case("createBoletoCharge", Code.AMOUNT_INVALID, "more-than-a-slip-carries", boleto(valorCents="100000000.00")),
+    Case("createBoletoCharge", Code.AMOUNT_INVALID, "more-than-a-boleto-carries", boleto(valorCents="100000000.00")),
     Case("createBoletoCharge", Code.INVALID_DUE_DATE, "impossible-date", boleto(dataVencimento="2030-02-30")),
     Case("createBoletoCharge", Code.INVALID_DUE_DATE, "missing", boleto(dataVencimento=LEFT_OUT)),
     Case("createBoletoCharge", Code.INVALID_DUE_DATE, "another-type", boleto(dataVencimento=20300630)),
@@ -101,7 +101,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("createBoletoCharge", Code.INVALID_DUE_DATE, "today", boleto(dataVencimento=in_days(0))),
     Case("createBoletoCharge", Code.INTEGRADOR_CODE_INVALID, "malformed", boleto(integrador_code="INTG-abc")),
     Case("createBoletoCharge", Code.INTEGRADOR_CODE_INVALID, "nonexistent", boleto(integrador_code="INTG-000000")),
-    Case("createBoletoCharge", Code.INTEGRADOR_CODE_INVALID, "inactive", with_inactive_code(BOLETO, slip_body)),
+    Case("createBoletoCharge", Code.INTEGRADOR_CODE_INVALID, "inactive", with_inactive_code(BOLETO, boleto_body)),
     Case("createBoletoCharge", Code.VALIDATION_ERROR, "tipo-unknown", boleto(tipo="carne")),
     Case("createBoletoCharge", Code.VALIDATION_ERROR, "cep-missing",
          boleto(pagador={name: value for name, value in PAGADOR.items() if name != "cep"})),
@@ -110,10 +110,10 @@ CASES: Final[tuple[Case, ...]] = (
          boleto(pagador={**PAGADOR, "tipoPessoa": "PESSOA_JURIDICA"})),
     Case("createBoletoCharge", Code.ACCOUNT_MISMATCH, "account-of-nobody", boleto(account_id=NOBODY)),
     Case("createBoletoCharge", Code.ACCOUNT_MISMATCH, "account-of-another-merchant", boleto_for_somebody_else),
-    Case("createBoletoCharge", Code.MERCHANT_ADDRESS_REQUIRED, "no-address", without_address(BOLETO, slip_body)),
+    Case("createBoletoCharge", Code.MERCHANT_ADDRESS_REQUIRED, "no-address", without_address(BOLETO, boleto_body)),
     Case("createBoletoCharge", Code.PIX_AVULSO_SUSPENDED, "boleto_pix",
          while_suspended(boleto("production", tipo="boleto_pix"))),
-    Case("createBoletoCharge", Code.BANK_UNAVAILABLE, "registration-failed", unavailable(BOLETO, slip_body)),
+    Case("createBoletoCharge", Code.BANK_UNAVAILABLE, "registration-failed", unavailable(BOLETO, boleto_body)),
 
     Case("createDualCharge", Code.AMOUNT_INVALID, "a-number", both_legs(amount=150)),
     Case("createDualCharge", Code.INVALID_DUE_DATE, "impossible-date", both_legs(due_date="2030-02-30")),
@@ -127,13 +127,13 @@ CASES: Final[tuple[Case, ...]] = (
     Case("createDualCharge", Code.PIX_AVULSO_SUSPENDED, "production", while_suspended(both_legs("production"))),
     Case("createDualCharge", Code.BANK_UNAVAILABLE, "registration-failed", unavailable(DUAL, dual_body)),
 
-    Case("printSlip", Code.CHARGE_NOT_FOUND, "no-boleto", pdf_of_pix),
+    Case("printBoleto", Code.CHARGE_NOT_FOUND, "no-boleto", pdf_of_pix),
 
     *(Case("cancelCharge", Code.CHARGE_NOT_PENDING, state, once(state, of_charge("cancel")))
       for state in ("paid", "cancelled", "expired", "failed")),
-    *(Case("cancelCharge", Code.CHARGE_NOT_PENDING, f"{state}-boleto", once(state, of_charge("cancel"), slip=True))
+    *(Case("cancelCharge", Code.CHARGE_NOT_PENDING, f"{state}-boleto", once(state, of_charge("cancel"), boleto=True))
       for state in ("paid", "cancelled", "expired", "failed")),
-    Case("cancelCharge", Code.BANK_UNAVAILABLE, "boleto", silent(lambda world: world.slip(), of_charge("cancel"))),
+    Case("cancelCharge", Code.BANK_UNAVAILABLE, "boleto", silent(lambda world: world.boleto(), of_charge("cancel"))),
     Case("cancelCharge", Code.BANK_UNAVAILABLE, "dual", silent(lambda world: world.dual(), of_charge("cancel"))),
 
     Case("cancelChargeByReference", Code.CANCEL_REFERENCE_REQUIRED, "neither", by_reference()),
@@ -153,7 +153,7 @@ CASES: Final[tuple[Case, ...]] = (
     *(Case("cancelChargeByReference", Code.CHARGE_NOT_PENDING, state, once(state, cancel_by_reference))
       for state in ("paid", "cancelled", "expired", "failed")),
     Case("cancelChargeByReference", Code.BANK_UNAVAILABLE, "boleto",
-         silent(lambda world: world.slip(), cancel_by_reference)),
+         silent(lambda world: world.boleto(), cancel_by_reference)),
 
     Case("changeDueDate", Code.INVALID_DUE_DATE, "missing", redate(charge_id=NOBODY)),
     Case("changeDueDate", Code.INVALID_DUE_DATE, "malformed", redate(charge_id=NOBODY, due_date="30/06/2030")),
@@ -171,19 +171,19 @@ CASES: Final[tuple[Case, ...]] = (
            named_by(field, redate, whose, due_date=in_days(20)))
       for field in ("charge_id", "external_id") for whose in ("theirs", "production")),
     Case("changeDueDate", Code.CHARGE_NOT_FOUND, "pix", redate_pix),
-    *(Case("changeDueDate", Code.CHARGE_NOT_PENDING, state, once(state, redate_it, slip=True))
+    *(Case("changeDueDate", Code.CHARGE_NOT_PENDING, state, once(state, redate_it, boleto=True))
       for state in ("paid", "cancelled", "expired", "failed")),
     Case("changeDueDate", Code.CANCEL_REFERENCE_AMBIGUOUS, "several-pending",
          ambiguous(redate, due_date=in_days(20))),
-    Case("changeDueDate", Code.BANK_UNAVAILABLE, "boleto", silent(lambda world: world.slip(), redate_it)),
+    Case("changeDueDate", Code.BANK_UNAVAILABLE, "boleto", silent(lambda world: world.boleto(), redate_it)),
 
     *(Case("simulatePayment", Code.CHARGE_NOT_PENDING, state, once(state, of_charge("simulate-payment")))
       for state in ("paid", "cancelled", "expired", "failed")),
     Case("simulatePayment", Code.BANK_UNAVAILABLE, "boleto",
-         silent(lambda world: world.slip(), of_charge("simulate-payment"))),
+         silent(lambda world: world.boleto(), of_charge("simulate-payment"))),
     Case("sandboxExpire", Code.CHARGE_NOT_PENDING, "paid", once("paid", of_test_charge("expire"))),
     Case("sandboxFail", Code.CHARGE_NOT_PENDING, "paid", once("paid", of_test_charge("fail"))),
-    Case("sandboxFail", Code.BANK_UNAVAILABLE, "boleto", silent(lambda world: world.slip(), of_test_charge("fail"))),
+    Case("sandboxFail", Code.BANK_UNAVAILABLE, "boleto", silent(lambda world: world.boleto(), of_test_charge("fail"))),
     Case("sandboxPay", Code.AMOUNT_INVALID, "a-number",
          lambda world: of_test_charge("pay", {"amount": 10})(world, NOBODY)),
     Case("sandboxPay", Code.VALIDATION_ERROR, "times-of-11",
@@ -191,7 +191,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("sandboxPay", Code.VALIDATION_ERROR, "paid_at-to-come",
          lambda world: of_test_charge("pay", {"paid_at": "2999-01-01T00:00:00.000Z"})(world, NOBODY)),
     Case("sandboxPay", Code.BANK_UNAVAILABLE, "boleto",
-         silent(lambda world: world.slip(), of_test_charge("pay", {}))),
+         silent(lambda world: world.boleto(), of_test_charge("pay", {}))),
 
     *(Case("advanceSandboxClock", Code.VALIDATION_ERROR, way, clock(**body))
       for way, body in (("neither", {}), ("both", {"advance": "P1D", "to": "2030-01-01T00:00:00Z"}),
@@ -205,8 +205,8 @@ CASES: Final[tuple[Case, ...]] = (
     Case("createRefund", Code.CHARGE_NOT_REFUNDABLE, "pix-over-90-days",
          refund(lambda world: world.paid_long_ago(91), {})),
     Case("createRefund", Code.CHARGE_NOT_REFUNDABLE, "payment-of-another-charge", refund_of_another_payment),
-    Case("createRefund", Code.REFUND_DESTINATION_REQUIRED, "slip-paid-on-its-line",
-         refund(lambda world: world.paid_slip(), {})),
+    Case("createRefund", Code.REFUND_DESTINATION_REQUIRED, "boleto-paid-on-its-line",
+         refund(lambda world: world.paid_boleto(), {})),
     Case("createRefund", Code.REFUND_EXCEEDS, "more-than-was-paid",
          refund(lambda world: world.paid(), {"amount": "10.01"})),
     Case("createRefund", Code.REFUND_EXCEEDS, "more-than-pending-refunds-leave", refund_twice),

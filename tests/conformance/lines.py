@@ -21,7 +21,7 @@ TESTS: Final = Path(__file__).parents[1]
 HERE: Final = "conformance/test_conformance.py"
 
 _FILES: Final = {"here": HERE} | {
-    path.stem.removeprefix("test_"): path.relative_to(TESTS).as_posix() for path in sorted(TESTS.glob("*/test_*.py"))
+    path.stem.removeprefix("test_"): path.relative_to(TESTS).as_posix() for path in sorted(TESTS.glob("**/test_*.py"))
 }
 
 RULED: Final[tuple[tuple[Rule, Route], ...]] = tuple((rule, route) for route in ROUTES for rule in rules_of(route))

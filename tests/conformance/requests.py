@@ -6,16 +6,16 @@ A route that takes a body and is not here fails the test of completeness.
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from commands.merchants import MerchantCreated
+from commands.merchants.merchants import MerchantCreated
 from tests.conformance.world import NOBODY, Body, World, schedule_body
-from tests.dual_shop import dual_body
-from tests.slip_shop import in_days, slip_body
+from tests.support.boleto_merchant import boleto_body, in_days
+from tests.support.dual_merchant import dual_body
 
 Given = Callable[[World, MerchantCreated], Body]
 
 BODIES: Final[dict[str, Given]] = {
     "createPixCharge": lambda world, of: {"account_id": str(of.account_id), "amount": "10.00"},
-    "createBoletoCharge": lambda world, of: slip_body(),
+    "createBoletoCharge": lambda world, of: boleto_body(),
     "createDualCharge": lambda world, of: dual_body(),
     "changeDueDate": lambda world, of: {"charge_id": NOBODY, "due_date": in_days(20)},
     "cancelChargeByReference": lambda world, of: {"charge_id": NOBODY},
@@ -72,11 +72,11 @@ async def _withdraw(world: World) -> Asked:
 
 
 async def _print(world: World) -> Asked:
-    return f"/v1/charges/boleto/{await world.slip()}/pdf", None
+    return f"/v1/charges/boleto/{await world.boleto()}/pdf", None
 
 
 async def _redate(world: World) -> Asked:
-    return "/v1/charges/due-date", {"charge_id": await world.slip(), "due_date": in_days(20)}
+    return "/v1/charges/due-date", {"charge_id": await world.boleto(), "due_date": in_days(20)}
 
 
 async def _cancel(world: World) -> Asked:
@@ -116,7 +116,7 @@ async def _mail(world: World) -> Asked:
 
 
 GRANTED: Final[dict[str, Callable[[World], Awaitable[Asked]]]] = {
-    "printSlip": _print,
+    "printBoleto": _print,
     "changeDueDate": _redate,
     "cancelChargeByReference": _cancel,
     "createRefund": _refund,

@@ -15,11 +15,11 @@ from msgspec import Struct
 from structlog.testing import capture_logs
 
 from api.app import ROUTES
-from api.route import MOST_BYTES, Mode, Route
+from api.route import BYTES_MAX, Mode, Route
 from domain.errors import Code
 from tests.conformance.requests import BODIES, GRANTED, ONE_MODE, PLACES, RESOURCES
 from tests.conformance.world import JSON, NOBODY, World, mode_of
-from tests.in_process import Reply
+from tests.support.in_process import Reply
 
 Ask = Callable[[World, Route], Awaitable[Reply]]
 
@@ -111,7 +111,7 @@ async def _missing_scope(world: World, route: Route) -> Reply:
 
 
 async def _too_large(world: World, route: Route) -> Reply:
-    return await world.send(route.method, path_of(route), b"x" * (MOST_BYTES + 1), token=None)
+    return await world.send(route.method, path_of(route), b"x" * (BYTES_MAX + 1), token=None)
 
 
 async def _no_json_type(world: World, route: Route) -> Reply:
@@ -211,7 +211,7 @@ async def _broken(world: World, route: Route) -> Reply:
 
     token = await world.token_for(route)
     # Captured: to print forty tracebacks takes longer than everything else here.
-    with patch.object(world.api.app.state.door.callers, "of", broken), capture_logs():
+    with patch.object(world.api.app.state.context.callers, "of", broken), capture_logs():
         reply = await good(world, route, token=token)
     assert b"secret" not in reply.body
     return reply
@@ -222,7 +222,7 @@ async def _no_database(world: World, route: Route) -> Reply:
         raise ConnectionRefusedError("no database at 10.0.0.1")
 
     token = await world.token_for(route)
-    with patch.object(world.api.app.state.door.callers, "of", gone):
+    with patch.object(world.api.app.state.context.callers, "of", gone):
         reply = await good(world, route, token=token)
     assert int(str(reply.header("retry-after"))) >= 1
     assert b"10.0.0.1" not in reply.body

@@ -90,7 +90,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         ),
     ),
     Endpoint(
-        operation="printSlip", where="spec", method="GET", path="/v1/charges/boleto/{charge_id}/pdf", scopes=_READ,
+        operation="printBoleto", where="spec", method="GET", path="/v1/charges/boleto/{charge_id}/pdf", scopes=_READ,
         answers="200 application/pdf as an attachment.",
         errors=((Code.CHARGE_NOT_FOUND, "No such id, another merchant's, or no boleto: one generic 404."), NO_SCOPE),
     ),
@@ -179,8 +179,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         errors=(
             NO_KEY, REUSED, NO_SCOPE, NO_CHARGE,
             (Code.AMOUNT_INVALID, "An amount that is given and malformed."),
-            (Code.CHARGE_NOT_REFUNDABLE, "The charge is not paid, or was over 90 days (PIX) or 180 days (slip) ago."),
-            (Code.REFUND_DESTINATION_REQUIRED, "A slip paid on its line, and no destination."),
+            (Code.CHARGE_NOT_REFUNDABLE, "The charge is not paid, or was over 90 days (PIX) or 180 days (boleto) ago."),
+            (Code.REFUND_DESTINATION_REQUIRED, "A boleto paid on its line, and no destination."),
             (Code.REFUND_EXCEEDS, "More than remains; pending refunds count."),
             (Code.INSUFFICIENT_BALANCE, "The wallet does not cover it."),
             SHAPE, IN_PROGRESS,

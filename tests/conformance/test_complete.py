@@ -7,16 +7,16 @@ import msgspec
 import pytest
 
 from api.app import ROUTES
-from api.openapi import document
+from api.openapi.document import document
 from api.route import Route
 from domain.errors import Code
-from tests.banking import settings_for
 from tests.conformance.cases import CASES
 from tests.conformance.lines import RULED, Section, missing, ways
 from tests.conformance.page import PAGE, SECTIONS, page
 from tests.conformance.requests import BODIES, PLACES, RESOURCES
 from tests.conformance.rules import RULES, identifier_of, plain
 from tests.conformance.spec import CODES, ENDPOINTS, TOKEN_PATH, Endpoint
+from tests.support.banking import settings_for
 
 # No operation answers these: there is none at the path, or none for the method.
 OF_NO_OPERATION = {Code.ROUTE_NOT_FOUND, Code.METHOD_NOT_ALLOWED}

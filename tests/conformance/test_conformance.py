@@ -18,7 +18,7 @@ from tests.conformance.rules import Rule, granted, plain, replayed, unapproved
 from tests.conformance.spec import TOKEN_PATH
 from tests.conformance.world import JSON, World, open_world
 from tests.contract.test_openapi import conforms
-from tests.in_process import DOCS_URL, Reply, envelope
+from tests.support.in_process import DOCS_URL, Reply, envelope
 
 BY_NAME = {route.name: route for route in ROUTES}
 COMES_BACK = {
@@ -60,7 +60,7 @@ async def test_every_operation(world: World, rule: Rule, route: Route) -> None:
 async def test_granted(world: World, route: Route) -> None:
     reply = await granted(world, route)
     assert reply.status == min(status for status in route.answers if not (route.key and status == 200)), reply
-    if route.name == "printSlip":
+    if route.name == "printBoleto":
         assert reply.header("content-type") == "application/pdf"
         assert str(reply.header("content-disposition")).startswith("attachment")
         assert reply.body.startswith(b"%PDF-")

@@ -1,4 +1,4 @@
-"""What a conformance case is played in: the API in this process, two merchants, and a worker for slips.
+"""What a conformance case is played in: the API in this process, two merchants, and a worker for boletos.
 
 The bank is the simulated one, asked by the worker's own code; it can be told to be silent, so that a 502 takes a
 moment and not ten seconds.
@@ -16,27 +16,27 @@ from uuid import UUID
 import httpx
 import msgspec
 
-import api.once
-import api.slips
+import api.boletos
+import api.idempotency.guard
 from api.route import Mode, Route
 from banks.simulated.bank import PRODUCTION, SimulatedBank
-from commands.change import Entry, Step, Wish, change_charges
-from commands.merchants import MerchantCreated, create_merchant
-from commands.pay import Confirmation, OfSlip, confirm_payments
-from commands.pix_suspension import resume_pix, suspend_pix
-from commands.webhooks import set_endpoint
+from commands.charges.change import ChargeChange, ChargeCommand, Entry, change_charges
+from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
+from commands.merchants.merchants import MerchantCreated, create_merchant
+from commands.merchants.pix_suspension import resume_pix, suspend_pix
+from commands.webhooks.endpoint import set_endpoint
 from domain.charge import Charge
 from domain.errors import Code
 from domain.instants import SAO_PAULO
-from runtime.bell import SLIP_ORDERS
+from runtime.bell import BOLETO_ORDERS
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
-from tests.banking import SECRET_KEY, worker_context
-from tests.dual_shop import DUAL, dual_body
-from tests.in_process import Api, Reply, bearer, open_api
-from tests.slip_shop import BOLETO, in_days, slip_body
+from tests.support.banking import SECRET_KEY, worker_context
+from tests.support.boleto_merchant import BOLETO, boleto_body, in_days
+from tests.support.dual_merchant import DUAL, dual_body
+from tests.support.in_process import Api, Reply, bearer, open_api
 from web.app import make_app
-from workers.slip_orders import SlipDesk
+from workers.orders.boleto import BoletoOrderWorker
 
 PIX = "/v1/charges/pix"
 SCHEDULES = "/v1/charge-schedules"
@@ -119,8 +119,8 @@ class World:
         body = {"account_id": str(owner.account_id), "amount": "10.00", **more}
         return await self._made(PIX, body, mode, owner)
 
-    async def slip(self, mode: str = "test", of: MerchantCreated | None = None, **more: Any) -> str:
-        return await self._made(BOLETO, slip_body(**more), mode, of or self.mine)
+    async def boleto(self, mode: str = "test", of: MerchantCreated | None = None, **more: Any) -> str:
+        return await self._made(BOLETO, boleto_body(**more), mode, of or self.mine)
 
     async def dual(self, mode: str = "test", of: MerchantCreated | None = None, **more: Any) -> str:
         return await self._made(DUAL, dual_body(**more), mode, of or self.mine)
@@ -148,14 +148,16 @@ class World:
     async def paid(self, **more: Any) -> str:
         return await self.in_state("paid", **more)
 
-    async def paid_slip(self) -> str:
-        """A test slip that was paid on its line: no PIX came that could go back."""
-        charge_id = await self.slip()
+    async def paid_boleto(self) -> str:
+        """A test boleto that was paid on its line: no PIX came that could go back."""
+        charge_id = await self.boleto()
         number = await self.pool.fetchval(
             "SELECT doc->>'nosso_numero' FROM read_charge WHERE charge_id = $1", UUID(charge_id)
         )
-        of = OfSlip(source=secrets.token_hex(10), method="boleto", nosso_numero=number, integrador_code=None, txid=None)
-        await self._arrives(charge_id, 15_000, days_ago=0, end_to_end_id=None, slip=of)
+        of = OfBoleto(
+            source=secrets.token_hex(10), method="boleto", nosso_numero=number, integrador_code=None, txid=None
+        )
+        await self._arrives(charge_id, 15_000, days_ago=0, end_to_end_id=None, boleto=of)
         return charge_id
 
     async def paid_long_ago(self, days: int) -> str:
@@ -185,12 +187,14 @@ class World:
         cents = int(found.json()["balance"].replace(".", ""))
         charge_id = UUID(await self.pix())
 
-        def decide(charge: Charge, now: datetime) -> list[Step]:
-            return [Step(charge=charge, kind="wallet.adjusted", entry=Entry(type="adjustment", amount_cents=-cents))]
+        def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
+            return [
+                ChargeChange(charge=charge, kind="wallet.adjusted", entry=Entry(type="adjustment", amount_cents=-cents))
+            ]
 
         async with transaction(self.pool) as conn:
-            wish = Wish(charge_id=charge_id, owner=None, decide=decide, actor="test")
-            await change_charges(conn, [wish], now=datetime.now(UTC))
+            command = ChargeCommand(charge_id=charge_id, owner=None, decide=decide, actor="test")
+            await change_charges(conn, [command], now=datetime.now(UTC))
 
     async def refund(self, mode: str = "test", of: MerchantCreated | None = None) -> str:
         """A refund's id."""
@@ -256,7 +260,7 @@ class World:
         """Nobody asks the bank, and doors wait only a moment for it."""
         self.listens = False
         try:
-            with patch.object(api.slips, "DEADLINE_S", SILENT_S):
+            with patch.object(api.boletos, "DEADLINE_S", SILENT_S):
                 yield
         finally:
             self.listens = True
@@ -267,7 +271,7 @@ class World:
     @asynccontextmanager
     async def no_locations(self) -> AsyncIterator[None]:
         """The bank made no more locations for production charges, and the pool of them is used up."""
-        reserve = self.api.app.state.door.reserve
+        reserve = self.api.app.state.context.reserve
         waits = reserve._deadline_s
         reserve._held[False].clear()
         reserve._deadline_s = SILENT_S
@@ -294,11 +298,11 @@ class World:
     @asynccontextmanager
     async def at_work(self, mode: str, key: str) -> AsyncIterator[None]:
         """Somebody else is at work under this key, for longer than a twin is waited for."""
-        locks = self.api.app.state.door.locks
+        locks = self.api.app.state.context.locks
         name = (self.mine.account_id, mode == "test", key)
         _, token = await locks.take(name)
         try:
-            with patch.object(api.once, "WAIT_S", SILENT_S):
+            with patch.object(api.idempotency.guard, "WAIT_S", SILENT_S):
                 yield
         finally:
             await locks.let_go(name, token)
@@ -354,16 +358,16 @@ async def open_world(servers: Any, pool: Pool) -> AsyncIterator[World]:
             )
         world = World(at, pool, limited)
         world.pages = await _pages_of_codes(at, pool)
-        ring = at.app.state.door.bell.ring
+        ring = at.app.state.context.bell.ring
 
         def heard(name: str) -> None:
             ring(name)
-            for test, bell in SLIP_ORDERS.items():
+            for test, bell in BOLETO_ORDERS.items():
                 if name == bell:
                     world.awake[test].set()
 
         async def work(test: bool) -> None:
-            desk = SlipDesk(context, test)
+            desk = BoletoOrderWorker(context, test)
             while True:
                 # What waits for its next try is found without a ring.
                 with suppress(TimeoutError):
@@ -372,7 +376,7 @@ async def open_world(servers: Any, pool: Pool) -> AsyncIterator[World]:
                 if world.listens:
                     await desk.drain()
 
-        with patch.object(at.app.state.door.bell, "ring", heard):
+        with patch.object(at.app.state.context.bell, "ring", heard):
             workers = [asyncio.create_task(work(test)) for test in (True, False)]
             try:
                 yield world

@@ -19,12 +19,12 @@ from joserfc import jws
 from joserfc.errors import BadSignatureError
 from joserfc.jwk import ECKey, KeySet
 
-from banks.banco_do_brasil import BancoDoBrasil, safe_text
-from banks.base import Cob, CobState, Done, NotFound, Refused, Unknown
-from domain.br_code import parse_br_code
+from banks.banco_do_brasil.pix import BancoDoBrasil, safe_text
+from banks.protocol import Cob, CobState, Done, NotFound, Rejected, Unknown
+from domain.pix.br_code import parse_br_code
 from runtime.ids import new_id
 from runtime.postgres import Pool
-from tests.banking import CLIENT, RunningBank, running_bank, utc_now
+from tests.support.banking import CLIENT, RunningBank, running_bank, utc_now
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -89,13 +89,13 @@ async def test_a_cob_is_put_read_paid_and_removed(bank: RunningBank) -> None:
     assert len(received.end_to_end_id) == 32
     assert received.payer_document == "00000000191"
     assert received.paid_at == datetime.fromisoformat(payment["paid_at"])
-    assert isinstance(await adapter.remove_cob(cob.txid), Refused)
+    assert isinstance(await adapter.remove_cob(cob.txid), Rejected)
 
     other = await new_cob(adapter)
     await adapter.put_cob(other)
     assert await adapter.remove_cob(other.txid) == Done(None)
     assert await adapter.remove_cob(other.txid) == Done(None)
-    assert isinstance(await adapter.put_cob(other), Refused)
+    assert isinstance(await adapter.put_cob(other), Rejected)
     nobody = new_id().hex
     assert await adapter.remove_cob(nobody) == NotFound()
     assert await adapter.get_cob(nobody) == NotFound()
@@ -199,12 +199,12 @@ async def test_a_refusal_is_for_good_and_says_why(bank: RunningBank, pool: Pool)
     adapter = bank.adapter()
     cob = await new_cob(adapter)
     bank.wire.fault = "refuse"
-    assert await adapter.put_cob(cob) == Refused("CobOperacaoInvalida", "Recusada a pedido.")
+    assert await adapter.put_cob(cob) == Rejected("CobOperacaoInvalida", "Recusada a pedido.")
     bank.wire.fault = "up"
-    assert isinstance(await adapter.put_cob(await new_cob(adapter, amount_cents=0)), Refused)
+    assert isinstance(await adapter.put_cob(await new_cob(adapter, amount_cents=0)), Rejected)
     taken = await new_cob(adapter)
     await adapter.put_cob(taken)
-    assert isinstance(await adapter.put_cob(await new_cob(adapter, location_id=taken.location_id)), Refused)
+    assert isinstance(await adapter.put_cob(await new_cob(adapter, location_id=taken.location_id)), Rejected)
     assert await cobs_of(pool, cob.txid) == 0
 
 
@@ -326,9 +326,9 @@ OK_OTHER = '{"txid":"%s","status":"ATIVA","valor":{"original":"%s"},"revisao":0}
 @pytest.mark.parametrize(
     ("status", "body", "kind", "wanted"),
     [
-        (400, SHAPE_A, "application/json", Refused("4678420", "Campo invalido")),
-        (422, SHAPE_A, "application/json", Refused("4678420", "Campo invalido")),
-        (400, SHAPE_G, "application/problem+json", Refused("CobOperacaoInvalida", "O valor é zero")),
+        (400, SHAPE_A, "application/json", Rejected("4678420", "Campo invalido")),
+        (422, SHAPE_A, "application/json", Rejected("4678420", "Campo invalido")),
+        (400, SHAPE_G, "application/problem+json", Rejected("CobOperacaoInvalida", "O valor é zero")),
         (401, SHAPE_C % 401, "application/json", Unknown),
         (404, SHAPE_C % 404, "application/json", Unknown),
         (400, '{"error":"invalid_scope","error_description":"x"}', "application/json", Unknown),
@@ -350,7 +350,7 @@ OK_OTHER = '{"txid":"%s","status":"ATIVA","valor":{"original":"%s"},"revisao":0}
 async def test_only_a_plain_no_is_a_no(status: int, body: str, kind: str, wanted: Any) -> None:
     async with saying(status, body, kind) as adapter:
         answer = await adapter.put_cob(COB)
-    if isinstance(wanted, Refused):
+    if isinstance(wanted, Rejected):
         assert answer == wanted
     else:
         assert isinstance(answer, wanted)

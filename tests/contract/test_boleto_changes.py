@@ -1,4 +1,4 @@
-"""A slip is cancelled, re-dated, listed, paid by a sandbox payer and expires, over HTTP; and its bank agrees (spec;
+"""A boleto is cancelled, re-dated, listed, paid by a sandbox payer and expires, over HTTP; and its bank agrees (spec;
 contract sections 4, 6, 7, 8, 10 and 14)."""
 
 import asyncio
@@ -14,10 +14,21 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from commands.integrators import create_integrator
-from domain.boleto import barcode_of_line
+from commands.merchants.integrators import create_integrator
+from domain.boleto.codes import barcode_of_line
 from domain.instants import SAO_PAULO, iso
-from tests.merchant import (
+from tests.support.boleto_merchant import (
+    at_bank,
+    boleto_body,
+    boleto_issued_before,
+    in_days,
+    issue,
+    issued,
+    listen,
+    redate,
+    today,
+)
+from tests.support.merchant import (
     Answer,
     Books,
     Door,
@@ -28,9 +39,8 @@ from tests.merchant import (
     paused,
     until_answer,
 )
-from tests.slip_shop import at_bank, in_days, issue, issued, listen, redate, slip_body, slip_issued_before, today
-from tests.system import System
-from tests.webhooks import receiving
+from tests.support.system import System
+from tests.support.webhooks import receiving
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 NOBODY = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
@@ -70,7 +80,7 @@ async def open_at_bank(books: Books, charge: dict[str, Any]) -> bool:
 
 
 async def settled(books: Books, charge: dict[str, Any]) -> None:
-    """Whatever is still to be put right with this slip has been."""
+    """Whatever is still to be put right with this boleto has been."""
 
     async def over() -> bool:
         left = "SELECT count(*) FROM bank_order WHERE charge_id = $1::text::uuid AND state IN ('waiting', 'working')"
@@ -84,7 +94,7 @@ async def settled(books: Books, charge: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("reason", [None, "cancelled", "paid_externally"])
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
-async def test_a_cancelled_slip_is_written_off_and_told_everywhere(
+async def test_a_cancelled_boleto_is_written_off_and_told_everywhere(
     shop: Shop, books: Books, mode: str, reason: str | None
 ) -> None:
     door: Door = getattr(shop, mode)
@@ -99,7 +109,7 @@ async def test_a_cancelled_slip_is_written_off_and_told_everywhere(
     assert charge["created_at"] <= cancelled["cancelled_at"] <= iso(datetime.now(UTC))
     row = await at_bank(books, number_of(charge))
     assert row["written_off_at"] is not None
-    # The bank first: it had written the slip off when the charge was cancelled.
+    # The bank first: it had written the boleto off when the charge was cancelled.
     assert iso(row["written_off_at"]) <= cancelled["cancelled_at"]
     assert await door.charge(charge["charge_id"]) == cancelled
     assert await door.all("/v1/charges", status="cancelled") == [cancelled]
@@ -203,11 +213,11 @@ async def test_twenty_cancellations_at_once_cancel_once(shop: Shop, books: Books
 
 async def test_a_reference_means_its_one_pending_charge_of_either_kind(shop: Shop) -> None:
     door = shop.sandbox
-    slip, pix = await issued(door, external_id="N-1"), await door.created(external_id="N-1")
+    boleto, pix = await issued(door, external_id="N-1"), await door.created(external_id="N-1")
     refused(await door.post("/v1/charges/cancel", {"external_id": "N-1"}), 409, "CANCEL_REFERENCE_AMBIGUOUS")
     assert (await door.cancel(pix["charge_id"])).status == 200
     answer = await door.post("/v1/charges/cancel", {"external_id": "N-1"})
-    assert (answer.status, answer.body["charge_id"]) == (200, slip["charge_id"])
+    assert (answer.status, answer.body["charge_id"]) == (200, boleto["charge_id"])
 
 
 async def test_of_cancelling_re_dating_and_paying_at_once_one_after_the_other_is_done(
@@ -256,16 +266,16 @@ async def test_a_new_due_date_is_the_banks_and_changes_line_and_barcode(
     answer = await redate(door, "2030-03-02", **{by: charge[by]})
     assert answer.status == 200, answer.raw
     moved = answer.body
-    slip = moved["boleto"]
+    boleto = moved["boleto"]
     assert moved == charge | {
         "due_date": "2030-03-02", "effective_due_date": "2030-03-06", "version": 2,
         "boleto": charge["boleto"] | {
-            "data_vencimento": "2030-03-02", "linha_digitavel": slip["linha_digitavel"],
-            "codigo_barras": slip["codigo_barras"],
+            "data_vencimento": "2030-03-02", "linha_digitavel": boleto["linha_digitavel"],
+            "codigo_barras": boleto["codigo_barras"],
         },
     }  # fmt: skip
-    assert barcode_of_line(slip["linha_digitavel"]) == slip["codigo_barras"] != charge["boleto"]["codigo_barras"]
-    old, new = charge["boleto"]["codigo_barras"], slip["codigo_barras"]
+    assert barcode_of_line(boleto["linha_digitavel"]) == boleto["codigo_barras"] != charge["boleto"]["codigo_barras"]
+    old, new = charge["boleto"]["codigo_barras"], boleto["codigo_barras"]
     assert (old[:4], old[9:]) == (new[:4], new[9:]), "only check digit and due factor"
     assert int(new[5:9]) == 1000 + (date(2030, 3, 2) - date(2025, 2, 22)).days
     assert (await at_bank(books, number_of(charge)))["due_on"].isoformat() == "2030-03-02"
@@ -331,7 +341,7 @@ async def test_any_fault_of_the_new_due_date_is_invalid_due_date(shop: Shop, due
     ],
     ids=repr,
 )
-async def test_what_names_no_slip_re_dates_none(shop: Shop, named: dict[str, Any], status: int, code: str) -> None:
+async def test_what_names_no_boleto_re_dates_none(shop: Shop, named: dict[str, Any], status: int, code: str) -> None:
     refused(await redate(shop.sandbox, in_days(3), **named), status, code)
 
 
@@ -340,14 +350,14 @@ async def test_a_pix_charge_has_no_due_date_to_change(shop: Shop) -> None:
     pix = await door.created(external_id="N-2")
     refused(await redate(door, in_days(3), charge_id=pix["charge_id"]), 404, "CHARGE_NOT_FOUND")
     refused(await redate(door, in_days(3), external_id="N-2"), 404, "CHARGE_NOT_FOUND")
-    # Beside a PIX charge of the same name the slip is still the only one that can be meant.
-    slip = await issued(door, external_id="N-2")
+    # Beside a PIX charge of the same name the boleto is still the only one that can be meant.
+    boleto = await issued(door, external_id="N-2")
     answer = await redate(door, in_days(3), external_id="N-2")
-    assert (answer.status, answer.body["charge_id"]) == (200, slip["charge_id"])
+    assert (answer.status, answer.body["charge_id"]) == (200, boleto["charge_id"])
     assert await door.charge(pix["charge_id"]) == pix
 
 
-async def test_a_reference_of_several_pending_slips_is_ambiguous(shop: Shop) -> None:
+async def test_a_reference_of_several_pending_boletos_is_ambiguous(shop: Shop) -> None:
     door = shop.sandbox
     first, second = await issued(door, external_id="N-3"), await issued(door, external_id="N-3")
     await issued(shop.production, external_id="N-3")
@@ -358,7 +368,7 @@ async def test_a_reference_of_several_pending_slips_is_ambiguous(shop: Shop) -> 
     refused(await redate(door, in_days(4), external_id="N-3"), 404, "CHARGE_NOT_FOUND")
 
 
-async def test_a_slip_that_is_not_pending_keeps_its_due_date(shop: Shop) -> None:
+async def test_a_boleto_that_is_not_pending_keeps_its_due_date(shop: Shop) -> None:
     door = shop.sandbox
     paid, cancelled = await issued(door), await issued(door)
     assert (await door.pay(paid["charge_id"])).status == 200
@@ -416,7 +426,7 @@ async def test_ten_re_datings_at_once_leave_the_date_the_bank_has(shop: Shop, bo
     assert days == [charge["due_date"]] + [event["due_date"] for event in events]
 
 
-async def test_while_the_bank_finds_a_slip_too_young_changes_are_refused_for_a_while(
+async def test_while_the_bank_finds_a_boleto_too_young_changes_are_refused_for_a_while(
     system: System, shop: Shop, books: Books
 ) -> None:
     """Banco do Brasil changes and writes off thirty minutes after the registration (contract section 6)."""
@@ -425,7 +435,7 @@ async def test_while_the_bank_finds_a_slip_too_young_changes_are_refused_for_a_w
 
     async def rule(on: bool) -> None:
         async with aiohttp.ClientSession() as http:
-            url = f"{system.bank_url}/simulated/slip-rules"
+            url = f"{system.bank_url}/simulated/boleto-rules"
             async with http.post(url, json={"apply_30_minutes": on}) as answer:
                 assert answer.status == 200
 
@@ -449,7 +459,7 @@ async def test_while_the_bank_finds_a_slip_too_young_changes_are_refused_for_a_w
 # --- Lists -----------------------------------------------------------------------------------------------------------
 
 
-async def test_slips_are_found_by_what_is_on_them(shop: Shop, books: Books) -> None:
+async def test_boletos_are_found_by_what_is_on_them(shop: Shop, books: Books) -> None:
     door = shop.sandbox
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
     plain = await issued(door, dataVencimento=in_days(10))
@@ -461,31 +471,31 @@ async def test_slips_are_found_by_what_is_on_them(shop: Shop, books: Books) -> N
     async def found(**asked: Any) -> list[str]:
         return [each["charge_id"] for each in await door.all("/v1/charges", order="asc", **asked)]
 
-    slips = [each["charge_id"] for each in (plain, hybrid, brought)]
-    assert await found() == [*slips, pix["charge_id"]]
-    assert await found(payment_method="boleto") == [slips[0], slips[2]]
-    assert await found(payment_method="boleto_hibrido") == [slips[1]]
-    assert await found(payment_method=["boleto", "boleto_hibrido"]) == slips
-    assert await found(payment_method=["pix", "boleto_hibrido"]) == [slips[1], pix["charge_id"]]
-    assert await found(nosso_numero=number_of(hybrid)) == [slips[1]]
+    boletos = [each["charge_id"] for each in (plain, hybrid, brought)]
+    assert await found() == [*boletos, pix["charge_id"]]
+    assert await found(payment_method="boleto") == [boletos[0], boletos[2]]
+    assert await found(payment_method="boleto_hibrido") == [boletos[1]]
+    assert await found(payment_method=["boleto", "boleto_hibrido"]) == boletos
+    assert await found(payment_method=["pix", "boleto_hibrido"]) == [boletos[1], pix["charge_id"]]
+    assert await found(nosso_numero=number_of(hybrid)) == [boletos[1]]
     assert await found(nosso_numero="00031285570000000000") == []
-    assert await found(integrador_code=partner.integrador_code) == [slips[2]]
+    assert await found(integrador_code=partner.integrador_code) == [boletos[2]]
     assert await found(integrador_code="INTG-000000") == []
-    assert await found(payer_document="52998224725") == slips
+    assert await found(payer_document="52998224725") == boletos
     # Days are inclusive at both ends; a PIX charge has no due date.
-    assert await found(due_from=in_days(10), due_to=in_days(20)) == slips[:2]
-    assert await found(due_from=in_days(11), due_to=in_days(29)) == [slips[1]]
-    assert await found(due_from=in_days(20)) == slips[1:]
-    assert await found(due_to=in_days(19)) == [slips[0]]
-    assert await found(due_from=in_days(20), payment_method="boleto") == [slips[2]]
+    assert await found(due_from=in_days(10), due_to=in_days(20)) == boletos[:2]
+    assert await found(due_from=in_days(11), due_to=in_days(29)) == [boletos[1]]
+    assert await found(due_from=in_days(20)) == boletos[1:]
+    assert await found(due_to=in_days(19)) == [boletos[0]]
+    assert await found(due_from=in_days(20), payment_method="boleto") == [boletos[2]]
     assert await found(due_from=in_days(31)) == []
     refused(await door.get("/v1/charges", due_from=in_days(20), due_to=in_days(10)), 400, "DATE_RANGE_INVALID")
-    # A slip is where its due date is now.
-    assert (await redate(door, in_days(25), charge_id=slips[0])).status == 200
+    # A boleto is where its due date is now.
+    assert (await redate(door, in_days(25), charge_id=boletos[0])).status == 200
     assert await found(due_to=in_days(19)) == []
-    assert await found(due_from=in_days(20), due_to=in_days(25)) == slips[:2]
-    assert (await cancel(door, slips[1])).status == 200
-    assert await found(due_from=in_days(20), due_to=in_days(25), status="pending") == [slips[0]]
+    assert await found(due_from=in_days(20), due_to=in_days(25)) == boletos[:2]
+    assert (await cancel(door, boletos[1])).status == 200
+    assert await found(due_from=in_days(20), due_to=in_days(25), status="pending") == [boletos[0]]
     counts = (await door.get("/v1/charges/summary", due_from=in_days(20), payment_method="boleto")).body["data"]
     assert [(row["status"], row["count"], row["amount"]) for row in counts if row["count"]] == [
         ("pending", 2, "300.00")
@@ -496,12 +506,12 @@ async def test_slips_are_found_by_what_is_on_them(shop: Shop, books: Books) -> N
 
 
 async def _overdue(system: System, books: Books, door: Door, **more: Any) -> str:
-    """A slip whose last day to pay has passed; nobody has noticed yet."""
-    return await slip_issued_before(system, books, door, test=True, due_on=today() - timedelta(days=15), **more)
+    """A boleto whose last day to pay has passed; nobody has noticed yet."""
+    return await boleto_issued_before(system, books, door, test=True, due_on=today() - timedelta(days=15), **more)
 
 
 @pytest.mark.parametrize("act", ["read", "list", "list by status", "feed", "cancel", "cancel by id", "re-date", "pay"])
-async def test_a_slip_whose_time_has_passed_is_expired_for_whoever_comes(
+async def test_a_boleto_whose_time_has_passed_is_expired_for_whoever_comes(
     system: System, shop: Shop, books: Books, act: str
 ) -> None:
     door = shop.sandbox
@@ -532,7 +542,7 @@ async def test_a_slip_whose_time_has_passed_is_expired_for_whoever_comes(
     assert (ended.hour, ended.minute, ended.second, ended.microsecond) == (0, 0, 0, 0)
 
 
-async def test_by_reference_an_overdue_slip_is_not_there(system: System, shop: Shop, books: Books) -> None:
+async def test_by_reference_an_overdue_boleto_is_not_there(system: System, shop: Shop, books: Books) -> None:
     door = shop.sandbox
     with paused(system, "worker"):
         await _overdue(system, books, door, external_id="PED-9")
@@ -541,7 +551,7 @@ async def test_by_reference_an_overdue_slip_is_not_there(system: System, shop: S
     assert [event["type"] for event in await door.events()] == ["charge.expired"]
 
 
-async def test_a_slip_nobody_looks_at_expires_once(system: System, shop: Shop, books: Books) -> None:
+async def test_a_boleto_nobody_looks_at_expires_once(system: System, shop: Shop, books: Books) -> None:
     charge_ids = [await _overdue(system, books, shop.sandbox) for _ in range(3)]
 
     async def swept() -> bool:
@@ -555,13 +565,13 @@ async def test_a_slip_nobody_looks_at_expires_once(system: System, shop: Shop, b
     }
 
 
-async def test_a_slip_due_yesterday_on_a_day_with_banks_has_expired_and_one_due_today_has_not(
+async def test_a_boleto_due_yesterday_on_a_day_with_banks_has_expired_and_one_due_today_has_not(
     system: System, shop: Shop, books: Books
 ) -> None:
     door = shop.sandbox
     for days in range(6):
         due_on = today() - timedelta(days=days)
-        charge = await door.charge(await slip_issued_before(system, books, door, test=True, due_on=due_on))
+        charge = await door.charge(await boleto_issued_before(system, books, door, test=True, due_on=due_on))
         in_time = charge["effective_due_date"] >= today().isoformat()
         assert charge["status"] == ("pending" if in_time else "expired"), charge["due_date"]
         assert in_time or days > 0
@@ -571,7 +581,7 @@ async def test_a_slip_due_yesterday_on_a_day_with_banks_has_expired_and_one_due_
 
 
 @pytest.mark.parametrize("tipo", ["boleto", "boleto_hibrido"])
-async def test_a_slip_paid_in_the_sandbox_is_paid_everywhere(shop: Shop, books: Books, tipo: str) -> None:
+async def test_a_boleto_paid_in_the_sandbox_is_paid_everywhere(shop: Shop, books: Books, tipo: str) -> None:
     door = shop.sandbox
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
     charge = await issued(door, "99.90", tipo=tipo, external_id="PED-3", integrador_code=partner.integrador_code)
@@ -628,7 +638,7 @@ async def test_twenty_sandbox_payments_at_once_pay_once(shop: Shop) -> None:
     assert len(await door.all("/v1/payments")) == len(await door.events()) == 1
 
 
-async def test_a_slip_that_is_not_pending_cannot_be_paid_in_the_sandbox(shop: Shop) -> None:
+async def test_a_boleto_that_is_not_pending_cannot_be_paid_in_the_sandbox(shop: Shop) -> None:
     door = shop.sandbox
     charge = await issued(door)
     assert (await cancel(door, charge["charge_id"])).status == 200
@@ -645,12 +655,12 @@ async def test_production_has_no_simulated_payers(shop: Shop, books: Books) -> N
     assert await open_at_bank(books, charge)
 
 
-async def test_slips_and_pix_share_one_ledger_that_adds_up(system: System, shop: Shop) -> None:
+async def test_boletos_and_pix_share_one_ledger_that_adds_up(system: System, shop: Shop) -> None:
     door = shop.sandbox
-    bodies = [slip_body(f"{number + 1}.25") for number in range(10)]
-    slips = [answer.body for answer in await asyncio.gather(*(issue(door, body=body) for body in bodies))]
+    bodies = [boleto_body(f"{number + 1}.25") for number in range(10)]
+    boletos = [answer.body for answer in await asyncio.gather(*(issue(door, body=body) for body in bodies))]
     pix = await asyncio.gather(*(door.created(f"{number + 1}.50") for number in range(10)))
-    answers = await asyncio.gather(*(door.pay(charge["charge_id"]) for charge in (*slips, *pix)))
+    answers = await asyncio.gather(*(door.pay(charge["charge_id"]) for charge in (*boletos, *pix)))
     assert {answer.status for answer in answers} == {200}
     ledger = await door.ledger()
     assert [line["sequence"] for line in ledger] == list(range(1, 21))

@@ -1,5 +1,6 @@
 """POST /v1/charges/boleto over HTTP, with the worker and the simulated bank behind it: what is answered, what is
-refused and with which code, and that a key makes one slip, here and at the bank (spec; contract sections 1, 4, 6, 14).
+refused and with which code, and that a key makes one boleto, here and at the bank (spec; contract sections 1, 4, 6,
+14).
 """
 
 import asyncio
@@ -16,24 +17,24 @@ import pytest_asyncio
 from brcode.utils.brcodeId import brcodeJsonToBrcode, jsonFromBrcode
 from redis.asyncio import Redis
 
-from commands.integrators import create_integrator
-from tests.in_process import open_api
-from tests.merchant import Answer, Books, Door, Shop, assert_books_are_clean, books_of, new_shop, until_answer
-from tests.slip_shop import (
+from commands.merchants.integrators import create_integrator
+from tests.support.boleto_merchant import (
     BOLETO,
     CONVENIO,
     DUE_DATE,
     PAGADOR,
     at_bank,
+    boleto_body,
+    boleto_issued_before,
     in_days,
     issue,
     issued,
     redate,
-    slip_body,
-    slip_issued_before,
     today,
 )
-from tests.system import System
+from tests.support.in_process import open_api
+from tests.support.merchant import Answer, Books, Door, Shop, assert_books_are_clean, books_of, new_shop, until_answer
+from tests.support.system import System
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
@@ -66,20 +67,21 @@ def fields(answer: Answer) -> list[str]:
     return [each["field"] for each in refused(answer, 400, "VALIDATION_ERROR")["fields"]]
 
 
-async def slips_of(books: Books, seu_numero: str) -> list[Any]:
-    """The slips the simulated bank has under this seu numero, in either world."""
-    return list(await books.fetch("SELECT * FROM simulated_bank.slip WHERE seu_numero = $1", seu_numero))
+async def boletos_of(books: Books, seu_numero: str) -> list[Any]:
+    """The boletos the simulated bank has under this seu numero, in either world."""
+    return list(await books.fetch("SELECT * FROM simulated_bank.boleto WHERE seu_numero = $1", seu_numero))
 
 
 def new_reference() -> str:
-    """An external_id that fits the bank's field, so that a slip can be found there by it."""
+    """An external_id that fits the bank's field, so that a boleto can be found there by it."""
     return f"R-{uuid4().hex[:12].upper()}"
 
 
-# --- What a slip looks like ------------------------------------------------------------------------------------------
+# --- What a boleto looks like
+# ------------------------------------------------------------------------------------------
 
 
-def digits_of_slip(number: str, due_on: date, cents: int) -> tuple[str, str]:
+def digits_of_boleto(number: str, due_on: date, cents: int) -> tuple[str, str]:
     """Barcode and line by hand, from FEBRABAN's layout and Banco do Brasil's free field (carteira 17)."""
     # 2025-02-22 is day 1000 of the counter that began again.
     factor = 1000 + (due_on - date(2025, 2, 22)).days
@@ -100,23 +102,23 @@ def digits_of_slip(number: str, due_on: date, cents: int) -> tuple[str, str]:
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 @pytest.mark.parametrize("tipo", ["boleto", "boleto_hibrido"])
-async def test_a_new_slip_is_the_projection_and_nothing_else(shop: Shop, books: Books, mode: str, tipo: str) -> None:
+async def test_a_new_boleto_is_the_projection_and_nothing_else(shop: Shop, books: Books, mode: str, tipo: str) -> None:
     door: Door = getattr(shop, mode)
     due = "2030-07-06"
     before = datetime.now(UTC)
     answer = await issue(door, "150.5", tipo=tipo, dataVencimento=due, descricao="Aula de março", external_id="Nº 1/é")
     assert answer.status == 201, answer.raw
     made = answer.body
-    slip = made["boleto"]
-    barcode, line = digits_of_slip(slip["nosso_numero"], date(2030, 7, 6), 15050)
+    boleto = made["boleto"]
+    barcode, line = digits_of_boleto(boleto["nosso_numero"], date(2030, 7, 6), 15050)
     hybrid = tipo == "boleto_hibrido"
     assert made == {
         "charge_id": made["charge_id"], "account_id": door.account_id, "external_id": "Nº 1/é",
         "public_id": made["public_id"], "payment_method": tipo, "status": "pending", "amount": "150.50",
         "description": "Aula de março", "pix": None,
         "boleto": {
-            "nosso_numero": slip["nosso_numero"], "seu_numero": str(int(slip["nosso_numero"][10:])),
-            "linha_digitavel": line, "codigo_barras": barcode, "qr_code": slip["qr_code"] if hybrid else None,
+            "nosso_numero": boleto["nosso_numero"], "seu_numero": str(int(boleto["nosso_numero"][10:])),
+            "linha_digitavel": line, "codigo_barras": barcode, "qr_code": boleto["qr_code"] if hybrid else None,
             "tipo_cobranca": tipo, "data_vencimento": due,
         },
         "payment": None, "created_at": made["created_at"], "due_date": due, "effective_due_date": "2030-07-08",
@@ -127,18 +129,18 @@ async def test_a_new_slip_is_the_projection_and_nothing_else(shop: Shop, books: 
     assert re.fullmatch(r"[A-Za-z0-9_-]{20,}", made["public_id"])
     assert INSTANT.fullmatch(made["created_at"])
     assert abs(datetime.fromisoformat(made["created_at"]) - before) < timedelta(seconds=10)
-    assert re.fullmatch(f"000{CONVENIO}[0-9]{{10}}", slip["nosso_numero"])
+    assert re.fullmatch(f"000{CONVENIO}[0-9]{{10}}", boleto["nosso_numero"])
     if hybrid:
-        read = jsonFromBrcode(slip["qr_code"])
-        assert brcodeJsonToBrcode({path: value for path, value in read.items() if path != "63"}) == slip["qr_code"]
+        read = jsonFromBrcode(boleto["qr_code"])
+        assert brcodeJsonToBrcode({path: value for path, value in read.items() if path != "63"}) == boleto["qr_code"]
         assert (read["01"], read["54"], read["26"]["00"].lower()) == ("12", "150.50", "br.gov.bcb.pix")
         assert len(read["26"]["25"]) <= 77
     assert (await door.charge(made["charge_id"])) == made
-    assert await door.all("/v1/charges", nosso_numero=slip["nosso_numero"]) == [made]
-    # The bank has exactly this slip.
-    row = await at_bank(books, slip["nosso_numero"])
+    assert await door.all("/v1/charges", nosso_numero=boleto["nosso_numero"]) == [made]
+    # The bank has exactly this boleto.
+    row = await at_bank(books, boleto["nosso_numero"])
     assert (row["world"], row["amount_cents"], row["due_on"].isoformat(), row["seu_numero"]) == (
-        mode, 15050, due, slip["seu_numero"],
+        mode, 15050, due, boleto["seu_numero"],
     )  # fmt: skip
     assert (row["token"] is not None) == hybrid
     assert await door.events(charge_id=made["charge_id"]) == []
@@ -153,7 +155,7 @@ async def test_a_due_date_without_banks_is_payable_on_the_next_business_day(
     assert made["boleto"]["data_vencimento"] == due
 
 
-async def test_every_slip_has_a_number_of_its_own(shop: Shop) -> None:
+async def test_every_boleto_has_a_number_of_its_own(shop: Shop) -> None:
     made = await asyncio.gather(*(issued(door) for _ in range(40) for door in (shop.sandbox, shop.production)))
     assert len({each["boleto"]["nosso_numero"] for each in made}) == 80
     assert len({each["boleto"]["linha_digitavel"] for each in made}) == 80
@@ -170,11 +172,11 @@ async def test_seu_numero_is_the_reference_where_it_fits_and_else_our_counter(
     shop: Shop, books: Books, reference: str | None, fits: bool
 ) -> None:
     made = await issued(shop.sandbox, external_id=reference)
-    slip = made["boleto"]
-    assert slip["seu_numero"] == (reference if fits else str(int(slip["nosso_numero"][10:])))
+    boleto = made["boleto"]
+    assert boleto["seu_numero"] == (reference if fits else str(int(boleto["nosso_numero"][10:])))
     assert made["external_id"] == reference
-    stored = "SELECT seu_numero FROM simulated_bank.slip WHERE number = $1"
-    assert await books.fetchval(stored, slip["nosso_numero"]) == slip["seu_numero"]
+    stored = "SELECT seu_numero FROM simulated_bank.boleto WHERE number = $1"
+    assert await books.fetchval(stored, boleto["nosso_numero"]) == boleto["seu_numero"]
 
 
 @pytest.mark.parametrize(("amount", "shown"), [("0.01", "0.01"), ("7", "7.00"), ("99999999.99", "99999999.99")])
@@ -231,7 +233,7 @@ async def test_whatever_the_payer_is_called_the_bank_takes_it(shop: Shop, more: 
 async def test_any_fault_of_the_amount_is_amount_invalid_whatever_else_is_wrong(shop: Shop, amount: Any) -> None:
     others: list[dict[str, Any]] = [{}, {"dataVencimento": 1, "integrador_code": 1, "tipo": None, "pagador": []}]
     for more in others:
-        body = {**slip_body(), **more, "valorCents": amount}
+        body = {**boleto_body(), **more, "valorCents": amount}
         if amount is MISSING:
             del body["valorCents"]
         error = refused(await issue(shop.sandbox, body=body), 400, "AMOUNT_INVALID")
@@ -250,7 +252,7 @@ async def test_any_fault_of_the_amount_is_amount_invalid_whatever_else_is_wrong(
 async def test_any_fault_of_the_due_date_is_invalid_due_date(shop: Shop, due: Any) -> None:
     # That a day has passed is seen later than a payer who cannot be.
     pagador = PAGADOR if due == "2020-01-01" else {**PAGADOR, "uf": "XX"}
-    for body in (slip_body(), slip_body(pagador=pagador)):
+    for body in (boleto_body(), boleto_body(pagador=pagador)):
         body["dataVencimento"] = due
         if due is MISSING:
             del body["dataVencimento"]
@@ -280,11 +282,11 @@ async def test_the_day_is_sao_paulos(servers: Any, pool: Any) -> None:
             (tonight + timedelta(hours=2), 1, "INVALID_DUE_DATE", "CHARGE_NOT_FOUND"),
             (tonight + timedelta(hours=2), 2, "MERCHANT_ADDRESS_REQUIRED", "CHARGE_NOT_FOUND"),
         ):
-            api.app.state.door._now = lambda now=now: now
+            api.app.state.context._now = lambda now=now: now
             # Tokens last an hour; this clock may be a day ahead.
             await pool.execute("UPDATE access_token SET expires_at = $1", now + timedelta(hours=1))
-            api.app.state.door.callers._known.clear()
-            body = slip_body(dataVencimento=in_days(due))
+            api.app.state.context.callers._known.clear()
+            body = boleto_body(dataVencimento=in_days(due))
             reply = await api.post(BOLETO, body, token=token, key=str(uuid4()))
             assert reply.code() == issuing, (now, due)
             body = {"charge_id": NOBODY, "due_date": in_days(due)}
@@ -300,7 +302,7 @@ async def test_the_day_is_sao_paulos(servers: Any, pool: Any) -> None:
     ],
     ids=repr,
 )  # fmt: skip
-async def test_any_fault_of_the_integrador_code_is_its_own_refusal_and_makes_no_slip(
+async def test_any_fault_of_the_integrador_code_is_its_own_refusal_and_makes_no_boleto(
     shop: Shop, books: Books, code: Any
 ) -> None:
     reference = new_reference()
@@ -308,7 +310,7 @@ async def test_any_fault_of_the_integrador_code_is_its_own_refusal_and_makes_no_
     for tipo in ("boleto", "boleto" if code == "INTG-000000" else 7):
         answer = await issue(shop.sandbox, integrador_code=code, external_id=reference, tipo=tipo)
         refused(answer, 400, "INTEGRADOR_CODE_INVALID")
-    assert await slips_of(books, reference) == []
+    assert await boletos_of(books, reference) == []
     assert await shop.sandbox.all("/v1/charges", external_id=reference) == []
 
 
@@ -324,7 +326,7 @@ async def test_an_inactive_integrador_code_is_like_an_unknown_one_and_a_stamp_st
     unknown = await issue(door, integrador_code="INTG-000000", external_id=reference)
     refused(inactive, 400, "INTEGRADOR_CODE_INVALID")
     assert inactive.but_for_the_request_id() == unknown.but_for_the_request_id()
-    assert await slips_of(books, reference) == []
+    assert await boletos_of(books, reference) == []
     # What was stamped stays stamped, and its creation is still answered.
     assert (await issue(door, key=key, integrador_code=code)).status == 200
     assert [each["charge_id"] for each in await door.all("/v1/charges", integrador_code=code)] == [made["charge_id"]]
@@ -358,7 +360,7 @@ async def test_an_account_that_is_no_uuid_is_malformed(shop: Shop) -> None:
     ],
     ids=lambda value: ",".join(value) if value else repr(value),
 )
-async def test_a_merchant_without_a_whole_address_issues_no_slip(
+async def test_a_merchant_without_a_whole_address_issues_no_boleto(
     system: System, books: Books, mode: str, address: Any
 ) -> None:
     async with new_shop(system) as other:
@@ -430,7 +432,7 @@ async def test_several_faults_of_the_payer_are_named_at_once(shop: Shop) -> None
     ids=lambda value: repr(value)[:24],
 )  # fmt: skip
 async def test_any_other_fault_of_the_body_names_its_field(shop: Shop, field: str, value: Any) -> None:
-    body = {**slip_body(), field: value}
+    body = {**boleto_body(), field: value}
     if value is MISSING:
         del body[field]
     assert fields(await issue(shop.sandbox, body=body)) == [field]
@@ -449,11 +451,11 @@ async def test_of_several_refusals_the_first_in_the_contracts_order_wins(system:
         door = other.production
         used = str(uuid4())
         body: dict[str, Any] = {
-            **slip_body(), "valorCents": "0", "dataVencimento": "never", "integrador_code": 5, "tipo": 5,
+            **boleto_body(), "valorCents": "0", "dataVencimento": "never", "integrador_code": 5, "tipo": 5,
             "pagador": {**PAGADOR, "uf": "XX"}, "account_id": NOBODY,
         }  # fmt: skip
-        past = slip_body(dataVencimento=(today() - timedelta(days=30)).isoformat())
-        await slip_issued_before(
+        past = boleto_body(dataVencimento=(today() - timedelta(days=30)).isoformat())
+        await boleto_issued_before(
             system, books, door, test=False, due_on=today() - timedelta(days=30), key=used, body=past
         )
         headers = {"Content-Type": "text/plain"}
@@ -524,7 +526,7 @@ async def test_only_the_scope_to_create_issues_and_re_dates(shop: Shop, scope: s
     async with door.http.post(f"{door.base_url}/v1/oauth/token", data=narrow) as answer:
         token = (await answer.json())["access_token"]
     for method, path, body in (
-        ("POST", BOLETO, slip_body()),
+        ("POST", BOLETO, boleto_body()),
         ("PATCH", DUE_DATE, {"charge_id": charge["charge_id"], "due_date": in_days(20)}),
         ("POST", f"/v1/charges/{charge['charge_id']}/cancel", None),
         ("POST", f"/v1/charges/{charge['charge_id']}/simulate-payment", None),
@@ -537,7 +539,7 @@ async def test_only_the_scope_to_create_issues_and_re_dates(shop: Shop, scope: s
 # --- The suspension of standalone PIX --------------------------------------------------------------------------------
 
 
-async def test_a_suspension_of_pix_does_not_touch_slips(system: System, shop: Shop) -> None:
+async def test_a_suspension_of_pix_does_not_touch_boletos(system: System, shop: Shop) -> None:
     door, key = shop.production, str(uuid4())
     made = await issued(door, key=key, tipo="boleto_hibrido", external_id=(name := new_reference()))
     await asyncio.to_thread(system.json, "pix", "suspend")
@@ -557,7 +559,8 @@ async def test_a_suspension_of_pix_does_not_touch_slips(system: System, shop: Sh
     assert (await issue(door, tipo="boleto_pix")).code != "PIX_AVULSO_SUSPENDED"
 
 
-# --- A key makes one slip --------------------------------------------------------------------------------------------
+# --- A key makes one boleto
+# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
@@ -586,8 +589,8 @@ async def test_the_same_key_and_body_is_answered_with_the_charge_as_it_is_now(sh
 
 async def test_a_replay_is_answered_when_its_due_date_has_passed(system: System, shop: Shop, books: Books) -> None:
     door, key, due_on = shop.sandbox, str(uuid4()), today() - timedelta(days=20)
-    body = slip_body(dataVencimento=due_on.isoformat())
-    charge_id = await slip_issued_before(system, books, door, test=True, due_on=due_on, key=key, body=body)
+    body = boleto_body(dataVencimento=due_on.isoformat())
+    charge_id = await boleto_issued_before(system, books, door, test=True, due_on=due_on, key=key, body=body)
     answer = await issue(door, key=key, body=body)
     assert (answer.status, answer.body["charge_id"], answer.body["status"]) == (200, charge_id, "expired")
     refused(await issue(door, body=body), 400, "INVALID_DUE_DATE")
@@ -601,9 +604,9 @@ async def test_the_same_key_with_another_body_is_refused_and_makes_nothing(shop:
         {"pagador": {**PAGADOR, "nome": "Outra"}}, {"desconhecido": 1},
     ]  # fmt: skip
     for other in others:
-        body = {**slip_body(external_id=name), **other}
+        body = {**boleto_body(external_id=name), **other}
         refused(await issue(door, key=key, body=body), 409, "IDEMPOTENCY_KEY_REUSED")
-    assert len(await slips_of(books, name)) == len(await door.all("/v1/charges", external_id=name)) == 1
+    assert len(await boletos_of(books, name)) == len(await door.all("/v1/charges", external_id=name)) == 1
     # Nor may a PIX charge have it.
     refused(await door.create(key=key), 409, "IDEMPOTENCY_KEY_REUSED")
 
@@ -629,11 +632,13 @@ async def test_what_was_refused_leaves_the_key_free(shop: Shop, books: Books) ->
     # The key may be tried with a body corrected, too.
     answer = await issue(door, "151.00", key=key, external_id=name)
     assert answer.status == 201
-    assert len(await slips_of(books, name)) == len(await door.all("/v1/charges", external_id=name)) == 1
+    assert len(await boletos_of(books, name)) == len(await door.all("/v1/charges", external_id=name)) == 1
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
-async def test_thirty_equal_requests_at_once_make_one_slip(system: System, shop: Shop, books: Books, mode: str) -> None:
+async def test_thirty_equal_requests_at_once_make_one_boleto(
+    system: System, shop: Shop, books: Books, mode: str
+) -> None:
     assert len(system.pids("api")) > 1
     door: Door = getattr(shop, mode)
     for _ in range(3):
@@ -641,7 +646,7 @@ async def test_thirty_equal_requests_at_once_make_one_slip(system: System, shop:
         answers = await asyncio.gather(*(issue(door, key=key, external_id=name) for _ in range(30)))
         assert Counter(answer.status for answer in answers) == {201: 1, 200: 29}
         assert len({answer.raw for answer in answers}) == 1
-        assert len(await slips_of(books, name)) == len(await door.all("/v1/charges", external_id=name)) == 1
+        assert len(await boletos_of(books, name)) == len(await door.all("/v1/charges", external_id=name)) == 1
 
 
 async def test_equal_requests_wait_for_the_first_while_the_bank_thinks(shop: Shop, books: Books) -> None:
@@ -661,7 +666,7 @@ async def test_equal_requests_wait_for_the_first_while_the_bank_thinks(shop: Sho
     answers = await asyncio.gather(*asked)
     assert Counter(answer.status for answer in answers) == {201: 1, 200: 9}
     refused(await other, 409, "IDEMPOTENCY_KEY_REUSED")
-    assert len(await slips_of(books, name)) == 1
+    assert len(await boletos_of(books, name)) == 1
 
 
 async def test_a_key_at_work_says_so_when_redis_has_forgotten_it(system: System, shop: Shop, books: Books) -> None:
@@ -682,7 +687,7 @@ async def test_a_key_at_work_says_so_when_redis_has_forgotten_it(system: System,
     assert sorted((first.status, twin.status)) == [200, 201]
     assert first.raw == twin.raw
     assert (await door.get(path)).body["state"] == "completed"
-    assert len(await slips_of(books, name)) == 1
+    assert len(await boletos_of(books, name)) == 1
 
 
 async def test_of_thirty_with_one_key_and_two_bodies_one_body_wins(shop: Shop, books: Books) -> None:
@@ -692,11 +697,11 @@ async def test_of_thirty_with_one_key_and_two_bodies_one_body_wins(shop: Shop, b
     )
     assert Counter(answer.status for answer in answers) == {201: 1, 200: 14, 409: 15}
     assert {answer.code for answer in answers if answer.status == 409} == {"IDEMPOTENCY_KEY_REUSED"}
-    assert len(await slips_of(books, name)) == 1
+    assert len(await boletos_of(books, name)) == 1
 
 
 async def _leave(door: Door, key: str, body: bytes, after_s: float | None) -> None:
-    """Ask for a slip and hang up after so long, or as soon as the answer begins: before it is read."""
+    """Ask for a boleto and hang up after so long, or as soon as the answer begins: before it is read."""
     host, port = door.base_url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(
@@ -713,7 +718,7 @@ async def _leave(door: Door, key: str, body: bytes, after_s: float | None) -> No
 async def test_a_client_that_hangs_up_neither_undoes_nor_doubles(shop: Shop, books: Books) -> None:
     door = shop.sandbox
     await door.token()
-    asked = {str(uuid4()): slip_body(external_id=new_reference()) for _ in range(30)}
+    asked = {str(uuid4()): boleto_body(external_id=new_reference()) for _ in range(30)}
     # The first stays until its answer begins: somebody gets through, however busy the machine is.
     await asyncio.gather(
         *(
@@ -725,8 +730,8 @@ async def test_a_client_that_hangs_up_neither_undoes_nor_doubles(shop: Shop, boo
     assert {answer.status for answer in answers} <= {200, 201}
     assert 200 in {answer.status for answer in answers}, "nobody got through before hanging up"
     for body in asked.values():
-        (slip,) = await slips_of(books, body["external_id"])
-        assert slip["written_off_at"] is None
+        (boleto,) = await boletos_of(books, body["external_id"])
+        assert boleto["written_off_at"] is None
         assert len(await door.all("/v1/charges", external_id=body["external_id"])) == 1
 
 
@@ -740,16 +745,16 @@ async def test_when_the_bank_does_not_say_yes_nothing_stays(shop: Shop, books: B
     refused(answer, 502, "BANK_UNAVAILABLE")
     assert int(answer.headers["Retry-After"]) > 0
     assert await door.all("/v1/charges", external_id=name) == []
-    assert await slips_of(books, name) == []
+    assert await boletos_of(books, name) == []
     assert await door.events(external_id=name) == []
 
 
 @pytest.mark.parametrize("scenario", ["lost_reply", "slow"])
-async def test_a_lost_or_late_answer_makes_one_slip(shop: Shop, books: Books, scenario: str) -> None:
+async def test_a_lost_or_late_answer_makes_one_boleto(shop: Shop, books: Books, scenario: str) -> None:
     door, name = shop.sandbox, new_reference()
     made = await issued(door, external_id=name, headers={"X-Sandbox-Bank": scenario})
-    (slip,) = await slips_of(books, name)
-    assert (slip["number"], slip["written_off_at"]) == (made["boleto"]["nosso_numero"], None)
+    (boleto,) = await boletos_of(books, name)
+    assert (boleto["number"], boleto["written_off_at"]) == (made["boleto"]["nosso_numero"], None)
     assert await door.all("/v1/charges", external_id=name) == [made]
 
 
@@ -775,14 +780,15 @@ async def test_a_bank_of_production_that_fails_leaves_nothing_behind(
         await asyncio.to_thread(system.json, "bank", "fault", "up")
     assert await door.all("/v1/charges", external_id=name) == []
     assert (await issue(door, key=key, external_id=name)).status == 201
-    open_now = [slip for slip in await slips_of(books, name) if slip["written_off_at"] is None]
+    open_now = [boleto for boleto in await boletos_of(books, name) if boleto["written_off_at"] is None]
     assert len(open_now) == 1
 
 
-# --- Nobody else's slips ---------------------------------------------------------------------------------------------
+# --- Nobody else's boletos
+# ---------------------------------------------------------------------------------------------
 
 
-async def test_a_slip_of_anybody_else_or_the_other_mode_is_like_none(system: System, shop: Shop) -> None:
+async def test_a_boleto_of_anybody_else_or_the_other_mode_is_like_none(system: System, shop: Shop) -> None:
     def asked(charge_id: str) -> list[tuple[str, str, Any]]:
         return [
             ("GET", f"/v1/charges/{charge_id}", None),

@@ -1,5 +1,5 @@
 """Dual charges over HTTP, with the worker and the simulated bank behind it: both ways in, what is refused, what becomes
-of each leg, and that a key makes one charge with one slip and one cob (contract sections 1, 4 to 7, 12 and 14)."""
+of each leg, and that a key makes one charge with one boleto and one cob (contract sections 1, 4 to 7, 12 and 14)."""
 
 import asyncio
 import io
@@ -17,14 +17,16 @@ import pytest_asyncio
 from msgspec.structs import replace
 from pypdf import PdfReader
 
-from commands.integrators import create_integrator
-from domain.br_code import parse_br_code
+from commands.merchants.integrators import create_integrator
 from domain.instants import SAO_PAULO, iso
-from readmodels.charge import BoletoDoc, ChargeDoc, PaymentDoc, legs_of
-from tests.dual_shop import (
+from domain.pix.br_code import parse_br_code
+from readmodels.charges.charge import BoletoDoc, ChargeDoc, PaymentDoc, legs_of
+from tests.support.boleto_merchant import BOLETO, PAGADOR, in_days, issue, issued, redate
+from tests.support.dual_merchant import (
     DUAL,
     PAYER,
     at_rest,
+    boleto_at_bank,
     cob_at_bank,
     cob_status,
     dual,
@@ -33,11 +35,9 @@ from tests.dual_shop import (
     legs,
     number_of,
     pix_boleto_body,
-    slip_at_bank,
 )
-from tests.merchant import Answer, Books, Door, Shop, assert_books_are_clean, books_of, new_shop
-from tests.slip_shop import BOLETO, PAGADOR, in_days, issue, issued, redate
-from tests.system import System
+from tests.support.merchant import Answer, Books, Door, Shop, assert_books_are_clean, books_of, new_shop
+from tests.support.system import System
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 NOBODY = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
@@ -74,11 +74,11 @@ def ends_at(row: Any) -> datetime:
 
 
 async def nothing_of(books: Books, reference: str) -> bool:
-    """Whether no leg of what was asked for under this reference can be paid: no cob, and a slip only written off."""
-    open_slips = "SELECT count(*) FROM simulated_bank.slip WHERE seu_numero = $1 AND written_off_at IS NULL"
+    """Whether no leg of what was asked for under this reference can be paid: no cob, and a boleto only written off."""
+    open_boletos = "SELECT count(*) FROM simulated_bank.boleto WHERE seu_numero = $1 AND written_off_at IS NULL"
     charges = "SELECT count(*) FROM charge WHERE external_id = $1"
     cobs = "SELECT count(*) FROM bank_order WHERE kind = 'cob_register' AND request ->> 'description' = $1"
-    found = [await books.fetchval(asked, reference) for asked in (open_slips, charges, cobs)]
+    found = [await books.fetchval(asked, reference) for asked in (open_boletos, charges, cobs)]
     return found == [0, 0, 0]
 
 
@@ -100,7 +100,7 @@ async def test_a_new_dual_charge_has_both_legs_here_and_at_the_bank(
         answer = await door.ask("POST", BOLETO, json=body, key=str(uuid4()))
     assert answer.status == 201, answer.raw
     made = answer.body
-    slip, pix = made["boleto"], made["pix"]
+    boleto, pix = made["boleto"], made["pix"]
     assert made == {
         "charge_id": made["charge_id"], "account_id": door.account_id, "external_id": reference,
         "public_id": made["public_id"], "payment_method": "boleto_pix", "status": "pending", "amount": "150.50",
@@ -110,8 +110,9 @@ async def test_a_new_dual_charge_has_both_legs_here_and_at_the_bank(
             "qr_code_image": pix["qr_code_image"],
         },
         "boleto": {
-            "nosso_numero": slip["nosso_numero"], "seu_numero": reference, "linha_digitavel": slip["linha_digitavel"],
-            "codigo_barras": slip["codigo_barras"], "qr_code": None, "tipo_cobranca": "boleto_pix",
+            "nosso_numero": boleto["nosso_numero"], "seu_numero": reference, "linha_digitavel":
+            boleto["linha_digitavel"],
+            "codigo_barras": boleto["codigo_barras"], "qr_code": None, "tipo_cobranca": "boleto_pix",
             "data_vencimento": due,
         },
         "legs": [{"leg": "pix", "status": "pending"}, {"leg": "boleto", "status": "pending"}],
@@ -123,17 +124,17 @@ async def test_a_new_dual_charge_has_both_legs_here_and_at_the_bank(
     read = parse_br_code(pix["qr_code"])
     assert (read["01"], read["54"], read["62-05"]) == ("12", "150.50", "***")
     assert pix["qr_code_image"].startswith("data:image/png;base64,")
-    # Without a time of its own the PIX leg ends with the slip: at midnight after its last day.
+    # Without a time of its own the PIX leg ends with the boleto: at midnight after its last day.
     end = datetime.fromisoformat(made["expires_at"]).astimezone(SAO_PAULO)
     assert (end - timedelta(days=1)).date().isoformat() == made["effective_due_date"]
     assert (end.hour, end.minute) == (0, 0)
     assert await door.charge(made["charge_id"]) == made
     assert await door.events(charge_id=made["charge_id"]) == []
     await at_rest(books, made)
-    assert await slip_at_bank(books, made) == "open"
+    assert await boleto_at_bank(books, made) == "open"
     cob = await cob_at_bank(books, made)
     assert (cob["world"], cob["status"], cob["amount_cents"]) == (mode, "ATIVA", 15050)
-    # Whole seconds, counted down from the creation: never later than the slip.
+    # Whole seconds, counted down from the creation: never later than the boleto.
     assert timedelta(seconds=-5) <= ends_at(cob) - end <= timedelta()
     location = "SELECT location FROM simulated_bank.location WHERE location_id = $1"
     assert await books.fetchval(location, cob["location_id"]) == read["26-25"]
@@ -146,13 +147,13 @@ async def test_other_charges_have_no_legs(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("lifetime_s", [60, 3600, 2592000])
-async def test_expires_in_is_the_pix_legs_own_time_and_never_longer_than_the_slip(
+async def test_expires_in_is_the_pix_legs_own_time_and_never_longer_than_the_boleto(
     shop: Shop, books: Books, lifetime_s: int
 ) -> None:
     made = await dual(shop.sandbox, due_date=in_days(10), expires_in=lifetime_s)
     created_at, end = (datetime.fromisoformat(made[name]) for name in ("created_at", "expires_at"))
-    slip_end = datetime.fromisoformat((await dual(shop.sandbox, due_date=in_days(10)))["expires_at"])
-    assert end == min(created_at + timedelta(seconds=lifetime_s), slip_end)
+    boleto_end = datetime.fromisoformat((await dual(shop.sandbox, due_date=in_days(10)))["expires_at"])
+    assert end == min(created_at + timedelta(seconds=lifetime_s), boleto_end)
     await at_rest(books, made)
     cob = await cob_at_bank(books, made)
     assert abs((ends_at(cob) - end).total_seconds()) <= 2
@@ -386,7 +387,7 @@ async def test_a_dual_charge_is_let_in_exactly_when_the_schema_says_so_and_answe
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
-async def test_twenty_equal_requests_at_once_make_one_slip_and_one_cob(shop: Shop, books: Books, mode: str) -> None:
+async def test_twenty_equal_requests_at_once_make_one_boleto_and_one_cob(shop: Shop, books: Books, mode: str) -> None:
     door: Door = getattr(shop, mode)
     key, reference = str(uuid4()), new_reference()
     body = dual_body(external_id=reference)
@@ -395,8 +396,8 @@ async def test_twenty_equal_requests_at_once_make_one_slip_and_one_cob(shop: Sho
     assert len({answer.raw for answer in answers}) == 1
     made = answers[0].body
     await at_rest(books, made)
-    slips = "SELECT count(*) FROM simulated_bank.slip WHERE seu_numero = $1"
-    assert await books.fetchval(slips, reference) == 1
+    boletos = "SELECT count(*) FROM simulated_bank.boleto WHERE seu_numero = $1"
+    assert await books.fetchval(boletos, reference) == 1
     assert await cob_status(books, made) == "ATIVA"
     again = await issue_dual(door, body=body, key=key)
     assert (again.status, again.headers["Idempotent-Replayed"]) == (200, "true")
@@ -422,13 +423,13 @@ async def test_a_creation_the_bank_does_not_confirm_leaves_neither_leg(shop: Sho
     made = await issue_dual(shop.sandbox, body=body, key=key)
     assert made.status == 201
     await at_rest(books, made.body)
-    assert (await slip_at_bank(books, made.body), await cob_status(books, made.body)) == ("open", "ATIVA")
+    assert (await boleto_at_bank(books, made.body), await cob_status(books, made.body)) == ("open", "ATIVA")
 
 
-async def test_a_lost_answer_makes_one_slip_and_one_cob(shop: Shop, books: Books) -> None:
+async def test_a_lost_answer_makes_one_boleto_and_one_cob(shop: Shop, books: Books) -> None:
     made = await dual(shop.sandbox, headers={"X-Sandbox-Bank": "lost_reply"})
     await at_rest(books, made)
-    assert (await slip_at_bank(books, made), await cob_status(books, made)) == ("open", "ATIVA")
+    assert (await boleto_at_bank(books, made), await cob_status(books, made)) == ("open", "ATIVA")
 
 
 # --- Cancelling and re-dating act on both legs or on none ------------------------------------------------------------
@@ -450,7 +451,7 @@ async def test_a_cancelled_dual_charge_has_neither_leg_at_the_bank(
     ended = [{"leg": "pix", "status": "cancelled"}, {"leg": "boleto", "status": "cancelled"}]
     wanted = {"status": "cancelled", "version": 2, "cancelled_at": answer.body["cancelled_at"], "legs": ended}
     assert answer.body == made | wanted
-    assert await slip_at_bank(books, made) == "written_off"
+    assert await boleto_at_bank(books, made) == "written_off"
     await at_rest(books, made)
     assert await cob_status(books, made) in ("REMOVIDA_PELO_USUARIO_RECEBEDOR", "none")
     assert [event["type"] for event in await door.events(charge_id=made["charge_id"])] == ["charge.cancelled"]
@@ -503,11 +504,11 @@ async def test_a_change_the_bank_does_not_confirm_changes_neither_leg(shop: Shop
     refused(moved, 502, "BANK_UNAVAILABLE")
     await at_rest(books, made)
     assert await door.charge(made["charge_id"]) == made
-    assert await slip_at_bank(books, made) == "open"
+    assert await boleto_at_bank(books, made) == "open"
     assert dict(await cob_at_bank(books, made)) == before
 
 
-async def test_re_dated_many_times_at_once_the_cob_ends_with_the_slip(shop: Shop, books: Books) -> None:
+async def test_re_dated_many_times_at_once_the_cob_ends_with_the_boleto(shop: Shop, books: Books) -> None:
     door = shop.sandbox
     made = await dual(door)
     answers = await asyncio.gather(
@@ -523,7 +524,7 @@ async def test_re_dated_many_times_at_once_the_cob_ends_with_the_slip(shop: Shop
 # --- Being paid in the sandbox ---------------------------------------------------------------------------------------
 
 
-async def test_simulate_payment_pays_the_slip_and_removes_the_cob(shop: Shop, books: Books) -> None:
+async def test_simulate_payment_pays_the_boleto_and_removes_the_cob(shop: Shop, books: Books) -> None:
     door = shop.sandbox
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
     made = await dual(door, "99.90", integrador_code=partner.integrador_code)
@@ -563,7 +564,7 @@ async def test_a_charge_that_fails_leaves_neither_leg(shop: Shop, books: Books) 
     assert answer.status == 200, answer.raw
     assert (answer.body["status"], legs(answer.body)) == ("failed", {"pix": "cancelled", "boleto": "cancelled"})
     await at_rest(books, made)
-    assert (await slip_at_bank(books, made), await cob_status(books, made)) == (
+    assert (await boleto_at_bank(books, made), await cob_status(books, made)) == (
         "written_off", "REMOVIDA_PELO_USUARIO_RECEBEDOR",
     )  # fmt: skip
 
@@ -596,7 +597,7 @@ _TWO = "2026-11-21T14:00:00.000Z"
 
 
 @pytest.mark.parametrize(
-    ("fields", "now", "pix", "boleto"),
+    ("fields", "now", "pix", "boleto_status"),
     [
         ({}, _NOON, "pending", "pending"),
         ({"pix_expires_at": _ONE}, _NOON, "pending", "pending"),
@@ -605,30 +606,30 @@ _TWO = "2026-11-21T14:00:00.000Z"
         ({"pix_expires_at": _ONE, "status": "cancelled", "cancelled_at": _TWO}, _TWO, "expired", "cancelled"),
         ({"pix_expires_at": _ONE, "status": "failed"}, _TWO, "cancelled", "cancelled"),
         ({"status": "expired"}, "2027-01-01T00:00:00.000Z", "expired", "expired"),
-        ({"status": "paid", "paid_at": _NOON, "payment": "slip"}, _TWO, "cancelled", "paid"),
+        ({"status": "paid", "paid_at": _NOON, "payment": "boleto"}, _TWO, "cancelled", "paid"),
         ({"status": "paid", "paid_at": _NOON, "payment": "pix"}, _TWO, "paid", "cancelled"),
         ({"status": "refunded", "paid_at": _NOON, "payment": "pix"}, _TWO, "paid", "cancelled"),
-        ({"pix_expires_at": _ONE, "status": "paid", "paid_at": _TWO, "payment": "slip"}, _TWO, "expired", "paid"),
+        ({"pix_expires_at": _ONE, "status": "paid", "paid_at": _TWO, "payment": "boleto"}, _TWO, "expired", "paid"),
         ({"pix_expires_at": _ONE, "status": "paid", "paid_at": _NOON, "payment": "pix"}, _TWO, "paid", "cancelled"),
     ],
 )
 def test_what_a_leg_is_follows_from_the_charge_and_the_legs_own_time(
-    fields: dict[str, Any], now: str, pix: str, boleto: str
+    fields: dict[str, Any], now: str, pix: str, boleto_status: str
 ) -> None:
-    slip = BoletoDoc(
+    boleto = BoletoDoc(
         nosso_numero="1", seu_numero="1", linha_digitavel="", codigo_barras="", tipo_cobranca="boleto_pix",
         data_vencimento="2026-11-30",
     )  # fmt: skip
     payment = PaymentDoc(
         payment_id="", charge_id="", payment_method="boleto_pix", method="pix", amount_cents=1, paid_at=_NOON,
-        credited_at=_NOON, payer_sealed="", nosso_numero="1" if fields.get("payment") == "slip" else None,
+        credited_at=_NOON, payer_sealed="", nosso_numero="1" if fields.get("payment") == "boleto" else None,
     )  # fmt: skip
     given = {"status": "pending", **fields, "payment": payment if "payment" in fields else None}
     doc = ChargeDoc(
         account_id="", charge_id="", test=True, public_id="", payment_method="boleto_pix", version=1, amount_cents=1,
-        created_at=_NOON, boleto=slip, expires_at="2026-12-01T03:00:00.000Z", **given,
+        created_at=_NOON, boleto=boleto, expires_at="2026-12-01T03:00:00.000Z", **given,
     )  # fmt: skip
-    assert [(each.leg, each.status) for each in legs_of(doc, now=now)] == [("pix", pix), ("boleto", boleto)]
+    assert [(each.leg, each.status) for each in legs_of(doc, now=now)] == [("pix", pix), ("boleto", boleto_status)]
     longer = replace(doc, pix_expires_at="2030-01-01T00:00:00.000Z")
     assert longer.pix_ends_at == doc.expires_at
 
@@ -640,15 +641,15 @@ async def test_a_dual_charge_is_found_by_what_is_on_either_leg(shop: Shop, books
     door = shop.sandbox
     reference = new_reference()
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
-    slip = await issued(door, external_id=reference)
+    boleto = await issued(door, external_id=reference)
     made = await dual(door, external_id=reference, due_date=in_days(33), integrador_code=partner.integrador_code)
 
     async def found(**asked: Any) -> list[dict[str, Any]]:
         return await door.all("/v1/charges", external_id=reference, **asked)
 
     assert await found(payment_method="boleto_pix") == [made]
-    assert await found(payment_method="boleto") == [slip]
-    assert await found(payment_method=["boleto", "boleto_pix"], order="asc") == [slip, made]
+    assert await found(payment_method="boleto") == [boleto]
+    assert await found(payment_method=["boleto", "boleto_pix"], order="asc") == [boleto, made]
     assert await found(payment_method="pix") == []
     for asked in (
         {"nosso_numero": number_of(made)}, {"txid": made["pix"]["txid"]},
@@ -681,7 +682,7 @@ async def test_paper_and_page_carry_line_and_qr_code(system: System, shop: Shop)
     brief = await dual(door, expires_in=3600)
     async with door.http.get(f"{system.app_url}/pagar/{brief['public_id']}") as answer:
         assert "O Pix vale até" in await answer.text()
-    # A code that ends before the slip does not stand on paper.
+    # A code that ends before the boleto does not stand on paper.
     async with door.http.get(f"{system.app_url}/pagar/{brief['public_id']}/boleto.pdf") as answer:
         (sheet,) = PdfReader(io.BytesIO(await answer.read())).pages
     assert brief["pix"]["txid"] not in sheet.extract_text()

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from domain.errors import Code
-from tests.in_process import Api, bearer, envelope, open_api
-from tests.system import System
+from tests.support.in_process import Api, bearer, envelope, open_api
+from tests.support.system import System
 
 JSON = (b"content-type", b"application/json")
 PIX = "/v1/charges/pix"
@@ -322,7 +322,7 @@ async def test_what_we_got_wrong_is_an_envelope_without_a_word_of_why(
         raise RuntimeError("secret of the house")
 
     token = await api.token()
-    monkeypatch.setattr(api.app.state.door, "charge", broken)
+    monkeypatch.setattr(api.app.state.context, "charge", broken)
     reply = await api.get("/v1/charges/00000000-0000-0000-0000-000000000000", token=token)
     assert reply.code() == "INTERNAL_ERROR"
     assert b"secret" not in reply.body
@@ -333,7 +333,7 @@ async def test_a_database_that_is_gone_is_service_unavailable(api: Api, monkeypa
         raise ConnectionRefusedError("no database at 10.0.0.1")
 
     token = await api.token()
-    monkeypatch.setattr(api.app.state.door, "charge", gone)
+    monkeypatch.setattr(api.app.state.context, "charge", gone)
     reply = await api.get("/v1/charges/00000000-0000-0000-0000-000000000000", token=token)
     assert reply.code() == "SERVICE_UNAVAILABLE"
     assert int(str(reply.header("retry-after"))) >= 1

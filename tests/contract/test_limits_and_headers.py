@@ -10,11 +10,11 @@ from uuid import uuid4
 
 import pytest
 
-from api.route import MOST_BYTES
-from commands.merchants import set_rate
+from api.route import BYTES_MAX
+from commands.merchants.merchants import set_rate
 from domain.errors import Refused
 from runtime.embedded import free_port
-from tests.in_process import Api, Reply, bearer, open_api
+from tests.support.in_process import Api, Reply, bearer, open_api
 
 PIX = "/v1/charges/pix"
 LIMITS = ("ratelimit-limit", "ratelimit-remaining", "ratelimit-reset")
@@ -35,8 +35,8 @@ async def limited(api: Api, pool: Any, mode: str, *, rate_per_s: int, burst: int
         api.second.account_id, rate_per_s, burst,
     )  # fmt: skip
     credential = getattr(api.second, mode)
-    await api.app.state.door.redis.delete(f"rate:{credential.client_id}")
-    api.app.state.door.buckets._leases.clear()
+    await api.app.state.context.redis.delete(f"rate:{credential.client_id}")
+    api.app.state.context.buckets._leases.clear()
     asked = {"client_id": credential.client_id, "client_secret": credential.client_secret}
     reply = await api.post("/v1/oauth/token", {"grant_type": "client_credentials", **asked}, token=None)
     return str(reply.json()["access_token"])
@@ -100,7 +100,7 @@ async def test_a_limit_that_was_lowered_never_tells_more_than_fits(api: Api, poo
     assert (await api.get("/v1/charges", token=token)).status == 200
     lower = "UPDATE account SET rate_per_s = 1, rate_burst = 1 WHERE account_id = $1"
     await pool.execute(lower, api.second.account_id)
-    api.app.state.door.callers._known.clear()  # a caller is remembered for three seconds
+    api.app.state.context.callers._known.clear()  # a caller is remembered for three seconds
     limit, remaining, reset = told(await api.get("/v1/charges", token=token))
     assert (limit, reset) == (1, 0)
     assert remaining <= limit
@@ -186,7 +186,7 @@ async def test_every_answer_to_a_known_caller_tells_the_limits(api: Api) -> None
         await api.post(f"/v1/charges/{made['charge_id']}/simulate-payment", None, token=token),
         await api.post("/v1/charges/x/simulate-payment", None, token=await api.token(mode="production")),
         await api.ask("POST", PIX, headers=[*bearer(token), (b"content-type", b"text/plain")], body=b"{}"),
-        await api.post(PIX, b"x" * (MOST_BYTES + 1), token=token),
+        await api.post(PIX, b"x" * (BYTES_MAX + 1), token=token),
         await api.get("/v1/events", token=token),
         await api.get(f"/v1/accounts/{api.first.account_id}/balance", token=token),
     ]
@@ -201,7 +201,7 @@ async def test_a_stranger_is_told_no_limits(api: Api) -> None:
     for reply in (
         await api.get("/v1/charges", token=None),
         await api.get("/nope", token=None),
-        await api.post(PIX, b"x" * (MOST_BYTES + 1), token="nobody's"),
+        await api.post(PIX, b"x" * (BYTES_MAX + 1), token="nobody's"),
         await api.ask("POST", PIX, headers=[(b"content-type", b"text/plain")], body=b"{}"),
     ):
         assert all(reply.header(name) is None for name in LIMITS)
@@ -217,7 +217,7 @@ async def test_with_redis_gone_everybody_passes(pool: Any, servers: Any) -> None
         assert [reply.status for reply in replies] == [200] * 20
         assert time.monotonic() - began < 10, "a dead Redis is not waited for by each"
         assert all(told(reply)[0] == 2 for reply in replies)
-        assert api.app.state.door.buckets.failed_open > 0
+        assert api.app.state.context.buckets.failed_open > 0
         created = await api.post(PIX, api.pix(), token=token, key="k")
         again = await api.post(PIX, api.pix(), token=token, key="k")
         said = (await api.get("/metrics", token=None)).body.decode()

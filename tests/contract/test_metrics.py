@@ -13,7 +13,7 @@ import pytest
 
 from runtime.log import AccessLog
 from runtime.metrics import Meter
-from tests.in_process import Api, open_api
+from tests.support.in_process import Api, open_api
 
 UNTIL_SHOWN_S = 10.0  # counts are handed on every second
 

@@ -14,9 +14,9 @@ import msgspec
 import pytest
 from authlib.deprecate import AuthlibDeprecationWarning
 
-from commands.merchants import ALL_SCOPES, MerchantCreated
-from tests.in_process import Api, Reply, open_api
-from tests.system import System
+from commands.merchants.merchants import ALL_SCOPES, MerchantCreated
+from tests.support.in_process import Api, Reply, open_api
+from tests.support.system import System
 
 with warnings.catch_warnings():
     # It would rather have another HTTP client below it.

@@ -13,7 +13,7 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from api.app import ROUTES
 from domain.errors import Code
-from tests.in_process import Api, Reply, bearer, open_api
+from tests.support.in_process import Api, Reply, bearer, open_api
 
 Schema = dict[str, Any]
 

@@ -13,8 +13,8 @@ from uuid import uuid4
 import msgspec
 import pytest
 
-from commands.pix_suspension import resume_pix, suspend_pix
-from tests.in_process import Api, Reply, bearer, open_api
+from commands.merchants.pix_suspension import resume_pix, suspend_pix
+from tests.support.in_process import Api, Reply, bearer, open_api
 
 JSON = (b"content-type", b"application/json")
 TEXT = (b"content-type", b"text/plain")
@@ -231,7 +231,7 @@ async def test_a_replay_needs_no_bank_and_a_suspension_asks_none(servers: Any, p
     async with open_api(servers.database_url, servers.redis_url) as api:
         token, used = await api.token(mode="production"), secrets.token_hex(8)
         assert (await api.post(PIX, api.pix(), token=token, key=used)).status == 201
-        door = api.app.state.door
+        door = api.app.state.context
         door.reserve._held[False].clear()
         door.reserve._deadline_s = 0.3
         # The courtesy lock of the first call lapses after a while: the row is what answers then.

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from domain.br_code import parse_br_code
-from tests.in_process import Api, open_api
+from domain.pix.br_code import parse_br_code
+from tests.support.in_process import Api, open_api
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")

@@ -21,9 +21,9 @@ from joserfc import jws
 from joserfc.jwk import KeySet
 from PIL import Image
 
-from commands.merchants import MerchantCreated, create_merchant
+from commands.merchants.merchants import MerchantCreated, create_merchant
 from runtime.postgres import connect
-from tests.system import System
+from tests.support.system import System
 
 # In the code a name is at most 25 ASCII characters; what has no such form leaves a stand-in.
 NAMES = {

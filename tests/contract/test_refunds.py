@@ -14,20 +14,20 @@ from uuid import UUID, uuid4
 import msgspec
 import pytest
 
-from commands.change import Entry, Step, Wish, change_charges
-from commands.expire import expire_all
-from commands.fail import fail_charge
-from commands.merchants import create_merchant
-from commands.pay import Confirmation, OfSlip, confirm_payments
-from commands.refund import Ending, end_refunds
+from commands.charges.change import ChargeChange, ChargeCommand, Entry, change_charges
+from commands.charges.expire import expire_all
+from commands.charges.fail import fail_charge
+from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
+from commands.merchants.merchants import create_merchant
+from commands.money.refund import Ending, end_refunds
 from domain.charge import Charge
 from domain.refund import FailureCode
 from readmodels.verify import verify
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
 from tests.contract.test_openapi import body_of, conforms
-from tests.in_process import Api, Reply, open_api
-from tests.slip_shop import slip_issued_before, today
+from tests.support.boleto_merchant import boleto_issued_before, today
+from tests.support.in_process import Api, Reply, open_api
 
 SEAL = Seal(bytes.fromhex("5e" * 32))
 DESTINATION = {"pix_key": "maria@example.com", "document": "52998224725"}
@@ -56,7 +56,7 @@ class Shop:
         return found
 
     async def arrives(
-        self, charge_id: str, cents: int, *, days_ago: float = 0, pix: bool = True, slip: OfSlip | None = None
+        self, charge_id: str, cents: int, *, days_ago: float = 0, pix: bool = True, boleto: OfBoleto | None = None
     ) -> None:
         """The bank confirms money for a charge."""
         now = datetime.now(UTC)
@@ -64,14 +64,14 @@ class Shop:
         end_to_end_id = f"E99999994{paid_at:%Y%m%d%H%M}{secrets.token_hex(6)[:11]}" if pix else None
         confirmation = Confirmation(
             charge_id=UUID(charge_id), end_to_end_id=end_to_end_id, amount_cents=cents, paid_at=paid_at,
-            payer_name="Maria", payer_document="52998224725", slip=slip,
+            payer_name="Maria", payer_document="52998224725", boleto=boleto,
         )  # fmt: skip
         async with transaction(self.pool) as conn:
             (outcome,) = await confirm_payments(conn, [confirmation], now=now, seal=SEAL)
         assert isinstance(outcome, Charge)
 
-    async def slip(self, cents: int = 15_000, *, rail: str = "boleto", pix: bool = False, days_ago: float = 0) -> str:
-        """A slip, paid on its line or by PIX; `pix`: its endToEndId is known."""
+    async def boleto(self, cents: int = 15_000, *, rail: str = "boleto", pix: bool = False, days_ago: float = 0) -> str:
+        """A boleto, paid on its line or by PIX; `pix`: its endToEndId is known."""
         system = cast(
             Any,
             SimpleNamespace(
@@ -80,11 +80,11 @@ class Shop:
         )
         door = cast(Any, SimpleNamespace(account_id=str(self.api.first.account_id)))
         async with self.pool.acquire() as books:
-            charge_id = await slip_issued_before(
+            charge_id = await boleto_issued_before(
                 system, cast(Any, books), door, test=True, due_on=today() + timedelta(days=5), amount_cents=cents
             )
-        of = OfSlip(source=secrets.token_hex(10), method=rail, nosso_numero="0" * 20, integrador_code=None, txid=None)
-        await self.arrives(charge_id, cents, pix=pix, slip=of, days_ago=days_ago)
+        of = OfBoleto(source=secrets.token_hex(10), method=rail, nosso_numero="0" * 20, integrador_code=None, txid=None)
+        await self.arrives(charge_id, cents, pix=pix, boleto=of, days_ago=days_ago)
         return charge_id
 
     async def ask(
@@ -124,12 +124,14 @@ class Shop:
         """Money leaves the wallet otherwise than by a refund."""
         charge_id = UUID((await self.api.create())["charge_id"])
 
-        def decide(charge: Charge, now: datetime) -> list[Step]:
-            return [Step(charge=charge, kind="wallet.adjusted", entry=Entry(type="adjustment", amount_cents=-cents))]
+        def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
+            return [
+                ChargeChange(charge=charge, kind="wallet.adjusted", entry=Entry(type="adjustment", amount_cents=-cents))
+            ]
 
         async with transaction(self.pool) as conn:
-            wish = Wish(charge_id=charge_id, owner=None, decide=decide, actor="test")
-            await change_charges(conn, [wish], now=self.now())
+            command = ChargeCommand(charge_id=charge_id, owner=None, decide=decide, actor="test")
+            await change_charges(conn, [command], now=self.now())
 
     def now(self) -> datetime:
         at = datetime.now(UTC)
@@ -395,14 +397,14 @@ async def test_a_pix_goes_back_for_ninety_days(shop: Shop) -> None:
         assert reply.status == 201 or reply.code() == "CHARGE_NOT_REFUNDABLE"
 
 
-async def test_a_slip_goes_back_for_a_hundred_and_eighty_days(shop: Shop) -> None:
+async def test_a_boleto_goes_back_for_a_hundred_and_eighty_days(shop: Shop) -> None:
     for days, status in ((179.9, 201), (180.1, 409)):
-        charge_id = await shop.slip(days_ago=days)
+        charge_id = await shop.boleto(days_ago=days)
         assert (await shop.ask(charge_id, {"destination": DESTINATION})).status == status
 
 
-async def test_a_slip_paid_on_its_line_needs_a_destination(shop: Shop) -> None:
-    charge_id = await shop.slip()
+async def test_a_boleto_paid_on_its_line_needs_a_destination(shop: Shop) -> None:
+    charge_id = await shop.boleto()
     assert (await shop.ask(charge_id)).code() == "REFUND_DESTINATION_REQUIRED"
     refund = await shop.refund(charge_id, "50.00", destination=DESTINATION)
     assert (refund["amount"], refund["end_to_end_id"]) == ("50.00", None)
@@ -416,8 +418,8 @@ async def test_a_slip_paid_on_its_line_needs_a_destination(shop: Shop) -> None:
         assert not any("maria@" in row[0] for row in rows), f"{table} names a person in the clear"
 
 
-async def test_a_slip_paid_by_pix_goes_back_the_way_it_came(shop: Shop) -> None:
-    charge_id = await shop.slip(rail="pix", pix=True)
+async def test_a_boleto_paid_by_pix_goes_back_the_way_it_came(shop: Shop) -> None:
+    charge_id = await shop.boleto(rail="pix", pix=True)
     (payment,) = await shop.payments(charge_id)
     refund = await shop.refund(charge_id)
     assert refund["end_to_end_id"] == payment["end_to_end_id"]
@@ -427,10 +429,10 @@ async def test_a_slip_paid_by_pix_goes_back_the_way_it_came(shop: Shop) -> None:
     assert kind == "refund_return"
 
 
-async def test_a_slip_paid_by_pix_that_nobody_can_name_needs_a_destination(shop: Shop) -> None:
-    charge_id = await shop.slip(rail="pix", pix=False)
+async def test_a_boleto_paid_by_pix_that_nobody_can_name_needs_a_destination(shop: Shop) -> None:
+    charge_id = await shop.boleto(rail="pix", pix=False)
     assert (await shop.ask(charge_id)).code() == "REFUND_DESTINATION_REQUIRED"
-    old = await shop.slip(rail="pix", pix=True, days_ago=100)  # API Pix takes it no more
+    old = await shop.boleto(rail="pix", pix=True, days_ago=100)  # API Pix takes it no more
     assert (await shop.ask(old)).code() == "REFUND_DESTINATION_REQUIRED"
     assert (await shop.ask(old, {"destination": DESTINATION})).status == 201
 
@@ -564,7 +566,7 @@ async def test_every_fault_of_the_body_is_refused_before_the_charge_is_looked_fo
     "key", ["52998224725", "11222333000181", "+5511987654321", "a.b+c@ex-ample.com.br", str(UUID(int=1))]
 )
 async def test_every_kind_of_pix_key_is_taken(shop: Shop, key: str) -> None:
-    charge_id = await shop.slip()
+    charge_id = await shop.boleto()
     assert (await shop.ask(charge_id, {"destination": DESTINATION | {"pix_key": key}})).status == 201
 
 
@@ -709,13 +711,13 @@ async def test_answers_are_as_the_document_tells(shop: Shop, document: dict[str,
     )  # fmt: skip
     token, key = await shop.api.token(), secrets.token_hex(8)
     charge_id = (await shop.paid())["charge_id"]
-    slip = await shop.slip()
+    boleto = await shop.boleto()
     made = [await shop.ask(charge_id, {"amount": "1.00"}, key=key) for _ in range(2)]
-    made += [await shop.ask(charge_id, {"amount": "2.00"}), await shop.ask(slip, {"destination": DESTINATION})]
+    made += [await shop.ask(charge_id, {"amount": "2.00"}), await shop.ask(boleto, {"destination": DESTINATION})]
     refused = [
         await shop.ask(charge_id, {"amount": "2.00"}, key=key), await shop.ask(charge_id, {"amount": "9.00"}),
         await shop.ask(charge_id, {"amount": 1}), await shop.ask(charge_id, b"{"), await shop.ask("x"),
-        await shop.ask(slip), await shop.ask((await shop.api.create())["charge_id"]),
+        await shop.ask(boleto), await shop.ask((await shop.api.create())["charge_id"]),
         await shop.ask(charge_id, {"destination": DESTINATION}), await shop.ask(charge_id, token="nobody"),
     ]  # fmt: skip
     assert [reply.status for reply in made] == [201, 200, 201, 201]

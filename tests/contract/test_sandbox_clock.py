@@ -13,14 +13,24 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from domain.business_days import effective_due_date
+from domain.boleto.business_days import effective_due_date
 from domain.instants import SAO_PAULO, iso
-from tests.dual_shop import dual, legs
-from tests.in_process import Api, open_api
-from tests.merchant import Answer, Books, Door, Shop, assert_books_are_clean, books_of, new_shop, paused, until_answer
-from tests.slip_shop import at_bank, issue, issued, listen, redate
-from tests.system import System
-from tests.webhooks import receiving
+from tests.support.boleto_merchant import at_bank, issue, issued, listen, redate
+from tests.support.dual_merchant import dual, legs
+from tests.support.in_process import Api, open_api
+from tests.support.merchant import (
+    Answer,
+    Books,
+    Door,
+    Shop,
+    assert_books_are_clean,
+    books_of,
+    new_shop,
+    paused,
+    until_answer,
+)
+from tests.support.system import System
+from tests.support.webhooks import receiving
 
 CLOCK = "/v1/sandbox/clock"
 DAY_S = 86_400
@@ -134,12 +144,12 @@ async def test_what_is_due_has_expired_in_every_process_the_moment_it_answers(sy
     warm = await everywhere(door, "/v1/charges")  # every process knows the caller by now
     assert {answer.status for answer in warm} == {200}
     pix = [await door.created(expires_in=2 * DAY_S, external_id="due") for _ in range(5)]
-    slips = [
+    boletos = [
         await issued(door, tipo=tipo, dataVencimento=day_on(datetime.now(UTC), 1))
         for tipo in ("boleto", "boleto_hibrido")
     ]
     both = await dual(door, due_date=day_on(datetime.now(UTC), 1))
-    due = [charge["charge_id"] for charge in (*pix, *slips, both)]
+    due = [charge["charge_id"] for charge in (*pix, *boletos, both)]
     lasting = await door.created(expires_in=30 * DAY_S)
     with paused(system, "worker"):  # nobody sweeps
         await advance(door, "P10D")
@@ -180,13 +190,13 @@ async def test_the_sweeper_goes_by_each_accounts_own_clock(shop: Shop, books: Bo
 async def test_a_charge_made_before_the_clock_moved_is_payable_until_its_own_time(shop: Shop) -> None:
     door = shop.sandbox
     charge = await door.created(expires_in=2 * DAY_S)
-    slip = await issued(door, dataVencimento=day_on(datetime.now(UTC), 5))
+    boleto = await issued(door, dataVencimento=day_on(datetime.now(UTC), 5))
     clock = await advance(door, "P1D")
     paid = (await door.pay(charge["charge_id"])).body
     assert paid["status"] == "paid"
     assert clock <= at(paid["paid_at"]) < clock + timedelta(seconds=10)
     assert paid["payment"]["credited_at"] == paid["payment"]["paid_at"]
-    settled = (await door.pay(slip["charge_id"])).body
+    settled = (await door.pay(boleto["charge_id"])).body
     assert settled["status"] == "paid"
     assert clock <= at(settled["paid_at"]) < clock + timedelta(seconds=10)
     assert settled["payment"]["late"] is False
@@ -194,10 +204,10 @@ async def test_a_charge_made_before_the_clock_moved_is_payable_until_its_own_tim
 
 async def test_late_money_is_late_by_the_sandboxs_clock(shop: Shop) -> None:
     door = shop.sandbox
-    slip = await issued(door, dataVencimento=day_on(datetime.now(UTC), 1))
+    boleto = await issued(door, dataVencimento=day_on(datetime.now(UTC), 1))
     clock = await advance(door, "P10D")
-    assert (await door.pay(slip["charge_id"])).code == "CHARGE_NOT_PENDING"
-    late = (await door.post(f"/v1/sandbox/charges/{slip['charge_id']}/pay", {})).body
+    assert (await door.pay(boleto["charge_id"])).code == "CHARGE_NOT_PENDING"
+    late = (await door.post(f"/v1/sandbox/charges/{boleto['charge_id']}/pay", {})).body
     assert (late["status"], late["payment"]["late"]) == ("paid", True)
     assert at(late["paid_at"]).date() == clock.date()
 
@@ -215,30 +225,32 @@ async def test_new_charges_are_of_the_sandboxs_day(shop: Shop, books: Books) -> 
     for days in (-20, -1, 0):
         refused = await issue(door, dataVencimento=day_on(clock, days))
         assert (refused.status, refused.code) == (400, "INVALID_DUE_DATE")
-    slip = await issued(door, tipo="boleto_hibrido", dataVencimento=day_on(clock, 1))
-    assert clock <= at(slip["created_at"]) < clock + timedelta(seconds=10)
-    assert slip["effective_due_date"] == effective_due_date(datetime.fromisoformat(day_on(clock, 1)).date()).isoformat()
-    booked = await at_bank(books, slip["boleto"]["nosso_numero"])
+    boleto = await issued(door, tipo="boleto_hibrido", dataVencimento=day_on(clock, 1))
+    assert clock <= at(boleto["created_at"]) < clock + timedelta(seconds=10)
+    assert (
+        boleto["effective_due_date"] == effective_due_date(datetime.fromisoformat(day_on(clock, 1)).date()).isoformat()
+    )
+    booked = await at_bank(books, boleto["boleto"]["nosso_numero"])
     assert booked["issued_on"].isoformat() == day_on(clock, 0)
     assert booked["registered_at"] >= clock
-    for charge in (pix, slip):
+    for charge in (pix, boleto):
         paid = await door.pay(charge["charge_id"])
         assert (paid.status, paid.body["status"]) == (200, "paid"), paid.raw
     assert [charge["charge_id"] for charge in await door.all("/v1/charges", order="asc")] == [
-        pix["charge_id"], slip["charge_id"],
+        pix["charge_id"], boleto["charge_id"],
     ]  # fmt: skip
 
 
-async def test_a_slip_is_re_dated_by_the_sandboxs_calendar(shop: Shop) -> None:
+async def test_a_boleto_is_re_dated_by_the_sandboxs_calendar(shop: Shop) -> None:
     door = shop.sandbox
-    slip = await issued(door, dataVencimento=day_on(datetime.now(UTC), 30))
+    boleto = await issued(door, dataVencimento=day_on(datetime.now(UTC), 30))
     clock = await advance(door, "P20D")
-    past = await redate(door, day_on(clock, -1), charge_id=slip["charge_id"])
+    past = await redate(door, day_on(clock, -1), charge_id=boleto["charge_id"])
     assert (past.status, past.code) == (400, "INVALID_DUE_DATE")
-    today = await redate(door, day_on(clock, 0), charge_id=slip["charge_id"])
+    today = await redate(door, day_on(clock, 0), charge_id=boleto["charge_id"])
     assert (today.status, today.body["due_date"]) == (200, day_on(clock, 0)), today.raw
     await advance(door, "P10D")
-    assert (await door.charge(slip["charge_id"]))["status"] == "expired"
+    assert (await door.charge(boleto["charge_id"]))["status"] == "expired"
 
 
 async def test_the_legs_of_a_dual_charge_end_each_by_its_own_time(shop: Shop) -> None:
@@ -321,7 +333,10 @@ async def test_what_a_pause_held_goes_out_when_it_ends_and_not_on_the_sandboxs_d
 
 async def test_the_payer_sees_the_charge_as_the_sandbox_has_it(system: System, shop: Shop) -> None:
     door = shop.sandbox
-    short, slip = await door.created(expires_in=DAY_S), await issued(door, dataVencimento=day_on(datetime.now(UTC), 1))
+    short, boleto = (
+        await door.created(expires_in=DAY_S),
+        await issued(door, dataVencimento=day_on(datetime.now(UTC), 1)),
+    )
     await advance(door, "PT23H")
     fresh = await door.created(expires_in=3600)
     async with aiohttp.ClientSession() as http:
@@ -335,12 +350,12 @@ async def test_the_payer_sees_the_charge_as_the_sandbox_has_it(system: System, s
                 assert answer.status == 200
                 return await answer.text(errors="replace")
 
-        assert [await state(each) for each in (short, slip, fresh)] == ["pending"] * 3
+        assert [await state(each) for each in (short, boleto, fresh)] == ["pending"] * 3
         assert "TESTE" in await page(fresh)
         await advance(door, "P9D")
-        assert [await state(each) for each in (short, slip, fresh)] == ["expired"] * 3
+        assert [await state(each) for each in (short, boleto, fresh)] == ["expired"] * 3
         assert "venceu" in await page(short)
-        assert (await page(slip, "/boleto.pdf")).startswith("%PDF")
+        assert (await page(boleto, "/boleto.pdf")).startswith("%PDF")
 
 
 async def test_keys_and_tokens_go_by_real_time(shop: Shop) -> None:
@@ -381,7 +396,7 @@ async def test_the_bank_is_told_at_once_whatever_the_clock_shows(shop: Shop, boo
     await until_answer(removed)
 
 
-async def test_orders_about_slips_that_wait_go_on_in_real_time(shop: Shop) -> None:
+async def test_orders_about_boletos_that_wait_go_on_in_real_time(shop: Shop) -> None:
     door = shop.sandbox
     clock = await advance(door, "P60D")
     unheard = await issue(
@@ -399,14 +414,14 @@ async def test_production_and_other_accounts_see_nothing_of_it(system: System, s
     async with new_shop(system) as other:
         mine, theirs = shop.production, other.sandbox
         before = [await each.created(expires_in=3600) for each in (mine, theirs)]
-        slip = await issued(mine, dataVencimento=day_on(datetime.now(UTC), 1))
+        boleto = await issued(mine, dataVencimento=day_on(datetime.now(UTC), 1))
         await advance(shop.sandbox, "P366D")
         for door, charge in zip((mine, theirs), before, strict=True):
             assert await door.charge(charge["charge_id"]) == charge
             assert (await door.events()) == []
             fresh = await door.created(expires_in=3600)
             assert abs(at(fresh["created_at"]).timestamp() - time.time()) < 10
-        assert (await mine.charge(slip["charge_id"]))["status"] == "pending"
+        assert (await mine.charge(boleto["charge_id"]))["status"] == "pending"
         assert (await issue(mine, dataVencimento=day_on(datetime.now(UTC), 0))).code == "INVALID_DUE_DATE"
         assert (await mine.cancel(before[0]["charge_id"])).status == 200
         (event,) = await mine.events()
@@ -448,7 +463,7 @@ async def test_whatever_is_done_production_lives_in_real_time(
     ahead_s = 0
     mine: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
     for kind, seconds in (("create", 3600), *steps, ("list", 0)):
-        api.app.state.door.callers._known.clear()
+        api.app.state.context.callers._known.clear()
         if kind == "advance":
             answer = await api.post(CLOCK, {"advance": f"PT{seconds}S"}, token=tokens[True])
             ahead_s += seconds

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from domain.instants import iso
-from tests.merchant import Door, Shop, assert_books_are_clean, books_of, new_shop, until_answer
-from tests.slip_shop import issued
-from tests.system import System
+from tests.support.boleto_merchant import issued
+from tests.support.merchant import Door, Shop, assert_books_are_clean, books_of, new_shop, until_answer
+from tests.support.system import System
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ async def test_fail_makes_a_charge_failed_and_leaves_nothing_payable(system: Sys
         async with books_of(system) as books:
             number = charge["boleto"]["nosso_numero"]
             assert await books.fetchval(
-                "SELECT written_off_at IS NOT NULL FROM simulated_bank.slip WHERE number = $1", number
+                "SELECT written_off_at IS NOT NULL FROM simulated_bank.boleto WHERE number = $1", number
             )
 
 
@@ -193,7 +193,7 @@ async def test_a_payers_bank_that_does_not_pay_leaves_the_charge_unpaid(
     assert await door.all("/v1/payments", charge_id=charge["charge_id"]) == []
 
     async def paid() -> bool:
-        # A slip whose bank did not answer is looked at again first: nothing was paid there.
+        # A boleto whose bank did not answer is looked at again first: nothing was paid there.
         again = await door.ask("POST", path, json=body)
         assert again.status == 200 or again.code == "BANK_UNAVAILABLE", again.raw
         return bool(again.status == 200 and again.body["status"] == "paid")
@@ -229,7 +229,7 @@ async def test_an_unknown_scenario_is_refused(shop: Shop, name: str) -> None:
 
 
 @pytest.mark.parametrize("scenario", ["unavailable", "refuse"])
-async def test_a_slip_whose_bank_does_not_write_it_off_does_not_fail(shop: Shop, scenario: str) -> None:
+async def test_a_boleto_whose_bank_does_not_write_it_off_does_not_fail(shop: Shop, scenario: str) -> None:
     charge = await made(shop.sandbox, "boleto")
     path = f"/v1/sandbox/charges/{charge['charge_id']}/fail"
     answer = await shop.sandbox.ask("POST", path, headers={"X-Sandbox-Bank": scenario})

@@ -12,21 +12,21 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from banks.base import Location, Unknown
+from banks.protocol import Location, Unknown
 from banks.simulated.bank import PRODUCTION, SimulatedBank
-from commands.pix_suspension import resume_pix, suspend_pix
+from commands.merchants.pix_suspension import resume_pix, suspend_pix
 from commands.schedules import LEASE, RETRIES, claim, issue_pix
 from domain.instants import SAO_PAULO
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
-from tests.banking import SECRET_KEY, worker_context
-from tests.in_process import Api, Reply, bearer, open_api
-from tests.merchant import new_shop, until_answer
-from tests.system import System
+from tests.support.banking import SECRET_KEY, worker_context
+from tests.support.in_process import Api, Reply, bearer, open_api
+from tests.support.merchant import new_shop, until_answer
+from tests.support.system import System
 from workers.context import Context
-from workers.mail import write_due_mails
-from workers.schedules import ScheduleDesk
-from workers.slip_orders import SlipDesk
+from workers.mail.sender import write_due_mails
+from workers.orders.boleto import BoletoOrderWorker
+from workers.schedules import ScheduleWorker
 
 SEAL = Seal(bytes.fromhex(SECRET_KEY))
 PATH = "/v1/charge-schedules"
@@ -41,7 +41,7 @@ class World:
         self.api = api
         self.context = context
         self.now = datetime.now(UTC)
-        self.desk = ScheduleDesk(context)
+        self.desk = ScheduleWorker(context)
 
     async def ask(self, method: str, path: str, body: Any = None, *, key: str | None = None, **who: Any) -> Reply:
         token = await self.api.token(who.get("merchant"), who.get("mode", "production"), who.get("scope"))
@@ -75,10 +75,10 @@ class World:
         if when is not None:
             self.now = when.astimezone(UTC)
         for _ in range(400):
-            done = await self.desk.drain() + await SlipDesk(self.context, False).drain()
+            done = await self.desk.drain() + await BoletoOrderWorker(self.context, False).drain()
             if done:
                 continue
-            # A slip that is looked after again in two seconds is waited for without waiting.
+            # A boleto that is looked after again in two seconds is waited for without waiting.
             nearest = await self.context.pool.fetchval("SELECT min(look_at) FROM schedule WHERE ordered")
             if nearest is None or nearest > self.now + timedelta(seconds=3):
                 return
@@ -255,9 +255,9 @@ async def test_an_account_without_kyc_or_address_makes_none(world: World) -> Non
     account_id = world.api.second.account_id
     address = await world.context.pool.fetchval("SELECT address FROM account WHERE account_id = $1", account_id)
     await world.context.pool.execute("UPDATE account SET address = NULL WHERE account_id = $1", account_id)
-    slip = schedule(payment_method="boleto", payer={**PAYER, "address": ADDRESS})
+    boleto = schedule(payment_method="boleto", payer={**PAYER, "address": ADDRESS})
     try:
-        reply = await world.ask("POST", "", slip, key=secrets.token_hex(8), merchant=world.api.second)
+        reply = await world.ask("POST", "", boleto, key=secrets.token_hex(8), merchant=world.api.second)
         assert reply.code() == "MERCHANT_ADDRESS_REQUIRED"
     finally:
         await world.context.pool.execute("UPDATE account SET address = $2 WHERE account_id = $1", account_id, address)
@@ -331,7 +331,7 @@ async def test_month_ends_are_kept_and_the_last_number_finishes_it(world: World)
     assert (await world.ask("POST", f"/{made['schedule_id']}/resume")).code() == "SCHEDULE_ENDED"
 
 
-async def test_a_slip_is_registered_at_the_bank_before_it_counts_as_issued(world: World) -> None:
+async def test_a_boleto_is_registered_at_the_bank_before_it_counts_as_issued(world: World) -> None:
     first = today() + timedelta(days=40)
     made = await world.created(
         payment_method="boleto_hibrido", first_due_date=str(first), payer={**PAYER, "address": ADDRESS}, max_charges=1
@@ -342,12 +342,12 @@ async def test_a_slip_is_registered_at_the_bank_before_it_counts_as_issued(world
     assert (charge["status"], charge["due_date"], charge["payment_method"]) == ("pending", str(first), "boleto_hibrido")
     assert charge["boleto"]["qr_code"]
     number = charge["boleto"]["nosso_numero"]
-    at_bank: Any = await world.context.pool.fetchrow("SELECT * FROM simulated_bank.slip WHERE number = $1", number)
+    at_bank: Any = await world.context.pool.fetchrow("SELECT * FROM simulated_bank.boleto WHERE number = $1", number)
     assert (at_bank["amount_cents"], at_bank["due_on"]) == (9990, first)
     assert (await world.get(made["schedule_id"]))["status"] == "finished"
 
 
-async def test_a_silent_bank_delays_a_slip_and_registers_it_once(world: World) -> None:
+async def test_a_silent_bank_delays_a_boleto_and_registers_it_once(world: World) -> None:
     first = today() + timedelta(days=40)
     made = await world.created(
         payment_method="boleto", first_due_date=str(first), payer={**PAYER, "address": ADDRESS}, max_charges=1
@@ -368,13 +368,13 @@ async def test_a_silent_bank_delays_a_slip_and_registers_it_once(world: World) -
 
 
 class _Silent:
-    """A bank that takes no slip and gives no answer."""
+    """A bank that takes no boleto and gives no answer."""
 
     def __init__(self, bank: Any) -> None:
         self._bank = bank
         self.asked = 0
 
-    async def register_slip(self, slip: Any) -> Unknown:
+    async def register_boleto(self, boleto: Any) -> Unknown:
         self.asked += 1
         return Unknown("silence")
 
@@ -389,7 +389,7 @@ async def test_many_workers_at_once_issue_each_number_once(world: World) -> None
         for _ in range(10)
     ]
     world.now = at(first + timedelta(days=14), 5).astimezone(UTC)
-    desks = [ScheduleDesk(world.context) for _ in range(4)]
+    desks = [ScheduleWorker(world.context) for _ in range(4)]
     for _ in range(10):
         await asyncio.gather(*(desk.drain() for desk in desks))
     for schedule_id in ids:
@@ -401,7 +401,7 @@ async def test_many_workers_at_once_issue_each_number_once(world: World) -> None
 
 
 async def test_a_worker_that_dies_after_the_charge_leaves_no_second_one(world: World) -> None:
-    """Between a charge and the schedule's knowing of it nothing can come; and a slip that the bank registered while
+    """Between a charge and the schedule's knowing of it nothing can come; and a boleto that the bank registered while
     nobody looked is found under its number's key."""
     first = today() + timedelta(days=40)
     made = await world.created(first_due_date=str(first), max_charges=1)
@@ -420,20 +420,20 @@ async def test_a_worker_that_dies_after_the_charge_leaves_no_second_one(world: W
     (issued,) = await world.charges(made["schedule_id"])
     assert issued["state"] == "issued"
 
-    slip = await world.created(
+    boleto = await world.created(
         payment_method="boleto", first_due_date=str(first), payer={**PAYER, "address": ADDRESS}, max_charges=1
     )
     world.now = at(first - timedelta(days=10)).astimezone(UTC)
     await world.desk.drain()
-    await SlipDesk(world.context, False).drain()  # registered, and the schedule does not know yet
+    await BoletoOrderWorker(world.context, False).drain()  # registered, and the schedule does not know yet
     token = await world.api.token(mode="production")
-    key = f"/v1/idempotency-keys/schedule:{slip['schedule_id']}:1"
+    key = f"/v1/idempotency-keys/schedule:{boleto['schedule_id']}:1"
     registered = (await world.api.get(key, token=token)).json()["resource_id"]
     await world.context.pool.execute(
-        "UPDATE schedule SET ordered = false WHERE schedule_id = $1", UUID(slip["schedule_id"])
+        "UPDATE schedule SET ordered = false WHERE schedule_id = $1", UUID(boleto["schedule_id"])
     )
     await world.work(world.now + LEASE)
-    (issued,) = await world.charges(slip["schedule_id"])
+    (issued,) = await world.charges(boleto["schedule_id"])
     assert issued["charge_id"] == registered
 
 
@@ -526,15 +526,15 @@ async def test_a_key_the_account_used_itself_makes_no_charge_of_the_schedule(wor
 async def test_charges_of_a_schedule_are_mailed_when_it_says_so(world: World) -> None:
     first = today() + timedelta(days=20)
     made = await world.created(first_due_date=str(first), max_charges=1, send_email=True)
-    slip = await world.created(
+    boleto = await world.created(
         payment_method="boleto", first_due_date=str(first), max_charges=1, send_email=True,
         payer={**PAYER, "address": ADDRESS},
     )  # fmt: skip
     silent = await world.created(first_due_date=str(first), max_charges=1)
     await world.work(at(first - timedelta(days=10)))
-    # The bank stamps a slip's registration with its own clock.
+    # The bank stamps a boleto's registration with its own clock.
     await write_due_mails(world.context)
-    for schedule_id, mails in ((made, 1), (slip, 1), (silent, 0)):
+    for schedule_id, mails in ((made, 1), (boleto, 1), (silent, 0)):
         (issued,) = await world.charges(schedule_id["schedule_id"])
         count = "SELECT count(*) FROM mail WHERE charge_id = $1 AND kind = 'charge'"
         assert await world.context.pool.fetchval(count, UUID(issued["charge_id"])) == mails
@@ -566,8 +566,8 @@ async def test_the_running_system_issues_what_is_due_by_itself(system: System) -
     async with new_shop(system) as shop:
         door = shop.production
         first = str(today() + timedelta(days=3))
-        slip = {"payment_method": "boleto", "payer": {**PAYER, "address": ADDRESS}}
-        for more in ({}, slip):
+        boleto = {"payment_method": "boleto", "payer": {**PAYER, "address": ADDRESS}}
+        for more in ({}, boleto):
             body = schedule(first_due_date=first, max_charges=1, **more)
             made = await door.ask("POST", PATH, json=body, key=str(uuid4()))
             assert made.status == 201, made.raw

@@ -22,7 +22,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.system import ROOT, System
+from tests.support.system import ROOT, System
 
 _CONFIG = """
 [dictionaries]
@@ -53,7 +53,7 @@ _WITH_RELATIONS = (
     "POST /v1/sandbox/charges/{charge_id}/pay",
     "POST /v1/sandbox/clock",
 )
-_MOST_S = 40
+_S_MAX = 40
 
 
 @pytest.mark.slow
@@ -76,7 +76,7 @@ def test_schemathesis_finds_nothing(system: System, tmp_path: Path, mode: str) -
             sys.executable, "-m", "schemathesis.cli", "--config-file", str(tmp_path / "schemathesis.toml"), "run",
             f"{system.base_url}/v1/openapi.json",
             "--header", f"Authorization: Bearer {answer.json()['access_token']}",
-            "--checks", "all", "--max-examples", "10", "--max-time", str(_MOST_S), "--generation-deterministic",
+            "--checks", "all", "--max-examples", "10", "--max-time", str(_S_MAX), "--generation-deterministic",
             "--suppress-health-check", "all", "--request-timeout", "15", "--no-color", "--warnings", "off",
         ],
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=400,

@@ -10,9 +10,9 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from tests.merchant import Answer, Door, Shop, new_shop, until_answer
-from tests.slip_shop import PAGADOR, issued
-from tests.system import System
+from tests.support.boleto_merchant import PAGADOR, issued
+from tests.support.merchant import Answer, Door, Shop, new_shop, until_answer
+from tests.support.system import System
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -136,7 +136,7 @@ async def _is_paid(door: Door, charge_id: str) -> bool:
     return bool((await door.charge(charge_id))["status"] == "paid")
 
 
-async def test_a_slip_is_attached_unless_it_is_not_wanted(system: System, shop: Shop) -> None:
+async def test_a_boleto_is_attached_unless_it_is_not_wanted(system: System, shop: Shop) -> None:
     to, without = address(), address()
     charge = await issued(shop.production, pagador={**PAGADOR, "email": to})
     assert (await ask(shop.production, charge["charge_id"])).body["to"] == to
@@ -189,11 +189,11 @@ async def test_the_catcher_answers_nobody_who_calls_it_by_another_name(system: S
 
 
 async def test_a_production_charge_with_send_email_is_mailed_without_asking(system: System, shop: Shop) -> None:
-    to, of_slip = address(), address()
+    to, of_boleto = address(), address()
     await shop.production.created(send_email=True, payer={"email": to})
     await caught(system, shop.production, to)
-    await issued(shop.production, send_email=True, pagador={**PAGADOR, "email": of_slip})
-    await caught(system, shop.production, of_slip)
+    await issued(shop.production, send_email=True, pagador={**PAGADOR, "email": of_boleto})
+    await caught(system, shop.production, of_boleto)
 
 
 async def test_a_test_charge_with_send_email_is_created_and_nobody_is_mailed(system: System, shop: Shop) -> None:

@@ -20,12 +20,12 @@ from uuid import UUID, uuid4
 import pytest
 import pytest_asyncio
 
-from commands.merchants import MerchantCreated, create_merchant
-from commands.redeliver import RANGE_MOST
-from commands.webhooks import set_endpoint
-from domain.signature import sign
-from readmodels.page import Order
-from readmodels.webhook_delivery_list import (
+from commands.merchants.merchants import MerchantCreated, create_merchant
+from commands.webhooks.endpoint import set_endpoint
+from commands.webhooks.redeliver import RANGE_MAX
+from domain.webhooks.signature import sign
+from readmodels.page import SortOrder
+from readmodels.webhooks.delivery_list import (
     KINDS,
     STATES,
     DeliveryFilters,
@@ -35,10 +35,10 @@ from readmodels.webhook_delivery_list import (
 )
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
-from tests.in_process import Api, Reply, open_api
-from tests.integration.test_plans import Explained, assert_cheap
-from tests.merchant import new_shop, until_answer
-from tests.system import System, until
+from tests.integration.readmodels.test_plans import Explained, assert_cheap
+from tests.support.in_process import Api, Reply, open_api
+from tests.support.merchant import new_shop, until_answer
+from tests.support.system import System, until
 
 LIST = "/v1/webhook-deliveries"
 NOBODY = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
@@ -441,7 +441,7 @@ async def test_the_widest_range_is_served_in_time_also_ten_times_at_once(shop: S
         " FROM generate_series(1, 10001) AS n",
         account_id,
     )
-    given = {"from_sequence": 2, "to_sequence": RANGE_MOST + 1}
+    given = {"from_sequence": 2, "to_sequence": RANGE_MAX + 1}
     began = time.monotonic()
     fresh = await shop.post("/v1/events/redeliver", given)
     took_fresh = time.monotonic() - began
@@ -650,10 +650,10 @@ async def seeded(pool: Pool) -> AsyncIterator[Any]:
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
 @pytest.mark.parametrize("walked", ["first page", "in the middle"])
-@pytest.mark.parametrize("order", list(Order))
+@pytest.mark.parametrize("order", list(SortOrder))
 @pytest.mark.parametrize("name", FILTERS)
 async def test_a_page_of_deliveries_is_index_ranges(
-    seeded: Any, name: str, order: Order, walked: str, mode: str
+    seeded: Any, name: str, order: SortOrder, walked: str, mode: str
 ) -> None:
     given, ranges = FILTERS[name]
     if name in ("event", "charge"):

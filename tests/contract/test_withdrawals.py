@@ -15,17 +15,17 @@ import pytest_asyncio
 
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from banks.simulated.returns import Rules
-from commands.merchants import MerchantCreated, create_merchant
-from commands.webhooks import choose_kinds, set_endpoint
-from domain.events import Kind
+from commands.merchants.merchants import MerchantCreated, create_merchant
+from commands.webhooks.endpoint import choose_kinds, set_endpoint
+from domain.events import EventKind
 from readmodels.verify import verify
 from runtime.postgres import Pool, transaction
-from tests.banking import SECRET_KEY, worker_context
 from tests.contract.test_openapi import conforms
-from tests.in_process import Api, Reply, open_api
-from tests.wallet import SEAL, balance_of, put_money
+from tests.support.banking import SECRET_KEY, worker_context
+from tests.support.in_process import Api, Reply, open_api
+from tests.support.wallet import SEAL, balance_of, put_money
 from workers.context import Context
-from workers.withdrawal_orders import WithdrawalDesk
+from workers.orders.withdrawal import WithdrawalOrderWorker
 
 PATH = "/v1/withdrawals"
 ONE = PATH + "/{withdrawal_id}"
@@ -79,7 +79,7 @@ class Shop:
             "UPDATE bank_order SET due_at = '-infinity' WHERE state = 'waiting' AND account_id = $1"
             " AND kind = 'withdrawal_send'", self.account_id,
         )  # fmt: skip
-        await WithdrawalDesk(self.context).drain()
+        await WithdrawalOrderWorker(self.context).drain()
 
     async def bank(self, *, fails: bool = False) -> None:
         bank: Any = self.context.banks[False]
@@ -197,7 +197,7 @@ async def test_webhooks_tell_an_endpoint_that_asked_for_it(shop: Shop) -> None:
     await shop.withdraw("9.00")
     await shop.works()
     async with transaction(shop.pool) as conn:
-        await choose_kinds(conn, shop.account_id, [Kind.WITHDRAWAL_SUCCEEDED, Kind.WITHDRAWAL_FAILED])
+        await choose_kinds(conn, shop.account_id, [EventKind.WITHDRAWAL_SUCCEEDED, EventKind.WITHDRAWAL_FAILED])
     await shop.withdraw("10.00")
     await shop.works()
     await shop.bank(fails=True)
@@ -459,7 +459,7 @@ async def test_the_lists_filters_leave_out_everything_else(shop: Shop) -> None:
     await shop.pool.execute(
         "UPDATE bank_order SET due_at = '-infinity' WHERE order_id = $1", UUID(done["withdrawal_id"])
     )
-    await WithdrawalDesk(shop.context).drain()
+    await WithdrawalOrderWorker(shop.context).drain()
 
     async def listed(query: str) -> list[str]:
         return [each["external_id"] for each in (await shop.get(f"?order=asc&{query}"))["data"]]

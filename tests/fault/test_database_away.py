@@ -12,8 +12,8 @@ import pytest
 from runtime.embedded import EmbeddedPostgres
 from runtime.postgres import connect
 from sql.migrate import migrate
-from tests.in_process import Api, open_api
-from tests.system import remove_home, temporary_home
+from tests.support.in_process import Api, open_api
+from tests.support.system import remove_home, temporary_home
 
 TOGETHER = 60
 TOLD_S = 15.0

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from redis.asyncio import Redis
 
-from tests.merchant import (
+from tests.support.merchant import (
     Answer,
     Door,
     Shop,
@@ -22,7 +22,7 @@ from tests.merchant import (
     replaced,
     until_answer,
 )
-from tests.system import System, remove_home, temporary_home
+from tests.support.system import System, remove_home, temporary_home
 
 CLIENTS = 10
 KILLS = 2

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from runtime.embedded import free_port
-from tests.system import ROOT, System, remove_home, temporary_home, until
+from tests.support.system import ROOT, System, remove_home, temporary_home, until
 
 
 @pytest.fixture

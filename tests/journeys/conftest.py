@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.browser import CHROMIUM, NO_BROWSER, Browser, chromium
+from tests.support.browser import CHROMIUM, NO_BROWSER, Browser, chromium
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest_asyncio
 
-from tests.browser import Browser, Tab
-from tests.merchant import Door, Shop, new_shop, until_answer
-from tests.system import System
+from tests.support.browser import Browser, Tab
+from tests.support.merchant import Door, Shop, new_shop, until_answer
+from tests.support.system import System
 from web.painel.route import Page
 from web.painel.table import TABLE
 from web.plataforma.table import TABLE as TABLE_OF_STAFF
@@ -93,9 +93,9 @@ async def barriers(
     return found
 
 
-async def a_slip(door: Door, **more: str) -> dict[str, str]:
+async def a_boleto(door: Door, **more: str) -> dict[str, str]:
     body = {"tipo": "boleto", "valorCents": "150.00", "dataVencimento": DUE, "pagador": PAYER, **more}
-    answer = await door.ask("POST", "/v1/charges/boleto", json=body, key=f"slip-{more}")
+    answer = await door.ask("POST", "/v1/charges/boleto", json=body, key=f"boleto-{more}")
     assert answer.status == 201, answer.raw
     return dict(answer.body)
 
@@ -114,7 +114,7 @@ async def test_every_page_of_the_dashboard_has_no_barrier(stage: Stage, browser:
         (True, shop.sandbox, shop.record.test),
         (False, shop.production, shop.record.production),
     ):
-        slip = await a_slip(door)
+        boleto = await a_boleto(door)
         await door.created("25.00", external_id="aberta")
         if test:
             paid = await door.created("25.00", external_id="paga")
@@ -123,7 +123,7 @@ async def test_every_page_of_the_dashboard_has_no_barrier(stage: Stage, browser:
         else:
             assert (await door.cancel((await door.created("25.00"))["charge_id"])).status == 200
         deliveries = await until_answer(lambda door=door: first_delivery(door))
-        known[test] = {**ids, "charge_id": slip["charge_id"], "client_id": credential.client_id} | {
+        known[test] = {**ids, "charge_id": boleto["charge_id"], "client_id": credential.client_id} | {
             "delivery_id": deliveries
         }
     async with browser.tab(group=group) as tab:
@@ -187,8 +187,8 @@ async def test_no_state_of_the_payers_page_has_a_barrier(stage: Stage, browser: 
     await act("/v1/sandbox/charges/{}/fail", "failed")
     back = f"/v1/charges/{states['refunded']['charge_id']}/refunds"
     assert (await door.ask("POST", back, json={}, key="back")).status == 201
-    states["slip"] = await a_slip(door, descricao="um")
-    states["hybrid"] = await a_slip(door, tipo="boleto_hibrido")
+    states["boleto"] = await a_boleto(door, descricao="um")
+    states["hybrid"] = await a_boleto(door, tipo="boleto_hibrido")
     dual = {"amount": "150.00", "due_date": DUE, "payer": DUAL_PAYER, "expires_in": 3600}
     answer = await door.ask("POST", "/v1/charges/dual", json=dual, key="dual")
     assert answer.status == 201, answer.raw

@@ -15,9 +15,9 @@ from urllib.request import Request
 
 import pytest
 
-from tests.browser import Browser, Tab
-from tests.merchant import Door, Shop, new_shop, replaced, until_answer
-from tests.system import ROOT, System
+from tests.support.browser import Browser, Tab
+from tests.support.merchant import Door, Shop, new_shop, replaced, until_answer
+from tests.support.system import ROOT, System
 
 
 @asynccontextmanager

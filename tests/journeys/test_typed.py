@@ -11,8 +11,8 @@ import aiohttp
 import msgspec
 import pytest
 
-from tests.merchant import Door, new_shop, until_answer
-from tests.system import System
+from tests.support.merchant import Door, new_shop, until_answer
+from tests.support.system import System
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this machine")
 

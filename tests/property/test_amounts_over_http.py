@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from domain.br_code import parse_br_code
-from tests.in_process import Api, open_api
+from domain.pix.br_code import parse_br_code
+from tests.support.in_process import Api, open_api
 
-MOST_CENTS = 999_999_999_999
+CENTS_MAX = 999_999_999_999
 
 quick = settings(
     max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
@@ -41,7 +41,7 @@ def spellings(cents: int) -> list[str]:
 
 
 @quick
-@given(cents=st.integers(1, MOST_CENTS) | st.sampled_from([1, 9, 10, 99, 100, 101, 1000, MOST_CENTS - 1, MOST_CENTS]))
+@given(cents=st.integers(1, CENTS_MAX) | st.sampled_from([1, 9, 10, 99, 100, 101, 1000, CENTS_MAX - 1, CENTS_MAX]))
 async def test_an_amount_is_the_same_to_the_cent_wherever_it_is_seen(api: Api, cents: int) -> None:
     for text in spellings(cents):
         made = await api.create(amount=text)
@@ -54,7 +54,7 @@ async def test_an_amount_is_the_same_to_the_cent_wherever_it_is_seen(api: Api, c
 async def test_the_wallet_adds_up_to_the_cent(api: Api) -> None:
     token, account = await api.token(), api.first.account_id
     total = 0
-    for cents in (1, 10, 99, 101, 123_456_789, MOST_CENTS, MOST_CENTS - 7):
+    for cents in (1, 10, 99, 101, 123_456_789, CENTS_MAX, CENTS_MAX - 7):
         made = await api.create(amount=shown(cents))
         paid = await api.post(f"/v1/charges/{made['charge_id']}/simulate-payment", None, token=token)
         assert paid.json()["payment"]["amount"] == paid.json()["payment"]["net_amount"] == shown(cents)

@@ -1,4 +1,4 @@
-"""Slips of every due date and any amount, number and bank, both ways; and what a slip of the pen does to them.
+"""Boletos of every due date and any amount, number and bank, both ways; and what a boleto of the pen does to them.
 
 python-stdnum judges the check digits of the fields (modulo 10 is Luhn's); the general one is judged by what defines
 it: with the weights of the others and itself once, the whole is divisible by 11, unless it was written 1 for 0, 10, 11.
@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from stdnum import luhn
 
-from domain.boleto import (
+from domain.boleto.codes import (
     FIRST_DUE,
     LAST_DUE,
     Barcode,
@@ -24,9 +24,9 @@ from domain.boleto import (
     parse_barcode,
     printed_line,
 )
-from domain.money import MOST_SLIP_CENTS
-from domain.nosso_numero import MOST_CONTROL, free_field, number_at_bank, parse_number, printed_number
-from domain.slip_text import fold_for_bank
+from domain.boleto.nosso_numero import CONTROL_MAX, free_field, number_at_bank, parse_number, printed_number
+from domain.boleto.text import fold_for_bank
+from domain.money import BOLETO_CENTS_MAX
 
 SAME_EVERY_RUN: Any = {"derandomize": True, "deadline": None, "database": None}
 ALL_DUE_DATES = [FIRST_DUE + timedelta(days=days) for days in range((LAST_DUE - FIRST_DUE).days + 1)]
@@ -39,7 +39,7 @@ controls = amounts
 convenios = st.integers(1_000_000, 9_999_999).map(str)
 banks = st.integers(0, 999).map("{:03}".format)
 free_fields = st.integers(0, 10**25 - 1).map("{:025}".format)
-slips = st.builds(
+boletos = st.builds(
     lambda bank, field, due, cents: barcode(bank=bank, free_field=field, due=due, amount_cents=cents),
     banks,
     free_fields,
@@ -69,7 +69,7 @@ def test_every_due_date_has_its_own_factor_and_is_read_back_from_it() -> None:
             assert due_of_factor(due_factor(due), near=seen) == due
 
 
-def test_a_slip_of_every_due_date_is_read_as_it_was_written() -> None:
+def test_a_boleto_of_every_due_date_is_read_as_it_was_written() -> None:
     for number, due in enumerate(ALL_DUE_DATES):
         cents = 1 + number * 1_111_111  # from one cent to almost the most
         code = barcode(free_field=FIELD, due=due, amount_cents=cents)
@@ -80,8 +80,8 @@ def test_a_slip_of_every_due_date_is_read_as_it_was_written() -> None:
 @settings(max_examples=300, **SAME_EVERY_RUN)
 @given(convenio=convenios, control=controls, due=dues, cents=amounts)
 @example(convenio="1000000", control=1, due=FIRST_DUE, cents=1)
-@example(convenio="9999999", control=MOST_CONTROL, due=LAST_DUE, cents=MOST_SLIP_CENTS)
-def test_a_slip_of_ours_says_in_line_and_barcode_what_was_put_in(
+@example(convenio="9999999", control=CONTROL_MAX, due=LAST_DUE, cents=BOLETO_CENTS_MAX)
+def test_a_boleto_of_ours_says_in_line_and_barcode_what_was_put_in(
     convenio: str, control: int, due: date, cents: int
 ) -> None:
     code = barcode(free_field=free_field(convenio, control, "17"), due=due, amount_cents=cents)
@@ -99,7 +99,7 @@ def test_a_slip_of_ours_says_in_line_and_barcode_what_was_put_in(
 
 
 @settings(max_examples=300, **SAME_EVERY_RUN)
-@given(code=slips)
+@given(code=boletos)
 def test_check_digits_are_what_their_definitions_ask_for(code: str) -> None:
     text = line(code)
     for field in (text[:10], text[10:21], text[21:32]):
@@ -110,7 +110,7 @@ def test_check_digits_are_what_their_definitions_ask_for(code: str) -> None:
 
 
 @settings(max_examples=60, **SAME_EVERY_RUN)
-@given(code=slips)
+@given(code=boletos)
 @example(code="00191169500003327000000003453481000000039317")  # 10 written as 1
 @example(code="34191999900000100001090022334521234567890000")
 def test_one_wrong_digit_in_a_line_is_noticed_except_where_the_standard_cannot(code: str) -> None:
@@ -127,7 +127,7 @@ def test_one_wrong_digit_in_a_line_is_noticed_except_where_the_standard_cannot(c
 
 
 @settings(max_examples=60, **SAME_EVERY_RUN)
-@given(code=slips)
+@given(code=boletos)
 @example(code="00191169500003327000000003453481000000039317")
 def test_one_wrong_digit_in_a_barcode_is_noticed_except_where_the_standard_cannot(code: str) -> None:
     for place in range(44):

@@ -8,13 +8,13 @@ from brcode.utils.brcodeId import jsonFromBrcode
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from domain.br_code import ascii_fold, dynamic_br_code, parse_br_code
-from domain.money import MOST_PIX_CENTS, parse_amount
+from domain.money import PIX_CENTS_MAX, parse_amount
+from domain.pix.br_code import ascii_fold, dynamic_br_code, parse_br_code
 
 SAME_EVERY_RUN: Any = {"derandomize": True, "deadline": None, "database": None}
 
 locations = st.text("abcdefghijklmnopqrstuvwxyzABCXYZ0123456789-._~/", min_size=1, max_size=77)
-amounts = st.integers(1, MOST_PIX_CENTS)
+amounts = st.integers(1, PIX_CENTS_MAX)
 # Real names first, then whatever a form lets through: other scripts, emoji, controls, marks, nothing.
 names = st.one_of(
     st.text("ABCabc çãõáéíóúâêôàüÇÃÕÁÉÍÓÚÂÊÔ&-.'ºª", max_size=60),
@@ -24,7 +24,7 @@ names = st.one_of(
 
 @settings(max_examples=2000, **SAME_EVERY_RUN)
 @given(location=locations, cents=amounts, name=names, city=names)
-@example(location="x" * 77, cents=MOST_PIX_CENTS, name="ç" * 60, city="ã" * 60)
+@example(location="x" * 77, cents=PIX_CENTS_MAX, name="ç" * 60, city="ã" * 60)
 @example(location="x", cents=1, name="", city="")
 def test_every_code_is_accepted_by_another_reader_and_says_what_was_asked(
     location: str, cents: int, name: str, city: str
@@ -35,7 +35,7 @@ def test_every_code_is_accepted_by_another_reader_and_says_what_was_asked(
     assert theirs["26"] == {"00": "br.gov.bcb.pix", "25": location}
     assert theirs["62"] == {"05": "***"}
     assert (theirs["01"], theirs["52"], theirs["53"], theirs["58"]) == ("12", "0000", "986", "BR")
-    assert parse_amount(theirs["54"], most_cents=MOST_PIX_CENTS) == cents
+    assert parse_amount(theirs["54"], most_cents=PIX_CENTS_MAX) == cents
     assert re.fullmatch(r"[0-9]{1,10}\.[0-9]{2}", theirs["54"])
     # What no published reader checks: lengths and signs of 59 and 60.
     assert re.fullmatch(r"[!-~]([ -~]{0,23}[!-~])?", theirs["59"])

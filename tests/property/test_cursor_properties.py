@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.in_process import Api, bearer, open_api
+from tests.support.in_process import Api, bearer, open_api
 
 ALPHABET = string.ascii_letters + string.digits + "-_"
 COUNT = 7

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from api.app import ROUTES
-from tests.in_process import Api, Reply, bearer, envelope, open_api
+from tests.support.in_process import Api, Reply, bearer, envelope, open_api
 
 PIX = "/v1/charges/pix"
 CANCEL = "/v1/charges/cancel"
@@ -199,7 +199,7 @@ header_values = (
 async def test_any_headers(api: Api, route: Any, headers: list[tuple[bytes, bytes]], good: bool) -> None:
     own = [JSON, *bearer(await api.token())] if good else []
     path = route.path.replace(":str", "").replace(":path", "")
-    # A content length that lies is the server's business; see tests/integration/test_raw_sockets.py.
+    # A content length that lies is the server's business; see tests/integration/api/test_raw_sockets.py.
     given_headers = [header for header in headers if header[0].lower() != b"content-length"]
     sound(await api.ask(route.method, path, headers=[*own, *given_headers], body=msgspec.json.encode(api.pix())))
 

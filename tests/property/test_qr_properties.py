@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from domain.br_code import dynamic_br_code
-from domain.money import MOST_PIX_CENTS
-from domain.qr import MASK, png, symbol
+from domain.money import PIX_CENTS_MAX
+from domain.pix.br_code import dynamic_br_code
+from domain.pix.qr import MASK, png, symbol
 
 # Inside a QR the reader sometimes sees a second, linear code.
 ONLY_QR = zxingcpp.BarcodeFormats([zxingcpp.BarcodeFormat.QRCode])
@@ -21,7 +21,7 @@ SAME_EVERY_RUN: Any = {"derandomize": True, "deadline": None, "database": None}
 br_codes = st.builds(
     dynamic_br_code,
     location=st.text("abcdef0123456789./", min_size=1, max_size=77),
-    amount_cents=st.integers(1, MOST_PIX_CENTS),
+    amount_cents=st.integers(1, PIX_CENTS_MAX),
     name=st.text(max_size=40),
     city=st.text(max_size=30),
 )

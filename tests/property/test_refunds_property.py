@@ -16,21 +16,21 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from banks.base import Location
-from commands.cancel import cancellation
-from commands.change import change_charges
-from commands.pay import Confirmation, confirm_payments
-from commands.refund import Ending, NewRefund, begin_refunds, end_refunds
+from banks.protocol import Location
+from commands.charges.cancel import cancellation
+from commands.charges.change import change_charges
+from commands.charges.pay import Confirmation, confirm_payments
+from commands.money.refund import Ending, NewRefund, begin_refunds, end_refunds
 from domain.charge import CancelReason
 from domain.errors import Refused
 from domain.instants import to_millisecond
 from domain.refund import FailureCode
-from readmodels.refund import RefundProjection, refund_by_id
+from readmodels.money.refund import RefundProjection, refund_by_id
 from readmodels.verify import verify
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
-from tests.banking import make_account, make_charges, utc_now
+from tests.support.banking import make_account, make_charges, utc_now
 
 SEAL = Seal(bytes(32))
 CHARGES = 3

@@ -1,6 +1,6 @@
-"""Slips: barcode, linha digitavel, due factor, nosso numero, and the letters the bank takes.
+"""Boletos: barcode, linha digitavel, due factor, nosso numero, and the letters the bank takes.
 
-The rows are slips of many banks: answers of live processors, golden cases of published libraries, one real slip of
+The rows are boletos of many banks: answers of live processors, golden cases of published libraries, one real boleto of
 Banco do Brasil. The judge of the fields' check digits is python-stdnum; the general one's is its definition.
 """
 
@@ -9,7 +9,7 @@ from datetime import date, timedelta
 import pytest
 from stdnum import luhn
 
-from domain.boleto import (
+from domain.boleto.codes import (
     FIRST_DUE,
     LAST_DUE,
     barcode,
@@ -22,9 +22,9 @@ from domain.boleto import (
     parse_barcode,
     printed_line,
 )
-from domain.money import MOST_SLIP_CENTS
-from domain.nosso_numero import MOST_CONTROL, free_field, number_at_bank, parse_number, printed_number
-from domain.slip_text import fold_for_bank
+from domain.boleto.nosso_numero import CONTROL_MAX, free_field, number_at_bank, parse_number, printed_number
+from domain.boleto.text import fold_for_bank
+from domain.money import BOLETO_CENTS_MAX
 
 # Line, barcode, due date, cents. Due since the factor began again on 2025-02-22:
 NEW_ROUND = [
@@ -85,17 +85,23 @@ CENTS = {
 
 # Convenio of seven digits, carteira 17: control, due date, cents, printed line.
 CARTEIRA_17 = [
-    ("3453481", 393, "2027-01-18", 332700, "00190.00009 03453.481008 00000.393173 1 16950000332700"),  # a real slip
+    ("3453481", 393, "2027-01-18", 332700, "00190.00009 03453.481008 00000.393173 1 16950000332700"),  # a real boleto
     ("3128557", 30000, "2026-12-31", 12345, "00190.00009 03128.557000 00030.000178 4 16770000012345"),
     ("3128557", 7, "2026-12-31", 12345, "00190.00009 03128.557000 00000.007179 1 16770000012345"),  # 11 -> 1
     ("3128557", 16, "2026-12-31", 12345, "00190.00009 03128.557000 00000.016170 1 16770000012345"),  # 10 -> 1
     ("3128557", 1, "2025-02-22", 100, "00190.00009 03128.557000 00000.001172 5 10000000000100"),
-    ("3128557", MOST_CONTROL, "2049-10-13", MOST_SLIP_CENTS, "00190.00009 03128.557992 99999.999172 7 99999999999999"),
+    (
+        "3128557",
+        CONTROL_MAX,
+        "2049-10-13",
+        BOLETO_CENTS_MAX,
+        "00190.00009 03128.557992 99999.999172 7 99999999999999",
+    ),
 ]
 CARTEIRA_17_BARCODES = {
     ("3453481", 393): "00191169500003327000000003453481000000039317",
     ("3128557", 30000): "00194167700000123450000003128557000003000017",
-    ("3128557", MOST_CONTROL): "00197999999999999990000003128557999999999917",
+    ("3128557", CONTROL_MAX): "00197999999999999990000003128557999999999917",
 }
 
 REFUSED_LINES = {
@@ -133,7 +139,7 @@ def bare(printed: str) -> str:
 
 
 @pytest.mark.parametrize(("text", "code"), LINES_AND_BARCODES)
-def test_slips_of_every_bank_turn_from_line_to_barcode_and_back(text: str, code: str) -> None:
+def test_boletos_of_every_bank_turn_from_line_to_barcode_and_back(text: str, code: str) -> None:
     assert barcode_of_line(text) == code
     assert line(code) == text
 
@@ -161,7 +167,7 @@ def test_a_factor_read_at_its_time_means_the_date_that_was_printed(text: str, co
 
 
 @pytest.mark.parametrize(("text", "code", "due"), NEW_ROUND)
-def test_slips_of_today_are_built_digit_by_digit(text: str, code: str, due: str) -> None:
+def test_boletos_of_today_are_built_digit_by_digit(text: str, code: str, due: str) -> None:
     made = barcode(
         bank=code[:3], free_field=code[19:], due=date.fromisoformat(due), amount_cents=parse_barcode(code).amount_cents
     )
@@ -169,7 +175,7 @@ def test_slips_of_today_are_built_digit_by_digit(text: str, code: str, due: str)
 
 
 @pytest.mark.parametrize(("convenio", "control", "due", "cents", "printed"), CARTEIRA_17)
-def test_slips_of_carteira_17_are_built_from_our_own_number(
+def test_boletos_of_carteira_17_are_built_from_our_own_number(
     convenio: str, control: int, due: str, cents: int, printed: str
 ) -> None:
     field = free_field(convenio, control, "17")
@@ -180,7 +186,7 @@ def test_slips_of_carteira_17_are_built_from_our_own_number(
     assert made[19:] == f"000000{number_at_bank(convenio, control)[3:]}17"
 
 
-def test_a_slip_due_on_the_last_day_of_the_old_round_is_read_and_never_written() -> None:
+def test_a_boleto_due_on_the_last_day_of_the_old_round_is_read_and_never_written() -> None:
     printed = "00190.00009 03128.557000 00000.001172 1 99990000000100"
     said = parse_barcode(barcode_of_line(bare(printed)))
     assert (said.due_factor, said.amount_cents, said.free_field) == (9999, 100, free_field("3128557", 1, "17"))
@@ -227,7 +233,7 @@ def test_the_factor_began_again_on_22_february_2025(due: str, factor: int) -> No
 
 
 @pytest.mark.parametrize("due", [date.min, FIRST_DUE - timedelta(1), LAST_DUE + timedelta(1), date.max])
-def test_no_slip_is_made_for_a_day_the_factor_cannot_carry(due: date) -> None:
+def test_no_boleto_is_made_for_a_day_the_factor_cannot_carry(due: date) -> None:
     with pytest.raises(ValueError, match=str(due)):
         due_factor(due)
     with pytest.raises(ValueError, match=str(due)):
@@ -252,7 +258,7 @@ def test_the_window_ends_3000_days_behind_and_5500_ahead(factor: int) -> None:
 
 
 @pytest.mark.parametrize("factor", [-1, 0, 1, 999, 10000])
-def test_a_slip_without_a_due_date_has_no_factor_to_read(factor: int) -> None:
+def test_a_boleto_without_a_due_date_has_no_factor_to_read(factor: int) -> None:
     with pytest.raises(ValueError, match="no due factor"):
         due_of_factor(factor, near=date(2026, 11, 21))
     assert parse_barcode(WITHOUT_DUE_DATE[1]).due_factor == 0
@@ -260,10 +266,10 @@ def test_a_slip_without_a_due_date_has_no_factor_to_read(factor: int) -> None:
 
 def test_a_nosso_numero_is_known_by_twenty_characters_and_printed_with_a_check_digit() -> None:
     assert number_at_bank("3128557", 30000) == "00031285570000030000"
-    assert number_at_bank("3128557", MOST_CONTROL) == "00031285579999999999"
+    assert number_at_bank("3128557", CONTROL_MAX) == "00031285579999999999"
     assert number_at_bank("3453481", 393) == "00034534810000000393"
     assert parse_number("00034534810000000393") == ("3453481", 393)
-    assert printed_number("00034534810000000393") == "34534810000000393-4"  # as on the real slip
+    assert printed_number("00034534810000000393") == "34534810000000393-4"  # as on the real boleto
 
 
 def test_a_check_digit_of_ten_is_printed_x() -> None:
@@ -302,7 +308,7 @@ def test_what_is_no_number_of_ours_is_refused(number: str) -> None:
         ("312855a", 1, "17"),
         ("3128557", 0, "17"),
         ("3128557", -1, "17"),
-        ("3128557", MOST_CONTROL + 1, "17"),
+        ("3128557", CONTROL_MAX + 1, "17"),
         ("3128557", 1, "7"),
         ("3128557", 1, "017"),
     ],
@@ -312,7 +318,7 @@ def test_a_free_field_is_never_laid_out_from_parts_that_do_not_fit(convenio: str
         free_field(convenio, control, carteira)
 
 
-@pytest.mark.parametrize("cents", [-1, 0, MOST_SLIP_CENTS + 1])
+@pytest.mark.parametrize("cents", [-1, 0, BOLETO_CENTS_MAX + 1])
 def test_an_amount_that_the_barcode_cannot_carry_is_never_written(cents: int) -> None:
     with pytest.raises(AssertionError):
         barcode(free_field=free_field("3128557", 1, "17"), due=date(2026, 12, 31), amount_cents=cents)

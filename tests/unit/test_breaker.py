@@ -5,43 +5,43 @@ from uuid import UUID
 
 import pytest
 
-from domain.breaker import (
+from domain.webhooks.breaker import (
     FAILURES_TOLD,
     ROOM_FIRST,
-    Landing,
+    AttemptResult,
     Lane,
     LaneState,
     PausedReason,
     Rules,
-    Turn,
-    land,
+    Transition,
+    counts_as_failure,
+    on_result,
     resumed,
-    strains,
 )
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 RULES = Rules(cap=10, probe_s_min=5, probe_s_max=60, pause_after_s=72 * 3600, paused_probe_s=3600)
 
 
-def taken(n: int = 0) -> Landing:
-    return Landing(delivery_id=UUID(int=n), outcome="delivered", status=200)
+def taken(n: int = 0) -> AttemptResult:
+    return AttemptResult(delivery_id=UUID(int=n), outcome="delivered", status=200)
 
 
-def refused(n: int, status: int | None = 503, *, probe: bool = False, wish_s: float | None = None) -> Landing:
+def refused(n: int, status: int | None = 503, *, probe: bool = False, wish_s: float | None = None) -> AttemptResult:
     outcome = "connection_refused" if status is None else "rejected"
-    return Landing(delivery_id=UUID(int=n), outcome=outcome, status=status, probe=probe, wish_s=wish_s)
+    return AttemptResult(delivery_id=UUID(int=n), outcome=outcome, status=status, probe=probe, wish_s=wish_s)
 
 
-def after(lane: Lane, *landings: Landing, now: datetime = NOW) -> Lane:
+def after(lane: Lane, *landings: AttemptResult, now: datetime = NOW) -> Lane:
     for each in landings:
-        lane, _ = land(lane, each, RULES, now=now)
+        lane, _ = on_result(lane, each, RULES, now=now)
     return lane
 
 
-def told(lane: Lane, *landings: Landing, now: datetime = NOW) -> list[Turn]:
-    turns: list[Turn] = []
+def told(lane: Lane, *landings: AttemptResult, now: datetime = NOW) -> list[Transition]:
+    turns: list[Transition] = []
     for each in landings:
-        lane, more = land(lane, each, RULES, now=now)
+        lane, more = on_result(lane, each, RULES, now=now)
         turns += more
     return turns
 
@@ -94,7 +94,7 @@ def test_a_refusal_of_one_request_says_nothing_of_the_receiver(status: int) -> N
 
 @pytest.mark.parametrize("status", [None, 429, 500, 502, 503, 504, 599])
 def test_what_strains(status: int | None) -> None:
-    assert strains(refused(1, status))
+    assert counts_as_failure(refused(1, status))
 
 
 def test_each_failed_probe_doubles_the_wait_up_to_a_minute() -> None:
@@ -126,7 +126,7 @@ def test_a_success_closes_it_and_it_starts_slowly() -> None:
 
 def test_who_does_not_answer_is_asked_one_at_a_time() -> None:
     for outcome in ("timeout", "dns_error"):
-        assert after(Lane(room=10), Landing(delivery_id=UUID(int=1), outcome=outcome)).room == 1
+        assert after(Lane(room=10), AttemptResult(delivery_id=UUID(int=1), outcome=outcome)).room == 1
     assert after(Lane(room=10), refused(1)).room == 10
 
 
@@ -142,14 +142,14 @@ def test_too_many_requests_speaks_for_the_whole_lane_up_to_an_hour() -> None:
 
 
 def test_the_fifth_failure_in_a_row_is_told_once() -> None:
-    assert told(Lane(), *(refused(n, 404) for n in range(40))) == [Turn.FAILING]
-    assert told(Lane(), *[refused(1)] * 40) == [Turn.FAILING]
+    assert told(Lane(), *(refused(n, 404) for n in range(40))) == [Transition.FAILING]
+    assert told(Lane(), *[refused(1)] * 40) == [Transition.FAILING]
     assert told(Lane(), *[refused(1)] * (FAILURES_TOLD - 1), taken()) == []
 
 
 def test_recovery_is_told_to_whom_the_failure_was() -> None:
-    assert told(Lane(), *[refused(1)] * 5, taken(), taken()) == [Turn.FAILING, Turn.RECOVERED]
-    assert told(paused(), taken(), taken()) == [Turn.RECOVERED]
+    assert told(Lane(), *[refused(1)] * 5, taken(), taken()) == [Transition.FAILING, Transition.RECOVERED]
+    assert told(paused(), taken(), taken()) == [Transition.RECOVERED]
 
 
 def test_three_days_without_a_success_pause_it() -> None:
@@ -159,7 +159,7 @@ def test_three_days_without_a_success_pause_it() -> None:
     assert (lane.state, lane.paused_reason, lane.holding) == (LaneState.PAUSED, PausedReason.NO_SUCCESS, True)
     assert lane.paused_at == NOW + timedelta(hours=72)
     assert lane.blocked_until == NOW + timedelta(hours=73)
-    assert told(broken(), refused(9, probe=True), now=NOW + timedelta(hours=72)) == [Turn.PAUSED]
+    assert told(broken(), refused(9, probe=True), now=NOW + timedelta(hours=72)) == [Transition.PAUSED]
 
 
 def test_refusals_of_each_event_pause_it_as_silence_does() -> None:
@@ -198,5 +198,5 @@ def test_failures_while_paused_change_nothing_but_whose_turn_it_is() -> None:
 def test_a_resumed_lane_starts_slowly_and_anew_and_is_told_when_it_works() -> None:
     lane = resumed(paused())
     assert (lane.state, lane.room, lane.failures) == (LaneState.OPEN, 1, 0)
-    assert told(lane, taken()) == [Turn.RECOVERED]
-    assert told(lane, *(refused(n) for n in range(5))) == [Turn.FAILING]
+    assert told(lane, taken()) == [Transition.RECOVERED]
+    assert told(lane, *(refused(n) for n in range(5))) == [Transition.FAILING]

@@ -4,8 +4,8 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from domain.boleto import FIRST_DUE, LAST_DUE
-from domain.business_days import effective_due_date, expires_at, is_business_day
+from domain.boleto.business_days import effective_due_date, expires_at, is_business_day
+from domain.boleto.codes import FIRST_DUE, LAST_DUE
 
 DAY = timedelta(days=1)
 HOLIDAYS_2026 = {
@@ -40,7 +40,7 @@ def test_the_holidays_of_2026_are_those_of_the_banks() -> None:
     assert is_business_day(date(2026, 2, 18)), "Ash Wednesday is half a day, and a business day"
 
 
-def test_every_day_a_slip_can_be_due_is_open_or_closed_as_the_feasts_say() -> None:
+def test_every_day_a_boleto_can_be_due_is_open_or_closed_as_the_feasts_say() -> None:
     holidays = set().union(*(bank_holidays(year) for year in range(FIRST_DUE.year, LAST_DUE.year + 2)))
     last = following = date(2049, 10, 25)  # a plain Monday behind the last due date; from there backwards
     for back in range((last - FIRST_DUE).days + 1):
@@ -96,6 +96,6 @@ def test_the_examples_of_the_banco_central_hold(due: str, grace_days: int, last_
         (date(2026, 12, 31), datetime(2027, 1, 1, 3, tzinfo=UTC)),
     ],
 )
-def test_a_slip_expires_at_midnight_in_sao_paulo_after_its_last_day(due: date, expires: datetime) -> None:
+def test_a_boleto_expires_at_midnight_in_sao_paulo_after_its_last_day(due: date, expires: datetime) -> None:
     assert expires_at(due) == expires
     assert expires_at(due).utcoffset() == timedelta(0)

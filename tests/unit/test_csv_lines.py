@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from readmodels.csv_lines import BOM, BasisPoints, Cents, csv_file, csv_line
+from readmodels.reports.csv_lines import BOM, BasisPoints, Cents, csv_file, csv_line
 
 
 def _read(raw: bytes) -> list[list[str]]:

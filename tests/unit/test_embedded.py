@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from runtime.embedded import EmbeddedPostgres, EmbeddedRedis, free_port, remembered_port
-from tests.system import remove_home, temporary_home
+from tests.support.system import remove_home, temporary_home
 
 
 @pytest.fixture

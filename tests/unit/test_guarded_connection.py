@@ -10,9 +10,9 @@ import pytest
 import pytest_asyncio
 from aiohttp.abc import ResolveResult
 
-from domain.public_address import is_public
-from workers.guarded_connection import BlockedAddress, checked, guarded_session
-from workers.webhook_attempt import post
+from domain.webhooks.public_address import is_public
+from workers.webhooks.attempt import post
+from workers.webhooks.guarded_connection import BlockedAddress, checked, guarded_session
 
 PUBLIC = ["8.8.8.8", "200.160.2.3", "1.1.1.1", "2606:4700:4700::1111", "2804:14d::1", "::ffff:8.8.8.8"]
 REFUSED = [

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.webhooks import paths
+from tests.support.webhooks import paths
 
 
 @pytest.mark.parametrize(

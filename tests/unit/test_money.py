@@ -2,7 +2,7 @@
 
 import pytest
 
-from domain.money import MOST_PIX_CENTS, MOST_SLIP_CENTS, parse_amount, reais
+from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, parse_amount, reais
 
 
 @pytest.mark.parametrize(
@@ -14,11 +14,11 @@ from domain.money import MOST_PIX_CENTS, MOST_SLIP_CENTS, parse_amount, reais
         ("1.5", 150),
         ("12.34", 1234),
         ("0000000012.30", 1230),
-        ("9999999999.99", MOST_PIX_CENTS),
+        ("9999999999.99", PIX_CENTS_MAX),
     ],
 )
 def test_an_amount_is_read_to_the_cent(text: str, cents: int) -> None:
-    assert parse_amount(text, most_cents=MOST_PIX_CENTS) == cents
+    assert parse_amount(text, most_cents=PIX_CENTS_MAX) == cents
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_an_amount_is_read_to_the_cent(text: str, cents: int) -> None:
 )
 def test_what_is_no_amount_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="amount"):
-        parse_amount(text, most_cents=MOST_PIX_CENTS)
+        parse_amount(text, most_cents=PIX_CENTS_MAX)
 
 
 def test_an_amount_above_the_limit_of_its_rail_is_refused() -> None:
-    assert parse_amount("99999999.99", most_cents=MOST_SLIP_CENTS) == MOST_SLIP_CENTS
+    assert parse_amount("99999999.99", most_cents=BOLETO_CENTS_MAX) == BOLETO_CENTS_MAX
     with pytest.raises(ValueError, match=r"99999999\.99"):
-        parse_amount("100000000.00", most_cents=MOST_SLIP_CENTS)
+        parse_amount("100000000.00", most_cents=BOLETO_CENTS_MAX)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_an_amount_above_the_limit_of_its_rail_is_refused() -> None:
         (-5, "-0.05"),
         (-100, "-1.00"),
         (-1234, "-12.34"),
-        (MOST_PIX_CENTS, "9999999999.99"),
+        (PIX_CENTS_MAX, "9999999999.99"),
     ],
 )
 def test_reais_always_have_two_decimals(cents: int, text: str) -> None:
@@ -95,5 +95,5 @@ def test_reais_always_have_two_decimals(cents: int, text: str) -> None:
 
 
 def test_what_was_written_is_read_back_unchanged() -> None:
-    for cents in (*range(1, 12_000), *range(1, MOST_PIX_CENTS, 98_765_432_1)):
-        assert parse_amount(reais(cents), most_cents=MOST_PIX_CENTS) == cents
+    for cents in (*range(1, 12_000), *range(1, PIX_CENTS_MAX, 98_765_432_1)):
+        assert parse_amount(reais(cents), most_cents=PIX_CENTS_MAX) == cents

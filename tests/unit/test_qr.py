@@ -11,7 +11,7 @@ import segno
 import zxingcpp
 from PIL import Image
 
-from domain.qr import MASK, MOST_BYTES, QUIET_MODULES, SCALE, png, png_data_uri, symbol
+from domain.pix.qr import BYTES_MAX, MASK, QUIET_MODULES, SCALE, png, png_data_uri, symbol
 
 # Inside a QR the reader sometimes sees a second, linear code.
 ONLY_QR = zxingcpp.BarcodeFormats([zxingcpp.BarcodeFormat.QRCode])
@@ -24,7 +24,7 @@ BR_CODE = (
 
 def test_every_length_a_br_code_may_have_gives_segnos_symbol_module_by_module() -> None:
     rnd = random.Random(18004)
-    for length in range(1, MOST_BYTES + 1):
+    for length in range(1, BYTES_MAX + 1):
         payload = rnd.randbytes(length)
         code = segno.make_qr(payload, error="m", boost_error=False, mode="byte", mask=MASK)
         assert symbol(payload) == (len(code.matrix), tuple(bytes(row) for row in code.matrix)), length
@@ -40,7 +40,7 @@ def test_the_edges_of_a_version_are_segnos_too(length: int, byte: int) -> None:
 
 def test_every_length_is_read_back_by_another_decoder() -> None:
     rnd = random.Random(7)
-    for length in range(1, MOST_BYTES + 1, 5):
+    for length in range(1, BYTES_MAX + 1, 5):
         text = "".join(rnd.choices([chr(sign) for sign in range(0x20, 0x7F)], k=length))
         (found,) = zxingcpp.read_barcodes(Image.open(io.BytesIO(png(text))), formats=ONLY_QR)
         assert found.text == text
@@ -63,7 +63,7 @@ def test_the_image_of_every_version_is_segnos_own_pixel_by_pixel() -> None:
     # Scanlines of each width need other codes for "the same again": one wrong bit there shifts all that follows.
     rnd = random.Random(1951)
     seen = set()
-    for length in range(1, MOST_BYTES + 1, 7):
+    for length in range(1, BYTES_MAX + 1, 7):
         text = "".join(rnd.choices([chr(sign) for sign in range(0x20, 0x7F)], k=length))
         code = segno.make_qr(text.encode(), error="m", boost_error=False, mode="byte", mask=MASK)
         theirs = io.BytesIO()
@@ -102,6 +102,6 @@ def test_the_same_payload_gives_the_same_bytes() -> None:
 def test_a_text_that_is_no_br_code_is_no_symbol() -> None:
     with pytest.raises(ValueError, match="ascii"):
         png("Bras\u00edlia")
-    for length in (0, MOST_BYTES + 1):
+    for length in (0, BYTES_MAX + 1):
         with pytest.raises(AssertionError):
             symbol(bytes(length))

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.boleto import LAST_DUE
+from domain.boleto.codes import LAST_DUE
 from domain.instants import SAO_PAULO
-from domain.recurrence import DAYS, MONTHS, MOST_CHARGES, Frequency, Recurrence, issue_at
+from domain.recurrence import CHARGES_MAX, DAYS, MONTHS, Frequency, Recurrence, issue_at
 from domain.reminders import APART, Reminder, due_day, next_reminder_at, reminder_at, reminder_now
 
 frequencies = st.sampled_from(Frequency)
 first_dates = st.dates(date(2020, 1, 1), date(2060, 12, 31))
-numbers = st.integers(1, MOST_CHARGES)
+numbers = st.integers(1, CHARGES_MAX)
 
 
 def dates(frequency: Frequency, first: str, count: int) -> list[str]:
@@ -50,7 +50,7 @@ def test_a_schedule_ends_at_its_last_day_or_number() -> None:
     count = Recurrence(frequency=Frequency.MONTHLY, first_due_date=first, max_charges=2)
     assert [count.due_date(number) for number in (2, 3)] == [date(2027, 2, 28), None]
     forever = Recurrence(frequency=Frequency.YEARLY, first_due_date=first)
-    assert forever.due_date(MOST_CHARGES) is None  # no barcode carries it
+    assert forever.due_date(CHARGES_MAX) is None  # no barcode carries it
 
 
 @given(frequencies, first_dates, numbers)
@@ -72,7 +72,7 @@ def test_each_charge_is_due_after_the_one_before_and_keeps_the_first_day(
         assert due.day == min(first.day, monthrange(due.year, due.month)[1])
 
 
-@given(frequencies, first_dates, numbers, st.integers(1, MOST_CHARGES))
+@given(frequencies, first_dates, numbers, st.integers(1, CHARGES_MAX))
 def test_there_are_as_many_charges_as_asked_for(frequency: Frequency, first: date, number: int, most: int) -> None:
     endless = Recurrence(frequency=frequency, first_due_date=first)
     limited = Recurrence(frequency=frequency, first_due_date=first, max_charges=most)

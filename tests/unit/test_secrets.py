@@ -5,7 +5,7 @@ import os
 import re
 
 from cli import listen
-from commands.merchants import secret_of
+from commands.merchants.merchants import secret_of
 
 
 def test_no_secret_is_taken_for_an_option_on_the_command_line() -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from domain.signature import delivery_headers, secret_text, sign, standard_signature
+from domain.webhooks.signature import delivery_headers, secret_text, sign, standard_signature
 
 SECRET = secret_text(bytes(range(32)))
 OLD = secret_text(bytes(32))

@@ -7,7 +7,7 @@ TESTS = Path(__file__).parents[1]
 PAGE = (TESTS.parent / "docs" / "webhook_cases.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| (\d+) [^|]+ \| (.+) \|$", PAGE, re.M)
 # A file, or a test of the file that was named last; a long name may be cut short by dots.
-NAMED = re.compile(r"((?:unit|property|integration|contract|fault)/\w+)|`(test_\w+)(?:\[[^]`]*\])?(\.\.\.)?`")
+NAMED = re.compile(r"((?:unit|property|integration|contract|fault)/[\w/]+)|`(test_\w+)(?:\[[^]`]*\])?(\.\.\.)?`")
 
 
 def test_each_of_the_42_cases_has_its_line_in_order() -> None:

@@ -125,26 +125,26 @@ SELECT refund_id FROM refund WHERE account_id = ANY($1::uuid[]) AND status = 'pe
 
 -- Our books beside the bank's, to the cent.
 
--- wrong: a charge's slip that its bank does not have, or has otherwise
-SELECT c.charge_id, s.number, b.number, b.amount_cents, b.due_on, s.due_on FROM charge c JOIN slip s USING (charge_id, account_id)
-LEFT JOIN simulated_bank.slip b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.number = s.number
+-- wrong: a charge's boleto that its bank does not have, or has otherwise
+SELECT c.charge_id, s.number, b.number, b.amount_cents, b.due_on, s.due_on FROM charge c JOIN boleto s USING (charge_id, account_id)
+LEFT JOIN simulated_bank.boleto b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.number = s.number
 WHERE c.account_id = ANY($1::uuid[]) AND (b.number IS NULL OR b.amount_cents <> c.amount_cents
    OR (c.status = 'pending' AND b.due_on <> s.due_on));
 
--- wrong: a pending slip that is not open at the bank, though nobody paid it
-SELECT c.charge_id FROM charge c JOIN slip s USING (charge_id, account_id)
-JOIN simulated_bank.slip b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.number = s.number
+-- wrong: a pending boleto that is not open at the bank, though nobody paid it
+SELECT c.charge_id FROM charge c JOIN boleto s USING (charge_id, account_id)
+JOIN simulated_bank.boleto b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.number = s.number
 WHERE c.account_id = ANY($1::uuid[]) AND c.status = 'pending' AND b.written_off_at IS NOT NULL;
 
--- wrong: a slip that can be paid at the bank though its charge was cancelled, failed, or paid the other way
-SELECT c.charge_id, c.status FROM charge c JOIN slip s USING (charge_id, account_id)
-JOIN simulated_bank.slip b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.number = s.number
+-- wrong: a boleto that can be paid at the bank though its charge was cancelled, failed, or paid the other way
+SELECT c.charge_id, c.status FROM charge c JOIN boleto s USING (charge_id, account_id)
+JOIN simulated_bank.boleto b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.number = s.number
 WHERE c.account_id = ANY($1::uuid[]) AND b.written_off_at IS NULL AND b.payments = 0
   AND c.status IN ('cancelled', 'failed', 'paid', 'refunded');
 
--- wrong: a slip that is open at the bank and no charge's
-SELECT b.number FROM simulated_bank.slip b WHERE b.written_off_at IS NULL AND b.payments = 0
-  AND NOT EXISTS (SELECT FROM slip s JOIN charge c USING (charge_id, account_id)
+-- wrong: a boleto that is open at the bank and no charge's
+SELECT b.number FROM simulated_bank.boleto b WHERE b.written_off_at IS NULL AND b.payments = 0
+  AND NOT EXISTS (SELECT FROM boleto s JOIN charge c USING (charge_id, account_id)
                   WHERE s.number = b.number AND c.test = (b.world = 'sandbox'));
 
 -- wrong: a PIX that cannot be paid though its charge is pending
@@ -175,7 +175,7 @@ SELECT * FROM (
            (SELECT coalesce(sum(p.amount_cents), 0) FROM payment p WHERE p.charge_id = c.charge_id) AS credited,
            (SELECT coalesce(sum(x.amount_cents), 0) FROM simulated_bank.pix x
             WHERE x.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND x.txid = replace(c.charge_id::text, '-', ''))
-         + (SELECT coalesce(sum(x.amount_cents), 0) FROM slip s JOIN simulated_bank.slip_payment x
+         + (SELECT coalesce(sum(x.amount_cents), 0) FROM boleto s JOIN simulated_bank.boleto_payment x
                 ON x.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND x.number = s.number AND NOT x.called_off
             WHERE s.charge_id = c.charge_id AND s.account_id = c.account_id) AS received
     FROM charge c WHERE c.account_id = ANY($1::uuid[])) m

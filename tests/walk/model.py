@@ -178,13 +178,13 @@ class Charge:
     """The kinds of its events, in order."""
     payments: list[Payment] = field(default_factory=list)
     refunds: list[Refund] = field(default_factory=list)
-    slip: str = ""
+    boleto: str = ""
     """At the bank: open, paid or written_off; empty when there is none."""
     cob: str = ""
     """At the bank: active, done or removed; empty when there is none."""
 
     def __post_init__(self) -> None:
-        self.slip = "" if self.kind == "pix" else "open"
+        self.boleto = "" if self.kind == "pix" else "open"
         self.cob = "active" if self.kind in ("pix", "boleto_pix") else ""
 
     @property
@@ -220,7 +220,7 @@ class Charge:
 
     def redate(self, due: date, expires_at: datetime) -> None:
         assert self.status == "pending"
-        assert self.slip
+        assert self.boleto
         self.version += 1
         self.due, self.expires_at = due, expires_at
         self.told.append("charge.due_date_changed")
@@ -240,8 +240,8 @@ class Charge:
             assert self.issued_at is not None
             payment.share_bps = self.partner.bps(self.issued_at)
             self._share(payment, None, payment.kept_by_partner)
-        if leg == "slip":
-            self.slip = "paid"
+        if leg == "boleto":
+            self.boleto = "paid"
         elif self.cob == "active":
             self.cob = "done"
         if settles:
@@ -282,19 +282,19 @@ class Charge:
     def to_cancel(self, *, refused: bool) -> Answer:
         if self.status != "pending":
             return 409, "CHARGE_NOT_PENDING"
-        # Of a slip paid with too little production's bank reads that it is closed, refusing or not: nothing stands
+        # Of a boleto paid with too little production's bank reads that it is closed, refusing or not: nothing stands
         # against cancelling it. The sandbox's header refuses whatever is asked.
-        return (502, "BANK_UNAVAILABLE") if refused and (self.slip == "open" or self.test) else (200, "")
+        return (502, "BANK_UNAVAILABLE") if refused and (self.boleto == "open" or self.test) else (200, "")
 
     def to_redate(self, due: date, *, refused: bool) -> Answer:
-        if not self.slip:
+        if not self.boleto:
             return 404, "CHARGE_NOT_FOUND"
         if self.status != "pending":
             return 409, "CHARGE_NOT_PENDING"
         if due == self.due:
             return 200, ""
-        # A slip paid with too little is closed at the bank, and stays pending here.
-        return (502, "BANK_UNAVAILABLE") if refused or self.slip == "paid" else (200, "")
+        # A boleto paid with too little is closed at the bank, and stays pending here.
+        return (502, "BANK_UNAVAILABLE") if refused or self.boleto == "paid" else (200, "")
 
     def to_simulated_payment(self) -> Answer:
         # As above it is pending when it was paid with too little: then the payer comes back and pays it all.
@@ -306,11 +306,11 @@ class Charge:
         """And how much goes back."""
         if payment is None:
             return (409, "CHARGE_NOT_REFUNDABLE"), 0
-        if destination and not self.slip:
+        if destination and not self.boleto:
             return (400, "VALIDATION_ERROR"), 0
         age = now - payment.paid_at
         if not (payment.returnable and age <= RETURN_WITHIN):
-            if not self.slip or age > TRANSFER_WITHIN:
+            if not self.boleto or age > TRANSFER_WITHIN:
                 return (409, "CHARGE_NOT_REFUNDABLE"), 0
             if not destination:
                 return (422, "REFUND_DESTINATION_REQUIRED"), 0
@@ -328,7 +328,7 @@ class Charge:
         if leg == "cob":
             return self.cob == "active" and now < self.pix_ends
         assert last_day is not None
-        return self.slip == "open" and today <= last_day
+        return self.boleto == "open" and today <= last_day
 
     def _become(self, status: str, event: str) -> None:
         assert status in NEXT[self.status], f"{self.status} -> {status} is not in the spec's table"
@@ -341,8 +341,8 @@ class Charge:
             self.partner.wallets[self.test].shares.append((payment, refund, cents))
 
     def _close(self) -> None:
-        if self.slip == "open":
-            self.slip = "written_off"
+        if self.boleto == "open":
+            self.boleto = "written_off"
         if self.cob == "active":
             self.cob = "removed"
 

@@ -22,22 +22,22 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from banks.banco_do_brasil import BancoDoBrasil
-from banks.bb_transport import Transport
-from banks.cobrancas import Cobrancas
+from banks.banco_do_brasil.cobrancas import Cobrancas
+from banks.banco_do_brasil.pix import BancoDoBrasil
+from banks.banco_do_brasil.transport import Transport
 from banks.simulated.bank import PRODUCTION, SANDBOX, SimulatedBank
+from banks.simulated.boleto_control import BoletoControl
+from banks.simulated.boleto_wire import Agreement, BoletoWire
 from banks.simulated.control import Control, Teller
 from banks.simulated.return_wire import ReturnWire
 from banks.simulated.returns import Rules as ReturnRules
 from banks.simulated.signing import JWKS_PATH, open_signer
-from banks.simulated.slip_control import SlipControl
-from banks.simulated.slip_wire import Agreement, SlipWire
 from banks.simulated.wire import Access, Wire, books_may_be_away
-from commands.integrators import create_integrator, set_integrator
-from commands.merchants import MerchantCreated, create_merchant
-from commands.pix_suspension import resume_pix, suspend_pix
-from commands.webhooks import set_endpoint
-from domain.events import Kind
+from commands.merchants.integrators import create_integrator, set_integrator
+from commands.merchants.merchants import MerchantCreated, create_merchant
+from commands.merchants.pix_suspension import resume_pix, suspend_pix
+from commands.webhooks.endpoint import set_endpoint
+from domain.events import EventKind
 from runtime.bell import Bell
 from runtime.embedded import free_port
 from runtime.postgres import Pool, open_pool
@@ -45,11 +45,11 @@ from runtime.redis import open_redis
 from runtime.seal import Seal
 from runtime.settings import Settings
 from sql.migrate import migrate
-from tests.in_process import Api, Reply, bearer, open_api
+from tests.support.in_process import Api, Reply, bearer, open_api
 from workers.context import Context
-from workers.duties import Duty, Rota, duties
-from workers.guarded_connection import guarded_session
-from workers.webhooks import Courier
+from workers.duties import Duty, Scheduler, duties
+from workers.webhooks.dispatcher import WebhookDispatcher
+from workers.webhooks.guarded_connection import guarded_session
 
 BEGINS: Final = datetime(2026, 11, 23, 15, 0, tzinfo=UTC)
 """A Monday at noon in Sao Paulo: the same days and holidays lie ahead of every walk."""
@@ -66,7 +66,7 @@ _LOOK_S = 0.002
 # Bells are heard by then; else everybody looks by himself.
 _HEARD_S = 0.1
 _RETRY = timedelta(seconds=0.6)
-_MOVES_MOST = 200
+_MOVES_MAX = 200
 # The reconcilers ask the bank in steps of hours: a long absence is caught up with in many rounds, which are not of
 # interest here. Everything was at rest when the clock moved.
 _CAUGHT_UP = "UPDATE bank_reconciled SET until = $1"
@@ -122,7 +122,7 @@ class Service:
         self.banks = banks
         """The bank's books, by `test`."""
         self.wire = wire
-        self.rota = Rota()
+        self.scheduler = Scheduler()
         self.duties: list[Duty] = []
         self.bank_url = ""
         self.receiver_url = ""
@@ -212,7 +212,7 @@ class Service:
             )
             await conn.execute(
                 "UPDATE webhook_endpoint SET kinds = $2 WHERE account_id = $1",
-                record.account_id, [str(kind) for kind in Kind],
+                record.account_id, [str(kind) for kind in EventKind],
             )  # fmt: skip
         shop = self.shops[str(record.account_id)] = Shop(record)
         return shop
@@ -226,7 +226,7 @@ class Service:
         return made.integrador_code
 
     async def agree(self, code: str, *, share_bps: int, active: bool, now: datetime) -> None:
-        """What `quita integrator set CODE --share` does, with whether the code is taken on new slips."""
+        """What `quita integrator set CODE --share` does, with whether the code is taken on new boletos."""
         async with self.pool.acquire() as conn, conn.transaction():
             await set_integrator(conn, code, now=now, share_bps=share_bps, active=active)
 
@@ -276,13 +276,13 @@ class Service:
             row = await self.pool.fetchrow(_UNDER_WAY, now, sent)
             assert row is not None
             if row["unshared"]:
-                self.rota.wake("partner_shares")
+                self.scheduler.wake("partner_shares")
             elif row["now"] == 0:
                 if row["next"] is None or row["next"] > now + (timedelta(days=3) if sent else SOON):
                     return
                 if row["told"] == 0:  # what is in the air would lose its lease
                     moves += 1
-                    assert moves <= _MOVES_MOST, await self.under_way()
+                    assert moves <= _MOVES_MAX, await self.under_way()
                     self.clock.jump(max(row["next"] - now, timedelta()) + timedelta(milliseconds=1))
                     wake_at = 0.0
             assert time.monotonic() < until, await self.under_way()
@@ -327,7 +327,7 @@ class Service:
 
     def wake(self) -> None:
         for duty in self.duties:
-            self.rota.wake(duty.name)
+            self.scheduler.wake(duty.name)
 
     async def under_way(self) -> str:
         rows = await self.pool.fetch(
@@ -374,7 +374,7 @@ async def _running(database_url: str, redis_url: str) -> AsyncIterator[Service]:
         opened.push_async_callback(pool.close)
         # What the fixture put there is no place that this bank knows.
         await pool.execute("DELETE FROM pix_location")
-        await pool.execute("UPDATE simulated_bank.slip_rules SET settle_after_s = 0")
+        await pool.execute("UPDATE simulated_bank.boleto_rules SET settle_after_s = 0")
         # A worker makes them half a year ahead; here more than that may pass between two of its looks.
         await pool.execute("SELECT feed_make_months($1, $2)", BEGINS.date(), (BEGINS + MONTHS_AHEAD).date())
         seal = Seal(api.settings.secret_key)
@@ -391,7 +391,7 @@ async def _running(database_url: str, redis_url: str) -> AsyncIterator[Service]:
         service = Service(api, clock, pool, books, wire)
         service.http, service.bank_url, service.receiver_url = http, bank_url, f"{own_url}/receiver"
         await opened.enter_async_context(_serving_door(service, door_port))
-        await books[False].slips.set_webhook(f"{own_url}/bank/{api.settings.bank_callback_token}/slips")
+        await books[False].boletos.set_webhook(f"{own_url}/bank/{api.settings.bank_callback_token}/boletos")
         await opened.enter_async_context(_working(service, seal))
         with _overheard(service.errors):
             yield service
@@ -416,7 +416,7 @@ def _overheard(errors: list[dict[str, Any]]) -> Iterator[None]:
 
 def _move_clock(api: Api, now: Callable[[], datetime]) -> None:
     """The door was opened with the machine's clock; from here on it reads this one."""
-    door = api.app.state.door
+    door = api.app.state.context
     door._now = now
     door.reserve._now = now
 
@@ -443,8 +443,8 @@ async def _serving_bank(
     teller = Teller(bank, wire, http)
     telling = asyncio.create_task(teller.run())
     app = web.Application(middlewares=[books_may_be_away])
-    app.add_routes([*Control(bank, wire, teller).routes(), *SlipControl(bank.slips).routes()])
-    app.add_routes([*SlipWire(wire, bank.slips, signer, agreement).routes()])
+    app.add_routes([*Control(bank, wire, teller).routes(), *BoletoControl(bank.boletos).routes()])
+    app.add_routes([*BoletoWire(wire, bank.boletos, signer, agreement).routes()])
     app.add_routes([*ReturnWire(wire, bank.returns).routes(), *wire.routes()])
     try:
         async with _listening(app, port):
@@ -511,14 +511,14 @@ async def _working(service: Service, seal: Seal) -> AsyncIterator[None]:
             worker="walk",
         )
         webhooks = await opened.enter_async_context(guarded_session(allow_private=True, nameservers=()))
-        courier = Courier(context, webhooks, wake=lambda: service.rota.wake("webhooks"))
-        service.duties = duties(context, courier)
-        working = asyncio.create_task(service.rota.run(service.duties, listener))
+        dispatcher = WebhookDispatcher(context, webhooks, wake=lambda: service.scheduler.wake("webhooks"))
+        service.duties = duties(context, dispatcher)
+        working = asyncio.create_task(service.scheduler.run(service.duties, listener))
         try:
             yield
         finally:
-            service.rota.stop()
-            await asyncio.gather(working, courier.stop(), return_exceptions=True)
+            service.scheduler.stop()
+            await asyncio.gather(working, dispatcher.stop(), return_exceptions=True)
 
 
 def _adapter(service: Service) -> BancoDoBrasil:
@@ -530,7 +530,7 @@ def _adapter(service: Service) -> BancoDoBrasil:
         "client_secret": settings.bank_client_secret,
         "app_key": settings.bank_app_key,
     }
-    slips = Cobrancas(
+    boletos = Cobrancas(
         Transport(http, oauth_url=oauth_url, **credentials),
         api_url=f"{settings.bank_url}/cobrancas/v2",
         convenio=settings.bank_convenio,
@@ -546,7 +546,7 @@ def _adapter(service: Service) -> BancoDoBrasil:
         api_url=f"{settings.bank_url}/pix/v2",
         oauth_url=oauth_url,
         now=now,
-        slips=slips,
+        boletos=boletos,
         transfers_url=f"{settings.bank_url}/transfers/v1",
         **credentials,
     )

@@ -1,7 +1,7 @@
 """A random walk of every command in every state: service and model are asked, and both must say the same.
 
-Two merchants and a partner who brings them some of their slips, both modes. After each step: the answer is the one the
-model allows, the charge is as the model has it. Every few steps all lists of the API; at the end of a walk every
+Two merchants and a partner who brings them some of their boletos, both modes. After each step: the answer is the one
+the model allows, the charge is as the model has it. Every few steps all lists of the API; at the end of a walk every
 webhook, and what tests/walk/books.py asks.
 """
 
@@ -24,8 +24,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from banks.simulated.returns import Rules as ReturnRules
 from readmodels.verify import verify
-from tests.in_process import Reply, envelope
-from tests.slip_shop import PAGADOR
+from tests.support.boleto_merchant import PAGADOR
+from tests.support.in_process import Reply, envelope
 from tests.walk.books import UNENDED, faults, unheard
 from tests.walk.model import Answer, Charge, Partner, Refund, Wallet, counted
 from tests.walk.service import ARRIVES, Service, Shop, running_service
@@ -105,7 +105,7 @@ def last_day(due: date) -> date:
     return due
 
 
-def slip_ends(due: date) -> datetime:
+def boleto_ends(due: date) -> datetime:
     return datetime.combine(last_day(due) + timedelta(days=1), datetime.min.time(), SAO_PAULO)
 
 
@@ -325,7 +325,7 @@ class Walk(RuleBasedStateMachine):
         assert abs(created_at - self.clock(shop, test)) < timedelta(seconds=30)
         # Only POST /v1/charges/dual gives a PIX leg a time of its own.
         own = None if life is None else created_at + timedelta(seconds=life)
-        ends = slip_ends(due) if due is not None else own or created_at + timedelta(days=1)
+        ends = boleto_ends(due) if due is not None else own or created_at + timedelta(days=1)
         if kind == "boleto_pix":
             own = own if instant(shown["expires_at"]) != ends else None
         charge = Charge(
@@ -376,7 +376,7 @@ class Walk(RuleBasedStateMachine):
     def cancel(self, charge: Charge, by_body: bool, reason: str | None, refused: bool, astray: bool) -> None:
         charge = self._one(charge, lambda each: astray or each.status == "pending")
         charge.lapse(self.at(charge))
-        refused = refused and bool(charge.slip)
+        refused = refused and bool(charge.boleto)
         path, body = f"/v1/charges/{charge.charge_id}/cancel", None
         if by_body:
             path, body = "/v1/charges/cancel", {"charge_id": charge.charge_id}
@@ -414,7 +414,7 @@ class Walk(RuleBasedStateMachine):
         astray=sometimes,
     )
     def redate(self, charge: Charge, days: int | None, by_reference: bool, refused: bool, astray: bool) -> None:
-        charge = self._one(charge, lambda each: astray or (each.status == "pending" and bool(each.slip)))
+        charge = self._one(charge, lambda each: astray or (each.status == "pending" and bool(each.boleto)))
         charge.lapse(self.at(charge))
         today = self.today(charge.shop, charge.test)
         due = charge.due or today if days is None else today + timedelta(days=days)
@@ -422,7 +422,7 @@ class Walk(RuleBasedStateMachine):
         found = [charge]
         if by_reference and charge.external_id is not None:
             body = {"external_id": charge.external_id, "due_date": due.isoformat()}
-            found = [each for each in self._pending(charge.shop, charge.test, charge.external_id) if each.slip]
+            found = [each for each in self._pending(charge.shop, charge.test, charge.external_id) if each.boleto]
         reply = self._with_bank(refused, charge.shop, charge.test, "PATCH", "/v1/charges/due-date", body)
         wanted = _of_reference(found)
         if due < today:
@@ -433,7 +433,7 @@ class Walk(RuleBasedStateMachine):
         if wanted == (200, ""):
             (moved,) = found
             if moved.due != due:
-                moved.redate(due, slip_ends(due))
+                moved.redate(due, boleto_ends(due))
             self._same(moved, reply.json())
         self.quiet()
         self._look(charge)
@@ -496,20 +496,20 @@ class Walk(RuleBasedStateMachine):
         amount=st.sampled_from(AMOUNTS),
         twice=rarely,
         force=st.booleans(),
-        leg=st.sampled_from(("slip", "cob", "side")),
+        leg=st.sampled_from(("boleto", "cob", "side")),
         astray=sometimes,
     )
     def pay_at_bank(self, charge: Charge, amount: str, twice: bool, force: bool, leg: str, astray: bool) -> None:
-        """A payer, in production. `side`: by the PIX side of a hybrid slip."""
+        """A payer, in production. `side`: by the PIX side of a hybrid boleto."""
         if not astray:
             charge = self._one(charge, lambda each: not each.test and each.status == "pending")
         charge = self._one(charge, lambda each: not each.test)
         if charge.test:
             return
         charge.lapse(self.at(charge))
-        if leg != "slip":
-            leg = "cob" if charge.cob else "side" if charge.kind == "boleto_hibrido" else "slip"
-        elif not charge.slip:
+        if leg != "boleto":
+            leg = "cob" if charge.cob else "side" if charge.kind == "boleto_hibrido" else "boleto"
+        elif not charge.boleto:
             leg = "cob"
         if leg == "cob" and charge.status == "failed" and charge.kind == "pix":
             return  # the bank never had it
@@ -520,7 +520,7 @@ class Walk(RuleBasedStateMachine):
         else:
             asked |= {"number": charge.number, "rail": "pix" if leg == "side" else "boleto"}
         taken = charge.payable_at_bank(
-            leg if leg == "cob" else "slip",
+            leg if leg == "cob" else "boleto",
             force=force,
             now=self.now,
             today=self.today(charge.shop, charge.test),
@@ -534,15 +534,15 @@ class Walk(RuleBasedStateMachine):
             before = sum(payment.cents for payment in charge.payments)
             self.run(self.service.eventually(lambda: self._credited(charge, before + arrived), "money not credited"))
             parts = [paid] * asked["times"]
-            if leg == "slip" and twice:
-                # The bank tells of a slip its total. What was announced as two payments may have been read as one.
+            if leg == "boleto" and twice:
+                # The bank tells of a boleto its total. What was announced as two payments may have been read as one.
                 parts = self.run(self._parts(charge))
             for part in parts:
                 charge.receive(
                     part,
-                    by_pix=leg != "slip",
+                    by_pix=leg != "boleto",
                     paid_at=self.at(charge),
-                    leg="cob" if leg == "cob" else "slip",
+                    leg="cob" if leg == "cob" else "boleto",
                 )
         self.quiet()
         self._look(charge)
@@ -869,7 +869,7 @@ class Walk(RuleBasedStateMachine):
         }
         assert seen == wanted, {each: (seen[each], wanted[each]) for each in wanted if seen[each] != wanted[each]}
         assert shown["account_id"] == str(self.shops[charge.shop].account_id)
-        if charge.slip:
+        if charge.boleto:
             assert shown["effective_due_date"] == last_day(date.fromisoformat(shown["due_date"])).isoformat()
         if charge.kind != "boleto" and charge.kind != "boleto_hibrido" and charge.status == "pending":
             assert abs(instant(shown["expires_at"]) - charge.pix_ends) < timedelta(milliseconds=2)
@@ -935,13 +935,15 @@ class Walk(RuleBasedStateMachine):
 
     def _sandbox_paid(self, charge: Charge, paid: int, times: int) -> None:
         parts = [paid] * times
-        if charge.slip:
-            # The bank tells a slip's total: it is the slip's amount so often, or one payment (contract section 6).
+        if charge.boleto:
+            # The bank tells a boleto's total: it is the boleto's amount so often, or one payment (contract section 6).
             count, rest = divmod(paid * times, charge.cents)
             if not (rest == 0 and count == times):
                 parts = [paid * times // count] * count if rest == 0 and 1 < count <= times else [paid * times]
         for part in parts:
-            charge.receive(part, by_pix=not charge.slip, paid_at=self.at(charge), leg="slip" if charge.slip else "cob")
+            charge.receive(
+                part, by_pix=not charge.boleto, paid_at=self.at(charge), leg="boleto" if charge.boleto else "cob"
+            )
 
     def _pending(self, shop: str, test: bool, reference: str) -> list[Charge]:
         self._lapse_all()

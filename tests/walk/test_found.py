@@ -8,10 +8,10 @@ from structlog.testing import capture_logs
 
 from runtime.bell import Bell
 from runtime.redis import open_redis
-from tests.dual_shop import at_rest, cob_status, number_of
-from tests.merchant import books_of, new_shop, until_answer
-from tests.slip_shop import issued
-from tests.system import System
+from tests.support.boleto_merchant import issued
+from tests.support.dual_merchant import at_rest, cob_status, number_of
+from tests.support.merchant import books_of, new_shop, until_answer
+from tests.support.system import System
 
 
 async def test_a_pix_that_was_made_to_fail_cannot_be_paid_at_its_bank_any_more(system: System) -> None:
@@ -25,7 +25,7 @@ async def test_a_pix_that_was_made_to_fail_cannot_be_paid_at_its_bank_any_more(s
         assert await cob_status(books, charge) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 
 
-async def test_each_pix_into_one_slip_goes_back_to_who_sent_it(system: System) -> None:
+async def test_each_pix_into_one_boleto_goes_back_to_who_sent_it(system: System) -> None:
     """Paid twice by its QR, the second payment was told by the first one's endToEndId: its refund went to another."""
     async with new_shop(system) as shop, books_of(system) as books:
         door = shop.production
@@ -41,7 +41,7 @@ async def test_each_pix_into_one_slip_goes_back_to_who_sent_it(system: System) -
 
             payments = await until_answer(booked)
         sent = await books.fetch(
-            "SELECT end_to_end_id FROM simulated_bank.slip_payment WHERE number = $1 ORDER BY payment_id",
+            "SELECT end_to_end_id FROM simulated_bank.boleto_payment WHERE number = $1 ORDER BY payment_id",
             number_of(charge),
         )
         assert [payment["end_to_end_id"] for payment in payments] == [row["end_to_end_id"] for row in sent]
@@ -78,7 +78,7 @@ async def test_two_pix_of_another_amount_are_two_payments_that_both_go_back_whol
             assert (ended["status"], ended["amount"]) == ("succeeded", "19.73")
 
 
-async def test_a_slip_paid_with_too_little_can_be_paid_whole_by_two_at_once_and_is_paid_once(system: System) -> None:
+async def test_a_boleto_paid_with_too_little_can_be_paid_whole_by_two_at_once_and_is_paid_once(system: System) -> None:
     """It is pending, and simulate-payment answered that it was not."""
     async with new_shop(system) as shop:
         door = shop.sandbox

@@ -23,12 +23,12 @@ import pytest
 from aiohttp import web
 from redis.asyncio import Redis
 
-from domain.events import Kind
+from domain.events import EventKind
 from runtime.embedded import free_port
-from tests.dual_shop import dual_body
-from tests.merchant import Answer, Books, Door, Shop, assert_books_are_clean, books_of, killed, new_shop
-from tests.slip_shop import in_days, listen, slip_body
-from tests.system import System, remove_home, temporary_home
+from tests.support.boleto_merchant import boleto_body, in_days, listen
+from tests.support.dual_merchant import dual_body
+from tests.support.merchant import Answer, Books, Door, Shop, assert_books_are_clean, books_of, killed, new_shop
+from tests.support.system import System, remove_home, temporary_home
 from tests.walk.books import UNDONE, faults, unheard
 
 FULL = os.environ.get("FAULT") == "full"
@@ -141,7 +141,7 @@ class Chaos:
         if kind == "dual":
             body = dual_body(amount)
         elif kind != "pix":
-            path, body = "/v1/charges/boleto", slip_body(amount, tipo=kind)
+            path, body = "/v1/charges/boleto", boleto_body(amount, tipo=kind)
         if kind != "pix" and chance.random() < 0.6:
             body["integrador_code"] = self.code
         asked = Asked(door, test, path, body)
@@ -363,7 +363,7 @@ async def receiver() -> AsyncIterator[tuple[str, Receiver]]:
 async def settled(books: Books, accounts: list[UUID], receiver: Receiver) -> float:
     """Wait until nothing is wrong any more; how long that took. What is wrong when the time is over, fails.
 
-    An order that only watches for a slip that nobody may ever have asked for is no fault.
+    An order that only watches for a boleto that nobody may ever have asked for is no fault.
     """
     began = time.monotonic()
     while True:
@@ -372,7 +372,7 @@ async def settled(books: Books, accounts: list[UUID], receiver: Receiver) -> flo
             f"left undone: {tuple(row)}"
             for row in await books.fetch(
                 "SELECT kind, state, attempts, due_at, outcome FROM bank_order WHERE account_id = ANY($1::uuid[])"
-                " AND state IN ('waiting', 'working') AND kind <> 'slip_align'", accounts,
+                " AND state IN ('waiting', 'working') AND kind <> 'boleto_align'", accounts,
             )
         ]  # fmt: skip
         for account_id in accounts:
@@ -402,7 +402,7 @@ async def test_after_any_walk_with_faults_everything_settles_and_nothing_answere
                 await listen(alone, books, shop.production, f"{url}/{shop.record.account_id}")
                 await shop.production.token()
                 await shop.sandbox.token()
-            await books.execute("UPDATE webhook_endpoint SET kinds = $1", [str(kind) for kind in Kind])
+            await books.execute("UPDATE webhook_endpoint SET kinds = $1", [str(kind) for kind in EventKind])
         chaos = Chaos(alone, shops, partner, code)
         breaking = asyncio.create_task(chaos.breaker())
         try:

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Final
 
-from domain.boleto import LAST_DUE
+from domain.boleto.codes import LAST_DUE
 from domain.documents import check_digits_hold, well_formed
 from domain.instants import parse_day
 from domain.payer import is_mail_address
 from web.brazilian import brl, parse_brl
-from web.painel.visit import Visit
+from web.painel.page_request import PageRequest
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _MARKS = re.compile(r"[.\-/ ]")
@@ -25,7 +25,7 @@ _REQUIRED: Final = "Preencha este campo."
 class Filled:
     """`faults` are by field; what is not about one field stands under "form"."""
 
-    def __init__(self, visit: Visit | None = None, shown: Mapping[str, str] | None = None) -> None:
+    def __init__(self, visit: PageRequest | None = None, shown: Mapping[str, str] | None = None) -> None:
         """As it was sent with `visit`; without one an empty form, in which `shown` stands."""
         self._visit = visit
         self._shown = shown or {}

@@ -15,12 +15,12 @@ from litestar.exceptions import ClientException
 from msgspec import Struct
 
 from domain.instants import day_begins, day_ends, parse_day
-from readmodels.page import Order
-from web.painel.visit import AnyRequest, Visit
+from readmodels.page import SortOrder
+from web.painel.page_request import AnyRequest, PageRequest
 
 PAGE = 25
-_WORD_MOST = 255
-_REPEATED_MOST = 20
+_WORD_MAX = 255
+_REPEATED_MAX = 20
 # Where a walk stands, and what the page before said: they filter nothing.
 _NEXT, _PREVIOUS, _DONE = "depois", "antes", "feito"
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -29,7 +29,7 @@ Row = TypeVar("Row")
 Position = TypeVar("Position", bound=Struct)
 
 
-class Asked:
+class ListQuery:
     """The filters of one request: `names` are those the list has."""
 
     def __init__(self, request: AnyRequest, names: Sequence[str]) -> None:
@@ -45,7 +45,7 @@ class Asked:
                 raise ClientException
             if value.strip():
                 self.given.setdefault(name, []).append(value.strip())
-        if any(len(values) > _REPEATED_MOST for values in self.given.values()):
+        if any(len(values) > _REPEATED_MAX for values in self.given.values()):
             raise ClientException
 
     @property
@@ -61,8 +61,8 @@ class Asked:
 
     def word(self, name: str) -> str | None:
         value = self.value(name)
-        if len(value) > _WORD_MOST or not value.isprintable():
-            self.faults[name] = f"Use até {_WORD_MOST} caracteres."
+        if len(value) > _WORD_MAX or not value.isprintable():
+            self.faults[name] = f"Use até {_WORD_MAX} caracteres."
             return None
         return value or None
 
@@ -132,15 +132,15 @@ class Walked(Struct, Generic[Row]):
 
 
 async def walk(
-    visit: Visit,
-    asked: Asked,
+    visit: PageRequest,
+    asked: ListQuery,
     name: str,
     filters: object,
     position: type[Position],
-    fetch: Callable[[Order, Position | None], Awaitable[tuple[Sequence[Row], Position | None]]],
+    fetch: Callable[[SortOrder, Position | None], Awaitable[tuple[Sequence[Row], Position | None]]],
     at: Callable[[Row], Position],
     *,
-    order: Order = Order.DESC,
+    order: SortOrder = SortOrder.DESC,
 ) -> Walked[Row]:
     """The page that the address asks for. `fetch` answers one in either order and where it ended, when more may follow
     (a search may end before it found a row); `at` tells where a row stands.
@@ -150,7 +150,7 @@ async def walk(
     bound = [name, *visit.owner, filters]
     back, on = asked.value(_PREVIOUS), asked.value(_NEXT)
     if back:
-        other = Order.ASC if order is Order.DESC else Order.DESC
+        other = SortOrder.ASC if order is SortOrder.DESC else SortOrder.DESC
         found, more = await fetch(other, visit.cursors.read(back, position, [*bound, _PREVIOUS]))
         rows = list(found)[::-1]
         before, behind = more is not None, True

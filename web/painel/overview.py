@@ -4,21 +4,21 @@ from typing import Any
 
 from litestar.response import Response
 
-from commands.expire import expire_account
-from readmodels.charge_list import ChargeFilters, charge_page
-from readmodels.dashboard import COUNT_MOST, DAYS, received_by_day, received_in, standing
-from readmodels.dashboard_settings import endpoint_of, lanes_health
-from readmodels.payment_list import PaymentFilters, payment_page
+from commands.charges.expire import expire_account
+from readmodels.charges.charge_list import ChargeFilters, charge_page
+from readmodels.dashboard.overview import COUNT_MAX, DAYS, received_by_day, received_in, standing
+from readmodels.dashboard.settings import endpoint_of, lanes_health
+from readmodels.money.payment_list import PaymentFilters, payment_page
 from runtime.postgres import session
+from web.painel.page_request import PageRequest
 from web.painel.plot import plot
-from web.painel.shown import charge_row, payment_rows
-from web.painel.visit import Visit
+from web.painel.rows import charge_row, payment_rows
 
 _LATEST = 8
 _ODD = 5
 
 
-async def show(visit: Visit) -> Response[Any]:
+async def show(visit: PageRequest) -> Response[Any]:
     """Production only: test credits are nobody's money (spec, Sandbox-only errors)."""
     account_id, test = visit.owner
     assert not test
@@ -40,7 +40,7 @@ async def show(visit: Visit) -> Response[Any]:
         odd_rows = await payment_rows(conn, odd[:_ODD], visit)
     values = {
         "standing": now_is,
-        "most": COUNT_MOST,
+        "most": COUNT_MAX,
         "span": DAYS,
         "days": days,
         "plot": plot(days),

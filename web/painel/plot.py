@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from readmodels.dashboard import Day
+from readmodels.dashboard.overview import Day
 from web.brazilian import brl, day
 
 _STEP = 20

@@ -13,17 +13,17 @@ from litestar.response import Response
 from litestar.types import ControllerRouterHandler
 from msgspec import Struct
 
-from commands.audit import AlreadySent
-from commands.sessions import session_of
+from commands.people.audit import AlreadySent
+from commands.people.sessions import session_of
 from domain.errors import Code, Refused
 from runtime.postgres import session
 from runtime.seal import Seal
-from web.painel.entry import cookie_of, entrance
+from web.painel.auth.sign_in import cookie_of, entrance
+from web.painel.labels import REFUSED
+from web.painel.page_request import AnyRequest, Form, PageRequest, go, read_form
 from web.painel.section import PAINEL, Section
-from web.painel.visit import AnyRequest, Form, Visit, go, read_form
-from web.painel.words import REFUSED
 
-Handle = Callable[[Visit], Awaitable[Response[Any]]]
+Handle = Callable[[PageRequest], Awaitable[Response[Any]]]
 TEST = "/painel/teste"
 
 # Who may, by what he is there for. The owner may everything.
@@ -74,7 +74,7 @@ def _handler(page: Page, opened: dict[str, frozenset[str]]) -> HTTPRouteHandler:
             form = await read_form(request, Seal(state.settings.secret_key), cookie)
         if found.role not in page.roles:
             raise PermissionDeniedException
-        visit = Visit(request, found, cookie, test=page.test, form=form, may=opened[found.role], section=section)
+        visit = PageRequest(request, found, cookie, test=page.test, form=form, may=opened[found.role], section=section)
         if visit.must_enrol and not page.early:
             return go(f"{section.root}/acesso/codigo")
         try:

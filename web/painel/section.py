@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from commands.sessions import Side
+from commands.people.sessions import Side
 
 
 class Section(Struct, frozen=True):

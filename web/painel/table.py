@@ -4,43 +4,28 @@ from typing import Final
 
 from litestar.types import ControllerRouterHandler
 
-from web.painel import (
-    access,
-    charge_changes,
-    charge_page,
-    charges,
-    deliveries,
-    entry,
-    money,
-    new_charge,
-    overview,
-    people,
-    refunds,
-    requests,
-    sandbox,
-    schedules,
-    team,
-    tokens,
-    webhooks,
-    withdrawals,
-)
-from web.painel.entry import entry_handlers
+from web.painel import overview
+from web.painel.auth import access, sign_in
+from web.painel.auth.sign_in import entry_handlers
+from web.painel.charges import changes, charge_list, charge_page, new_charge, sandbox, schedules
+from web.painel.money import money, refunds, withdrawals
 from web.painel.route import EVERYBODY, MONEY, OWNER, PEOPLE, PROGRAMS, Page, handlers
 from web.painel.section import PAINEL
+from web.painel.settings import audit, deliveries, requests, team, tokens, webhooks
 
 # fmt: off
 TABLE: Final[tuple[Page, ...]] = (
     Page("GET",  "",                                     overview.show,              EVERYBODY),
-    Page("GET",  "/cobrancas",                           charges.show_list,          EVERYBODY),
-    Page("GET",  "/cobrancas.csv",                       charges.show_csv,           EVERYBODY),
+    Page("GET",  "/cobrancas",                           charge_list.show_list,          EVERYBODY),
+    Page("GET",  "/cobrancas.csv",                       charge_list.show_csv,           EVERYBODY),
     Page("GET",  "/cobrancas/nova",                      new_charge.show,            PEOPLE),
     Page("POST", "/cobrancas/nova",                      new_charge.create,          PEOPLE),
     Page("GET",  "/cobrancas/{charge_id:str}",           charge_page.show,           EVERYBODY),
-    Page("POST", "/cobrancas/{charge_id:str}/cancelar",  charge_changes.cancel,      PEOPLE),
-    Page("POST", "/cobrancas/{charge_id:str}/vencimento", charge_changes.redate,     PEOPLE),
-    Page("POST", "/cobrancas/{charge_id:str}/email",     charge_changes.send_mail,   PEOPLE),
-    Page("GET",  "/cobrancas/{charge_id:str}/devolver",  charge_changes.show_refund, MONEY),
-    Page("POST", "/cobrancas/{charge_id:str}/devolver",  charge_changes.refund,      MONEY),
+    Page("POST", "/cobrancas/{charge_id:str}/cancelar",  changes.cancel,      PEOPLE),
+    Page("POST", "/cobrancas/{charge_id:str}/vencimento", changes.redate,     PEOPLE),
+    Page("POST", "/cobrancas/{charge_id:str}/email",     changes.send_mail,   PEOPLE),
+    Page("GET",  "/cobrancas/{charge_id:str}/devolver",  changes.show_refund, MONEY),
+    Page("POST", "/cobrancas/{charge_id:str}/devolver",  changes.refund,      MONEY),
     Page("GET",  "/pagamentos",                          money.show_payments,        PEOPLE),
     Page("GET",  "/pagamentos.csv",                      money.payments_csv,         PEOPLE),
     Page("GET",  "/extrato",                             money.show_ledger,          MONEY),
@@ -90,21 +75,21 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("POST", "/pessoas/remover",                     team.remove,                OWNER),
     Page("GET",  "/requisicoes",                         requests.show_list,         PROGRAMS),
     Page("GET",  "/requisicoes/{request_id:str}",        requests.show,              PROGRAMS),
-    Page("GET",  "/auditoria",                           people.show_audit,          OWNER),
-    Page("POST", "/sair",                                entry.leave,                EVERYBODY),
-    Page("POST", "/sair-de-tudo",                        entry.leave_everywhere,     EVERYBODY),
+    Page("GET",  "/auditoria",                           audit.show_audit,          OWNER),
+    Page("POST", "/sair",                                sign_in.leave,                EVERYBODY),
+    Page("POST", "/sair-de-tudo",                        sign_in.leave_everywhere,     EVERYBODY),
     # The test section: the same account with the simulated bank, and no balance.
-    Page("GET",  "",                                     charges.show_list,          EVERYBODY, test=True),
-    Page("GET",  "/cobrancas",                           charges.show_list,          EVERYBODY, test=True),
-    Page("GET",  "/cobrancas.csv",                       charges.show_csv,           EVERYBODY, test=True),
+    Page("GET",  "",                                     charge_list.show_list,          EVERYBODY, test=True),
+    Page("GET",  "/cobrancas",                           charge_list.show_list,          EVERYBODY, test=True),
+    Page("GET",  "/cobrancas.csv",                       charge_list.show_csv,           EVERYBODY, test=True),
     Page("GET",  "/cobrancas/nova",                      new_charge.show,            EVERYBODY, test=True),
     Page("POST", "/cobrancas/nova",                      new_charge.create,          EVERYBODY, test=True),
     Page("GET",  "/cobrancas/{charge_id:str}",           charge_page.show,           EVERYBODY, test=True),
-    Page("POST", "/cobrancas/{charge_id:str}/cancelar",  charge_changes.cancel,      EVERYBODY, test=True),
-    Page("POST", "/cobrancas/{charge_id:str}/vencimento", charge_changes.redate,     EVERYBODY, test=True),
-    Page("GET",  "/cobrancas/{charge_id:str}/devolver",  charge_changes.show_refund, EVERYBODY, test=True),
-    Page("POST", "/cobrancas/{charge_id:str}/devolver",  charge_changes.refund,      EVERYBODY, test=True),
-    Page("POST", "/cobrancas/{charge_id:str}/pagar",     charge_changes.pay_in_test, EVERYBODY, test=True),
+    Page("POST", "/cobrancas/{charge_id:str}/cancelar",  changes.cancel,      EVERYBODY, test=True),
+    Page("POST", "/cobrancas/{charge_id:str}/vencimento", changes.redate,     EVERYBODY, test=True),
+    Page("GET",  "/cobrancas/{charge_id:str}/devolver",  changes.show_refund, EVERYBODY, test=True),
+    Page("POST", "/cobrancas/{charge_id:str}/devolver",  changes.refund,      EVERYBODY, test=True),
+    Page("POST", "/cobrancas/{charge_id:str}/pagar",     changes.pay_in_test, EVERYBODY, test=True),
     Page("POST", "/cobrancas/{charge_id:str}/pagar-como", sandbox.pay,               EVERYBODY, test=True),
     Page("POST", "/cobrancas/{charge_id:str}/expirar",   sandbox.expire,             EVERYBODY, test=True),
     Page("POST", "/cobrancas/{charge_id:str}/falhar",    sandbox.fail,               EVERYBODY, test=True),

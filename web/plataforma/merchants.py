@@ -5,13 +5,11 @@ from typing import Any
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
-from commands.kyc import NEXT, REASON_MOST, Kyc, decide_kyc
+from commands.merchants.kyc import NEXT, REASON_MAX, Kyc, decide_kyc
 from domain.errors import Code, Refused
-from readmodels.dashboard_settings import lanes_health
-from readmodels.page import Order
-from readmodels.people import people_of_account
-from readmodels.platform import (
-    FOUND_MOST,
+from readmodels.dashboard.people import people_of_account
+from readmodels.dashboard.platform import (
+    FOUND_MAX,
     MerchantPosition,
     MerchantRow,
     deeds_on,
@@ -19,15 +17,17 @@ from readmodels.platform import (
     merchant_page,
     merchants_like,
 )
+from readmodels.dashboard.settings import lanes_health
+from readmodels.page import SortOrder
 from runtime.postgres import session
-from web.painel.lists import PAGE, Asked, Walked, walk
-from web.painel.visit import Visit
-from web.painel.words import ACTIONS, FACTS, ROLES
-from web.plataforma.words import DECISIONS, KYC, KYC_CHIPS
+from web.painel.labels import ACTIONS, FACTS, ROLES
+from web.painel.lists import PAGE, ListQuery, Walked, walk
+from web.painel.page_request import PageRequest
+from web.plataforma.labels import DECISIONS, KYC, KYC_CHIPS
 
 
-async def show_list(visit: Visit) -> Response[Any]:
-    asked = Asked(visit.request, ("busca", "situacao"))
+async def show_list(visit: PageRequest) -> Response[Any]:
+    asked = ListQuery(visit.request, ("busca", "situacao"))
     text, kyc = asked.word("busca"), asked.choice("situacao", list(KYC))
     if text is not None and kyc is not None:
         asked.faults["situacao"] = "Busque, ou escolha uma situação."
@@ -38,7 +38,7 @@ async def show_list(visit: Visit) -> Response[Any]:
     elif not asked.faults:
 
         async def fetch(
-            order: Order, after: MerchantPosition | None
+            order: SortOrder, after: MerchantPosition | None
         ) -> tuple[list[MerchantRow], MerchantPosition | None]:
             async with session(visit.pool) as conn:
                 rows, more = await merchant_page(conn, kyc, order, after, PAGE)
@@ -48,15 +48,15 @@ async def show_list(visit: Visit) -> Response[Any]:
             visit, asked, "merchants", kyc, MerchantPosition, fetch,
             lambda row: MerchantPosition(row.created_at, row.account_id),
         )  # fmt: skip
-    values = {"asked": asked, "walked": walked, "kyc": KYC, "chips": KYC_CHIPS, "most": FOUND_MOST}
+    values = {"asked": asked, "walked": walked, "kyc": KYC, "chips": KYC_CHIPS, "most": FOUND_MAX}
     return visit.show("plataforma/merchants.html", values, status=400 if asked.faults else 200)
 
 
-async def show(visit: Visit) -> Response[Any]:
+async def show(visit: PageRequest) -> Response[Any]:
     return await _page(visit)
 
 
-async def decide(visit: Visit) -> Response[Any]:
+async def decide(visit: PageRequest) -> Response[Any]:
     account_id = visit.id("account_id")
     chosen = visit.field("kyc")
     if chosen not in DECISIONS:
@@ -66,14 +66,14 @@ async def decide(visit: Visit) -> Response[Any]:
         if await find_merchant(conn, account_id=account_id) is None:
             raise NotFoundException
     try:
-        facts = {"reason": reason[:REASON_MOST]} if reason else {}
+        facts = {"reason": reason[:REASON_MAX]} if reason else {}
         async with visit.change(f"merchant.{to}", subject=str(account_id), **facts) as conn:
             await decide_kyc(conn, account_id, to, reason, now=visit.now)
     except Refused as refused:
         if refused.code is not Code.VALIDATION_ERROR:
             raise
         fault = (
-            f"Escreva o motivo, com até {REASON_MOST} caracteres."
+            f"Escreva o motivo, com até {REASON_MAX} caracteres."
             if "reason" in (refused.fields or {})
             else "A situação mudou neste meio-tempo. Veja como está agora."
         )
@@ -81,7 +81,7 @@ async def decide(visit: Visit) -> Response[Any]:
     return visit.go(f"/plataforma/lojas/{account_id}", done="cadastro")
 
 
-async def _page(visit: Visit, *, fault: str = "", fault_of: str = "", reason: str = "") -> Response[Any]:
+async def _page(visit: PageRequest, *, fault: str = "", fault_of: str = "", reason: str = "") -> Response[Any]:
     account_id = visit.id("account_id")
     async with session(visit.pool) as conn:
         merchant = await find_merchant(conn, account_id=account_id)

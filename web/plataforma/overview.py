@@ -4,47 +4,47 @@ from typing import Any
 
 from litestar.response import Response
 
-from commands.kyc import Kyc
-from commands.pix_suspension import resume_pix, suspend_pix
-from readmodels.people import staff
-from readmodels.platform import COUNT_MOST, bank_state, kyc_counts, lanes_in_trouble, queues, suspension
-from readmodels.report import By, ask, freshness, keeping, today_at
-from readmodels.reports import REPORTS
+from commands.merchants.kyc import Kyc
+from commands.merchants.pix_suspension import resume_pix, suspend_pix
+from readmodels.dashboard.people import staff
+from readmodels.dashboard.platform import COUNT_MAX, bank_state, kyc_counts, lanes_in_trouble, queues, suspension
+from readmodels.reports.report import By, ask, freshness, keeping, today_at
+from readmodels.reports.reports import REPORTS
 from runtime.postgres import session
-from web.painel.visit import Visit
-from web.plataforma.words import KYC, LANES, QUEUES
+from web.painel.page_request import PageRequest
+from web.plataforma.labels import KYC, LANES, QUEUES
 
 _DAYS = 30
-_REASON_MOST = 500
+_REASON_MAX = 500
 
 
-async def show(visit: Visit) -> Response[Any]:
+async def show(visit: PageRequest) -> Response[Any]:
     return await _page(visit)
 
 
-async def suspend(visit: Visit) -> Response[Any]:
+async def suspend(visit: PageRequest) -> Response[Any]:
     """Production, every account. Creations look at the row in their own statement: it holds from the commit on."""
     reason = visit.field("reason")
-    if not 0 < len(reason) <= _REASON_MOST or not reason.isprintable():
-        return await _page(visit, fault=f"Escreva o motivo, com até {_REASON_MOST} caracteres.")
+    if not 0 < len(reason) <= _REASON_MAX or not reason.isprintable():
+        return await _page(visit, fault=f"Escreva o motivo, com até {_REASON_MAX} caracteres.")
     async with visit.change("pix.suspended", reason=reason) as conn:
         await suspend_pix(conn, now=visit.now)
     return visit.go("/plataforma", done="pix-suspenso")
 
 
-async def resume(visit: Visit) -> Response[Any]:
+async def resume(visit: PageRequest) -> Response[Any]:
     async with visit.change("pix.resumed") as conn:
         await resume_pix(conn, now=visit.now)
     return visit.go("/plataforma", done="pix-retomado")
 
 
-async def show_staff(visit: Visit) -> Response[Any]:
+async def show_staff(visit: PageRequest) -> Response[Any]:
     async with session(visit.pool) as conn:
         people = await staff(conn)
     return visit.show("plataforma/staff.html", {"people": people})
 
 
-async def _page(visit: Visit, *, fault: str = "") -> Response[Any]:
+async def _page(visit: PageRequest, *, fault: str = "") -> Response[Any]:
     receipts = REPORTS["receipts"]
     asked = ask(receipts, today=today_at(visit.now), by=By.PERIOD)
     today = ask(receipts, today=today_at(visit.now), first=today_at(visit.now), by=By.PERIOD)
@@ -62,7 +62,7 @@ async def _page(visit: Visit, *, fault: str = "") -> Response[Any]:
             "lanes": await lanes_in_trouble(conn),
         }
     words = {"kyc_words": KYC, "queue_words": QUEUES, "lane_words": LANES}
-    more = {"days": _DAYS, "most": COUNT_MOST, "now": visit.now, "fault": fault}
+    more = {"days": _DAYS, "most": COUNT_MAX, "now": visit.now, "fault": fault}
     return visit.show("plataforma/overview.html", values | words | more, status=400 if fault else 200)
 
 

@@ -7,13 +7,13 @@ from uuid import UUID
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
-from commands.integrators import create_integrator, set_integrator
+from commands.merchants.integrators import create_integrator, set_integrator
 from domain.errors import Code, Refused
-from readmodels.integrators import find_integrator, list_integrators
 from readmodels.page import cut
+from readmodels.reports.integrators import find_integrator, list_integrators
 from runtime.postgres import session
-from web.painel.lists import PAGE, Asked
-from web.painel.visit import Visit
+from web.painel.lists import PAGE, ListQuery
+from web.painel.page_request import PageRequest
 
 _CODE = re.compile(r"INTG-[A-Z0-9]{6}")
 _SHARE = re.compile(r"([0-9]{1,3})(?:[,.]([0-9]{1,2}))?")
@@ -22,11 +22,11 @@ _SHARE_FAULT = "A participação vai de 0 a 100 %, com até duas casas."
 _ACCOUNT = "Não há conta com este account_id."
 
 
-async def show_list(visit: Visit) -> Response[Any]:
+async def show_list(visit: PageRequest) -> Response[Any]:
     return await _page(visit)
 
 
-async def create(visit: Visit) -> Response[Any]:
+async def create(visit: PageRequest) -> Response[Any]:
     name, share, account = visit.field("name"), visit.field("share") or "0", visit.field("account_id")
     share_bps, account_id = _bps(share), _account(account)
     fault = _SHARE_FAULT if share_bps is None else _ACCOUNT if account and account_id is None else ""
@@ -40,8 +40,8 @@ async def create(visit: Visit) -> Response[Any]:
     return await _page(visit, fault=fault, name=name, share=share, account=account)
 
 
-async def change(visit: Visit) -> Response[Any]:
-    """Of one code: whether new slips may carry it, and what share charges issued from now on give."""
+async def change(visit: PageRequest) -> Response[Any]:
+    """Of one code: whether new boletos may carry it, and what share charges issued from now on give."""
     code, active = visit.text_of_path("code"), visit.field("active") == "yes"
     share = visit.field("share")
     share_bps = _bps(share)
@@ -58,7 +58,7 @@ async def change(visit: Visit) -> Response[Any]:
 
 
 async def _page(
-    visit: Visit,
+    visit: PageRequest,
     *,
     fault: str = "",
     name: str = "",
@@ -67,7 +67,7 @@ async def _page(
     at: str = "",
     at_fault: str = "",
 ) -> Response[Any]:
-    asked = Asked(visit.request, ("codigo",))
+    asked = ListQuery(visit.request, ("codigo",))
     one = at or (asked.word("codigo") or "").upper()
     after = asked.value("depois")
     if after and not _CODE.fullmatch(after):

@@ -1,4 +1,4 @@
-"""Reports, for the staff: every one of readmodels/reports.py as a page and as a file, over production only."""
+"""Reports, for the staff: every one of readmodels/reports/reports.py as a page and as a file, over production only."""
 
 from collections.abc import AsyncIterator
 from datetime import date, datetime
@@ -8,29 +8,39 @@ from litestar.exceptions import NotFoundException
 from litestar.response import Response, Stream
 
 from domain.errors import Refused
-from readmodels.csv_lines import BOM, CONTENT_TYPE, csv_line
-from readmodels.report import Asked as ReportAsked
-from readmodels.report import By, Column, Kind, Report, as_csv, ask, freshness, keeping, today_at
-from readmodels.reports import REPORTS
+from readmodels.reports.csv_lines import BOM, CONTENT_TYPE, csv_line
+from readmodels.reports.report import (
+    By,
+    Column,
+    ColumnKind,
+    Report,
+    ReportQuery,
+    as_csv,
+    ask,
+    freshness,
+    keeping,
+    today_at,
+)
+from readmodels.reports.reports import REPORTS
 from runtime.postgres import session
 from web.brazilian import brl, day, moment
-from web.painel.lists import Asked
-from web.painel.visit import Visit, page_headers
-from web.plataforma.words import CELLS
+from web.painel.lists import ListQuery
+from web.painel.page_request import PageRequest, page_headers
+from web.plataforma.labels import CELLS
 
-ROWS_MOST = 500
+ROWS_MAX = 500
 """On a page; the file has all of them."""
 _FLUSH_BYTES = 64 * 1024
 BY = {By.DAY: "Por dia", By.MONTH: "Por mês", By.PERIOD: "O período inteiro"}
 
 
-async def show_list(visit: Visit) -> Response[Any]:
+async def show_list(visit: PageRequest) -> Response[Any]:
     async with session(visit.pool) as conn:
         fresh = await freshness(conn)
     return visit.show("plataforma/reports.html", {"reports": REPORTS.values(), "freshness": fresh})
 
 
-async def show(visit: Visit) -> Response[Any]:
+async def show(visit: PageRequest) -> Response[Any]:
     report = _report(visit)
     asked, wanted = _asked(visit, report)
     columns = [each for each in report.columns if _seen(each)]
@@ -39,7 +49,7 @@ async def show(visit: Visit) -> Response[Any]:
     async with session(visit.pool) as conn:
         if wanted is not None:
             async for row in report.rows(keeping(conn), wanted):
-                if len(rows) == ROWS_MOST:
+                if len(rows) == ROWS_MAX:
                     more = True
                     break
                 rows.append(
@@ -52,9 +62,9 @@ async def show(visit: Visit) -> Response[Any]:
         "wanted": wanted,
         "rows": rows,
         "more": more,
-        "most": ROWS_MOST,
+        "most": ROWS_MAX,
         "columns": columns,
-        "numbers": [each.kind in (Kind.MONEY, Kind.COUNT, Kind.RATIO) for each in columns],
+        "numbers": [each.kind in (ColumnKind.MONEY, ColumnKind.COUNT, ColumnKind.RATIO) for each in columns],
         "freshness": fresh,
         "by": BY,
         "file": f"/plataforma/relatorios/{report.name}/arquivo{asked.link()}",
@@ -62,7 +72,7 @@ async def show(visit: Visit) -> Response[Any]:
     return visit.show("plataforma/report.html", values, status=400 if asked.faults else 200)
 
 
-async def download(visit: Visit) -> Response[Any]:
+async def download(visit: PageRequest) -> Response[Any]:
     """The same rows, all of them, as CSV. It is read while it is sent: a page of rows at a time is held, and no
     connection while the browser takes its time."""
     report = _report(visit)
@@ -75,7 +85,7 @@ async def download(visit: Visit) -> Response[Any]:
     return Stream(_lines(visit, report, wanted), media_type=CONTENT_TYPE, headers=headers)
 
 
-async def _lines(visit: Visit, report: Report, wanted: ReportAsked) -> AsyncIterator[bytes]:
+async def _lines(visit: PageRequest, report: Report, wanted: ReportQuery) -> AsyncIterator[bytes]:
     block = bytearray(BOM + csv_line([each.heading for each in report.columns]))
     async for row in report.rows(lambda: session(visit.pool), wanted):
         block += csv_line(as_csv(report, row))
@@ -85,16 +95,16 @@ async def _lines(visit: Visit, report: Report, wanted: ReportAsked) -> AsyncIter
     yield bytes(block)
 
 
-def _report(visit: Visit) -> Report:
+def _report(visit: PageRequest) -> Report:
     found = REPORTS.get(visit.text_of_path("name"))
     if found is None:
         raise NotFoundException
     return found
 
 
-def _asked(visit: Visit, report: Report) -> tuple[Asked, ReportAsked | None]:
+def _asked(visit: PageRequest, report: Report) -> tuple[ListQuery, ReportQuery | None]:
     """The form's fields, and what is asked for; None where that cannot be reported (yet)."""
-    asked = Asked(visit.request, ("de", "ate", "conta", "por"))
+    asked = ListQuery(visit.request, ("de", "ate", "conta", "por"))
     first, last = asked.dates("de", "ate")
     account_id = asked.uuid("conta")
     by = By(asked.choice("por", list(BY)) or By.DAY)
@@ -120,15 +130,15 @@ def _shown(column: Column, value: date | datetime | str | int | None) -> str:
     match column.kind, value:
         case _, None:
             return ""
-        case Kind.MONEY, int():
+        case ColumnKind.MONEY, int():
             return f"−{brl(-value)}" if value < 0 else brl(value)
-        case Kind.RATIO, int():
+        case ColumnKind.RATIO, int():
             return f"{value // 100},{value % 100:02}"
-        case Kind.INSTANT, datetime():
+        case ColumnKind.INSTANT, datetime():
             return moment(value)
-        case Kind.DATE, date():
+        case ColumnKind.DATE, date():
             return day(value)
-        case Kind.COUNT, int():
+        case ColumnKind.COUNT, int():
             return f"{value:,}".replace(",", ".")
         case _:
             return CELLS.get(column.name, {}).get(str(value), str(value))

@@ -6,18 +6,19 @@ from typing import Any, Final, Literal
 from litestar.response import Response
 from litestar.types import ControllerRouterHandler
 
-from web.painel import access, entry, people
-from web.painel.entry import entry_handlers
+from web.painel.auth import access, sign_in
+from web.painel.auth.sign_in import entry_handlers
+from web.painel.page_request import PageRequest
 from web.painel.route import STAFF, Page, handlers
 from web.painel.section import PLATAFORMA
-from web.painel.visit import Visit
+from web.painel.settings import audit
 from web.plataforma import merchants, overview, partners, reports
 
 
 def _page(
     method: Literal["GET", "POST"],
     path: str,
-    handle: Callable[[Visit], Awaitable[Response[Any]]],
+    handle: Callable[[PageRequest], Awaitable[Response[Any]]],
     *,
     early: bool = False,
 ) -> Page:
@@ -38,15 +39,15 @@ TABLE: Final[tuple[Page, ...]] = (
     _page("GET",  "/relatorios",                         reports.show_list),
     _page("GET",  "/relatorios/{name:str}",              reports.show),
     _page("GET",  "/relatorios/{name:str}/arquivo",      reports.download),
-    _page("GET",  "/auditoria",                          people.show_audit),
+    _page("GET",  "/auditoria",                          audit.show_audit),
     _page("GET",  "/equipe",                             overview.show_staff),
     _page("GET",  "/acesso",                             access.show,         early=True),
     _page("POST", "/acesso/senha",                       access.set_password, early=True),
     _page("GET",  "/acesso/codigo",                      access.show_factor,  early=True),
     _page("POST", "/acesso/codigo",                      access.turn_on,      early=True),
     _page("POST", "/acesso/codigo/desligar",             access.turn_off),
-    _page("POST", "/sair",                               entry.leave,            early=True),
-    _page("POST", "/sair-de-tudo",                       entry.leave_everywhere, early=True),
+    _page("POST", "/sair",                               sign_in.leave,            early=True),
+    _page("POST", "/sair-de-tudo",                       sign_in.leave_everywhere, early=True),
 )
 # fmt: on
 

@@ -137,7 +137,7 @@
   function tick() {
     const { changesAt } = card().dataset;
     if (changesAt && Date.parse(changesAt) <= Date.now() + serverAheadMs && changesAt !== changed) {
-      changed = changesAt; // the PIX of a charge has ended and its slip goes on: the same state, and another page
+      changed = changesAt; // the PIX of a charge has ended and its boleto goes on: the same state, and another page
       get("/fragmento").then(swap, () => { changed = ""; });
     }
     const countdown = state.querySelector("[data-expires]");
@@ -205,7 +205,7 @@
       copy(button);
     }
   });
-  // Whatever way the line of a slip is copied: its digits, because not every bank's field takes dots and blanks.
+  // Whatever way the line of a boleto is copied: its digits, because not every bank's field takes dots and blanks.
   document.addEventListener("copy", (event) => {
     const bare = event.target.dataset?.bare;
     if (!bare || event.target.selectionEnd - event.target.selectionStart < event.target.value.length) return;

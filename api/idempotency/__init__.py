@@ -1,0 +1,1 @@
+"""Idempotency: the guard, its Redis lock, the replay."""

@@ -1,0 +1,102 @@
+"""Idempotency-Key: the header, and the courtesy lock that keeps twins from the database.
+
+The promise is the primary key of `idempotency`. Redis only tells a twin to wait at the door; with
+Redis gone, twins meet at the primary key and the promise is the same.
+"""
+
+import re
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from enum import Enum
+from uuid import UUID
+
+from redis.asyncio import Redis
+
+from domain.errors import Code, Refused
+from runtime.batching import Batcher
+from runtime.ids import new_token
+from runtime.metrics import without_redis_total
+from runtime.redis import REDIS_UNAVAILABLE
+
+# Blanks at the ends of a header's value are not part of it (RFC 9110 section 5.5).
+KEY_PATTERN = r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"
+_PRINTABLE = re.compile(rb"[\x20-\x7e]{1,255}")
+# Longer than a creation can take, so that a process that died keeps its twins waiting no longer than this.
+LOCK_MS = 15_000
+_SILENCE_S = 1.0
+_unlocked = without_redis_total.labels("lock")
+
+# All locks of a batch in one command: '1' for each taken, '0' for each that somebody holds. They share the batch's
+# token, of which who finds a name held makes no use: half the arguments to pack, and one token to make.
+_LOCK = """
+local taken = {}
+for i, key in ipairs(KEYS) do
+  taken[i] = redis.call('SET', key, ARGV[2], 'NX', 'PX', ARGV[1]) and '1' or '0'
+end
+return table.concat(taken)
+"""
+# Only who holds it may let it go.
+_UNLOCK = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+
+
+class Lock(Enum):
+    TAKEN = "taken"
+    HELD = "held"
+    NO_REDIS = "no redis"
+
+
+KeyName = tuple[UUID, bool, str]
+"""(account, test, key)."""
+
+
+def read_key(values: Sequence[bytes]) -> str:
+    """The one Idempotency-Key header; Refused when it is missing, or is not 1..255 printable ASCII characters."""
+    if not values or values == [b""]:
+        raise Refused(Code.IDEMPOTENCY_KEY_REQUIRED)
+    if len(values) > 1 or not _PRINTABLE.fullmatch(values[0]):
+        raise Refused(Code.IDEMPOTENCY_KEY_INVALID)
+    return values[0].decode("ascii")
+
+
+class IdempotencyLocks:
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._lock = redis.register_script(_LOCK)
+        self._unlock = redis.register_script(_UNLOCK)
+        self._batcher: Batcher[KeyName, tuple[Lock, str]] = Batcher(self._take, lanes=1, most=200)
+        self._silent_until = 0.0
+
+    async def take(self, name: KeyName) -> tuple[Lock, str]:
+        """Try to hold the name; the token lets it go again."""
+        if time.monotonic() < self._silent_until:
+            _unlocked.inc()
+            return Lock.NO_REDIS, ""
+        return await self._batcher.submit(name)
+
+    async def let_go(self, name: KeyName, token: str) -> None:
+        """After a request that made nothing: the key is free again. After a success it is left to lapse."""
+        with suppress(*REDIS_UNAVAILABLE):
+            await self._unlock(keys=[_key(name)], args=[token])
+
+    async def held(self, name: KeyName) -> bool:
+        """Whether somebody is at work under this name; False also when Redis cannot tell."""
+        try:
+            return bool(await self._redis.exists(_key(name)))
+        except REDIS_UNAVAILABLE:
+            return False
+
+    async def _take(self, names: Sequence[KeyName]) -> list[tuple[Lock, str]]:
+        token = new_token()
+        try:
+            taken: bytes = await self._lock(keys=[_key(name) for name in names], args=[LOCK_MS, token])
+        except REDIS_UNAVAILABLE:
+            self._silent_until = time.monotonic() + _SILENCE_S
+            _unlocked.inc(len(names))
+            return [(Lock.NO_REDIS, token)] * len(names)
+        return [(Lock.TAKEN if each == ord("1") else Lock.HELD, token) for each in taken]
+
+
+def _key(name: KeyName) -> str:
+    account_id, test, key = name
+    return f"idem:{account_id.hex}:{int(test)}:{key}"

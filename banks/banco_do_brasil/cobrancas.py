@@ -1,0 +1,540 @@
+"""Banco do Brasil, API Cobrancas v2: registering, reading, changing and writing off boletos.
+
+The turns: dates `dd.mm.aaaa`, numbers that never begin with 0, one change in a PATCH with every indicator named,
+404 for an empty list, and a detail that is up to 30 s old. Codes of most refusals are not published, so nothing is
+decided by them but "number used": any answer that is not plainly yes is decided by reading the boleto.
+"""
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+from typing import Any, Final, Literal
+
+import msgspec
+import structlog
+from msgspec import Raw, Struct
+
+from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
+from banks.boletos import (
+    LINE_MISMATCH,
+    NOT_FOUND,
+    NUMBER_TAKEN,
+    PAID,
+    PIX_REFUSED,
+    WRITTEN_OFF,
+    Boleto,
+    BoletoState,
+    NotYet,
+    PaidBoleto,
+    RegisteredBoleto,
+    boleto_codes,
+)
+from banks.protocol import Done, NotFound, Rejected, Unknown
+from domain.boleto.codes import barcode_of_line
+from domain.boleto.text import fold_for_bank
+from domain.instants import SAO_PAULO
+from domain.money import BOLETO_CENTS_MAX, reais
+
+INFO = ("cobrancas.boletos-info",)
+REQUEST = ("cobrancas.boletos-requisicao",)
+TOO_YOUNG = timedelta(minutes=30)
+"""How old a boleto must be before the bank changes it or writes it off."""
+DETAIL_AGE_S = 30.0
+"""The detail of a boleto, asked for again within this time, is the earlier answer."""
+
+INDICATORS: Final = (
+    "indicadorNovaDataVencimento", "indicadorNovoValorNominal", "indicadorAtribuirDesconto",
+    "indicadorAlterarDesconto", "indicadorAlterarDataDesconto", "indicadorProtestar", "indicadorSustacaoProtesto",
+    "indicadorCancelarProtesto", "indicadorIncluirAbatimento", "indicadorAlterarAbatimento", "indicadorCobrarJuros",
+    "indicadorDispensarJuros", "indicadorCobrarMulta", "indicadorDispensarMulta", "indicadorNegativar",
+    "indicadorAlterarSeuNumero", "indicadorAlterarEnderecoPagador", "indicadorAlterarPrazoBoletoVencido",
+)  # fmt: skip
+"""Every change a PATCH can name: one is "S", all others "N"."""
+
+_CLOCKS = timedelta(minutes=1)  # between the bank's clock and ours
+_NUMBER_USED: Final = "4874915"
+_OPEN: Final = frozenset({1, 2, 3, 4, 8})
+_PAID: Final = frozenset({6, 10, 11, 12, 16})
+_WRITTEN_OFF: Final = 7
+_BY_PIX: Final = 61  # codigoCanalPagamento of the detail
+_SLICE = timedelta(days=90)  # wider ranges of the list get refused
+_PAGES_MAX = 1_000
+_REMEMBERED_MAX = 10_000  # boletos whose last reading is remembered
+_EMV_CHARACTERS_MAX = 512
+
+_MONEY = re.compile(r'"?([0-9]{1,12})(?:\.([0-9]{1,2})0*)?"?')
+_DAY = re.compile(r"([0-9]{2})[./]([0-9]{2})[./]([0-9]{4})")
+
+_log = structlog.get_logger()
+
+
+class _QrCode(Struct, frozen=True, rename="camel"):
+    emv: str | None = None
+    tx_id: str | None = None
+
+
+class _Registered(Struct, frozen=True, rename="camel"):
+    numero: str
+    linha_digitavel: str
+    codigo_barra_numerico: str
+    qr_code: _QrCode | None = None
+
+
+class _PixOfBoleto(Struct, frozen=True, rename="camel"):
+    """Of GET pix and of POST gerar-pix."""
+
+    qr_code: _QrCode | None = None
+
+
+class _Detail(Struct, frozen=True):
+    """What we need of the detail, under the bank's own names. Money stays text: no float touches it."""
+
+    codigoEstadoTituloCobranca: int
+    numeroTituloCedenteCobranca: str
+    numeroInscricaoSacadoCobranca: int | str
+    dataVencimentoTituloCobranca: str
+    valorOriginalTituloCobranca: Raw
+    codigoLinhaDigitavel: str
+    textoCodigoBarrasTituloCobranca: str
+    dataRegistroTituloCobranca: str = ""
+    dataRecebimentoTitulo: str = ""
+    dataCreditoLiquidacao: str = ""
+    valorPagoSacado: Raw = Raw(b"0")
+    valorJuroMoraRecebido: Raw = Raw(b"0")
+    valorMultaRecebido: Raw = Raw(b"0")
+    valorDescontoUtilizado: Raw = Raw(b"0")
+    codigoCanalPagamento: int = 0
+
+
+class _Item(Struct, frozen=True, rename="camel"):
+    numero_boleto_bb: str = msgspec.field(name="numeroBoletoBB")
+    codigo_estado_titulo_cobranca: int
+    data_vencimento: str
+    data_movimento: str
+    valor_original: Raw
+    valor_pago: Raw = Raw(b"0")
+
+
+class _List(Struct, frozen=True, rename="camel"):
+    boletos: list[_Item]
+    indicador_continuidade: str = "N"
+    proximo_indice: int = 0
+
+
+class _Found(Struct, frozen=True):
+    state: BoletoState
+    payer_document: int | str
+    fresh: bool
+    """False when the bank may have shown an earlier answer."""
+
+
+class Cobrancas:
+    """The boletos of one agreement (convenio of seven digits, type 4: numbers chosen by us).
+
+    `api_url` is ".../cobrancas/v2"; `agencia` and `conta` without check digits; `detail_age_s` is for tests.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        api_url: str,
+        convenio: str,
+        carteira: str,
+        variacao: int,
+        agencia: int,
+        conta: int,
+        now: Callable[[], datetime],
+        detail_age_s: float = DETAIL_AGE_S,
+    ) -> None:
+        self._transport = transport
+        self._url = f"{api_url}/boletos"
+        self._convenio = int(convenio)
+        self._prefix = f"000{convenio}"
+        self._carteira = carteira
+        self._variacao = variacao
+        self._agencia = agencia
+        self._conta = conta
+        self._now = now
+        self._detail_age_s = detail_age_s
+        # When each boleto was last read afresh, by the loop's clock, oldest first.
+        self._read_at: OrderedDict[str, float] = OrderedDict()
+
+    async def register_boleto(self, boleto: Boleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
+        try:
+            codes = self._codes(boleto)
+        except ValueError as error:
+            return Rejected("INVALID_BOLETO", str(error)[:200])
+        heard = await self._ask("POST", "", REQUEST, body=self._body(boleto))
+        made = read(heard, _Registered) if isinstance(heard, Heard) and heard.ok else None
+        if made is not None and made.numero == boleto.number:
+            if wrong := _line_differs(boleto, codes, made.codigo_barra_numerico, made.linha_digitavel):
+                return wrong
+            return await self._with_pix(boleto, codes, _emv(made.qr_code))
+        # A lost answer, or a no to a number that an earlier, lost attempt of ours has used: the boleto itself tells.
+        no = refusal(heard)
+        found = await self._find(boleto.number)
+        match found:
+            case _Found(state):
+                if not _same(found, boleto):
+                    if no is None or no.code == _NUMBER_USED:
+                        return Rejected(NUMBER_TAKEN, "The number is another boleto's.")
+                    return no
+                if wrong := _line_differs(boleto, codes, state.barcode, state.line):
+                    return wrong
+                if state.status == "written_off":
+                    return Rejected(WRITTEN_OFF, "The boleto was written off.")
+                return await self._with_pix(boleto, codes, None)
+            case NotFound():
+                # Used, and not to be found: an answer that is older than the boleto.
+                return no if no is not None and no.code != _NUMBER_USED else unknown(heard)
+            case Unknown():
+                return found
+
+    async def find_boleto(self, number: str) -> BoletoState | NotFound | Unknown:
+        found = await self._find(number)
+        if not isinstance(found, _Found):
+            return found
+        state = found.state
+        # Money beside the boleto's amount may have come by PIX too, before what came last.
+        if not state.paid_by_pix and state.paid_cents in (0, state.amount_cents):
+            return state
+        pix = await self._pix_of(number)
+        qr = pix.qr_code if isinstance(pix, _PixOfBoleto) else None
+        txid = qr.tx_id.strip() if qr is not None and qr.tx_id else None
+        return msgspec.structs.replace(state, qr_code=_emv(qr), txid=txid)
+
+    async def redate_boleto(
+        self, number: str, due_on: date, *, registered_at: datetime | None = None
+    ) -> Done[None] | Rejected | NotYet | Unknown:
+        body: dict[str, Any] = {"numeroConvenio": self._convenio, **dict.fromkeys(INDICATORS, "N")}
+        body["indicadorNovaDataVencimento"] = "S"
+        body["alteracaoData"] = {"novaDataVencimento": _day_text(due_on)}
+        heard = await self._ask("PATCH", f"/{number}", REQUEST, body=body)
+        if _plainly_done(heard):
+            return Done(None)
+        return await self._became(
+            number, heard, lambda state: state.status == "open" and state.due_on == due_on, registered_at
+        )
+
+    async def write_off_boleto(
+        self, number: str, *, registered_at: datetime | None = None
+    ) -> Done[None] | Rejected | NotYet | Unknown:
+        heard = await self._ask("POST", f"/{number}/baixar", REQUEST, body={"numeroConvenio": self._convenio})
+        if _plainly_done(heard):
+            return Done(None)
+        return await self._became(number, heard, lambda state: state.status == "written_off", registered_at)
+
+    async def boletos_paid(self, since: date, until: date) -> Done[list[PaidBoleto]] | Unknown:
+        paid: dict[str, PaidBoleto] = {}
+        while since <= until:
+            upto = min(until, since + _SLICE)
+            # The guide asks for this filter and does not say what leaving it out means: so both, and each boleto once.
+            for overdue in ("N", "S"):
+                part = await self._list_paid(since, upto, overdue)
+                if isinstance(part, Unknown):
+                    return part
+                paid.update((each.number, each) for each in part)
+            since = upto + timedelta(days=1)
+        return Done(list(paid.values()))
+
+    async def _became(
+        self,
+        number: str,
+        heard: Heard | Unknown,
+        as_wanted: Callable[[BoletoState], bool],
+        registered_at: datetime | None,
+    ) -> Done[None] | Rejected | NotYet | Unknown:
+        """What became of a change that was not plainly answered."""
+        no = refusal(heard)
+        found = await self._find(number)
+        if isinstance(found, NotFound):
+            return Rejected(NOT_FOUND, "The bank has no such boleto.")
+        if isinstance(found, Unknown):
+            return found
+        state = found.state
+        # A due date may have been this one before; what is written off stays so.
+        if as_wanted(state) and (found.fresh or state.status != "open"):
+            return Done(None)
+        if state.status == "paid":
+            return Rejected(PAID, "The boleto is paid.")
+        if state.status == "written_off":
+            return Rejected(WRITTEN_OFF, "The boleto was written off.")
+        if no is None or state.status != "open":
+            return unknown(heard)
+        if (wait := self._too_young(state, registered_at)) is not None:
+            return wait
+        # "Still open" after a no is a reason to believe it only when the bank has really looked.
+        return no if found.fresh else Unknown("the detail may be old")
+
+    def _too_young(self, state: BoletoState, registered_at: datetime | None) -> NotYet | None:
+        now = self._now()
+        if registered_at is not None:
+            retry_at = registered_at + TOO_YOUNG + _CLOCKS
+            return NotYet(retry_at) if now < retry_at else None
+        # The detail tells the day only.
+        earliest = (now - TOO_YOUNG - _CLOCKS).astimezone(SAO_PAULO).date()
+        return NotYet(None) if state.registered_on >= earliest else None
+
+    async def _with_pix(
+        self, boleto: Boleto, codes: tuple[str, str], emv: str | None
+    ) -> Done[RegisteredBoleto] | Rejected | Unknown:
+        """The registered boleto, with a QR Code when it is to have one: an answer without it is not believed."""
+        if boleto.hybrid and emv is None:
+            there = await self._pix_of(boleto.number)
+            if isinstance(there, Unknown):
+                return there
+            emv = _emv(there.qr_code) if isinstance(there, _PixOfBoleto) else None
+        if boleto.hybrid and emv is None:
+            body = {"numeroConvenio": self._convenio}
+            heard = await self._ask("POST", f"/{boleto.number}/gerar-pix", REQUEST, body=body)
+            made = read(heard, _PixOfBoleto) if isinstance(heard, Heard) and heard.ok else None
+            emv = _emv(made.qr_code) if made is not None else None
+            if emv is None:
+                no = refusal(heard)
+                return unknown(heard) if no is None else Rejected(PIX_REFUSED, f"{no.code} {no.message}"[:200])
+        barcode, line = codes
+        return Done(RegisteredBoleto(line=line, barcode=barcode, qr_code=emv if boleto.hybrid else None))
+
+    async def _pix_of(self, number: str) -> _PixOfBoleto | NotFound | Unknown:
+        heard = await self._ask("GET", f"/{number}/pix", INFO, query={"numeroConvenio": str(self._convenio)})
+        if isinstance(heard, Heard) and heard.ok:
+            return read(heard, _PixOfBoleto) or Unknown("unreadable pix of a boleto")
+        # Which no the bank says to a boleto without PIX is not published: any will do, gerar-pix has the last word.
+        return NotFound() if refusal(heard) is not None or _empty_404(heard) else unknown(heard)
+
+    async def _find(self, number: str) -> _Found | NotFound | Unknown:
+        fresh = self._reads_afresh(number)
+        heard = await self._ask("GET", f"/{number}", INFO, query={"numeroConvenio": str(self._convenio)})
+        if isinstance(heard, Heard) and heard.ok:
+            detail = read(heard, _Detail)
+            state = _state(number, detail) if detail is not None else None
+            if state is None or detail is None:
+                return Unknown("unreadable boleto")
+            return _Found(state, detail.numeroInscricaoSacadoCobranca, fresh)
+        no = refusal(heard)
+        if _empty_404(heard) or (no is not None and (_is_404(heard) or no.code == NOTHING_FOUND)):
+            return NotFound()
+        return unknown(heard)
+
+    def _reads_afresh(self, number: str) -> bool:
+        """Whether reading now is a look of the bank's own, as far as this process knows."""
+        now = asyncio.get_running_loop().time()
+        last = self._read_at.get(number)
+        if last is not None and now < last + self._detail_age_s:
+            return False
+        self._read_at[number] = now
+        self._read_at.move_to_end(number)
+        if len(self._read_at) > _REMEMBERED_MAX:
+            self._read_at.popitem(last=False)
+        return True
+
+    async def _list_paid(self, since: date, until: date, overdue: str) -> list[PaidBoleto] | Unknown:
+        found: list[PaidBoleto] = []
+        index = 0
+        for _ in range(_PAGES_MAX):
+            query = {
+                "indicadorSituacao": "B",
+                "agenciaBeneficiario": str(self._agencia),
+                "contaBeneficiario": str(self._conta),
+                "boletoVencido": overdue,
+                "dataInicioMovimento": _day_text(since),
+                "dataFimMovimento": _day_text(until),
+                "indice": str(index),
+            }
+            heard = await self._ask("GET", "", INFO, query=query)
+            if _empty_404(heard) or (_is_404(heard) and refusal(heard) is not None):
+                return found
+            page = read(heard, _List) if isinstance(heard, Heard) and heard.ok else None
+            if page is None:
+                return unknown(heard) if isinstance(heard, Unknown) or not heard.ok else Unknown("unreadable list")
+            for item in page.boletos:
+                # The list has the boletos of the account from every channel and agreement.
+                if item.numero_boleto_bb.startswith(self._prefix) and item.codigo_estado_titulo_cobranca in _PAID:
+                    boleto = _paid_boleto(item)
+                    if boleto is None:
+                        return Unknown("unreadable boleto in the list")
+                    found.append(boleto)
+            if page.indicador_continuidade != "S" or page.proximo_indice <= index:
+                return found
+            index = page.proximo_indice
+        return Unknown("too many pages")
+
+    def _codes(self, boleto: Boleto) -> tuple[str, str]:
+        if not boleto.number.startswith(self._prefix):
+            raise ValueError("the number is another agreement's")
+        return boleto_codes(
+            boleto.number, due_on=boleto.due_on, amount_cents=boleto.amount_cents, carteira=self._carteira
+        )
+
+    def _body(self, boleto: Boleto) -> dict[str, Any]:
+        # The bank takes no day of issue before its own today: a registration that waited over midnight moves along.
+        today = self._now().astimezone(SAO_PAULO).date()
+        payer = boleto.payer
+        house = fold_for_bank(payer.number, 10)
+        street = fold_for_bank(payer.street, 60 - len(house) - 2)
+        body: dict[str, Any] = {
+            "numeroConvenio": self._convenio,
+            "numeroCarteira": int(self._carteira),
+            "numeroVariacaoCarteira": self._variacao,
+            "codigoModalidade": 1,
+            "dataEmissao": _day_text(max(boleto.issued_on, today)),
+            "dataVencimento": _day_text(boleto.due_on),
+            "valorOriginal": Raw(reais(boleto.amount_cents).encode()),
+            "indicadorAceiteTituloVencido": "N",  # after the due date the charge is expired
+            "codigoAceite": "N",
+            "codigoTipoTitulo": 2,
+            "descricaoTipoTitulo": "DM",
+            "indicadorPermissaoRecebimentoParcial": "N",
+            "numeroTituloBeneficiario": boleto.seu_numero,
+            "numeroTituloCliente": boleto.number,
+            "indicadorPix": "S" if boleto.hybrid else "N",
+            "pagador": {
+                "tipoInscricao": 1 if len(payer.document) == 11 else 2,
+                # A number has no leading zeros; a CNPJ with letters is none.
+                "numeroInscricao": int(payer.document) if payer.document.isdigit() else payer.document,
+                "nome": fold_for_bank(payer.name, 60) or "PAGADOR",
+                "endereco": ", ".join(part for part in (street, house) if part) or "NAO INFORMADO",
+                "cep": int(payer.zip_code),
+                "cidade": fold_for_bank(payer.city, 30) or "NAO INFORMADA",
+                "uf": payer.state.upper(),
+            },
+        }
+        if text := fold_for_bank(boleto.description or "", 165):
+            body["mensagemBloquetoOcorrencia"] = text
+        return body
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        scopes: tuple[str, ...],
+        *,
+        body: object = None,
+        query: Mapping[str, str] | None = None,
+    ) -> Heard | Unknown:
+        return await self._transport.ask(method, self._url + path, scopes, body=body, query=query)
+
+
+def _plainly_done(heard: Heard | Unknown) -> bool:
+    return isinstance(heard, Heard) and heard.ok and "numeroContratoCobranca" in (read(heard, dict[str, Any]) or {})
+
+
+def _is_404(heard: Heard | Unknown) -> bool:
+    return isinstance(heard, Heard) and heard.status == 404
+
+
+def _empty_404(heard: Heard | Unknown) -> bool:
+    """The body of a 404 is not documented. A page of HTML and the gateway's own JSON are not the bank's word."""
+    return _is_404(heard) and isinstance(heard, Heard) and heard.body.strip() in (b"", b"{}", b"[]")
+
+
+def _line_differs(boleto: Boleto, codes: tuple[str, str], barcode: str, line: str) -> Rejected | None:
+    """The incident that a payer must never meet: the bank's boleto is not the one we would print."""
+    if (barcode, line) == codes:
+        return None
+    _log.error("boleto_line_mismatch", number=boleto.number, ours=codes[1], the_banks=line[:60])
+    return Rejected(LINE_MISMATCH, "The bank's line or barcode is not the one computed from the boleto.")
+
+
+def _same(found: _Found, boleto: Boleto) -> bool:
+    """Is this the boleto we asked for? Not by its texts: the bank folds and cuts them."""
+    state, document = found.state, str(found.payer_document).strip()
+    return (
+        state.amount_cents == boleto.amount_cents
+        and state.due_on == boleto.due_on
+        and state.seu_numero.strip() == boleto.seu_numero.strip()
+        and document.zfill(len(boleto.payer.document)) == boleto.payer.document
+    )
+
+
+def _state(number: str, detail: _Detail) -> BoletoState | None:
+    """None when it cannot be read, or is another boleto: the detail has no number, but its free field holds it."""
+    amount_cents = _cents(detail.valorOriginalTituloCobranca)
+    due_on = _day(detail.dataVencimentoTituloCobranca)
+    registered_on = _day(detail.dataRegistroTituloCobranca)
+    parts = [
+        _cents(each)
+        for each in (
+            detail.valorPagoSacado, detail.valorJuroMoraRecebido, detail.valorMultaRecebido,
+            detail.valorDescontoUtilizado,
+        )
+    ]  # fmt: skip
+    paid_cents, interest_cents, fine_cents, discount_cents = parts
+    try:
+        barcode = barcode_of_line(detail.codigoLinhaDigitavel)
+    except ValueError:
+        return None
+    if barcode != detail.textoCodigoBarrasTituloCobranca or barcode[25:42] != number[3:]:
+        return None
+    if not amount_cents or due_on is None or registered_on is None or paid_cents is None:
+        return None
+    code = detail.codigoEstadoTituloCobranca
+    paid = code in _PAID and paid_cents > 0  # paid without an amount: not told yet
+    status: Literal["open", "paid", "written_off", "in_between"] = "in_between"
+    if paid:
+        status = "paid"
+    elif code in _OPEN:
+        status = "open"
+    elif code == _WRITTEN_OFF:
+        status = "written_off"
+    return BoletoState(
+        number=number,
+        seu_numero=detail.numeroTituloCedenteCobranca.strip(),
+        status=status,
+        amount_cents=amount_cents,
+        due_on=due_on,
+        line=detail.codigoLinhaDigitavel,
+        barcode=barcode,
+        registered_on=registered_on,
+        paid_cents=paid_cents if paid else 0,
+        paid_on=_day(detail.dataRecebimentoTitulo) if paid else None,
+        credited_on=_day(detail.dataCreditoLiquidacao) if paid else None,
+        interest_cents=(interest_cents or 0) if paid else 0,
+        fine_cents=(fine_cents or 0) if paid else 0,
+        discount_cents=(discount_cents or 0) if paid else 0,
+        paid_by_pix=paid and detail.codigoCanalPagamento == _BY_PIX,
+    )
+
+
+def _paid_boleto(item: _Item) -> PaidBoleto | None:
+    amount_cents, paid_cents = _cents(item.valor_original), _cents(item.valor_pago)
+    due_on, moved_on = _day(item.data_vencimento), _day(item.data_movimento)
+    if not amount_cents or paid_cents is None or due_on is None or moved_on is None:
+        return None
+    return PaidBoleto(
+        number=item.numero_boleto_bb,
+        amount_cents=amount_cents,
+        due_on=due_on,
+        paid_cents=paid_cents,
+        moved_on=moved_on,
+    )
+
+
+def _emv(qr: _QrCode | None) -> str | None:
+    text = (qr.emv or "").strip() if qr is not None else ""
+    return text if text.startswith("000201") and len(text) <= _EMV_CHARACTERS_MAX else None
+
+
+def _cents(said: Raw) -> int | None:
+    """Cents of a JSON number, or of text, in reais; None for null, signs, exponents and parts of a cent."""
+    match = _MONEY.fullmatch(bytes(said).decode("utf-8", "replace"))
+    if match is None:
+        return None
+    cents = int(match[1]) * 100 + int((match[2] or "").ljust(2, "0"))
+    return cents if cents <= BOLETO_CENTS_MAX * 100 else None
+
+
+def _day_text(day: date) -> str:
+    return day.strftime("%d.%m.%Y")
+
+
+def _day(text: str) -> date | None:
+    """`dd.mm.aaaa`, or with bars; None for "", "00.00.0000" and anything else."""
+    match = _DAY.fullmatch(text.strip()[:10])
+    try:
+        return date(int(match[3]), int(match[2]), int(match[1])) if match is not None else None
+    except ValueError:
+        return None

@@ -1,0 +1,556 @@
+"""Banco do Brasil, API Pix v2: the standard of the Banco Central with the bank's own turns.
+
+The turns: an application key in every query string, 200 where the standard says 201, errors in six shapes and
+sometimes HTML, a list of received PIX over at most five days, and refusals of accents in texts.
+What is not plainly yes or no is Unknown; after a PUT that was not plainly answered, GET by txid decides.
+"""
+
+import asyncio
+import re
+import ssl
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+from typing import Any, Final, Literal
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+
+from banks.banco_do_brasil.cobrancas import Cobrancas
+from banks.banco_do_brasil.transport import NOTHING_FOUND, READ_S, WRITE_S, Heard, Transport, read, refusal, unknown
+from banks.boletos import Boleto, BoletoState, NotYet, PaidBoleto, RegisteredBoleto
+from banks.protocol import (
+    DESCRIPTION_CHARACTERS_MAX,
+    Cob,
+    CobState,
+    Done,
+    Location,
+    NotFound,
+    Rejected,
+    Unknown,
+)
+from banks.received import ReceivedPix
+from banks.transfers import NO_TRANSFERS, PIX_UNKNOWN, Return, Sent, Transfer
+from domain.documents import well_formed
+from domain.instants import SAO_PAULO, day_ends
+from domain.money import PIX_CENTS_MAX, parse_amount, reais
+from domain.pix.br_code import ascii_fold
+
+COB = ("cob.read", "cob.write")
+PIX = ("pix.read",)
+RETURNS = ("pix.read", "pix.write")
+LOCATIONS = ("payloadlocation.read", "payloadlocation.write")
+WEBHOOK = ("webhook.read", "webhook.write")
+WINDOW = timedelta(days=5)
+"""The widest interval GET /pix takes."""
+
+_PAGES_MAX = 1_000
+_PER_PAGE = 100
+_AT_ONCE = 16  # locations asked for at the same time
+_REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
+_ACTIVE: Final = "ATIVA"
+_PIX_NOT_FOUND: Final = "PixNaoEncontrado"
+# What becomes of a devolucao, and of a PIX sent.
+_SENT: Final[dict[str, Literal["processing", "done", "not_done"]]] = {
+    "EM_PROCESSAMENTO": "processing",
+    "DEVOLVIDO": "done",
+    "REALIZADO": "done",
+    "NAO_REALIZADO": "not_done",
+}
+_UNSAFE = re.compile(r"[^A-Za-z0-9 .,/&-]+")
+
+
+class _Devedor(Struct, frozen=True):
+    cpf: str | None = None
+    cnpj: str | None = None
+    nome: str | None = None
+
+
+class _Pix(Struct, frozen=True, rename="camel"):
+    end_to_end_id: str
+    valor: str
+    horario: str
+    txid: str | None = None
+    pagador: _Devedor | None = None
+
+
+class _Valor(Struct, frozen=True):
+    original: str
+
+
+class _Loc(Struct, frozen=True):
+    id: int | None = None
+    location: str | None = None
+
+
+class _Calendario(Struct, frozen=True):
+    """The bank writes numbers as text now and then: nothing here may make a cob unreadable."""
+
+    criacao: str | None = None
+    expiracao: int | str | None = None
+
+
+class _Cob(Struct, frozen=True):
+    txid: str
+    status: str
+    valor: _Valor
+    revisao: int = 0
+    chave: str | None = None
+    location: str | None = None
+    loc: _Loc | None = None
+    calendario: _Calendario | None = None
+    pix: list[_Pix] | None = None
+
+
+class _Location(Struct, frozen=True):
+    id: int
+    location: str
+
+
+class _Paging(Struct, frozen=True, rename="camel"):
+    quantidade_de_paginas: int = 1
+
+
+class _Parameters(Struct, frozen=True):
+    paginacao: _Paging = _Paging()
+
+
+class _Received(Struct, frozen=True):
+    parametros: _Parameters = _Parameters()
+    pix: list[_Pix] | None = None
+
+
+class _Sent(Struct, frozen=True, rename="camel"):
+    """A devolucao; or a PIX sent, which has an endToEndId where that has an rtrId."""
+
+    id: str
+    valor: str
+    status: str
+    rtr_id: str | None = None
+    end_to_end_id: str | None = None
+    motivo: str | None = None
+
+
+class BancoDoBrasil:
+    """Over HTTP at `api_url` (".../pix/v2"), tokens from `oauth_url`; `tls` is for client certificates.
+
+    `read_s` and `write_s` bound one request from connecting to the last byte. `boletos` is the agreement for boletos,
+    which the bank's portal keeps as an application of its own. `transfers_url` is where PIX are sent from, for a bank
+    that does so over the wire of docs/decisions/0007; API Pix only receives.
+    """
+
+    def __init__(
+        self,
+        http: aiohttp.ClientSession,
+        *,
+        api_url: str,
+        oauth_url: str,
+        client_id: str,
+        client_secret: str,
+        app_key: str,
+        now: Callable[[], datetime],
+        app_key_param: str = "gw-dev-app-key",
+        read_s: float = READ_S,
+        write_s: float = WRITE_S,
+        tls: ssl.SSLContext | None = None,
+        boletos: Cobrancas | None = None,
+        transfers_url: str | None = None,
+    ) -> None:
+        self._api_url = api_url
+        self._transfers_url = transfers_url
+        self._now = now
+        self._boletos = boletos
+        self._transport = Transport(
+            http,
+            oauth_url=oauth_url,
+            client_id=client_id,
+            client_secret=client_secret,
+            app_key=app_key,
+            app_key_param=app_key_param,
+            read_s=read_s,
+            write_s=write_s,
+            tls=tls,
+        )
+
+    async def put_cob(self, cob: Cob) -> Done[CobState] | Rejected | Unknown:
+        body = self._cob_body(cob)
+        heard = await self._ask("PUT", f"/cob/{cob.txid}", COB, body=body)
+        if isinstance(heard, Heard) and heard.ok:
+            put = read(heard, _Cob)
+            if put is not None and _same(put, cob) and (state := _state(put)) is not None:
+                return Done(state)
+        # A lost answer, or a no to a txid that an earlier, lost attempt has put there: the bank knows.
+        no = refusal(heard)
+        found = await self._find(cob.txid)
+        match found:
+            case _Cob():
+                if not _same(found, cob):
+                    return no or Rejected("TxidDeOutraCobranca", "The txid is another charge's.")
+                state = _state(found)
+                if state is None:
+                    return Unknown("unreadable cob")
+                if state.status == _REMOVED:
+                    return no or Rejected("CobOperacaoInvalida", "The charge was removed at the bank.")
+                return Done(state)
+            case NotFound():
+                return no or unknown(heard)
+            case Unknown():
+                return found
+
+    async def get_cob(self, txid: str) -> CobState | NotFound | Unknown:
+        found = await self._find(txid)
+        if not isinstance(found, _Cob):
+            return found
+        return _state(found) or Unknown("unreadable cob")
+
+    async def remove_cob(self, txid: str) -> Done[None] | NotFound | Rejected | Unknown:
+        body = {"status": _REMOVED}
+        heard = await self._ask("PATCH", f"/cob/{txid}", COB, body=body)
+        if isinstance(heard, Heard) and heard.ok:
+            patched = read(heard, _Cob)
+            if patched is not None and patched.txid == txid and patched.status == _REMOVED:
+                return Done(None)
+        found = await self._find(txid)
+        match found:
+            case _Cob(status="REMOVIDA_PELO_USUARIO_RECEBEDOR" | "REMOVIDA_PELO_PSP"):
+                return Done(None)
+            case _Cob(status="CONCLUIDA"):
+                return Rejected("CobOperacaoInvalida", "The charge is paid.")
+            case _Cob():
+                return unknown(heard)
+            case _:
+                return found
+
+    async def revise_cob(self, txid: str, expires_at: datetime) -> Done[None] | NotFound | Rejected | Unknown:
+        found = await self._find(txid)
+        if not isinstance(found, _Cob):
+            return found
+        lifetime_s = _lifetime_s(found, expires_at)
+        if lifetime_s is None:
+            return Unknown("unreadable cob")
+        if (told := _revised(found, lifetime_s)) is not None:
+            return told
+        heard = await self._ask("PATCH", f"/cob/{txid}", COB, body={"calendario": {"expiracao": lifetime_s}})
+        # The answer may be lost, and a payer may have been quicker: what the bank has now decides.
+        found = await self._find(txid)
+        if not isinstance(found, _Cob):
+            return found
+        return _revised(found, lifetime_s) or unknown(heard)
+
+    async def create_locations(self, count: int) -> Done[list[Location]] | Rejected | Unknown:
+        room = asyncio.Semaphore(_AT_ONCE)
+
+        async def one() -> Location | Rejected | Unknown:
+            async with room:
+                return await self._create_location()
+
+        answers = await asyncio.gather(*(one() for _ in range(count)))
+        made = [answer for answer in answers if isinstance(answer, Location)]
+        if made:
+            return Done(made)
+        (first, *_) = answers
+        assert not isinstance(first, Location)
+        return first
+
+    async def received(self, since: datetime, until: datetime) -> Done[list[ReceivedPix]] | Unknown:
+        found: list[ReceivedPix] = []
+        while since < until:
+            upto = min(until, since + WINDOW)
+            part = await self._received_window(since, upto)
+            if isinstance(part, Unknown):
+                return part
+            found += part
+            since = upto
+        return Done(found)
+
+    async def register_callback(self, pix_key: str, url: str) -> Done[None] | Rejected | Unknown:
+        heard = await self._ask(
+            "PUT",
+            f"/webhook/{quote(pix_key, safe='')}",
+            WEBHOOK,
+            body={"webhookUrl": url},
+        )
+        if isinstance(heard, Heard) and heard.status in (200, 201, 204):
+            return Done(None)
+        return refusal(heard) or unknown(heard)
+
+    # Money that goes back
+
+    async def return_pix(self, asked: Return) -> Done[Sent] | Rejected | Unknown:
+        url = self._return_url(asked.end_to_end_id, asked.id)
+        body = _sent_body(asked.amount_cents, asked.description)
+        answer = await self._send(url, asked.id, asked.amount_cents, body)
+        if isinstance(answer, Rejected) and answer.code == _PIX_NOT_FOUND:
+            return Rejected(PIX_UNKNOWN, answer.message)
+        return answer
+
+    async def find_return(self, end_to_end_id: str, id: str) -> Sent | NotFound | Unknown:
+        return await self._find_sent(self._return_url(end_to_end_id, id), id)
+
+    async def send_pix(self, asked: Transfer) -> Done[Sent] | Rejected | Unknown:
+        if self._transfers_url is None:
+            return Rejected(NO_TRANSFERS, "This bank sends no PIX for us.")
+        body = {
+            **_sent_body(asked.amount_cents, asked.description),
+            "chave": asked.pix_key,
+            "documento": asked.document,
+        }
+        return await self._send(self._transfer_url(asked.id), asked.id, asked.amount_cents, body)
+
+    async def find_transfer(self, id: str) -> Sent | NotFound | Unknown:
+        if self._transfers_url is None:
+            return NotFound()
+        return await self._find_sent(self._transfer_url(id), id)
+
+    def _return_url(self, end_to_end_id: str, id: str) -> str:
+        return f"{self._api_url}/pix/{quote(end_to_end_id, safe='')}/devolucao/{id}"
+
+    def _transfer_url(self, id: str) -> str:
+        return f"{self._transfers_url}/transferencia/{id}"
+
+    async def _send(self, url: str, id: str, amount_cents: int, body: object) -> Done[Sent] | Rejected | Unknown:
+        """PUT money on its way; when that was not plainly answered with yes, what GET finds decides."""
+        heard = await self._transport.ask("PUT", url, RETURNS, body=body)
+        put = _sent_of(heard, id)
+        if put is not None and put.amount_cents == amount_cents:
+            return Done(put)
+        # A lost answer, or a no to an id that an earlier, lost attempt has used: the bank knows.
+        no = refusal(heard)
+        found = await self._find_sent(url, id)
+        match found:
+            case Sent(amount_cents=cents) if cents == amount_cents:
+                return Done(found)
+            case Sent():
+                return Unknown("another amount under this id")
+            case NotFound():
+                return no or unknown(heard)
+            case Unknown():
+                return found
+
+    async def _find_sent(self, url: str, id: str) -> Sent | NotFound | Unknown:
+        heard = await self._transport.ask("GET", url, RETURNS)
+        if isinstance(heard, Heard) and heard.ok:
+            return _sent_of(heard, id) or Unknown("unreadable return")
+        # A gateway's 404 page is not the bank saying "no such thing".
+        no = refusal(heard)
+        if no is None or not isinstance(heard, Heard):
+            return unknown(heard)
+        return NotFound() if heard.status == 404 or no.code == NOTHING_FOUND else unknown(heard)
+
+    # Boletos
+
+    async def register_boleto(self, boleto: Boleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
+        return await self._agreement.register_boleto(boleto)
+
+    async def find_boleto(self, number: str) -> BoletoState | NotFound | Unknown:
+        state = await self._agreement.find_boleto(number)
+        if not isinstance(state, BoletoState) or state.txid is None or state.paid_on is None:
+            return state
+        # Cobrancas knows that PIX paid it, and their txid; only API Pix tells which ones. One question, back from the
+        # day of the last money: what came before was looked at in its time. Silence there costs nothing.
+        until = day_ends(state.paid_on)
+        received = await self._received_window(until - WINDOW, until, of={"txid": state.txid})
+        if isinstance(received, Unknown):
+            return state
+        return msgspec.structs.replace(state, pix=tuple(pix for pix in received if pix.txid == state.txid))
+
+    async def redate_boleto(
+        self, number: str, due_on: date, *, registered_at: datetime | None = None
+    ) -> Done[None] | Rejected | NotYet | Unknown:
+        return await self._agreement.redate_boleto(number, due_on, registered_at=registered_at)
+
+    async def write_off_boleto(
+        self, number: str, *, registered_at: datetime | None = None
+    ) -> Done[None] | Rejected | NotYet | Unknown:
+        return await self._agreement.write_off_boleto(number, registered_at=registered_at)
+
+    async def boletos_paid(self, since: date, until: date) -> Done[list[PaidBoleto]] | Unknown:
+        return await self._agreement.boletos_paid(since, until)
+
+    @property
+    def _agreement(self) -> Cobrancas:
+        assert self._boletos is not None, "this bank was opened without an agreement for boletos"
+        return self._boletos
+
+    async def _find(self, txid: str) -> _Cob | NotFound | Unknown:
+        heard = await self._ask("GET", f"/cob/{txid}", COB)
+        if isinstance(heard, Heard) and heard.ok:
+            found = read(heard, _Cob)
+            return found if found is not None and found.txid == txid else Unknown("unreadable cob")
+        # A gateway's 404 page is not the bank saying "no such charge".
+        no = refusal(heard)
+        if no is None or not isinstance(heard, Heard):
+            return unknown(heard)
+        nothing = heard.status == 404 or no.code == NOTHING_FOUND
+        return NotFound() if nothing else unknown(heard)
+
+    async def _create_location(self) -> Location | Rejected | Unknown:
+        heard = await self._ask("POST", "/loc", LOCATIONS, body={"tipoCob": "cob"})
+        if isinstance(heard, Heard) and heard.ok:
+            made = read(heard, _Location)
+            if made is not None and 0 < len(made.location) <= 77 and "://" not in made.location:
+                return Location(made.id, made.location)
+            return Unknown("unreadable location")
+        return refusal(heard) or unknown(heard)
+
+    async def _received_window(
+        self, since: datetime, until: datetime, *, of: Mapping[str, str] | None = None
+    ) -> list[ReceivedPix] | Unknown:
+        """All of an interval; `of` narrows the list further, by names of API Pix."""
+        found: list[ReceivedPix] = []
+        for page in range(_PAGES_MAX):
+            query = {
+                "inicio": _rfc3339(since),
+                "fim": _rfc3339(until),
+                "paginacao.paginaAtual": str(page),
+                "paginacao.itensPorPagina": str(_PER_PAGE),
+                **(of or {}),
+            }
+            heard = await self._ask("GET", "/pix", PIX, query=query)
+            answer = read(heard, _Received) if isinstance(heard, Heard) and heard.ok else None
+            if answer is None:
+                return unknown(heard)
+            for each in answer.pix or ():
+                if each.txid is None:
+                    continue  # paid to the key by hand, for no charge
+                received = _received(each)
+                if received is None:
+                    return Unknown("unreadable pix")
+                found.append(received)
+            if page + 1 >= answer.parametros.paginacao.quantidade_de_paginas:
+                return found
+        return Unknown("too many pages")
+
+    def _cob_body(self, cob: Cob) -> dict[str, Any]:
+        # The bank counts from the moment it registers: an order that waited leaves the payer less.
+        left_s = int((cob.created_at + timedelta(seconds=cob.expires_in_s) - self._now()).total_seconds())
+        body: dict[str, Any] = {
+            "calendario": {"expiracao": max(left_s, 1)},
+            "valor": {"original": reais(cob.amount_cents)},
+            "chave": cob.pix_key,
+            "loc": {"id": cob.location_id},
+        }
+        text = safe_text(cob.description or "", DESCRIPTION_CHARACTERS_MAX)
+        if text:
+            body["solicitacaoPagador"] = text
+        name = safe_text(cob.payer_name or "", 200)
+        if name and cob.payer_document is not None:
+            kind = "cpf" if len(cob.payer_document) == 11 else "cnpj"
+            body["devedor"] = {kind: cob.payer_document, "nome": name}
+        return body
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        scopes: tuple[str, ...],
+        *,
+        body: object = None,
+        query: Mapping[str, str] | None = None,
+    ) -> Heard | Unknown:
+        return await self._transport.ask(method, self._api_url + path, scopes, body=body, query=query)
+
+
+def safe_text(text: str, most: int) -> str:
+    """What the bank takes anywhere: letters without accents, digits and a few signs; may be empty."""
+    folded = ascii_fold(text, len(text) * 4 + 1, otherwise=" ")
+    return " ".join(_UNSAFE.sub(" ", folded).split())[:most].rstrip()
+
+
+def _rfc3339(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _same(found: _Cob, cob: Cob) -> bool:
+    """Is this the charge we asked for? Its lifetime may differ: the bank counts from its own moment."""
+    location_id = found.loc.id if found.loc is not None else None
+    return (
+        found.txid == cob.txid
+        and _cents(found.valor.original) == cob.amount_cents
+        and found.chave in (None, cob.pix_key)
+        and location_id in (None, cob.location_id)
+    )
+
+
+def _lifetime_s(cob: _Cob, expires_at: datetime) -> int | None:
+    """The expiracao that ends a cob then: seconds since the bank registered it."""
+    created_at = _instant(cob.calendario.criacao or "") if cob.calendario is not None else None
+    return None if created_at is None else max(int((expires_at - created_at).total_seconds()), 1)
+
+
+def _revised(cob: _Cob, lifetime_s: int) -> Done[None] | Rejected | None:
+    """What is decided about a new expiracao already: it has it, or takes none any more."""
+    if cob.status != _ACTIVE:
+        return Rejected("CobOperacaoInvalida", f"The charge is {cob.status}.")
+    assert cob.calendario is not None
+    return Done(None) if str(cob.calendario.expiracao) == str(lifetime_s) else None
+
+
+def _state(cob: _Cob) -> CobState | None:
+    received = [_received(each, cob.txid) for each in cob.pix or ()]
+    cents = _cents(cob.valor.original)
+    if cents is None or None in received:
+        return None
+    return CobState(
+        txid=cob.txid,
+        status=cob.status,
+        revisao=cob.revisao,
+        amount_cents=cents,
+        pix_key=cob.chave,
+        location=cob.location or (cob.loc.location if cob.loc is not None else None),
+        received=[each for each in received if each is not None],
+    )
+
+
+def _received(pix: _Pix, txid: str | None = None) -> ReceivedPix | None:
+    cents, paid_at = _cents(pix.valor), _instant(pix.horario)
+    txid = pix.txid or txid
+    if cents is None or paid_at is None or txid is None or not pix.end_to_end_id.isalnum():
+        return None
+    payer = pix.pagador or _Devedor()
+    document = payer.cpf or payer.cnpj
+    return ReceivedPix(
+        end_to_end_id=pix.end_to_end_id,
+        txid=txid.strip(),
+        amount_cents=cents,
+        paid_at=paid_at,
+        payer_name=payer.nome,
+        payer_document=document if document and well_formed(document, letters=True) else None,
+    )
+
+
+def _sent_body(amount_cents: int, description: str | None) -> dict[str, str]:
+    text = safe_text(description or "", DESCRIPTION_CHARACTERS_MAX)
+    return {"valor": reais(amount_cents), **({"descricao": text} if text else {})}
+
+
+def _sent_of(heard: Heard | Unknown, id: str) -> Sent | None:
+    """None when this is no answer about `id` that can be read."""
+    said = read(heard, _Sent) if isinstance(heard, Heard) and heard.ok else None
+    if said is None or said.id != id or said.status not in _SENT:
+        return None
+    cents = _cents(said.valor)
+    if cents is None:
+        return None
+    return Sent(
+        status=_SENT[said.status],
+        amount_cents=cents,
+        reference=said.rtr_id or said.end_to_end_id,
+        detail=said.motivo,
+    )
+
+
+def _cents(text: str) -> int | None:
+    try:
+        return parse_amount(text, most_cents=PIX_CENTS_MAX)
+    except ValueError:
+        return None
+
+
+def _instant(text: str) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None else at.replace(tzinfo=SAO_PAULO)  # the bank thinks in Brasilia's time

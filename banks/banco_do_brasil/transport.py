@@ -1,0 +1,202 @@
+"""How every API of Banco do Brasil is asked: OAuth by scope set, the application key in the query, answers as values.
+
+What arrived whole is `Heard`, whatever it says; everything else is `Unknown`. `refusal` tells the bank's own no, in
+any of the shapes its APIs write, from the gateway's trouble with our request.
+"""
+
+import asyncio
+import ssl
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+
+from banks.protocol import Rejected, Unknown
+
+READ_S: Final = 20.0
+WRITE_S: Final = 30.0
+NOTHING_FOUND: Final = "4769515"  # "Nao ha informacoes para os dados informados", under 400 as well as 404
+
+_RENEW_EARLY_S = 60.0
+_LIFETIME_S = 600.0  # of a token whose answer does not say
+_ANSWER_BYTES_MAX = 2 * 1024 * 1024
+# Statuses that can carry the bank's no. 401, 403 and 429 are about us and not about the charge.
+_NO: Final = frozenset({400, 404, 409, 410, 422})
+# Where an item of an error list keeps its code and its text: shapes A, F and B.
+_ERRORS: Final = (
+    ("erros", "codigo", "mensagem"),
+    ("erros", "codigoMensagem", "textoMensagem"),
+    ("errors", "code", "message"),
+)
+_CODE_CHARACTERS = 60
+_MESSAGE_CHARACTERS = 300
+
+# The text of such an error may hold the URL, and so the application key: only its kind is told.
+_GONE = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
+
+Answer = TypeVar("Answer")
+
+
+class _Token(Struct, frozen=True):
+    access_token: str
+    expires_in: float = _LIFETIME_S
+
+
+class Heard(Struct, frozen=True):
+    """An answer that arrived whole, whatever it says."""
+
+    status: int
+    body: bytes
+
+    @property
+    def ok(self) -> bool:
+        return self.status in (200, 201)
+
+
+class Transport:
+    """One application of the bank's portal: its credentials, its key, its tokens.
+
+    `read_s` and `write_s` bound one request from connecting to the last byte; `tls` is for client certificates.
+    """
+
+    def __init__(
+        self,
+        http: aiohttp.ClientSession,
+        *,
+        oauth_url: str,
+        client_id: str,
+        client_secret: str,
+        app_key: str,
+        app_key_param: str = "gw-dev-app-key",
+        read_s: float = READ_S,
+        write_s: float = WRITE_S,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._http = http
+        self._oauth_url = oauth_url
+        self._basic = "Basic " + b64encode(f"{client_id}:{client_secret}".encode()).decode()
+        self._app_key = {app_key_param: app_key}
+        self._read_s = read_s
+        self._write_s = write_s
+        self._tls: ssl.SSLContext | bool = True if tls is None else tls
+        # By scope set, as the bank binds them: token and the loop time from which it is renewed.
+        self._tokens: dict[tuple[str, ...], tuple[str, float]] = {}
+        self._renewing: dict[tuple[str, ...], asyncio.Lock] = {}
+
+    async def ask(
+        self,
+        method: str,
+        url: str,
+        scopes: tuple[str, ...],
+        *,
+        body: object = None,
+        query: Mapping[str, str] | None = None,
+    ) -> Heard | Unknown:
+        """One request, repeated once with a new token after a 401, which means that nothing was done.
+
+        aiohttp by itself sends a GET or PUT once more when a kept connection turns out to be dead; our own
+        identifiers make that harmless. Nothing else is repeated here.
+        """
+        heard: Heard | Unknown = Unknown("never asked")
+        for _ in range(2):
+            token = await self._token(scopes)
+            if isinstance(token, Unknown):
+                return token
+            heard = await self._request(
+                method,
+                url,
+                limit_s=self._read_s if method == "GET" else self._write_s,
+                params={**self._app_key, **(query or {})},
+                headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+                data=None if body is None else msgspec.json.encode(body),
+            )
+            if not isinstance(heard, Heard) or heard.status != 401:
+                return heard
+            if self._tokens.get(scopes, ("", 0.0))[0] == token:
+                del self._tokens[scopes]
+        return heard
+
+    async def _token(self, scopes: tuple[str, ...]) -> str | Unknown:
+        """A token with these scopes; one request at a time renews it for everybody."""
+        clock = asyncio.get_running_loop().time
+        async with self._renewing.setdefault(scopes, asyncio.Lock()):
+            token, renew_at = self._tokens.get(scopes, ("", 0.0))
+            if token and clock() < renew_at:
+                return token
+            asked_at = clock()
+            heard = await self._request(
+                "POST",
+                self._oauth_url,
+                limit_s=self._read_s,
+                headers={"Authorization": self._basic},
+                data={"grant_type": "client_credentials", "scope": " ".join(scopes)},
+            )
+            issued = read(heard, _Token) if isinstance(heard, Heard) and heard.ok else None
+            if issued is None:
+                return Unknown(f"token: {unknown(heard).detail}")
+            self._tokens[scopes] = (issued.access_token, asked_at + issued.expires_in - _RENEW_EARLY_S)
+            return issued.access_token
+
+    async def _request(self, method: str, url: str, *, limit_s: float, **given: Any) -> Heard | Unknown:
+        try:
+            async with self._http.request(
+                method,
+                url,
+                timeout=aiohttp.ClientTimeout(total=limit_s),
+                ssl=self._tls,
+                allow_redirects=False,
+                **given,
+            ) as response:
+                body = bytearray()
+                async for chunk in response.content.iter_any():
+                    body += chunk
+                    if len(body) > _ANSWER_BYTES_MAX:
+                        return Unknown("answer too large")
+                return Heard(response.status, bytes(body))
+        except _GONE as gone:
+            return Unknown(type(gone).__name__)
+
+
+def read(heard: Heard, shape: type[Answer]) -> Answer | None:
+    """The answer's JSON as `shape`; None when it is no such thing."""
+    try:
+        return msgspec.json.decode(heard.body, type=shape)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def unknown(heard: Heard | Unknown) -> Unknown:
+    return heard if isinstance(heard, Unknown) else Unknown(f"HTTP {heard.status}")
+
+
+def refusal(heard: Heard | Unknown) -> Rejected | None:
+    """The bank's own no, in any of its shapes; None for everything that is not one.
+
+    G `{type, title, detail, violacoes}` (RFC 7807), A and F `{erros: [...]}`, B `{errors: [...]}`, whose codes carry
+    a version behind a dot. The gateway's shapes C, D and E and HTML say something about the request's way, not
+    about the charge.
+    """
+    if not isinstance(heard, Heard) or heard.status not in _NO:
+        return None
+    said = read(heard, dict[str, Any])
+    if said is None:
+        return None
+    kind = said.get("type")
+    if isinstance(kind, str) and "/error/" in kind:
+        violations = said.get("violacoes")
+        reasons = [
+            str(each["razao"])
+            for each in (violations if isinstance(violations, list) else ())
+            if isinstance(each, dict) and isinstance(each.get("razao"), str)
+        ]
+        message = "; ".join(reasons) or str(said.get("detail") or said.get("title") or "")
+        return Rejected(kind.rpartition("/")[2][:_CODE_CHARACTERS], message[:_MESSAGE_CHARACTERS])
+    for of, code, text in _ERRORS:
+        errors = said.get(of)
+        if isinstance(errors, list) and errors and isinstance(errors[0], dict) and errors[0].get(code):
+            plain = str(errors[0][code]).partition(".")[0]
+            return Rejected(plain[:_CODE_CHARACTERS], str(errors[0].get(text) or "")[:_MESSAGE_CHARACTERS])
+    return None

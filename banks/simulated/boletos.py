@@ -1,0 +1,547 @@
+"""The simulated bank's boletos: registered, re-dated, written off, paid on either rail, settled by the clock.
+
+Codes of a state are the real bank's: 1 open, 14 announced (a payer's bank said that it pays, the money is on its
+way), 6 settled, 7 written off. Each call is one statement, as in banks/simulated/bank.py.
+"""
+
+import secrets
+import string
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, timedelta
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from banks.boletos import (
+    NOT_FOUND,
+    NUMBER_TAKEN,
+    PAID,
+    WRITTEN_OFF,
+    Boleto,
+    BoletoPayer,
+    BoletoState,
+    NotYet,
+    PaidBoleto,
+    RegisteredBoleto,
+    boleto_codes,
+)
+from banks.protocol import Done, NotFound, Rejected, Unknown
+from banks.received import ReceivedPix
+from domain.instants import SAO_PAULO, day_begins, day_ends, iso
+from domain.money import reais
+from domain.pix.br_code import dynamic_br_code, end_to_end_id
+from runtime.postgres import Pool, session
+from runtime.seal import Seal
+
+OPEN: Final = 1
+SETTLED: Final = 6
+WRITTEN_OFF_STATE: Final = 7
+ANNOUNCED: Final = 14
+TOO_YOUNG: Final = timedelta(minutes=30)
+PAGE = 300
+"""Boletos in a page of the list, as at Banco do Brasil."""
+
+# The ISPB of the bank the payers here are with: no institution has it.
+PAYER_ISPB: Final = "99999998"
+# Who pays here: a fictional person, whose document is nobody's.
+PAYER_NAME: Final = "PAGADOR DE TESTE"
+PAYER_DOCUMENT: Final = "00000000191"
+# The key behind every boleto's PIX side: at the real bank, the one the agreement names.
+PIX_KEY: Final = "boletos@banco-simulado.test"
+
+_TOKEN_BYTES = 18  # 24 characters
+_PAID_MAX = 10_000
+_ALPHABET = string.ascii_letters + string.digits
+_FIRST_DAY: Final = date(2000, 1, 1)
+_LAST_DAY: Final = date(2100, 1, 1)
+
+Rail = Literal["boleto", "pix"]
+Became = Literal["done", "not_found", "written_off", "paid", "announced", "too_young"]
+
+
+class BookedBoleto(Struct, frozen=True):
+    """A boleto as it stands in the books; what was received counts only what is settled."""
+
+    number: str
+    seu_numero: str
+    amount_cents: int
+    issued_on: date
+    due_on: date
+    description: str | None
+    payer_sealed: bytes
+    registered_at: datetime
+    txid: str | None
+    token: str | None
+    location: str | None
+    payments: int
+    written_off_at: datetime | None
+    moved_at: datetime | None
+    paid_cents: int
+    paid_at: datetime | None
+    settled_at: datetime | None
+    rail: str | None
+
+    @property
+    def state(self) -> int:
+        if self.paid_cents:
+            return SETTLED
+        if self.payments:
+            return ANNOUNCED
+        return OPEN if self.written_off_at is None else WRITTEN_OFF_STATE
+
+    @property
+    def emv(self) -> str | None:
+        """The BR Code of a hybrid boleto."""
+        if self.location is None:
+            return None
+        return dynamic_br_code(
+            location=self.location, amount_cents=self.amount_cents, name="BENEFICIARIO", city="BRASILIA"
+        )
+
+    @property
+    def codes(self) -> tuple[str, str]:
+        """Barcode and line as of now."""
+        return boleto_codes(self.number, due_on=self.due_on, amount_cents=self.amount_cents)
+
+
+class ListedBoleto(Struct, frozen=True):
+    number: str
+    amount_cents: int
+    due_on: date
+    registered_at: datetime
+    payments: int
+    written_off_at: datetime | None
+    moved_at: datetime | None
+    paid_cents: int
+
+
+class BoletoPayment(Struct, frozen=True):
+    payment_id: int
+    number: str
+    rail: str
+    amount_cents: int
+    paid_at: datetime
+    end_to_end_id: str | None
+
+
+class UntoldPayment(Struct, frozen=True):
+    """An announced payment, or one called off, its receiver is to be told of, and where."""
+
+    payment_id: int
+    number: str
+    rail: str
+    amount_cents: int
+    paid_at: datetime
+    called_off: bool
+    payer_name: str
+    payer_document: str
+    boleto_cents: int
+    due_on: date
+    registered_at: datetime
+    url: str
+
+
+class Rules(Struct, frozen=True):
+    """The real bank's rules that are off unless somebody wants them (0007_simulated_boletos.sql)."""
+
+    apply_30_minutes: bool
+    detail_cache_s: float
+    settle_after_s: float
+
+
+class _Number(Struct, frozen=True):
+    number: str
+
+
+class _Count(Struct, frozen=True):
+    count: int
+
+
+class _Url(Struct, frozen=True):
+    url: str
+
+
+add = sql.maybe("simulated_boleto.add", _Number)
+find = sql.maybe("simulated_boleto.boleto", BookedBoleto)
+find_pix = sql.many("simulated_boleto.pix", ReceivedPix)
+find_number_at = sql.maybe("simulated_boleto.number_at", _Number)
+redate = sql.maybe("simulated_boleto.redate", _Number)
+write_off = sql.maybe("simulated_boleto.write_off", _Number)
+add_pix = sql.maybe("simulated_boleto.add_pix", _Number)
+remove_pix = sql.maybe("simulated_boleto.remove_pix", _Number)
+pay = sql.many("simulated_boleto.pay", BoletoPayment)
+call_off = sql.maybe("simulated_boleto.call_off", _Count)
+find_open_page = sql.many("simulated_boleto.open_page", ListedBoleto)
+find_closed_page = sql.many("simulated_boleto.closed_page", ListedBoleto)
+claim_untold = sql.many("simulated_boleto.claim_untold", UntoldPayment)
+mark_told = sql.run("simulated_boleto.told")
+set_webhook = sql.run("simulated_boleto.set_webhook")
+find_webhook = sql.maybe("simulated_boleto.webhook", _Url)
+find_rules = sql.one("simulated_boleto.rules", Rules)
+set_rules = sql.run("simulated_boleto.set_rules")
+
+_encode = msgspec.json.Encoder().encode
+_read_payer = msgspec.json.Decoder(BoletoPayer).decode
+
+
+class SimulatedBoletos:
+    """`url` is where the locations of hybrid boletos are served, scheme included."""
+
+    def __init__(self, pool: Pool, seal: Seal, *, world: str, url: str, now: Callable[[], datetime]) -> None:
+        self._pool = pool
+        self._seal = seal
+        self._world = world
+        self._prefix = f"{url.partition('://')[2]}/pix/v2/cobv/"
+        self.now = now
+
+    # The port (banks/protocol.py)
+
+    async def register_boleto(self, boleto: Boleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
+        try:
+            boleto_codes(boleto.number, due_on=boleto.due_on, amount_cents=boleto.amount_cents)
+        except ValueError as error:
+            return Rejected("INVALID_BOLETO", str(error)[:200])
+        added = await self.add(boleto)
+        booked = await self.booked(boleto.number)
+        if booked is None:
+            return Unknown("the boleto is gone")
+        if not added:
+            # Asked again, or a stranger's number: the first boleto stands as it is.
+            if not self._same(booked, boleto):
+                return Rejected(NUMBER_TAKEN, "The number is another boleto's.")
+            if booked.state == WRITTEN_OFF_STATE:
+                return Rejected(WRITTEN_OFF, "The boleto was written off.")
+        barcode, line = booked.codes
+        return Done(RegisteredBoleto(line=line, barcode=barcode, qr_code=booked.emv if boleto.hybrid else None))
+
+    async def find_boleto(self, number: str) -> BoletoState | NotFound:
+        booked = await self.booked(number)
+        if booked is None:
+            return NotFound()
+        state = _state(booked)
+        if booked.txid is None or state.status != "paid":
+            return state
+        async with session(self._pool) as conn:
+            received = await find_pix(conn, world=self._world, number=number, now=self.now())
+        return msgspec.structs.replace(state, pix=tuple(received))
+
+    async def redate_boleto(
+        self, number: str, due_on: date, *, registered_at: datetime | None = None
+    ) -> Done[None] | Rejected | NotYet | Unknown:
+        if due_on < self.today():
+            return Rejected("INVALID_DUE_DATE", "The due date has passed.")
+        return await self._answered(number, await self.redate(number, due_on))
+
+    async def write_off_boleto(
+        self, number: str, *, registered_at: datetime | None = None
+    ) -> Done[None] | Rejected | NotYet | Unknown:
+        became = await self.write_off(number)
+        return Done(None) if became == "written_off" else await self._answered(number, became)
+
+    async def boletos_paid(self, since: date, until: date) -> Done[list[PaidBoleto]] | Unknown:
+        rows = await self.closed_page(moved=(since, until), states=[SETTLED], most=_PAID_MAX + 1)
+        if len(rows) > _PAID_MAX:
+            return Unknown("too many for one answer")
+        return Done([_paid(row) for row in rows])
+
+    # What is beyond the port: payers, and what the bank's own face on the wire needs.
+
+    async def add(self, boleto: Boleto) -> bool:
+        """Register it; False when the number was ever used."""
+        txid, token, location = self._new_pix(boleto.number) if boleto.hybrid else (None, None, None)
+        async with session(self._pool) as conn:
+            added = await add(
+                conn,
+                world=self._world,
+                number=boleto.number,
+                seu_numero=boleto.seu_numero,
+                amount_cents=boleto.amount_cents,
+                issued_on=boleto.issued_on,
+                due_on=boleto.due_on,
+                description=boleto.description,
+                payer_sealed=self._seal.seal(_encode(boleto.payer)),
+                now=self.now(),
+                txid=txid,
+                token=token,
+                location=location,
+            )
+        return added is not None
+
+    async def booked(self, number: str) -> BookedBoleto | None:
+        async with session(self._pool) as conn:
+            return await find(conn, world=self._world, number=number, now=self.now())
+
+    async def booked_at(self, token: str) -> BookedBoleto | None:
+        """The boleto behind a location."""
+        async with session(self._pool) as conn:
+            found = await find_number_at(conn, world=self._world, token=token)
+            if found is None:
+                return None
+            return await find(conn, world=self._world, number=found.number, now=self.now())
+
+    async def redate(self, number: str, due_on: date) -> Became:
+        async with session(self._pool) as conn:
+            done = await redate(
+                conn, world=self._world, number=number, due_on=due_on, old_enough=self.now() - TOO_YOUNG
+            )
+        return "done" if done is not None else await self._why_not(number)
+
+    async def write_off(self, number: str) -> Became:
+        now = self.now()
+        async with session(self._pool) as conn:
+            done = await write_off(conn, world=self._world, number=number, now=now, old_enough=now - TOO_YOUNG)
+        return "done" if done is not None else await self._why_not(number)
+
+    async def add_pix(self, number: str) -> bool:
+        """Give an open boleto a PIX side; False when it has one, is not open, or is not there."""
+        txid, token, location = self._new_pix(number)
+        async with session(self._pool) as conn:
+            row = await add_pix(conn, world=self._world, number=number, txid=txid, token=token, location=location)
+        return row is not None
+
+    async def remove_pix(self, number: str) -> bool:
+        async with session(self._pool) as conn:
+            return await remove_pix(conn, world=self._world, number=number) is not None
+
+    async def pay(
+        self,
+        number: str,
+        *,
+        rail: Rail,
+        amount_cents: int | None = None,
+        paid_at: datetime | None = None,
+        times: int = 1,
+        end_to_end_ids: Sequence[str] | None = None,
+        force: bool = False,
+        after: int = 0,
+        tell: bool = True,
+    ) -> list[BoletoPayment]:
+        """A payer pays on a rail; nothing when the boleto is not payable there and `force` does not say that the money
+        was on its way. The amount is the boleto's unless given. `end_to_end_ids` names each PIX, else they are made.
+        `after`: how many payments the boleto must have had, so that of two who complete one payment one does.
+        """
+        at = paid_at or self.now()
+        ids = end_to_end_ids or [new_end_to_end_id(at) for _ in range(times)]
+        async with session(self._pool) as conn:
+            return await pay(
+                conn,
+                world=self._world,
+                number=number,
+                rail=rail,
+                amount_cents=amount_cents,
+                paid_at=at,
+                end_to_end_ids=ids,
+                force=force,
+                after=after,
+                payer_name=PAYER_NAME,
+                payer_document=PAYER_DOCUMENT,
+                pix_key=PIX_KEY,
+                tell_at=self.now() if tell else None,
+            )
+
+    async def call_off(self, number: str) -> int:
+        """Announced payments do not come after all; answers how many."""
+        async with session(self._pool) as conn:
+            found = await call_off(conn, world=self._world, number=number, now=self.now())
+        return 0 if found is None else found.count
+
+    async def open_page(
+        self,
+        *,
+        registered: tuple[date, date] = (_FIRST_DAY, _LAST_DAY),
+        due: tuple[date, date] = (_FIRST_DAY, _LAST_DAY),
+        overdue: Sequence[bool] = (True, False),
+        skip: int = 0,
+        most: int = PAGE + 1,
+    ) -> list[ListedBoleto]:
+        async with session(self._pool) as conn:
+            return await find_open_page(
+                conn,
+                world=self._world,
+                registered_from=day_begins(registered[0]),
+                registered_before=day_ends(registered[1]),
+                due_from=due[0],
+                due_to=due[1],
+                overdue=list(overdue),
+                today=self.today(),
+                now=self.now(),
+                most=most,
+                skip=skip,
+            )
+
+    async def closed_page(
+        self,
+        *,
+        moved: tuple[date, date] = (_FIRST_DAY, _LAST_DAY),
+        registered: tuple[date, date] = (_FIRST_DAY, _LAST_DAY),
+        due: tuple[date, date] = (_FIRST_DAY, _LAST_DAY),
+        overdue: Sequence[bool] = (True, False),
+        states: Sequence[int] = (SETTLED, WRITTEN_OFF_STATE),
+        skip: int = 0,
+        most: int = PAGE + 1,
+    ) -> list[ListedBoleto]:
+        async with session(self._pool) as conn:
+            return await find_closed_page(
+                conn,
+                world=self._world,
+                moved_from=day_begins(moved[0]),
+                moved_before=day_ends(moved[1]),
+                registered_from=day_begins(registered[0]),
+                registered_before=day_ends(registered[1]),
+                due_from=due[0],
+                due_to=due[1],
+                overdue=list(overdue),
+                states=list(states),
+                today=self.today(),
+                now=self.now(),
+                most=most,
+                skip=skip,
+            )
+
+    async def claim_untold(self, *, most: int, attempts_most: int) -> list[UntoldPayment]:
+        async with session(self._pool) as conn:
+            return await claim_untold(conn, world=self._world, now=self.now(), most=most, attempts_most=attempts_most)
+
+    async def mark_told(self, payment_ids: list[int]) -> None:
+        async with session(self._pool) as conn:
+            await mark_told(conn, world=self._world, payment_ids=payment_ids)
+
+    async def set_webhook(self, url: str) -> None:
+        async with session(self._pool) as conn:
+            await set_webhook(conn, world=self._world, url=url, now=self.now())
+
+    async def webhook(self) -> str | None:
+        async with session(self._pool) as conn:
+            found = await find_webhook(conn, world=self._world)
+        return None if found is None else found.url
+
+    async def rules(self) -> Rules:
+        async with session(self._pool) as conn:
+            return await find_rules(conn, world=self._world)
+
+    async def set_rules(self, rules: Rules) -> None:
+        async with session(self._pool) as conn:
+            await set_rules(
+                conn,
+                world=self._world,
+                young_refused=rules.apply_30_minutes,
+                detail_cache_s=rules.detail_cache_s,
+                settle_after_s=rules.settle_after_s,
+            )
+
+    def payer(self, booked: BookedBoleto) -> BoletoPayer:
+        return _read_payer(self._seal.open(booked.payer_sealed))
+
+    def today(self) -> date:
+        return self.now().astimezone(SAO_PAULO).date()
+
+    async def _why_not(self, number: str) -> Became:
+        booked = await self.booked(number)
+        if booked is None:
+            return "not_found"
+        if booked.state == SETTLED:
+            return "paid"
+        if booked.state == ANNOUNCED:
+            return "announced"
+        return "written_off" if booked.state == WRITTEN_OFF_STATE else "too_young"
+
+    async def _answered(self, number: str, became: Became) -> Done[None] | Rejected | NotYet | Unknown:
+        match became:
+            case "done":
+                return Done(None)
+            case "not_found":
+                return Rejected(NOT_FOUND, "The bank has no such boleto.")
+            case "written_off":
+                return Rejected(WRITTEN_OFF, "The boleto was written off.")
+            case "paid":
+                return Rejected(PAID, "The boleto is paid.")
+            case "announced":
+                return Unknown("a payment is on its way")
+            case "too_young":
+                booked = await self.booked(number)
+                return NotYet(None if booked is None else booked.registered_at + TOO_YOUNG)
+
+    def _same(self, booked: BookedBoleto, boleto: Boleto) -> bool:
+        return (
+            booked.amount_cents == boleto.amount_cents
+            and booked.due_on == boleto.due_on
+            and booked.seu_numero == boleto.seu_numero
+            and self.payer(booked).document == boleto.payer.document
+        )
+
+    def _new_pix(self, number: str) -> tuple[str, str, str]:
+        """txid, as Banco do Brasil makes them, token and location."""
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        return f"BOLETO{number[3:]}DATA{self.today():%d%m%Y}", token, self._prefix + token
+
+
+def new_end_to_end_id(at: datetime) -> str:
+    return end_to_end_id(PAYER_ISPB, at, "".join(secrets.choice(_ALPHABET) for _ in range(11)))
+
+
+def boleto_payload(booked: BookedBoleto, *, now: datetime) -> bytes:
+    """What the location of a hybrid boleto answers, to be signed: a charge with a due date (cobv).
+
+    Whoever has the QR may read it, so it does not name the payer.
+    """
+    status = {OPEN: "ATIVA", WRITTEN_OFF_STATE: "REMOVIDA_PELO_USUARIO_RECEBEDOR"}.get(booked.state, "CONCLUIDA")
+    shown: dict[str, object] = {
+        "revisao": 0,
+        "calendario": {
+            "criacao": iso(booked.registered_at),
+            "apresentacao": iso(now),
+            "dataDeVencimento": booked.due_on.isoformat(),
+            "validadeAposVencimento": 0,
+        },
+        "txid": booked.txid,
+        "valor": {"original": reais(booked.amount_cents), "final": reais(booked.amount_cents)},
+        "chave": PIX_KEY,
+        "status": status,
+    }
+    if booked.description is not None:
+        shown["solicitacaoPagador"] = booked.description[:140]
+    return _encode(shown)
+
+
+def _state(booked: BookedBoleto) -> BoletoState:
+    barcode, line = booked.codes
+    status: Literal["open", "paid", "written_off", "in_between"] = "in_between"
+    if booked.state == SETTLED:
+        status = "paid"
+    elif booked.state == WRITTEN_OFF_STATE:
+        status = "written_off"
+    elif booked.state == OPEN:
+        status = "open"
+    return BoletoState(
+        number=booked.number,
+        seu_numero=booked.seu_numero,
+        status=status,
+        amount_cents=booked.amount_cents,
+        due_on=booked.due_on,
+        line=line,
+        barcode=barcode,
+        registered_on=day_of(booked.registered_at),
+        paid_cents=booked.paid_cents,
+        paid_on=None if booked.paid_at is None else day_of(booked.paid_at),
+        credited_on=None if booked.settled_at is None else day_of(booked.settled_at),
+        paid_by_pix=booked.rail == "pix",
+        txid=booked.txid if booked.rail == "pix" else None,
+        qr_code=booked.emv if booked.rail == "pix" else None,
+    )
+
+
+def _paid(row: ListedBoleto) -> PaidBoleto:
+    assert row.moved_at is not None, "a paid boleto has moved"
+    return PaidBoleto(
+        number=row.number,
+        amount_cents=row.amount_cents,
+        due_on=row.due_on,
+        paid_cents=row.paid_cents,
+        moved_on=day_of(row.moved_at),
+    )
+
+
+def day_of(at: datetime) -> date:
+    return at.astimezone(SAO_PAULO).date()

@@ -1,0 +1,153 @@
+"""Issuing boletos through a worker at a bank that takes 200 ms, and printing them."""
+
+import itertools
+import json
+import secrets
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlsplit
+
+from banks.boletos import boleto_codes
+from bench.client import connect, http, status, window
+from bench.house import House, Merchant
+from bench.report import Finding
+from domain.boleto.nosso_numero import number_at_bank, printed_number
+from domain.pix.br_code import dynamic_br_code
+from readmodels.documents import boleto_pdf
+from readmodels.documents.boleto_pdf import BoletoPrinter, PrintedBoleto
+
+BANK_MS = 200
+ADDED_MS_MAX = 15
+BOLETOS_PER_S = 400
+P99_MAX = 1.5
+_BUSY = 192  # connections: more than a worker's calls at once
+_WARM_S = 3.0
+_BOLETOS = 300
+_WHOLE = 5
+
+
+async def boletos(house: House, seconds: float) -> list[Finding]:
+    """Creation added to the bank's time alone and at half load, and the most that one worker process does."""
+    with _slow_bank(house), house.worker():
+        async with house.database() as pool:
+            merchant = await house.merchant(pool, test=False)
+        request, made = _issues(merchant), status(201)
+        lone = await connect(house.port, 1, processes=1)
+        await window(lone, request, made, seconds=_WARM_S)
+        alone = await window(lone, request, made, seconds=seconds / 3)
+        busy = await connect(house.port, _BUSY, processes=house.processes)
+        await window(busy, request, made, seconds=_WARM_S)
+        full = await window(busy, request, made, seconds=seconds / 3)
+        # As many requests under way as half of that rate has, when each takes the bank's time.
+        some = busy[: max(1, int(full.per_s / 2 * BANK_MS / 1000))]
+        half = await window(some, request, made, seconds=seconds / 3)
+        for connection in (*lone, *busy):
+            connection.close()
+    added_ms = alone.percentile_ms(0.5) - BANK_MS
+    return [
+        Finding(
+            "a lone boleto, added to the bank's 200 ms (median)", added_ms, "ms", note=_within(added_ms, ADDED_MS_MAX)
+        ),
+        Finding("boletos with one worker process", full.per_s, "/s", target=BOLETOS_PER_S, note=f"{_BUSY} connections"),
+        Finding(
+            "p99 at half load / the bank's time",
+            half.percentile_ms(0.99) / BANK_MS,
+            "x",
+            note=f"{_within(half.percentile_ms(0.99) / BANK_MS, P99_MAX)}; {half.per_s:.0f}/s",
+        ),
+    ]
+
+
+async def printing(house: House, seconds: float) -> list[Finding]:
+    """A boleto stamped into its form, against the same page rendered whole by xhtml2pdf; CPU of this process."""
+    printer = BoletoPrinter()
+    printer.prepare()
+    each = [_boleto(number) for number in range(1, _BOLETOS + 1)]
+    stamped, whole = [], []
+    for number in range(_WHOLE):
+        # The form is all that xhtml2pdf would render of it: what a boleto fills in comes on top, and counts for
+        # neither.
+        began = time.process_time()
+        boleto_pdf._render(boleto_pdf._Kind(boleto_pdf._Layout.HYBRID, False))
+        whole.append(time.process_time() - began)
+        part = each[number * _BOLETOS // _WHOLE : (number + 1) * _BOLETOS // _WHOLE]
+        began = time.process_time()
+        for boleto in part:
+            printer.stamp(boleto)
+        stamped.append((time.process_time() - began) / len(part))
+    one, other = statistics.median(stamped) * 1000, statistics.median(whole) * 1000
+    return [
+        Finding("a boleto rendered whole / a boleto stamped", other / one, "x", target=10),
+        Finding("  stamped", one, "ms", note=_within(one, 10)),
+        Finding("  rendered whole", other, "ms"),
+    ]
+
+
+def _within(value: float, most: float) -> str:
+    return f"aim <= {most:g}: {'ok' if value <= most else 'MISSED'}"
+
+
+@contextmanager
+def _slow_bank(house: House) -> Iterator[None]:
+    port = urlsplit(house.settings.bank_url).port
+    bank = subprocess.Popen([sys.executable, "-m", "bench.slow_bank", str(port), str(BANK_MS)], env=house.env)
+    try:
+        yield
+    finally:
+        bank.terminate()
+        bank.wait(10)
+
+
+def _issues(merchant: Merchant) -> Callable[[], bytes]:
+    """POSTs of a boleto; each has a key of its own."""
+    body = {
+        "tipo": "boleto",
+        "valorCents": "149.90",
+        "dataVencimento": (datetime.now(UTC).date() + timedelta(days=10)).isoformat(),
+        "pagador": {
+            "nome": "Maria da Silva", "documento": "52998224725", "tipoPessoa": "PESSOA_FISICA", "cep": "01310100",
+            "logradouro": "Avenida Paulista", "numero": "1578", "cidade": "Sao Paulo", "uf": "SP",
+        },
+    }  # fmt: skip
+    run = secrets.token_hex(4)
+    template = http(
+        "POST", "/v1/charges/boleto", token=merchant.token, key=f"{run}-%012d", body=json.dumps(body).encode()
+    )
+    numbers = itertools.count()
+    return lambda: template % next(numbers)
+
+
+def _boleto(control: int) -> PrintedBoleto:
+    number = number_at_bank("3128557", control)
+    due = datetime.now(UTC).date() + timedelta(days=10)
+    barcode, line = boleto_codes(number, due_on=due, amount_cents=14990 + control)
+    return PrintedBoleto(
+        beneficiary_name="Padaria Aurora Ltda",
+        beneficiary_document="12345678000195",
+        beneficiary_address="Rua das Palmeiras 100, Centro, Sao Paulo SP, 01001-000",
+        agency_code="0452-9 / 123873-5",
+        payer_name="Maria da Silva",
+        payer_document="52998224725",
+        payer_address="Avenida Paulista 1578, Sao Paulo SP, 01310-100",
+        nosso_numero=printed_number(number),
+        seu_numero=str(control),
+        document_date=due,
+        processing_date=due,
+        due_date=due,
+        effective_due_date=due,
+        amount_cents=14990 + control,
+        line=line,
+        barcode=barcode,
+        qr_code=dynamic_br_code(
+            location=f"pix.example.com/qr/v2/cobv/{control:032x}",
+            amount_cents=14990 + control,
+            name="Padaria Aurora",
+            city="Sao Paulo",
+        ),
+        test=False,
+    )

@@ -1,0 +1,203 @@
+"""The locations a process of the API has in hand, so that creating a PIX charge waits for no bank and no lock.
+
+They are taken from the pool in blocks and live in memory: a process that crashes wastes what it held. Nothing else
+is lost with them; an address nobody was given is only an address.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from banks.protocol import Location
+from domain.errors import Code, Refused
+from runtime.bell import BANK_ORDERS, LOCATION_POOL, Bell
+from runtime.ids import new_id
+from runtime.postgres import Pool, session
+from runtime.replies import Replies
+from sql import Connection
+
+HIGH = {True: 20_000, False: 2_000}
+"""How full the pool is made, by `test`."""
+LOW = {True: 10_000, False: 1_000}
+"""Below this it is filled again."""
+DEADLINE_S = 10.0
+"""How long a creation waits for the bank when the pool is empty."""
+
+RETRY_AFTER_S = 2
+_BLOCK_LEAST = 32
+_BLOCK_MAX = 1_024
+# A block used up faster than this was too small, one that lasted longer than that too large.
+_QUICK_S = 0.5
+_LONG_S = 5.0
+_ASK_MAX = 512
+_FILLS_MAX = 8
+
+
+class _Taken(Struct, frozen=True):
+    location_id: int
+    location: str
+    low: bool
+
+
+class _Abandoned(Struct, frozen=True):
+    order_id: UUID
+
+
+class _Outcome(Struct, frozen=True):
+    outcome: bytes | None
+
+
+class LocationsAsked(Struct, frozen=True):
+    """The request of an order of kind `locations`."""
+
+    count: int
+
+
+class LocationsMade(Struct, frozen=True):
+    """Its outcome; empty when the bank refused."""
+
+    locations: list[Location] = []
+
+
+take_block = sql.many("pix_location.take", _Taken)
+add = sql.run("pix_location.add")
+ask_for_locations = sql.run("bank_order.ask_for_locations")
+abandon = sql.maybe("bank_order.abandon", _Abandoned)
+find_outcome = sql.maybe("bank_order.outcome", _Outcome)
+
+_encode = msgspec.json.Encoder().encode
+_read_made = msgspec.json.Decoder(LocationsMade).decode
+
+
+async def add_to_pool(conn: Connection, test: bool, locations: Sequence[Location]) -> None:
+    await add(
+        conn,
+        test=test,
+        location_ids=[location.location_id for location in locations],
+        locations=[location.location for location in locations],
+    )
+
+
+class LocationReserve:
+    """`deadline_s` bounds the wait for the bank when the pool is empty."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        bell: Bell,
+        replies: Replies,
+        now: Callable[[], datetime],
+        *,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
+        self._pool = pool
+        self._bell = bell
+        self._replies = replies
+        self._now = now
+        self._deadline_s = deadline_s
+        self._held: dict[bool, deque[Location]] = {True: deque(), False: deque()}
+        self._block = {True: _BLOCK_LEAST, False: _BLOCK_LEAST}
+        self._claimed_at = {True: 0.0, False: 0.0}
+        # Callers of one mode claim one after the other; whoever waits for the bank, waits for all of them.
+        self._claiming = {True: asyncio.Lock(), False: asyncio.Lock()}
+        self._wanted = {True: 0, False: 0}
+        self._failed_at = {True: 0.0, False: 0.0}
+
+    async def take(self, test: bool, count: int, *, waited_s: float = 0.0) -> list[Location]:
+        """`count` locations nobody else has; Refused(BANK_UNAVAILABLE) when the bank makes none in time.
+
+        `waited_s` is how long all of those who ask have waited already, for a place in a batch.
+        """
+        held = self._held[test]
+        if len(held) < count:
+            came_at = asyncio.get_running_loop().time() - waited_s
+            self._wanted[test] += count
+            try:
+                async with self._claiming[test]:
+                    # The wait for the bank is shared, and so is its failure: nobody waits twice.
+                    if came_at <= self._failed_at[test]:
+                        raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
+                    await self._fill(test, count)
+                    return [held.popleft() for _ in range(count)]
+            finally:
+                self._wanted[test] -= count
+        return [held.popleft() for _ in range(count)]
+
+    def give_back(self, test: bool, locations: Sequence[Location]) -> None:
+        """Locations nothing was made with after all."""
+        self._held[test].extend(locations)
+
+    async def _fill(self, test: bool, count: int) -> None:
+        """Hold at least `count`, or raise. Called by one at a time; those without the lock may take meanwhile."""
+        held = self._held[test]
+        for _ in range(_FILLS_MAX):
+            if len(held) >= count:
+                return
+            found = await self._claim(test, max(self._next_block(test), count - len(held)))
+            held.extend(found)
+            if not found:
+                held.extend(await self._ask(test, min(max(self._wanted[test], _BLOCK_LEAST), _ASK_MAX)))
+        if len(held) < count:
+            raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
+
+    def _next_block(self, test: bool) -> int:
+        at = asyncio.get_running_loop().time()
+        lasted_s = at - self._claimed_at[test]
+        self._claimed_at[test] = at
+        if lasted_s < _QUICK_S:
+            self._block[test] = min(self._block[test] * 2, _BLOCK_MAX)
+        elif lasted_s > _LONG_S:
+            self._block[test] = max(self._block[test] // 2, _BLOCK_LEAST)
+        return self._block[test]
+
+    async def _claim(self, test: bool, most: int) -> list[Location]:
+        async with session(self._pool) as conn:
+            rows = await take_block(conn, test=test, most=most, low=LOW[test])
+        if not rows or rows[0].low:
+            self._bell.ring(LOCATION_POOL[test])
+        return [Location(row.location_id, row.location) for row in rows]
+
+    async def _ask(self, test: bool, count: int) -> list[Location]:
+        """Have a worker ask the bank, and wait for the answer until the deadline."""
+        order_id, now = new_id(), self._now()
+        async with session(self._pool) as conn:
+            await ask_for_locations(
+                conn,
+                order_id=order_id,
+                test=test,
+                request=_encode(LocationsAsked(count)),
+                now=now,
+                deadline=now + timedelta(seconds=self._deadline_s),
+                reply_to=self._replies.reply_to,
+            )
+        self._bell.ring(BANK_ORDERS[test])
+        try:
+            outcome = await self._replies.wait(order_id, deadline_s=self._deadline_s, look=_look)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._abandon(order_id))
+            raise
+        if outcome is None:
+            outcome = await self._abandon(order_id)
+        made = _read_made(outcome).locations if outcome is not None else []
+        if not made:
+            self._failed_at[test] = asyncio.get_running_loop().time()
+            raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
+        return made
+
+    async def _abandon(self, order_id: UUID) -> bytes | None:
+        """Wait no longer. The outcome, when it arrived at the last moment."""
+        async with session(self._pool) as conn:
+            if await abandon(conn, order_id=order_id) is not None:
+                return None
+            return await _look(conn, order_id)
+
+
+async def _look(conn: Connection, order_id: UUID) -> bytes | None:
+    found = await find_outcome(conn, order_id=order_id)
+    return None if found is None else found.outcome

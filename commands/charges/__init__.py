@@ -1,0 +1,1 @@
+"""Commands about charges: created, changed, ended, paid."""

@@ -1,0 +1,76 @@
+"""Cancel a pending charge, by id or by the merchant's reference.
+
+Cancelling a PIX charge is ours to decide at once; a worker removes the cob at the bank right after
+(contract section 5). A boleto is written off at the bank first, and only then cancelled (spec, States). Of a dual
+charge the boleto goes first and the cob after: until the boleto is gone nothing has changed (contract section 12).
+"""
+
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from commands.charges.change import ChargeChange, ChargeCommand, Event
+from domain.charge import CancelReason, Charge, ChargeTransition, after
+from domain.errors import Code, Refused
+from domain.events import EventKind, cancelled_body
+from domain.instants import iso
+from runtime.ids import new_id
+from sql import Connection
+
+
+class _Pending(Struct, frozen=True):
+    charge_id: UUID
+
+
+find_pending = sql.many("charge.pending_by_reference", _Pending)
+find_pending_boleto = sql.many("charge.pending_boleto_by_reference", _Pending)
+
+
+def cancellation(
+    charge_id: UUID,
+    owner: tuple[UUID, bool] | None,
+    *,
+    reason: CancelReason,
+    actor: str,
+    request_id: str | None,
+    written_off: bool = False,
+    scenario: str | None = None,
+) -> ChargeCommand:
+    """The wish to cancel; Refused(CHARGE_NOT_PENDING) unless the charge is pending.
+
+    A boleto must have been `written_off` at the bank; of a PIX charge the bank hears after, acting by `scenario`.
+    """
+
+    def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
+        cancelled = after(charge, ChargeTransition.CANCELLED)
+        assert written_off or not charge.boleto, "the bank has not written the boleto off"
+        event_id = new_id()
+        body = cancelled_body(cancelled, event_id=event_id, reason=reason, cancelled_at=now)
+        return [
+            ChargeChange(
+                charge=cancelled,
+                kind=EventKind.CHARGE_CANCELLED,
+                event=Event(event_id=event_id, kind=EventKind.CHARGE_CANCELLED, body=body),
+                charge_fields={"cancelled_at": iso(now), "cancel_reason": reason},
+                order_kind=None if charge.boleto and not charge.dual else "cob_remove",
+                order_request=b"{}" if scenario is None else msgspec.json.encode({"scenario": scenario}),
+            )
+        ]
+
+    return ChargeCommand(charge_id=charge_id, owner=owner, decide=decide, actor=actor, request_id=request_id)
+
+
+async def charge_of_reference(
+    conn: Connection, owner: tuple[UUID, bool], external_id: str, *, now: datetime, boletos_only: bool = False
+) -> UUID:
+    """The one pending charge with this reference; Refused when there is none (404) or more than one (409)."""
+    find = find_pending_boleto if boletos_only else find_pending
+    found = await find(conn, account_id=owner[0], test=owner[1], external_id=external_id, now=now)
+    if not found:
+        raise Refused(Code.CHARGE_NOT_FOUND)
+    if len(found) > 1:
+        raise Refused(Code.CANCEL_REFERENCE_AMBIGUOUS)
+    return found[0].charge_id

@@ -1,0 +1,243 @@
+"""Change charges: the one way in which a status changes, money is booked and an event gets its number.
+
+Wishes travel in batches. The charges are locked in id order, each wish is decided on the locked
+values (domain.charge), what was decided is stored, and last of all each account's clock is moved
+on: it is the row a busy account's transactions queue for, so nothing but the journal, its
+projections and the commit come after it.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from commands.journal import record
+from commands.money.partner_shares import AttributedPayment, accrue_shares
+from commands.money.refund_store import store_refunds
+from domain.charge import Charge, ChargeTransition, Payment, after
+from domain.errors import Code, Refused
+from domain.events import EventKind, expired_body
+from domain.refund import Refund, RefundablePayment
+from runtime.ids import new_id
+from sql import Connection
+
+WISHES_MAX = 200
+
+lock_charges = sql.many("charge.lock", Charge)
+store_charges = sql.run("charge.store")
+insert_payments = sql.run("payment.insert")
+_encode = msgspec.json.Encoder().encode
+
+
+class Event(Struct, frozen=True, gc=False):
+    event_id: UUID
+    kind: EventKind
+    body: bytes
+
+
+class Entry(Struct, frozen=True, gc=False):
+    """A line of the ledger; credits are positive cents."""
+
+    type: str
+    amount_cents: int
+    payment_id: UUID | None = None
+    refund_id: UUID | None = None
+    covered: bool = False
+    """Of a debit: the balance must cover it, else everything of its transaction is Refused(INSUFFICIENT_BALANCE)."""
+
+
+class ChargeChange(Struct, frozen=True, gc=False, kw_only=True):
+    """One thing that happened to a charge: a journal row, and what comes with it."""
+
+    charge: Charge
+    kind: str
+    event: Event | None = None
+    charge_fields: dict[str, Any] | None = None
+    """What changes in the charge's document, beside status and version."""
+    payment: Payment | None = None
+    payment_fields: dict[str, Any] | None = None
+    refund: Refund | None = None
+    """As it is now; comes with its payment, `fund`, as that is now."""
+    fund: RefundablePayment | None = None
+    refund_fields: dict[str, Any] | None = None
+    """The refund's document when it begins, what changes in it when it ends."""
+    fund_fields: dict[str, Any] | None = None
+    """What changes in the document of the refund's payment."""
+    entry: Entry | None = None
+    order_kind: str | None = None
+    order_request: bytes = b"{}"
+
+
+class ChargeCommand(Struct, frozen=True, gc=False, kw_only=True):
+    """What somebody wants of one charge. `owner` is None for the bank, who knows charges by txid only."""
+
+    charge_id: UUID
+    owner: tuple[UUID, bool] | None
+    decide: Callable[[Charge, datetime], list[ChargeChange]]
+    """Answers the steps, or raises Refused. Given the locked charge, already expired if its time has passed."""
+    actor: str
+    request_id: str | None = None
+    source: str | None = None
+    """Of a payment: already on the books, the wish is granted without doing anything."""
+    paid_at: datetime | None = None
+    """Of a payment: one made before expiry wins over it, however late we hear of it."""
+
+
+class _Booked(Struct, frozen=True):
+    account_id: UUID
+    test: bool
+    source: str
+
+
+find_booked = sql.many("payment.booked", _Booked)
+
+Outcome = Charge | Refused
+
+
+async def change_charges(conn: Connection, charge_commands: Sequence[ChargeCommand], *, now: datetime) -> list[Outcome]:
+    """Decide every wish in order and record what follows; the charge as it then stands, or the refusal, for each.
+
+    `now` is real time. Each charge is judged, and what happens to it dated, by its own account's clock, which came
+    with its lock: in a sandbox that was advanced it is later there (docs/decisions/0013).
+    A wish for a charge that does not exist or is not the owner's is Refused(CHARGE_NOT_FOUND).
+    """
+    assert len(charge_commands) <= WISHES_MAX
+    locked = await lock_charges(conn, charge_ids=sorted({command.charge_id for command in charge_commands}))
+    standing = {charge.charge_id: charge for charge in locked}
+    booked = await _booked(conn, charge_commands, standing)
+
+    changes: list[tuple[ChargeChange, ChargeCommand]] = []
+    outcomes: list[Outcome] = []
+    for command in charge_commands:
+        charge = standing.get(command.charge_id)
+        if charge is None or (command.owner is not None and command.owner != (charge.account_id, charge.test)):
+            outcomes.append(Refused(Code.CHARGE_NOT_FOUND))
+            continue
+        if command.source is not None:
+            source = (charge.account_id, charge.test, command.source)
+            if source in booked:
+                outcomes.append(charge)
+                continue
+        at = charge.clock(now)
+        if charge.overdue(at) and (command.paid_at is None or command.paid_at >= charge.expires_at):
+            lapse = expire(charge)
+            changes.append((lapse, command))
+            charge = standing[command.charge_id] = lapse.charge
+        try:
+            decided = command.decide(charge, at)
+        except Refused as refusal:
+            outcomes.append(refusal)
+            continue
+        for change in decided:
+            changes.append((change, command))
+            charge = standing[command.charge_id] = change.charge
+        if command.source is not None:
+            booked.add((charge.account_id, charge.test, command.source))
+        outcomes.append(charge)
+
+    if changes:
+        before = {charge.charge_id: charge for charge in locked}
+        await _store(conn, [now_is for key, now_is in standing.items() if now_is is not before[key]])
+        await _store_payments(conn, [change for change, _ in changes if change.payment is not None], now=now)
+        await store_refunds(conn, [change for change, _ in changes if change.refund is not None], now=now)
+        await record(conn, changes, now=now)
+    return outcomes
+
+
+def expire(charge: Charge) -> ChargeChange:
+    """The step by which a pending charge whose time has passed becomes expired."""
+    expired = after(charge, ChargeTransition.EXPIRED)
+    event_id = new_id()
+    event = Event(event_id=event_id, kind=EventKind.CHARGE_EXPIRED, body=expired_body(expired, event_id=event_id))
+    return ChargeChange(charge=expired, kind=EventKind.CHARGE_EXPIRED, event=event, charge_fields={})
+
+
+async def _booked(
+    conn: Connection, charge_commands: Sequence[ChargeCommand], standing: dict[UUID, Charge]
+) -> set[tuple[UUID, bool, str]]:
+    asked = [
+        (standing[command.charge_id].account_id, standing[command.charge_id].test, command.source)
+        for command in charge_commands
+        if command.source is not None and command.charge_id in standing
+    ]
+    if not asked:
+        return set()
+    account_ids, tests, sources = zip(*asked, strict=True)
+    rows = await find_booked(conn, account_ids=account_ids, tests=tests, sources=sources)
+    return {(row.account_id, row.test, row.source) for row in rows}
+
+
+async def _store(conn: Connection, changed: list[Charge]) -> None:
+    if changed:
+        await store_charges(
+            conn,
+            charge_ids=[charge.charge_id for charge in changed],
+            account_ids=[charge.account_id for charge in changed],
+            statuses=[charge.status for charge in changed],
+            versions=[charge.version for charge in changed],
+            expire_ats=[charge.expires_at for charge in changed],
+        )
+
+
+class _Booking(Struct, frozen=True, gc=False, kw_only=True):
+    """A row of `payment` as the statement reads it."""
+
+    account_id: UUID
+    payment_id: UUID
+    test: bool
+    charge_id: UUID
+    source: str
+    method: str
+    amount_cents: int
+    anomaly: str | None
+    settles: bool
+    paid_at: datetime
+    credited_at: datetime
+
+
+async def _store_payments(conn: Connection, changes: list[ChargeChange], *, now: datetime) -> None:
+    if not changes:
+        return
+    items = []
+    for change in changes:
+        payment, charge = change.payment, change.charge
+        assert payment is not None
+        items.append(
+            _encode(
+                _Booking(
+                    account_id=charge.account_id,
+                    payment_id=payment.payment_id,
+                    test=charge.test,
+                    charge_id=charge.charge_id,
+                    source=payment.receipt.source,
+                    method=payment.receipt.method,
+                    amount_cents=payment.receipt.amount_cents,
+                    anomaly=payment.anomaly,
+                    settles=payment.settles,
+                    paid_at=payment.receipt.paid_at,
+                    credited_at=charge.clock(now),
+                )
+            )
+        )
+    await insert_payments(conn, items=items)
+    await accrue_shares(conn, _stamped(changes), now=now)
+
+
+def _stamped(changes: list[ChargeChange]) -> list[AttributedPayment]:
+    """The payments of charges that a partner brought: what he is due of them is written with them."""
+    return [
+        AttributedPayment(
+            change.charge.account_id,
+            change.charge.test,
+            change.payment.payment_id,
+            change.payment_fields["integrador_code"],
+            change.payment.receipt.amount_cents,
+            change.charge.created_at,
+        )
+        for change in changes
+        if change.payment is not None and change.payment_fields and change.payment_fields.get("integrador_code")
+    ]

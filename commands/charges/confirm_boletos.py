@@ -1,0 +1,196 @@
+"""Book what a bank says it received for boletos.
+
+A bank tells a boleto's total, not its payments: what is new is the total less what was booked, decided under the
+charge's lock. A payment is known by its boleto and the total it made, so the same news told twice is one payment.
+
+Of new money each PIX that the bank lists for the boleto is a payment of its own, which can go back to whoever sent it.
+The rest is one payment; or several, when that many were announced and it is the boleto's amount so often. Money the
+list does not explain is never given the name of a PIX.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import accumulate
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from banks.boletos import BoletoState
+from banks.received import ReceivedPix
+from commands.charges.change import WISHES_MAX, Outcome, lock_charges
+from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
+from domain.instants import day_begins, day_ends, to_millisecond
+from runtime.seal import Seal
+from sql import Connection
+
+_INSTANT = timedelta(milliseconds=1)
+
+
+class _Of(Struct, frozen=True, gc=False):
+    number: str
+    charge_id: UUID
+
+
+class _Standing(Struct, frozen=True, gc=False):
+    number: str
+    charge_id: UUID
+    account_id: UUID
+    booked_cents: int
+    integrador_code: str | None
+    named: list[str]
+    unnamed_cents: int
+
+
+class Part(Struct, frozen=True):
+    """One payment of a boleto. `by_pix`: it came as one, though the bank does not name which."""
+
+    amount_cents: int
+    pix: ReceivedPix | None
+    by_pix: bool = False
+
+
+find_of_numbers = sql.many("boleto.of_numbers", _Of)
+find_standing = sql.many("boleto.standing", _Standing)
+carry_over = sql.run("boleto.booked")
+
+
+async def confirm_boletos(
+    conn: Connection,
+    states: Sequence[BoletoState],
+    *,
+    now: datetime,
+    seal: Seal,
+    actor: str = "bank",
+    announced: Mapping[str, int] = {},
+    patient: Collection[str] = (),
+) -> dict[str, Outcome]:
+    """Book what is new of these boletos; the charge as it then stands (or a refusal) for each boleto something was
+    booked for, by number. Numbers of no boleto here are passed over.
+
+    `announced` is how many payments callbacks tell of, by number: it parts money the bank confirmed, and adds none.
+    Of the numbers in `patient` nothing is booked while the money may be more payments than were announced so far.
+    """
+    assert len(states) <= WISHES_MAX
+    now = to_millisecond(now)
+    received = {state.number: state for state in states if state.paid_cents > 0}
+    if not received:
+        return {}
+    of = await find_of_numbers(conn, numbers=sorted(received))
+    locked = await lock_charges(conn, charge_ids=sorted(each.charge_id for each in of))
+    amounts = {charge.charge_id: charge.amount_cents for charge in locked}
+    clocks = {charge.charge_id: charge.clock(now) for charge in locked}
+    standing = await find_standing(conn, numbers=[each.number for each in of])
+    news = [each for each in standing if received[each.number].paid_cents > each.booked_cents]
+    if not news:
+        return {}
+    confirmations = {}
+    carried = {}
+    for each in news:
+        state, amount_cents = received[each.number], amounts[each.charge_id]
+        parts = split(
+            state,
+            amount_cents=amount_cents,
+            booked_cents=each.booked_cents,
+            named=each.named,
+            unnamed_cents=each.unnamed_cents,
+            announced=announced.get(each.number, 1),
+            room=WISHES_MAX // len(news),
+        )
+        if each.number in patient and any(_may_be_several(part, amount_cents) for part in parts):
+            continue
+        confirmations[each.number] = _confirmations(state, each, parts, clocks[each.charge_id])
+        carried[each.number] = state.paid_cents
+    if not carried:
+        return {}
+    booked = [each for several in confirmations.values() for each in several]
+    outcomes = await confirm_payments(conn, booked, now=now, seal=seal, actor=actor)
+    await carry_over(conn, numbers=list(carried), booked_cents=list(carried.values()))
+    numbers = [number for number, several in confirmations.items() for _ in several]
+    return dict(zip(numbers, outcomes, strict=True))
+
+
+def split(
+    state: BoletoState,
+    *,
+    amount_cents: int,
+    booked_cents: int,
+    named: Collection[str],
+    unnamed_cents: int,
+    announced: int,
+    room: int,
+) -> list[Part]:
+    """The payments that make up a boleto's new money, in the order in which they are booked: 1 to `room`.
+
+    `amount_cents` is the boleto's, `named` the endToEndIds booked for it before, `unnamed_cents` what was booked as PIX
+    when the bank did not name them, `announced` how many payments callbacks tell of.
+    """
+    left_cents = state.paid_cents - booked_cents
+    assert left_cents > 0
+    parts: list[Part] = []
+    for pix in sorted(state.pix, key=lambda pix: (pix.paid_at, pix.end_to_end_id)):
+        if pix.end_to_end_id in named:
+            continue
+        if unnamed_cents > 0:
+            # The oldest of those never named are the money that was booked unnamed.
+            unnamed_cents -= pix.amount_cents
+        elif pix.amount_cents <= left_cents and (len(parts) + 1 < room or pix.amount_cents == left_cents):
+            parts.append(Part(pix.amount_cents, pix))
+            left_cents -= pix.amount_cents
+        else:
+            # Younger than the total, which is up to half a minute old: it is booked when the total has it.
+            break
+    if left_cents == 0:
+        return parts
+    by_pix = state.paid_by_pix and not parts
+    count = _count(left_cents, amount_cents, most=min(announced, room) - len(parts))
+    rest = [Part(left_cents // count, None, by_pix=by_pix)] * count
+    return rest + parts if state.paid_by_pix else parts + rest
+
+
+def _count(new_cents: int, amount_cents: int, *, most: int) -> int:
+    """How many payments nobody names apart: one, unless it is the boleto's amount several times and so many can be
+    meant."""
+    count, rest = divmod(new_cents, amount_cents)
+    return count if rest == 0 and 1 < count <= most else 1
+
+
+def _may_be_several(part: Part, amount_cents: int) -> bool:
+    return part.pix is None and part.amount_cents > amount_cents and part.amount_cents % amount_cents == 0
+
+
+def _confirmations(state: BoletoState, booked: _Standing, parts: Sequence[Part], now: datetime) -> list[Confirmation]:
+    totals = accumulate((part.amount_cents for part in parts), initial=booked.booked_cents)
+    return [
+        _confirmation(state, booked, part, before_cents, now) for part, before_cents in zip(parts, totals, strict=False)
+    ]
+
+
+def _confirmation(state: BoletoState, booked: _Standing, part: Part, before_cents: int, now: datetime) -> Confirmation:
+    pix, by_pix = part.pix, part.pix is not None or part.by_pix
+    first = before_cents == 0
+    return Confirmation(
+        charge_id=booked.charge_id,
+        end_to_end_id=None if pix is None else pix.end_to_end_id,
+        amount_cents=part.amount_cents,
+        paid_at=_paid_at(state, now) if pix is None else min(pix.paid_at, now),
+        payer_name=None if pix is None else pix.payer_name,
+        payer_document=None if pix is None else pix.payer_document,
+        boleto=OfBoleto(
+            source=f"{state.number}/{before_cents + part.amount_cents}",
+            method="pix" if by_pix else "boleto",
+            nosso_numero=state.number,
+            integrador_code=booked.integrador_code,
+            txid=state.txid if by_pix else None,
+            interest_cents=state.interest_cents if first else 0,
+            fine_cents=state.fine_cents if first else 0,
+            discount_cents=state.discount_cents if first else 0,
+        ),
+    )
+
+
+def _paid_at(state: BoletoState, now: datetime) -> datetime:
+    """The bank tells the day: the payment is of that day, and of now when that is today."""
+    if state.paid_on is None:
+        return now
+    return max(day_begins(state.paid_on), min(now, day_ends(state.paid_on) - _INSTANT))

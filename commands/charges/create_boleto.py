@@ -1,0 +1,222 @@
+"""Issue boletos: ordered by the door with their number chosen, made charges once the bank has registered them.
+
+The order holds everything the charge will be, so that whoever hears the bank's yes can make it: key, charge, boleto,
+journal and read row come in one statement with the order's own end (sql/queries/charges/boleto.sql, issue). The cob of
+a dual charge is ordered in that statement too: a creation that is given up leaves neither leg.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+import sql
+from domain.instants import iso, to_millisecond
+from domain.sandbox_clock import on_clock
+from readmodels.charges.charge import ChargeDoc
+from sql import Connection
+
+ISSUED_MAX = 100
+ORDERED_MAX = 100
+CONTROLS_A_BLOCK = 50
+
+
+class Payload(Struct, frozen=True, gc=False):
+    """What the journal keeps of a creation."""
+
+    charge: ChargeDoc
+
+
+class PixLeg(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """Where the cob of a dual charge will be, and how long it lives: `lifetime_s` counted from the charge's creation,
+    but never longer than the boleto; as long as that when None."""
+
+    location_id: int
+    location: str
+    pix_key: str
+    lifetime_s: int | None = None
+
+
+class Registration(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """The request of an order of kind boleto_register. The charge is as it will be, but for its QR Code and
+    creation."""
+
+    key: str
+    fingerprint: str
+    """Hex."""
+    actor: str
+    request_id: str
+    payer_sealed: str
+    """banks.boletos.BoletoPayer, sealed, in base64."""
+    payload: Payload
+    scenario: str | None = None
+    pix: PixLeg | None = None
+    stands: bool = False
+    """The bank said yes to it, and it was not handed out all the same: the boleto of this number is ours whatever is on
+    it, and is to be undone."""
+
+
+class RegistrationOrder(Struct, frozen=True, gc=False, kw_only=True):
+    order_id: UUID
+    account_id: UUID
+    charge_id: UUID
+    test: bool
+    created_at: datetime
+    deadline: datetime
+    reply_to: str | None
+    """None: nobody waits."""
+    request: Registration
+
+
+class RegistrationResult(Struct, frozen=True, gc=False, kw_only=True):
+    """A boleto the bank has registered for an order, at the real instant `at`; `qr_code` is the hybrid's."""
+
+    order_id: UUID
+    attempts: int
+    align_id: UUID
+    request: Registration
+    qr_code: str | None
+    at: datetime
+    cob_order_id: UUID | None = None
+    """Of the order for the cob, when it is a dual charge."""
+    ahead_s: int = 0
+    """By how much the charge's clock is ahead of real time."""
+
+
+class Control(Struct, frozen=True):
+    control: int
+
+
+class _Ordered(Struct, frozen=True, gc=False):
+    order_id: UUID
+
+
+class _Issued(Struct, frozen=True, gc=False):
+    settled: list[UUID] | None
+    charge_ids: list[UUID] | None
+    projected: int | None
+
+
+class _Projected(Struct, frozen=True, gc=False):
+    projected: int | None
+
+
+class _Cob(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """The request of the order to register the cob (workers/orders/pix.py)."""
+
+    amount_cents: int
+    expires_in_s: int
+    created_at: str
+    location_id: int
+    pix_key: str
+    description: str | None = None
+    scenario: str | None = None
+
+
+class _Item(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    order_id: UUID | None = None
+    attempts: int | None = None
+    align_id: UUID | None = None
+    key: str | None = None
+    fingerprint: str | None = None
+    payer_sealed: str
+    actor: str
+    request_id: str
+    registered_at: datetime
+    expires_at: str | None
+    outcome: msgspec.Raw = msgspec.Raw(b"{}")
+    payload: Payload
+    location: str | None = None
+    cob_order_id: UUID | None = None
+    cob: _Cob | None = None
+    at: datetime | None = None
+
+
+take_numbers = sql.one("boleto.take_numbers", Control)
+order_registrations = sql.many("boleto.order_registrations", _Ordered)
+_issue = sql.one("boleto.issue", _Issued)
+_issue_found = sql.one("boleto.issue_found", _Projected)
+_encode = msgspec.json.Encoder().encode
+read_registration = msgspec.json.Decoder(Registration).decode
+
+
+async def order_boletos(conn: Connection, orders: Sequence[RegistrationOrder]) -> set[UUID]:
+    """Write the orders whose keys made nothing and are not at work already; answers their ids."""
+    assert len(orders) <= ORDERED_MAX
+    rows = await order_registrations(conn, items=[_encode(order) for order in orders])
+    return {row.order_id for row in rows}
+
+
+async def issue_boletos(conn: Connection, boletos: Sequence[RegistrationResult]) -> tuple[set[UUID], set[UUID]]:
+    """Make charges of registered boletos. Answers the orders that ended so, and the charges made.
+
+    An order that ended without its charge: the key was used meanwhile, and the boleto is being undone at the bank. One
+    that did not end is no longer this worker's: somebody else sees to its boleto.
+    """
+    assert len(boletos) <= ISSUED_MAX
+    ordered = sorted(boletos, key=lambda boleto: (boleto.request.payload.charge.account_id, boleto.request.key))
+    items = [
+        _encode(
+            replace(
+                _item(boleto.request, boleto.qr_code, on_clock(boleto.at, boleto.ahead_s)),
+                order_id=boleto.order_id,
+                attempts=boleto.attempts,
+                align_id=boleto.align_id,
+                key=boleto.request.key,
+                fingerprint=boleto.request.fingerprint,
+                cob_order_id=boleto.cob_order_id,
+                at=to_millisecond(boleto.at) if boleto.ahead_s else None,
+            )
+        )
+        for boleto in ordered
+    ]
+    issued = await _issue(conn, items=items)
+    charge_ids = set(issued.charge_ids or ())
+    assert len(charge_ids) == (issued.projected or 0), "each charge has its read row"
+    return set(issued.settled or ()), charge_ids
+
+
+async def issue_found_boleto(
+    conn: Connection, request: Registration, *, qr_code: str | None, registered_at: datetime
+) -> None:
+    """Make the charge of a boleto that was paid although its creation had been given up. Asked again, it is there.
+
+    `registered_at` is on the charge's own clock.
+    """
+    await _issue_found(conn, item=_encode(_item(request, qr_code, registered_at)))
+
+
+def _item(request: Registration, qr_code: str | None, at: datetime) -> _Item:
+    doc = request.payload.charge
+    assert doc.boleto is not None, "an order to register holds a boleto"
+    at = to_millisecond(at)
+    boleto = replace(doc.boleto, qr_code=qr_code)
+    doc = replace(doc, boleto=boleto, created_at=iso(at))
+    pix, cob = request.pix, None
+    if pix is not None:
+        assert doc.expires_at is not None, "a boleto has its last instant"
+        boleto_s = int((datetime.fromisoformat(doc.expires_at) - at).total_seconds())
+        if pix.lifetime_s is not None:
+            doc = replace(doc, pix_expires_at=iso(at + timedelta(seconds=pix.lifetime_s)))
+        cob = _Cob(
+            amount_cents=doc.amount_cents,
+            expires_in_s=max(boleto_s if pix.lifetime_s is None else min(pix.lifetime_s, boleto_s), 1),
+            created_at=doc.created_at,
+            location_id=pix.location_id,
+            pix_key=pix.pix_key,
+            description=doc.description,
+            scenario=request.scenario,
+        )
+    return _Item(
+        payer_sealed=request.payer_sealed,
+        actor=request.actor,
+        request_id=request.request_id,
+        registered_at=at,
+        expires_at=doc.expires_at,
+        payload=Payload(doc),
+        location=None if pix is None else pix.location,
+        cob=cob,
+    )

@@ -1,0 +1,188 @@
+"""Accept PIX charges: decide, store, record. The bank hears of them right after, from workers.
+
+Creations travel in batches: one statement writes everything and commits by itself. Every
+identifier the bank will see is chosen before (the txid is the charge id in hex).
+"""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from banks.protocol import Location
+from commands.charges.issuer import Issuer
+from domain.instants import iso
+from domain.pix.br_code import dynamic_br_code
+from readmodels.charges.charge import ChargeDoc
+from runtime.ids import new_id, new_token
+from sql import Connection
+
+CREATIONS_MAX = 100
+
+
+class Creation(Struct, frozen=True, gc=False, kw_only=True):
+    """A valid request to create a PIX charge. `charge_id` is chosen here, so that a repeated write is recognised."""
+
+    issuer: Issuer
+    key: str
+    fingerprint: bytes
+    charge_id: UUID
+    request_id: str
+    now: datetime
+    """Real time; what the charge tells is by the issuer's clock."""
+    amount_cents: int
+    lifetime_s: int
+    external_id: str | None
+    description: str | None
+    payer_sealed: bytes | None
+    payer_document_hash: str | None
+    scenario: str | None
+    send_email: bool = False
+    schedule_id: str | None = None
+    """Of the schedule it is a charge of."""
+
+    @property
+    def name(self) -> tuple[UUID, bool, str]:
+        return (*self.issuer.owner, self.key)
+
+
+class NewPix(Struct, frozen=True, gc=False, kw_only=True):
+    """A creation ready to be written: validated, with its location and BR Code, all ids chosen."""
+
+    account_id: UUID
+    test: bool
+    key: str
+    fingerprint: bytes
+    charge_id: UUID
+    order_id: UUID
+    created_at: datetime
+    expires_at: datetime
+    location: str
+    payer_sealed: bytes | None
+    actor: str
+    request_id: str
+    doc: ChargeDoc
+    at: datetime | None = None
+    """The real instant, when `created_at` is on a clock that is ahead of it."""
+    order: bytes
+    """The request to the bank (JSON) as the worker will send it."""
+
+
+class _Created(Struct, frozen=True, gc=False):
+    charge_ids: list[UUID] | None
+    projected: int | None
+
+
+create = sql.one("charge.create_pix", _Created)
+_encode = msgspec.json.Encoder().encode
+
+
+async def create_pix(conn: Connection, items: Sequence[NewPix]) -> set[UUID]:
+    """Write the charges whose key is new, in one statement; answers their ids.
+
+    The others' keys belong to somebody already, or standalone PIX is suspended: the caller looks the keys up.
+    """
+    assert len(items) <= CREATIONS_MAX
+    items = sorted(items, key=lambda item: (item.account_id, item.test, item.key))
+    created = await create(conn, items=[_item(item) for item in items])
+    charge_ids = set(created.charge_ids or ())
+    assert len(charge_ids) == (created.projected or 0), "each charge has its read row"
+    return charge_ids
+
+
+def compose_pix(creation: Creation, location: Location) -> NewPix:
+    """The charge as it will be written, with the order that has the bank register it."""
+    issuer = creation.issuer
+    created_at = issuer.clock(creation.now)
+    expires_at = created_at + timedelta(seconds=creation.lifetime_s)
+    doc = ChargeDoc(
+        account_id=str(issuer.account_id),
+        charge_id=str(creation.charge_id),
+        test=issuer.test,
+        public_id=new_token(),
+        external_id=creation.external_id,
+        payment_method="pix",
+        status="pending",
+        version=1,
+        amount_cents=creation.amount_cents,
+        description=creation.description,
+        payer_document_hash=creation.payer_document_hash,
+        send_email=creation.send_email,
+        schedule_id=creation.schedule_id,
+        txid=creation.charge_id.hex,
+        qr_code=dynamic_br_code(
+            location=location.location, amount_cents=creation.amount_cents, name=issuer.name, city=issuer.city
+        ),
+        created_at=iso(created_at),
+        expires_at=iso(expires_at),
+    )
+    order: dict[str, object] = {
+        "amount_cents": creation.amount_cents,
+        "expires_in_s": creation.lifetime_s,
+        "created_at": doc.created_at,
+        "location_id": location.location_id,
+        "pix_key": issuer.pix_key,
+    }
+    if creation.description is not None:
+        order["description"] = creation.description
+    if creation.scenario is not None:
+        order["scenario"] = creation.scenario
+    return NewPix(
+        account_id=issuer.account_id,
+        test=issuer.test,
+        key=creation.key,
+        fingerprint=creation.fingerprint,
+        charge_id=creation.charge_id,
+        order_id=new_id(),
+        at=creation.now if issuer.ahead_s else None,
+        created_at=created_at,
+        expires_at=expires_at,
+        location=location.location,
+        payer_sealed=creation.payer_sealed,
+        actor=issuer.actor,
+        request_id=creation.request_id,
+        doc=doc,
+        order=msgspec.json.encode(order),
+    )
+
+
+class _Payload(Struct, frozen=True, gc=False):
+    """What the journal keeps of a creation."""
+
+    charge: ChargeDoc
+
+
+class _Item(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """A creation as the statement reads it."""
+
+    key: str
+    fingerprint: str
+    location: str
+    payer_sealed: str | None = None
+    actor: str
+    request_id: str
+    order_id: UUID
+    payload: _Payload
+    order: msgspec.Raw
+    at: datetime | None = None
+
+
+def _item(new: NewPix) -> bytes:
+    return _encode(
+        _Item(
+            key=new.key,
+            fingerprint=new.fingerprint.hex(),
+            location=new.location,
+            payer_sealed=None if new.payer_sealed is None else b64encode(new.payer_sealed).decode(),
+            actor=new.actor,
+            request_id=new.request_id,
+            order_id=new.order_id,
+            payload=_Payload(new.doc),
+            order=msgspec.Raw(new.order),
+            at=new.at,
+        )
+    )

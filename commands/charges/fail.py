@@ -1,0 +1,71 @@
+"""Fail a charge the bank refused for good."""
+
+from datetime import datetime
+from uuid import UUID
+
+from commands.bank_orders.boleto_orders import ALIGN, CLOSE
+from commands.charges.change import ChargeChange, ChargeCommand, Event, Outcome, change_charges
+from domain.charge import Charge, ChargeTransition, after
+from domain.events import EventKind, failed_body
+from domain.instants import to_millisecond
+from runtime.ids import new_id
+from sql import Connection
+
+
+async def fail_charge(
+    conn: Connection,
+    *,
+    account_id: UUID,
+    charge_id: UUID,
+    code: str,
+    message: str,
+    now: datetime,
+    actor: str,
+    written_off: bool = False,
+) -> Outcome:
+    """Make a pending charge `failed`; a Refused outcome when it is no longer pending, which changes nothing."""
+    command = failing(
+        charge_id, None, code=code, message=message, actor=actor, request_id=None, written_off=written_off
+    )
+    (outcome,) = await change_charges(conn, [command], now=to_millisecond(now))
+    return outcome
+
+
+def failing(
+    charge_id: UUID,
+    owner: tuple[UUID, bool] | None,
+    *,
+    code: str,
+    message: str,
+    actor: str,
+    request_id: str | None,
+    written_off: bool = False,
+) -> ChargeCommand:
+    """The wish to fail a charge; Refused(CHARGE_NOT_PENDING) unless it is pending.
+
+    Of a dual charge the leg that is left goes too: the cob when the boleto was `written_off`, else the boleto. A PIX
+    charge
+    fails because its bank refused the cob; one that its `owner` has fail, in the sandbox, has a cob, which goes.
+    """
+
+    def decide(charge: Charge, at: datetime) -> list[ChargeChange]:
+        failed = after(charge, ChargeTransition.FAILED)
+        event_id = new_id()
+        body = failed_body(failed, event_id=event_id, code=code, message=message)
+        order: tuple[str | None, bytes] = (None, b"{}")
+        if charge.dual:
+            order = ("cob_remove", b"{}") if written_off else (ALIGN, CLOSE)
+        elif owner is not None and not charge.boleto:
+            order = ("cob_remove", b"{}")
+        return [
+            ChargeChange(
+                charge=failed,
+                kind=EventKind.CHARGE_FAILED,
+                event=Event(event_id=event_id, kind=EventKind.CHARGE_FAILED, body=body),
+                charge_fields={"failure": {"code": code, "message": message}},
+                order_kind=order[0],
+                order_request=order[1],
+            )
+        ]
+
+    return ChargeCommand(charge_id=charge_id, owner=owner, decide=decide, actor=actor, request_id=request_id)

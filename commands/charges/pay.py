@@ -1,0 +1,211 @@
+"""Book money the bank confirmed, and the sandbox's simulated payment, which takes the same road."""
+
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from commands.bank_orders.boleto_orders import ALIGN, CLOSE
+from commands.charges.change import ChargeChange, ChargeCommand, Entry, Event, Outcome, change_charges
+from domain.charge import Charge, ChargeTransition, Payment, Receipt, Status, after, judge
+from domain.documents import masked
+from domain.errors import Code, Refused
+from domain.events import EventKind, payment_body
+from domain.instants import iso, to_millisecond
+from runtime.ids import new_id
+from runtime.seal import Seal
+from sql import Connection
+
+SANDBOX_PAYER: Final = ("PAGADOR DE TESTE", "00000000191")
+"""Name and document of whoever pays a test charge."""
+
+
+class OfBoleto(Struct, frozen=True, kw_only=True):
+    """What is told of the payment of a boleto beside its amount. Cents."""
+
+    source: str
+    """What the payment is known by: a boleto's has no endToEndId that could be relied on."""
+    method: str
+    nosso_numero: str
+    integrador_code: str | None
+    txid: str | None
+    interest_cents: int = 0
+    fine_cents: int = 0
+    discount_cents: int = 0
+
+
+class Confirmation(Struct, frozen=True, kw_only=True):
+    """Money the bank confirmed when asked. Amount in cents; the document is unmasked, digits only."""
+
+    charge_id: UUID
+    end_to_end_id: str | None
+    """Of a PIX; what its payment is known by, unless a boleto was paid."""
+    amount_cents: int
+    paid_at: datetime
+    payer_name: str | None = None
+    payer_document: str | None = None
+    boleto: OfBoleto | None = None
+    integrador_code: str | None = None
+    """Of the PIX leg of a dual charge; a boleto's is told with the boleto."""
+
+    @property
+    def source(self) -> str:
+        if self.boleto is not None:
+            return self.boleto.source
+        assert self.end_to_end_id is not None, "a PIX is known by its endToEndId"
+        return self.end_to_end_id
+
+
+async def confirm_payments(
+    conn: Connection, confirmations: Sequence[Confirmation], *, now: datetime, seal: Seal, actor: str = "bank"
+) -> list[Outcome]:
+    """Book each confirmed payment once (by its source), whatever state its charge is in: money is never dropped."""
+    charge_commands = [
+        ChargeCommand(
+            charge_id=each.charge_id,
+            owner=None,
+            decide=_booking(each, seal),
+            actor=actor,
+            source=each.source,
+            paid_at=each.paid_at,
+        )
+        for each in confirmations
+    ]
+    return await change_charges(conn, charge_commands, now=to_millisecond(now))
+
+
+def simulated_payment(
+    charge_id: UUID,
+    owner: tuple[UUID, bool],
+    *,
+    end_to_end_id: str,
+    seal: Seal,
+    actor: str,
+    request_id: str | None,
+) -> ChargeCommand:
+    """A sandbox payer pays the whole amount now. Only a pending charge can be paid so: Refused(CHARGE_NOT_PENDING)."""
+
+    def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
+        if charge.status != Status.PENDING:
+            raise Refused(Code.CHARGE_NOT_PENDING, status=charge.status)
+        receipt = Confirmation(
+            charge_id=charge.charge_id,
+            end_to_end_id=end_to_end_id,
+            amount_cents=charge.amount_cents,
+            paid_at=now,
+            payer_name=SANDBOX_PAYER[0],
+            payer_document=SANDBOX_PAYER[1],
+        )
+        request = {"end_to_end_id": end_to_end_id, "amount_cents": charge.amount_cents, "paid_at": iso(now)}
+        return book(charge, receipt, now=now, seal=seal, order=("pix_simulate", msgspec.json.encode(request)))
+
+    return ChargeCommand(charge_id=charge_id, owner=owner, decide=decide, actor=actor, request_id=request_id)
+
+
+def book(
+    charge: Charge,
+    confirmed: Confirmation,
+    *,
+    now: datetime,
+    seal: Seal,
+    order: tuple[str, bytes] | None = None,
+) -> list[ChargeChange]:
+    """The step that credits a confirmed payment and, when it settles, makes its charge paid.
+
+    `order` is for the bank. What settles a dual charge by one leg orders the other one closed: the cob is removed, the
+    boleto written off (contract section 12).
+    """
+    boleto = confirmed.boleto
+    receipt = Receipt(
+        source=confirmed.source,
+        method="pix" if boleto is None else boleto.method,
+        amount_cents=confirmed.amount_cents,
+        paid_at=to_millisecond(confirmed.paid_at),
+        end_to_end_id=confirmed.end_to_end_id,
+        payer_name=confirmed.payer_name,
+        payer_document_masked=masked(confirmed.payer_document) if confirmed.payer_document else None,
+        interest_cents=boleto.interest_cents if boleto is not None else 0,
+        fine_cents=boleto.fine_cents if boleto is not None else 0,
+        discount_cents=boleto.discount_cents if boleto is not None else 0,
+    )
+    payment = judge(charge, receipt, payment_id=new_id())
+    if payment.settles:
+        charge = after(charge, ChargeTransition.PAID)
+        if charge.dual:
+            order = (ALIGN, CLOSE) if boleto is None else ("cob_remove", b"{}")
+    fields = _payment_fields(charge, payment, confirmed, now=now, seal=seal)
+    # An overpaid charge is paid and odd at once: the merchant is told of both.
+    kinds = [EventKind.PAYMENT_RECEIVED] if payment.settles else []
+    if payment.anomaly is not None:
+        kinds.append(EventKind.PAYMENT_ANOMALY)
+    changes = []
+    for position, kind in enumerate(kinds):
+        event_id = new_id()
+        body = payment_body(kind, charge, payment, event_id=event_id)
+        first = position == 0
+        changes.append(
+            ChargeChange(
+                charge=charge,
+                kind=kind,
+                event=Event(event_id=event_id, kind=kind, body=body),
+                charge_fields={"payment": fields, "paid_at": iso(receipt.paid_at)}
+                if first and payment.settles
+                else None,
+                payment=payment if first else None,
+                payment_fields=fields if first else None,
+                entry=Entry(type="payment", amount_cents=receipt.amount_cents, payment_id=payment.payment_id)
+                if first
+                else None,
+                order_kind=order[0] if order and first else None,
+                order_request=order[1] if order and first else b"{}",
+            )
+        )
+    return changes
+
+
+def _booking(confirmed: Confirmation, seal: Seal) -> Callable[[Charge, datetime], list[ChargeChange]]:
+    def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
+        return book(charge, confirmed, now=now, seal=seal)
+
+    return decide
+
+
+def _payment_fields(
+    charge: Charge, payment: Payment, confirmed: Confirmation, *, now: datetime, seal: Seal
+) -> dict[str, Any]:
+    """The payment's document: money in cents, the payer sealed."""
+    receipt, boleto = payment.receipt, confirmed.boleto
+    payer = msgspec.json.encode({"name": receipt.payer_name, "document": receipt.payer_document_masked})
+    fields: dict[str, Any] = {
+        "payment_id": payment.payment_id,
+        "charge_id": charge.charge_id,
+        "external_id": charge.external_id,
+        "payment_method": charge.payment_method,
+        "method": receipt.method,
+        "amount_cents": receipt.amount_cents,
+        "paid_at": iso(receipt.paid_at),
+        "credited_at": iso(now),
+        "end_to_end_id": receipt.end_to_end_id,
+        "payer_sealed": b64encode(seal.seal(payer)).decode(),
+        "late": payment.late,
+        "anomaly": payment.anomaly,
+    }
+    if boleto is None:
+        fields["txid"] = charge.charge_id.hex
+        if confirmed.integrador_code is not None:
+            fields["integrador_code"] = confirmed.integrador_code
+        return fields
+    fields["nosso_numero"] = boleto.nosso_numero
+    told = {
+        "txid": boleto.txid,
+        "integrador_code": boleto.integrador_code,
+        "interest_cents": boleto.interest_cents,
+        "fine_cents": boleto.fine_cents,
+        "discount_cents": boleto.discount_cents,
+    }
+    fields.update({name: value for name, value in told.items() if value})
+    return fields

@@ -1,0 +1,85 @@
+"""Change the due date of a pending boleto. The bank has it first; this is what follows from its yes.
+
+The PIX leg of a dual charge moves with it: an order that is tried until the bank has done it gives the cob the new end.
+"""
+
+from datetime import date, datetime
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+import sql
+from banks.boletos import boleto_codes
+from commands.charges.change import ChargeChange, ChargeCommand, Event, Outcome, change_charges
+from domain.boleto.business_days import effective_due_date, expires_at
+from domain.charge import Charge, ChargeTransition, after
+from domain.errors import Refused
+from domain.events import EventKind, due_date_changed_body
+from domain.instants import iso
+from readmodels.charges.charge import BoletoDoc
+from runtime.ids import new_id
+from sql import Connection
+
+store_due_date = sql.run("boleto.redated")
+
+
+class CobRevision(Struct, frozen=True, gc=False, omit_defaults=True):
+    """The request of an order of kind cob_revise: the cob is to end with the boleto, as that stands when the bank is
+    asked, or at `until` when that is earlier."""
+
+    until: str | None = None
+
+
+async def redate_boleto(
+    conn: Connection,
+    charge_id: UUID,
+    due_on: date,
+    *,
+    boleto: BoletoDoc,
+    redated: int,
+    pix_until: str | None,
+    carteira: str,
+    now: datetime,
+    actor: str,
+    request_id: str | None,
+) -> Outcome:
+    """Give a pending boleto the due date that the bank has confirmed, and with it line, barcode and expiry.
+
+    `boleto` is the boleto as it was, `redated` how often that happened before, `pix_until` when the PIX leg of a dual
+    charge ends by a time of its own. A Refused(CHARGE_NOT_PENDING) outcome changes nothing.
+    """
+
+    def decide(charge: Charge, at: datetime) -> list[ChargeChange]:
+        barcode, line = boleto_codes(
+            boleto.nosso_numero, due_on=due_on, amount_cents=charge.amount_cents, carteira=carteira
+        )
+        moved = replace(after(charge, ChargeTransition.REDATED), expires_at=expires_at(due_on))
+        event_id = new_id()
+        body = due_date_changed_body(
+            moved, event_id=event_id, due_date=due_on.isoformat(), previous_due_date=boleto.data_vencimento
+        )
+        changed = replace(boleto, linha_digitavel=line, codigo_barras=barcode, data_vencimento=due_on.isoformat())
+        return [
+            ChargeChange(
+                charge=moved,
+                kind=EventKind.CHARGE_DUE_DATE_CHANGED,
+                event=Event(event_id=event_id, kind=EventKind.CHARGE_DUE_DATE_CHANGED, body=body),
+                charge_fields={
+                    "due_date": due_on.isoformat(),
+                    "effective_due_date": effective_due_date(due_on).isoformat(),
+                    "expires_at": iso(moved.expires_at),
+                    "redated": redated + 1,
+                    "boleto": {name: value for name, value in asdict(changed).items() if value is not None},
+                },
+                order_kind="cob_revise" if charge.dual else None,
+                order_request=msgspec.json.encode(CobRevision(pix_until)),
+            )
+        ]
+
+    command = ChargeCommand(charge_id=charge_id, owner=None, decide=decide, actor=actor, request_id=request_id)
+    (outcome,) = await change_charges(conn, [command], now=now)
+    if not isinstance(outcome, Refused):
+        await store_due_date(conn, charge_id=charge_id, account_id=outcome.account_id, due_on=due_on)
+    return outcome

@@ -1,0 +1,70 @@
+"""What the sandbox lets a merchant make happen to a test charge: that it expires, fails, is paid oddly."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+from msgspec.structs import replace
+
+from commands.charges.change import ChargeChange, ChargeCommand, expire
+from commands.charges.pay import SANDBOX_PAYER, Confirmation, book
+from domain.charge import Charge, Status
+from domain.errors import Code, Refused
+from domain.instants import iso
+from runtime.seal import Seal
+
+SANDBOX_FAILURE = ("SANDBOX_FAILURE", "The charge was made to fail in the sandbox.")
+
+
+def expiring(charge_id: UUID, owner: tuple[UUID, bool], *, actor: str, request_id: str) -> ChargeCommand:
+    """The wish that a pending charge's time be over now; Refused(CHARGE_NOT_PENDING) for any other."""
+
+    def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
+        if charge.status != Status.PENDING:
+            raise Refused(Code.CHARGE_NOT_PENDING, status=charge.status)
+        change = expire(replace(charge, expires_at=now))
+        return [replace(change, charge_fields={"expires_at": iso(now)})]
+
+    return ChargeCommand(charge_id=charge_id, owner=owner, decide=decide, actor=actor, request_id=request_id)
+
+
+def paying(
+    charge_id: UUID,
+    owner: tuple[UUID, bool],
+    *,
+    end_to_end_ids: Sequence[str],
+    amount_cents: int | None,
+    paid_at: datetime | None,
+    seal: Seal,
+    actor: str,
+    request_id: str,
+) -> ChargeCommand:
+    """The wish that a PIX charge be paid, once for each endToEndId, whatever its state: this is how anomalies are made.
+
+    The amount is the charge's, and the instant now, unless given.
+    """
+
+    def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
+        changes: list[ChargeChange] = []
+        for end_to_end_id in end_to_end_ids:
+            received = Confirmation(
+                charge_id=charge.charge_id,
+                end_to_end_id=end_to_end_id,
+                amount_cents=amount_cents or charge.amount_cents,
+                paid_at=paid_at or now,
+                payer_name=SANDBOX_PAYER[0],
+                payer_document=SANDBOX_PAYER[1],
+            )
+            told = {
+                "end_to_end_id": end_to_end_id,
+                "amount_cents": received.amount_cents,
+                "paid_at": iso(received.paid_at),
+            }
+            changes += book(charge, received, now=now, seal=seal, order=("pix_simulate", msgspec.json.encode(told)))
+            charge = changes[-1].charge
+        return changes
+
+    return ChargeCommand(
+        charge_id=charge_id, owner=owner, decide=decide, actor=actor, request_id=request_id, paid_at=paid_at
+    )

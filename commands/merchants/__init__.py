@@ -1,0 +1,1 @@
+"""Commands of the operator about merchants and integrators."""

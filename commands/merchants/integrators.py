@@ -1,0 +1,100 @@
+"""Take partners in, and say what share they are given: the code stands on the charges they bring, for ever.
+
+A charge pays its partner the share that was in force when it was issued, whatever it is when the money comes, as long
+as he has an account by then: what was agreed when he brought the charge is not changed behind his back, in either
+direction. A code that is inactive is refused on new boletos; the charges that carry it already keep paying.
+
+Shares are agreed in real time, and a test charge is issued by its sandbox's clock: in one that is ahead it pays what is
+agreed for that later time by when the money comes.
+"""
+
+import secrets
+import unicodedata
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
+from msgspec import Struct
+
+import sql
+from domain.errors import Code, Refused
+from domain.instants import to_millisecond
+from readmodels.reports.integrators import Integrator, find_integrator
+from sql import Connection
+
+CODE_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+WHOLE_BPS = 10_000
+_TRIES_MAX = 10  # of 2 thousand million codes; a second try is already a rarity
+
+
+class _Code(Struct, frozen=True):
+    integrador_code: str
+
+
+insert = sql.maybe("account.insert_integrator", _Code)
+change = sql.maybe("integrator.change", _Code)
+set_share = sql.run("integrator.set_share")
+
+
+async def create_integrator(
+    conn: Connection, *, name: str, account_id: UUID | None, now: datetime, share_bps: int = 0
+) -> Integrator:
+    """A partner with a code of his own: `INTG-` and six of A-Z0-9. The share is in basis points.
+
+    Refused(VALIDATION_ERROR) for a name or share that cannot be, Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown
+    account.
+    """
+    check_name(name)
+    _check_share(share_bps)
+    for _ in range(_TRIES_MAX):
+        code = f"INTG-{''.join(secrets.choice(CODE_CHARACTERS) for _ in range(6))}"
+        try:
+            made = await insert(conn, integrador_code=code, name=name, account_id=account_id, created_at=now)
+        except asyncpg.ForeignKeyViolationError:
+            raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND) from None
+        if made is not None:
+            if share_bps:
+                await set_share(conn, integrador_code=code, since=to_millisecond(now), share_bps=share_bps)
+            return Integrator(code, name, account_id, True, now, share_bps)
+    raise AssertionError(f"{_TRIES_MAX} codes in a row were taken")
+
+
+async def set_integrator(
+    conn: Connection,
+    code: str,
+    *,
+    now: datetime,
+    share_bps: int | None = None,
+    active: bool | None = None,
+    account_id: UUID | None = None,
+) -> Integrator:
+    """Change what is given of a partner; a share holds for charges issued from `now` on.
+
+    Refused(INTEGRADOR_CODE_INVALID) for an unknown code, Refused(VALIDATION_ERROR) for a share that cannot be,
+    Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account.
+    """
+    if share_bps is not None:
+        _check_share(share_bps)
+    try:
+        changed = await change(conn, integrador_code=code, active=active, account_id=account_id)
+    except asyncpg.ForeignKeyViolationError:
+        raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND) from None
+    if changed is None:
+        raise Refused(Code.INTEGRADOR_CODE_INVALID)
+    if share_bps is not None:
+        # As charges are: one issued in this very millisecond has the new share.
+        await set_share(conn, integrador_code=code, since=to_millisecond(now), share_bps=share_bps)
+    found = await find_integrator(conn, integrador_code=code)
+    assert found is not None
+    return found
+
+
+def check_name(name: str) -> None:
+    """Refused(VALIDATION_ERROR) for what cannot be the name of an account or a partner."""
+    if not name.strip() or len(name) > 100 or any(unicodedata.category(each)[0] == "C" for each in name):
+        raise Refused(Code.VALIDATION_ERROR, fields={"name": "must be 1 to 100 printable characters"})
+
+
+def _check_share(share_bps: int) -> None:
+    if not 0 <= share_bps <= WHOLE_BPS:
+        raise Refused(Code.VALIDATION_ERROR, fields={"share": "must be 0 to 100 percent, at most two decimals"})

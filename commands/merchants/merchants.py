@@ -1,0 +1,181 @@
+"""Take a merchant in: account, test and production credentials, a person for the dashboard, a partner code."""
+
+import hashlib
+import re
+import secrets
+import unicodedata
+from base64 import urlsafe_b64encode
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from commands.merchants.integrators import check_name, create_integrator
+from domain.errors import Code, Refused
+from runtime.ids import new_id
+from runtime.passwords import hash_password
+from sql import Connection
+
+ALL_SCOPES = (
+    "charges:create", "charges:read", "payments:read", "refunds:create", "withdrawals:create", "schedules:write",
+)  # fmt: skip
+
+
+RATE_MAX = 1_000_000
+
+
+class Credential(Struct, frozen=True):
+    """Shown once; only the secret's hash is kept."""
+
+    client_id: str
+    client_secret: str
+
+
+def secret_of(chance: bytes) -> str:
+    """A credential's secret out of random bytes, URL-safe. It does not begin with the hyphen that one in 64 would have:
+    a command line takes that for an option."""
+    text = urlsafe_b64encode(chance).decode().rstrip("=")
+    return "_" + text[1:] if text.startswith("-") else text
+
+
+class Dashboard(Struct, frozen=True):
+    email: str
+    password: str
+
+
+class MerchantCreated(Struct, frozen=True):
+    """A merchant's record as dev.json holds it (contract section 15)."""
+
+    name: str
+    account_id: UUID
+    test: Credential
+    production: Credential
+    dashboard: Dashboard
+    integrator_code: str
+
+
+class _Id(Struct, frozen=True):
+    account_id: UUID
+
+
+insert_account = sql.run("account.insert")
+insert_credential = sql.run("account.insert_credential")
+insert_user = sql.run("account.insert_user")
+store_address = sql.maybe("account.set_address", _Id)
+store_rate = sql.maybe("account.set_rate", _Id)
+
+# A made-up address: demo merchants are nobody.
+_ADDRESS = {
+    "street": "Rua das Palmeiras",
+    "number": "100",
+    "district": "Centro",
+    "city": "Sao Paulo",
+    "state": "SP",
+    "zip_code": "01001000",
+}
+
+
+async def create_merchant(
+    conn: Connection, *, name: str, address: bool, kyc: str, now: datetime, document: str | None = None
+) -> MerchantCreated:
+    """One merchant, complete unless `address` is False; `kyc` is pending, approved or rejected.
+
+    The secrets are answered this once. Refused(VALIDATION_ERROR) for a name or state that cannot be.
+    """
+    check_name(name)
+    if kyc not in ("pending", "approved", "rejected"):
+        raise Refused(Code.VALIDATION_ERROR, fields={"kyc": "must be pending, approved or rejected"})
+    account_id = new_id()
+    await insert_account(
+        conn,
+        account_id=account_id,
+        name=name,
+        document=document or _fictional_cnpj(account_id),
+        city="Sao Paulo",
+        address=msgspec.json.encode(_ADDRESS) if address else None,
+        kyc=kyc,
+        pix_key=str(account_id),
+        created_at=now,
+    )
+    made = {}
+    for mode, test in (("test", True), ("production", False)):
+        credential = Credential(f"{mode}_{secrets.token_hex(12)}", secret_of(secrets.token_bytes(32)))
+        await insert_credential(
+            conn,
+            client_id=credential.client_id,
+            account_id=account_id,
+            test=test,
+            secret_hash=hashlib.sha256(credential.client_secret.encode()).digest(),
+            scopes=list(ALL_SCOPES),
+            created_at=now,
+        )
+        made[mode] = credential
+    integrator = await create_integrator(conn, name=name, account_id=account_id, now=now)
+    dashboard = Dashboard(f"{_slug(name)}.{account_id.hex[-6:]}@example.com", secrets.token_urlsafe(12))
+    await insert_user(
+        conn,
+        email=dashboard.email,
+        account_id=account_id,
+        password_hash=hash_password(dashboard.password),
+        created_at=now,
+    )
+    return MerchantCreated(name, account_id, made["test"], made["production"], dashboard, integrator.integrador_code)
+
+
+async def set_address(
+    conn: Connection,
+    account_id: UUID,
+    *,
+    street: str,
+    number: str,
+    district: str,
+    city: str,
+    state: str,
+    zip_code: str,
+) -> None:
+    """Complete the registration; Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
+    if not re.fullmatch(r"[0-9]{8}", zip_code) or not re.fullmatch(r"[A-Z]{2}", state):
+        raise Refused(
+            Code.VALIDATION_ERROR,
+            fields={"zip_code": "must be 8 digits", "state": "must be 2 capital letters"},
+        )
+    address = {
+        "street": street,
+        "number": number,
+        "district": district,
+        "city": city,
+        "state": state,
+        "zip_code": zip_code,
+    }
+    if await store_address(conn, account_id=account_id, address=msgspec.json.encode(address), city=city) is None:
+        raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
+
+
+async def set_rate(conn: Connection, account_id: UUID, *, per_s: int | None, burst: int | None) -> None:
+    """Requests a second and at once of each credential of the account (contract section 14); None is the platform's
+    default. In force everywhere within seconds. Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
+    wrong = {
+        name: f"must be from 1 to {RATE_MAX}"
+        for name, given in (("per_second", per_s), ("burst", burst))
+        if given is not None and not 1 <= given <= RATE_MAX
+    }
+    if wrong:
+        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
+    if await store_rate(conn, account_id=account_id, rate_per_s=per_s, rate_burst=burst) is None:
+        raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
+
+
+def _slug(name: str) -> str:
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40] or "loja"
+
+
+def _fictional_cnpj(account_id: UUID) -> str:
+    """A well-formed number derived from the id, for accounts registered without one."""
+    base = f"{account_id.int % 10**8:08}0001"
+    for weights in ((5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2), (6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2)):
+        rest = sum(int(digit) * weight for digit, weight in zip(base, weights, strict=True)) % 11
+        base += str(0 if rest < 2 else 11 - rest)
+    return base

@@ -1,0 +1,1 @@
+"""Commands that move money: refunds, withdrawals, partner shares."""

@@ -1,0 +1,128 @@
+"""Credentials of an account's programs: made, rotated with an overlap, revoked (contract section 3).
+
+A secret is answered once and kept as its hash. What names no credential of the account answers None: the dashboard
+says the same to a stranger's credential as to none at all.
+"""
+
+import hashlib
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from commands.merchants.merchants import ALL_SCOPES, Credential, secret_of
+from domain.errors import Code, Refused
+from sql import Connection
+
+CREDENTIALS_MAX = 20
+"""That work, of one account and mode."""
+NAME_MAX = 60
+CHANCE: Final = 44
+"""Bytes: 12 for the public id, 32 for the secret."""
+
+OVERLAPS: Final[dict[str, timedelta]] = {
+    "now": timedelta(0), "1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7),
+}  # fmt: skip
+"""How long the secret before a rotation still opens the door."""
+
+
+class _Id(Struct, frozen=True):
+    client_id: str
+
+
+class _Account(Struct, frozen=True):
+    account_id: UUID
+
+
+class _Counted(Struct, frozen=True):
+    working: int
+
+
+_lock_account = sql.maybe("credential_admin.lock_account", _Account)
+_count = sql.one("credential_admin.count", _Counted)
+_create = sql.run("credential_admin.create")
+_rotate = sql.maybe("credential_admin.rotate", _Id)
+_end_tokens = sql.run("credential_admin.end_tokens")
+_revoke = sql.maybe("credential_admin.revoke", _Id)
+
+
+async def create_credential(
+    conn: Connection,
+    account_id: UUID,
+    *,
+    test: bool,
+    name: str,
+    scopes: Collection[str],
+    now: datetime,
+    chance: bytes,
+) -> Credential:
+    """A credential of this mode made of CHANCE random bytes.
+
+    Refused(VALIDATION_ERROR) for a name that is none, for scopes that do not exist, for no scope at all, and when
+    the account has enough credentials.
+    """
+    assert len(chance) == CHANCE
+    name = name.strip()
+    wrong = {}
+    if not 0 < len(name) <= NAME_MAX or not name.isprintable():
+        wrong["name"] = f"must have 1 to {NAME_MAX} printable characters"
+    if not scopes or not set(scopes) <= set(ALL_SCOPES):
+        wrong["scopes"] = f"must be some of {', '.join(ALL_SCOPES)}"
+    if wrong:
+        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
+    assert await _lock_account(conn, account_id=account_id) is not None, "who is signed in has an account"
+    if (await _count(conn, account_id=account_id, test=test)).working >= CREDENTIALS_MAX:
+        raise Refused(Code.VALIDATION_ERROR, fields={"limit": f"at most {CREDENTIALS_MAX} credentials of one mode"})
+    client_id = f"{'test' if test else 'production'}_{chance[:12].hex()}"
+    secret = _secret(chance)
+    await _create(
+        conn,
+        client_id=client_id,
+        account_id=account_id,
+        test=test,
+        secret_hash=hashlib.sha256(secret.encode()).digest(),
+        # In the order they are documented in, whatever order they were chosen in.
+        scopes=[scope for scope in ALL_SCOPES if scope in scopes],
+        name=name,
+        now=now,
+    )
+    return Credential(client_id, secret)
+
+
+async def rotate_credential(
+    conn: Connection, account_id: UUID, client_id: str, *, overlap: timedelta, now: datetime, chance: bytes
+) -> Credential | None:
+    """A new secret made of CHANCE random bytes; the one before works until `overlap` is over.
+
+    Without an overlap somebody else may have had it: the tokens it got stop too, within 5 s everywhere. None for a
+    credential that is not this account's or was revoked.
+    """
+    assert overlap in OVERLAPS.values()
+    secret = _secret(chance)
+    rotated = await _rotate(
+        conn,
+        client_id=client_id,
+        account_id=account_id,
+        secret_hash=hashlib.sha256(secret.encode()).digest(),
+        previous_until=now + overlap if overlap else None,
+        now=now,
+    )
+    if rotated is None:
+        return None
+    if not overlap:
+        await _end_tokens(conn, client_id=client_id)
+    return Credential(client_id, secret)
+
+
+async def revoke_credential(conn: Connection, account_id: UUID, client_id: str, *, now: datetime) -> bool:
+    """It and its tokens stop within 5 s everywhere, for ever. False for one that is not this account's or was revoked
+    before."""
+    return await _revoke(conn, client_id=client_id, account_id=account_id, now=now) is not None
+
+
+def _secret(chance: bytes) -> str:
+    assert len(chance) == CHANCE
+    return secret_of(chance[12:])

@@ -1,0 +1,147 @@
+"""The people of an account, and the platform's staff: taken in, given a role, a new password, let go.
+
+Who changes somebody holds everybody of the account first, so that of two owners who remove each other one stays.
+Passwords come hashed (runtime/passwords.py): that takes 20 ms, and a transaction is open here.
+"""
+
+import re
+from datetime import datetime
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from commands.people.second_factor import clear, hold
+from commands.people.sessions import EMAIL_MAX, PASSWORD_MAX, end_all_sessions
+from domain.errors import Code, Refused
+from sql import Connection
+
+PEOPLE_MAX = 50
+PASSWORD_LEAST = 10
+ROLES = ("owner", "finance", "developer", "support")
+# As much as every mail server takes; whether anybody reads it shows when he signs in.
+_EMAIL = re.compile(r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63}){1,8}")
+
+
+class _Member(Struct, frozen=True):
+    email: str
+    role: str
+
+
+class _Email(Struct, frozen=True):
+    email: str
+
+
+_lock = sql.many("people.lock", _Member)
+_add = sql.maybe("people.add", _Email)
+_add_staff = sql.maybe("people.add_staff", _Email)
+_set_role = sql.run("people.set_role")
+_set_password = sql.run("people.set_password")
+renew_password = sql.run("people.renew_password")
+_remove = sql.run("people.remove")
+
+
+async def add_person(
+    conn: Connection, account_id: UUID, email: str, role: str, password_hash: str, *, now: datetime
+) -> None:
+    """Refused(VALIDATION_ERROR) with fields email, role or limit. An e-mail signs in to one account only."""
+    _check_email(email)
+    _check_role(role)
+    if len(await _lock(conn, account_id=account_id)) >= PEOPLE_MAX:
+        raise Refused(Code.VALIDATION_ERROR, fields={"limit": f"{PEOPLE_MAX} people at most"})
+    if await _add(conn, email=email, account_id=account_id, role=role, password_hash=password_hash, now=now) is None:
+        raise Refused(Code.VALIDATION_ERROR, fields={"email": "is taken"})
+
+
+async def change_role(conn: Connection, account_id: UUID, email: str, role: str) -> bool:
+    """False when there is no such person here; Refused(VALIDATION_ERROR) with fields.role, also for the last owner."""
+    _check_role(role)
+    people = await _lock(conn, account_id=account_id)
+    if not _is_here(people, email):
+        return False
+    if role != "owner":
+        _keep_an_owner(people, email)
+    await _set_role(conn, email=email, role=role)
+    return True
+
+
+async def remove_person(conn: Connection, account_id: UUID, email: str) -> bool:
+    """False when there is no such person here; Refused(VALIDATION_ERROR) for the last owner. Ends his sessions."""
+    people = await _lock(conn, account_id=account_id)
+    if not _is_here(people, email):
+        return False
+    _keep_an_owner(people, email)
+    await _remove(conn, email=email)
+    return True
+
+
+async def reset_access(conn: Connection, account_id: UUID, email: str, password_hash: str) -> bool:
+    """A new password, no second factor, no session: for somebody who lost either. False when he is not of here."""
+    if not _is_here(await _lock(conn, account_id=account_id), email):
+        return False
+    await _give_access(conn, email, password_hash)
+    return True
+
+
+def check_password(password: str) -> None:
+    """Of a password somebody chose; Refused(VALIDATION_ERROR) with fields.password."""
+    if not PASSWORD_LEAST <= len(password) <= PASSWORD_MAX:
+        raise Refused(Code.VALIDATION_ERROR, fields={"password": f"{PASSWORD_LEAST} to {PASSWORD_MAX} characters"})
+
+
+async def change_password(conn: Connection, email: str, password_hash: str) -> None:
+    """One's own."""
+    await _set_password(conn, email=email, password_hash=password_hash)
+
+
+async def add_staff(conn: Connection, email: str, password_hash: str, *, now: datetime) -> None:
+    """Refused(VALIDATION_ERROR) with fields.email, also when a merchant's person has it."""
+    _check_email(email)
+    if await _add_staff(conn, email=email, password_hash=password_hash, now=now) is None:
+        raise Refused(Code.VALIDATION_ERROR, fields={"email": "is taken"})
+
+
+async def reset_staff(conn: Connection, email: str, password_hash: str) -> bool:
+    """As `reset_access`; False when he is not of the staff."""
+    if not await _is_staff(conn, email):
+        return False
+    await _give_access(conn, email, password_hash)
+    return True
+
+
+async def remove_staff(conn: Connection, email: str) -> bool:
+    """False when he is not of the staff. The last one may go: the operator makes another."""
+    if not await _is_staff(conn, email):
+        return False
+    await _remove(conn, email=email)
+    return True
+
+
+async def _give_access(conn: Connection, email: str, password_hash: str) -> None:
+    await _set_password(conn, email=email, password_hash=password_hash)
+    await clear(conn, email=email)
+    await end_all_sessions(conn, email)
+
+
+async def _is_staff(conn: Connection, email: str) -> bool:
+    held = await hold(conn, email=email)
+    return held is not None and held.role == "staff"
+
+
+def _check_email(email: str) -> None:
+    if len(email) > EMAIL_MAX or not _EMAIL.fullmatch(email):
+        raise Refused(Code.VALIDATION_ERROR, fields={"email": "must be an e-mail address in lower case"})
+
+
+def _check_role(role: str) -> None:
+    if role not in ROLES:
+        raise Refused(Code.VALIDATION_ERROR, fields={"role": f"must be one of {', '.join(ROLES)}"})
+
+
+def _is_here(people: list[_Member], email: str) -> bool:
+    return any(each.email == email for each in people)
+
+
+def _keep_an_owner(people: list[_Member], email: str) -> None:
+    if not any(each.role == "owner" and each.email != email for each in people):
+        raise Refused(Code.VALIDATION_ERROR, fields={"role": "the last owner stays"})

@@ -1,0 +1,211 @@
+"""Sign people in to the dashboard, know them again, and let them go.
+
+What the browser keeps is 256 random bits; what is kept here is their hash. A session ends after 12 hours without a
+page, and after seven days in any case.
+
+Merchants' people and the platform's staff are two sides: a session of the one is nobody's on the other.
+"""
+
+import hashlib
+import ipaddress
+from datetime import datetime, timedelta
+from enum import Enum
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from domain.errors import Code, Refused
+from runtime.passwords import is_right
+from runtime.seal import Seal
+from sql import Connection
+
+IDLE = timedelta(hours=12)
+LIFETIME = timedelta(days=7)
+SESSIONS_MAX = 20
+"""Of one person; the oldest makes room."""
+WINDOW = timedelta(minutes=15)
+EMAIL_ATTEMPTS = 10
+ADDRESS_ATTEMPTS = 50
+"""More than for an e-mail: behind one address there may be a whole office."""
+CODE_WINDOW = timedelta(hours=24)
+CODE_ATTEMPTS = 10
+"""Of six digits, and three of a million are right at any time: who knows the password has one chance in ninety a
+year. Recovery codes are 60 random bits and count as passwords do."""
+EMAIL_MAX = 254
+PASSWORD_MAX = 200
+
+_SEEN_EVERY = timedelta(minutes=1)
+
+
+PLATFORM = UUID(int=0)
+"""Where an account would stand, for staff: no account has this id."""
+
+
+class Side(Enum):
+    MERCHANTS = "merchants"
+    STAFF = "staff"
+
+
+class Session(Struct, frozen=True):
+    """Who asks for a page, as he is at this moment; `account_id` is PLATFORM for staff."""
+
+    seen_at: datetime
+    email: str
+    role: str
+    account_id: UUID
+    name: str
+    """The account's."""
+    kyc: str
+    second_factor: bool
+    ahead_s: int
+    """By how much the account's sandbox is ahead of real time."""
+
+
+class Person(Struct, frozen=True):
+    """`totp_sealed` is None without a second factor; `totp_step` that of the last code taken."""
+
+    email: str
+    account_id: UUID
+    password_hash: str
+    totp_sealed: bytes | None
+    totp_step: int
+
+
+class _Attempts(Struct, frozen=True):
+    attempts: int
+    until: datetime
+
+
+class _Counted(Struct, frozen=True):
+    sessions: int
+
+
+_take_attempt = sql.one("session.take_attempt", _Attempts)
+_forgive = sql.run("session.forgive")
+_forget_attempts = sql.run("session.forget_attempts")
+_person = {
+    Side.MERCHANTS: sql.maybe("session.merchants_person", Person),
+    Side.STAFF: sql.maybe("session.staff_person", Person),
+}
+_open = sql.run("session.open")
+_find = {
+    Side.MERCHANTS: sql.maybe("session.find_merchants", Session),
+    Side.STAFF: sql.maybe("session.find_staff", Session),
+}
+_touch = sql.run("session.touch")
+_count = sql.one("session.count", _Counted)
+_end = sql.run("session.end")
+_end_all = sql.run("session.end_all")
+_end_others = sql.run("session.end_others")
+
+
+async def take_attempt(conn: Connection, email: str, address: str, *, now: datetime, seal: Seal) -> None:
+    """One attempt of this e-mail and this address; Refused(RATE_LIMITED) when either has had enough of them.
+
+    Not inside a transaction: an attempt that is refused has counted all the same.
+    """
+    await _forget_attempts(conn, now=now)
+    # The address first: who has used its attempts up writes no rows for e-mails any more.
+    for subject, most in ((_of_address(address, seal), ADDRESS_ATTEMPTS), (_of_email(email, seal), EMAIL_ATTEMPTS)):
+        taken = await _take_attempt(conn, subject=subject, now=now, until=now + WINDOW)
+        if taken.attempts > most:
+            raise Refused(Code.RATE_LIMITED, retry_after_s=max(1, int((taken.until - now).total_seconds()) + 1))
+
+
+async def take_code_attempt(conn: Connection, email: str, *, now: datetime, seal: Seal) -> None:
+    """One guess at a six-digit code of this person; Refused(RATE_LIMITED) after CODE_ATTEMPTS in CODE_WINDOW.
+
+    Not inside a transaction. A right code takes all of them back (`open_session`).
+    """
+    taken = await _take_attempt(conn, subject=_of_code(email, seal), now=now, until=now + CODE_WINDOW)
+    if taken.attempts > CODE_ATTEMPTS:
+        raise Refused(Code.RATE_LIMITED, retry_after_s=max(1, int((taken.until - now).total_seconds()) + 1))
+
+
+async def find_person(conn: Connection, email: str, side: Side) -> Person | None:
+    return await _person[side](conn, email=email)
+
+
+def password_is_right(password: str, person: Person | None) -> bool:
+    """Some 20 ms of work and 19 MiB, for nobody too. Call it from a thread."""
+    return is_right(password, None if person is None else person.password_hash)
+
+
+async def forgive(conn: Connection, email: str, address: str, *, seal: Seal) -> None:
+    """The password was no guess: the e-mail's attempts are taken back, and the address's one. Codes still count."""
+    await _forgive(conn, email_subjects=[_of_email(email, seal)], address_subject=_of_address(address, seal))
+
+
+async def open_session(
+    conn: Connection, person: Person, address: str, *, now: datetime, chance: bytes, seal: Seal
+) -> str:
+    """The cookie of a new session made of 32 bytes of `chance`; the person's password was right, and the code."""
+    assert len(chance) == 32
+    subjects = [_of_email(person.email, seal), _of_code(person.email, seal)]
+    await _forgive(conn, email_subjects=subjects, address_subject=_of_address(address, seal))
+    await _open(
+        conn,
+        session_hash=hashlib.sha256(chance).digest(),
+        email=person.email,
+        now=now,
+        most=SESSIONS_MAX,
+        born_before=now - LIFETIME,
+    )
+    return chance.hex()
+
+
+async def session_of(conn: Connection, cookie: str, side: Side, *, now: datetime) -> Session | None:
+    """Whose cookie this is; None when it is nobody's, or its time is over."""
+    session_hash = hash_of(cookie)
+    if session_hash is None:
+        return None
+    found = await _find[side](conn, session_hash=session_hash, seen_after=now - IDLE, born_after=now - LIFETIME)
+    if found is not None and found.seen_at <= now - _SEEN_EVERY:
+        await _touch(conn, session_hash=session_hash, now=now)
+    return found
+
+
+async def count_sessions(conn: Connection, email: str, *, now: datetime) -> int:
+    return (await _count(conn, email=email, seen_after=now - IDLE, born_after=now - LIFETIME)).sessions
+
+
+async def end_session(conn: Connection, cookie: str) -> None:
+    session_hash = hash_of(cookie)
+    if session_hash is not None:
+        await _end(conn, session_hash=session_hash)
+
+
+async def end_all_sessions(conn: Connection, email: str) -> None:
+    await _end_all(conn, email=email)
+
+
+async def end_other_sessions(conn: Connection, email: str, cookie: str) -> None:
+    """Of this person, all but that of `cookie`."""
+    await _end_others(conn, email=email, kept=hash_of(cookie) or b"")
+
+
+def hash_of(cookie: str) -> bytes | None:
+    """What a cookie is kept as; None for what is no cookie of ours."""
+    if len(cookie) != 64 or not all(each in "0123456789abcdef" for each in cookie):
+        return None
+    return hashlib.sha256(bytes.fromhex(cookie)).digest()
+
+
+def _of_email(email: str, seal: Seal) -> str:
+    return seal.blind(f"sign-in e-mail {email}")
+
+
+def _of_code(email: str, seal: Seal) -> str:
+    return seal.blind(f"sign-in code {email}")
+
+
+def _of_address(address: str, seal: Seal) -> str:
+    """An IPv6 customer has a whole /64 to try from: it counts as one address."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return seal.blind(f"sign-in address {address}")
+    if parsed.version == 6:
+        address = str(ipaddress.ip_network((parsed, 64), strict=False))
+    return seal.blind(f"sign-in address {address}")

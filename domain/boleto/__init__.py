@@ -1,0 +1,1 @@
+"""Boletos: barcode and line, the numbers on them, bank business days."""

@@ -1,0 +1,144 @@
+"""The FEBRABAN boleto: barcode of 44 digits, linha digitavel of 47, and the factor that carries the due date.
+
+Carta-Circular BCB 2.926/2000. Positions, as the manuals count them: bank 1-3, currency 4 (always 9, reais), general
+check digit 5, due factor 6-9, cents 10-19, free field 20-44, which belongs to the bank. What we write is asserted;
+what is read may come from anyone, and raises ValueError with the reason.
+"""
+
+import re
+from datetime import date, timedelta
+from operator import mul
+from typing import Final
+
+from msgspec import Struct
+
+from domain.money import BOLETO_CENTS_MAX
+
+# The four digits of the factor were used up on 2025-02-21 and began again the day after (FEBRABAN FB-009/2023).
+FIRST_DUE: Final = date(2025, 2, 22)
+LAST_DUE: Final = date(2049, 10, 13)
+
+_FIRST_FACTOR: Final = 1000
+_LAST_FACTOR: Final = 9999
+_FACTOR_BEGAN: Final = (date(2000, 7, 3), FIRST_DUE)  # when the factor was 1000, in both rounds
+# FEBRABAN 082/2012: seen from a day, a factor means a date at most this far behind it or ahead of it. Together
+# that is less than the 9000 days of a round, so never two dates; a few factors mean none.
+_DAYS_BEHIND_MAX: Final = 3000
+_DAYS_AHEAD_MAX: Final = 5500
+
+_BARCODE = re.compile(r"[0-9]{44}")  # [0-9] and not \d: the digits of other scripts are no digits here
+_LINE = re.compile(r"[0-9]{47}")
+_FIELD = re.compile(r"[0-9]{1,46}")
+_WITHOUT_CHECK_DIGIT = re.compile(r"[0-9]{43}")
+_BANK = re.compile(r"[0-9]{3}")
+_FREE_FIELD = re.compile(r"[0-9]{25}")
+
+# 2 to 9 again and again from the right, written from the left.
+_MODULO_11_WEIGHTS: Final = tuple(2 + place % 8 for place in reversed(range(43)))
+_DOUBLED: Final = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)  # digits of the product added up: 7 * 2 = 14 -> 5
+
+
+class Barcode(Struct, frozen=True, gc=False):
+    """What a barcode says. On boletos of others `due_factor` may be 0, no due date, and `amount_cents` 0, no amount."""
+
+    bank: str
+    due_factor: int
+    amount_cents: int
+    free_field: str
+
+
+def due_factor(due: date) -> int:
+    """1000 on 2025-02-22 up to 9999 on 2049-10-13; ValueError for any other day, which no boleto of ours can carry."""
+    if not FIRST_DUE <= due <= LAST_DUE:
+        raise ValueError(f"no barcode carries {due}: its due factor reaches from {FIRST_DUE} to {LAST_DUE}")
+    return _FIRST_FACTOR + (due - FIRST_DUE).days
+
+
+def due_of_factor(factor: int, *, near: date) -> date:
+    """The due date a factor means to someone who reads it on `near`: 3000 days behind that day to 5500 ahead.
+
+    Every factor was used twice, 9000 days apart. For boletos of our own the stored due date is the truth.
+    ValueError for a factor that is none (0, on boletos without a due date) or that means nothing near that day.
+    """
+    if not _FIRST_FACTOR <= factor <= _LAST_FACTOR:
+        raise ValueError(f"{factor} is no due factor")
+    for began in _FACTOR_BEGAN:
+        due = began + timedelta(days=factor - _FIRST_FACTOR)
+        if -_DAYS_BEHIND_MAX <= (due - near).days <= _DAYS_AHEAD_MAX:
+            return due
+    raise ValueError(f"due factor {factor} means no day near {near}")
+
+
+def field_check_digit(field: str) -> int:
+    """Modulo 10 of one field of the line, without its check digit: weights 2, 1, 2, 1... from the right."""
+    assert _FIELD.fullmatch(field), "a field is digits"
+    doubled = sum(_DOUBLED[int(digit)] for digit in field[::-2])
+    return -(doubled + sum(map(int, field[-2::-2]))) % 10
+
+
+def general_check_digit(others: str) -> int:
+    """Modulo 11 of the 43 other digits of a barcode: 1 to 9.
+
+    It is never 0: what comes out as 0, 10 or 11 is written 1. So a change of one digit that moves the sum from
+    one of these three to another is not noticed by anyone; that is the standard's minimum and no fault of ours.
+    """
+    assert _WITHOUT_CHECK_DIGIT.fullmatch(others), "a barcode without its check digit has 43 digits"
+    digit = 11 - sum(map(mul, map(int, others), _MODULO_11_WEIGHTS)) % 11
+    return digit if 2 <= digit <= 9 else 1
+
+
+def barcode(*, bank: str = "001", free_field: str, due: date, amount_cents: int) -> str:
+    """The 44 digits of a boleto; ValueError when its factor cannot carry `due`."""
+    assert _BANK.fullmatch(bank), "a bank has three digits"
+    assert _FREE_FIELD.fullmatch(free_field), "a free field has 25 digits"
+    assert 0 < amount_cents <= BOLETO_CENTS_MAX, "the barcode has ten digits of cents, and 0 would mean any amount"
+    before, after = f"{bank}9", f"{due_factor(due)}{amount_cents:010}{free_field}"
+    return f"{before}{general_check_digit(before + after)}{after}"
+
+
+def parse_barcode(barcode: str) -> Barcode:
+    """What 44 digits say; ValueError unless they are a boleto in reais whose check digit holds."""
+    if _BARCODE.fullmatch(barcode) is None:
+        raise ValueError("a barcode has 44 digits")
+    if barcode[3] != "9":
+        raise ValueError("not a boleto in reais")
+    if int(barcode[4]) != general_check_digit(barcode[:4] + barcode[5:]):
+        raise ValueError("the general check digit does not hold")
+    return Barcode(
+        bank=barcode[:3],
+        due_factor=int(barcode[5:9]),
+        amount_cents=int(barcode[9:19]),
+        free_field=barcode[19:],
+    )
+
+
+def line(barcode: str) -> str:
+    """The linha digitavel, 47 digits without marks; ValueError when the barcode does not hold."""
+    parse_barcode(barcode)
+    fields = (barcode[:4] + barcode[19:24], barcode[24:34], barcode[34:44])
+    checked = "".join(f"{field}{field_check_digit(field)}" for field in fields)
+    return f"{checked}{barcode[4:19]}"
+
+
+def barcode_of_line(line: str) -> str:
+    """The barcode behind a linha digitavel of 47 digits; ValueError unless all four check digits hold.
+
+    Marks are not read here. Bills of utilities and taxes (48 digits, an 8 in front) are no boletos.
+    """
+    if _LINE.fullmatch(line) is None:
+        raise ValueError("a linha digitavel has 47 digits")
+    for number, field in enumerate((line[:10], line[10:21], line[21:32]), start=1):
+        if int(field[-1]) != field_check_digit(field[:-1]):
+            raise ValueError(f"the check digit of field {number} does not hold")
+    barcode = line[:4] + line[32:47] + line[4:9] + line[10:20] + line[21:31]
+    parse_barcode(barcode)
+    return barcode
+
+
+def printed_line(line: str) -> str:
+    """The line as it stands on paper: `AAAAA.AAAAA BBBBB.BBBBBB CCCCC.CCCCCC K UUUUVVVVVVVVVV`.
+
+    ValueError for a line that does not hold: nothing is printed that a payer's bank would refuse.
+    """
+    barcode_of_line(line)
+    return f"{line[:5]}.{line[5:10]} {line[10:15]}.{line[15:21]} {line[21:26]}.{line[26:32]} {line[32]} {line[33:]}"

@@ -1,0 +1,67 @@
+"""Whose request it is when proxies stand in front: the address of the last hop that is none of ours.
+
+A header says whatever its sender wrote; only what our own proxies added to its right end is known. So the hops are
+read from the right, as long as each was told by an address we trust, and the first that we do not trust is the visitor.
+"""
+
+import re
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+Network = IPv4Network | IPv6Network
+HEADERS = ("x-forwarded-for", "forwarded")
+"""One of them is believed, by setting: a proxy that writes the one lets the other through as a visitor sent it."""
+HOPS_MAX = 20
+
+# RFC 7239 section 4: for=192.0.2.1, for="192.0.2.1:80", for="[2001:db8::1]:80"; anything else names no address.
+_FOR = re.compile(r"(?:^|;)\s*for\s*=\s*(?:\"([^\"]*)\"|([^;\"\s]+))", re.I)
+_WITH_PORT = re.compile(r"\[([^\]]+)\](?::[0-9]{1,5})?|([0-9.]+)(?::[0-9]{1,5})?")
+
+
+def visitor(peer: str, values: Sequence[str], *, header: str, trusted: Sequence[Network]) -> str:
+    """`peer` is who is connected to us; `values` all lines of `header`, in order. Without a trusted peer, the peer.
+
+    A hop that cannot be read ends the walk at the proxy that told it: nobody can make himself unlimited by junk.
+    """
+    here = _parse(peer)
+    if here is None or not _among(here, trusted):
+        return peer if here is None else str(here)
+    hops = [hop.strip() for value in values for hop in value.split(",")]
+    for hop in reversed(hops[-HOPS_MAX:]):
+        found = _hop(hop, header)
+        if found is None:
+            break
+        here = found
+        if not _among(found, trusted):
+            break
+    return str(here)
+
+
+def _hop(text: str, header: str) -> IPv4Address | IPv6Address | None:
+    if header == "forwarded":
+        pair = _FOR.search(text)
+        if pair is None:
+            return None
+        text = pair[1] if pair[1] is not None else pair[2]
+    bare = _parse(text)
+    if bare is not None:
+        return bare
+    named = _WITH_PORT.fullmatch(text)
+    return None if named is None else _parse(named[1] or named[2])
+
+
+def _parse(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        found = ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(found, IPv6Address):
+        if found.scope_id is not None:
+            return None
+        # How a socket for both families sees IPv4.
+        return found.ipv4_mapped or found
+    return found
+
+
+def _among(address: IPv4Address | IPv6Address, trusted: Sequence[Network]) -> bool:
+    return any(address in network for network in trusted)

@@ -1,0 +1,1 @@
+"""PIX: the BR Code and its QR symbol."""

@@ -1,0 +1,313 @@
+"""QR symbols of BR Codes and their PNG, a few hundred times faster than encoding each of them from nothing.
+
+At a fixed version, error level and mask, a symbol is affine over GF(2) in the bits of its payload: error
+correction is a linear code, placement a permutation, masking adds a constant. So the symbol of a payload is
+the symbol of as many zero bytes, XORed with one precomputed integer per (position, byte). Symbol of zeros,
+placement and error correction come from segno; of ISO 18004 only the interleaving is told again.
+
+The same goes for the image. A pixel is one bit and the scale is 4, so two modules make a byte out of 00, 0f, f0
+and ff. In a deflate block (RFC 1951) whose Huffman code gives these four bytes the codes 100, 101, 110 and 111, a
+module is one bit at a fixed place of the compressed stream; a row of modules is its first scanline and "the same
+three times more". So the integers XORed are the compressed pixels themselves, and nothing is left to compress: half
+of the time of writing scanlines and giving them to zlib, and a smaller file.
+"""
+
+import struct
+import zlib
+from binascii import b2a_base64
+from functools import lru_cache, reduce
+from itertools import chain, groupby, zip_longest
+from operator import getitem, xor
+from typing import Any, NamedTuple
+
+import segno
+from segno import consts, encoder
+
+BYTES_MAX = 512  # of a BR Code; version 18 holds 560
+SCALE = 4  # pixels per module; the stream above knows no other
+QUIET_MODULES = 4  # ISO 18004: white on each side
+# Chosen once and for all: choosing is 80 % of segno's time. Of the eight, 2 has by far the lowest penalty for
+# BR Codes: segno, left to itself, chooses it too (40 of 40 tried).
+MASK = 2
+
+_RUN = 8  # bytes of the payload looked up together
+_RUNS_MAX = 512  # kept of each place: at most 5 MB for version 9
+# Codes stand in the stream with their most significant bit first.
+_LITERALS = {0x00: "100", 0x0F: "101", 0xF0: "110", 0xFF: "111"}
+_DARK_IS_ONE = bytes.maketrans(b"0f", b"\1\0")
+
+# segno's encoder has no types and is no public API: the lock pins its version, and tests/unit/test_qr.py
+# compares every module, for every length, with what the public API gives.
+_segno: Any = encoder
+_consts: Any = consts
+_ERROR_LEVEL = _consts.ERROR_LEVEL_M  # 15 %, what readers of BR Codes expect
+
+
+class Symbol(NamedTuple):
+    """A symbol without its quiet zone: `size` rows from the top, each of `size` bytes, 1 where it is dark."""
+
+    size: int
+    rows: tuple[bytes, ...]
+
+
+def symbol(payload: bytes) -> Symbol:
+    """The symbol of 1 to 512 bytes: byte mode, error level M, the smallest version that holds them."""
+    stream, frame = _stream(payload)
+    layout = frame.layout
+    pixels = zlib.decompress(stream.to_bytes(layout.stream_bytes, "little"), _RAW, layout.pixel_bytes)
+    step = layout.row_bytes * SCALE
+    starts = range(step * QUIET_MODULES, step * (QUIET_MODULES + layout.size), step)
+    digits = (pixels[start : start + layout.row_bytes].hex().encode() for start in starts)
+    first = 2 + QUIET_MODULES  # behind the byte of the scanline's filter
+    return Symbol(layout.size, tuple(row[first : first + layout.size].translate(_DARK_IS_ONE) for row in digits))
+
+
+def png(payload: str) -> bytes:
+    """The symbol of 1 to 512 ASCII characters as PNG: 1 bit greyscale, 4 pixels a module, quiet zone of 4.
+
+    UnicodeEncodeError, a ValueError, for other characters: a BR Code has none.
+    """
+    stream, frame = _stream(payload.encode("ascii"))
+    deflated = stream.to_bytes(frame.layout.stream_bytes, "little")
+    # The one sum that is not affine. Unpacking what was never packed is still the cheapest way to it.
+    checksum = zlib.adler32(zlib.decompress(deflated, _RAW, frame.layout.pixel_bytes))
+    data = b"IDAT" + _ZLIB + deflated + checksum.to_bytes(4, "big")
+    return frame.head + data + zlib.crc32(data).to_bytes(4, "big") + _IEND
+
+
+@lru_cache(maxsize=4096)  # 6 MB: a charge just made is looked up again and again until it is paid
+def png_data_uri(payload: str) -> str:
+    """`png` as a data: URI, ready for an <img>."""
+    return "data:image/png;base64," + b2a_base64(png(payload), newline=False).decode("ascii")
+
+
+def prepare(lengths: range) -> None:
+    """Make the tables for payloads of these many bytes now, at start, instead of while somebody waits."""
+    for length in lengths:
+        _blank(length)
+
+
+class _Contribution(dict[int, int]):
+    """What each byte does to the stream when it stands at one position of the payload.
+
+    Made from its bits when a byte is first seen there: most positions of a BR Code only ever hold a few
+    characters, and all 256 at every position would be 22 MB for version 9.
+    """
+
+    __slots__ = ("_bits",)
+
+    def __init__(self, bits: tuple[int, ...]) -> None:
+        self._bits = bits  # most significant first, as in the symbol
+
+    def __missing__(self, byte: int) -> int:
+        made = reduce(xor, (column for k, column in enumerate(self._bits) if byte & (0x80 >> k)), 0)
+        self[byte] = made
+        return made
+
+
+class _Run(dict[bytes, int]):
+    """What a run of bytes does to the stream when it stands at one place of the payload.
+
+    Two thirds of a BR Code are the same in all charges of a merchant: those runs are found here, ready.
+    """
+
+    __slots__ = ("_contributions",)
+
+    def __init__(self, contributions: tuple[_Contribution, ...]) -> None:
+        self._contributions = contributions
+
+    def __missing__(self, run: bytes) -> int:
+        made = reduce(xor, map(getitem, self._contributions, run), 0)
+        if len(self) >= _RUNS_MAX:
+            self.clear()  # what every charge has comes back at once, what only one had does not
+        self[run] = made
+        return made
+
+
+class _Layout(NamedTuple):
+    """Where things stand in the compressed pixels of one version. Bits count from the first of the stream."""
+
+    size: int  # modules a side
+    row_bytes: int  # of a scanline, its filter included
+    pixel_bytes: int
+    stream_bytes: int
+    light: int  # the stream of an image without a dark module, as a little-endian integer
+    first: int  # the bit of the module at the top left
+    stride: int  # bits from one row of modules to the next
+
+    def bit(self, i: int, j: int) -> int:
+        """The bit, as a power of two, that is 1 where module j of row i is light."""
+        byte, low = divmod(QUIET_MODULES + j, 2)
+        return 1 << (self.first + i * self.stride + 3 * byte + low)
+
+
+class _Frame(NamedTuple):
+    """All that symbols of one version have in common."""
+
+    layout: _Layout
+    runs: tuple[_Run, ...]  # by place in the payload, _RUN bytes each
+    head: bytes  # of the PNG, up to the length of its pixels
+
+
+def _stream(payload: bytes) -> tuple[int, _Frame]:
+    """The compressed pixels of a payload, as a little-endian integer."""
+    stream, frame = _blank(len(payload))
+    for start, run in zip(range(0, len(payload), _RUN), frame.runs, strict=False):
+        stream ^= run[payload[start : start + _RUN]]
+    return stream, frame
+
+
+@lru_cache(maxsize=BYTES_MAX)  # bounded by the lengths there are
+def _blank(length: int) -> tuple[int, _Frame]:
+    """The stream of that many zero bytes: length field, padding, mask and function patterns are in here."""
+    assert 0 < length <= BYTES_MAX, "a BR Code has 1 to 512 characters"
+    code = segno.make_qr(bytes(length), error="m", mode="byte", mask=MASK, boost_error=False)
+    assert isinstance(code.version, int), "make_qr makes no Micro QR"
+    frame = _frame(code.version)
+    stream = frame.layout.light
+    for i, row in enumerate(code.matrix):
+        for j, dark in enumerate(row):
+            if dark:
+                stream ^= frame.layout.bit(i, j)
+    return stream, frame
+
+
+@lru_cache(maxsize=40)  # bounded by the versions there are; charges need 7 to 11
+def _frame(version: int) -> _Frame:
+    layout = _layout(_segno.calc_matrix_size(version))
+    side = (layout.size + 2 * QUIET_MODULES) * SCALE
+    header = _chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0))
+    data_bytes = len(_ZLIB) + layout.stream_bytes + 4  # and its checksum
+    columns = _columns(version, layout)
+    # Byte mode: four bits of mode and the length come first, so payload bytes straddle two codewords.
+    first = 4 + _consts.CHAR_COUNT_INDICATOR_LENGTH[_consts.MODE_BYTE][_segno.version_range(version)]
+    starts = range(first, len(columns) - 7, 8)
+    contributions = tuple(_Contribution(tuple(columns[start : start + 8])) for start in starts)
+    return _Frame(
+        layout=layout,
+        runs=tuple(_Run(contributions[at : at + _RUN]) for at in range(0, len(contributions), _RUN)),
+        head=b"\x89PNG\r\n\x1a\n" + header + struct.pack(">I", data_bytes),
+    )
+
+
+def _layout(size: int) -> _Layout:
+    """One deflate block: a literal for each byte of a row's first scanline, then a match for its repetitions."""
+    row_bytes = 1 + (size + 2 * QUIET_MODULES + 1) // 2  # the side is always odd: half a byte is left over
+    head, again, end = _block(row_bytes)
+    row = _LITERALS[0x00] + _LITERALS[0xFF] * (row_bytes - 1)
+    quiet = row + again * (1 + (QUIET_MODULES - 1) * SCALE // (SCALE - 1))  # 1 + 3 + 12 scanlines
+    bits = head + quiet + (row + again) * size + quiet + end
+    return _Layout(
+        size=size,
+        row_bytes=row_bytes,
+        pixel_bytes=row_bytes * SCALE * (size + 2 * QUIET_MODULES),
+        stream_bytes=(len(bits) + 7) // 8,
+        light=int(bits[::-1], 2),
+        first=len(head + quiet) + len(_LITERALS[0x00]) + 1,  # behind the filter and the 1 every literal begins with
+        stride=len(row + again),
+    )
+
+
+def _block(row_bytes: int) -> tuple[str, str, str]:
+    """RFC 1951, 3.2.7: bits of the block's head, of "the last scanline three times more", and of the block's end.
+
+    The code: EOB 00, the one length 01, the four literals 1xx (two bits and three bits use the code up, as readers
+    demand), the one distance 0.
+    """
+    length_symbol, length_extra = _extra(row_bytes * (SCALE - 1) - 3, 4, 257)
+    distance_symbol, distance_extra = _extra(row_bytes - 1, 2, 0)
+    lengths = [0] * (length_symbol + 1 + distance_symbol + 1)
+    for literal in _LITERALS:
+        lengths[literal] = 3
+    lengths[256] = lengths[length_symbol] = 2
+    lengths[-1] = 1
+    # How code lengths are written: 2 as 00, 3 as 01, eleven and more zeros as 10, 1 as 110, up to ten zeros as 111.
+    of_lengths = {18: 2, 2: 2, 17: 3, 3: 2, 1: 3}
+    order = (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1)
+    bits = "1" + _number(2, 2) + _number(length_symbol - 256, 5) + _number(distance_symbol, 5)
+    bits += _number(len(order) - 4, 4) + "".join(_number(of_lengths.get(each, 0), 3) for each in order)
+    for length, group in groupby(lengths):
+        count = len(list(group))
+        if length:
+            bits += {1: "110", 2: "00", 3: "01"}[length] * count
+            continue
+        while count:
+            zeros = min(count, 138)
+            assert zeros > 2, "fewer zeros have no code here"
+            bits += "10" + _number(zeros - 11, 7) if zeros > 10 else "111" + _number(zeros - 3, 3)
+            count -= zeros
+    return bits, f"01{length_extra}0{distance_extra}", "00"
+
+
+def _extra(value: int, per_step: int, first: int) -> tuple[int, str]:
+    """The symbol of a length less 3 (four for each number of extra bits) or of a distance less 1 (two); its bits."""
+    extra = max(0, (value // per_step).bit_length() - 1)
+    return first + extra * per_step + (value >> extra), _number(value & ((1 << extra) - 1), extra)
+
+
+def _number(value: int, bits: int) -> str:
+    """Numbers, unlike codes, stand in the stream with their least significant bit first."""
+    return f"{value:0{bits}b}"[::-1] if bits else ""
+
+
+def _columns(version: int, layout: _Layout) -> list[int]:
+    """The columns of the linear map: the bits of the stream each data bit flips, parity included."""
+    ec_infos = _consts.ECC[version][_ERROR_LEVEL]
+    infos = [info for info in ec_infos for _ in range(info.num_blocks)]
+    blocks: list[range] = []  # the data codewords of each block, numbered through
+    for info in infos:
+        start = blocks[-1].stop if blocks else 0
+        blocks.append(range(start, start + info.num_data))
+    # ISO 18004, 7.6: the message takes one codeword of each block in turn, first data, then error correction.
+    order = [word for word in chain.from_iterable(zip_longest(*blocks)) if word is not None]
+    slots = {word: slot for slot, word in enumerate(order)}
+    flips = _flips(version, layout, sum(info.num_total for info in infos))
+    parities = {info.num_data: _parities(info) for info in ec_infos}
+    columns: list[int] = []
+    for number, block in enumerate(blocks):
+        ec_slots = range(len(order) + number, len(flips) // 8, len(blocks))
+        for bit, parity in enumerate(parities[len(block)]):
+            column = flips[8 * slots[block[bit // 8]] + bit % 8]
+            for slot, byte in zip(ec_slots, parity, strict=True):
+                for k in range(8):
+                    if byte & (0x80 >> k):
+                        column ^= flips[8 * slot + k]
+            columns.append(column)
+    return columns
+
+
+def _parities(info: Any) -> list[bytearray]:
+    """For each data bit of a block: its error correction codewords when that bit alone is set."""
+    parities = []
+    for bit in range(8 * info.num_data):
+        bits = bytearray(8 * info.num_data)
+        bits[bit] = 1
+        _, (parity,) = _segno.make_blocks((info._replace(num_blocks=1),), _segno.Buffer(bits))
+        parities.append(parity)
+    return parities
+
+
+def _flips(version: int, layout: _Layout, codewords: int) -> list[int]:
+    """For each bit of the message: the bit of the module that shows it, as a power of two."""
+    size = layout.size
+    matrix = _segno.make_matrix(size, size)
+    _segno.add_finder_patterns(matrix, size, size)
+    _segno.add_alignment_patterns(matrix, size, size)
+    # segno places whatever it is given wherever the matrix says 2, so it is given serial numbers, from 3 on.
+    numbered = [list(row) for row in matrix]
+    _segno.add_codewords(numbered, range(3, 3 + 8 * codewords), version)
+    flips = [0] * (8 * codewords)
+    for i, row in enumerate(numbered):
+        for j, number in enumerate(row):
+            if number > 2:
+                flips[number - 3] = layout.bit(i, j)
+    return flips
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(data, zlib.crc32(kind)))
+
+
+_IEND = _chunk(b"IEND", b"")
+_ZLIB = b"\x78\x01"  # RFC 1950: deflate, 32 KiB of window, and the check of these two bytes
+_RAW = -zlib.MAX_WBITS  # that window, without that head

@@ -1,0 +1,1 @@
+"""Webhooks: signature, retry delays, circuit breaker, address rules."""

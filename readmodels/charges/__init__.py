@@ -1,0 +1,1 @@
+"""Charges, schedules and boletos as they are read."""

@@ -1,0 +1,159 @@
+"""A boleto as it is printed at this moment: for its owner by charge id, for its payer by the public id in his link.
+
+A boleto can be printed whatever became of it, as a record. One that is not to be paid (any more) says so across the
+page and carries no line, bars or QR Code: a code that stands on paper is tried some day, and whether it is still
+taken is then up to somebody else's bank.
+"""
+
+from datetime import date, datetime
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from banks.boletos import BoletoPayer
+from domain.boleto.nosso_numero import printed_number
+from domain.charge import CancelReason, Status
+from domain.instants import SAO_PAULO, iso, parse_day
+from domain.sandbox_clock import on_clock
+from readmodels.charges.charge import ChargeDoc, read_doc
+from readmodels.charges.payer_page import is_public_id
+from readmodels.documents.boleto_pdf import PrintedBoleto, Void
+from runtime.seal import Seal
+from runtime.settings import Settings
+from sql import Connection
+
+
+class _Address(Struct, frozen=True, kw_only=True):
+    """account.address."""
+
+    street: str
+    number: str
+    district: str
+    city: str
+    state: str
+    zip_code: str
+
+
+class _Row(Struct, frozen=True):
+    doc: bytes
+    payer_sealed: bytes | None
+    name: str
+    document: str
+    address: bytes | None
+    ahead_s: int
+
+
+_of_owner = sql.maybe("boleto_print.of_owner", _Row)
+_by_public_id = sql.maybe("boleto_print.by_public_id", _Row)
+_read_payer = msgspec.json.Decoder(BoletoPayer).decode
+_read_address = msgspec.json.Decoder(_Address).decode
+
+
+async def boleto_to_print(
+    conn: Connection, charge_id: UUID, account_id: UUID, test: bool, *, seal: Seal, settings: Settings, now: datetime
+) -> PrintedBoleto | None:
+    """The owner's boleto as it stands at the real instant `now`; None for a charge that is no boleto, not his, or of
+    the other mode."""
+    row = await _of_owner(conn, charge_id=charge_id, account_id=account_id, test=test)
+    return None if row is None else _boleto(row, seal, settings, now)
+
+
+async def boleto_of_link(
+    conn: Connection, public_id: str, *, seal: Seal, settings: Settings, now: datetime
+) -> PrintedBoleto | None:
+    """The boleto behind a payer's link as it stands at `now`; None for an unknown link, or a charge that is no
+    boleto."""
+    if not is_public_id(public_id):
+        return None
+    row = await _by_public_id(conn, public_id=public_id)
+    return None if row is None else _boleto(row, seal, settings, now)
+
+
+def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> PrintedBoleto:
+    doc = read_doc(row.doc)
+    boleto = doc.boleto
+    assert boleto is not None, "what has a nosso numero is a boleto"
+    assert row.payer_sealed is not None, "no bank registers a boleto without a payer"
+    assert row.address is not None, "no boleto is made for a merchant without an address (MERCHANT_ADDRESS_REQUIRED)"
+    payer, address = _read_payer(seal.open(row.payer_sealed)), _read_address(row.address)
+    issued_on = _day_of(doc.created_at)
+    due = parse_day(boleto.data_vencimento)
+    last = due if doc.effective_due_date is None else parse_day(doc.effective_due_date)
+    return PrintedBoleto(
+        beneficiary_name=row.name,
+        beneficiary_document=row.document,
+        beneficiary_address=_on_one_line(
+            address.street, address.number, address.district, address.city, address.state, address.zip_code
+        ),
+        agency_code=f"{_checked(f'{settings.bank_agencia:04}')} / {_checked(str(settings.bank_conta))}",
+        payer_name=payer.name,
+        payer_document=payer.document,
+        payer_address=_on_one_line(payer.street, payer.number, "", payer.city, payer.state, payer.zip_code),
+        nosso_numero=printed_number(boleto.nosso_numero),
+        seu_numero=boleto.seu_numero,
+        document_date=issued_on,
+        processing_date=issued_on,
+        due_date=due,
+        effective_due_date=last,
+        amount_cents=doc.amount_cents,
+        line=boleto.linha_digitavel,
+        barcode=boleto.codigo_barras,
+        # A dual charge's PIX stands on its paper too, unless it ends before the boleto does.
+        qr_code=doc.qr_code if doc.qr_code is not None and doc.pix_expires_at is None else boleto.qr_code,
+        # What it is registered with, and nothing else (banks/banco_do_brasil/cobrancas.py): no fine, no interest, not
+        # after its time.
+        instructions=(f"Não receber após {_day(last)}.",),
+        description=doc.description,
+        test=doc.test,
+        changed=doc.redated,
+        void=_void(doc, last, on_clock(now, row.ahead_s)),
+        carteira=settings.bank_carteira,
+        file_name=f"boleto-{boleto.nosso_numero}.pdf",
+    )
+
+
+def _void(doc: ChargeDoc, last: date, now: datetime) -> Void | None:
+    """Why it is not to be paid. A pending boleto whose time has passed is expired, swept or not."""
+    match Status(doc.status):
+        case Status.PENDING if not doc.overdue(iso(now)):
+            return None
+        case Status.PENDING | Status.EXPIRED:
+            return Void(
+                "VENCIDO", f"Pagável até {_day(last)}. Não pode mais ser pago: peça um novo boleto a quem o emitiu."
+            )
+        case Status.PAID:
+            return Void("PAGO", f"Pago{_on(doc.paid_at)}. Não pague de novo.")
+        case Status.REFUNDED:
+            return Void("DEVOLVIDO", "O pagamento deste boleto foi devolvido. Não pague de novo.")
+        case Status.CANCELLED if doc.cancel_reason == CancelReason.PAID_EXTERNALLY:
+            return Void("CANCELADO", f"Cancelado{_on(doc.cancelled_at)}: já foi pago de outra forma. Não pague.")
+        case Status.CANCELLED:
+            return Void("CANCELADO", f"Cancelado{_on(doc.cancelled_at)}. Não pague este boleto.")
+        case Status.FAILED:
+            return Void("SEM REGISTRO", "O banco não registrou este boleto. Não pague.")
+
+
+def _on(at: str | None) -> str:
+    return "" if at is None else f" em {_day(_day_of(at))}"
+
+
+def _day_of(instant: str) -> date:
+    return datetime.fromisoformat(instant).astimezone(SAO_PAULO).date()
+
+
+def _day(at: date) -> str:
+    return f"{at.day:02}/{at.month:02}/{at.year:04}"
+
+
+def _on_one_line(street: str, number: str, district: str, city: str, state: str, zip_code: str) -> str:
+    place = ", ".join(part for part in (street, number, district, f"{city} - {state}") if part)
+    return f"{place}, CEP {zip_code[:5]}-{zip_code[5:]}"
+
+
+def _checked(number: str) -> str:
+    """An agency or account of Banco do Brasil with its check digit: modulo 11, weights 9 down to 2 again and again
+    from the right, the remainder itself; 10 is printed X."""
+    remainder = sum(int(digit) * (9 - place % 8) for place, digit in enumerate(reversed(number))) % 11
+    return f"{number}-{'X' if remainder == 10 else remainder}"

@@ -1,0 +1,337 @@
+"""A charge as it is seen: the document kept in read_charge, and the projection the API answers (spec, Charge)."""
+
+from base64 import b64decode
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+import sql
+from domain.charge import DUAL, Status
+from domain.instants import iso
+from domain.money import reais
+from domain.pix.qr import png_data_uri
+from domain.sandbox_clock import on_clock
+from runtime.seal import Seal
+from sql import Connection
+
+
+class Failure(Struct, frozen=True, gc=False):
+    code: str
+    message: str
+
+
+class PaymentDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """A payment as stored: cents, ISO instants, the payer sealed (base64)."""
+
+    payment_id: str
+    charge_id: str
+    external_id: str | None = None
+    payment_method: str
+    method: str
+    amount_cents: int
+    fee_cents: int = 0
+    paid_at: str
+    credited_at: str
+    end_to_end_id: str | None = None
+    txid: str | None = None
+    nosso_numero: str | None = None
+    integrador_code: str | None = None
+    payer_sealed: str
+    interest_cents: int = 0
+    fine_cents: int = 0
+    discount_cents: int = 0
+    late: bool = False
+    anomaly: str | None = None
+    refunded_cents: int = 0
+    """Back with the payer: refunds that succeeded."""
+    refunding_cents: int = 0
+    """On its way to him: refunds that are pending."""
+
+
+class BoletoDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """A boleto as stored: its number at the bank in twenty digits, line and barcode bare."""
+
+    nosso_numero: str
+    seu_numero: str
+    linha_digitavel: str
+    codigo_barras: str
+    qr_code: str | None = None
+    tipo_cobranca: str
+    data_vencimento: str
+
+
+class ChargeDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """A charge as stored in read_charge.doc and, at its creation, in the journal: cents and ISO instants."""
+
+    account_id: str
+    charge_id: str
+    test: bool
+    public_id: str
+    external_id: str | None = None
+    payment_method: str
+    status: str
+    version: int
+    amount_cents: int
+    refunded_cents: int = 0
+    description: str | None = None
+    payer_document_hash: str | None = None
+    txid: str | None = None
+    qr_code: str | None = None
+    nosso_numero: str | None = None
+    boleto: BoletoDoc | None = None
+    redated: int = 0
+    """How often the due date was changed."""
+    integrador_code: str | None = None
+    send_email: bool = False
+    """The payer is told by e-mail (production only)."""
+    schedule_id: str | None = None
+    """Of a charge that a schedule issued."""
+    created_at: str
+    due_date: str | None = None
+    effective_due_date: str | None = None
+    expires_at: str | None = None
+    pix_expires_at: str | None = None
+    """When the PIX leg of a dual charge ends by a time of its own; it never outlives the boleto."""
+    paid_at: str | None = None
+    cancelled_at: str | None = None
+    cancel_reason: str | None = None
+    payment: PaymentDoc | None = None
+    failure: Failure | None = None
+
+    @property
+    def pix_ends_at(self) -> str | None:
+        """When the QR Code of a charge ceases to be payable; of a dual charge that may be before the charge does."""
+        return min((at for at in (self.pix_expires_at, self.expires_at) if at is not None), default=None)
+
+    def overdue(self, now: str) -> bool:
+        """Pending past its time: who reads this expires it first. `now` as iso(): ISO strings sort as instants do."""
+        return self.status == Status.PENDING and self.expires_at is not None and self.expires_at <= now
+
+
+class Pix(Struct, frozen=True, gc=False):
+    """`qr_code` is the copy-and-paste payload; `qr_code_image` a PNG data URI that decodes to exactly it."""
+
+    txid: str
+    qr_code: str
+    qr_code_image: str
+
+
+class Boleto(Struct, frozen=True, gc=False, kw_only=True):
+    """The boleto (spec, Boleto block). `qr_code` is the PIX copy-and-paste of a hybrid boleto."""
+
+    nosso_numero: str
+    seu_numero: str
+    linha_digitavel: str
+    codigo_barras: str
+    qr_code: str | None
+    tipo_cobranca: str
+    data_vencimento: str
+
+
+class Payer(Struct, frozen=True, gc=False):
+    """Who paid, as the bank told; the document is masked."""
+
+    name: str | None
+    document: str | None
+
+
+class PaymentBlock(Struct, frozen=True, gc=False, kw_only=True):
+    """The receipt of a paid charge (contract section 7). Amounts are decimal reais, instants ISO 8601 UTC.
+
+    `refunded_amount` counts refunds of this payment that succeeded; pending ones are in the refunds' own totals.
+    """
+
+    payment_id: str
+    method: str
+    amount: str
+    fee: str
+    net_amount: str
+    paid_at: str
+    credited_at: str
+    end_to_end_id: str | None
+    payer: Payer
+    interest: str
+    fine: str
+    discount: str
+    late: bool
+    refunded_amount: str
+
+
+class Leg(Struct, frozen=True, gc=False):
+    """One of the two ways to pay a dual charge: `leg` pix or boleto, `status` pending, paid, cancelled or expired."""
+
+    leg: str
+    status: str
+
+
+class ChargeProjection(Struct, frozen=True, gc=False, kw_only=True):
+    """What creation, lookup, lists and cancel answer (spec, Charge (projection); additions of contract section 7).
+
+    `refunded_amount` counts refunds that succeeded, of all payments of the charge, an anomalous one's too. `legs` is
+    there for dual charges (payment_method boleto_pix) only, and `expires_at` is of them when the PIX leg ends.
+    """
+
+    charge_id: str
+    account_id: str
+    external_id: str | None
+    public_id: str
+    payment_method: str
+    status: str
+    amount: str
+    description: str | None
+    pix: Pix | None
+    boleto: Boleto | None
+    legs: list[Leg] | UnsetType = UNSET
+    payment: PaymentBlock | None
+    created_at: str
+    due_date: str | None
+    effective_due_date: str | None
+    expires_at: str | None
+    paid_at: str | None
+    cancelled_at: str | None
+    refunded_amount: str
+    failure: Failure | None
+    test: bool
+    version: int
+
+
+class _Found(Struct, frozen=True, gc=False):
+    charge_id: UUID
+    doc: bytes
+    ahead_s: int
+
+
+class CurrentCharge(Struct, frozen=True, gc=False):
+    """A charge, and by how much its account's clock is ahead of real time: read together, so they belong together."""
+
+    doc: ChargeDoc
+    ahead_s: int
+
+    def overdue(self, now: datetime) -> bool:
+        """Whether its time is over at the real instant `now`."""
+        return self.doc.overdue(iso(on_clock(now, self.ahead_s)))
+
+
+find_charges = sql.many("read_charge.find", _Found)
+read_doc = msgspec.json.Decoder(ChargeDoc).decode
+_read_payer = msgspec.json.Decoder(Payer).decode
+
+
+async def charges_by_id(conn: Connection, asked: Sequence[tuple[UUID, UUID, bool]]) -> list[ChargeDoc | None]:
+    """The charge of each (charge_id, account_id, test), or None where the account has no such charge in that mode."""
+    return [None if found is None else found.doc for found in await current_charges(conn, asked)]
+
+
+async def current_charges(conn: Connection, asked: Sequence[tuple[UUID, UUID, bool]]) -> list[CurrentCharge | None]:
+    """The same with what is needed to tell whether a charge is overdue."""
+    rows = await find_charges(
+        conn,
+        charge_ids=[each[0] for each in asked],
+        account_ids=[each[1] for each in asked],
+        tests=[each[2] for each in asked],
+    )
+    found = {row.charge_id: CurrentCharge(read_doc(row.doc), row.ahead_s) for row in rows}
+    # Two accounts may ask for one id in the same batch: the document says whose it is.
+    return [
+        here
+        if (here := found.get(charge_id)) is not None
+        and here.doc.account_id == str(account_id)
+        and here.doc.test == test
+        else None
+        for charge_id, account_id, test in asked
+    ]
+
+
+def present(doc: ChargeDoc, seal: Seal, *, now: datetime) -> ChargeProjection:
+    """The answer made of a stored charge, as it stands at `now` on its account's clock.
+
+    The QR image is rendered, never stored.
+    """
+    dual = doc.payment_method == DUAL
+    return ChargeProjection(
+        charge_id=doc.charge_id,
+        account_id=doc.account_id,
+        external_id=doc.external_id,
+        public_id=doc.public_id,
+        payment_method=doc.payment_method,
+        status=doc.status,
+        amount=reais(doc.amount_cents),
+        description=doc.description,
+        pix=Pix(doc.txid, doc.qr_code, png_data_uri(doc.qr_code)) if doc.qr_code is not None and doc.txid else None,
+        boleto=_present_boleto(doc.boleto) if doc.boleto is not None else None,
+        legs=legs_of(doc, now=iso(now)) if dual else UNSET,
+        payment=present_payment(doc.payment, seal) if doc.payment is not None else None,
+        created_at=doc.created_at,
+        due_date=doc.due_date,
+        effective_due_date=doc.effective_due_date,
+        # Of a boleto the spec shows the day only; the instant follows from its effective due date.
+        expires_at=doc.expires_at if doc.boleto is None else doc.pix_ends_at if dual else None,
+        paid_at=doc.paid_at,
+        cancelled_at=doc.cancelled_at,
+        refunded_amount=reais(doc.refunded_cents),
+        failure=doc.failure,
+        test=doc.test,
+        version=doc.version,
+    )
+
+
+def legs_of(doc: ChargeDoc, *, now: str) -> list[Leg]:
+    """What each leg of a dual charge is at `now` (as iso(), like ISO instants it sorts as they do).
+
+    Both are what the charge is, but: of a paid charge (whatever was given back since) one leg is paid and the other
+    cancelled, since the first payment closes it; one that failed is cancelled; and a PIX leg whose own time was over
+    before the charge ended is expired, whatever came after.
+    """
+    status = doc.status
+    paid_by = None
+    if status in (Status.PAID, Status.REFUNDED):
+        assert doc.payment is not None, "a charge is paid by a payment"
+        paid_by = "pix" if doc.payment.nosso_numero is None else "boleto"
+        status = Status.CANCELLED
+    elif status == Status.FAILED:
+        status = Status.CANCELLED
+    # A payment in time is told of later now and then: what counts is when it was made.
+    ended_at = doc.paid_at or doc.cancelled_at or now
+    lapsed = doc.status != Status.FAILED and doc.pix_ends_at is not None and doc.pix_ends_at <= ended_at
+    return [
+        Leg("pix", str(Status.PAID if paid_by == "pix" else Status.EXPIRED if lapsed else status)),
+        Leg("boleto", str(Status.PAID if paid_by == "boleto" else status)),
+    ]
+
+
+def _present_boleto(doc: BoletoDoc) -> Boleto:
+    return Boleto(
+        nosso_numero=doc.nosso_numero,
+        seu_numero=doc.seu_numero,
+        linha_digitavel=doc.linha_digitavel,
+        codigo_barras=doc.codigo_barras,
+        qr_code=doc.qr_code,
+        tipo_cobranca=doc.tipo_cobranca,
+        data_vencimento=doc.data_vencimento,
+    )
+
+
+def present_payment(doc: PaymentDoc, seal: Seal) -> PaymentBlock:
+    return PaymentBlock(
+        payment_id=doc.payment_id,
+        method=doc.method,
+        amount=reais(doc.amount_cents),
+        fee=reais(doc.fee_cents),
+        net_amount=reais(doc.amount_cents - doc.fee_cents),
+        paid_at=doc.paid_at,
+        credited_at=doc.credited_at,
+        end_to_end_id=doc.end_to_end_id,
+        payer=open_payer(doc, seal),
+        interest=reais(doc.interest_cents),
+        fine=reais(doc.fine_cents),
+        discount=reais(doc.discount_cents),
+        late=doc.late,
+        refunded_amount=reais(doc.refunded_cents),
+    )
+
+
+def open_payer(doc: PaymentDoc, seal: Seal) -> Payer:
+    return _read_payer(seal.open(b64decode(doc.payer_sealed)))

@@ -1,0 +1,178 @@
+"""What a payer sees of a charge, by the public id in the link he was sent.
+
+The same row serves the page, the fragment that replaces its middle, and the small answer a page polls.
+"""
+
+import re
+from datetime import date, datetime
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from domain.charge import Status
+from domain.sandbox_clock import on_clock
+from runtime.postgres import Connection
+
+# new_token gives 22 of these. Anything else is no link of ours and is not worth a question to PostgreSQL,
+# which would also refuse NUL and lone surrogates with an error.
+_PUBLIC_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+
+
+class Paid(Struct, frozen=True):
+    """The part of a payment that may be shown to whoever has the link: nothing about the person who paid."""
+
+    amount_cents: int | None = None
+    paid_at: datetime | None = None
+    end_to_end_id: str | None = None
+    method: str | None = None
+
+
+class _Boleto(Struct, frozen=True):
+    """Of a boleto: line and barcode bare, and the copy-and-paste code of a hybrid one."""
+
+    linha_digitavel: str
+    codigo_barras: str
+    qr_code: str | None = None
+
+
+class _Told(Struct, frozen=True):
+    """The fields of read_charge.doc that the page uses; the others are skipped."""
+
+    description: str | None = None
+    qr_code: str | None = None
+    boleto: _Boleto | None = None
+    effective_due_date: date | None = None
+    redated: int = 0
+    expires_at: datetime | None = None
+    pix_expires_at: datetime | None = None
+    paid_at: datetime | None = None
+    cancelled_at: datetime | None = None
+    cancel_reason: str | None = None
+    refunded_cents: int = 0
+    payment: Paid | None = None
+
+
+class _Row(Struct, frozen=True):
+    name: str
+    document: str
+    test: bool
+    status: str
+    payment_method: str
+    amount_cents: int
+    due_date: date | None
+    version: int
+    doc: bytes
+    ahead_s: int
+
+
+class PayerPage(Struct, frozen=True, kw_only=True):
+    """Amounts in cents, instants in UTC, on the clock of the charge's account."""
+
+    now: datetime
+    merchant: str
+    merchant_document: str
+    test: bool
+    status: Status
+    payment_method: str
+    amount_cents: int
+    refunded_cents: int
+    due_date: date | None
+    effective_due_date: date | None
+    """The last day on which a boleto can be paid; later than the due date when banks are closed on that."""
+    redated: int
+    version: int
+    description: str | None
+    qr_code: str | None
+    """None when it cannot be paid any more, although the boleto beside it still can."""
+    pix_expires_at: datetime | None
+    """When the PIX of a dual charge ends before its boleto."""
+    linha_digitavel: str | None
+    """47 digits."""
+    codigo_barras: str | None
+    """44 digits."""
+    expires_at: datetime | None
+    paid_at: datetime | None
+    cancelled_at: datetime | None
+    cancel_reason: str | None
+    payment: Paid | None
+
+
+class PageState(Struct, frozen=True):
+    """What tells an open page whether it is still true."""
+
+    status: Status
+    version: int
+
+
+class _State(Struct, frozen=True):
+    public_id: str
+    status: str
+    version: int
+    expires_at: datetime | None
+
+
+def is_public_id(given: str) -> bool:
+    return _PUBLIC_ID.fullmatch(given) is not None
+
+
+_find = sql.maybe("payer_page.by_public_id", _Row)
+_states = sql.many("payer_page.states", _State)
+_told = msgspec.json.Decoder(_Told)
+
+
+async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> PayerPage | None:
+    """The charge behind a link as it stands at the real instant `now`, or None.
+
+    A pending charge whose time has passed is already shown as expired: nobody is invited to pay it
+    while the sweeper is on its way (contract section 5).
+    """
+    if not is_public_id(public_id):
+        return None
+    row = await _find(conn, public_id=public_id)
+    if row is None:
+        return None
+    now = on_clock(now, row.ahead_s)
+    told = _told.decode(row.doc)
+    status = _status(row.status, told.expires_at, now=now)
+    pix_expires_at = told.pix_expires_at
+    if pix_expires_at is not None and told.expires_at is not None and pix_expires_at >= told.expires_at:
+        pix_expires_at = None
+    qr_code = told.boleto.qr_code if told.qr_code is None and told.boleto is not None else told.qr_code
+    if pix_expires_at is not None and pix_expires_at <= now:
+        qr_code = None
+    return PayerPage(
+        now=now,
+        merchant=row.name,
+        merchant_document=row.document,
+        test=row.test,
+        status=status,
+        payment_method=row.payment_method,
+        amount_cents=row.amount_cents,
+        refunded_cents=told.refunded_cents,
+        due_date=row.due_date,
+        effective_due_date=told.effective_due_date or row.due_date,
+        redated=told.redated,
+        version=row.version,
+        description=told.description,
+        qr_code=qr_code,
+        pix_expires_at=pix_expires_at,
+        linha_digitavel=told.boleto.linha_digitavel if told.boleto is not None else None,
+        codigo_barras=told.boleto.codigo_barras if told.boleto is not None else None,
+        expires_at=told.expires_at,
+        paid_at=told.payment.paid_at if told.payment and told.payment.paid_at else told.paid_at,
+        cancelled_at=told.cancelled_at,
+        cancel_reason=told.cancel_reason,
+        payment=told.payment,
+    )
+
+
+async def page_states(conn: Connection, public_ids: list[str], *, now: datetime) -> dict[str, PageState]:
+    """The same answer in short for many links at once; links to nothing are left out. At most a thousand a call."""
+    rows = await _states(conn, public_ids=public_ids)
+    return {row.public_id: PageState(_status(row.status, row.expires_at, now=now), row.version) for row in rows}
+
+
+def _status(status: str, expires_at: datetime | None, *, now: datetime) -> Status:
+    known = Status(status)
+    return Status.EXPIRED if known is Status.PENDING and expires_at is not None and expires_at <= now else known

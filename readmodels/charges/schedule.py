@@ -1,0 +1,216 @@
+"""Charge schedules as they are seen: one, a page of them, and what became of a schedule's numbers."""
+
+from datetime import UTC, date, datetime
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from domain.errors import Code
+from domain.instants import iso
+from domain.money import reais
+from domain.recurrence import issue_at
+from readmodels.charges.charge import ChargeProjection, Failure, present, read_doc
+from readmodels.page import SortOrder, cut
+from runtime.seal import Seal
+from sql import Connection
+
+STATUSES = ("active", "paused", "finished", "cancelled")
+STATES = ("issued", "skipped", "failed")
+_BEGINNING = datetime(1, 1, 2, tzinfo=UTC)
+_END = datetime(9999, 12, 30, tzinfo=UTC)
+_NUMBER_MAX = 2**31 - 1
+
+
+class ScheduleFailure(Struct, frozen=True, gc=False):
+    """Why the next charge is not issued yet, though its time has come. It is tried again until its due date is over."""
+
+    number: int
+    code: str
+    message: str
+    failed_at: str
+
+
+class ScheduleProjection(Struct, frozen=True, gc=False, kw_only=True):
+    """`next_number`, `next_due_date` and `next_issue_at` are null when there is no next charge, and `next_issue_at`
+    while the schedule is paused. The payer is not told back."""
+
+    schedule_id: str
+    account_id: str
+    status: str
+    payment_method: str
+    amount: str
+    frequency: str
+    first_due_date: str
+    end_date: str | None
+    max_charges: int | None
+    issue_days_before: int
+    external_id: str | None
+    description: str | None
+    send_email: bool
+    next_number: int | None
+    next_due_date: str | None
+    next_issue_at: str | None
+    failure: ScheduleFailure | None
+    created_at: str
+    version: int
+
+
+class ScheduledCharge(Struct, frozen=True, gc=False, kw_only=True):
+    """`state`: issued (then `charge` is the charge as it is now), skipped (its due date passed while the schedule was
+    paused), failed (it could not be issued before its due date was over: `failure`)."""
+
+    number: int
+    due_date: str
+    state: str
+    charge_id: str | None
+    charge: ChargeProjection | None
+    failure: Failure | None
+
+
+class _Row(Struct, frozen=True, gc=False):
+    schedule_id: UUID
+    status: str
+    version: int
+    created_at: datetime
+    payment_method: str
+    amount_cents: int
+    frequency: str
+    first_due_date: date
+    end_date: date | None
+    max_charges: int | None
+    issue_days_before: int
+    external_id: str | None
+    description: str | None
+    send_email: bool
+    next_number: int | None
+    next_due_date: date | None
+    failure_code: str | None
+    failed_at: datetime | None
+
+
+class _ChargeRow(Struct, frozen=True, gc=False):
+    number: int
+    due_date: date
+    state: str
+    charge_id: UUID | None
+    failure_code: str | None
+    doc: bytes | None
+
+
+class ScheduleFilters(Struct, frozen=True, kw_only=True):
+    statuses: tuple[str, ...] = ()
+    external_id: str | None = None
+    order: SortOrder = SortOrder.DESC
+
+
+class SchedulePosition(Struct, frozen=True, array_like=True):
+    created_at: datetime
+    schedule_id: UUID
+
+
+class NumberPosition(Struct, frozen=True, array_like=True):
+    number: int
+
+
+_find = sql.maybe("schedule.find", _Row)
+_PAGE = {order: sql.many(f"schedule.page_{order.value}", _Row) for order in SortOrder}
+_CHARGES = {order: sql.many(f"schedule.charges_{order.value}", _ChargeRow) for order in SortOrder}
+
+
+async def schedule_by_id(conn: Connection, schedule_id: UUID, account_id: UUID) -> ScheduleProjection | None:
+    """None when the account has no such schedule."""
+    row = await _find(conn, schedule_id=schedule_id, account_id=account_id)
+    return None if row is None else _present(row, account_id)
+
+
+async def schedule_page(
+    conn: Connection, account_id: UUID, filters: ScheduleFilters, after: SchedulePosition | None, limit: int
+) -> tuple[list[ScheduleProjection], SchedulePosition | None]:
+    """One page in the order (created_at, schedule_id), and where the next one begins."""
+    ascending = filters.order is SortOrder.ASC
+    rows, last = cut(
+        await _PAGE[filters.order](
+            conn,
+            account_id=account_id,
+            statuses=list(filters.statuses) or None,
+            external_id=filters.external_id,
+            at=after.created_at if after else (_BEGINNING if ascending else _END),
+            id=after.schedule_id if after else UUID(int=0 if ascending else 2**128 - 1),
+            most=limit + 1,
+        ),
+        limit,
+    )
+    return [_present(row, account_id) for row in rows], (
+        SchedulePosition(last.created_at, last.schedule_id) if last else None
+    )
+
+
+async def scheduled_charges(
+    conn: Connection,
+    schedule_id: UUID,
+    account_id: UUID,
+    order: SortOrder,
+    after: NumberPosition | None,
+    limit: int,
+    *,
+    seal: Seal,
+    now: datetime,
+) -> tuple[list[ScheduledCharge], NumberPosition | None]:
+    """One page of a schedule's numbers."""
+    rows, last = cut(
+        await _CHARGES[order](
+            conn,
+            schedule_id=schedule_id,
+            account_id=account_id,
+            number=after.number if after else (0 if order is SortOrder.ASC else _NUMBER_MAX),
+            most=limit + 1,
+        ),
+        limit,
+    )
+    return [_present_charge(row, seal, now) for row in rows], NumberPosition(last.number) if last else None
+
+
+def _present(row: _Row, account_id: UUID) -> ScheduleProjection:
+    failure = None
+    if row.failure_code is not None and row.failed_at is not None and row.next_number is not None:
+        failure = ScheduleFailure(row.next_number, row.failure_code, Code[row.failure_code].message, iso(row.failed_at))
+    waiting = row.status == "active" and row.next_due_date is not None
+    return ScheduleProjection(
+        schedule_id=str(row.schedule_id),
+        account_id=str(account_id),
+        status=row.status,
+        payment_method=row.payment_method,
+        amount=reais(row.amount_cents),
+        frequency=row.frequency,
+        first_due_date=row.first_due_date.isoformat(),
+        end_date=None if row.end_date is None else row.end_date.isoformat(),
+        max_charges=row.max_charges,
+        issue_days_before=row.issue_days_before,
+        external_id=row.external_id,
+        description=row.description,
+        send_email=row.send_email,
+        next_number=None if row.status == "cancelled" else row.next_number,
+        next_due_date=(
+            None if row.next_due_date is None or row.status == "cancelled" else row.next_due_date.isoformat()
+        ),
+        next_issue_at=(
+            iso(issue_at(row.next_due_date, days_before=row.issue_days_before))
+            if waiting and row.next_due_date is not None
+            else None
+        ),
+        failure=failure,
+        created_at=iso(row.created_at),
+        version=row.version,
+    )
+
+
+def _present_charge(row: _ChargeRow, seal: Seal, now: datetime) -> ScheduledCharge:
+    return ScheduledCharge(
+        number=row.number,
+        due_date=row.due_date.isoformat(),
+        state=row.state,
+        charge_id=None if row.charge_id is None else str(row.charge_id),
+        charge=None if row.doc is None else present(read_doc(row.doc), seal, now=now),
+        failure=None if row.failure_code is None else Failure(row.failure_code, Code[row.failure_code].message),
+    )

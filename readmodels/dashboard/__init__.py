@@ -1,0 +1,1 @@
+"""What the dashboard and the staff section show."""

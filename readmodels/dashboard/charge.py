@@ -1,0 +1,131 @@
+"""One charge as its merchant's people see it: beside what the API shows, who is to pay it and what happened to it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from readmodels.charges.charge import PaymentDoc
+from runtime.seal import Seal
+from sql import Connection
+
+LIFE_MAX = 50
+PAYMENTS_MAX = 20
+ACTOR = "painel:"
+"""In front of the audit_id, the actor of what was done in the dashboard."""
+
+
+class PayerDetails(Struct, frozen=True):
+    """As the merchant told us; any of it may be missing. The document is unmasked."""
+
+    name: str | None = None
+    document: str | None = None
+    email: str | None = None
+    phone: str | None = None
+
+
+class Happening(Struct, frozen=True):
+    """A row of the journal. `actor` is a client_id, a part of this service, or ACTOR and an audit_id."""
+
+    journal_id: int
+    kind: str
+    recorded_at: datetime
+    actor: str
+    request_id: str | None
+    version: int
+
+
+class Written(Struct, frozen=True):
+    """An e-mail to the payer. `state`: waiting | sending | sent | failed | skipped; `to` is the whole address."""
+
+    kind: str
+    state: str
+    trouble: str | None
+    to: str
+    created_at: datetime
+    sent_at: datetime | None
+
+
+class _Mail(Struct, frozen=True):
+    kind: str
+    state: str
+    trouble: str | None
+    to_sealed: bytes
+    created_at: datetime
+    sent_at: datetime | None
+
+
+class _Doc(Struct, frozen=True):
+    doc: bytes
+
+
+class _Sealed(Struct, frozen=True):
+    payer_sealed: bytes | None
+
+
+class _SealedOf(Struct, frozen=True):
+    charge_id: UUID
+    payer_sealed: bytes
+
+
+class _Who(Struct, frozen=True):
+    audit_id: UUID
+    email: str
+
+
+_payer = sql.maybe("dashboard.payer", _Sealed)
+_payers = sql.many("dashboard.payers", _SealedOf)
+_life = sql.many("dashboard.life", Happening)
+_who = sql.many("audit.who", _Who)
+_mails = sql.many("dashboard.mails", _Mail)
+_payments = sql.many("dashboard.payments", _Doc)
+_read_payment = msgspec.json.Decoder(PaymentDoc).decode
+_read_payer = msgspec.json.Decoder(PayerDetails).decode
+
+
+async def payer_of(
+    conn: Connection, charge_id: UUID, account_id: UUID, test: bool, *, seal: Seal
+) -> PayerDetails | None:
+    row = await _payer(conn, charge_id=charge_id, account_id=account_id, test=test)
+    return None if row is None or row.payer_sealed is None else _read_payer(seal.open(row.payer_sealed))
+
+
+async def payers_of(
+    conn: Connection, charge_ids: Sequence[UUID], account_id: UUID, test: bool, *, seal: Seal
+) -> dict[UUID, PayerDetails]:
+    """Of the account's charges among these (a page of a list, at most), by charge; those of which anything is known."""
+    if not charge_ids:
+        return {}
+    rows = await _payers(conn, charge_ids=charge_ids, account_id=account_id, test=test)
+    return {row.charge_id: _read_payer(seal.open(row.payer_sealed)) for row in rows}
+
+
+async def life_of(conn: Connection, charge_id: UUID, account_id: UUID, test: bool) -> list[Happening]:
+    """The latest LIFE_MAX things that happened to the account's charge after its creation, oldest first."""
+    return await _life(conn, charge_id=charge_id, account_id=account_id, test=test, most=LIFE_MAX)
+
+
+async def payments_of(conn: Connection, charge_id: UUID, account_id: UUID, test: bool) -> list[PaymentDoc]:
+    """What was paid for the charge, the odd ones too, newest first; at most PAYMENTS_MAX."""
+    rows = await _payments(conn, charge_id=charge_id, account_id=account_id, test=test, most=PAYMENTS_MAX)
+    return [_read_payment(row.doc) for row in rows]
+
+
+async def mails_of(conn: Connection, charge_id: UUID, account_id: UUID, *, seal: Seal) -> list[Written]:
+    """The e-mails about the charge, oldest first; at most LIFE_MAX."""
+    rows = await _mails(conn, charge_id=charge_id, account_id=account_id, most=LIFE_MAX)
+    return [
+        Written(row.kind, row.state, row.trouble, seal.open(row.to_sealed).decode(), row.created_at, row.sent_at)
+        for row in rows
+    ]
+
+
+async def people_of(conn: Connection, account_id: UUID, life: Sequence[Happening]) -> dict[str, str]:
+    """The e-mail of each actor who acted in the dashboard."""
+    asked = [UUID(each.actor.removeprefix(ACTOR)) for each in life if each.actor.startswith(ACTOR)]
+    if not asked:
+        return {}
+    return {f"{ACTOR}{row.audit_id}": row.email for row in await _who(conn, audit_ids=asked, account_id=account_id)}

@@ -1,0 +1,40 @@
+"""Who works at an account or for the platform, and with which second factor."""
+
+from datetime import datetime
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from sql import Connection
+
+SHOWN_MAX = 200
+
+
+class PersonRow(Struct, frozen=True):
+    """`totp_since` is None without a second factor; `seen_at` the latest page of a session that may still work."""
+
+    email: str
+    role: str
+    created_at: datetime
+    totp_since: datetime | None
+    seen_at: datetime | None
+
+
+class OwnFactor(Struct, frozen=True):
+    totp_since: datetime | None
+    recovery_codes: int
+
+
+_of_account = sql.many("people.of_account", PersonRow)
+_staff = sql.many("people.staff", PersonRow)
+own_factor = sql.one("people.own", OwnFactor)
+"""`email`."""
+
+
+async def people_of_account(conn: Connection, account_id: UUID) -> list[PersonRow]:
+    return await _of_account(conn, account_id=account_id, most=SHOWN_MAX)
+
+
+async def staff(conn: Connection) -> list[PersonRow]:
+    return await _staff(conn, most=SHOWN_MAX)

@@ -1,0 +1,162 @@
+"""What the platform's staff see: merchants over all accounts, and how bank, queues and webhooks stand."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from readmodels.dashboard.settings import AuditRow, DeedRow, shown_deed
+from readmodels.page import SortOrder, cut
+from sql import Connection
+
+COUNT_MAX = 1_000
+"""What waits is counted no further."""
+FOUND_MAX = 50
+"""Merchants of one search; who wants others types more of the name."""
+DEEDS_MAX = 20
+PLATFORM = UUID(int=0)
+_ADDRESS = ("street", "city", "state", "zip_code")
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_BEGINNING, _END = "0001-01-02T00:00:00+00:00", "9999-12-30T00:00:00+00:00"
+
+
+class MerchantRow(Struct, frozen=True):
+    """`address` as it is stored, or None."""
+
+    account_id: UUID
+    name: str
+    document: str
+    kyc: str
+    address: bytes | None
+    created_at: datetime
+
+    @property
+    def complete(self) -> bool:
+        """Whether boletos can be issued: with an address that a bank takes."""
+        return is_complete(self.address)
+
+
+class MerchantPosition(Struct, frozen=True, array_like=True):
+    at: datetime
+    account_id: UUID
+
+
+class Merchant(Struct, frozen=True):
+    account_id: UUID
+    name: str
+    document: str
+    city: str
+    address: bytes | None
+    kyc: str
+    kyc_reason: str | None
+    kyc_at: datetime | None
+    pix_key: str
+    created_at: datetime
+    balance_cents: int
+    webhook_url: str | None
+
+    @property
+    def complete(self) -> bool:
+        return is_complete(self.address)
+
+
+class Queue(Struct, frozen=True):
+    """`due_at`: of the oldest among those counted."""
+
+    name: str
+    waiting: int
+    due_at: datetime | None
+
+
+class BankState(Struct, frozen=True):
+    """`reconciled_until`: all that the bank received before is known here."""
+
+    reconciled_until: datetime | None
+    locations: int
+    working: int
+
+
+class KycCount(Struct, frozen=True):
+    kyc: str
+    merchants: int
+
+
+class LaneCount(Struct, frozen=True):
+    state: str
+    lanes: int
+
+
+class Suspension(Struct, frozen=True):
+    suspended_at: datetime | None
+
+
+_ALL = {order: sql.many(f"platform.merchants_{order.value}", MerchantRow) for order in SortOrder}
+_OF_KYC = {order: sql.many(f"platform.merchants_of_kyc_{order.value}", MerchantRow) for order in SortOrder}
+_named = sql.many("platform.merchants_named", MerchantRow)
+_of_document = sql.many("platform.merchants_of_document", MerchantRow)
+_of_person = sql.many("platform.merchants_of_person", MerchantRow)
+_of_id = sql.many("platform.merchants_of_id", MerchantRow)
+find_merchant = sql.maybe("platform.merchant", Merchant)
+"""`account_id`."""
+_deeds_on = sql.many("platform.deeds_on", DeedRow)
+_kyc_counts = sql.many("platform.kyc_counts", KycCount)
+suspension = sql.one("platform.suspension", Suspension)
+_queues = sql.many("platform.queues", Queue)
+_bank = sql.one("platform.bank", BankState)
+lanes_in_trouble = sql.many("platform.lanes_in_trouble", LaneCount)
+
+
+async def merchant_page(
+    conn: Connection, kyc: str | None, order: SortOrder, after: MerchantPosition | None, limit: int
+) -> tuple[Sequence[MerchantRow], MerchantPosition | None]:
+    """One page of the merchants (of one state), and where the next one begins."""
+    ascending = order is SortOrder.ASC
+    bounds = {
+        "at": after.at if after else datetime.fromisoformat(_BEGINNING if ascending else _END),
+        "id": after.account_id if after else UUID(int=0 if ascending else 2**128 - 1),
+        "most": limit + 1,
+    }
+    found = await (_ALL[order](conn, **bounds) if kyc is None else _OF_KYC[order](conn, kyc=kyc, **bounds))
+    rows, last = cut(found, limit)
+    return rows, MerchantPosition(last.created_at, last.account_id) if last else None
+
+
+async def merchants_like(conn: Connection, text: str) -> list[MerchantRow]:
+    """Those an id, a document, a person's e-mail or the beginning of a name finds, FOUND_MAX at most."""
+    if _UUID.fullmatch(text):
+        return await _of_id(conn, account_id=UUID(text))
+    if "@" in text:
+        return await _of_person(conn, email=text.lower())
+    plain = re.sub(r"[.\-/ ]", "", text)
+    if plain.isascii() and plain.isdigit():
+        found = await _of_document(conn, document=plain, most=FOUND_MAX)
+        if found:
+            return found
+    low = text.lower()
+    return await _named(conn, low=low, high=low + "\U0010ffff", most=FOUND_MAX)
+
+
+async def deeds_on(conn: Connection, subject: str) -> list[AuditRow]:
+    """What staff did to this, newest first."""
+    return [shown_deed(row) for row in await _deeds_on(conn, platform=PLATFORM, subject=subject, most=DEEDS_MAX)]
+
+
+async def kyc_counts(conn: Connection, states: Sequence[str]) -> list[KycCount]:
+    return await _kyc_counts(conn, states=list(states), most=COUNT_MAX)
+
+
+async def queues(conn: Connection) -> list[Queue]:
+    return await _queues(conn, most=COUNT_MAX)
+
+
+async def bank_state(conn: Connection) -> BankState:
+    return await _bank(conn, most=COUNT_MAX)
+
+
+def is_complete(address: bytes | None) -> bool:
+    given = {} if address is None else msgspec.json.decode(address, type=dict[str, object])
+    return all(isinstance(text := given.get(part), str) and bool(text.strip()) for part in _ADDRESS)

@@ -1,0 +1,1 @@
+"""The boleto PDF and e-mail messages."""

@@ -1,0 +1,271 @@
+"""Ink for a printed form, as PDF operators: texts that stay in their boxes, bars of a barcode, modules of a QR Code."""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from math import cos, radians, sin
+from typing import NamedTuple
+
+from reportlab.lib.units import mm
+from reportlab.pdfbase import pdfmetrics
+
+from domain.boleto.itf import bars
+from domain.pix.qr import QUIET_MODULES, symbol
+
+PAGE_MM = 297.0  # A4
+
+
+class Box(NamedTuple):
+    """Millimetres from the page's upper left corner."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    shaded: bool = False
+
+    @property
+    def bottom(self) -> float:
+        """From the page's lower edge, as PDF counts."""
+        return PAGE_MM - self.top - self.height
+
+    @property
+    def corners(self) -> tuple[float, float, float, float]:
+        """Left, bottom, width and height in points."""
+        return self.left * mm, self.bottom * mm, self.width * mm, self.height * mm
+
+
+class _Font(NamedTuple):
+    name: bytes  # of the resource
+    widths: tuple[int, ...]  # thousandths of the size, by cp1252 byte
+
+
+FONTS = {"Helvetica": b"/BoletoText", "Helvetica-Bold": b"/BoletoBold"}
+_TEXT, _BOLD = (_Font(name, tuple(pdfmetrics.getFont(face).widths)) for face, name in FONTS.items())
+_ELLIPSIS = b"\x85"
+_ESCAPED = {byte: f"\\{chr(byte)}".encode("ascii") for byte in b"\\()"}
+_LABEL_MM = 2.6  # what a box's label takes from its top
+_SMALLEST = 0.72  # of the wanted size: at 8.5 pt that is 6.1 pt, still read without glasses
+
+
+class Paragraph(NamedTuple):
+    text: str
+    bold: bool = False
+    most: int = 20  # lines
+
+
+class Pen:
+    """Writes into the boxes of a form; `ops` are PDF operators. No text leaves its box: it shrinks, then is cut."""
+
+    def __init__(self, boxes: dict[str, Box]) -> None:
+        self.ops: list[bytes] = []
+        self._boxes = boxes
+
+    def text(
+        self,
+        box: str,
+        text: str,
+        size: float,
+        *,
+        bold: bool = False,
+        up: float = 1.5,
+        align: str = "left",
+        inset: float = 1.4,
+        right: float = 0,
+        ends: tuple[str, ...] = (),
+    ) -> float:
+        """One line, its baseline `up` mm above the box's end, `right` mm of the box left free. Its width in mm.
+
+        What must be cut is cut before the first of `ends` that leaves half of the line to what comes before it.
+        """
+        place = self._boxes[box]
+        room = (place.width - 2 * inset - right) * mm
+        font = _BOLD if bold else _TEXT
+        signs, size = _fitted(_encoded(text), font, size, room, [_encoded(end) for end in ends])
+        width = _width(signs, font) * size
+        left: float = (place.left + inset) * mm + {"left": 0.0, "center": (room - width) / 2, "right": room - width}[
+            align
+        ]
+        self._show(signs, font, size, left, (place.bottom + up) * mm)
+        width_mm: float = width / mm
+        return width_mm
+
+    def party(self, box: str, name: str, document: str, address: str) -> None:
+        """Name and document on one line, the address below: street and number, then town and zip code. Neither the
+        document (Lei 12.039/2009 wants it) nor what says where the street is, is cut."""
+        height = self._boxes[box].height
+        first, second = (height - _LABEL_MM) * 0.61, (height - _LABEL_MM) * 0.16
+        taken = self.text(box, document, 8.5, up=first, align="right")
+        self.text(box, name, 8.5, bold=True, up=first, right=taken + 2)
+        place, _, zip_code = address.rpartition(", CEP ")
+        town = place.rpartition(", ")[2]
+        ends = (f", {town}, CEP {zip_code}", f", CEP {zip_code}") if place else ()
+        self.text(box, address, 8, up=second, ends=ends)
+
+    def paragraphs(
+        self, box: str, paragraphs: list[Paragraph], size: float, leading: float, *, down: float, inset: float = 1.4
+    ) -> None:
+        """Broken into lines of `leading` mm, the first `down` mm below the box's top. Cut is what has no room."""
+        place = self._boxes[box]
+        room = (place.width - 2 * inset) * mm / size
+        left, y, lowest = (place.left + inset) * mm, PAGE_MM - place.top - down, place.bottom + 0.6
+        shown: list[tuple[bytes, _Font, float]] = []
+        for text, bold, most in paragraphs:
+            font = _BOLD if bold else _TEXT
+            if bold and shown:
+                y -= leading / 2
+            have = min(most, int((y - lowest) / leading) + 1 if y >= lowest else 0)
+            if have == 0 and shown:
+                line, font, at = shown.pop()
+                shown.append((_cut(line.rstrip(_ELLIPSIS), font, room, dropped=True), font, at))
+                break
+            for line in _broken(_encoded(text), font, room, have):
+                shown.append((line, font, y))
+                y -= leading
+        for line, font, at in shown:
+            self._show(line, font, size, left, at * mm)
+
+    def copyable(self, box: str, text: str) -> None:
+        """A long code on three lines that programs copy as one: /ActualText is what they are meant to take."""
+        place = self._boxes[box]
+        signs, room = text.encode("ascii"), (place.width - 2.8) * mm
+        # What a line loses at its end, because the next character would not fit, is less than 3 % of it.
+        size = int(min(8.0, 3 * 0.97 * room / _width(signs, _TEXT)) * 100) / 100
+        self.ops.append(b"/Span <</ActualText (%b)>> BDC\n" % _escaped(signs))
+        for number, line in enumerate(_chopped(signs, _TEXT, room / size)):
+            self._show(line, _TEXT, size, (place.left + 1.4) * mm, (PAGE_MM - place.top - 5.8 - number * 3.2) * mm)
+        self.ops.append(b"EMC\n")
+
+    def mark(self, box: str, word: str, size: float) -> None:
+        """A word in a frame across the box, as a rubber stamp would leave it."""
+        place = self._boxes[box]
+        signs = _encoded(word)
+        width, height = _width(signs, _BOLD) * size, size * 1.25
+        self.ops.append(
+            b"q %b rg %b RG 2.5 w %.4f %.4f %.4f %.4f %.2f %.2f cm %.2f %.2f %.2f %.2f re S\n"
+            % (
+                _STAMP,
+                _STAMP,
+                *(_COS, _SIN, -_SIN, _COS),
+                (place.left + place.width / 2) * mm,
+                (place.bottom + place.height / 2) * mm,
+                *(-width / 2 - size * 0.35, -height / 2, width + size * 0.7, height),
+            )
+        )
+        # Capitals are 0.72 of Helvetica's size.
+        self._show(signs, _BOLD, size, -width / 2, -size * 0.36)
+        self.ops.append(b"Q\n")
+
+    def bars(self, box: str, digits: str) -> None:
+        """Interleaved 2 of 5, as wide and high as the box: 405 modules of 0.254 mm for 44 digits."""
+        place = self._boxes[box]
+        found, modules = bars(digits)
+        shapes = [b"%d 0 %d 1 re" % bar for bar in found]
+        self._shapes(shapes, place.width * mm / modules, place.height * mm, place.left * mm, place.bottom * mm)
+
+    def symbol(self, box: str, payload: str) -> None:
+        """The QR Code with its quiet zone, as large as the box. Shapes and not an image: no viewer can blur it."""
+        place = self._boxes[box]
+        size, rows = symbol(payload.encode("ascii"))
+        side = place.width * mm / (size + 2 * QUIET_MODULES)
+        # One path: rows that touch would show hairlines between them if each were filled by itself.
+        runs = [
+            b"%d %d %d 1 re" % (run.start(), size - 1 - y, run.end() - run.start())
+            for y, row in enumerate(rows)
+            for run in _DARK.finditer(row)
+        ]
+        quiet = QUIET_MODULES * side
+        self.ops.append(b"1 g %.3f %.3f %.3f %.3f re f 0 g\n" % place.corners)
+        self._shapes(runs, side, side, place.left * mm + quiet, place.bottom * mm + quiet)
+
+    def _shapes(self, shapes: list[bytes], x_scale: float, y_scale: float, x: float, y: float) -> None:
+        self.ops.append(b"q %.5f 0 0 %.5f %.4f %.4f cm\n%b\nf Q\n" % (x_scale, y_scale, x, y, b"\n".join(shapes)))
+
+    def _show(self, signs: bytes, font: _Font, size: float, x: float, y: float) -> None:
+        self.ops.append(b"BT %b %.2f Tf %.2f %.2f Td (%b) Tj ET\n" % (font.name, size, x, y, _escaped(signs)))
+
+
+_DARK = re.compile(b"\x01+")
+_STAMP = b"0.63 0.16 0.14"  # red, and dark enough to be read from a copy in black and white
+_COS, _SIN = cos(radians(8)), sin(radians(8))
+
+
+def _encoded(text: str) -> bytes:
+    """cp1252, which is what the standard fonts show; the rest as near as it gets."""
+    text = " ".join(text.split())
+    try:
+        return text.encode("cp1252")
+    except UnicodeEncodeError:
+        return _transliterated(text)
+
+
+def _transliterated(text: str) -> bytes:
+    signs = bytearray()
+    for sign in unicodedata.normalize("NFC", text):
+        try:
+            signs += sign.encode("cp1252")
+        except UnicodeEncodeError:
+            plain = unicodedata.normalize("NFKD", sign).encode("ascii", "ignore")
+            signs += plain or (b"" if unicodedata.combining(sign) else b"?")
+    return bytes(signs)
+
+
+def _escaped(signs: bytes) -> bytes:
+    if b"(" in signs or b")" in signs or b"\\" in signs:
+        return b"".join(_ESCAPED.get(byte, bytes((byte,))) for byte in signs)
+    return signs
+
+
+def _width(signs: bytes, font: _Font) -> float:
+    """At a size of one."""
+    return sum(map(font.widths.__getitem__, signs)) / 1000
+
+
+def _fitted(signs: bytes, font: _Font, size: float, room: float, ends: Sequence[bytes] = ()) -> tuple[bytes, float]:
+    wide = _width(signs, font)
+    if wide * size <= room:
+        return signs, size
+    smaller = max(room / wide, size * _SMALLEST)
+    # Rounded down, because two decimals are printed.
+    smaller = int(smaller * 100) / 100
+    room /= smaller
+    end = next((end for end in ends if _width(end, font) <= room / 2), b"") if wide > room else b""
+    return _cut(signs.removesuffix(end), font, room - _width(end, font)) + end, smaller
+
+
+def _cut(signs: bytes, font: _Font, room: float, *, dropped: bool = False) -> bytes:
+    """What has room; with an ellipsis when that is not all, or when more of the same was `dropped`."""
+    if not dropped and _width(signs, font) <= room:
+        return signs
+    return _head(signs, font, room - font.widths[_ELLIPSIS[0]] / 1000).rstrip(b" .,-/") + _ELLIPSIS
+
+
+def _head(signs: bytes, font: _Font, room: float) -> bytes:
+    """As many as have room."""
+    used = 0
+    for count, byte in enumerate(signs):
+        used += font.widths[byte]
+        if used > room * 1000:
+            return signs[:count]
+    return signs
+
+
+def _broken(signs: bytes, font: _Font, room: float, most: int) -> Iterator[bytes]:
+    """At most that many lines, broken at blanks; a word longer than a line is broken where the line ends."""
+    for number in range(1, most + 1):
+        line = _head(signs, font, room)
+        if len(line) == len(signs) or number == most:
+            yield _cut(signs, font, room)
+            return
+        if signs[len(line) : len(line) + 1] != b" " and b" " in line:
+            line = line[: line.rindex(b" ")]
+        yield line.rstrip()
+        signs = signs[len(line) :].lstrip()
+
+
+def _chopped(signs: bytes, font: _Font, room: float) -> Iterator[bytes]:
+    """Lines broken anywhere: every character counts, blanks too."""
+    while signs:
+        line = _head(signs, font, room)
+        yield line
+        signs = signs[len(line) :]

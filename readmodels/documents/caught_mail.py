@@ -1,0 +1,83 @@
+"""The mails of local work, as a mail program would show them."""
+
+from datetime import datetime
+from email import message_from_bytes
+from email.message import EmailMessage
+from email.policy import SMTP
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from runtime.seal import Seal
+from sql import Connection
+
+SHOWN_MAX: Final = 50
+
+
+class File(Struct, frozen=True):
+    name: str
+    media_type: str
+    content: bytes
+
+
+class CaughtMail(Struct, frozen=True, kw_only=True):
+    mail_id: UUID
+    caught_at: datetime
+    sender: str
+    to: str
+    subject: str
+    text: str
+    html: str
+    files: tuple[File, ...]
+    stop_url: str | None
+
+
+class _Row(Struct, frozen=True):
+    mail_id: UUID
+    caught_at: datetime
+    message_sealed: bytes
+
+
+_find_all = sql.many("mail.caught", _Row)
+_find = sql.maybe("mail.caught_one", _Row)
+
+
+async def caught_mails(conn: Connection, *, seal: Seal) -> list[CaughtMail]:
+    """The newest first."""
+    return [_read(row, seal) for row in await _find_all(conn, most=SHOWN_MAX)]
+
+
+async def caught_mail(conn: Connection, mail_id: UUID, *, seal: Seal) -> CaughtMail | None:
+    row = await _find(conn, mail_id=mail_id)
+    return None if row is None else _read(row, seal)
+
+
+def _read(row: _Row, seal: Seal) -> CaughtMail:
+    message = message_from_bytes(seal.open(row.message_sealed), policy=SMTP)
+    assert isinstance(message, EmailMessage), "the policy makes these"
+    stop = message["List-Unsubscribe"]
+    return CaughtMail(
+        mail_id=row.mail_id,
+        caught_at=row.caught_at,
+        sender=str(message["From"]),
+        to=str(message["To"]),
+        subject=str(message["Subject"]),
+        text=_part(message, "plain"),
+        html=_part(message, "html"),
+        files=tuple(
+            File(part.get_filename() or "", part.get_content_type(), part.get_content())
+            for part in message.iter_attachments()
+        ),
+        stop_url=None if stop is None else str(stop).strip("<>"),
+    )
+
+
+def _part(message: EmailMessage, kind: str) -> str:
+    part = message.get_body((kind,))
+    if part is None:
+        return ""
+    content = part.get_content()
+    assert isinstance(content, str)
+    return content

@@ -1,0 +1,204 @@
+"""What mails say, in Portuguese: letters to payers about a charge as it is now, and notices to a merchant's people.
+
+A letter is written once and printed twice, as HTML and as plain text (readmodels/documents/mail_message.py).
+"""
+
+from datetime import date, datetime
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from domain.boleto.codes import printed_line
+from domain.charge import Status
+from domain.instants import SAO_PAULO, iso, parse_day
+from domain.reminders import due_day
+from readmodels.charges.charge import ChargeDoc
+
+_MERCHANT_MAX: Final = 80
+_DESCRIPTION_MAX: Final = 200
+_TEST_MARK: Final = "[TESTE/SANDBOX]"
+"""In front of the event type of a notice about test events (spec, delivery rules)."""
+
+
+class Code(Struct, frozen=True):
+    """Something to copy and pay with."""
+
+    label: str
+    text: str
+
+
+class Letter(Struct, frozen=True, kw_only=True):
+    subject: str
+    heading: str
+    lead: str
+    amount: str = ""
+    facts: tuple[tuple[str, str], ...] = ()
+    codes: tuple[Code, ...] = ()
+    link: tuple[str, str] | None = None
+    """What it is called, and its address."""
+    note: str | None = None
+    """What the merchant adds, in his own words."""
+    merchant: str
+    closing: tuple[str, ...] = ()
+
+
+def charge_letter(
+    doc: ChargeDoc, *, kind: str, merchant: str, link: str, note: str | None, about_day: date, now: datetime
+) -> Letter | None:
+    """The letter of this kind about the charge; None when the charge, as it is now, leaves nothing to say.
+
+    A charge that can no longer be paid is never mailed with a code; one that is paid gets its receipt when the merchant
+    asks for a mail.
+    """
+    status = Status(doc.status)
+    if status in (Status.PAID, Status.REFUNDED):
+        return _receipt(doc, merchant=_short(merchant), link=link, note=note) if kind in ("receipt", "asked") else None
+    if status is not Status.PENDING or doc.overdue(iso(now)) or kind == "receipt":
+        return None
+    due = _due(doc)
+    days_left = (due - now.astimezone(SAO_PAULO).date()).days
+    # It got another date meanwhile, and reminders of its own; or the mail server was away for too long.
+    missed = due != about_day or (days_left != 0 if kind == "due_day" else days_left < 1)
+    if kind in ("before_due", "due_day") and missed:
+        return None
+    return _invitation(doc, kind=kind, merchant=_short(merchant), link=link, note=note, due=due, days_left=days_left)
+
+
+def _invitation(
+    doc: ChargeDoc, *, kind: str, merchant: str, link: str, note: str | None, due: date, days_left: int
+) -> Letter:
+    amount, day = brl(doc.amount_cents), _day(due)
+    subject, heading = {
+        "before_due": (
+            f"Lembrete: {amount} para {merchant} vence em {day}",
+            f"Sua cobrança vence em {days_left} dia{'s' if days_left > 1 else ''}",
+        ),
+        "due_day": (f"Vence hoje: {amount} para {merchant}", "Sua cobrança vence hoje"),
+    }.get(kind, (f"Cobrança de {merchant}: {amount}, vence em {day}", "Você recebeu uma cobrança"))
+    facts = [("Para", merchant), ("Vencimento", day)]
+    if doc.boleto is not None:
+        last = due if doc.effective_due_date is None else parse_day(doc.effective_due_date)
+        if last != due:
+            facts.append(("Pagável até", f"{_day(last)}, porque no vencimento os bancos não abrem"))
+    elif doc.expires_at is not None:
+        facts.append(("Pagável até", _moment(datetime.fromisoformat(doc.expires_at))))
+    facts += _described(doc)
+    codes = []
+    qr_code = doc.qr_code or (doc.boleto.qr_code if doc.boleto is not None else None)
+    if qr_code is not None:
+        codes.append(Code("PIX copia e cola", qr_code))
+    if doc.boleto is not None:
+        codes.append(Code("Linha digitável do boleto", printed_line(doc.boleto.linha_digitavel)))
+    return Letter(
+        subject=subject,
+        heading=heading,
+        lead=f"{merchant} enviou a você esta cobrança. Se já pagou, desconsidere esta mensagem.",
+        amount=amount,
+        facts=tuple(facts),
+        codes=tuple(codes),
+        link=("Ver e pagar", link),
+        note=note,
+        merchant=merchant,
+        closing=("Confira no seu banco o nome de quem recebe e o valor antes de confirmar.",),
+    )
+
+
+def _receipt(doc: ChargeDoc, *, merchant: str, link: str, note: str | None) -> Letter:
+    payment = doc.payment
+    amount = brl(doc.amount_cents if payment is None else payment.amount_cents)
+    facts = [("Para", merchant)]
+    if payment is not None:
+        facts.append(("Pago em", _moment(datetime.fromisoformat(payment.paid_at))))
+        facts.append(("Forma", "PIX" if payment.method == "pix" else "Boleto"))
+        if payment.end_to_end_id is not None:
+            facts.append(("ID da transação", payment.end_to_end_id))
+    if doc.refunded_cents:
+        facts.append(("Devolvido", brl(doc.refunded_cents)))
+    facts += _described(doc)
+    return Letter(
+        subject=f"Pagamento recebido: {amount} para {merchant}",
+        heading="Pagamento recebido",
+        lead=f"O pagamento da sua cobrança de {merchant} foi confirmado. Não é preciso fazer mais nada.",
+        amount=amount,
+        facts=tuple(facts),
+        link=("Ver o comprovante", link),
+        note=note,
+        merchant=merchant,
+    )
+
+
+# fmt: off
+_NOTICES: Final[dict[str, tuple[str, str]]] = {
+    "webhook_failing":   ("Seu webhook está falhando",
+                          "Seu endereço não confirmou os últimos eventos. Continuamos tentando."),
+    "webhook_paused":    ("Seu webhook foi pausado",
+                          "Seu endereço não confirma eventos há muito tempo. O que há para entregar fica guardado por "
+                          "14 dias e segue quando ele responder ou quando você retomar as entregas."),
+    "webhook_recovered": ("Seu webhook voltou a responder",
+                          "Seu endereço confirma eventos de novo. O que estava pendente está sendo entregue."),
+}
+# fmt: on
+
+
+class _Facts(Struct, frozen=True):
+    """Of what a notice holds, that which is told."""
+
+    url: str = ""
+    failing_since: datetime | None = None
+    failures: int | None = None
+    outcome: str | None = None
+    status: int | None = None
+
+
+def notice_letter(*, kind: str, event_type: str, at: datetime, facts: bytes, merchant: str, app_url: str) -> Letter:
+    """A notice for the people of an account. `event_type` carries the mark of test events already."""
+    told = msgspec.json.decode(facts, type=_Facts)
+    heading, lead = _NOTICES.get(kind, ("Aviso sobre a sua conta", "Veja os detalhes no painel."))
+    shown = [("Evento", event_type), ("Quando", _moment(at))]
+    if told.url:
+        shown.append(("Endereço", told.url))
+    if told.failing_since is not None:
+        shown.append(("Falhando desde", _moment(told.failing_since)))
+    if told.failures:
+        shown.append(("Falhas seguidas", str(told.failures)))
+    if told.status is not None or told.outcome is not None:
+        shown.append(("Última resposta", f"HTTP {told.status}" if told.status is not None else str(told.outcome)))
+    test = event_type.startswith(_TEST_MARK)
+    path = "/painel/teste/webhooks/entregas" if test else "/painel/webhooks"
+    return Letter(
+        subject=f"{_TEST_MARK} {heading}" if test else heading,
+        heading=heading,
+        lead=lead,
+        facts=tuple(shown),
+        link=("Abrir o painel", app_url + path),
+        merchant=_short(merchant),
+    )
+
+
+def brl(cents: int) -> str:
+    """123456 -> "R$ 1.234,56", with a no-break space."""
+    whole, rest = divmod(cents, 100)
+    return f"R$\u00a0{whole:,}".replace(",", ".") + f",{rest:02}"
+
+
+def _described(doc: ChargeDoc) -> list[tuple[str, str]]:
+    return [] if not doc.description else [("Descrição", doc.description[:_DESCRIPTION_MAX])]
+
+
+def _due(doc: ChargeDoc) -> date:
+    assert doc.expires_at is not None, "every pending charge has an end"
+    return due_day(None if doc.due_date is None else parse_day(doc.due_date), datetime.fromisoformat(doc.expires_at))
+
+
+def _short(merchant: str) -> str:
+    return " ".join(merchant.split())[:_MERCHANT_MAX]
+
+
+def _day(at: date) -> str:
+    return f"{at.day:02}/{at.month:02}/{at.year:04}"
+
+
+def _moment(at: datetime) -> str:
+    local = at.astimezone(SAO_PAULO)
+    return f"{_day(local)} às {local.hour:02}:{local.minute:02}"

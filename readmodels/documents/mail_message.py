@@ -1,0 +1,102 @@
+"""A letter as an e-mail message: plain text and HTML of the same content, the boleto beside them."""
+
+from datetime import datetime
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from msgspec import Struct
+
+from readmodels.documents.mail_letter import Letter
+
+_SUBJECT_MAX: Final = 200
+_WIDTH: Final = 72
+
+_page = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    auto_reload=False,
+).get_template("mail_letter.html")
+
+
+class BadAddress(ValueError):
+    """What was given as an address is none a message can carry."""
+
+
+class Attached(Struct, frozen=True):
+    file_name: str
+    content: bytes
+
+
+def message_bytes(
+    letter: Letter,
+    *,
+    mail_id: UUID,
+    to: str,
+    mail_from: str,
+    now: datetime,
+    stop_url: str | None,
+    pdf: Attached | None = None,
+) -> bytes:
+    """The message as it goes over the wire (RFC 5322, CRLF). Raises BadAddress.
+
+    The Message-ID is the mail's: sent twice, it is one message to whoever compares. `stop_url` stands at the foot and
+    in List-Unsubscribe, which mail programs may follow with one click (RFC 8058).
+    """
+    _, _, domain = mail_from.rpartition("@")
+    message = EmailMessage(policy=SMTP)
+    if not to.isascii():
+        # Local parts in other letters need servers all the way that know them (RFC 6531): too few do.
+        raise BadAddress("not ascii")
+    try:
+        message["From"] = Address(f"{_one_line(letter.merchant)} via Quita", addr_spec=mail_from)
+        message["To"] = Address(addr_spec=to)
+    except (ValueError, IndexError, AttributeError) as error:
+        # The standard library's parser answers odd addresses with more than its own errors.
+        raise BadAddress(str(type(error).__name__)) from None
+    message["Subject"] = _one_line(letter.subject)[:_SUBJECT_MAX]
+    message["Date"] = now
+    message["Message-ID"] = f"<{mail_id}@{domain}>"
+    message["Auto-Submitted"] = "auto-generated"
+    if stop_url is not None:
+        message["List-Unsubscribe"] = f"<{stop_url}>"
+        message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
+    message.set_content(plain_text(letter, stop_url))
+    message.add_alternative(_page.render(letter=letter, stop_url=stop_url), subtype="html")
+    if pdf is not None:
+        message.add_attachment(pdf.content, maintype="application", subtype="pdf", filename=pdf.file_name)
+    return message.as_bytes()
+
+
+def plain_text(letter: Letter, stop_url: str | None) -> str:
+    parts = [letter.heading, letter.lead]
+    if letter.amount:
+        parts.append(f"Valor: {letter.amount}")
+    if letter.note:
+        parts.append(f"Mensagem de {letter.merchant}:\n{letter.note}")
+    parts.append("\n".join(f"{label}: {value}" for label, value in letter.facts))
+    if letter.link:
+        parts.append(f"{letter.link[0]}: {letter.link[1]}")
+    parts += [f"{code.label}:\n{code.text}" for code in letter.codes]
+    parts += letter.closing
+    parts.append("-" * _WIDTH)
+    if stop_url is None:
+        parts.append(f"Enviado pela Quita às pessoas da conta {letter.merchant}.")
+    else:
+        parts.append(
+            f"Enviado pela Quita a pedido de {letter.merchant}. Nunca pedimos senha nem código por telefone.\n"
+            f"Para não receber mais e-mails das cobranças de {letter.merchant}: {stop_url}"
+        )
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _one_line(text: str) -> str:
+    """No header may end early: line ends and controls become blanks."""
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())

@@ -1,0 +1,1 @@
+"""Payments, refunds, withdrawals and the ledger as they are read."""

@@ -1,0 +1,151 @@
+"""The wallet: balance and statement. The balance is the newest line's balance_after, so the two can never disagree."""
+
+from datetime import datetime
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from domain.instants import iso
+from domain.money import reais
+from readmodels.page import SortOrder, cut
+from readmodels.webhooks.event_list import Bounds
+from sql import Connection
+
+ENTRY_TYPES = (
+    "payment", "refund", "refund_reversal", "withdrawal", "withdrawal_reversal", "fee", "partner_share", "adjustment",
+)  # fmt: skip
+_ABOVE_ALL = 2**63 - 1
+
+
+class LedgerFilters(Struct, frozen=True, kw_only=True):
+    type: str | None = None
+    created_from: datetime | None = None
+    created_to: datetime | None = None
+    order: SortOrder = SortOrder.DESC
+
+
+class LedgerPosition(Struct, frozen=True, array_like=True):
+    sequence: int
+
+
+class Balance(Struct, frozen=True):
+    """Decimal reais; BRL."""
+
+    balance: str
+    currency: str = "BRL"
+
+
+class LedgerItem(Struct, frozen=True, gc=False, kw_only=True):
+    """A line of the statement: `amount` is unsigned, `direction` credit or debit (contract section 10)."""
+
+    entry_id: str
+    sequence: int
+    type: str
+    direction: str
+    amount: str
+    balance_after: str
+    charge_id: str | None
+    payment_id: str | None
+    refund_id: str | None
+    withdrawal_id: str | None
+    external_id: str | None
+    created_at: str
+    test: bool
+
+
+class _Balance(Struct, frozen=True, gc=False):
+    balance_cents: int
+
+
+class _Row(Struct, frozen=True, gc=False):
+    sequence: int
+    entry_id: UUID
+    type: str
+    amount_cents: int
+    balance_after_cents: int
+    charge_id: UUID | None
+    payment_id: UUID | None
+    refund_id: UUID | None
+    withdrawal_id: UUID | None
+    external_id: str | None
+    created_at: datetime
+
+
+find_balance = sql.one("read_ledger.balance", _Balance)
+find_bounds = sql.one("read_ledger.bounds", Bounds)
+_PAGE = {
+    (path, order): sql.many(f"read_ledger.{path}_{order.value}", _Row)
+    for path in ("page", "by_type")
+    for order in SortOrder
+}
+
+
+async def balance(conn: Connection, account_id: UUID, test: bool) -> Balance:
+    """0.00 for an account without movement."""
+    return Balance(reais((await find_balance(conn, account_id=account_id, test=test)).balance_cents))
+
+
+async def ledger_page(
+    conn: Connection,
+    account_id: UUID,
+    test: bool,
+    filters: LedgerFilters,
+    after: LedgerPosition | None,
+    limit: int,
+) -> tuple[list[LedgerItem], LedgerPosition | None]:
+    """One page in the order of the lines' numbers, and where the next one begins."""
+    above, below = 0, _ABOVE_ALL
+    if filters.created_from is not None or filters.created_to is not None:
+        bounds = await find_bounds(
+            conn,
+            account_id=account_id,
+            test=test,
+            created_from=filters.created_from,
+            created_to=filters.created_to,
+        )
+        if filters.created_from is not None:
+            above = _ABOVE_ALL if bounds.first is None else bounds.first - 1
+        if filters.created_to is not None and bounds.beyond is not None:
+            below = bounds.beyond
+    if after is not None:
+        if filters.order is SortOrder.ASC:
+            above = max(above, after.sequence)
+        else:
+            below = min(below, after.sequence)
+    path = "by_type" if filters.type is not None else "page"
+    rows, last = cut(
+        await _PAGE[path, filters.order](
+            conn,
+            account_id=account_id,
+            test=test,
+            type=filters.type,
+            above=above,
+            below=below,
+            most=limit + 1,
+        ),
+        limit,
+    )
+    return [_present(row, test) for row in rows], LedgerPosition(last.sequence) if last else None
+
+
+def _present(row: _Row, test: bool) -> LedgerItem:
+    return LedgerItem(
+        entry_id=str(row.entry_id),
+        sequence=row.sequence,
+        type=row.type,
+        direction="credit" if row.amount_cents > 0 else "debit",
+        amount=reais(abs(row.amount_cents)),
+        balance_after=reais(row.balance_after_cents),
+        charge_id=_text(row.charge_id),
+        payment_id=_text(row.payment_id),
+        refund_id=_text(row.refund_id),
+        withdrawal_id=_text(row.withdrawal_id),
+        external_id=row.external_id,
+        created_at=iso(row.created_at),
+        test=test,
+    )
+
+
+def _text(value: UUID | None) -> str | None:
+    return None if value is None else str(value)

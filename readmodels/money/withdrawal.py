@@ -1,0 +1,169 @@
+"""A withdrawal as it is seen: the document kept in read_withdrawal, what the API answers, and the list of them.
+
+Production only, so that nothing here is told a mode.
+"""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from domain.money import reais
+from domain.withdrawal import WithdrawalStatus
+from readmodels.page import SortOrder, cut
+from sql import Connection
+
+STATUSES = tuple(each.value for each in WithdrawalStatus)
+_BEGINNING = datetime(1, 1, 2, tzinfo=UTC)
+_END = datetime(9999, 12, 30, tzinfo=UTC)
+
+
+class WithdrawalDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """A withdrawal as stored in read_withdrawal.doc and, at its beginning, in the journal: cents and ISO instants."""
+
+    withdrawal_id: str
+    account_id: str
+    amount_cents: int
+    status: str
+    version: int
+    description: str | None = None
+    external_id: str | None = None
+    pix_key: str
+    """Masked."""
+    automatic: bool = False
+    end_to_end_id: str | None = None
+    failure_code: str | None = None
+    created_at: str
+    processing_at: str | None = None
+    """When the bank was first about to be asked; not shown."""
+    completed_at: str | None = None
+
+
+class WithdrawalProjection(Struct, frozen=True, gc=False, kw_only=True):
+    """`pix_key` is masked; `end_to_end_id` is of the PIX that was sent; `failure_code` says for programs why it failed.
+
+    `automatic`: the daily one that nobody asked for. `completed_at` is when it came to its end, whichever that is.
+    """
+
+    withdrawal_id: str
+    account_id: str
+    amount: str
+    status: str
+    version: int
+    description: str | None
+    external_id: str | None
+    pix_key: str
+    automatic: bool
+    end_to_end_id: str | None
+    failure_code: str | None
+    created_at: str
+    completed_at: str | None
+    test: bool
+
+
+class WithdrawalFilters(Struct, frozen=True, kw_only=True):
+    statuses: tuple[str, ...] = ()
+    external_id: str | None = None
+    created_from: datetime | None = None
+    created_to: datetime | None = None
+    order: SortOrder = SortOrder.DESC
+
+
+class WithdrawalPosition(Struct, frozen=True, array_like=True):
+    created_at: datetime
+    withdrawal_id: UUID
+
+
+class _Found(Struct, frozen=True, gc=False):
+    doc: bytes
+
+
+class _Row(Struct, frozen=True, gc=False):
+    withdrawal_id: UUID
+    created_at: datetime
+    doc: bytes
+
+
+class _Daily(Struct, frozen=True, gc=False):
+    keep_cents: int
+
+
+class WithdrawalDestination(Struct, frozen=True, gc=False):
+    """Where an account's withdrawals go; `pix_key` in the clear, and it need not be one."""
+
+    pix_key: str
+    approved: bool
+
+
+find_destination = sql.one("read_withdrawal.destination", WithdrawalDestination)
+find_daily = sql.maybe("read_withdrawal.daily", _Daily)
+find_withdrawal = sql.maybe("read_withdrawal.find", _Found)
+_PAGE = {
+    (path, order): sql.many(f"read_withdrawal.{path}_{order.value}", _Row)
+    for path in ("page", "by_reference", "by_status")
+    for order in SortOrder
+}
+read_withdrawal_doc = msgspec.json.Decoder(WithdrawalDoc).decode
+
+
+async def withdrawal_doc(conn: Connection, withdrawal_id: UUID, account_id: UUID) -> WithdrawalDoc | None:
+    """None when the account has no such withdrawal."""
+    row = await find_withdrawal(conn, withdrawal_id=withdrawal_id, account_id=account_id)
+    return None if row is None else read_withdrawal_doc(row.doc)
+
+
+async def withdrawal_page(
+    conn: Connection, account_id: UUID, filters: WithdrawalFilters, after: WithdrawalPosition | None, limit: int
+) -> tuple[list[WithdrawalDoc], WithdrawalPosition | None]:
+    """One page in the order (created_at, withdrawal_id), and where the next one begins."""
+    ascending = filters.order is SortOrder.ASC
+    rows, last = cut(
+        await _PAGE[_path(filters), filters.order](
+            conn,
+            account_id=account_id,
+            statuses=list(filters.statuses) or None,
+            external_id=filters.external_id,
+            created_from=filters.created_from or _BEGINNING,
+            created_to=filters.created_to or _END,
+            at=after.created_at if after else (_BEGINNING if ascending else _END),
+            id=after.withdrawal_id if after else UUID(int=0 if ascending else 2**128 - 1),
+            most=limit + 1,
+        ),
+        limit,
+    )
+    items = [read_withdrawal_doc(row.doc) for row in rows]
+    return items, WithdrawalPosition(last.created_at, last.withdrawal_id) if last else None
+
+
+async def kept_daily(conn: Connection, account_id: UUID) -> int | None:
+    """What stays, in cents, when the account is paid out once a day; None when it is not."""
+    row = await find_daily(conn, account_id=account_id)
+    return None if row is None else row.keep_cents
+
+
+def project_withdrawal(doc: WithdrawalDoc) -> WithdrawalProjection:
+    return WithdrawalProjection(
+        withdrawal_id=doc.withdrawal_id,
+        account_id=doc.account_id,
+        amount=reais(doc.amount_cents),
+        status=doc.status,
+        version=doc.version,
+        description=doc.description,
+        external_id=doc.external_id,
+        pix_key=doc.pix_key,
+        automatic=doc.automatic,
+        end_to_end_id=doc.end_to_end_id,
+        failure_code=doc.failure_code,
+        created_at=doc.created_at,
+        completed_at=doc.completed_at,
+        test=False,
+    )
+
+
+def _path(filters: WithdrawalFilters) -> str:
+    """The narrowest range there is an index for; what else is asked for is a condition on its rows."""
+    if filters.external_id is not None:
+        return "by_reference"
+    return "by_status" if filters.statuses else "page"

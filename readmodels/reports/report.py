@@ -1,0 +1,171 @@
+"""What a report is: how it is asked for, what its columns hold, and how its rows are told in JSON and in files.
+
+REPORTS (readmodels/reports/reports.py) names every one of them.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from domain.errors import Code, Refused
+from domain.instants import SAO_PAULO, iso
+from domain.money import reais
+from readmodels.reports.csv_lines import BasisPoints, Cents, Field
+from sql import Connection
+
+ALL_ACCOUNTS: Final = UUID(int=0)
+"""Stands for all accounts in the daily totals."""
+DAYS_MAX: Final = 731
+_SETTLEMENT_MOST_DAYS = 92
+
+
+class ColumnKind(StrEnum):
+    """What a column holds. None is nothing to show, in each."""
+
+    DATE = "date"  # date
+    INSTANT = "instant"  # datetime
+    TEXT = "text"  # str
+    MONEY = "money"  # int, cents
+    COUNT = "count"  # int
+    RATIO = "ratio"  # int, basis points: 9750 is 97.50 %
+
+
+class By(StrEnum):
+    """What a row of a dated report covers. Its day is the first of that; of `period` the first asked for."""
+
+    DAY = "day"
+    MONTH = "month"
+    PERIOD = "period"
+
+
+class Column(NamedTuple):
+    name: str
+    heading: str
+    """In Portuguese."""
+    kind: ColumnKind
+
+
+class ReportQuery(Struct, frozen=True, kw_only=True):
+    """São Paulo days, both inclusive; `today` is the day it is asked on. No account: all of them together."""
+
+    first: date
+    last: date
+    today: date
+    account_id: UUID | None = None
+    by: By = By.DAY
+
+    @property
+    def totals_of(self) -> UUID:
+        return self.account_id or ALL_ACCOUNTS
+
+
+Row = tuple[Any, ...]
+Lend = Callable[[], AbstractAsyncContextManager[Connection]]
+"""Lends a connection for one page of rows: whoever takes them, a browser over a slow line, may take his time."""
+Rows = Callable[[Lend, ReportQuery], AsyncIterator[Row]]
+
+
+class Report(NamedTuple):
+    name: str
+    title: str
+    about: str
+    """A sentence in Portuguese on what is counted."""
+    columns: tuple[Column, ...]
+    rows: Rows
+    """The rows, each as long as the columns. A settlement may be long: take it row by row."""
+    dated: bool = True
+    """Whether it covers the days asked for; else it is of today."""
+    grouped: bool = True
+    """Whether `by` means something."""
+    of_one_account: bool = False
+    live: bool = False
+    """Read from what it tells of and not from the totals: it does not lag."""
+
+
+class Freshness(Struct, frozen=True):
+    """Everything before `as_of` is in the totals; that was `lag_seconds` ago."""
+
+    as_of: datetime
+    lag_seconds: int
+
+
+find_freshness = sql.maybe("report.freshness", Freshness)
+grant_views = sql.run("report.grant")
+
+
+def keeping(conn: Connection) -> Lend:
+    """Lends this one connection, for whoever takes the rows at once or wants them of one snapshot."""
+    return lambda: nullcontext(conn)
+
+
+def ask(
+    report: Report,
+    *,
+    today: date,
+    first: date | None = None,
+    last: date | None = None,
+    account_id: UUID | None = None,
+    by: By = By.DAY,
+) -> ReportQuery:
+    """What is to be reported. Without days: the last thirty, of a settlement yesterday.
+
+    Refused(DATE_RANGE_INVALID) for a range that ends before it begins or is too long, Refused(VALIDATION_ERROR) when
+    the report is of one account and none is named.
+    """
+    if report.of_one_account and account_id is None:
+        raise Refused(Code.VALIDATION_ERROR, fields={"account_id": "this report is of one account"})
+    most = _SETTLEMENT_MOST_DAYS if report.live else DAYS_MAX
+    last = last or (today - timedelta(days=1) if report.live and first is None else today)
+    first = first or (last if report.live else last - timedelta(days=29))
+    if not 0 <= (last - first).days < most:
+        raise Refused(Code.DATE_RANGE_INVALID, fields={"from": f"must be 0 to {most - 1} days before the last day"})
+    return ReportQuery(first=first, last=last, today=today, account_id=account_id, by=by)
+
+
+async def freshness(conn: Connection) -> Freshness | None:
+    """How current the daily totals are; None before the first round of a worker."""
+    return await find_freshness(conn)
+
+
+def as_csv(report: Report, row: Row) -> list[Field]:
+    """For readmodels.csv_lines."""
+    fields: list[Field] = []
+    for column, value in zip(report.columns, row, strict=True):
+        if value is None:
+            fields.append(None)
+        elif column.kind is ColumnKind.MONEY:
+            fields.append(Cents(value))
+        elif column.kind is ColumnKind.RATIO:
+            fields.append(BasisPoints(value))
+        else:
+            fields.append(value)
+    return fields
+
+
+def as_json(report: Report, row: Row) -> dict[str, str | int | None]:
+    """Money and ratios (in percent) as decimal strings, instants in UTC."""
+    shown: dict[str, str | int | None] = {}
+    for column, value in zip(report.columns, row, strict=True):
+        match column.kind:
+            case _ if value is None:
+                shown[column.name] = None
+            case ColumnKind.MONEY | ColumnKind.RATIO:
+                shown[column.name] = reais(value)
+            case ColumnKind.INSTANT:
+                shown[column.name] = iso(value)
+            case ColumnKind.DATE:
+                shown[column.name] = value.isoformat()
+            case _:
+                shown[column.name] = value
+    return shown
+
+
+def today_at(now: datetime) -> date:
+    """The São Paulo day of an instant."""
+    return now.astimezone(SAO_PAULO).date()

@@ -1,0 +1,230 @@
+"""Reports for the people who run the platform: production only, each a table of the same few kinds of column.
+
+All but the live ones are read from daily totals that a worker keeps (readmodels/reports/fold.py) and lag by seconds;
+`readmodels.report.freshness` says by how much. REPORTS names every report; the command line, the platform's pages and
+files show what is here and add nothing.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+from msgspec.structs import astuple
+
+import sql
+from readmodels.reports.report import ALL_ACCOUNTS, Column, ColumnKind, Lend, Report, ReportQuery, Row
+from readmodels.reports.settlement import settlement
+from readmodels.reports.totals import (
+    aging,
+    find_conversion,
+    find_expiry,
+    find_integrators,
+    find_receipts,
+    find_refunds,
+    find_webhooks,
+    totals,
+)
+
+_LANES_PAGE = 500
+DELIVERIES_MAX: Final = 10_000
+"""Deliveries of an account in one state are counted no further: a number that says so means "at least"."""
+
+
+class _Lane(Struct, frozen=True, gc=False):
+    account_id: UUID
+    name: str
+    state: str
+    since: datetime | None
+    pending: int
+    held: int
+    exhausted: int
+
+
+find_lanes = sql.many("report.webhook_lanes", _Lane)
+_LAST_ID: Final = UUID(int=2**128 - 1)
+
+
+async def _webhook_lanes(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
+    """One row for each account with an endpoint. One account is the range that holds only it."""
+    after, last = ALL_ACCOUNTS, _LAST_ID
+    if asked.account_id is not None:
+        after, last = UUID(int=max(0, asked.account_id.int - 1)), asked.account_id
+    while True:
+        async with lend() as conn:
+            lanes = await find_lanes(conn, after=after, last=last, most=DELIVERIES_MAX, page=_LANES_PAGE)
+        for lane in lanes:
+            yield (*astuple(lane)[1:], str(lane.account_id))
+        if len(lanes) < _LANES_PAGE:
+            return
+        after = lanes[-1].account_id
+
+
+_DAY = Column("day", "Dia", ColumnKind.DATE)
+_PAID_BY = Column("method", "Pago por", ColumnKind.TEXT)
+_ISSUED_AS = Column("method", "Cobrança", ColumnKind.TEXT)
+
+_ALL: Sequence[Report] = (
+    Report(
+        "receipts",
+        "Recebimentos por dia",
+        "Pagamentos no dia em que foram creditados, por meio de pagamento.",
+        (
+            _DAY,
+            _PAID_BY,
+            Column("payments", "Pagamentos", ColumnKind.COUNT),
+            Column("amount", "Valor", ColumnKind.MONEY),
+            Column("late", "Após o vencimento", ColumnKind.COUNT),
+            Column("anomalous", "Com anomalia", ColumnKind.COUNT),
+        ),
+        totals(find_receipts),
+    ),
+    Report(
+        "aging",
+        "Boletos por vencimento",
+        "Boletos em aberto pelos dias que faltam, e expirados sem pagamento pelos dias que passaram.",
+        (
+            Column("bucket", "Código", ColumnKind.TEXT),
+            Column("label", "Faixa", ColumnKind.TEXT),
+            Column("slips", "Boletos", ColumnKind.COUNT),
+            Column("amount", "Valor", ColumnKind.MONEY),
+        ),
+        aging,
+        dated=False,
+        grouped=False,
+    ),
+    Report(
+        "conversion",
+        "Conversão e tempo até o pagamento",
+        "Das cobranças emitidas em cada dia, quantas foram pagas e em quanto tempo (mediana e 90%).",
+        (
+            _DAY,
+            _ISSUED_AS,
+            Column("charges", "Emitidas", ColumnKind.COUNT),
+            Column("amount", "Valor", ColumnKind.MONEY),
+            Column("paid", "Pagas", ColumnKind.COUNT),
+            Column("paid_amount", "Valor pago", ColumnKind.MONEY),
+            Column("conversion", "Conversão (%)", ColumnKind.RATIO),
+            Column("median_seconds", "Mediana (s)", ColumnKind.COUNT),
+            Column("p90_seconds", "90% até (s)", ColumnKind.COUNT),
+        ),
+        totals(find_conversion),
+    ),
+    Report(
+        "expiry",
+        "Expiração e cancelamento",
+        "Das cobranças emitidas em cada dia, quantas expiraram, foram canceladas ou falharam.",
+        (
+            _DAY,
+            _ISSUED_AS,
+            Column("charges", "Emitidas", ColumnKind.COUNT),
+            Column("open", "Em aberto", ColumnKind.COUNT),
+            Column("expired", "Expiradas", ColumnKind.COUNT),
+            Column("expired_amount", "Valor expirado", ColumnKind.MONEY),
+            Column("cancelled", "Canceladas", ColumnKind.COUNT),
+            Column("cancelled_amount", "Valor cancelado", ColumnKind.MONEY),
+            Column("failed", "Com falha", ColumnKind.COUNT),
+            Column("expiry", "Expiração (%)", ColumnKind.RATIO),
+            Column("cancellation", "Cancelamento (%)", ColumnKind.RATIO),
+        ),
+        totals(find_expiry),
+    ),
+    Report(
+        "refunds",
+        "Devoluções",
+        "Devoluções no dia em que foram pedidas, concluídas ou recusadas.",
+        (
+            _DAY,
+            _PAID_BY,
+            Column("asked", "Pedidas", ColumnKind.COUNT),
+            Column("asked_amount", "Valor pedido", ColumnKind.MONEY),
+            Column("succeeded", "Concluídas", ColumnKind.COUNT),
+            Column("succeeded_amount", "Valor devolvido", ColumnKind.MONEY),
+            Column("failed", "Recusadas", ColumnKind.COUNT),
+            Column("failed_amount", "Valor recusado", ColumnKind.MONEY),
+        ),
+        totals(find_refunds),
+    ),
+    Report(
+        "integrators",
+        "Integradores",
+        "O que cada parceiro trouxe e recebeu no período.",
+        (
+            Column("integrador_code", "Código", ColumnKind.TEXT),
+            Column("name", "Parceiro", ColumnKind.TEXT),
+            Column("charges", "Cobranças", ColumnKind.COUNT),
+            Column("charge_amount", "Valor cobrado", ColumnKind.MONEY),
+            Column("payments", "Pagamentos", ColumnKind.COUNT),
+            Column("payment_amount", "Valor pago", ColumnKind.MONEY),
+            Column("given", "Participação", ColumnKind.MONEY),
+            Column("taken_back", "Estornada", ColumnKind.MONEY),
+            Column("net", "Líquida", ColumnKind.MONEY),
+        ),
+        totals(find_integrators),
+        grouped=False,
+    ),
+    Report(
+        "webhooks",
+        "Saúde dos webhooks",
+        "Tentativas de entrega por dia e seu resultado.",
+        (
+            _DAY,
+            Column("attempts", "Tentativas", ColumnKind.COUNT),
+            Column("delivered", "Entregues", ColumnKind.COUNT),
+            Column("rejected", "Recusadas", ColumnKind.COUNT),
+            Column("timed_out", "Sem resposta", ColumnKind.COUNT),
+            Column("unreachable", "Sem conexão", ColumnKind.COUNT),
+            Column("lost", "Perdidas por nós", ColumnKind.COUNT),
+            Column("success", "Sucesso (%)", ColumnKind.RATIO),
+            Column("mean_ms", "Média (ms)", ColumnKind.COUNT),
+        ),
+        totals(find_webhooks),
+    ),
+    Report(
+        "webhook_lanes",
+        "Webhooks agora",
+        "De cada conta com endereço: como está e o que espera. Contadas até 10.000 entregas de cada situação.",
+        (
+            Column("account", "Loja", ColumnKind.TEXT),
+            Column("state", "Webhook", ColumnKind.TEXT),
+            Column("since", "Falha desde", ColumnKind.INSTANT),
+            Column("pending", "Na fila", ColumnKind.COUNT),
+            Column("held", "Retidas", ColumnKind.COUNT),
+            Column("exhausted", "Esgotadas", ColumnKind.COUNT),
+            Column("account_id", "account_id", ColumnKind.TEXT),
+        ),
+        _webhook_lanes,
+        dated=False,
+        grouped=False,
+        live=True,
+    ),
+    Report(
+        "settlement",
+        "Fechamento por conta e dia",
+        "Saldo de abertura, cada lançamento, saldo de fechamento e a soma de verificação (SHA-256) de cada dia.",
+        (
+            _DAY,
+            Column("record", "Registro", ColumnKind.TEXT),
+            Column("sequence", "Nº", ColumnKind.COUNT),
+            Column("created_at", "Instante", ColumnKind.INSTANT),
+            Column("type", "Lançamento", ColumnKind.TEXT),
+            Column("amount", "Valor", ColumnKind.MONEY),
+            Column("balance", "Saldo", ColumnKind.MONEY),
+            Column("entry_id", "Id do lançamento", ColumnKind.TEXT),
+            Column("charge_id", "Cobrança", ColumnKind.TEXT),
+            Column("payment_id", "Pagamento", ColumnKind.TEXT),
+            Column("refund_id", "Devolução", ColumnKind.TEXT),
+            Column("withdrawal_id", "Saque", ColumnKind.TEXT),
+            Column("external_id", "Referência", ColumnKind.TEXT),
+            Column("entries", "Lançamentos", ColumnKind.COUNT),
+            Column("sha256", "SHA-256", ColumnKind.TEXT),
+        ),
+        settlement,
+        grouped=False,
+        of_one_account=True,
+        live=True,
+    ),
+)
+
+REPORTS: Final[dict[str, Report]] = {report.name: report for report in _ALL}

@@ -1,0 +1,124 @@
+"""The settlement of an account, day by day, from the ledger itself: what a day began with, each line, how it closed.
+
+A day that does not add up is our fault, and is not shown. Its check sum is made of the lines as they are told, so that
+whoever has the file can make it again.
+"""
+
+from collections.abc import AsyncIterator
+from datetime import date, datetime, timedelta
+from hashlib import sha256
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from domain.instants import SAO_PAULO, day_begins, day_ends, iso
+from domain.money import reais
+from readmodels.reports.report import Lend, ReportQuery, Row
+
+_LINES_PAGE = 5_000
+
+
+class _Line(Struct, frozen=True, gc=False):
+    sequence: int
+    entry_id: UUID
+    created_at: datetime
+    type: str
+    amount_cents: int
+    balance_after_cents: int
+    charge_id: UUID | None
+    payment_id: UUID | None
+    refund_id: UUID | None
+    withdrawal_id: UUID | None
+    external_id: str | None
+
+
+class _Standing(Struct, frozen=True, gc=False):
+    sequence: int
+    balance_after_cents: int
+
+
+find_standing = sql.maybe("report.settled_before", _Standing)
+find_lines = sql.many("report.settlement", _Line)
+
+
+class _Day:
+    """One day of an account being settled: opening, its lines, closing. What does not add up is our fault."""
+
+    def __init__(self, account_id: UUID, day: date, opening: _Standing) -> None:
+        self._day = day
+        self._opening = self._standing = opening
+        self._lines = 0
+        self._moved_cents = 0
+        self._digest = sha256(f"{account_id};{day};{reais(opening.balance_after_cents)}\n".encode())
+
+    def begin(self) -> Row:
+        return (self._day, "opening", *[None] * 3, None, self._opening.balance_after_cents, *[None] * 8)
+
+    def take(self, line: _Line) -> Row:
+        assert line.sequence == self._standing.sequence + 1, "the numbers of a ledger are dense"
+        amount, balance = reais(line.amount_cents), reais(line.balance_after_cents)
+        self._digest.update(
+            f"{line.sequence};{line.entry_id};{iso(line.created_at)};{line.type};{amount};{balance}\n".encode()
+        )
+        self._standing = _Standing(line.sequence, line.balance_after_cents)
+        self._moved_cents += line.amount_cents
+        self._lines += 1
+        references = [line.charge_id, line.payment_id, line.refund_id, line.withdrawal_id]
+        return (
+            self._day, "entry", line.sequence, line.created_at, line.type, line.amount_cents,
+            line.balance_after_cents, str(line.entry_id), *[None if each is None else str(each) for each in references],
+            line.external_id, None, None,
+        )  # fmt: skip
+
+    def end(self) -> tuple[Row, _Standing]:
+        closing_cents = self._standing.balance_after_cents
+        assert self._opening.balance_after_cents + self._moved_cents == closing_cents, (
+            "a balance is the sum of its lines"
+        )
+        self._digest.update(f"{reais(closing_cents)}\n".encode())
+        digest = self._digest.hexdigest()
+        row = (self._day, "closing", *[None] * 3, self._moved_cents, closing_cents, *[None] * 6, self._lines, digest)
+        return row, self._standing
+
+
+async def settlement(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
+    """Of each day an opening row, the ledger's lines and a closing row with their number and check sum."""
+    assert asked.account_id is not None, "checked by ask()"
+    day = asked.first
+    begins, ends = day_begins(asked.first), day_ends(asked.last)
+    async with lend() as conn:
+        before = await find_standing(conn, account_id=asked.account_id, at=begins)
+    at = _Day(asked.account_id, day, before or _Standing(0, 0))
+    yield at.begin()
+    from_at, from_sequence = begins, 0
+    while True:
+        async with lend() as conn:
+            lines = await find_lines(
+                conn,
+                account_id=asked.account_id,
+                from_at=from_at,
+                from_sequence=from_sequence,
+                before=ends,
+                most=_LINES_PAGE,
+            )
+        for line in lines:
+            on = line.created_at.astimezone(SAO_PAULO).date()
+            while day < on:
+                closing, standing = at.end()
+                yield closing
+                day += timedelta(days=1)
+                at = _Day(asked.account_id, day, standing)
+                yield at.begin()
+            yield at.take(line)
+        if len(lines) < _LINES_PAGE:
+            break
+        from_at, from_sequence = lines[-1].created_at, lines[-1].sequence + 1
+    while True:
+        closing, standing = at.end()
+        yield closing
+        if day == asked.last:
+            return
+        day += timedelta(days=1)
+        at = _Day(asked.account_id, day, standing)
+        yield at.begin()

@@ -1,0 +1,140 @@
+"""Rows of reports that are read from the daily totals (readmodels/reports/fold.py)."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import date, timedelta
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import astuple
+
+import sql
+from readmodels.reports.report import Lend, ReportQuery, Row, Rows
+
+_LONG_AGO, _FAR_OFF = date(1, 1, 1), date(9999, 12, 31)
+
+
+class _Receipts(Struct, frozen=True, gc=False):
+    day: date
+    method: str
+    payments: int
+    amount: int
+    late: int
+    anomalous: int
+
+
+class _Aging(Struct, frozen=True, gc=False):
+    boletos: int
+    amount: int
+
+
+class _Conversion(Struct, frozen=True, gc=False):
+    day: date
+    method: str
+    charges: int
+    amount: int
+    paid: int
+    paid_amount: int
+    conversion: int
+    median_seconds: int | None
+    p90_seconds: int | None
+
+
+class _Expiry(Struct, frozen=True, gc=False):
+    day: date
+    method: str
+    charges: int
+    open: int
+    expired: int
+    expired_amount: int
+    cancelled: int
+    cancelled_amount: int
+    failed: int
+    expiry: int
+    cancellation: int
+
+
+class _Refunds(Struct, frozen=True, gc=False):
+    day: date
+    method: str
+    asked: int
+    asked_amount: int
+    succeeded: int
+    succeeded_amount: int
+    failed: int
+    failed_amount: int
+
+
+class _Integrators(Struct, frozen=True, gc=False):
+    integrador_code: str
+    name: str | None
+    charges: int
+    charge_amount: int
+    payments: int
+    payment_amount: int
+    given: int
+    taken_back: int
+    net: int
+
+
+class _Webhooks(Struct, frozen=True, gc=False):
+    day: date
+    attempts: int
+    delivered: int
+    rejected: int
+    timed_out: int
+    unreachable: int
+    lost: int
+    success: int
+    mean_ms: int
+
+
+find_receipts = sql.many("report.receipts", _Receipts)
+find_aging = sql.many("report.aging", _Aging)
+find_conversion = sql.many("report.conversion", _Conversion)
+find_expiry = sql.many("report.expiry", _Expiry)
+find_refunds = sql.many("report.refunds", _Refunds)
+find_integrators = sql.many("report.integrators", _Integrators)
+find_webhooks = sql.many("report.webhooks", _Webhooks)
+
+
+def totals(find: Callable[..., Awaitable[list[Any]]]) -> Rows:
+    """The rows of a statement that is asked about days."""
+
+    async def rows(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
+        async with lend() as conn:
+            found = await find(conn, account_id=asked.totals_of, first=asked.first, last=asked.last, by=asked.by.value)
+        for row in found:
+            yield astuple(row)
+
+    return rows
+
+
+# A boleto is payable until the end of its (effective) due date and expires then: what can be old is the expired one.
+# Days from today to the due date, both inclusive; None is without end.
+_AGES: Final = (
+    ("open_31_or_more", "Em aberto, vence em mais de 30 dias", "pending", 31, None),
+    ("open_8_to_30", "Em aberto, vence em 8 a 30 dias", "pending", 8, 30),
+    ("open_1_to_7", "Em aberto, vence em 1 a 7 dias", "pending", 1, 7),
+    ("open_today", "Em aberto, vence hoje", "pending", 0, 0),
+    ("open_past_due", "Em aberto, vencido e ainda pagável", "pending", None, -1),
+    ("expired_7_or_less", "Expirado, vencido há até 7 dias", "expired", -7, 0),
+    ("expired_8_to_30", "Expirado, vencido há 8 a 30 dias", "expired", -30, -8),
+    ("expired_31_to_90", "Expirado, vencido há 31 a 90 dias", "expired", -90, -31),
+    ("expired_91_or_more", "Expirado, vencido há mais de 90 dias", "expired", None, -91),
+)
+
+
+async def aging(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
+    def on(days: int | None, otherwise: date) -> date:
+        return otherwise if days is None else asked.today + timedelta(days=days)
+
+    async with lend() as conn:
+        rows = await find_aging(
+            conn,
+            account_id=asked.totals_of,
+            statuses=[status for _, _, status, _, _ in _AGES],
+            firsts=[on(first, _LONG_AGO) for _, _, _, first, _ in _AGES],
+            lasts=[on(last, _FAR_OFF) for _, _, _, _, last in _AGES],
+        )
+    for (bucket, label, *_), row in zip(_AGES, rows, strict=True):
+        yield (bucket, label, row.boletos, row.amount)

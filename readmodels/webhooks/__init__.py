@@ -1,0 +1,1 @@
+"""The event feed and webhook deliveries as they are read."""

@@ -1,0 +1,214 @@
+"""What became of each event at the merchant's address: deliveries, newest first, with their attempts.
+
+They are listed in the order of the feed and take the feed's filters, so that a page of the one lies beside a page of
+the other. Filters by day are about the event; `created_at` tells since when the delivery exists, which is later when
+the endpoint was registered after the event.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from msgspec import Meta, Struct
+
+import sql
+from domain.events import EventKind
+from domain.instants import iso
+from readmodels.page import SortOrder, cut
+from readmodels.webhooks.event_list import find_bounds
+from sql import Connection
+
+STATES = ("pending", "sending", "delivered", "held", "exhausted", "stuck")
+KINDS = tuple(each.value for each in EventKind)
+OUTCOMES = (
+    "delivered", "rejected", "timeout", "connection_refused", "connection_reset", "dns_error", "tls_error",
+    "blocked_address", "worker_lost", "network_error",
+)  # fmt: skip
+ATTEMPTS_MAX = 20
+"""Of one delivery, the newest: a whole schedule has 13, and whoever sends again has seen the others."""
+
+_BELOW_ALL = 0
+_ABOVE_ALL = 2**63 - 1
+
+_Id = Annotated[str, Meta(extra_json_schema={"format": "uuid"})]
+_Instant = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+
+
+class DeliveryAttempt(Struct, frozen=True, gc=False):
+    """One request to the endpoint. `status` and `answer` (the first KiB of the body) are null when it gave none."""
+
+    attempt: Annotated[int, Meta(ge=1, description="As X-Service-Attempt told.")]
+    started_at: _Instant
+    duration_ms: Annotated[int, Meta(ge=0)]
+    status: int | None
+    outcome: Annotated[str, Meta(extra_json_schema={"enum": list(OUTCOMES)})]
+    answer: str | None
+
+
+class Delivery(Struct, frozen=True, kw_only=True):
+    """One event on its way to the endpoint. `attempts` are the finished ones, at most the newest 20, oldest first."""
+
+    delivery_id: _Id
+    event_id: str
+    type: Annotated[str, Meta(extra_json_schema={"enum": list(KINDS)})]
+    sequence: int
+    charge_id: str | None
+    url: Annotated[str, Meta(description="Where it goes: the endpoint's address now.")]
+    state: Annotated[str, Meta(extra_json_schema={"enum": list(STATES)})]
+    attempt_count: Annotated[int, Meta(ge=0, description="Attempts begun, the one under way included.")]
+    next_attempt_at: Annotated[_Instant | None, Meta(description="null unless the state is pending.")]
+    created_at: str
+    delivered_at: _Instant | None
+    test: bool
+    attempts: Annotated[list[DeliveryAttempt], Meta(max_length=ATTEMPTS_MAX)]
+
+
+class DeliveryFilters(Struct, frozen=True, kw_only=True):
+    """Days are already instants (São Paulo)."""
+
+    states: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    event_id: UUID | None = None
+    charge_id: UUID | None = None
+    created_from: datetime | None = None
+    created_to: datetime | None = None
+    order: SortOrder = SortOrder.DESC
+
+
+class DeliveryPosition(Struct, frozen=True, array_like=True):
+    sequence: int
+
+
+class _Row(Struct, frozen=True, gc=False):
+    delivery_id: UUID
+    event_id: UUID
+    type: str
+    sequence: int
+    charge_id: UUID | None
+    url: str
+    state: str
+    attempt: int
+    due_at: datetime
+    created_at: datetime
+    delivered_at: datetime | None
+    test: bool
+
+
+class _Attempt(Struct, frozen=True, gc=False):
+    delivery_id: UUID
+    attempt: int
+    started_at: datetime
+    duration_ms: int
+    status: int | None
+    outcome: str
+    answer: bytes | None
+
+
+find_delivery = sql.maybe("read_delivery.find", _Row)
+find_attempts = sql.many("read_delivery.attempts", _Attempt)
+_PAGE = {
+    (path, order): sql.many(f"read_delivery.{path}_{order.value}", _Row)
+    for path in ("page", "by_state", "by_charge")
+    for order in SortOrder
+}
+_by_event = sql.many("read_delivery.by_event", _Row)
+
+
+async def delivery(conn: Connection, account_id: UUID, test: bool, delivery_id: UUID) -> Delivery | None:
+    """The account's delivery as it is now."""
+    row = await find_delivery(conn, delivery_id=delivery_id, account_id=account_id, test=test)
+    return None if row is None else (await _shown(conn, [row]))[0]
+
+
+async def delivery_page(
+    conn: Connection,
+    account_id: UUID,
+    test: bool,
+    filters: DeliveryFilters,
+    after: DeliveryPosition | None,
+    limit: int,
+) -> tuple[list[Delivery], DeliveryPosition | None]:
+    """One page in the order of the events' numbers, and where the next one begins."""
+    above, below = _BELOW_ALL, _ABOVE_ALL
+    if filters.created_from is not None or filters.created_to is not None:
+        bounds = await find_bounds(
+            conn,
+            account_id=account_id,
+            test=test,
+            created_from=filters.created_from,
+            created_to=filters.created_to,
+        )
+        if filters.created_from is not None:
+            above = _ABOVE_ALL if bounds.first is None else bounds.first - 1
+        if filters.created_to is not None and bounds.beyond is not None:
+            below = bounds.beyond
+    if after is not None:
+        if filters.order is SortOrder.ASC:
+            above = max(above, after.sequence)
+        else:
+            below = min(below, after.sequence)
+    path = _path(filters)
+    merged = path == "by_state"
+    page = _by_event if path == "by_event" else _PAGE[path, filters.order]
+    rows, last = cut(
+        await page(
+            conn,
+            account_id=account_id,
+            test=test,
+            event_id=filters.event_id,
+            charge_id=filters.charge_id,
+            states=list(filters.states) or (list(STATES) if merged else None),
+            types=list(filters.types) or (list(KINDS) if merged else None),
+            above=above,
+            below=below,
+            most=limit + 1,
+        ),
+        limit,
+    )
+    return await _shown(conn, rows), DeliveryPosition(last.sequence) if last else None
+
+
+def _path(filters: DeliveryFilters) -> str:
+    """The index to walk."""
+    if filters.event_id is not None:
+        return "by_event"
+    if filters.charge_id is not None:
+        return "by_charge"
+    return "by_state" if filters.states or filters.types else "page"
+
+
+async def _shown(conn: Connection, rows: Sequence[_Row]) -> list[Delivery]:
+    made: dict[UUID, list[DeliveryAttempt]] = defaultdict(list)
+    asked = [row.delivery_id for row in rows if row.attempt]
+    if asked:
+        for each in await find_attempts(conn, delivery_ids=asked, most=ATTEMPTS_MAX):
+            made[each.delivery_id].append(
+                DeliveryAttempt(
+                    each.attempt,
+                    iso(each.started_at),
+                    each.duration_ms,
+                    each.status,
+                    each.outcome,
+                    None if each.answer is None else each.answer.decode("utf-8", "replace"),
+                )
+            )
+    return [
+        Delivery(
+            delivery_id=str(row.delivery_id),
+            event_id=str(row.event_id),
+            type=row.type,
+            sequence=row.sequence,
+            charge_id=None if row.charge_id is None else str(row.charge_id),
+            url=row.url,
+            state=row.state,
+            attempt_count=row.attempt,
+            next_attempt_at=iso(row.due_at) if row.state == "pending" else None,
+            created_at=iso(row.created_at),
+            delivered_at=None if row.delivered_at is None else iso(row.delivered_at),
+            test=row.test,
+            attempts=made[row.delivery_id],
+        )
+        for row in rows
+    ]

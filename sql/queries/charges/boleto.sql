@@ -1,0 +1,238 @@
+-- Boletos, and the orders about them. An order is written by the door, done by a worker, and settled with its charge.
+
+-- name: take_numbers
+-- The first control number of a block of 50.
+SELECT nextval('boleto_control') AS control;
+
+-- name: terms
+-- What of the account and of the partner decides whether a boleto may be issued; asked after the key was looked up.
+SELECT a.address, i.active IS TRUE AS integrator_active
+FROM account a LEFT JOIN integrator i ON i.integrador_code = :integrador_code::text
+WHERE a.account_id = :account_id;
+
+-- name: order_registrations
+-- Orders to register, of doors whose keys made nothing yet. No row: a twin's order is under way, or the key was used
+-- this moment; the caller looks the key up.
+INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, deadline, reply_to, created_at)
+SELECT g.order_id, g.account_id, g.charge_id, g.test, 'boleto_register', i.item -> 'request', g.created_at, g.deadline,
+       g.reply_to, g.created_at
+FROM unnest(:items::jsonb[]) AS i (item)
+CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
+    order_id uuid, account_id uuid, charge_id uuid, test boolean, created_at timestamptz, deadline timestamptz, reply_to text)
+WHERE NOT EXISTS (
+    SELECT FROM idempotency k
+    WHERE k.account_id = g.account_id AND k.test = g.test AND k.key = i.item #>> '{request,key}')
+ORDER BY g.account_id, g.test, i.item #>> '{request,key}'
+ON CONFLICT DO NOTHING
+RETURNING order_id;
+
+-- name: order_change
+-- An order to change a boleto. One that only waits to put right what an earlier, unanswered change left is taken over:
+-- `realign` remembers that there is something to put right. No row: another change of this boleto is under way.
+WITH taken_over AS (
+    UPDATE bank_order SET state = 'abandoned'
+    WHERE charge_id = :charge_id AND kind = 'boleto_align' AND state = 'waiting' AND :kind::text <> 'boleto_pay'
+    RETURNING order_id
+)
+INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, deadline, reply_to, created_at)
+SELECT :order_id, :account_id, :charge_id, :test, :kind,
+       CASE WHEN EXISTS (SELECT FROM taken_over) THEN :request::jsonb || '{"realign": true}' ELSE :request::jsonb END,
+       :now, :deadline, :reply_to, :now
+ON CONFLICT DO NOTHING
+RETURNING order_id;
+
+-- name: claim
+-- Lease what is due of one mode, with what the charge and its boleto look like at that moment, and with the clock of the
+-- sandbox it is for; workers pass over each other's rows.
+WITH due AS (
+    SELECT order_id, charge_id, account_id FROM bank_order
+    WHERE test = :test AND state = 'waiting' AND left(kind, 7) = 'boleto_' AND due_at <= :now
+    ORDER BY due_at, order_id
+    LIMIT :most
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE bank_order o
+SET state = 'working', attempts = o.attempts + 1, lease_until = :lease_until
+FROM due d
+LEFT JOIN charge c ON c.charge_id = d.charge_id
+LEFT JOIN boleto s ON s.charge_id = d.charge_id
+LEFT JOIN read_charge r ON r.charge_id = d.charge_id
+LEFT JOIN sandbox_clock k ON :test::boolean AND k.account_id = d.account_id
+WHERE o.order_id = d.order_id
+RETURNING o.order_id, o.account_id, o.charge_id, o.test, o.kind, o.request, o.attempts, o.created_at, o.deadline,
+          o.reply_to, c.payment_method, c.status, c.expires_at, s.number, s.due_on, s.registered_at, r.doc,
+          coalesce(k.ahead_s, 0) AS ahead_s;
+
+-- name: settle
+-- What became of an order, when it is still this lease's and nobody has given it up.
+UPDATE bank_order SET state = :state, due_at = :due_at, lease_until = NULL, outcome = :outcome
+WHERE order_id = :order_id AND attempts = :attempts AND state = 'working'
+RETURNING order_id;
+
+-- name: give_up
+-- Nobody waits for the answer any more. When the bank may have been asked, or there was something to put right before,
+-- an order to put it right takes its place in the same breath. So it does for a dual charge in any case: its PIX leg may
+-- have been paid meanwhile, and who booked that left the boleto to this order. No row: the answer is there.
+WITH given_up AS (
+    UPDATE bank_order SET state = 'abandoned', lease_until = NULL, outcome = :outcome
+    WHERE order_id = :order_id AND state IN ('waiting', 'working') AND (:attempts::integer IS NULL OR attempts = :attempts)
+    RETURNING account_id, charge_id, test, kind, request, attempts, order_id
+), aligned AS (
+    INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
+    SELECT :align_id, account_id, charge_id, test, 'boleto_align',
+           jsonb_build_object('after', kind, 'request', request), :align_at, :now
+    FROM given_up
+    WHERE attempts > :untouched::integer OR request ? 'realign' OR EXISTS (
+        SELECT FROM charge c WHERE c.charge_id = given_up.charge_id AND c.payment_method = 'boleto_pix')
+)
+SELECT order_id FROM given_up;
+
+-- name: put_right
+-- Have a worker make the bank's books equal ours.
+INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
+SELECT :align_id, :account_id, :charge_id, :test, 'boleto_align',
+       jsonb_build_object('after', :after::text, 'request', :request::jsonb), :now, :now
+ON CONFLICT DO NOTHING;
+
+-- name: outcome
+-- How an order ended, for a door that heard nothing.
+SELECT coalesce(outcome, '{}') AS outcome FROM bank_order
+WHERE order_id = :order_id AND state IN ('done', 'refused', 'abandoned');
+
+-- name: issue
+-- Registered boletos become charges: order settled, key, charge, boleto, journal and read row in one statement. An order
+-- that was given up meanwhile, or is another lease's, makes nothing (whoever gave it up has left an order to undo it).
+-- A key that was used meanwhile makes no charge, and has the boleto undone. With a dual charge comes the order for its cob.
+-- `at` is the real instant, of items whose account's clock shows another: keys and orders go by it.
+WITH given AS (
+    SELECT g.order_id, g.attempts, g.align_id, g.key, decode(g.fingerprint, 'hex') AS fingerprint,
+           decode(g.payer_sealed, 'base64') AS payer_sealed, g.actor, g.request_id, g.registered_at, g.outcome, g.expires_at,
+           c.account_id, c.test, c.charge_id, c.payment_method, c.amount_cents, c.external_id, c.created_at,
+           c.nosso_numero, c.due_date, c.send_email, i.item -> 'payload' AS payload, g.location, g.cob_order_id, g.cob,
+           coalesce(g.at, c.created_at) AS at
+    FROM unnest(:items::jsonb[]) AS i (item)
+    CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
+        order_id uuid, attempts integer, align_id uuid, key text, fingerprint text, payer_sealed text, actor text,
+        request_id text, registered_at timestamptz, outcome jsonb, expires_at timestamptz, location text,
+        cob_order_id uuid, cob jsonb, at timestamptz)
+    CROSS JOIN LATERAL jsonb_to_record(i.item #> '{payload,charge}') AS c (
+        account_id uuid, test boolean, charge_id uuid, payment_method text, amount_cents bigint, external_id text,
+        created_at timestamptz, nosso_numero text, due_date date, send_email boolean)
+), held AS (
+    UPDATE bank_order o SET state = 'done', lease_until = NULL, outcome = g.outcome
+    FROM given g
+    WHERE o.order_id = g.order_id AND o.attempts = g.attempts AND o.state = 'working'
+    RETURNING o.order_id, o.request
+), claimed AS (
+    INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
+    SELECT g.account_id, g.test, g.key, g.fingerprint, 'charge', g.charge_id, g.at
+    FROM given g JOIN held h USING (order_id)
+    ORDER BY g.account_id, g.test, g.key
+    ON CONFLICT DO NOTHING
+    RETURNING resource_id
+), mine AS (
+    SELECT g.* FROM given g JOIN claimed c ON c.resource_id = g.charge_id
+), undone AS (
+    INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
+    SELECT g.align_id, g.account_id, g.charge_id, g.test, 'boleto_align',
+           jsonb_build_object('after', 'boleto_register', 'request', h.request), g.at, g.at
+    FROM given g JOIN held h USING (order_id)
+    WHERE NOT EXISTS (SELECT FROM claimed c WHERE c.resource_id = g.charge_id)
+), charged AS (
+    INSERT INTO charge (account_id, charge_id, test, payment_method, status, version, amount_cents, external_id,
+                        created_at, expires_at, location, payer_sealed)
+    SELECT account_id, charge_id, test, payment_method, 'pending', 1, amount_cents, external_id, created_at, expires_at,
+           location, payer_sealed
+    FROM mine
+), kept AS (
+    INSERT INTO boleto (account_id, charge_id, number, due_on, registered_at)
+    SELECT account_id, charge_id, nosso_numero, due_date, registered_at FROM mine
+), with_cob AS (
+    INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
+    SELECT cob_order_id, account_id, charge_id, test, 'cob_register', cob, at, at
+    FROM mine WHERE cob IS NOT NULL
+), wished AS (
+    INSERT INTO mail_wish (charge_id, account_id, due_at)
+    SELECT charge_id, account_id, created_at FROM mine WHERE send_email AND NOT test
+), journaled AS (
+    INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)
+    SELECT account_id, test, charge_id, 1, 'charge.created', created_at, actor, request_id, payload FROM mine
+    RETURNING charge_id, journal_id
+)
+SELECT (SELECT array_agg(order_id) FROM held) AS settled, array_agg(charge_id) AS charge_ids,
+       project_created(array_agg(journal_id)) AS projected
+FROM journaled;
+
+-- name: issue_found
+-- A boleto that was paid at the bank although its creation had been given up: the charge is made after all, without its
+-- key (the merchant was told that nothing came of it, and may have used the key for another boleto).
+WITH given AS (
+    SELECT g.actor, g.request_id, g.registered_at, g.expires_at, decode(g.payer_sealed, 'base64') AS payer_sealed, c.account_id,
+           c.test, c.charge_id, c.payment_method, c.amount_cents, c.external_id, c.created_at, c.nosso_numero, c.due_date,
+           :item::jsonb -> 'payload' AS payload
+    FROM jsonb_to_record(:item::jsonb) AS g (actor text, request_id text, registered_at timestamptz, expires_at timestamptz,
+                                             payer_sealed text)
+    CROSS JOIN LATERAL jsonb_to_record(:item::jsonb #> '{payload,charge}') AS c (
+        account_id uuid, test boolean, charge_id uuid, payment_method text, amount_cents bigint, external_id text,
+        created_at timestamptz, nosso_numero text, due_date date)
+), charged AS (
+    INSERT INTO charge (account_id, charge_id, test, payment_method, status, version, amount_cents, external_id,
+                        created_at, expires_at, payer_sealed)
+    SELECT account_id, charge_id, test, payment_method, 'pending', 1, amount_cents, external_id, created_at, expires_at,
+           payer_sealed
+    FROM given
+    ON CONFLICT DO NOTHING
+    RETURNING charge_id
+), mine AS (
+    SELECT g.* FROM given g JOIN charged USING (charge_id)
+), kept AS (
+    INSERT INTO boleto (account_id, charge_id, number, due_on, registered_at)
+    SELECT account_id, charge_id, nosso_numero, due_date, registered_at FROM mine
+), journaled AS (
+    INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)
+    SELECT account_id, test, charge_id, 1, 'charge.created', registered_at, actor, request_id, payload FROM mine
+    RETURNING journal_id
+)
+SELECT project_created(array_agg(journal_id)) AS projected FROM journaled;
+
+-- name: of_numbers
+-- Whose boletos these are.
+SELECT number, charge_id FROM boleto WHERE number = ANY(:numbers::text[]);
+
+-- name: booked_of
+SELECT booked_cents FROM boleto WHERE number = :number;
+
+-- name: standing
+-- What was booked so far for boletos whose charges are locked by this transaction, and what their payments show: the PIX
+-- that were named, and how much came as PIX nobody could name.
+SELECT s.number, s.charge_id, s.account_id, s.booked_cents, r.integrador_code, p.named, p.unnamed_cents
+FROM boleto s
+JOIN read_charge r ON r.charge_id = s.charge_id AND r.account_id = s.account_id
+CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(p.doc ->> 'end_to_end_id') FILTER (WHERE p.doc ->> 'end_to_end_id' IS NOT NULL),
+                    '{}'::text[]) AS named,
+           coalesce(sum((p.doc -> 'amount_cents')::bigint) FILTER (WHERE p.doc ->> 'end_to_end_id' IS NULL),
+                    0)::bigint AS unnamed_cents
+    FROM read_payment p
+    WHERE s.booked_cents > 0 AND p.charge_id = s.charge_id AND p.method = 'pix' AND p.doc ? 'nosso_numero'
+) p
+WHERE s.number = ANY(:numbers::text[]);
+
+-- name: booked
+-- Carry the bank's totals over, with the payments that make them up.
+UPDATE boleto s SET booked_cents = g.booked_cents
+FROM unnest(:numbers::text[], :booked_cents::bigint[]) AS g (number, booked_cents)
+WHERE s.number = g.number AND s.booked_cents < g.booked_cents;
+
+-- name: redated
+UPDATE boleto SET due_on = :due_on WHERE charge_id = :charge_id AND account_id = :account_id;
+
+-- name: unbooked
+-- Of the boletos that the bank lists as paid, those with money that is not on the books; numbers nobody here knows too.
+SELECT g.number, s.number IS NOT NULL AS known
+FROM unnest(:numbers::text[], :paid_cents::bigint[]) AS g (number, paid_cents)
+LEFT JOIN boleto s ON s.number = g.number
+WHERE s.number IS NULL OR s.booked_cents < g.paid_cents;
+
+-- name: number_of_charge
+SELECT s.number, c.payment_method FROM boleto s JOIN charge c USING (charge_id, account_id) WHERE s.charge_id = :charge_id AND NOT c.test;

@@ -1,0 +1,119 @@
+-- The write side of a charge. Rows here are the truth; read_charge is a copy made from the journal.
+
+-- name: create_pix
+-- Everything a batch of creations is, in one statement and so in one round trip: the key that makes each happen
+-- once, the charge, its journal row, its read row and the order to register it at the bank. A key already used yields no
+-- row; the caller then reads whose it is. Items come sorted by key, so that two batches which share
+-- keys wait for each other in one direction only. While standalone PIX is suspended, production
+-- items insert nothing (contract section 1: the key is looked up first, so a replay never gets here).
+--
+-- Each item is one JSON object: arrays of sixteen columns cost the client more to write than PostgreSQL to read this.
+-- `at` is the real instant, of items whose account's clock shows another: what a charge tells goes by that clock, keys
+-- and orders go by real time.
+WITH given AS (
+    SELECT c.account_id, c.test, g.key, decode(g.fingerprint, 'hex') AS fingerprint, c.charge_id, c.amount_cents,
+           c.external_id, c.created_at, c.expires_at, c.send_email, g.location, decode(g.payer_sealed, 'base64') AS payer_sealed,
+           g.actor, g.request_id, i.item -> 'payload' AS payload, g.order_id, i.item -> 'order' AS request,
+           coalesce(g.at, c.created_at) AS at
+    FROM unnest(:items::jsonb[]) AS i (item)
+    CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
+        key text, fingerprint text, location text, payer_sealed text, actor text, request_id text, order_id uuid,
+        at timestamptz)
+    CROSS JOIN LATERAL jsonb_to_record(i.item #> '{payload,charge}') AS c (
+        account_id uuid, test boolean, charge_id uuid, amount_cents bigint, external_id text, created_at timestamptz,
+        expires_at timestamptz, send_email boolean)
+), allowed AS (
+    SELECT * FROM given g WHERE g.test OR NOT EXISTS (SELECT FROM pix_suspension)
+), claimed AS (
+    INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
+    SELECT account_id, test, key, fingerprint, 'charge', charge_id, at FROM allowed
+    ON CONFLICT DO NOTHING
+    RETURNING resource_id
+), mine AS (
+    SELECT g.* FROM allowed g JOIN claimed c ON c.resource_id = g.charge_id
+), charged AS (
+    INSERT INTO charge (account_id, charge_id, test, payment_method, status, version, amount_cents, external_id,
+                        created_at, expires_at, location, payer_sealed)
+    SELECT account_id, charge_id, test, 'pix', 'pending', 1, amount_cents, external_id,
+           created_at, expires_at, location, payer_sealed
+    FROM mine
+), ordered AS (
+    INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
+    SELECT order_id, account_id, charge_id, test, 'cob_register', request, at, at FROM mine
+), wished AS (
+    INSERT INTO mail_wish (charge_id, account_id, due_at)
+    SELECT charge_id, account_id, created_at FROM mine WHERE send_email AND NOT test
+), journaled AS (
+    INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)
+    SELECT account_id, test, charge_id, 1, 'charge.created', created_at, actor, request_id, payload FROM mine
+    RETURNING charge_id, journal_id
+)
+-- A volatile function sees what its statement has written, and the aggregate waits until all of it is.
+SELECT array_agg(charge_id) AS charge_ids, project_created(array_agg(journal_id)) AS projected FROM journaled;
+
+-- name: lock
+-- Hold the charges for the rest of the transaction, in id order; everyone who changes a status comes this way.
+-- With them comes by how much the sandbox they belong to is ahead of real time; production has no such clock.
+SELECT c.account_id, c.charge_id, c.test, c.payment_method, c.status, c.version, c.amount_cents, c.refunded_cents,
+       c.external_id, c.created_at, c.expires_at, coalesce(k.ahead_s, 0) AS ahead_s
+FROM charge c
+LEFT JOIN sandbox_clock k ON c.test AND k.account_id = c.account_id
+WHERE c.charge_id = ANY(:charge_ids)
+ORDER BY c.charge_id
+FOR UPDATE OF c;
+
+-- name: store
+-- What deciding columns became of each charge changed; all are locked by this transaction.
+UPDATE charge c
+SET status = g.status, version = g.version, expires_at = g.expires_at
+FROM unnest(:charge_ids::uuid[], :account_ids::uuid[], :statuses::text[], :versions::integer[],
+            :expire_ats::timestamptz[]) AS g (charge_id, account_id, status, version, expires_at)
+WHERE c.charge_id = g.charge_id AND c.account_id = g.account_id;
+
+-- name: overdue_of_account
+-- Pending charges of one account and mode whose time has passed: what a read settles before it answers. Test charges
+-- go by their account's clock, which is looked at for them alone.
+SELECT charge_id FROM charge
+WHERE account_id = :account_id AND test = :test AND status = 'pending'
+  AND expires_at <= :now::timestamptz + interval '1 second' * coalesce((
+      SELECT ahead_s FROM sandbox_clock WHERE :test::boolean AND account_id = :account_id), 0)
+ORDER BY expires_at
+LIMIT :most;
+
+-- name: overdue
+-- The same over all accounts, each by its own clock: hop from account to account along the index (it holds pending charges
+-- only), never over the rows between.
+WITH RECURSIVE owner AS (
+    (SELECT account_id, test FROM charge WHERE status = 'pending' ORDER BY account_id, test LIMIT 1)
+    UNION ALL
+    SELECT n.account_id, n.test FROM owner o CROSS JOIN LATERAL (
+        SELECT account_id, test FROM charge
+        WHERE status = 'pending' AND (account_id, test) > (o.account_id, o.test)
+        ORDER BY account_id, test LIMIT 1
+    ) n
+)
+SELECT d.charge_id
+FROM owner o
+LEFT JOIN sandbox_clock k ON o.test AND k.account_id = o.account_id
+CROSS JOIN LATERAL (
+    SELECT charge_id FROM charge
+    WHERE account_id = o.account_id AND test = o.test AND status = 'pending'
+      AND expires_at <= :now::timestamptz + interval '1 second' * coalesce(k.ahead_s, 0)
+    ORDER BY expires_at LIMIT :most
+) d
+LIMIT :most;
+
+-- name: pending_by_reference
+-- At most two are fetched: two are already one too many.
+SELECT charge_id FROM charge
+WHERE account_id = :account_id AND test = :test AND external_id = :external_id AND status = 'pending' AND expires_at > :now
+ORDER BY charge_id
+LIMIT 2;
+
+-- name: pending_boleto_by_reference
+-- As pending_by_reference, boletos only: a PIX charge has no due date to change.
+SELECT charge_id FROM charge
+WHERE account_id = :account_id AND test = :test AND external_id = :external_id AND status = 'pending' AND expires_at > :now
+  AND payment_method <> 'pix'
+ORDER BY charge_id
+LIMIT 2;

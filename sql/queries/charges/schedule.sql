@@ -1,0 +1,122 @@
+-- Charge schedules. Production only: no statement here knows of a mode.
+
+-- name: insert
+-- The key that makes it happen once, and the schedule. No row: the key was used.
+WITH claimed AS (
+    INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
+    VALUES (:account_id, false, :key, :fingerprint, 'schedule', :schedule_id, :now)
+    ON CONFLICT DO NOTHING
+    RETURNING resource_id
+)
+INSERT INTO schedule (account_id, schedule_id, status, created_at, payment_method, amount_cents, frequency, first_due_date,
+                      end_date, max_charges, issue_days_before, external_id, description, send_email, payer_sealed,
+                      payer_document_hash, next_number, next_due_date, look_at)
+SELECT :account_id, :schedule_id, 'active', :now, :payment_method, :amount_cents, :frequency, :first_due_date, :end_date,
+       :max_charges, :issue_days_before, :external_id, :description, :send_email, :payer_sealed, :payer_document_hash,
+       1, :first_due_date, :look_at
+FROM claimed
+RETURNING schedule_id;
+
+-- name: find
+SELECT schedule_id, status, version, created_at, payment_method, amount_cents, frequency, first_due_date, end_date,
+       max_charges, issue_days_before, external_id, description, send_email, next_number, next_due_date, failure_code,
+       failed_at
+FROM schedule WHERE schedule_id = :schedule_id AND account_id = :account_id;
+
+-- name: page_desc
+-- schedule_page.
+SELECT schedule_id, status, version, created_at, payment_method, amount_cents, frequency, first_due_date, end_date,
+       max_charges, issue_days_before, external_id, description, send_email, next_number, next_due_date, failure_code,
+       failed_at
+FROM schedule
+WHERE account_id = :account_id AND (created_at, schedule_id) < (:at, :id)
+  AND (:statuses::text[] IS NULL OR status = ANY(:statuses::text[]))
+  AND (:external_id::text IS NULL OR external_id = :external_id)
+ORDER BY created_at DESC, schedule_id DESC
+LIMIT :most;
+
+-- name: page_asc
+-- schedule_page.
+SELECT schedule_id, status, version, created_at, payment_method, amount_cents, frequency, first_due_date, end_date,
+       max_charges, issue_days_before, external_id, description, send_email, next_number, next_due_date, failure_code,
+       failed_at
+FROM schedule
+WHERE account_id = :account_id AND (created_at, schedule_id) > (:at, :id)
+  AND (:statuses::text[] IS NULL OR status = ANY(:statuses::text[]))
+  AND (:external_id::text IS NULL OR external_id = :external_id)
+ORDER BY created_at ASC, schedule_id ASC
+LIMIT :most;
+
+-- name: charges_desc
+-- What became of each number, with the charge as it is now; the key of schedule_charge backwards.
+SELECT n.number, n.due_date, n.state, n.charge_id, n.failure_code, r.doc
+FROM schedule_charge n
+LEFT JOIN read_charge r ON r.charge_id = n.charge_id AND r.account_id = n.account_id
+WHERE n.schedule_id = :schedule_id AND n.account_id = :account_id AND n.number < :number
+ORDER BY n.number DESC
+LIMIT :most;
+
+-- name: charges_asc
+SELECT n.number, n.due_date, n.state, n.charge_id, n.failure_code, r.doc
+FROM schedule_charge n
+LEFT JOIN read_charge r ON r.charge_id = n.charge_id AND r.account_id = n.account_id
+WHERE n.schedule_id = :schedule_id AND n.account_id = :account_id AND n.number > :number
+ORDER BY n.number ASC
+LIMIT :most;
+
+-- name: change_status
+-- Answers the status it had, held until the transaction ends: what is said of it is not another's who changes it at the same
+-- moment. It is changed when it had one of :statuses. No row: it is not the account's.
+WITH held AS (
+    SELECT schedule_id, account_id, status FROM schedule
+    WHERE schedule_id = :schedule_id AND account_id = :account_id
+    FOR UPDATE
+), changed AS (
+    UPDATE schedule s SET status = :status, version = s.version + 1
+    FROM held h
+    WHERE s.schedule_id = h.schedule_id AND s.account_id = h.account_id AND h.status = ANY(:statuses::text[])
+)
+SELECT status FROM held;
+
+-- name: claim
+-- Lease what is due: whoever dies with it is followed by another at the lease's end. With it comes all that decides: the
+-- account as it is now, the charge the number's key made already, and whether its boleto is still on its way.
+WITH due AS (
+    SELECT schedule_id, account_id, 'schedule:' || schedule_id || ':' || next_number AS key
+    FROM schedule
+    WHERE (status = 'active' OR ordered) AND look_at <= :now
+    ORDER BY look_at
+    LIMIT :most
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE schedule s SET look_at = :lease_until
+FROM due d
+JOIN account a ON a.account_id = d.account_id
+LEFT JOIN idempotency k ON k.account_id = d.account_id AND NOT k.test AND k.key = d.key
+WHERE s.schedule_id = d.schedule_id AND s.account_id = d.account_id
+RETURNING s.account_id, s.schedule_id, s.status, s.payment_method, s.amount_cents, s.frequency, s.first_due_date,
+          s.end_date, s.max_charges, s.issue_days_before, s.external_id, s.description, s.send_email, s.payer_sealed,
+          s.payer_document_hash, s.next_number AS number, s.next_due_date AS due_date, s.ordered, s.failures, s.failure_code, s.failed_at, d.key,
+          a.name, a.city, a.pix_key, a.address, a.kyc = 'approved' AS approved, k.fingerprint, k.resource_id,
+          EXISTS (
+              SELECT FROM bank_order o
+              WHERE o.account_id = d.account_id AND NOT o.test AND o.request ->> 'key' = d.key
+                AND o.kind = 'boleto_register' AND o.state IN ('waiting', 'working')) AS under_way;
+
+-- name: advance
+-- What became of a number, and the next one, in the same breath. Nothing happens when somebody else was faster.
+WITH moved AS (
+    UPDATE schedule SET next_number = :next_number, next_due_date = :next_due_date, look_at = :look_at, ordered = false,
+           failures = 0, failure_code = NULL, failed_at = NULL, version = version + 1,
+           status = CASE WHEN :next_number::integer IS NULL AND status <> 'cancelled' THEN 'finished' ELSE status END
+    WHERE schedule_id = :schedule_id AND account_id = :account_id AND next_number = :number
+    RETURNING account_id
+)
+INSERT INTO schedule_charge (account_id, schedule_id, number, due_date, state, charge_id, failure_code, recorded_at)
+SELECT account_id, :schedule_id, :number, :due_date, :state, :charge_id, :failure_code, :now FROM moved;
+
+-- name: wait
+-- Look again later.
+UPDATE schedule SET look_at = :look_at, ordered = :ordered, failures = :failures, failure_code = :failure_code,
+       failed_at = :failed_at
+WHERE schedule_id = :schedule_id AND account_id = :account_id AND next_number = :number;

@@ -1,0 +1,33 @@
+-- By how much each account's sandbox is ahead of real time. An account that never advanced it has no row.
+
+-- name: advance
+-- On from where it stands, whoever else advances it at the same moment. No row: that would be too far in all.
+INSERT INTO sandbox_clock AS k (account_id, ahead_s, moved_at) VALUES (:account_id, :by_s, :now)
+ON CONFLICT (account_id) DO UPDATE SET ahead_s = k.ahead_s + excluded.ahead_s, moved_at = excluded.moved_at
+WHERE k.ahead_s + excluded.ahead_s <= :most_s
+RETURNING ahead_s;
+
+-- name: reach
+-- To where it is to be, which it may be or have passed already: asked again, nothing changes. No row: that would be
+-- too far at once.
+INSERT INTO sandbox_clock AS k (account_id, ahead_s, moved_at)
+SELECT :account_id, :ahead_s::bigint, :now
+WHERE :ahead_s::bigint <= :at_once_most_s + coalesce((SELECT ahead_s FROM sandbox_clock WHERE account_id = :account_id), 0)
+ON CONFLICT (account_id) DO UPDATE SET ahead_s = greatest(k.ahead_s, excluded.ahead_s), moved_at = excluded.moved_at
+RETURNING ahead_s;
+
+-- name: find
+SELECT ahead_s FROM sandbox_clock WHERE account_id = :account_id;
+
+-- name: of_charge
+-- For who comes with a txid and not with an account: a test charge's, or no row.
+SELECT k.ahead_s FROM charge c JOIN sandbox_clock k ON k.account_id = c.account_id
+WHERE c.charge_id = :charge_id AND c.test;
+
+-- name: of_boleto
+-- The same by a boleto's number.
+SELECT k.ahead_s
+FROM boleto s
+JOIN charge c ON c.charge_id = s.charge_id AND c.account_id = s.account_id
+JOIN sandbox_clock k ON k.account_id = c.account_id
+WHERE s.number = :number AND c.test;

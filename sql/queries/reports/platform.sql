@@ -1,0 +1,106 @@
+-- What the platform's staff look at: merchants, and how the machinery stands.
+
+-- name: merchants_desc
+-- account_created.
+SELECT account_id, name, document, kyc, address, created_at FROM account
+WHERE (created_at, account_id) < (:at, :id) ORDER BY created_at DESC, account_id DESC LIMIT :most;
+
+-- name: merchants_asc
+-- account_created, from the other end: the page before.
+SELECT account_id, name, document, kyc, address, created_at FROM account
+WHERE (created_at, account_id) > (:at, :id) ORDER BY created_at, account_id LIMIT :most;
+
+-- name: merchants_of_kyc_desc
+-- account_kyc.
+SELECT account_id, name, document, kyc, address, created_at FROM account
+WHERE kyc = :kyc AND (created_at, account_id) < (:at, :id) ORDER BY created_at DESC, account_id DESC LIMIT :most;
+
+-- name: merchants_of_kyc_asc
+-- account_kyc, from the other end.
+SELECT account_id, name, document, kyc, address, created_at FROM account
+WHERE kyc = :kyc AND (created_at, account_id) > (:at, :id) ORDER BY created_at, account_id LIMIT :most;
+
+-- name: merchants_named
+-- account_name: names that begin so, whatever the case. The upper bound is given, because a pattern that is a parameter
+-- has no index.
+SELECT account_id, name, document, kyc, address, created_at FROM account
+WHERE lower(name) ~>=~ :low AND lower(name) ~<~ :high ORDER BY lower(name) USING ~<~, account_id LIMIT :most;
+
+-- name: merchants_of_document
+-- account_document.
+SELECT account_id, name, document, kyc, address, created_at FROM account
+WHERE document = :document ORDER BY account_id LIMIT :most;
+
+-- name: merchants_of_person
+SELECT a.account_id, a.name, a.document, a.kyc, a.address, a.created_at FROM dashboard_user u JOIN account a USING (account_id)
+WHERE u.email = :email;
+
+-- name: merchants_of_id
+SELECT account_id, name, document, kyc, address, created_at FROM account WHERE account_id = :account_id;
+
+-- name: merchant
+-- One merchant, with what his production and test wallets hold.
+SELECT a.account_id, a.name, a.document, a.city, a.address, a.kyc, a.kyc_reason, a.kyc_at, a.pix_key, a.created_at,
+       coalesce((SELECT c.balance_cents FROM account_clock c WHERE c.account_id = a.account_id AND NOT c.test), 0) AS balance_cents,
+       (SELECT e.url FROM webhook_endpoint e WHERE e.account_id = a.account_id) AS webhook_url
+FROM account a WHERE a.account_id = :account_id;
+
+-- name: deeds_on
+-- audit_of_subject: what staff did to one merchant.
+SELECT audit_id, email, at, action, subject, facts, address_hash FROM audit
+WHERE account_id = :platform AND subject = :subject ORDER BY at DESC, audit_id DESC LIMIT :most;
+
+-- name: kyc_counts
+-- Counted no further than :most: a page that reaches it says "more than".
+SELECT k.kyc, (SELECT count(*) FROM (SELECT FROM account a WHERE a.kyc = k.kyc LIMIT :most) AS few) AS merchants
+FROM unnest(:states::text[]) WITH ORDINALITY AS k (kyc, place) ORDER BY k.place;
+
+-- name: suspension
+SELECT (SELECT suspended_at FROM pix_suspension) AS suspended_at;
+
+-- name: queues
+-- What waits, each along the index it is worked off by and counted no further than :most; the oldest that is due tells
+-- by how much the workers lag.
+SELECT 'bank_pix' AS name, count(*) AS waiting, min(due_at) AS due_at FROM (
+    SELECT due_at FROM bank_order WHERE NOT test AND state = 'waiting'
+        AND left(kind, 7) <> 'boleto_' AND left(kind, 7) <> 'refund_' AND left(kind, 11) <> 'withdrawal_'
+    ORDER BY due_at, order_id LIMIT :most) AS q
+UNION ALL
+SELECT 'bank_boletos', count(*), min(due_at) FROM (
+    SELECT due_at FROM bank_order WHERE NOT test AND state = 'waiting' AND left(kind, 7) = 'boleto_'
+    ORDER BY due_at, order_id LIMIT :most) AS q
+UNION ALL
+SELECT 'bank_refunds', count(*), min(due_at) FROM (
+    SELECT due_at FROM bank_order WHERE NOT test AND state = 'waiting' AND left(kind, 7) = 'refund_'
+    ORDER BY due_at, order_id LIMIT :most) AS q
+UNION ALL
+SELECT 'bank_withdrawals', count(*), min(due_at) FROM (
+    -- As they are claimed (withdrawal.claim_orders): held ones wait for a person, and are no lag.
+    SELECT o.due_at FROM bank_order o
+    WHERE o.state = 'waiting' AND left(o.kind, 11) = 'withdrawal_'
+        AND (SELECT w.status <> 'pending' OR a.kyc = 'approved'
+             FROM withdrawal w JOIN account a ON a.account_id = w.account_id
+             WHERE w.withdrawal_id = o.order_id AND w.account_id = o.account_id)
+    ORDER BY o.due_at, o.order_id LIMIT :most) AS q
+UNION ALL
+SELECT 'bank_hints', count(*), min(due_at) FROM (
+    SELECT due_at FROM bank_hint WHERE state = 'waiting' ORDER BY due_at LIMIT :most) AS q
+UNION ALL
+SELECT 'webhooks', count(*), min(due_at) FROM (
+    SELECT due_at FROM webhook_delivery WHERE state = 'pending' LIMIT :most) AS q
+UNION ALL
+SELECT 'webhooks_held', count(*), min(due_at) FROM (
+    SELECT due_at FROM webhook_delivery WHERE state = 'held' ORDER BY due_at LIMIT :most) AS q
+UNION ALL
+SELECT 'mails', count(*), min(due_at) FROM (
+    SELECT due_at FROM mail WHERE state = 'waiting' ORDER BY due_at, mail_id LIMIT :most) AS q;
+
+-- name: bank
+-- How far the bank has been asked for what it received, how many locations are kept ready, how many orders workers hold.
+SELECT (SELECT max(until) FROM bank_reconciled) AS reconciled_until,
+       (SELECT count(*) FROM (SELECT FROM pix_location WHERE NOT test LIMIT :most) AS few) AS locations,
+       (SELECT count(*) FROM (SELECT FROM bank_order WHERE state = 'working' LIMIT :most) AS few) AS working;
+
+-- name: lanes_in_trouble
+-- Of production. A row or two for each endpoint, looked through as a whole: this page is opened by few.
+SELECT state, count(*) AS lanes FROM webhook_lane WHERE state <> 'open' AND NOT test GROUP BY state ORDER BY state;

@@ -1,0 +1,159 @@
+-- Reports, read from the daily totals (migration 0019). The account of zeros stands for all accounts, so each question is
+-- one range of a primary key, however many charges and accounts there are. Sums over days are made while reading: a year
+-- has some thousand rows.
+
+-- name: freshness
+-- By the clock that wrote `as_of`, so that the difference is of one clock.
+SELECT as_of, greatest(0, ceil(extract(epoch FROM statement_timestamp() - as_of)))::bigint AS lag_seconds
+FROM report_position WHERE as_of > '-infinity';
+
+-- name: grant
+-- Roles are made by who administers the database; this lets one read the views, and nothing else (migration 0019).
+SELECT reporting_grant(:role);
+
+-- name: receipts
+SELECT CASE :by WHEN 'day' THEN day WHEN 'month' THEN date_trunc('month', day)::date ELSE :first::date END AS day,
+       method, sum(entries)::bigint AS payments, sum(cents)::bigint AS amount, sum(late)::bigint AS late,
+       sum(anomalous)::bigint AS anomalous
+FROM report_entry
+WHERE account_id = :account_id AND day BETWEEN :first AND :last AND type = 'payment'
+GROUP BY 1, 2
+ORDER BY 1, 2;
+
+-- name: aging
+-- A range of the key for each bucket.
+SELECT coalesce(d.boletos, 0)::bigint AS boletos, coalesce(d.amount, 0)::bigint AS amount
+FROM unnest(:statuses::text[], :firsts::date[], :lasts::date[]) WITH ORDINALITY AS b (status, first, last, position)
+LEFT JOIN LATERAL (
+    SELECT sum(charges) AS boletos, sum(cents) AS amount FROM report_due
+    WHERE account_id = :account_id AND status = b.status AND due_date BETWEEN b.first AND b.last
+) d ON true
+ORDER BY b.position;
+
+-- name: conversion
+-- Percentiles by nearest rank over the histogram: a bucket is 9 % wide, so its middle is at most 4.5 % off.
+WITH issued AS (
+    SELECT CASE :by WHEN 'day' THEN day WHEN 'month' THEN date_trunc('month', day)::date ELSE :first::date END AS day,
+           payment_method, sum(charges) AS charges, sum(cents) AS cents,
+           coalesce(sum(charges) FILTER (WHERE status IN ('paid', 'refunded')), 0) AS paid,
+           coalesce(sum(cents) FILTER (WHERE status IN ('paid', 'refunded')), 0) AS paid_cents
+    FROM report_cohort
+    WHERE account_id = :account_id AND day BETWEEN :first AND :last
+    GROUP BY 1, 2
+    HAVING sum(charges) > 0
+), waited AS (
+    SELECT CASE :by WHEN 'day' THEN day WHEN 'month' THEN date_trunc('month', day)::date ELSE :first::date END AS day,
+           payment_method, bucket, sum(charges) AS charges
+    FROM report_wait
+    WHERE account_id = :account_id AND day BETWEEN :first AND :last
+    GROUP BY 1, 2, 3
+), ranked AS (
+    SELECT day, payment_method, bucket, sum(charges) OVER (PARTITION BY day, payment_method ORDER BY bucket) AS up_to,
+           sum(charges) OVER (PARTITION BY day, payment_method) AS of
+    FROM waited
+), took AS (
+    SELECT day, payment_method, min(bucket) FILTER (WHERE up_to * 2 >= of) AS median,
+           min(bucket) FILTER (WHERE up_to * 10 >= of * 9) AS p90
+    FROM ranked GROUP BY 1, 2
+)
+SELECT i.day, i.payment_method AS method, i.charges::bigint, i.cents::bigint AS amount, i.paid::bigint,
+       i.paid_cents::bigint AS paid_amount, round(10000 * i.paid / i.charges)::bigint AS conversion,
+       round(power(2, (t.median + 0.5) / 8))::bigint AS median_seconds, round(power(2, (t.p90 + 0.5) / 8))::bigint AS p90_seconds
+FROM issued i LEFT JOIN took t USING (day, payment_method)
+ORDER BY 1, 2;
+
+-- name: expiry
+SELECT CASE :by WHEN 'day' THEN day WHEN 'month' THEN date_trunc('month', day)::date ELSE :first::date END AS day,
+       payment_method AS method, sum(charges)::bigint AS charges,
+       coalesce(sum(charges) FILTER (WHERE status = 'pending'), 0)::bigint AS open,
+       coalesce(sum(charges) FILTER (WHERE status = 'expired'), 0)::bigint AS expired,
+       coalesce(sum(cents) FILTER (WHERE status = 'expired'), 0)::bigint AS expired_amount,
+       coalesce(sum(charges) FILTER (WHERE status = 'cancelled'), 0)::bigint AS cancelled,
+       coalesce(sum(cents) FILTER (WHERE status = 'cancelled'), 0)::bigint AS cancelled_amount,
+       coalesce(sum(charges) FILTER (WHERE status = 'failed'), 0)::bigint AS failed,
+       round(10000 * coalesce(sum(charges) FILTER (WHERE status = 'expired'), 0) / sum(charges))::bigint AS expiry,
+       round(10000 * coalesce(sum(charges) FILTER (WHERE status = 'cancelled'), 0) / sum(charges))::bigint AS cancellation
+FROM report_cohort
+WHERE account_id = :account_id AND day BETWEEN :first AND :last
+GROUP BY 1, 2
+HAVING sum(charges) > 0
+ORDER BY 1, 2;
+
+-- name: refunds
+SELECT CASE :by WHEN 'day' THEN day WHEN 'month' THEN date_trunc('month', day)::date ELSE :first::date END AS day, method,
+       coalesce(sum(refunds) FILTER (WHERE what = 'created'), 0)::bigint AS asked,
+       coalesce(sum(cents) FILTER (WHERE what = 'created'), 0)::bigint AS asked_amount,
+       coalesce(sum(refunds) FILTER (WHERE what = 'succeeded'), 0)::bigint AS succeeded,
+       coalesce(sum(cents) FILTER (WHERE what = 'succeeded'), 0)::bigint AS succeeded_amount,
+       coalesce(sum(refunds) FILTER (WHERE what = 'failed'), 0)::bigint AS failed,
+       coalesce(sum(cents) FILTER (WHERE what = 'failed'), 0)::bigint AS failed_amount
+FROM report_refund
+WHERE account_id = :account_id AND day BETWEEN :first AND :last
+GROUP BY 1, 2
+ORDER BY 1, 2;
+
+-- name: integrators
+-- A name for each partner that is shown: a join may walk along all the others as well.
+SELECT r.integrador_code, (SELECT i.name FROM integrator i WHERE i.integrador_code = r.integrador_code) AS name,
+       r.charges, r.charge_amount, r.payments, r.payment_amount, r.given, r.taken_back, r.given - r.taken_back AS net
+FROM (
+    SELECT integrador_code, sum(charges)::bigint AS charges, sum(charge_cents)::bigint AS charge_amount,
+           sum(payments)::bigint AS payments, sum(payment_cents)::bigint AS payment_amount,
+           sum(given_cents)::bigint AS given, sum(taken_back_cents)::bigint AS taken_back
+    FROM report_integrator
+    WHERE account_id = :account_id AND day BETWEEN :first AND :last
+    GROUP BY integrador_code
+) r
+ORDER BY r.integrador_code;
+
+-- name: webhooks
+SELECT CASE :by WHEN 'day' THEN day WHEN 'month' THEN date_trunc('month', day)::date ELSE :first::date END AS day,
+       sum(attempts)::bigint AS attempts,
+       coalesce(sum(attempts) FILTER (WHERE outcome = 'delivered'), 0)::bigint AS delivered,
+       coalesce(sum(attempts) FILTER (WHERE outcome = 'rejected'), 0)::bigint AS rejected,
+       coalesce(sum(attempts) FILTER (WHERE outcome = 'timeout'), 0)::bigint AS timed_out,
+       coalesce(sum(attempts) FILTER (WHERE outcome NOT IN ('delivered', 'rejected', 'timeout', 'worker_lost')), 0)::bigint
+           AS unreachable,
+       coalesce(sum(attempts) FILTER (WHERE outcome = 'worker_lost'), 0)::bigint AS lost,
+       round(10000 * coalesce(sum(attempts) FILTER (WHERE outcome = 'delivered'), 0) / sum(attempts))::bigint AS success,
+       round(sum(duration_ms) / sum(attempts))::bigint AS mean_ms
+FROM report_attempt
+WHERE account_id = :account_id AND day BETWEEN :first AND :last
+GROUP BY 1
+HAVING sum(attempts) > 0
+ORDER BY 1;
+
+-- name: webhook_lanes
+-- As it is now, a page of a range of the accounts with an endpoint. Each number is counted along the index its rows are
+-- worked off by, and no further than :most: a receiver that was down for a week must not make this a long read.
+SELECT e.account_id, a.name, l.state, coalesce(l.paused_at, l.failing_since) AS since,
+       (SELECT count(*) FROM (
+           SELECT FROM webhook_delivery d WHERE d.endpoint_id = e.endpoint_id AND NOT d.test AND d.state = 'pending'
+           LIMIT :most) AS few) AS pending,
+       (SELECT count(*) FROM (
+           SELECT FROM webhook_delivery d WHERE d.endpoint_id = e.endpoint_id AND NOT d.test AND d.state = 'held'
+           LIMIT :most) AS few) AS held,
+       (SELECT count(*) FROM (
+           SELECT FROM webhook_delivery d WHERE d.account_id = e.account_id AND NOT d.test AND d.state = 'exhausted'
+           LIMIT :most) AS few) AS exhausted
+FROM webhook_endpoint e
+JOIN account a ON a.account_id = e.account_id
+JOIN webhook_lane l ON l.endpoint_id = e.endpoint_id AND NOT l.test
+WHERE e.account_id > :after AND e.account_id <= :last
+ORDER BY e.account_id
+LIMIT :page;
+
+-- name: settled_before
+-- The balance and number with which a day begins.
+SELECT sequence, balance_after_cents FROM read_ledger
+WHERE account_id = :account_id AND NOT test AND created_at < :at
+ORDER BY created_at DESC, sequence DESC LIMIT 1;
+
+-- name: settlement
+-- The ledger itself, a page of a range of read_ledger_created: along an account instants and numbers grow together.
+SELECT sequence, entry_id, created_at, type, amount_cents, balance_after_cents, charge_id, payment_id, refund_id,
+       withdrawal_id, external_id
+FROM read_ledger
+WHERE account_id = :account_id AND NOT test AND (created_at, sequence) >= (:from_at, :from_sequence) AND created_at < :before
+ORDER BY created_at, sequence
+LIMIT :most;

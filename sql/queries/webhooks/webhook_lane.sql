@@ -1,0 +1,166 @@
+-- Lanes: one endpoint in one mode each. Breaker, slow start and pause (domain/webhooks/breaker.py decides, these carry).
+
+-- name: lock
+-- The lanes of a batch of finished attempts that may change by it: those with a failure, and those a success changes
+-- because they are not at rest. A healthy lane is read and neither locked nor written. Locked in key order, so that
+-- two batches never wait for each other in a circle.
+SELECT l.endpoint_id, l.test, l.state, l.room, l.consecutive_failures AS failures, l.failing_since, l.strained_by,
+       l.blocked_until, l.probes, l.gone, l.gone_since, l.noticed, l.paused_at, l.paused_reason, l.holding
+FROM unnest(:endpoint_ids::uuid[], :tests::boolean[], :failed::boolean[], :caps::integer[])
+     AS g(endpoint_id, test, failed, cap)
+JOIN webhook_lane l ON l.endpoint_id = g.endpoint_id AND l.test = g.test
+WHERE g.failed OR l.state <> 'open' OR l.consecutive_failures > 0 OR l.room < g.cap
+ORDER BY l.endpoint_id, l.test
+FOR UPDATE OF l;
+
+-- name: store
+-- A list of `strained_by` is given as one text each, because arrays of arrays must be rectangular.
+UPDATE webhook_lane AS l
+SET state = g.state, room = g.room, consecutive_failures = g.failures, failing_since = g.failing_since,
+    strained_by = g.strained_by::uuid[], blocked_until = g.blocked_until, probes = g.probes, gone = g.gone,
+    gone_since = g.gone_since, noticed = g.noticed, paused_at = g.paused_at, paused_reason = g.paused_reason,
+    holding = g.holding
+FROM unnest(
+    :endpoint_ids::uuid[], :tests::boolean[], :states::text[], :rooms::integer[], :failures::integer[],
+    :failing_sinces::timestamptz[], :strained_bys::text[], :blocked_untils::timestamptz[], :probes::integer[],
+    :gones::integer[], :gone_sinces::timestamptz[], :noticed::boolean[], :paused_ats::timestamptz[],
+    :paused_reasons::text[], :holdings::boolean[]
+) AS g(endpoint_id, test, state, room, failures, failing_since, strained_by, blocked_until, probes, gone, gone_since,
+       noticed, paused_at, paused_reason, holding)
+WHERE l.endpoint_id = g.endpoint_id AND l.test = g.test;
+
+-- name: told_of
+-- What a notice says of an endpoint.
+SELECT e.endpoint_id, e.account_id, e.url FROM webhook_endpoint e WHERE e.endpoint_id = ANY(:endpoint_ids::uuid[]);
+
+-- name: of_account
+-- Both lanes of the account's endpoint, held for the rest of the transaction.
+SELECT l.endpoint_id, l.test, l.state, l.room, l.consecutive_failures AS failures, l.failing_since, l.strained_by,
+       l.blocked_until, l.probes, l.gone, l.gone_since, l.noticed, l.paused_at, l.paused_reason, l.holding
+FROM webhook_endpoint e
+JOIN webhook_lane l ON l.endpoint_id = e.endpoint_id
+WHERE e.account_id = :account_id
+ORDER BY l.endpoint_id, l.test
+FOR UPDATE OF l;
+
+-- name: hold
+-- After a pause: what waits is held, a bounded number a lane and round. A row that comes too late to be caught is
+-- sent as if it had been asked for by hand, alone, and is held when it fails: nothing is lost by the race.
+WITH lane AS (
+    SELECT endpoint_id, test FROM webhook_lane WHERE holding ORDER BY endpoint_id, test LIMIT :lanes_most
+    FOR UPDATE SKIP LOCKED
+), picked AS (
+    SELECT lane.endpoint_id, lane.test, d.delivery_id
+    FROM lane
+    CROSS JOIN LATERAL (
+        SELECT delivery_id FROM webhook_delivery
+        WHERE endpoint_id = lane.endpoint_id AND test = lane.test AND state = 'pending'
+        ORDER BY due_at, sequence
+        LIMIT :most
+        FOR UPDATE SKIP LOCKED
+    ) AS d
+), held AS (
+    UPDATE webhook_delivery AS d
+    SET state = 'held', due_at = least(d.due_at, :now::timestamptz)
+    FROM picked
+    WHERE d.delivery_id = picked.delivery_id
+    RETURNING d.delivery_id
+), done AS (
+    UPDATE webhook_lane AS l
+    SET holding = false
+    FROM lane
+    WHERE l.endpoint_id = lane.endpoint_id AND l.test = lane.test
+      AND (SELECT count(*) FROM picked WHERE picked.endpoint_id = lane.endpoint_id AND picked.test = lane.test) < :most
+)
+SELECT delivery_id FROM held;
+
+-- name: release
+-- What is held in a lane that is paused no more goes out again: in the order of its events, before anything newer,
+-- and with its whole schedule before it. Found from the held rows and not from a mark on the lane, so that a row held
+-- a moment after the lane opened is found as well. A loose index scan: lanes with held rows are few. An event of a sandbox
+-- whose clock was advanced is of an instant that is yet to come: it is due since it was held.
+WITH RECURSIVE lane AS (
+    (SELECT endpoint_id, test FROM webhook_delivery WHERE state = 'held' ORDER BY endpoint_id, test LIMIT 1)
+    UNION ALL
+    SELECT next.endpoint_id, next.test
+    FROM lane
+    CROSS JOIN LATERAL (
+        SELECT d.endpoint_id, d.test FROM webhook_delivery d
+        WHERE d.state = 'held' AND (d.endpoint_id, d.test) > (lane.endpoint_id, lane.test)
+        ORDER BY d.endpoint_id, d.test LIMIT 1
+    ) AS next
+), opened AS (
+    SELECT lane.endpoint_id, lane.test
+    FROM lane
+    LEFT JOIN webhook_lane l ON l.endpoint_id = lane.endpoint_id AND l.test = lane.test
+    WHERE l.state IS DISTINCT FROM 'paused'
+    LIMIT :lanes_most
+), picked AS (
+    SELECT d.delivery_id
+    FROM opened
+    CROSS JOIN LATERAL (
+        SELECT delivery_id FROM webhook_delivery
+        WHERE endpoint_id = opened.endpoint_id AND test = opened.test AND state = 'held'
+        ORDER BY sequence
+        LIMIT :most
+        FOR UPDATE SKIP LOCKED
+    ) AS d
+)
+UPDATE webhook_delivery AS d
+SET state = 'pending', step = 0, due_at = least(d.created_at, d.due_at)
+FROM picked
+WHERE d.delivery_id = picked.delivery_id
+RETURNING d.delivery_id;
+
+-- name: probe
+-- A paused lane is asked now and then whether it is well again, with one of the deliveries held for it. Whose turn it
+-- is rotates over the ten oldest and the newest: one that is at fault itself must not keep the lane closed. What is held
+-- was due when it was held, and stays due since then: a probe does not prolong how long it is kept.
+WITH lane AS (
+    SELECT endpoint_id, test, probes FROM webhook_lane
+    WHERE state = 'paused' AND blocked_until <= :now
+    ORDER BY blocked_until
+    LIMIT :lanes_most
+    FOR UPDATE SKIP LOCKED
+), postponed AS (
+    UPDATE webhook_lane AS l
+    SET blocked_until = :next_at::timestamptz
+    FROM lane
+    WHERE l.endpoint_id = lane.endpoint_id AND l.test = lane.test
+), chosen AS (
+    SELECT c.delivery_id
+    FROM lane
+    CROSS JOIN LATERAL (
+        SELECT among.delivery_id, row_number() OVER (ORDER BY among.sequence) AS n, count(*) OVER () AS several
+        FROM (
+            (SELECT delivery_id, sequence FROM webhook_delivery
+             WHERE endpoint_id = lane.endpoint_id AND test = lane.test AND state = 'held'
+             ORDER BY sequence LIMIT 10)
+            UNION
+            (SELECT delivery_id, sequence FROM webhook_delivery
+             WHERE endpoint_id = lane.endpoint_id AND test = lane.test AND state = 'held'
+             ORDER BY sequence DESC LIMIT 1)
+        ) AS among
+    ) AS c
+    WHERE c.n = 1 + lane.probes % c.several
+)
+UPDATE webhook_delivery AS d
+SET state = 'pending'
+FROM chosen
+WHERE d.delivery_id = chosen.delivery_id AND d.state = 'held'
+RETURNING d.delivery_id;
+
+-- name: forget_held
+-- Held too long: the feed still has the event, and a redelivery may be asked for.
+WITH old AS (
+    SELECT delivery_id FROM webhook_delivery
+    WHERE state = 'held' AND due_at <= :before
+    ORDER BY due_at
+    LIMIT :most
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE webhook_delivery AS d
+SET state = 'exhausted'
+FROM old
+WHERE d.delivery_id = old.delivery_id
+RETURNING d.delivery_id;

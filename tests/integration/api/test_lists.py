@@ -1,0 +1,346 @@
+"""Lists: each filter shows what it says, limits and cursors are read strictly, a walk misses and repeats nothing."""
+
+import asyncio
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pytest
+import pytest_asyncio
+from yarl import URL
+
+from domain.instants import SAO_PAULO
+from tests.support.merchant import Answer, Door, Shop, books_of, created_before, money_arrives, new_shop
+from tests.support.system import System
+
+LISTS = ("charges", "payments", "events", "ledger")
+CPF = "52998224725"
+
+
+class Seen(NamedTuple):
+    """A merchant with charges of every state, some from two days ago."""
+
+    shop: Shop
+    door: Door
+    pending: str
+    paid: str
+    cancelled: str
+    expired: str
+    overpaid: str
+
+    def path(self, name: str) -> str:
+        return f"/v1/accounts/{self.door.account_id}/ledger" if name == "ledger" else f"/v1/{name}"
+
+    async def ids(self, name: str, **asked: Any) -> list[str]:
+        return [row["charge_id"] for row in await self.door.all(self.path(name), limit=2, **asked)]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def seen(system: System) -> AsyncIterator[Seen]:
+    async with new_shop(system) as shop, books_of(system) as books:
+        door = shop.sandbox
+        ago_s = 2 * 86_400.0
+        expired = await created_before(books, door, test=True, ago_s=ago_s, lifetime_s=60, external_id="old")
+        assert (await door.charge(expired))["status"] == "expired"
+        overpaid = await created_before(books, door, test=True, ago_s=ago_s, lifetime_s=7 * ago_s, external_id="old")
+        two_days_ago = datetime.now(UTC) - timedelta(seconds=ago_s - 1)
+        await money_arrives(system, books, overpaid, 1500, paid_at=two_days_ago)
+        pending = (await door.created(external_id="new", payer={"document": CPF}))["charge_id"]
+        paid = (await door.paid("20.00", external_id="new", payer={"document": CPF}))["charge_id"]
+        cancelled = (await door.created(external_id="other"))["charge_id"]
+        await door.cancel(cancelled)
+        yield Seen(shop, door, pending, paid, cancelled, expired, overpaid)
+
+
+def _day(days_ago: float = 0) -> str:
+    """A day of São Paulo."""
+    return (datetime.now(SAO_PAULO) - timedelta(days=days_ago)).date().isoformat()
+
+
+async def test_charges_by_every_filter(seen: Seen) -> None:
+    newest_first = [seen.cancelled, seen.paid, seen.pending]
+    two_days_ago = await seen.ids("charges", created_to=_day(1))
+    assert sorted(two_days_ago) == sorted([seen.expired, seen.overpaid])
+    everything = [*newest_first, *two_days_ago]
+    expected: list[tuple[dict[str, Any], list[str]]] = [
+        ({}, everything),
+        ({"order": "desc"}, everything),
+        ({"order": "asc"}, everything[::-1]),
+        ({"status": "pending"}, [seen.pending]),
+        ({"status": ["paid", "cancelled"]}, [seen.cancelled, seen.paid, seen.overpaid]),
+        ({"status": ["paid", "paid"], "order": "asc"}, [seen.overpaid, seen.paid]),
+        ({"status": ["refunded", "failed"]}, []),
+        ({"payment_method": "pix"}, everything),
+        ({"payment_method": ["boleto", "boleto_hibrido", "boleto_pix"]}, []),
+        ({"payment_method": ["boleto", "pix"], "status": "cancelled"}, [seen.cancelled]),
+        ({"external_id": "new"}, [seen.paid, seen.pending]),
+        ({"external_id": "old", "status": "paid"}, [seen.overpaid]),
+        ({"external_id": "nobody's"}, []),
+        ({"payer_document": CPF}, [seen.paid, seen.pending]),
+        ({"payer_document": CPF, "status": "paid"}, [seen.paid]),
+        ({"payer_document": "11144477735"}, []),
+        ({"txid": seen.paid.replace("-", "")}, [seen.paid]),
+        ({"txid": seen.paid.replace("-", ""), "status": "pending"}, []),
+        ({"txid": "BOLETO1"}, []),
+        ({"nosso_numero": "31285570000000001"}, []),
+        ({"integrador_code": "INTG-AAAAAA"}, []),
+        ({"created_from": _day()}, newest_first),
+        ({"created_from": _day(2), "created_to": _day(2)}, two_days_ago),
+        ({"created_from": _day(-1)}, []),
+        ({"status": "paid", "created_to": _day(1)}, [seen.overpaid]),
+        ({"due_from": _day()}, []),
+        ({"due_to": _day(), "status": "pending"}, []),
+    ]
+    for asked, charge_ids in expected:
+        assert await seen.ids("charges", **asked) == charge_ids, asked
+
+
+async def test_the_summary_counts_what_the_list_shows(seen: Seen) -> None:
+    for asked in (
+        {},
+        {"external_id": "new"},
+        {"status": ["paid", "expired"]},
+        {"created_to": _day(1)},
+        {"due_to": _day()},
+    ):
+        rows = await seen.door.all("/v1/charges", **asked)
+        summary = (await seen.door.get("/v1/charges/summary", **asked)).body["data"]
+        assert {row["status"]: (row["count"], row["amount"]) for row in summary if row["count"]} == {
+            status: (
+                sum(row["status"] == status for row in rows),
+                f"{sum(int(float(row['amount'])) for row in rows if row['status'] == status)}.00",
+            )
+            for status in {row["status"] for row in rows}
+        }
+        assert [row["status"] for row in summary] == ["pending", "paid", "expired", "cancelled", "refunded", "failed"]
+
+
+async def test_payments_by_every_filter(seen: Seen) -> None:
+    expected: list[tuple[dict[str, Any], list[str]]] = [
+        ({}, [seen.paid, seen.overpaid]),
+        ({"order": "asc"}, [seen.overpaid, seen.paid]),
+        ({"paid_from": _day()}, [seen.paid]),
+        ({"paid_to": _day(1)}, [seen.overpaid]),
+        ({"paid_from": _day(2), "paid_to": _day()}, [seen.paid, seen.overpaid]),
+        ({"charge_id": seen.paid}, [seen.paid]),
+        ({"charge_id": seen.pending}, []),
+        ({"external_id": "old"}, [seen.overpaid]),
+        ({"external_id": "old", "charge_id": seen.paid}, []),
+        ({"method": "pix"}, [seen.paid, seen.overpaid]),
+        ({"method": "boleto"}, []),
+        ({"anomaly": "amount_mismatch"}, [seen.overpaid]),
+        ({"anomaly": "amount_mismatch", "paid_from": _day()}, []),
+        ({"anomaly": "amount_mismatch", "method": "boleto"}, []),
+        ({"anomaly": "duplicate"}, []),
+    ]
+    for asked, charge_ids in expected:
+        assert await seen.ids("payments", **asked) == charge_ids, asked
+
+
+async def test_events_by_every_filter(seen: Seen) -> None:
+    received, anomaly, expired, cancelled = "payment.received", "payment.anomaly", "charge.expired", "charge.cancelled"
+    in_order = [
+        (seen.expired, expired), (seen.overpaid, received), (seen.overpaid, anomaly), (seen.paid, received),
+        (seen.cancelled, cancelled),
+    ]  # fmt: skip
+    expected: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
+        ({}, in_order[::-1]),
+        ({"order": "asc"}, in_order),
+        ({"after_sequence": 3}, in_order[3:]),
+        ({"after_sequence": 3, "type": received}, in_order[3:4]),
+        ({"type": received, "order": "asc"}, [in_order[1], in_order[3]]),
+        ({"type": [expired, cancelled, "charge.refunded"]}, [in_order[4], in_order[0]]),
+        ({"charge_id": seen.overpaid}, [in_order[2], in_order[1]]),
+        ({"charge_id": seen.overpaid, "type": anomaly}, [in_order[2]]),
+        ({"external_id": "old", "order": "asc"}, in_order[:3]),
+        ({"external_id": "old", "type": [expired, received], "order": "asc"}, in_order[:2]),
+        ({"charge_id": seen.paid, "external_id": "old"}, []),
+        ({"created_from": _day(), "created_to": _day(), "order": "asc"}, in_order),
+        ({"created_to": _day(1)}, []),
+        ({"created_from": _day(-1)}, []),
+    ]
+    for asked, rows in expected:
+        shown = [(row["charge_id"], row["type"]) for row in await seen.door.all("/v1/events", limit=2, **asked)]
+        assert shown == rows, asked
+
+
+async def test_the_ledger_by_every_filter(seen: Seen) -> None:
+    expected: list[tuple[dict[str, Any], list[str]]] = [
+        ({}, [seen.paid, seen.overpaid]),
+        ({"order": "asc"}, [seen.overpaid, seen.paid]),
+        ({"type": "payment"}, [seen.paid, seen.overpaid]),
+        ({"type": "refund"}, []),
+        ({"created_from": _day()}, [seen.paid, seen.overpaid]),
+        ({"created_to": _day(1)}, []),
+        ({"created_from": _day(-1)}, []),
+        ({"type": "payment", "created_from": _day(1), "created_to": _day()}, [seen.paid, seen.overpaid]),
+    ]
+    for asked, charge_ids in expected:
+        assert await seen.ids("ledger", **asked) == charge_ids, asked
+
+
+@pytest.mark.parametrize("name", LISTS)
+async def test_limits_are_read_strictly(seen: Seen, name: str) -> None:
+    wrong = (
+        "0", "-1", "abc", "", "1e3", "1.0", "+1", " 1", "0x10", "1_0", "٣", "１０", "²", "0" * 5000, "-" + "9" * 5000,
+    )  # fmt: skip
+    for limit in wrong:
+        answer = await seen.door.get(seen.path(name), limit=limit)
+        assert (answer.status, answer.code) == (400, "LIMIT_INVALID"), limit[:20]
+    repeated = await seen.door.get(seen.path(name), limit=["1", "1"])
+    assert (repeated.status, repeated.code) == (400, "LIMIT_INVALID")
+    everything = (await seen.door.get(seen.path(name))).body["data"]
+    for limit in ("101", "100", "4294967297", "9" * 5000, "0" * 40 + "9"):
+        assert (await seen.door.get(seen.path(name), limit=limit)).body["data"] == everything
+    assert (await seen.door.get(seen.path(name), limit="1")).body["data"] == everything[:1]
+
+
+async def test_a_page_has_25_rows_unless_told_otherwise_and_never_more_than_100(shop_of_many: Door) -> None:
+    for asked, rows in (({}, 25), ({"limit": 101}, 100), ({"limit": 10**30}, 100), ({"limit": 99}, 99)):
+        assert len((await shop_of_many.get("/v1/charges", **asked)).body["data"]) == rows
+
+
+@pytest.mark.parametrize("name", LISTS)
+async def test_what_is_no_filter_is_refused_and_not_ignored(seen: Seen, name: str) -> None:
+    for asked in ({"page": 1}, {"Status": "paid"}, {"offset": 3}, {"status[]": "paid"}, {"": "x"}):
+        answer = await seen.door.get(seen.path(name), **asked)
+        assert (answer.status, answer.code) == (400, "VALIDATION_ERROR"), asked
+        assert answer.body["error"]["fields"]
+    days = {"charges": "created_from", "payments": "paid_from", "events": "created_from", "ledger": "created_from"}[
+        name
+    ]
+    for day in ("2026-13-01", "2026-02-30", "20260101", "2026-1-1", "2026-W01-1", "", "now", "２０２６-01-01"):
+        answer = await seen.door.get(seen.path(name), **{days: day})
+        assert (answer.status, answer.code) == (400, "DATE_RANGE_INVALID"), day
+    backwards = {days: "2026-02-02", days.replace("from", "to"): "2026-02-01"}
+    assert (await seen.door.get(seen.path(name), **backwards)).code == "DATE_RANGE_INVALID"
+    for far in ({days: "9999-12-31"}, {days.replace("from", "to"): "0001-01-01"}):
+        assert (await seen.door.get(seen.path(name), **far)).body == {"data": [], "next_cursor": None}
+    assert (await seen.door.get(seen.path(name), order="up")).code == "VALIDATION_ERROR"
+    assert (await seen.door.get(seen.path(name), order=["asc", "asc"])).code == "VALIDATION_ERROR"
+
+
+async def test_filters_of_one_list_are_unknown_to_the_others(seen: Seen) -> None:
+    for name, asked in (
+        ("charges", {"type": "payment.received"}),
+        ("charges", {"status": "unknown"}),
+        ("charges", {"payment_method": "card"}),
+        ("charges", {"external_id": ["a", "b"]}),
+        ("charges", {"external_id": ""}),
+        ("payments", {"status": "paid"}),
+        ("payments", {"anomaly": ["duplicate", "duplicate"]}),
+        ("payments", {"charge_id": "x"}),
+        ("events", {"type": "unknown"}),
+        ("events", {"charge_id": "x"}),
+        ("ledger", {"type": "gift"}),
+        ("ledger", {"charge_id": "x"}),
+    ):
+        answer = await seen.door.get(seen.path(name), **asked)
+        assert (answer.status, answer.code) == (400, "VALIDATION_ERROR"), (name, asked)
+
+
+async def test_a_query_that_is_no_text_is_refused(seen: Seen) -> None:
+    sent = {"Authorization": f"Bearer {await seen.door.token()}"}
+    for query in ("external_id=%FF", "external_id=%00", "external_id=%ED%A0%80", "a=1&" * 200):
+        url = URL(f"{seen.door.base_url}/v1/charges?{query}", encoded=True)
+        async with seen.door.http.get(url, headers=sent) as answer:
+            assert (answer.status, (await answer.json())["error"]["code"]) == (400, "VALIDATION_ERROR"), query[:30]
+
+
+def _invalid(answer: Answer) -> None:
+    assert (answer.status, answer.code) == (400, "CURSOR_INVALID"), answer.raw
+
+
+async def _cursor(seen: Seen, name: str, **asked: Any) -> str:
+    """Where a walk with these filters goes on."""
+    page = await seen.door.get(seen.path(name), limit=1, **asked)
+    assert page.body["next_cursor"] is not None
+    return str(page.body["next_cursor"])
+
+
+@pytest.mark.parametrize("name", LISTS)
+async def test_a_cursor_altered_anywhere_is_refused(seen: Seen, name: str) -> None:
+    path, cursor = seen.path(name), await _cursor(seen, name)
+    assert (await seen.door.get(path, cursor=cursor)).status == 200
+    raw = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+    altered = [
+        urlsafe_b64encode(raw[:at] + bytes([raw[at] ^ 1 << at % 8]) + raw[at + 1 :]).decode().rstrip("=")
+        for at in range(len(raw))
+    ]
+    altered += [cursor[:at] + ("A" if cursor[at] != "A" else "B") + cursor[at + 1 :] for at in range(len(cursor))]
+    altered += [cursor[:length] for length in range(0, len(cursor), 7)]
+    altered += [cursor + each for each in ("=", "==", "A", "AAAA", " ", "\n", "%00", ".", "é")]
+    altered += [f" {cursor}", cursor.lower(), cursor.swapcase(), cursor + cursor, "A" * 10_240, "!!!!", "e30", "null"]
+    assert cursor not in altered
+    for answer in await asyncio.gather(*(seen.door.get(path, cursor=each) for each in altered)):
+        _invalid(answer)
+    _invalid(await seen.door.get(path, cursor=[cursor, cursor]))
+
+
+async def test_a_cursor_belongs_to_its_list_account_mode_and_filters(system: System, seen: Seen) -> None:
+    filtered: dict[str, list[dict[str, Any]]] = {
+        "charges": [{"status": "paid"}, {"order": "asc"}, {"created_from": _day(3)}, {"external_id": "new"}],
+        "payments": [{"method": "pix"}, {"order": "asc"}, {"paid_from": _day(3)}],
+        "events": [{"type": "payment.received"}, {"order": "asc"}, {"external_id": "old"}, {"after_sequence": 0}],
+        "ledger": [{"type": "payment"}, {"order": "asc"}, {"created_from": _day(3)}],
+    }
+    cursors = {name: await _cursor(seen, name) for name in LISTS}
+    async with new_shop(system) as stranger:
+        for name, cursor in cursors.items():
+            for other in set(LISTS) - {name}:
+                _invalid(await seen.door.get(seen.path(other), cursor=cursor))
+            for asked in filtered[name]:
+                _invalid(await seen.door.get(seen.path(name), cursor=cursor, **asked))
+                own = await _cursor(seen, name, **asked)
+                assert (await seen.door.get(seen.path(name), cursor=own, **asked)).status == 200
+                _invalid(await seen.door.get(seen.path(name), cursor=own))
+            _invalid(await seen.shop.production.get(seen.path(name), cursor=cursor))
+            theirs = seen.path(name).replace(seen.door.account_id, stranger.sandbox.account_id)
+            _invalid(await stranger.sandbox.get(theirs, cursor=cursor))
+            # The size of the next page is the reader's to choose.
+            assert (await seen.door.get(seen.path(name), cursor=cursor, limit=3)).status == 200
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shop_of_many(system: System) -> AsyncIterator[Door]:
+    """A merchant with 150 charges, of which 50 are paid."""
+    async with new_shop(system) as shop:
+        for _ in range(3):
+            made = await asyncio.gather(*(shop.sandbox.created() for _ in range(50)))
+        await asyncio.gather(*(shop.sandbox.pay(charge["charge_id"]) for charge in made))
+        yield shop.sandbox
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+@pytest.mark.parametrize("name", ["charges", "events", "ledger", "payments"])
+async def test_a_walk_misses_and_repeats_nothing_while_others_write(shop_of_many: Door, name: str, order: str) -> None:
+    door = shop_of_many
+    path = f"/v1/accounts/{door.account_id}/ledger" if name == "ledger" else f"/v1/{name}"
+    identity = {"charges": "charge_id", "events": "event_id", "ledger": "entry_id", "payments": "payment_id"}[name]
+    there = {row[identity] for row in await door.all(path, limit=100)}
+    walking = True
+
+    async def write() -> None:
+        while walking:
+            charge = await door.created()
+            await door.pay(charge["charge_id"])
+
+    writers = [asyncio.create_task(write()) for _ in range(3)]
+    walked = [row[identity] for row in await door.all(path, limit=7, order=order)]
+    walking = False
+    await asyncio.gather(*writers)
+    assert len(walked) == len(set(walked))
+    assert there <= set(walked)
+    if order == "asc":
+        assert len(walked) > len(there), "nobody wrote meanwhile"
+
+
+async def test_rows_of_one_instant_are_walked_one_by_one(system: System, seen: Seen) -> None:
+    async with new_shop(system) as shop, books_of(system) as books:
+        charge = await shop.sandbox.created()
+        at = datetime.now(UTC)
+        await money_arrives(system, books, charge["charge_id"], *[1000] * 20, paid_at=at)
+        for order in ("asc", "desc"):
+            walked = [row["payment_id"] for row in await shop.sandbox.all("/v1/payments", limit=3, order=order)]
+            assert len(set(walked)) == len(walked) == 20

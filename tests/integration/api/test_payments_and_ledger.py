@@ -1,0 +1,261 @@
+"""Money that arrives is credited once and to the cent, whatever it arrives on (contract sections 5, 7 and 10)."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from domain.errors import Code, Refused
+from domain.instants import iso, to_millisecond
+from tests.support.merchant import (
+    Books,
+    Door,
+    Shop,
+    assert_books_are_clean,
+    books_of,
+    created_before,
+    money_arrives,
+    new_shop,
+)
+from tests.support.system import System
+
+
+@pytest.fixture
+async def shop(system: System) -> AsyncIterator[Shop]:
+    async with new_shop(system) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def books(system: System) -> AsyncIterator[Books]:
+    async with books_of(system) as opened:
+        yield opened
+
+
+async def assert_the_ledger_adds_up(door: Door) -> list[dict[str, Any]]:
+    """Dense numbers, each balance_after the one before plus the amount, the balance the sum and the last of them."""
+    entries = await door.ledger()
+    assert [entry["sequence"] for entry in entries] == list(range(1, len(entries) + 1))
+    running = Decimal(0)
+    for entry in entries:
+        running += Decimal(entry["amount"]) * (1 if entry["direction"] == "credit" else -1)
+        assert Decimal(entry["balance_after"]) == running
+    assert Decimal(await door.balance()) == running
+    assert entries == sorted(entries, key=lambda entry: (entry["created_at"], entry["sequence"]))
+    return entries
+
+
+async def test_an_account_without_movement_has_a_balance_of_nothing(shop: Shop) -> None:
+    for door in (shop.sandbox, shop.production):
+        answer = await door.get(f"/v1/accounts/{door.account_id}/balance")
+        assert answer.body == {"balance": "0.00", "currency": "BRL"}
+        assert await door.ledger() == []
+        assert await door.all("/v1/payments") == []
+
+
+async def test_a_hundred_simulated_payments_at_once_pay_once(shop: Shop) -> None:
+    door = shop.sandbox
+    charge = await door.created("33.33")
+    answers = await asyncio.gather(*(door.pay(charge["charge_id"]) for _ in range(100)))
+    assert Counter(answer.status for answer in answers) == {200: 1, 409: 99}
+    assert {answer.code for answer in answers if answer.status == 409} == {"CHARGE_NOT_PENDING"}
+    (payment,) = await door.all("/v1/payments")
+    (entry,) = await assert_the_ledger_adds_up(door)
+    (event,) = await door.events()
+    assert (payment["amount"], entry["amount"], event["amount"], await door.balance()) == ("33.33",) * 4
+    assert payment["payment_id"] == entry["payment_id"] == event["payment_id"]
+    assert (await door.charge(charge["charge_id"]))["version"] == 2
+
+
+async def test_a_paid_charge_carries_its_receipt(shop: Shop) -> None:
+    door = shop.sandbox
+    charge = await door.created("250.10", external_id="pedido-9")
+    paid = (await door.pay(charge["charge_id"])).body
+    receipt = paid["payment"]
+    assert paid == charge | {"status": "paid", "version": 2, "paid_at": receipt["paid_at"], "payment": receipt}
+    assert receipt == {
+        "payment_id": receipt["payment_id"],
+        "method": "pix",
+        "amount": "250.10",
+        "fee": "0.00",
+        "net_amount": "250.10",
+        "paid_at": receipt["paid_at"],
+        "credited_at": receipt["paid_at"],
+        "end_to_end_id": receipt["end_to_end_id"],
+        "payer": {"name": "PAGADOR DE TESTE", "document": receipt["payer"]["document"]},
+        "interest": "0.00",
+        "fine": "0.00",
+        "discount": "0.00",
+        "late": False,
+        "refunded_amount": "0.00",
+    }
+    assert len(receipt["end_to_end_id"]) == 32
+    assert "*" in receipt["payer"]["document"]
+    (payment,) = await door.all("/v1/payments")
+    assert payment == receipt | {
+        "charge_id": charge["charge_id"],
+        "external_id": "pedido-9",
+        "account_id": door.account_id,
+        "payment_method": "pix",
+        "txid": charge["pix"]["txid"],
+        "nosso_numero": None,
+        "integrador_code": None,
+        "anomaly": None,
+        "test": True,
+    }
+
+
+async def test_a_test_payment_moves_no_production_money(shop: Shop) -> None:
+    charge = await shop.production.created()
+    answer = await shop.production.pay(charge["charge_id"])
+    assert (answer.status, answer.code) == (403, "SANDBOX_ONLY")
+    await shop.sandbox.paid()
+    assert await shop.sandbox.balance() == "10.00"
+    assert await shop.production.balance() == "0.00"
+    assert await shop.production.events() == []
+
+
+async def test_many_payments_at_once_leave_an_exact_ledger(shop: Shop) -> None:
+    door = shop.sandbox
+    amounts = [f"{number}.{number:02}" for number in range(1, 61)]
+    await asyncio.gather(*(door.paid(amount) for amount in amounts))
+    entries = await assert_the_ledger_adds_up(door)
+    assert sorted(Decimal(entry["amount"]) for entry in entries) == [Decimal(amount) for amount in amounts]
+
+
+async def _money(door: Door, charge_id: str) -> tuple[str, list[tuple[str, str | None]], list[str], str]:
+    """The charge's status, its payments (amount, anomaly), its events' types in order, and the balance."""
+    payments = await door.all("/v1/payments", charge_id=charge_id, order="asc")
+    return (
+        (await door.charge(charge_id))["status"],
+        [(payment["amount"], payment["anomaly"]) for payment in payments],
+        [event["type"] for event in await door.events(charge_id=charge_id)],
+        await door.balance(),
+    )
+
+
+async def test_less_than_the_amount_is_credited_and_never_pays(system: System, shop: Shop, books: Books) -> None:
+    door = shop.sandbox
+    charge = await door.created("10.00")
+    await money_arrives(system, books, charge["charge_id"], 999)
+    shown = await _money(door, charge["charge_id"])
+    assert shown == ("pending", [("9.99", "amount_mismatch")], ["payment.anomaly"], "9.99")
+    # Nor does the rest, on its own: each payment is looked at by itself.
+    await money_arrives(system, books, charge["charge_id"], 1)
+    assert (await _money(door, charge["charge_id"]))[0] == "pending"
+    await money_arrives(system, books, charge["charge_id"], 1000)
+    status, payments, events, balance = await _money(door, charge["charge_id"])
+    assert (status, balance) == ("paid", "20.00")
+    assert sorted(payments, key=str) == [("0.01", "amount_mismatch"), ("10.00", None), ("9.99", "amount_mismatch")]
+    assert events == ["payment.anomaly", "payment.anomaly", "payment.received"]
+    assert (await door.charge(charge["charge_id"]))["payment"]["amount"] == "10.00"
+
+
+async def test_more_than_the_amount_pays_and_is_an_anomaly(system: System, shop: Shop, books: Books) -> None:
+    door = shop.sandbox
+    charge = await door.created("10.00")
+    await money_arrives(system, books, charge["charge_id"], 1001)
+    shown = await _money(door, charge["charge_id"])
+    assert shown == ("paid", [("10.01", "amount_mismatch")], ["payment.received", "payment.anomaly"], "10.01")
+    assert (await door.charge(charge["charge_id"]))["payment"]["amount"] == "10.01"
+
+
+async def test_a_second_payment_is_a_duplicate_and_is_credited(system: System, shop: Shop, books: Books) -> None:
+    door = shop.sandbox
+    paid = await door.paid("10.00")
+    await money_arrives(system, books, paid["charge_id"], 1000, 700)
+    status, payments, events, balance = await _money(door, paid["charge_id"])
+    assert (status, balance) == ("paid", "27.00")
+    assert sorted(payments, key=str) == [("10.00", "duplicate"), ("10.00", None), ("7.00", "duplicate")]
+    assert events == ["payment.received", "payment.anomaly", "payment.anomaly"]
+    assert await door.charge(paid["charge_id"]) == paid
+
+
+async def test_money_after_a_cancellation_is_credited_and_the_charge_stays_cancelled(
+    system: System, shop: Shop, books: Books
+) -> None:
+    door = shop.sandbox
+    charge = await door.created("10.00")
+    cancelled = (await door.cancel(charge["charge_id"])).body
+    await money_arrives(system, books, charge["charge_id"], 1000)
+    shown = await _money(door, charge["charge_id"])
+    events = ["charge.cancelled", "payment.anomaly"]
+    assert shown == ("cancelled", [("10.00", "paid_after_cancel")], events, "10.00")
+    assert await door.charge(charge["charge_id"]) == cancelled
+
+
+async def test_money_paid_in_time_wins_over_expiry_however_late_we_hear_of_it(
+    system: System, shop: Shop, books: Books
+) -> None:
+    door = shop.sandbox
+    in_time = datetime.now(UTC) - timedelta(seconds=90)
+    unseen = await created_before(books, door, test=True, ago_s=120, lifetime_s=60)
+    await money_arrives(system, books, unseen, 1000, paid_at=in_time)
+    assert (await _money(door, unseen))[:3] == ("paid", [("10.00", None)], ["payment.received"])
+
+    seen = await created_before(books, door, test=True, ago_s=120, lifetime_s=60)
+    assert (await door.charge(seen))["status"] == "expired"
+    await money_arrives(system, books, seen, 1000, paid_at=in_time)
+    assert (await _money(door, seen))[:3] == ("paid", [("10.00", None)], ["charge.expired", "payment.received"])
+    for charge_id in (unseen, seen):
+        receipt = (await door.charge(charge_id))["payment"]
+        assert (receipt["late"], receipt["paid_at"]) == (False, iso(to_millisecond(in_time)))
+
+
+async def test_money_paid_after_expiry_pays_late(system: System, shop: Shop, books: Books) -> None:
+    door = shop.sandbox
+    charge_id = await created_before(books, door, test=True, ago_s=120, lifetime_s=60)
+    await money_arrives(system, books, charge_id, 1000)
+    assert (await _money(door, charge_id))[:3] == ("paid", [("10.00", None)], ["charge.expired", "payment.received"])
+    assert (await door.charge(charge_id))["payment"]["late"] is True
+
+
+async def test_one_confirmation_told_a_hundred_times_at_once_is_one_payment(
+    system: System, shop: Shop, books: Books
+) -> None:
+    door = shop.sandbox
+    charge = await door.created("10.00")
+    sources = ["E9999999720261121000000000000000"] * 10
+
+    async def tell() -> None:
+        async with books_of(system) as own:
+            await money_arrives(system, own, charge["charge_id"], *([1000] * 10), end_to_end_ids=sources)
+
+    await asyncio.gather(*(tell() for _ in range(10)))
+    assert await _money(door, charge["charge_id"]) == ("paid", [("10.00", None)], ["payment.received"], "10.00")
+
+
+async def test_money_for_a_charge_nobody_knows_is_refused_by_name(system: System, books: Books) -> None:
+    (outcome,) = await money_arrives(system, books, "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1", 1000)
+    assert isinstance(outcome, Refused)
+    assert outcome.code is Code.CHARGE_NOT_FOUND
+
+
+async def test_anomalies_can_be_asked_for_by_kind(system: System, shop: Shop, books: Books) -> None:
+    door = shop.sandbox
+    plain = await door.paid("1.00")
+    twice = await door.paid("2.00")
+    await money_arrives(system, books, twice["charge_id"], 200)
+    less = await door.created("3.00")
+    await money_arrives(system, books, less["charge_id"], 299)
+    gone = await door.created("4.00")
+    await door.cancel(gone["charge_id"])
+    await money_arrives(system, books, gone["charge_id"], 400)
+    expected = {"duplicate": twice, "amount_mismatch": less, "paid_after_cancel": gone}
+    for anomaly, charge in expected.items():
+        (payment,) = await door.all("/v1/payments", anomaly=anomaly)
+        assert (payment["charge_id"], payment["anomaly"]) == (charge["charge_id"], anomaly)
+    assert len(await door.all("/v1/payments")) == 5
+    (first,) = await door.all("/v1/payments", charge_id=plain["charge_id"])
+    assert first["anomaly"] is None
+    anomalies = await door.events(type="payment.anomaly")
+    assert [event["anomaly"] for event in anomalies] == ["duplicate", "amount_mismatch", "paid_after_cancel"]
+    await assert_the_ledger_adds_up(door)
+
+
+async def test_the_books_are_clean_after_all_of_it(system: System) -> None:
+    assert_books_are_clean(system)

@@ -1,0 +1,328 @@
+"""Production mode against the simulated bank's own process: registered by a worker, paid by a payer, told by callback,
+confirmed by asking; and what happens when the bank is down, silent, unwilling or somebody else (contract section 5)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import pytest
+import pytest_asyncio
+from aiohttp import web
+from redis.asyncio import Redis
+from standardwebhooks import Webhook
+
+from tests.support.merchant import (
+    Answer,
+    Books,
+    Door,
+    Shop,
+    assert_books_are_clean,
+    books_of,
+    killed,
+    new_shop,
+    replaced,
+    until_answer,
+)
+from tests.support.system import System, until
+
+CALLBACK_TOKEN = "local"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shop(system: System) -> AsyncIterator[Shop]:
+    async with new_shop(system) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def books(system: System) -> AsyncIterator[Books]:
+    async with books_of(system) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def _bank_is_up_again(system: System) -> Iterator[None]:
+    yield
+    system.json("bank", "fault", "up")
+
+
+async def _fault(system: System, fault: str) -> None:
+    await asyncio.to_thread(system.json, "bank", "fault", fault)
+
+
+async def _cob(books: Books, charge_id: str, world: str = "production") -> Any:
+    return await books.fetchrow(
+        "SELECT * FROM simulated_bank.cob WHERE world = $1 AND txid = $2", world, charge_id.replace("-", "")
+    )
+
+
+async def _becomes(door: Door, charge_id: str, status: str, *, most_s: float = 20.0) -> dict[str, Any]:
+    async def now() -> dict[str, Any] | None:
+        charge = await door.charge(charge_id)
+        return charge if charge["status"] == status else None
+
+    found: dict[str, Any] = await until_answer(now, most_s=most_s)
+    return found
+
+
+async def _order_state(books: Books, charge_id: str, kind: str) -> str:
+    return str(
+        await books.fetchval(
+            "SELECT state FROM bank_order WHERE charge_id = $1::text::uuid AND kind = $2", charge_id, kind
+        )
+    )
+
+
+async def test_a_charge_is_registered_paid_and_told(system: System, shop: Shop, books: Books) -> None:
+    door = shop.production
+    received: list[tuple[dict[str, str], bytes]] = []
+
+    async def receive(request: web.Request) -> web.Response:
+        received.append((dict(request.headers), await request.read()))
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_post("/hook", receive)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        port = runner.addresses[0][1]
+        endpoint = await asyncio.to_thread(
+            system.json, "webhook", "set", door.account_id, f"http://127.0.0.1:{port}/hook"
+        )
+        charge = await door.created("123.45", external_id="nota-7", description="mesa 4", payer={"name": "Zé"})
+        cob = await until_answer(lambda: _cob(books, charge["charge_id"]))
+        assert (cob["status"], cob["amount_cents"]) == ("ATIVA", 12345)
+        # At the bank it ends when it ends here, not so many seconds after the bank heard of it.
+        assert 86_390 <= cob["expires_in_s"] <= 86_400
+        assert (await door.charge(charge["charge_id"]))["status"] == "pending"
+
+        (pix,) = (await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"]))["payments"]
+        paid = await _becomes(door, charge["charge_id"], "paid")
+        assert paid["payment"]["end_to_end_id"] == pix["end_to_end_id"]
+        assert (paid["payment"]["amount"], paid["payment"]["late"], paid["test"]) == ("123.45", False, False)
+        assert paid["paid_at"] == pix["paid_at"]
+        assert await door.balance() == "123.45"
+
+        async def arrived() -> bool:
+            return bool(received)
+
+        await until_answer(arrived)
+        headers, body = received[0]
+        event = msgspec.json.decode(body)
+        assert (event["event"], event["test"], event["charge_id"]) == ("payment.received", False, charge["charge_id"])
+        assert headers["X-Service-Event"] == "payment.received"
+        Webhook(endpoint["secret"]).verify(body, {name.lower(): value for name, value in headers.items()})
+        (listed,) = await door.events(charge_id=charge["charge_id"])
+        assert event.items() <= listed.items()
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_payment_made_twice_is_credited_twice_and_the_second_is_a_duplicate(system: System, shop: Shop) -> None:
+    door = shop.production
+    charge = await door.created("5.00", external_id="twice")
+    await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"], "--times", "3")
+
+    async def all_there() -> bool:
+        return len(await door.all("/v1/payments", charge_id=charge["charge_id"])) == 3
+
+    await until_answer(all_there)
+    payments = await door.all("/v1/payments", charge_id=charge["charge_id"])
+    assert sorted(str(payment["anomaly"]) for payment in payments) == ["None", "duplicate", "duplicate"]
+    assert (await door.charge(charge["charge_id"]))["status"] == "paid"
+
+
+async def test_less_than_the_amount_leaves_it_pending(system: System, shop: Shop) -> None:
+    door = shop.production
+    charge = await door.created("5.00")
+    pay = ("bank", "pay", "--charge-id", charge["charge_id"], "--amount", "4.99")
+    await asyncio.to_thread(system.json, *pay)
+
+    async def there() -> list[dict[str, Any]]:
+        return await door.all("/v1/payments", charge_id=charge["charge_id"])
+
+    (payment,) = await until_answer(there)
+    assert (payment["amount"], payment["anomaly"]) == ("4.99", "amount_mismatch")
+    assert (await door.charge(charge["charge_id"]))["status"] == "pending"
+
+
+async def test_a_cancelled_charge_is_removed_at_the_bank(system: System, shop: Shop, books: Books) -> None:
+    door = shop.production
+    charge = await door.created()
+    await until_answer(lambda: _cob(books, charge["charge_id"]))
+    assert (await door.cancel(charge["charge_id"])).status == 200
+
+    async def removed() -> bool:
+        return bool((await _cob(books, charge["charge_id"]))["status"] == "REMOVIDA_PELO_USUARIO_RECEBEDOR")
+
+    await until_answer(removed)
+    # A payer may have had the code in hand: money that arrives all the same is credited, the charge stays cancelled.
+    await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"])
+
+    async def credited() -> list[dict[str, Any]]:
+        return await door.all("/v1/payments", charge_id=charge["charge_id"])
+
+    (payment,) = await until_answer(credited)
+    assert (payment["amount"], payment["anomaly"]) == ("10.00", "paid_after_cancel")
+    assert (await door.charge(charge["charge_id"]))["status"] == "cancelled"
+
+
+async def test_a_bank_that_is_down_delays_the_registration_and_nothing_else(
+    system: System, shop: Shop, books: Books
+) -> None:
+    door = shop.production
+    await _fault(system, "down")
+    charges = await asyncio.gather(*(door.created() for _ in range(5)))
+    await asyncio.sleep(0.7)  # a first attempt has failed
+    for charge in charges:
+        assert await _cob(books, charge["charge_id"]) is None
+        assert (await door.charge(charge["charge_id"]))["status"] == "pending"
+    assert (await door.cancel(charges[0]["charge_id"])).status == 200
+    await _fault(system, "up")
+    for charge in charges[1:]:
+        await until_answer(lambda: _cob(books, charge["charge_id"]))  # noqa: B023
+        await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"])
+        await _becomes(door, charge["charge_id"], "paid")
+    assert await _cob(books, charges[0]["charge_id"]) is None
+
+
+async def test_an_answer_that_was_lost_leaves_one_charge_at_the_bank(system: System, shop: Shop, books: Books) -> None:
+    door = shop.production
+    await _fault(system, "lost_reply")
+    charge = await door.created()
+    await until_answer(lambda: _cob(books, charge["charge_id"]))
+    assert (await door.charge(charge["charge_id"]))["status"] == "pending"
+    await _fault(system, "up")
+
+    async def settled() -> bool:
+        return await _order_state(books, charge["charge_id"], "cob_register") == "done"
+
+    await until_answer(settled)
+    count = "SELECT count(*) FROM simulated_bank.cob WHERE txid = $1"
+    assert await books.fetchval(count, charge["charge_id"].replace("-", "")) == 1
+    assert (await door.charge(charge["charge_id"]))["status"] == "pending"
+    assert await door.events(charge_id=charge["charge_id"]) == []
+
+
+async def _assert_failed_once(door: Door, charge_id: str) -> None:
+    failed = await _becomes(door, charge_id, "failed")
+    assert failed["failure"]["code"] == "BANK_REFUSED"
+    assert failed["failure"]["message"]
+    (event,) = await door.events(charge_id=charge_id)
+    assert (event["type"], event["status"], event["failure"]) == ("charge.failed", "failed", failed["failure"])
+    for answer in (await door.cancel(charge_id),):
+        assert (answer.status, answer.code) == (409, "CHARGE_NOT_PENDING")
+
+
+async def test_a_charge_the_bank_refuses_has_failed(system: System, shop: Shop, books: Books) -> None:
+    await _fault(system, "refuse")
+    charge = await shop.production.created()
+    await _assert_failed_once(shop.production, charge["charge_id"])
+    assert await _cob(books, charge["charge_id"]) is None
+
+
+async def test_the_sandbox_bank_refuses_when_asked_to(shop: Shop) -> None:
+    charge = await shop.sandbox.created(headers={"X-Sandbox-Bank": "refuse"})
+    await _assert_failed_once(shop.sandbox, charge["charge_id"])
+
+
+@pytest.mark.parametrize("scenario", ["unavailable", "slow", "lost_reply"])
+async def test_the_sandbox_bank_is_in_trouble_when_asked_to(shop: Shop, books: Books, scenario: str) -> None:
+    """And the charge is registered all the same, once; nothing of it is seen by the merchant."""
+    charge = await shop.sandbox.created(headers={"X-Sandbox-Bank": scenario})
+
+    async def settled() -> bool:
+        return await _order_state(books, charge["charge_id"], "cob_register") == "done"
+
+    await until_answer(settled)
+    assert (await _cob(books, charge["charge_id"], "sandbox"))["status"] == "ATIVA"
+    assert await shop.sandbox.charge(charge["charge_id"]) == charge
+
+
+async def test_scenarios_are_for_the_sandbox_and_must_be_known(shop: Shop) -> None:
+    wrong = await shop.sandbox.create(headers={"X-Sandbox-Bank": "sleepy"})
+    assert (wrong.status, wrong.code) == (400, "VALIDATION_ERROR")
+    assert (await shop.production.create(headers={"X-Sandbox-Bank": "refuse"})).status == 201
+
+
+async def _call_back(system: System, door: Door, body: Any, token: str = CALLBACK_TOKEN) -> int:
+    url = f"{system.base_url}/bank/{token}/pix"
+    async with door.http.post(url, data=msgspec.json.encode(body)) as answer:
+        await answer.read()
+        return answer.status
+
+
+async def test_a_forged_callback_moves_nothing_and_silences_nobody(system: System, shop: Shop, books: Books) -> None:
+    door = shop.production
+    charge = await door.created("77.00")
+    balance = await door.balance()
+    txid = charge["charge_id"].replace("-", "")
+    made_up = [f"E999999972026112110000000000000{number:02}" for number in range(20)]
+    forged = [
+        {"endToEndId": each, "txid": txid, "valor": "77.00", "horario": "2026-11-21T10:00:00Z"} for each in made_up
+    ]
+    assert await _call_back(system, door, {"pix": forged}) == 200
+    assert await _call_back(system, door, {"pix": forged}, token="guessed") == 404
+    unreadable: list[Any] = [{"pix": "x"}, [], {"pix": [None, 7, {"txid": 7}, {"txid": txid}]}, "x"]
+    for junk in unreadable:
+        assert await _call_back(system, door, junk) == 200
+
+    async def looked_into() -> bool:
+        least = "SELECT coalesce(min(attempts), 0) FROM bank_hint WHERE about = ANY($1)"
+        return bool(await books.fetchval(least, made_up))
+
+    await until_answer(looked_into)
+    assert (await door.charge(charge["charge_id"]))["status"] == "pending"
+    assert await door.all("/v1/payments", charge_id=charge["charge_id"]) == []
+    assert await door.balance() == balance
+    await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"])
+    await _becomes(door, charge["charge_id"], "paid")
+
+
+async def test_a_true_callback_told_a_hundred_times_is_one_payment(system: System, shop: Shop, books: Books) -> None:
+    door = shop.production
+    charge = await door.created("8.00")
+    (pix,) = (await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"]))["payments"]
+    hint = {"pix": [{"endToEndId": pix["end_to_end_id"], "txid": pix["txid"], "valor": "8.00"}]}
+    statuses = await asyncio.gather(*(_call_back(system, door, hint) for _ in range(100)))
+    assert set(statuses) == {200}
+    await _becomes(door, charge["charge_id"], "paid")
+    await asyncio.sleep(0.5)
+    (payment,) = await door.all("/v1/payments", charge_id=charge["charge_id"])
+    assert payment["anomaly"] is None
+    assert len(await door.events(charge_id=charge["charge_id"])) == 1
+
+
+async def test_with_no_location_left_and_no_bank_only_new_charges_wait(
+    system: System, shop: Shop, books: Books
+) -> None:
+    """502 for a new one, whose key stays free; a replay is answered all the same."""
+    door, old_key, new_key = shop.production, str(uuid4()), str(uuid4())
+    charge = await door.created(key=old_key)
+    await _fault(system, "down")
+    await books.execute("DELETE FROM pix_location WHERE NOT test")
+    for index in range(len(system.pids("api"))):  # with them goes what they held
+        await asyncio.to_thread(replaced, system, "api", killed(system, "api", index))
+    await asyncio.to_thread(until, lambda: system.quita("status").returncode == 0)
+    redis = Redis.from_url(system.redis_url)
+    await redis.flushall()  # the old key's lock would have lapsed by now
+    await redis.aclose()
+
+    refused, *replayed = await asyncio.gather(door.create(key=new_key), *(door.create(key=old_key) for _ in range(10)))
+    assert (refused.status, refused.code) == (502, "BANK_UNAVAILABLE")
+    assert {answer.status for answer in replayed} == {200}
+    assert {answer.body["charge_id"] for answer in replayed} == {charge["charge_id"]}
+    assert (await door.get(f"/v1/idempotency-keys/{new_key}")).body["state"] == "unknown"
+    assert (await shop.sandbox.create()).status == 201
+    await _fault(system, "up")
+    made: Answer = await door.create(key=new_key)
+    assert made.status == 201
+
+
+async def test_the_books_are_clean_after_all_of_it(system: System) -> None:
+    assert_books_are_clean(system)

@@ -1,0 +1,401 @@
+"""Bytes no client library would send, at the real server: never a 500, no hang, and it goes on serving."""
+
+import contextlib
+import gzip
+import json
+import re
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.system import System
+
+PIX = "/v1/charges/pix"
+_ANSWER_S = 20.0
+# Longer than any answer takes here, on a busy machine too: who says nothing for so long has nothing to say.
+_QUIET_S = 2.0
+
+
+class Server:
+    def __init__(self, system: System) -> None:
+        self.port = system.port
+        self.base_url = system.base_url
+        merchant = system.merchants[0]
+        self.account_id = merchant["account_id"]
+        credential = merchant["test"]
+        answer = httpx.post(
+            f"{system.base_url}/v1/oauth/token",
+            data={"grant_type": "client_credentials"},
+            auth=(credential["client_id"], credential["client_secret"]),
+        )
+        self.token: str = answer.json()["access_token"]
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), _ANSWER_S)
+
+    def say(self, *parts: bytes, pause_s: float = 0.0, end: bool = True, answers: int = 1) -> bytes:
+        """What comes back until the server closes, has given so many answers, or is quiet; b"" when it only closes."""
+        with self.connect() as connection:
+            with contextlib.suppress(OSError):
+                for part in parts:
+                    connection.sendall(part)
+                    if pause_s:
+                        time.sleep(pause_s)
+                if end:
+                    connection.shutdown(socket.SHUT_WR)
+            return heard(connection, answers)
+
+    def head(self, line: str, *headers: str, token: bool = True) -> bytes:
+        own = [f"Host: 127.0.0.1:{self.port}", *([f"Authorization: Bearer {self.token}"] if token else [])]
+        return "\r\n".join([line, *own, *headers, "", ""]).encode("latin-1")
+
+    def creation(self) -> bytes:
+        return json.dumps({"account_id": self.account_id, "amount": "1.00"}).encode()
+
+    def serves(self) -> bool:
+        with httpx.Client(
+            base_url=self.base_url, headers={"authorization": f"Bearer {self.token}"}, timeout=_ANSWER_S
+        ) as client:
+            return client.get("/v1/charges?limit=1").status_code == 200
+
+
+def heard(connection: socket.socket, answers: int) -> bytes:
+    connection.settimeout(_QUIET_S)
+    received = b""
+    deadline = time.monotonic() + _ANSWER_S
+    with contextlib.suppress(OSError):
+        while time.monotonic() < deadline and whole(received) < answers and (part := connection.recv(65_536)):
+            received += part
+    return received
+
+
+def whole(received: bytes) -> int:
+    """How many answers are there from the first to the last byte."""
+    count = 0
+    while (end := received.find(b"\r\n\r\n")) >= 0:
+        length = re.search(rb"content-length: ([0-9]+)", received[:end], re.IGNORECASE)
+        rest = received[end + 4 :]
+        if length is None or len(rest) < int(length[1]):
+            break
+        count, received = count + 1, rest[int(length[1]) :]
+    return count
+
+
+def statuses(answer: bytes) -> list[int]:
+    return [int(part[:3]) for part in answer.split(b"HTTP/1.1 ")[1:]] + [
+        int(part[:3]) for part in answer.split(b"HTTP/1.0 ")[1:]
+    ]
+
+
+def refused(answer: bytes) -> None:
+    """Closed without a word, or a 4xx."""
+    assert all(400 <= status < 500 for status in statuses(answer)), answer[:500]
+    assert b"Traceback" not in answer
+
+
+@pytest.fixture(scope="module")
+def server(system: System) -> Iterator[Server]:
+    made = Server(system)
+    yield made
+    assert made.serves()
+
+
+@pytest.fixture(autouse=True)
+def _goes_on(server: Server) -> Iterator[None]:
+    yield
+    assert server.serves()
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"\x00" * 100, b"\xff" * 1000, b"\r\n" * 1000, b"GET", b"GET / HTTP/9.9\r\n\r\n", b"GET /\r\n\r\n",
+        b"A" * 100_000,
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET / HTTP/1.1\nHost: x\n\n",
+        b"G\x00T / HTTP/1.1\r\n\r\n", b" GET / HTTP/1.1\r\n\r\n", b"GET  /  HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /v1/charges HTTP/1.1\r\nHost: x\r\nA\x00: b\r\n\r\n",
+        b"GET /v1/charges HTTP/1.1\r\nHost: x\r\n : b\r\n\r\n",
+        b"GET /v1/charges HTTP/1.1\r\nHost: x\r\nA: b\x00c\r\n\r\n",
+        b"GET /v1/charges HTTP/1.1\r\nHost: x\r\n folded\r\n\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n", b"GET http:// HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: x\r\n\r\n", b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET http://evil.example/v1/charges HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /v1/charges HTTP/1.1\r\n\r\n",
+        b"GET ?a HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /v1/charges#x HTTP/1.1\r\nHost: x\r\n\r\n", b"*3\r\n$3\r\nSET\r\n",
+    ],
+    ids=lambda junk: repr(junk)[:40],
+)  # fmt: skip
+def test_what_is_no_request_is_refused(server: Server, junk: bytes) -> None:
+    for end in (True, False):
+        answer = server.say(junk, end=end)
+        assert all(status < 500 or status == 505 for status in statuses(answer)), answer[:500]
+        assert 200 not in statuses(answer), answer[:500]
+
+
+@pytest.mark.parametrize("cut", [1, 5, 20, 60, 120, -1])
+def test_a_request_cut_off_in_its_head_makes_nothing(server: Server, cut: int) -> None:
+    whole = server.head(
+        f"POST {PIX} HTTP/1.1", "Content-Type: application/json", "Idempotency-Key: cut", "Content-Length: 2"
+    )
+    assert not statuses(server.say(whole[:cut])) or statuses(server.say(whole[:cut]))[0] == 400
+
+
+@pytest.mark.parametrize("sent", [0, 1, 30])
+def test_a_body_shorter_than_it_says_makes_nothing(server: Server, sent: int) -> None:
+    key = secrets.token_hex(8)
+    body = server.creation()
+    head = server.head(
+        f"POST {PIX} HTTP/1.1",
+        "Content-Type: application/json",
+        f"Idempotency-Key: {key}",
+        f"Content-Length: {len(body)}",
+    )
+    refused(server.say(head + body[:sent]))
+    assert state(server, key) == "unknown"
+
+
+def test_a_body_longer_than_it_says_is_the_next_request(server: Server) -> None:
+    head = server.head(
+        f"POST {PIX} HTTP/1.1", "Content-Type: application/json", "Idempotency-Key: long", "Content-Length: 2"
+    )
+    answer = server.say(head + b"{}" + b"junk junk\r\n\r\n")
+    assert statuses(answer)[0] == 400
+    refused(answer)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ["Content-Length: -1"], ["Content-Length: 1x"], ["Content-Length: "],
+        ["Content-Length: 99999999999999999999999"],
+        ["Content-Length: 2", "Content-Length: 3"], ["Content-Length: 2, 3"], ["Content-Length: +2"],
+        ["Content-Length: 0x2"], ["Transfer-Encoding: gzip"], ["Transfer-Encoding: chunked, identity"],
+        ["Transfer-Encoding: xchunked"], ["Transfer-Encoding : chunked"], ["Transfer-Encoding: identity"],
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_body_whose_length_cannot_be_known_is_refused(server: Server, headers: list[str]) -> None:
+    head = server.head(f"POST {PIX} HTTP/1.1", "Content-Type: application/json", "Idempotency-Key: length", *headers)
+    refused(server.say(head + b"{}"))
+
+
+def test_content_length_and_chunks_together_smuggle_nothing(server: Server) -> None:
+    """The hidden request would be answered by a 404 of its own; whatever is answered, it is not that."""
+    hidden = b"GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
+    chunks = b"0\r\n\r\n" + hidden
+    head = server.head(
+        f"POST {PIX} HTTP/1.1", "Content-Type: application/json", "Idempotency-Key: both",
+        f"Content-Length: {len(chunks)}", "Transfer-Encoding: chunked",
+    )  # fmt: skip
+    answer = server.say(head + chunks, end=False, answers=2)
+    refused(answer)
+    # RFC 9112 section 6.3: chunked wins, or the request is refused; never both readings at once.
+    assert answer.count(b"HTTP/1.1 ") <= 2
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        b"zz\r\n{}\r\n0\r\n\r\n", b"-1\r\n{}\r\n", b"ffffffffffffffffff\r\n{}", b"2\r\n{}", b"2\r\n{}\r\n",
+        b"2\n{}\n0\n\n", b"\r\n", b"2;" + b"x" * 70_000 + b"\r\n{}\r\n0\r\n\r\n", b"2\r\n{}XX0\r\n\r\n", b"",
+    ],
+    ids=lambda chunks: repr(chunks)[:24],
+)  # fmt: skip
+def test_chunks_that_are_none_are_refused(server: Server, chunks: bytes) -> None:
+    head = server.head(
+        f"POST {PIX} HTTP/1.1",
+        "Content-Type: application/json",
+        "Idempotency-Key: chunks",
+        "Transfer-Encoding: chunked",
+    )
+    refused(server.say(head + chunks))
+
+
+def test_good_chunks_are_a_body(server: Server) -> None:
+    body, key = server.creation(), secrets.token_hex(8)
+    head = server.head(
+        f"POST {PIX} HTTP/1.1",
+        "Content-Type: application/json",
+        f"Idempotency-Key: {key}",
+        "Transfer-Encoding: chunked",
+    )
+    parts = [b"%x\r\n%b\r\n" % (len(body[at : at + 7]), body[at : at + 7]) for at in range(0, len(body), 7)]
+    assert statuses(server.say(head, *parts, b"0\r\n\r\n", end=False)) == [201]
+
+
+def test_a_body_without_end_is_cut_at_256_kib(server: Server) -> None:
+    head = server.head(
+        f"POST {PIX} HTTP/1.1",
+        "Content-Type: application/json",
+        "Idempotency-Key: endless",
+        "Transfer-Encoding: chunked",
+    )
+    chunk = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
+    answer = server.say(head, *[chunk] * 40, end=False)
+    assert statuses(answer) in ([413], []), answer[:300]
+
+
+def test_a_body_said_to_be_huge_is_refused_unread(server: Server) -> None:
+    head = server.head(
+        f"POST {PIX} HTTP/1.1", "Content-Type: application/json", "Idempotency-Key: huge", f"Content-Length: {10**9}"
+    )
+    began = time.monotonic()
+    answer = server.say(head, b"x" * 1000, end=False)
+    assert statuses(answer) == [413], answer[:300]
+    assert time.monotonic() - began < _ANSWER_S
+    assert b'"PAYLOAD_TOO_LARGE"' in answer
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ["X: " + "x" * 65_536],
+        [f"X{number}: y" for number in range(2_000)],
+        ["X" * 65_536 + ": y"],
+        ["Cookie: " + "a=b; " * 13_000],
+    ],
+    ids=["long value", "many", "long name", "cookie"],
+)
+def test_huge_headers_do_no_harm(server: Server, headers: list[str]) -> None:
+    answer = server.say(server.head("GET /v1/charges HTTP/1.1", *headers), end=False)
+    assert all(status in (200, 400, 414, 431) for status in statuses(answer)), answer[:300]
+
+
+def test_a_huge_path_does_no_harm(server: Server) -> None:
+    for path in ("/v1/charges/" + "a" * 60_000, "/v1/charges?external_id=" + "a" * 60_000, "/" * 60_000):
+        refused(server.say(server.head(f"GET {path} HTTP/1.1"), end=False))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/charges/%00", "/v1/charges/%ff", "/v1/charges/%ED%A0%80", "/v1/charges/%", "/v1/charges/%zz",
+        "/v1/charges/a%0d%0ab", "/v1/charges/..", "/v1/charges/../../etc/passwd", "/v1/charges/%2e%2e%2f",
+        "/v1/charges/\xe9", "/v1/charges/%C3%A9",
+        "/v1/idempotency-keys/%ff", "/v1/idempotency-keys/%00", "/v1/charges?status=%ff",
+        "/v1/charges?%00", "/v1/charges?external_id=\xe9", "/v1/charges?limit=%", "//v1/charges?limit=x", "/bank/%ff",
+        "/pagar/%ff", "/pagar/%00", "/docs/errors/%ff", "/docs/errors/..", "/static/%00",
+        "/static/..%2f..%2fsecret.key",
+    ],
+)  # fmt: skip
+def test_odd_paths_are_refused_in_good_order(server: Server, path: str) -> None:
+    answer = server.say(server.head(f"GET {path} HTTP/1.1"), end=False)
+    refused(answer)
+    assert statuses(answer)
+
+
+def test_a_key_with_slashes_and_blanks_is_looked_up_over_the_wire(server: Server) -> None:
+    with httpx.Client(
+        base_url=server.base_url, headers={"authorization": f"Bearer {server.token}"}, timeout=_ANSWER_S
+    ) as client:
+        key = f"pedido/{secrets.token_hex(4)}//x %2F?#"
+        made = client.post(
+            PIX, headers={"idempotency-key": key}, json={"account_id": server.account_id, "amount": "1.00"}
+        )
+        assert made.status_code == 201
+    assert state(server, key) == "completed"
+
+
+@pytest.mark.parametrize("method", ["BREW", "get", "G" * 100, "TRACE", "DELETE", "PROPFIND", "HEAD", "M-SEARCH"])
+def test_odd_methods_are_405_or_less(server: Server, method: str) -> None:
+    answer = server.say(server.head(f"{method} /v1/charges HTTP/1.1"), end=False)
+    refused(answer)
+    assert statuses(answer) in ([405], [400], [501], [])
+
+
+def test_pipelined_requests_are_answered_in_order(server: Server) -> None:
+    one = server.head("GET /v1/charges?limit=1 HTTP/1.1")
+    two = server.head("GET /nope HTTP/1.1")
+    assert statuses(server.say(one + two + one + two + one, end=False, answers=5)) == [200, 404, 200, 404, 200]
+
+
+def test_twenty_pipelined_creations_with_one_key_make_one_charge(server: Server) -> None:
+    body, key = server.creation(), secrets.token_hex(8)
+    head = server.head(
+        f"POST {PIX} HTTP/1.1",
+        "Content-Type: application/json",
+        f"Idempotency-Key: {key}",
+        f"Content-Length: {len(body)}",
+    )
+    assert sorted(statuses(server.say((head + body) * 20, end=False, answers=20))) == [200] * 19 + [201]
+
+
+def test_a_caller_who_hangs_up_at_once_finds_one_charge_later(server: Server) -> None:
+    body, key = server.creation(), secrets.token_hex(8)
+    head = server.head(
+        f"POST {PIX} HTTP/1.1",
+        "Content-Type: application/json",
+        f"Idempotency-Key: {key}",
+        f"Content-Length: {len(body)}",
+    )
+    for _ in range(5):
+        with server.connect() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+            connection.sendall(head + body)
+    answer = server.say(head + body, end=False)
+    assert statuses(answer)[0] in (200, 201)
+    again = server.say(head + body, end=False)
+    assert statuses(again) == [200]
+    assert charge_id(answer) == charge_id(again)
+
+
+def test_slow_callers_do_not_keep_others_waiting(server: Server) -> None:
+    slow = [server.connect() for _ in range(60)]
+    try:
+        for connection in slow:
+            connection.sendall(server.head(f"POST {PIX} HTTP/1.1", "Content-Length: 1000")[:-2])
+        began = time.monotonic()
+        assert server.serves()
+        assert time.monotonic() - began < _ANSWER_S
+        for connection in slow:
+            connection.sendall(b"X: y\r\n")
+        assert server.serves()
+    finally:
+        for connection in slow:
+            connection.close()
+
+
+def test_a_request_that_comes_byte_by_byte_is_a_request(server: Server) -> None:
+    whole = server.head("GET /v1/charges?limit=1 HTTP/1.1")
+    assert statuses(server.say(*(whole[at : at + 1] for at in range(len(whole))), end=False)) == [200]
+
+
+def test_expect_continue_is_answered(server: Server) -> None:
+    body, key = server.creation(), secrets.token_hex(8)
+    head = server.head(
+        f"POST {PIX} HTTP/1.1", "Content-Type: application/json", f"Idempotency-Key: {key}",
+        f"Content-Length: {len(body)}", "Expect: 100-continue",
+    )  # fmt: skip
+    assert statuses(server.say(head, body, pause_s=0.2, end=False, answers=2))[-1] == 201
+
+
+def test_http_1_0_and_a_missing_host_do_no_harm(server: Server) -> None:
+    answer = server.say(f"GET /v1/charges HTTP/1.0\r\nAuthorization: Bearer {server.token}\r\n\r\n".encode(), end=False)
+    assert statuses(answer) == [200]
+
+
+def test_compressed_bodies_are_not_unpacked(server: Server) -> None:
+    body = gzip.compress(server.creation())
+    head = server.head(
+        f"POST {PIX} HTTP/1.1", "Content-Type: application/json", "Idempotency-Key: gzip", "Content-Encoding: gzip",
+        f"Content-Length: {len(body)}",
+    )  # fmt: skip
+    assert statuses(server.say(head + body, end=False)) == [400]
+
+
+def charge_id(answer: bytes) -> str:
+    found: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])
+    return str(found["charge_id"])
+
+
+def state(server: Server, key: str) -> str:
+    escaped = "".join(f"%{ord(sign):02X}" for sign in key)
+    with httpx.Client(
+        base_url=server.base_url, headers={"authorization": f"Bearer {server.token}"}, timeout=_ANSWER_S
+    ) as client:
+        return str(client.get(f"/v1/idempotency-keys/{escaped}").json()["state"])

@@ -1,0 +1,352 @@
+"""The request log: what programs asked, for their own people, with nothing in it that is anybody's business."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, date, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+import api.request_log as request_log
+import readmodels.dashboard.request_log as read_log
+import sql
+from api.callers import Caller
+from api.request_log import RequestLog
+from readmodels.dashboard.request_log import RequestFilters, RequestPosition, StatusClass, request_page
+from readmodels.page import SortOrder
+from runtime.ids import new_id, new_token
+from runtime.postgres import Pool
+from tests.support.dashboard import Person, a_merchant, colleague_of, person_of, settings_with
+from tests.support.in_process import Api, open_api
+from tests.support.pages import serving
+from workers.housekeeping.request_log_days import AHEAD, keep_days
+
+LIST = "/painel/requisicoes"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def api(servers: Any) -> AsyncIterator[Api]:
+    async with open_api(servers.database_url, servers.redis_url) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def address(pool: Pool) -> AsyncIterator[str]:
+    async with serving(pool, lambda: datetime.now(UTC), settings_with()) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def owner(address: str, api: Api) -> AsyncIterator[Person]:
+    async with person_of(address, api.first) as person:
+        yield person
+
+
+def _caller(account_id: UUID, *, test: bool = False, client_id: str = "production_1") -> Caller:
+    return Caller(
+        token_hash=bytes(32), client_id=client_id, account_id=account_id, test=test, scopes=[],
+        expires_at=datetime.now(UTC), approved=True, name="", city="", pix_key="", rate_per_s=None, rate_burst=None,
+    )  # fmt: skip
+
+
+async def _written(api: Api) -> None:
+    await api.app.state.context.request_log._write()
+
+
+async def _filled(pool: Pool, account_id: UUID, rows: int, *, path: str = "/v1/charges", status: int = 200) -> None:
+    """So many requests of the last hour, one a millisecond, oldest first."""
+    await pool.execute(
+        "INSERT INTO request_log (account_id, test, at, request_id, client_id, method, path, status, duration_us)"
+        " SELECT $1::uuid, false, now() - interval '1 hour' + n * interval '1 ms',"
+        "        'req_' || md5($1::uuid::text || $3::text || $4::smallint || n),"
+        "        'production_' || n % 3, 'GET', $3::text, $4::smallint, 1000 FROM generate_series(1, $2) AS n",
+        account_id, rows, path, status,
+    )  # fmt: skip
+
+
+async def test_a_request_is_found_by_its_id_with_how_it_ended_and_with_no_word_of_what_it_said(
+    api: Api, owner: Person, pool: Pool
+) -> None:
+    token = await api.token(mode="production")
+    word = secrets.token_hex(8)
+    made = await api.post("/v1/charges/pix", api.pix(description=word), token=token, key=word)
+    refused = await api.post("/v1/charges/pix", api.pix(amount="0", description=word), token=token, key="x")
+    looked = await api.get(f"/v1/charges?external_id={word}", token=token)
+    nobody = await api.get("/v1/charges", token="nobody")
+    await _written(api)
+    for reply, method, path, code in (
+        (made, "POST", "/v1/charges/pix", None),
+        (refused, "POST", "/v1/charges/pix", "AMOUNT_INVALID"),
+        (looked, "GET", "/v1/charges", None),
+    ):
+        request_id = reply.header("x-request-id")
+        went = await owner.get(f"{LIST}?requisicao={request_id}")
+        assert went.where == f"{LIST}/{request_id}"
+        page = await owner.opened(f"{LIST}/{request_id}")
+        assert f"{method} {path}" in page.text
+        assert f"Resposta {reply.status}" in page.text
+        assert (code or "") in page.text
+        assert api.first.production.client_id in page.text
+        # Of the other mode it is not.
+        assert (await owner.get(f"/painel/teste/requisicoes/{request_id}")).status == 404
+    rows = await pool.fetch("SELECT * FROM request_log WHERE account_id = $1", api.first.account_id)
+    assert word not in str(rows)
+    assert (await owner.get(f"{LIST}/{nobody.header('x-request-id')}")).status == 404
+    missing = await owner.get(f"{LIST}?requisicao=req_none")
+    assert (missing.status, "Não há requisição" in missing.text) == (400, True)
+
+
+async def test_a_refusal_before_the_handler_is_in_the_log_too(api: Api, owner: Person) -> None:
+    token = await api.token(scope="charges:read")
+    unscoped = await api.post("/v1/charges/pix", api.pix(), token=token, key="k")
+    unkeyed = await api.post("/v1/charges/pix", api.pix(), token=await api.token())
+    await _written(api)
+    for reply, code in ((unscoped, "INSUFFICIENT_SCOPE"), (unkeyed, "IDEMPOTENCY_KEY_REQUIRED")):
+        page = await owner.opened(f"/painel/teste/requisicoes/{reply.header('x-request-id')}")
+        assert code in page.text
+
+
+async def test_another_account_and_people_without_programs_see_nothing(
+    api: Api, address: str, pool: Pool, owner: Person
+) -> None:
+    reply = await api.get("/v1/charges", token=await api.token(mode="production"))
+    await _written(api)
+    path = f"{LIST}/{reply.header('x-request-id')}"
+    assert (await owner.get(path)).status == 200
+    async with person_of(address, api.second) as stranger:
+        assert (await stranger.get(path)).status == 404
+        assert "/v1/charges" not in (await stranger.opened(LIST)).text
+    for role, status in (("developer", 200), ("finance", 403), ("support", 403)):
+        async with colleague_of(pool, address, api.first, role) as colleague:
+            assert (await colleague.get(LIST)).status == status, role
+            assert (await colleague.get(path)).status == status, role
+
+
+async def test_pages_are_walked_to_the_end_and_filters_keep_what_they_say(pool: Pool) -> None:
+    account_id = new_id()
+    await _filled(pool, account_id, 130)
+    await _filled(pool, account_id, 7, path="/v1/refunds", status=422)
+    await _filled(pool, account_id, 3, path="/v1/charges/pix", status=503)
+
+    async def walked(filters: RequestFilters, order: SortOrder = SortOrder.DESC) -> list[str]:
+        found: list[str] = []
+        after: RequestPosition | None = None
+        for _ in range(40):
+            async with pool.acquire() as conn:
+                rows, after = await request_page(conn, (account_id, False), filters, order, after, 25)
+            found += [f"{row.at.isoformat()} {row.request_id}" for row in rows]
+            if after is None:
+                return found
+        raise AssertionError("it has no end")
+
+    whole = await walked(RequestFilters())
+    assert len(whole) == len(set(whole)) == 140
+    assert whole == sorted(whole, reverse=True) == (await walked(RequestFilters(), SortOrder.ASC))[::-1]
+    assert len(await walked(RequestFilters(status=StatusClass.FINE))) == 130
+    assert len(await walked(RequestFilters(status=StatusClass.REFUSED))) == 7
+    assert len(await walked(RequestFilters(status=StatusClass.BROKEN))) == 3
+    assert len(await walked(RequestFilters(path="/v1/ref"))) == 7
+    assert len(await walked(RequestFilters(path="/v1/charges", status=StatusClass.BROKEN))) == 3
+    assert len(await walked(RequestFilters(client_id="production_1"))) == 44 + 3 + 1
+    now = datetime.now(UTC)
+    assert await walked(RequestFilters(to_at=now - timedelta(hours=2))) == []
+    assert len(await walked(RequestFilters(from_at=now - timedelta(hours=2), to_at=now))) == 140
+
+
+async def test_a_rare_request_is_reached_in_bounded_steps(
+    pool: Pool, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_log, "LOOK", 50)
+    merchant = await a_merchant(pool)
+    await _filled(pool, merchant.account_id, 1, path="/v1/balance")
+    await pool.execute(
+        "UPDATE request_log SET at = at - interval '1 minute' WHERE account_id = $1", merchant.account_id
+    )
+    await _filled(pool, merchant.account_id, 170)
+    async with person_of(address, merchant) as person:
+        page = await person.opened(f"{LIST}?caminho=/v1/balance")
+        steps = 0
+        while "GET /v1/balance" not in page.text:
+            assert "Há mais a procurar" in page.text
+            steps += 1
+            link = page.html.split('rel="next" href="')[1].split('"')[0].replace("&amp;", "&")
+            page = await person.opened(LIST + link)
+        assert steps == 3
+
+
+async def test_what_cannot_be_a_filter_is_said_beside_it(owner: Person) -> None:
+    for query in ("situacao=9xx", "dia=ontem", "caminho=" + "x" * 300, "chave=%00"):
+        assert (await owner.get(f"{LIST}?{query}")).status == 400, query
+    for odd in ("%00", "é", "x" * 3000, "req_'--"):
+        assert (await owner.get(f"{LIST}/{odd}")).status == 404, odd
+
+
+# Writing it
+
+
+async def test_a_second_of_requests_is_written_when_it_is_over(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_log, "EVERY_S", 3.0)  # a long one: what comes before its end is looked at on the way
+    account_id, log = new_id(), RequestLog(pool)
+    for _ in range(1_200):
+        log.add(_caller(account_id), f"req_{new_token()}", "GET", "/v1/charges", 200, None, 0.001)
+    count = "SELECT count(*) FROM request_log WHERE account_id = $1"
+    assert await pool.fetchval(count, account_id) == 0
+    async with asyncio.timeout(30):
+        while await pool.fetchval(count, account_id) < 1_200:  # noqa: ASYNC110 - it writes on its own clock
+            await asyncio.sleep(0.05)
+    await log.close()
+    assert await pool.fetchval(count, account_id) == 1_200
+
+
+async def test_while_the_database_takes_nothing_rows_wait_and_what_is_too_many_is_counted(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_log, "EVERY_S", 0.02)
+    account_id, caller, down = new_id(), _caller(new_id()), True
+
+    class Pausing:
+        def acquire(self, **given: Any) -> Any:
+            if down:
+                raise OSError
+            return pool.acquire(**given)
+
+    log: Any = RequestLog(Pausing())  # type: ignore[arg-type]
+    caller = _caller(account_id)
+    before = request_log.dropped_total._value.get()
+    for _ in range(request_log.ROWS_MAX + 5):
+        log.add(caller, f"req_{new_token()}", "GET", "/v1/charges", 200, None, 0.001)
+    await asyncio.sleep(0.1)
+    assert len(log._rows) == request_log.ROWS_MAX
+    assert request_log.dropped_total._value.get() - before == 5
+    del log._rows[50:]
+    down = False
+    async with asyncio.timeout(30):
+        while log._rows:  # noqa: ASYNC110 - it writes on its own clock
+            await asyncio.sleep(0.02)
+    await log.close()
+    assert await pool.fetchval("SELECT count(*) FROM request_log WHERE account_id = $1", account_id) == 50
+
+
+async def test_odd_paths_are_kept_as_text(pool: Pool) -> None:
+    log, account_id = RequestLog(pool), new_id()
+    for path in ("/v1/charges/\x00", "/v1/\ud800", "/v1/" + "é" * 500):
+        log.add(_caller(account_id), f"req_{new_token()}", "GET", path, 404, "CHARGE_NOT_FOUND", 0.1)
+    await log.close()
+    assert await pool.fetchval("SELECT count(*) FROM request_log WHERE account_id = $1", account_id) == 3
+
+
+async def test_noting_a_request_costs_it_microseconds(pool: Pool) -> None:
+    log, caller = RequestLog(pool), _caller(new_id())
+    began = time.thread_time()  # what it costs, whoever else has the machine
+    for _ in range(10_000):
+        log.add(caller, "req_1234567890123456789012", "POST", "/v1/charges/pix", 201, None, 0.001)
+    each_us = (time.thread_time() - began) / 10_000 * 1e6
+    log._rows.clear()
+    await log.close()
+    assert each_us < 20, each_us
+
+
+# Keeping it
+
+
+async def test_days_are_made_ahead_and_dropped_after_thirty(pool: Pool) -> None:
+    account_id = new_id()
+    far = datetime(2031, 5, 1, 12, tzinfo=UTC)
+
+    async def days() -> set[str]:
+        rows = await pool.fetch(
+            "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
+            " WHERE i.inhparent = 'request_log'::regclass AND c.relname LIKE 'request_log_2031%'"
+        )
+        return {row["relname"] for row in rows}
+
+    async def kept(at: datetime) -> None:
+        # Real days stay out of it: only those of the year this test lives in are old enough to be dropped.
+        async with pool.acquire() as conn, conn.transaction():
+            await conn.fetchval("SELECT request_log_make_days($1::date, $2::date)", at.date(), (at + AHEAD).date())
+
+    await kept(far)
+    assert len(await days()) == AHEAD.days + 1
+    await kept(far)
+    assert len(await days()) == AHEAD.days + 1
+    insert = (
+        "INSERT INTO request_log (account_id, test, at, request_id, client_id, method, path, status, duration_us)"
+        " VALUES ($1, false, $2, $3, 'c', 'GET', '/', 200, 1)"
+    )
+    await pool.execute(insert, account_id, far, "req_1")
+    # A day nobody made: its rows are taken all the same, and it is made no more.
+    late = far + timedelta(days=20)
+    await pool.execute(insert, account_id, late, "req_2")
+    await kept(late)
+    assert f"request_log_{date(2031, 5, 21):%Y_%m_%d}" not in await days()
+    assert f"request_log_{date(2031, 5, 22):%Y_%m_%d}" in await days()
+    async with pool.acquire() as conn:
+        transaction = conn.transaction()
+        await transaction.start()
+        try:
+            context: Any = SimpleNamespace(pool=_Only(conn), now=lambda: far + timedelta(days=32))
+            await keep_days(context)
+            left = await conn.fetch("SELECT request_id FROM request_log WHERE account_id = $1", account_id)
+            assert [row["request_id"] for row in left] == ["req_2"]
+            assert await conn.fetchval("SELECT to_regclass('request_log_2031_05_01')") is None
+        finally:
+            await transaction.rollback()
+    for name in await days():
+        await pool.execute(f"DROP TABLE {name}")
+    await pool.execute("DELETE FROM request_log WHERE account_id = $1", account_id)
+
+
+class _Only:
+    """A pool of one connection, in whose transaction the others are nested."""
+
+    def __init__(self, conn: Any) -> None:
+        self._conn = conn
+
+    def acquire(self, **_: Any) -> Any:
+        conn = self._conn
+
+        class Held:
+            async def __aenter__(self) -> Any:
+                return conn
+
+            async def __aexit__(self, *_: object) -> None:
+                return None
+
+        return Held()
+
+
+@pytest.mark.parametrize("name", ["all", "refused", "broken"])
+async def test_a_page_walks_an_index_and_looks_at_no_more_than_it_may(pool: Pool, name: str) -> None:
+    account_id = new_id()
+    await _filled(pool, account_id, 12_000, status={"all": 200, "refused": 404, "broken": 500}[name])
+    await pool.execute("ANALYZE request_log")
+    given = {
+        "account_id": account_id, "test": False, "at": datetime.now(UTC), "id": "", "path": "/none", "client_id": "",
+        "low": 100, "high": 599, "look": read_log.LOOK, "most": 27, "from_at": datetime.now(UTC) - timedelta(days=30),
+        "to_at": datetime.now(UTC),
+    }  # fmt: skip
+    for order in SortOrder:
+        statement = sql.STATEMENTS[f"request_log.{name}_{order.value}"]
+        values = given | {"at": datetime.now(UTC) - timedelta(days=1)} if order is SortOrder.ASC else given
+        plan = await pool.fetchval(
+            f"EXPLAIN (ANALYZE, FORMAT JSON, COSTS off, TIMING off, SUMMARY off) {statement.text}",
+            *[values[each] for each in statement.parameters],
+        )
+        scans = [node for node in _nodes(msgspec.json.decode(plan)[0]["Plan"]) if "Relation Name" in node]
+        assert scans
+        assert all(node["Node Type"] in ("Index Scan", "Index Only Scan") for node in scans), scans
+        looked = sum(node["Actual Rows"] * node["Actual Loops"] for node in scans)
+        # Of each day's index the first row is read to find the newest of all.
+        assert read_log.LOOK <= looked <= read_log.LOOK + len(scans), (order, looked)
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for below in plan.get("Plans", []):
+        yield from _nodes(below)

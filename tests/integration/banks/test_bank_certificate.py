@@ -1,0 +1,107 @@
+"""Production's PIX host of the bank takes only who shows a certificate: ours is shown when a setting names it."""
+
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from banks.choice import open_banks
+from banks.protocol import CobState, Unknown
+from runtime.seal import Seal
+from runtime.settings import Settings, read_settings
+from tests.support.dns_names import Authority
+
+TXID = "0" * 32
+COB = {
+    "txid": TXID, "status": "ATIVA", "revisao": 0, "valor": {"original": "10.00"}, "chave": "a@b.test",
+    "calendario": {"criacao": "2026-11-21T12:00:00Z", "expiracao": 3600},
+}  # fmt: skip
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def bank_url(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+    """A bank that gives neither token nor charge to who shows no certificate of this authority."""
+    tls = authority.server("localhost")
+    tls.verify_mode = ssl.CERT_REQUIRED
+    tls.load_verify_locations(authority.roots)
+
+    async def token(request: web.Request) -> web.Response:
+        return web.json_response({"access_token": "t", "token_type": "Bearer", "expires_in": 600})
+
+    async def cob(request: web.Request) -> web.Response:
+        return web.json_response(COB)
+
+    app = web.Application()
+    app.add_routes([web.post("/oauth/token", token), web.get("/pix/v2/cob/{txid}", cob)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    await site.start()
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.roots))
+    try:
+        yield f"https://localhost:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+def _settings(bank_url: str, **more: str) -> Settings:
+    nobody = {"DATABASE_URL": "postgresql://nobody", "REDIS_URL": "redis://nobody", "SECRET_KEY": "0" * 64}
+    return read_settings({**nobody, "BANK_URL": bank_url, **more})
+
+
+async def _asked(settings: Settings) -> Any:
+    pool: Any = None  # the bank of production has no books here
+    async with aiohttp.ClientSession() as http:
+        return await open_banks(settings, pool, http, Seal(settings.secret_key))[False].get_cob(TXID)
+
+
+async def test_the_bank_is_shown_our_certificate(bank_url: str, authority: Authority) -> None:
+    file = authority.certificate("quita.test")
+    answer = await _asked(_settings(bank_url, BANK_CERTIFICATE=str(file)))
+    assert isinstance(answer, CobState)
+    assert answer.amount_cents == 1000
+
+
+async def test_its_key_may_be_another_file_with_a_password(bank_url: str, authority: Authority, tmp_path: Path) -> None:
+    both = authority.certificate("quita.test", password=b"segredo").read_bytes()
+    begins = both.index(b"-----BEGIN ENCRYPTED PRIVATE KEY")
+    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+    chain.write_bytes(both[:begins])
+    key.write_bytes(both[begins:])
+    files = {"BANK_CERTIFICATE": str(chain), "BANK_CERTIFICATE_KEY": str(key)}
+    assert isinstance(await _asked(_settings(bank_url, **files, BANK_CERTIFICATE_PASSWORD="segredo")), CobState)
+    for password in ("falso", ""):
+        with pytest.raises(ValueError, match="BANK_CERTIFICATE cannot be used"):
+            await _asked(_settings(bank_url, **files, BANK_CERTIFICATE_PASSWORD=password))
+
+
+async def test_without_a_certificate_such_a_bank_is_unknown_and_not_a_refusal(bank_url: str) -> None:
+    assert isinstance(await _asked(_settings(bank_url)), Unknown)
+
+
+async def test_a_certificate_of_somebody_else_is_not_enough(bank_url: str, authority: Authority) -> None:
+    file = authority.certificate("quita.test", by_itself=True)
+    assert isinstance(await _asked(_settings(bank_url, BANK_CERTIFICATE=str(file))), Unknown)
+
+
+async def test_a_bank_whose_own_certificate_is_not_to_be_believed_is_told_nothing(
+    bank_url: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = authority.certificate("quita.test")
+    monkeypatch.delenv("SSL_CERT_FILE")
+    assert isinstance(await _asked(_settings(bank_url, BANK_CERTIFICATE=str(file))), Unknown)
+
+
+def test_a_file_that_is_not_there_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="BANK_CERTIFICATE must be a file"):
+        _settings("https://localhost", BANK_CERTIFICATE=str(tmp_path / "none.pem"))

@@ -1,0 +1,273 @@
+"""Promises of the command line: what it prints, how it ends, and that `listen` is as good as a webhook."""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+from uuid import uuid4
+
+import pytest
+from standardwebhooks.webhooks import Webhook
+
+from domain.webhooks.signature import sign
+from runtime.embedded import free_port
+from tests.support.system import System, until
+
+EVERY = (
+    ("up",), ("serve",), ("status",), ("migrate",), ("merchant", "create"), ("merchant", "approve"),
+    ("merchant", "address"), ("merchant", "rate"), ("merchant", "pix-key"), ("webhook", "set"), ("pix", "suspend"),
+    ("integrator", "create"), ("pix", "resume"),
+    ("bank", "pay"), ("bank", "fault"), ("listen",), ("readmodels", "verify"), ("readmodels", "rebuild"),
+    ("integrator", "set"), ("integrator", "list"), ("report", "receipts"), ("report", "aging"),
+    ("report", "conversion"), ("report", "expiry"), ("report", "refunds"), ("report", "integrators"),
+    ("report", "webhooks"), ("report", "settlement"), ("report", "grant-role"),
+)  # fmt: skip
+
+
+class Received(NamedTuple):
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Receiver(ThreadingHTTPServer):
+    """A merchant's program on a real socket; it answers `status` to every POST."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Post)
+        self.status = 200
+        self.received: list[Received] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/hooks?of=mine"
+
+
+class _Post(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.received.append(Received(self.path, dict(self.headers), body))
+        self.send_response(self.server.status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def shop(system: System) -> dict[str, Any]:
+    return system.create_merchant()
+
+
+def _ask(system: System, path: str, body: bytes, headers: Mapping[str, str]) -> Any:
+    request = urllib.request.Request(system.base_url + path, body, dict(headers))
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return json.loads(answer.read())
+
+
+def _paid(system: System, shop: dict[str, Any], **more: str) -> str:
+    """A charge of test mode, created and paid; its id."""
+    form = urlencode({"grant_type": "client_credentials", **shop["test"]}).encode()
+    token = _ask(system, "/v1/oauth/token", form, {})["access_token"]
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "Idempotency-Key": str(uuid4())}
+    body = json.dumps({"account_id": shop["account_id"], "amount": "7.30", **more}).encode()
+    charge_id: str = _ask(system, "/v1/charges/pix", body, headers)["charge_id"]
+    _ask(system, f"/v1/charges/{charge_id}/simulate-payment", b"", {"Authorization": f"Bearer {token}"})
+    return charge_id
+
+
+@contextmanager
+def _listening(system: System, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    """`quita listen ... --json`, begun: its first line is the next to be read."""
+    command = [sys.executable, "-m", "cli.main", "listen", *arguments, "--json"]
+    with subprocess.Popen(
+        command, cwd=system.root, env=system.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as listening:
+        try:
+            yield listening
+        finally:
+            listening.kill()
+
+
+def _line(listening: "subprocess.Popen[str]") -> Any:
+    assert listening.stdout is not None
+    line = listening.stdout.readline()
+    assert line, listening.stderr and listening.stderr.read()
+    return json.loads(line)
+
+
+def _credential(shop: dict[str, Any], mode: str = "test") -> tuple[str, str, str, str]:
+    return "--client-id", shop[mode]["client_id"], "--client-secret", shop[mode]["client_secret"]
+
+
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+def test_every_command_explains_itself_and_offers_json(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from cli.main import main
+
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--help"])
+    assert ended.value.code == 0
+    assert "--json" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("no-such",), ("bank",), ("integrator", "create"), ("bank", "fault", "sideways")]
+)
+def test_a_command_used_wrongly_ends_with_2(words: tuple[str, ...]) -> None:
+    from cli.main import main
+
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    assert ended.value.code == 2
+
+
+def test_a_merchant_is_printed_as_dev_json_has_it(system: System, shop: dict[str, Any]) -> None:
+    assert shop.keys() == system.merchants[0].keys()
+    assert shop["test"].keys() == {"client_id", "client_secret"}
+    said = system.quita("merchant", "create", "--name", "Loja\x07")
+    assert (said.returncode, said.stdout) == (1, "")
+    assert said.stderr.startswith("quita: VALIDATION_ERROR")
+
+
+def test_an_integrator_gets_a_code_of_his_own(system: System, shop: dict[str, Any]) -> None:
+    alone = system.json("integrator", "create", "--name", "Parceiro Um")
+    at_home = system.json("integrator", "create", "--name", "Parceiro Um", "--account-id", shop["account_id"])
+    for made in (alone, at_home):
+        assert re.fullmatch(r"INTG-[A-Z0-9]{6}", made["integrador_code"])
+    assert alone["integrador_code"] != at_home["integrador_code"]
+    assert (alone["account_id"], at_home["account_id"]) == (None, shop["account_id"])
+    charge_id = _paid(system, shop, integrador_code=alone["integrador_code"])
+    assert charge_id
+
+
+def test_an_integrator_of_nobody_is_refused(system: System) -> None:
+    said = system.quita("integrator", "create", "--name", "Parceiro", "--account-id", str(uuid4()))
+    assert (said.returncode, said.stdout) == (1, "")
+    assert said.stderr.startswith("quita: WALLET_ACCOUNT_NOT_FOUND")
+    assert system.quita("integrator", "create", "--name", " ").returncode == 1
+
+
+def test_listen_forwards_what_happens_from_now_on_signed_as_a_webhook(
+    system: System, shop: dict[str, Any], receiver: Receiver
+) -> None:
+    _paid(system, shop)  # before: not forwarded
+    with _listening(system, receiver.url, *_credential(shop), "--once", "2") as listening:
+        secret = _line(listening)["secret"]
+        charges = [_paid(system, shop, external_id=f"pedido-ã-{number}") for number in range(2)]
+        shown = [_line(listening) for _ in charges]
+        assert listening.wait(30) == 0
+    assert [json.loads(each.body)["charge_id"] for each in receiver.received] == charges
+    assert [(each["type"], each["status"]) for each in shown] == [("payment.received", 200)] * 2
+    assert shown[1]["sequence"] == shown[0]["sequence"] + 1
+    for each in receiver.received:
+        assert each.path == "/hooks?of=mine"
+        stamp = each.headers["X-Service-Timestamp"]
+        assert each.headers["X-Service-Signature"] == "sha256=" + sign(secret, int(stamp), each.body)
+        lower = {name.lower(): value for name, value in each.headers.items()}
+        assert Webhook(secret).verify(each.body.decode(), lower)["event_id"] == each.headers["webhook-id"]
+
+
+def test_listen_sends_the_bytes_the_registered_endpoint_gets(system: System, receiver: Receiver) -> None:
+    own = system.create_merchant()
+    system.json("webhook", "set", own["account_id"], receiver.url)
+    with _listening(system, receiver.url, *_credential(own), "--once", "1") as listening:
+        _line(listening)
+        _paid(system, own, external_id="pedido-ã")
+        assert listening.wait(30) == 0
+    until(lambda: len(receiver.received) == 2)
+    assert receiver.received[0].body == receiver.received[1].body
+
+
+def test_listen_shows_an_answer_that_is_no_success_and_ends_with_1(
+    system: System, shop: dict[str, Any], receiver: Receiver
+) -> None:
+    receiver.status = 302
+    with _listening(system, receiver.url, *_credential(shop), "--once", "1") as listening:
+        _line(listening)
+        _paid(system, shop)
+        assert _line(listening)["status"] == 302
+        assert listening.wait(30) == 1
+    assert len(receiver.received) == 1
+
+
+def test_listen_goes_on_when_nobody_is_at_the_address(system: System, shop: dict[str, Any]) -> None:
+    with _listening(system, f"http://127.0.0.1:{free_port()}/", *_credential(shop), "--once", "2") as listening:
+        _line(listening)
+        for _ in range(2):
+            _paid(system, shop)
+            shown = _line(listening)
+            assert (shown["status"], bool(shown["error"])) == (None, True)
+        assert listening.wait(30) == 1
+
+
+def test_listen_finds_the_credential_of_a_demo_merchant(system: System, receiver: Receiver) -> None:
+    second = system.merchants[1]
+    with _listening(system, receiver.url, "--account-id", second["account_id"], "--once", "1") as listening:
+        _line(listening)
+        charge_id = _paid(system, second)
+        assert listening.wait(30) == 0
+    assert json.loads(receiver.received[0].body)["charge_id"] == charge_id
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("ftp://127.0.0.1/",), "http"),
+        (("http://127.0.0.1:9/", "--type", "payment.sent"), "payment.sent"),
+        (("http://127.0.0.1:9/", "--once", "0"), "--once"),
+        (("http://127.0.0.1:9/", "--secret", "hunter2"), "--secret"),
+        (("http://127.0.0.1:9/", "--client-id", "x"), "--client-secret"),
+        (("http://127.0.0.1:9/", "--client-id", "x", "--client-secret", "y"), "invalid_client"),
+        (("http://127.0.0.1:9/", "--account-id", str(uuid4())), "dev.json"),
+    ],
+)  # fmt: skip
+def test_listen_says_in_one_line_why_it_cannot(system: System, arguments: tuple[str, ...], word: str) -> None:
+    said = system.quita("listen", *arguments)
+    assert (said.returncode, said.stdout) == (1, "")
+    assert word in said.stderr
+    assert len(said.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words", [("migrate",), ("readmodels", "verify"), ("readmodels", "rebuild"), ("pix", "suspend")]
+)
+def test_a_database_that_is_away_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
+    system = System(tmp_path, env={"DATABASE_URL": f"postgresql://u:pssst@127.0.0.1:{free_port()}/x"})
+    said = system.quita(*words)
+    assert (said.returncode, said.stdout) == (1, "")
+    assert said.stderr.startswith("quita: PostgreSQL cannot be reached")
+    assert "pssst" not in said.stderr
+
+
+def test_a_bank_that_was_told_to_fail_can_be_told_to_work(system: System) -> None:
+    assert system.quita("bank", "pay", "--charge-id", str(uuid4())).returncode == 1
+    for fault in ("down", "up"):
+        assert system.quita("bank", "fault", fault).returncode == 0
+
+
+def test_the_read_tables_of_a_running_system_are_clean(system: System) -> None:
+    assert system.json("readmodels", "verify") == {"clean": True, "differences": []}

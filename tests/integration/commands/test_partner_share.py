@@ -1,0 +1,385 @@
+"""A partner gets his share of what he brought, to the cent and once, and gives it back with what is given back."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+import pytest_asyncio
+
+from commands.charges.pay import confirm_payments
+from commands.merchants.integrators import set_integrator
+from commands.money.partner_shares import post_shares
+from commands.money.withdraw import NewWithdrawal, create_withdrawal
+from domain.errors import Code, Refused
+from domain.instants import to_millisecond
+from readmodels.reports.integrators import list_integrators
+from readmodels.verify import Difference, verify
+from runtime.ids import new_id
+from runtime.postgres import Pool, session, transaction
+from tests.support.banking import make_account
+from tests.support.boleto_merchant import issue, issued
+from tests.support.merchant import Books, assert_books_are_clean, books_of, new_shop, until_answer
+from tests.support.partners import (
+    confirmation,
+    ledger_of,
+    new_charge,
+    paid,
+    paid_again,
+    partner_with,
+    post_all,
+    refunds,
+)
+from tests.support.system import System
+from tests.support.wallet import SEAL, balance_of
+
+MODES = pytest.mark.parametrize("test", [True, False], ids=["sandbox", "production"])
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def shop(pool: Pool) -> UUID:
+    return await make_account(pool)
+
+
+@pytest.fixture(scope="module")
+async def found_broken(servers: Any) -> AsyncIterator[list[Difference]]:
+    """What other tests have bent is not ours to judge."""
+    before = await verify(servers.database_url)
+    yield before
+    assert await verify(servers.database_url) == before
+
+
+@MODES
+async def test_the_share_is_rounded_down_for_each_payment_and_the_merchant_does_not_pay_it(
+    pool: Pool, shop: UUID, test: bool, found_broken: list[Difference]
+) -> None:
+    partner = await partner_with(pool, 250)
+    assert partner.account_id is not None
+    for cents in (1_234, 39, 40, 100_000):
+        await paid(pool, shop, cents, partner.integrador_code, test=test)
+    await paid(pool, shop, 1_000, None, test=test)
+    await post_all(pool)
+    # 2.5 % of 0.39 is less than a cent.
+    assert await ledger_of(pool, partner.account_id, test=test) == [
+        ("partner_share", cents) for cents in (30, 1, 2_500)
+    ]
+    assert await ledger_of(pool, shop, test=test) == [("payment", cents) for cents in (1_234, 39, 40, 100_000, 1_000)]
+    assert await ledger_of(pool, partner.account_id, test=not test) == []
+
+
+async def test_every_payment_of_a_charge_counts_also_the_odd_ones(pool: Pool, shop: UUID) -> None:
+    partner = await partner_with(pool, 1_000)
+    assert partner.account_id is not None
+    charge_id, _ = await paid(pool, shop, 500, partner.integrador_code)
+    await paid_again(pool, charge_id, 70, partner.integrador_code)
+    await post_all(pool)
+    assert await ledger_of(pool, partner.account_id) == [("partner_share", 50), ("partner_share", 7)]
+
+
+@MODES
+async def test_partial_refunds_take_the_share_back_to_the_last_cent(pool: Pool, shop: UUID, test: bool) -> None:
+    chance = random.Random(test)
+    partner = await partner_with(pool, 3_333)
+    assert partner.account_id is not None
+    given = 0
+    for _ in range(8):
+        cents = chance.randrange(3, 2_000)
+        charge_id, payment_id = await paid(pool, shop, cents, partner.integrador_code, test=test)
+        await post_all(pool)
+        share = cents * 3_333 // 10_000
+        given += share
+        left = cents
+        while left:
+            # Two refunds of one payment that succeed in the same batch, now and then.
+            parts = [chance.randrange(1, left + 1)]
+            if parts[0] < left and chance.random() < 0.5:
+                parts.append(chance.randrange(1, left - parts[0] + 1))
+            await refunds(pool, shop, [(charge_id, payment_id, part) for part in parts], test=test)
+            left -= sum(parts)
+            await post_all(pool)
+            mine = await _share_of(pool, partner.account_id, payment_id)
+            assert mine == left * 3_333 // 10_000
+        assert await _share_of(pool, partner.account_id, payment_id) == 0
+    lines = await ledger_of(pool, partner.account_id, test=test)
+    assert sum(cents for _, cents in lines if cents > 0) == given
+    assert sum(cents for _, cents in lines) == 0
+    assert {kind for kind, _ in lines} == {"partner_share"}
+
+
+async def test_a_refund_that_fails_takes_nothing_back(pool: Pool, shop: UUID) -> None:
+    partner = await partner_with(pool, 1_000)
+    assert partner.account_id is not None
+    charge_id, payment_id = await paid(pool, shop, 1_000, partner.integrador_code)
+    await refunds(pool, shop, [(charge_id, payment_id, 400)], failing=True)
+    await post_all(pool)
+    assert await ledger_of(pool, partner.account_id) == [("partner_share", 100)]
+
+
+async def test_what_is_taken_back_of_a_spent_share_leaves_a_debt(pool: Pool, shop: UUID) -> None:
+    partner = await partner_with(pool, 1_000)
+    assert partner.account_id is not None
+    charge_id, payment_id = await paid(pool, shop, 1_000, partner.integrador_code)
+    await post_all(pool)
+    await _withdraw(pool, partner.account_id, 100)
+    await refunds(pool, shop, [(charge_id, payment_id, 1_000)])
+    await post_all(pool)
+    assert await balance_of(pool, partner.account_id) == -100
+    await paid(pool, shop, 3_000, partner.integrador_code)
+    await post_all(pool)
+    assert await balance_of(pool, partner.account_id) == 200
+
+
+async def test_a_charge_pays_the_share_that_was_in_force_when_it_was_issued(pool: Pool, shop: UUID) -> None:
+    partner = await partner_with(pool, 100)
+    assert partner.account_id is not None
+    before = await new_charge(pool, shop, 10_000)
+    await asyncio.sleep(0.005)
+    async with transaction(pool) as conn:
+        await set_integrator(conn, partner.integrador_code, now=datetime.now(UTC), share_bps=500)
+    await asyncio.sleep(0.005)
+    after = await new_charge(pool, shop, 10_000)
+    for charge_id in (after, before):
+        await paid_again(pool, charge_id, 10_000, partner.integrador_code)
+    await post_all(pool)
+    assert await ledger_of(pool, partner.account_id) == [("partner_share", 500), ("partner_share", 100)]
+
+
+async def test_an_inactive_partner_is_still_paid_for_what_he_brought(pool: Pool, shop: UUID) -> None:
+    partner = await partner_with(pool, 100)
+    assert partner.account_id is not None
+    charge_id = await new_charge(pool, shop, 10_000)
+    async with transaction(pool) as conn:
+        changed = await set_integrator(conn, partner.integrador_code, now=datetime.now(UTC), active=False)
+    assert (changed.active, changed.share_bps, changed.account_id) == (False, 100, partner.account_id)
+    await paid_again(pool, charge_id, 10_000, partner.integrador_code)
+    await post_all(pool)
+    assert await ledger_of(pool, partner.account_id) == [("partner_share", 100)]
+
+
+async def test_who_has_no_account_or_no_share_is_owed_nothing(pool: Pool, shop: UUID) -> None:
+    without_share = await partner_with(pool, 0)
+    without_account = await partner_with(pool, 500)
+    await pool.execute(
+        "UPDATE integrator SET account_id = NULL WHERE integrador_code = $1", without_account.integrador_code
+    )
+    for partner in (without_share, without_account):
+        await paid(pool, shop, 10_000, partner.integrador_code)
+    codes = [without_share.integrador_code, without_account.integrador_code]
+    assert await pool.fetchval("SELECT count(*) FROM partner_share WHERE integrador_code = ANY($1)", codes) == 0
+
+
+async def test_a_crash_while_posting_neither_loses_nor_doubles_a_share(pool: Pool, shop: UUID) -> None:
+    partner = await partner_with(pool, 1_000)
+    assert partner.account_id is not None
+    await post_all(pool)
+    for _ in range(5):
+        await paid(pool, shop, 100, partner.integrador_code)
+    async with pool.acquire() as conn:
+        lost = conn.transaction()
+        await lost.start()
+        assert await post_shares(conn, now=datetime.now(UTC)) == 5
+        await lost.rollback()
+    assert await ledger_of(pool, partner.account_id) == []
+    assert await post_all(pool) == 5
+    assert await post_all(pool) == 0
+    assert await ledger_of(pool, partner.account_id) == [("partner_share", 10)] * 5
+
+
+async def test_many_workers_at_once_post_each_share_once_and_in_order(pool: Pool, shop: UUID) -> None:
+    partners = [await partner_with(pool, 1_000) for _ in range(3)]
+    await post_all(pool)
+    for number in range(30):
+        await paid(pool, shop, 100 + number, partners[number % 3].integrador_code)
+
+    async def post() -> int:
+        async with transaction(pool) as conn:
+            return await post_shares(conn, now=datetime.now(UTC))
+
+    assert sum(await asyncio.gather(*(post() for _ in range(6)))) == 30
+    for position, partner in enumerate(partners):
+        assert partner.account_id is not None
+        assert await ledger_of(pool, partner.account_id) == [
+            ("partner_share", (100 + number) // 10) for number in range(position, 30, 3)
+        ]
+        numbers = await pool.fetch(
+            "SELECT sequence, balance_after_cents FROM read_ledger WHERE account_id = $1 ORDER BY 1", partner.account_id
+        )
+        assert [row[0] for row in numbers] == list(range(1, 11))
+        assert numbers[-1][1] == sum((100 + number) // 10 for number in range(position, 30, 3))
+
+
+async def test_no_share_is_taken_back_before_it_was_given(pool: Pool, shop: UUID, monkeypatch: Any) -> None:
+    partner = await partner_with(pool, 1_000)
+    assert partner.account_id is not None
+    await post_all(pool)
+    charge_id, payment_id = await paid(pool, shop, 1_000, partner.integrador_code)
+    await refunds(pool, shop, [(charge_id, payment_id, 300)])
+    monkeypatch.setattr("commands.money.partner_shares.SHARES_MAX", 1)
+    async with pool.acquire() as conn:
+        slow = conn.transaction()
+        await slow.start()
+        assert await post_shares(conn, now=datetime.now(UTC)) == 1
+        another = asyncio.create_task(post_all(pool))
+        await asyncio.sleep(0.1)
+        assert not another.done()
+        await slow.rollback()
+    await another
+    await post_all(pool)
+    assert await ledger_of(pool, partner.account_id) == [("partner_share", 100), ("partner_share", -30)]
+
+
+async def test_a_payment_nobody_brought_costs_no_statement_more(pool: Pool, shop: UUID) -> None:
+    partner = await partner_with(pool, 100)
+    said: dict[str | None, list[str]] = {}
+    async with session(pool) as conn:
+        for code in (partner.integrador_code, None, partner.integrador_code):  # the first time types are looked up
+            charge_id = await new_charge(pool, shop, 1_000)
+            said[code] = []
+            heard = said[code]
+            with conn.query_logger(lambda record, heard=heard: heard.append(record.query)):
+                async with conn.transaction():
+                    await confirm_payments(
+                        conn, [confirmation(charge_id, 1_000, code)], now=datetime.now(UTC), seal=SEAL
+                    )
+    stamped, plain = said.values()
+    assert not [query for query in plain if "partner" in query or "integrator" in query]
+    assert len(stamped) == len(plain) + 1
+
+
+async def test_a_merchant_may_be_his_own_partner(pool: Pool, shop: UUID, found_broken: list[Difference]) -> None:
+    partner = await partner_with(pool, 1_000, account_id=shop)
+    charge_id, payment_id = await paid(pool, shop, 1_000, partner.integrador_code)
+    await post_all(pool)
+    await refunds(pool, shop, [(charge_id, payment_id, 1_000)])
+    await post_all(pool)
+    assert await ledger_of(pool, shop) == [
+        ("payment", 1_000), ("partner_share", 100), ("refund", -1_000), ("partner_share", -100),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "corruption",
+    [
+        "UPDATE partner_share SET share_cents = share_cents - 1 WHERE payment_id = $1 AND refund_id IS NULL",
+        "UPDATE partner_share SET posted_at = NULL WHERE payment_id = $1 AND refund_id IS NULL",
+        "DELETE FROM partner_share WHERE payment_id = $1",
+    ],
+)
+async def test_verify_notices_a_share_that_is_not_what_it_must_be(
+    pool: Pool, servers: Any, shop: UUID, corruption: str
+) -> None:
+    partner = await partner_with(pool, 1_000)
+    before = await verify(servers.database_url)
+    charge_id, payment_id = await paid(pool, shop, 1_000, partner.integrador_code)
+    await refunds(pool, shop, [(charge_id, payment_id, 10)])
+    await post_all(pool)
+    assert await verify(servers.database_url) == before
+    kept = await pool.fetch("SELECT * FROM partner_share WHERE payment_id = $1", payment_id)
+    await pool.execute(corruption, payment_id)
+    assert {each.table for each in await verify(servers.database_url) if each not in before} == {"books"}
+    async with transaction(pool) as conn:
+        await conn.execute("DELETE FROM partner_share WHERE payment_id = $1", payment_id)
+        await conn.executemany(
+            "INSERT INTO partner_share (share_id, number, account_id, test, payment_id, refund_id, integrador_code,"
+            " partner_id, amount_cents, share_bps, share_cents, due_at, posted_at) OVERRIDING SYSTEM VALUE"
+            " SELECT ($1::partner_share).share_id, ($1::partner_share).number, ($1::partner_share).account_id,"
+            " ($1::partner_share).test, ($1::partner_share).payment_id, ($1::partner_share).refund_id,"
+            " ($1::partner_share).integrador_code, ($1::partner_share).partner_id, ($1::partner_share).amount_cents,"
+            " ($1::partner_share).share_bps, ($1::partner_share).share_cents, ($1::partner_share).due_at,"
+            " ($1::partner_share).posted_at",
+            [(tuple(row),) for row in kept],
+        )
+    assert await verify(servers.database_url) == before
+
+
+async def test_a_partner_that_does_not_exist_cannot_be_changed(pool: Pool) -> None:
+    for given, code in (
+        ({"active": False}, Code.INTEGRADOR_CODE_INVALID),
+        ({"share_bps": 10_001}, Code.VALIDATION_ERROR),
+    ):
+        with pytest.raises(Refused) as refused:
+            async with transaction(pool) as conn:
+                await set_integrator(conn, "INTG-000000", now=datetime.now(UTC), **given)
+        assert refused.value.code is code
+
+
+async def test_partners_are_listed_by_pages(pool: Pool) -> None:
+    made = {(await partner_with(pool, share)).integrador_code: share for share in (0, 1, 10_000)}
+    found: list[Any] = []
+    async with session(pool) as conn:
+        while page := await list_integrators(conn, after=found[-1].integrador_code if found else "", most=2):
+            found += page
+    assert [each.integrador_code for each in found] == sorted({each.integrador_code for each in found})
+    assert {each.integrador_code: each.share_bps for each in found if each.integrador_code in made} == made
+
+
+async def _withdraw(pool: Pool, account_id: UUID, cents: int) -> None:
+    new = NewWithdrawal(
+        account_id=account_id, key=str(uuid4()), fingerprint=bytes(32), withdrawal_id=new_id(), amount_cents=cents,
+        description=None, external_id=None, actor="test", request_id="test",
+    )  # fmt: skip
+    async with transaction(pool) as conn:
+        assert await create_withdrawal(conn, new, now=to_millisecond(datetime.now(UTC)), grace_s=3600) is not None
+
+
+async def _share_of(pool: Pool, partner_id: UUID, payment_id: UUID) -> int:
+    found = await pool.fetchval(
+        "SELECT coalesce(sum(amount_cents), 0) FROM read_ledger"
+        " WHERE account_id = $1 AND payment_id = $2 AND type = 'partner_share'",
+        partner_id, payment_id,
+    )  # fmt: skip
+    return int(found)
+
+
+# The whole system
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def books(system: System) -> AsyncIterator[Books]:
+    async with books_of(system) as opened:
+        yield opened
+
+
+async def test_from_the_command_line_to_the_partners_statement(system: System, books: Books) -> None:
+    async with new_shop(system) as shop, new_shop(system) as partner:
+        account_id = partner.sandbox.account_id
+        made = system.json("integrator", "create", "Parceira", "--share", "2.5", "--account-id", account_id)
+        code = made.pop("integrador_code")
+        assert made == {"name": "Parceira", "account_id": account_id, "active": True, "share": "2.50"}
+        charge = await issued(shop.sandbox, "100.00", integrador_code=code)
+        assert (await shop.sandbox.pay(charge["charge_id"])).status == 200
+        ledger = await until_answer(lambda: partner.sandbox.ledger())
+        payment = (await shop.sandbox.charge(charge["charge_id"]))["payment"]
+        assert [(each["type"], each["direction"], each["amount"]) for each in ledger] == [
+            ("partner_share", "credit", "2.50")
+        ]
+        assert (ledger[0]["charge_id"], ledger[0]["payment_id"]) == (None, payment["payment_id"])
+        assert ledger[0]["external_id"] is None
+        assert await partner.sandbox.balance() == "2.50"
+        assert await partner.production.ledger() == []
+        assert await shop.sandbox.balance() == "100.00"
+        # Given back with the payment, by whatever way the boleto goes back.
+        back = {"amount": "40.00", "destination": {"pix_key": "11144477735", "document": "11144477735"}}
+        path = f"/v1/charges/{charge['charge_id']}/refunds"
+        asked = await shop.sandbox.ask("POST", path, json=back, key=str(uuid4()))
+        assert asked.status == 201, asked.raw
+
+        async def both() -> bool:
+            return len(await partner.sandbox.ledger()) == 2
+
+        await until_answer(both)
+        assert await partner.sandbox.balance() == "1.50"
+        (_, line) = await partner.sandbox.ledger(type="partner_share")
+        assert (line["direction"], line["amount"], line["refund_id"]) == ("debit", "1.00", asked.body["refund_id"])
+
+        changed = system.json("integrator", "set", code, "--inactive", "--share", "10")
+        assert (changed["active"], changed["share"]) == (False, "10.00")
+        assert (await issue(shop.sandbox, integrador_code=code)).code == "INTEGRADOR_CODE_INVALID"
+        listed = system.json("integrator", "list")
+        assert changed in listed
+        assert system.quita("integrator", "set", "INTG-000000", "--active").returncode == 1
+        assert system.quita("integrator", "create", "X", "--share", "1.234").returncode == 2
+    assert_books_are_clean(system)

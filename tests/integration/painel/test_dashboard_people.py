@@ -1,0 +1,176 @@
+"""The account's people, kept by its owners; one's own password; and whose address counts behind a proxy."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from commands.merchants.merchants import MerchantCreated
+from commands.people.people import PEOPLE_MAX
+from commands.people.sessions import ADDRESS_ATTEMPTS
+from runtime.postgres import Pool
+from tests.support.dashboard import ENTRY, Person, a_merchant, colleague_of, person_of, settings_with
+from tests.support.pages import serving
+
+TEAM = "/painel/pessoas"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def address(pool: Pool) -> AsyncIterator[str]:
+    async with serving(pool, lambda: datetime.now(UTC), settings_with()) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def merchant(pool: Pool) -> MerchantCreated:
+    return await a_merchant(pool)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def owner(address: str, merchant: MerchantCreated) -> AsyncIterator[Person]:
+    async with person_of(address, merchant) as person:
+        yield person
+
+
+async def test_a_person_is_added_with_a_password_shown_once_and_opens_what_the_role_opens(
+    address: str, owner: Person, merchant: MerchantCreated
+) -> None:
+    email = f"ana.{merchant.account_id.hex[-8:]}@example.com"
+    made = await owner.post(TEAM, on=TEAM, email=email.upper(), role="finance")
+    password = made.field("Senha")
+    assert password not in (await owner.opened(TEAM)).html
+    person = Person(address, email, password)
+    try:
+        assert (await person.sign_in()).status == 303
+        assert (await person.get("/painel/extrato")).status == 200
+        assert (await person.get(TEAM)).status == 403
+        assert (await owner.post(f"{TEAM}/perfil", on=TEAM, email=email, role="support")).status == 303
+        assert (await person.get("/painel/extrato")).status == 403
+        assert (await owner.post(f"{TEAM}/remover", on=TEAM, email=email, sure="yes")).status == 303
+        assert (await person.get("/painel")).status == 303
+        assert (await person.sign_in()).status == 403
+    finally:
+        await person.http.close()
+    told = (await owner.opened("/painel/auditoria")).text
+    for deed in ("Adicionou uma pessoa", "Mudou o perfil de uma pessoa", "Removeu uma pessoa"):
+        assert f"{deed} {email}" in told
+
+
+async def test_the_last_owner_stays_and_of_two_who_remove_each_other_one(
+    address: str, owner: Person, pool: Pool, merchant: MerchantCreated
+) -> None:
+    for path in ("perfil", "remover"):
+        refused = await owner.post(f"{TEAM}/{path}", on=TEAM, email=owner.email, role="support", sure="yes")
+        assert (refused.status, "ao menos um proprietário" in refused.text) == (400, True)
+    async with colleague_of(pool, address, merchant, "owner") as other:
+        forms = [await owner.opened(TEAM), await other.opened(TEAM)]
+        await asyncio.gather(
+            owner.post(f"{TEAM}/remover", form=forms[0], email=other.email, sure="yes"),
+            other.post(f"{TEAM}/remover", form=forms[1], email=owner.email, sure="yes"),
+        )
+        count = "SELECT count(*) FROM dashboard_user WHERE account_id = $1 AND role = 'owner'"
+        assert await pool.fetchval(count, merchant.account_id) == 1
+
+
+async def test_people_of_another_account_are_not_there(owner: Person, pool: Pool, merchant: MerchantCreated) -> None:
+    stranger = await a_merchant(pool)
+    email = stranger.dashboard.email
+    before = await pool.fetchrow("SELECT * FROM dashboard_user WHERE email = $1", email)
+    for path in ("perfil", "acesso", "remover"):
+        assert (await owner.post(f"{TEAM}/{path}", on=TEAM, email=email, role="support", sure="yes")).status == 404, (
+            path
+        )
+        assert (
+            await owner.post(f"{TEAM}/{path}", on=TEAM, email="nobody@example.com", role="support", sure="yes")
+        ).status == 404, path
+    assert (await owner.post(TEAM, on=TEAM, email=email, role="owner")).status == 400
+    assert await pool.fetchrow("SELECT * FROM dashboard_user WHERE email = $1", email) == before
+
+
+async def test_what_cannot_be_a_person_is_refused(owner: Person, pool: Pool, merchant: MerchantCreated) -> None:
+    for email in ("", "ana", "ana@", "ana@localhost", "a b@example.com", "ana@example.com\r\nx", "x" * 250 + "@a.bc"):
+        assert (await owner.post(TEAM, on=TEAM, email=email, role="support")).status == 400, email
+    for role in ("", "staff", "root"):
+        assert (await owner.post(TEAM, on=TEAM, email=f"x{role}@example.com", role=role)).status == 400, role
+    # What the page checks, the table holds as well.
+    with pytest.raises(asyncpg.CheckViolationError):
+        await pool.execute("UPDATE dashboard_user SET role = 'staff' WHERE email = $1", owner.email)
+    await pool.execute(
+        "INSERT INTO dashboard_user (email, account_id, role, password_hash, created_at)"
+        " SELECT 'n' || n || $2 || '@example.com', $1, 'support', 'x', now() FROM generate_series(2, $3) AS n",
+        merchant.account_id,
+        merchant.account_id.hex,
+        PEOPLE_MAX,
+    )
+    refused = await owner.post(TEAM, on=TEAM, email="one.more@example.com", role="support")
+    assert (refused.status, f"no máximo {PEOPLE_MAX}" in refused.text) == (400, True)
+
+
+async def test_a_new_access_ends_the_old_one_whole(
+    address: str, owner: Person, pool: Pool, merchant: MerchantCreated
+) -> None:
+    async with colleague_of(pool, address, merchant, "support") as person:
+        unsure = await owner.post(f"{TEAM}/acesso", on=TEAM, email=person.email)
+        assert (unsure.status, (await person.get("/painel")).status) == (400, 200)
+        await pool.execute("UPDATE dashboard_user SET totp_sealed = 'x' WHERE email = $1", person.email)
+        made = await owner.post(f"{TEAM}/acesso", on=TEAM, email=person.email, sure="yes")
+        assert (await person.get("/painel")).status == 303
+        assert (await person.sign_in()).status == 403
+        assert (await person.sign_in(made.field("Senha"))).status == 303
+        assert await pool.fetchval("SELECT totp_sealed FROM dashboard_user WHERE email = $1", person.email) is None
+
+
+async def test_one_changes_ones_own_password_with_the_old_one(address: str, merchant: MerchantCreated) -> None:
+    path, fresh = "/painel/acesso/senha", "  uma senha nova de verdade  "
+    async with person_of(address, merchant) as person, person_of(address, merchant) as elsewhere:
+
+        async def change(password: str, new: str, again: str) -> Any:
+            return await person.post(path, password=password, new=new, again=again)
+
+        for given in (("wrong", fresh, fresh), (person.password, "curta", "curta"), (person.password, fresh, "outra")):
+            assert (await change(*given)).status == 400, given
+        assert (await elsewhere.get("/painel")).status == 200
+        assert (await change(person.password, fresh, fresh)).where == "/painel/acesso?feito=senha"
+        assert (await elsewhere.get("/painel")).status == 303
+        assert (await person.get("/painel")).status == 200
+        assert (await elsewhere.sign_in()).status == 403
+        assert (await elsewhere.sign_in(fresh)).status == 303
+
+
+# Behind proxies
+
+
+async def _guess(address: str, **headers: str) -> int:
+    """One wrong password for an e-mail of its own; the status."""
+    person = Person(address, f"{datetime.now(UTC).timestamp()}@example.com", "wrong")
+    try:
+        page = await person.ask("GET", ENTRY, headers=headers)
+        fields = {"csrf": page.hidden()["csrf"], "email": person.email, "password": "wrong"}
+        return (await person.ask("POST", ENTRY, data=fields, headers=headers)).status
+    finally:
+        await person.http.close()
+
+
+async def _used_up(pool: Pool) -> None:
+    """All but one attempt of every address that has tried, so that a test need not make them."""
+    await pool.execute("UPDATE sign_in_attempt SET attempts = $1 WHERE attempts > 0", ADDRESS_ATTEMPTS)
+
+
+@pytest.mark.parametrize("trusted", ["", "10.0.0.0/8", "127.0.0.0/8"])
+async def test_nobody_gets_more_attempts_by_naming_addresses_himself(pool: Pool, trusted: str) -> None:
+    settings = settings_with(TRUSTED_PROXIES=trusted)
+    proxy = trusted.startswith("127")
+    async with serving(pool, lambda: datetime.now(UTC), settings) as address:
+        # What a visitor wrote stands to the left of what the proxy saw.
+        seen = "203.0.113.7"
+        assert await _guess(address, **{"X-Forwarded-For": f"192.0.2.1, {seen}"}) == 403
+        await _used_up(pool)
+        for forged in ("192.0.2.2", "192.0.2.3, 10.0.0.9", "127.0.0.1"):
+            value = f"{forged}, {seen}" if proxy else forged
+            assert await _guess(address, **{"X-Forwarded-For": value, "Forwarded": "for=192.0.2.77"}) == 429
+        # Behind a trusted proxy another visitor is another address; else the header says nothing.
+        assert await _guess(address, **{"X-Forwarded-For": "203.0.113.8"}) == (403 if proxy else 429)

@@ -1,0 +1,442 @@
+"""Into the dashboard and out of it: passwords, throttle, sessions, form tokens, roles, and what is written down."""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from commands.merchants.merchants import MerchantCreated
+from commands.people.sessions import (
+    ADDRESS_ATTEMPTS,
+    EMAIL_ATTEMPTS,
+    IDLE,
+    LIFETIME,
+    SESSIONS_MAX,
+    WINDOW,
+    take_attempt,
+)
+from domain.errors import Code, Refused
+from runtime.postgres import Pool
+from runtime.seal import Seal
+from tests.support.dashboard import ENTRY, a_merchant, colleague_of, person_of, settings_with
+from tests.support.pages import serving
+from web.painel.route import EVERYBODY, Page
+from web.painel.table import TABLE
+
+NOBODY = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.at = datetime.now(UTC)
+
+    def now(self) -> datetime:
+        return self.at
+
+    def on(self, span: timedelta) -> None:
+        self.at += span
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def address(pool: Pool, clock: Clock) -> AsyncIterator[str]:
+    """A door whose throttle has seen nobody yet."""
+    async with serving(pool, clock.now, settings_with()) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def merchant(pool: Pool) -> MerchantCreated:
+    return await a_merchant(pool)
+
+
+# Passwords
+
+
+async def test_a_password_kept_the_old_way_still_lets_in_and_is_kept_anew(
+    address: str, pool: Pool, merchant: MerchantCreated
+) -> None:
+    salt = bytes(range(16))
+    digest = hashlib.scrypt(b"antiga senha boa", salt=salt, n=2**14, r=8, p=1)
+    async with colleague_of(pool, address, merchant, "support") as person:
+        kept = "SELECT password_hash FROM dashboard_user WHERE email = $1"
+        await pool.execute(
+            "UPDATE dashboard_user SET password_hash = $2 WHERE email = $1",
+            person.email, f"scrypt$14$8$1${salt.hex()}${digest.hex()}",
+        )  # fmt: skip
+        await person.post("/painel/sair")
+        assert (await person.sign_in("errada")).status == 403
+        assert (await pool.fetchval(kept, person.email)).startswith("scrypt$")
+        assert (await person.sign_in("antiga senha boa")).status == 303
+        assert (await pool.fetchval(kept, person.email)).startswith("$argon2id$")
+        await person.post("/painel/sair")
+        assert (await person.sign_in("antiga senha boa")).status == 303
+
+
+async def test_a_person_comes_in_with_the_password_and_to_the_page_asked_for(
+    address: str, merchant: MerchantCreated
+) -> None:
+    async with person_of(address, merchant, signed_in=False) as person:
+        for odd in ("%0d%0aX-Evil:%201", "%ff", "é", "x" * 3000):
+            away = await person.get(f"/painel/cobrancas/{odd}")
+            assert (away.status, away.where, "X-Evil" in away.headers) == (303, ENTRY, False)
+        turned_away = await person.get("/painel/extrato")
+        assert (turned_away.status, turned_away.where) == (303, f"{ENTRY}?para=/painel/extrato")
+        seen = await person.sign_in(where_to="/painel/extrato")
+        assert (seen.status, seen.where) == (303, "/painel/extrato")
+        page = await person.opened("/painel/extrato")
+        assert merchant.name in page.text
+        for odd in ("%0d%0aX-Evil:%201", "%ff", "é", "%2f%2fevil.example"):
+            assert (await person.get(f"/painel/cobrancas/{odd}")).status == 404
+        # Signed in, the sign-in page has nothing to ask.
+        assert (await person.get(ENTRY)).where == "/painel"
+        person.email = merchant.dashboard.email.upper() + " "
+        assert (await person.get("/painel")).status == 200
+
+
+@pytest.mark.parametrize(
+    "where_to",
+    [
+        "//evil.example",
+        "https://evil.example",
+        "/painel//evil.example",
+        "/painel@evil.example",
+        "/painel/../docs",
+        "/v1",
+    ],
+)
+async def test_signing_in_leads_to_a_page_of_the_dashboard_only(
+    address: str, merchant: MerchantCreated, where_to: str
+) -> None:
+    async with person_of(address, merchant, signed_in=False) as person:
+        page = await person.get(ENTRY)
+        fields = {"csrf": page.hidden()["csrf"], "email": person.email, "password": person.password, "para": where_to}
+        seen = await person.ask("POST", ENTRY, data=fields)
+        assert seen.status == 303
+        assert re.fullmatch(r"/painel(/+[a-z.]+)?", seen.where), seen.where
+
+
+async def test_a_wrong_password_and_an_unknown_e_mail_are_answered_alike(
+    address: str, merchant: MerchantCreated
+) -> None:
+    async with person_of(address, merchant, signed_in=False) as person:
+        wrong = await person.sign_in("not it")
+        person.email = "nobody@example.com"
+        unknown = await person.sign_in()
+        long = await person.sign_in("x" * 4000)
+        person.email = "nobody\ud83d@\u0000example.com".encode("utf-8", "replace").decode()
+        odd = await person.sign_in()
+    assert wrong.status == unknown.status == long.status == 403
+    assert odd.status in (400, 403)
+    shown = [re.sub(r'value="[^"]*"', "", each.html) for each in (wrong, unknown, long)]
+    assert shown[0] == shown[1] == shown[2]
+    assert "E-mail ou senha incorretos." in wrong.text
+    assert "not it" not in wrong.html
+
+
+async def test_guesses_at_one_e_mail_end_until_the_window_is_over(
+    address: str, clock: Clock, merchant: MerchantCreated
+) -> None:
+    async with person_of(address, merchant, signed_in=False) as person:
+        page = await person.get(ENTRY)
+
+        async def guess(password: str) -> Any:
+            fields = {"csrf": page.hidden()["csrf"], "email": person.email, "password": password}
+            return await person.ask("POST", ENTRY, data=fields)
+
+        # At once: what counts is counted before the password is looked at.
+        guesses = await asyncio.gather(*(guess(f"guess {n}") for n in range(EMAIL_ATTEMPTS + 5)))
+        assert sorted(each.status for each in guesses) == [403] * EMAIL_ATTEMPTS + [429] * 5
+        right = await guess(person.password)
+        assert right.status == 429
+        assert 0 < int(right.headers["Retry-After"]) <= WINDOW.total_seconds() + 1
+        clock.on(WINDOW + timedelta(seconds=1))
+        page = await person.get(ENTRY)
+        assert (await guess(person.password)).status == 303
+
+
+async def test_guesses_from_one_address_end_whatever_the_e_mail_and_a_right_password_costs_none(pool: Pool) -> None:
+    seal, now = Seal(settings_with().secret_key), datetime.now(UTC)
+    async with pool.acquire() as conn:
+        for number in range(ADDRESS_ATTEMPTS):
+            # One customer's IPv6 addresses are one address.
+            await take_attempt(conn, f"{number}@example.com", f"2001:db8:1:2::{number:x}", now=now, seal=seal)
+        with pytest.raises(Refused) as refused:
+            await take_attempt(conn, "another@example.com", "2001:db8:1:2:ffff::1", now=now, seal=seal)
+        assert refused.value.code is Code.RATE_LIMITED
+        await take_attempt(conn, "another@example.com", "2001:db8:1:3::1", now=now, seal=seal)
+        await take_attempt(conn, "another@example.com", "192.0.2.1", now=now + WINDOW, seal=seal)
+
+
+async def test_signing_in_rightly_again_and_again_is_never_throttled(address: str, merchant: MerchantCreated) -> None:
+    async with person_of(address, merchant, signed_in=False) as person:
+        for _ in range(EMAIL_ATTEMPTS + 2):
+            person.http.cookie_jar.clear()
+            assert (await person.sign_in()).status == 303
+
+
+async def test_what_the_throttle_keeps_stays_small(pool: Pool) -> None:
+    seal, now = Seal(settings_with().secret_key), datetime.now(UTC) + timedelta(days=400)
+    async with pool.acquire() as conn:
+        for number in range(60):
+            at = now + number * (WINDOW + timedelta(seconds=1))
+            await take_attempt(conn, f"{number}@example.com", f"192.0.2.{number}", now=at, seal=seal)
+        kept = await conn.fetchval("SELECT count(*) FROM sign_in_attempt WHERE until > $1", now)
+    assert kept <= 4
+
+
+# Sessions
+
+
+async def test_what_is_stored_opens_no_door_and_the_cookie_is_for_servers_only(
+    address: str, pool: Pool, merchant: MerchantCreated
+) -> None:
+    async with person_of(address, merchant, signed_in=False) as person:
+        seen = await person.sign_in()
+        cookie = person.cookie()
+        assert len(bytes.fromhex(cookie)) == 32
+        stored = await pool.fetch("SELECT * FROM dashboard_session WHERE email = $1", person.email)
+        assert stored
+        assert all(cookie not in str(row) and bytes.fromhex(cookie) not in row.values() for row in stored)
+    (told,) = [each for each in seen.headers.getall("Set-Cookie") if each.startswith("painel=")]
+    assert "HttpOnly" in told
+    assert "SameSite=lax" in told
+    assert "Path=/" in told
+    assert "Secure" not in told
+    assert "Domain" not in told
+
+
+async def test_over_tls_the_cookie_is_this_hosts_alone_and_never_travels_in_the_clear(
+    pool: Pool, merchant: MerchantCreated
+) -> None:
+    settings = settings_with(APP_URL="https://pay.example.com")
+    async with (
+        serving(pool, lambda: datetime.now(UTC), settings) as address,
+        person_of(address, merchant, signed_in=False) as person,
+    ):
+        seen = await person.get(ENTRY)
+    (told,) = seen.headers.getall("Set-Cookie")
+    assert told.startswith("__Host-entrada=")
+    assert "Secure" in told
+    assert "max-age=" in seen.headers["Strict-Transport-Security"]
+
+
+async def test_signing_out_ends_the_session_and_not_only_the_cookie(address: str, merchant: MerchantCreated) -> None:
+    async with person_of(address, merchant) as person:
+        cookie = person.cookie()
+        seen = await person.post("/painel/sair")
+        assert (seen.status, seen.where) == (303, f"{ENTRY}?saiu=1")
+        assert person.cookie() == ""
+        again = await person.ask("GET", "/painel", headers={"Cookie": f"painel={cookie}"})
+        assert again.status == 303
+
+
+async def test_signing_out_everywhere_ends_the_other_browsers_too_and_nobody_elses(
+    address: str, pool: Pool, merchant: MerchantCreated
+) -> None:
+    async with (
+        person_of(address, merchant) as here,
+        person_of(address, merchant) as there,
+        colleague_of(pool, address, merchant, "finance") as colleague,
+    ):
+        assert (await here.post("/painel/sair-de-tudo")).status == 303
+        assert (await here.get("/painel")).status == 303
+        assert (await there.get("/painel")).status == 303
+        assert (await colleague.get("/painel")).status == 200
+
+
+async def test_a_session_ends_unused_after_twelve_hours_and_used_after_seven_days(
+    address: str, clock: Clock, merchant: MerchantCreated
+) -> None:
+    async with person_of(address, merchant) as person:
+        used = timedelta(0)
+        while used < LIFETIME - IDLE:
+            clock.on(IDLE - timedelta(minutes=1))
+            used += IDLE - timedelta(minutes=1)
+            assert (await person.get("/painel/acesso")).status == 200, used
+        clock.on(LIFETIME - used + timedelta(seconds=1))
+        assert (await person.get("/painel/acesso")).status == 303
+    async with person_of(address, merchant) as person:
+        clock.on(IDLE + timedelta(seconds=1))
+        assert (await person.get("/painel/acesso")).status == 303
+
+
+async def test_a_person_has_a_bounded_number_of_sessions_and_the_oldest_makes_room(
+    address: str, clock: Clock, pool: Pool
+) -> None:
+    merchant = await a_merchant(pool)
+    async with person_of(address, merchant) as first, person_of(address, merchant, signed_in=False) as person:
+        for _ in range(SESSIONS_MAX):
+            clock.on(timedelta(seconds=1))
+            person.http.cookie_jar.clear()
+            assert (await person.sign_in()).status == 303
+        assert (await first.get("/painel")).status == 303
+        assert (await person.get("/painel")).status == 200
+    count = await pool.fetchval("SELECT count(*) FROM dashboard_session WHERE email = $1", merchant.dashboard.email)
+    assert count == SESSIONS_MAX
+
+
+@pytest.mark.parametrize("cookie", ["", "x", "0" * 64, "0" * 63 + "g", "A" * 64, "0" * 5000])
+async def test_a_cookie_of_nobody_is_sent_to_the_entrance(address: str, merchant: MerchantCreated, cookie: str) -> None:
+    async with person_of(address, merchant, signed_in=False) as person:
+        seen = await person.ask("GET", "/painel", headers={"Cookie": f"painel={cookie}"})
+        assert (seen.status, seen.where) == (303, f"{ENTRY}?para=/painel")
+
+
+# Forms
+
+
+async def test_a_form_works_in_the_session_it_was_shown_in_and_nowhere_else(
+    address: str, pool: Pool, merchant: MerchantCreated
+) -> None:
+    async with person_of(address, merchant) as person, person_of(address, merchant) as elsewhere:
+        mine, other = await person.opened("/painel/tokens"), await elsewhere.opened("/painel/tokens")
+        fields = {"name": "Loja", "scope": "charges:read", "once": NOBODY}
+        path = "/painel/tokens"
+        for given in ({}, {"csrf": ""}, {"csrf": "0" * 64}, {"csrf": other.hidden()["csrf"]}, {"csrf": "é"}):
+            refused = await person.ask("POST", path, data={**fields, **given})
+            assert refused.status == 403, given
+            assert "Sem permissão" in refused.text
+        token = {"csrf": mine.hidden()["csrf"]}
+        for site in ("cross-site", "same-site", "none"):
+            refused = await person.ask("POST", path, data={**fields, **token}, headers={"Sec-Fetch-Site": site})
+            assert refused.status == 403, site
+        for body in (b"{}", b"\xff\xfe"):
+            refused = await person.ask("POST", path, data=body, headers={"Content-Type": "application/json"})
+            assert refused.status == 400
+        assert (
+            await person.ask(
+                "POST",
+                path,
+                data=f"csrf={token['csrf']}&name=%00".encode(),
+                headers={"Content-Type": "application/x-www-form-urlencoded"},
+            )
+        ).status == 400
+        assert (await person.ask("POST", path, data={**fields, **token, "name": "x" * 70_000})).status == 413
+        assert len(await _credentials(pool, merchant)) == 2
+        done = await person.ask(
+            "POST",
+            path,
+            data={**fields, **token, "once": mine.hidden()["once"]},
+            headers={"Sec-Fetch-Site": "same-origin"},
+        )
+        assert done.status == 200
+        assert len(await _credentials(pool, merchant)) == 3
+
+
+async def test_nobody_signs_a_strangers_browser_in(address: str, merchant: MerchantCreated) -> None:
+    async with person_of(address, merchant, signed_in=False) as person, person_of(address, merchant) as attacker:
+        attackers_form = await attacker.get("/painel/acesso")
+        fields = {"email": person.email, "password": person.password, "csrf": attackers_form.hidden()["csrf"]}
+        refused = await person.ask("POST", ENTRY, data=fields)
+        assert refused.status == 403
+        assert person.cookie() == ""
+
+
+async def test_a_form_sent_twice_does_its_thing_once(address: str, pool: Pool) -> None:
+    merchant = await a_merchant(pool)
+    async with person_of(address, merchant) as person:
+        page = await person.opened("/painel/tokens")
+        twice = [person.post("/painel/tokens", form=page, name="Loja", scope="charges:read") for _ in range(5)]
+        answers = await asyncio.gather(*twice)
+        assert sorted(each.status for each in answers) == [200, 409, 409, 409, 409]
+        assert len(await _credentials(pool, merchant)) == 3
+
+
+async def test_every_page_says_what_a_browser_may_do_with_it(address: str, merchant: MerchantCreated) -> None:
+    async with person_of(address, merchant) as person:
+        for page in [await person.get("/painel/tokens"), await person.get("/painel")]:
+            policy = dict(part.strip().split(" ", 1) for part in page.headers["Content-Security-Policy"].split(";"))
+            assert policy["default-src"] == "'none'"
+            assert policy["script-src"] == policy["style-src"] == policy["form-action"] == "'self'"
+            assert policy["frame-ancestors"] == "'none'"
+            assert page.headers["Cache-Control"] == "no-store"
+            assert page.headers["X-Content-Type-Options"] == "nosniff"
+            assert page.headers["Referrer-Policy"] == "same-origin"
+            assert "noindex" in page.headers["X-Robots-Tag"]
+            # Nothing inline and nothing from elsewhere.
+            assert not re.search(r"<script(?![^>]* src=\"/static/)", page.html)
+            assert not re.search(r' style="| on[a-z]+="', page.html)
+
+
+# Roles
+
+
+def _whole(page: Page) -> str:
+    return re.sub(r"\{[^}]*\}", NOBODY, page.whole_path)
+
+
+@pytest.mark.parametrize("role", sorted(EVERYBODY))
+async def test_a_role_opens_what_the_table_says_and_nothing_else(
+    address: str, pool: Pool, merchant: MerchantCreated, role: str
+) -> None:
+    async with colleague_of(pool, address, merchant, role) as person:
+        form = await person.opened("/painel/acesso")
+        for page in TABLE:
+            path = _whole(page)
+            if page.method == "GET":
+                seen = await person.get(path)
+                allowed = 404 if NOBODY in path else 200
+                assert seen.status == (allowed if role in page.roles else 403), path
+            elif role not in page.roles:
+                assert (await person.post(path, form=form)).status == 403, path
+        # What a person may not open is not shown to him either.
+        links = set(re.findall(r'<a href="(/painel[^"?]*)"', (await person.opened("/painel")).html))
+        closed = {page.whole_path for page in TABLE if page.method == "GET" and role not in page.roles}
+        assert not links & closed
+
+
+async def test_the_table_has_every_way_into_the_dashboard_and_signed_out_none_is_open(
+    address: str, merchant: MerchantCreated
+) -> None:
+    async with person_of(address, merchant, signed_in=False) as person:
+        for page in TABLE:
+            seen = await person.ask(page.method, _whole(page))
+            assert seen.status == 303, page
+            assert seen.where.startswith(ENTRY)
+        assert (await person.get("/painel/nada")).status == 404
+    assert all("owner" in page.roles for page in TABLE)
+
+
+async def test_a_role_that_was_taken_away_is_gone_with_the_next_page(
+    address: str, pool: Pool, merchant: MerchantCreated
+) -> None:
+    async with colleague_of(pool, address, merchant, "finance") as person:
+        assert (await person.get("/painel/extrato")).status == 200
+        await pool.execute("UPDATE dashboard_user SET role = 'support' WHERE email = $1", person.email)
+        assert (await person.get("/painel/extrato")).status == 403
+        await pool.execute("DELETE FROM dashboard_user WHERE email = $1", person.email)
+        assert (await person.get("/painel")).status == 303
+
+
+# What is written down
+
+
+async def test_what_people_do_is_written_down_for_good_with_who_when_and_from_where(address: str, pool: Pool) -> None:
+    merchant = await a_merchant(pool)
+    async with person_of(address, merchant) as person:
+        await person.post("/painel/tokens", name="ERP", scope=["charges:read"])
+        page = await person.opened("/painel/auditoria")
+        assert "Criou uma credencial ERP" in page.text
+        assert "Entrou no painel" in page.text
+        assert person.email in page.text
+    rows = await pool.fetch("SELECT * FROM audit WHERE account_id = $1 ORDER BY at", merchant.account_id)
+    assert [row["action"] for row in rows] == ["session.opened", "credential.created"]
+    assert all(len(row["address_hash"]) == 32 and "127.0.0.1" not in str(row) for row in rows)
+    for change in ("UPDATE audit SET email = 'x'", "DELETE FROM audit", "TRUNCATE audit"):
+        with pytest.raises(asyncpg.RaiseError, match="append only"):
+            await pool.execute(change)
+
+
+async def _credentials(pool: Pool, merchant: MerchantCreated) -> list[Any]:
+    return list(await pool.fetch("SELECT * FROM credential WHERE account_id = $1", merchant.account_id))

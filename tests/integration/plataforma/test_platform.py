@@ -1,0 +1,329 @@
+"""The staff's section: apart from merchants' people, with decisions that are written down and hold at once."""
+
+import csv
+import io
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+import pytest_asyncio
+
+from commands.people.people import add_staff
+from domain.instants import SAO_PAULO
+from readmodels.reports.report import ask
+from readmodels.reports.reports import REPORTS
+from runtime.postgres import Pool, open_pool, session
+from runtime.seal import Seal
+from tests.support.dashboard import Books, Person, a_merchant, colleague_of, person_of, settings_with, staff_of
+from tests.support.in_process import Api, open_api
+from tests.support.pages import serving
+from web.painel.page_request import PageRequest
+from web.painel.table import TABLE as PAINEL_TABLE
+from web.plataforma import reports
+from web.plataforma.table import TABLE
+
+SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
+NOBODY = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def address(pool: Pool) -> AsyncIterator[str]:
+    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
+    async with staff_of(pool, address) as person:
+        yield person
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def api(servers: Any) -> AsyncIterator[Api]:
+    async with open_api(servers.database_url, servers.redis_url) as opened:
+        yield opened
+
+
+def _whole(path: str) -> str:
+    return re.sub(r"\{[^}]*\}", NOBODY, path)
+
+
+# Two sections
+
+
+async def test_every_page_of_the_section_is_for_staff_and_every_page_of_the_dashboard_is_not(
+    address: str, pool: Pool, staff: Person
+) -> None:
+    merchant = await a_merchant(pool)
+    async with person_of(address, merchant) as owner:
+        # With its own cookie under the other section's name as well.
+        for person, table, root in ((owner, TABLE, "/plataforma"), (staff, PAINEL_TABLE, "/painel")):
+            moved = {"Cookie": f"{root[1:]}={person.cookie()}"}
+            for page in table:
+                for headers in (None, moved):
+                    seen = await person.ask(page.method, _whole(page.whole_path), headers=headers)
+                    assert (seen.status, seen.where[: len(root) + 7]) == (303, f"{root}/entrar"), page.whole_path
+    for page in TABLE:
+        if page.method == "GET":
+            wanted = 404 if "{" in page.whole_path else 200
+            assert (await staff.get(_whole(page.whole_path))).status == wanted, page.whole_path
+    assert (await staff.get("/plataforma/nada")).status == 404
+
+
+async def test_a_password_of_one_section_opens_nothing_in_the_other(address: str, pool: Pool, staff: Person) -> None:
+    merchant = await a_merchant(pool)
+    crossed = [
+        Person(address, staff.email, staff.password),
+        Person(address, merchant.dashboard.email, merchant.dashboard.password, "/plataforma"),
+    ]
+    for person in crossed:
+        try:
+            refused = await person.sign_in()
+            assert (refused.status, "E-mail ou senha incorretos." in refused.text) == (403, True)
+        finally:
+            await person.http.close()
+
+
+async def test_a_merchants_e_mail_becomes_no_staff_and_staff_no_ones_colleague(
+    address: str, pool: Pool, staff: Person
+) -> None:
+    merchant = await a_merchant(pool)
+    async with pool.acquire() as conn:
+        with pytest.raises(Exception, match="VALIDATION_ERROR"):
+            await add_staff(conn, merchant.dashboard.email, "x", now=datetime.now(UTC))
+    async with person_of(address, merchant) as owner:
+        taken = await owner.post("/painel/pessoas", on="/painel/pessoas", email=staff.email, role="owner")
+        assert taken.status == 400
+        for path in ("perfil", "acesso", "remover"):
+            gone = await owner.post(
+                f"/painel/pessoas/{path}", on="/painel/pessoas", email=staff.email, role="support", sure="yes"
+            )
+            assert gone.status == 404
+    assert (await staff.get("/plataforma")).status == 200
+
+
+async def test_without_a_second_factor_nothing_opens_where_it_is_required(pool: Pool) -> None:
+    async with serving(pool, lambda: datetime.now(UTC), settings_with()) as strict, staff_of(pool, strict) as person:
+        for page in TABLE:
+            if page.method == "GET" and not page.early:
+                seen = await person.get(_whole(page.whole_path))
+                assert (seen.status, seen.where) == (303, "/plataforma/acesso/codigo"), page.whole_path
+        assert "Falta um passo" in (await person.opened("/plataforma/acesso/codigo")).text
+        suspended = await person.post("/plataforma/pix/suspender", reason="tentativa")
+        assert suspended.where == "/plataforma/acesso/codigo"
+        assert await pool.fetchval("SELECT count(*) FROM pix_suspension") == 0
+        assert (await person.post("/plataforma/sair")).where == "/plataforma/entrar?saiu=1"
+
+
+# Merchants
+
+
+async def test_merchants_are_found_by_what_staff_know_of_them(pool: Pool, address: str, staff: Person) -> None:
+    merchant = await a_merchant(pool, "Ótica Ímpar 100% & Filhos")
+    document = await pool.fetchval("SELECT document FROM account WHERE account_id = $1", merchant.account_id)
+    shown = f"{document[:2]}.{document[2:5]}.{document[5:8]}/{document[8:12]}-{document[12:]}"
+    link = f"/plataforma/lojas/{merchant.account_id}"
+    async with colleague_of(pool, address, merchant, "support") as colleague:
+        for text in (str(merchant.account_id), shown, document, "ótica ímpar 100%", colleague.email.upper()):
+            seen = await staff.ask("GET", "/plataforma/lojas", params={"busca": text})
+            assert link in seen.html, text
+    for text in ("ótica impar", "%", "_", "tica", "nobody@example.com", NOBODY, "' OR 1=1 --"):
+        seen = await staff.ask("GET", "/plataforma/lojas", params={"busca": text})
+        assert (seen.status, link in seen.html) == (200, False), text
+    assert (await staff.get("/plataforma/lojas?situacao=nenhuma")).status == 400
+    pending = await a_merchant(pool, "Espera", kyc="pending")
+    only = await staff.opened("/plataforma/lojas?situacao=pending")
+    assert f"/plataforma/lojas/{pending.account_id}" in only.html
+    assert link not in only.html
+    page = (await staff.opened(link)).text
+    assert merchant.dashboard.email in page
+    assert shown in page
+
+
+async def test_a_list_longer_than_a_page_is_walked_to_its_end_and_back(pool: Pool, staff: Person) -> None:
+    made = [await a_merchant(pool, f"Loja {n}", kyc="rejected") for n in range(30)]
+    path, found, back = "/plataforma/lojas?situacao=rejected", [], ""
+    for _ in range(10):
+        page = await staff.opened(path)
+        found += re.findall(r'class="row-link" href="/plataforma/lojas/([^"]+)"', page.html)
+        following = re.search(r'rel="next" href="([^"]+)"', page.html)
+        previous = re.search(r'rel="prev" href="([^"]+)"', page.html)
+        back = previous[1] if previous else back
+        if following is None:
+            break
+        path = "/plataforma/lojas" + following[1].replace("&amp;", "&")
+    assert len(found) == len(set(found))
+    assert {str(each.account_id) for each in made} <= set(found)
+    first = await staff.opened("/plataforma/lojas" + back.replace("&amp;", "&"))
+    assert found[0] in first.html
+
+
+async def test_a_decision_about_a_registration_needs_its_reason_and_holds_in_the_api(
+    address: str, api: Api, staff: Person
+) -> None:
+    account_id = api.third.account_id
+    path = f"/plataforma/lojas/{account_id}"
+    body = {"account_id": str(account_id), "amount": "1.00"}
+    production = await api.token(api.third, "production")
+
+    async def status(key: str) -> tuple[int, str]:
+        reply = await api.post("/v1/charges/pix", body, token=production, key=key)
+        return reply.status, reply.json().get("error", {}).get("code", "")
+
+    async def decide(kyc: str, reason: str = "") -> Any:
+        return await staff.post(f"{path}/cadastro", on=path, kyc=kyc, reason=reason)
+
+    assert await status("a") == (403, "KYC_REQUIRED")
+    assert (await decide("rejected")).status == 400
+    assert (await decide("blocked", "não se bloqueia o que espera")).status == 400
+    assert (await decide("rejected", "documento ilegível")).status == 303
+    assert await status("a") == (403, "KYC_REQUIRED")
+    assert (await decide("approved")).status == 303
+    assert (await status("a"))[0] == 201
+    assert (await decide("blocked", "suspeita de fraude")).status == 303
+    for token in list(api.app.state.context.callers._known):
+        api.app.state.context.callers._known.pop(token)  # three seconds later
+    assert await status("b") == (403, "KYC_REQUIRED")
+    # What was made before is replayed and read; refunds, cancels and the sandbox go on.
+    assert (await status("a"))[0] == 200
+    assert (await api.get("/v1/charges", token=production)).status == 200
+    sandbox = await api.post("/v1/charges/pix", body, token=await api.token(api.third), key="s")
+    assert sandbox.status == 201
+    page = (await staff.opened(path)).text
+    for said in ("suspeita de fraude", "Aprovou um cadastro", "Recusou um cadastro: documento ilegível", staff.email):
+        assert said in page
+    # Its own people see that it is blocked, and not who decided.
+    async with person_of(address, api.third) as owner:
+        assert "Cadastro bloqueado" in (await owner.opened("/painel")).text
+        assert staff.email not in (await owner.opened("/painel/auditoria")).text
+
+
+async def test_an_id_that_is_nobodys_and_one_that_is_no_id_are_the_same_404(staff: Person) -> None:
+    for odd in (NOBODY, NOBODY.upper(), "0", "%00", "%2e%2e%2f", "é", "00000000-0000-0000-0000-000000000000"):
+        for path in (f"/plataforma/lojas/{odd}", f"/plataforma/relatorios/{odd}"):
+            seen = await staff.get(path)
+            assert (seen.status, "Página não encontrada" in seen.text) == (404, True), path
+    for path in (f"/plataforma/lojas/{NOBODY}/cadastro", f"/plataforma/parceiros/{NOBODY}"):
+        assert (await staff.post(path, kyc="approved", share="1", active="yes")).status == 404
+
+
+# PIX, partners, reports, audit
+
+
+async def test_suspending_pix_holds_in_the_next_request_and_is_written_down(api: Api, staff: Person) -> None:
+    production = await api.token(api.first, "production")
+
+    async def status(key: str) -> int:
+        return (await api.post("/v1/charges/pix", api.pix(), token=production, key=key)).status
+
+    assert await status("before") == 201
+    assert (await staff.post("/plataforma/pix/suspender", on="/plataforma")).status == 400
+    try:
+        done = await staff.post("/plataforma/pix/suspender", on="/plataforma", reason="ordem do banco")
+        assert done.status == 303
+        assert await status("while") == 403
+        assert await status("before") == 200
+        assert "Suspenso" in (await staff.opened("/plataforma")).text
+    finally:
+        assert (await staff.post("/plataforma/pix/retomar", on="/plataforma")).status == 303
+    assert await status("after") == 201
+    told = (await staff.opened("/plataforma/auditoria")).text
+    assert "Suspendeu o Pix avulso" in told
+    assert "motivo: ordem do banco" in told
+    assert "Retomou o Pix avulso" in told
+
+
+async def test_a_partner_is_made_changed_and_shown(pool: Pool, staff: Person) -> None:
+    merchant = await a_merchant(pool)
+    name = f"Parceira {merchant.account_id.hex[-6:]}"
+    for share, account in (("101", ""), ("x", ""), ("1,234", ""), ("1", NOBODY), ("1", "x")):
+        refused = await staff.post(
+            "/plataforma/parceiros", on="/plataforma/parceiros", name=name, share=share, account_id=account
+        )
+        assert refused.status == 400, (share, account)
+    given: dict[str, Any] = {"name": name, "share": "2,5", "account_id": str(merchant.account_id)}
+    assert (await staff.post("/plataforma/parceiros", on="/plataforma/parceiros", **given)).status == 303
+    code = await pool.fetchval("SELECT integrador_code FROM integrator WHERE name = $1", name)
+    shown = (await staff.opened(f"/plataforma/parceiros?codigo={code.lower()}")).text
+    assert f"{name} {code} Ativo 2,50 %" in shown
+    changed = await staff.post(f"/plataforma/parceiros/{code}", on="/plataforma/parceiros", share="3")
+    assert changed.status == 303
+    shown = (await staff.opened(f"/plataforma/parceiros?codigo={code}")).text
+    assert f"{name} {code} Inativo 3,00 %" in shown
+
+
+async def test_every_report_is_a_page_and_a_file_of_production(pool: Pool, staff: Person) -> None:
+    merchant = await a_merchant(pool)
+    books = Books(pool, merchant.account_id, Seal(SETTINGS.secret_key))
+    await books.paid(await books.charge(12_345, external_id="=SOMA(A1)"))
+    await books.paid(await books.charge(99_999, test=True))
+    listed = await staff.opened("/plataforma/relatorios")
+    today = datetime.now(SAO_PAULO).date().isoformat()
+    for name, report in REPORTS.items():
+        assert f'href="/plataforma/relatorios/{name}"' in listed.html
+        page = await staff.opened(f"/plataforma/relatorios/{name}")
+        assert report.title in page.text
+        query = f"?conta={merchant.account_id}" + (f"&de={today}&ate={today}" if report.dated else "")
+        page = await staff.opened(f"/plataforma/relatorios/{name}{query}")
+        file = await staff.opened(f"/plataforma/relatorios/{name}/arquivo{query}")
+        assert file.html.startswith("\ufeff"), name
+        assert "attachment" in file.headers["Content-Disposition"]
+        rows = list(csv.reader(io.StringIO(file.html.removeprefix("\ufeff")), delimiter=";"))
+        assert rows[0] == [column.heading for column in report.columns]
+        for wrong in ("de=amanhã", f"de={today}&ate=2020-01-01", "conta=x", "por=semana"):
+            assert (await staff.get(f"/plataforma/relatorios/{name}?{wrong}")).status == 400, (name, wrong)
+        assert (await staff.get(f"/plataforma/relatorios/{name}?nada=1")).status == 400
+    days = f"?conta={merchant.account_id}&de={today}&ate={today}"
+    # People read words; the file, which programs read as well, has the codes.
+    page = await staff.opened(f"/plataforma/relatorios/settlement{days}")
+    assert "Abertura" in page.text
+    assert "Pagamento recebido" in page.text
+    assert not {"opening", "payment"} & set(page.text.split())
+    file = await staff.opened(f"/plataforma/relatorios/settlement/arquivo{days}")
+    assert ";opening;" in file.html
+    assert ";payment;" in file.html
+    settled = await staff.opened(f"/plataforma/relatorios/settlement/arquivo{days}")
+    assert "123,45" in settled.html
+    assert "999,99" not in settled.html
+    assert (await staff.get("/plataforma/relatorios/settlement/arquivo")).status == 404
+
+
+async def test_a_file_that_a_browser_takes_slowly_holds_no_connection(
+    servers: Any, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merchant = await a_merchant(pool)
+    await Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)).charge(12_345)
+    monkeypatch.setattr(reports, "_FLUSH_BYTES", 1)  # every row is sent by itself
+    report, today = REPORTS["settlement"], datetime.now(SAO_PAULO).date()
+    asked = ask(report, today=today, first=today, last=today, account_id=merchant.account_id)
+    own = await open_pool(servers.database_url, name="web", size=1)
+    try:
+        lines = reports._lines(cast(PageRequest, SimpleNamespace(pool=own)), report, asked)
+        assert b"opening" in await anext(lines)
+        async with session(own) as conn:  # somebody else's page
+            assert await conn.fetchval("SELECT true")
+        assert b"closing" in b"".join([block async for block in lines])
+    finally:
+        own.terminate()  # whoever holds a connection is not waited for
+
+
+async def test_what_a_merchants_people_do_is_not_the_staffs_audit_and_the_other_way(
+    address: str, pool: Pool, staff: Person
+) -> None:
+    merchant = await a_merchant(pool)
+    async with person_of(address, merchant) as owner:
+        assert owner.email not in (await staff.opened("/plataforma/auditoria")).text
+        assert staff.email not in (await owner.opened("/painel/auditoria")).text
+    account = UUID(int=0)
+    assert await pool.fetchval("SELECT count(*) FROM account WHERE account_id = $1", account) == 0
+
+
+async def test_somebody_who_was_let_go_is_out_with_the_next_page(address: str, pool: Pool) -> None:
+    async with staff_of(pool, address) as person:
+        assert (await person.get("/plataforma")).status == 200
+        await pool.execute("DELETE FROM dashboard_user WHERE email = $1", person.email)
+        assert (await person.get("/plataforma")).status == 303

@@ -1,0 +1,65 @@
+"""The staff's section and the pages about people in a real browser: readable, named, and as wide as the screen."""
+
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pytest
+
+from domain.instants import SAO_PAULO
+from runtime.postgres import Pool
+from tests.integration.painel.test_dashboard_browser import _CONTRAST, _HEADINGS, _SMALL, _UNNAMED, LONG
+from tests.support.dashboard import a_merchant, person_of, settings_with, staff_of
+from tests.support.pages import CHROMIUM, serving, tab, until
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser on this machine")
+
+SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
+WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+async def test_every_page_of_people_and_staff_is_readable_named_and_as_wide_as_the_screen(
+    pool: Pool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    merchant = await a_merchant(pool, LONG)
+    await pool.execute(
+        "INSERT INTO request_log (account_id, test, at, request_id, client_id, method, path, status, code, duration_us)"
+        " VALUES ($1, false, now(), 'req_' || $2, $2, 'POST', '/v1/charges/' || repeat('x', 188), 503,"
+        " 'IDEMPOTENCY_KEY_REQUIRED', 123456789)",
+        merchant.account_id, merchant.production.client_id,
+    )  # fmt: skip
+    async with (
+        serving(pool, lambda: datetime.now(UTC), SETTINGS) as address,
+        person_of(address, merchant) as owner,
+        staff_of(pool, address) as staff,
+        tab(tmp_path_factory.mktemp("profile")) as (command, evaluate),
+    ):
+        today = datetime.now(SAO_PAULO).date()
+        settled = f"?conta={merchant.account_id}&de={today}&ate={today}"
+        pages = [
+            "/painel/acesso", "/painel/acesso/codigo", "/painel/pessoas", "/painel/requisicoes",
+            f"/painel/requisicoes/req_{merchant.production.client_id}", "/plataforma", "/plataforma/lojas",
+            f"/plataforma/lojas/{merchant.account_id}", "/plataforma/parceiros", "/plataforma/relatorios",
+            "/plataforma/relatorios/receipts", f"/plataforma/relatorios/settlement{settled}", "/plataforma/equipe",
+            "/plataforma/auditoria", "/plataforma/acesso/codigo",
+        ]  # fmt: skip
+        await command("Network.enable")
+        for person in (owner, staff):
+            cookie = {"name": person.root[1:], "value": person.cookie()}
+            await command("Network.setCookie", url=address, httpOnly=True, **cookie)
+        for width, scheme in ((320, "light"), (390, "dark"), (1440, "light")):
+            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+            await command("Emulation.setDeviceMetricsOverride", **size)
+            await command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+            for path in pages:
+                await command("Page.navigate", url=address + path)
+                shown = path.partition("?")[0]
+                await until(evaluate, "location.pathname + document.readyState", f"{shown}complete")
+                assert await evaluate(WIDER) == 0, (path, width)
+                await evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+                assert await evaluate(WIDER) == 0, (path, width, "unfolded")
+                for looked in (_CONTRAST, _UNNAMED, _SMALL):
+                    assert await evaluate(looked) == "", (path, width, scheme)
+                levels: list[int] = await evaluate(_HEADINGS)
+                assert levels[0] == 1, path
+                assert levels.count(1) == 1, path
+                assert all(after - before <= 1 for before, after in pairwise(levels)), (path, levels)

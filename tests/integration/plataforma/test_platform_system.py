@@ -1,0 +1,120 @@
+"""Staff and the request log in front of the whole system: accounts from the command line, every API process."""
+
+import asyncio
+import secrets
+import time
+
+import aiohttp
+
+from tests.support.dashboard import Person, person_of
+from tests.support.merchant import new_shop
+from tests.support.system import System
+
+WITHIN_S = 1.0
+LOGGED_WITHIN_S = 10.0
+
+
+async def test_dev_json_names_somebody_of_the_staff_and_merchants_as_before(system: System) -> None:
+    assert set(system.dev) >= {"base_url", "app_url", "docs_url", "bank_url", "merchants", "staff"}
+    assert set(system.dev["staff"]) == {"email", "password"}
+    person = Person(system.app_url, **system.dev["staff"], root="/plataforma")
+    try:
+        assert (await person.sign_in()).status == 303
+        for path in ("", "/lojas", "/parceiros", "/relatorios", "/equipe", "/auditoria"):
+            assert (await person.get(f"/plataforma{path}")).status == 200, path
+        for merchant in system.merchants:
+            shown = await person.opened(f"/plataforma/lojas/{merchant['account_id']}")
+            assert merchant["name"] in shown.text
+    finally:
+        await person.http.close()
+
+
+async def test_staff_come_and_go_on_the_command_line(system: System) -> None:
+    email = f"equipe.{secrets.token_hex(4)}@example.com"
+    made = system.json("staff", "create", "--email", email.upper())
+    assert made["email"] == email
+    assert system.quita("staff", "create", "--email", email).returncode == 1
+    person = Person(system.app_url, **made, root="/plataforma")
+    try:
+        assert (await person.sign_in()).status == 303
+        assert email in (await person.opened("/plataforma/equipe")).text
+        person.password = system.json("staff", "reset", "--email", email)["password"]
+        assert (await person.get("/plataforma")).status == 303
+        assert (await person.sign_in()).status == 303
+        assert system.json("staff", "remove", "--email", email) == {"email": email, "removed": True}
+        assert (await person.get("/plataforma")).status == 303
+    finally:
+        await person.http.close()
+    for verb, who in (("remove", email), ("reset", system.merchants[0]["dashboard"]["email"])):
+        refused = system.quita("staff", verb, "--email", who)
+        assert (refused.returncode, "is not of the staff" in refused.stderr) == (1, True)
+
+
+async def test_a_registration_is_decided_on_the_command_line(system: System) -> None:
+    account_id = system.create_merchant(kyc="pending")["account_id"]
+    assert system.quita("merchant", "reject", account_id).returncode == 2
+    assert system.quita("merchant", "block", account_id, "--reason", "cedo demais").returncode == 1
+    for arguments, kyc in (
+        (("reject", account_id, "--reason", "documento ilegível"), "rejected"),
+        (("approve", account_id), "approved"),
+        (("approve", account_id), "approved"),
+        (("block", account_id, "--reason", "fraude"), "blocked"),
+        (("approve", account_id), "approved"),
+    ):
+        assert system.json("merchant", *arguments) == {"account_id": account_id, "kyc": kyc}
+
+
+async def test_suspended_pix_is_refused_by_every_process_within_a_second(system: System) -> None:
+    person = Person(system.app_url, **system.dev["staff"], root="/plataforma")
+    try:
+        assert (await person.sign_in()).status == 303
+        async with new_shop(system) as shop:
+            token = await shop.production.token()
+
+            async def statuses() -> set[int]:
+                # A connection each: every process is asked.
+                async def one() -> int:
+                    connector = aiohttp.TCPConnector(force_close=True)
+                    headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": secrets.token_hex(8)}
+                    body = {"account_id": str(shop.record.account_id), "amount": "1.00"}
+                    async with (
+                        aiohttp.ClientSession(connector=connector, headers=headers) as http,
+                        http.post(f"{system.base_url}/v1/charges/pix", json=body) as answer,
+                    ):
+                        return answer.status
+
+                return set(await asyncio.gather(*(one() for _ in range(8))))
+
+            assert await statuses() == {201}
+            await person.post("/plataforma/pix/suspender", on="/plataforma", reason="ensaio")
+            try:
+                began, asked_s = time.monotonic(), 0.0
+                while await statuses() != {403}:
+                    assert asked_s < WITHIN_S, "what is asked later than that is refused"
+                    asked_s = time.monotonic() - began
+            finally:
+                await person.post("/plataforma/pix/retomar", on="/plataforma")
+            assert await statuses() == {201}
+    finally:
+        await person.http.close()
+
+
+async def test_what_a_program_asked_of_any_process_is_in_its_owners_log(system: System) -> None:
+    async with new_shop(system) as shop, person_of(system.app_url, shop.record) as owner:
+        token = await shop.production.token()
+        headers = {"Authorization": f"Bearer {token}"}
+        asked = []
+        for _ in range(8):
+            async with (
+                aiohttp.ClientSession(headers=headers) as http,
+                http.get(f"{system.base_url}/v1/charges/{secrets.token_hex(16)}") as answer,
+            ):
+                asked.append(answer.headers["X-Request-Id"])
+        began = time.monotonic()
+        while True:
+            seen = [await owner.get(f"/painel/requisicoes/{request_id}") for request_id in asked]
+            if all(each.status == 200 for each in seen):
+                break
+            assert time.monotonic() - began < LOGGED_WITHIN_S
+            await asyncio.sleep(0.2)
+        assert all("CHARGE_NOT_FOUND" in each.text for each in seen)

@@ -1,0 +1,284 @@
+"""The feed lies in months: there is always one to write into, and old ones leave as a whole (400 days)."""
+
+import asyncio
+import secrets
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit, urlunsplit
+from uuid import UUID
+
+import asyncpg
+import msgspec
+import pytest
+import pytest_asyncio
+
+import sql
+from commands.merchants.merchants import create_merchant
+from readmodels.page import SortOrder
+from readmodels.verify import find_broken
+from readmodels.webhooks.event_list import EventFilters, event_page
+from runtime.ids import new_id
+from runtime.postgres import Pool, open_pool
+from sql.migrate import MONTHS_AHEAD, migrate
+from workers.housekeeping.feed_months import (
+    DELIVERIES_KEPT,
+    KEPT,
+    MOVED_MAX,
+    detach,
+    forget_deliveries,
+    keep_months,
+    make,
+)
+
+project_events = sql.run("project.events")
+_JOURNAL = """
+INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload, event_id, event_sequence,
+                     event_body)
+VALUES ($1, true, $2, 1, 'charge.expired', $3, 'test', '{}', $4, $5, '{"event":"charge.expired"}')
+RETURNING journal_id
+"""
+
+
+class Own(NamedTuple):
+    """A database of the test's own, migrated: other tests are not to miss a month, nor to lie in one of its."""
+
+    url: str
+    pool: Pool
+    worker: Any
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def own(servers: Any) -> AsyncIterator[Own]:
+    name = f"months_{secrets.token_hex(6)}"
+    admin = await asyncpg.connect(servers.database_url)
+    try:
+        await admin.execute(f'CREATE DATABASE "{name}"')
+        own_url = urlunsplit(urlsplit(servers.database_url)._replace(path=f"/{name}"))
+        await migrate(own_url)
+        opened = await open_pool(own_url, name="tests", size=10)
+        yield Own(own_url, opened, SimpleNamespace(pool=opened, now=lambda: datetime.now(UTC)))
+        await opened.close()
+    finally:
+        await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        await admin.close()
+
+
+async def months_of(conn: Any) -> list[str]:
+    rows = await conn.fetch(
+        "SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'read_event'::regclass"
+    )
+    return sorted(row["name"] for row in rows)
+
+
+async def forget_months(pool: Pool) -> None:
+    """As if neither a worker nor a start had been here for longer than months are made ahead: none is left."""
+    for name in await months_of(pool):
+        if name != "read_event_other":
+            await pool.execute(f"ALTER TABLE read_event DETACH PARTITION {name}")
+            await pool.execute(f"DROP TABLE {name}")
+    await pool.execute("DELETE FROM read_event_other")  # what an earlier test left
+
+
+def names_until(last: datetime) -> list[str]:
+    """Of the tables of this month and those up to an instant."""
+    now = datetime.now(UTC)
+    months = range(now.year * 12 + now.month - 1, last.year * 12 + last.month)
+    return [f"read_event_{month // 12}_{month % 12 + 1:02}" for month in months]
+
+
+async def happened(conn: Any, account_id: UUID, sequence: int, at: datetime) -> None:
+    """An event in journal and feed."""
+    journal_id = await conn.fetchval(_JOURNAL, account_id, new_id(), at, new_id(), sequence)
+    await project_events(conn, journal_ids=[journal_id])
+
+
+async def month_of(conn: Any, account_id: UUID, sequence: int) -> str:
+    found: str = await conn.fetchval(
+        "SELECT tableoid::regclass::text FROM read_event WHERE account_id = $1 AND sequence = $2", account_id, sequence
+    )
+    return found
+
+
+async def shown(conn: Any, account_id: UUID) -> list[int]:
+    page = await event_page(conn, account_id, True, EventFilters(order=SortOrder.ASC), None, 100)
+    return [msgspec.json.decode(item)["sequence"] for item in page[0]]
+
+
+async def test_an_event_lies_in_its_month_and_one_without_a_month_is_kept_all_the_same(conn: Any) -> None:
+    now, account_id = datetime.now(UTC), new_id()
+    await make(conn, first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_most=MOVED_MAX)
+    await happened(conn, account_id, 1, now)
+    await happened(conn, account_id, 2, now + timedelta(days=3000))
+    assert await month_of(conn, account_id, 1) == f"read_event_{now:%Y_%m}"
+    assert await month_of(conn, account_id, 2) == "read_event_other"
+    assert await shown(conn, account_id) == [1, 2]
+
+
+async def test_a_month_made_late_takes_what_was_kept_for_it(conn: Any) -> None:
+    account_id, at = new_id(), datetime(2033, 5, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+    await happened(conn, account_id, 1, at)
+    await happened(conn, account_id, 2, at + timedelta(milliseconds=1))
+    assert (await make(conn, first=at.date(), last=at.date(), moved_most=MOVED_MAX)).months >= 1
+    assert await month_of(conn, account_id, 1) == "read_event_2033_05"
+    assert await month_of(conn, account_id, 2) == "read_event_other"
+
+
+async def test_months_are_made_ahead_and_made_once(conn: Any) -> None:
+    first = datetime(2031, 1, 15, tzinfo=UTC).date()
+    last = datetime(2031, 4, 1, tzinfo=UTC).date()
+    await make(conn, first=first, last=last, moved_most=MOVED_MAX)
+    assert {f"read_event_2031_0{month}" for month in range(1, 5)} <= set(await months_of(conn))
+    assert (await make(conn, first=first, last=last, moved_most=MOVED_MAX)).months == 0
+
+
+async def test_a_month_older_than_400_days_leaves_the_feed_whole_and_its_rows_are_kept(conn: Any) -> None:
+    now, account_id = datetime.now(UTC), new_id()
+    old = now - KEPT - timedelta(days=70)
+    await make(conn, first=old.date(), last=now.date(), moved_most=MOVED_MAX)
+    await happened(conn, account_id, 1, old)
+    await happened(conn, account_id, 2, now - KEPT + timedelta(days=1))
+    await happened(conn, account_id, 3, now)
+    assert await shown(conn, account_id) == [1, 2, 3]
+    assert (await detach(conn, ended_before=now - KEPT)).months >= 1
+    assert await shown(conn, account_id) == [2, 3]
+    kept = await conn.fetchval(
+        f"SELECT count(*) FROM feed_archive.read_event_{old:%Y_%m} WHERE account_id = $1",  # noqa: S608
+        account_id,
+    )
+    assert kept == 1
+    # What is made anew from the journal begins where the feed does.
+    await conn.execute("DELETE FROM read_event WHERE account_id = $1", account_id)
+    ids = [row[0] for row in await conn.fetch("SELECT journal_id FROM journal WHERE account_id = $1", account_id)]
+    await project_events(conn, journal_ids=ids)
+    assert await shown(conn, account_id) == [2, 3]
+    assert (await detach(conn, ended_before=now - KEPT)).months == 0
+
+
+async def test_numbers_of_months_that_left_are_not_missing(conn: Any) -> None:
+    now, account_id = datetime.now(UTC), new_id()
+    old = now - KEPT - timedelta(days=70)
+    await make(conn, first=old.date(), last=now.date(), moved_most=MOVED_MAX)
+    for sequence, at in enumerate((old, old, now), 1):
+        await happened(conn, account_id, sequence, at)
+    await conn.execute(
+        "INSERT INTO account_clock (account_id, test, event_sequence, latest_at) VALUES ($1, true, 3, $2)",
+        account_id, now,
+    )  # fmt: skip
+    await detach(conn, ended_before=now - KEPT)
+    before = {each.what: each.rows for each in await find_broken(conn)}
+    await conn.execute("DELETE FROM read_event WHERE account_id = $1", account_id)
+    after = {each.what: each.rows for each in await find_broken(conn)}
+    assert after["numbers missing in a feed"] - before["numbers missing in a feed"] == 1
+
+
+async def test_a_start_makes_the_months_of_half_a_year(own: Own) -> None:
+    expected = [*names_until(datetime.now(UTC) + MONTHS_AHEAD), "read_event_other"]
+    assert len(expected) >= 7
+    assert await months_of(own.pool) == expected
+    await forget_months(own.pool)
+    assert await migrate(own.url) == []
+    assert await months_of(own.pool) == expected
+
+
+@pytest.mark.parametrize("maker", ["a start", "a worker"])
+async def test_months_that_nobody_made_are_made_later_with_what_lies_among_the_others(own: Own, maker: str) -> None:
+    await forget_months(own.pool)
+    account_id, now = new_id(), datetime.now(UTC)
+    before = now - timedelta(days=65)
+    for sequence, at in enumerate((before, now, now + timedelta(days=3000)), 1):
+        await happened(own.pool, account_id, sequence, at)
+    await (migrate(own.url) if maker == "a start" else keep_months(own.worker))
+    lie_in = [await month_of(own.pool, account_id, sequence) for sequence in (1, 2, 3)]
+    assert lie_in == [f"read_event_{before:%Y_%m}", f"read_event_{now:%Y_%m}", "read_event_other"]
+    assert await shown(own.pool, account_id) == [1, 2, 3]
+
+
+async def test_a_month_made_while_its_events_are_written_fails_nobody_and_takes_them_all(own: Own) -> None:
+    await forget_months(own.pool)
+    accounts, over, written = [new_id() for _ in range(6)], asyncio.Event(), Counter[UUID]()
+
+    async def write(account_id: UUID) -> None:
+        while not over.is_set():
+            async with own.pool.acquire() as conn, conn.transaction():
+                await happened(conn, account_id, written[account_id] + 1, datetime.now(UTC))
+            written[account_id] += 1
+
+    writers = [asyncio.create_task(write(account_id)) for account_id in accounts]
+    try:
+        async with asyncio.timeout(30):
+            while min(written[account_id] for account_id in accounts) < 10:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            await keep_months(own.worker)
+            so_far = written.copy()
+            while any(written[account_id] < so_far[account_id] + 10 for account_id in accounts):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    finally:
+        over.set()
+        await asyncio.gather(*writers)
+    month = f"read_event_{datetime.now(UTC):%Y_%m}"
+    assert month in await months_of(own.pool)
+    rows = await own.pool.fetch("SELECT account_id, tableoid::regclass::text AS month FROM read_event")
+    assert Counter((row["account_id"], row["month"]) for row in rows) == Counter(
+        {(account_id, month): count for account_id, count in written.items()}
+    )
+
+
+async def test_who_writes_for_long_is_not_waited_for_and_stops_nobody(own: Own) -> None:
+    await forget_months(own.pool)
+    account_id, other = new_id(), new_id()
+    async with own.pool.acquire() as slow, slow.transaction():
+        await happened(slow, account_id, 1, datetime.now(UTC))
+        began = time.monotonic()
+        making = asyncio.create_task(keep_months(own.worker))
+        await asyncio.sleep(0.1)
+        await happened(own.pool, other, 1, datetime.now(UTC))
+        assert time.monotonic() - began < 2
+        assert await making == 0
+        assert await months_of(own.pool) == ["read_event_other"]
+    await keep_months(own.worker)
+    assert f"read_event_{datetime.now(UTC):%Y_%m}" in await months_of(own.pool)
+    assert (await shown(own.pool, account_id), await shown(own.pool, other)) == ([1], [1])
+
+
+async def test_a_month_of_too_many_events_waits_for_a_start_and_is_shown_meanwhile(own: Own) -> None:
+    await forget_months(own.pool)
+    account_id, now = new_id(), datetime.now(UTC)
+    for sequence in (1, 2, 3):
+        await happened(own.pool, account_id, sequence, now)
+    async with own.pool.acquire() as conn, conn.transaction():
+        later = (await make(conn, first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_most=2)).months
+    assert await month_of(own.pool, account_id, 3) == "read_event_other"
+    assert later == len(await months_of(own.pool)) - 1 == len(names_until(now + MONTHS_AHEAD)) - 1
+    assert await shown(own.pool, account_id) == [1, 2, 3]
+    await migrate(own.url)
+    assert await month_of(own.pool, account_id, 3) == f"read_event_{now:%Y_%m}"
+    assert await shown(own.pool, account_id) == [1, 2, 3]
+
+
+async def test_deliveries_are_forgotten_once_their_events_have_left_the_feed(own: Own) -> None:
+    conn, now = own.pool, datetime.now(UTC)
+    async with conn.acquire() as one:
+        made = await create_merchant(one, name="Loja", address=True, kyc="approved", now=now)
+    account_id, endpoint_id = UUID(str(made.account_id)), new_id()
+    await conn.execute(
+        "INSERT INTO webhook_endpoint (endpoint_id, account_id, url, secret_sealed, kinds, created_at)"
+        " VALUES ($1, $2, 'https://loja.test/', '', '{}', $3)",
+        endpoint_id, account_id, now,
+    )  # fmt: skip
+    await conn.execute("INSERT INTO account_clock (account_id, test) VALUES ($1, false)", account_id)
+    ages = [DELIVERIES_KEPT + timedelta(minutes=1)] * 1_500 + [DELIVERIES_KEPT - timedelta(minutes=1), timedelta(0)]
+    await conn.executemany(
+        "WITH d AS (INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type,"
+        " state, due_at, created_at) VALUES ($1, $2, $3, false, $1, $4, 'payment.received', 'delivered', $5, $5))"
+        " INSERT INTO webhook_attempt (delivery_id, attempt, started_at, duration_ms, outcome)"
+        " VALUES ($1, 1, $5, 5, 'delivered')",
+        [(new_id(), endpoint_id, account_id, sequence, now - age) for sequence, age in enumerate(ages, 1)],
+    )
+    assert [await forget_deliveries(own.worker) for _ in range(3)] == [1_000, 500, 0]
+    left = await conn.fetch("SELECT sequence FROM webhook_delivery WHERE account_id = $1 ORDER BY sequence", account_id)
+    assert [row["sequence"] for row in left] == [1_501, 1_502]
+    assert await conn.fetchval("SELECT count(*) FROM webhook_attempt") == 2

@@ -1,0 +1,375 @@
+"""A page costs what a page costs: index ranges only, and no more rows than the page needs, however long the list is.
+
+Plans are taken of the very statements and parameters the lists use, over some ten thousand rows, both as PostgreSQL
+plans a statement for its values and as it plans it once for all of them.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+import sql
+from commands.charges.change import WISHES_MAX
+from commands.charges.expire import find_overdue, find_overdue_of_account
+from readmodels.charges.charge import charges_by_id
+from readmodels.charges.charge_list import METHODS, STATUSES, ChargeFilters, ChargePosition, charge_page, due_days
+from readmodels.dashboard.charge import payments_of
+from readmodels.dashboard.overview import CLOSINGS_MAX, closings, received_by_day
+from readmodels.money.ledger import ENTRY_TYPES, LedgerFilters, LedgerPosition, balance, ledger_page
+from readmodels.money.payment_list import PaymentFilters, PaymentPosition, payment_page
+from readmodels.money.refund_list import RefundFilters, RefundPosition, refund_page
+from readmodels.money.withdrawal import WithdrawalFilters, WithdrawalPosition, withdrawal_page
+from readmodels.page import SortOrder
+from readmodels.webhooks.event_list import EventFilters, EventPosition, event_page
+from runtime.postgres import Pool
+from runtime.seal import Seal
+
+BIG = UUID(int=1)
+"""The account whose lists are read: as large as all the others together."""
+CHARGES = 20_000
+LIMIT = 100
+PAGE = LIMIT + 1
+START = datetime(2026, 1, 1, tzinfo=UTC)
+MIDDLE = START + timedelta(seconds=30 * CHARGES // 2)
+SEAL = Seal(bytes(32))
+
+# Two rows of every three seconds belong to BIG. Some values are rare, some are shared by many rows.
+_SEED = (
+    """
+    CREATE TEMPORARY TABLE seed ON COMMIT DROP AS
+    SELECT n, md5(n::text)::uuid AS id,
+           CASE WHEN n % 2 = 0 THEN '00000000-0000-0000-0000-000000000001'::uuid
+                ELSE md5('account' || n % 40)::uuid END AS account_id,
+           timestamptz '2026-01-01 00:00Z' + n * interval '15 seconds' AS at,
+           (ARRAY['pending', 'paid', 'paid', 'paid', 'expired'])[1 + n / 2 % 5] AS status,
+           CASE WHEN n % 10 < 7 THEN 'pix' WHEN n % 10 < 9 THEN 'boleto' ELSE 'boleto_hibrido' END AS method
+    FROM generate_series(1, 40000) AS n
+    """,
+    """
+    INSERT INTO read_charge (account_id, charge_id, test, created_at, status, payment_method, amount_cents, public_id,
+                             external_id, payer_document_hash, nosso_numero, txid, integrador_code, due_date, version,
+                             doc)
+    SELECT account_id, id, true, at, CASE WHEN n % 4000 = 0 THEN 'failed' ELSE status END, method, 1000, 'p' || n,
+           CASE WHEN n % 20 = 0 THEN 'shared' ELSE 'order-' || n END, 'payer-' || n % 200,
+           CASE WHEN method <> 'pix' THEN lpad(n::text, 17, '0') END, CASE WHEN method <> 'pix' THEN 'BOLETO' || n END,
+           CASE WHEN n % 4 = 0 THEN 'INTG-AAAAAA' END,
+           CASE WHEN method <> 'pix' THEN date '2026-02-01' + n % 60 END, 1, '{}'
+    FROM seed
+    """,
+    """
+    INSERT INTO charge (account_id, charge_id, test, payment_method, status, version, amount_cents, created_at,
+                        expires_at)
+    SELECT account_id, id, true, 'pix', status, 1, 1000, at, at + interval '1 day' FROM seed
+    """,
+    """
+    INSERT INTO read_payment (account_id, test, paid_at, payment_id, charge_id, method, anomaly, external_id, doc)
+    SELECT account_id, true, at, id, id, CASE WHEN method = 'pix' THEN 'pix' ELSE 'boleto' END,
+           CASE WHEN n % 100 = 0 THEN 'duplicate' END, CASE WHEN n % 20 = 0 THEN 'shared' ELSE 'order-' || n END, '{}'
+    FROM seed
+    """,
+    """
+    INSERT INTO read_refund (account_id, refund_id, test, created_at, status, charge_id, payment_id, paid_at,
+                             external_id, doc)
+    SELECT account_id, id, true, at, CASE WHEN n % 4000 = 0 THEN 'failed' WHEN n % 10 = 0 THEN 'pending'
+                                          ELSE 'succeeded' END,
+           id, id, at, CASE WHEN n % 20 = 0 THEN 'shared' ELSE 'order-' || n END, '{}'
+    FROM seed
+    """,
+    """
+    INSERT INTO read_withdrawal (account_id, withdrawal_id, created_at, status, external_id, doc)
+    SELECT account_id, id, at, CASE WHEN n % 4000 = 0 THEN 'failed' WHEN n % 10 = 0 THEN 'cancelled'
+                                    ELSE 'succeeded' END,
+           CASE WHEN n % 20 = 0 THEN 'shared' ELSE 'order-' || n END, '{}'
+    FROM seed
+    """,
+    """
+    INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, external_id, created_at, body)
+    SELECT account_id, true, row_number() OVER (PARTITION BY account_id ORDER BY n), id,
+           CASE WHEN n % 4000 = 0 THEN 'charge.failed' WHEN n % 5 = 0 THEN 'charge.expired' ELSE 'payment.received' END,
+           id, CASE WHEN n % 20 = 0 THEN 'shared' ELSE 'order-' || n END, at, '{}'
+    FROM seed
+    """,
+    """
+    INSERT INTO read_ledger (account_id, test, sequence, entry_id, type, amount_cents, balance_after_cents, created_at)
+    SELECT account_id, true, row_number() OVER (PARTITION BY account_id ORDER BY n), id,
+           CASE WHEN n % 4000 = 0 THEN 'adjustment' ELSE 'payment' END, 1, n, at
+    FROM seed
+    """,
+    "ANALYZE read_charge, charge, read_payment, read_refund, read_withdrawal, read_event, read_ledger",
+)
+
+Node = dict[str, Any]
+
+
+class Explained:
+    """Stands in for a connection: runs each statement it is given for its plan, and answers no rows."""
+
+    def __init__(self, conn: Any, mode: str) -> None:
+        self._conn = conn
+        self._mode = mode
+        self.plans: list[tuple[str, Node]] = []
+
+    async def fetch(self, text: str, *given: Any) -> list[Any]:
+        prepared = await self._conn.prepare(text)
+        types = [f"{each.schema}.{each.name}" for each in prepared.get_parameters()]
+        literals = [
+            f"{await self._conn.fetchval(f'SELECT quote_nullable(($1::{kind})::text)', value)}::{kind}"
+            for kind, value in zip(map(_spelled, types), given, strict=True)
+        ]
+        await self._conn.execute(f"SET LOCAL plan_cache_mode = {self._mode}")
+        await self._conn.execute(f"PREPARE explained AS {text}")
+        try:
+            raw = await self._conn.fetchval(
+                f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE explained({', '.join(literals)})"
+            )
+        finally:
+            await self._conn.execute("DEALLOCATE explained")
+        (name,) = [name for name, statement in sql.STATEMENTS.items() if statement.text == text][:1]
+        self.plans.append((name, msgspec.json.decode(raw)[0]["Plan"]))
+        return []
+
+    async def fetchrow(self, text: str, *given: Any) -> Any:
+        await self.fetch(text, *given)
+        return await self._conn.fetchrow(text, *given)
+
+
+def _spelled(kind: str) -> str:
+    schema, name = kind.split(".", 1)
+    return f'{schema}."{name[:-2]}"[]' if name.endswith("[]") else f'{schema}."{name}"'
+
+
+def _nodes(plan: Node) -> Iterator[Node]:
+    yield plan
+    for inner in plan.get("Plans", ()):
+        yield from _nodes(inner)
+
+
+def assert_cheap(plans: Sequence[tuple[str, Node]], *, ranges: int = 1, page: int = PAGE) -> None:
+    """Index scans only; at most two rows read, kept or thrown away, and sorted, for each of the page in each range."""
+    assert plans
+    for name, plan in plans:
+        nodes = list(_nodes(plan))
+        kinds = {node["Node Type"] for node in nodes}
+        shown = msgspec.json.format(msgspec.json.encode(plan)).decode()
+        assert not kinds & {"Seq Scan", "Bitmap Heap Scan", "Hash Join", "Merge Join"}, f"{name}: {shown}"
+        read = sum(
+            node["Actual Loops"] * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0))
+            for node in nodes
+            if node["Node Type"].startswith("Index")
+        )
+        assert read <= 2 * page * ranges + 10, f"{name} read {read} rows: {shown}"
+        buffers = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+        # A row costs its page of the table; a range the way down its index.
+        assert buffers <= 2 * page * ranges + 12 * ranges + 40, f"{name} touched {buffers} blocks: {shown}"
+        for node in nodes:
+            if node["Node Type"] in ("Sort", "Incremental Sort"):
+                (fed,) = node["Plans"]
+                assert fed["Actual Loops"] * fed["Actual Rows"] <= page * ranges, f"{name}: {shown}"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def seeded(pool: Pool) -> AsyncIterator[Any]:
+    async with pool.acquire() as conn:
+        transaction = conn.transaction()
+        await transaction.start()
+        for statement in _SEED:
+            await conn.execute(statement)
+        yield conn
+        await transaction.rollback()
+
+
+@pytest.fixture(params=["force_custom_plan", "force_generic_plan"])
+def explained(seeded: Any, request: pytest.FixtureRequest) -> Explained:
+    return Explained(seeded, request.param)
+
+
+ORDERS = list(SortOrder)
+_FEW = ("pending", "failed")
+CHARGE_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
+    "everything": ({}, 1),
+    "days": ({"created_from": MIDDLE, "created_to": MIDDLE + timedelta(days=1)}, 1),
+    "status": ({"statuses": ("pending",)}, len(METHODS)),
+    "rare status": ({"statuses": ("failed",)}, len(METHODS)),
+    "method": ({"methods": ("boleto",)}, len(STATUSES)),
+    "method that has none": ({"methods": ("boleto_pix",)}, len(STATUSES)),
+    "status and method": ({"statuses": _FEW, "methods": ("pix",)}, len(_FEW)),
+    "status in days": ({"statuses": ("paid",), "created_from": MIDDLE}, len(METHODS)),
+    "all statuses": ({"statuses": STATUSES}, len(STATUSES) * len(METHODS)),
+    "external_id": ({"external_id": "order-77"}, 1),
+    "external_id of many": ({"external_id": "shared"}, 1),
+    "payer": ({"payer_document_hash": "payer-2"}, 1),
+    "nosso_numero": ({"nosso_numero": "00000000000000008"}, 1),
+    "txid of a boleto": ({"txid": "BOLETO8"}, 1),
+    "txid of a pix": ({"txid": "0" * 32}, 1),
+    "integrador_code": ({"integrador_code": "INTG-AAAAAA"}, 1),
+    "due day": ({"due_from": date(2026, 2, 8), "due_to": date(2026, 2, 8)}, 1),
+    "due week": ({"due_from": date(2026, 2, 8), "due_to": date(2026, 2, 14)}, 7),
+    "nothing": ({"external_id": "unknown"}, 1),
+}
+
+
+@pytest.mark.parametrize("walked", ["first page", "in the middle"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("filters", CHARGE_FILTERS)
+async def test_a_page_of_charges(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
+    given, ranges = CHARGE_FILTERS[filters]
+    after = None if walked == "first page" else ChargePosition(MIDDLE, UUID(int=2**127))
+    asked = ChargeFilters(**given, order=order)
+    await charge_page(explained, BIG, True, asked, after, LIMIT)  # type: ignore[arg-type]
+    assert_cheap(explained.plans, ranges=ranges)
+
+
+PAYMENT_FILTERS: dict[str, dict[str, Any]] = {
+    "everything": {},
+    "days": {"paid_from": MIDDLE, "paid_to": MIDDLE + timedelta(days=1)},
+    "charge_id": {"charge_id": UUID(int=7)},
+    "external_id": {"external_id": "order-78"},
+    "external_id of many": {"external_id": "shared"},
+    "method": {"method": "boleto"},
+    "anomaly": {"anomaly": "duplicate"},
+    "anomaly that has none": {"anomaly": "paid_after_cancel"},
+}
+
+
+@pytest.mark.parametrize("walked", ["first page", "in the middle"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("filters", PAYMENT_FILTERS)
+async def test_a_page_of_payments(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
+    after = None if walked == "first page" else PaymentPosition(MIDDLE, UUID(int=2**127))
+    asked = PaymentFilters(**PAYMENT_FILTERS[filters], order=order)
+    await payment_page(explained, BIG, True, asked, after, LIMIT, seal=SEAL)  # type: ignore[arg-type]
+    assert_cheap(explained.plans)
+
+
+REFUND_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
+    "everything": ({}, 1),
+    "days": ({"created_from": MIDDLE, "created_to": MIDDLE + timedelta(days=1)}, 1),
+    "charge_id": ({"charge_id": UUID(int=7)}, 1),
+    "payment_id": ({"payment_id": UUID(int=7)}, 1),
+    "external_id": ({"external_id": "order-78"}, 1),
+    "external_id of many": ({"external_id": "shared"}, 1),
+    "status": ({"statuses": ("pending",)}, 1),
+    "rare status": ({"statuses": ("failed",)}, 1),
+    "statuses": ({"statuses": ("failed", "pending", "succeeded")}, 3),
+}
+
+
+@pytest.mark.parametrize("walked", ["first page", "in the middle"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("filters", REFUND_FILTERS)
+async def test_a_page_of_refunds(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
+    given, ranges = REFUND_FILTERS[filters]
+    after = None if walked == "first page" else RefundPosition(MIDDLE, UUID(int=2**127))
+    asked = RefundFilters(**given, order=order)
+    await refund_page(explained, BIG, True, asked, after, LIMIT)  # type: ignore[arg-type]
+    # Each refund's payment is looked up, a way down an index of its own.
+    assert_cheap(explained.plans, ranges=ranges + 2)
+
+
+WITHDRAWAL_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
+    "everything": ({}, 1),
+    "days": ({"created_from": MIDDLE, "created_to": MIDDLE + timedelta(days=1)}, 1),
+    "external_id": ({"external_id": "order-78"}, 1),
+    "external_id of many": ({"external_id": "shared"}, 1),
+    "status": ({"statuses": ("cancelled",)}, 1),
+    "rare status": ({"statuses": ("failed",)}, 1),
+    "statuses": ({"statuses": ("cancelled", "failed", "succeeded")}, 3),
+}
+
+
+@pytest.mark.parametrize("walked", ["first page", "in the middle"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("filters", WITHDRAWAL_FILTERS)
+async def test_a_page_of_withdrawals(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
+    given, ranges = WITHDRAWAL_FILTERS[filters]
+    after = None if walked == "first page" else WithdrawalPosition(MIDDLE, UUID(int=2**127))
+    asked = WithdrawalFilters(**given, order=order)
+    await withdrawal_page(explained, BIG, asked, after, LIMIT)  # type: ignore[arg-type]
+    assert_cheap(explained.plans, ranges=ranges)
+
+
+EVENT_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
+    "everything": ({}, 1),
+    "days": ({"created_from": MIDDLE, "created_to": MIDDLE + timedelta(days=1)}, 1),
+    "days to come": ({"created_from": START + timedelta(days=3650)}, 1),
+    "type": ({"types": ("payment.received",)}, 1),
+    "types": ({"types": ("charge.expired", "charge.failed", "charge.refunded")}, 3),
+    "charge_id": ({"charge_id": UUID(int=7)}, 1),
+    "external_id": ({"external_id": "order-78"}, 1),
+    "external_id of many": ({"external_id": "shared"}, 1),
+    "after_sequence": ({"after_sequence": 15_000}, 1),
+}
+
+
+@pytest.mark.parametrize("walked", ["first page", "in the middle"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("filters", EVENT_FILTERS)
+async def test_a_page_of_events(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
+    given, ranges = EVENT_FILTERS[filters]
+    after = None if walked == "first page" else EventPosition(CHARGES // 2)
+    asked = EventFilters(**given, order=order)
+    await event_page(explained, BIG, True, asked, after, LIMIT)  # type: ignore[arg-type]
+    assert_cheap(explained.plans, ranges=ranges)
+
+
+LEDGER_FILTERS: dict[str, dict[str, Any]] = {
+    "everything": {},
+    "type": {"type": "payment"},
+    "rare type": {"type": "adjustment"},
+    "days": {"created_from": MIDDLE, "created_to": MIDDLE + timedelta(days=1)},
+}
+
+
+@pytest.mark.parametrize("walked", ["first page", "in the middle"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("filters", LEDGER_FILTERS)
+async def test_a_page_of_the_ledger(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
+    after = None if walked == "first page" else LedgerPosition(CHARGES // 2)
+    asked = LedgerFilters(**LEDGER_FILTERS[filters], order=order)
+    await ledger_page(explained, BIG, True, asked, after, LIMIT)  # type: ignore[arg-type]
+    assert_cheap(explained.plans)
+
+
+async def test_the_balance_is_one_row(explained: Explained) -> None:
+    assert (await balance(explained, BIG, True)).balance == "400.00"  # type: ignore[arg-type]
+    assert_cheap(explained.plans, page=1)
+
+
+async def test_a_batch_of_lookups_reads_the_rows_it_asks_for(explained: Explained, seeded: Any) -> None:
+    rows = await seeded.fetch("SELECT id FROM seed WHERE n % 200 = 0")
+    await charges_by_id(explained, [(row["id"], BIG, True) for row in rows])  # type: ignore[arg-type]
+    assert_cheap(explained.plans, ranges=len(rows), page=1)
+
+
+async def test_who_looks_for_overdue_charges_reads_those_only(explained: Explained) -> None:
+    for now in (START, START + timedelta(days=2), START + timedelta(days=365)):
+        await find_overdue_of_account(explained, account_id=BIG, test=True, now=now, most=WISHES_MAX)
+        await find_overdue(explained, now=now, most=WISHES_MAX)
+    assert_cheap(explained.plans, ranges=45, page=WISHES_MAX)
+
+
+async def test_the_days_of_a_month_cost_probes_and_not_their_payments(explained: Explained) -> None:
+    days = [MIDDLE.date() + timedelta(days=number) for number in range(-15, CLOSINGS_MAX - 15)]
+    with suppress(ValueError):  # no rows come back to be paired with the days
+        await closings(explained, BIG, True, days)  # type: ignore[arg-type]
+    with suppress(ValueError):
+        await received_by_day(explained, BIG, True, now=MIDDLE)  # type: ignore[arg-type]
+    # An edge a day, and each day's lines of each type that is no payment.
+    assert_cheap(explained.plans, page=1, ranges=(len(days) + 1) + len(days) * (len(ENTRY_TYPES) - 1))
+
+
+async def test_the_payments_of_a_charge_are_found_by_it(explained: Explained) -> None:
+    await payments_of(explained, UUID(int=7), BIG, True)  # type: ignore[arg-type]
+    assert_cheap(explained.plans, page=20)
+
+
+async def test_the_due_dates_there_are_cost_a_probe_each(explained: Explained) -> None:
+    asked = ChargeFilters(due_from=date(2026, 2, 1), due_to=date(2026, 4, 1))
+    await due_days(explained, BIG, True, asked)  # type: ignore[arg-type]
+    assert_cheap(explained.plans, page=1, ranges=61)

@@ -1,0 +1,213 @@
+"""What can be seen is a function of the journal: verify finds what is not, rebuild makes it so, to the byte."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from readmodels.rebuild import rebuild
+from readmodels.verify import verify
+from tests.support.merchant import (
+    Books,
+    Door,
+    Shop,
+    assert_books_are_clean,
+    books_of,
+    created_before,
+    money_arrives,
+    new_shop,
+    paused,
+    until_answer,
+)
+from tests.support.system import System
+
+TABLES = ("read_charge", "read_payment", "read_refund", "read_withdrawal", "read_event", "read_ledger")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shop(system: System) -> AsyncIterator[Shop]:
+    """A merchant to whom everything has happened that can."""
+    async with new_shop(system) as opened, books_of(system) as books:
+        door = opened.sandbox
+        await asyncio.gather(*(door.paid(external_id=f"pedido-{number}") for number in range(20)))
+        for _ in range(3):
+            await door.cancel((await door.created())["charge_id"])
+            late = await created_before(books, door, test=True, ago_s=120, lifetime_s=60)
+            assert (await door.charge(late))["status"] == "expired"
+            await money_arrives(system, books, late, 999, 1000, 1001)
+        for headers in ({}, {"X-Sandbox-Bank": "refuse"}):
+            charge_id = (await door.paid("3.00"))["charge_id"]
+            for body in ({"amount": "1.00"}, {}):
+                path = f"/v1/charges/{charge_id}/refunds"
+                assert (await door.ask("POST", path, json=body, key=str(uuid4()), headers=headers)).status == 201
+        await until_answer(lambda: _all_known(door))
+        await _withdraw(system, books, opened.production)
+        await door.created(payer={"name": "Zé", "document": "52998224725"}, description="açaí")
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def books(system: System) -> AsyncIterator[Books]:
+    async with books_of(system) as opened:
+        yield opened
+
+
+async def _all_known(door: Door) -> bool:
+    """Every refund has come to its end: nothing happens by itself any more."""
+    return {refund["status"] for refund in await door.all("/v1/refunds")} == {"succeeded", "failed"}
+
+
+async def _withdraw(system: System, books: Books, door: Door) -> None:
+    """One withdrawal that was sent and one that was cancelled."""
+    charge_id = await created_before(books, door, test=False, ago_s=60, lifetime_s=3600)
+    await money_arrives(system, books, charge_id, 1000)
+    made = [
+        (await door.ask("POST", "/v1/withdrawals", json={"amount": each}, key=str(uuid4()))).body["withdrawal_id"]
+        for each in ("6.00", "1.00")
+    ]
+    assert (await door.post(f"/v1/withdrawals/{made[1]}/cancel")).status == 200
+    await books.execute("UPDATE bank_order SET due_at = now() WHERE order_id = $1::text::uuid", made[0])
+
+    async def sent() -> bool:
+        return bool((await door.get(f"/v1/withdrawals/{made[0]}")).body["status"] == "succeeded")
+
+    await until_answer(sent)
+
+
+async def _dump(books: Books) -> dict[str, list[str]]:
+    """Every byte of the read tables."""
+    return {
+        table: [row[0] for row in await books.fetch(f"SELECT t::text FROM {table} t ORDER BY 1")]  # noqa: S608
+        for table in TABLES
+    }
+
+
+async def test_a_rebuild_reproduces_the_read_tables_to_the_byte(system: System, shop: Shop, books: Books) -> None:
+    with paused(system, "worker"), paused(system, "api"):  # what happens meanwhile is told by the next test
+        before = await _dump(books)
+        assert all(before.values())
+        rows = system.json("readmodels", "rebuild")
+        assert {table: rows[table] for table in TABLES} == {table: len(lines) for table, lines in before.items()}
+        assert await _dump(books) == before
+    assert_books_are_clean(system)
+
+
+async def test_a_rebuild_loses_nothing_of_what_happens_meanwhile(system: System, shop: Shop) -> None:
+    door, paid = shop.sandbox, []
+    rebuilding = True
+
+    async def write() -> None:
+        while rebuilding:
+            paid.append((await door.paid())["charge_id"])
+
+    async def read() -> None:
+        while rebuilding:
+            assert len(await door.all("/v1/charges", limit=100)) >= 27
+
+    working = [asyncio.create_task(each) for each in (write(), write(), read())]
+    try:
+        for _ in range(3):
+            await rebuild(system.database_url)
+            assert await verify(system.database_url) == []
+    finally:
+        rebuilding = False
+        await asyncio.gather(*working)
+    assert paid
+    assert set(paid) <= {charge["charge_id"] for charge in await door.all("/v1/charges", status="paid", limit=100)}
+    events = await door.events()
+    assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
+    assert_books_are_clean(system)
+
+
+ONE = "account_id = $1::text::uuid AND ctid = (SELECT min(ctid) FROM {} WHERE account_id = $1::text::uuid)"
+
+
+@pytest.mark.parametrize(
+    ("table", "corruption"),
+    [
+        ("read_charge", "UPDATE read_charge SET doc = doc || '{\"amount_cents\": 1}' WHERE "),
+        ("read_charge", "DELETE FROM read_charge WHERE "),
+        ("read_refund", "UPDATE read_refund SET doc = doc || '{\"amount_cents\": 1}' WHERE "),
+        ("read_refund", "DELETE FROM read_refund WHERE "),
+        ("read_withdrawal", 'UPDATE read_withdrawal SET doc = doc || \'{"pix_key": "x"}\' WHERE '),
+        ("read_withdrawal", "DELETE FROM read_withdrawal WHERE "),
+        ("read_payment", "UPDATE read_payment SET anomaly = 'duplicate', external_id = 'x' WHERE "),
+        ("read_event", "UPDATE read_event SET body = body || ' ' WHERE "),
+        ("read_event", "UPDATE read_event SET sequence = 1000000 WHERE "),
+        ("read_ledger", "UPDATE read_ledger SET balance_after_cents = balance_after_cents + 1 WHERE "),
+        (
+            "read_ledger",
+            "INSERT INTO read_ledger (account_id, test, sequence, entry_id, type, amount_cents, balance_after_cents,"
+            " created_at) SELECT account_id, false, 1000, gen_random_uuid(), type, 1, 1, now() FROM read_ledger WHERE ",
+        ),
+    ],
+)
+async def test_a_corrupted_row_is_found_and_repaired(
+    system: System, shop: Shop, books: Books, table: str, corruption: str
+) -> None:
+    before = await _dump(books)
+    done = await books.execute(corruption + ONE.format(table), shop.sandbox.account_id)
+    assert done.endswith(" 1")
+    assert table in {difference.table for difference in await verify(system.database_url)}
+    await rebuild(system.database_url)
+    assert await _dump(books) == before
+    assert await verify(system.database_url) == []
+
+
+async def test_the_command_says_what_it_found_and_exits_with_1(system: System, shop: Shop, books: Books) -> None:
+    door = shop.sandbox
+    await books.execute("DELETE FROM read_event WHERE account_id = $1::text::uuid AND sequence = 3", door.account_id)
+    found = system.quita("readmodels", "verify", "--json")
+    system.json("readmodels", "rebuild")
+    assert found.returncode == 1
+    told = json.loads(found.stdout)
+    assert told["clean"] is False
+    assert {"table": "read_event", "what": "missing or stale", "rows": 1} in told["differences"]
+    assert_books_are_clean(system)
+
+
+async def test_books_that_do_not_add_up_are_found(system: System, shop: Shop, books: Books) -> None:
+    """What verify knows of the write side: a rebuild cannot repair it, and must not hide it."""
+    for break_it, mend_it in (
+        (
+            "UPDATE account_clock SET balance_cents = balance_cents + 1 WHERE account_id = $1::text::uuid",
+            "UPDATE account_clock SET balance_cents = balance_cents - 1 WHERE account_id = $1::text::uuid",
+        ),
+        (
+            "UPDATE account_clock SET event_sequence = event_sequence + 1 WHERE account_id = $1::text::uuid",
+            "UPDATE account_clock SET event_sequence = event_sequence - 1 WHERE account_id = $1::text::uuid",
+        ),
+        (
+            "UPDATE payment SET refunded_cents = refunded_cents + 1 WHERE refunded_cents = 0 AND refunding_cents = 0"
+            " AND account_id = $1::text::uuid",
+            "UPDATE payment SET refunded_cents = 0 WHERE refunded_cents = 1 AND account_id = $1::text::uuid",
+        ),
+        (
+            "UPDATE refund SET status = 'pending' WHERE status = 'failed' AND account_id = $1::text::uuid",
+            "UPDATE refund SET status = 'failed' WHERE status = 'pending' AND account_id = $1::text::uuid",
+        ),
+        (
+            "UPDATE withdrawal SET status = 'processing' WHERE status = 'cancelled' AND account_id = $1::text::uuid",
+            "UPDATE withdrawal SET status = 'cancelled' WHERE status = 'processing' AND account_id = $1::text::uuid",
+        ),
+        (
+            "UPDATE charge SET version = version + 1 WHERE account_id = $1::text::uuid",
+            "UPDATE charge SET version = version - 1 WHERE account_id = $1::text::uuid",
+        ),
+    ):
+        await books.execute(break_it, shop.sandbox.account_id)
+        try:
+            assert {difference.table for difference in await verify(system.database_url)} == {"books"}
+        finally:
+            await books.execute(mend_it, shop.sandbox.account_id)
+    assert_books_are_clean(system)
+
+
+async def test_the_journal_cannot_be_rewritten(books: Books, shop: Shop) -> None:
+    for attempt in ("UPDATE journal SET actor = 'x'", "DELETE FROM journal", "TRUNCATE journal"):
+        with pytest.raises(asyncpg.RaiseError, match="append only"):
+            await books.execute(attempt)

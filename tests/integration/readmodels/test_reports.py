@@ -1,0 +1,950 @@
+"""Reports tie to the books to the cent, know production only, and miss no row however late it is committed."""
+
+import asyncio
+import hashlib
+import json
+import math
+import random
+import secrets
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, date, datetime, time, timedelta
+from time import sleep
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit, urlunsplit
+from uuid import UUID
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from cli.report import NAMES
+from commands.charges.cancel import cancellation
+from commands.charges.change import change_charges
+from commands.charges.expire import expire_charges
+from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
+from domain.charge import CancelReason
+from domain.errors import Code, Refused
+from domain.instants import SAO_PAULO, day_begins, day_ends, iso, to_millisecond
+from domain.money import reais
+from readmodels.rebuild import rebuild
+from readmodels.reports.csv_lines import csv_file
+from readmodels.reports.fold import find_horizon, fold_up_to, settled_up_to
+from readmodels.reports.report import By, ReportQuery, as_csv, as_json, ask, freshness, keeping
+from readmodels.reports.reports import DELIVERIES_MAX, REPORTS
+from readmodels.verify import verify
+from runtime.postgres import Connection, Pool, connect, open_pool, session, transaction
+from sql.migrate import migrate
+from tests.integration.readmodels.test_plans import Explained, assert_cheap
+from tests.support.banking import SECRET_KEY, make_account
+from tests.support.boleto_merchant import boleto_issued_before
+from tests.support.merchant import new_shop, until_answer
+from tests.support.partners import (
+    confirmation,
+    fold_all,
+    new_charge,
+    paid,
+    paid_again,
+    partner_with,
+    post_all,
+    refunds,
+)
+from tests.support.system import ROOT, System
+from tests.support.wallet import SEAL
+from tests.support.webhooks import happen, merchant_at, receiving, until, working
+from workers.webhooks.dispatcher import release
+from workers.webhooks.lanes import store_delivered
+
+DAYS = 24
+TODAY = FIRST = date.min  # set when this file's turn comes: it was read long before, maybe on another day
+MIDNIGHT_S = 120.0
+
+
+class World(NamedTuple):
+    """Two merchants and what happened to them over some weeks; codes of the partners who brought some of it."""
+
+    shops: list[UUID]
+    codes: list[str]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_day() -> None:
+    """All of it happens on one day of São Paulo: what there is of the old one is let pass, when it is so little."""
+    global TODAY, FIRST
+    left_s = (day_ends(_day(datetime.now(UTC))) - datetime.now(UTC)).total_seconds()
+    if left_s < MIDNIGHT_S:
+        sleep(left_s + 0.1)
+    TODAY = _day(datetime.now(UTC))
+    FIRST = TODAY - timedelta(days=DAYS)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def servers(servers: Any) -> AsyncIterator[Any]:
+    """The same servers with a database of our own: what all merchants have together would otherwise be told of other
+    tests' rows too, and some of those were never journaled."""
+    name = f"reports_{secrets.token_hex(6)}"
+    admin = await asyncpg.connect(servers.database_url)
+    try:
+        await admin.execute(f'CREATE DATABASE "{name}"')
+        own_url = urlunsplit(urlsplit(servers.database_url)._replace(path=f"/{name}"))
+        await migrate(own_url)
+        yield SimpleNamespace(database_url=own_url, redis_url=servers.redis_url)
+    finally:
+        await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        await admin.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def pool(servers: Any) -> AsyncIterator[Any]:
+    opened = await open_pool(servers.database_url, name="tests", size=10)
+    yield opened
+    await opened.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def world(pool: Pool, servers: Any) -> World:
+    chance = random.Random(4)
+    shops = [await make_account(pool) for _ in range(2)]
+    partners = [await partner_with(pool, share) for share in (250, 1_000)]
+    # As if they had been partners before the weeks that are told.
+    await pool.execute(
+        "UPDATE integrator_share SET since = '2020-01-01' WHERE integrador_code = ANY($1)",
+        [each.integrador_code for each in partners],
+    )
+    codes = [each.integrador_code for each in partners]
+    for back in range(DAYS, -1, -1):
+        day = TODAY - timedelta(days=back)
+        begins = datetime.combine(day, time(0, 0, 1), SAO_PAULO).astimezone(UTC)
+        for shop in shops:
+            await _a_day(pool, shop, begins, codes, chance)
+    boletos = [(shops[0], due) for due in (-12, -3, 0, 1, 5, 20, 45)]
+    conn: Any
+    async with pool.acquire() as conn:
+        place: Any = SimpleNamespace(
+            database_url=servers.database_url, secret_key=bytes.fromhex(SECRET_KEY), bank_url="http://127.0.0.1:9"
+        )
+        for shop, due in boletos:
+            door: Any = SimpleNamespace(account_id=str(shop))
+            boleto = await boleto_issued_before(
+                place,
+                conn,
+                door,
+                test=False,
+                due_on=TODAY + timedelta(days=due),
+                amount_cents=1_000 + due,
+            )
+            async with conn.transaction():
+                await expire_charges(conn, [UUID(boleto)], now=datetime.now(UTC), actor="test")
+        paid_boleto = await boleto_issued_before(place, conn, door, test=False, due_on=TODAY + timedelta(days=3))
+        await _pay_boleto(conn, UUID(paid_boleto), 15_000, codes[0])
+    await post_all(pool)
+    await fold_all(pool)
+    return World(shops, codes)
+
+
+async def _a_day(pool: Pool, shop: UUID, begins: datetime, codes: list[str], chance: random.Random) -> None:
+    """Of one merchant: in production and, which no report may show, in the sandbox."""
+    at = begins
+    for _ in range(chance.randrange(1, 4)):
+        test = chance.random() < 0.2
+        cents = chance.randrange(100, 50_000)
+        code = chance.choice([None, *codes])
+        charge_id = await new_charge(pool, shop, cents, test=test, at=at, lifetime=timedelta(minutes=10), code=code)
+        if chance.random() < 0.3:
+            await fold_all(pool)  # what was counted as open moves on
+        match chance.randrange(7):
+            case 0:  # stays open until it expires
+                at += timedelta(minutes=20)
+                async with transaction(pool) as conn:
+                    await expire_charges(conn, [charge_id], now=at, actor="test")
+            case 1:
+                wish = cancellation(charge_id, None, reason=CancelReason.CANCELLED, actor="test", request_id=None)
+                async with transaction(pool) as conn:
+                    await change_charges(conn, [wish], now=to_millisecond(at))
+                    await conn.execute("UPDATE bank_order SET state = 'done' WHERE charge_id = $1", charge_id)
+            case 2:  # expires, and is paid late
+                at += timedelta(minutes=30)
+                await paid_again(pool, charge_id, cents, code, now=at)
+            case 3:  # paid twice, refunded in part
+                at += timedelta(seconds=chance.randrange(1, 500))
+                first = await paid_again(pool, charge_id, cents, code, now=at)
+                await paid_again(pool, charge_id, 70, code, now=at)
+                for part, failing in ((cents // 3, False), (cents // 5, True)):
+                    at += timedelta(seconds=1)
+                    await refunds(pool, shop, [(charge_id, first, part)], test=test, failing=failing, now=at)
+            case _:
+                at += timedelta(seconds=chance.randrange(1, 500))
+                payment = await paid_again(pool, charge_id, cents, code, now=at)
+                if chance.random() < 0.3:
+                    await refunds(pool, shop, [(charge_id, payment, cents)], test=test, now=at)
+        at += timedelta(minutes=1)
+
+
+async def _pay_boleto(conn: Any, charge_id: UUID, cents: int, code: str) -> None:
+    number = await conn.fetchval("SELECT nosso_numero FROM read_charge WHERE charge_id = $1", charge_id)
+    boleto = OfBoleto(source=f"{number}/{cents}", method="boleto", nosso_numero=number, integrador_code=code, txid=None)
+    now = datetime.now(UTC)
+    received = Confirmation(charge_id=charge_id, end_to_end_id=None, amount_cents=cents, paid_at=now, boleto=boleto)
+    async with conn.transaction():
+        await confirm_payments(conn, [received], now=now, seal=SEAL)
+
+
+async def rows_of(
+    pool: Pool, name: str, account_id: UUID | None, *, first: date | None = None, last: date | None = None,
+    by: By = By.DAY,
+) -> list[dict[str, Any]]:  # fmt: skip
+    report = REPORTS[name]
+    asked = ReportQuery(first=first or FIRST, last=last or TODAY, today=TODAY, account_id=account_id, by=by)
+    async with session(pool) as conn:
+        names = [column.name for column in report.columns]
+        return [dict(zip(names, row, strict=True)) async for row in report.rows(keeping(conn), asked)]
+
+
+def _day(at: datetime) -> date:
+    return at.astimezone(SAO_PAULO).date()
+
+
+def _month(day: date) -> date:
+    return day.replace(day=1)
+
+
+GROUPS: dict[By, Callable[[date], date]] = {By.DAY: lambda day: day, By.MONTH: _month, By.PERIOD: lambda day: FIRST}
+
+
+@pytest.fixture(params=["first", "second", "all"])
+def whose(world: World, request: pytest.FixtureRequest) -> UUID | None:
+    """One of the merchants, or everybody in the database."""
+    shops: dict[str, UUID | None] = {"first": world.shops[0], "second": world.shops[1], "all": None}
+    return shops[request.param]
+
+
+@pytest.mark.parametrize("by", list(By))
+async def test_receipts_are_the_payments_and_the_ledger_to_the_cent(pool: Pool, whose: UUID | None, by: By) -> None:
+    found = await rows_of(pool, "receipts", whose, by=by)
+    wanted: defaultdict[tuple[date, str], Counter[str]] = defaultdict(Counter)
+    for row in await pool.fetch(
+        "SELECT p.*, r.doc FROM payment p JOIN read_payment r USING (account_id, test, paid_at, payment_id)"
+        " WHERE NOT p.test AND ($1::uuid IS NULL OR p.account_id = $1)", whose,
+    ):  # fmt: skip
+        if FIRST <= _day(row["credited_at"]) <= TODAY:
+            cell = wanted[GROUPS[by](_day(row["credited_at"])), row["method"]]
+            cell["payments"] += 1
+            cell["amount"] += row["amount_cents"]
+            cell["anomalous"] += row["anomaly"] is not None
+            cell["late"] += json.loads(row["doc"]).get("late", False)
+    names = ("payments", "amount", "late", "anomalous")
+    assert {(row["day"], row["method"]): [row[name] for name in names] for row in found} == {
+        key: [cell[name] for name in names] for key, cell in wanted.items()
+    }
+    assert len(found) == len(wanted) > 0
+    ledger = await pool.fetchval(
+        "SELECT sum(amount_cents) FROM read_ledger WHERE NOT test AND type = 'payment'"
+        " AND ($1::uuid IS NULL OR account_id = $1) AND created_at >= $2 AND created_at < $3",
+        whose, day_begins(FIRST), day_ends(TODAY),
+    )  # fmt: skip
+    assert sum(row["amount"] for row in found) == ledger
+
+
+async def test_the_days_of_the_ledger_move_the_balance(pool: Pool, whose: UUID | None) -> None:
+    moved = await pool.fetch(
+        "SELECT day, sum(cents)::bigint FROM report_entry WHERE account_id = $1 GROUP BY 1", whose or UUID(int=0)
+    )
+    lines = await pool.fetch(
+        "SELECT created_at, amount_cents FROM read_ledger WHERE NOT test AND ($1::uuid IS NULL OR account_id = $1)",
+        whose,
+    )
+    wanted: Counter[date] = Counter()
+    for row in lines:
+        wanted[_day(row["created_at"])] += row["amount_cents"]
+    assert {day: cents for day, cents in moved if cents} == {day: cents for day, cents in wanted.items() if cents}
+
+
+@pytest.mark.parametrize("by", list(By))
+async def test_what_became_of_charges_is_how_they_stand(pool: Pool, whose: UUID | None, by: By) -> None:
+    expiry = await rows_of(pool, "expiry", whose, by=by)
+    conversion = await rows_of(pool, "conversion", whose, by=by)
+    cells: defaultdict[tuple[date, str], Counter[str]] = defaultdict(Counter)
+    waits: defaultdict[tuple[date, str], list[float]] = defaultdict(list)
+    for row in await pool.fetch(
+        "SELECT c.*, p.paid_at FROM charge c LEFT JOIN payment p"
+        " ON p.charge_id = c.charge_id AND p.account_id = c.account_id AND p.settles"
+        " WHERE NOT c.test AND ($1::uuid IS NULL OR c.account_id = $1)", whose,
+    ):  # fmt: skip
+        if FIRST <= _day(row["created_at"]) <= TODAY:
+            key = (GROUPS[by](_day(row["created_at"])), row["payment_method"])
+            cells[key].update({"charges": 1, "amount": row["amount_cents"], row["status"]: 1})
+            cells[key][f"{row['status']}_amount"] += row["amount_cents"]
+            if row["paid_at"] is not None:
+                waits[key].append(max(1.0, (row["paid_at"] - row["created_at"]).total_seconds()))
+    assert len(expiry) == len(conversion) == len(cells) > 0
+    for shown in expiry:
+        cell = cells[shown["day"], shown["method"]]
+        assert shown == {
+            "day": shown["day"], "method": shown["method"], "charges": cell["charges"], "open": cell["pending"],
+            "expired": cell["expired"], "expired_amount": cell["expired_amount"], "cancelled": cell["cancelled"],
+            "cancelled_amount": cell["cancelled_amount"], "failed": cell["failed"],
+            "expiry": _half_up(cell["expired"], cell["charges"]),
+            "cancellation": _half_up(cell["cancelled"], cell["charges"]),
+        }  # fmt: skip
+    for shown in conversion:
+        key = (shown["day"], shown["method"])
+        cell, wait = cells[key], sorted(waits[key])
+        done = cell["paid"] + cell["refunded"]
+        assert (shown["charges"], shown["amount"], shown["paid"]) == (cell["charges"], cell["amount"], done)
+        assert shown["paid_amount"] == cell["paid_amount"] + cell["refunded_amount"]
+        assert shown["conversion"] == _half_up(done, cell["charges"])
+        for name, part in (("median_seconds", 0.5), ("p90_seconds", 0.9)):
+            if wait:
+                exact = wait[math.ceil(round(part * len(wait), 9)) - 1]
+                assert abs(shown[name] - exact) <= 0.046 * exact + 0.5  # shown in whole seconds
+            else:
+                assert shown[name] is None
+
+
+def _half_up(part: int, whole: int) -> int:
+    return (20_000 * part + whole) // (2 * whole)
+
+
+async def test_boletos_are_where_their_due_date_puts_them(pool: Pool, world: World) -> None:
+    found = {row["bucket"]: (row["slips"], row["amount"]) for row in await rows_of(pool, "aging", world.shops[0])}
+    assert found == {
+        "open_31_or_more": (1, 1_045),
+        "open_8_to_30": (1, 1_020),
+        "open_1_to_7": (2, 1_001 + 1_005),
+        "open_today": (1, 1_000),
+        "open_past_due": (0, 0),
+        "expired_7_or_less": (1, 997),
+        "expired_8_to_30": (1, 988),
+        "expired_31_to_90": (0, 0),
+        "expired_91_or_more": (0, 0),
+    }
+    assert {row["slips"] for row in await rows_of(pool, "aging", world.shops[1])} == {0}
+
+
+async def test_a_boleto_moves_with_its_due_date(pool: Pool, servers: Any) -> None:
+    shop = await make_account(pool)
+    place: Any = SimpleNamespace(
+        database_url=servers.database_url, secret_key=bytes.fromhex(SECRET_KEY), bank_url="http://127.0.0.1:9"
+    )
+    door: Any = SimpleNamespace(account_id=str(shop))
+    conn: Any
+    async with pool.acquire() as conn:
+        boleto = await boleto_issued_before(place, conn, door, test=False, due_on=TODAY + timedelta(days=2))
+    await fold_all(pool)
+    # As a change of the due date is journaled; the boleto itself is not looked at here.
+    for days in (20, 40):
+        await pool.execute(
+            "INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)"
+            " VALUES ($1, false, $2, 2, 'charge.due_date_changed', now(), 'test', jsonb_build_object('charge',"
+            " jsonb_build_object('due_date', $3::text)))",
+            shop, UUID(boleto), (TODAY + timedelta(days=days)).isoformat(),
+        )  # fmt: skip
+    await fold_all(pool)
+    found = {row["bucket"]: row["slips"] for row in await rows_of(pool, "aging", shop)}
+    assert {bucket: boletos for bucket, boletos in found.items() if boletos} == {"open_31_or_more": 1}
+    await rebuild(servers.database_url)  # what was only journaled is seen everywhere now
+    await pool.execute("UPDATE charge SET version = 2 WHERE charge_id = $1", UUID(boleto))
+
+
+async def test_refunds_are_counted_when_asked_for_and_when_they_end(pool: Pool, whose: UUID | None) -> None:
+    found = await rows_of(pool, "refunds", whose)
+    wanted: defaultdict[tuple[date, str], Counter[str]] = defaultdict(Counter)
+    for row in await pool.fetch(
+        "SELECT f.*, p.method, r.doc ->> 'completed_at' AS completed_at FROM refund f"
+        " JOIN payment p USING (payment_id) JOIN read_refund r USING (refund_id)"
+        " WHERE NOT f.test AND ($1::uuid IS NULL OR f.account_id = $1)", whose,
+    ):  # fmt: skip
+        moments = [("asked", row["created_at"])]
+        if row["status"] != "pending":
+            moments.append((row["status"], datetime.fromisoformat(row["completed_at"])))
+        for what, at in moments:
+            if FIRST <= _day(at) <= TODAY:
+                wanted[_day(at), row["method"]].update({what: 1, f"{what}_amount": row["amount_cents"]})
+    assert len(found) == len(wanted) > 0
+    for shown in found:
+        cell = wanted[shown.pop("day"), shown.pop("method")]
+        assert shown == {name: cell[name] for name in shown}
+
+
+async def test_what_partners_brought_and_were_given(pool: Pool, world: World, whose: UUID | None) -> None:
+    found = {row["integrador_code"]: row for row in await rows_of(pool, "integrators", whose)}
+    for code in world.codes:
+        payments = await pool.fetch(
+            "SELECT p.amount_cents FROM read_payment r JOIN payment p USING (account_id, test, paid_at, payment_id)"
+            " WHERE NOT p.test AND r.doc ->> 'integrador_code' = $1 AND ($2::uuid IS NULL OR p.account_id = $2)",
+            code, whose,
+        )  # fmt: skip
+        charges = await pool.fetch(
+            "SELECT amount_cents FROM read_charge WHERE NOT test AND integrador_code = $1"
+            " AND ($2::uuid IS NULL OR account_id = $2)", code, whose,
+        )  # fmt: skip
+        shares = await pool.fetch(
+            "SELECT share_cents FROM partner_share WHERE NOT test AND integrador_code = $1"
+            " AND ($2::uuid IS NULL OR account_id = $2)", code, whose,
+        )  # fmt: skip
+        row = found[code]
+        assert (row["charges"], row["charge_amount"]) == (len(charges), sum(each[0] for each in charges))
+        assert (row["payments"], row["payment_amount"]) == (len(payments), sum(each[0] for each in payments))
+        assert row["given"] == sum(each[0] for each in shares if each[0] > 0) > 0
+        assert row["taken_back"] == -sum(each[0] for each in shares if each[0] < 0) > 0
+        assert row["net"] == row["given"] - row["taken_back"]
+        if whose is None:
+            partner = await pool.fetchval(
+                "SELECT sum(l.amount_cents) FROM integrator i JOIN read_ledger l USING (account_id)"
+                " WHERE i.integrador_code = $1 AND NOT l.test AND l.type = 'partner_share'", code,
+            )  # fmt: skip
+            assert row["net"] == partner
+
+
+async def test_a_settlement_ties_to_the_ledger_and_its_check_sum_can_be_made_again(pool: Pool, world: World) -> None:
+    shop = world.shops[0]
+    rows = await rows_of(pool, "settlement", shop)
+    lines = await pool.fetch("SELECT * FROM read_ledger WHERE account_id = $1 AND NOT test ORDER BY sequence", shop)
+    assert [row["sequence"] for row in rows if row["record"] == "entry"] == list(range(1, len(lines) + 1))
+    balance = 0
+    for day in (FIRST + timedelta(days=number) for number in range(DAYS + 1)):
+        of_day = [row for row in rows if row["day"] == day]
+        opening, *entries, closing = of_day
+        assert (opening["record"], closing["record"]) == ("opening", "closing")
+        assert opening["balance"] == balance
+        text = f"{shop};{day};{reais(balance)}\n"
+        mine = [line for line in lines if _day(line["created_at"]) == day]
+        assert closing["entries"] == len(mine) == len(entries)
+        for line, entry in zip(mine, entries, strict=True):
+            balance += line["amount_cents"]
+            assert (entry["amount"], entry["balance"]) == (line["amount_cents"], balance)
+            assert entry["payment_id"] == (str(line["payment_id"]) if line["payment_id"] else None)
+            text += (
+                f"{line['sequence']};{line['entry_id']};{iso(line['created_at'])};{line['type']};"
+                f"{reais(line['amount_cents'])};{reais(balance)}\n"
+            )
+        text += f"{reais(balance)}\n"
+        assert (closing["amount"], closing["balance"]) == (balance - opening["balance"], balance)
+        assert closing["sha256"] == hashlib.sha256(text.encode()).hexdigest()
+    assert balance == await pool.fetchval(
+        "SELECT balance_cents FROM account_clock WHERE account_id = $1 AND NOT test", shop
+    )
+
+
+async def test_a_settlement_of_many_lines_is_read_in_pages(pool: Pool, world: World, monkeypatch: Any) -> None:
+    whole = await rows_of(pool, "settlement", world.shops[1])
+    monkeypatch.setattr("readmodels.reports.settlement._LINES_PAGE", 3)
+    assert await rows_of(pool, "settlement", world.shops[1]) == whole
+    middle = FIRST + timedelta(days=DAYS // 2)
+    later = await rows_of(pool, "settlement", world.shops[1], first=middle)
+    assert later == [row for row in whole if row["day"] >= middle]
+
+
+async def test_the_sandbox_is_in_no_report(pool: Pool) -> None:
+    shop, partner = await make_account(pool), await partner_with(pool, 1_000)
+    charge_id, payment_id = await paid(pool, shop, 1_000, partner.integrador_code, test=True)
+    await refunds(pool, shop, [(charge_id, payment_id, 10)], test=True)
+    await new_charge(pool, shop, 500, test=True, code=partner.integrador_code)
+    await post_all(pool)
+    await fold_all(pool)
+    for account_id in (shop, partner.account_id):
+        for name in REPORTS:
+            for row in await rows_of(pool, name, account_id):
+                shown = {key: value for key, value in row.items() if isinstance(value, int) and value}
+                assert not shown, (name, row)
+
+
+async def test_a_row_that_is_committed_late_is_not_passed_over(pool: Pool) -> None:
+    late, soon = await make_account(pool), await make_account(pool)
+    charge_id = await new_charge(pool, late, 1_000)
+    await fold_all(pool)
+    async with pool.acquire() as conn:
+        writing = conn.transaction()
+        await writing.start()
+        await confirm_payments(conn, [confirmation(charge_id, 1_000, None)], now=datetime.now(UTC), seal=SEAL)
+        # Rows with larger numbers are committed first.
+        await paid(pool, soon, 2_000, None)
+        async with session(pool) as other:
+            assert await settled_up_to(other) is None
+        waited = asyncio.create_task(fold_all_when_settled(pool))
+        await asyncio.sleep(0.2)
+        await writing.commit()
+    await waited
+    for account_id, cents in ((late, 1_000), (soon, 2_000)):
+        assert [row["amount"] for row in await rows_of(pool, "receipts", account_id)] == [cents]
+
+
+async def fold_all_when_settled(pool: Pool) -> None:
+    for _ in range(20):
+        async with session(pool) as conn:
+            horizon = await settled_up_to(conn)
+        if horizon is not None:
+            await fold_all(pool)
+            return
+    raise AssertionError("the writer never ended")
+
+
+async def test_workers_that_fold_at_once_count_each_row_once(pool: Pool, monkeypatch: Any) -> None:
+    monkeypatch.setattr("readmodels.reports.fold.ROWS_MAX", 3)
+    shop = await make_account(pool)
+    for _ in range(6):
+        await paid(pool, shop, 100, None)
+    async with session(pool) as conn:
+        horizon = await find_horizon(conn)
+
+    async def work() -> None:
+        for _ in range(40):
+            async with transaction(pool) as conn:
+                if await fold_up_to(conn, horizon) == 0:
+                    return
+
+    await asyncio.gather(*(work() for _ in range(4)))
+    await fold_all(pool)
+    assert [(row["payments"], row["amount"]) for row in await rows_of(pool, "receipts", shop)] == [(6, 600)]
+
+
+async def test_a_fold_that_is_lost_half_way_is_done_again_whole(pool: Pool) -> None:
+    shop = await make_account(pool)
+    await paid(pool, shop, 100, None)
+    async with session(pool) as conn:
+        horizon = await settled_up_to(conn)
+        assert horizon is not None
+    async with pool.acquire() as conn:
+        lost = conn.transaction()
+        await lost.start()
+        assert await fold_up_to(conn, horizon)
+        await lost.rollback()
+    assert await rows_of(pool, "receipts", shop) == []
+    await fold_all(pool)
+    assert [row["amount"] for row in await rows_of(pool, "receipts", shop)] == [100]
+
+
+async def test_how_far_reports_lag_is_told(pool: Pool) -> None:
+    await fold_all(pool)
+    async with session(pool) as conn:
+        fresh = await freshness(conn)
+        assert fresh is not None
+        assert fresh.lag_seconds <= 5
+        await conn.execute("UPDATE report_position SET as_of = as_of - interval '90 seconds'")
+        stale = await freshness(conn)
+        assert stale is not None
+        assert 89 <= stale.lag_seconds <= 96
+    await fold_all(pool)
+
+
+TOTALS = ("charge", "cohort", "due", "wait", "entry", "refund", "integrator")
+
+
+async def _totals(pool: Pool) -> dict[str, set[str]]:
+    counted = {"cohort", "due"}
+    return {
+        table: {
+            row[0]
+            for row in await pool.fetch(
+                f"SELECT t::text FROM report_{table} t" + (" WHERE charges <> 0" if table in counted else "")  # noqa: S608
+            )
+        }
+        for table in TOTALS
+    }
+
+
+async def test_a_rebuild_makes_the_totals_that_were_kept_live(pool: Pool, servers: Any, world: World) -> None:
+    before = await verify(servers.database_url)
+    await fold_all(pool)
+    live = await _totals(pool)
+    assert all(live.values())
+    rows = await rebuild(servers.database_url)
+    assert await _totals(pool) == live
+    assert {f"report_{table}" for table in TOTALS} <= set(rows)
+    # And they go on from there.
+    await paid(pool, world.shops[0], 100, None)
+    await fold_all(pool)
+    assert {each.table for each in await verify(servers.database_url)} <= {each.table for each in before}
+
+
+@pytest.mark.parametrize(
+    ("table", "corruption"),
+    [
+        ("report_charge", "UPDATE report_charge SET status = 'failed' WHERE account_id = $1"),
+        ("report_cohort", "UPDATE report_cohort SET charges = charges + 1 WHERE account_id = $1"),
+        ("report_due", "DELETE FROM report_due WHERE account_id = $1"),
+        ("report_wait", "DELETE FROM report_wait WHERE account_id = $1"),
+        ("report_entry", "UPDATE report_entry SET cents = cents - 1 WHERE account_id = $1"),
+        ("report_refund", "UPDATE report_refund SET refunds = 0 WHERE account_id = $1"),
+        ("report_integrator", "UPDATE report_integrator SET given_cents = 0 WHERE account_id = $1"),
+    ],
+)
+async def test_verify_notices_totals_that_are_not_what_the_journal_says(
+    pool: Pool, servers: Any, world: World, table: str, corruption: str
+) -> None:
+    await pool.execute(corruption, world.shops[0])
+    assert table in {each.table for each in await verify(servers.database_url)}
+    await rebuild(servers.database_url)
+    assert table not in {each.table for each in await verify(servers.database_url)}
+
+
+async def test_verify_is_content_while_totals_lag(pool: Pool, servers: Any) -> None:
+    await fold_all(pool)
+    await paid(pool, await make_account(pool), 100, None)
+    assert not [each for each in await verify(servers.database_url) if each.table.startswith("report_")]
+
+
+async def test_attempts_of_webhooks_are_counted_by_how_they_ended(pool: Pool, servers: Any) -> None:
+    async with receiving(lambda n: 200 if n >= 3 else 500) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, servers.redis_url, delays_s=(0.1, 0.1), every_s=0.05):
+            for test in (False, True):
+                await happen(pool, merchant, test=test)
+                await until(pool, merchant, "delivered")
+    await fold_all(pool)
+    ((row),) = await rows_of(pool, "webhooks", merchant.account_id)
+    assert {name: row[name] for name in ("day", "attempts", "delivered", "rejected", "timed_out", "lost")} == {
+        "day": TODAY, "attempts": 3, "delivered": 1, "rejected": 2, "timed_out": 0, "lost": 0,
+    }  # fmt: skip
+    assert row["success"] == 3_333
+    await pool.execute("DELETE FROM webhook_endpoint")
+
+
+async def test_an_attempt_written_off_that_did_arrive_is_counted_as_what_it_was(pool: Pool, servers: Any) -> None:
+    async with receiving() as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        (event_id,) = await happen(pool, merchant)
+        delivery = await pool.fetchval(
+            "UPDATE webhook_delivery SET state = 'sending', attempt = 1, lease_until = now() WHERE event_id = $1"
+            " RETURNING delivery_id", UUID(event_id),
+        )  # fmt: skip
+        async with session(pool) as conn:
+            await release(conn, now=datetime.now(UTC), most=10, losses_most=5, lease=timedelta(seconds=30))
+        await fold_all(pool)
+        ((row),) = await rows_of(pool, "webhooks", merchant.account_id)
+        assert (row["attempts"], row["lost"], row["delivered"]) == (1, 1, 0)
+        # Its answer comes after all.
+        await pool.execute(
+            "UPDATE webhook_delivery SET state = 'sending', attempt = 1 WHERE delivery_id = $1", delivery
+        )
+        async with transaction(pool) as conn:
+            await store_delivered(
+                conn, delivery_ids=[delivery], attempts=[1], steps=[1], started_ats=[datetime.now(UTC)],
+                durations_ms=[40], statuses=[200], answers=[b""], endpoint_ids=[], tests=[], caps=[],
+                now=datetime.now(UTC),
+            )  # fmt: skip
+        await fold_all(pool)
+        ((row),) = await rows_of(pool, "webhooks", merchant.account_id)
+        assert (row["attempts"], row["lost"], row["delivered"], row["mean_ms"]) == (1, 0, 1, 40)
+    await pool.execute("DELETE FROM webhook_endpoint")
+
+
+async def test_what_webhooks_wait_for_is_told_as_it_is_now(pool: Pool, servers: Any, monkeypatch: Any) -> None:
+    async with receiving() as receiver:
+        well, ill, other = [await merchant_at(pool, receiver.url) for _ in range(3)]
+        states = {"pending": 3, "held": 2, "exhausted": 1, "delivered": 4}
+        for merchant, test in ((ill, False), (ill, True), (other, False)):
+            for state, count in states.items():
+                for _ in range(count):
+                    (event_id,) = await happen(pool, merchant, test=test)
+                    await pool.execute(
+                        "UPDATE webhook_delivery SET state = $2 WHERE event_id = $1", UUID(event_id), state
+                    )
+        await pool.execute(
+            "UPDATE webhook_lane l SET state = 'paused', paused_at = '2026-11-20T12:00:00Z', failing_since ="
+            " '2026-11-17T12:00:00Z' FROM webhook_endpoint e"
+            " WHERE e.endpoint_id = l.endpoint_id AND e.account_id = $1 AND NOT l.test", ill.account_id,
+        )  # fmt: skip
+    names = ("state", "since", "pending", "held", "exhausted")
+    paused = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    wanted = {
+        str(well.account_id): ("open", None, 0, 0, 0),
+        str(ill.account_id): ("paused", paused, 3, 2, 1),
+        str(other.account_id): ("open", None, 3, 2, 1),
+    }
+    # Everybody's, a page of one row after the other; then each alone.
+    monkeypatch.setattr("readmodels.reports.reports._LANES_PAGE", 1)
+    rows = await rows_of(pool, "webhook_lanes", None)
+    assert {row["account_id"]: tuple(row[name] for name in names) for row in rows} == wanted
+    assert [row["account_id"] for row in rows] == sorted(wanted)
+    for account_id, standing in wanted.items():
+        ((row),) = await rows_of(pool, "webhook_lanes", UUID(account_id))
+        assert (row["account_id"], tuple(row[name] for name in names)) == (account_id, standing)
+    # Counted no further than said.
+    monkeypatch.setattr("readmodels.reports.reports.DELIVERIES_MAX", 2)
+    ((row),) = await rows_of(pool, "webhook_lanes", ill.account_id)
+    assert (row["pending"], row["held"], row["exhausted"]) == (2, 2, 1)
+    await pool.execute("DELETE FROM webhook_endpoint")
+
+
+# What is asked, and how it is shown
+
+
+def test_a_report_is_asked_for_days_that_can_be() -> None:
+    today = date(2026, 11, 21)
+    receipts, settlement = REPORTS["receipts"], REPORTS["settlement"]
+    asked = ask(receipts, today=today)
+    assert (asked.first, asked.last) == (date(2026, 10, 23), today)
+    asked = ask(settlement, today=today, account_id=UUID(int=1))
+    assert asked.first == asked.last == date(2026, 11, 20)
+    assert ask(receipts, today=today, first=date(2025, 1, 1)).first == date(2025, 1, 1)
+    for report, first, last in (
+        (receipts, date(2026, 11, 2), date(2026, 11, 1)),
+        (receipts, date(2020, 1, 1), today),
+        (settlement, date(2026, 1, 1), date(2026, 6, 1)),
+    ):
+        with pytest.raises(Refused) as refused:
+            ask(report, today=today, first=first, last=last, account_id=UUID(int=1))
+        assert refused.value.code is Code.DATE_RANGE_INVALID
+    with pytest.raises(Refused) as refused:
+        ask(settlement, today=today)
+    assert refused.value.code is Code.VALIDATION_ERROR
+
+
+def test_the_command_line_knows_every_report() -> None:
+    assert list(NAMES) == list(REPORTS)
+
+
+@pytest.mark.parametrize("name", list(REPORTS))
+async def test_whoever_takes_his_time_over_a_report_keeps_no_connection(pool: Pool, world: World, name: str) -> None:
+    lent = 0
+
+    @asynccontextmanager
+    async def lend() -> AsyncIterator[Connection]:
+        nonlocal lent
+        async with session(pool) as conn:
+            lent += 1
+            yield conn
+            lent -= 1
+
+    report = REPORTS[name]
+    asked = ask(report, today=TODAY, first=FIRST, last=TODAY, account_id=world.shops[0])
+    async for _ in report.rows(lend, asked):
+        assert lent == 0
+
+
+async def test_every_report_fills_its_columns_with_what_they_say(pool: Pool, world: World) -> None:
+    kinds = {"date": date, "instant": datetime, "text": str, "money": int, "count": int, "ratio": int}
+    for report in REPORTS.values():
+        asked = ask(report, today=TODAY, first=FIRST, last=TODAY, account_id=world.shops[0])
+        async with session(pool) as conn:
+            rows = [row async for row in report.rows(keeping(conn), asked)]
+        if not report.name.startswith("webhook"):
+            assert rows, report.name
+        for row in rows:
+            for column, value in zip(report.columns, row, strict=True):
+                assert value is None or type(value) is kinds[column.kind], (report.name, column)
+        assert csv_file([column.heading for column in report.columns], [as_csv(report, row) for row in rows])
+        for row in rows:
+            for column, shown in zip(report.columns, as_json(report, row).values(), strict=True):
+                assert shown is None or isinstance(shown, int if column.kind == "count" else str)
+
+
+# How it is read
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def grown(pool: Pool) -> AsyncIterator[Any]:
+    """Totals of three years of many merchants; gone again after the tests."""
+    async with pool.acquire() as conn:
+        transaction = conn.transaction()
+        await transaction.start()
+        for statement in (
+            "SET LOCAL idle_in_transaction_session_timeout = 0",
+            "CREATE TEMPORARY TABLE cell ON COMMIT DROP AS SELECT md5('shop' || a)::uuid AS account_id,"
+            " current_date - d AS day FROM generate_series(1, 40) a, generate_series(0, 1000) d",
+            "INSERT INTO report_cohort SELECT account_id, day, m, s, 10, 1000 FROM cell,"
+            " unnest(ARRAY['pix', 'boleto']) m, unnest(ARRAY['paid', 'pending', 'expired']) s",
+            "INSERT INTO report_wait SELECT account_id, day, 'pix', b, 3 FROM cell, generate_series(40, 60, 5) b",
+            "INSERT INTO report_due SELECT account_id, s, day + 30, 'boleto', 2, 200 FROM cell,"
+            " unnest(ARRAY['paid', 'pending', 'expired']) s",
+            "INSERT INTO report_entry SELECT account_id, day, t, m, 5, 500, 0, 0 FROM cell,"
+            " unnest(ARRAY['payment', 'refund']) t, unnest(ARRAY['pix', 'boleto']) m",
+            "INSERT INTO report_refund SELECT account_id, day, 'pix', w, 1, 100 FROM cell,"
+            " unnest(ARRAY['created', 'succeeded']) w",
+            "INSERT INTO report_integrator SELECT account_id, day, 'INTG-AAAAAA', 1, 1, 1, 1, 1, 1 FROM cell",
+            "INSERT INTO report_attempt SELECT account_id, day, o, 5, 500 FROM cell,"
+            " unnest(ARRAY['delivered', 'timeout']) o",
+            "ANALYZE report_cohort, report_wait, report_due, report_entry, report_refund, report_integrator,"
+            " report_attempt, integrator",
+        ):
+            await conn.execute(statement)
+        yield conn
+        await transaction.rollback()
+
+
+# Rows of the totals that a report of 31 days of one account may read.
+COST = {
+    "receipts": 124,
+    "aging": 2_000,
+    "conversion": 341,
+    "expiry": 186,
+    "refunds": 62,
+    "integrators": 32,
+    "webhooks": 62,
+}
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize("name", [name for name, report in REPORTS.items() if not report.live])
+async def test_a_report_reads_only_its_range_of_an_index(grown: Any, name: str, mode: str) -> None:
+    explained: Any = Explained(grown, mode)
+    shop = await grown.fetchval("SELECT md5('shop7')::uuid")
+    asked = ReportQuery(first=TODAY - timedelta(days=30), last=TODAY, today=TODAY, account_id=shop)
+    try:
+        assert [row async for row in REPORTS[name].rows(keeping(explained), asked)] == []
+    except ValueError:
+        assert name == "aging"  # which wants its nine buckets
+    ((_, plan),) = explained.plans
+    _reads_index_ranges(plan, COST[name])
+
+
+def _reads_index_ranges(plan: Any, most: int) -> None:
+    nodes = [plan]
+    read = 0
+    while nodes:
+        node = nodes.pop()
+        nodes += node.get("Plans", [])
+        assert node["Node Type"] not in ("Seq Scan", "Bitmap Heap Scan"), json.dumps(plan)
+        if node["Node Type"].startswith("Index"):
+            read += node["Actual Loops"] * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0))
+    assert read <= most, (read, json.dumps(plan))
+
+
+async def test_a_page_of_a_settlement_reads_its_lines(grown: Any) -> None:
+    await grown.execute(
+        "INSERT INTO read_ledger (account_id, test, sequence, entry_id, type, amount_cents, balance_after_cents,"
+        " created_at)"
+        " SELECT md5('shop7')::uuid, false, n, gen_random_uuid(), 'payment', 1, n,"
+        " now() - interval '300 days' + n * interval '20 minutes' FROM generate_series(1, 20000) n"
+    )
+    await grown.execute("ANALYZE read_ledger")
+    explained: Any = Explained(grown, "force_generic_plan")
+    shop = await grown.fetchval("SELECT md5('shop7')::uuid")
+    asked = ReportQuery(
+        first=TODAY - timedelta(days=100), last=TODAY - timedelta(days=100), today=TODAY, account_id=shop
+    )
+    assert [row[1] async for row in REPORTS["settlement"].rows(keeping(explained), asked)] == ["opening", "closing"]
+    assert {name for name, _ in explained.plans} == {"report.settled_before", "report.settlement"}
+    assert_cheap(explained.plans, page=72)
+
+
+async def test_webhooks_now_are_counted_along_indexes_and_no_further_than_said(grown: Any) -> None:
+    for statement in (
+        "INSERT INTO account (account_id, name, document, city, pix_key, kyc, created_at)"
+        " SELECT md5('lane' || a)::uuid, 'Loja', '11222333000181', 'SAO PAULO', 'k' || a, 'approved', now()"
+        " FROM generate_series(1, 600) a",
+        "INSERT INTO webhook_endpoint SELECT md5('e' || a)::uuid, md5('lane' || a)::uuid, 'https://example.com/', '',"
+        " NULL, NULL, '{}', now() FROM generate_series(1, 600) a",
+        "INSERT INTO webhook_lane (endpoint_id, test) SELECT md5('e' || a)::uuid, t FROM generate_series(1, 600) a,"
+        " unnest(ARRAY[true, false]) t",
+        "INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state,"
+        " due_at, created_at) SELECT gen_random_uuid(), md5('e7')::uuid, md5('lane7')::uuid, false, gen_random_uuid(),"
+        " n, 'payment.received', s, now(), now() FROM generate_series(1, 12000) n,"
+        " unnest(ARRAY['pending', 'held', 'exhausted', 'delivered']) s",
+        "ANALYZE account, webhook_endpoint, webhook_lane, webhook_delivery",
+    ):
+        await grown.execute(statement)
+    explained: Any = Explained(grown, "force_generic_plan")
+    shop = await grown.fetchval("SELECT md5('lane7')::uuid")
+    asked = ReportQuery(first=TODAY, last=TODAY, today=TODAY, account_id=shop)
+    assert [row async for row in REPORTS["webhook_lanes"].rows(keeping(explained), asked)] == []
+    ((_, plan),) = explained.plans
+    _reads_index_ranges(plan, 3 * DELIVERIES_MAX + 10)
+
+
+# Who else may read
+
+
+async def test_a_role_that_is_granted_the_views_reads_them_and_nothing_else(pool: Pool, world: World) -> None:
+    import asyncpg
+
+    async with pool.acquire() as conn:
+        transaction = conn.transaction()
+        await transaction.start()
+        try:
+            await conn.execute("CREATE ROLE analyst_of_reports")
+            await conn.execute("SELECT reporting_grant('analyst_of_reports')")
+            await conn.execute("SET LOCAL ROLE analyst_of_reports")
+            views = [
+                row[0]
+                for row in await conn.fetch(
+                    "SELECT relname FROM pg_class WHERE relnamespace = 'reporting'::regnamespace AND relkind = 'v'"
+                )
+            ]
+            assert len(views) >= 12
+            for view in views:
+                await conn.fetch(f"SELECT * FROM reporting.{view} LIMIT 5")  # noqa: S608
+            received = await conn.fetchval(
+                "SELECT sum(amount) FROM reporting.receipts_by_day WHERE account_id = $1", world.shops[0]
+            )
+            lines = await conn.fetchval(
+                "SELECT sum(amount) FROM reporting.ledger WHERE account_id = $1 AND type = 'payment'", world.shops[0]
+            )
+            assert received == lines > 0
+            for secret in ("charge", "account", "read_payment", "credential", "report_entry", "journal"):
+                with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                    async with conn.transaction():
+                        await conn.fetch(f"SELECT FROM public.{secret}")
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                async with conn.transaction():
+                    await conn.execute("SELECT reporting_grant('analyst_of_reports')")
+        finally:
+            await transaction.rollback()
+
+
+async def test_every_view_and_column_for_analysts_is_described_and_none_is_personal(pool: Pool) -> None:
+    rows = await pool.fetch(
+        "SELECT c.relname, a.attname, col_description(c.oid, a.attnum) AS said,"
+        " obj_description(c.oid, 'pg_class') AS what"
+        " FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0"
+        " WHERE c.relnamespace = 'reporting'::regnamespace AND c.relkind = 'v'"
+    )
+    assert rows
+    for row in rows:
+        assert row["said"], row
+        assert row["what"], row
+        for word in ("payer", "document", "doc", "sealed", "email", "pix_key", "external_id", "secret", "hash"):
+            assert word not in row["attname"], row
+
+
+# The command line
+
+
+async def test_the_command_line_shows_each_report_three_ways(system: System) -> None:
+    async with new_shop(system) as shop:
+        account_id = shop.production.account_id
+        conn = await connect(system.database_url)
+        try:
+            # Credited by the commands the workers use; the bank is not asked.
+            made = await shop.production.created("12.34")
+            received = confirmation(UUID(made["charge_id"]), 1_234, None)
+            async with conn.transaction():
+                await confirm_payments(conn, [received], now=datetime.now(UTC), seal=SEAL)
+            await until_answer(
+                lambda: conn.fetchval("SELECT true FROM report_entry WHERE account_id = $1", UUID(account_id))
+            )
+        finally:
+            await conn.close()
+        shown = system.json("report", "receipts", "--account", account_id)
+        assert shown["rows"] == [
+            {"day": TODAY.isoformat(), "method": "pix", "payments": 1, "amount": "12.34", "late": 0, "anomalous": 0}
+        ]
+        assert (shown["report"], shown["account_id"], shown["to"]) == ("receipts", account_id, TODAY.isoformat())
+        assert 0 <= shown["lag_seconds"] < 60
+        csv = system.quita("report", "receipts", "--account", account_id, "--csv")
+        assert csv.stdout.lstrip("\ufeff").splitlines() == [
+            "Dia;Pago por;Pagamentos;Valor;Após o vencimento;Com anomalia", f"{TODAY};pix;1;12,34;0;0",
+        ]  # fmt: skip
+        table = system.quita("report", "receipts", "--account", account_id).stdout
+        assert table.splitlines()[1].split() == ["day", "method", "payments", "amount", "late", "anomalous"]
+        assert table.splitlines()[2].split() == [TODAY.isoformat(), "pix", "1", "12.34", "0", "0"]
+        closing = system.json(
+            "report", "settlement", "--account", account_id, "--from", TODAY.isoformat(), "--to", TODAY.isoformat()
+        )["rows"][-1]
+        assert (closing["record"], closing["balance"], closing["entries"]) == ("closing", "12.34", 1)
+        # The merchant makes the check sum again from what the API tells him, by the lines of the guide.
+        guide: dict[str, Any] = {}
+        exec((ROOT / "docs/reports.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0], guide)  # noqa: S102
+        ledger = await shop.production.ledger()
+        assert guide["check_sum"](account_id, TODAY.isoformat(), "0.00", "12.34", ledger) == closing["sha256"]
+        for name in REPORTS:
+            given = ["--account", account_id] if REPORTS[name].of_one_account else []
+            assert "rows" in system.json("report", name, *given)
+        assert system.quita("report", "settlement").returncode == 2
+        assert system.quita("report", "receipts", "--from", "2026-02-30").returncode == 2
+        refused = system.quita("report", "receipts", "--from", "2026-02-02", "--to", "2026-02-01")
+        assert (refused.returncode, refused.stderr.split(":")[1].strip()) == (1, "DATE_RANGE_INVALID")
+        assert system.quita("report", "grant-role", "nobody_of_this_name").returncode == 1

@@ -1,0 +1,39 @@
+"""The catcher's pages of local work: for this machine, and for nobody whom a proxy or a tunnel leads to it."""
+
+from datetime import UTC, datetime
+
+import aiohttp
+import pytest
+
+from runtime.postgres import Pool
+from runtime.settings import read_settings
+from tests.support.pages import NOWHERE, serving
+
+ENV = {"DATABASE_URL": "unused", "REDIS_URL": NOWHERE, "SECRET_KEY": "00" * 32, "MAIL_CATCHER": "1"}
+
+
+async def _status(pool: Pool, headers: dict[str, str], **env: str) -> int:
+    async with (
+        serving(pool, lambda: datetime.now(UTC), read_settings({**ENV, **env})) as address,
+        aiohttp.ClientSession() as http,
+        http.get(f"{address}/correio", headers=headers) as answer,
+    ):
+        return answer.status
+
+
+async def test_this_machine_reads_what_was_caught(pool: Pool) -> None:
+    assert await _status(pool, {}) == 200
+    assert await _status(pool, {}, MAIL_CATCHER="0") == 404
+
+
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"])
+async def test_what_a_proxy_passes_on_is_not_this_machines(pool: Pool, header: str) -> None:
+    for value in ("203.0.113.9", "127.0.0.1", "for=127.0.0.1", ""):
+        assert await _status(pool, {header: value}) == 404, value
+
+
+@pytest.mark.parametrize("value", ["203.0.113.9", "127.0.0.1", "junk"])
+async def test_a_proxy_that_is_trusted_is_believed_no_more(pool: Pool, value: str) -> None:
+    trust = {"TRUSTED_PROXIES": "127.0.0.0/8"}
+    assert await _status(pool, {"X-Forwarded-For": value}, **trust) == 404
+    assert await _status(pool, {}, **trust) == 200

@@ -1,0 +1,267 @@
+"""Open payer pages are told what happens to their charges: at once, together, and without holding anything."""
+
+import asyncio
+import resource
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from commands.merchants.merchants import MerchantCreated
+from readmodels.charges.charge import ChargeDoc
+from runtime.postgres import Pool, open_pool
+from runtime.seal import Seal
+from tests.conftest import Servers
+from tests.support.dashboard import Books, a_merchant
+from tests.support.merchant import until_answer
+from tests.support.pages import CHROMIUM, SETTINGS, browsing, serving, until
+from web import live
+
+Event = tuple[str, str]
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Counted:
+    """A pool that counts how often a connection is borrowed, and how many are out."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.borrowed = 0
+        self.out = 0
+
+    @asynccontextmanager
+    async def acquire(self, **options: Any) -> AsyncIterator[Any]:
+        async with self._pool.acquire(**options) as conn:
+            self.borrowed += 1
+            self.out += 1
+            try:
+                yield conn
+            finally:
+                self.out -= 1
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def merchant(pool: Pool) -> MerchantCreated:
+    return await a_merchant(pool)
+
+
+@pytest.fixture
+def books(pool: Pool, merchant: MerchantCreated) -> Books:
+    return Books(pool, merchant.account_id, Seal(SETTINGS.secret_key))
+
+
+@asynccontextmanager
+async def listening(
+    http: aiohttp.ClientSession, door: str, public_id: str
+) -> AsyncIterator[Callable[[], Awaitable[Event]]]:
+    """An open page; what is given waits for its next event."""
+    async with http.get(f"{door}/pagar/{public_id}/eventos") as answer:
+        assert answer.status == 200, answer.status
+        assert answer.content_type == "text/event-stream"
+        assert answer.headers["Cache-Control"] == "no-store"
+
+        async def event() -> Event:
+            kind = ""
+            while line := await answer.content.readline():
+                name, _, value = line.decode().rstrip("\n").partition(": ")
+                if name == "event":
+                    kind = value
+                elif name == "data":
+                    return kind, value
+            return "end", ""
+
+        yield event
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(20)) as session:
+        yield session
+
+
+def state(status: str, version: int) -> Event:
+    return "estado", f'{{"status":"{status}","version":{version}}}'
+
+
+async def test_a_page_hears_what_is_and_what_happens_and_then_no_more(
+    pool: Pool, books: Books, http: aiohttp.ClientSession
+) -> None:
+    doc = await books.charge()
+    async with serving(pool, now) as door, listening(http, door, doc.public_id) as event:
+        assert await event() == state("pending", 1)
+        await books.paid(doc)
+        asked = time.monotonic()
+        assert await event() == state("paid", 2)
+        assert time.monotonic() - asked < live.BEAT_S / 2  # at its next look, which is a second away
+        assert await event() == ("end", "")  # nothing will ever happen to this page again
+
+
+async def test_time_is_heard_as_well(pool: Pool, books: Books, http: aiohttp.ClientSession) -> None:
+    doc, ahead = await books.charge(lifetime=timedelta(hours=1)), timedelta()
+    async with serving(pool, lambda: now() + ahead) as door, listening(http, door, doc.public_id) as event:
+        assert await event() == state("pending", 1)
+        ahead = timedelta(hours=2)
+        assert await event() == state("expired", 1)
+        # The bank may still tell us of a payment made in time: this one stays open.
+        await books.paid(doc, at=now() - timedelta(seconds=60))
+        assert await event() == state("paid", 2)
+
+
+async def test_a_hundred_open_pages_ask_once_a_second_and_hold_no_connection(
+    pool: Pool, books: Books, http: aiohttp.ClientSession
+) -> None:
+    docs: list[ChargeDoc] = [await books.charge() for _ in range(10)]
+    counted = Counted(pool)
+    async with serving(counted, now) as door, AsyncExitStack() as pages:  # type: ignore[arg-type]
+        opened = [listening(http, door, docs[n % 10].public_id) for n in range(100)]
+        events = await asyncio.gather(*(pages.enter_async_context(each) for each in opened))
+        assert {await event() for event in events} == {state("pending", 1)}
+        before = counted.borrowed
+        await asyncio.sleep(2.2 * live.LOOK_EVERY_S)
+        assert 1 <= counted.borrowed - before <= 3
+
+        async def all_are_given_back() -> bool:
+            return counted.out == 0  # between two looks
+
+        await until_answer(all_are_given_back)
+        await books.paid(docs[0])
+        heard = await asyncio.gather(*(event() for event in events[::10]))
+        assert set(heard) == {state("paid", 2)}
+    # And nobody asks when nobody listens.
+    before = counted.borrowed
+    await asyncio.sleep(1.5 * live.LOOK_EVERY_S)
+    assert counted.borrowed == before
+
+
+async def test_a_silent_page_is_told_that_it_is_still_heard_and_the_stream_has_an_end(
+    pool: Pool, books: Books, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "BEAT_S", 0.3)
+    monkeypatch.setattr(live, "STREAM_S", 1.4)
+    doc = await books.charge()
+    async with serving(pool, now) as door, listening(http, door, doc.public_id) as event:
+        heard = [await event()]
+        while heard[-1][0] != "end":
+            heard.append(await event())
+        assert heard[0] == state("pending", 1)
+        assert 1 <= len(heard) - 2 <= 6
+        assert set(heard[1:-1]) == {("vivo", "{}")}
+
+
+async def test_there_is_room_for_so_many_and_the_others_are_told_to_come_back(
+    pool: Pool, books: Books, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "PAGES_A_CHARGE_MAX", 2)
+    doc, other = await books.charge(), await books.charge()
+    async with serving(pool, now) as door, AsyncExitStack() as pages:
+        address = f"{door}/pagar/{doc.public_id}/eventos"
+        for _ in range(2):
+            await pages.enter_async_context(listening(http, door, doc.public_id))
+        async with http.get(address) as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "15")
+        async with listening(http, door, other.public_id) as event:
+            assert await event() == state("pending", 1)
+        # A page that goes makes room.
+        await pages.aclose()
+        for _ in range(300):
+            async with http.get(address) as answer:
+                if answer.status == 200:
+                    break
+            await asyncio.sleep(0.1)
+        assert answer.status == 200
+
+
+async def test_a_process_tells_no_more_pages_than_it_has_files_for(
+    pool: Pool, books: Books, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (8, 8))
+    docs = [await books.charge() for _ in range(3)]
+    async with serving(pool, now) as door, AsyncExitStack() as pages:
+        for doc in docs[:2]:
+            await pages.enter_async_context(listening(http, door, doc.public_id))
+        async with http.get(f"{door}/pagar/{docs[2].public_id}/eventos") as answer:
+            assert answer.status == 503
+
+
+async def test_links_to_nothing_have_no_stream_and_head_does_not_wait(
+    pool: Pool, books: Books, http: aiohttp.ClientSession
+) -> None:
+    doc = await books.charge()
+    async with serving(pool, now) as door:
+        for public_id in ("A" * 22, doc.charge_id, "%00", "a" * 3000, "%F0%9F%92%A9"):
+            async with http.get(f"{door}/pagar/{public_id}/eventos") as answer:
+                assert answer.status == 404, public_id
+                assert "Página não encontrada" in await answer.text()
+        async with http.head(f"{door}/pagar/{doc.public_id}/eventos") as answer:
+            assert answer.status == 200
+            assert answer.content_type == "text/event-stream"
+            assert await answer.read() == b""
+        async with http.post(f"{door}/pagar/{doc.public_id}/eventos") as answer:
+            assert answer.status == 405
+
+
+async def test_a_server_that_stops_does_not_wait_for_open_pages(
+    pool: Pool, books: Books, http: aiohttp.ClientSession
+) -> None:
+    doc = await books.charge()
+    async with AsyncExitStack() as pages:
+        async with serving(pool, now) as door:
+            event = await pages.enter_async_context(listening(http, door, doc.public_id))
+            assert await event() == state("pending", 1)
+            stopping = time.monotonic()
+        assert time.monotonic() - stopping < live.STREAM_S / 20
+        assert await event() == ("end", "")
+
+
+async def test_a_database_that_comes_back_is_asked_again(
+    servers: Servers, pool: Pool, books: Books, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "LOOK_EVERY_S", 0.1)
+    doc = await books.charge()
+    other = await open_pool(servers.database_url, name="live_cut", size=2)
+    try:
+        async with serving(other, now) as door, listening(http, door, doc.public_id) as event:
+            assert await event() == state("pending", 1)
+            for _ in range(3):
+                await pool.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'live_cut'"
+                )
+                await asyncio.sleep(0.1)
+            await books.paid(doc)
+            assert await event() == state("paid", 2)
+    finally:
+        await other.close()
+
+
+if CHROMIUM:
+    # Only the part that needs a browser: the rest above runs everywhere.
+
+    async def test_a_page_listens_and_where_there_is_no_stream_it_asks(
+        pool: Pool, books: Books, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked = "performance.getEntriesByType('resource').filter((each) => each.name.endsWith('/estado')).length"
+        heading = "document.querySelector('h1')?.textContent"
+        for room in (20, 0):
+            monkeypatch.setattr(live, "PAGES_A_CHARGE_MAX", room)
+            doc = await books.charge()
+            async with (
+                serving(pool, now) as door,
+                browsing(f"{door}/pagar/{doc.public_id}", tmp_path / str(room)) as evaluate,
+            ):
+                await until(evaluate, heading, "Aguardando pagamento")
+                if room:
+                    await asyncio.sleep(3)
+                    assert await evaluate(asked) <= 1
+                else:
+                    await until(evaluate, f"{asked} >= 2", True)
+                await books.paid(doc)
+                await until(evaluate, heading, "Pagamento confirmado")

@@ -1,0 +1,485 @@
+"""The payer's page and the public pages, over a real socket and, where there is one, in a real browser."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import io
+import json
+import re
+import runpy
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+import pytest_asyncio
+import zxingcpp
+from PIL import Image
+
+from domain.charge import Status
+from domain.errors import Code
+from runtime.ids import new_id, new_token
+from runtime.postgres import Pool
+from tests.support.pages import CHROMIUM, browsing, serving, until
+from web.brazilian import boleto_line, brl, merchant_document, moment, moment_near
+from web.payer import WORDS
+from web.remedies import REMEDIES
+
+NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC)  # 12:30 in Brasília
+CODE = (
+    "00020101021226850014br.gov.bcb.pix2563qr.quita.example/v2/cobv/0a1b2c3d4e5f60718293a4b5c6d7e8f9"
+    "52040000530398654071234.565802BR5916Padaria Aurora L6009Sao Paulo62070503***6304A1B2"
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def door(pool: Pool) -> AsyncIterator[str]:
+    async with serving(pool, lambda: NOW) as address:
+        yield address
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def client() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(10)) as session:
+        yield session
+
+
+Charge = Callable[..., Awaitable[str]]
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def charge(pool: Pool) -> Charge:
+    """Make a charge as the projections leave it; answers its public id."""
+
+    async def make(
+        status: str = "pending",
+        *,
+        merchant: str = "Padaria Aurora Ltda",
+        test: bool = False,
+        expires_at: datetime = NOW + timedelta(minutes=45),
+        due_date: date | None = None,
+        payment_method: str = "pix",
+        **told: Any,
+    ) -> str:
+        account_id, charge_id, public_id = new_id(), new_id(), new_token()
+        doc = {
+            "charge_id": str(charge_id),
+            "public_id": public_id,
+            "status": status,
+            "qr_code": CODE,
+            "expires_at": expires_at.isoformat(),
+            "payment": None,
+            "payer_document_hash": "d0c0ffee",
+            **told,
+        }
+        await pool.execute(
+            "INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)"
+            " VALUES ($1, $2, '12345678000190', 'Sao Paulo', 'approved', $3, $4)",
+            account_id, merchant, str(account_id), NOW,
+        )  # fmt: skip
+        await pool.execute(
+            "INSERT INTO read_charge (account_id, charge_id, test, created_at, status, payment_method,"
+            " amount_cents, public_id, due_date, version, doc)"
+            " VALUES ($1, $2, $3, $4, $5, $6, 123456, $7, $8, 1, $9)",
+            account_id, charge_id, test, NOW, status, payment_method, public_id, due_date,
+            msgspec.json.encode(doc),
+        )  # fmt: skip
+        return public_id
+
+    return make
+
+
+PAYMENT = {
+    "payment_id": "01990000-0000-7000-8000-000000000001",
+    "method": "pix",
+    "amount_cents": 123456,
+    "paid_at": "2026-11-21T15:02:09.000Z",
+    "end_to_end_id": "E1234567820261121150212345678901",
+    "payer_sealed": "U0VBTEVE",
+}
+
+
+async def pay(pool: Pool, public_id: str) -> None:
+    change = {"status": "paid", "payment": PAYMENT, "paid_at": PAYMENT["paid_at"]}
+    await pool.execute(
+        "UPDATE read_charge SET status = 'paid', version = 2, doc = doc || $2 WHERE public_id = $1",
+        public_id,
+        msgspec.json.encode(change),
+    )
+
+
+async def fetched(client: aiohttp.ClientSession, address: str, **options: Any) -> tuple[int, str]:
+    async with client.request(options.pop("method", "GET"), address, **options) as answer:
+        return answer.status, await answer.text()
+
+
+# The page
+
+
+async def test_a_payer_sees_whom_how_much_until_when_and_a_code_that_scans(
+    door: str, client: aiohttp.ClientSession, charge: Charge
+) -> None:
+    status, html = await fetched(client, f"{door}/pagar/{await charge(description='Encomenda nº 88')}")
+    assert status == 200
+    assert '<html lang="pt-BR">' in html
+    for shown in (
+        "Padaria Aurora Ltda",
+        "12.345.678/0001-90",
+        "R$\u00a01.234,56",
+        "Encomenda nº 88",
+        "hoje às 13:15",
+    ):
+        assert shown in html
+    field = re.search(r'<input id="pix-code"[^>]* readonly [^>]*value="([^"]*)"', html)
+    assert field
+    assert field[1] == CODE
+    image = re.search(r'<img src="data:image/png;base64,([^"]+)" alt="QR Code[^"]+', html)
+    assert image
+    found = zxingcpp.read_barcodes(Image.open(io.BytesIO(base64.b64decode(image[1]))))
+    assert [each.text for each in found] == [CODE]
+
+
+@pytest.mark.parametrize("state", list(Status))
+async def test_each_state_says_what_it_is_and_only_pending_can_be_paid(
+    door: str, client: aiohttp.ClientSession, charge: Charge, state: Status
+) -> None:
+    settled = state in (Status.PAID, Status.REFUNDED)
+    public_id = await charge(state.value, payment=PAYMENT if settled else None)
+    status, html = await fetched(client, f"{door}/pagar/{public_id}")
+    assert status == 200
+    assert WORDS[state][0] in html
+    assert (CODE in html) == ("data:image/png" in html) == (state is Status.PENDING)
+    # Money can still arrive on what is pending or expired: there the page goes on asking.
+    waits = state in (Status.PENDING, Status.EXPIRED)
+    assert f'data-settled="{"no" if waits else "yes"}"' in html
+    if settled:
+        assert "21/11/2026 às 12:02" in html
+        assert "E1234567820261121150212345678901" in html
+
+
+async def test_a_pending_charge_whose_time_has_passed_is_shown_as_expired(
+    door: str, client: aiohttp.ClientSession, charge: Charge
+) -> None:
+    public_id = await charge(expires_at=NOW)
+    _, html = await fetched(client, f"{door}/pagar/{public_id}")
+    assert "Esta cobrança venceu" in html
+    assert CODE not in html
+    _, state = await fetched(client, f"{door}/pagar/{public_id}/estado")
+    assert json.loads(state) == {"status": "expired", "version": 1}
+
+
+async def test_state_and_fragment_follow_the_payment(
+    door: str, client: aiohttp.ClientSession, charge: Charge, pool: Pool
+) -> None:
+    public_id = await charge()
+    assert await fetched(client, f"{door}/pagar/{public_id}/estado") == (
+        200,
+        '{"status":"pending","version":1}',
+    )
+    await pay(pool, public_id)
+    assert await fetched(client, f"{door}/pagar/{public_id}/estado") == (200, '{"status":"paid","version":2}')
+    status, fragment = await fetched(client, f"{door}/pagar/{public_id}/fragmento")
+    assert status == 200
+    assert fragment.startswith("<article ")
+    assert "Pagamento confirmado" in fragment
+    assert fragment.strip() in (await fetched(client, f"{door}/pagar/{public_id}"))[1]
+
+
+async def test_only_a_test_charge_carries_the_banner(door: str, client: aiohttp.ClientSession, charge: Charge) -> None:
+    _, of_test = await fetched(client, f"{door}/pagar/{await charge(test=True)}")
+    _, of_production = await fetched(client, f"{door}/pagar/{await charge()}")
+    assert "TESTE - não pague" in of_test
+    assert "TESTE" not in of_production
+
+
+async def test_a_boleto_shows_its_line_and_due_date(door: str, client: aiohttp.ClientSession, charge: Charge) -> None:
+    line = "00190500954014481606906809350314337370000000100"
+    boleto = {"linha_digitavel": line, "codigo_barras": "00193373700000001000500940144816060680935031"}
+    public_id = await charge(payment_method="boleto", qr_code=None, boleto=boleto, due_date=date(2026, 11, 30))
+    _, html = await fetched(client, f"{door}/pagar/{public_id}")
+    assert "00190.50095 40144.816069 06809.350314 3 37370000000100" in html
+    assert "30/11/2026" in html
+    assert "QR Code" not in html
+
+
+async def test_what_a_merchant_wrote_is_text_and_never_markup(
+    door: str, client: aiohttp.ClientSession, charge: Charge
+) -> None:
+    evil = '"><script>alert(1)</script><img src=x onerror=alert(1)>'
+    for state in ("pending", "paid"):
+        public_id = await charge(state, merchant=evil, description=evil)
+        for tail in ("", "/fragmento"):
+            _, html = await fetched(client, f"{door}/pagar/{public_id}{tail}")
+            assert "&lt;script&gt;alert" in html
+            assert "<script>" not in html
+            assert "<img src=x" not in html
+            assert evil not in html
+
+
+async def test_nothing_about_the_person_who_paid_is_on_the_page(
+    door: str, client: aiohttp.ClientSession, charge: Charge
+) -> None:
+    _, html = await fetched(client, f"{door}/pagar/{await charge('paid', payment=PAYMENT, external_id='ref-9')}")
+    for hidden in ("d0c0ffee", "U0VBTEVE", "ref-9", PAYMENT["payment_id"]):
+        assert str(hidden) not in html
+
+
+async def test_a_page_loads_nothing_from_elsewhere_and_nothing_inline(
+    door: str, client: aiohttp.ClientSession, charge: Charge
+) -> None:
+    for path in (f"/pagar/{await charge(test=True)}", "/pagar/unknown", "/docs", "/docs/errors"):
+        _, html = await fetched(client, door + path)
+        sources = re.findall(r'(?:src|href|action|srcset|poster)="([^"]*)"', html)
+        assert sources
+        assert all(each.startswith(("/", "#", "data:image/png;")) and not each.startswith("//") for each in sources)
+        assert not re.search(r"<style|\sstyle=|\son[a-z]+=|<script(?![^>]*\ssrc=)|url\(", html)
+
+
+async def test_styles_and_scripts_may_be_kept_for_ever_under_their_hashed_name(
+    door: str, client: aiohttp.ClientSession, charge: Charge
+) -> None:
+    _, html = await fetched(client, f"{door}/pagar/{await charge()}")
+    names = re.findall(r'"(/static/[^"]+)"', html)
+    assert {name.rpartition(".")[2] for name in names} == {"css", "js", "svg"}
+    for name in names:
+        async with client.get(door + name) as answer:
+            assert answer.status == 200
+            assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+            assert hashlib.sha256(await answer.read()).hexdigest()[:12] == name.split(".")[1]
+    async with client.get(f"{door}/static/page.000000000000.css") as answer:  # of the version before
+        assert (answer.status, answer.headers["Cache-Control"]) == (200, "no-store")
+    for name in ("nothing.css", "page.css%00", "..%2fapp.py", "page", "templates"):
+        status, _ = await fetched(client, f"{door}/static/{name}")
+        assert status == 404
+
+
+# Whatever is sent
+
+
+async def raw(door: str, request: bytes) -> tuple[int, dict[str, str], bytes]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(door.rpartition(":")[2]))
+    writer.write(request + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    try:
+        head, _, body = (await asyncio.wait_for(reader.read(), 30)).partition(b"\r\n\r\n")
+    finally:
+        writer.close()
+    first, *lines = head.decode("latin-1").split("\r\n")
+    return int(first.split()[1]), {k.lower(): v for k, v in (line.split(": ", 1) for line in lines)}, body
+
+
+UNKNOWN = (
+    b"AAAAAAAAAAAAAAAAAAAAAA", b"x", b"%00", b"abc%00def", b"%ff%fe", b"%ed%a0%80", b"%F0%9F%92%B8",
+    b"a" * 5000, b"%27%20OR%201=1--", b"..%2f..%2fetc",
+    b"%2e%2e", b"%", b"%zz", b"AAAA%0d%0aX-Evil:1", b"%e2%80%ae",
+)  # fmt: skip
+
+
+async def test_all_unknown_links_get_the_same_404(door: str) -> None:
+    pages = set()
+    for public_id in UNKNOWN:
+        for tail in (b"", b"/estado", b"/fragmento"):
+            status, headers, body = await raw(door, b"GET /pagar/" + public_id + tail)
+            assert status == 404, public_id
+            assert "x-evil" not in headers
+            pages.add(body)
+    assert len(pages) == 1
+    assert "Página não encontrada" in pages.pop().decode()
+
+
+async def test_no_request_gives_a_500_and_every_answer_is_guarded(door: str, charge: Charge) -> None:
+    known = b"/pagar/" + (await charge()).encode()
+    requests = [b"GET " + path for path in (b"/pagar", b"/pagar/", b"/painel", b"/docs/errors/%00", b"//", b"/docs/x")]
+    requests += [b"GET /docs/errors/" + each for each in UNKNOWN]
+    requests += [b"GET /static/" + each for each in UNKNOWN]
+    requests += [
+        b"GET " + known + tail for tail in (b"", b"/", b"?%00=%ff", b"?a=1&a=2", b"/estado", b"/fragmento", b"/x")
+    ]
+    methods = (
+        b"POST",
+        b"PUT",
+        b"DELETE",
+        b"PATCH",
+        b"OPTIONS",
+        b"TRACE",
+        b"BREW",
+        b"PROPFIND",
+        b"get",
+        b"HEAD",
+    )
+    requests += [method + b" " + path for method in methods for path in (known, b"/docs", b"/favicon.ico", b"/nothing")]
+    for request in requests:
+        status, headers, _ = await raw(door, request)
+        assert status < 500, request
+        assert status in (200, 204, 303, 400, 404, 405), request
+        if status == 400 and "x-request-id" not in headers:
+            continue  # refused by the server's own HTTP parser, before us
+        assert headers["content-security-policy"].startswith("default-src 'none'; img-src 'self' data:;")
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "cache-control" in headers
+        assert ("x-robots-tag" in headers) != (b" /docs" in request)
+        if status == 405:
+            assert "GET" in headers["allow"]
+
+
+async def test_head_is_get_without_the_body(door: str, charge: Charge) -> None:
+    path = b"/pagar/" + (await charge()).encode()
+    status, of_get, body = await raw(door, b"GET " + path)
+    head_status, of_head, nothing = await raw(door, b"HEAD " + path)
+    assert (status, head_status, nothing) == (200, 200, b"")
+    assert int(of_head["content-length"]) == int(of_get["content-length"]) == len(body)
+    assert of_get["cache-control"] == "no-store"
+    assert of_get["x-robots-tag"] == "noindex, nofollow"
+
+
+class _Gone:
+    """A pool whose database cannot be reached."""
+
+    def acquire(self, **_: object) -> Any:
+        raise ConnectionRefusedError("no database")
+
+
+async def test_without_a_database_people_get_a_503_that_says_try_again(client: aiohttp.ClientSession) -> None:
+    async with serving(_Gone(), lambda: NOW) as door, client.get(f"{door}/pagar/abc") as answer:  # type: ignore[arg-type]
+        html = await answer.text()
+        assert answer.status == 503
+        assert answer.headers["Retry-After"] == "5"
+        assert "indisponível" in html
+        assert answer.headers["X-Request-Id"] in html
+        assert "database" not in html
+
+
+# Documentation
+
+
+async def test_every_error_code_has_a_page_that_says_what_to_do(door: str, client: aiohttp.ClientSession) -> None:
+    assert set(REMEDIES) == set(Code)
+    _, index = await fetched(client, f"{door}/docs/errors")
+    for code in Code:
+        status, html = await fetched(client, f"{door}/docs/errors/{code.name}")
+        assert status == 200
+        assert f"<dd>{code.status}</dd>" in html
+        assert ("Yes: the same request" if code.retry else "No: the same request") in html
+        assert f'href="/docs/errors/{code.name}"' in index
+    status, html = await fetched(client, f"{door}/docs/errors/NO_SUCH_CODE")
+    assert status == 404
+    assert "Page not found" in html
+
+
+async def test_the_verification_printed_in_the_docs_accepts_what_we_sign_and_nothing_else(
+    door: str, client: aiohttp.ClientSession
+) -> None:
+    source = Path(__file__).parents[3] / "web" / "templates" / "verify_webhook.py"
+    _, html = await fetched(client, f"{door}/docs")
+    assert "def genuine(headers" in html
+    genuine = runpy.run_path(str(source))["genuine"]
+    secret, body = "whsec_" + base64.b64encode(bytes(32)).decode(), b'{"event":"payment.received"}'
+
+    def headers(at: int) -> dict[str, str]:
+        signature = hmac.new(secret.encode(), b"%d." % at + body, hashlib.sha256).hexdigest()
+        return {"X-Service-Timestamp": str(at), "X-Service-Signature": f"sha256={signature}"}
+
+    at = int(time.time())
+    assert genuine(headers(at), body, secret)
+    assert not genuine(headers(at), body + b" ", secret)
+    assert not genuine(headers(at), body, secret + "x")
+    assert not genuine(headers(at - 330), body, secret)
+    assert not genuine({}, body, secret)
+    assert not genuine({"X-Service-Timestamp": "²", "X-Service-Signature": "é"}, body, secret)
+
+
+def test_amounts_instants_and_documents_are_written_as_in_brazil() -> None:
+    assert [brl(cents) for cents in (1, 100, 123456, 999999999999)] == [
+        "R$\u00a00,01", "R$\u00a01,00", "R$\u00a01.234,56", "R$\u00a09.999.999.999,99"
+    ]  # fmt: skip
+    assert moment(datetime(2026, 1, 1, 2, 59, tzinfo=UTC)) == "31/12/2025 às 23:59"
+    assert moment_near(datetime(2026, 11, 22, 2, 59, tzinfo=UTC), now=NOW) == "hoje às 23:59"
+    assert moment_near(datetime(2026, 11, 22, 3, 0, tzinfo=UTC), now=NOW) == "22/11/2026 às 00:00"
+    assert merchant_document("12345678901") == "CPF ***.456.789-**"
+    assert merchant_document("?") == ""
+    assert boleto_line("12") == "12"
+
+
+# What stands on what, and the least contrast WCAG 2.2 AA asks for: 4.5 for text, 3 for the edge of a field.
+CONTRASTS = [
+    *(("ink", ground, 4.5) for ground in ("card", "ground", "field")),
+    *(("soft", ground, 4.5) for ground in ("card", "ground")),
+    *(("accent", ground, 4.5) for ground in ("card", "ground")),
+    *(("on-accent", ground, 4.5) for ground in ("accent", "accent-strong")),
+    ("accent-strong", "accent-ground", 4.5),
+    ("warn", "warn-ground", 4.5),
+    ("warn", "card", 4.5),
+    ("stop", "card", 3),
+    ("field-line", "card", 3),
+]
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark", "paper"])
+def test_colours_keep_the_contrast_that_weak_eyes_need(scheme: str) -> None:
+    css = (Path(__file__).parents[3] / "web" / "static" / "page.css").read_text(encoding="utf-8")
+    light, dark, paper = re.findall(r":root \{(.*?)\}", css, re.S)
+    # Paper says only what it has otherwise than the screen by day.
+    said = {"light": light, "dark": dark, "paper": light + paper}[scheme]
+    colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", said))
+    for text, ground, least in CONTRASTS:
+        higher, lower = sorted((_luminance(colours[text]), _luminance(colours[ground])), reverse=True)
+        assert (higher + 0.05) / (lower + 0.05) >= least, f"{text} on {ground}"
+
+
+if CHROMIUM:
+    # Only the part that needs a browser: the rest above runs everywhere.
+
+    async def test_an_open_page_turns_to_paid_without_a_reload(pool: Pool, charge: Charge, tmp_path: Path) -> None:
+        public_id = await charge(test=True)
+        async with (
+            serving(pool, lambda: NOW) as door,
+            browsing(f"{door}/pagar/{public_id}", tmp_path / "profile") as evaluate,
+        ):
+            await until(evaluate, "document.querySelector('[data-copy]')?.hidden", False)
+            assert "Expira em 4" in await evaluate("document.querySelector('.countdown').textContent")
+            await evaluate("window.stayed = true; document.querySelector('[data-copy]').click()")
+            await until(evaluate, "document.querySelector('[data-copy]').textContent", "✓ Código copiado")
+
+            await pay(pool, public_id)
+
+            await until(evaluate, "document.querySelector('h1').textContent", "Pagamento confirmado")
+            assert await evaluate("window.stayed") is True
+            assert await evaluate("document.title.startsWith('Pagamento confirmado')") is True
+            spoken = "document.querySelector('[aria-live=polite]').textContent"
+            assert (await evaluate(spoken)).startswith("Pagamento confirmado.")
+            # Nothing was asked of anybody else, and nothing was refused by our own policy.
+            asked = await evaluate("performance.getEntriesByType('resource').map((each) => each.name)")
+            assert asked
+            assert all(each.startswith((door, "data:")) for each in asked)
+            assert await evaluate("document.querySelector('[data-print]').hidden") is False
+
+    async def test_an_open_page_turns_to_expired_when_its_time_is_up(
+        pool: Pool, charge: Charge, tmp_path: Path
+    ) -> None:
+        # The browser's clock and the server's are three hours apart: the server's counts.
+        def ahead() -> datetime:
+            return datetime.now(UTC) + timedelta(hours=3)
+
+        async with (
+            serving(pool, ahead) as door,
+            browsing("about:blank", tmp_path / "profile") as evaluate,
+        ):
+            public_id = await charge(expires_at=ahead() + timedelta(seconds=4))
+            await evaluate(f"location.href = '{door}/pagar/{public_id}'")
+            shown = "document.querySelector('.countdown')?.textContent.startsWith('Expira em 00:0')"
+            await until(evaluate, shown, True)
+            await until(evaluate, "document.querySelector('h1')?.textContent", "Esta cobrança venceu")
+            assert await evaluate("document.querySelector('#state').className") == "swapped"
+            assert await evaluate("document.querySelector('#pix-code')") is None
+            assert await evaluate("document.querySelector('article').dataset.settled") == "no"

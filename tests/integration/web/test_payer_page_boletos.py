@@ -1,0 +1,334 @@
+"""The payer's page of a boleto: line, bars, paper and, on a hybrid one, the QR Code; and none of them once it is
+over."""
+
+import base64
+import io
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, date, datetime
+from html import unescape
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import aiohttp
+import pypdfium2
+import pytest
+import pytest_asyncio
+import zxingcpp
+from PIL import Image, ImageDraw
+from pypdf import PdfReader
+
+from commands.merchants.merchants import create_merchant
+from domain.boleto.codes import printed_line
+from domain.instants import iso
+from readmodels.charges.charge import ChargeDoc
+from runtime.postgres import Pool
+from runtime.seal import Seal
+from tests.support.boletos import BR_CODE, PAYER, happen, issue, redate
+from tests.support.pages import CHROMIUM, SETTINGS, browsing, photographed, serving, tab, until
+
+NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC)
+THURSDAY = date(2026, 12, 10)
+SATURDAY = date(2026, 12, 19)
+CHRISTMAS = date(2026, 12, 25)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def door(pool: Pool) -> AsyncIterator[str]:
+    async with serving(pool, lambda: NOW) as address:
+        yield address
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def client() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(10)) as session:
+        yield session
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def account_id(pool: Pool) -> UUID:
+    async with pool.acquire() as conn, conn.transaction():
+        made = await create_merchant(conn, name="Padaria Aurora Ltda", address=True, kyc="approved", now=NOW)
+    return made.account_id
+
+
+Boleto = Callable[..., Awaitable[ChargeDoc]]
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def boleto(pool: Pool, account_id: UUID) -> Boleto:
+    async def make(due: date = THURSDAY, *, test: bool = False, **more: Any) -> ChargeDoc:
+        async with pool.acquire() as conn, conn.transaction():
+            return await issue(conn, Seal(SETTINGS.secret_key), account_id, test=test, due=due, now=NOW, **more)
+
+    return make
+
+
+async def fetched(client: aiohttp.ClientSession, address: str) -> str:
+    async with client.get(address) as answer:
+        assert answer.status == 200
+        return await answer.text()
+
+
+def codes(doc: ChargeDoc) -> tuple[str, str]:
+    """Line as it is read, and barcode."""
+    assert doc.boleto is not None
+    return printed_line(doc.boleto.linha_digitavel), doc.boleto.codigo_barras
+
+
+def drawn(html: str) -> Image.Image:
+    """The bars as the page's SVG draws them, three pixels a module."""
+    (found,) = re.findall(r'<svg viewBox="0 0 (\d+) 1"[^>]* role="img"[^>]*><path d="([^"]+)"/>', html)
+    width, path = int(found[0]), found[1]
+    bars = re.findall(r"M(\d+) 0h(\d+)v1h-(\d+)z", path)
+    assert "".join("M{} 0h{}v1h-{}z".format(*bar) for bar in bars) == path
+    image = Image.new("L", (width * 3, 120), 255)
+    for at, wide, back in bars:
+        assert wide == back
+        ImageDraw.Draw(image).rectangle((int(at) * 3, 0, (int(at) + int(wide)) * 3 - 1, 119), fill=0)
+    return image
+
+
+def scanned(image: Image.Image) -> dict[str, str]:
+    return {found.format.name: found.text for found in zxingcpp.read_barcodes(image.convert("L"))}
+
+
+async def test_a_payer_sees_line_bars_due_date_and_the_way_to_the_paper(
+    door: str, client: aiohttp.ClientSession, boleto: Boleto
+) -> None:
+    doc = await boleto(description="Encomenda nº 88")
+    html = await fetched(client, f"{door}/pagar/{doc.public_id}")
+    line, barcode = codes(doc)
+    for shown in ("Padaria Aurora Ltda", "R$\u00a01.234,56", "Encomenda nº 88", "10/12/2026", f">{line}</textarea>"):
+        assert shown in html
+    assert scanned(drawn(html)) == {"ITF": barcode}
+    assert f'href="/pagar/{doc.public_id}/boleto.pdf"' in html
+    assert f'data-bare="{line.replace(".", "").replace(" ", "")}"' in html
+    # Whoever does not see the bars is told what they are and what to use instead.
+    (alternative,) = re.findall(r'<svg viewBox="[^"]*" [^>]*aria-label="([^"]+)"', html)
+    assert unescape(alternative).startswith("Código de barras do boleto de R$\u00a01.234,56 para Padaria Aurora Ltda.")
+    assert "Pix" not in html
+    assert "sem acréscimo" not in html
+
+
+async def test_a_hybrid_boleto_offers_pix_first_and_the_line_as_well(
+    door: str, client: aiohttp.ClientSession, boleto: Boleto
+) -> None:
+    doc = await boleto(hybrid=True)
+    html = await fetched(client, f"{door}/pagar/{doc.public_id}")
+    line, barcode = codes(doc)
+    (image,) = re.findall(r'<img src="data:image/png;base64,([^"]+)" alt="QR Code Pix', html)
+    assert scanned(Image.open(io.BytesIO(base64.b64decode(image)))) == {"QRCode": BR_CODE}
+    assert scanned(drawn(html)) == {"ITF": barcode}
+    assert f'value="{BR_CODE}"' in html
+    assert html.index("Copiar código Pix") < html.index(line) < html.index("boleto.pdf")
+
+
+@pytest.mark.parametrize(
+    ("due", "why", "last"),
+    [(SATURDAY, "um sábado", "21/12/2026"), (date(2026, 12, 20), "um domingo", "21/12/2026"),
+     (CHRISTMAS, "um feriado bancário", "28/12/2026")],
+)  # fmt: skip
+async def test_a_due_date_without_banks_tells_until_when_it_can_be_paid(
+    door: str, client: aiohttp.ClientSession, boleto: Boleto, due: date, why: str, last: str
+) -> None:
+    html = await fetched(client, f"{door}/pagar/{(await boleto(due)).public_id}")
+    assert f"Vencimento: <strong>{due:%d/%m/%Y}</strong>" in html
+    assert f"É {why}: pode ser pago até <strong>{last}</strong>, sem acréscimo." in html
+
+
+async def test_after_a_new_due_date_page_and_paper_have_the_new_codes_only(
+    door: str, client: aiohttp.ClientSession, boleto: Boleto, pool: Pool
+) -> None:
+    doc = await boleto(hybrid=True)
+    async with pool.acquire() as conn, conn.transaction():
+        changed = await redate(conn, doc, CHRISTMAS, NOW)
+    html = await fetched(client, f"{door}/pagar/{doc.public_id}")
+    assert codes(changed)[0] in html
+    assert codes(doc)[0] not in html
+    assert scanned(drawn(html)) == {"ITF": codes(changed)[1]}
+    assert "25/12/2026" in html
+    assert "O vencimento foi alterado." in html
+    async with client.get(f"{door}/pagar/{doc.public_id}/boleto.pdf") as answer:
+        text = PdfReader(io.BytesIO(await answer.read())).pages[0].extract_text()
+    assert codes(changed)[0] in text
+    assert codes(doc)[0] not in text
+
+
+@pytest.mark.parametrize("test", [False, True])
+async def test_the_paper_opens_in_the_browser_and_is_the_same_boleto(
+    door: str, client: aiohttp.ClientSession, boleto: Boleto, test: bool
+) -> None:
+    doc = await boleto(hybrid=True, test=test)
+    async with client.get(f"{door}/pagar/{doc.public_id}/boleto.pdf") as answer:
+        file = await answer.read()
+        assert answer.status == 200
+        assert answer.headers["Content-Type"] == "application/pdf"
+        assert answer.headers["Content-Disposition"] == f'inline; filename="boleto-{doc.nosso_numero}.pdf"'
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.headers["X-Robots-Tag"] == "noindex, nofollow"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    with pypdfium2.PdfDocument(file) as document:
+        image = document[0].render(scale=200 / 72, grayscale=True).to_pil()
+        assert scanned(image) == {"ITF": codes(doc)[1], "QRCode": BR_CODE}
+    text = PdfReader(io.BytesIO(file)).pages[0].extract_text()
+    assert PAYER.name in text
+    assert ("TESTE - SEM VALOR" in text) == test
+
+
+OVER: dict[str, dict[str, Any]] = {
+    "paid": {"status": "paid", "paid_at": iso(NOW)},
+    "expired": {"status": "expired"},
+    "cancelled": {"status": "cancelled", "cancelled_at": iso(NOW), "cancel_reason": "cancelled"},
+    "refunded": {"status": "refunded", "paid_at": iso(NOW)},
+    "failed": {"status": "failed"},
+}
+WORDS = {
+    "paid": "PAGO", "expired": "VENCIDO", "cancelled": "CANCELADO", "refunded": "DEVOLVIDO", "failed": "SEM REGISTRO",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("state", OVER)
+async def test_once_it_is_over_neither_page_nor_paper_has_a_code(
+    door: str, client: aiohttp.ClientSession, boleto: Boleto, pool: Pool, state: str
+) -> None:
+    doc = await boleto(hybrid=True)
+    async with pool.acquire() as conn, conn.transaction():
+        await happen(conn, doc, f"charge.{state}", NOW, **OVER[state])
+    for tail in ("", "/fragmento"):
+        html = await fetched(client, f"{door}/pagar/{doc.public_id}{tail}")
+        assert_no_code(html, doc)
+    async with client.get(f"{door}/pagar/{doc.public_id}/boleto.pdf") as answer:
+        text = PdfReader(io.BytesIO(await answer.read())).pages[0].extract_text()
+    assert WORDS[state] in text
+    assert codes(doc)[0] not in text
+
+
+def assert_no_code(html: str, doc: ChargeDoc) -> None:
+    line, barcode = codes(doc)
+    bare = line.replace(".", "").replace(" ", "")
+    for code in (line, bare, barcode, BR_CODE, "data:image/png", '<path d="M10 0h1v1', "boleto.pdf", "data-copy"):
+        assert code not in html
+
+
+async def test_a_boleto_whose_time_has_passed_shows_no_code_before_anyone_swept_it(
+    door: str, client: aiohttp.ClientSession, boleto: Boleto
+) -> None:
+    doc = await boleto(date(2026, 11, 14))  # a Saturday: payable until Monday the 16th
+    html = await fetched(client, f"{door}/pagar/{doc.public_id}")
+    assert_no_code(html, doc)
+    assert "Esta cobrança venceu" in html
+    assert "14/11/2026" in html
+    assert "pagável até 16/11/2026" in html
+
+
+async def test_the_page_tells_nothing_of_the_person_who_is_to_pay(
+    door: str, client: aiohttp.ClientSession, boleto: Boleto
+) -> None:
+    html = await fetched(client, f"{door}/pagar/{(await boleto(hybrid=True)).public_id}")
+    for hidden in (PAYER.name, PAYER.document, "123.456.789", PAYER.street, PAYER.zip_code):
+        assert hidden not in html
+
+
+async def test_a_link_to_no_boleto_has_the_page_of_unknown_links_for_its_paper(
+    door: str, client: aiohttp.ClientSession, pool: Pool, boleto: Boleto
+) -> None:
+    pix = await boleto()
+    async with pool.acquire() as conn, conn.transaction():
+        await conn.execute(
+            "UPDATE read_charge SET payment_method = 'pix', nosso_numero = NULL, doc = doc - 'boleto' - 'nosso_numero'"
+            " WHERE public_id = $1",
+            pix.public_id,
+        )
+    pages = set()
+    for public_id in (pix.public_id, pix.charge_id, str(pix.nosso_numero), "AAAAAAAAAAAAAAAAAAAAAA", "%00", "a" * 3000):
+        async with client.get(f"{door}/pagar/{public_id}/boleto.pdf") as answer:
+            assert answer.status == 404, public_id
+            pages.add(await answer.text())
+    assert len(pages) == 1
+    assert "Página não encontrada" in pages.pop()
+
+
+async def test_without_scripts_everything_is_there_and_no_button_that_does_nothing(
+    door: str, client: aiohttp.ClientSession, boleto: Boleto
+) -> None:
+    html = await fetched(client, f"{door}/pagar/{(await boleto(hybrid=True)).public_id}")
+    buttons = re.findall(r"<button[^>]*>", html)
+    assert len(buttons) == 2
+    assert all(button.endswith(" hidden>") for button in buttons)
+    assert re.search(r'<noscript><p class="live">Para copiar, .*<a href="/pagar/', html)
+    assert not re.search(r"<style|\sstyle=|\son[a-z]+=|<script(?![^>]*\ssrc=)|url\(", html)
+    sources = re.findall(r'(?:src|href|action|srcset|poster)="([^"]*)"', html)
+    assert all(each.startswith(("/", "data:image/png;")) and not each.startswith("//") for each in sources)
+
+
+if CHROMIUM:
+    # Only the part that needs a browser: the rest above runs everywhere.
+
+    @pytest.mark.parametrize(("width", "scale", "scripts"), [(390, 2, "on"), (390, 3, "off"), (1280, 1, "off")])
+    async def test_bars_and_qr_code_are_read_from_the_screen(
+        door: str, boleto: Boleto, tmp_path: Path, width: int, scale: int, scripts: str
+    ) -> None:
+        doc = await boleto(hybrid=True)
+        address = f"{door}/pagar/{doc.public_id}"
+        picture = await photographed(address, tmp_path / "profile", width=width, scale=scale, scripts=scripts)
+        with Image.open(io.BytesIO(picture)) as image:
+            assert image.width > 0.95 * width * scale  # but for a scroll bar
+            assert scanned(image) == {"ITF": codes(doc)[1], "QRCode": BR_CODE}
+
+    async def test_an_amount_is_never_broken_nor_cut(door: str, boleto: Boleto, pool: Pool, tmp_path: Path) -> None:
+        shown = "document.querySelector('.amount strong')"
+        fits = f"""(() => {{
+            const range = document.createRange(); range.selectNodeContents({shown});
+            const [line, ...more] = range.getClientRects(), card = document.querySelector('.card');
+            const room = card.getBoundingClientRect().right - parseFloat(getComputedStyle(card).paddingRight);
+            return more.length === 0 && line.right <= room && document.body.scrollWidth <= innerWidth; }})()"""
+        pages: dict[str, str] = {}
+        for amount_cents in (99_999_99, 999_999_99, 99_999_999_99):
+            doc, over = await boleto(amount_cents=amount_cents), await boleto(amount_cents=amount_cents)
+            async with pool.acquire() as conn, conn.transaction():
+                await happen(conn, over, "charge.cancelled", NOW, **OVER["cancelled"])
+            pages |= {doc.public_id: "pending", over.public_id: "cancelled"}
+        async with tab(tmp_path / "profile") as (command, evaluate):
+            for public_id, status in pages.items():
+                await command("Page.navigate", url=f"{door}/pagar/{public_id}")
+                there = f"location.pathname + {shown}?.closest('.card').dataset.status + document.readyState"
+                await until(evaluate, there, f"/pagar/{public_id}{status}complete")
+                for width in (320, 360, 500, 768, 1280):
+                    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+                    await command("Emulation.setDeviceMetricsOverride", **size)
+                    assert await evaluate(fits) is True, (await evaluate(f"{shown}.textContent"), status, width)
+
+    async def test_the_line_is_copied_as_digits_and_an_open_page_follows_what_happens(
+        door: str, boleto: Boleto, pool: Pool, tmp_path: Path
+    ) -> None:
+        doc = await boleto()
+        assert doc.boleto is not None
+        async with browsing(f"{door}/pagar/{doc.public_id}", tmp_path / "profile") as evaluate:
+            button = "document.querySelector('[data-copy=boleto-line]')"
+            await until(evaluate, f"{button}?.hidden", False)
+            # By the button, and by hand out of the field.
+            await evaluate(
+                "navigator.clipboard.writeText = async (text) => { window.copied = text; };"
+                f"window.stayed = true; {button}.click()"
+            )
+            await until(evaluate, "window.copied", doc.boleto.linha_digitavel)
+            await until(evaluate, f"{button}.textContent", "✓ Linha copiada")
+            await evaluate(
+                "addEventListener('copy', (event) => { window.taken = event.clipboardData.getData('text/plain'); });"
+                "document.querySelector('#boleto-line').select(); document.execCommand('copy')"
+            )
+            assert await evaluate("window.taken") == doc.boleto.linha_digitavel
+
+            async with pool.acquire() as conn, conn.transaction():
+                changed = await redate(conn, doc, CHRISTMAS, NOW)
+            await until(evaluate, "document.querySelector('#boleto-line')?.value", codes(changed)[0])
+            spoken = "document.querySelector('[aria-live=polite]').textContent"
+            assert await evaluate(spoken) == "O vencimento mudou, e com ele os códigos para pagar."
+
+            async with pool.acquire() as conn, conn.transaction():
+                await happen(conn, changed, "charge.paid", NOW, **OVER["paid"])
+            await until(evaluate, "document.querySelector('h1').textContent", "Pagamento confirmado")
+            assert await evaluate("document.querySelector('.bars, .code')") is None
+            assert await evaluate("window.stayed") is True

@@ -1,0 +1,253 @@
+"""Money is booked when the bank confirms it, once, whatever callbacks say or do not say."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from banks.protocol import Done
+from commands.bank_orders.callback import store_hints
+from runtime.ids import new_id
+from runtime.postgres import Pool, transaction
+from tests.support.banking import (
+    RunningBank,
+    make_account,
+    make_charges,
+    running_bank,
+    status_of,
+    utc_now,
+    worker_context,
+)
+from workers.context import Context
+from workers.incoming.hints import ATTEMPTS_MAX, drain_hints
+from workers.incoming.reconciler import reconcile
+from workers.orders.pix import drain_orders
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def bank(pool: Pool) -> AsyncIterator[RunningBank]:
+    async with running_bank(pool) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def context(pool: Pool, servers: Any, bank: RunningBank) -> AsyncIterator[Context]:
+    bank.wire.fault = "up"
+    async with worker_context(pool, servers.redis_url, bank.adapter()) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def account(pool: Pool) -> UUID:
+    return await make_account(pool)
+
+
+async def registered(context: Context, account: UUID, **more: Any) -> UUID:
+    made = await context.banks[False].create_locations(1)
+    assert isinstance(made, Done)
+    (charge_id,) = await make_charges(context.pool, account, made.value, test=False, **more)
+    await drain_orders(context, False)
+    return charge_id
+
+
+async def pay(bank: RunningBank, charge_id: UUID, **more: Any) -> list[dict[str, str]]:
+    status, answer = await bank.control("pay", charge_id=str(charge_id), **more)
+    assert status == 200, answer
+    payments: list[dict[str, str]] = answer["payments"]
+    return payments
+
+
+async def hint(context: Context, *payments: Any, root: str | None = "pix") -> int:
+    items = [{"endToEndId": each["end_to_end_id"], "txid": each["txid"], "valor": "1.00"} for each in payments]
+    body = msgspec.json.encode({root: items} if root else items)
+    async with transaction(context.pool) as conn:
+        return await store_hints(conn, body, utc_now())
+
+
+async def booked(pool: Pool, charge_id: UUID) -> list[Any]:
+    return list(await pool.fetch("SELECT * FROM payment WHERE charge_id = $1 ORDER BY source", charge_id))
+
+
+async def hint_state(pool: Pool, about: str) -> tuple[str, int]:
+    (row,) = await pool.fetch("SELECT state, attempts FROM bank_hint WHERE about = $1", about)
+    return row["state"], row["attempts"]
+
+
+async def again(context: Context) -> None:
+    await context.pool.execute("UPDATE bank_hint SET due_at = '-infinity' WHERE state = 'waiting'")
+    await drain_hints(context)
+
+
+async def test_a_callback_leads_to_the_payment_the_bank_confirms(
+    context: Context, account: UUID, bank: RunningBank
+) -> None:
+    charge_id = await registered(context, account)
+    (payment,) = await pay(bank, charge_id)
+    assert await hint(context, payment) == 1
+    assert await drain_hints(context) == 1
+    (row,) = await booked(context.pool, charge_id)
+    assert (row["source"], row["amount_cents"], row["settles"]) == (payment["end_to_end_id"], 1234, True)
+    assert await status_of(context.pool, charge_id) == "paid"
+    assert await hint_state(context.pool, payment["end_to_end_id"]) == ("confirmed", 1)
+    assert await drain_hints(context) == 0
+
+
+async def test_callbacks_told_twice_or_at_once_book_once(context: Context, account: UUID, bank: RunningBank) -> None:
+    charge_id = await registered(context, account)
+    (payment,) = await pay(bank, charge_id)
+    assert await hint(context, payment, payment) == 1
+    assert await hint(context, payment, root=None) == 0
+    await asyncio.gather(*(drain_hints(context) for _ in range(3)), reconcile(context), reconcile(context))
+    await again(context)
+    assert len(await booked(context.pool, charge_id)) == 1
+    assert await hint(context, payment) == 0
+
+
+async def test_every_item_of_a_callback_counts(context: Context, account: UUID, bank: RunningBank) -> None:
+    charge_ids = [await registered(context, account) for _ in range(3)]
+    payments = [(await pay(bank, charge_id))[0] for charge_id in charge_ids]
+    assert await hint(context, *payments) == 3
+    await drain_hints(context)
+    assert {await status_of(context.pool, charge_id) for charge_id in charge_ids} == {"paid"}
+
+
+async def test_a_forged_callback_moves_nothing_and_silences_nobody(
+    context: Context, account: UUID, bank: RunningBank
+) -> None:
+    charge_id = await registered(context, account)
+    forged = {"end_to_end_id": f"E{new_id().hex[:31]}", "txid": charge_id.hex}
+    await hint(context, forged)
+    for _ in range(ATTEMPTS_MAX + 3):
+        await again(context)
+    assert await booked(context.pool, charge_id) == []
+    assert await status_of(context.pool, charge_id) == "pending"
+    assert await hint_state(context.pool, forged["end_to_end_id"]) == ("unfounded", ATTEMPTS_MAX)
+    # The id comes true, and the bank tells us: it is looked into again.
+    (payment,) = await pay(bank, charge_id)
+    await context.pool.execute(
+        "UPDATE simulated_bank.pix SET end_to_end_id = $1 WHERE end_to_end_id = $2",
+        forged["end_to_end_id"], payment["end_to_end_id"],
+    )  # fmt: skip
+    assert await hint(context, forged) == 1
+    await again(context)
+    assert await status_of(context.pool, charge_id) == "paid"
+
+
+async def test_a_silent_bank_says_nothing_against_a_hint(context: Context, account: UUID, bank: RunningBank) -> None:
+    charge_id = await registered(context, account)
+    (payment,) = await pay(bank, charge_id)
+    await hint(context, payment)
+    bank.wire.fault = "down"
+    for _ in range(ATTEMPTS_MAX + 3):
+        await again(context)
+    assert await hint_state(context.pool, payment["end_to_end_id"]) == ("waiting", 0)
+    bank.wire.fault = "up"
+    await again(context)
+    assert await status_of(context.pool, charge_id) == "paid"
+
+
+async def test_the_reconciler_finds_what_no_callback_told(context: Context, account: UUID, bank: RunningBank) -> None:
+    charge_ids = [await registered(context, account) for _ in range(2)]
+    payments = await pay(bank, charge_ids[0], times=2) + await pay(bank, charge_ids[1], amount="12.33")
+    bank.wire.fault = "down"
+    assert await reconcile(context) == 0
+    assert await booked(context.pool, charge_ids[0]) == []
+    bank.wire.fault = "up"
+    context.now = lambda: utc_now() + timedelta(seconds=1)
+    found = 0
+    for _ in range(10):
+        found += (part := await reconcile(context))
+        if not part:
+            break
+    assert found >= 3
+    rows = await booked(context.pool, charge_ids[0]) + await booked(context.pool, charge_ids[1])
+    assert {row["source"] for row in rows} == {payment["end_to_end_id"] for payment in payments}
+    assert sorted(str(row["anomaly"]) for row in rows) == ["None", "amount_mismatch", "duplicate"]
+    assert await status_of(context.pool, charge_ids[1]) == "pending"
+    assert await reconcile(context) == 0  # asked again, booked already
+
+
+async def test_money_for_no_charge_of_ours_stops_nothing(context: Context, account: UUID, bank: RunningBank) -> None:
+    charge_id = await registered(context, account)
+    await pay(bank, charge_id)
+    await context.pool.execute(
+        "INSERT INTO simulated_bank.pix (world, end_to_end_id, txid, amount_cents, paid_at, payer_name, payer_document)"
+        " VALUES ('production', $1, $2, 100, now(), 'X', '00000000191'),"
+        " ('production', $3, 'DEOUTRO', 100, now(), 'X', '1')",
+        f"E{new_id().hex[:31]}", new_id().hex, f"E{new_id().hex[:31]}",
+    )  # fmt: skip
+    context.now = lambda: utc_now() + timedelta(seconds=1)
+    await reconcile(context)
+    assert await status_of(context.pool, charge_id) == "paid"
+
+
+async def test_the_bank_calls_back_until_it_is_heard(context: Context, account: UUID, bank: RunningBank) -> None:
+    heard: list[Any] = []
+    twice = asyncio.Event()
+
+    async def receive(request: web.Request) -> web.Response:
+        body = await request.read()
+        heard.append(msgspec.json.decode(body))
+        async with transaction(context.pool) as conn:
+            await store_hints(conn, body, utc_now())
+        if len(heard) == 1:
+            return web.Response(status=500)  # kept, but the bank does not know
+        twice.set()
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_post("/bank/local/pix", receive)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    context.settings = msgspec.structs.replace(context.settings, base_url=f"http://127.0.0.1:{runner.addresses[0][1]}")
+    try:
+        charge_id = await registered(context, account)
+        (payment,) = await pay(bank, charge_id)
+        async with asyncio.timeout(30):
+            await twice.wait()
+        await drain_hints(context)
+        assert len(await booked(context.pool, charge_id)) == 1
+        assert heard[0] == heard[1]
+        (item,) = heard[0]["pix"]
+        assert (item["endToEndId"], item["txid"], item["valor"]) == (
+            payment["end_to_end_id"],
+            charge_id.hex,
+            "12.34",
+        )
+        assert item["chave"] == str(account)
+        await asyncio.sleep(0.7)
+        assert len(heard) == 2
+    finally:
+        await runner.cleanup()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"null", b"[]", b"{}", b'{"pix":null}', b'{"pix":{}}', b'{"pix":[1,null,[],{}]}', b"\xff", b'"pix"',
+        b'{"pix":[{"txid":"BOLETO00031285570000030000DATA17012022","endToEndId":"E1"}]}', b"[" * 200_000,
+        b'{"pix":[{"txid":17,"endToEndId":"E1"},{"txid":null},{"endToEndId":"E1"}]}',
+        b'{"pix":[{"txid":"' + b"g" * 32 + b'","endToEndId":"E1"}]}',
+    ],
+)  # fmt: skip
+async def test_what_cannot_be_read_is_passed_over(conn: Any, body: bytes) -> None:
+    assert await store_hints(conn, body, utc_now()) == 0
+
+
+async def test_a_callback_is_read_as_leniently_as_it_may_be(conn: Any) -> None:
+    txid = new_id().hex
+    items = [
+        {"txid": f"{txid} ", "endToEndId": f"E{txid[:31]}", "devolucoes": [{"id": "x"}], "chave": None},
+        {"txid": txid, "endToEndId": "with blanks"},
+        {"txid": txid, "endToEndId": 7},
+    ]
+    assert await store_hints(conn, msgspec.json.encode({"pix": items, "more": 1}), utc_now()) == 2
+    rows = await conn.fetch("SELECT about, txid FROM bank_hint WHERE txid = $1 ORDER BY about", txid)
+    assert [tuple(row) for row in rows] == [(f"E{txid[:31]}", txid), (f"txid:{txid}", txid)]

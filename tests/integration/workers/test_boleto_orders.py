@@ -1,0 +1,508 @@
+"""Orders about boletos, done by a worker at a bank that fails on purpose: what is left in both books."""
+
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from banks.boletos import Boleto, BoletoPayer, boleto_codes
+from commands.bank_orders.boleto_orders import Redate, WriteOff, give_up, place_change
+from commands.charges.create_boleto import Payload, Registration, RegistrationOrder, order_boletos
+from domain.boleto.business_days import effective_due_date, expires_at
+from domain.instants import iso, to_millisecond
+from readmodels.charges.charge import BoletoDoc, ChargeDoc
+from runtime.ids import new_id, new_token
+from runtime.postgres import Pool, session, transaction
+from tests.support.banking import due_now, make_account, utc_now, worker_context
+from tests.support.boleto_bank import RunningBoletoBank, new_number, running_boleto_bank, today
+from workers.context import Context
+from workers.orders.boleto import BoletoOrderWorker
+from workers.orders.pix import release_orders
+
+PAYER = BoletoPayer(
+    name="Fulana de Tal", document="52998224725", street="Rua Um", number="1", city="Recife", state="PE",
+    zip_code="50000000",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+async def bank(pool: Pool) -> AsyncIterator[RunningBoletoBank]:
+    async with running_boleto_bank(pool) as running:
+        yield running
+
+
+@pytest.fixture
+async def context(servers: Any, pool: Pool, bank: RunningBoletoBank) -> AsyncIterator[Context]:
+    bank.wire.fault = "up"
+    async with worker_context(pool, servers.redis_url, bank.adapter(read_s=0.5, write_s=0.5)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def desk(context: Context) -> BoletoOrderWorker:
+    return BoletoOrderWorker(context, False)
+
+
+async def ordered(
+    context: Context, account_id: UUID, *, number: str = "", key: str = "", hybrid: bool = False, cents: int = 5000
+) -> RegistrationOrder:
+    """An order to register a boleto, as the door writes it."""
+    number, due, now = number or new_number(), today() + timedelta(days=10), to_millisecond(utc_now())
+    barcode, line = boleto_codes(number, due_on=due, amount_cents=cents)
+    kind = "boleto_hibrido" if hybrid else "boleto"
+    charge_id = new_id()
+    doc = ChargeDoc(
+        account_id=str(account_id), charge_id=str(charge_id), test=False, public_id=new_token(), payment_method=kind,
+        status="pending", version=1, amount_cents=cents, nosso_numero=number,
+        boleto=BoletoDoc(
+            nosso_numero=number, seu_numero="PEDIDO 7", linha_digitavel=line, codigo_barras=barcode,
+            tipo_cobranca=kind, data_vencimento=due.isoformat(),
+        ),
+        created_at=iso(now), due_date=due.isoformat(), effective_due_date=effective_due_date(due).isoformat(),
+        expires_at=iso(expires_at(due)),
+    )  # fmt: skip
+    order = RegistrationOrder(
+        order_id=new_id(), account_id=account_id, charge_id=charge_id, test=False, created_at=now,
+        deadline=now + timedelta(seconds=10), reply_to="nobody",
+        request=Registration(
+            key=key or new_token(), fingerprint="ab" * 32, actor="test", request_id="req_test",
+            payer_sealed=b64encode(context.seal.seal(msgspec.json.encode(PAYER))).decode(), payload=Payload(doc),
+        ),
+    )  # fmt: skip
+    async with session(context.pool) as conn:
+        assert await order_boletos(conn, [order]) == {order.order_id}
+    return order
+
+
+def number_of(order: RegistrationOrder) -> str:
+    number = order.request.payload.charge.nosso_numero
+    assert number is not None
+    return number
+
+
+async def orders_of(pool: Pool, order: RegistrationOrder) -> list[tuple[str, str]]:
+    """Kind and state, oldest first."""
+    rows = await pool.fetch(
+        "SELECT kind, state FROM bank_order WHERE charge_id = $1 ORDER BY created_at, order_id", order.charge_id
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+async def status_of(pool: Pool, order: RegistrationOrder) -> str | None:
+    found: str | None = await pool.fetchval("SELECT status FROM charge WHERE charge_id = $1", order.charge_id)
+    return found
+
+
+async def at_bank(bank: RunningBoletoBank, order: RegistrationOrder) -> int | None:
+    """The bank's code of its state: 1 open, 6 settled, 7 written off."""
+    booked = await bank.books.booked(number_of(order))
+    return None if booked is None else booked.state
+
+
+async def worked_through(context: Context, desk: BoletoOrderWorker, order: RegistrationOrder, rounds: int = 8) -> None:
+    """Time passes: whatever of this charge waits for its next try is done."""
+    for _ in range(rounds):
+        await due_now(context.pool, order.charge_id)
+        if not await desk.drain():
+            return
+
+
+async def given_up(context: Context, order: RegistrationOrder) -> bool:
+    """The door's deadline has come."""
+    async with transaction(context.pool) as conn:
+        return await give_up(conn, order.order_id, align_id=new_id(), outcome=b"{}", now=utc_now())
+
+
+@pytest.mark.parametrize("fault", ["lost_reply", "cut"])
+async def test_a_boleto_whose_answer_was_lost_is_found_again_and_registered_once(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, fault: str
+) -> None:
+    order = await ordered(context, await make_account(pool), hybrid=True)
+    bank.wire.fault = fault
+    await desk.drain()
+    bank.wire.fault = "up"
+    await worked_through(context, desk, order)
+    assert await status_of(pool, order) == "pending"
+    assert await at_bank(bank, order) == 1
+    doc = msgspec.json.decode(await pool.fetchval("SELECT doc FROM read_charge WHERE charge_id = $1", order.charge_id))
+    assert doc["boleto"]["qr_code"].startswith("000201")
+
+
+async def test_what_a_worker_registered_before_it_died_becomes_the_charge(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    await context.banks[False].register_boleto(desk._boleto(order.request))
+    await pool.execute(
+        "UPDATE bank_order SET state = 'working', attempts = 1, lease_until = '-infinity' WHERE order_id = $1",
+        order.order_id,
+    )
+    assert await release_orders(context) == 1
+    await desk.drain()
+    assert (await status_of(pool, order), await at_bank(bank, order)) == ("pending", 1)
+
+
+async def test_a_creation_given_up_after_the_bank_was_asked_is_undone_there(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    await context.banks[False].register_boleto(desk._boleto(order.request))
+    await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
+    assert await given_up(context, order)
+    await worked_through(context, desk, order)
+    assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
+    assert await orders_of(pool, order) == [("boleto_register", "abandoned"), ("boleto_align", "done")]
+
+
+async def test_a_creation_given_up_before_anybody_asked_leaves_nothing_to_do(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    assert await given_up(context, order)
+    assert not await given_up(context, order), "it has ended"
+    await worked_through(context, desk, order)
+    assert await orders_of(pool, order) == [("boleto_register", "abandoned")]
+    assert await at_bank(bank, order) is None
+
+
+async def test_a_yes_that_comes_after_the_creation_was_given_up_makes_no_charge(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    slow = context.banks[False].register_boleto
+
+    async def register(boleto: Any) -> Any:
+        done = await slow(boleto)
+        assert await given_up(context, order), "the door leaves while the bank answers"
+        return done
+
+    context.banks[False].register_boleto = register  # type: ignore[method-assign]
+    try:
+        await desk.drain()
+    finally:
+        del context.banks[False].register_boleto
+    await worked_through(context, desk, order)
+    assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
+
+
+async def test_a_refusal_after_a_lost_answer_is_not_taken_for_nothing_done(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    await context.banks[False].register_boleto(desk._boleto(order.request))
+    await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
+    bank.wire.fault = "refuse"
+    await desk.drain()
+    bank.wire.fault = "up"
+    await worked_through(context, desk, order)
+    # Found again it became the charge; refused, it must have been written off. Never open without a charge.
+    assert (await status_of(pool, order), await at_bank(bank, order)) in (("pending", 1), (None, 7))
+
+
+async def test_a_strangers_boleto_under_our_number_is_not_touched(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    stranger = replace(desk._boleto(order.request), amount_cents=99, seu_numero="OUTRO")
+    await context.banks[False].register_boleto(stranger)
+    await desk.drain()
+    refused = await pool.fetchrow("SELECT state, outcome FROM bank_order WHERE order_id = $1", order.order_id)
+    assert refused is not None
+    assert (refused[0], msgspec.json.decode(refused[1])) == ("refused", {"refused": "NUMBER_TAKEN"})
+
+    other = await ordered(context, await make_account(pool))
+    await context.banks[False].register_boleto(
+        replace(desk._boleto(other.request), amount_cents=99, seu_numero="OUTRO")
+    )
+    await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", other.order_id)
+    assert await given_up(context, other)
+    await worked_through(context, desk, other)
+    for each in (order, other):
+        assert (await status_of(pool, each), await at_bank(bank, each)) == (None, 1)
+
+
+@pytest.mark.parametrize("differs", ["nothing", "amount", "due date"])
+async def test_a_line_that_is_not_the_banks_blocks_alarms_and_is_written_off(
+    servers: Any, pool: Pool, capsys: pytest.CaptureFixture[str], differs: str
+) -> None:
+    """Whatever else is on it: the bank said yes to it, so it is ours and nobody else's."""
+    async with running_boleto_bank(pool) as wrong:
+        wrong.boletos.quirks = frozenset({"wrong_line"})
+        async with worker_context(pool, servers.redis_url, wrong.adapter()) as context:
+            desk = BoletoOrderWorker(context, False)
+            order = await ordered(context, await make_account(pool))
+            register = context.banks[False].register_boleto
+
+            async def misunderstood(boleto: Boleto) -> Any:
+                answer = await register(boleto)
+                update = "UPDATE simulated_bank.boleto SET amount_cents = $2, due_on = $3 WHERE number = $1"
+                amount_cents = boleto.amount_cents + 100 * (differs == "amount")
+                await pool.execute(
+                    update, boleto.number, amount_cents, boleto.due_on + timedelta(days=differs == "due date")
+                )
+                return answer
+
+            context.banks[False].register_boleto = misunderstood  # type: ignore[method-assign]
+            await desk.drain()
+            wrong.boletos.quirks = frozenset()
+            await worked_through(context, desk, order)
+            assert (await status_of(pool, order), await at_bank(wrong, order)) == (None, 7)
+    assert "boleto_line_differs" in capsys.readouterr().out
+
+
+async def test_a_boleto_paid_although_its_creation_was_given_up_becomes_a_paid_charge(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    """Payers see boletos in their bank before any merchant hands them out (DDA): money is never dropped."""
+    account_id = await make_account(pool)
+    order = await ordered(context, account_id)
+    await context.banks[False].register_boleto(desk._boleto(order.request))
+    await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
+    assert await given_up(context, order)
+    await bank.books.pay(number_of(order), rail="boleto")
+    await bank.settled(number_of(order))
+    await worked_through(context, desk, order)
+    assert await status_of(pool, order) == "paid"
+    balance = await pool.fetchval("SELECT balance_cents FROM account_clock WHERE account_id = $1", account_id)
+    keys = await pool.fetchval("SELECT count(*) FROM idempotency WHERE account_id = $1", account_id)
+    assert (balance, keys) == (5000, 0)
+
+
+async def test_a_key_used_while_the_bank_was_asked_has_its_second_boleto_written_off(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    account_id = await make_account(pool)
+    order = await ordered(context, account_id, key="uma-so")
+    await pool.execute(
+        "INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)"
+        " VALUES ($1, false, 'uma-so', $2, 'charge', $3, now())", account_id, bytes(32), new_id(),
+    )  # fmt: skip
+    await desk.drain()
+    await worked_through(context, desk, order)
+    assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
+    assert await orders_of(pool, order) == [("boleto_register", "done"), ("boleto_align", "done")]
+
+
+async def test_requests_of_one_key_at_once_are_one_order_without_any_lock(context: Context, pool: Pool) -> None:
+    account_id = await make_account(pool)
+    await ordered(context, account_id, key="gemeas")
+    with pytest.raises(AssertionError):
+        await ordered(context, account_id, key="gemeas")
+
+
+async def test_a_cancel_that_only_the_bank_heard_is_finished_later(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    await desk.drain()
+    change_id, now = new_id(), utc_now()
+    async with session(pool) as conn:
+        assert await place_change(
+            conn, order_id=change_id, kind="boleto_write_off", charge_id=order.charge_id, account_id=order.account_id,
+            test=False, request=msgspec.json.encode(WriteOff(reason="paid_externally", actor="test")), now=now,
+            deadline=now + timedelta(seconds=10), reply_to="nobody",
+        )  # fmt: skip
+    await bank.books.write_off(number_of(order))
+    await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", change_id)
+    async with transaction(pool) as conn:
+        assert await give_up(conn, change_id, align_id=new_id(), outcome=b"{}", now=utc_now())
+    await worked_through(context, desk, order)
+    assert await status_of(pool, order) == "cancelled"
+    body = msgspec.json.decode(
+        await pool.fetchval(
+            "SELECT event_body FROM journal WHERE charge_id = $1 AND kind = 'charge.cancelled'", order.charge_id
+        )
+    )
+    assert body["reason"] == "paid_externally"
+
+
+async def test_the_undo_of_a_young_boleto_waits_for_its_moment_and_looks_in_between(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    await context.banks[False].register_boleto(desk._boleto(order.request))
+    await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
+    await bank.rules(apply_30_minutes=True)
+    try:
+        assert await given_up(context, order)
+        waits: list[float] = []
+        for _ in range(3):
+            await due_now(pool, order.charge_id)
+            await desk.drain()
+            due: datetime = await pool.fetchval(
+                "SELECT due_at FROM bank_order WHERE charge_id = $1 AND kind = 'boleto_align'", order.charge_id
+            )
+            waits.append((due - utc_now()).total_seconds())
+        assert await at_bank(bank, order) == 1
+    finally:
+        await bank.rules(apply_30_minutes=False)
+    assert waits[0] > 10
+    assert waits == sorted(waits)
+    await worked_through(context, desk, order)
+    assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
+
+
+async def test_not_found_is_no_answer_while_the_boleto_may_be_on_its_way(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
+    assert await given_up(context, order)
+    await worked_through(context, desk, order, rounds=2)
+    assert (await orders_of(pool, order))[-1] == ("boleto_align", "waiting")
+    # It arrives now, from a request that nobody waits for any more.
+    await context.banks[False].register_boleto(desk._boleto(order.request))
+    await worked_through(context, desk, order)
+    assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
+
+
+async def changed(context: Context, order: RegistrationOrder, kind: str, request: Any) -> UUID:
+    """An order to change the boleto, as the door writes it."""
+    change_id, now = new_id(), utc_now()
+    async with session(context.pool) as conn:
+        assert await place_change(
+            conn, order_id=change_id, kind=kind, charge_id=order.charge_id, account_id=order.account_id, test=False,
+            request=msgspec.json.encode(request), now=now, deadline=now + timedelta(seconds=10), reply_to="nobody",
+        )  # fmt: skip
+    return change_id
+
+
+async def asked_before(context: Context, change_id: UUID) -> None:
+    """The bank was asked once, and nothing was heard."""
+    await context.pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", change_id)
+
+
+async def dues(pool: Pool, bank: RunningBoletoBank, order: RegistrationOrder) -> tuple[Any, Any]:
+    """The due date here, and at the bank."""
+    booked = await bank.books.booked(number_of(order))
+    assert booked is not None
+    return await pool.fetchval("SELECT due_on FROM boleto WHERE charge_id = $1", order.charge_id), booked.due_on
+
+
+async def watched_for(pool: Pool, order: RegistrationOrder, by: timedelta) -> None:
+    """Time passes for what is watched."""
+    await pool.execute("UPDATE bank_order SET created_at = created_at - $2::interval WHERE charge_id = $1",
+                       order.charge_id, by)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["boleto_write_off", "boleto_redate"])
+async def test_a_change_that_arrives_after_it_was_given_up_is_seen_and_put_right(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, kind: str
+) -> None:
+    """A request may lie at the bank longer than anybody waits: that the boleto looks untouched says nothing yet."""
+    order = await ordered(context, await make_account(pool))
+    await desk.drain()
+    ours, _ = await dues(pool, bank, order)
+    later = ours + timedelta(days=7)
+    wish: Any = WriteOff(reason="cancelled", actor="test")
+    if kind == "boleto_redate":
+        wish = Redate(due_date=later.isoformat(), actor="test")
+    change_id = await changed(context, order, kind, wish)
+    await asked_before(context, change_id)
+    async with transaction(pool) as conn:
+        assert await give_up(conn, change_id, align_id=new_id(), outcome=b"{}", now=utc_now())
+    await worked_through(context, desk, order, rounds=2)
+    if kind == "boleto_redate":
+        await bank.books.redate(number_of(order), later)
+    else:
+        await bank.books.write_off(number_of(order))
+    await worked_through(context, desk, order, rounds=2)
+    if kind == "boleto_redate":
+        assert (await status_of(pool, order), await dues(pool, bank, order)) == ("pending", (ours, ours))
+    else:
+        assert (await status_of(pool, order), await at_bank(bank, order)) == ("cancelled", 7)
+    await watched_for(pool, order, timedelta(seconds=61))
+    await worked_through(context, desk, order)
+    assert (await orders_of(pool, order))[-1] == ("boleto_align", "done"), "it is not watched for ever"
+
+
+@pytest.mark.parametrize("kind", ["boleto_write_off", "boleto_redate"])
+async def test_a_detail_that_is_older_than_the_change_is_not_believed(servers: Any, pool: Pool, kind: str) -> None:
+    """The bank shows the answer of half a minute ago to whoever asks again (reference: Cobrancas, detail)."""
+    async with (
+        running_boleto_bank(pool) as old,
+        worker_context(pool, servers.redis_url, old.adapter(detail_age_s=30.0)) as context,
+    ):
+        desk = BoletoOrderWorker(context, False)
+        order = await ordered(context, await make_account(pool))
+        await desk.drain()
+        ours, _ = await dues(pool, old, order)
+        wish: Any = WriteOff(reason="cancelled", actor="test")
+        if kind == "boleto_redate":
+            wish = Redate(due_date=(ours + timedelta(days=7)).isoformat(), actor="test")
+        await old.rules(detail_cache_s=30)
+        try:
+            assert await context.banks[False].find_boleto(number_of(order))
+            old.wire.fault = "lost_reply"
+            change_id = await changed(context, order, kind, wish)
+            await worked_through(context, desk, order, rounds=4)
+            state = await pool.fetchval("SELECT state FROM bank_order WHERE order_id = $1", change_id)
+            assert state == "abandoned", "nobody could know"
+            old.wire.fault = "up"
+            await worked_through(context, desk, order, rounds=2)
+        finally:
+            await old.rules(detail_cache_s=0)
+        old.boletos._shown.clear()  # half a minute passes
+        await worked_through(context, desk, order, rounds=2)
+        if kind == "boleto_redate":
+            assert (await status_of(pool, order), await dues(pool, old, order)) == ("pending", (ours, ours))
+        else:
+            assert (await status_of(pool, order), await at_bank(old, order)) == ("cancelled", 7)
+
+
+async def test_a_write_off_refused_after_a_lost_answer_is_not_taken_for_nothing_done(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    await desk.drain()
+    change_id = await changed(context, order, "boleto_write_off", WriteOff(reason="paid_externally", actor="test"))
+    await asked_before(context, change_id)
+    bank.wire.fault = "refuse"
+    await desk.drain()
+    bank.wire.fault = "up"
+    assert await pool.fetchval("SELECT state FROM bank_order WHERE order_id = $1", change_id) == "refused"
+    assert await status_of(pool, order) == "pending"
+    # What was asked first arrives now.
+    await bank.books.write_off(number_of(order))
+    await worked_through(context, desk, order, rounds=2)
+    assert await status_of(pool, order) == "cancelled"
+
+
+async def test_a_re_dating_that_took_over_what_was_to_be_put_right_is_watched_on(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    """The merchant was told no and asks for another day: the first may still arrive after the second."""
+    order = await ordered(context, await make_account(pool))
+    await desk.drain()
+    ours, _ = await dues(pool, bank, order)
+    first, second = ours + timedelta(days=7), ours + timedelta(days=14)
+    given = await changed(context, order, "boleto_redate", Redate(due_date=first.isoformat(), actor="test"))
+    await asked_before(context, given)
+    async with transaction(pool) as conn:
+        assert await give_up(conn, given, align_id=new_id(), outcome=b"{}", now=utc_now())
+    await changed(context, order, "boleto_redate", Redate(due_date=second.isoformat(), actor="test"))
+    await desk.drain()
+    assert await dues(pool, bank, order) == (second, second)
+    await bank.books.redate(number_of(order), first)
+    await worked_through(context, desk, order, rounds=2)
+    assert await dues(pool, bank, order) == (second, second)
+
+
+async def test_a_boleto_the_bank_did_not_find_when_it_was_cancelled_is_looked_for_again(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    """Cancelled here it must not be payable there, whatever the bank said in a bad minute."""
+    order = await ordered(context, await make_account(pool))
+    await desk.drain()
+    bank.hidden.add(number_of(order))
+    await changed(context, order, "boleto_write_off", WriteOff(reason="cancelled", actor="test"))
+    await worked_through(context, desk, order, rounds=2)
+    assert (await status_of(pool, order), await at_bank(bank, order)) == ("cancelled", 1)
+    bank.hidden.clear()
+    await worked_through(context, desk, order, rounds=2)
+    assert await at_bank(bank, order) == 7

@@ -1,0 +1,587 @@
+"""The two legs of a dual charge at the bank of production: whichever is paid first, the other is closed there, over a
+bank that is down, changes of the boleto that are under way, and payers who are quicker than we are."""
+
+import asyncio
+from base64 import b64encode
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from banks.boletos import BoletoPayer, BoletoState, boleto_codes
+from banks.protocol import Cob, Done, NotFound, Rejected, Unknown
+from commands.bank_orders.boleto_orders import Redate, WriteOff, give_up, place_change
+from commands.charges.create_boleto import Payload, PixLeg, Registration, RegistrationOrder, order_boletos
+from commands.charges.pay import Confirmation, confirm_payments
+from commands.merchants.integrators import create_integrator
+from domain.boleto.business_days import effective_due_date, expires_at
+from domain.charge import Charge
+from domain.instants import iso, to_millisecond
+from readmodels.charges.charge import BoletoDoc, ChargeDoc
+from runtime.ids import new_id, new_token
+from runtime.postgres import Pool, session, transaction
+from tests.support.banking import due_now, make_account, utc_now, worker_context
+from tests.support.boleto_bank import RunningBoletoBank, new_number, running_boleto_bank, today
+from tests.support.boleto_merchant import in_days, redate
+from tests.support.dual_merchant import (
+    at_rest,
+    becomes,
+    boleto_at_bank,
+    cob_at_bank,
+    cob_status,
+    dual,
+    legs,
+    number_of,
+    pay_at_bank,
+)
+from tests.support.merchant import Books, Door, Shop, assert_books_are_clean, books_of, new_shop, until_answer
+from tests.support.system import System
+from workers.context import Context
+from workers.incoming.boleto_payments import book_boletos
+from workers.orders.boleto import BoletoOrderWorker
+from workers.orders.pix import drain_orders
+
+_encode = msgspec.json.Encoder().encode
+REMOVED = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
+OPEN, PAID, WRITTEN_OFF = 1, 6, 7  # the bank's codes of a boleto's state
+PAYER = BoletoPayer(
+    name="Fulana de Tal", document="52998224725", street="Rua Um", number="1", city="Recife", state="PE",
+    zip_code="50000000",
+)  # fmt: skip
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shop(system: System) -> AsyncIterator[Shop]:
+    async with new_shop(system) as opened:
+        yield opened
+
+
+@pytest.fixture
+def door(shop: Shop) -> Door:
+    return shop.production
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def books(system: System) -> AsyncIterator[Books]:
+    async with books_of(system) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def fault(system: System, door: Door, name: str) -> AsyncIterator[None]:
+    async def be(fault: str) -> None:
+        async with door.http.post(f"{system.bank_url}/simulated/fault", json={"fault": fault}) as answer:
+            assert answer.status == 200
+
+    await be(name)
+    try:
+        yield
+    finally:
+        await be("up")
+
+
+async def anomalies(door: Door, charge: dict[str, Any]) -> Counter[str | None]:
+    return Counter(item["anomaly"] for item in await door.all("/v1/payments", charge_id=charge["charge_id"]))
+
+
+# --- The running system ----------------------------------------------------------------------------------------------
+
+
+async def test_paid_by_pix_the_boleto_is_written_off_at_the_bank(system: System, door: Door, books: Books) -> None:
+    partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
+    charge = await dual(door, integrador_code=partner.integrador_code)
+    assert await pay_at_bank(system, door, charge, "pix") == 200
+    paid = await becomes(door, charge, "paid")
+    assert (paid["payment"]["method"], legs(paid)) == ("pix", {"pix": "paid", "boleto": "cancelled"})
+    await at_rest(books, charge)
+    assert (await boleto_at_bank(books, charge), await cob_status(books, charge)) == ("written_off", "CONCLUIDA")
+    assert await pay_at_bank(system, door, charge, "boleto") == 409
+    (item,) = await door.all("/v1/payments", charge_id=charge["charge_id"])
+    assert (item["payment_method"], item["method"], item["txid"], item["integrador_code"], item["anomaly"]) == (
+        "boleto_pix", "pix", charge["pix"]["txid"], partner.integrador_code, None,
+    )  # fmt: skip
+    assert [event["type"] for event in await door.events(charge_id=charge["charge_id"])] == ["payment.received"]
+
+
+async def test_paid_by_boleto_the_cob_is_removed_at_the_bank(system: System, door: Door, books: Books) -> None:
+    charge = await dual(door)
+    await at_rest(books, charge)
+    assert await pay_at_bank(system, door, charge, "boleto") == 200
+    paid = await becomes(door, charge, "paid")
+    assert (paid["payment"]["method"], legs(paid)) == ("boleto", {"pix": "cancelled", "boleto": "paid"})
+    await at_rest(books, charge)
+    assert (await boleto_at_bank(books, charge), await cob_status(books, charge)) == ("paid", REMOVED)
+    assert await pay_at_bank(system, door, charge, "pix") == 409
+
+
+@pytest.mark.parametrize("first", ["pix", "boleto"])
+async def test_money_that_was_on_its_way_by_the_other_leg_is_a_duplicate(
+    system: System, door: Door, books: Books, first: str
+) -> None:
+    charge = await dual(door)
+    await at_rest(books, charge)
+    assert await pay_at_bank(system, door, charge, first) == 200
+    await becomes(door, charge, "paid")
+    await at_rest(books, charge)
+    second = "boleto" if first == "pix" else "pix"
+    assert await pay_at_bank(system, door, charge, second, force=True) == 200
+
+    async def both() -> bool:
+        return sum((await anomalies(door, charge)).values()) == 2
+
+    await until_answer(both)
+    assert await anomalies(door, charge) == {None: 1, "duplicate": 1}
+    assert (await door.charge(charge["charge_id"]))["payment"]["method"] == first
+
+
+@pytest.mark.parametrize(("rail", "leg"), [("pix", "pix"), ("boleto", "boleto"), (None, "boleto")])
+async def test_the_command_line_pays_the_leg_that_is_named(
+    system: System, door: Door, books: Books, rail: str | None, leg: str
+) -> None:
+    charge = await dual(door)
+    await at_rest(books, charge)
+    named = () if rail is None else ("--rail", rail)
+    await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"], *named)
+    paid = await becomes(door, charge, "paid")
+    assert (paid["payment"]["method"], legs(paid)[leg]) == (leg, "paid")
+    await at_rest(books, charge)
+
+
+async def test_both_legs_paid_at_once_settle_once(system: System, door: Door, books: Books) -> None:
+    charges = [await dual(door) for _ in range(6)]
+    for charge in charges:
+        await at_rest(books, charge)
+    took = await asyncio.gather(
+        *(pay_at_bank(system, door, charge, leg) for charge in charges for leg in ("pix", "boleto"))
+    )
+    # The bank knows them as two things to be paid: whoever looked in time has paid.
+    for place, charge in enumerate(charges):
+        payments = took[2 * place : 2 * place + 2].count(200)
+        assert payments >= 1
+        paid = await becomes(door, charge, "paid")
+
+        async def all_booked(charge: dict[str, Any] = charge, payments: int = payments) -> bool:
+            return sum((await anomalies(door, charge)).values()) == payments
+
+        await until_answer(all_booked)
+        assert await anomalies(door, charge) == ({None: 1} if payments == 1 else {None: 1, "duplicate": 1})
+        assert sorted(legs(paid).values()) == ["cancelled", "paid"]
+        await at_rest(books, charge)
+        assert await boleto_at_bank(books, charge) in ("paid", "written_off")
+        assert await cob_status(books, charge) in ("CONCLUIDA", REMOVED)
+
+
+async def test_while_the_bank_is_down_a_cancellation_ends_neither_leg_and_then_both(
+    system: System, door: Door, books: Books
+) -> None:
+    charge = await dual(door)
+    await at_rest(books, charge)
+    async with fault(system, door, "down"):
+        answer = await door.cancel(charge["charge_id"])
+        assert (answer.status, answer.code) == (502, "BANK_UNAVAILABLE")
+        assert legs(await door.charge(charge["charge_id"])) == {"pix": "pending", "boleto": "pending"}
+    await at_rest(books, charge)
+    assert (await boleto_at_bank(books, charge), await cob_status(books, charge)) == ("open", "ATIVA")
+    assert (await door.cancel(charge["charge_id"])).status == 200
+    await at_rest(books, charge)
+    assert (await boleto_at_bank(books, charge), await cob_status(books, charge)) == ("written_off", REMOVED)
+
+
+async def test_a_re_dating_moves_both_legs_and_each_can_still_be_paid(system: System, door: Door, books: Books) -> None:
+    for leg in ("pix", "boleto"):
+        charge = await dual(door, due_date=in_days(2))
+        moved = await redate(door, in_days(50), charge_id=charge["charge_id"])
+        assert moved.status == 200, moved.raw
+        await at_rest(books, charge)
+        cob = await cob_at_bank(books, charge)
+        ends = cob["created_at"] + timedelta(seconds=cob["expires_in_s"])
+        assert abs((ends - datetime.fromisoformat(moved.body["expires_at"])).total_seconds()) <= 1
+        assert await pay_at_bank(system, door, charge, leg) == 200
+        assert legs(await becomes(door, charge, "paid"))[leg] == "paid"
+        await at_rest(books, charge)
+
+
+async def test_pix_payments_that_meet_cancellations_have_one_winner(system: System, door: Door, books: Books) -> None:
+    charges = [await dual(door) for _ in range(6)]
+    for charge in charges:
+        await at_rest(books, charge)
+
+    async def cancelled(charge: dict[str, Any], wait_s: float) -> int:
+        await asyncio.sleep(wait_s)
+        return (await door.cancel(charge["charge_id"])).status
+
+    for place, charge in enumerate(charges):
+        paid, cancel = await asyncio.gather(pay_at_bank(system, door, charge, "pix"), cancelled(charge, 0.03 * place))
+        assert (paid, cancel) in ((200, 200), (200, 409), (409, 200))
+        await at_rest(books, charge)
+
+        async def booked(charge: dict[str, Any] = charge, paid: int = paid) -> bool:
+            return sum((await anomalies(door, charge)).values()) == (paid == 200)
+
+        await until_answer(booked)
+        now = await door.charge(charge["charge_id"])
+        assert now["status"] == ("cancelled" if cancel == 200 else "paid")
+        if paid == 200:
+            assert await anomalies(door, charge) == {"paid_after_cancel" if cancel == 200 else None: 1}
+        assert await boleto_at_bank(books, charge) == "written_off", number_of(charge)
+
+
+# --- One worker, step by step: who closes the boleto when another change of it is under way
+# ----------------------------
+
+
+@pytest.fixture(scope="module")
+async def bank(pool: Pool) -> AsyncIterator[RunningBoletoBank]:
+    async with running_boleto_bank(pool) as running:
+        yield running
+
+
+@pytest.fixture
+async def context(servers: Any, pool: Pool, bank: RunningBoletoBank) -> AsyncIterator[Context]:
+    bank.wire.fault = "up"
+    async with worker_context(pool, servers.redis_url, bank.adapter()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def desk(context: Context) -> BoletoOrderWorker:
+    return BoletoOrderWorker(context, False)
+
+
+async def made(context: Context, desk: BoletoOrderWorker, *, cents: int = 5000) -> RegistrationOrder:
+    """A dual charge of production with both legs at the bank."""
+    account_id, number = await make_account(context.pool), new_number()
+    answer = await context.banks[False].create_locations(1)
+    assert isinstance(answer, Done)
+    (place,) = answer.value
+    due, now, charge_id = today() + timedelta(days=10), to_millisecond(utc_now()), new_id()
+    barcode, line = boleto_codes(number, due_on=due, amount_cents=cents)
+    doc = ChargeDoc(
+        account_id=str(account_id), charge_id=str(charge_id), test=False, public_id=new_token(),
+        payment_method="boleto_pix", status="pending", version=1, amount_cents=cents, nosso_numero=number,
+        txid=charge_id.hex, qr_code="000201",
+        boleto=BoletoDoc(
+            nosso_numero=number, seu_numero="PEDIDO 7", linha_digitavel=line, codigo_barras=barcode,
+            tipo_cobranca="boleto_pix", data_vencimento=due.isoformat(),
+        ),
+        created_at=iso(now), due_date=due.isoformat(), effective_due_date=effective_due_date(due).isoformat(),
+        expires_at=iso(expires_at(due)),
+    )  # fmt: skip
+    order = RegistrationOrder(
+        order_id=new_id(), account_id=account_id, charge_id=charge_id, test=False, created_at=now,
+        deadline=now + timedelta(seconds=10), reply_to="nobody",
+        request=Registration(
+            key=new_token(), fingerprint="ab" * 32, actor="test", request_id="req_test",
+            payer_sealed=b64encode(context.seal.seal(_encode(PAYER))).decode(), payload=Payload(doc),
+            pix=PixLeg(location_id=place.location_id, location=place.location, pix_key=str(account_id)),
+        ),
+    )  # fmt: skip
+    async with session(context.pool) as conn:
+        assert await order_boletos(conn, [order]) == {order.order_id}
+    await desk.drain()
+    await drain_orders(context, False)
+    return order
+
+
+async def boleto_state(bank: RunningBoletoBank, order: RegistrationOrder) -> int:
+    booked = await bank.books.booked(str(order.request.payload.charge.nosso_numero))
+    assert booked is not None
+    return booked.state
+
+
+async def placed(context: Context, order: RegistrationOrder, kind: str, request: Any) -> UUID | None:
+    """A change of the boleto, as a door orders it; None when another one is under way."""
+    now, order_id = utc_now(), new_id()
+    async with session(context.pool) as conn:
+        found = await place_change(
+            conn, order_id=order_id, kind=kind, charge_id=order.charge_id, account_id=order.account_id, test=False,
+            request=_encode(request), now=now, deadline=now + timedelta(seconds=10), reply_to="nobody",
+        )  # fmt: skip
+    return order_id if found is not None else None
+
+
+async def pix_booked(context: Context, order: RegistrationOrder) -> None:
+    """The bank's news that the cob was paid."""
+    received = Confirmation(
+        charge_id=order.charge_id, end_to_end_id=f"E99999997{new_token()}", amount_cents=5000, paid_at=utc_now()
+    )
+    async with transaction(context.pool) as conn:
+        (outcome,) = await confirm_payments(conn, [received], now=utc_now(), seal=context.seal)
+    assert isinstance(outcome, Charge)
+    assert outcome.status == "paid"
+
+
+async def kinds_of(pool: Pool, order: RegistrationOrder) -> list[tuple[str, str]]:
+    rows = await pool.fetch(
+        "SELECT kind, state FROM bank_order WHERE charge_id = $1 AND left(kind, 7) = 'boleto_'"
+        " ORDER BY created_at, order_id", order.charge_id,
+    )  # fmt: skip
+    return [(row[0], row[1]) for row in rows][1:]
+
+
+async def worked_through(context: Context, desk: BoletoOrderWorker, order: RegistrationOrder) -> None:
+    for _ in range(8):
+        await due_now(context.pool, order.charge_id)
+        if not await desk.drain():
+            return
+
+
+async def test_the_order_to_write_the_boleto_off_is_tried_until_the_bank_confirms(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    order = await made(context, desk)
+    await pix_booked(context, order)
+    assert await kinds_of(pool, order) == [("boleto_align", "waiting")]
+    for name in ("down", "error500", "html", "lost_reply"):
+        bank.wire.fault = name
+        await due_now(pool, order.charge_id)
+        await desk.drain()
+    bank.wire.fault = "up"
+    await worked_through(context, desk, order)
+    assert await kinds_of(pool, order) == [("boleto_align", "done")]
+    assert await boleto_state(bank, order) == WRITTEN_OFF
+
+
+async def test_the_order_to_remove_the_cob_is_tried_until_the_bank_confirms(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    order = await made(context, desk)
+    number = str(order.request.payload.charge.nosso_numero)
+    assert await bank.books.pay(number, rail="boleto", tell=False)
+    await bank.settled(number)
+    state = await context.banks[False].find_boleto(number)
+    assert isinstance(state, BoletoState)
+    await book_boletos(context, [state])
+    for name in ("down", "error500", "html", "timeout_before", "lost_reply"):
+        bank.wire.fault = name
+        await due_now(pool, order.charge_id)
+        await drain_orders(context, False)
+    bank.wire.fault = "up"
+    await due_now(pool, order.charge_id)
+    await drain_orders(context, False)
+    found = "SELECT state FROM bank_order WHERE charge_id = $1 AND kind = 'cob_remove'"
+    assert [row[0] for row in await pool.fetch(found, order.charge_id)] == ["done"]
+    cob = await bank.bank.booked(order.charge_id.hex)
+    assert cob is not None
+    assert cob.status == REMOVED
+
+
+@pytest.mark.parametrize("kind", ["boleto_write_off", "boleto_redate"])
+async def test_a_change_that_waits_when_the_pix_is_paid_leaves_the_boleto_to_be_closed(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, kind: str
+) -> None:
+    order = await made(context, desk)
+    request = (
+        WriteOff(reason="cancelled", actor="x")
+        if kind == "boleto_write_off"
+        else Redate(due_date=in_days(30), actor="x")
+    )
+    assert await placed(context, order, kind, request)
+    await pix_booked(context, order)
+    assert await kinds_of(pool, order) == [(kind, "waiting")], "two orders about one boleto are never open"
+    await worked_through(context, desk, order)
+    assert await kinds_of(pool, order) == [(kind, "refused"), ("boleto_align", "done")]
+    assert await boleto_state(bank, order) == WRITTEN_OFF
+
+
+@pytest.mark.parametrize("kind", ["boleto_write_off", "boleto_redate"])
+async def test_a_pix_paid_while_the_bank_is_at_a_change_leaves_no_open_boleto(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, kind: str
+) -> None:
+    """Also when the bank then says that the boleto is too young: nothing changed there, and nobody waits any more."""
+    order = await made(context, desk)
+    request = (
+        WriteOff(reason="cancelled", actor="x")
+        if kind == "boleto_write_off"
+        else Redate(due_date=in_days(30), actor="x")
+    )
+    assert await placed(context, order, kind, request)
+    at_bank = context.banks[False]
+    name = "write_off_boleto" if kind == "boleto_write_off" else "redate_boleto"
+    asking = getattr(at_bank, name)
+
+    async def meanwhile(*given: Any, **more: Any) -> Any:
+        await pix_booked(context, order)
+        return await asking(*given, **more)
+
+    await bank.rules(apply_30_minutes=True)
+    setattr(at_bank, name, meanwhile)
+    try:
+        await desk.drain()
+    finally:
+        delattr(at_bank, name)
+        await bank.rules(apply_30_minutes=False)
+    # Rejected for being too young, it had left the boleto open.
+    assert (await kinds_of(pool, order))[0] == (kind, "refused")
+    await worked_through(context, desk, order)
+    assert (await kinds_of(pool, order))[-1] == ("boleto_align", "done")
+    assert await boleto_state(bank, order) == WRITTEN_OFF
+
+
+@pytest.mark.parametrize("last", [False, True])
+async def test_a_pix_paid_while_somebody_looks_whether_all_is_equal_leaves_no_open_boleto(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, last: bool
+) -> None:
+    """Whether it was the last look or not."""
+    order = await made(context, desk)
+    lost = await placed(context, order, "boleto_redate", Redate(due_date=in_days(30), actor="x"))
+    assert lost is not None
+    await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", lost)
+    async with transaction(pool) as conn:
+        assert await give_up(conn, lost, align_id=new_id(), outcome=b"{}", now=utc_now())
+    if last:
+        older = "UPDATE bank_order SET created_at = created_at - interval '61 seconds' WHERE charge_id = $1"
+        await pool.execute(older, order.charge_id)
+    at_bank = context.banks[False]
+    asking = at_bank.find_boleto
+
+    async def find(number: str) -> Any:
+        found = await asking(number)
+        del at_bank.find_boleto
+        await pix_booked(context, order)
+        return found
+
+    at_bank.find_boleto = find  # type: ignore[method-assign]
+    await desk.drain()
+    await worked_through(context, desk, order)
+    assert await kinds_of(pool, order) == [("boleto_redate", "abandoned"), *[("boleto_align", "done")] * (1 + last)]
+    assert await boleto_state(bank, order) == WRITTEN_OFF
+
+
+async def test_a_change_given_up_before_anybody_asked_leaves_the_boleto_to_be_closed(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    order = await made(context, desk)
+    waiting = await placed(context, order, "boleto_write_off", WriteOff(reason="cancelled", actor="x"))
+    assert waiting is not None
+    await pix_booked(context, order)
+    async with transaction(pool) as conn:
+        assert await give_up(conn, waiting, align_id=new_id(), outcome=b"{}", now=utc_now())
+    await worked_through(context, desk, order)
+    assert await boleto_state(bank, order) == WRITTEN_OFF
+
+
+async def test_a_booking_and_the_end_of_a_change_that_meet_leave_one_order_to_close_the_boleto(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    """The booking holds the charge while the change ends: whoever comes second sees what the first has left."""
+    order = await made(context, desk)
+    assert await placed(context, order, "boleto_redate", Redate(due_date=in_days(30), actor="x"))
+    received = Confirmation(
+        charge_id=order.charge_id, end_to_end_id=f"E99999997{new_token()}", amount_cents=5000, paid_at=utc_now()
+    )
+    async with transaction(pool) as conn:
+        await confirm_payments(conn, [received], now=utc_now(), seal=context.seal)
+        ending = asyncio.create_task(desk.drain())
+        await asyncio.sleep(0.5)
+        assert not ending.done(), "it waits for the charge"
+    await ending
+    await worked_through(context, desk, order)
+    assert await kinds_of(pool, order) == [("boleto_redate", "refused"), ("boleto_align", "done")]
+    assert await boleto_state(bank, order) == WRITTEN_OFF
+
+
+async def test_a_cob_the_bank_refuses_fails_the_charge_and_takes_its_boleto_back(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    at_bank = context.banks[False]
+
+    async def put(cob: Any) -> Rejected:
+        return Rejected("CobOperacaoInvalida", "no")
+
+    at_bank.put_cob = put  # type: ignore[method-assign]
+    try:
+        order = await made(context, desk)
+    finally:
+        del at_bank.put_cob
+    await worked_through(context, desk, order)
+    assert await pool.fetchval("SELECT status FROM charge WHERE charge_id = $1", order.charge_id) == "failed"
+    assert await boleto_state(bank, order) == WRITTEN_OFF
+
+
+async def test_a_revision_the_bank_did_not_answer_is_asked_again_until_the_cob_ends_with_the_boleto(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    order = await made(context, desk)
+    due_on = today() + timedelta(days=40)
+    assert await placed(context, order, "boleto_redate", Redate(due_date=due_on.isoformat(), actor="x"))
+    await desk.drain()
+    for name in ("down", "error500", "timeout_before"):
+        bank.wire.fault = name
+        await due_now(pool, order.charge_id)
+        await drain_orders(context, False)
+    bank.wire.fault = "lost_reply"
+    await due_now(pool, order.charge_id)
+    await drain_orders(context, False)
+    bank.wire.fault = "up"
+    await due_now(pool, order.charge_id)
+    await drain_orders(context, False)
+    state = "SELECT state FROM bank_order WHERE charge_id = $1 AND kind = 'cob_revise'"
+    assert await pool.fetchval(state, order.charge_id) == "done"
+    cob = await bank.bank.booked(order.charge_id.hex)
+    assert cob is not None
+    assert abs((cob.created_at + timedelta(seconds=cob.expires_in_s) - expires_at(due_on)).total_seconds()) <= 1
+
+
+async def test_a_re_dating_that_overtakes_a_revision_is_what_the_bank_has_in_the_end(
+    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    order = await made(context, desk)
+    at_bank, due_on = context.banks[False], today() + timedelta(days=60)
+    end = expires_at(due_on)
+    assert await placed(context, order, "boleto_redate", Redate(due_date=in_days(40), actor="x"))
+    await desk.drain()
+    asking = at_bank.revise_cob
+
+    async def late(txid: str, expires_at: datetime) -> Any:
+        """The second re-dating is done, revision and all, before the bank hears of the first."""
+        del at_bank.revise_cob
+        assert await placed(context, order, "boleto_redate", Redate(due_date=due_on.isoformat(), actor="x"))
+        await desk.drain()
+        assert await asking(txid, end) == Done(None)
+        await pool.execute(
+            "UPDATE bank_order SET state = 'done' WHERE charge_id = $1 AND kind = 'cob_revise' AND state = 'waiting'",
+            order.charge_id,
+        )
+        return await asking(txid, expires_at)
+
+    at_bank.revise_cob = late  # type: ignore[method-assign]
+    await drain_orders(context, False)
+    await due_now(pool, order.charge_id)
+    await drain_orders(context, False)
+    cob = await bank.bank.booked(order.charge_id.hex)
+    assert cob is not None
+    assert abs((cob.created_at + timedelta(seconds=cob.expires_in_s) - expires_at(due_on)).total_seconds()) <= 1
+
+
+async def test_a_cob_is_revised_while_it_is_active_and_keeps_its_location(bank: RunningBoletoBank) -> None:
+    adapter, end = bank.adapter(), utc_now() + timedelta(days=3)
+    assert await adapter.revise_cob(new_id().hex, end) == NotFound()
+    answer = await adapter.create_locations(1)
+    assert isinstance(answer, Done)
+    cob = Cob(
+        txid=new_id().hex, amount_cents=500, created_at=utc_now(), expires_in_s=600,
+        location_id=answer.value[0].location_id, pix_key="chave@example.com",
+    )  # fmt: skip
+    assert isinstance(await adapter.put_cob(cob), Done)
+    for _ in range(2):
+        assert await adapter.revise_cob(cob.txid, end) == Done(None)
+    booked = await bank.bank.booked(cob.txid)
+    assert booked is not None
+    assert (booked.revisao, booked.location_id) == (1, cob.location_id)
+    assert abs((booked.created_at + timedelta(seconds=booked.expires_in_s) - end).total_seconds()) <= 1
+    bank.wire.fault = "error500"
+    assert isinstance(await adapter.revise_cob(cob.txid, end + timedelta(days=1)), Unknown)
+    bank.wire.fault = "up"
+    assert await adapter.remove_cob(cob.txid) == Done(None)
+    assert isinstance(await adapter.revise_cob(cob.txid, end), Rejected)
+
+
+async def test_the_books_are_clean_after_all_of_it(system: System) -> None:
+    assert_books_are_clean(system)

@@ -1,0 +1,518 @@
+"""E-mail end to end: a charge's wish becomes mails, and a real mail server gets each of them, whatever goes wrong.
+
+The clock is the test's: days pass in a call. Everything else is real: PostgreSQL, the commands, the duties, SMTP.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from banks.simulated.bank import PRODUCTION, SimulatedBank
+from commands.charges.cancel import cancellation
+from commands.charges.change import change_charges
+from commands.charges.create_pix import NewPix, create_pix
+from commands.charges.pay import Confirmation, confirm_payments
+from commands.charges.redate import redate_boleto
+from commands.mail import read_stop_token
+from commands.merchants.merchants import MerchantCreated, create_merchant
+from commands.webhooks.notices import NewNotice, give_notice
+from domain.charge import CancelReason
+from domain.instants import SAO_PAULO, iso, to_millisecond
+from readmodels.charges.charge import ChargeDoc
+from runtime.ids import new_id, new_token
+from runtime.postgres import Pool, transaction
+from runtime.seal import Seal
+from runtime.settings import SmtpServer, read_settings
+from tests.support.banking import SECRET_KEY, settings_for, worker_context
+from tests.support.boletos import PAYER, issue
+from tests.support.mail_server import MailServer, mail_server
+from workers.context import Context
+from workers.mail import sender as mail_worker
+from workers.mail.sender import BACKOFF_S, LEASE, MailSender, forget_mails, release_mails, write_due_mails
+
+SEAL = Seal(bytes.fromhex(SECRET_KEY))
+START = datetime(2027, 3, 1, 10, tzinfo=SAO_PAULO).astimezone(UTC)  # a Monday
+
+
+class Post:
+    """A worker with a mail server and a clock of the test's."""
+
+    def __init__(self, context: Context, server: MailServer, merchant: MerchantCreated) -> None:
+        self.context = context
+        self.server = server
+        self.merchant = merchant
+        self.now = START
+        self.desk = MailSender(context)
+
+    async def work(self) -> None:
+        """Until there is nothing left to do at this moment."""
+        for _ in range(20):
+            done = await write_due_mails(self.context) + await self.desk.drain()
+            if not done:
+                return
+        raise AssertionError("no end")
+
+    async def at(self, when: datetime) -> None:
+        self.now = when.astimezone(UTC)
+        await self.work()
+
+    def subjects(self, address: str) -> list[str]:
+        return [str(taken.message["Subject"]).replace("\u00a0", " ") for taken in self.server.of(address)]
+
+    async def states(self) -> list[tuple[str, int, str | None]]:
+        rows = await self.context.pool.fetch(
+            "SELECT state, attempts, trouble FROM mail WHERE account_id = $1 ORDER BY created_at, mail_id",
+            self.merchant.account_id,
+        )
+        return [tuple(row) for row in rows]
+
+    async def pix(
+        self, to: str | None, *, lifetime: timedelta = timedelta(days=10), test: bool = False, send_email: bool = True
+    ) -> ChargeDoc:
+        """A charge as the door writes it."""
+        now, charge_id = to_millisecond(self.now), new_id()
+        doc = ChargeDoc(
+            account_id=str(self.merchant.account_id), charge_id=str(charge_id), test=test, public_id=new_token(),
+            payment_method="pix", status="pending", version=1, amount_cents=15000, description="Pedido <1>",
+            txid=charge_id.hex, qr_code="000201PIXDOTESTE", send_email=send_email, created_at=iso(now),
+            expires_at=iso(now + lifetime),
+        )  # fmt: skip
+        payer = SEAL.seal(msgspec.json.encode({"name": "Ana", **({} if to is None else {"email": to})}))
+        new = NewPix(
+            account_id=self.merchant.account_id, test=test, key=str(charge_id), fingerprint=bytes(32),
+            charge_id=charge_id, order_id=new_id(), created_at=now, expires_at=now + lifetime, location="l/1",
+            payer_sealed=payer, actor="test", request_id="req", doc=doc, order=b"{}",
+        )  # fmt: skip
+        async with transaction(self.context.pool) as conn:
+            assert await create_pix(conn, [new]) == {charge_id}
+            # No bank has a part in this.
+            await conn.execute("DELETE FROM bank_order WHERE charge_id = $1", charge_id)
+        return doc
+
+    async def paid(self, doc: ChargeDoc) -> None:
+        async with transaction(self.context.pool) as conn:
+            await confirm_payments(
+                conn,
+                [
+                    Confirmation(
+                        charge_id=UUID(doc.charge_id), end_to_end_id=f"E99999997{new_token()}", amount_cents=15000,
+                        paid_at=self.now, payer_name="Ana", payer_document="12345678909",
+                    )
+                ],
+                now=self.now, seal=SEAL,
+            )  # fmt: skip
+
+
+@pytest.fixture
+async def post(pool: Pool, servers: Any) -> AsyncIterator[Post]:
+    async with opened(pool, servers) as made:
+        yield made
+
+
+@asynccontextmanager
+async def opened(pool: Pool, servers: Any, **env: str) -> AsyncIterator[Post]:
+    await pool.execute("DELETE FROM mail")
+    await pool.execute("DELETE FROM mail_wish")
+    await pool.execute("UPDATE notice SET mailed_at = now() WHERE mailed_at IS NULL")
+    async with transaction(pool) as conn:
+        merchant = await create_merchant(conn, name="Açaí & Cia", address=True, kyc="approved", now=START)
+    async with (
+        mail_server(user="quita", password="s3nha/@") as server,
+        worker_context(
+            pool, servers.redis_url, SimulatedBank(pool, SEAL, world=PRODUCTION, url="", now=lambda: START)
+        ) as context,
+    ):
+        url = server.url.replace("s3nha/@", "s3nha%2F%40")
+        given = {"SMTP_URL": url, "MAIL_FROM": "cobrancas@quita.example.com", "APP_URL": "https://app.example.com"}
+        context.settings = settings_for(**(given | env))
+        made = Post(context, server, merchant)
+        context.now = lambda: made.now
+        yield made
+
+
+async def test_a_pix_charge_with_send_email_is_mailed_once_with_its_code_and_its_links(post: Post) -> None:
+    doc = await post.pix("ana@example.com")
+    await post.work()
+    await post.at(START + timedelta(hours=1))
+    (taken,) = post.server.of("ana@example.com")
+    message = taken.message
+    assert taken.sender == "cobrancas@quita.example.com"
+    assert message["To"] == "ana@example.com"
+    assert "Açaí & Cia via Quita" in str(message["From"])
+    assert post.subjects("ana@example.com") == ["Cobrança de Açaí & Cia: R$ 150,00, vence em 11/03/2027"]
+    text, html = taken.part("plain"), taken.part("html")
+    for part in (text, html):
+        assert "R$\u00a0150,00" in part
+        assert "11/03/2027 às 10:00" in part
+        assert "000201PIXDOTESTE" in part
+        assert f"https://app.example.com/pagar/{doc.public_id}" in part
+    assert "Pedido <1>" in text
+    assert "Pedido &lt;1&gt;" in html
+    link = str(message["List-Unsubscribe"]).strip("<>")
+    assert link in text
+    assert link in html
+    assert message["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+    found = read_stop_token(link.rpartition("/")[2], SEAL)
+    assert found is not None
+    assert found[0] == post.merchant.account_id
+    (mail_id,) = [row["mail_id"] for row in await post.context.pool.fetch("SELECT mail_id FROM mail")]
+    assert message["Message-ID"] == f"<{mail_id}@quita.example.com>"
+    assert post.server.logins == ["quita"]
+    assert not list(message.iter_attachments())
+
+
+@pytest.mark.parametrize(
+    ("to", "test", "send_email"),
+    [("bia@example.com", True, True), ("bia@example.com", False, False), (None, False, True)],
+)
+async def test_nobody_is_mailed_for_a_test_charge_or_unasked_or_without_an_address(
+    post: Post, to: str | None, test: bool, send_email: bool
+) -> None:
+    await post.pix(to, test=test, send_email=send_email)
+    for day in range(12):
+        await post.at(START + timedelta(days=day))
+    assert post.server.mails == []
+    assert await post.context.pool.fetchval("SELECT count(*) FROM mail_wish") == 0
+
+
+async def test_a_pending_charge_is_reminded_of_three_days_before_and_on_the_day_at_nine_and_no_more(post: Post) -> None:
+    await post.pix("caio@example.com")  # its last moment is on 11 March at 10:00
+    seen: dict[int, datetime] = {}
+    for hour in range(24 * 12):
+        await post.at(START + timedelta(hours=hour))
+        for count in range(len(seen), len(post.server.mails)):
+            seen[count] = post.now.astimezone(SAO_PAULO)
+    assert [(at.day, at.hour) for at in seen.values()] == [(1, 10), (8, 9), (11, 9)]
+    assert post.subjects("caio@example.com") == [
+        "Cobrança de Açaí & Cia: R$ 150,00, vence em 11/03/2027",
+        "Lembrete: R$ 150,00 para Açaí & Cia vence em 11/03/2027",
+        "Vence hoje: R$ 150,00 para Açaí & Cia",
+    ]
+
+
+async def test_a_payment_brings_a_receipt_and_ends_the_reminders(post: Post) -> None:
+    doc = await post.pix("davi@example.com")
+    await post.work()
+    await post.at(START + timedelta(days=1))
+    await post.paid(doc)
+    await post.work()
+    for day in range(2, 12):
+        await post.at(START + timedelta(days=day))
+    assert post.subjects("davi@example.com") == [
+        "Cobrança de Açaí & Cia: R$ 150,00, vence em 11/03/2027",
+        "Pagamento recebido: R$ 150,00 para Açaí & Cia",
+    ]
+    receipt = post.server.of("davi@example.com")[1].part("plain")
+    assert "000201PIXDOTESTE" not in receipt
+    assert "02/03/2027" in receipt
+
+
+async def test_a_charge_paid_before_its_first_mail_gets_the_receipt_only(post: Post) -> None:
+    doc = await post.pix("eva@example.com")
+    await post.paid(doc)
+    await post.work()
+    assert post.subjects("eva@example.com") == ["Pagamento recebido: R$ 150,00 para Açaí & Cia"]
+
+
+async def test_every_payment_of_a_busy_account_is_heard_of(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The feed is followed a piece at a time, and nothing falls between two pieces."""
+    monkeypatch.setattr("commands.mail._EVENTS_MAX", 3)
+    docs = [await post.pix(f"p{n}@example.com") for n in range(10)]
+    await post.work()
+    assert len(post.server.mails) == 10
+    for doc in docs:
+        await post.paid(doc)
+    await post.work()
+    assert [len(post.subjects(f"p{n}@example.com")) for n in range(10)] == [2] * 10
+
+
+async def test_a_cancelled_charge_is_not_reminded_of(post: Post) -> None:
+    doc = await post.pix("fabio@example.com")
+    await post.work()
+    wish = cancellation(
+        UUID(doc.charge_id), (post.merchant.account_id, False), reason=CancelReason.CANCELLED, actor="test",
+        request_id="req",
+    )  # fmt: skip
+    async with transaction(post.context.pool) as conn:
+        await change_charges(conn, [wish], now=post.now)
+    for day in range(1, 12):
+        await post.at(START + timedelta(days=day))
+    assert len(post.server.mails) == 1
+
+
+async def boleto(post: Post, to: str, due: date) -> ChargeDoc:
+    """A boleto as its registration leaves it."""
+    async with transaction(post.context.pool) as conn:
+        doc = await issue(
+            conn, SEAL, post.merchant.account_id, test=False, due=due, now=post.now,
+            payer=msgspec.structs.replace(PAYER, email=to), send_email=True,
+        )  # fmt: skip
+        await conn.execute(
+            "INSERT INTO mail_wish (charge_id, account_id, due_at) VALUES ($1, $2, $3)",
+            UUID(doc.charge_id), post.merchant.account_id, post.now,
+        )  # fmt: skip
+    return doc
+
+
+async def test_a_boleto_comes_with_its_line_and_its_paper(post: Post) -> None:
+    doc = await boleto(post, "gil@example.com", date(2027, 3, 20))  # a Saturday
+    await post.work()
+    (taken,) = post.server.of("gil@example.com")
+    assert doc.boleto is not None
+    text = taken.part("plain")
+    assert doc.boleto.linha_digitavel in "".join(sign for sign in text if sign.isdigit())
+    assert "Vencimento: 20/03/2027" in text
+    assert "Pagável até: 22/03/2027" in text
+    (pdf,) = taken.message.iter_attachments()
+    assert pdf.get_content_type() == "application/pdf"
+    assert pdf.get_filename() == f"boleto-{doc.boleto.nosso_numero}.pdf"
+    assert pdf.get_content().startswith(b"%PDF-")
+
+
+@pytest.mark.parametrize("first", [date(2027, 3, 10), date(2027, 4, 20)], ids=["later", "earlier"])
+async def test_a_boleto_with_a_new_date_is_reminded_of_by_that_date(post: Post, first: date) -> None:
+    doc = await boleto(post, "hugo@example.com", first)
+    await post.work()
+    async with transaction(post.context.pool) as conn:
+        assert doc.boleto is not None
+        await redate_boleto(
+            conn, UUID(doc.charge_id), date(2027, 3, 18), boleto=doc.boleto, redated=0, pix_until=None, carteira="17",
+            now=post.now, actor="test", request_id="req",
+        )  # fmt: skip
+    for day in range(1, 20):
+        await post.at(datetime(2027, 3, 1 + day, 9, 30, tzinfo=SAO_PAULO))
+    assert [subject.partition(":")[0] for subject in post.subjects("hugo@example.com")] == [
+        "Cobrança de Açaí & Cia", "Lembrete", "Vence hoje",
+    ]  # fmt: skip
+    assert "18/03/2027" in post.subjects("hugo@example.com")[1]
+
+
+async def test_who_stopped_the_mails_of_a_merchant_gets_no_more(post: Post) -> None:
+    await post.pix("Ivo@example.com")
+    await post.work()
+    link = str(post.server.mails[0].message["List-Unsubscribe"]).strip("<>")
+    found = read_stop_token(link.rpartition("/")[2], SEAL)
+    assert found is not None
+    await post.context.pool.execute("INSERT INTO mail_stop VALUES ($1, $2, $3)", *found, post.now)
+    await post.pix("ivo@EXAMPLE.com")
+    await post.work()
+    assert len(post.server.mails) == 1
+    assert await post.states() == [("sent", 1, None), ("skipped", 1, "stopped")]
+
+
+async def test_a_mail_that_was_not_taken_goes_again_and_again_and_then_no_more(post: Post) -> None:
+    post.server.answers["RCPT"] = ["450 later"] * 100
+    await post.pix("joana@example.com", lifetime=timedelta(days=20))
+    await post.work()
+    tries = 1
+    for _ in range(2 * len(BACKOFF_S)):
+        due_at = await post.context.pool.fetchval("SELECT due_at FROM mail WHERE state = 'waiting' AND kind = 'charge'")
+        if due_at is None:
+            break
+        assert due_at > post.now
+        await post.at(due_at)
+        tries += 1
+    assert tries == len(BACKOFF_S) + 1
+    assert post.now - START < timedelta(days=4)
+    assert (await post.states())[0] == ("failed", tries, "450")
+    assert post.server.mails == []
+
+
+async def test_an_address_refused_for_good_is_not_tried_again(post: Post) -> None:
+    post.server.unknown.add("ninguem@example.com")
+    await post.pix("ninguem@example.com")
+    await post.pix("karen@example.com")
+    await post.work()
+    assert sorted(await post.states()) == [("failed", 1, "550"), ("sent", 1, None)]
+    assert len(post.server.of("karen@example.com")) == 1
+
+
+@pytest.mark.parametrize(
+    "answers", [{"EHLO": ["DROP"]}, {"AUTH": ["535 no"]}, {"MAIL": ["421 busy"]}, {"DATA": ["DROP"]}]
+)
+async def test_trouble_at_the_mail_server_delays_a_mail_and_loses_none(
+    post: Post, answers: dict[str, list[str]]
+) -> None:
+    post.server.answers |= answers
+    await post.pix("leo@example.com")
+    await post.work()
+    ((state, _, trouble),) = await post.states()
+    assert state == "waiting"
+    assert trouble
+    await post.at(START + timedelta(minutes=2))
+    assert len(post.server.of("leo@example.com")) == 1
+    assert await post.states() == [("sent", 2, None)]
+
+
+async def in_states(post: Post, states: dict[str, int], at: datetime) -> None:
+    """So many mails in each state, asked for and last touched at this moment."""
+    await post.context.pool.execute(
+        "INSERT INTO mail (mail_id, account_id, charge_id, kind, to_sealed, to_hash, state, attempts, due_at,"
+        " lease_until, created_at, sent_at)"
+        " SELECT gen_random_uuid(), $1, gen_random_uuid(), 'asked', '', 'h', state, 1, $4::timestamptz,"
+        " CASE WHEN state = 'sending' THEN $4::timestamptz END, $4, CASE WHEN state = 'sent' THEN $4::timestamptz END"
+        " FROM unnest($2::text[], $3::integer[]) AS g (state, count), generate_series(1, count)",
+        post.merchant.account_id, list(states), list(states.values()), at,
+    )  # fmt: skip
+
+
+async def test_a_mail_that_is_over_is_forgotten_after_its_time_in_portions_and_never_one_that_is_to_be_sent(
+    pool: Pool, servers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.mail.sender._FORGOTTEN_MAX", 4)
+    every = {"waiting": 1, "sending": 1, "sent": 6, "failed": 2, "skipped": 1}
+    async with opened(pool, servers, MAIL_KEPT_DAYS="30") as post:
+        await in_states(post, every, post.now - timedelta(days=30, seconds=1))
+        await in_states(post, every, post.now - timedelta(days=29))
+        assert [await forget_mails(post.context) for _ in range(4)] == [4, 4, 1, 0]
+        left = Counter(state for state, *_ in await post.states())
+        assert left == Counter(every) + Counter(waiting=1, sending=1)
+
+
+async def test_a_forgotten_mail_is_not_written_anew(post: Post) -> None:
+    doc = await post.pix("ana@example.com", lifetime=timedelta(days=500))
+    await post.work()
+    await post.at(START + timedelta(days=401))
+    assert await forget_mails(post.context) == 1
+    assert await post.states() == []
+    await post.at(START + timedelta(days=402))
+    assert len(post.subjects("ana@example.com")) == 1
+    await post.paid(doc)
+    await post.work()
+    assert len(post.subjects("ana@example.com")) == 2, "and its receipt comes all the same"
+
+
+async def test_a_mail_of_which_nobody_knows_goes_again_with_the_same_message_id(post: Post) -> None:
+    post.server.answers["DATA"] = ["DROP AFTER"]
+    await post.pix("mara@example.com")
+    await post.work()
+    await post.at(START + timedelta(minutes=2))
+    first, second = post.server.of("mara@example.com")
+    assert first.message["Message-ID"] == second.message["Message-ID"]
+
+
+async def test_a_server_that_goes_silent_holds_up_no_transaction_and_loses_no_mail(
+    post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.mail.smtp.READ_S", 2.0)
+    post.server.answers["MAIL"] = ["HANG"]
+    await post.pix("nina@example.com")
+    await write_due_mails(post.context)
+    sending = asyncio.create_task(post.desk.drain())
+    await asyncio.sleep(0.2)
+    open_ones = await post.context.pool.fetchval(
+        "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' AND datname = current_database()"
+    )
+    assert open_ones == 0
+    assert not sending.done()
+    await sending
+    await post.at(START + timedelta(minutes=2))
+    assert await post.states() == [("sent", 2, None)]
+
+
+async def test_the_mail_of_a_worker_that_died_goes_when_its_lease_is_over(post: Post) -> None:
+    await post.pix("olga@example.com")
+    await write_due_mails(post.context)
+    async with post.context.pool.acquire() as conn:
+        lost = await mail_worker.claim(conn, now=post.now, most=10, lease_until=post.now + LEASE)
+    assert len(lost) == 1
+    await release_mails(post.context)
+    await post.work()
+    assert post.server.mails == []
+    post.now += LEASE
+    await release_mails(post.context)
+    await post.work()
+    assert len(post.server.of("olga@example.com")) == 1
+
+
+async def test_two_workers_send_each_mail_once(post: Post) -> None:
+    for n in range(30):
+        await post.pix(f"q{n}@example.com")
+    other = MailSender(post.context)
+    await asyncio.gather(*(write_due_mails(post.context) for _ in range(4)))
+    await asyncio.gather(post.desk.drain(), other.drain(), post.desk.drain())
+    await post.work()
+    assert sorted(mail.to[0] for mail in post.server.mails) == sorted(f"q{n}@example.com" for n in range(30))
+    assert post.server.connections <= 12
+
+
+async def test_a_merchants_people_are_told_of_its_webhooks_once(post: Post) -> None:
+    notice = NewNotice(
+        notice_id=new_id(), account_id=post.merchant.account_id, test=True, kind="webhook_paused",
+        event_type="payment.received", endpoint_id=None,
+        facts={"url": "https://loja.example.com/hook", "failing_since": iso(START), "failures": 9, "outcome": "status",
+               "status": 500, "reason": "no_success"},
+    )  # fmt: skip
+    async with transaction(post.context.pool) as conn:
+        await give_notice(conn, [notice], now=post.now)
+    await post.work()
+    await post.at(START + timedelta(days=1))
+    (taken,) = post.server.of(post.merchant.dashboard.email)
+    assert post.subjects(post.merchant.dashboard.email) == ["[TESTE/SANDBOX] Seu webhook foi pausado"]
+    text = taken.part("plain")
+    assert "[TESTE/SANDBOX] payment.received" in text
+    assert "https://loja.example.com/hook" in text
+    assert "HTTP 500" in text
+    assert taken.message["List-Unsubscribe"] is None
+
+
+async def test_nothing_a_merchant_or_payer_writes_ends_a_header(post: Post) -> None:
+    await post.context.pool.execute(
+        "UPDATE account SET name = $2 WHERE account_id = $1", post.merchant.account_id, "Loja\x1b\r\nBcc: x@example.com"
+    )
+    await post.pix("rui@example.com")
+    await post.pix('"rui,b"@exa(mple.com')
+    await post.pix("rui@example.com,x")
+    await post.work()
+    (taken,) = post.server.mails
+    assert taken.to == ["rui@example.com"]
+    assert taken.message["Bcc"] is None
+    headers = taken.raw.partition(b"\r\n\r\n")[0]
+    assert b"\x1b" not in headers
+    assert str(taken.message["From"]) == '"Loja Bcc: x@example.com via Quita" <cobrancas@quita.example.com>'
+    assert sorted(state for state, _, _ in await post.states()) == ["failed", "failed", "sent"]
+
+
+async def test_without_a_server_and_a_catcher_mails_wait(pool: Pool, servers: Any) -> None:
+    async with opened(pool, servers, SMTP_URL="") as post:
+        await post.pix("sara@example.com")
+        await post.work()
+        assert await post.states() == [("waiting", 0, None)]
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("smtp://a:b%40c@mail.example.com?starttls=1",
+         SmtpServer(host="mail.example.com", port=587, user="a", password="b@c", starttls=True)),
+        ("smtps://mail.example.com", SmtpServer(host="mail.example.com", port=465, tls=True)),
+        ("smtp://localhost:2525", SmtpServer(host="localhost", port=2525)),
+    ],
+)  # fmt: skip
+def test_the_mail_server_is_read_from_one_address(url: str, server: SmtpServer) -> None:
+    settings = settings_for(SMTP_URL=url, MAIL_FROM="x@example.com", MAIL_CATCHER="1")
+    assert settings.smtp == server
+    assert not settings.mail_catcher
+    assert "b@c" not in repr(settings) + repr(settings.smtp)
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"SMTP_URL": "mail.example.com"}, {"SMTP_URL": "http://mail.example.com"}, {"SMTP_URL": "smtp://"},
+        {"SMTP_URL": "smtp://h:99999"}, {"SMTP_URL": "smtp://h?tls=1"}, {"SMTP_URL": "smtps://h?starttls=1"},
+        {"SMTP_URL": "smtp://h", "MAIL_FROM": ""}, {"SMTP_URL": "smtp://h", "MAIL_FROM": "Quita <x@example.com>"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_mail_setting_that_cannot_be_is_refused_at_start(env: dict[str, str]) -> None:
+    given = {"DATABASE_URL": "d", "REDIS_URL": "r", "SECRET_KEY": SECRET_KEY, "MAIL_FROM": "x@example.com", **env}
+    with pytest.raises(ValueError, match=r"SMTP_URL|MAIL_FROM"):
+        read_settings(given)

@@ -1,0 +1,659 @@
+"""Orders about refunds: sent once, asked about until known, and whatever the bank says is on the books to the cent."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from banks.banco_do_brasil.pix import BancoDoBrasil
+from banks.protocol import Done, NotFound, Rejected, Unknown
+from banks.simulated.bank import Paid, SimulatedBank
+from banks.simulated.boletos import new_end_to_end_id
+from banks.simulated.returns import Rules
+from banks.transfers import NO_TRANSFERS, PIX_UNKNOWN, Return, Sent, Transfer
+from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
+from commands.money.refund import Ending, NewRefund, TransferDestination, begin_refunds
+from domain.instants import to_millisecond
+from readmodels.money.refund import RefundProjection, refund_by_id
+from readmodels.verify import verify
+from runtime.ids import new_id
+from runtime.postgres import Pool, transaction
+from tests.support.banking import (
+    RunningBank,
+    due_now,
+    make_account,
+    make_charges,
+    order_of,
+    running_bank,
+    status_of,
+    utc_now,
+    worker_context,
+)
+from tests.support.boleto_merchant import boleto_issued_before, today
+from tests.support.merchant import new_shop, until_answer
+from tests.support.system import System
+from workers.context import Context
+from workers.orders.pix import drain_orders, release_orders
+from workers.orders.refund import ATTEMPTS_LEAST, BACKOFF_S, SILENT_S, WATCH, RefundOrderWorker, _Ended, wait_after
+
+TO = TransferDestination(pix_key="maria@example.com", document="52998224725")
+PLAIN = Rules(settle_after_s=0, fails=False)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def bank(pool: Pool, servers: Any) -> AsyncIterator[RunningBank]:
+    before = await verify(servers.database_url)  # what other tests have bent is not ours to judge
+    async with running_bank(pool, slow_s=0.3) as running:
+        yield running
+    assert await verify(servers.database_url) == before
+
+
+class Desk:
+    """A worker and its bank, with one merchant's charges."""
+
+    def __init__(self, context: Context, account: UUID, bank: RunningBank, database_url: str) -> None:
+        self.context = context
+        self.account = account
+        self.bank = bank
+        self.pool = context.pool
+        self.database_url = database_url
+
+    def simulated(self, test: bool) -> SimulatedBank:
+        return cast(SimulatedBank, self.context.banks[True]) if test else self.bank.bank
+
+    async def paid(self, *, test: bool = False, cents: int = 1000, at_bank: bool = True) -> UUID:
+        """A PIX charge, paid; `at_bank`: the bank knows of it."""
+        made = await self.simulated(test).create_locations(1)
+        (charge_id,) = await make_charges(self.pool, self.account, made.value, test=test, amount_cents=cents)
+        now = to_millisecond(utc_now())
+        paid = Paid(end_to_end_id=new_end_to_end_id(now), txid=charge_id.hex, amount_cents=cents, paid_at=now)
+        if at_bank:
+            await self.simulated(test).receive([paid], tell=False)
+        await self._confirm(Confirmation(
+            charge_id=charge_id, end_to_end_id=paid.end_to_end_id, amount_cents=cents, paid_at=now,
+        ))  # fmt: skip
+        return charge_id
+
+    async def paid_boleto(self, *, test: bool = False, rail: str = "boleto", cents: int = 1000) -> UUID:
+        """A boleto, paid at the bank on its line or by PIX."""
+        simulated = self.simulated(test)
+        system = SimpleNamespace(
+            secret_key=bytes.fromhex("5a" * 32), database_url=self.database_url, bank_url=self.bank.url
+        )
+        door = SimpleNamespace(account_id=str(self.account))
+        async with self.pool.acquire() as books:
+            charge_id = UUID(
+                await boleto_issued_before(
+                    cast(Any, system), cast(Any, books), cast(Any, door), test=test,
+                    due_on=today() + timedelta(days=5), amount_cents=cents,
+                )
+            )  # fmt: skip
+        number = await self.pool.fetchval("SELECT number FROM boleto WHERE charge_id = $1", charge_id)
+        if rail == "pix":  # the bank gave it a PIX side
+            await self.pool.execute(
+                "UPDATE simulated_bank.boleto SET txid = 'BOLETO' || substr(number, 4) || 'DATA01012026'"
+                " WHERE number = $1", number,
+            )  # fmt: skip
+        (payment,) = await simulated.boletos.pay(number, rail=cast(Any, rail), tell=False)
+        of = OfBoleto(source=f"{number}/{cents}", method=rail, nosso_numero=number, integrador_code=None, txid=None)
+        await self._confirm(Confirmation(
+            charge_id=charge_id, end_to_end_id=payment.end_to_end_id, amount_cents=cents, paid_at=utc_now(), boleto=of,
+        ))  # fmt: skip
+        return charge_id
+
+    async def _confirm(self, confirmation: Confirmation) -> None:
+        async with transaction(self.pool) as conn:
+            await confirm_payments(conn, [confirmation], now=utc_now(), seal=self.context.seal)
+
+    async def refund(
+        self, charge_id: UUID, cents: int | None = None, *, test: bool = False, to: TransferDestination | None = None,
+        scenario: str | None = None,
+    ) -> UUID:  # fmt: skip
+        asked = self.asked(charge_id, cents, test=test, to=to, scenario=scenario)
+        async with transaction(self.pool) as conn:
+            (begun,) = await begin_refunds(conn, [asked], now=to_millisecond(utc_now()))
+        assert isinstance(begun, RefundProjection), begun
+        return asked.refund_id
+
+    def asked(
+        self, charge_id: UUID, cents: int | None = None, *, test: bool = False, to: TransferDestination | None = None,
+        scenario: str | None = None,
+    ) -> NewRefund:  # fmt: skip
+        refund_id = new_id()
+        return NewRefund(
+            owner=(self.account, test), key=secrets.token_hex(8), fingerprint=bytes(32), refund_id=refund_id,
+            charge_id=charge_id, amount_cents=cents, payment_id=None, reason=None, description="Devolução nº 1",
+            external_id=None, scenario=scenario, actor="test", request_id="test",
+            destination_sealed=None if to is None else self.context.seal.seal(msgspec.json.encode(to)),
+        )  # fmt: skip
+
+    async def works(self, charge_id: UUID, *, test: bool = False, rounds: int = 1) -> None:
+        """The worker does what is due; time passes before each round."""
+        for _ in range(rounds):
+            await due_now(self.pool, charge_id)
+            await RefundOrderWorker(self.context, test).drain()
+
+    async def found(self, refund_id: UUID, *, test: bool = False) -> RefundProjection:
+        async with self.pool.acquire() as conn:
+            found = await refund_by_id(conn, refund_id, self.account, test)
+        assert found is not None
+        return found
+
+    async def status(self, refund_id: UUID, *, test: bool = False) -> tuple[str, str | None]:
+        found = await self.found(refund_id, test=test)
+        return found.status, found.failure_code
+
+    async def sent(self, refund_id: UUID) -> list[int]:
+        """What went out at the bank under this refund's id, cents."""
+        rows = await self.pool.fetch(
+            "SELECT amount_cents FROM simulated_bank.devolucao WHERE id = $1"
+            " UNION ALL SELECT amount_cents FROM simulated_bank.transfer WHERE id = $1", refund_id.hex,
+        )  # fmt: skip
+        return [row[0] for row in rows]
+
+    async def balance(self, *, test: bool = False) -> int:
+        found = await self.pool.fetchval(
+            "SELECT balance_cents FROM account_clock WHERE account_id = $1 AND test = $2", self.account, test
+        )
+        return int(found)
+
+    async def rules(self, *, test: bool = False, **rules: Any) -> None:
+        await self.simulated(test).returns.set_rules(msgspec.structs.replace(PLAIN, **rules))
+
+    async def order(self, charge_id: UUID) -> Any:
+        return await order_of(self.pool, charge_id, "refund_return")
+
+    async def events(self, charge_id: UUID) -> list[str]:
+        rows = await self.pool.fetch("SELECT type FROM read_event WHERE charge_id = $1 ORDER BY sequence", charge_id)
+        return [row["type"] for row in rows]
+
+    async def has_been_asked(self) -> bool:
+        return any(each.startswith("PUT") and "/devolucao/" in each for each in self.bank.requests)
+
+    async def arrives(self) -> None:
+        """What is on its way at the bank is due by now."""
+        now = utc_now()
+        await self.pool.execute("UPDATE simulated_bank.devolucao SET settles_at = $1 WHERE settles_at > $1", now)
+        await self.pool.execute("UPDATE simulated_bank.transfer SET settles_at = $1 WHERE settles_at > $1", now)
+
+    async def later(self, charge_id: UUID) -> None:
+        """More time has passed than any call of ours lives."""
+        await self.pool.execute(
+            "UPDATE bank_order SET created_at = created_at - $2::interval, outcome = outcome || CASE"
+            " WHEN outcome ? 'lost_at'"
+            " THEN jsonb_build_object('lost_at', (outcome ->> 'lost_at')::timestamptz - $2::interval) ELSE '{}' END"
+            " WHERE charge_id = $1", charge_id, WATCH,
+        )  # fmt: skip
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def desk(pool: Pool, servers: Any, bank: RunningBank) -> AsyncIterator[Desk]:
+    bank.wire.fault = "up"
+    bank.requests.clear()
+    production = bank.adapter(transfers_url=f"{bank.url}/transfers/v1")
+    async with worker_context(pool, servers.redis_url, production) as context:
+        made = Desk(context, await make_account(pool), bank, servers.database_url)
+        for test in (True, False):
+            await made.rules(test=test)
+        yield made
+        await production_rules(made)
+
+
+async def production_rules(desk: Desk) -> None:
+    await desk.rules(test=False)
+    await desk.rules(test=True)
+
+
+@pytest.mark.parametrize("test", [True, False], ids=["sandbox", "production"])
+async def test_a_pix_goes_back_in_either_mode(desk: Desk, test: bool) -> None:
+    charge_id = await desk.paid(test=test)
+    refund_id = await desk.refund(charge_id, 400, test=test)
+    await desk.works(charge_id, test=test)
+    found = await desk.found(refund_id, test=test)
+    assert (found.status, found.amount, found.refundable_remaining) == ("succeeded", "4.00", "6.00")
+    assert found.return_id is not None
+    assert len(found.return_id) == 32
+    assert await desk.sent(refund_id) == [400]
+    assert await desk.balance(test=test) == 600
+    rest = await desk.refund(charge_id, test=test)
+    await desk.works(charge_id, test=test)
+    assert await desk.status(rest, test=test) == ("succeeded", None)
+    assert await status_of(desk.pool, charge_id) == "refunded"
+    assert await desk.events(charge_id) == [
+        "payment.received", "refund.succeeded", "refund.succeeded", "charge.refunded",
+    ]  # fmt: skip
+
+
+async def test_two_that_meet_at_one_payment_decide_one_after_the_other(desk: Desk) -> None:
+    """What remains is read after the charge is locked: the second sees what the first one took."""
+    charge_id = await desk.paid()
+
+    async def begin(conn: Any, cents: int | None) -> Any:
+        (begun,) = await begin_refunds(conn, [desk.asked(charge_id, cents)], now=to_millisecond(utc_now()))
+        return begun
+
+    async def second() -> Any:
+        async with transaction(desk.pool) as conn:
+            return await begin(conn, None)
+
+    async with transaction(desk.pool) as conn:
+        assert isinstance(await begin(conn, 400), RefundProjection)
+        waiting = asyncio.create_task(second())
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+    rest = await waiting
+    assert isinstance(rest, RefundProjection), rest
+    assert (rest.amount, rest.refundable_remaining) == ("6.00", "0.00")
+
+
+@pytest.mark.parametrize("test", [True, False], ids=["sandbox", "production"])
+async def test_a_boleto_paid_on_its_line_goes_to_the_key(desk: Desk, test: bool) -> None:
+    charge_id = await desk.paid_boleto(test=test)
+    refund_id = await desk.refund(charge_id, test=test, to=TO)
+    await desk.works(charge_id, test=test)
+    found = await desk.found(refund_id, test=test)
+    assert (found.status, found.return_id) == ("succeeded", None)
+    sent = await desk.pool.fetchrow("SELECT * FROM simulated_bank.transfer WHERE id = $1", refund_id.hex)
+    assert sent is not None
+    assert (sent["pix_key"], sent["document"], sent["amount_cents"]) == (TO.pix_key, TO.document, 1000)
+    assert found.end_to_end_id == sent["end_to_end_id"]
+    assert await status_of(desk.pool, charge_id) == "refunded"
+
+
+async def test_a_boleto_paid_by_pix_goes_back_the_way_it_came(desk: Desk) -> None:
+    charge_id = await desk.paid_boleto(rail="pix")
+    refund_id = await desk.refund(charge_id)
+    await desk.works(charge_id)
+    assert await desk.status(refund_id) == ("succeeded", None)
+    assert any("/devolucao/" in each for each in desk.bank.requests)
+
+
+@pytest.mark.parametrize("fault", ["down", "lost_reply", "timeout_before", "cut", "error500", "html"])
+async def test_whatever_the_bank_does_the_money_goes_back_exactly_once(desk: Desk, fault: str) -> None:
+    charge_id = await desk.paid()
+    refund_id = await desk.refund(charge_id)
+    adapter = desk.bank.adapter(write_s=1.0, read_s=1.0)
+    desk.context.banks[False] = adapter
+    desk.bank.wire.fault = fault
+    await desk.works(charge_id, rounds=2)
+    lost = fault in ("lost_reply", "cut")
+    # A lost answer is asked about at once; while nothing is known nothing is failed.
+    assert await desk.status(refund_id) == ("succeeded" if lost else "pending", None)
+    assert await desk.balance() == 0
+    desk.bank.wire.fault = "up"
+    await desk.works(charge_id, rounds=2)
+    assert await desk.status(refund_id) == ("succeeded", None)
+    assert await desk.sent(refund_id) == [1000]
+    assert (await desk.events(charge_id)).count("refund.succeeded") == 1
+
+
+async def test_each_attempt_names_the_same_id(desk: Desk) -> None:
+    charge_id = await desk.paid()
+    refund_id = await desk.refund(charge_id)
+    desk.bank.wire.fault = "error500"
+    await desk.works(charge_id, rounds=3)
+    desk.bank.wire.fault = "up"
+    await desk.works(charge_id)
+    asked = {each.rpartition("/")[2] for each in desk.bank.requests if "/devolucao/" in each}
+    assert asked == {refund_id.hex}
+
+
+async def test_an_order_waits_longer_each_time_but_never_long_for_a_bank_that_is_silent(desk: Desk) -> None:
+    charge_id = await desk.paid()
+    await desk.refund(charge_id)
+    desk.bank.wire.fault = "error500"
+    for attempt in range(1, 9):
+        before = utc_now()
+        await desk.works(charge_id)
+        order, after = await desk.order(charge_id), utc_now()
+        assert (order["state"], order["attempts"]) == ("waiting", attempt)
+        wait = timedelta(seconds=min(BACKOFF_S[attempt - 1], SILENT_S))
+        assert before + wait * 0.8 <= order["due_at"] <= after + wait * 1.2
+    # What the bank says is on its way is asked about ever more seldom.
+    assert wait_after(len(BACKOFF_S), silent=False) >= BACKOFF_S[-1] * 0.8
+
+
+async def test_a_refusal_fails_the_refund_and_the_money_is_back_in_the_wallet(desk: Desk) -> None:
+    charge_id = await desk.paid()
+    refund_id = await desk.refund(charge_id)
+    assert await desk.balance() == 0
+    desk.bank.wire.fault = "refuse"
+    await desk.works(charge_id)
+    assert await desk.status(refund_id) == ("failed", "BANK_REFUSED")
+    assert await desk.balance() == 1000
+    assert await status_of(desk.pool, charge_id) == "paid"
+    assert (await desk.order(charge_id))["state"] == "refused"
+    assert await desk.events(charge_id) == ["payment.received", "refund.failed"]
+    desk.bank.wire.fault = "up"
+    again = await desk.refund(charge_id)
+    await desk.works(charge_id)
+    assert await desk.status(again) == ("succeeded", None)
+
+
+async def test_a_no_that_a_lost_yes_may_overtake_is_not_believed_at_once(desk: Desk) -> None:
+    charge_id = await desk.paid()
+    refund_id = await desk.refund(charge_id)
+    desk.bank.wire.fault = "error500"
+    await desk.works(charge_id)
+    desk.bank.wire.fault = "refuse"
+    await desk.works(charge_id, rounds=2)
+    assert await desk.status(refund_id) == ("pending", None)
+    await desk.later(charge_id)
+    await desk.works(charge_id)
+    assert await desk.status(refund_id) == ("failed", "BANK_REFUSED")
+
+
+async def test_a_no_is_not_believed_however_late_the_lost_yes_was(desk: Desk) -> None:
+    charge_id = await desk.paid()
+    refund_id = await desk.refund(charge_id)
+    desk.bank.wire.fault = "error500"
+    await desk.works(charge_id)
+    await desk.later(charge_id)
+    await desk.works(charge_id)
+    desk.bank.wire.fault = "refuse"
+    await desk.works(charge_id, rounds=2)
+    assert await desk.status(refund_id) == ("pending", None)
+    assert await desk.balance() == 0
+    await desk.later(charge_id)
+    await desk.works(charge_id)
+    assert await desk.status(refund_id) == ("failed", "BANK_REFUSED")
+
+
+async def test_money_on_its_way_is_asked_about_until_it_arrives(desk: Desk) -> None:
+    await desk.rules(settle_after_s=600)
+    charge_id = await desk.paid()
+    refund_id = await desk.refund(charge_id)
+    await desk.works(charge_id, rounds=3)
+    assert await desk.status(refund_id) == ("pending", None)
+    assert sum(each.startswith("PUT") and "/devolucao/" in each for each in desk.bank.requests) == 1
+    await desk.arrives()
+    await desk.works(charge_id)
+    assert await desk.status(refund_id) == ("succeeded", None)
+    assert await status_of(desk.pool, charge_id) == "refunded"
+
+
+async def test_money_on_its_way_that_does_not_arrive_is_back_in_the_wallet(desk: Desk) -> None:
+    for pay in (desk.paid, desk.paid_boleto):
+        await desk.rules(settle_after_s=600, fails=True)
+        charge_id = await pay()
+        refund_id = await desk.refund(charge_id, to=TO if pay == desk.paid_boleto else None)
+        before = await desk.balance()
+        await desk.works(charge_id)
+        assert await desk.status(refund_id) == ("pending", None)
+        await desk.arrives()
+        await desk.works(charge_id)
+        assert await desk.status(refund_id) == ("failed", "NOT_CARRIED_OUT")
+        assert await desk.balance() == before + 1000
+        await desk.rules()
+        again = await desk.refund(charge_id, to=TO if pay == desk.paid_boleto else None)
+        await desk.works(charge_id)
+        assert await desk.status(again) == ("succeeded", None)
+
+
+async def test_a_worker_that_died_after_the_banks_yes_has_sent_the_money_once(desk: Desk) -> None:
+    charge_id = await desk.paid()
+    refund_id = await desk.refund(charge_id)
+    (order,) = await RefundOrderWorker(desk.context, False)._claim(10)
+    end_to_end_id = msgspec.json.decode(order.request)["end_to_end_id"]
+    await desk.context.banks[False].return_pix(Return(id=refund_id.hex, end_to_end_id=end_to_end_id, amount_cents=1000))
+    # Here it was killed. Its lease runs out, and another takes over.
+    assert await RefundOrderWorker(desk.context, False).drain() == 0
+    await desk.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE order_id = $1", order.order_id)
+    assert await release_orders(desk.context) == 1
+    await desk.works(charge_id)
+    assert await desk.status(refund_id) == ("succeeded", None)
+    assert await desk.sent(refund_id) == [1000]
+    assert sum(each.startswith("PUT") and "/devolucao/" in each for each in desk.bank.requests) == 1
+
+
+async def test_a_worker_that_was_slow_ends_nothing_another_has_ended(desk: Desk) -> None:
+    charge_id = await desk.paid()
+    refund_id = await desk.refund(charge_id)
+    slow = RefundOrderWorker(desk.context, False)
+    (order,) = await slow._claim(10)
+    await desk.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE order_id = $1", order.order_id)
+    await release_orders(desk.context)
+    await desk.works(charge_id)
+    balance, events = await desk.balance(), await desk.events(charge_id)
+    ending = Ending(charge_id=charge_id, refund_id=refund_id, failure=cast(Any, "BANK_REFUSED"))
+    await slow._store(order, _Ended(ending))
+    assert await desk.status(refund_id) == ("succeeded", None)
+    assert (await desk.balance(), await desk.events(charge_id)) == (balance, events)
+    assert (await desk.order(charge_id))["state"] == "done"
+
+
+async def test_a_worker_cut_short_in_the_middle_of_a_call_leaves_the_order_to_the_next(desk: Desk) -> None:
+    charge_id = await desk.paid()
+    refund_id = await desk.refund(charge_id)
+    desk.bank.wire.fault = "slow"  # done in the end, whoever still listens
+    working = asyncio.create_task(RefundOrderWorker(desk.context, False).drain())
+    await until_answer(desk.has_been_asked)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    desk.bank.wire.fault = "up"
+    assert await desk.status(refund_id) == ("pending", None)
+    await desk.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE charge_id = $1", charge_id)
+    await release_orders(desk.context)
+    await desk.works(charge_id, rounds=2)
+    await asyncio.sleep(0.5)
+    assert await desk.status(refund_id) == ("succeeded", None)
+    assert await desk.sent(refund_id) == [1000]
+
+
+async def test_a_pix_the_bank_does_not_know_yet_is_asked_again(desk: Desk) -> None:
+    """In the sandbox the bank hears of a simulated payment from a worker, a moment after the merchant does."""
+    for test in (True, False):
+        charge_id = await desk.paid(test=test, at_bank=False)
+        refund_id = await desk.refund(charge_id, test=test)
+        await desk.works(charge_id, test=test, rounds=2)
+        assert await desk.status(refund_id, test=test) == ("pending", None)
+        end_to_end_id = msgspec.json.decode((await desk.order(charge_id))["request"])["end_to_end_id"]
+        paid = Paid(end_to_end_id=end_to_end_id, txid=charge_id.hex, amount_cents=1000, paid_at=utc_now())
+        await desk.simulated(test).receive([paid], tell=False)
+        await desk.works(charge_id, test=test)
+        assert await desk.status(refund_id, test=test) == ("succeeded", None)
+
+
+async def test_a_pix_the_bank_never_knew_fails_in_the_end(desk: Desk) -> None:
+    charge_id = await desk.paid(at_bank=False)
+    refund_id = await desk.refund(charge_id)
+    await desk.works(charge_id)
+    await desk.later(charge_id)
+    await desk.works(charge_id, rounds=ATTEMPTS_LEAST - 2)
+    assert await desk.status(refund_id) == ("pending", None)
+    await desk.works(charge_id)
+    assert await desk.status(refund_id) == ("failed", "BANK_REFUSED")
+
+
+async def test_a_bank_that_sends_no_pix_fails_the_refund_and_says_so(desk: Desk) -> None:
+    desk.context.banks[False] = desk.bank.adapter()
+    charge_id = await desk.paid_boleto()
+    refund_id = await desk.refund(charge_id, to=TO)
+    await desk.works(charge_id)
+    assert await desk.status(refund_id) == ("failed", "TRANSFER_UNAVAILABLE")
+    assert await desk.balance() == 1000
+
+
+async def test_a_way_to_send_that_was_taken_away_gives_nothing_back_that_may_be_gone(desk: Desk) -> None:
+    sends = desk.context.banks[False]
+    charge_id = await desk.paid_boleto()
+    refund_id = await desk.refund(charge_id, to=TO)
+    desk.bank.wire.fault = "error500"
+    await desk.works(charge_id)
+    desk.bank.wire.fault = "up"
+    desk.context.banks[False] = desk.bank.adapter()
+    await desk.later(charge_id)
+    await desk.works(charge_id, rounds=2)
+    assert await desk.status(refund_id) == ("pending", None)
+    assert await desk.balance() == 0
+    desk.context.banks[False] = sends
+    await desk.works(charge_id)
+    assert await desk.status(refund_id) == ("succeeded", None)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "pending_rounds", "ends"),
+    [
+        ("unavailable", 2, "succeeded"),
+        ("lost_reply", 1, "succeeded"),
+        ("slow", 0, "succeeded"),
+        ("refuse", 0, "failed"),
+    ],
+)
+async def test_the_sandbox_bank_acts_as_asked(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, scenario: str, pending_rounds: int, ends: str
+) -> None:
+    monkeypatch.setattr("banks.scenario.SLOW_S", 0.2)
+    charge_id = await desk.paid(test=True)
+    refund_id = await desk.refund(charge_id, test=True, scenario=scenario)
+    for _ in range(pending_rounds):
+        await desk.works(charge_id, test=True)
+        assert (await desk.status(refund_id, test=True))[0] == "pending"
+    assert await desk.sent(refund_id) == ([1000] if scenario == "lost_reply" else [])
+    await desk.works(charge_id, test=True)
+    assert (await desk.status(refund_id, test=True))[0] == ends
+    assert await desk.balance(test=True) == (0 if ends == "succeeded" else 1000)
+
+
+async def test_other_orders_and_refunds_leave_one_another_alone(desk: Desk) -> None:
+    charge_id = await desk.paid()
+    await desk.refund(charge_id)
+    await drain_orders(desk.context, False)
+    order = await desk.order(charge_id)
+    assert (order["state"], order["attempts"]) == ("waiting", 0)
+    await desk.works(charge_id)
+    assert (await desk.order(charge_id))["state"] == "done"
+
+
+async def test_many_refunds_of_many_charges_end_together(desk: Desk) -> None:
+    charges = [await desk.paid() for _ in range(20)]
+    refunds = [await desk.refund(charge_id, 500) for charge_id in charges for _ in range(2)]
+    await RefundOrderWorker(desk.context, False).drain()
+    assert [await desk.status(each) for each in refunds] == [("succeeded", None)] * 40
+    assert [await status_of(desk.pool, each) for each in charges] == ["refunded"] * 20
+    assert await desk.balance() == 0
+
+
+@pytest.mark.parametrize("test", [True, False], ids=["sandbox", "production"])
+async def test_the_whole_system_gives_money_back_by_itself(system: System, test: bool) -> None:
+    async with new_shop(system) as shop:
+        door = shop.sandbox if test else shop.production
+        charge = await door.created("10.00")
+        charge_id = charge["charge_id"]
+        if test:
+            await door.pay(charge_id)
+        else:
+            system.json("bank", "pay", "--charge-id", charge_id)
+
+        async def is_(status: str) -> bool:
+            return bool((await door.charge(charge_id))["status"] == status)
+
+        await until_answer(lambda: is_("paid"))
+        made = await door.ask("POST", f"/v1/charges/{charge_id}/refunds", json={}, key="whole")
+        assert (made.status, made.body["status"]) == (201, "pending")
+        await until_answer(lambda: is_("refunded"))
+        assert await door.balance() == "0.00"
+        (refund,) = (await door.get(f"/v1/charges/{charge_id}/refunds")).body["data"]
+        assert (refund["status"], refund["refundable_remaining"]) == ("succeeded", "0.00")
+        assert (await door.ask("POST", f"/v1/charges/{charge_id}/refunds", json={}, key="whole")).status == 200
+        kinds = [event["type"] for event in await door.events()]
+        assert kinds == ["payment.received", "refund.succeeded", "charge.refunded"]
+        async with door.http.get(f"{system.app_url}/pagar/{charge['public_id']}") as page:
+            assert "devolvido" in (await page.text()).lower()
+
+
+# The bank's own books, and its wire
+
+
+async def test_the_bank_gives_no_more_back_than_came(desk: Desk) -> None:
+    bank: BancoDoBrasil = desk.bank.adapter()
+    charge_id = await desk.paid()
+    await desk.refund(charge_id)
+    end_to_end_id = msgspec.json.decode((await desk.order(charge_id))["request"])["end_to_end_id"]
+
+    def ask(cents: int, id: str | None = None, of: str = end_to_end_id) -> Any:
+        return bank.return_pix(Return(id=id or secrets.token_hex(16), end_to_end_id=of, amount_cents=cents))
+
+    answers = await asyncio.gather(*(ask(100) for _ in range(15)))
+    assert sum(isinstance(each, Done) for each in answers) == 10
+    assert {each.code for each in answers if isinstance(each, Rejected)} == {"PixDevolucaoInvalida"}
+    unknown = await ask(100, of=new_end_to_end_id(utc_now()))
+    assert isinstance(unknown, Rejected)
+    assert unknown.code == PIX_UNKNOWN
+    assert await bank.find_return(end_to_end_id, "nobody") == NotFound()
+
+
+async def test_a_used_id_gives_the_same_answer_and_never_more_money(desk: Desk) -> None:
+    bank = desk.bank.adapter(transfers_url=f"{desk.bank.url}/transfers/v1")
+    charge_id, id = await desk.paid(), secrets.token_hex(16)
+    await desk.refund(charge_id)
+    end_to_end_id = msgspec.json.decode((await desk.order(charge_id))["request"])["end_to_end_id"]
+    asked = Return(id=id, end_to_end_id=end_to_end_id, amount_cents=300, description="Olá, ção")
+    first = await bank.return_pix(asked)
+    assert isinstance(first, Done)
+    assert await bank.return_pix(asked) == first
+    assert isinstance(await bank.return_pix(msgspec.structs.replace(asked, amount_cents=301)), Unknown)
+    to = Transfer(id=id, pix_key=TO.pix_key, document=TO.document, amount_cents=300)
+    sent = await bank.send_pix(to)
+    assert isinstance(sent, Done)
+    assert await bank.send_pix(to) == sent
+    assert await bank.find_transfer(id) == sent.value
+    refused = await desk.bank.adapter().send_pix(to)
+    assert isinstance(refused, Rejected)
+    assert refused.code == NO_TRANSFERS
+
+
+async def test_an_answer_about_something_else_is_unknown(desk: Desk) -> None:
+    """A yes that names another id, another amount or no status we know is no yes."""
+    bank = desk.bank.adapter()
+    said: dict[str, Any] = {}
+
+    async def ask(*_: Any, **__: Any) -> Any:
+        from banks.banco_do_brasil.transport import Heard
+
+        return Heard(201, msgspec.json.encode(said))
+
+    bank._transport.ask = ask  # type: ignore[method-assign]
+    asked = Return(id="a1", end_to_end_id="E" * 32, amount_cents=100)
+    good = {"id": "a1", "valor": "1.00", "status": "DEVOLVIDO", "rtrId": "D" * 32}
+    for wrong in ({"id": "b"}, {"valor": "1.01"}, {"valor": "x"}, {"status": "?"}, {"status": None}):
+        said.clear()
+        said.update(good | wrong)
+        assert isinstance(await bank.return_pix(asked), Unknown), wrong
+    said.update(good)
+    assert await bank.return_pix(asked) == Done(Sent(status="done", amount_cents=100, reference="D" * 32))
+
+
+async def test_the_rules_of_the_bank_are_switched_on_its_other_face(desk: Desk) -> None:
+    status, said = await desk.bank.control("refund-rules", settle_after_s=2.5, fails=True)
+    assert (status, said) == (200, {"settle_after_s": 2.5, "fails": True})
+    for wrong in ({"settle_after_s": -1}, {"settle_after_s": "x"}, {"fails": 1}, {"settle_after_s": 1e9}):
+        assert (await desk.bank.control("refund-rules", **wrong))[0] == 400
+    status, said = await desk.bank.control("refund-rules", settle_after_s=0.0, fails=False)
+    assert (status, said) == (200, {"settle_after_s": 0.0, "fails": False})
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({}, "valor"), ({"valor": "1"}, "valor"), ({"valor": 1}, "valor"), ({"valor": "0.00"}, "valor"),
+        ({"valor": "1.00", "descricao": "x" * 141}, "descricao"), ({"valor": "1.00", "descricao": "é"}, "descricao"),
+    ],
+)  # fmt: skip
+async def test_the_bank_refuses_what_breaks_its_schema(desk: Desk, body: dict[str, Any], kind: str) -> None:
+    from banks.banco_do_brasil.transport import Heard
+
+    bank = desk.bank.adapter()
+    url = f"{desk.bank.url}/pix/v2/pix/{new_end_to_end_id(datetime.now(utc_now().tzinfo))}/devolucao/a1"
+    heard = await bank._transport.ask("PUT", url, ("pix.read", "pix.write"), body=body)
+    assert isinstance(heard, Heard)
+    said = msgspec.json.decode(heard.body)
+    assert (heard.status, said["type"].rpartition("/")[2]) == (400, "PixDevolucaoInvalida")
+    assert said["violacoes"][0]["propriedade"] == kind

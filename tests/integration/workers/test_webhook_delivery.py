@@ -1,0 +1,564 @@
+"""A merchant is told of every event, on time and signed; nobody waits for anybody else's receiver."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+from standardwebhooks import Webhook
+
+from commands.webhooks.endpoint import rotate_secret, set_endpoint
+from domain.errors import Code, Refused
+from domain.webhooks.signature import sign
+from runtime.bell import WEBHOOKS
+from runtime.ids import new_id
+from runtime.postgres import Pool, session, transaction
+from tests.support.webhooks import (
+    NOWHERE,
+    PATIENCE_S,
+    SEAL,
+    an_account,
+    attempts_of,
+    enqueue,
+    happen,
+    merchant_at,
+    paths,
+    receiving,
+    rows_of,
+    until,
+    working,
+)
+from workers.webhooks.guarded_connection import ATTEMPT_S
+from workers.webhooks.lanes import CAP, CAP_TEST
+
+
+@pytest.fixture(scope="session")
+def redis_url(servers: Any) -> str:
+    return str(servers.redis_url)
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def quiet(pool: Pool) -> AsyncIterator[None]:
+    yield
+    await pool.execute("DELETE FROM webhook_endpoint")
+
+
+async def test_refused_twice_then_taken_is_three_attempts_of_the_same_bytes_each_freshly_signed(
+    pool: Pool, redis_url: str
+) -> None:
+    async with receiving(lambda n: 200 if n == 3 else 500) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url, delays_s=(0.6, 0.6), every_s=0.05):
+            (event_id,) = await happen(pool, merchant)
+            assert await until(pool, merchant, "delivered") == [("delivered", 3, 3)]
+    seen = receiver.requests
+    assert len(seen) == 3
+    assert {each.event_id for each in seen} == {event_id}
+    assert len({each.body for each in seen}) == 1
+    assert len({each.headers["X-Service-Delivery-Id"] for each in seen}) == 1
+    assert [each.headers["X-Service-Attempt"] for each in seen] == ["1", "2", "3"]
+    assert len({each.headers["X-Service-Timestamp"] for each in seen}) > 1
+    for each in seen:
+        Webhook(merchant.endpoint.secret).verify(each.body, each.headers)
+        signature = sign(merchant.endpoint.secret, int(each.headers["X-Service-Timestamp"]), each.body)
+        assert each.headers["X-Service-Signature"] == f"sha256={signature}"
+    assert await attempts_of(pool, merchant) == [
+        (1, "rejected", 500),
+        (2, "rejected", 500),
+        (3, "delivered", 200),
+    ]
+
+
+async def test_a_retry_says_its_own_time_not_the_events(pool: Pool, redis_url: str) -> None:
+    offset = [timedelta()]
+    async with receiving(lambda n: 503 if n == 1 else 200) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(
+            pool, redis_url, delays_s=(3600.0,), every_s=0.05, now=lambda: datetime.now(UTC) + offset[0]
+        ):
+            await happen(pool, merchant)
+            await receiver.reached(1)
+            await until(pool, merchant, "pending")
+            offset[0] = timedelta(hours=2)
+            await until(pool, merchant, "delivered")
+    first, second = (int(each.headers["X-Service-Timestamp"]) for each in receiver.requests)
+    assert second - first == pytest.approx(7200, abs=3)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_redirect_is_a_failure_and_is_not_followed(pool: Pool, redis_url: str, status: int) -> None:
+    async with receiving() as other:
+        moved = f"HTTP/1.1 {status} Moved\r\nLocation: {other.url}\r\nContent-Length: 0\r\n\r\n"
+        async with receiving(lambda _: moved) as receiver:
+            merchant = await merchant_at(pool, receiver.url)
+            async with working(pool, redis_url, delays_s=(0.01,), every_s=0.05):
+                await happen(pool, merchant)
+                await until(pool, merchant, "exhausted")
+    assert len(receiver.requests) == 2
+    assert other.requests == []
+    assert await attempts_of(pool, merchant) == [(1, "rejected", status), (2, "rejected", status)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "HTTP/1.1 204 No Content\r\n\r\n",
+        "HTTP/1.1 299 Fine\r\nContent-Length: 3\r\n\r\n\0\xff!",
+        "HTTP/1.1 200 OK\r\nContent-Length: 500\r\nConnection: close\r\n\r\ncut",
+        "HTTP/1.1 200 OK\r\nContent-Length: 70000\r\n\r\n" + "x" * 70000,
+        "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n??",
+    ],
+    ids=["204", "299 with NUL", "200 never finished", "200 long", "200 false gzip"],
+)
+async def test_any_2xx_is_success_whatever_its_body(pool: Pool, redis_url: str, answer: str) -> None:
+    async with receiving(lambda _: answer) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url, every_s=0.05):
+            await happen(pool, merchant)
+            await until(pool, merchant, "delivered")
+    assert len(receiver.requests) == 1
+    kept = await pool.fetchval(
+        "SELECT max(length(answer)) FROM webhook_attempt JOIN webhook_delivery USING (delivery_id)"
+        " WHERE account_id = $1",
+        merchant.account_id,
+    )
+    assert kept <= 1024
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ("HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n", "rejected"),
+        ("HTTP/1.1 101 Switching\r\nConnection: upgrade\r\n\r\n", "rejected"),
+        ("SSH-2.0-OpenSSH_9.6\r\n\r\n", "network_error"),
+    ],
+    ids=["410", "101", "no HTTP"],
+)
+async def test_anything_else_is_sent_again(pool: Pool, redis_url: str, answer: str, outcome: str) -> None:
+    async with receiving(lambda n: 200 if n == 2 else answer) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url, every_s=0.05):
+            await happen(pool, merchant)
+            await until(pool, merchant, "delivered")
+    assert [each[1] for each in await attempts_of(pool, merchant)] == [outcome, "delivered"]
+
+
+async def test_a_closed_port_is_tried_until_the_schedule_is_used_up(pool: Pool, redis_url: str) -> None:
+    merchant = await merchant_at(pool, "http://127.0.0.1:1/")
+    async with working(pool, redis_url, delays_s=(0.01, 0.01), every_s=0.05):
+        await happen(pool, merchant)
+        assert await until(pool, merchant, "exhausted") == [("exhausted", 3, 3)]
+    assert [each[1] for each in await attempts_of(pool, merchant)] == ["connection_refused"] * 3
+
+
+async def test_a_receiver_that_asks_for_time_gets_it(pool: Pool, redis_url: str) -> None:
+    wish = "HTTP/1.1 429 Slow down\r\nRetry-After: 1800\r\nContent-Length: 0\r\n\r\n"
+    async with receiving(lambda _: wish) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url):
+            await happen(pool, merchant)
+            await receiver.reached(1)
+            await until(pool, merchant, "pending")
+    due_at = await pool.fetchval("SELECT due_at FROM webhook_delivery WHERE account_id = $1", merchant.account_id)
+    assert due_at - datetime.now(UTC) == pytest.approx(timedelta(seconds=1800), abs=timedelta(seconds=10))
+
+
+async def test_after_a_rotation_both_secrets_verify_for_a_day_and_then_the_new_one_alone(
+    pool: Pool, redis_url: str
+) -> None:
+    offset = [timedelta()]
+    async with receiving() as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with transaction(pool) as conn:
+            new = await rotate_secret(
+                conn, merchant.account_id, now=datetime.now(UTC), seal=SEAL, chance=os.urandom(32)
+            )
+        async with working(pool, redis_url, every_s=0.05, now=lambda: datetime.now(UTC) + offset[0]):
+            await happen(pool, merchant)
+            await until(pool, merchant, "delivered")  # written down, or its lease would be over a day later
+            offset[0] = timedelta(hours=24, minutes=1)
+            await happen(pool, merchant)
+            await receiver.reached(2)
+    during, after = receiver.requests
+    old = merchant.endpoint.secret
+    timestamp = int(during.headers["X-Service-Timestamp"])
+    assert new.endpoint_id == merchant.endpoint.endpoint_id
+    assert new.secret != old
+    assert during.headers["X-Service-Signature"] == f"sha256={sign(new.secret, timestamp, during.body)}"
+    assert during.headers["X-Service-Signature-Previous"] == f"sha256={sign(old, timestamp, during.body)}"
+    Webhook(old).verify(during.body, during.headers)
+    Webhook(new.secret).verify(during.body, during.headers)
+    assert "X-Service-Signature-Previous" not in after.headers
+    assert " " not in after.headers["webhook-signature"]
+
+
+async def test_an_endpoint_hears_of_the_two_kinds_of_the_spec(pool: Pool, redis_url: str) -> None:
+    async with receiving() as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url, every_s=0.05):
+            await happen(pool, merchant, kind="charge.expired")
+            await happen(pool, merchant, kind="charge.cancelled")
+            await until(pool, merchant, "delivered")
+            await asyncio.sleep(0.1)
+    assert [each.headers["X-Service-Event"] for each in receiver.requests] == ["charge.cancelled"]
+
+
+async def test_setting_the_address_again_sends_what_waits_to_the_new_one_with_the_new_secret(
+    pool: Pool, redis_url: str
+) -> None:
+    async with receiving() as receiver:
+        merchant = await merchant_at(pool, "http://127.0.0.1:1/")
+        await happen(pool, merchant)
+        async with transaction(pool) as conn:
+            again = await set_endpoint(
+                conn, merchant.account_id, receiver.url,
+                allow_private=True, now=datetime.now(UTC), seal=SEAL, chance=os.urandom(32),
+            )  # fmt: skip
+        async with working(pool, redis_url, every_s=0.05):
+            await until(pool, merchant, "delivered")
+    assert again.endpoint_id == merchant.endpoint.endpoint_id
+    Webhook(again.secret).verify(receiver.requests[0].body, receiver.requests[0].headers)
+
+
+async def test_in_flight_never_exceeds_the_cap_with_three_workers(pool: Pool, redis_url: str) -> None:
+    async with (
+        receiving(delay_s=0.1) as live,
+        receiving(delay_s=0.1) as sandbox,
+        AsyncExitStack() as workers,
+    ):
+        one, two = await merchant_at(pool, live.url), await merchant_at(pool, sandbox.url)
+        await happen(pool, one, 150)
+        await happen(pool, two, 60, test=True)
+        for _ in range(3):
+            await workers.enter_async_context(working(pool, redis_url, every_s=0.02))
+        await until(pool, one, "delivered")
+        await until(pool, two, "delivered")
+    assert Counter(each.event_id for each in live.requests).most_common(1)[0][1] == 1
+    assert len(live.requests) == 150
+    assert len(sandbox.requests) == 60
+    assert CAP / 2 < live.flying_most <= CAP
+    assert CAP_TEST / 2 < sandbox.flying_most <= CAP_TEST
+
+
+async def test_receivers_that_never_answer_delay_nobody_else(pool: Pool, redis_url: str) -> None:
+    async with receiving(lambda _: None) as hanging, receiving() as healthy:
+        silent = [await merchant_at(pool, hanging.url) for _ in range(10)]
+        merchant = await merchant_at(pool, healthy.url)
+        async with working(pool, redis_url) as worker:
+            for each in silent:
+                await happen(pool, each, 30)
+            worker.bell.ring(WEBHOOKS)
+            await hanging.reached(10)
+            began = time.monotonic()
+            await happen(pool, merchant, 20)
+            worker.bell.ring(WEBHOOKS)
+            await healthy.reached(20)
+            took_s = time.monotonic() - began
+    assert took_s < ATTEMPT_S - 1, "a silent receiver is given ten seconds"
+    assert hanging.flying_most <= 10 * 2, "a lane nobody knows begins with two"
+
+
+async def test_trouble_in_the_sandbox_does_not_delay_production_of_the_same_endpoint(
+    pool: Pool, redis_url: str
+) -> None:
+    def silent_in_sandbox(n: int) -> int | None:
+        return None if b"sandbox" in receiver.requests[n - 1].headers["X-Service-Event"].encode() else 200
+
+    async with receiving(silent_in_sandbox) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        await pool.execute(
+            "UPDATE webhook_endpoint SET kinds = kinds || '{sandbox.kind}' WHERE account_id = $1",
+            merchant.account_id,
+        )
+        async with working(pool, redis_url) as worker:
+            await happen(pool, merchant, 40, test=True, kind="sandbox.kind")
+            worker.bell.ring(WEBHOOKS)
+            await receiver.reached(2)
+            began = time.monotonic()
+            live = await happen(pool, merchant, 20)
+            worker.bell.ring(WEBHOOKS)
+            await receiver.heard(live)
+    assert time.monotonic() - began < ATTEMPT_S - 1, "a silent receiver is given ten seconds"
+
+
+async def test_two_workers_tell_each_event_once_in_the_quiet_case(pool: Pool, redis_url: str) -> None:
+    async with receiving() as receiver:
+        merchants = [await merchant_at(pool, receiver.url) for _ in range(8)]
+        async with working(pool, redis_url, every_s=0.02) as worker, working(pool, redis_url, every_s=0.02):
+            told: list[str] = []
+            for _ in range(5):
+                for merchant in merchants:
+                    told += await happen(pool, merchant, 3)
+                worker.bell.ring(WEBHOOKS)
+            for merchant in merchants:
+                await until(pool, merchant, "delivered")
+    assert sorted(each.event_id for each in receiver.requests) == sorted(told)
+
+
+async def test_a_lone_event_goes_out_at_once_when_the_bell_rings(pool: Pool, redis_url: str) -> None:
+    """The goal is 30 ms from commit to receiver (`python -m bench deliveries`); without the bell it is ten seconds."""
+    async with receiving() as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url, every_s=10.0) as worker:
+            took_ms: list[float] = []
+            for n in range(1, 12):
+                await happen(pool, merchant)
+                began = time.monotonic()
+                worker.bell.ring(WEBHOOKS)
+                await receiver.reached(n)
+                took_ms.append((receiver.requests[-1].at - began) * 1000)
+                await asyncio.sleep(0.03)
+    assert sorted(took_ms)[len(took_ms) // 2] < 2_000, took_ms
+
+
+async def test_without_redis_it_arrives_within_the_interval(pool: Pool) -> None:
+    async with receiving() as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, NOWHERE) as worker:
+            await asyncio.sleep(0.1)
+            began = time.monotonic()
+            await happen(pool, merchant)
+            worker.bell.ring(WEBHOOKS)
+            await receiver.reached(1)
+            assert time.monotonic() - began < 5, "each second it is looked for what nobody rang for"
+
+
+async def test_a_redis_that_forgets_everything_loses_no_event(pool: Pool, redis_url: str) -> None:
+    client = Redis.from_url(redis_url)
+    async with receiving() as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url) as worker:
+            told: list[str] = []
+            for _ in range(20):
+                told += await happen(pool, merchant)
+                worker.bell.ring(WEBHOOKS)
+                await client.flushall()
+            await receiver.reached(20)
+            await until(pool, merchant, "delivered")
+    await client.aclose()
+    assert {each.event_id for each in receiver.requests} == set(told)
+
+
+async def test_a_worker_killed_in_mid_delivery_is_made_up_for_after_its_lease(
+    pool: Pool, redis_url: str, servers: Any
+) -> None:
+    async with receiving(lambda n: None if n == 1 else 200) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        (event_id,) = await happen(pool, merchant)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            __file__,
+            servers.database_url,
+            redis_url,
+            env={**os.environ, "PYTHONPATH": paths()},
+        )
+        try:
+            await receiver.reached(1)
+        finally:
+            process.send_signal(signal.SIGKILL)
+            await process.wait()
+        assert await rows_of(pool, merchant) == [("sending", 0, 1)]
+        await pool.execute("UPDATE webhook_delivery SET lease_until = now() WHERE account_id = $1", merchant.account_id)
+        async with working(pool, redis_url, every_s=0.1):
+            assert await until(pool, merchant, "delivered") == [("delivered", 1, 2)]
+    assert [each.event_id for each in receiver.requests] == [event_id, event_id]
+    assert len({each.body for each in receiver.requests}) == 1
+    assert await attempts_of(pool, merchant) == [(1, "worker_lost", None), (2, "delivered", 200)]
+
+
+async def test_a_delivery_that_cost_five_workers_is_set_aside(pool: Pool, redis_url: str) -> None:
+    merchant = await merchant_at(pool, "http://127.0.0.1:1/")
+    await happen(pool, merchant)
+    await pool.execute(
+        "UPDATE webhook_delivery SET state = 'sending', attempt = 7, step = 2, losses = 4, lease_until = now()"
+        " WHERE account_id = $1",
+        merchant.account_id,
+    )
+    async with working(pool, redis_url):
+        assert await until(pool, merchant, "stuck") == [("stuck", 2, 7)]
+
+
+async def test_a_late_answer_of_a_lost_lease_never_undoes_a_newer_attempt(pool: Pool, redis_url: str) -> None:
+    async with receiving(lambda n: 200 if n == 2 else 500, delay_s=0.5) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url, lease_s=0.2, every_s=0.05):  # each attempt outlives its lease
+            await happen(pool, merchant)
+            await receiver.reached(2)
+            await until(pool, merchant, "delivered")
+            await asyncio.sleep(0.8)
+            assert {row[0] for row in await rows_of(pool, merchant)} == {"delivered"}
+    outcomes = {attempt: outcome for attempt, outcome, _ in await attempts_of(pool, merchant)}
+    assert outcomes[1] == "rejected", "it was written off as lost, and is told as what it was"
+    assert outcomes[2] == "delivered"
+
+
+async def test_a_late_yes_after_a_lost_lease_ends_it_and_it_is_not_sent_again(pool: Pool, redis_url: str) -> None:
+    async def blocked(until_at: datetime | None) -> None:
+        await pool.execute(
+            "UPDATE webhook_lane SET blocked_until = $2 WHERE endpoint_id = $1", merchant.endpoint.endpoint_id, until_at
+        )
+
+    async with receiving(delay_s=2.5) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url, lease_s=1.0, every_s=0.05):
+            await happen(pool, merchant)
+            await receiver.reached(1)
+            # Nobody has come round to it again when the answer comes, as when many others wait.
+            await blocked(datetime.now(UTC) + timedelta(minutes=1))
+            await until(pool, merchant, "pending")
+            await until(pool, merchant, "delivered")
+            await blocked(None)
+            await asyncio.sleep(0.3)
+    assert len(receiver.requests) == 1
+    assert await attempts_of(pool, merchant) == [(1, "delivered", 200)], "written off as lost, and told as what it was"
+
+
+async def test_a_stopping_worker_lets_what_flies_land(pool: Pool, redis_url: str) -> None:
+    async with receiving(delay_s=0.3) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url) as worker:
+            await happen(pool, merchant)
+            worker.bell.ring(WEBHOOKS)
+            await receiver.reached(1)
+            await worker.dispatcher.stop()
+            assert await rows_of(pool, merchant) == [("delivered", 1, 1)]
+
+
+async def test_a_stopping_worker_waits_for_what_it_is_just_claiming(pool: Pool, redis_url: str) -> None:
+    """Claimed while everybody left it was sent, and cut off before anybody wrote that it had arrived: told twice."""
+    async with receiving(delay_s=0.3) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url, every_s=0.05) as worker:
+            async with pool.acquire() as other, other.transaction():
+                await happen(pool, merchant)
+                await other.execute("LOCK TABLE webhook_delivery IN EXCLUSIVE MODE")
+                async with asyncio.timeout(PATIENCE_S):
+                    while not await other.fetchval(  # noqa: ASYNC110
+                        "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'webhook_delivery'::regclass"
+                        " AND mode IN ('RowShareLock', 'RowExclusiveLock') AND NOT granted)"
+                    ):
+                        await asyncio.sleep(0.01)
+                stopping = asyncio.create_task(worker.dispatcher.stop())
+                await asyncio.sleep(0.1)
+                assert not stopping.done()
+            await stopping
+            assert await rows_of(pool, merchant) == [("delivered", 1, 1)]
+    assert len(receiver.requests) == 1
+
+
+async def test_a_deleted_endpoint_takes_its_neighbours_results_with_it_nowhere(pool: Pool, redis_url: str) -> None:
+    async with receiving(delay_s=0.2) as receiver:
+        gone, stays = await merchant_at(pool, receiver.url), await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url) as worker:
+            await happen(pool, gone)
+            await happen(pool, stays)
+            worker.bell.ring(WEBHOOKS)
+            await receiver.reached(2)
+            await pool.execute("DELETE FROM webhook_endpoint WHERE account_id = $1", gone.account_id)
+            await until(pool, stays, "delivered")
+
+
+async def test_an_event_is_told_once_to_an_endpoint_however_often_it_is_enqueued(pool: Pool) -> None:
+    merchant = await merchant_at(pool, "http://127.0.0.1:1/")
+    await happen(pool, merchant)
+    ids = [
+        row["journal_id"]
+        for row in await pool.fetch("SELECT journal_id FROM journal WHERE account_id = $1", merchant.account_id)
+    ]
+    async with session(pool) as conn:
+        await enqueue(conn, journal_ids=ids, now=datetime.now(UTC))
+    assert len(await rows_of(pool, merchant)) == 1
+
+
+async def test_what_happens_while_a_lane_is_paused_is_held_and_the_other_lane_goes_on(
+    pool: Pool, redis_url: str
+) -> None:
+    async with receiving() as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        await pool.execute(
+            "UPDATE webhook_lane SET state = 'paused' WHERE endpoint_id = $1 AND test",
+            merchant.endpoint.endpoint_id,
+        )
+        await happen(pool, merchant, test=True)
+        await happen(pool, merchant)
+        async with working(pool, redis_url, every_s=0.05):
+            await receiver.reached(1)
+            await asyncio.sleep(0.2)
+    assert len(receiver.requests) == 1
+    assert await rows_of(pool, merchant) == [("delivered", 1, 1), ("held", 0, 0)]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "https://", "ftp://shop.example.com/", "//shop.example.com/", "shop.example.com", "http://shop.example.com/",
+        "https://u:p@shop.example.com/", "https://shop.example.com/#x", "https://shop.example.com/\r\nX: y",
+        "https://shop .example.com/", "https://127.0.0.1/", "https://8.8.8.8/", "https://[::1]/", "https://2130706433/",
+        "https://0x7f.1/", "https://127.1/", "https://①②⑦.⓪.⓪.①/", "https://localhost/", "https://shop.local/",
+        "https://intranet/", "https://shop.example.com:22/", "https://shop.example.com:6667/",
+        "https://shop.example.com:99999/", "https://shop.example.com/" + "a" * 2048, "https://..example.com/",
+    ],
+)  # fmt: skip
+async def test_an_address_that_is_not_plainly_public_is_refused_at_registration(pool: Pool, url: str) -> None:
+    account_id = await an_account(pool)
+    async with transaction(pool) as conn:
+        with pytest.raises(Refused) as refused:
+            await set_endpoint(
+                conn, account_id, url,
+                allow_private=False, now=datetime.now(UTC), seal=SEAL, chance=bytes(32),
+            )  # fmt: skip
+    assert refused.value.code is Code.VALIDATION_ERROR
+    assert list(refused.value.fields or {}) == ["url"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://shop.example.com/hook?a=b", "https://loja-ação.com.br/", "https://shop.example.com:8443/x"],
+)
+async def test_a_public_address_is_taken(pool: Pool, url: str) -> None:
+    account_id = await an_account(pool)
+    async with transaction(pool) as conn:
+        endpoint = await set_endpoint(
+            conn, account_id, url,
+            allow_private=False, now=datetime.now(UTC), seal=SEAL, chance=bytes(32),
+        )  # fmt: skip
+    assert endpoint.secret == "whsec_" + "A" * 43 + "="
+
+
+async def test_an_unknown_account_has_no_endpoint(pool: Pool) -> None:
+    async with transaction(pool) as conn:
+        with pytest.raises(Refused) as refused:
+            await set_endpoint(
+                conn, new_id(), "https://shop.example.com/",
+                allow_private=False, now=datetime.now(UTC), seal=SEAL, chance=bytes(32),
+            )  # fmt: skip
+    assert refused.value.code is Code.WALLET_ACCOUNT_NOT_FOUND
+
+
+async def test_a_secret_is_kept_sealed(pool: Pool) -> None:
+    merchant = await merchant_at(pool, "https://shop.example.com/")
+    kept = await pool.fetchval("SELECT secret_sealed FROM webhook_endpoint WHERE account_id = $1", merchant.account_id)
+    assert merchant.endpoint.secret.encode() not in kept
+    assert SEAL.open(kept).decode() == merchant.endpoint.secret
+
+
+async def _work_until_killed(database_url: str, redis_url: str) -> None:
+    """The worker that is killed: run as a program of its own."""
+    from runtime.postgres import open_pool
+
+    pool = await open_pool(database_url, name="killed", size=4)
+    async with working(pool, redis_url):
+        await asyncio.sleep(30)
+
+
+if __name__ == "__main__":
+    asyncio.run(_work_until_killed(*sys.argv[1:]))

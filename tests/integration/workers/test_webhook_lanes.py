@@ -1,0 +1,488 @@
+"""A receiver in trouble is spared, looked after, and given everything that waited once it is well; never silently."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from commands.webhooks.endpoint import (
+    choose_kinds,
+    remove_endpoint,
+    resume,
+    revoke_previous,
+    rotate_secret,
+    set_endpoint,
+)
+from commands.webhooks.notices import claim_unmailed, mark_mailed
+from domain.errors import Refused
+from domain.events import EventKind
+from runtime.bell import WEBHOOKS
+from runtime.postgres import Pool, session, transaction
+from tests.support.webhooks import (
+    PATIENCE_S,
+    SEAL,
+    Merchant,
+    Receiver,
+    attempts_of,
+    happen,
+    merchant_at,
+    receiving,
+    rows_of,
+    until,
+    working,
+)
+
+DAYS = 3
+
+
+@pytest.fixture(scope="session")
+def redis_url(servers: Any) -> str:
+    return str(servers.redis_url)
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def quiet(pool: Pool) -> AsyncIterator[None]:
+    yield
+    await pool.execute("DELETE FROM webhook_endpoint")
+
+
+class Clock:
+    """A worker's clock, which a test may put forward."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+
+async def lane_of(pool: Pool, merchant: Merchant, *, test: bool = False) -> dict[str, Any]:
+    record = await pool.fetchrow(
+        "SELECT * FROM webhook_lane WHERE endpoint_id = $1 AND test = $2", merchant.endpoint.endpoint_id, test
+    )
+    assert record is not None
+    return dict(record)
+
+
+async def eventually(true: Callable[[], Any]) -> None:
+    """Wait until this (awaitable) condition holds."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not await true():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+async def in_state(pool: Pool, merchant: Merchant, state: str, *, test: bool = False) -> None:
+    async def there() -> bool:
+        return bool((await lane_of(pool, merchant, test=test))["state"] == state)
+
+    await eventually(there)
+
+
+async def notices_of(pool: Pool, merchant: Merchant) -> list[tuple[str, str, bool]]:
+    records = await pool.fetch(
+        "SELECT kind, event_type, test FROM notice WHERE account_id = $1 ORDER BY at, notice_id", merchant.account_id
+    )
+    return [(record["kind"], record["event_type"], record["test"]) for record in records]
+
+
+async def broken_at(pool: Pool, redis_url: str, receiver: Receiver, *, test: bool = False) -> Merchant:
+    """A merchant whose lane has just broken, with five deliveries that wait."""
+    merchant = await merchant_at(pool, receiver.url)
+    async with working(pool, redis_url, delays_s=(30.0,) * 12, every_s=0.05):
+        await happen(pool, merchant, 5, test=test)
+        await in_state(pool, merchant, "broken", test=test)
+        await until(pool, merchant, "pending")
+    return merchant
+
+
+async def paused_at(pool: Pool, redis_url: str, receiver: Receiver, clock: Clock, *, test: bool = False) -> Merchant:
+    """A merchant whose lane has been paused after three days of 503; `clock` stands at that moment."""
+    merchant = await broken_at(pool, redis_url, receiver, test=test)
+    clock.ahead += timedelta(days=DAYS, minutes=1)
+    async with working(pool, redis_url, every_s=0.05, now=clock):
+        await in_state(pool, merchant, "paused", test=test)
+        await until(pool, merchant, "held")
+
+        async def moved() -> bool:
+            return not (await lane_of(pool, merchant, test=test))["holding"]
+
+        await eventually(moved)
+    return merchant
+
+
+async def test_a_broken_lane_is_probed_one_at_a_time_and_what_waits_uses_up_nothing(pool: Pool, redis_url: str) -> None:
+    async with receiving(lambda _: 503) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url, delays_s=(0.2,) * 12, every_s=0.05):
+            await happen(pool, merchant, 40)
+            await in_state(pool, merchant, "broken")
+            before, began = len(receiver.requests), time.monotonic()
+            await receiver.reached(before + 6, most_s=20)
+            took_s = time.monotonic() - began
+            probes = receiver.requests[before + 2 :]  # what was under way when it broke is none
+            await until(pool, merchant, "pending")
+    assert len(probes) <= took_s / 0.2 + 1, "one each 0.2 s"
+    assert {each.flying for each in probes} == {1}
+    rows = await rows_of(pool, merchant)
+    assert states_of(rows)["pending"] == 40
+    assert sum(attempt == 0 for _, _, attempt in rows) >= 40 - before - len(probes) - 3
+
+
+def states_of(rows: list[tuple[str, int, int]]) -> dict[str, int]:
+    counted: dict[str, int] = {}
+    for state, _, _ in rows:
+        counted[state] = counted.get(state, 0) + 1
+    return counted
+
+
+async def test_after_a_recovery_it_starts_with_one_and_grows(pool: Pool, redis_url: str) -> None:
+    well = [False]
+    async with receiving(lambda _: 200 if well[0] else 503, delay_s=0.15) as receiver:
+        merchant = await broken_at(pool, redis_url, receiver)
+        await happen(pool, merchant, 60)
+        before = len(receiver.requests)
+        well[0] = True
+        await pool.execute(
+            "UPDATE webhook_lane SET blocked_until = now() WHERE endpoint_id = $1", merchant.endpoint.endpoint_id
+        )
+        await pool.execute("UPDATE webhook_delivery SET due_at = now() WHERE account_id = $1", merchant.account_id)
+        async with working(pool, redis_url, every_s=0.05):
+            await until(pool, merchant, "delivered")
+    flying = [each.flying for each in receiver.requests[before:]]
+    assert flying[:2] == [1, 1], "a probe, and one more"
+    assert max(flying[2:4]) <= 2, flying
+    assert max(flying[4:8]) <= 4, flying
+    assert 8 <= max(flying) <= 10, flying
+    assert len({each.event_id for each in receiver.requests[before:]}) == len(flying)
+
+
+async def test_a_bad_event_at_the_head_keeps_no_other_and_keeps_its_own_schedule(pool: Pool, redis_url: str) -> None:
+    bad: list[str] = []
+
+    def answers(n: int) -> int:
+        return 500 if receiver.requests[n - 1].event_id in bad else 200
+
+    async with receiving(answers) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        bad += await happen(pool, merchant)
+        others = await happen(pool, merchant, 30)
+        async with working(pool, redis_url, delays_s=(0.2, 0.4, 60.0), every_s=0.05):
+            await receiver.heard(others)
+            await receiver.reached(33)
+
+            async def all_is_written() -> bool:
+                return states_of(await rows_of(pool, merchant)) == {"pending": 1, "delivered": 30}
+
+            await eventually(all_is_written)
+    at = [each.at for each in receiver.requests if each.event_id in bad]
+    first, second = at[1] - at[0], at[2] - at[1]
+    # No sooner than its schedule has it, and long before the minute that follows.
+    assert 0.15 < first < 10
+    assert 0.3 < second < 10
+
+
+async def test_bad_events_at_the_head_do_not_keep_a_healthy_receiver_closed(pool: Pool, redis_url: str) -> None:
+    bad: list[str] = []
+
+    def answers(n: int) -> int:
+        return 500 if receiver.requests[n - 1].event_id in bad else 200
+
+    async with receiving(answers) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        bad += await happen(pool, merchant, 60)
+        async with working(pool, redis_url, delays_s=(0.05,) * 40, every_s=0.02, WEBHOOK_JITTER="0"):
+            await in_state(pool, merchant, "broken")
+            before = len(receiver.requests)
+            good = await happen(pool, merchant)
+            await receiver.heard(good)
+    probes = [each.event_id for each in receiver.requests[before:]]
+    assert probes.index(good[0]) <= 14, "the newest has its turn among the oldest, not after all of them"
+
+
+@pytest.mark.parametrize("test", [False, True])
+async def test_three_days_without_a_success_pause_hold_and_are_told(pool: Pool, redis_url: str, test: bool) -> None:
+    clock = Clock()
+    async with receiving(lambda _: 503) as receiver:
+        merchant = await paused_at(pool, redis_url, receiver, clock, test=test)
+        await happen(pool, merchant, 3, test=test)
+        sent = len(receiver.requests)
+        async with working(pool, redis_url, every_s=0.05, now=clock):
+            await asyncio.sleep(0.4)
+    assert len(receiver.requests) == sent, "nothing is sent to a paused lane"
+    assert states_of(await rows_of(pool, merchant)) == {"held": 8}
+    kind = "[TESTE/SANDBOX] payment.received" if test else "payment.received"
+    assert await notices_of(pool, merchant) == [("webhook_failing", kind, test), ("webhook_paused", kind, test)]
+    facts = msgspec.json.decode(
+        await pool.fetchval(
+            "SELECT facts FROM notice WHERE account_id = $1 AND kind = 'webhook_paused'", merchant.account_id
+        )
+    )
+    assert facts["url"] == receiver.url
+    assert facts["failures"] >= 6
+    assert (facts["outcome"], facts["status"], facts["reason"]) == ("rejected", 503, "no_success")
+    other = await lane_of(pool, merchant, test=not test)
+    assert other["state"] == "open"
+
+
+async def test_a_paused_lane_is_looked_after_each_hour_and_what_is_held_goes_out_in_order_when_it_is_well(
+    pool: Pool, redis_url: str
+) -> None:
+    clock, well = Clock(), [False]
+    async with receiving(lambda _: 200 if well[0] else 503, delay_s=0.02) as receiver:
+        merchant = await paused_at(pool, redis_url, receiver, clock)
+        await happen(pool, merchant, 30)
+        sent = len(receiver.requests)
+        async with working(pool, redis_url, every_s=0.05, now=clock):
+            for hour in range(1, 3):
+                clock.ahead += timedelta(hours=1, seconds=10)
+                await receiver.reached(sent + hour)
+                await asyncio.sleep(0.3)
+                assert len(receiver.requests) == sent + hour, "one probe an hour"
+            well[0] = True
+            clock.ahead += timedelta(hours=1, seconds=10)
+            await until(pool, merchant, "delivered")
+    numbers = [each.headers["X-Service-Delivery-Id"] for each in receiver.requests[sent + 3 :]]
+    records = await pool.fetch(
+        "SELECT delivery_id FROM webhook_delivery WHERE account_id = $1 ORDER BY sequence", merchant.account_id
+    )
+    place = {str(record["delivery_id"]): at for at, record in enumerate(records)}
+    order = [place[each] for each in numbers]
+    assert all(abs(at - rank) <= 12 for rank, at in enumerate(order)), f"in order, but for what flies at once: {order}"
+    flying = [each.flying for each in receiver.requests[sent + 2 :]]
+    assert all(at_once <= min(10, rank) for rank, at_once in enumerate(flying, start=1)), flying
+    assert [kind for kind, *_ in await notices_of(pool, merchant)] == [
+        "webhook_failing",
+        "webhook_paused",
+        "webhook_recovered",
+    ]
+    assert (await lane_of(pool, merchant))["noticed"] is False
+
+
+async def test_a_probe_of_a_paused_lane_uses_up_nothing(pool: Pool, redis_url: str) -> None:
+    clock = Clock()
+    async with receiving(lambda _: 503) as receiver:
+        merchant = await paused_at(pool, redis_url, receiver, clock)
+        before = {step for _, step, _ in await rows_of(pool, merchant)}
+        sent = len(receiver.requests)
+        async with working(pool, redis_url, every_s=0.05, now=clock):
+            for hour in range(1, 6):
+                clock.ahead += timedelta(hours=1, seconds=10)
+                await receiver.reached(sent + hour)
+                await until(pool, merchant, "held")
+        probes = receiver.requests[sent:]
+        assert len({each.event_id for each in probes}) == 5, "each time another one"
+    assert {step for _, step, _ in await rows_of(pool, merchant)} == before
+
+
+async def test_a_merchant_who_resumes_is_sent_what_was_held_once_and_in_full(pool: Pool, redis_url: str) -> None:
+    clock, well = Clock(), [False]
+    async with receiving(lambda _: 200 if well[0] else 503) as receiver:
+        merchant = await paused_at(pool, redis_url, receiver, clock)
+        waiting = await happen(pool, merchant, 20)
+        sent = len(receiver.requests)
+        well[0] = True
+        async with transaction(pool) as conn:
+            await resume(conn, merchant.account_id, [False, True])
+        async with working(pool, redis_url, every_s=0.05, now=clock):
+            await until(pool, merchant, "delivered")
+    ids = [each.event_id for each in receiver.requests[sent:]]
+    assert len(ids) == len(set(ids)) == 25
+    assert set(waiting) <= set(ids)
+    assert (await notices_of(pool, merchant))[-1][0] == "webhook_recovered"
+
+
+async def test_resumed_deliveries_have_their_whole_schedule_before_them(pool: Pool, redis_url: str) -> None:
+    clock = Clock()
+    async with receiving(lambda _: 503) as receiver:
+        merchant = await paused_at(pool, redis_url, receiver, clock)
+        async with transaction(pool) as conn:
+            await resume(conn, merchant.account_id, [False])
+        async with working(pool, redis_url, delays_s=(600.0,) * 12, every_s=0.05, now=clock):
+            await until(pool, merchant, "pending")
+            await in_state(pool, merchant, "broken")
+    assert {step for _, step, _ in await rows_of(pool, merchant)} == {1}
+    assert [kind for kind, *_ in await notices_of(pool, merchant)].count("webhook_failing") == 2, "it fails anew"
+
+
+async def test_a_new_address_opens_the_lanes(pool: Pool, redis_url: str) -> None:
+    clock = Clock()
+    async with receiving(lambda _: 503) as old, receiving() as new:
+        merchant = await paused_at(pool, redis_url, old, clock)
+        async with transaction(pool) as conn:
+            await set_endpoint(
+                conn, merchant.account_id, new.url,
+                allow_private=True, now=datetime.now(UTC), seal=SEAL, chance=bytes(32),
+            )  # fmt: skip
+        sent = len(old.requests)
+        async with working(pool, redis_url, every_s=0.05, now=clock):
+            await until(pool, merchant, "delivered")
+    assert len(old.requests) == sent
+    assert len(new.requests) == 5
+
+
+async def test_what_is_held_for_fourteen_days_is_given_up_and_stays_in_the_feed(pool: Pool, redis_url: str) -> None:
+    clock = Clock()
+    async with receiving(lambda _: 503) as receiver:
+        merchant = await paused_at(pool, redis_url, receiver, clock)
+        await pool.execute(
+            "UPDATE webhook_lane SET blocked_until = NULL WHERE endpoint_id = $1", merchant.endpoint.endpoint_id
+        )
+        async with working(pool, redis_url, every_s=0.05, now=clock):
+            clock.ahead = timedelta(days=13)
+            await asyncio.sleep(0.3)
+            await until(pool, merchant, "held")  # a probe may be under way
+            assert states_of(await rows_of(pool, merchant)) == {"held": 5}
+            clock.ahead = timedelta(days=DAYS + 14, hours=1)
+            await until(pool, merchant, "exhausted")
+    count = await pool.fetchval("SELECT count(*) FROM read_event WHERE account_id = $1", merchant.account_id)
+    assert count == 5
+
+
+async def test_gone_is_sent_again_and_believed_only_after_ten_minutes_of_it(pool: Pool, redis_url: str) -> None:
+    clock = Clock()
+    async with receiving(lambda _: 410) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url, delays_s=(300.0,) * 12, every_s=0.05, now=clock, WEBHOOK_JITTER="0"):
+            await happen(pool, merchant)
+            for n in range(1, 4):
+                await receiver.reached(n)
+                await until(pool, merchant, "pending" if n < 3 else "held")
+                clock.ahead += timedelta(seconds=301)
+            assert (await lane_of(pool, merchant))["paused_reason"] == "gone"
+            clock.ahead += timedelta(hours=5)
+            await asyncio.sleep(0.3)
+    assert len(receiver.requests) == 3
+    assert [kind for kind, *_ in await notices_of(pool, merchant)] == ["webhook_paused"]
+
+
+async def test_too_many_requests_holds_the_whole_lane_back_for_as_long_as_it_says(pool: Pool, redis_url: str) -> None:
+    wish = "HTTP/1.1 429 Slow down\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
+    async with receiving(lambda n: wish if n == 1 else 200) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url, delays_s=(0.05,) * 12, every_s=0.05):
+            await happen(pool, merchant)
+            await receiver.reached(1)
+            await until(pool, merchant, "pending")
+            await happen(pool, merchant, 5)
+            await until(pool, merchant, "delivered")
+    gaps = [each.at - receiver.requests[0].at for each in receiver.requests[1:]]
+    assert 0.95 <= min(gaps) < 10, gaps
+
+
+async def test_what_is_asked_for_by_hand_in_a_paused_lane_is_sent_alone_and_held_again_when_refused(
+    pool: Pool, redis_url: str
+) -> None:
+    clock = Clock()
+    async with receiving(lambda _: 503) as receiver:
+        merchant = await paused_at(pool, redis_url, receiver, clock)
+        sent = len(receiver.requests)
+        await pool.execute(
+            "UPDATE webhook_delivery SET state = 'pending', step = 0, due_at = now() WHERE account_id = $1",
+            merchant.account_id,
+        )
+        async with working(pool, redis_url, every_s=0.05, now=clock):
+            await until(pool, merchant, "held")
+    assert {each.flying for each in receiver.requests[sent:]} == {1}
+    assert len(receiver.requests) == sent + 5
+
+
+async def test_a_failing_notice_comes_with_the_fifth_failure_and_once(pool: Pool, redis_url: str) -> None:
+    async with receiving(lambda _: 404) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        # Time to look around after the fourth.
+        delays_s = (0.05, 0.05, 0.05, 2.0, 0.05, 0.05)
+        async with working(pool, redis_url, delays_s=delays_s, every_s=0.02, WEBHOOK_JITTER="0"):
+            await happen(pool, merchant, test=True)
+            await receiver.reached(4)
+            assert await notices_of(pool, merchant) == []
+            await until(pool, merchant, "exhausted")
+    assert await notices_of(pool, merchant) == [("webhook_failing", "[TESTE/SANDBOX] payment.received", True)]
+
+
+async def test_a_notice_is_mailed_by_one_and_comes_back_if_that_one_dies(pool: Pool, redis_url: str) -> None:
+    async with receiving(lambda _: 503) as receiver:
+        merchant = await broken_at(pool, redis_url, receiver)
+    now = datetime.now(UTC)
+
+    async def claimed(at: datetime) -> set[UUID]:
+        async with session(pool) as conn:
+            rows = await claim_unmailed(conn, now=at, lease_until=at + timedelta(minutes=1), most=1000)
+        return {row.notice_id for row in rows if row.account_id == merchant.account_id}
+
+    first = await claimed(now)
+    assert len(first) == 1
+    assert await claimed(now) == set()
+    assert await claimed(now + timedelta(minutes=2)) == first
+    async with session(pool) as conn:
+        await mark_mailed(conn, notice_ids=list(first), now=now)
+    assert await claimed(now + timedelta(minutes=9)) == set()
+
+
+async def test_an_endpoint_hears_of_more_kinds_when_it_asks_and_never_of_fewer_than_two(
+    pool: Pool, redis_url: str
+) -> None:
+    async with receiving() as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with transaction(pool) as conn:
+            await choose_kinds(conn, merchant.account_id, [EventKind.CHARGE_EXPIRED])
+        for kind in ("charge.expired", "charge.failed", "payment.received"):
+            await happen(pool, merchant, kind=kind)
+        async with working(pool, redis_url, every_s=0.05):
+            await until(pool, merchant, "delivered")
+    assert sorted(each.headers["X-Service-Event"] for each in receiver.requests) == [
+        "charge.expired",
+        "payment.received",
+    ]
+
+
+async def test_a_revoked_secret_signs_nothing_any_more(pool: Pool, redis_url: str) -> None:
+    async with receiving() as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with transaction(pool) as conn:
+            await rotate_secret(conn, merchant.account_id, now=datetime.now(UTC), seal=SEAL, chance=bytes(32))
+            await revoke_previous(conn, merchant.account_id)
+        async with working(pool, redis_url, every_s=0.05):
+            await happen(pool, merchant)
+            await receiver.reached(1)
+    assert "X-Service-Signature-Previous" not in receiver.requests[0].headers
+
+
+async def test_nothing_is_sent_to_an_address_that_was_taken_back(pool: Pool, redis_url: str) -> None:
+    async with receiving() as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        await happen(pool, merchant, 3)
+        async with transaction(pool) as conn:
+            await remove_endpoint(conn, merchant.account_id)
+        async with working(pool, redis_url, every_s=0.05) as worker:
+            await happen(pool, merchant, 3)
+            worker.bell.ring(WEBHOOKS)
+            await asyncio.sleep(0.3)
+    assert receiver.requests == []
+    async with transaction(pool) as conn:
+        for asked in (
+            remove_endpoint(conn, merchant.account_id),
+            resume(conn, merchant.account_id, [True]),
+            choose_kinds(conn, merchant.account_id, []),
+            revoke_previous(conn, merchant.account_id),
+        ):
+            with pytest.raises(Refused):
+                await asked
+
+
+async def test_every_failure_of_a_batch_is_counted(pool: Pool, redis_url: str) -> None:
+    async with receiving(lambda _: 404) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url, delays_s=(600.0,), every_s=0.05):
+            await happen(pool, merchant, 25)
+
+            async def all_tried() -> bool:
+                return len(await attempts_of(pool, merchant)) == 25
+
+            await eventually(all_tried)
+    assert (await lane_of(pool, merchant))["consecutive_failures"] == 25

@@ -1,0 +1,194 @@
+"""Where a webhook goes: only to public addresses, whatever DNS says and when; only to whom the certificate names."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from commands.webhooks.endpoint import check_address
+from domain.errors import Refused
+from runtime.bell import WEBHOOKS
+from runtime.postgres import Pool
+from tests.support.dns_names import Authority, naming
+from tests.support.webhooks import attempts_of, happen, merchant_at, receiving, until, working
+from workers.webhooks.attempt import post
+from workers.webhooks.guarded_connection import guarded_session
+
+INNER = [
+    ["127.0.0.1"], ["169.254.169.254"], ["10.1.2.3"], ["192.168.0.10"], ["fd00::1"], ["64:ff9b::7f00:1"], ["::1"],
+    ["::ffff:127.0.0.1"], ["2002:7f00:1::"], ["8.8.8.8", "127.0.0.1"], ["8.8.8.8", "::1"],
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def redis_url(servers: Any) -> str:
+    return str(servers.redis_url)
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def quiet(pool: Pool) -> AsyncIterator[None]:
+    yield
+    await pool.execute("DELETE FROM webhook_endpoint")
+
+
+class Counting:
+    """A listener that counts who connects, and answers 200."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.port = 0
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while await reader.readuntil(b"\r\n\r\n"):
+                await reader.readexactly(2)
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def counting(tls: ssl.SSLContext | None = None, *, host: str = "127.0.0.1") -> AsyncIterator[Counting]:
+    counter = Counting()
+    server = await asyncio.start_server(counter.take, host, 0, ssl=tls)
+    counter.port = server.sockets[0].getsockname()[1]
+    try:
+        yield counter
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("addresses", INNER, ids=" and ".join)
+async def test_a_name_that_leads_inside_is_refused_at_registration_and_at_each_attempt(addresses: list[str]) -> None:
+    async with counting() as inner, naming(lambda *_: addresses) as names:
+        with pytest.raises(Refused) as refused:
+            await check_address("https://shop.example.com/", allow_private=False, nameservers=[names.address])
+        assert list(refused.value.fields or {}) == ["url"]
+        async with guarded_session(allow_private=False, nameservers=[names.address]) as http:
+            answer = await post(http, f"https://shop.example.com:{inner.port}/", b"{}", {})
+    assert (answer.outcome, inner.connections) == ("blocked_address", 0)
+
+
+@pytest.mark.parametrize("addresses", [["8.8.8.8"], ["2606:4700:4700::1111"], ["8.8.8.8", "1.1.1.1"]], ids=" and ".join)
+async def test_a_public_name_is_taken_at_registration(addresses: list[str]) -> None:
+    async with naming(lambda *_: addresses) as names:
+        await check_address("https://shop.example.com/", allow_private=False, nameservers=[names.address])
+
+
+async def test_a_name_with_no_address_yet_is_taken_and_its_attempts_say_so() -> None:
+    async with naming(lambda *_: []) as names:
+        await check_address("https://soon.example.com/", allow_private=False, nameservers=[names.address])
+        async with guarded_session(allow_private=False, nameservers=[names.address]) as http:
+            assert (await post(http, "https://soon.example.com/", b"{}", {})).outcome == "dns_error"
+
+
+async def test_a_name_nobody_answers_for_is_not_waited_for() -> None:
+    async with naming(lambda *_: None) as names:
+        began = time.monotonic()
+        await check_address("https://silent.example.com/", allow_private=False, nameservers=[names.address])
+        assert time.monotonic() - began < 10, "a name that is not answered for would be asked about for longer"
+
+
+async def test_a_name_that_is_public_when_registered_and_ours_afterwards_gets_no_connection(
+    pool: Pool, redis_url: str
+) -> None:
+    async with counting() as inner, naming(lambda _, n: ["8.8.8.8"] if n == 1 else ["127.0.0.1"]) as names:
+        url = f"https://rebind.example.com:{inner.port}/"
+        await check_address(url, allow_private=False, nameservers=[names.address])
+        merchant = await merchant_at(pool, url)
+        async with working(
+            pool, redis_url, delays_s=(0.05, 0.05), every_s=0.05, nameservers=[names.address], WEBHOOK_ALLOW_PRIVATE="0"
+        ):
+            await happen(pool, merchant)
+            await until(pool, merchant, "exhausted")
+    assert inner.connections == 0
+    assert {outcome for _, outcome, _ in await attempts_of(pool, merchant)} == {"blocked_address"}
+
+
+async def test_plain_http_is_for_local_work_only(pool: Pool, redis_url: str) -> None:
+    async with counting() as inner:
+        merchant = await merchant_at(pool, f"http://127.0.0.1:{inner.port}/")
+        async with working(pool, redis_url, delays_s=(0.05,), every_s=0.05, WEBHOOK_ALLOW_PRIVATE="0"):
+            await happen(pool, merchant)
+            await until(pool, merchant, "exhausted")
+    assert inner.connections == 0
+
+
+async def test_names_that_are_never_answered_delay_nobody_else(
+    pool: Pool, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "workers.webhooks.guarded_connection._RESOLVE_S", 9.0
+    )  # so that who waits for one waits visibly
+    async with naming(lambda name, _: None if name.startswith("dead") else ["127.0.0.1"]) as names, receiving() as well:
+        dead = [await merchant_at(pool, f"http://dead{n}.example.com:9/") for n in range(50)]
+        port = well.url.rpartition(":")[2]
+        healthy = [await merchant_at(pool, f"http://well{n}.example.com:{port}") for n in range(5)]
+        async with working(pool, redis_url, nameservers=[names.address]) as worker:
+            for merchant in dead:
+                await happen(pool, merchant, 3)
+            worker.bell.ring(WEBHOOKS)
+            await asyncio.sleep(0.3)
+            began = time.monotonic()
+            for merchant in healthy:
+                await happen(pool, merchant)
+            worker.bell.ring(WEBHOOKS)
+            await well.reached(5)
+            assert time.monotonic() - began < 7.0
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+async def test_a_certificate_is_believed_for_its_name_alone(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.roots))
+    cases = {
+        "good": (authority.server("shop.example.com"), "delivered"),
+        "expired": (authority.server("shop.example.com", expired=True), "tls_error"),
+        "self-signed": (authority.server("shop.example.com", by_itself=True), "tls_error"),
+        "of another": (authority.server("other.example.com"), "tls_error"),
+    }
+    async with naming(lambda *_: ["127.0.0.1"]) as names, AsyncExitStack() as opened:
+        http = await opened.enter_async_context(guarded_session(allow_private=True, nameservers=[names.address]))
+        for name, (context, outcome) in cases.items():
+            server = await opened.enter_async_context(counting(context))
+            answer = await post(http, f"https://shop.example.com:{server.port}/", b"{}", {})
+            assert answer.outcome == outcome, name
+
+
+async def test_a_warm_connection_of_one_name_is_no_proof_for_another_at_the_same_address(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.roots))
+    async with (
+        counting(authority.server("one.example.com")) as server,
+        naming(lambda *_: ["127.0.0.1"]) as names,
+        guarded_session(allow_private=True, nameservers=[names.address]) as http,
+    ):
+        assert (await post(http, f"https://one.example.com:{server.port}/", b"{}", {})).outcome == "delivered"
+        assert (await post(http, f"https://two.example.com:{server.port}/", b"{}", {})).outcome == "tls_error"
+        assert (await post(http, f"https://one.example.com:{server.port}/", b"{}", {})).outcome == "delivered"
+        assert server.connections <= 2
+
+
+async def test_without_the_authority_in_the_roots_nothing_is_believed(authority: Authority, tmp_path: Path) -> None:
+    async with (
+        counting(authority.server("shop.example.com")) as server,
+        naming(lambda *_: ["127.0.0.1"]) as names,
+        guarded_session(allow_private=True, nameservers=[names.address]) as http,
+    ):
+        answer = await post(http, f"https://shop.example.com:{server.port}/", b"{}", {})
+    assert answer.outcome == "tls_error"

@@ -1,0 +1,293 @@
+"""Receivers answer in every way there is: an attempt ends in its time and is written down; only 2xx ends the matter."""
+
+import asyncio
+import gzip
+import os
+import resource
+import struct
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from domain.webhooks.signature import sign
+from runtime.bell import WEBHOOKS
+from runtime.postgres import Pool, transaction
+from tests.support.webhooks import attempts_of, enqueue, happen, merchant_at, receiving, rows_of, until, working
+from workers.webhooks.attempt import post
+from workers.webhooks.guarded_connection import guarded_session
+
+ATTEMPT_S = 0.6
+SLACK_S = 5.0  # a machine may stand still for a moment; what is not cut off goes on for an hour
+_RST = struct.pack("ii", 1, 0)
+
+
+@pytest.fixture(scope="session")
+def redis_url(servers: Any) -> str:
+    return str(servers.redis_url)
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def quiet(pool: Pool) -> AsyncIterator[None]:
+    yield
+    await pool.execute("DELETE FROM webhook_endpoint")
+
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def talking(talk: Talk) -> AsyncIterator[str]:
+    """A server that reads a request's head and then does what the test says; its URL."""
+
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            await talk(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(serve(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    server = await asyncio.start_server(take, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+OTHERS = [
+    300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 405, 409, 410, 418, 422, 429, 451, 500, 501, 502, 503, 504,
+    511, 599,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("status", OTHERS)
+async def test_only_2xx_is_success_and_a_location_is_never_visited(pool: Pool, redis_url: str, status: int) -> None:
+    async with receiving() as elsewhere:
+        refusal = f"HTTP/1.1 {status} No\r\nLocation: {elsewhere.url}\r\nContent-Length: 0\r\n\r\n"
+        async with receiving(lambda n: 200 if n == 2 else refusal) as receiver:
+            merchant = await merchant_at(pool, receiver.url)
+            async with working(pool, redis_url, every_s=0.03):
+                await happen(pool, merchant)
+                await until(pool, merchant, "delivered")
+    assert elsewhere.requests == []
+    assert await attempts_of(pool, merchant) == [(1, "rejected", status), (2, "delivered", 200)]
+
+
+async def nothing(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    pass
+
+
+async def cut(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.get_extra_info("socket").setsockopt(1, 13, _RST)  # SO_LINGER 0: close resets
+
+
+async def six_hundred(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 600 What\r\nContent-Length: 0\r\n\r\n")
+
+
+async def half_a_head(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Le")
+
+
+@pytest.mark.parametrize("talk", [nothing, cut, six_hundred, half_a_head])
+async def test_what_is_no_answer_is_a_failure_with_a_word_for_it(talk: Talk) -> None:
+    async with talking(talk) as url, guarded_session(allow_private=True) as http:
+        answer = await post(http, url, b"{}", {})
+    assert answer.outcome in ("connection_reset", "network_error", "rejected")
+    assert answer.outcome != "delivered"
+
+
+async def endless_body(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        writer.write(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+        await writer.drain()
+
+
+async def dripping_body(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+    while True:
+        writer.write(b"x")
+        await asyncio.sleep(0.05)
+
+
+async def bomb(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    packed = gzip.compress(bytes(30_000_000))
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed)
+
+
+async def odd_bytes(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\na\0b\xff\xfec")
+
+
+@pytest.mark.parametrize("talk", [endless_body, dripping_body, bomb, odd_bytes])
+async def test_a_success_with_a_monstrous_body_is_a_success_and_little_of_it_is_read(talk: Talk) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    async with talking(talk) as url, guarded_session(allow_private=True, attempt_s=3.0) as http:
+        began = time.monotonic()
+        answer = await post(http, url, b"{}", {})
+        took_s = time.monotonic() - began
+    assert answer.outcome == "delivered"
+    assert took_s < 3.0 + SLACK_S
+    assert answer.kept is not None
+    assert len(answer.kept) <= 1024
+    assert b"\0" not in answer.kept
+    answer.kept.decode()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64_000, "kilobytes"
+
+
+async def dripping_head(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        writer.write(b"X-A: b\r\n")
+        await asyncio.sleep(0.05)
+
+
+async def endless_head(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\n")
+    for n in range(2_000_000):
+        writer.write(b"X-%d: %b\r\n" % (n, b"y" * 1000))
+        await writer.drain()
+
+
+async def long_header(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nX-A: ")
+    while True:
+        writer.write(b"y" * 65536)
+        await writer.drain()
+
+
+async def always_continue(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while True:
+        writer.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
+        await writer.drain()
+        await asyncio.sleep(0.01)
+
+
+async def silence(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(3600)
+
+
+@pytest.mark.parametrize("talk", [dripping_head, endless_head, long_header, always_continue, silence])
+async def test_an_answer_that_never_gets_to_its_point_ends_in_time_and_in_little_memory(talk: Talk) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    async with talking(talk) as url, guarded_session(allow_private=True, attempt_s=ATTEMPT_S) as http:
+        began = time.monotonic()
+        answer = await post(http, url, b"{}", {})
+        took_s = time.monotonic() - began
+    assert answer.outcome in ("timeout", "network_error", "connection_reset")
+    assert took_s < ATTEMPT_S + SLACK_S
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64_000, "kilobytes"
+
+
+@pytest.mark.parametrize(
+    ("delay_s", "attempt_s", "requests"), [(0.3, 10.0, 1), (0.9, 0.6, 2)], ids=["in time", "too late"]
+)
+async def test_a_yes_in_time_ends_it_and_a_yes_too_late_is_asked_for_again(
+    pool: Pool, redis_url: str, delay_s: float, attempt_s: float, requests: int
+) -> None:
+    async with receiving(delay_s=delay_s) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url, delays_s=(0.2, 60.0), every_s=0.05, attempt_s=attempt_s):
+            await happen(pool, merchant)
+            await receiver.reached(requests)
+            await until(pool, merchant, "delivered" if requests == 1 else "pending")
+            await asyncio.sleep(0.1)
+    assert len(receiver.requests) == requests
+
+
+async def test_a_transaction_that_is_rolled_back_tells_nobody(pool: Pool, redis_url: str) -> None:
+    async with receiving() as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        with pytest.raises(RuntimeError):  # noqa: PT012
+            async with transaction(pool) as conn:
+                await conn.execute(
+                    "INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload,"
+                    " event_id, event_sequence, event_body) VALUES ($1, false, gen_random_uuid(), 1,"
+                    " 'payment.received', now(), 'test', '{}', gen_random_uuid(), 1, '{}')",
+                    merchant.account_id,
+                )
+                ids = await conn.fetch("SELECT journal_id FROM journal WHERE account_id = $1", merchant.account_id)
+                await enqueue(conn, journal_ids=[row["journal_id"] for row in ids], now=datetime.now(UTC))
+                assert await conn.fetchval("SELECT count(*) FROM webhook_delivery WHERE account_id = $1",
+                                           merchant.account_id) == 1  # fmt: skip
+                raise RuntimeError("broken after the event was written")
+        async with working(pool, redis_url, every_s=0.05):
+            await asyncio.sleep(0.2)
+    assert receiver.requests == []
+    assert await rows_of(pool, merchant) == []
+
+
+async def test_one_secret_signs_both_modes_and_no_other_account(pool: Pool, redis_url: str) -> None:
+    async with receiving() as receiver:
+        one, two = await merchant_at(pool, receiver.url), await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url, every_s=0.05):
+            (live,) = await happen(pool, one)
+            (test,) = await happen(pool, one, test=True)
+            await until(pool, one, "delivered")
+    assert {each.event_id for each in receiver.requests} == {live, test}
+    for each in receiver.requests:
+        Webhook(one.endpoint.secret).verify(each.body, each.headers)
+        with pytest.raises(WebhookVerificationError):
+            Webhook(two.endpoint.secret).verify(each.body, each.headers)
+        timestamp = int(each.headers["X-Service-Timestamp"])
+        assert each.headers["X-Service-Signature"] != "sha256=" + sign(two.endpoint.secret, timestamp, each.body)
+
+
+async def test_a_long_backlog_of_one_delays_no_event_of_another(pool: Pool, redis_url: str) -> None:
+    count = 100_000 if os.environ.get("FAULT") == "full" else 10_000
+    async with receiving(delay_s=0.02) as receiver, receiving() as other:
+        busy, calm = await merchant_at(pool, receiver.url), await merchant_at(pool, other.url)
+        for _ in range(0, count, 5_000):
+            await happen(pool, busy, 5_000)
+        async with working(pool, redis_url) as worker:
+            worker.bell.ring(WEBHOOKS)
+            await receiver.reached(20)
+            took_s = []
+            for n in range(1, 4):
+                began = time.monotonic()
+                await happen(pool, calm)
+                worker.bell.ring(WEBHOOKS)
+                await other.reached(n)
+                took_s.append(time.monotonic() - began)
+    assert max(took_s) < 10.0, "the backlog takes twenty seconds and more"
+    assert receiver.flying_most <= 10
+
+
+async def test_a_clock_that_jumps_makes_no_storm_and_loses_nothing(pool: Pool, redis_url: str) -> None:
+    ahead = [timedelta()]
+    async with receiving(lambda _: 404) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(
+            pool, redis_url, delays_s=(300.0,) * 12, every_s=0.05, now=lambda: datetime.now(UTC) + ahead[0]
+        ):
+            await happen(pool, merchant, 10)
+            await receiver.reached(10)
+            await until(pool, merchant, "pending")
+            ahead[0] = timedelta(minutes=10)
+            await receiver.reached(20)
+            await asyncio.sleep(0.3)
+            assert len(receiver.requests) == 20, "each once, as the new time has it"
+            ahead[0] = timedelta()
+            await asyncio.sleep(0.3)
+            assert len(receiver.requests) == 20
+            ahead[0] = timedelta(minutes=20)
+            await receiver.reached(30)
+    assert len({each.event_id for each in receiver.requests[20:]}) == 10

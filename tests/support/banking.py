@@ -1,0 +1,205 @@
+"""A simulated bank on a real socket, a worker's context, and charges as the door writes them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+from banks.banco_do_brasil.pix import BancoDoBrasil
+from banks.protocol import Location
+from banks.simulated.bank import PRODUCTION, SANDBOX, SimulatedBank
+from banks.simulated.control import Control, Teller
+from banks.simulated.return_wire import ReturnWire
+from banks.simulated.signing import JWKS_PATH, open_signer
+from banks.simulated.wire import Access, Wire, books_may_be_away
+from commands.bank_orders.pix_locations import add_to_pool
+from commands.charges.create_pix import NewPix, create_pix
+from domain.instants import iso, to_millisecond
+from domain.pix.br_code import dynamic_br_code
+from readmodels.charges.charge import ChargeDoc
+from runtime.bell import Bell
+from runtime.embedded import free_port
+from runtime.ids import new_id, new_token
+from runtime.postgres import Pool, transaction
+from runtime.redis import open_redis
+from runtime.seal import Seal
+from runtime.settings import Settings, read_settings
+from workers.context import Context
+
+SECRET_KEY = "5a" * 32
+CLIENT = {"client_id": "loja", "client_secret": "segredo", "app_key": "chave-do-app"}
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def settings_for(bank_url: str = "http://127.0.0.1:9", **env: str) -> Settings:
+    given = {
+        "DATABASE_URL": "unused",
+        "REDIS_URL": "redis://127.0.0.1:9/0",
+        "SECRET_KEY": SECRET_KEY,
+        "BANK_URL": bank_url,
+    }
+    return read_settings(given | env)
+
+
+class RunningBank:
+    """The bank of the production world at `url`; `wire.fault` misbehaves it without a request."""
+
+    def __init__(self, url: str, bank: SimulatedBank, wire: Wire, http: aiohttp.ClientSession) -> None:
+        self.url = url
+        self.bank = bank
+        self.wire = wire
+        self.http = http
+        self.requests: list[str] = []
+
+    def adapter(self, **options: Any) -> BancoDoBrasil:
+        given: dict[str, Any] = {
+            "api_url": f"{self.url}/pix/v2", "oauth_url": f"{self.url}/oauth/token", "now": utc_now,
+            "read_s": 2.0, "write_s": 2.0, **CLIENT,
+        }  # fmt: skip
+        return BancoDoBrasil(self.http, **(given | options))
+
+    async def control(self, path: str, **body: Any) -> tuple[int, Any]:
+        async with self.http.post(f"{self.url}/simulated/{path}", json=body) as answer:
+            return answer.status, await answer.json()
+
+
+@asynccontextmanager
+async def running_bank(
+    pool: Pool, *, quirks: frozenset[str] = frozenset(), token_life_s: int = 600, slow_s: float = 5.0
+) -> AsyncIterator[RunningBank]:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    seal = Seal(bytes.fromhex(SECRET_KEY))
+    bank = SimulatedBank(pool, seal, world=PRODUCTION, url=url, now=utc_now)
+    signer = await open_signer(pool, seal, jku=url + JWKS_PATH, now=utc_now())
+    access = Access(**CLIENT, token_key=b"k" * 32, token_life_s=token_life_s)
+    wire = Wire(bank, signer, access, quirks=quirks, slow_s=slow_s)
+    async with AsyncExitStack() as opened:
+        http = await opened.enter_async_context(aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()))
+        running = RunningBank(url, bank, wire, http)
+
+        @web.middleware
+        async def note(request: web.Request, handler: Any) -> web.StreamResponse:
+            running.requests.append(f"{request.method} {request.path}")
+            response: web.StreamResponse = await handler(request)
+            return response
+
+        teller = Teller(bank, wire, http)
+        telling = asyncio.create_task(teller.run())
+        app = web.Application(middlewares=[note, books_may_be_away])
+        app.add_routes(
+            [*Control(bank, wire, teller).routes(), *ReturnWire(wire, bank.returns).routes(), *wire.routes()]
+        )
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        try:
+            yield running
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+            await runner.cleanup()
+
+
+@asynccontextmanager
+async def worker_context(pool: Pool, redis_url: str, production: Any) -> AsyncIterator[Context]:
+    """What duties are handed: the sandbox's own books, and `production` for the other mode. No order waits."""
+    await pool.execute("DELETE FROM bank_order WHERE state IN ('waiting', 'working')")
+    await pool.execute("DELETE FROM bank_hint WHERE state = 'waiting'")
+    redis = open_redis(redis_url, blocking=False)
+    bell = Bell(redis)
+    seal = Seal(bytes.fromhex(SECRET_KEY))
+    settings = settings_for()
+    sandbox = SimulatedBank(pool, seal, world=SANDBOX, url=settings.app_url, now=utc_now)
+    async with aiohttp.ClientSession() as http:
+        yield Context(
+            settings=settings,
+            pool=pool,
+            redis=redis,
+            bell=bell,
+            seal=seal,
+            http=http,
+            banks={True: sandbox, False: production},
+            now=utc_now,
+            worker="test",
+        )
+    for _ in range(2):  # a ring that ends while the first one waits may have begun a job
+        await bell.stop()
+    await redis.aclose(close_connection_pool=True)
+
+
+async def make_account(pool: Pool) -> UUID:
+    account_id = new_id()
+    await pool.execute(
+        "INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)"
+        " VALUES ($1, 'Loja', '12345678000190', 'Sao Paulo', 'approved', $2, $3)",
+        account_id, str(account_id), utc_now(),
+    )  # fmt: skip
+    return account_id
+
+
+async def make_charges(
+    pool: Pool,
+    account_id: UUID,
+    locations: list[Location],
+    *,
+    test: bool,
+    amount_cents: int = 1234,
+    lifetime_s: int = 3600,
+    **order: Any,
+) -> list[UUID]:
+    """Pending PIX charges, as the door writes them, one for each location; `order` adds to the request to the bank."""
+    now = to_millisecond(utc_now())
+    news = []
+    for location in locations:
+        charge_id = new_id()
+        doc = ChargeDoc(
+            account_id=str(account_id), charge_id=str(charge_id), test=test, public_id=new_token(),
+            payment_method="pix", status="pending", version=1, amount_cents=amount_cents, txid=charge_id.hex,
+            qr_code=dynamic_br_code(location=location.location, amount_cents=amount_cents, name="Loja", city="SP"),
+            created_at=iso(now), expires_at=iso(now + timedelta(seconds=lifetime_s)),
+        )  # fmt: skip
+        request = {
+            "amount_cents": amount_cents, "expires_in_s": lifetime_s, "created_at": iso(now),
+            "location_id": location.location_id, "pix_key": str(account_id), **order,
+        }  # fmt: skip
+        news.append(
+            NewPix(
+                account_id=account_id, test=test, key=str(charge_id), fingerprint=bytes(32), charge_id=charge_id,
+                order_id=new_id(), created_at=now, expires_at=now + timedelta(seconds=lifetime_s),
+                location=location.location, payer_sealed=None, actor="test", request_id="test", doc=doc,
+                order=msgspec.json.encode(request),
+            )
+        )  # fmt: skip
+    for start in range(0, len(news), 100):
+        async with transaction(pool) as conn:
+            await create_pix(conn, news[start : start + 100])
+    return [new.charge_id for new in news]
+
+
+async def fill(pool: Pool, test: bool, locations: list[Location]) -> None:
+    async with transaction(pool) as conn:
+        await add_to_pool(conn, test, locations)
+
+
+async def status_of(pool: Pool, charge_id: UUID) -> str:
+    return str(await pool.fetchval("SELECT status FROM charge WHERE charge_id = $1", charge_id))
+
+
+async def order_of(pool: Pool, charge_id: UUID, kind: str = "cob_register") -> Any:
+    return await pool.fetchrow("SELECT * FROM bank_order WHERE charge_id = $1 AND kind = $2", charge_id, kind)
+
+
+async def due_now(pool: Pool, charge_id: UUID) -> None:
+    """Time passes: what waits for its next try is due."""
+    past = "UPDATE bank_order SET due_at = '-infinity' WHERE charge_id = $1 AND state = 'waiting'"
+    await pool.execute(past, charge_id)

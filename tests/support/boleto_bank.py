@@ -1,0 +1,213 @@
+"""A simulated bank with boletos on a real socket, the adapter that talks to it, and a receiver of its announcements."""
+
+import asyncio
+import itertools
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import date, timedelta
+from typing import Any
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+from banks.banco_do_brasil.cobrancas import Cobrancas
+from banks.banco_do_brasil.pix import BancoDoBrasil
+from banks.banco_do_brasil.transport import Transport
+from banks.boletos import Boleto, BoletoPayer
+from banks.simulated.bank import PRODUCTION, SimulatedBank
+from banks.simulated.boleto_control import BoletoControl
+from banks.simulated.boleto_wire import Agreement, BoletoWire
+from banks.simulated.control import Control, Teller
+from banks.simulated.signing import JWKS_PATH, open_signer
+from banks.simulated.wire import Access, Wire, books_may_be_away
+from domain.boleto.nosso_numero import number_at_bank
+from domain.instants import SAO_PAULO
+from runtime.embedded import free_port
+from runtime.postgres import Pool
+from runtime.seal import Seal
+from tests.support.banking import CLIENT, SECRET_KEY, utc_now
+from tests.support.merchant import until_answer
+
+CONVENIO = "3128557"
+AGREEMENT = Agreement(convenio=int(CONVENIO), carteira=17, variacao=35, agencia=452, conta=123873)
+# Numbers are used once for ever, also over several runs on one database.
+_controls = itertools.count(random.randrange(1, 9_000_000_000))
+
+
+def today() -> date:
+    return utc_now().astimezone(SAO_PAULO).date()
+
+
+def new_number() -> str:
+    return number_at_bank(CONVENIO, next(_controls))
+
+
+def new_boleto(**fields: Any) -> Boleto:
+    payer = {
+        "name": "João d'Ávila & Filhos – nº 3", "document": "01234567890", "street": "Rua São José", "number": "12-A",
+        "city": "São Paulo", "state": "SP", "zip_code": "01310100",
+    }  # fmt: skip
+    given: dict[str, Any] = {
+        "number": new_number(), "seu_numero": "PEDIDO-1", "amount_cents": 12345, "issued_on": today(),
+        "due_on": today() + timedelta(days=10), "hybrid": False, "payer": BoletoPayer(**payer),
+    }  # fmt: skip
+    return Boleto(**(given | fields))
+
+
+def boleto_adapter(http: aiohttp.ClientSession, url: str, **options: Any) -> BancoDoBrasil:
+    limits = {"read_s": 2.0, "write_s": 2.0} | {k: options.pop(k) for k in ("read_s", "write_s") if k in options}
+    oauth = {"oauth_url": f"{url}/oauth/token", **CLIENT, **limits}
+    agreement: dict[str, Any] = {
+        "api_url": f"{url}/cobrancas/v2", "convenio": CONVENIO, "carteira": "17", "variacao": 35, "agencia": 452,
+        "conta": 123873, "now": utc_now, "detail_age_s": 0.0,
+    }  # fmt: skip
+    boletos = Cobrancas(Transport(http, **oauth), **(agreement | options))
+    return BancoDoBrasil(http, api_url=f"{url}/pix/v2", now=utc_now, boletos=boletos, **oauth)
+
+
+class RunningBoletoBank:
+    def __init__(
+        self, url: str, pool: Pool, bank: SimulatedBank, wire: Wire, boletos: BoletoWire, http: aiohttp.ClientSession
+    ) -> None:
+        self.url = url
+        self.pool = pool
+        self.bank = bank
+        self.books = bank.boletos
+        self.wire = wire
+        self.boletos = boletos
+        self.http = http
+        self.requests: list[str] = []
+        self.hidden: set[str] = set()
+        """Numbers of boletos that this bank has and says it does not know."""
+
+    def adapter(self, **options: Any) -> BancoDoBrasil:
+        return boleto_adapter(self.http, self.url, **options)
+
+    async def control(self, path: str, **body: Any) -> tuple[int, Any]:
+        async with self.http.post(f"{self.url}/simulated/{path}", json=body) as answer:
+            return answer.status, await answer.json()
+
+    async def rules(self, **rules: Any) -> None:
+        status, _ = await self.control("boleto-rules", **rules)
+        assert status == 200
+
+    async def settled(self, number: str) -> None:
+        """Time passes: what was announced is settled."""
+        now = utc_now()
+        await self.pool.execute(
+            "UPDATE simulated_bank.boleto_payment SET settles_at = $2 WHERE number = $1 AND settles_at > $2",
+            number,
+            now,
+        )
+        await self.pool.execute(
+            "UPDATE simulated_bank.boleto SET moved_at = $2 WHERE number = $1 AND moved_at > $2", number, now
+        )
+        booked = await self.books.booked(number)
+        assert booked is not None
+        assert booked.paid_cents, "nothing was announced"
+
+
+@asynccontextmanager
+async def running_boleto_bank(pool: Pool, *, token_life_s: int = 600) -> AsyncIterator[RunningBoletoBank]:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    seal = Seal(bytes.fromhex(SECRET_KEY))
+    bank = SimulatedBank(pool, seal, world=PRODUCTION, url=url, now=utc_now)
+    signer = await open_signer(pool, seal, jku=url + JWKS_PATH, now=utc_now())
+    wire = Wire(bank, signer, Access(**CLIENT, token_key=b"k" * 32, token_life_s=token_life_s), slow_s=0.3)
+    boletos = BoletoWire(wire, bank.boletos, signer, AGREEMENT)
+    async with AsyncExitStack() as opened:
+        http = await opened.enter_async_context(aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()))
+        running = RunningBoletoBank(url, pool, bank, wire, boletos, http)
+
+        @web.middleware
+        async def note(request: web.Request, handler: Any) -> web.StreamResponse:
+            running.requests.append(f"{request.method} {request.path}")
+            if any(f"/boletos/{number}" in request.path for number in running.hidden):
+                return web.Response(status=404)
+            response: web.StreamResponse = await handler(request)
+            return response
+
+        teller = Teller(bank, wire, http)
+        telling = asyncio.create_task(teller.run())
+        app = web.Application(middlewares=[note, books_may_be_away])
+        app.add_routes([*Control(bank, wire, teller).routes(), *BoletoControl(bank.boletos).routes()])
+        app.add_routes([*boletos.routes(), *wire.routes()])
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        try:
+            yield running
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+            await runner.cleanup()
+
+
+@asynccontextmanager
+async def canned_bank(answers: dict[str, Any]) -> AsyncIterator[str]:
+    """A bank that says what it is told to: "METHOD path" -> (status, body) or a list of them, one after the other.
+
+    Anything else is a 404 without a body. Tokens are given out.
+    """
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == "/oauth/token":
+            return web.json_response({"access_token": "t", "expires_in": 600})
+        said = answers.get(f"{request.method} {request.path}", (404, b""))
+        if isinstance(said, list):
+            said = said.pop(0) if len(said) > 1 else said[0]
+        status, body = said
+        return web.Response(status=status, body=body if isinstance(body, bytes) else msgspec.json.encode(body))
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with _served(app) as url:
+        yield url
+
+
+class Receiver:
+    """Where announcements arrive; `answers` are the statuses it gives, the last one for ever."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.bodies: list[Any] = []
+        self.answers = [200]
+
+    async def receive(self, request: web.Request) -> web.Response:
+        self.bodies.append(msgspec.json.decode(await request.read()))
+        return web.Response(status=self.answers.pop(0) if len(self.answers) > 1 else self.answers[0])
+
+    def items(self, number: str) -> list[Any]:
+        return [item for body in self.bodies for item in body if item["id"] == number]
+
+    async def told(self, number: str, count: int) -> list[Any]:
+        async def are_told() -> bool:
+            return len(self.items(number)) >= count
+
+        await until_answer(are_told)
+        return self.items(number)
+
+
+@asynccontextmanager
+async def receiver() -> AsyncIterator[Receiver]:
+    receiving = Receiver()
+    app = web.Application()
+    app.router.add_post("/boletos", receiving.receive)
+    async with _served(app) as url:
+        receiving.url = f"{url}/boletos"
+        yield receiving
+
+
+@asynccontextmanager
+async def _served(app: web.Application) -> AsyncIterator[str]:
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
+    await runner.setup()
+    port = free_port()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,159 @@
+"""A merchant's boletos for tests: bodies, creations, what can be asked of them, and what their bank has."""
+
+import os
+from base64 import b64encode
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+
+from api.bodies import fingerprint
+from banks.boletos import Boleto, BoletoPayer, boleto_codes
+from banks.simulated.bank import PRODUCTION, SANDBOX, SimulatedBank
+from commands.charges.create_boleto import Payload, Registration, RegistrationResult, issue_boletos, take_numbers
+from commands.webhooks.endpoint import set_endpoint
+from domain.boleto.business_days import effective_due_date, expires_at
+from domain.boleto.nosso_numero import number_at_bank
+from domain.boleto.seu_numero import seu_numero
+from domain.instants import SAO_PAULO, iso, to_millisecond
+from readmodels.charges.charge import BoletoDoc, ChargeDoc
+from runtime.ids import new_id, new_token
+from runtime.postgres import open_pool
+from runtime.seal import Seal
+from tests.support.merchant import Answer, Books, Door
+from tests.support.system import System
+
+CONVENIO = "3128557"
+BOLETO = "/v1/charges/boleto"
+DUE_DATE = "/v1/charges/due-date"
+
+PAGADOR = {
+    "nome": "João da Conceição d'Ávila",
+    "documento": "52998224725",
+    "tipoPessoa": "PESSOA_FISICA",
+    "cep": "01310100",
+    "logradouro": "Avenida Paulista",
+    "numero": "1578",
+    "cidade": "São Paulo",
+    "uf": "SP",
+}
+
+
+def today() -> date:
+    return datetime.now(UTC).astimezone(SAO_PAULO).date()
+
+
+def in_days(days: int) -> str:
+    return (today() + timedelta(days=days)).isoformat()
+
+
+def boleto_body(amount: str = "150.00", **more: Any) -> dict[str, Any]:
+    """A field given as None is left out."""
+    body = {"tipo": "boleto", "valorCents": amount, "dataVencimento": in_days(10), "pagador": PAGADOR, **more}
+    return {name: value for name, value in body.items() if value is not None}
+
+
+async def issue(door: Door, amount: str = "150.00", *, key: str | None = None, **more: Any) -> Answer:
+    """POST /v1/charges/boleto; `headers` are the request's, the rest the body."""
+    headers = more.pop("headers", None)
+    body = more.pop("body", None) or boleto_body(amount, **more)
+    return await door.ask("POST", BOLETO, json=body, key=key or str(uuid4()), headers=headers)
+
+
+async def issued(door: Door, amount: str = "150.00", **more: Any) -> dict[str, Any]:
+    """An issue that must succeed; the charge."""
+    answer = await issue(door, amount, **more)
+    assert answer.status == 201, answer.raw
+    charge: dict[str, Any] = answer.body
+    return charge
+
+
+async def redate(door: Door, due_date: str | None, **more: Any) -> Answer:
+    """PATCH /v1/charges/due-date."""
+    headers = more.pop("headers", None)
+    body = {**more, **({} if due_date is None else {"due_date": due_date})}
+    return await door.ask("PATCH", DUE_DATE, json=body, headers=headers)
+
+
+async def listen(system: System, books: Books, door: Door, url: str) -> None:
+    """The account's webhooks go to `url`."""
+    async with books.transaction():
+        await set_endpoint(
+            books,
+            UUID(door.account_id),
+            url,
+            allow_private=True,
+            now=datetime.now(UTC),
+            seal=Seal(system.secret_key),
+            chance=os.urandom(32),
+        )
+
+
+async def at_bank(books: Books, number: str) -> Any:
+    """The boleto in the simulated bank's books; None when it has none of this number."""
+    return await books.fetchrow("SELECT * FROM simulated_bank.boleto WHERE number = $1", number)
+
+
+async def boleto_issued_before(
+    system: System,
+    books: Books,
+    door: Door,
+    *,
+    test: bool,
+    due_on: date,
+    amount_cents: int = 15000,
+    external_id: str | None = None,
+    key: str | None = None,
+    body: dict[str, Any] | None = None,
+) -> str:
+    """A boleto issued a week before `due_on`, registered at the simulated bank and made a charge by the command that
+    makes them; so that days pass without waiting. `body` is what its `key` was used for. Answers the charge's id."""
+    created_at = to_millisecond(datetime.combine(due_on - timedelta(days=7), datetime.now(UTC).timetz()))
+    control = (await take_numbers(books)).control
+    number = number_at_bank(CONVENIO, control)
+    payer = BoletoPayer(
+        name="João d'Ávila", document="52998224725", street="Avenida Paulista", number="1578", city="São Paulo",
+        state="SP", zip_code="01310100",
+    )  # fmt: skip
+    boleto = Boleto(
+        number=number, seu_numero=seu_numero(external_id, control=control), amount_cents=amount_cents,
+        issued_on=created_at.date(), due_on=due_on, hybrid=False, payer=payer,
+    )  # fmt: skip
+    seal = Seal(system.secret_key)
+    pool = await open_pool(system.database_url, name="tests", size=1)
+    try:
+        world = SANDBOX if test else PRODUCTION
+        bank = SimulatedBank(pool, seal, world=world, url=system.bank_url, now=lambda: created_at)
+        assert await bank.boletos.add(boleto)
+    finally:
+        await pool.close()
+    barcode, line = boleto_codes(number, due_on=due_on, amount_cents=amount_cents)
+    order_id, charge_id = new_id(), new_id()
+    doc = ChargeDoc(
+        account_id=door.account_id, charge_id=str(charge_id), test=test, public_id=new_token(), external_id=external_id,
+        payment_method="boleto", status="pending", version=1, amount_cents=amount_cents, nosso_numero=number,
+        boleto=BoletoDoc(
+            nosso_numero=number, seu_numero=boleto.seu_numero, linha_digitavel=line, codigo_barras=barcode,
+            tipo_cobranca="boleto", data_vencimento=due_on.isoformat(),
+        ),
+        created_at=iso(created_at), due_date=due_on.isoformat(),
+        effective_due_date=effective_due_date(due_on).isoformat(), expires_at=iso(expires_at(due_on)),
+    )  # fmt: skip
+    request = Registration(
+        key=key or str(charge_id), fingerprint=fingerprint("POST", BOLETO, body or {}).hex(), actor="test",
+        request_id="req_before", payload=Payload(doc),
+        payer_sealed=b64encode(seal.seal(msgspec.json.encode(payer))).decode(),
+    )  # fmt: skip
+    async with books.transaction():
+        # Claimed from its birth: no worker takes it up.
+        await books.execute(
+            "INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, state, attempts, due_at,"
+            " created_at) VALUES ($1, $2, $3, $4, 'boleto_register', $5, 'working', 1, $6, $6)",
+            order_id, UUID(door.account_id), charge_id, test, msgspec.json.encode(request), created_at,
+        )  # fmt: skip
+        made = RegistrationResult(
+            order_id=order_id, attempts=1, align_id=new_id(), request=request, qr_code=None, at=created_at
+        )
+        assert await issue_boletos(books, [made]) == ({order_id}, {charge_id})
+    return str(charge_id)

@@ -1,0 +1,127 @@
+"""Boletos as their creation and what happens to them leave them: the charge, its journal, the read tables.
+
+Written without the commands and without a bank, so that what is seen of a boleto can be tested in any state, at any
+time.
+"""
+
+import secrets
+from datetime import UTC, date, datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec.structs import replace
+
+from banks.boletos import BoletoPayer, boleto_codes
+from commands.journal import append
+from domain.boleto.business_days import effective_due_date, expires_at
+from domain.boleto.nosso_numero import CONTROL_MAX, number_at_bank
+from domain.instants import iso
+from readmodels.charges.charge import BoletoDoc, ChargeDoc
+from readmodels.projector import Projection, project
+from runtime.ids import new_id, new_token
+from runtime.seal import Seal
+from sql import Connection
+
+PAYER = BoletoPayer(
+    name="José da Conceição Araújo",
+    document="12345678909",
+    street="Av. São João",
+    number="45",
+    city="São Paulo",
+    state="SP",
+    zip_code="01035000",
+)
+BR_CODE = (
+    "00020101021226850014br.gov.bcb.pix2563pix.example.com/qr/v2/cobv/8b3da2f39a4140d1a91abd93113bd441"
+    "5204000053039865802BR5919PADARIA AURORA LTDA6009SAO PAULO62070503***63041D3D"
+)
+
+
+async def issue(
+    conn: Connection,
+    seal: Seal,
+    account_id: UUID,
+    *,
+    test: bool,
+    due: date,
+    now: datetime,
+    hybrid: bool = False,
+    amount_cents: int = 123456,
+    payer: BoletoPayer = PAYER,
+    **more: Any,
+) -> ChargeDoc:
+    """A pending boleto; `more` are fields of its document."""
+    charge_id = new_id()
+    number = number_at_bank("3128557", 1 + secrets.randbelow(CONTROL_MAX))
+    method = "boleto_hibrido" if hybrid else "boleto"
+    doc = ChargeDoc(
+        account_id=str(account_id),
+        charge_id=str(charge_id),
+        test=test,
+        public_id=new_token(),
+        payment_method=method,
+        status="pending",
+        version=1,
+        amount_cents=amount_cents,
+        payer_document_hash=seal.blind(payer.document),
+        nosso_numero=number,
+        created_at=iso(now),
+        boleto=_boleto(number, "PED-000123", method, due, amount_cents, BR_CODE if hybrid else None),
+        **{**_dates(due), **more},
+    )
+    await conn.execute(
+        "INSERT INTO charge (account_id, charge_id, test, payment_method, status, version, amount_cents, created_at,"
+        " expires_at, payer_sealed) VALUES ($1, $2, $3, $4, 'pending', 1, $5, $6, $7, $8)",
+        account_id, charge_id, test, method, amount_cents, now, expires_at(due),
+        seal.seal(msgspec.json.encode(payer)),
+    )  # fmt: skip
+    await _record(conn, doc, "charge.created", now, doc, Projection.CREATED)
+    return doc
+
+
+async def happen(conn: Connection, doc: ChargeDoc, kind: str, now: datetime, **fields: Any) -> ChargeDoc:
+    """Something changes the boleto: these fields of its document."""
+    doc = replace(doc, version=doc.version + 1, **fields)
+    await conn.execute(
+        "UPDATE charge SET status = $3, version = $4, expires_at = $5 WHERE charge_id = $1 AND account_id = $2",
+        UUID(doc.charge_id), UUID(doc.account_id), doc.status, doc.version,
+        datetime.fromisoformat(str(doc.expires_at)).astimezone(UTC),
+    )  # fmt: skip
+    changed = {"status": doc.status, "version": doc.version, **fields}
+    await _record(conn, doc, kind, now, changed, Projection.CHANGED)
+    return doc
+
+
+async def redate(conn: Connection, doc: ChargeDoc, due: date, now: datetime) -> ChargeDoc:
+    """Another due date, and so another line and barcode."""
+    old = doc.boleto
+    assert old is not None
+    boleto = _boleto(old.nosso_numero, old.seu_numero, old.tipo_cobranca, due, doc.amount_cents, old.qr_code)
+    fields = {**_dates(due), "boleto": boleto, "redated": doc.redated + 1}
+    return await happen(conn, doc, "charge.due_date_changed", now, **fields)
+
+
+def _dates(due: date) -> dict[str, str]:
+    return {
+        "due_date": str(due),
+        "effective_due_date": str(effective_due_date(due)),
+        "expires_at": iso(expires_at(due)),
+    }
+
+
+def _boleto(number: str, seu_numero: str, method: str, due: date, amount_cents: int, qr_code: str | None) -> BoletoDoc:
+    barcode, line = boleto_codes(number, due_on=due, amount_cents=amount_cents)
+    return BoletoDoc(
+        nosso_numero=number, seu_numero=seu_numero, linha_digitavel=line, codigo_barras=barcode, qr_code=qr_code,
+        tipo_cobranca=method, data_vencimento=str(due),
+    )  # fmt: skip
+
+
+async def _record(conn: Connection, doc: ChargeDoc, kind: str, now: datetime, charge: Any, which: Projection) -> None:
+    line = {
+        "account_id": doc.account_id, "test": doc.test, "charge_id": doc.charge_id, "version": doc.version,
+        "kind": kind, "recorded_at": iso(now), "actor": "test", "payload": {"charge": charge},
+    }  # fmt: skip
+    (row,) = await append(conn, items=[msgspec.json.encode(line)])
+    await project(conn, [row.journal_id], [which])

@@ -1,0 +1,136 @@
+"""The web door on a real socket, and a real browser in front of it."""
+
+import asyncio
+import base64
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import uvicorn
+
+from api.app import ROUTES
+from api.openapi.document import document
+from runtime.postgres import Pool
+from runtime.settings import Settings, read_settings
+from web.app import make_app
+
+# Nobody is there, and everything works all the same.
+NOWHERE = "redis://127.0.0.1:9/0"
+SETTINGS = read_settings({"DATABASE_URL": "unused", "REDIS_URL": NOWHERE, "SECRET_KEY": "00" * 32})
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@asynccontextmanager
+async def serving(pool: Pool, now: Callable[[], datetime], settings: Settings = SETTINGS) -> AsyncIterator[str]:
+    """The web door on a free port; its address."""
+    app = make_app(settings, pool=pool, now=now, openapi=document(ROUTES, settings))
+    # As the house serves it: what a proxy says is for the application to judge.
+    config = uvicorn.Config(app, port=0, log_level="critical", lifespan="on", ws="none", proxy_headers=False)
+    server = uvicorn.Server(config)
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    running = asyncio.create_task(server._serve())
+    async with asyncio.timeout(30):
+        while not server.started:  # noqa: ASYNC110 - uvicorn has no event to wait for
+            await asyncio.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        app.state.live.close()
+        await running
+
+
+Command = Callable[..., Awaitable[dict[str, Any]]]
+Evaluate = Callable[[str], Awaitable[Any]]
+
+
+@asynccontextmanager
+async def _browser(address: str, profile: Path) -> AsyncIterator[Command]:
+    """A tab of headless Chromium at `address`; what is given sends a command of its DevTools protocol."""
+    assert CHROMIUM
+    process = await asyncio.create_subprocess_exec(
+        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        "--disable-dev-shm-usage", f"--user-data-dir={profile}",
+        "--remote-debugging-port=0", "about:blank",
+        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        told = profile / "DevToolsActivePort"
+        async with asyncio.timeout(20):
+            while not told.exists() or not told.read_text().strip():  # noqa: ASYNC110 - a file has no event
+                await asyncio.sleep(0.05)
+        tools = f"http://127.0.0.1:{told.read_text().split()[0]}"
+        async with aiohttp.ClientSession() as session:
+            async with session.put(f"{tools}/json/new?{address}") as opened:
+                target = await opened.json(content_type=None)
+            async with session.ws_connect(target["webSocketDebuggerUrl"], max_msg_size=0) as wire:
+                numbers = iter(range(1, 10_000))
+
+                async def command(method: str, **parameters: Any) -> dict[str, Any]:
+                    number = next(numbers)
+                    await wire.send_json({"id": number, "method": method, "params": parameters})
+                    async with asyncio.timeout(30):
+                        async for message in wire:
+                            answer = message.json()
+                            if answer.get("id") == number:
+                                return dict(answer.get("result", {}))
+                    raise AssertionError("the browser has gone")
+
+                yield command
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+def _evaluating(command: Command) -> Evaluate:
+    async def evaluate(expression: str) -> Any:
+        # As if a person had done it: only then may a page touch the clipboard.
+        answer = await command("Runtime.evaluate", expression=expression, returnByValue=True, userGesture=True)
+        # No result while the page is still on its way in: asked again.
+        return answer.get("result", {}).get("value")
+
+    return evaluate
+
+
+@asynccontextmanager
+async def browsing(address: str, profile: Path) -> AsyncIterator[Evaluate]:
+    """A page of headless Chromium at `address`; what is given evaluates an expression in it."""
+    async with _browser(address, profile) as command:
+        yield _evaluating(command)
+
+
+@asynccontextmanager
+async def tab(profile: Path) -> AsyncIterator[tuple[Command, Evaluate]]:
+    """An empty tab of headless Chromium: its DevTools protocol, and a way to evaluate an expression in it."""
+    async with _browser("about:blank", profile) as command:
+        yield command, _evaluating(command)
+
+
+async def photographed(address: str, profile: Path, *, width: int, scale: int, scripts: str = "on") -> bytes:
+    """A PNG of the whole page as a screen so wide (CSS pixels) and dense shows it."""
+    async with _browser("about:blank", profile) as command:
+        if scripts == "off":
+            await command("Emulation.setScriptExecutionDisabled", value=True)
+        size = {"width": width, "height": 900, "deviceScaleFactor": scale, "mobile": width < 600}
+        await command("Emulation.setDeviceMetricsOverride", **size)
+        await command("Page.navigate", url=address)
+        evaluate = _evaluating(command)
+        await until(evaluate, "location.href + document.readyState", f"{address}complete")
+        picture = await command("Page.captureScreenshot", captureBeyondViewport=True)
+        return base64.b64decode(picture["data"])
+
+
+async def until(evaluate: Evaluate, expression: str, wanted: object) -> None:
+    seen = None
+    for _ in range(100):
+        seen = await evaluate(expression)
+        if seen == wanted:
+            return
+        await asyncio.sleep(0.1)
+    pytest.fail(f"{expression} stayed {seen!r}, wanted {wanted!r}")

@@ -1,0 +1,166 @@
+"""Charges for tests of partners and reports, made and paid by the commands that do so, without servers in between."""
+
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from commands.charges.create_pix import NewPix, create_pix
+from commands.charges.pay import Confirmation, confirm_payments
+from commands.merchants.integrators import create_integrator
+from commands.money.partner_shares import post_shares
+from commands.money.refund import Ending, NewRefund, begin_refunds, end_refunds
+from domain.errors import Refused
+from domain.instants import iso, to_millisecond
+from domain.refund import FailureCode
+from readmodels.charges.charge import ChargeDoc
+from readmodels.reports.fold import fold_up_to, settled_up_to
+from readmodels.reports.integrators import Integrator
+from runtime.ids import new_id, new_token
+from runtime.postgres import Pool, session, transaction
+from tests.support.banking import make_account
+from tests.support.wallet import SEAL
+
+ROUNDS_MAX = 1_000
+
+
+async def partner_with(pool: Pool, share_bps: int, *, account_id: UUID | None = None) -> Integrator:
+    """A partner with an account of his own, unless one is named."""
+    owner = account_id or await make_account(pool)
+    async with transaction(pool) as conn:
+        return await create_integrator(
+            conn, name="Parceira", account_id=owner, now=datetime.now(UTC), share_bps=share_bps
+        )
+
+
+async def new_charge(
+    pool: Pool,
+    account_id: UUID,
+    cents: int,
+    *,
+    test: bool = False,
+    at: datetime | None = None,
+    lifetime: timedelta = timedelta(hours=1),
+    code: str | None = None,
+) -> UUID:
+    """A PIX charge issued at `at`; no bank hears of it."""
+    created_at = to_millisecond(at or datetime.now(UTC))
+    charge_id, location = new_id(), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}"
+    doc = ChargeDoc(
+        account_id=str(account_id), charge_id=str(charge_id), test=test, public_id=new_token(), payment_method="pix",
+        status="pending", version=1, amount_cents=cents, txid=charge_id.hex, qr_code="", integrador_code=code,
+        created_at=iso(created_at), expires_at=iso(created_at + lifetime),
+    )  # fmt: skip
+    new = NewPix(
+        account_id=account_id, test=test, key=str(charge_id), fingerprint=bytes(32), charge_id=charge_id,
+        order_id=new_id(), created_at=created_at, expires_at=created_at + lifetime, location=location,
+        payer_sealed=None, actor="test", request_id="test", doc=doc, order=b"{}",
+    )  # fmt: skip
+    async with transaction(pool) as conn:
+        await create_pix(conn, [new])
+        await conn.execute("UPDATE bank_order SET state = 'done' WHERE charge_id = $1", charge_id)
+    return charge_id
+
+
+def confirmation(charge_id: UUID, cents: int, code: str | None, *, at: datetime | None = None) -> Confirmation:
+    """Money for a charge that carries this code."""
+    return Confirmation(
+        charge_id=charge_id,
+        end_to_end_id=f"E{secrets.token_hex(15)}",
+        amount_cents=cents,
+        paid_at=at or datetime.now(UTC),
+        integrador_code=code,
+    )
+
+
+async def paid(
+    pool: Pool, account_id: UUID, cents: int, code: str | None, *, test: bool = False, now: datetime | None = None
+) -> tuple[UUID, UUID]:
+    """A charge and its payment, booked at `now`."""
+    charge_id = await new_charge(pool, account_id, cents, test=test)
+    return charge_id, await paid_again(pool, charge_id, cents, code, now=now)
+
+
+async def paid_again(pool: Pool, charge_id: UUID, cents: int, code: str | None, *, now: datetime | None = None) -> UUID:
+    """The payment."""
+    at = now or datetime.now(UTC)
+    received = confirmation(charge_id, cents, code, at=at)
+    async with transaction(pool) as conn:
+        (outcome,) = await confirm_payments(conn, [received], now=at, seal=SEAL)
+    assert not isinstance(outcome, Refused)
+    found: UUID = await pool.fetchval("SELECT payment_id FROM payment WHERE source = $1", received.end_to_end_id)
+    return found
+
+
+async def refunds(
+    pool: Pool,
+    account_id: UUID,
+    asked: Sequence[tuple[UUID, UUID, int]],
+    *,
+    test: bool = False,
+    failing: bool = False,
+    now: datetime | None = None,
+) -> None:
+    """Refunds of (charge, payment, cents), begun and ended each in one batch."""
+    now = to_millisecond(now or datetime.now(UTC))
+    ids = [new_id() for _ in asked]
+    news = [
+        NewRefund(
+            owner=(account_id, test), key=str(refund_id), fingerprint=bytes(32), refund_id=refund_id,
+            charge_id=charge_id, amount_cents=cents, payment_id=payment_id, reason=None, description=None,
+            external_id=None, destination_sealed=None, scenario=None, actor="test", request_id="test",
+        )
+        for refund_id, (charge_id, payment_id, cents) in zip(ids, asked, strict=True)
+    ]  # fmt: skip
+    async with transaction(pool) as conn:
+        for begun in await begin_refunds(conn, news, now=now):
+            assert begun is not None
+            assert not isinstance(begun, Refused), begun.code
+    failure = FailureCode.NOT_CARRIED_OUT if failing else None
+    async with transaction(pool) as conn:
+        await conn.execute(
+            "UPDATE bank_order SET state = 'done' WHERE charge_id = ANY($1)", [each[0] for each in asked]
+        )
+        await end_refunds(
+            conn,
+            [
+                Ending(charge_id=charge_id, refund_id=refund_id, failure=failure)
+                for refund_id, (charge_id, _, _) in zip(ids, asked, strict=True)
+            ],
+            now=now,
+        )
+
+
+async def post_all(pool: Pool) -> int:
+    """Everything that is due to partners; how many shares that were."""
+    posted = 0
+    for _ in range(ROUNDS_MAX):
+        async with transaction(pool) as conn:
+            count = await post_shares(conn, now=datetime.now(UTC))
+        if not count:
+            return posted
+        posted += count
+    raise AssertionError("posting has no end")
+
+
+async def fold_all(pool: Pool) -> None:
+    """Bring the daily totals up to now, as a worker does."""
+    for _ in range(ROUNDS_MAX):
+        async with session(pool) as conn:
+            horizon = await settled_up_to(conn)
+        assert horizon is not None, "somebody is writing the journal all the time"
+        async with transaction(pool) as conn:
+            folded = await fold_up_to(conn, horizon)
+        if folded == 0:
+            return
+    raise AssertionError("folding has no end")
+
+
+async def ledger_of(pool: Pool, account_id: UUID, *, test: bool = False) -> list[Any]:
+    """Lines in order: (type, cents)."""
+    rows = await pool.fetch(
+        "SELECT type, amount_cents FROM read_ledger WHERE account_id = $1 AND test = $2 ORDER BY sequence",
+        account_id, test,
+    )  # fmt: skip
+    return [tuple(row) for row in rows]

@@ -1,0 +1,186 @@
+"""The whole system for tests: `quita up` as a child process, with a home and ports of its own."""
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from runtime.embedded import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+START_S_MAX = 90.0
+STOP_S_MAX = 60.0
+
+# Attempts in quick succession, so that a test can see the last one.
+QUICK_WEBHOOKS = {"WEBHOOK_DELAYS_S": "0.2,0.4,0.8,1.6", "WEBHOOK_JITTER": "0"}
+_FROM_OUTSIDE = (
+    "DATABASE_URL",
+    "REDIS_URL",
+    "SECRET_KEY",
+    "BANK_URL",
+    "BANK_PORT",
+    "BASE_URL",
+    "APP_URL",
+    "DOCS_URL",
+    "HOST",
+)
+
+
+class System:
+    """A running system. `home`, `port`, `base_url`, `app_url`, `bank_url`, `merchants` as in dev.json."""
+
+    def __init__(
+        self, home: Path, *, env: Mapping[str, str] = {}, root: Path = ROOT, python: str = sys.executable
+    ) -> None:
+        self.home = home
+        self.root = root
+        asked = env.get("PORT", "")
+        self.port = int(asked) if asked.isdigit() else free_port()
+        self.env = {name: value for name, value in os.environ.items() if name not in _FROM_OUTSIDE}
+        self.env |= {
+            "QUITA_HOME": str(home),
+            "PORT": str(self.port),
+            "QUITA_FSYNC": "off",
+            "PYTHONPATH": str(root),
+            **QUICK_WEBHOOKS,
+            **env,
+        }
+        self.dev: dict[str, Any] = {}
+        self.output = home.with_name(home.name + ".out")
+        self._python = python
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> "System":
+        """Start and wait until dev.json says that the API answers."""
+        self.spawn()
+        deadline = time.monotonic() + START_S_MAX
+        while not (self.home / "dev.json").exists():
+            assert self.process.poll() is None, f"quita up ended with {self.process.returncode}:\n{self.said()}"
+            assert time.monotonic() < deadline, f"quita up is not ready after {START_S_MAX:.0f} s:\n{self.said()}"
+            time.sleep(0.05)
+        self.dev = json.loads((self.home / "dev.json").read_text(encoding="utf-8"))
+        return self
+
+    def spawn(self) -> None:
+        """Start without waiting; dev.json of an earlier run is gone when this returns."""
+        self.home.parent.mkdir(parents=True, exist_ok=True)
+        (self.home / "dev.json").unlink(missing_ok=True)
+        with self.output.open("ab") as out:
+            self._process = subprocess.Popen(
+                [self._python, "-m", "cli.main", "up"], cwd=self.root, env=self.env, stdout=out, stderr=out,
+                stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+
+    def stop(self) -> int:
+        """Stop as Ctrl-C does; the exit code, which must be 0."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_S_MAX)
+
+    def kill(self) -> None:
+        """kill -9 of the supervisor."""
+        self.process.kill()
+        self.process.wait(STOP_S_MAX)
+
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def process(self) -> "subprocess.Popen[bytes]":
+        assert self._process is not None, "the system was not started"
+        return self._process
+
+    @property
+    def base_url(self) -> str:
+        return str(self.dev["base_url"])
+
+    @property
+    def app_url(self) -> str:
+        return str(self.dev["app_url"])
+
+    @property
+    def docs_url(self) -> str:
+        return str(self.dev["docs_url"])
+
+    @property
+    def bank_url(self) -> str:
+        return str(self.dev["bank_url"])
+
+    @property
+    def merchants(self) -> list[dict[str, Any]]:
+        """Two complete and approved, the third with an incomplete address and KYC pending."""
+        found: list[dict[str, Any]] = self.dev["merchants"]
+        return found
+
+    @property
+    def database_url(self) -> str:
+        return str(self.run_json()["database_url"])
+
+    @property
+    def redis_url(self) -> str:
+        return str(self.run_json()["redis_url"])
+
+    @property
+    def secret_key(self) -> bytes:
+        return bytes.fromhex((self.home / "secret.key").read_text(encoding="ascii"))
+
+    def run_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.home / "run.json").read_text(encoding="utf-8"))
+        return found
+
+    def pids(self, kind: str) -> list[int]:
+        """Process numbers now: supervisor, api, worker, bank, postgres, redis."""
+        pids: list[int] = self.run_json()["pids"].get(kind, [])
+        return pids
+
+    def quita(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command beside the system."""
+        return subprocess.run(
+            [self._python, "-m", "cli.main", *arguments], cwd=self.root, env=self.env,
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    def json(self, *arguments: str) -> Any:
+        """Run a command that must succeed; its JSON."""
+        done = self.quita(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def create_merchant(self, name: str = "", *, address: bool = True, kyc: str = "approved") -> dict[str, Any]:
+        """A merchant of the test's own: a record as in dev.json."""
+        more = () if address else ("--no-address",)
+        name = name or f"Loja {secrets.token_hex(4)}"
+        made: dict[str, Any] = self.json("merchant", "create", "--name", name, "--kyc", kyc, *more)
+        return made
+
+    def said(self) -> str:
+        return self.output.read_text(encoding="utf-8", errors="replace") if self.output.exists() else ""
+
+
+def temporary_home() -> Path:
+    """A home in a folder of its own; root's PostgreSQL runs as nobody, which may pass through it."""
+    folder = Path(tempfile.mkdtemp(prefix="quita-"))
+    folder.chmod(0o711)
+    return folder / "home"
+
+
+def remove_home(home: Path) -> None:
+    shutil.rmtree(home.parent, ignore_errors=True)
+
+
+def until(true: Any, *, most_s: float = 30.0, what: str = "") -> Any:
+    """Ask until the answer is truthy; fails after `most_s`."""
+    deadline = time.monotonic() + most_s
+    while True:
+        found = true()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"not within {most_s} s: {what or true}"
+        time.sleep(0.05)

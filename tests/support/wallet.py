@@ -1,0 +1,40 @@
+"""Money in a merchant's production wallet, put there as a payment that the bank confirmed."""
+
+import secrets
+from datetime import datetime
+from uuid import UUID
+
+from banks.protocol import Location
+from commands.charges.pay import Confirmation, confirm_payments
+from domain.charge import Charge
+from runtime.postgres import Pool, transaction
+from runtime.seal import Seal
+from tests.support.banking import SECRET_KEY, make_charges, utc_now
+
+SEAL = Seal(bytes.fromhex(SECRET_KEY))
+
+
+async def put_money(pool: Pool, account_id: UUID, cents: int, *, now: datetime | None = None) -> UUID:
+    """The charge that was paid. Its bank hears nothing of it."""
+    location = Location(secrets.randbits(60), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}")
+    (charge_id,) = await make_charges(pool, account_id, [location], test=False, amount_cents=cents)
+    await pool.execute("UPDATE bank_order SET state = 'done' WHERE charge_id = $1", charge_id)
+    at = now or utc_now()
+    confirmation = Confirmation(
+        charge_id=charge_id,
+        end_to_end_id=f"E99999994{at:%Y%m%d%H%M}{secrets.token_hex(6)[:11]}",
+        amount_cents=cents,
+        paid_at=at,
+    )
+    async with transaction(pool) as conn:
+        (outcome,) = await confirm_payments(conn, [confirmation], now=at, seal=SEAL)
+    assert isinstance(outcome, Charge)
+    return charge_id
+
+
+async def balance_of(pool: Pool, account_id: UUID) -> int:
+    """Cents, of the production wallet."""
+    found = await pool.fetchval(
+        "SELECT balance_cents FROM account_clock WHERE account_id = $1 AND NOT test", account_id
+    )
+    return int(found or 0)

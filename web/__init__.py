@@ -1,0 +1,1 @@
+"""Pages: the payer page, the dashboard, the staff section, the documentation."""

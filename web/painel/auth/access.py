@@ -1,0 +1,179 @@
+"""One's own access: the sessions, the password, the second factor.
+
+Whatever changes it asks for the password again, so that a browser left open is not enough; each guess counts with
+those of the sign-in page. A new password and a new second factor end the person's other sessions.
+"""
+
+import asyncio
+import secrets
+from base64 import b64encode
+from typing import Any
+
+from cryptography.exceptions import InvalidTag
+from litestar.exceptions import ClientException
+from litestar.response import Response
+
+from commands.people.people import PASSWORD_LEAST, change_password, check_password
+from commands.people.second_factor import RECOVERY_CHANCE, clear, enrol, is_digits, open_secret, seal_secret, take_code
+from commands.people.sessions import (
+    PASSWORD_MAX,
+    Side,
+    count_sessions,
+    end_other_sessions,
+    find_person,
+    forgive,
+    password_is_right,
+    take_attempt,
+    take_code_attempt,
+)
+from domain.errors import Refused
+from domain.pix.qr import png
+from domain.totp import SECRET_BYTES, in_text, otpauth
+from readmodels.dashboard.people import own_factor
+from runtime.passwords import hash_password
+from runtime.postgres import session
+from web.painel.labels import ROLES
+from web.painel.page_request import PageRequest, address_of
+
+ISSUER = "Quita"
+_WRONG_PASSWORD = "Senha incorreta."  # noqa: S105 - what is said of one
+_WRONG_CODE = "Código incorreto ou já usado. Espere o próximo e tente de novo."
+_THROTTLED = "Muitas tentativas. Espere alguns minutos e tente de novo."
+
+
+async def show(visit: PageRequest) -> Response[Any]:
+    return await _access(visit)
+
+
+async def set_password(visit: PageRequest) -> Response[Any]:
+    fresh = visit.raw("new")
+    try:
+        check_password(fresh)
+    except Refused:
+        return await _access(visit, fault=f"A senha nova precisa de {PASSWORD_LEAST} a {PASSWORD_MAX} caracteres.")
+    if fresh != visit.raw("again"):
+        return await _access(visit, fault="As duas senhas novas são diferentes.")
+    fault = await _password_fault(visit)
+    if fault:
+        return await _access(visit, fault=fault)
+    hashed = await _hashed(visit, fresh)
+    async with visit.change("password.changed") as conn:
+        await change_password(conn, visit.session.email, hashed)
+        await end_other_sessions(conn, visit.session.email, visit.cookie)
+    return visit.go(f"{visit.section.root}/acesso", done="senha")
+
+
+async def show_factor(visit: PageRequest) -> Response[Any]:
+    return await _factor(visit, secret=secrets.token_bytes(SECRET_BYTES))
+
+
+async def turn_on(visit: PageRequest) -> Response[Any]:
+    """With the first code of the secret that this form showed. One that is on is turned off first, with its code."""
+    email = visit.session.email
+    try:
+        secret = open_secret(email, bytes.fromhex(visit.field("secret")), visit.seal)
+    except (ValueError, InvalidTag):
+        raise ClientException from None
+    fault = await _password_fault(visit)
+    if fault:
+        return await _factor(visit, secret=secret, fault=fault)
+    try:
+        async with visit.change("totp.enrolled") as conn:
+            codes = await enrol(
+                conn,
+                email,
+                secret,
+                visit.field("code"),
+                now=visit.now,
+                seal=visit.seal,
+                chance=secrets.token_bytes(RECOVERY_CHANCE),
+            )
+            await end_other_sessions(conn, email, visit.cookie)
+    except Refused:
+        return await _factor(visit, secret=secret, fault=_WRONG_CODE)
+    return visit.show("recovery.html", {"codes": codes})
+
+
+async def turn_off(visit: PageRequest) -> Response[Any]:
+    fault = await _password_fault(visit)
+    if fault:
+        return await _factor(visit, off_fault=fault)
+    email, code = visit.session.email, visit.field("code")
+    try:
+        async with session(visit.pool) as conn:
+            if is_digits(code):
+                await take_code_attempt(conn, email, now=visit.now, seal=visit.seal)
+        async with visit.change("totp.removed") as conn:
+            if await take_code(conn, email, code, now=visit.now, seal=visit.seal) is None:
+                raise _WrongCode
+            await clear(conn, email=email)
+    except Refused:
+        return await _factor(visit, off_fault=_THROTTLED)
+    except _WrongCode:
+        return await _factor(visit, off_fault=_WRONG_CODE)
+    return visit.go(f"{visit.section.root}/acesso", done="fator-desligado")
+
+
+class _WrongCode(Exception):
+    """The transaction is given up: nothing was done and nothing is written down."""
+
+
+async def _password_fault(visit: PageRequest) -> str:
+    """What is wrong with the password in the form; empty when it is the person's."""
+    given, email, address = visit.raw("password"), visit.session.email, address_of(visit.request)
+    side: Side = visit.section.side
+    try:
+        async with session(visit.pool) as conn:
+            await take_attempt(conn, email, address, now=visit.now, seal=visit.seal)
+            person = await find_person(conn, email, side)
+    except Refused:
+        return _THROTTLED
+    async with visit.request.app.state.sign_in_turns:
+        right = await asyncio.to_thread(password_is_right, given[:PASSWORD_MAX], person)
+    if not right or len(given) > PASSWORD_MAX:
+        return _WRONG_PASSWORD
+    async with session(visit.pool) as conn:
+        await forgive(conn, email, address, seal=visit.seal)
+    return ""
+
+
+async def _hashed(visit: PageRequest, password: str) -> str:
+    async with visit.request.app.state.sign_in_turns:
+        return await asyncio.to_thread(hash_password, password)
+
+
+async def _access(visit: PageRequest, *, fault: str = "") -> Response[Any]:
+    async with session(visit.pool) as conn:
+        sessions = await count_sessions(conn, visit.session.email, now=visit.now)
+        factor = await own_factor(conn, email=visit.session.email)
+    values = {
+        "sessions": sessions,
+        "factor": factor,
+        "role": ROLES[visit.session.role],
+        "fault": fault,
+        "least": PASSWORD_LEAST,
+    }
+    return visit.show("access.html", values, status=400 if fault else 200)
+
+
+async def _factor(
+    visit: PageRequest, *, secret: bytes | None = None, fault: str = "", off_fault: str = ""
+) -> Response[Any]:
+    email = visit.session.email
+    if secret is None:
+        secret = secrets.token_bytes(SECRET_BYTES)
+    async with session(visit.pool) as conn:
+        factor = await own_factor(conn, email=email)
+    # An e-mail so long that no symbol of ours holds it is shown without one: the text is enough.
+    link = otpauth(secret, issuer=ISSUER, account=email)
+    values = {
+        "factor": factor,
+        "secret": seal_secret(email, secret, visit.seal).hex(),
+        "secret_text": in_text(secret),
+        "image": f"data:image/png;base64,{b64encode(png(link)).decode()}" if len(link) <= 512 else None,
+        "link": link,
+        "fault": fault,
+        "off_fault": off_fault,
+        "must": visit.must_enrol,
+    }
+    return visit.show("factor.html", values, status=400 if fault or off_fault else 200)

@@ -1,0 +1,353 @@
+"""Signing in and out, to either section: the password, then the code of whoever has a second factor.
+
+The form of the sign-in page has a token too, bound to a cookie of its own: nobody can sign a stranger's browser in to
+an account of his choosing. Between password and code nothing is stored: the second form carries, sealed, who gave the
+password in this browser, for five minutes.
+"""
+
+import asyncio
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+import structlog
+from cryptography.exceptions import InvalidTag
+from litestar.datastructures import Cookie
+from litestar.exceptions import PermissionDeniedException
+from litestar.handlers import HTTPRouteHandler
+from litestar.response import Response
+from litestar.types import ControllerRouterHandler
+from msgspec import Struct
+
+from commands.people.audit import AuditEntry, write_down
+from commands.people.people import renew_password
+from commands.people.second_factor import Taken, is_digits, take_code
+from commands.people.sessions import (
+    EMAIL_MAX,
+    LIFETIME,
+    PASSWORD_MAX,
+    Person,
+    end_all_sessions,
+    end_session,
+    find_person,
+    open_session,
+    password_is_right,
+    session_of,
+    take_attempt,
+    take_code_attempt,
+)
+from domain.errors import Refused
+from domain.instants import to_millisecond
+from runtime.ids import new_id
+from runtime.passwords import hash_password, is_outdated
+from runtime.postgres import Connection, session, transaction
+from runtime.seal import Seal
+from runtime.settings import Settings
+from web.pages import page
+from web.painel.page_request import (
+    AnyRequest,
+    Form,
+    PageRequest,
+    address_hash,
+    address_of,
+    csrf_token,
+    go,
+    page_headers,
+    read_form,
+    secure,
+)
+from web.painel.section import PAINEL, PLATAFORMA, Section
+
+ENTRY = "/painel/entrar"
+_BEFORE_S = 3_600
+_CODE_S = 300
+# Passwords looked at together, each some 50 ms of a core and 16 MiB; the others wait their turn.
+_AT_ONCE = 2
+# A page of ours and nothing else: it begins with one slash and a name of ours, so it cannot lead to another host.
+_WHERE_TO = {each: re.compile(rf"{each.root}(/[A-Za-z0-9/_-]{{0,200}})?") for each in (PAINEL, PLATAFORMA)}
+_TOO_LATE = "A página ficou aberta por muito tempo. Tente de novo."
+
+_log = structlog.get_logger()
+
+
+class _Halfway(Struct, frozen=True, array_like=True):
+    """Whose password was right, in which browser and section, until when (Unix seconds)."""
+
+    email: str
+    before: str
+    root: str
+    until: int
+    where_to: str
+
+
+def sign_in_turns() -> asyncio.Semaphore:
+    """What an application looks at passwords with; kept in its state as `sign_in_turns`."""
+    return asyncio.Semaphore(_AT_ONCE)
+
+
+def entrance(section: Section, path: str = "") -> str:
+    """Where to sign in, and to go on to this page of the section afterwards."""
+    entry = f"{section.root}/entrar"
+    return f"{entry}?para={path}" if _WHERE_TO[section].fullmatch(path) else entry
+
+
+async def _show(request: AnyRequest, section: Section) -> Response[Any]:
+    state = request.app.state
+    async with session(state.pool) as conn:
+        if await session_of(conn, cookie_of(request, section), section.side, now=state.now()) is not None:
+            return go(section.root)
+    return _form(request, section, where_to=request.query_params.get("para", ""))
+
+
+async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
+    state = request.app.state
+    seal = Seal(state.settings.secret_key)
+    before = _before(request, section)
+    form = await _own_form(request, seal, before)
+    if form is None:
+        return _form(request, section, fault=_TOO_LATE, status=403)
+    email = form.get("email", [""])[0].strip().lower()[:EMAIL_MAX]
+    password = form.get("password", [""])[0]
+    where_to = form.get("para", [""])[0]
+    now, address = to_millisecond(state.now()), address_of(request)
+    try:
+        async with session(state.pool) as conn:
+            await take_attempt(conn, email, address, now=now, seal=seal)
+            person = await find_person(conn, email, section.side) if _can_be(email) else None
+    except Refused as refused:
+        answer = _form(request, section, email=email, where_to=where_to, fault=_wait(refused), status=429)
+        return _throttled(answer, refused)
+    right = len(password) <= PASSWORD_MAX
+    async with state.sign_in_turns:
+        right &= await asyncio.to_thread(password_is_right, password[:PASSWORD_MAX], person)
+    if not right or person is None:
+        _log.info("sign_in_refused", section=section.root)
+        fault = "E-mail ou senha incorretos."
+        return _form(request, section, email=email, where_to=where_to, fault=fault, status=403)
+    if is_outdated(person.password_hash):
+        async with state.sign_in_turns:
+            renewed = await asyncio.to_thread(hash_password, password)
+        async with session(state.pool) as conn:
+            await renew_password(conn, email=person.email, was=person.password_hash, password_hash=renewed)
+    if person.totp_sealed is not None:
+        halfway = _Halfway(person.email, before, section.root, int(now.timestamp()) + _CODE_S, where_to)
+        return _code_form(request, section, halfway)
+    async with transaction(state.pool) as conn:
+        return await _let_in(request, section, conn, person, where_to, now=now)
+
+
+async def _enter_code(request: AnyRequest, section: Section) -> Response[Any]:
+    state = request.app.state
+    seal = Seal(state.settings.secret_key)
+    before = _before(request, section)
+    form = await _own_form(request, seal, before)
+    now, address = to_millisecond(state.now()), address_of(request)
+    halfway = None if form is None else _read_halfway(form.get("passo", [""])[0], seal)
+    if (
+        form is None
+        or halfway is None
+        or halfway.until < now.timestamp()
+        or (halfway.before, halfway.root) != (before, section.root)
+    ):
+        return _form(request, section, fault=_TOO_LATE, status=403)
+    code = form.get("codigo", [""])[0]
+    try:
+        async with session(state.pool) as conn:
+            await take_attempt(conn, halfway.email, address, now=now, seal=seal)
+            if is_digits(code):
+                await take_code_attempt(conn, halfway.email, now=now, seal=seal)
+            person = await find_person(conn, halfway.email, section.side)
+    except Refused as refused:
+        return _throttled(_code_form(request, section, halfway, fault=_wait(refused), status=429), refused)
+    if person is None or person.totp_sealed is None:
+        return _form(request, section, fault=_TOO_LATE, status=403)
+    async with transaction(state.pool) as conn:
+        taken = await take_code(conn, person.email, code, now=now, seal=seal)
+        if taken is not None:
+            with_what = {} if taken is Taken.CODE else {"with": taken.value}
+            return await _let_in(request, section, conn, person, halfway.where_to, now=now, facts=with_what)
+        # Somebody knows the password: whose it is should see that.
+        await write_down(conn, _deed(request, person, "session.code_refused", seal), now=now)
+    _log.info("code_refused", section=section.root)
+    return _code_form(request, section, halfway, fault="Código incorreto ou já usado.", status=403)
+
+
+async def _let_in(
+    request: AnyRequest,
+    section: Section,
+    conn: Connection,
+    person: Person,
+    where_to: str,
+    *,
+    now: datetime,
+    facts: dict[str, Any] | None = None,
+) -> Response[Any]:
+    settings: Settings = request.app.state.settings
+    seal = Seal(settings.secret_key)
+    address, chance = address_of(request), secrets.token_bytes(32)
+    cookie = await open_session(conn, person, address, now=now, chance=chance, seal=seal)
+    await write_down(conn, _deed(request, person, "session.opened", seal, facts), now=now)
+    _log.info("signed_in", section=section.root, account_id=str(person.account_id))
+    answer = go(where_to if _WHERE_TO[section].fullmatch(where_to) else section.root)
+    answer.set_cookie(_cookie(section.cookie, cookie, settings, int(LIFETIME.total_seconds())))
+    answer.set_cookie(_cookie(section.before, "", settings, 0))
+    return answer
+
+
+async def leave(visit: PageRequest) -> Response[Any]:
+    """Sign this browser out."""
+    async with visit.change("session.ended") as conn:
+        await end_session(conn, visit.cookie)
+    return _gone(visit)
+
+
+async def leave_everywhere(visit: PageRequest) -> Response[Any]:
+    """Sign this person out of every browser, this one too."""
+    async with visit.change("session.ended_everywhere") as conn:
+        await end_all_sessions(conn, visit.session.email)
+    return _gone(visit)
+
+
+def entry_handlers(section: Section) -> list[ControllerRouterHandler]:
+    """The pages of a section that nobody has to be signed in for."""
+    entry = f"{section.root}/entrar"
+    return [
+        _handler("GET", entry, _show, section),
+        _handler("POST", entry, _enter, section),
+        _handler("POST", f"{entry}/codigo", _enter_code, section),
+    ]
+
+
+def cookie_of(request: AnyRequest, section: Section) -> str:
+    """The session's cookie; empty without one."""
+    return request.cookies.get(_name(section.cookie, request.app.state.settings), "")
+
+
+def _handler(
+    method: Any, path: str, handle: Callable[[AnyRequest, Section], Awaitable[Response[Any]]], section: Section
+) -> HTTPRouteHandler:
+    async def answer(request: AnyRequest) -> Response[Any]:
+        return await handle(request, section)
+
+    answer.__name__ = f"{method.lower()}_entry_{section.cookie}{handle.__name__}"
+    return HTTPRouteHandler(path, http_method=[method], status_code=200)(answer)
+
+
+async def _own_form(request: AnyRequest, seal: Seal, before: str) -> Form | None:
+    """None for a cookie that ran out, or a browser without cookies: nothing was tried, so the form is shown again."""
+    try:
+        return await read_form(request, seal, before)
+    except PermissionDeniedException:
+        return None
+
+
+def _gone(visit: PageRequest) -> Response[Any]:
+    answer = go(f"{visit.section.root}/entrar?saiu=1")
+    answer.set_cookie(_cookie(visit.section.cookie, "", visit.settings, 0))
+    return answer
+
+
+def _can_be(email: str) -> bool:
+    # What PostgreSQL would not even take as text is nobody's e-mail.
+    return email.isprintable() and "@" in email
+
+
+def _wait(refused: Refused) -> str:
+    minutes = -(-(refused.retry_after_s or 60) // 60)
+    span = f"{minutes} min" if minutes < 60 else f"{-(-minutes // 60)} h"
+    return f"Muitas tentativas. Espere {span} e tente de novo."
+
+
+def _throttled(answer: Response[Any], refused: Refused) -> Response[Any]:
+    _log.warning("sign_in_throttled")
+    answer.headers["Retry-After"] = str(refused.retry_after_s)
+    return answer
+
+
+def _deed(
+    request: AnyRequest, person: Person, action: str, seal: Seal, facts: dict[str, Any] | None = None
+) -> AuditEntry:
+    return AuditEntry(
+        audit_id=new_id(),
+        account_id=person.account_id,
+        email=person.email,
+        action=action,
+        subject=None,
+        facts=facts or {},
+        address_hash=address_hash(request, seal),
+        request_id=str(request.scope["state"]["request_id"]),
+    )
+
+
+def _before(request: AnyRequest, section: Section) -> str:
+    return request.cookies.get(_name(section.before, request.app.state.settings), "")
+
+
+def _form(
+    request: AnyRequest,
+    section: Section,
+    *,
+    email: str = "",
+    where_to: str = "",
+    fault: str = "",
+    status: int = 200,
+) -> Response[Any]:
+    settings: Settings = request.app.state.settings
+    before = _before(request, section)
+    fresh = not re.fullmatch(r"[0-9a-f]{32}", before)
+    if fresh:
+        before = secrets.token_hex(16)
+    values = {
+        "section": section,
+        "csrf": csrf_token(Seal(settings.secret_key), before),
+        "email": email,
+        "where_to": where_to if _WHERE_TO[section].fullmatch(where_to) else "",
+        "fault": fault,
+        "left": request.query_params.get("saiu") == "1",
+    }
+    answer = page("painel/entry.html", values, status=status, headers=page_headers(settings))
+    if fresh:
+        answer.set_cookie(_cookie(section.before, before, settings, _BEFORE_S))
+    return answer
+
+
+def _code_form(
+    request: AnyRequest, section: Section, halfway: _Halfway, *, fault: str = "", status: int = 200
+) -> Response[Any]:
+    settings: Settings = request.app.state.settings
+    seal = Seal(settings.secret_key)
+    values = {
+        "section": section,
+        "csrf": csrf_token(seal, halfway.before),
+        "step": seal.seal(msgspec.json.encode(halfway)).hex(),
+        "fault": fault,
+    }
+    return page("painel/entry_code.html", values, status=status, headers=page_headers(settings))
+
+
+def _read_halfway(text: str, seal: Seal) -> _Halfway | None:
+    try:
+        return msgspec.json.decode(seal.open(bytes.fromhex(text)), type=_Halfway)
+    except (ValueError, InvalidTag):  # no hex, not sealed here, or sealed as something else
+        return None
+
+
+def _name(name: str, settings: Settings) -> str:
+    """Over TLS with the prefix by which a browser keeps a cookie to this host alone and refuses one set otherwise."""
+    return f"__Host-{name}" if secure(settings) else name
+
+
+def _cookie(name: str, value: str, settings: Settings, lifetime_s: int) -> Cookie:
+    return Cookie(
+        key=_name(name, settings),
+        value=quote(value),
+        path="/",
+        max_age=lifetime_s,
+        httponly=True,
+        samesite="lax",
+        secure=secure(settings),
+    )

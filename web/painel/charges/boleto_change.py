@@ -1,0 +1,43 @@
+"""Have a boleto changed at its bank: an order is placed in the transaction of its audit row, a worker does it, and its
+outcome is waited for. No transaction is open while the bank thinks."""
+
+import asyncio
+from uuid import UUID
+
+from commands.bank_orders.boleto_issuer import DEADLINE_S
+from commands.bank_orders.boleto_orders import Pay, Redate, WriteOff
+from domain.charge import Status
+from domain.errors import Code, Refused
+from readmodels.charges.charge import charges_by_id
+from runtime.bell import BOLETO_ORDERS, WEBHOOKS
+from runtime.ids import new_id
+from web.painel.page_request import PageRequest
+
+
+async def change_boleto(
+    visit: PageRequest,
+    action: str,
+    kind: str,
+    charge_id: UUID,
+    request: WriteOff | Redate | Pay,
+    *,
+    pending_only: bool = True,
+    **facts: object,
+) -> None:
+    """Refused(CHARGE_NOT_PENDING) when the charge must be and is not, or not any more; Refused(BANK_UNAVAILABLE) when
+    the bank does not confirm in time, or another change of this boleto is under way: then nothing was changed."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + DEADLINE_S
+    order_id = new_id()
+    desk = visit.context.boletos
+    wakes = [BOLETO_ORDERS[visit.test]]
+    async with visit.change(action, subject=str(charge_id), wakes=wakes, **facts) as conn:
+        (doc,) = await charges_by_id(conn, [(charge_id, *visit.owner)])
+        if doc is None:
+            raise Refused(Code.CHARGE_NOT_FOUND)
+        if pending_only and doc.status != Status.PENDING:
+            raise Refused(Code.CHARGE_NOT_PENDING, status=doc.status)
+        if not await desk.place(conn, order_id, kind, charge_id, visit.owner, request, left_s=DEADLINE_S):
+            raise Refused(Code.BANK_UNAVAILABLE)
+    await desk.changed(order_id, until - loop.time())
+    visit.context.bell.ring(WEBHOOKS)

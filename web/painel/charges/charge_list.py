@@ -1,0 +1,126 @@
+"""Charges: the list with the API's filters."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+from uuid import UUID
+
+from litestar.response import Response
+from msgspec.structs import replace
+
+from commands.charges.expire import expire_account
+from domain.instants import parse_day
+from readmodels.charges.charge import ChargeDoc
+from readmodels.charges.charge_list import METHODS as ALL_METHODS
+from readmodels.charges.charge_list import (
+    STATUSES,
+    ChargeFilters,
+    ChargePosition,
+    charge_page,
+    due_days,
+    walks_due_dates,
+)
+from readmodels.page import SortOrder
+from readmodels.reports.csv_lines import Cents
+from runtime.postgres import session
+from web.painel.csv_export import ROWS, Columns, back_to, pages, sheet
+from web.painel.labels import METHODS, STATUS
+from web.painel.lists import PAGE, ListQuery, walk
+from web.painel.page_request import PageRequest
+from web.painel.rows import ChargeRow, charge_row, instant
+
+_FILTERS = (
+    "status", "payment_method", "external_id", "payer_document", "nosso_numero", "txid", "integrador_code",
+    "created_from", "created_to", "due_from", "due_to", "order",
+)  # fmt: skip
+_COLUMNS: Columns[ChargeDoc] = {
+    "charge_id": lambda doc: doc.charge_id,
+    "referencia": lambda doc: doc.external_id,
+    "descricao": lambda doc: doc.description,
+    "forma": lambda doc: METHODS[doc.payment_method],
+    "situacao": lambda doc: STATUS[doc.status],
+    "valor": lambda doc: Cents(doc.amount_cents),
+    "criada_em": lambda doc: instant(doc.created_at),
+    "vencimento": lambda doc: None if doc.due_date is None else parse_day(doc.due_date),
+    "expira_em": lambda doc: None if doc.expires_at is None else instant(doc.expires_at),
+    "paga_em": lambda doc: None if doc.paid_at is None else instant(doc.paid_at),
+    "valor_pago": lambda doc: None if doc.payment is None else Cents(doc.payment.amount_cents),
+    "valor_devolvido": lambda doc: Cents(doc.refunded_cents),
+    "cancelada_em": lambda doc: None if doc.cancelled_at is None else instant(doc.cancelled_at),
+    "txid": lambda doc: doc.txid,
+    "nosso_numero": lambda doc: doc.nosso_numero,
+    "linha_digitavel": lambda doc: None if doc.boleto is None else doc.boleto.linha_digitavel,
+    "integrador": lambda doc: doc.integrador_code,
+}
+
+
+async def show_list(visit: PageRequest) -> Response[Any]:
+    asked = ListQuery(visit.request, _FILTERS)
+    filters = _filters(asked, visit)
+    values: dict[str, object] = {"asked": asked, "statuses": STATUS, "methods": METHODS, "walked": None}
+    if asked.faults:
+        return visit.show("charges.html", values, status=400)
+    account_id, test = visit.owner
+    await expire_account(visit.pool, account_id, test, now=visit.now)
+
+    async def fetch(order: SortOrder, after: ChargePosition | None) -> tuple[list[ChargeRow], ChargePosition | None]:
+        async with session(visit.pool) as conn:
+            docs, last = await charge_page(conn, account_id, test, replace(filters, order=order), after, PAGE)
+        return [charge_row(doc, visit) for doc in docs], last
+
+    values["walked"] = await walk(
+        visit, asked, "charges", filters, ChargePosition, fetch, _position, order=filters.order
+    )
+    return visit.show("charges.html", values)
+
+
+async def show_csv(visit: PageRequest) -> Response[Any]:
+    asked = ListQuery(visit.request, _FILTERS)
+    filters = _filters(asked, visit)
+    if asked.faults:
+        return back_to(visit, "/cobrancas", asked)
+    await expire_account(visit.pool, *visit.owner, now=visit.now)
+    return sheet(visit, "cobrancas", _COLUMNS, _all(visit, filters))
+
+
+async def _all(visit: PageRequest, filters: ChargeFilters) -> AsyncIterator[Sequence[ChargeDoc]]:
+    """Every charge of the filters. By due date they come day by day: each day is one range of its index, where a page
+    over all days at once would read the beginning of each of them."""
+    parts = [filters]
+    if walks_due_dates(filters):
+        async with session(visit.pool) as conn:
+            days = await due_days(conn, *visit.owner, filters)
+        parts = [replace(filters, due_from=day, due_to=day) for day in days]
+    for part in parts:
+
+        async def fetch(
+            after: ChargePosition | None, part: ChargeFilters = part
+        ) -> tuple[Sequence[ChargeDoc], ChargePosition | None]:
+            async with session(visit.pool) as conn:
+                return await charge_page(conn, *visit.owner, part, after, ROWS)
+
+        async for docs in pages(fetch):
+            yield docs
+
+
+def _filters(asked: ListQuery, visit: PageRequest) -> ChargeFilters:
+    created_from, created_to = asked.days("created_from", "created_to")
+    due_from, due_to = asked.dates("due_from", "due_to")
+    document = asked.digits("payer_document")
+    return ChargeFilters(
+        statuses=asked.choices("status", STATUSES),
+        methods=asked.choices("payment_method", ALL_METHODS),
+        external_id=asked.word("external_id"),
+        payer_document_hash=None if document is None else visit.seal.blind(document),
+        nosso_numero=asked.digits("nosso_numero"),
+        txid=asked.word("txid"),
+        integrador_code=asked.word("integrador_code"),
+        created_from=created_from,
+        created_to=created_to,
+        due_from=due_from,
+        due_to=due_to,
+        order=SortOrder(asked.choice("order", ("asc", "desc")) or "desc"),
+    )
+
+
+def _position(row: ChargeRow) -> ChargePosition:
+    return ChargePosition(row.created_at, UUID(row.charge_id))

@@ -1,0 +1,221 @@
+"""One charge: what it is, what became of it, what was paid for it and sent back, and what can be done to it."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from litestar.exceptions import NotFoundException
+from litestar.response import Response
+from msgspec import Struct
+
+from commands.charges.expire import expire_account
+from commands.mail import MAILED
+from domain.charge import Status
+from domain.documents import masked, well_formed
+from domain.instants import SAO_PAULO, iso, parse_day
+from readmodels.charges.charge import ChargeDoc, PaymentDoc, charges_by_id, open_payer
+from readmodels.dashboard.charge import (
+    Happening,
+    PayerDetails,
+    Written,
+    life_of,
+    mails_of,
+    payer_of,
+    payments_of,
+    people_of,
+)
+from readmodels.money.refund_list import RefundFilters, refund_page
+from readmodels.webhooks.delivery_list import Delivery, DeliveryFilters, delivery_page
+from runtime.postgres import session
+from web.painel.fields import Filled
+from web.painel.labels import (
+    ANOMALIES,
+    CANCEL_REASONS,
+    CHARGE_FAILURES,
+    DELIVERY_STATES,
+    KINDS,
+    LIFE,
+    MAIL_KINDS,
+    MAIL_STATES,
+    METHODS,
+    OUTCOMES,
+)
+from web.painel.page_request import PageRequest
+from web.painel.rows import charge_row, instant, refund_row
+
+_DELIVERIES_MAX = 20
+_REFUNDS_MAX = 20
+
+
+class TimelineEntry(Struct, frozen=True):
+    """Something of a charge's life. `sort`: charge | mail | webhook; `chip` is a state beside it."""
+
+    at: datetime
+    sort: str
+    title: str
+    said: str = ""
+    chip: str = ""
+    chip_tone: str = ""
+    link: str = ""
+
+
+class Paid(Struct, frozen=True):
+    """A payment of the charge. `remaining_cents` can still be sent back."""
+
+    payment_id: str
+    amount_cents: int
+    refunded_cents: int
+    refunding_cents: int
+    remaining_cents: int
+    paid_at: datetime
+    method: str
+    payer: str
+    document: str
+    end_to_end_id: str | None
+    anomaly: str
+    late: bool
+    link: str
+    """To the form that sends it back."""
+
+
+async def show(visit: PageRequest) -> Response[Any]:
+    return await show_charge(visit)
+
+
+async def show_charge(
+    visit: PageRequest, *, redate: Filled | None = None, mail: Filled | None = None, cancel_fault: str = ""
+) -> Response[Any]:
+    """The charge's page; with a form that could not be taken as it was filled in."""
+    charge_id = visit.id("charge_id")
+    account_id, test = visit.owner
+    doc = await charge_of(visit, charge_id)
+    async with session(visit.pool) as conn:
+        payer = await payer_of(conn, charge_id, account_id, test, seal=visit.seal)
+        life = await life_of(conn, charge_id, account_id, test)
+        people = await people_of(conn, account_id, life)
+        payments = await payments_of(conn, charge_id, account_id, test)
+        refunds, _ = await refund_page(conn, account_id, test, RefundFilters(charge_id=charge_id), None, _REFUNDS_MAX)
+        mails = [] if test else await mails_of(conn, charge_id, account_id, seal=visit.seal)
+        deliveries, _ = await delivery_page(
+            conn, account_id, test, DeliveryFilters(charge_id=charge_id), None, _DELIVERIES_MAX
+        )
+    lines = [
+        TimelineEntry(instant(doc.created_at), "charge", "Cobrança criada"),
+        *_lived(life, people),
+        *_mailed(mails),
+        *_told(deliveries, visit),
+    ]
+    values = {
+        "doc": doc,
+        "row": charge_row(doc, visit),
+        "pending": doc.status == Status.PENDING,
+        "mailed": not test and doc.status in MAILED,
+        "payer": None if payer is None else _shown(payer),
+        "payments": [paid(each, visit) for each in payments],
+        "refunds": [refund_row(each, visit) for each in refunds],
+        "lines": sorted(lines, key=lambda line: line.at),
+        "reasons": CANCEL_REASONS,
+        "cancel_fault": cancel_fault,
+        "failures": CHARGE_FAILURES,
+        "instant": instant,
+        "parse_day": parse_day,
+        "today": visit.account_now.astimezone(SAO_PAULO).date().isoformat(),
+        "redate": redate or Filled(shown={"due_date": doc.due_date or ""}),
+        "mail": mail or Filled(shown={"to": (payer.email if payer else "") or "", "attach_pdf": "yes"}),
+        "base": visit.here(f"/cobrancas/{charge_id}"),
+        "payer_link": f"{visit.settings.app_url}/pagar/{doc.public_id}",
+    }
+    return visit.show("charge.html", values, status=400 if redate or mail or cancel_fault else 200)
+
+
+async def charge_of(visit: PageRequest, charge_id: UUID) -> ChargeDoc:
+    """The account's charge as it is this moment, expired first if its time has passed."""
+    async with session(visit.pool) as conn:
+        (doc,) = await charges_by_id(conn, [(charge_id, *visit.owner)])
+    if doc is not None and doc.overdue(iso(visit.account_now)):
+        await expire_account(visit.pool, *visit.owner, now=visit.now)
+        async with session(visit.pool) as conn:
+            (doc,) = await charges_by_id(conn, [(charge_id, *visit.owner)])
+    if doc is None:
+        raise NotFoundException
+    return doc
+
+
+def paid(doc: PaymentDoc, visit: PageRequest) -> Paid:
+    payer = open_payer(doc, visit.seal)
+    return Paid(
+        payment_id=doc.payment_id,
+        amount_cents=doc.amount_cents,
+        refunded_cents=doc.refunded_cents,
+        refunding_cents=doc.refunding_cents,
+        remaining_cents=doc.amount_cents - doc.refunded_cents - doc.refunding_cents,
+        paid_at=instant(doc.paid_at),
+        method=METHODS[doc.method],
+        payer=payer.name or "",
+        document=payer.document or "",
+        end_to_end_id=doc.end_to_end_id,
+        anomaly="" if doc.anomaly is None else ANOMALIES[doc.anomaly],
+        late=doc.late,
+        link=visit.here(f"/cobrancas/{doc.charge_id}/devolver?payment_id={doc.payment_id}"),
+    )
+
+
+def _lived(life: Sequence[Happening], people: Mapping[str, str]) -> list[TimelineEntry]:
+    return [
+        TimelineEntry(each.recorded_at, "charge", LIFE.get(each.kind, each.kind), _by(each.actor, people))
+        for each in life
+    ]
+
+
+def _by(actor: str, people: Mapping[str, str]) -> str:
+    if actor in people:
+        return f"por {people[actor]}, no painel"
+    if actor.startswith(("test_", "production_")):
+        return f"pela API, credencial {actor}"
+    return "pelo banco" if actor == "bank" else ""
+
+
+def _mailed(mails: Sequence[Written]) -> list[TimelineEntry]:
+    tones = {"sent": "delivered", "failed": "exhausted"}
+    return [
+        TimelineEntry(
+            each.sent_at or each.created_at,
+            "mail",
+            MAIL_KINDS[each.kind],
+            f"para {each.to}",
+            MAIL_STATES[each.state],
+            tones.get(each.state, "pending"),
+        )
+        for each in mails
+    ]
+
+
+def _told(deliveries: Sequence[Delivery], visit: PageRequest) -> list[TimelineEntry]:
+    """Each attempt of each webhook; one that was not tried yet stands where it was written."""
+    opens = visit.may(f"GET {visit.here('/webhooks/entregas/{delivery_id:str}')}")
+    lines = []
+    for each in deliveries:
+        link = visit.here(f"/webhooks/entregas/{each.delivery_id}") if opens else ""
+        title = f"Webhook: {KINDS[each.type]}"
+        for attempt in each.attempts:
+            said = f"tentativa {attempt.attempt}: {OUTCOMES[attempt.outcome]}"
+            said += f" ({attempt.status})" if attempt.status else ""
+            lines.append(TimelineEntry(instant(attempt.started_at), "webhook", title, said, link=link))
+        if not each.attempts or each.state != "delivered":
+            chip = DELIVERY_STATES[each.state]
+            at = instant(each.attempts[-1].started_at if each.attempts else each.created_at)
+            lines.append(TimelineEntry(at, "webhook", title, "", chip, each.state, link))
+    return lines
+
+
+def _shown(payer: PayerDetails) -> dict[str, str]:
+    """Who is to pay, for the eye: name and contact as the merchant gave them, the document masked."""
+    document = payer.document or ""
+    found = {
+        "Nome": payer.name or "",
+        "Documento": masked(document) if well_formed(document, letters=True) else "",
+        "E-mail": payer.email or "",
+        "Telefone": payer.phone or "",
+    }
+    return {label: text for label, text in found.items() if text}

@@ -1,0 +1,167 @@
+"""The test section's tools: the clock of the sandbox, and what can be made to happen to a test charge.
+
+They do what the API's sandbox tools do, through the same commands (api/routes/sandbox.py, docs/sandbox.md).
+"""
+
+import secrets
+import string
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from litestar.response import Response
+
+from banks.scenario import SCENARIOS
+from commands.bank_orders.boleto_orders import PAY, WRITE_OFF, Pay, WriteOff
+from commands.charges.change import ChargeCommand, change_charges
+from commands.charges.fail import failing
+from commands.charges.sandbox import SANDBOX_FAILURE, expiring, paying
+from commands.sandbox_clock import advance_clock, settle
+from domain.errors import Code, Refused
+from domain.instants import to_millisecond
+from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX
+from domain.pix.br_code import end_to_end_id
+from domain.sandbox_clock import AHEAD_MOST_S, CALL_MOST_S
+from runtime.bell import BANK_ORDERS, WEBHOOKS
+from web.painel.charges.boleto_change import change_boleto
+from web.painel.charges.charge_page import charge_of
+from web.painel.fields import Filled
+from web.painel.page_request import PageRequest
+
+TIMES_MAX: Final = 10
+_DAY_S: Final = 86_400
+_UNITS: Final = {"days": (366, _DAY_S), "hours": (999, 3_600), "minutes": (9_999, 60)}
+"""Fields of the form: the most of each, and its seconds."""
+_LETTERS: Final = string.ascii_letters + string.digits
+# The ISPB of the sandbox's bank: no institution has it.
+_SANDBOX_ISPB: Final = "99999999"
+# fmt: off
+SCENARIO_WORDS: Final = {
+    "unavailable": "O banco não responde. Emitir ou alterar um boleto dá 502; um Pix é criado e registrado depois.",
+    "slow":        "O banco leva 3 segundos para responder.",
+    "lost_reply":  "O banco faz o que foi pedido e a resposta se perde. Perguntamos de novo: nada acontece duas vezes.",
+    "refuse":      "O banco recusa. Um boleto não é emitido; uma cobrança Pix passa a failed.",
+}
+# fmt: on
+assert tuple(SCENARIO_WORDS) == SCENARIOS
+
+
+async def show_clock(visit: PageRequest) -> Response[Any]:
+    return await _clock_page(visit, Filled(shown={"days": "1"}))
+
+
+async def advance(visit: PageRequest) -> Response[Any]:
+    """On by days, hours and minutes together; the next page shows what has come of it."""
+    filled = Filled(visit)
+    parts = {name: filled.whole(name, 0, most) or 0 for name, (most, _) in _UNITS.items()}
+    by_s = sum(count * _UNITS[name][1] for name, count in parts.items())
+    if not filled.faults and not 0 < by_s <= CALL_MOST_S:
+        filled.wrong("days", f"Informe quanto avançar, até {CALL_MOST_S // _DAY_S} dias por vez.")
+    if filled.faults:
+        return await _clock_page(visit, filled)
+    account_id = visit.session.account_id
+    try:
+        async with visit.change("sandbox.clock_advanced", seconds=by_s) as conn:
+            await advance_clock(conn, account_id, by_s, now=visit.now)
+    except Refused as refused:
+        if refused.code is not Code.VALIDATION_ERROR:
+            raise
+        filled.wrong("days", f"O relógio vai até {AHEAD_MOST_S // _DAY_S} dias à frente, e não volta.")
+        return await _clock_page(visit, filled)
+    await settle(visit.pool, account_id, now=lambda: to_millisecond(visit.request.app.state.now()))
+    visit.context.bell.ring(WEBHOOKS)
+    return visit.go(visit.here("/relogio"), done="relogio")
+
+
+async def expire(visit: PageRequest) -> Response[Any]:
+    """A pending charge's time is over now."""
+    charge_id = visit.id("charge_id")
+    await charge_of(visit, charge_id)
+    command = expiring(charge_id, visit.owner, actor=visit.actor, request_id=visit.request_id)
+    await _grant(visit, "charge.expired_in_test", command)
+    return _back(visit, charge_id, "expirada")
+
+
+async def fail(visit: PageRequest) -> Response[Any]:
+    """The bank refuses a pending charge for good; a boleto is written off there first."""
+    charge_id = visit.id("charge_id")
+    doc = await charge_of(visit, charge_id)
+    if doc.boleto is None:
+        code, message = SANDBOX_FAILURE
+        command = failing(
+            charge_id, visit.owner, code=code, message=message, actor=visit.actor, request_id=visit.request_id
+        )
+        await _grant(visit, "charge.failed_in_test", command)
+    else:
+        request = WriteOff(reason="cancelled", fail=True, actor=visit.actor, request_id=visit.request_id)
+        await change_boleto(visit, "charge.failed_in_test", WRITE_OFF, charge_id, request)
+    return _back(visit, charge_id, "falhou")
+
+
+async def pay(visit: PageRequest) -> Response[Any]:
+    """Money arrives as no payer should send it: another amount, several times, in any state of the charge."""
+    charge_id = visit.id("charge_id")
+    doc = await charge_of(visit, charge_id)
+    filled = Filled(visit)
+    amount_cents = filled.cents("amount", PIX_CENTS_MAX if doc.boleto is None else BOLETO_CENTS_MAX, required=False)
+    times = filled.whole("times", 1, TIMES_MAX) or 1
+    if "amount" in filled.faults:
+        raise Refused(Code.AMOUNT_INVALID)
+    if filled.faults:
+        raise Refused(Code.VALIDATION_ERROR)
+    if doc.boleto is None:
+        command = paying(
+            charge_id,
+            visit.owner,
+            end_to_end_ids=[_end_to_end_id(visit) for _ in range(times)],
+            amount_cents=amount_cents,
+            paid_at=None,
+            seal=visit.seal,
+            actor=visit.actor,
+            request_id=visit.request_id,
+        )
+        await _grant(visit, "charge.paid_in_test", command)
+    else:
+        request = Pay(
+            actor=visit.actor, request_id=visit.request_id, amount_cents=amount_cents, times=times, force=True
+        )
+        await change_boleto(visit, "boleto.test_payment_ordered", PAY, charge_id, request, pending_only=False)
+    return _back(visit, charge_id, "simulado")
+
+
+async def _clock_page(visit: PageRequest, filled: Filled) -> Response[Any]:
+    values = {
+        "filled": filled,
+        "clock": visit.account_now,
+        "real": visit.now,
+        "ahead": _in_words(visit.account_now - visit.now),
+        "most_days": CALL_MOST_S // _DAY_S,
+        "ahead_most_days": AHEAD_MOST_S // _DAY_S,
+        "scenarios": SCENARIO_WORDS,
+        "base_url": visit.settings.base_url,
+        "account_id": visit.session.account_id,
+    }
+    return visit.show("clock.html", values, status=400 if filled.faults else 200)
+
+
+def _in_words(ahead: timedelta) -> str:
+    """ "3 dias, 12 horas"; empty when it is not ahead."""
+    hours, rest_s = divmod(ahead.seconds, 3_600)
+    minutes, seconds = divmod(rest_s, 60)
+    counted = ((ahead.days, "dia"), (hours, "hora"), (minutes, "minuto"), (seconds, "segundo"))
+    return ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for count, word in counted if count)
+
+
+async def _grant(visit: PageRequest, action: str, command: ChargeCommand) -> None:
+    async with visit.change(action, subject=str(command.charge_id), wakes=[WEBHOOKS, BANK_ORDERS[visit.test]]) as conn:
+        (outcome,) = await change_charges(conn, [command], now=visit.now)
+        if isinstance(outcome, Refused):
+            raise outcome
+
+
+def _end_to_end_id(visit: PageRequest) -> str:
+    return end_to_end_id(_SANDBOX_ISPB, visit.account_now, "".join(secrets.choice(_LETTERS) for _ in range(11)))
+
+
+def _back(visit: PageRequest, charge_id: UUID, done: str) -> Response[Any]:
+    return visit.go(visit.here(f"/cobrancas/{charge_id}"), done=done)

@@ -1,0 +1,268 @@
+"""Charge schedules: what is charged again and again, since when and how often, and what became of each number.
+
+Production only, as for the API (contract section 13).
+"""
+
+from datetime import date, timedelta
+from hashlib import sha256
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from litestar.exceptions import NotFoundException
+from litestar.response import Response
+
+from commands.charges.expire import expire_account
+from commands.people.audit import AlreadySent
+from commands.schedules import CHANGES, METHODS, PIX, NewSchedule, change_schedule, create_schedule
+from domain.errors import Code, Refused
+from domain.instants import SAO_PAULO, parse_day
+from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, reais
+from domain.recurrence import CHARGES_MAX, ISSUE_DAYS_BEFORE_MAX, Frequency, Recurrence
+from readmodels.charges.schedule import (
+    STATUSES,
+    NumberPosition,
+    ScheduledCharge,
+    ScheduleFilters,
+    SchedulePosition,
+    ScheduleProjection,
+    schedule_by_id,
+    schedule_page,
+    scheduled_charges,
+)
+from readmodels.page import SortOrder
+from runtime.ids import new_id
+from runtime.postgres import session
+from web.painel.charges.new_charge import (
+    DESCRIPTION_MAX,
+    REFERENCE_MAX,
+    STATE_WORDS,
+    boleto_payer,
+    check_approved,
+    check_boletos,
+    made_before,
+    pix_payer,
+)
+from web.painel.fields import Filled
+from web.painel.labels import FREQUENCIES, NUMBER_STATES, REFUSED, SCHEDULE_STATES, STATUS
+from web.painel.labels import METHODS as METHOD_WORDS
+from web.painel.lists import PAGE, ListQuery, walk
+from web.painel.page_request import PageRequest
+from web.painel.rows import cents, instant
+
+_FILTERS = ("status", "external_id")
+_FORMS: Final = {PIX: "Pix", "boleto_hibrido": "Boleto com Pix", "boleto": "Boleto só com a linha digitável"}
+_DAYS_BEFORE = "10"
+# From the path's last word to the command's change, the deed's name and what is said when it is done.
+_CHANGES: Final = {
+    "pausar": ("pause", "schedule.paused", "pausada"),
+    "retomar": ("resume", "schedule.resumed", "continuada"),
+    "cancelar": ("cancel", "schedule.cancelled", "encerrada"),
+}
+_SAID_ON_FORM: Final = frozenset({Code.KYC_REQUIRED, Code.MERCHANT_ADDRESS_REQUIRED})
+
+
+async def show_list(visit: PageRequest) -> Response[Any]:
+    asked = ListQuery(visit.request, _FILTERS)
+    statuses, external_id = asked.choices("status", STATUSES), asked.word("external_id")
+    values: dict[str, object] = {"asked": asked, "walked": None, **_words(visit)}
+    if asked.faults:
+        return visit.show("schedules.html", values, status=400)
+
+    async def fetch(
+        order: SortOrder, after: SchedulePosition | None
+    ) -> tuple[list[ScheduleProjection], SchedulePosition | None]:
+        filters = ScheduleFilters(statuses=statuses, external_id=external_id, order=order)
+        async with session(visit.pool) as conn:
+            return await schedule_page(conn, visit.session.account_id, filters, after, PAGE)
+
+    bound = [list(statuses), external_id]
+    values["walked"] = await walk(visit, asked, "schedules", bound, SchedulePosition, fetch, _position)
+    return visit.show("schedules.html", values)
+
+
+async def show(visit: PageRequest) -> Response[Any]:
+    return await _show(visit)
+
+
+async def _show(visit: PageRequest, *, cancel_fault: str = "") -> Response[Any]:
+    """One, with what became of its numbers, the newest first."""
+    found = await _schedule(visit)
+    asked = ListQuery(visit.request, ())
+    schedule_id = UUID(found.schedule_id)
+    await expire_account(visit.pool, *visit.owner, now=visit.now)
+
+    async def fetch(
+        order: SortOrder, after: NumberPosition | None
+    ) -> tuple[list[ScheduledCharge], NumberPosition | None]:
+        async with session(visit.pool) as conn:
+            return await scheduled_charges(
+                conn, schedule_id, visit.session.account_id, order, after, PAGE, seal=visit.seal, now=visit.now
+            )
+
+    walked = await walk(
+        visit, asked, "scheduled", schedule_id, NumberPosition, fetch, lambda row: NumberPosition(row.number)
+    )
+    values = {
+        "schedule": found,
+        "walked": walked,
+        "base": visit.here(f"/programacoes/{schedule_id}"),
+        "changes": [word for word, (change, _, _) in _CHANGES.items() if found.status in CHANGES[change][0]],
+        "cancel_fault": cancel_fault,
+        **_words(visit),
+    }
+    return visit.show("schedule.html", values, status=400 if cancel_fault else 200)
+
+
+async def pause(visit: PageRequest) -> Response[Any]:
+    return await _change(visit, "pausar")
+
+
+async def resume(visit: PageRequest) -> Response[Any]:
+    return await _change(visit, "retomar")
+
+
+async def cancel(visit: PageRequest) -> Response[Any]:
+    if visit.field("sure") != "yes":
+        return await _show(visit, cancel_fault="Confirme que quer cancelar.")
+    return await _change(visit, "cancelar")
+
+
+async def show_new(visit: PageRequest) -> Response[Any]:
+    method = visit.request.query_params.get("forma", PIX)
+    first = _today(visit) + timedelta(days=int(_DAYS_BEFORE) + 1)
+    shown = {"frequency": "monthly", "first_due_date": first.isoformat(), "issue_days_before": _DAYS_BEFORE}
+    return _form(visit, method if method in METHODS else PIX, Filled(shown=shown))
+
+
+async def create(visit: PageRequest) -> Response[Any]:
+    method = visit.field("forma")
+    filled = Filled(visit)
+    if method not in METHODS:
+        filled.wrong("form", "Escolha Pix ou boleto.")
+        return _form(visit, PIX, filled)
+    new = _new(visit, filled, method)
+    try:
+        if not filled.faults:
+            check_approved(visit)
+            if method != PIX:
+                await check_boletos(visit, filled, None)
+        if filled.faults or new is None:
+            return _form(visit, method, filled)
+        schedule_id = await _create(visit, new)
+    except AlreadySent:
+        schedule_id = await made_before(visit)
+    except Refused as refused:
+        if refused.code not in _SAID_ON_FORM:
+            raise
+        filled.wrong("form", " ".join(REFUSED[refused.code]))
+        return _form(visit, method, filled, status=refused.code.status)
+    return visit.go(visit.here(f"/programacoes/{schedule_id}"), done="programada")
+
+
+async def _create(visit: PageRequest, new: NewSchedule) -> UUID:
+    async with visit.change(
+        "schedule.created",
+        subject=str(new.schedule_id),
+        method=new.payment_method,
+        amount=reais(new.amount_cents),
+    ) as conn:
+        if not await create_schedule(conn, new, now=visit.now):
+            raise AlreadySent
+    return new.schedule_id
+
+
+async def _change(visit: PageRequest, word: str) -> Response[Any]:
+    """Granted too when the schedule is as asked already, as for the API."""
+    change, deed, done = _CHANGES[word]
+    found = await _schedule(visit)
+    async with visit.change(deed, subject=found.schedule_id) as conn:
+        await change_schedule(conn, UUID(found.schedule_id), visit.session.account_id, change)
+    return visit.go(visit.here(f"/programacoes/{found.schedule_id}"), done=done)
+
+
+def _new(visit: PageRequest, filled: Filled, method: str) -> NewSchedule | None:
+    """What the form asks for; None when it cannot be taken."""
+    amount_cents = filled.cents("amount", PIX_CENTS_MAX if method == PIX else BOLETO_CENTS_MAX)
+    frequency = filled.choice("frequency", FREQUENCIES)
+    first = filled.day("first_due_date", first=_today(visit) + timedelta(days=1))
+    end = filled.day("end_date", first=first, required=False)
+    max_charges = filled.whole("max_charges", 1, CHARGES_MAX)
+    if end is not None and max_charges is not None:
+        filled.wrong("max_charges", "Escolha até quando ou quantas, não as duas coisas.")
+    days_before = filled.whole("issue_days_before", 0, ISSUE_DAYS_BEFORE_MAX)
+    external_id = filled.text("external_id", REFERENCE_MAX)
+    description = filled.text("description", DESCRIPTION_MAX)
+    document: str | None
+    if method == PIX:
+        told = pix_payer(visit, filled)
+        sealed, document = visit.seal.seal(msgspec.json.encode(told)), told.get("document")
+    else:
+        payer = boleto_payer(visit, filled)
+        if payer is None:
+            return None
+        sealed, document = visit.seal.seal(msgspec.json.encode(payer)), payer.document
+    if filled.faults or amount_cents is None or first is None:
+        return None
+    return NewSchedule(
+        account_id=visit.session.account_id,
+        key=visit.key,
+        fingerprint=sha256(visit.key.encode()).digest(),
+        schedule_id=new_id(),
+        payment_method=method,
+        amount_cents=amount_cents,
+        recurrence=Recurrence(
+            frequency=Frequency(frequency), first_due_date=first, end_date=end, max_charges=max_charges
+        ),
+        issue_days_before=int(_DAYS_BEFORE) if days_before is None else days_before,
+        external_id=external_id,
+        description=description,
+        send_email=filled.has("send_email"),
+        payer_sealed=sealed,
+        payer_document_hash=None if document is None else visit.seal.blind(document),
+    )
+
+
+async def _schedule(visit: PageRequest) -> ScheduleProjection:
+    async with session(visit.pool) as conn:
+        found = await schedule_by_id(conn, visit.id("schedule_id"), visit.session.account_id)
+    if found is None:
+        raise NotFoundException
+    return found
+
+
+def _position(row: ScheduleProjection) -> SchedulePosition:
+    return SchedulePosition(instant(row.created_at), UUID(row.schedule_id))
+
+
+def _today(visit: PageRequest) -> date:
+    return visit.now.astimezone(SAO_PAULO).date()
+
+
+def _words(visit: PageRequest) -> dict[str, object]:
+    return {
+        "states": SCHEDULE_STATES,
+        "number_states": NUMBER_STATES,
+        "frequencies": FREQUENCIES,
+        "methods": METHOD_WORDS,
+        "statuses": STATUS,
+        "cents": cents,
+        "instant": instant,
+        "parse_day": parse_day,
+    }
+
+
+def _form(visit: PageRequest, method: str, filled: Filled, *, status: int = 400) -> Response[Any]:
+    values = {
+        "form": method,
+        "forms": _FORMS,
+        "filled": filled,
+        "base": visit.here("/programacoes/nova"),
+        "states": STATE_WORDS,
+        "frequencies": FREQUENCIES,
+        "tomorrow": (_today(visit) + timedelta(days=1)).isoformat(),
+        "most": CHARGES_MAX,
+        "days_most": ISSUE_DAYS_BEFORE_MAX,
+        "waiting": visit.session.kyc != "approved",
+    }
+    return visit.show("new_schedule.html", values, status=status if filled.faults else 200)

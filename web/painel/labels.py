@@ -1,0 +1,234 @@
+"""What everything is called in the dashboard, one table for each set of names."""
+
+from typing import Final
+
+from domain.charge import Anomaly, Status
+from domain.errors import Code
+from domain.events import EventKind
+
+# fmt: off
+STATUS: Final[dict[str, str]] = {
+    Status.PENDING: "Em aberto", Status.PAID: "Paga", Status.EXPIRED: "Vencida", Status.CANCELLED: "Cancelada",
+    Status.REFUNDED: "Devolvida", Status.FAILED: "Não concluída",
+}
+MONTHS: Final[tuple[str, ...]] = (
+    "janeiro", "fevereiro", "março", "abril", "maio", "junho", "julho", "agosto", "setembro", "outubro", "novembro",
+    "dezembro",
+)
+METHODS: Final[dict[str, str]] = {
+    "pix": "Pix", "boleto": "Boleto", "boleto_hibrido": "Boleto com Pix", "boleto_pix": "Boleto e Pix",
+}
+ENTRY_TYPES: Final[dict[str, str]] = {
+    "payment": "Pagamento recebido", "refund": "Devolução", "refund_reversal": "Devolução estornada",
+    "withdrawal": "Saque", "withdrawal_reversal": "Saque estornado", "fee": "Tarifa",
+    "partner_share": "Parte do parceiro", "adjustment": "Ajuste",
+}
+ANOMALIES: Final[dict[str, str]] = {
+    Anomaly.DUPLICATE: "Pago em duplicidade", Anomaly.PAID_AFTER_CANCEL: "Pago depois de cancelado",
+    Anomaly.AMOUNT_MISMATCH: "Valor diferente do cobrado",
+}
+KINDS: Final[dict[str, str]] = {
+    EventKind.PAYMENT_RECEIVED: "Pagamento recebido", EventKind.CHARGE_CANCELLED: "Cobrança cancelada",
+    EventKind.CHARGE_EXPIRED: "Cobrança vencida", EventKind.CHARGE_DUE_DATE_CHANGED: "Vencimento alterado",
+    EventKind.CHARGE_FAILED: "Cobrança não concluída", EventKind.CHARGE_REFUNDED: "Cobrança devolvida por inteiro",
+    EventKind.REFUND_SUCCEEDED: "Devolução concluída", EventKind.REFUND_FAILED: "Devolução recusada",
+    EventKind.PAYMENT_ANOMALY: "Pagamento com divergência", EventKind.WITHDRAWAL_SUCCEEDED: "Saque concluído",
+    EventKind.WITHDRAWAL_FAILED: "Saque recusado",
+}
+LIFE: Final[dict[str, str]] = {**KINDS, "refund.created": "Devolução pedida"}
+CHARGE_FAILURES: Final[dict[str, str]] = {
+    "BANK_REFUSED": "O banco não aceitou a cobrança", "SANDBOX_FAILURE": "Falha pedida no ambiente de teste",
+}
+REFUND_STATES: Final[dict[str, str]] = {
+    "pending": "Em andamento", "succeeded": "Concluída", "failed": "Recusada",
+}
+REFUND_FAILURES: Final[dict[str, str]] = {
+    "BANK_REFUSED": "o banco não aceitou", "NOT_CARRIED_OUT": "o banco não conseguiu enviar",
+    "TRANSFER_UNAVAILABLE": "o banco da conta não envia Pix por aqui",
+}
+WITHDRAWAL_STATES: Final[dict[str, str]] = {
+    "pending": "Pedido", "processing": "No banco", "succeeded": "Concluído", "failed": "Recusado",
+    "cancelled": "Cancelado",
+}
+MAIL_KINDS: Final[dict[str, str]] = {
+    "charge": "E-mail com a cobrança", "before_due": "Lembrete antes do vencimento",
+    "due_day": "Lembrete no dia do vencimento", "receipt": "E-mail com o recibo", "asked": "E-mail enviado a pedido",
+}
+MAIL_STATES: Final[dict[str, str]] = {
+    "waiting": "Na fila", "sending": "Sendo enviado", "sent": "Enviado", "failed": "Não pôde ser enviado",
+    "skipped": "Não enviado",
+}
+FREQUENCIES: Final[dict[str, str]] = {
+    "weekly": "Toda semana", "biweekly": "A cada duas semanas", "monthly": "Todo mês", "quarterly": "A cada três meses",
+    "semiannual": "A cada seis meses", "yearly": "Todo ano",
+}
+SCHEDULE_STATES: Final[dict[str, str]] = {
+    "active": "Ativa", "paused": "Pausada", "finished": "Terminada", "cancelled": "Cancelada",
+}
+NUMBER_STATES: Final[dict[str, str]] = {
+    "issued": "Emitida", "skipped": "Pulada", "failed": "Não emitida",
+}
+DELIVERY_STATES: Final[dict[str, str]] = {
+    "pending": "Na fila", "sending": "Sendo enviada", "delivered": "Entregue", "held": "Retida",
+    "exhausted": "Tentativas esgotadas", "stuck": "Parada por falha nossa",
+}
+OUTCOMES: Final[dict[str, str]] = {
+    "delivered": "Recebida", "rejected": "Recusada pelo seu servidor", "timeout": "Sem resposta em 10 s",
+    "connection_refused": "Conexão recusada", "connection_reset": "Conexão interrompida",
+    "dns_error": "Nome não encontrado (DNS)", "tls_error": "Certificado inválido (TLS)",
+    "blocked_address": "Endereço não público", "worker_lost": "Falha nossa, tentada de novo",
+    "network_error": "Falha de rede",
+}
+LANES: Final[dict[str, str]] = {
+    "open": "Funcionando", "strained": "Funcionando, com falhas recentes",
+    "broken": "Com falhas, tentando de novo", "paused": "Pausada",
+}
+PAUSED: Final[dict[str, str]] = {
+    "no_success": "72 horas sem nenhuma entrega aceita", "gone": "seu servidor respondeu 410 (não existe mais)",
+}
+NOTICES: Final[dict[str, str]] = {
+    "webhook_failing": "Entregas falhando", "webhook_paused": "Entregas pausadas",
+    "webhook_recovered": "Entregas normalizadas",
+}
+ROLES: Final[dict[str, str]] = {
+    "owner": "Proprietário", "finance": "Financeiro", "developer": "Desenvolvimento", "support": "Atendimento",
+    "staff": "Plataforma",
+}
+SCOPES: Final[dict[str, str]] = {
+    "charges:create": "Criar, cancelar e alterar cobranças", "charges:read": "Consultar cobranças e boletos",
+    "payments:read": "Consultar pagamentos, saldo e extrato", "refunds:create": "Devolver pagamentos",
+    "withdrawals:create": "Pedir saques", "schedules:write": "Programar cobranças",
+}
+OVERLAPS: Final[dict[str, str]] = {
+    "now": "Agora: o antigo e os tokens dele param já", "1h": "1 hora", "24h": "24 horas", "7d": "7 dias",
+}
+CANCEL_REASONS: Final[dict[str, str]] = {
+    "cancelled": "Cancelada", "paid_externally": "Paga por outro meio",
+}
+ACTIONS: Final[dict[str, str]] = {
+    "session.opened": "Entrou no painel", "session.ended": "Saiu do painel",
+    "session.ended_everywhere": "Saiu de todos os dispositivos",
+    "session.code_refused": "Acertou a senha e errou o código de acesso",
+    "password.changed": "Trocou a própria senha",
+    "totp.enrolled": "Ligou dois fatores", "totp.removed": "Desligou dois fatores",
+    "person.added": "Adicionou uma pessoa", "person.role_changed": "Mudou o perfil de uma pessoa",
+    "person.access_reset": "Deu um novo acesso a uma pessoa", "person.removed": "Removeu uma pessoa",
+    "merchant.approved": "Aprovou um cadastro", "merchant.rejected": "Recusou um cadastro",
+    "merchant.blocked": "Bloqueou um cadastro", "merchant.pix_key_changed": "Trocou a chave Pix da conta",
+    "pix.suspended": "Suspendeu o Pix avulso", "pix.resumed": "Retomou o Pix avulso",
+    "integrator.created": "Criou um parceiro", "integrator.changed": "Alterou um parceiro",
+    "report.downloaded": "Baixou um relatório",
+    "credential.created": "Criou uma credencial", "credential.rotated": "Trocou o segredo de uma credencial",
+    "credential.revoked": "Revogou uma credencial",
+    "webhook.registered": "Cadastrou o endereço do webhook", "webhook.moved": "Mudou o endereço do webhook",
+    "webhook.rotated": "Trocou o segredo do webhook",
+    "webhook.previous_revoked": "Encerrou o segredo antigo do webhook",
+    "webhook.kinds_chosen": "Escolheu os eventos do webhook", "webhook.resumed": "Retomou as entregas",
+    "webhook.removed": "Removeu o webhook", "webhook.tried": "Enviou um webhook de teste",
+    "webhook.redelivered": "Reenviou uma entrega", "webhook.range_redelivered": "Reenviou uma faixa de eventos",
+    "charge.cancelled": "Cancelou uma cobrança", "charge.paid_in_test": "Simulou um pagamento",
+    "charge.expired_in_test": "Expirou uma cobrança de teste",
+    "charge.failed_in_test": "Fez uma cobrança de teste falhar",
+    "sandbox.clock_advanced": "Adiantou o relógio do teste",
+    # Of a boleto only the asking is known when it is written down; what the bank said stands in the charge's own life.
+    "boleto.write_off_ordered": "Pediu a baixa de um boleto",
+    "boleto.test_payment_ordered": "Pediu a simulação do pagamento de um boleto",
+    "boleto.redate_ordered": "Pediu outro vencimento para um boleto",
+    "charge.created": "Criou uma cobrança", "boleto.ordered": "Pediu o registro de um boleto",
+    "withdrawal.asked": "Pediu um saque", "withdrawal.cancelled": "Cancelou um saque",
+    "withdrawal.daily_set": "Ligou ou alterou o saque automático",
+    "withdrawal.daily_ended": "Desligou o saque automático",
+    "refund.asked": "Pediu uma devolução", "mail.asked": "Enviou uma cobrança por e-mail",
+    "schedule.created": "Programou cobranças", "schedule.paused": "Pausou uma programação",
+    "schedule.resumed": "Retomou uma programação", "schedule.cancelled": "Cancelou uma programação",
+}
+# The facts of an action, and those of their values that are no words of the merchant's own.
+FACTS: Final[dict[str, str]] = {
+    "seconds": "segundos",
+    "test": "ambiente", "overlap": "segredo antigo por", "kinds": "eventos", "reason": "motivo", "first": "do número",
+    "last": "até o número", "with": "com", "role": "perfil", "share": "participação (%)",
+    "active": "ativo", "amount": "valor em reais", "due_date": "vencimento", "method": "forma",
+    "keep": "fica no saldo (R$)", "pix_key": "chave Pix", "pix_key_before": "antes",
+}
+FACT_VALUES: Final[dict[str, str]] = {
+    "recovery": "código de recuperação", **ROLES, **METHODS,
+    "True": "teste", "False": "produção", "now": "nenhum tempo", "1h": "1 hora", "24h": "24 horas", "7d": "7 dias",
+    "cancelled": "cancelada", "paid_externally": "paga por outro meio",
+}
+DONE: Final[dict[str, str]] = {
+    "senha": "Senha trocada. Suas outras sessões terminaram.",
+    "fator-desligado": "Dois fatores desligados.",
+    "perfil": "Perfil alterado.", "pessoa-removida": "Pessoa removida. As sessões dela terminaram.",
+    "cadastro": "Decisão registrada. Ela vale em toda parte em até 3 segundos.",
+    "pix-suspenso": "Pix avulso suspenso em produção.", "pix-retomado": "Pix avulso retomado.",
+    "parceiro": "Parceiro alterado.",
+    "revogada": "Credencial revogada. Ela e os tokens dela deixam de funcionar em até 5 segundos.",
+    "endereco": "Endereço alterado. O segredo continua o mesmo.",
+    "antigo": "O segredo antigo do webhook deixou de assinar.",
+    "eventos": "Eventos atualizados.",
+    "retomada": "Entregas retomadas. O que estava retido sai em ordem, aos poucos.",
+    "removido": "Webhook removido.",
+    "reenviada": "A entrega está na fila de novo.",
+    "faixa": "Os eventos da faixa estão na fila de novo.",
+    "cancelada": "Cobrança cancelada.",
+    "simulado": "Pagamento simulado.",
+    "expirada": "A cobrança expirou.", "falhou": "A cobrança falhou, como se o banco a tivesse recusado.",
+    "relogio": "Relógio adiantado. O que venceu até aqui já aparece vencido.",
+    "criada": "Cobrança criada.",
+    "vencimento": "Vencimento alterado. O boleto tem uma linha digitável nova.",
+    "email": "E-mail na fila. Ele sai em instantes.",
+    "email-parado": "Quem lê este endereço pediu para não receber e-mails seus. Nada foi enviado.",
+    "saque": "Saque pedido. O valor saiu do saldo e segue para o banco em instantes.",
+    "saque-cancelado": "Saque cancelado. O valor voltou ao saldo.",
+    "saque-diario": "Saque automático ligado.",
+    "saque-diario-desligado": "Saque automático desligado. Nada mais sai sem que alguém peça.",
+    "devolucao": "Devolução pedida. O valor saiu do saldo; o banco confirma em instantes.",
+    "programada": "Cobranças programadas.",
+    "pausada": "Programação pausada. Nenhuma cobrança sai enquanto isso.",
+    "continuada": "Programação retomada.",
+    "encerrada": "Programação cancelada. As cobranças já emitidas continuam como estão.",
+    "teste": "Evento de teste criado. Ele aparece abaixo e chega ao seu servidor em instantes.",
+}
+REFUSED: Final[dict[Code, tuple[str, str]]] = {
+    Code.CHARGE_NOT_PENDING: (
+        "A cobrança não está mais em aberto", "Ela foi paga, cancelada ou venceu neste meio-tempo. Nada foi alterado."),
+    Code.AMOUNT_INVALID: (
+        "O valor não pode ser este", "Informe um valor maior que zero, como 10,50."),
+    Code.INVALID_DUE_DATE: (
+        "O vencimento não pode ser este", "Escolha um dia depois de hoje."),
+    Code.INTEGRADOR_CODE_INVALID: (
+        "Código de integrador desconhecido", "O código não existe ou não está ativo. Nada foi criado."),
+    Code.KYC_REQUIRED: (
+        "Cadastro em análise", "A produção só emite cobranças com o cadastro aprovado. Até lá, use o teste."),
+    Code.MERCHANT_ADDRESS_REQUIRED: (
+        "Falta o endereço da empresa", "Boletos levam o endereço de quem recebe. Peça ao suporte que o complete."),
+    Code.PIX_AVULSO_SUSPENDED: (
+        "Pix sem boleto está suspenso", "Por ora emita um boleto, com ou sem Pix. Nada foi criado."),
+    Code.CHARGE_NOT_REFUNDABLE: (
+        "Este pagamento não pode ser devolvido", "Um Pix volta em até 90 dias, um boleto em até 180."),
+    Code.REFUND_EXCEEDS: (
+        "Valor acima do que resta", "É mais do que ainda pode ser devolvido deste pagamento."),
+    Code.REFUND_DESTINATION_REQUIRED: (
+        "Falta para onde devolver", "O boleto foi pago pela linha digitável: informe a chave Pix e o documento."),
+    Code.INSUFFICIENT_BALANCE: (
+        "Saldo insuficiente", "O saldo da conta não cobre este valor. Nada foi alterado."),
+    Code.WITHDRAWAL_BELOW_MINIMUM: (
+        "Valor abaixo do mínimo", "O menor saque é de R$ 1,00."),
+    Code.WITHDRAWAL_NOT_CANCELLABLE: (
+        "O saque não pode mais ser cancelado", "Ele já foi para o banco ou terminou. Nada foi alterado."),
+    Code.PAYER_EMAIL_REQUIRED: (
+        "Falta o e-mail", "A cobrança não tem o e-mail do pagador. Informe um endereço."),
+    Code.RATE_LIMITED: (
+        "Muitas vezes em pouco tempo", "Espere um pouco e tente de novo. Nada foi alterado."),
+    Code.SCHEDULE_ENDED: (
+        "A programação já terminou", "Ela acabou ou foi cancelada. Nada foi alterado."),
+    Code.BANK_UNAVAILABLE: (
+        "O banco não confirmou", "Nada foi alterado. Tente de novo em alguns instantes."),
+    Code.VALIDATION_ERROR: (
+        "Não foi possível fazer isso", "Confira os dados e tente de novo."),
+    Code.SERVICE_UNAVAILABLE: (
+        "Serviço indisponível no momento", "Nada foi perdido. Tente de novo em alguns instantes."),
+    Code.INTERNAL_ERROR: (
+        "Não foi possível fazer isso", "Nada foi alterado. Tente de novo em alguns instantes."),
+}
+# fmt: on

@@ -1,0 +1,1 @@
+"""Pages about payments, the ledger, refunds and withdrawals."""

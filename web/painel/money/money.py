@@ -1,0 +1,201 @@
+"""Money: the statement with the balance after each line and its days' closings, and the payments with what is odd."""
+
+from calendar import monthrange
+from datetime import date, timedelta
+from typing import Any
+from uuid import UUID
+
+from litestar.response import Response
+from msgspec.structs import replace
+
+from domain.charge import Anomaly
+from domain.instants import SAO_PAULO, parse_day
+from readmodels.dashboard.overview import closings
+from readmodels.money.ledger import (
+    ENTRY_TYPES as ALL_TYPES,
+)
+from readmodels.money.ledger import (
+    LedgerFilters,
+    LedgerItem,
+    LedgerPosition,
+    find_balance,
+    ledger_page,
+)
+from readmodels.money.payment_list import PaymentFilters, PaymentItem, PaymentPosition, payment_page
+from readmodels.page import SortOrder
+from readmodels.reports.csv_lines import Cents
+from runtime.postgres import session
+from web.painel.csv_export import ROWS, Columns, back_to, pages, sheet
+from web.painel.labels import ANOMALIES, ENTRY_TYPES, METHODS, MONTHS
+from web.painel.lists import PAGE, ListQuery, walk
+from web.painel.page_request import PageRequest
+from web.painel.rows import EntryRow, PaymentRow, cents, entry_row, instant, payment_rows, signed
+
+PAID_BY = {"pix": "Pix", "boleto": "Boleto"}
+_LEDGER = ("type", "created_from", "created_to")
+_PAYMENTS = ("paid_from", "paid_to", "charge_id", "external_id", "method", "anomaly")
+_YEAR_LEAST = 2020  # PIX began in it
+_LEDGER_COLUMNS: Columns[LedgerItem] = {
+    "numero": lambda item: item.sequence,
+    "quando": lambda item: instant(item.created_at),
+    "lancamento": lambda item: ENTRY_TYPES[item.type],
+    "valor": lambda item: Cents(cents(item.amount) * (1 if item.direction == "credit" else -1)),
+    "saldo_depois": lambda item: signed(item.balance_after),
+    "referencia": lambda item: item.external_id,
+    "charge_id": lambda item: item.charge_id,
+    "payment_id": lambda item: item.payment_id,
+    "refund_id": lambda item: item.refund_id,
+    "withdrawal_id": lambda item: item.withdrawal_id,
+    "entry_id": lambda item: item.entry_id,
+}
+_PAYMENT_COLUMNS: Columns[PaymentItem] = {
+    "payment_id": lambda item: item.payment_id,
+    "charge_id": lambda item: item.charge_id,
+    "referencia": lambda item: item.external_id,
+    "forma": lambda item: METHODS[item.payment_method],
+    "meio": lambda item: METHODS[item.method],
+    "pago_em": lambda item: instant(item.paid_at),
+    "creditado_em": lambda item: instant(item.credited_at),
+    "valor": lambda item: Cents(cents(item.amount)),
+    "tarifa": lambda item: Cents(cents(item.fee)),
+    "valor_liquido": lambda item: Cents(cents(item.net_amount)),
+    "juros": lambda item: Cents(cents(item.interest)),
+    "multa": lambda item: Cents(cents(item.fine)),
+    "desconto": lambda item: Cents(cents(item.discount)),
+    "valor_devolvido": lambda item: Cents(cents(item.refunded_amount)),
+    "pagador": lambda item: item.payer.name,
+    "documento": lambda item: item.payer.document,
+    "atrasado": lambda item: "sim" if item.late else "não",
+    "divergencia": lambda item: None if item.anomaly is None else ANOMALIES[item.anomaly],
+    "end_to_end_id": lambda item: item.end_to_end_id,
+    "txid": lambda item: item.txid,
+    "nosso_numero": lambda item: item.nosso_numero,
+    "integrador": lambda item: item.integrador_code,
+}
+
+
+async def show_ledger(visit: PageRequest) -> Response[Any]:
+    """Production only, as every balance here."""
+    asked = ListQuery(visit.request, _LEDGER)
+    filters = _ledger_filters(asked)
+    account_id, test = visit.owner
+    values: dict[str, object] = {"asked": asked, "types": ENTRY_TYPES, "walked": None, "balance_cents": None}
+    if asked.faults:
+        return visit.show("ledger.html", values, status=400)
+
+    async def fetch(order: SortOrder, after: LedgerPosition | None) -> tuple[list[EntryRow], LedgerPosition | None]:
+        async with session(visit.pool) as conn:
+            items, last = await ledger_page(conn, account_id, test, replace(filters, order=order), after, PAGE)
+        return [entry_row(item, visit) for item in items], last
+
+    values["walked"] = await walk(
+        visit, asked, "ledger", filters, LedgerPosition, fetch, lambda row: LedgerPosition(row.sequence)
+    )
+    async with session(visit.pool) as conn:
+        values["balance_cents"] = (await find_balance(conn, account_id=account_id, test=test)).balance_cents
+    return visit.show("ledger.html", values)
+
+
+async def ledger_csv(visit: PageRequest) -> Response[Any]:
+    asked = ListQuery(visit.request, _LEDGER)
+    filters = _ledger_filters(asked)
+    if asked.faults:
+        return back_to(visit, "/extrato", asked)
+
+    async def fetch(after: LedgerPosition | None) -> tuple[list[LedgerItem], LedgerPosition | None]:
+        async with session(visit.pool) as conn:
+            return await ledger_page(conn, *visit.owner, filters, after, ROWS)
+
+    return sheet(visit, "extrato", _LEDGER_COLUMNS, pages(fetch))
+
+
+async def show_closings(visit: PageRequest) -> Response[Any]:
+    """The days of a month that have begun, the newest first, each with what it began and ended with. Days are those of
+    São Paulo: a line of the last second of a day is in it."""
+    today = visit.now.astimezone(SAO_PAULO).date()
+    given = visit.request.query_params.get("mes", "")
+    first = _month(given) if given else today.replace(day=1)
+    if first is None or first > today:
+        return visit.go(visit.here("/extrato/dias"))
+    length = monthrange(first.year, first.month)[1]
+    days = [day for day in (first.replace(day=number) for number in range(1, length + 1)) if day <= today]
+    async with session(visit.pool) as conn:
+        found = await closings(conn, *visit.owner, days)
+    before, after = first - timedelta(days=1), first + timedelta(days=length)
+    values = {
+        "month": first,
+        "month_text": MONTHS[first.month - 1],
+        "closings": found[::-1],
+        "today": today,
+        "in_cents": sum(each.in_cents for each in found),
+        "out_cents": sum(each.out_cents for each in found),
+        "previous": f"?mes={before:%Y-%m}" if before.year >= _YEAR_LEAST else "",
+        "next": f"?mes={after:%Y-%m}" if after <= today else "",
+    }
+    return visit.show("closings.html", values)
+
+
+async def payments_csv(visit: PageRequest) -> Response[Any]:
+    asked = ListQuery(visit.request, _PAYMENTS)
+    filters = _payment_filters(asked)
+    if asked.faults:
+        return back_to(visit, "/pagamentos", asked)
+
+    async def fetch(after: PaymentPosition | None) -> tuple[list[PaymentItem], PaymentPosition | None]:
+        async with session(visit.pool) as conn:
+            return await payment_page(conn, *visit.owner, filters, after, ROWS, seal=visit.seal)
+
+    return sheet(visit, "pagamentos", _PAYMENT_COLUMNS, pages(fetch))
+
+
+async def show_payments(visit: PageRequest) -> Response[Any]:
+    asked = ListQuery(visit.request, _PAYMENTS)
+    filters = _payment_filters(asked)
+    account_id, test = visit.owner
+    values: dict[str, object] = {"asked": asked, "anomalies": ANOMALIES, "methods": PAID_BY, "walked": None}
+    if asked.faults:
+        return visit.show("payments.html", values, status=400)
+
+    async def fetch(order: SortOrder, after: PaymentPosition | None) -> tuple[list[PaymentRow], PaymentPosition | None]:
+        async with session(visit.pool) as conn:
+            items, last = await payment_page(
+                conn, account_id, test, replace(filters, order=order), after, PAGE, seal=visit.seal
+            )
+            return await payment_rows(conn, items, visit), last
+
+    values["walked"] = await walk(
+        visit,
+        asked,
+        "payments",
+        filters,
+        PaymentPosition,
+        fetch,
+        lambda row: PaymentPosition(row.paid_at, UUID(row.payment_id)),
+    )
+    return visit.show("payments.html", values)
+
+
+def _ledger_filters(asked: ListQuery) -> LedgerFilters:
+    created_from, created_to = asked.days("created_from", "created_to")
+    return LedgerFilters(type=asked.choice("type", ALL_TYPES), created_from=created_from, created_to=created_to)
+
+
+def _payment_filters(asked: ListQuery) -> PaymentFilters:
+    paid_from, paid_to = asked.days("paid_from", "paid_to")
+    return PaymentFilters(
+        paid_from=paid_from,
+        paid_to=paid_to,
+        charge_id=asked.uuid("charge_id"),
+        external_id=asked.word("external_id"),
+        method=asked.choice("method", tuple(PAID_BY)),
+        anomaly=asked.choice("anomaly", [str(each) for each in Anomaly]),
+    )
+
+
+def _month(text: str) -> date | None:
+    """The first day of `YYYY-MM`; None for what is no month this service has known."""
+    try:
+        first = parse_day(f"{text}-01")
+    except ValueError:
+        return None
+    return first if first.year >= _YEAR_LEAST else None

@@ -1,0 +1,254 @@
+"""Withdrawals: what can be sent to the account's own PIX key, the form that asks for it, and what became of each; and
+the owner's switch for the daily one.
+
+Production only. Through the commands that the API's calls go through; the id of the form is the key of what it makes.
+"""
+
+import re
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, Final
+from uuid import UUID
+
+from litestar.response import Response
+from msgspec import Struct
+from msgspec.structs import replace
+
+from commands.money.withdraw import NewWithdrawal, cancel_withdrawal, create_withdrawal, end_daily, set_daily
+from commands.people.audit import AlreadySent
+from domain.errors import Code, Refused
+from domain.money import PIX_CENTS_MAX, reais
+from domain.refund import is_pix_key
+from domain.withdrawal import MINIMUM_CENTS, WithdrawalStatus, masked_key
+from readmodels.money.ledger import find_balance
+from readmodels.money.withdrawal import (
+    STATUSES,
+    WithdrawalDoc,
+    WithdrawalFilters,
+    WithdrawalPosition,
+    find_destination,
+    kept_daily,
+    withdrawal_page,
+)
+from readmodels.page import SortOrder
+from readmodels.reports.csv_lines import Cents
+from runtime.bell import WITHDRAWAL_ORDERS
+from runtime.ids import new_id
+from runtime.postgres import session
+from web.brazilian import brl
+from web.painel.csv_export import ROWS, Columns, back_to, pages, sheet
+from web.painel.fields import Filled
+from web.painel.labels import REFUND_FAILURES, REFUSED, WITHDRAWAL_STATES
+from web.painel.lists import PAGE, ListQuery, walk
+from web.painel.page_request import PageRequest
+from web.painel.rows import instant
+
+DESCRIPTION_MAX: Final = 140
+_PATH: Final = "/saques"
+_NOTHING = re.compile(r"(R\$\s*)?0{1,10}(,0{1,2})?")
+_FILTERS = ("status", "external_id", "created_from", "created_to")
+_COLUMNS: Columns[WithdrawalDoc] = {
+    "withdrawal_id": lambda doc: doc.withdrawal_id,
+    "referencia": lambda doc: doc.external_id,
+    "situacao": lambda doc: WITHDRAWAL_STATES[doc.status],
+    "valor": lambda doc: Cents(doc.amount_cents),
+    "chave_pix": lambda doc: doc.pix_key,
+    "automatico": lambda doc: "sim" if doc.automatic else "não",
+    "descricao": lambda doc: doc.description,
+    "pedido_em": lambda doc: instant(doc.created_at),
+    "concluido_em": lambda doc: None if doc.completed_at is None else instant(doc.completed_at),
+    "falha": lambda doc: REFUND_FAILURES.get(doc.failure_code or "", doc.failure_code),
+    "end_to_end_id": lambda doc: doc.end_to_end_id,
+}
+# Beside which field of the form a refusal is said.
+_FAULTS: Final = {
+    Code.WITHDRAWAL_BELOW_MINIMUM: "amount",
+    Code.INSUFFICIENT_BALANCE: "amount",
+}
+
+
+class WithdrawalRow(Struct, frozen=True):
+    withdrawal_id: str
+    status: str
+    status_text: str
+    failure: str
+    amount_cents: int
+    pix_key: str
+    text: str
+    """The merchant's own words for it, or that it is the daily one."""
+    end_to_end_id: str
+    pending: bool
+    created_at: datetime
+    completed_at: datetime | None
+
+
+async def show(visit: PageRequest) -> Response[Any]:
+    return await _page(visit, ListQuery(visit.request, _FILTERS))
+
+
+async def ask(visit: PageRequest) -> Response[Any]:
+    """The wallet is debited now; a worker has the bank send it after a moment in which it can be cancelled."""
+    filled = Filled(visit)
+    amount_cents = filled.cents("amount", PIX_CENTS_MAX)
+    description = filled.text("description", DESCRIPTION_MAX)
+    if filled.faults or amount_cents is None:
+        return await _page(visit, ListQuery(visit.request, ()), filled=filled)
+    withdrawal_id = new_id()
+    try:
+        async with visit.change(
+            "withdrawal.asked",
+            subject=str(withdrawal_id),
+            wakes=[WITHDRAWAL_ORDERS[False]],
+            amount=reais(amount_cents),
+        ) as conn:
+            made = await create_withdrawal(
+                conn,
+                NewWithdrawal(
+                    account_id=visit.session.account_id,
+                    key=visit.key,
+                    fingerprint=sha256(visit.key.encode()).digest(),
+                    withdrawal_id=withdrawal_id,
+                    amount_cents=amount_cents,
+                    description=description,
+                    external_id=None,
+                    actor=visit.actor,
+                    request_id=visit.request_id,
+                ),
+                now=visit.now,
+                grace_s=visit.settings.withdrawal_grace_s,
+            )
+            if made is None:
+                raise AlreadySent
+    except Refused as refused:
+        if refused.code not in _FAULTS:
+            raise
+        filled.wrong(_FAULTS[refused.code], REFUSED[refused.code][1])
+        return await _page(visit, ListQuery(visit.request, ()), filled=filled, status=refused.code.status)
+    return visit.go(visit.here(_PATH), done="saque")
+
+
+async def cancel(visit: PageRequest) -> Response[Any]:
+    withdrawal_id = visit.id("withdrawal_id")
+    async with visit.change("withdrawal.cancelled", subject=str(withdrawal_id)) as conn:
+        await cancel_withdrawal(
+            conn,
+            withdrawal_id,
+            visit.session.account_id,
+            actor=visit.actor,
+            request_id=visit.request_id,
+            now=visit.now,
+        )
+    return visit.go(visit.here(_PATH), done="saque-cancelado")
+
+
+async def switch_on(visit: PageRequest) -> Response[Any]:
+    """Or change what stays. A day that was looked at already is not looked at again for it."""
+    filled = Filled(visit)
+    keep_cents = 0 if _NOTHING.fullmatch(filled.value("keep")) else filled.cents("keep", PIX_CENTS_MAX)
+    if keep_cents is None:
+        return await _page(visit, ListQuery(visit.request, ()), daily=filled)
+    async with visit.change("withdrawal.daily_set", keep=reais(keep_cents)) as conn:
+        await set_daily(conn, visit.session.account_id, keep_cents=keep_cents)
+    return visit.go(visit.here(_PATH), done="saque-diario")
+
+
+async def switch_off(visit: PageRequest) -> Response[Any]:
+    async with visit.change("withdrawal.daily_ended") as conn:
+        await end_daily(conn, visit.session.account_id)
+    return visit.go(visit.here(_PATH), done="saque-diario-desligado")
+
+
+async def show_csv(visit: PageRequest) -> Response[Any]:
+    asked = ListQuery(visit.request, _FILTERS)
+    filters = _filters(asked)
+    if asked.faults:
+        return back_to(visit, _PATH, asked)
+
+    async def fetch(after: WithdrawalPosition | None) -> tuple[list[WithdrawalDoc], WithdrawalPosition | None]:
+        async with session(visit.pool) as conn:
+            return await withdrawal_page(conn, visit.session.account_id, filters, after, ROWS)
+
+    return sheet(visit, "saques", _COLUMNS, pages(fetch))
+
+
+async def _page(
+    visit: PageRequest,
+    asked: ListQuery,
+    *,
+    filled: Filled | None = None,
+    daily: Filled | None = None,
+    status: int = 400,
+) -> Response[Any]:
+    """`filled` is the form that asks, `daily` the one of the daily withdrawal, as they were sent. `status` is the
+    answer's when something is wrong with one of them or the filters."""
+    assert not visit.test, "the table has this page in production only"
+    account_id = visit.session.account_id
+    filters = _filters(asked)
+    async with session(visit.pool) as conn:
+        balance_cents = (await find_balance(conn, account_id=account_id, test=False)).balance_cents
+        to = await find_destination(conn, account_id=account_id)
+        daily_cents = await kept_daily(conn, account_id)
+    filled = filled or Filled()
+    daily = daily or Filled(shown={"keep": "" if daily_cents is None else brl(daily_cents)})
+    values: dict[str, object] = {
+        "asked": asked,
+        "filled": filled,
+        "states": WITHDRAWAL_STATES,
+        "balance_cents": balance_cents,
+        "pix_key": masked_key(to.pix_key) if is_pix_key(to.pix_key) else "",
+        "approved": to.approved,
+        "enough": balance_cents >= MINIMUM_CENTS,
+        "minimum_cents": MINIMUM_CENTS,
+        "daily": daily,
+        "daily_cents": daily_cents,
+        "daily_hour": visit.settings.daily_withdrawal_hour,
+        "description_most": DESCRIPTION_MAX,
+        "walked": None,
+    }
+    if asked.faults:
+        return visit.show("withdrawals.html", values, status=status)
+
+    async def fetch(
+        order: SortOrder, after: WithdrawalPosition | None
+    ) -> tuple[list[WithdrawalRow], WithdrawalPosition | None]:
+        async with session(visit.pool) as conn:
+            docs, last = await withdrawal_page(conn, account_id, replace(filters, order=order), after, PAGE)
+        return [_row(doc) for doc in docs], last
+
+    values["walked"] = await walk(
+        visit,
+        asked,
+        "withdrawals",
+        filters,
+        WithdrawalPosition,
+        fetch,
+        lambda row: WithdrawalPosition(row.created_at, UUID(row.withdrawal_id)),
+    )
+    return visit.show("withdrawals.html", values, status=status if filled.faults or daily.faults else 200)
+
+
+def _filters(asked: ListQuery) -> WithdrawalFilters:
+    created_from, created_to = asked.days("created_from", "created_to")
+    return WithdrawalFilters(
+        statuses=asked.choices("status", STATUSES),
+        external_id=asked.word("external_id"),
+        created_from=created_from,
+        created_to=created_to,
+    )
+
+
+def _row(doc: WithdrawalDoc) -> WithdrawalRow:
+    failure = doc.failure_code or ""
+    return WithdrawalRow(
+        withdrawal_id=doc.withdrawal_id,
+        status=doc.status,
+        status_text=WITHDRAWAL_STATES[doc.status],
+        failure=REFUND_FAILURES.get(failure, failure),
+        amount_cents=doc.amount_cents,
+        pix_key=doc.pix_key,
+        text="Saque automático do dia" if doc.automatic else doc.description or doc.external_id or "Saque",
+        end_to_end_id=doc.end_to_end_id or "",
+        pending=doc.status == WithdrawalStatus.PENDING,
+        created_at=instant(doc.created_at),
+        completed_at=None if doc.completed_at is None else instant(doc.completed_at),
+    )

@@ -1,0 +1,249 @@
+"""One request of somebody who is signed in, and everything a page may do with it.
+
+A change goes through `PageRequest.change` and no other way: it checks nothing that the table of pages has not checked
+before, but what is done in it is written to the audit log in the same transaction, once per form.
+"""
+
+import hmac
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+from urllib.parse import parse_qsl
+from uuid import UUID
+
+from litestar import Request
+from litestar.exceptions import ClientException, NotFoundException, PermissionDeniedException
+from litestar.response import Redirect, Response
+
+from commands.people.audit import AuditEntry, write_down
+from commands.people.sessions import Session
+from domain.client_address import visitor
+from domain.instants import to_millisecond
+from domain.sandbox_clock import on_clock
+from readmodels.cursor import Cursors
+from readmodels.dashboard.charge import ACTOR
+from runtime.ids import new_id
+from runtime.postgres import Connection, Pool, transaction
+from runtime.seal import Seal
+from runtime.settings import Settings
+from web.context import WebContext
+from web.pages import page
+from web.painel.labels import DONE
+from web.painel.section import PAINEL, Section
+
+FIELDS_MAX = 60
+FIELD_MAX = 4_096
+# A page of this house is changed by its own forms only; a browser tells where a request comes from.
+_OWN = (None, "same-origin")
+_POLICY = (
+    "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; connect-src 'none'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    # And not no-referrer, with which browsers send their own forms as if they came from nowhere.
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_FOR_TLS = {"Strict-Transport-Security": "max-age=31536000"}
+
+Form = dict[str, list[str]]
+AnyRequest = Request[Any, Any, Any]
+
+
+class PageRequest:
+    """`test` is the mode of the page, from its path: nothing else chooses it."""
+
+    def __init__(
+        self,
+        request: AnyRequest,
+        session: Session,
+        cookie: str,
+        *,
+        test: bool,
+        form: Form,
+        may: frozenset[str],
+        section: Section = PAINEL,
+    ) -> None:
+        state = request.app.state
+        self.section = section
+        self.request = request
+        self.session = session
+        self.cookie = cookie
+        self.test = test
+        self.pool: Pool = state.pool
+        self.settings: Settings = state.settings
+        self.seal = Seal(self.settings.secret_key)
+        self.context: WebContext = state.context
+        self.cursors = Cursors(self.seal.key("dashboard cursor"))
+        self.now: datetime = to_millisecond(state.now())
+        self._form = form
+        self._may = may
+
+    @property
+    def owner(self) -> tuple[UUID, bool]:
+        return (self.session.account_id, self.test)
+
+    @property
+    def account_now(self) -> datetime:
+        """The instant it is for the charges of this page: `now`, but in a test section whose clock was advanced."""
+        return on_clock(self.now, self.session.ahead_s if self.test else 0)
+
+    @property
+    def must_enrol(self) -> bool:
+        """Whether nothing else opens to this person until a second factor is set up."""
+        return self.session.role == "staff" and self.settings.staff_totp_required and not self.session.second_factor
+
+    @property
+    def request_id(self) -> str:
+        return str(self.request.scope["state"]["request_id"])
+
+    def may(self, page_path: str) -> bool:
+        """Whether this person may open (or do) what stands at this path of the table."""
+        return page_path in self._may
+
+    def here(self, path: str) -> str:
+        """A path of this page's mode: `/cobrancas` -> `/painel/teste/cobrancas`."""
+        return ("/painel/teste" if self.test else "/painel") + path
+
+    def id(self, name: str) -> UUID:
+        """An id of the path in its one canonical spelling; any other text names nothing."""
+        given = self.text_of_path(name)
+        try:
+            found = UUID(given)
+        except ValueError:
+            raise NotFoundException from None
+        if str(found) != given:
+            raise NotFoundException
+        return found
+
+    def text_of_path(self, name: str) -> str:
+        return str(self.request.path_params[name])
+
+    def field(self, name: str) -> str:
+        """A field of the form, without blanks around it; empty when it is not there."""
+        return self._form.get(name, [""])[0].strip()
+
+    def raw(self, name: str) -> str:
+        """A field as it was typed: blanks are part of a password."""
+        return self._form.get(name, [""])[0]
+
+    def fields(self, name: str) -> list[str]:
+        return self._form.get(name, [])
+
+    @asynccontextmanager
+    async def change(
+        self, action: str, *, subject: str | None = None, wakes: Sequence[str] = (), **facts: object
+    ) -> AsyncIterator[Connection]:
+        """A transaction for what `action` names; commands.audit.AlreadySent when this form was sent before.
+
+        `wakes` are the bells to ring once it is committed: somebody has work.
+        """
+        deed = AuditEntry(
+            audit_id=self.deed_id,
+            account_id=self.session.account_id,
+            email=self.session.email,
+            action=action,
+            subject=subject,
+            facts=facts,
+            address_hash=address_hash(self.request, self.seal),
+            request_id=self.request_id,
+        )
+        async with transaction(self.pool) as conn:
+            await write_down(conn, deed, now=self.now)
+            yield conn
+        for bell in wakes:
+            self.context.bell.ring(bell)
+
+    @property
+    def deed_id(self) -> UUID:
+        """The id the form was shown with."""
+        try:
+            return UUID(self.field("once"))
+        except ValueError:
+            raise ClientException from None
+
+    @property
+    def key(self) -> str:
+        """The Idempotency-Key of what the form makes: whoever sends it again makes nothing more."""
+        return f"{ACTOR}{self.deed_id}"
+
+    @property
+    def actor(self) -> str:
+        """Who the journal says it was: the audit log has the person."""
+        return f"{ACTOR}{self.deed_id}"
+
+    def show(self, template: str, values: Mapping[str, object] | None = None, *, status: int = 200) -> Response[str]:
+        """A page inside the dashboard's frame; a template's name has its folder when that is not the dashboard's."""
+        done = self.request.query_params.get("feito", "")
+        shown = {
+            "visit": self,
+            "path": self.request.scope["path"],
+            "csrf": csrf_token(self.seal, self.cookie),
+            "once": lambda: str(new_id()),
+            "done": DONE.get(done),
+            "app_url": self.settings.app_url,
+            **(values or {}),
+        }
+        name = template if "/" in template else f"painel/{template}"
+        return page(name, shown, status=status, headers=page_headers(self.settings))
+
+    def go(self, path: str, *, done: str = "") -> Response[Any]:
+        """On to another page, which says what was done (a key of DONE)."""
+        assert not done or done in DONE
+        return go(path + (f"?feito={done}" if done else ""))
+
+
+def go(path: str) -> Response[Any]:
+    return Redirect(path, status_code=303)
+
+
+def page_headers(settings: Settings) -> dict[str, str]:
+    return {**_HEADERS, **(_FOR_TLS if secure(settings) else {})}
+
+
+def secure(settings: Settings) -> bool:
+    return settings.app_url.startswith("https://")
+
+
+def csrf_token(seal: Seal, cookie: str) -> str:
+    """Of the cookie it is sent back with: a form works in the session it was shown in and in no other."""
+    return hmac.new(seal.key("dashboard form"), cookie.encode(), "sha256").hexdigest()
+
+
+async def read_form(request: AnyRequest, seal: Seal, cookie: str) -> Form:
+    """The fields of a form of ours. 403 when it was not shown to this browser, 400 when it is no form."""
+    if request.headers.get("sec-fetch-site") not in _OWN:
+        raise PermissionDeniedException
+    kind = request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise ClientException
+    try:
+        text = (await request.body()).decode("ascii")
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
+    except ValueError:
+        raise ClientException from None
+    form: Form = {}
+    for name, value in pairs:
+        if len(value) > FIELD_MAX or "\0" in value:
+            raise ClientException
+        form.setdefault(name, []).append(value)
+    given = form.get("csrf", [""])[0]
+    if not cookie or not hmac.compare_digest(given.encode(), csrf_token(seal, cookie).encode()):
+        raise PermissionDeniedException
+    return form
+
+
+def address_of(request: AnyRequest) -> str:
+    """The visitor's, also behind proxies that the settings trust (domain/client_address.py)."""
+    settings: Settings = request.app.state.settings
+    peer = request.client.host if request.client else ""
+    if not settings.trusted_proxies:
+        return peer
+    header = settings.trusted_proxy_header
+    return visitor(peer, request.headers.getall(header, []), header=header, trusted=settings.trusted_proxies)
+
+
+def address_hash(request: AnyRequest, seal: Seal) -> str:
+    return seal.blind(f"audit address {address_of(request)}")

@@ -1,0 +1,1 @@
+"""Pages about webhooks, credentials, people and the audit log."""

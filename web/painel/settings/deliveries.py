@@ -1,0 +1,129 @@
+"""What became of each event at the merchant's address, and sending it again."""
+
+from typing import Any
+
+from litestar.exceptions import NotFoundException
+from litestar.response import Response
+from msgspec.structs import replace
+
+from commands.webhooks.redeliver import RANGE_MAX, redeliver, redeliver_range
+from domain.errors import Refused
+from readmodels.dashboard.settings import endpoint_of
+from readmodels.page import SortOrder
+from readmodels.webhooks.delivery_list import (
+    KINDS as ALL_KINDS,
+)
+from readmodels.webhooks.delivery_list import (
+    STATES,
+    Delivery,
+    DeliveryFilters,
+    DeliveryPosition,
+    delivery,
+    delivery_page,
+)
+from readmodels.webhooks.event_list import event_body
+from runtime.bell import WEBHOOKS
+from runtime.postgres import session
+from web.brazilian import thousands
+from web.painel.labels import DELIVERY_STATES, KINDS, OUTCOMES
+from web.painel.lists import PAGE, ListQuery, walk
+from web.painel.page_request import PageRequest
+from web.painel.rows import instant
+
+_FILTERS = ("state", "type", "event_id", "charge_id", "created_from", "created_to")
+_DIGITS_MAX = 18
+
+
+async def show_list(visit: PageRequest) -> Response[Any]:
+    return await _list(visit)
+
+
+async def show(visit: PageRequest) -> Response[Any]:
+    found = await _delivery(visit)
+    async with session(visit.pool) as conn:
+        body = await event_body(conn, *visit.owner, found.sequence)
+    values = {
+        "body": "" if body is None else body.decode(),
+        "delivery": found,
+        "kinds": KINDS,
+        "states": DELIVERY_STATES,
+        "outcomes": OUTCOMES,
+        "instant": instant,
+        "base": visit.here(f"/webhooks/entregas/{found.delivery_id}"),
+        "list": visit.here("/webhooks/entregas"),
+        "charge": visit.here(f"/cobrancas/{found.charge_id}") if found.charge_id else "",
+    }
+    return visit.show("delivery.html", values)
+
+
+async def send_again(visit: PageRequest) -> Response[Any]:
+    delivery_id = visit.id("delivery_id")
+    async with visit.change("webhook.redelivered", subject=str(delivery_id), wakes=[WEBHOOKS]) as conn:
+        await redeliver(conn, visit.owner, delivery_id, now=visit.now)
+    return visit.go(visit.here(f"/webhooks/entregas/{delivery_id}"), done="reenviada")
+
+
+async def send_range_again(visit: PageRequest) -> Response[Any]:
+    first, last = visit.field("from_sequence"), visit.field("to_sequence")
+    if not (_is_number(first) and _is_number(last)):
+        return await _list(visit, first=first, last=last, fault="Informe dois números de evento.")
+    try:
+        async with visit.change("webhook.range_redelivered", wakes=[WEBHOOKS], first=first, last=last) as conn:
+            await redeliver_range(conn, visit.owner, int(first), int(last), now=visit.now)
+    except Refused:
+        fault = f"A faixa precisa terminar depois de começar e ter no máximo {thousands(RANGE_MAX)} eventos."
+        return await _list(visit, first=first, last=last, fault=fault)
+    return visit.go(visit.here("/webhooks/entregas"), done="faixa")
+
+
+async def _list(visit: PageRequest, *, first: str = "", last: str = "", fault: str = "") -> Response[Any]:
+    asked = ListQuery(visit.request, _FILTERS)
+    created_from, created_to = asked.days("created_from", "created_to")
+    filters = DeliveryFilters(
+        states=asked.choices("state", STATES),
+        types=asked.choices("type", ALL_KINDS),
+        event_id=asked.uuid("event_id"),
+        charge_id=asked.uuid("charge_id"),
+        created_from=created_from,
+        created_to=created_to,
+    )
+    account_id, test = visit.owner
+    values: dict[str, object] = {
+        "asked": asked,
+        "states": DELIVERY_STATES,
+        "kinds": KINDS,
+        "outcomes": OUTCOMES,
+        "instant": instant,
+        "base": visit.here("/webhooks/entregas"),
+        "first": first,
+        "last": last,
+        "fault": fault,
+        "most": RANGE_MAX,
+        "walked": None,
+    }
+    async with session(visit.pool) as conn:
+        values["endpoint"] = await endpoint_of(conn, account_id=account_id)
+    if asked.faults:
+        return visit.show("deliveries.html", values, status=400)
+
+    async def fetch(order: SortOrder, after: DeliveryPosition | None) -> tuple[list[Delivery], DeliveryPosition | None]:
+        async with session(visit.pool) as conn:
+            return await delivery_page(conn, account_id, test, replace(filters, order=order), after, PAGE)
+
+    values["walked"] = await walk(
+        visit, asked, "deliveries", filters, DeliveryPosition, fetch, lambda row: DeliveryPosition(row.sequence)
+    )
+    return visit.show("deliveries.html", values, status=400 if fault else 200)
+
+
+async def _delivery(visit: PageRequest) -> Delivery:
+    account_id, test = visit.owner
+    async with session(visit.pool) as conn:
+        found = await delivery(conn, account_id, test, visit.id("delivery_id"))
+    if found is None:
+        raise NotFoundException
+    return found
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and int(text) > 0

@@ -1,0 +1,90 @@
+"""Where the QR Codes of sandbox charges point to: a location answers the signed payload of its charge (API Pix)."""
+
+from typing import Any
+from uuid import UUID
+
+from litestar import Request, get
+from litestar.params import FromPath
+from litestar.response import Response
+from litestar.types import ControllerRouterHandler
+
+from banks.simulated.bank import SANDBOX, SimulatedBank
+from banks.simulated.boletos import boleto_payload
+from banks.simulated.signing import (
+    JWKS_PATH,
+    MEDIA_TYPE,
+    PROBLEM_TYPE,
+    Signer,
+    open_signer,
+    payload,
+    problem,
+)
+from commands.sandbox_clock import clock_of_boleto, clock_of_charge
+from runtime.postgres import session
+from runtime.seal import Seal
+
+
+@get("/pix/v2/{token:str}")
+async def location(request: Request[Any, Any, Any], token: FromPath[str]) -> Response[bytes]:
+    cob = await _bank(request).booked_at(token) if _is_token(token) else None
+    if cob is None:
+        return await _answer(request, None)
+    state = request.app.state
+    async with session(state.pool) as conn:
+        now = await clock_of_charge(conn, UUID(cob.txid), now=state.now())
+    return await _answer(request, payload(cob, now=now))
+
+
+@get("/pix/v2/cobv/{token:str}")
+async def boleto_location(request: Request[Any, Any, Any], token: FromPath[str]) -> Response[bytes]:
+    """The PIX side of a hybrid boleto: a charge with a due date."""
+    boleto = await _bank(request).boletos.booked_at(token) if _is_token(token) else None
+    if boleto is None:
+        return await _answer(request, None)
+    state = request.app.state
+    async with session(state.pool) as conn:
+        now = await clock_of_boleto(conn, boleto.number, now=state.now())
+    return await _answer(request, boleto_payload(boleto, now=now))
+
+
+@get(JWKS_PATH)
+async def key_set(request: Request[Any, Any, Any]) -> Response[bytes]:
+    signer = await _signer(request)
+    return Response(signer.jwks, media_type="application/json")
+
+
+LOCATION_HANDLERS: list[ControllerRouterHandler] = [location, boleto_location, key_set]
+
+
+def _is_token(token: str) -> bool:
+    # One with a NUL is none, and PostgreSQL would not take it.
+    return token.isascii() and token.isprintable()
+
+
+def _bank(request: Request[Any, Any, Any]) -> SimulatedBank:
+    state = request.app.state
+    return SimulatedBank(
+        state.pool, Seal(state.settings.secret_key), world=SANDBOX, url=state.settings.app_url, now=state.now
+    )
+
+
+async def _answer(request: Request[Any, Any, Any], unsigned: bytes | None) -> Response[bytes]:
+    if unsigned is None:
+        body = problem("CobPayloadNaoEncontrado", 404, "Não encontrado", "Não há cobrança nesta location.")
+        return Response(body, status_code=404, media_type=PROBLEM_TYPE)
+    return Response((await _signer(request)).sign(unsigned), media_type=MEDIA_TYPE)
+
+
+async def _signer(request: Request[Any, Any, Any]) -> Signer:
+    """This application's signer, opened once."""
+    state = request.app.state
+    found: Signer | None = state.get("location_signer")
+    if found is None:
+        found = await open_signer(
+            state.pool,
+            Seal(state.settings.secret_key),
+            jku=state.settings.app_url + JWKS_PATH,
+            now=state.now(),
+        )
+        state.location_signer = found
+    return found

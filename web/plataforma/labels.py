@@ -1,0 +1,32 @@
+"""What things are called in the staff's section, beside the dashboard's words."""
+
+from typing import Final
+
+from commands.merchants.kyc import Kyc
+from web.painel.labels import ENTRY_TYPES, METHODS
+
+# fmt: off
+KYC: Final[dict[str, str]] = {
+    Kyc.PENDING: "Em análise", Kyc.APPROVED: "Aprovado", Kyc.REJECTED: "Recusado", Kyc.BLOCKED: "Bloqueado",
+}
+KYC_CHIPS: Final[dict[str, str]] = {
+    Kyc.PENDING: "chip-warn", Kyc.APPROVED: "chip-paid", Kyc.REJECTED: "chip-expired", Kyc.BLOCKED: "chip-expired",
+}
+# What a decision is called on its button.
+DECISIONS: Final[dict[str, str]] = {
+    Kyc.APPROVED: "Aprovar", Kyc.REJECTED: "Recusar", Kyc.BLOCKED: "Bloquear",
+}
+QUEUES: Final[dict[str, str]] = {
+    "bank_pix": "Pix, a dizer ao banco", "bank_boletos": "Boletos, a dizer ao banco",
+    "bank_refunds": "Devoluções, a dizer ao banco", "bank_withdrawals": "Saques, a dizer ao banco",
+    "bank_hints": "Avisos do banco, a conferir", "webhooks": "Webhooks a entregar",
+    "webhooks_held": "Webhooks retidos", "mails": "E-mails a enviar",
+}
+# What stands in a report's cells, by column: the files keep the codes.
+CELLS: Final[dict[str, dict[str, str]]] = {
+    "method": METHODS, "type": ENTRY_TYPES,
+    "record": {"opening": "Abertura", "entry": "Lançamento", "closing": "Fechamento"},
+    "state": {"open": "Funcionando", "broken": "Com falhas", "paused": "Pausado"},
+}
+LANES: Final[dict[str, str]] = {"broken": "Webhooks com falhas", "paused": "Webhooks pausados"}
+# fmt: on

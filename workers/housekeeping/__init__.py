@@ -1,0 +1,1 @@
+"""Sweeps: expiry, partitions, location pool, report totals, log retention."""

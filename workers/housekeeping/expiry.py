@@ -1,0 +1,12 @@
+"""Sweep expired charges: whoever reads a charge expires it too; this is for those nobody reads."""
+
+from commands.charges.expire import expire_all
+from workers.context import Context
+
+
+async def sweep_expired(context: Context) -> int:
+    """How many charges this round expired; 0 when nothing is overdue any more."""
+    expired = await expire_all(context.pool, now=context.now())
+    if expired:
+        context.bell.ring("webhooks")
+    return expired

@@ -1,0 +1,32 @@
+"""Keep what lags on purpose up to date: the totals reports are read from, and the shares partners are given."""
+
+from prometheus_client import Gauge
+
+from commands.money.partner_shares import post_shares
+from readmodels.reports.fold import fold_up_to, settled_up_to
+from readmodels.reports.report import freshness
+from runtime.postgres import session, transaction
+from workers.context import Context
+
+_lag = Gauge("report_lag_seconds", "How far reports are behind, as last seen.", multiprocess_mode="mostrecent")
+
+
+async def fold_reports(context: Context) -> int:
+    """One round; answers how many journal rows were added to the totals."""
+    async with session(context.pool) as conn:
+        horizon = await settled_up_to(conn)
+    folded: int | None = None
+    if horizon is not None:
+        async with transaction(context.pool) as conn:
+            folded = await fold_up_to(conn, horizon)
+    async with session(context.pool) as conn:
+        fresh = await freshness(conn)
+    if fresh is not None:
+        _lag.set(fresh.lag_seconds)
+    return folded or 0
+
+
+async def post_partner_shares(context: Context) -> int:
+    """One round; answers how many shares were posted."""
+    async with transaction(context.pool) as conn:
+        return await post_shares(conn, now=context.now())

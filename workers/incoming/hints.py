@@ -1,0 +1,195 @@
+"""Look into what the bank's callbacks say: ask the bank, and book what it confirms. A hint itself moves nothing."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+import structlog
+from msgspec import Struct
+
+import sql
+from banks.protocol import CobState, NotFound, Unknown
+from banks.received import ReceivedPix
+from commands.charges.pay import Confirmation, confirm_payments
+from domain.boleto.nosso_numero import BOLETO_NUMBER_DIGITS
+from domain.charge import Charge
+from domain.errors import Refused
+from runtime.bell import BOLETO_ORDERS, WEBHOOKS
+from runtime.postgres import session, transaction
+from workers.context import Context
+from workers.incoming.boleto_payments import BookingResult, look_at_boletos
+
+BATCH = 100
+ATTEMPTS_MAX = 10
+"""A hint the bank knows nothing of is asked about this often, over some ten minutes, and then unfounded."""
+
+_LEASE = timedelta(seconds=60)
+_CALL_S = 45.0
+_AT_ONCE = 16
+_BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0)
+_UNKNOWN_S = 5.0
+_BOLETO_LOOKS = 4
+_BOOK_AT_ONCE = 100  # one transaction; commands.change takes twice as many
+
+_log = structlog.get_logger()
+
+
+class Hint(Struct, frozen=True, gc=False):
+    hint_id: int
+    about: str
+    txid: str
+    attempts: int
+
+
+class _Unbooked(Struct, frozen=True, gc=False):
+    end_to_end_id: str
+    known: bool
+    integrador_code: str | None
+
+
+claim = sql.many("bank_hint.claim", Hint)
+settle = sql.run("bank_hint.settle")
+find_unbooked = sql.many("bank_hint.unbooked", _Unbooked)
+
+
+async def drain_hints(context: Context) -> int:
+    """Look into what is due; answers how many hints were taken up."""
+    now = context.now()
+    async with session(context.pool) as conn:
+        hints = await claim(conn, now=now, most=BATCH, lease_until=now + _LEASE)
+    if not hints:
+        return 0
+    boletos = {hint.txid for hint in hints if _is_boleto(hint)}
+    # A boleto paid twice is told of twice, and not in one breath: for some seconds the other callback is waited for.
+    patient = boletos - {hint.txid for hint in hints if hint.attempts >= _BOLETO_LOOKS}
+    seen, found = await asyncio.gather(
+        look_at_boletos(context, sorted(boletos), patient=patient),
+        _ask(context, sorted({hint.txid for hint in hints if not _is_boleto(hint)})),
+    )
+    received = [pix for state in found.values() if isinstance(state, CobState) for pix in state.received]
+    await book(context, received)
+    await _settle(context, hints, {**found, **seen})
+    return len(hints)
+
+
+def _is_boleto(hint: Hint) -> bool:
+    return len(hint.txid) == BOLETO_NUMBER_DIGITS
+
+
+async def book(context: Context, received: Sequence[ReceivedPix]) -> int:
+    """Book what the production bank says it received and is not on the books; answers how many payments that was.
+
+    Money whose txid is no charge of ours stands in the log as an error: somebody has to look.
+    """
+    mine = {pix.end_to_end_id: pix for pix in received if charge_id(pix.txid) is not None}
+    booked = 0
+    ids = sorted(mine)
+    for start in range(0, len(ids), _BOOK_AT_ONCE):
+        part = [mine[each] for each in ids[start : start + _BOOK_AT_ONCE]]
+        async with transaction(context.pool) as conn:
+            rows = await find_unbooked(
+                conn,
+                charge_ids=[charge_id(pix.txid) for pix in part],
+                end_to_end_ids=[pix.end_to_end_id for pix in part],
+            )
+            known = [row for row in rows if row.known]
+            new = [mine[row.end_to_end_id] for row in known]
+            confirmations = [_confirmation(pix, row.integrador_code) for pix, row in zip(new, known, strict=True)]
+            outcomes = await confirm_payments(conn, confirmations, now=context.now(), seal=context.seal, actor="bank")
+        for row in rows:
+            if not row.known:
+                _log.error("pix_without_charge", end_to_end_id=row.end_to_end_id)
+        for pix, outcome in zip(new, outcomes, strict=True):
+            if isinstance(outcome, Refused):
+                _log.error("pix_not_booked", end_to_end_id=pix.end_to_end_id, code=outcome.code.name)
+        booked += len(new)
+        if new:
+            context.bell.ring(WEBHOOKS)
+        if any(isinstance(outcome, Charge) and outcome.dual for outcome in outcomes):
+            context.bell.ring(BOLETO_ORDERS[False])  # the boleto beside the PIX is to be written off
+    return booked
+
+
+def charge_id(txid: str) -> UUID | None:
+    """The charge a txid of ours stands for; None for anybody else's."""
+    if len(txid) != 32:
+        return None
+    try:
+        return UUID(txid)
+    except ValueError:
+        return None
+
+
+def _confirmation(pix: ReceivedPix, integrador_code: str | None) -> Confirmation:
+    of = charge_id(pix.txid)
+    assert of is not None
+    return Confirmation(
+        charge_id=of,
+        end_to_end_id=pix.end_to_end_id,
+        amount_cents=pix.amount_cents,
+        paid_at=pix.paid_at,
+        payer_name=pix.payer_name,
+        payer_document=pix.payer_document,
+        integrador_code=integrador_code,
+    )
+
+
+def _boleto_confirms(state: CobState | NotFound | Unknown | BookingResult, hint: Hint) -> bool:
+    """A boleto shows a total: when that holds nothing new, what the hint is about may be in it already, or not yet."""
+    return state is BookingResult.BOOKED or (state is BookingResult.NOTHING_NEW and hint.attempts >= _BOLETO_LOOKS)
+
+
+async def _ask(context: Context, txids: list[str]) -> dict[str, CobState | NotFound | Unknown]:
+    bank = context.banks[False]
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(txid: str) -> CobState | NotFound | Unknown:
+        async with room:
+            return await bank.get_cob(txid)
+
+    asking = {txid: asyncio.create_task(one(txid)) for txid in txids}
+    if not asking:
+        return {}
+    _, late = await asyncio.wait(asking.values(), timeout=_CALL_S)
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*late, return_exceptions=True)
+    return {txid: Unknown("no answer in time") if task in late else task.result() for txid, task in asking.items()}
+
+
+async def _settle(
+    context: Context, hints: list[Hint], found: Mapping[str, CobState | NotFound | Unknown | BookingResult]
+) -> None:
+    now = context.now()
+    states, attempts, due_ats = [], [], []
+    for hint in hints:
+        state = found[hint.txid]
+        confirmed = (
+            isinstance(state, CobState)
+            and any(hint.about in (pix.end_to_end_id, f"txid:{pix.txid}") for pix in state.received)
+        ) or _boleto_confirms(state, hint)
+        wait_s = _BACKOFF_S[min(hint.attempts, len(_BACKOFF_S)) - 1]
+        tried = hint.attempts
+        if confirmed:
+            verdict = "confirmed"
+        elif isinstance(state, Unknown) or state is BookingResult.UNKNOWN:
+            # The bank's silence says nothing against the hint.
+            verdict, wait_s, tried = "waiting", _UNKNOWN_S, hint.attempts - 1
+        elif hint.attempts >= ATTEMPTS_MAX:
+            verdict = "unfounded"
+            _log.warning("bank_hint_unfounded", txid=hint.txid)
+        else:
+            verdict = "waiting"
+        states.append(verdict)
+        attempts.append(tried)
+        due_ats.append(now + timedelta(seconds=wait_s))
+    async with session(context.pool) as conn:
+        await settle(
+            conn,
+            hint_ids=[hint.hint_id for hint in hints],
+            states=states,
+            attempts=attempts,
+            due_ats=due_ats,
+        )

@@ -1,0 +1,1 @@
+"""E-mail: what is due is written and sent."""

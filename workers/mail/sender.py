@@ -1,0 +1,288 @@
+"""Write the mails that are due and send them: wishes, notices, then the mail server.
+
+A mail is claimed with what it will say, sent with no transaction open, and settled. It may go twice, when a worker or
+the connection dies at the wrong moment, with one Message-ID; it is never lost.
+"""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+import structlog
+from msgspec import Struct
+
+import sql
+from commands.mail import follow_feeds, stop_token, write_mails, write_notices
+from readmodels.charges.boleto import boleto_to_print
+from readmodels.charges.charge import read_doc
+from readmodels.documents.boleto_pdf import BoletoPrinter
+from readmodels.documents.mail_letter import Letter, charge_letter, notice_letter
+from readmodels.documents.mail_message import Attached, BadAddress, message_bytes
+from runtime.postgres import DB_UNAVAILABLE, session, transaction
+from workers.context import Context
+from workers.mail.smtp import Fate, SmtpReader, Turned, Unsure, Went
+
+AT_ONCE: Final = 4
+"""Connections of one process to the mail server."""
+CLAIMED_MAX: Final = 40
+LEASE: Final = timedelta(minutes=5)
+ROUND_S: Final = 120.0
+"""A round of sending ends before its leases do; what is left goes back to wait."""
+BACKOFF_S: Final = (30, 120, 600, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400)
+"""Ten attempts in about two days; plus and minus a fifth."""
+CAUGHT_KEPT: Final = 200
+_RELEASED_MAX = 200
+_FORGOTTEN_MAX = 1_000
+_DELETED = "DELETE "
+_SPREAD = 0.2
+
+_log = structlog.get_logger()
+
+
+class DueMail(Struct, frozen=True, gc=False):
+    """A claimed mail and what it is about, as it was at that moment."""
+
+    mail_id: UUID
+    account_id: UUID
+    charge_id: UUID | None
+    kind: str
+    about_day: date
+    to_sealed: bytes
+    to_hash: str
+    note_sealed: bytes | None
+    attach_pdf: bool
+    attempts: int
+    created_at: datetime
+    merchant: str
+    doc: bytes | None
+    notice_kind: str | None
+    event_type: str | None
+    noticed_at: datetime | None
+    facts: bytes | None
+    stopped: bool
+
+
+class _Ready(Struct, frozen=True):
+    due: DueMail
+    to: str
+    subject: str
+    message: bytes
+
+
+class _Skip(Struct, frozen=True):
+    """There is nothing to send. `failed`: because it cannot be sent, not because there is nothing to say."""
+
+    trouble: str
+    failed: bool = False
+
+
+claim = sql.many("mail.claim", DueMail)
+settle = sql.run("mail.settle")
+release = sql.run("mail.release")
+forget = sql.run("mail.forget")
+catch = sql.run("mail.catch")
+forget_caught = sql.run("mail.forget_caught")
+
+
+async def write_due_mails(context: Context) -> int:
+    """What the feeds tell, wishes and notices become rows; answers how many there were, and feeds that lag behind."""
+    now = context.now()
+    async with session(context.pool) as conn:
+        behind = await follow_feeds(conn, now=now)
+    async with transaction(context.pool) as conn:
+        wishes = await write_mails(conn, now=now, seal=context.seal)
+    async with transaction(context.pool) as conn:
+        notices = await write_notices(conn, now=now, seal=context.seal)
+    return behind + wishes + notices
+
+
+async def release_mails(context: Context) -> int:
+    """Mails whose worker died go again; answers 0, for there is no hurry."""
+    async with session(context.pool) as conn:
+        await release(conn, now=context.now(), most=_RELEASED_MAX)
+    return 0
+
+
+async def forget_mails(context: Context) -> int:
+    """Delete a batch of mails that have been over for longer than they are kept; answers how many."""
+    before = context.now() - timedelta(days=context.settings.mail_kept_days)
+    async with session(context.pool) as conn:
+        done = await forget(conn, before=before, most=_FORGOTTEN_MAX)
+    return int(done.removeprefix(_DELETED))
+
+
+class MailSender:
+    """Sends mails: to the mail server that is set, or into the catcher of local work. With neither they wait."""
+
+    def __init__(self, context: Context, *, chance: random.Random | None = None) -> None:
+        self._context = context
+        self._settings = context.settings
+        self._printer = BoletoPrinter()
+        self._chance = chance or random.Random()  # noqa: S311 - spreads retries, guards nothing
+        self._told = False
+
+    async def drain(self) -> int:
+        """One round; answers how many mails were taken up."""
+        settings = self._settings
+        if settings.smtp is None and not settings.mail_catcher:
+            if not self._told:
+                self._told = True
+                _log.warning("mail_not_set_up")
+            return 0
+        now = self._context.now()
+        async with session(self._context.pool) as conn:
+            claimed = await claim(conn, now=now, most=CLAIMED_MAX, lease_until=now + LEASE)
+        if not claimed:
+            return 0
+        until = asyncio.get_running_loop().time() + ROUND_S
+        lanes = min(AT_ONCE, len(claimed))
+        await asyncio.gather(*(self._work(claimed[lane::lanes], until) for lane in range(lanes)))
+        return len(claimed)
+
+    async def _work(self, dues: Sequence[DueMail], until: float) -> None:
+        line = None if self._settings.smtp is None else SmtpReader(self._settings.smtp, self._settings.mail_from)
+        try:
+            for due in dues:
+                if asyncio.get_running_loop().time() >= until:
+                    await self._settle(due, "waiting", due_at=self._context.now(), trouble="late")
+                    continue
+                await self._deal(due, line)
+        finally:
+            if line is not None:
+                await line.close()
+
+    async def _deal(self, due: DueMail, line: SmtpReader | None) -> None:
+        try:
+            ready = await self._prepare(due)
+        except DB_UNAVAILABLE:
+            raise  # the lease gives it back
+        except Exception:
+            _log.exception("mail_failed_here", mail_id=str(due.mail_id), kind=due.kind)
+            await self._later(due, "failed here")
+            return
+        if isinstance(ready, _Skip):
+            await self._settle(due, "failed" if ready.failed else "skipped", trouble=ready.trouble)
+            return
+        if line is None:
+            await self._catch(ready)
+            return
+        await self._store(ready, await line.send(ready.to, ready.message))
+
+    async def _prepare(self, due: DueMail) -> _Ready | _Skip:
+        if due.stopped:
+            return _Skip("stopped")
+        now = self._context.now()
+        seal = self._context.seal
+        letter = self._letter(due, now)
+        if letter is None:
+            return _Skip("nothing to say")
+        to = seal.open(due.to_sealed).decode()
+        stop_url = None
+        if due.kind != "notice":
+            stop_url = f"{self._settings.app_url}/correio/parar/{stop_token(due.account_id, due.to_hash, seal)}"
+        try:
+            message = message_bytes(
+                letter,
+                mail_id=due.mail_id,
+                to=to,
+                mail_from=self._settings.mail_from,
+                now=now,
+                stop_url=stop_url,
+                pdf=await self._pdf(due, letter, now) if due.attach_pdf else None,
+            )
+        except BadAddress:
+            return _Skip("address", failed=True)
+        return _Ready(due, to, letter.subject, message)
+
+    def _letter(self, due: DueMail, now: datetime) -> Letter | None:
+        settings = self._settings
+        if due.kind == "notice":
+            if due.notice_kind is None or due.event_type is None or due.noticed_at is None or due.facts is None:
+                return None
+            return notice_letter(
+                kind=due.notice_kind,
+                event_type=due.event_type,
+                at=due.noticed_at,
+                facts=due.facts,
+                merchant=due.merchant,
+                app_url=settings.app_url,
+            )
+        assert due.doc is not None, "charges are never deleted"
+        doc = read_doc(due.doc)
+        note = None if due.note_sealed is None else self._context.seal.open(due.note_sealed).decode()
+        return charge_letter(
+            doc,
+            kind=due.kind,
+            merchant=due.merchant,
+            link=f"{settings.app_url}/pagar/{doc.public_id}",
+            note=note,
+            about_day=due.about_day,
+            now=now,
+        )
+
+    async def _pdf(self, due: DueMail, letter: Letter, now: datetime) -> Attached | None:
+        """The boleto on paper, while it is to be paid; None for a charge that is no boleto."""
+        if not letter.codes or due.charge_id is None:
+            return None
+        context = self._context
+        async with session(context.pool) as conn:
+            boleto = await boleto_to_print(
+                conn, due.charge_id, due.account_id, False, seal=context.seal, settings=self._settings, now=now
+            )
+        return None if boleto is None else Attached(boleto.file_name, await self._printer.printed(boleto))
+
+    async def _store(self, ready: _Ready, fate: Fate) -> None:
+        due = ready.due
+        match fate:
+            case Went():
+                now = self._context.now()
+                await self._settle(due, "sent", subject=ready.subject, sent_at=now)
+                _log.info("mail_sent", mail_id=str(due.mail_id), kind=due.kind, attempt=due.attempts)
+            case Turned(code):
+                await self._settle(due, "failed", subject=ready.subject, trouble=code)
+                _log.info("mail_refused", mail_id=str(due.mail_id), kind=due.kind, code=code)
+            case Unsure(detail, ours):
+                if ours:
+                    _log.warning("mail_server_trouble", detail=detail, attempt=due.attempts)
+                await self._later(due, detail)
+
+    async def _later(self, due: DueMail, trouble: str) -> None:
+        if due.attempts > len(BACKOFF_S):
+            await self._settle(due, "failed", trouble=trouble)
+            _log.warning("mail_given_up", mail_id=str(due.mail_id), kind=due.kind, detail=trouble)
+            return
+        spread = 1 + _SPREAD * (2 * self._chance.random() - 1)
+        due_at = self._context.now() + timedelta(seconds=BACKOFF_S[due.attempts - 1] * spread)
+        await self._settle(due, "waiting", due_at=due_at, trouble=trouble)
+
+    async def _catch(self, ready: _Ready) -> None:
+        now = self._context.now()
+        async with transaction(self._context.pool) as conn:
+            await catch(conn, mail_id=ready.due.mail_id, now=now, message_sealed=self._context.seal.seal(ready.message))
+            await forget_caught(conn, kept=CAUGHT_KEPT)
+        await self._settle(ready.due, "sent", subject=ready.subject, sent_at=now)
+
+    async def _settle(
+        self,
+        due: DueMail,
+        state: str,
+        *,
+        due_at: datetime | None = None,
+        subject: str | None = None,
+        trouble: str | None = None,
+        sent_at: datetime | None = None,
+    ) -> None:
+        async with session(self._context.pool) as conn:
+            await settle(
+                conn,
+                mail_id=due.mail_id,
+                attempts=due.attempts,
+                state=state,
+                due_at=due_at or self._context.now(),
+                subject=subject,
+                trouble=trouble,
+                sent_at=sent_at,
+            )

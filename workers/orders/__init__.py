@@ -1,0 +1,1 @@
+"""Bank orders: claimed, carried out at the bank, and settled."""

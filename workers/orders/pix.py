@@ -1,0 +1,470 @@
+"""Do what banks are to be told. An order is claimed, the bank is asked with no transaction open, the outcome stored.
+
+Whatever happens on the way, an order is asked again with the same identifiers until the bank says yes or no: a
+worker that dies leaves a lease, a bank that is silent leaves an Unknown, and both come back by `due_at`.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+import sql
+from banks.protocol import Bank, Cob, Done, NotFound, Rejected, Unknown
+from banks.scenario import acting
+from banks.simulated.bank import Paid, SimulatedBank
+from commands.bank_orders.pix_locations import LocationsAsked, LocationsMade, add_to_pool
+from commands.charges.change import Outcome
+from commands.charges.fail import fail_charge
+from domain.charge import Charge, Status
+from domain.sandbox_clock import on_clock
+from runtime.bell import BANK_ORDERS, BOLETO_ORDERS, REFUND_ORDERS, WEBHOOKS, WITHDRAWAL_ORDERS
+from runtime.postgres import DB_UNAVAILABLE, session, transaction
+from runtime.replies import send_reply
+from workers.concurrency import BATCH, run_batched
+from workers.context import Context
+
+AT_ONCE = 32
+"""Calls to one bank at the same time, per mode and process."""
+LEASE = timedelta(seconds=30)
+BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 25.0)
+FAILURE_CODE = "BANK_REFUSED"
+
+_CALL_S = 25.0  # below the lease: an order is never with two workers
+_LOOK_S = 0.1
+_RELEASE_MAX = 500
+_STORE_WAITS_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
+_KEYS_MAX = 4
+_MESSAGE_CHARACTERS = 200
+
+_log = structlog.get_logger()
+_encode = msgspec.json.Encoder().encode
+
+
+class PixOrder(Struct, frozen=True, gc=False):
+    """A claimed order, and what its charge looked like at that moment."""
+
+    order_id: UUID
+    account_id: UUID | None
+    charge_id: UUID | None
+    test: bool
+    kind: str
+    request: bytes
+    attempts: int
+    deadline: datetime | None
+    reply_to: str | None
+    status: str | None
+    expires_at: datetime | None
+    payer_sealed: bytes | None
+    registering: bool
+    callback_url: str | None
+    ahead_s: int
+    """By how much its account's clock is ahead of real time; 0 in production."""
+
+
+class CobRequest(Struct, frozen=True, gc=False, kw_only=True):
+    """The request of a cob_register order."""
+
+    amount_cents: int
+    expires_in_s: int
+    created_at: datetime
+    location_id: int
+    pix_key: str
+    description: str | None = None
+    scenario: str | None = None
+
+
+class Revision(Struct, frozen=True, gc=False):
+    """The request of a cob_revise order (commands/charges/redate.py)."""
+
+    until: datetime | None = None
+
+
+class PixRequest(Struct, frozen=True, gc=False, kw_only=True):
+    """The request of a pix_simulate order."""
+
+    end_to_end_id: str
+    amount_cents: int
+    paid_at: datetime
+
+
+class Acted(Struct, frozen=True, gc=False):
+    """The request of any order, as far as X-Sandbox-Bank goes."""
+
+    scenario: str | None = None
+
+
+class _Payer(Struct, frozen=True):
+    name: str | None = None
+    document: str | None = None
+
+
+class _Settled(Struct, frozen=True, gc=False):
+    order_id: UUID
+
+
+class _Ends(Struct, frozen=True, gc=False):
+    expires_at: datetime
+
+
+class _Released(Struct, frozen=True, gc=False):
+    order_id: UUID
+    test: bool
+    kind: str
+
+
+claim = sql.many("bank_order.claim", PixOrder)
+settle = sql.many("bank_order.settle", _Settled)
+release = sql.many("bank_order.release", _Released)
+find_end = sql.maybe("bank_order.ends", _Ends)
+callback_registered = sql.run("bank_order.callback_registered")
+
+_read_cob = msgspec.json.Decoder(CobRequest).decode
+_read_pix = msgspec.json.Decoder(PixRequest).decode
+_read_revision = msgspec.json.Decoder(Revision).decode
+_read_acted = msgspec.json.Decoder(Acted).decode
+_read_asked = msgspec.json.Decoder(LocationsAsked).decode
+_read_made = msgspec.json.Decoder(LocationsMade).decode
+_read_payer = msgspec.json.Decoder(_Payer).decode
+
+Answer = Done[bytes | None] | Rejected | Unknown
+"""What became of an order; Done carries its outcome (JSON), if there is anything to tell."""
+
+DONE: Final = Done[bytes | None](None)
+
+
+async def drain_orders(context: Context, test: bool, *, at_once: int = AT_ONCE) -> int:
+    """Do what is due in one mode; answers how many orders were taken up. One slow answer holds nobody else up."""
+    bank = context.banks[test]
+
+    async def claim_some(most: int) -> list[PixOrder]:
+        # At the simulated bank a hundred go as one.
+        return await _claim(context, test, BATCH if test else most)
+
+    def begin(orders: Sequence[PixOrder]) -> list[Coroutine[Any, Any, None]]:
+        together, alone = _sort(bank, orders)
+        begun: list[Coroutine[Any, Any, None]] = [_do(context, bank, order) for order in alone]
+        if together:
+            assert isinstance(bank, SimulatedBank)
+            begun.append(_do_together(context, bank, together))
+        if not test:
+            begun.append(_register_callbacks(context, bank, orders))
+        return begun
+
+    return await run_batched(claim_some, begin, at_once=at_once, look_s=_LOOK_S, stopping=context.stopping)
+
+
+async def release_orders(context: Context) -> int:
+    """Give back what dead workers held; answers how many."""
+    async with session(context.pool) as conn:
+        released = await release(conn, now=context.now(), most=_RELEASE_MAX)
+    for bell in {_bells(each.kind)[each.test] for each in released}:
+        context.bell.ring(bell)
+    if released:
+        _log.warning("bank_orders_lost_their_worker", count=len(released))
+    return len(released)
+
+
+def _bells(kind: str) -> dict[bool, str]:
+    """Whose orders these are: the lanes of an order's kind."""
+    if kind.startswith("boleto_"):
+        return BOLETO_ORDERS
+    if kind.startswith("withdrawal_"):
+        return WITHDRAWAL_ORDERS
+    return REFUND_ORDERS if kind.startswith("refund_") else BANK_ORDERS
+
+
+async def _claim(context: Context, test: bool, most: int) -> list[PixOrder]:
+    now = context.now()
+    async with session(context.pool) as conn:
+        return await claim(conn, test=test, now=now, most=most, lease_until=now + LEASE)
+
+
+def _sort(bank: Bank, orders: Sequence[PixOrder]) -> tuple[list[PixOrder], list[PixOrder]]:
+    """Those a batch can do at the simulated bank, and the others."""
+    together: list[PixOrder] = []
+    alone: list[PixOrder] = []
+    for order in orders:
+        plain = isinstance(bank, SimulatedBank) and order.kind in ("cob_register", "pix_simulate")
+        (together if plain and b'"scenario"' not in order.request else alone).append(order)
+    return together, alone
+
+
+# One order
+
+
+async def _do(context: Context, bank: Bank, order: PixOrder) -> None:
+    try:
+        try:
+            acted = acting(bank, _read_acted(order.request).scenario, attempt=order.attempts)
+            async with asyncio.timeout(_CALL_S):
+                answer = await _KINDS[order.kind](context, acted, order)
+        except DB_UNAVAILABLE as gone:
+            answer = Unknown(type(gone).__name__)
+        except Exception:
+            # Ours: it is tried again like anything unknown, ever more seldom, and stands in the log.
+            _log.exception("bank_order_failed_here", order_id=str(order.order_id), kind=order.kind)
+            answer = Unknown("failed here")
+        await _store(context, order, answer)
+    except Exception:
+        _log.exception("bank_order_not_stored", order_id=str(order.order_id), kind=order.kind)
+
+
+async def _cob_register(context: Context, bank: Bank, order: PixOrder) -> Answer:
+    if not _payable(order, context.now()):
+        return DONE
+    answer = await bank.put_cob(_cob(context, order))
+    return DONE if isinstance(answer, Done) else answer
+
+
+async def _cob_remove(context: Context, bank: Bank, order: PixOrder) -> Answer:
+    if order.registering:
+        # Else it might be registered right after we were told that there is nothing to remove.
+        return Unknown("its registration is under way")
+    assert order.charge_id is not None
+    match await bank.remove_cob(order.charge_id.hex):
+        case Done() | NotFound():
+            return DONE
+        case answer:
+            return answer
+
+
+async def _cob_revise(context: Context, bank: Bank, order: PixOrder) -> Answer:
+    """Have the PIX leg of a dual charge end with its boleto: as that ends when the bank is asked, not as it did when
+    this
+    was ordered. Several may be under way at once, so each looks again whether what it told the bank still holds."""
+    if order.registering:
+        return Unknown("its registration is under way")
+    assert order.charge_id is not None
+    until = _read_revision(order.request).until
+    if not _payable(order, context.now()) or (until is not None and until <= on_clock(context.now(), order.ahead_s)):
+        return DONE
+    assert order.expires_at is not None
+    answer = await bank.revise_cob(order.charge_id.hex, min(order.expires_at, until or order.expires_at))
+    if isinstance(answer, NotFound):
+        _log.error("cob_not_at_bank", charge_id=str(order.charge_id))
+        return DONE
+    if not isinstance(answer, Done):
+        return answer
+    async with session(context.pool) as conn:
+        now_ends = await find_end(conn, charge_id=order.charge_id)
+    return DONE if now_ends is None or now_ends.expires_at == order.expires_at else Unknown("re-dated again")
+
+
+async def _pix_simulate(context: Context, bank: Bank, order: PixOrder) -> Answer:
+    # The bank behind a scenario: payers are not part of the port, and a scenario is for what we ask.
+    simulated = context.banks[True]
+    assert isinstance(simulated, SimulatedBank), "only the sandbox has simulated payers"
+    await simulated.receive([_paid(order)], tell=False)
+    return DONE
+
+
+async def _locations(context: Context, bank: Bank, order: PixOrder) -> Answer:
+    answer = await bank.create_locations(_read_asked(order.request).count)
+    if isinstance(answer, Done):
+        return Done(_encode(LocationsMade(answer.value)))
+    return answer
+
+
+_KINDS: Final[dict[str, Callable[[Context, Bank, PixOrder], Awaitable[Answer]]]] = {
+    "cob_register": _cob_register,
+    "cob_remove": _cob_remove,
+    "cob_revise": _cob_revise,
+    "pix_simulate": _pix_simulate,
+    "locations": _locations,
+}
+
+
+def _payable(order: PixOrder, now: datetime) -> bool:
+    """A cob nobody may pay any more is not worth registering."""
+    at = on_clock(now, order.ahead_s)
+    return order.status == Status.PENDING and (order.expires_at is None or order.expires_at > at)
+
+
+def _cob(context: Context, order: PixOrder) -> Cob:
+    assert order.charge_id is not None
+    request = _read_cob(order.request)
+    payer = _Payer()
+    # The sandbox's books name no payer: nobody needs him there.
+    if order.payer_sealed is not None and not order.test:
+        payer = _read_payer(context.seal.open(order.payer_sealed))
+    return Cob(
+        txid=order.charge_id.hex,
+        amount_cents=request.amount_cents,
+        created_at=request.created_at,
+        expires_in_s=request.expires_in_s,
+        location_id=request.location_id,
+        pix_key=request.pix_key,
+        description=request.description,
+        payer_name=payer.name,
+        payer_document=payer.document,
+    )
+
+
+def _paid(order: PixOrder) -> Paid:
+    assert order.charge_id is not None
+    request = _read_pix(order.request)
+    return Paid(
+        end_to_end_id=request.end_to_end_id,
+        txid=order.charge_id.hex,
+        amount_cents=request.amount_cents,
+        paid_at=request.paid_at,
+    )
+
+
+async def _store(context: Context, order: PixOrder, answer: Answer) -> None:
+    """Write one outcome down, with patience for a restart of PostgreSQL: the bank has been asked."""
+    await _patiently(lambda: _store_once(context, order, answer))
+
+
+async def _patiently(store: Callable[[], Awaitable[None]]) -> None:
+    for wait_s in (*_STORE_WAITS_S, None):
+        try:
+            return await store()
+        except DB_UNAVAILABLE:
+            if wait_s is None:
+                raise
+            await asyncio.sleep(wait_s)
+
+
+async def _store_once(context: Context, order: PixOrder, answer: Answer) -> None:
+    now = context.now()
+    due_at = now
+    outcome: bytes | None = None
+    match answer:
+        case Done():
+            state, outcome = "done", answer.value
+        case Rejected(code, message):
+            state, outcome = "refused", _encode({"code": code, "message": message})
+            _log.warning("bank_refused", kind=order.kind, order_id=str(order.order_id), code=code)
+        case Unknown(detail):
+            over = order.deadline is not None and order.deadline <= now
+            state, due_at = "abandoned" if over else "waiting", now + _backoff(order.attempts)
+            _log.info(
+                "bank_unknown",
+                kind=order.kind,
+                order_id=str(order.order_id),
+                attempts=order.attempts,
+                detail=detail,
+            )
+    failed: Outcome | None = None
+    async with transaction(context.pool) as conn:
+        ours = await settle(
+            conn,
+            order_ids=[order.order_id],
+            attempts=[order.attempts],
+            states=[state],
+            due_ats=[due_at],
+            outcomes=[outcome],
+        )
+        if ours and order.kind == "cob_register" and isinstance(answer, Rejected):
+            assert order.account_id is not None
+            assert order.charge_id is not None
+            failed = await fail_charge(
+                conn,
+                account_id=order.account_id,
+                charge_id=order.charge_id,
+                code=FAILURE_CODE,
+                message=f"The bank refused the charge: {answer.message}"[:_MESSAGE_CHARACTERS],
+                now=now,
+                actor="bank",
+            )
+        if not ours and order.kind == "locations" and isinstance(answer, Done) and outcome is not None:
+            # The door gave up meanwhile: what the bank made is good for somebody else.
+            await add_to_pool(conn, order.test, _read_made(outcome).locations)
+    if ours and isinstance(answer, Rejected) and order.kind == "cob_register":
+        context.bell.ring(WEBHOOKS)
+    if isinstance(failed, Charge) and failed.dual:
+        context.bell.ring(BOLETO_ORDERS[order.test])  # its boleto stands, and is to be written off
+    if ours and outcome is not None and order.reply_to is not None:
+        await send_reply(context.redis, order.reply_to, order.order_id, outcome)
+
+
+def _backoff(attempts: int) -> timedelta:
+    base_s = BACKOFF_S[min(attempts, len(BACKOFF_S)) - 1]
+    return timedelta(seconds=base_s * random.uniform(0.8, 1.2))  # noqa: S311  spreads load, guards nothing
+
+
+# Many orders at the simulated bank: one statement there, one here
+
+
+async def _do_together(context: Context, bank: SimulatedBank, orders: list[PixOrder]) -> None:
+    now = context.now()
+    try:
+        wanted = [order for order in orders if order.kind == "cob_register" and _payable(order, now)]
+        refused: list[tuple[PixOrder, Rejected]] = []
+        if wanted:
+            answers = await bank.put_cobs([_cob(context, order) for order in wanted])
+            refused = [
+                (order, answer) for order, answer in zip(wanted, answers, strict=True) if isinstance(answer, Rejected)
+            ]
+        paid = [_paid(order) for order in orders if order.kind == "pix_simulate"]
+        if paid:
+            await bank.receive(paid, tell=False)
+    except Exception as error:
+        if not isinstance(error, DB_UNAVAILABLE):
+            _log.warning("bank_batch_failed", count=len(orders), error=type(error).__name__)
+        # Each on its own: one bad order never takes its neighbours down.
+        await asyncio.gather(*(_do(context, bank, order) for order in orders))
+        return
+    no = {order.order_id for order, _ in refused}
+    await _store_done(context, [order for order in orders if order.order_id not in no])
+    for order, answer in refused:
+        await _store(context, order, answer)
+
+
+async def _store_done(context: Context, orders: list[PixOrder]) -> None:
+    async def store() -> None:
+        async with session(context.pool) as conn:
+            await settle(
+                conn,
+                order_ids=[order.order_id for order in orders],
+                attempts=[order.attempts for order in orders],
+                states=["done"] * len(orders),
+                due_ats=[context.now()] * len(orders),
+                outcomes=[None] * len(orders),
+            )
+
+    if orders:
+        await _patiently(store)
+
+
+# Callbacks
+
+
+def callback_url(context: Context) -> str:
+    return f"{context.settings.base_url}/bank/{context.settings.bank_callback_token}"
+
+
+async def _register_callbacks(context: Context, bank: Bank, orders: Sequence[PixOrder]) -> None:
+    """Have the bank call us back for keys it does not yet. Quietly: the reconciler asks in any case, and the next
+    order for the key tries again."""
+    url = callback_url(context)
+    unknown = {
+        _read_cob(order.request).pix_key
+        for order in orders
+        if order.kind == "cob_register" and order.callback_url != url
+    }
+    try:
+        await register_keys(context, bank, sorted(unknown)[:_KEYS_MAX])
+    except Exception as error:
+        _log.info("bank_callback_not_registered", error=type(error).__name__)
+
+
+async def register_keys(context: Context, bank: Bank, keys: Sequence[str]) -> None:
+    """Register our callback for these keys and remember those the bank confirmed."""
+    url = callback_url(context)
+    for key in keys:
+        async with asyncio.timeout(_CALL_S):
+            answer = await bank.register_callback(key, url)
+        if not isinstance(answer, Done):
+            _log.info("bank_callback_not_registered", answer=type(answer).__name__)
+            return
+        async with session(context.pool) as conn:
+            await callback_registered(conn, pix_key=key, url=url, now=context.now())

@@ -1,0 +1,1 @@
+"""Webhook delivery: dispatcher, attempt, lanes, guarded connections."""

@@ -1,0 +1,98 @@
+"""One attempt: POST the bytes, read a little of the answer, and say in a word how it went.
+
+Nothing that a receiver does is raised, and nothing it does takes longer than the session's timeout.
+"""
+
+import asyncio
+import ssl
+from typing import NamedTuple
+
+import aiohttp
+
+from workers.webhooks.guarded_connection import BlockedAddress, Trace
+
+_READ_BYTES = 16 * 1024
+_KEEP_BYTES = 1024
+_READ_S = 2.0
+_STALE_S = 1.0
+
+
+class Answer(NamedTuple):
+    """What the receiver did. `outcome` is of webhook_attempt's words; without an answer `status` is None."""
+
+    outcome: str
+    status: int | None = None
+    kept: bytes | None = None
+    retry_after: str | None = None
+
+
+async def post(http: aiohttp.ClientSession, url: str, body: bytes, headers: dict[str, str]) -> Answer:
+    """One attempt, ten seconds at most (the session's timeout). Nothing a receiver does is raised."""
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    trace = Trace()
+    try:
+        try:
+            return await _request(http, url, body, headers, trace)
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+            # A connection kept from before that the receiver closed just now: not his failure.
+            if not trace.reused or clock() - began > _STALE_S:
+                raise
+            return await _request(http, url, body, headers, Trace())
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        return Answer(_outcome(error))
+
+
+async def _request(http: aiohttp.ClientSession, url: str, body: bytes, headers: dict[str, str], trace: Trace) -> Answer:
+    response = await http.post(url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=trace)
+    # The status is the answer. What becomes of the body, and of the time it takes, changes nothing any more.
+    try:
+        kept = await _read(response)
+    finally:
+        # A connection with something left to read is dropped, not drained.
+        if response.content.at_eof():
+            response.release()
+        else:
+            response.close()
+    return Answer(
+        "delivered" if 200 <= response.status <= 299 else "rejected",
+        response.status,
+        kept,
+        response.headers.get("Retry-After"),
+    )
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """The first KiB of the answer, without NUL and as valid UTF-8, for the merchant to look at."""
+    kept = bytearray()
+    read = 0
+    try:
+        async with asyncio.timeout(_READ_S):
+            while read < _READ_BYTES and not response.content.at_eof():
+                chunk = await response.content.read(_READ_BYTES - read)
+                read += len(chunk)
+                kept += chunk[: _KEEP_BYTES - len(kept)]
+    except (aiohttp.ClientError, OSError, ValueError):
+        pass
+    return bytes(kept).replace(b"\0", b"").decode("utf-8", "replace").encode()[:_KEEP_BYTES]
+
+
+def _outcome(error: BaseException) -> str:
+    """What went wrong, in words a merchant can act on."""
+    causes: list[BaseException] = [error]
+    while len(causes) < 5 and (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(cause)
+    for kinds, outcome in _OUTCOMES:
+        if any(isinstance(cause, kinds) for cause in causes):
+            return outcome
+    return "network_error"
+
+
+_OUTCOMES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
+    (BlockedAddress, "blocked_address"),  # before the kinds of connection error that wrap it
+    (aiohttp.ClientConnectorDNSError, "dns_error"),
+    ((aiohttp.ClientSSLError, ssl.SSLError), "tls_error"),
+    (TimeoutError, "timeout"),
+    (ConnectionRefusedError, "connection_refused"),
+    ((ConnectionError, aiohttp.ServerDisconnectedError), "connection_reset"),
+)

@@ -1,0 +1,133 @@
+"""HTTP to addresses that strangers chose: names are resolved here, and only public addresses connected to.
+
+A merchant's URL may name, or be made to resolve to, our own machines. So a name is refused when any of
+its answers is not public (mixed answers are an attack or a broken zone), and the socket factory looks
+again at the very address that is about to be connected to: literals never pass a resolver.
+Nothing here looks at proxies, cookies or redirects.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import AsyncResolver
+
+from domain.webhooks.public_address import is_public
+
+CONNECT_S = 3.0
+ATTEMPT_S = 10.0
+_RESOLVE_S = 2.0
+_LOOKUPS = 64
+"""Names that never answer hold up each other, at most, and each for two seconds."""
+_SOCKETS = 1000
+_KEEP_ALIVE_S = 60.0
+_DNS_CACHE_S = 30
+
+
+class BlockedAddress(OSError):
+    """The address is not one a webhook may go to."""
+
+
+class GuardedResolver(AbstractResolver):
+    """c-ares, because threads for lookups run out: forty dead zones would delay everybody by many seconds."""
+
+    def __init__(self, *, allow_private: bool, nameservers: Sequence[str] = ()) -> None:
+        self._allow_private = allow_private
+        self._ares = AsyncResolver(nameservers=list(nameservers) or None, timeout=_RESOLVE_S, tries=1)
+        self._lookups = asyncio.Semaphore(_LOOKUPS)
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        async with self._lookups:
+            try:
+                async with asyncio.timeout(_RESOLVE_S):
+                    answers = await self._ares.resolve(host, port, family)
+            except TimeoutError:
+                raise OSError("no answer from DNS") from None
+        return answers if self._allow_private else checked(answers)
+
+    async def close(self) -> None:
+        await self._ares.close()
+
+
+def checked(answers: list[ResolveResult]) -> list[ResolveResult]:
+    """The answers, when there are some and all are public; raises BlockedAddress or OSError."""
+    if not answers:
+        raise OSError("DNS knows no address")
+    for answer in answers:
+        if not is_public(answer["host"]):
+            raise BlockedAddress("the name resolves to an address that is not public")
+    return answers
+
+
+@asynccontextmanager
+async def guarded_session(
+    *, allow_private: bool, nameservers: Sequence[str] = (), attempt_s: float = ATTEMPT_S
+) -> AsyncIterator[aiohttp.ClientSession]:
+    """A session for webhooks. `allow_private` is for local work only; without `nameservers` the system's are asked."""
+
+    def open_socket(addr_info: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, address = addr_info
+        if not allow_private and not is_public(str(address[0])):
+            raise BlockedAddress("the address is not public")
+        opened = socket.socket(family, kind, protocol)
+        opened.setblocking(False)
+        return opened
+
+    resolver = GuardedResolver(allow_private=allow_private, nameservers=nameservers)
+    connector = aiohttp.TCPConnector(
+        resolver=resolver,
+        socket_factory=open_socket,
+        ssl=_tls(),
+        ttl_dns_cache=_DNS_CACHE_S,
+        limit=_SOCKETS,
+        keepalive_timeout=_KEEP_ALIVE_S,
+        happy_eyeballs_delay=None,
+        timeout_ceil_threshold=60,  # else ten seconds are rounded up to whole ones of the loop's clock
+    )
+    session = aiohttp.ClientSession(
+        connector=connector,
+        timeout=aiohttp.ClientTimeout(total=attempt_s, sock_connect=CONNECT_S),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,  # a few compressed bytes may mean gigabytes
+        trust_env=False,
+        headers={"Accept": "*/*", "Accept-Encoding": "identity"},
+        trace_configs=[_connection_trace()],
+    )
+    try:
+        yield session
+    finally:
+        await session.close()
+        await resolver.close()
+
+
+def _tls() -> ssl.SSLContext:
+    """Certificates are verified for the name in the URL, against the system's roots (or SSL_CERT_FILE)."""
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+class Trace:
+    """Given as `trace_request_ctx`, tells afterwards whether the connection was one kept from before."""
+
+    __slots__ = ("reused",)
+
+    def __init__(self) -> None:
+        self.reused = False
+
+
+def _connection_trace() -> aiohttp.TraceConfig:
+    async def note(_: aiohttp.ClientSession, context: object, __: aiohttp.TraceConnectionReuseconnParams) -> None:
+        trace = getattr(context, "trace_request_ctx", None)
+        if isinstance(trace, Trace):
+            trace.reused = True
+
+    config = aiohttp.TraceConfig()
+    config.on_connection_reuseconn.append(note)
+    return config
