@@ -239,7 +239,7 @@ class Wire:
         if isinstance(put, Rejected):
             raise Invalid(put.code, 400, put.message, of="cob.loc.id", value=str(cob.location_id))
         put_now = await self._booked(cob.txid)
-        return web.json_response(self._shown(put_now), status=200 if "put_200" in self._quirks else 201)
+        return web.json_response(self.shown(put_now), status=200 if "put_200" in self._quirks else 201)
 
     async def patch_cob(self, request: web.Request) -> web.Response:
         body = await _body(request)
@@ -255,11 +255,11 @@ class Wire:
             raise _not_found()
         if isinstance(revised, Rejected):
             raise Invalid(revised.code, 400, revised.message, of="cob.status")
-        return web.json_response(self._shown(await self._booked(txid)))
+        return web.json_response(self.shown(await self._booked(txid)))
 
     async def get_cob(self, request: web.Request) -> web.Response:
         cob = await self._booked(request.match_info["txid"])
-        shown = self._shown(cob)
+        shown = self.shown(cob)
         pix = await self.bank.pix_of(cob.txid)
         if pix:
             shown["pix"] = [shown_pix(each) for each in pix]
@@ -271,7 +271,7 @@ class Wire:
             raise _not_found()
         return cob
 
-    def _shown(self, cob: BookedCob) -> dict[str, Any]:
+    def shown(self, cob: BookedCob) -> dict[str, Any]:
         code = dynamic_br_code(location=cob.location, amount_cents=cob.amount_cents, name="RECEBEDOR", city="BRASILIA")
         shown: dict[str, Any] = {
             "calendario": {"criacao": iso(cob.created_at), "expiracao": cob.expires_in_s},

@@ -1,4 +1,4 @@
-"""docs/conformance.md: line -> answer -> test, written from the tables."""
+"""The long table of conformance, line -> answer -> test, written from the tables into build/ (not committed)."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,7 +12,9 @@ from tests.conformance.rules import RULES
 from tests.conformance.spec import ENDPOINTS, Endpoint
 from tests.conformance.spec_lines import SPEC
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "conformance.md"
+ROOT: Final = Path(__file__).parents[2]
+SUMMARY: Final = ROOT / "docs" / "conformance.md"
+TABLE: Final = ROOT / "build" / "conformance.md"
 
 SECTIONS: Final[tuple[Section, ...]] = (*SPEC, *CONTRACT)
 
@@ -20,8 +22,7 @@ _HEAD: Final = """\
 # Conformance
 
 Each line that specification and contract promise, what is answered, and the test that shows it. Written by
-`python -m tests.conformance` from the tables in `tests/conformance`; a test fails when this page is stale, when a route
-or an error code has no case, and when a test named here does not exist.
+`python -m tests.conformance` from the tables in `tests/conformance`.
 
 {counts}
 

@@ -441,7 +441,7 @@ async def test_the_code_the_bank_prints_leads_to_its_location(bank: RunningBank)
     assert isinstance(put, Done)
     booked = await bank.bank.booked(cob.txid)
     assert booked is not None
-    shown = bank.wire._shown(booked)
+    shown = bank.wire.shown(booked)
     assert parse_br_code(shown["pixCopiaECola"])["26-25"] == put.value.location
 
 

@@ -218,7 +218,7 @@ async def test_a_test_credential_is_turned_away_before_ids_body_key_and_scope(wo
             assert reply.code() == "SANDBOX_ONLY"
 
 
-async def test_scopes(world: World) -> None:
+async def test_a_schedule_scope_admits_its_routes_and_no_others(world: World) -> None:
     made = await world.created()
     one = f"/{made['schedule_id']}"
     for method, path, good, bad in (

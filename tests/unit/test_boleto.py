@@ -258,9 +258,12 @@ def test_the_window_ends_3000_days_behind_and_5500_ahead(factor: int) -> None:
 
 
 @pytest.mark.parametrize("factor", [-1, 0, 1, 999, 10000])
-def test_a_boleto_without_a_due_date_has_no_factor_to_read(factor: int) -> None:
+def test_what_is_no_due_factor_names_no_day(factor: int) -> None:
     with pytest.raises(ValueError, match="no due factor"):
         due_of_factor(factor, near=date(2026, 11, 21))
+
+
+def test_a_boleto_without_a_due_date_carries_factor_zero() -> None:
     assert parse_barcode(WITHOUT_DUE_DATE[1]).due_factor == 0
 
 

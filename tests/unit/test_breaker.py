@@ -93,7 +93,7 @@ def test_a_refusal_of_one_request_says_nothing_of_the_receiver(status: int) -> N
 
 
 @pytest.mark.parametrize("status", [None, 429, 500, 502, 503, 504, 599])
-def test_what_strains(status: int | None) -> None:
+def test_which_answers_count_as_failures_of_the_endpoint(status: int | None) -> None:
     assert counts_as_failure(refused(1, status))
 
 

@@ -36,7 +36,7 @@ def test_the_key_is_the_text_of_the_secret_as_it_was_shown() -> None:
     assert expected == expected.lower()
 
 
-def test_published_vector() -> None:
+def test_the_published_vector_of_the_signature_is_reproduced() -> None:
     assert sign(SECRET, 1_750_000_000, b'{"event":"payment.received"}') == VECTOR
 
 
