@@ -17,6 +17,7 @@ import sql
 from commands.charges.issuer import Issuer
 from commands.sandbox_clock import SPREAD_S
 from domain.errors import Code, Refused
+from domain.mode import Mode
 from runtime.batching import Batcher
 from runtime.postgres import Pool, session
 
@@ -44,6 +45,10 @@ class Caller(Struct, frozen=True, gc=False):
     rate_burst: int | None
     ahead_s: int = 0
     """By how much the account's sandbox is ahead of real time; 0 in production."""
+
+    @property
+    def mode(self) -> Mode:
+        return Mode.of(self.test)
 
     @property
     def owner(self) -> tuple[UUID, bool]:

@@ -4,7 +4,6 @@
 import contextlib
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from enum import Enum
 from typing import Any, Literal
 
 import structlog
@@ -19,6 +18,7 @@ from api.callers import Caller
 from api.context import ApiContext
 from api.idempotency.lock import read_key
 from domain.errors import Code, Refused
+from domain.mode import Mode
 from domain.sandbox_clock import on_clock
 from runtime.ids import new_token
 from runtime.metrics import Meter
@@ -33,14 +33,6 @@ Handler = Callable[["ApiContext", "Call"], Awaitable[Answer]]
 
 
 Method = Literal["GET", "POST", "PATCH"]
-
-
-class Mode(Enum):
-    """Whose credentials a route is for; the others get 403 SANDBOX_ONLY before anything else is looked at."""
-
-    ANY = "any"
-    TEST = "test"
-    PRODUCTION = "production"
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
@@ -61,7 +53,8 @@ class Route(Struct, frozen=True, kw_only=True):
     token: bool = True
     scopes: tuple[str, ...] = ()
     """Any one of these is enough."""
-    mode: Mode = Mode.ANY
+    mode: Mode | None = None
+    """Whose credentials it is for; the others get 403 SANDBOX_ONLY before anything else is looked at."""
     key: bool = False
     """Whether it is a financial operation that needs an Idempotency-Key."""
     body: type[Struct] | None = None
@@ -199,7 +192,7 @@ async def _admit(
 ) -> Call:
     """From the rate limit up to the shape of the body being JSON."""
     await _spend(context, caller, headers)
-    if route.mode is not Mode.ANY and caller.test != (route.mode is Mode.TEST):
+    if route.mode is not None and caller.mode is not route.mode:
         raise Refused(Code.SANDBOX_ONLY)
     if route.scopes and not any(scope in caller.scopes for scope in route.scopes):
         raise Refused(Code.INSUFFICIENT_SCOPE)
@@ -280,7 +273,7 @@ async def _body(scope: Scope, receive: Receive) -> bytes:
 def _no_body(route: Route, raw: bytes) -> bool:
     """Nothing was sent, and nothing has no type, whatever a client's library calls it. Where that is a fault, a
     credential of the wrong mode is told about its mode first."""
-    return not raw and (route.body_optional or route.mode is not Mode.ANY)
+    return not raw and (route.body_optional or route.mode is not None)
 
 
 def _is_json(scope: Scope) -> bool:

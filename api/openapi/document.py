@@ -14,10 +14,11 @@ from api.openapi.answers import sharpen_answers
 from api.openapi.parts import REFERENCE, WHOLE
 from api.openapi.requests import sharpen_requests
 from api.query import REPEATED_MAX
-from api.route import Mode, Parameter, Route
+from api.route import Parameter, Route
 from api.routes.boleto_pdf import Pdf
 from api.routes.token import LIFETIME_S, Token, TokenError, TokenRequest
 from domain.errors import Code
+from domain.mode import Mode
 from runtime.settings import Settings
 
 _ALWAYS = (Code.UNAUTHENTICATED, Code.RATE_LIMITED, Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE)
@@ -198,7 +199,7 @@ def _errors(route: Route) -> dict[int, list[Code]]:
         codes.append(Code.PAYLOAD_TOO_LARGE)
     if route.scopes:
         codes.append(Code.INSUFFICIENT_SCOPE)
-    if route.mode is not Mode.ANY:
+    if route.mode is not None:
         codes.append(Code.SANDBOX_ONLY)
     if route.key:
         codes += _WITH_KEY
@@ -260,7 +261,7 @@ def _description(route: Route) -> str:
     parts = []
     if route.scopes:
         parts.append(f"Scope: {' or '.join(route.scopes)}.")
-    if route.mode is Mode.TEST:
+    if route.mode is Mode.SANDBOX:
         parts.append("Test credentials only.")
     if route.mode is Mode.PRODUCTION:
         parts.append("Production credentials only.")

@@ -11,7 +11,7 @@ from api.answers import Answer, encode
 from api.bodies import text
 from api.context import ApiContext
 from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, path_id, word
-from api.route import Call, Mode, Route
+from api.route import Call, Route
 from api.routes.pix import SANDBOX_BANK, scenario_of
 from banks.scenario import SLOW_S
 from commands.bank_orders.boleto_issuer import RETRY_AFTER_S
@@ -19,6 +19,7 @@ from commands.charges.cancel import cancellation, charge_of_reference
 from commands.charges.pay import simulated_payment
 from domain.charge import CancelReason
 from domain.errors import Code, Refused
+from domain.mode import Mode
 from domain.pix.br_code import end_to_end_id
 from readmodels.charges.charge import ChargeProjection, present
 from readmodels.charges.charge_list import (
@@ -304,7 +305,7 @@ ROUTES = (
         tag="Sandbox",
         handle=simulate_payment,
         scopes=("charges:create",),
-        mode=Mode.TEST,
+        mode=Mode.SANDBOX,
         headers=(SANDBOX_BANK,),
         answers={200: ChargeProjection},
         errors=(Code.CHARGE_NOT_FOUND, Code.CHARGE_NOT_PENDING, Code.BANK_UNAVAILABLE),

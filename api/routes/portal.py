@@ -8,10 +8,11 @@ from api.answers import Answer, encode
 from api.bodies import shaped, text
 from api.context import ApiContext
 from api.query import path_id
-from api.route import Call, Mode, Route
+from api.route import Call, Route
 from api.routes.pix import EMAIL_MAX
 from commands.mail import MAILED, ask_for_mail
 from domain.errors import Code, Refused
+from domain.mode import Mode
 from domain.payer import is_mail_address
 from runtime.ids import new_id
 from runtime.postgres import transaction

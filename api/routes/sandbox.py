@@ -13,7 +13,7 @@ from api.answers import Answer, encode
 from api.bodies import shaped
 from api.context import ApiContext
 from api.query import path_id
-from api.route import Call, Mode, Route
+from api.route import Call, Route
 from api.routes.charges import SANDBOX_ISPB, payers_bank
 from api.routes.pix import SANDBOX_BANK, scenario_of
 from commands.bank_orders.boleto_orders import Pay
@@ -22,6 +22,7 @@ from commands.charges.sandbox import SANDBOX_FAILURE, expiring, paying
 from commands.sandbox_clock import advance_clock, ahead_of, reach_instant, settle
 from domain.errors import Code, Refused
 from domain.instants import iso
+from domain.mode import Mode
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, parse_amount
 from domain.pix.br_code import end_to_end_id
 from domain.sandbox_clock import CALL_MOST_S, on_clock, parse_advance, parse_instant
@@ -233,7 +234,7 @@ ROUTES = (
         tag="Sandbox",
         handle=read_clock,
         scopes=("charges:create", "charges:read"),
-        mode=Mode.TEST,
+        mode=Mode.SANDBOX,
         answers={200: SandboxClock},
     ),
     Route(
@@ -244,7 +245,7 @@ ROUTES = (
         tag="Sandbox",
         handle=move,
         scopes=("charges:create",),
-        mode=Mode.TEST,
+        mode=Mode.SANDBOX,
         body=AdvanceClock,
         answers={200: SandboxClock},
         errors=(Code.VALIDATION_ERROR, Code.SERVICE_UNAVAILABLE),
@@ -257,7 +258,7 @@ ROUTES = (
         tag="Sandbox",
         handle=expire,
         scopes=("charges:create",),
-        mode=Mode.TEST,
+        mode=Mode.SANDBOX,
         answers={200: ChargeProjection},
         errors=_ERRORS[:2],
     ),
@@ -269,7 +270,7 @@ ROUTES = (
         tag="Sandbox",
         handle=fail,
         scopes=("charges:create",),
-        mode=Mode.TEST,
+        mode=Mode.SANDBOX,
         headers=(SANDBOX_BANK,),
         answers={200: ChargeProjection},
         errors=_ERRORS,
@@ -282,7 +283,7 @@ ROUTES = (
         tag="Sandbox",
         handle=pay,
         scopes=("charges:create",),
-        mode=Mode.TEST,
+        mode=Mode.SANDBOX,
         body=SandboxPayment,
         body_optional=True,
         headers=(SANDBOX_BANK,),

@@ -13,7 +13,7 @@ from api.bodies import shaped, text
 from api.context import ApiContext, UsedKey
 from api.idempotency.replay import count_first, replay
 from api.query import CURSOR, LIMIT, ORDER, Query, one_of, path_id, word
-from api.route import Call, Mode, Route
+from api.route import Call, Route
 from api.routes.boletos import Pagador, boleto_amount, boleto_payer, due_day
 from api.routes.dual import DualAddress
 from api.routes.pix import DESCRIPTION_MAX, PixPayer, approved, pix_payer
@@ -22,6 +22,7 @@ from commands.schedules import METHODS, PIX, NewSchedule, change_schedule, creat
 from domain.boleto.codes import LAST_DUE
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, parse_day
+from domain.mode import Mode
 from domain.money import PIX_CENTS_MAX, parse_amount
 from domain.recurrence import CHARGES_MAX, ISSUE_DAYS_BEFORE_MAX, Frequency, Recurrence
 from readmodels.charges.schedule import (

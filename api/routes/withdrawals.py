@@ -10,10 +10,11 @@ from api.bodies import shaped, text
 from api.context import ApiContext, UsedKey
 from api.idempotency.replay import count_first, replay
 from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, path_id, word
-from api.route import Call, Mode, Route
+from api.route import Call, Route
 from api.routes.pix import DESCRIPTION_MAX
 from commands.money.withdraw import NewWithdrawal, cancel_withdrawal
 from domain.errors import Code, Refused
+from domain.mode import Mode
 from domain.money import PIX_CENTS_MAX, parse_amount
 from readmodels.money.withdrawal import (
     STATUSES,

@@ -15,8 +15,9 @@ from msgspec import Struct
 from structlog.testing import capture_logs
 
 from api.app import ROUTES
-from api.route import BYTES_MAX, Mode, Route
+from api.route import BYTES_MAX, Route
 from domain.errors import Code
+from domain.mode import Mode
 from tests.conformance.requests import BODIES, GRANTED, ONE_MODE, PLACES, RESOURCES
 from tests.conformance.world import JSON, NOBODY, World, mode_of
 from tests.support.in_process import Reply
@@ -329,7 +330,7 @@ RULES: Final = (
     Rule(name="too_often", where="Errors, 429; contract 14", code=Code.RATE_LIMITED, of=_every, ask=_too_often,
          says="The credential's bucket is empty: 429 with Retry-After."),
     Rule(name="wrong_mode", where="Sandbox-only errors; contract 1, 13", code=Code.SANDBOX_ONLY,
-         of=lambda route: route.mode is not Mode.ANY, ask=_wrong_mode,
+         of=lambda route: route.mode is not None, ask=_wrong_mode,
          says="A credential of the other mode: 403 before identifiers, body, key and scope are looked at."),
     Rule(name="missing_scope", where="Authentication 4", code=Code.INSUFFICIENT_SCOPE,
          of=lambda route: bool(route.scopes), ask=_missing_scope,

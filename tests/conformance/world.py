@@ -18,7 +18,7 @@ import msgspec
 
 import api.boletos
 import api.idempotency.guard
-from api.route import Mode, Route
+from api.route import Route
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from commands.charges.change import ChargeChange, ChargeCommand, Entry, change_charges
 from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
@@ -28,6 +28,7 @@ from commands.webhooks.endpoint import set_endpoint
 from domain.charge import Charge
 from domain.errors import Code
 from domain.instants import SAO_PAULO
+from domain.mode import Mode
 from runtime.bell import BOLETO_ORDERS
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
