@@ -38,7 +38,9 @@ async def pages(
             return
 
 
-def sheet(visit: PageRequest, name: str, columns: Columns[Item], found: AsyncIterator[Sequence[Item]]) -> Response[Any]:
+def sheet(
+    request: PageRequest, name: str, columns: Columns[Item], found: AsyncIterator[Sequence[Item]]
+) -> Response[Any]:
     """The file. `name` is what it is about; the day, and in test the mode, are added."""
 
     async def lines() -> AsyncIterator[bytes]:
@@ -52,13 +54,13 @@ def sheet(visit: PageRequest, name: str, columns: Columns[Item], found: AsyncIte
                 yield csv_line([_CUT])
                 return
 
-    day = visit.now.astimezone(SAO_PAULO).date().isoformat()
-    file_name = f"{name}-{'teste-' if visit.test else ''}{day}.csv"
-    headers = {**page_headers(visit.settings), "Content-Disposition": f'attachment; filename="{file_name}"'}
+    day = request.now.astimezone(SAO_PAULO).date().isoformat()
+    file_name = f"{name}-{'teste-' if request.test else ''}{day}.csv"
+    headers = {**page_headers(request.settings), "Content-Disposition": f'attachment; filename="{file_name}"'}
     # The framework names the character set of every text itself.
     return Stream(lines(), media_type="text/csv", headers=headers)
 
 
-def back_to(visit: PageRequest, path: str, asked: ListQuery) -> Response[Any]:
+def back_to(request: PageRequest, path: str, asked: ListQuery) -> Response[Any]:
     """To the list, which says what is wrong with the filters."""
-    return go(visit.here(path) + asked.link())
+    return go(request.here(path) + asked.link())

@@ -25,9 +25,9 @@ _REQUIRED: Final = "Preencha este campo."
 class Filled:
     """`faults` are by field; what is not about one field stands under "form"."""
 
-    def __init__(self, visit: PageRequest | None = None, shown: Mapping[str, str] | None = None) -> None:
-        """As it was sent with `visit`; without one an empty form, in which `shown` stands."""
-        self._visit = visit
+    def __init__(self, request: PageRequest | None = None, shown: Mapping[str, str] | None = None) -> None:
+        """As it was sent with `request`; without one an empty form, in which `shown` stands."""
+        self._visit = request
         self._shown = shown or {}
         self.faults: dict[str, str] = {}
 

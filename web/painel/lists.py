@@ -132,7 +132,7 @@ class Walked(Struct, Generic[Row]):
 
 
 async def walk(
-    visit: PageRequest,
+    request: PageRequest,
     asked: ListQuery,
     name: str,
     filters: object,
@@ -147,20 +147,20 @@ async def walk(
 
     Backwards the same index is walked the other way. Refused(CURSOR_INVALID) for a cursor of anybody else's walk.
     """
-    bound = [name, *visit.owner, filters]
+    bound = [name, *request.owner, filters]
     back, on = asked.value(_PREVIOUS), asked.value(_NEXT)
     if back:
         other = SortOrder.ASC if order is SortOrder.DESC else SortOrder.DESC
-        found, more = await fetch(other, visit.cursors.read(back, position, [*bound, _PREVIOUS]))
+        found, more = await fetch(other, request.cursors.read(back, position, [*bound, _PREVIOUS]))
         rows = list(found)[::-1]
         before, behind = more is not None, True
     else:
-        found, more = await fetch(order, visit.cursors.read(on, position, [*bound, _NEXT]) if on else None)
+        found, more = await fetch(order, request.cursors.read(on, position, [*bound, _NEXT]) if on else None)
         rows = list(found)
         before, behind = bool(on), more is not None
 
     def link(direction: str, stands: Position) -> str:
-        return asked.link(**{direction: visit.cursors.write(stands, [*bound, direction])})
+        return asked.link(**{direction: request.cursors.write(stands, [*bound, direction])})
 
     first, last = (at(rows[0]), at(rows[-1])) if rows else (None, None)
     if back:

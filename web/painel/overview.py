@@ -18,14 +18,14 @@ _LATEST = 8
 _ODD = 5
 
 
-async def show(visit: PageRequest) -> Response[Any]:
+async def show(request: PageRequest) -> Response[Any]:
     """Production only: test credits are nobody's money (spec, Sandbox-only errors)."""
-    account_id, test = visit.owner
+    account_id, test = request.owner
     assert not test
-    await expire_account(visit.pool, account_id, test, now=visit.now)
-    async with session(visit.pool) as conn:
-        now_is = await standing(conn, account_id, test, now=visit.now)
-        days = await received_by_day(conn, account_id, test, now=visit.now)
+    await expire_account(request.pool, account_id, test, now=request.now)
+    async with session(request.pool) as conn:
+        now_is = await standing(conn, account_id, test, now=request.now)
+        days = await received_by_day(conn, account_id, test, now=request.now)
         charges, _ = await charge_page(conn, account_id, test, ChargeFilters(), None, _LATEST)
         lanes = await lanes_health(conn, account_id)
         endpoint = await endpoint_of(conn, account_id=account_id)
@@ -33,11 +33,11 @@ async def show(visit: PageRequest) -> Response[Any]:
         if now_is.anomalies:
             for anomaly in ("duplicate", "paid_after_cancel", "amount_mismatch"):
                 found, _ = await payment_page(
-                    conn, account_id, test, PaymentFilters(anomaly=anomaly), None, _ODD, seal=visit.seal
+                    conn, account_id, test, PaymentFilters(anomaly=anomaly), None, _ODD, seal=request.seal
                 )
                 odd += found
             odd.sort(key=lambda payment: payment.paid_at, reverse=True)
-        odd_rows = await payment_rows(conn, odd[:_ODD], visit)
+        odd_rows = await payment_rows(conn, odd[:_ODD], request)
     values = {
         "standing": now_is,
         "most": COUNT_MAX,
@@ -47,9 +47,9 @@ async def show(visit: PageRequest) -> Response[Any]:
         "today_cents": received_in(days, 1),
         "week_cents": received_in(days, 7),
         "month_cents": received_in(days, DAYS),
-        "charges": [charge_row(each, visit) for each in charges],
+        "charges": [charge_row(each, request) for each in charges],
         "odd": odd_rows,
         "lanes": lanes,
         "endpoint": endpoint,
     }
-    return visit.show("overview.html", values)
+    return request.show("overview.html", values)

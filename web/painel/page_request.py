@@ -68,7 +68,7 @@ class PageRequest:
     ) -> None:
         state = request.app.state
         self.section = section
-        self.request = request
+        self.http = request
         self.session = session
         self.cookie = cookie
         self.test = test
@@ -97,7 +97,7 @@ class PageRequest:
 
     @property
     def request_id(self) -> str:
-        return str(self.request.scope["state"]["request_id"])
+        return str(self.http.scope["state"]["request_id"])
 
     def may(self, page_path: str) -> bool:
         """Whether this person may open (or do) what stands at this path of the table."""
@@ -119,7 +119,7 @@ class PageRequest:
         return found
 
     def text_of_path(self, name: str) -> str:
-        return str(self.request.path_params[name])
+        return str(self.http.path_params[name])
 
     def field(self, name: str) -> str:
         """A field of the form, without blanks around it; empty when it is not there."""
@@ -147,7 +147,7 @@ class PageRequest:
             action=action,
             subject=subject,
             facts=facts,
-            address_hash=address_hash(self.request, self.seal),
+            address_hash=address_hash(self.http, self.seal),
             request_id=self.request_id,
         )
         async with transaction(self.pool) as conn:
@@ -176,10 +176,10 @@ class PageRequest:
 
     def show(self, template: str, values: Mapping[str, object] | None = None, *, status: int = 200) -> Response[str]:
         """A page inside the dashboard's frame; a template's name has its folder when that is not the dashboard's."""
-        done = self.request.query_params.get("feito", "")
+        done = self.http.query_params.get("feito", "")
         shown = {
-            "visit": self,
-            "path": self.request.scope["path"],
+            "request": self,
+            "path": self.http.scope["path"],
             "csrf": csrf_token(self.seal, self.cookie),
             "once": lambda: str(new_id()),
             "done": DONE.get(done),

@@ -74,13 +74,15 @@ def _handler(page: Page, opened: dict[str, frozenset[str]]) -> HTTPRouteHandler:
             form = await read_form(request, Seal(state.settings.secret_key), cookie)
         if found.role not in page.roles:
             raise PermissionDeniedException
-        visit = PageRequest(request, found, cookie, test=page.test, form=form, may=opened[found.role], section=section)
-        if visit.must_enrol and not page.early:
+        page_request = PageRequest(
+            request, found, cookie, test=page.test, form=form, may=opened[found.role], section=section
+        )
+        if page_request.must_enrol and not page.early:
             return go(f"{section.root}/acesso/codigo")
         try:
-            return await page.handle(visit)
+            return await page.handle(page_request)
         except AlreadySent:
-            return visit.show("message.html", _ALREADY_SENT, status=409)
+            return page_request.show("message.html", _ALREADY_SENT, status=409)
         except Refused as refused:
             if refused.code.status == 404:
                 # The same page as for a path that never was: whether there is such a thing is not told.
@@ -88,7 +90,7 @@ def _handler(page: Page, opened: dict[str, frozenset[str]]) -> HTTPRouteHandler:
             if refused.code is Code.CURSOR_INVALID:
                 return go(request.scope["path"])
             words = REFUSED.get(refused.code, REFUSED[Code.INTERNAL_ERROR])
-            return visit.show("message.html", {"title": words[0], "text": words[1]}, status=refused.code.status)
+            return page_request.show("message.html", {"title": words[0], "text": words[1]}, status=refused.code.status)
 
     # A name of its own in traces and in Litestar's own messages.
     answer.__name__ = f"{page.method.lower()}_{page.handle.__module__.rpartition('.')[2]}_{page.handle.__name__}"

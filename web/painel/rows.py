@@ -83,9 +83,9 @@ class RefundRow(Struct, frozen=True):
     completed_at: datetime | None
 
 
-def charge_row(doc: ChargeDoc, visit: PageRequest) -> ChargeRow:
+def charge_row(doc: ChargeDoc, request: PageRequest) -> ChargeRow:
     return ChargeRow(
-        link=visit.here(f"/cobrancas/{doc.charge_id}"),
+        link=request.here(f"/cobrancas/{doc.charge_id}"),
         charge_id=doc.charge_id,
         status=doc.status,
         status_text=STATUS[doc.status],
@@ -98,20 +98,20 @@ def charge_row(doc: ChargeDoc, visit: PageRequest) -> ChargeRow:
     )
 
 
-async def payment_rows(conn: Connection, items: Sequence[PaymentItem], visit: PageRequest) -> list[PaymentRow]:
+async def payment_rows(conn: Connection, items: Sequence[PaymentItem], request: PageRequest) -> list[PaymentRow]:
     """Of a page of payments. A bank's receipt of a boleto paid on its line names nobody: then the row goes by who was
     to
     pay, and by the merchant's own reference when he did not say. The CSV and the charge's page keep to the receipt."""
     nameless = [UUID(item.charge_id) for item in items if not (item.payer.name or item.payer.document)]
-    payers = await payers_of(conn, nameless, *visit.owner, seal=visit.seal)
+    payers = await payers_of(conn, nameless, *request.owner, seal=request.seal)
     names = {str(charge_id): payer.name for charge_id, payer in payers.items()}
-    return [payment_row(item, names.get(item.charge_id), visit) for item in items]
+    return [payment_row(item, names.get(item.charge_id), request) for item in items]
 
 
-def payment_row(item: PaymentItem, charged: str | None, visit: PageRequest) -> PaymentRow:
+def payment_row(item: PaymentItem, charged: str | None, request: PageRequest) -> PaymentRow:
     """`charged`: the name of who was to pay."""
     return PaymentRow(
-        link=visit.here(f"/cobrancas/{item.charge_id}"),
+        link=request.here(f"/cobrancas/{item.charge_id}"),
         payment_id=item.payment_id,
         method=METHODS[item.method],
         amount_cents=cents(item.amount),
@@ -123,19 +123,19 @@ def payment_row(item: PaymentItem, charged: str | None, visit: PageRequest) -> P
         anomaly=None if item.anomaly is None else ANOMALIES[item.anomaly],
         late=item.late,
         refund_link=(
-            visit.here(f"/cobrancas/{item.charge_id}/devolver?payment_id={item.payment_id}")
-            if visit.may(f"GET {visit.here('/cobrancas/{charge_id:str}/devolver')}")
+            request.here(f"/cobrancas/{item.charge_id}/devolver?payment_id={item.payment_id}")
+            if request.may(f"GET {request.here('/cobrancas/{charge_id:str}/devolver')}")
             else ""
         ),
     )
 
 
-def entry_row(item: LedgerItem, visit: PageRequest) -> EntryRow:
+def entry_row(item: LedgerItem, request: PageRequest) -> EntryRow:
     link, known_by = "", item.charge_id or item.withdrawal_id
     if item.charge_id is not None:
-        link = visit.here(f"/cobrancas/{item.charge_id}")
+        link = request.here(f"/cobrancas/{item.charge_id}")
     elif item.withdrawal_id is not None:
-        link = visit.here("/saques")
+        link = request.here("/saques")
     return EntryRow(
         link=link,
         sequence=item.sequence,
@@ -149,18 +149,18 @@ def entry_row(item: LedgerItem, visit: PageRequest) -> EntryRow:
     )
 
 
-async def refund_rows(conn: Connection, items: Sequence[RefundProjection], visit: PageRequest) -> list[RefundRow]:
+async def refund_rows(conn: Connection, items: Sequence[RefundProjection], request: PageRequest) -> list[RefundRow]:
     """Of a page of refunds. One that was given no reference goes by its charge's: that is what a merchant knows."""
-    docs = await charges_by_id(conn, [(UUID(item.charge_id), *visit.owner) for item in items])
-    charged = {doc.charge_id: charge_row(doc, visit).reference for doc in docs if doc is not None}
-    return [refund_row(item, visit, charged.get(item.charge_id, "")) for item in items]
+    docs = await charges_by_id(conn, [(UUID(item.charge_id), *request.owner) for item in items])
+    charged = {doc.charge_id: charge_row(doc, request).reference for doc in docs if doc is not None}
+    return [refund_row(item, request, charged.get(item.charge_id, "")) for item in items]
 
 
-def refund_row(item: RefundProjection, visit: PageRequest, charged: str = "") -> RefundRow:
+def refund_row(item: RefundProjection, request: PageRequest, charged: str = "") -> RefundRow:
     """`charged`: what the charge is known by."""
     failure = item.failure_code or ""
     return RefundRow(
-        link=visit.here(f"/cobrancas/{item.charge_id}"),
+        link=request.here(f"/cobrancas/{item.charge_id}"),
         refund_id=item.refund_id,
         charge_id=item.charge_id,
         amount_cents=cents(item.amount),

@@ -26,49 +26,49 @@ from web.painel.page_request import PageRequest
 from web.plataforma.labels import DECISIONS, KYC, KYC_CHIPS
 
 
-async def show_list(visit: PageRequest) -> Response[Any]:
-    asked = ListQuery(visit.request, ("busca", "situacao"))
+async def show_list(request: PageRequest) -> Response[Any]:
+    asked = ListQuery(request.http, ("busca", "situacao"))
     text, kyc = asked.word("busca"), asked.choice("situacao", list(KYC))
     if text is not None and kyc is not None:
         asked.faults["situacao"] = "Busque, ou escolha uma situação."
     walked: Walked[MerchantRow] = Walked((), "", "")
     if text is not None and not asked.faults:
-        async with session(visit.pool) as conn:
+        async with session(request.pool) as conn:
             walked.rows = await merchants_like(conn, text)
     elif not asked.faults:
 
         async def fetch(
             order: SortOrder, after: MerchantPosition | None
         ) -> tuple[list[MerchantRow], MerchantPosition | None]:
-            async with session(visit.pool) as conn:
+            async with session(request.pool) as conn:
                 rows, more = await merchant_page(conn, kyc, order, after, PAGE)
             return list(rows), more
 
         walked = await walk(
-            visit, asked, "merchants", kyc, MerchantPosition, fetch,
+            request, asked, "merchants", kyc, MerchantPosition, fetch,
             lambda row: MerchantPosition(row.created_at, row.account_id),
         )  # fmt: skip
     values = {"asked": asked, "walked": walked, "kyc": KYC, "chips": KYC_CHIPS, "most": FOUND_MAX}
-    return visit.show("plataforma/merchants.html", values, status=400 if asked.faults else 200)
+    return request.show("plataforma/merchants.html", values, status=400 if asked.faults else 200)
 
 
-async def show(visit: PageRequest) -> Response[Any]:
-    return await _page(visit)
+async def show(request: PageRequest) -> Response[Any]:
+    return await _page(request)
 
 
-async def decide(visit: PageRequest) -> Response[Any]:
-    account_id = visit.id("account_id")
-    chosen = visit.field("kyc")
+async def decide(request: PageRequest) -> Response[Any]:
+    account_id = request.id("account_id")
+    chosen = request.field("kyc")
     if chosen not in DECISIONS:
         raise NotFoundException
-    to, reason = Kyc(chosen), visit.field("reason")
-    async with session(visit.pool) as conn:
+    to, reason = Kyc(chosen), request.field("reason")
+    async with session(request.pool) as conn:
         if await find_merchant(conn, account_id=account_id) is None:
             raise NotFoundException
     try:
         facts = {"reason": reason[:REASON_MAX]} if reason else {}
-        async with visit.change(f"merchant.{to}", subject=str(account_id), **facts) as conn:
-            await decide_kyc(conn, account_id, to, reason, now=visit.now)
+        async with request.change(f"merchant.{to}", subject=str(account_id), **facts) as conn:
+            await decide_kyc(conn, account_id, to, reason, now=request.now)
     except Refused as refused:
         if refused.code is not Code.VALIDATION_ERROR:
             raise
@@ -77,13 +77,13 @@ async def decide(visit: PageRequest) -> Response[Any]:
             if "reason" in (refused.fields or {})
             else "A situação mudou neste meio-tempo. Veja como está agora."
         )
-        return await _page(visit, fault=fault, fault_of=to, reason=reason)
-    return visit.go(f"/plataforma/lojas/{account_id}", done="cadastro")
+        return await _page(request, fault=fault, fault_of=to, reason=reason)
+    return request.go(f"/plataforma/lojas/{account_id}", done="cadastro")
 
 
-async def _page(visit: PageRequest, *, fault: str = "", fault_of: str = "", reason: str = "") -> Response[Any]:
-    account_id = visit.id("account_id")
-    async with session(visit.pool) as conn:
+async def _page(request: PageRequest, *, fault: str = "", fault_of: str = "", reason: str = "") -> Response[Any]:
+    account_id = request.id("account_id")
+    async with session(request.pool) as conn:
         merchant = await find_merchant(conn, account_id=account_id)
         if merchant is None:
             raise NotFoundException
@@ -105,4 +105,4 @@ async def _page(visit: PageRequest, *, fault: str = "", fault_of: str = "", reas
         "fault_of": fault_of,
         "reason": reason,
     }
-    return visit.show("plataforma/merchant.html", values, status=400 if fault else 200)
+    return request.show("plataforma/merchant.html", values, status=400 if fault else 200)

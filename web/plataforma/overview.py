@@ -18,37 +18,37 @@ _DAYS = 30
 _REASON_MAX = 500
 
 
-async def show(visit: PageRequest) -> Response[Any]:
-    return await _page(visit)
+async def show(request: PageRequest) -> Response[Any]:
+    return await _page(request)
 
 
-async def suspend(visit: PageRequest) -> Response[Any]:
+async def suspend(request: PageRequest) -> Response[Any]:
     """Production, every account. Creations look at the row in their own statement: it holds from the commit on."""
-    reason = visit.field("reason")
+    reason = request.field("reason")
     if not 0 < len(reason) <= _REASON_MAX or not reason.isprintable():
-        return await _page(visit, fault=f"Escreva o motivo, com até {_REASON_MAX} caracteres.")
-    async with visit.change("pix.suspended", reason=reason) as conn:
-        await suspend_pix(conn, now=visit.now)
-    return visit.go("/plataforma", done="pix-suspenso")
+        return await _page(request, fault=f"Escreva o motivo, com até {_REASON_MAX} caracteres.")
+    async with request.change("pix.suspended", reason=reason) as conn:
+        await suspend_pix(conn, now=request.now)
+    return request.go("/plataforma", done="pix-suspenso")
 
 
-async def resume(visit: PageRequest) -> Response[Any]:
-    async with visit.change("pix.resumed") as conn:
-        await resume_pix(conn, now=visit.now)
-    return visit.go("/plataforma", done="pix-retomado")
+async def resume(request: PageRequest) -> Response[Any]:
+    async with request.change("pix.resumed") as conn:
+        await resume_pix(conn, now=request.now)
+    return request.go("/plataforma", done="pix-retomado")
 
 
-async def show_staff(visit: PageRequest) -> Response[Any]:
-    async with session(visit.pool) as conn:
+async def show_staff(request: PageRequest) -> Response[Any]:
+    async with session(request.pool) as conn:
         people = await staff(conn)
-    return visit.show("plataforma/staff.html", {"people": people})
+    return request.show("plataforma/staff.html", {"people": people})
 
 
-async def _page(visit: PageRequest, *, fault: str = "") -> Response[Any]:
+async def _page(request: PageRequest, *, fault: str = "") -> Response[Any]:
     receipts = REPORTS["receipts"]
-    asked = ask(receipts, today=today_at(visit.now), by=By.PERIOD)
-    today = ask(receipts, today=today_at(visit.now), first=today_at(visit.now), by=By.PERIOD)
-    async with session(visit.pool) as conn:
+    asked = ask(receipts, today=today_at(request.now), by=By.PERIOD)
+    today = ask(receipts, today=today_at(request.now), first=today_at(request.now), by=By.PERIOD)
+    async with session(request.pool) as conn:
         month = [row async for row in receipts.rows(keeping(conn), asked)]
         day = [row async for row in receipts.rows(keeping(conn), today)]
         values = {
@@ -62,8 +62,8 @@ async def _page(visit: PageRequest, *, fault: str = "") -> Response[Any]:
             "lanes": await lanes_in_trouble(conn),
         }
     words = {"kyc_words": KYC, "queue_words": QUEUES, "lane_words": LANES}
-    more = {"days": _DAYS, "most": COUNT_MAX, "now": visit.now, "fault": fault}
-    return visit.show("plataforma/overview.html", values | words | more, status=400 if fault else 200)
+    more = {"days": _DAYS, "most": COUNT_MAX, "now": request.now, "fault": fault}
+    return request.show("plataforma/overview.html", values | words | more, status=400 if fault else 200)
 
 
 def _sum(rows: list[tuple[Any, ...]]) -> tuple[int, int]:

@@ -22,43 +22,45 @@ _SHARE_FAULT = "A participação vai de 0 a 100 %, com até duas casas."
 _ACCOUNT = "Não há conta com este account_id."
 
 
-async def show_list(visit: PageRequest) -> Response[Any]:
-    return await _page(visit)
+async def show_list(request: PageRequest) -> Response[Any]:
+    return await _page(request)
 
 
-async def create(visit: PageRequest) -> Response[Any]:
-    name, share, account = visit.field("name"), visit.field("share") or "0", visit.field("account_id")
+async def create(request: PageRequest) -> Response[Any]:
+    name, share, account = request.field("name"), request.field("share") or "0", request.field("account_id")
     share_bps, account_id = _bps(share), _account(account)
     fault = _SHARE_FAULT if share_bps is None else _ACCOUNT if account and account_id is None else ""
     if share_bps is not None and not fault:
         try:
-            async with visit.change("integrator.created", subject=name[:100], share=share) as conn:
-                await create_integrator(conn, name=name, account_id=account_id, now=visit.now, share_bps=share_bps)
-            return visit.go("/plataforma/parceiros", done="parceiro")
+            async with request.change("integrator.created", subject=name[:100], share=share) as conn:
+                await create_integrator(conn, name=name, account_id=account_id, now=request.now, share_bps=share_bps)
+            return request.go("/plataforma/parceiros", done="parceiro")
         except Refused as refused:
             fault = _ACCOUNT if refused.code is Code.WALLET_ACCOUNT_NOT_FOUND else _NAME
-    return await _page(visit, fault=fault, name=name, share=share, account=account)
+    return await _page(request, fault=fault, name=name, share=share, account=account)
 
 
-async def change(visit: PageRequest) -> Response[Any]:
+async def change(request: PageRequest) -> Response[Any]:
     """Of one code: whether new boletos may carry it, and what share charges issued from now on give."""
-    code, active = visit.text_of_path("code"), visit.field("active") == "yes"
-    share = visit.field("share")
+    code, active = request.text_of_path("code"), request.field("active") == "yes"
+    share = request.field("share")
     share_bps = _bps(share)
     if not _CODE.fullmatch(code):
         raise NotFoundException
     if share_bps is None:
-        return await _page(visit, at=code, at_fault=_SHARE_FAULT)
-    async with visit.change("integrator.changed", subject=code, active="sim" if active else "não", share=share) as conn:
+        return await _page(request, at=code, at_fault=_SHARE_FAULT)
+    async with request.change(
+        "integrator.changed", subject=code, active="sim" if active else "não", share=share
+    ) as conn:
         try:
-            await set_integrator(conn, code, active=active, share_bps=share_bps, now=visit.now)
+            await set_integrator(conn, code, active=active, share_bps=share_bps, now=request.now)
         except Refused:
             raise NotFoundException from None
-    return visit.go("/plataforma/parceiros", done="parceiro")
+    return request.go("/plataforma/parceiros", done="parceiro")
 
 
 async def _page(
-    visit: PageRequest,
+    request: PageRequest,
     *,
     fault: str = "",
     name: str = "",
@@ -67,13 +69,13 @@ async def _page(
     at: str = "",
     at_fault: str = "",
 ) -> Response[Any]:
-    asked = ListQuery(visit.request, ("codigo",))
+    asked = ListQuery(request.http, ("codigo",))
     one = at or (asked.word("codigo") or "").upper()
     after = asked.value("depois")
     if after and not _CODE.fullmatch(after):
         raise NotFoundException
     last = None
-    async with session(visit.pool) as conn:
+    async with session(request.pool) as conn:
         if one:
             partner = await find_integrator(conn, integrador_code=one) if _CODE.fullmatch(one) else None
             found = [] if partner is None else [partner]
@@ -94,7 +96,7 @@ async def _page(
         "at_fault": at_fault,
         "percent": _percent,
     }
-    return visit.show("plataforma/partners.html", values, status=400 if fault or at_fault else 200)
+    return request.show("plataforma/partners.html", values, status=400 if fault or at_fault else 200)
 
 
 def _bps(text: str) -> int | None:

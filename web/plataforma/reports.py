@@ -34,19 +34,19 @@ _FLUSH_BYTES = 64 * 1024
 BY = {By.DAY: "Por dia", By.MONTH: "Por mês", By.PERIOD: "O período inteiro"}
 
 
-async def show_list(visit: PageRequest) -> Response[Any]:
-    async with session(visit.pool) as conn:
+async def show_list(request: PageRequest) -> Response[Any]:
+    async with session(request.pool) as conn:
         fresh = await freshness(conn)
-    return visit.show("plataforma/reports.html", {"reports": REPORTS.values(), "freshness": fresh})
+    return request.show("plataforma/reports.html", {"reports": REPORTS.values(), "freshness": fresh})
 
 
-async def show(visit: PageRequest) -> Response[Any]:
-    report = _report(visit)
-    asked, wanted = _asked(visit, report)
+async def show(request: PageRequest) -> Response[Any]:
+    report = _report(request)
+    asked, wanted = _asked(request, report)
     columns = [each for each in report.columns if _seen(each)]
     rows: list[list[str]] = []
     more = False
-    async with session(visit.pool) as conn:
+    async with session(request.pool) as conn:
         if wanted is not None:
             async for row in report.rows(keeping(conn), wanted):
                 if len(rows) == ROWS_MAX:
@@ -69,25 +69,25 @@ async def show(visit: PageRequest) -> Response[Any]:
         "by": BY,
         "file": f"/plataforma/relatorios/{report.name}/arquivo{asked.link()}",
     }
-    return visit.show("plataforma/report.html", values, status=400 if asked.faults else 200)
+    return request.show("plataforma/report.html", values, status=400 if asked.faults else 200)
 
 
-async def download(visit: PageRequest) -> Response[Any]:
+async def download(request: PageRequest) -> Response[Any]:
     """The same rows, all of them, as CSV. It is read while it is sent: a page of rows at a time is held, and no
     connection while the browser takes its time."""
-    report = _report(visit)
-    asked, wanted = _asked(visit, report)
+    report = _report(request)
+    asked, wanted = _asked(request, report)
     if wanted is None or asked.faults:
         raise NotFoundException
     account = "todas" if wanted.account_id is None else str(wanted.account_id)[:8]
     name = f"{report.name}-{wanted.first}-{wanted.last}-{account}.csv"
-    headers = {**page_headers(visit.settings), "Content-Disposition": f'attachment; filename="{name}"'}
-    return Stream(_lines(visit, report, wanted), media_type=CONTENT_TYPE, headers=headers)
+    headers = {**page_headers(request.settings), "Content-Disposition": f'attachment; filename="{name}"'}
+    return Stream(_lines(request, report, wanted), media_type=CONTENT_TYPE, headers=headers)
 
 
-async def _lines(visit: PageRequest, report: Report, wanted: ReportQuery) -> AsyncIterator[bytes]:
+async def _lines(request: PageRequest, report: Report, wanted: ReportQuery) -> AsyncIterator[bytes]:
     block = bytearray(BOM + csv_line([each.heading for each in report.columns]))
-    async for row in report.rows(lambda: session(visit.pool), wanted):
+    async for row in report.rows(lambda: session(request.pool), wanted):
         block += csv_line(as_csv(report, row))
         if len(block) >= _FLUSH_BYTES:
             yield bytes(block)
@@ -95,16 +95,16 @@ async def _lines(visit: PageRequest, report: Report, wanted: ReportQuery) -> Asy
     yield bytes(block)
 
 
-def _report(visit: PageRequest) -> Report:
-    found = REPORTS.get(visit.text_of_path("name"))
+def _report(request: PageRequest) -> Report:
+    found = REPORTS.get(request.text_of_path("name"))
     if found is None:
         raise NotFoundException
     return found
 
 
-def _asked(visit: PageRequest, report: Report) -> tuple[ListQuery, ReportQuery | None]:
+def _asked(request: PageRequest, report: Report) -> tuple[ListQuery, ReportQuery | None]:
     """The form's fields, and what is asked for; None where that cannot be reported (yet)."""
-    asked = ListQuery(visit.request, ("de", "ate", "conta", "por"))
+    asked = ListQuery(request.http, ("de", "ate", "conta", "por"))
     first, last = asked.dates("de", "ate")
     account_id = asked.uuid("conta")
     by = By(asked.choice("por", list(BY)) or By.DAY)
@@ -115,7 +115,7 @@ def _asked(visit: PageRequest, report: Report) -> tuple[ListQuery, ReportQuery |
             asked.faults["conta"] = "Este relatório é de uma conta: informe o account_id."
         return asked, None
     try:
-        return asked, ask(report, today=today_at(visit.now), first=first, last=last, account_id=account_id, by=by)
+        return asked, ask(report, today=today_at(request.now), first=first, last=last, account_id=account_id, by=by)
     except Refused:
         asked.faults["ate"] = "O período termina antes de começar, ou é longo demais."
         return asked, None

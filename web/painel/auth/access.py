@@ -41,139 +41,139 @@ _WRONG_CODE = "Código incorreto ou já usado. Espere o próximo e tente de novo
 _THROTTLED = "Muitas tentativas. Espere alguns minutos e tente de novo."
 
 
-async def show(visit: PageRequest) -> Response[Any]:
-    return await _access(visit)
+async def show(request: PageRequest) -> Response[Any]:
+    return await _access(request)
 
 
-async def set_password(visit: PageRequest) -> Response[Any]:
-    fresh = visit.raw("new")
+async def set_password(request: PageRequest) -> Response[Any]:
+    fresh = request.raw("new")
     try:
         check_password(fresh)
     except Refused:
-        return await _access(visit, fault=f"A senha nova precisa de {PASSWORD_LEAST} a {PASSWORD_MAX} caracteres.")
-    if fresh != visit.raw("again"):
-        return await _access(visit, fault="As duas senhas novas são diferentes.")
-    fault = await _password_fault(visit)
+        return await _access(request, fault=f"A senha nova precisa de {PASSWORD_LEAST} a {PASSWORD_MAX} caracteres.")
+    if fresh != request.raw("again"):
+        return await _access(request, fault="As duas senhas novas são diferentes.")
+    fault = await _password_fault(request)
     if fault:
-        return await _access(visit, fault=fault)
-    hashed = await _hashed(visit, fresh)
-    async with visit.change("password.changed") as conn:
-        await change_password(conn, visit.session.email, hashed)
-        await end_other_sessions(conn, visit.session.email, visit.cookie)
-    return visit.go(f"{visit.section.root}/acesso", done="senha")
+        return await _access(request, fault=fault)
+    hashed = await _hashed(request, fresh)
+    async with request.change("password.changed") as conn:
+        await change_password(conn, request.session.email, hashed)
+        await end_other_sessions(conn, request.session.email, request.cookie)
+    return request.go(f"{request.section.root}/acesso", done="senha")
 
 
-async def show_factor(visit: PageRequest) -> Response[Any]:
-    return await _factor(visit, secret=secrets.token_bytes(SECRET_BYTES))
+async def show_factor(request: PageRequest) -> Response[Any]:
+    return await _factor(request, secret=secrets.token_bytes(SECRET_BYTES))
 
 
-async def turn_on(visit: PageRequest) -> Response[Any]:
+async def turn_on(request: PageRequest) -> Response[Any]:
     """With the first code of the secret that this form showed. One that is on is turned off first, with its code."""
-    email = visit.session.email
+    email = request.session.email
     try:
-        secret = open_secret(email, bytes.fromhex(visit.field("secret")), visit.seal)
+        secret = open_secret(email, bytes.fromhex(request.field("secret")), request.seal)
     except (ValueError, InvalidTag):
         raise ClientException from None
-    fault = await _password_fault(visit)
+    fault = await _password_fault(request)
     if fault:
-        return await _factor(visit, secret=secret, fault=fault)
+        return await _factor(request, secret=secret, fault=fault)
     try:
-        async with visit.change("totp.enrolled") as conn:
+        async with request.change("totp.enrolled") as conn:
             codes = await enrol(
                 conn,
                 email,
                 secret,
-                visit.field("code"),
-                now=visit.now,
-                seal=visit.seal,
+                request.field("code"),
+                now=request.now,
+                seal=request.seal,
                 chance=secrets.token_bytes(RECOVERY_CHANCE),
             )
-            await end_other_sessions(conn, email, visit.cookie)
+            await end_other_sessions(conn, email, request.cookie)
     except Refused:
-        return await _factor(visit, secret=secret, fault=_WRONG_CODE)
-    return visit.show("recovery.html", {"codes": codes})
+        return await _factor(request, secret=secret, fault=_WRONG_CODE)
+    return request.show("recovery.html", {"codes": codes})
 
 
-async def turn_off(visit: PageRequest) -> Response[Any]:
-    fault = await _password_fault(visit)
+async def turn_off(request: PageRequest) -> Response[Any]:
+    fault = await _password_fault(request)
     if fault:
-        return await _factor(visit, off_fault=fault)
-    email, code = visit.session.email, visit.field("code")
+        return await _factor(request, off_fault=fault)
+    email, code = request.session.email, request.field("code")
     try:
-        async with session(visit.pool) as conn:
+        async with session(request.pool) as conn:
             if is_digits(code):
-                await take_code_attempt(conn, email, now=visit.now, seal=visit.seal)
-        async with visit.change("totp.removed") as conn:
-            if await take_code(conn, email, code, now=visit.now, seal=visit.seal) is None:
+                await take_code_attempt(conn, email, now=request.now, seal=request.seal)
+        async with request.change("totp.removed") as conn:
+            if await take_code(conn, email, code, now=request.now, seal=request.seal) is None:
                 raise _WrongCode
             await clear(conn, email=email)
     except Refused:
-        return await _factor(visit, off_fault=_THROTTLED)
+        return await _factor(request, off_fault=_THROTTLED)
     except _WrongCode:
-        return await _factor(visit, off_fault=_WRONG_CODE)
-    return visit.go(f"{visit.section.root}/acesso", done="fator-desligado")
+        return await _factor(request, off_fault=_WRONG_CODE)
+    return request.go(f"{request.section.root}/acesso", done="fator-desligado")
 
 
 class _WrongCode(Exception):
     """The transaction is given up: nothing was done and nothing is written down."""
 
 
-async def _password_fault(visit: PageRequest) -> str:
+async def _password_fault(request: PageRequest) -> str:
     """What is wrong with the password in the form; empty when it is the person's."""
-    given, email, address = visit.raw("password"), visit.session.email, address_of(visit.request)
-    side: Side = visit.section.side
+    given, email, address = request.raw("password"), request.session.email, address_of(request.http)
+    side: Side = request.section.side
     try:
-        async with session(visit.pool) as conn:
-            await take_attempt(conn, email, address, now=visit.now, seal=visit.seal)
+        async with session(request.pool) as conn:
+            await take_attempt(conn, email, address, now=request.now, seal=request.seal)
             person = await find_person(conn, email, side)
     except Refused:
         return _THROTTLED
-    async with visit.request.app.state.sign_in_turns:
+    async with request.http.app.state.sign_in_turns:
         right = await asyncio.to_thread(password_is_right, given[:PASSWORD_MAX], person)
     if not right or len(given) > PASSWORD_MAX:
         return _WRONG_PASSWORD
-    async with session(visit.pool) as conn:
-        await forgive(conn, email, address, seal=visit.seal)
+    async with session(request.pool) as conn:
+        await forgive(conn, email, address, seal=request.seal)
     return ""
 
 
-async def _hashed(visit: PageRequest, password: str) -> str:
-    async with visit.request.app.state.sign_in_turns:
+async def _hashed(request: PageRequest, password: str) -> str:
+    async with request.http.app.state.sign_in_turns:
         return await asyncio.to_thread(hash_password, password)
 
 
-async def _access(visit: PageRequest, *, fault: str = "") -> Response[Any]:
-    async with session(visit.pool) as conn:
-        sessions = await count_sessions(conn, visit.session.email, now=visit.now)
-        factor = await own_factor(conn, email=visit.session.email)
+async def _access(request: PageRequest, *, fault: str = "") -> Response[Any]:
+    async with session(request.pool) as conn:
+        sessions = await count_sessions(conn, request.session.email, now=request.now)
+        factor = await own_factor(conn, email=request.session.email)
     values = {
         "sessions": sessions,
         "factor": factor,
-        "role": ROLES[visit.session.role],
+        "role": ROLES[request.session.role],
         "fault": fault,
         "least": PASSWORD_LEAST,
     }
-    return visit.show("access.html", values, status=400 if fault else 200)
+    return request.show("access.html", values, status=400 if fault else 200)
 
 
 async def _factor(
-    visit: PageRequest, *, secret: bytes | None = None, fault: str = "", off_fault: str = ""
+    request: PageRequest, *, secret: bytes | None = None, fault: str = "", off_fault: str = ""
 ) -> Response[Any]:
-    email = visit.session.email
+    email = request.session.email
     if secret is None:
         secret = secrets.token_bytes(SECRET_BYTES)
-    async with session(visit.pool) as conn:
+    async with session(request.pool) as conn:
         factor = await own_factor(conn, email=email)
     # An e-mail so long that no symbol of ours holds it is shown without one: the text is enough.
     link = otpauth(secret, issuer=ISSUER, account=email)
     values = {
         "factor": factor,
-        "secret": seal_secret(email, secret, visit.seal).hex(),
+        "secret": seal_secret(email, secret, request.seal).hex(),
         "secret_text": in_text(secret),
         "image": f"data:image/png;base64,{b64encode(png(link)).decode()}" if len(link) <= 512 else None,
         "link": link,
         "fault": fault,
         "off_fault": off_fault,
-        "must": visit.must_enrol,
+        "must": request.must_enrol,
     }
-    return visit.show("factor.html", values, status=400 if fault or off_fault else 200)
+    return request.show("factor.html", values, status=400 if fault or off_fault else 200)

@@ -198,18 +198,18 @@ async def _let_in(
     return answer
 
 
-async def leave(visit: PageRequest) -> Response[Any]:
+async def leave(request: PageRequest) -> Response[Any]:
     """Sign this browser out."""
-    async with visit.change("session.ended") as conn:
-        await end_session(conn, visit.cookie)
-    return _gone(visit)
+    async with request.change("session.ended") as conn:
+        await end_session(conn, request.cookie)
+    return _gone(request)
 
 
-async def leave_everywhere(visit: PageRequest) -> Response[Any]:
+async def leave_everywhere(request: PageRequest) -> Response[Any]:
     """Sign this person out of every browser, this one too."""
-    async with visit.change("session.ended_everywhere") as conn:
-        await end_all_sessions(conn, visit.session.email)
-    return _gone(visit)
+    async with request.change("session.ended_everywhere") as conn:
+        await end_all_sessions(conn, request.session.email)
+    return _gone(request)
 
 
 def entry_handlers(section: Section) -> list[ControllerRouterHandler]:
@@ -245,9 +245,9 @@ async def _own_form(request: AnyRequest, seal: Seal, before: str) -> Form | None
         return None
 
 
-def _gone(visit: PageRequest) -> Response[Any]:
-    answer = go(f"{visit.section.root}/entrar?saiu=1")
-    answer.set_cookie(_cookie(visit.section.cookie, "", visit.settings, 0))
+def _gone(request: PageRequest) -> Response[Any]:
+    answer = go(f"{request.section.root}/entrar?saiu=1")
+    answer.set_cookie(_cookie(request.section.cookie, "", request.settings, 0))
     return answer
 
 

@@ -15,11 +15,11 @@ from web.painel.page_request import PageRequest
 
 
 async def change_boleto(
-    visit: PageRequest,
+    request: PageRequest,
     action: str,
     kind: str,
     charge_id: UUID,
-    request: WriteOff | Redate | Pay,
+    bank_order: WriteOff | Redate | Pay,
     *,
     pending_only: bool = True,
     **facts: object,
@@ -29,15 +29,15 @@ async def change_boleto(
     loop = asyncio.get_running_loop()
     until = loop.time() + DEADLINE_S
     order_id = new_id()
-    desk = visit.context.boletos
-    wakes = [BOLETO_ORDERS[visit.test]]
-    async with visit.change(action, subject=str(charge_id), wakes=wakes, **facts) as conn:
-        (doc,) = await charges_by_id(conn, [(charge_id, *visit.owner)])
+    desk = request.context.boletos
+    wakes = [BOLETO_ORDERS[request.test]]
+    async with request.change(action, subject=str(charge_id), wakes=wakes, **facts) as conn:
+        (doc,) = await charges_by_id(conn, [(charge_id, *request.owner)])
         if doc is None:
             raise Refused(Code.CHARGE_NOT_FOUND)
         if pending_only and doc.status != Status.PENDING:
             raise Refused(Code.CHARGE_NOT_PENDING, status=doc.status)
-        if not await desk.place(conn, order_id, kind, charge_id, visit.owner, request, left_s=DEADLINE_S):
+        if not await desk.place(conn, order_id, kind, charge_id, request.owner, bank_order, left_s=DEADLINE_S):
             raise Refused(Code.BANK_UNAVAILABLE)
     await desk.changed(order_id, until - loop.time())
-    visit.context.bell.ring(WEBHOOKS)
+    request.context.bell.ring(WEBHOOKS)

@@ -44,135 +44,137 @@ _SANDBOX_ISPB = "99999999"
 _PUNCTUATION: Final = str.maketrans("", "", ".-/() ")
 
 
-async def cancel(visit: PageRequest) -> Response[Any]:
+async def cancel(request: PageRequest) -> Response[Any]:
     """As the API does: a PIX charge at once, a boleto when the bank has written it off."""
-    charge_id = visit.id("charge_id")
-    doc = await charge_of(visit, charge_id)
-    if visit.field("sure") != "yes":
-        return await show_charge(visit, cancel_fault="Confirme que quer cancelar.")
-    given = visit.field("reason")
+    charge_id = request.id("charge_id")
+    doc = await charge_of(request, charge_id)
+    if request.field("sure") != "yes":
+        return await show_charge(request, cancel_fault="Confirme que quer cancelar.")
+    given = request.field("reason")
     reason = CancelReason(given) if given in CANCEL_REASONS else CancelReason.CANCELLED
     if doc.boleto is None:
-        command = cancellation(charge_id, visit.owner, reason=reason, actor=visit.actor, request_id=visit.request_id)
-        await _grant(visit, "charge.cancelled", command, reason=str(reason))
+        command = cancellation(
+            charge_id, request.owner, reason=reason, actor=request.actor, request_id=request.request_id
+        )
+        await _grant(request, "charge.cancelled", command, reason=str(reason))
     else:
-        request = WriteOff(reason=reason, actor=visit.actor, request_id=visit.request_id)
-        await change_boleto(visit, "boleto.write_off_ordered", WRITE_OFF, charge_id, request, reason=str(reason))
-    return visit.go(visit.here(f"/cobrancas/{charge_id}"), done="cancelada")
+        bank_order = WriteOff(reason=reason, actor=request.actor, request_id=request.request_id)
+        await change_boleto(request, "boleto.write_off_ordered", WRITE_OFF, charge_id, bank_order, reason=str(reason))
+    return request.go(request.here(f"/cobrancas/{charge_id}"), done="cancelada")
 
 
-async def pay_in_test(visit: PageRequest) -> Response[Any]:
+async def pay_in_test(request: PageRequest) -> Response[Any]:
     """Be the payer of a test charge, as simulate-payment is."""
-    assert visit.test, "the table has this page in the test section only"
-    charge_id = visit.id("charge_id")
-    doc = await charge_of(visit, charge_id)
+    assert request.test, "the table has this page in the test section only"
+    charge_id = request.id("charge_id")
+    doc = await charge_of(request, charge_id)
     if doc.boleto is None:
         command = simulated_payment(
             charge_id,
-            visit.owner,
-            end_to_end_id=end_to_end_id(_SANDBOX_ISPB, visit.now, token_hex(6)[:11]),
-            seal=visit.seal,
-            actor=visit.actor,
-            request_id=visit.request_id,
+            request.owner,
+            end_to_end_id=end_to_end_id(_SANDBOX_ISPB, request.now, token_hex(6)[:11]),
+            seal=request.seal,
+            actor=request.actor,
+            request_id=request.request_id,
         )
-        await _grant(visit, "charge.paid_in_test", command)
+        await _grant(request, "charge.paid_in_test", command)
     else:
-        request = Pay(actor=visit.actor, request_id=visit.request_id)
-        await change_boleto(visit, "boleto.test_payment_ordered", PAY, charge_id, request)
-    return visit.go(visit.here(f"/cobrancas/{charge_id}"), done="simulado")
+        bank_order = Pay(actor=request.actor, request_id=request.request_id)
+        await change_boleto(request, "boleto.test_payment_ordered", PAY, charge_id, bank_order)
+    return request.go(request.here(f"/cobrancas/{charge_id}"), done="simulado")
 
 
-async def _grant(visit: PageRequest, action: str, command: ChargeCommand, **facts: object) -> None:
-    async with visit.change(
-        action, subject=str(command.charge_id), wakes=[WEBHOOKS, BANK_ORDERS[visit.test]], **facts
+async def _grant(request: PageRequest, action: str, command: ChargeCommand, **facts: object) -> None:
+    async with request.change(
+        action, subject=str(command.charge_id), wakes=[WEBHOOKS, BANK_ORDERS[request.test]], **facts
     ) as conn:
-        (outcome,) = await change_charges(conn, [command], now=visit.now)
+        (outcome,) = await change_charges(conn, [command], now=request.now)
         if isinstance(outcome, Refused):
             raise outcome
 
 
-async def redate(visit: PageRequest) -> Response[Any]:
+async def redate(request: PageRequest) -> Response[Any]:
     """Another due date, when the bank has confirmed it; today will do."""
-    charge_id = visit.id("charge_id")
-    doc = await charge_of(visit, charge_id)
+    charge_id = request.id("charge_id")
+    doc = await charge_of(request, charge_id)
     if doc.boleto is None:
         raise Refused(Code.CHARGE_NOT_FOUND)
-    filled = Filled(visit)
-    due_on = filled.day("due_date", first=visit.account_now.astimezone(SAO_PAULO).date())
+    filled = Filled(request)
+    due_on = filled.day("due_date", first=request.account_now.astimezone(SAO_PAULO).date())
     if due_on is not None and due_on.isoformat() == doc.due_date and doc.status == Status.PENDING:
         filled.wrong("due_date", "O vencimento já é este.")
     if filled.faults or due_on is None:
-        return await show_charge(visit, redate=filled)
-    await _redate(visit, charge_id, due_on)
-    return visit.go(visit.here(f"/cobrancas/{charge_id}"), done="vencimento")
+        return await show_charge(request, redate=filled)
+    await _redate(request, charge_id, due_on)
+    return request.go(request.here(f"/cobrancas/{charge_id}"), done="vencimento")
 
 
-async def send_mail(visit: PageRequest) -> Response[Any]:
+async def send_mail(request: PageRequest) -> Response[Any]:
     """As send-email does: to the payer or to another address, written here and sent by a worker."""
-    assert not visit.test, "the table has this page in production only"
-    charge_id = visit.id("charge_id")
-    doc = await charge_of(visit, charge_id)
-    filled = Filled(visit)
+    assert not request.test, "the table has this page in production only"
+    charge_id = request.id("charge_id")
+    doc = await charge_of(request, charge_id)
+    filled = Filled(request)
     to = filled.email("to")
     message = filled.text("message", MESSAGE_MAX)
     if filled.faults:
-        return await show_charge(visit, mail=filled)
+        return await show_charge(request, mail=filled)
     if doc.status not in MAILED:
         raise Refused(Code.CHARGE_NOT_PENDING, status=doc.status)
     try:
-        async with visit.change("mail.asked", subject=str(charge_id)) as conn:
+        async with request.change("mail.asked", subject=str(charge_id)) as conn:
             _, status = await ask_for_mail(
                 conn,
                 mail_id=new_id(),
                 charge_id=charge_id,
-                account_id=visit.session.account_id,
+                account_id=request.session.account_id,
                 to=to,
                 note=message,
                 attach_pdf=filled.has("attach_pdf"),
-                now=visit.now,
-                seal=visit.seal,
+                now=request.now,
+                seal=request.seal,
             )
     except Refused as refused:
         if refused.code is not Code.PAYER_EMAIL_REQUIRED:
             raise
         filled.wrong("to", "A cobrança não tem o e-mail do pagador. Informe um endereço.")
-        return await show_charge(visit, mail=filled)
-    return visit.go(visit.here(f"/cobrancas/{charge_id}"), done="email" if status == "queued" else "email-parado")
+        return await show_charge(request, mail=filled)
+    return request.go(request.here(f"/cobrancas/{charge_id}"), done="email" if status == "queued" else "email-parado")
 
 
-async def show_refund(visit: PageRequest) -> Response[Any]:
+async def show_refund(request: PageRequest) -> Response[Any]:
     """The form; `payment_id` in the address chooses the payment."""
-    doc = await charge_of(visit, visit.id("charge_id"))
-    chosen = visit.request.query_params.get("payment_id", "")
-    return await _refund_form(visit, doc, Filled(shown={"payment_id": chosen}))
+    doc = await charge_of(request, request.id("charge_id"))
+    chosen = request.http.query_params.get("payment_id", "")
+    return await _refund_form(request, doc, Filled(shown={"payment_id": chosen}))
 
 
-async def refund(visit: PageRequest) -> Response[Any]:
+async def refund(request: PageRequest) -> Response[Any]:
     """Money goes back: the wallet is debited now, the bank is told by a worker."""
-    charge_id = visit.id("charge_id")
-    doc = await charge_of(visit, charge_id)
-    filled = Filled(visit)
-    payment_id = filled.choice("payment_id", await _payment_ids(visit, doc))
+    charge_id = request.id("charge_id")
+    doc = await charge_of(request, charge_id)
+    filled = Filled(request)
+    payment_id = filled.choice("payment_id", await _payment_ids(request, doc))
     amount_cents = filled.cents("amount", PIX_CENTS_MAX, required=False)
     reason = filled.text("reason", REASON_MAX)
-    destination = _destination(filled, visit) if doc.boleto is not None else None
+    destination = _destination(filled, request) if doc.boleto is not None else None
     if not filled.has("sure"):
         filled.wrong("sure", "Confirme que quer devolver.")
     if filled.faults:
-        return await _refund_form(visit, doc, filled)
+        return await _refund_form(request, doc, filled)
     facts = {"amount": reais(amount_cents)} if amount_cents is not None else {}
     refund_id = new_id()
     try:
-        async with visit.change(
-            "refund.asked", subject=str(charge_id), wakes=[REFUND_ORDERS[visit.test], WEBHOOKS], **facts
+        async with request.change(
+            "refund.asked", subject=str(charge_id), wakes=[REFUND_ORDERS[request.test], WEBHOOKS], **facts
         ) as conn:
             (made,) = await begin_refunds(
                 conn,
                 [
                     NewRefund(
-                        owner=visit.owner,
-                        key=visit.key,
-                        fingerprint=sha256(visit.key.encode()).digest(),
+                        owner=request.owner,
+                        key=request.key,
+                        fingerprint=sha256(request.key.encode()).digest(),
                         refund_id=refund_id,
                         charge_id=charge_id,
                         amount_cents=amount_cents,
@@ -181,14 +183,14 @@ async def refund(visit: PageRequest) -> Response[Any]:
                         description=None,
                         external_id=None,
                         destination_sealed=(
-                            None if destination is None else visit.seal.seal(msgspec.json.encode(destination))
+                            None if destination is None else request.seal.seal(msgspec.json.encode(destination))
                         ),
                         scenario=None,
-                        actor=visit.actor,
-                        request_id=visit.request_id,
+                        actor=request.actor,
+                        request_id=request.request_id,
                     )
                 ],
-                now=visit.now,
+                now=request.now,
             )
             if made is None:
                 raise AlreadySent
@@ -198,8 +200,8 @@ async def refund(visit: PageRequest) -> Response[Any]:
         if refused.code not in _REFUND_FAULTS:
             raise
         filled.wrong(_REFUND_FAULTS[refused.code], REFUSED[refused.code][1])
-        return await _refund_form(visit, doc, filled, status=refused.code.status)
-    return visit.go(visit.here(f"/cobrancas/{charge_id}"), done="devolucao")
+        return await _refund_form(request, doc, filled, status=refused.code.status)
+    return request.go(request.here(f"/cobrancas/{charge_id}"), done="devolucao")
 
 
 # Beside which field of the form a refusal is said.
@@ -211,25 +213,25 @@ _REFUND_FAULTS: Final = {
 }
 
 
-async def _refund_form(visit: PageRequest, doc: ChargeDoc, filled: Filled, *, status: int = 400) -> Response[Any]:
-    async with session(visit.pool) as conn:
-        payments = await payments_of(conn, UUID(doc.charge_id), *visit.owner)
+async def _refund_form(request: PageRequest, doc: ChargeDoc, filled: Filled, *, status: int = 400) -> Response[Any]:
+    async with session(request.pool) as conn:
+        payments = await payments_of(conn, UUID(doc.charge_id), *request.owner)
     values = {
         "doc": doc,
         "filled": filled,
-        "payments": [paid(each, visit) for each in payments],
-        "base": visit.here(f"/cobrancas/{doc.charge_id}"),
+        "payments": [paid(each, request) for each in payments],
+        "base": request.here(f"/cobrancas/{doc.charge_id}"),
         "reason_most": REASON_MAX,
     }
-    return visit.show("refund.html", values, status=status if filled.faults else 200)
+    return request.show("refund.html", values, status=status if filled.faults else 200)
 
 
-async def _payment_ids(visit: PageRequest, doc: ChargeDoc) -> list[str]:
-    async with session(visit.pool) as conn:
-        return [each.payment_id for each in await payments_of(conn, UUID(doc.charge_id), *visit.owner)]
+async def _payment_ids(request: PageRequest, doc: ChargeDoc) -> list[str]:
+    async with session(request.pool) as conn:
+        return [each.payment_id for each in await payments_of(conn, UUID(doc.charge_id), *request.owner)]
 
 
-def _destination(filled: Filled, visit: PageRequest) -> TransferDestination | None:
+def _destination(filled: Filled, request: PageRequest) -> TransferDestination | None:
     """Where the money of a boleto paid on its line goes; neither field filled in is none."""
     if not filled.value("pix_key") and not filled.value("document"):
         return None
@@ -237,7 +239,7 @@ def _destination(filled: Filled, visit: PageRequest) -> TransferDestination | No
     if not is_pix_key(pix_key):
         filled.wrong("pix_key", "Informe CPF, CNPJ, telefone com +55, e-mail ou chave aleatória.")
     document = filled.document(
-        "document", letters=visit.settings.cnpj_with_letters, production=not visit.test, required=True
+        "document", letters=request.settings.cnpj_with_letters, production=not request.test, required=True
     )
     return TransferDestination(pix_key=pix_key, document=document or "")
 
@@ -247,6 +249,6 @@ def _pix_key(given: str) -> str:
     return bare if bare.removeprefix("+").isdigit() else given.lower()
 
 
-async def _redate(visit: PageRequest, charge_id: UUID, due_on: date) -> None:
-    request = Redate(due_date=due_on.isoformat(), actor=visit.actor, request_id=visit.request_id)
-    await change_boleto(visit, "boleto.redate_ordered", REDATE, charge_id, request, due_date=due_on.isoformat())
+async def _redate(request: PageRequest, charge_id: UUID, due_on: date) -> None:
+    bank_order = Redate(due_date=due_on.isoformat(), actor=request.actor, request_id=request.request_id)
+    await change_boleto(request, "boleto.redate_ordered", REDATE, charge_id, bank_order, due_date=due_on.isoformat())

@@ -53,56 +53,56 @@ _COLUMNS: Columns[ChargeDoc] = {
 }
 
 
-async def show_list(visit: PageRequest) -> Response[Any]:
-    asked = ListQuery(visit.request, _FILTERS)
-    filters = _filters(asked, visit)
+async def show_list(request: PageRequest) -> Response[Any]:
+    asked = ListQuery(request.http, _FILTERS)
+    filters = _filters(asked, request)
     values: dict[str, object] = {"asked": asked, "statuses": STATUS, "methods": METHODS, "walked": None}
     if asked.faults:
-        return visit.show("charges.html", values, status=400)
-    account_id, test = visit.owner
-    await expire_account(visit.pool, account_id, test, now=visit.now)
+        return request.show("charges.html", values, status=400)
+    account_id, test = request.owner
+    await expire_account(request.pool, account_id, test, now=request.now)
 
     async def fetch(order: SortOrder, after: ChargePosition | None) -> tuple[list[ChargeRow], ChargePosition | None]:
-        async with session(visit.pool) as conn:
+        async with session(request.pool) as conn:
             docs, last = await charge_page(conn, account_id, test, replace(filters, order=order), after, PAGE)
-        return [charge_row(doc, visit) for doc in docs], last
+        return [charge_row(doc, request) for doc in docs], last
 
     values["walked"] = await walk(
-        visit, asked, "charges", filters, ChargePosition, fetch, _position, order=filters.order
+        request, asked, "charges", filters, ChargePosition, fetch, _position, order=filters.order
     )
-    return visit.show("charges.html", values)
+    return request.show("charges.html", values)
 
 
-async def show_csv(visit: PageRequest) -> Response[Any]:
-    asked = ListQuery(visit.request, _FILTERS)
-    filters = _filters(asked, visit)
+async def show_csv(request: PageRequest) -> Response[Any]:
+    asked = ListQuery(request.http, _FILTERS)
+    filters = _filters(asked, request)
     if asked.faults:
-        return back_to(visit, "/cobrancas", asked)
-    await expire_account(visit.pool, *visit.owner, now=visit.now)
-    return sheet(visit, "cobrancas", _COLUMNS, _all(visit, filters))
+        return back_to(request, "/cobrancas", asked)
+    await expire_account(request.pool, *request.owner, now=request.now)
+    return sheet(request, "cobrancas", _COLUMNS, _all(request, filters))
 
 
-async def _all(visit: PageRequest, filters: ChargeFilters) -> AsyncIterator[Sequence[ChargeDoc]]:
+async def _all(request: PageRequest, filters: ChargeFilters) -> AsyncIterator[Sequence[ChargeDoc]]:
     """Every charge of the filters. By due date they come day by day: each day is one range of its index, where a page
     over all days at once would read the beginning of each of them."""
     parts = [filters]
     if walks_due_dates(filters):
-        async with session(visit.pool) as conn:
-            days = await due_days(conn, *visit.owner, filters)
+        async with session(request.pool) as conn:
+            days = await due_days(conn, *request.owner, filters)
         parts = [replace(filters, due_from=day, due_to=day) for day in days]
     for part in parts:
 
         async def fetch(
             after: ChargePosition | None, part: ChargeFilters = part
         ) -> tuple[Sequence[ChargeDoc], ChargePosition | None]:
-            async with session(visit.pool) as conn:
-                return await charge_page(conn, *visit.owner, part, after, ROWS)
+            async with session(request.pool) as conn:
+                return await charge_page(conn, *request.owner, part, after, ROWS)
 
         async for docs in pages(fetch):
             yield docs
 
 
-def _filters(asked: ListQuery, visit: PageRequest) -> ChargeFilters:
+def _filters(asked: ListQuery, request: PageRequest) -> ChargeFilters:
     created_from, created_to = asked.days("created_from", "created_to")
     due_from, due_to = asked.dates("due_from", "due_to")
     document = asked.digits("payer_document")
@@ -110,7 +110,7 @@ def _filters(asked: ListQuery, visit: PageRequest) -> ChargeFilters:
         statuses=asked.choices("status", STATUSES),
         methods=asked.choices("payment_method", ALL_METHODS),
         external_id=asked.word("external_id"),
-        payer_document_hash=None if document is None else visit.seal.blind(document),
+        payer_document_hash=None if document is None else request.seal.blind(document),
         nosso_numero=asked.digits("nosso_numero"),
         txid=asked.word("txid"),
         integrador_code=asked.word("integrador_code"),

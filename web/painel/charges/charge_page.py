@@ -79,24 +79,24 @@ class Paid(Struct, frozen=True):
     """To the form that sends it back."""
 
 
-async def show(visit: PageRequest) -> Response[Any]:
-    return await show_charge(visit)
+async def show(request: PageRequest) -> Response[Any]:
+    return await show_charge(request)
 
 
 async def show_charge(
-    visit: PageRequest, *, redate: Filled | None = None, mail: Filled | None = None, cancel_fault: str = ""
+    request: PageRequest, *, redate: Filled | None = None, mail: Filled | None = None, cancel_fault: str = ""
 ) -> Response[Any]:
     """The charge's page; with a form that could not be taken as it was filled in."""
-    charge_id = visit.id("charge_id")
-    account_id, test = visit.owner
-    doc = await charge_of(visit, charge_id)
-    async with session(visit.pool) as conn:
-        payer = await payer_of(conn, charge_id, account_id, test, seal=visit.seal)
+    charge_id = request.id("charge_id")
+    account_id, test = request.owner
+    doc = await charge_of(request, charge_id)
+    async with session(request.pool) as conn:
+        payer = await payer_of(conn, charge_id, account_id, test, seal=request.seal)
         life = await life_of(conn, charge_id, account_id, test)
         people = await people_of(conn, account_id, life)
         payments = await payments_of(conn, charge_id, account_id, test)
         refunds, _ = await refund_page(conn, account_id, test, RefundFilters(charge_id=charge_id), None, _REFUNDS_MAX)
-        mails = [] if test else await mails_of(conn, charge_id, account_id, seal=visit.seal)
+        mails = [] if test else await mails_of(conn, charge_id, account_id, seal=request.seal)
         deliveries, _ = await delivery_page(
             conn, account_id, test, DeliveryFilters(charge_id=charge_id), None, _DELIVERIES_MAX
         )
@@ -104,46 +104,46 @@ async def show_charge(
         TimelineEntry(instant(doc.created_at), "charge", "Cobrança criada"),
         *_lived(life, people),
         *_mailed(mails),
-        *_told(deliveries, visit),
+        *_told(deliveries, request),
     ]
     values = {
         "doc": doc,
-        "row": charge_row(doc, visit),
+        "row": charge_row(doc, request),
         "pending": doc.status == Status.PENDING,
         "mailed": not test and doc.status in MAILED,
         "payer": None if payer is None else _shown(payer),
-        "payments": [paid(each, visit) for each in payments],
-        "refunds": [refund_row(each, visit) for each in refunds],
+        "payments": [paid(each, request) for each in payments],
+        "refunds": [refund_row(each, request) for each in refunds],
         "lines": sorted(lines, key=lambda line: line.at),
         "reasons": CANCEL_REASONS,
         "cancel_fault": cancel_fault,
         "failures": CHARGE_FAILURES,
         "instant": instant,
         "parse_day": parse_day,
-        "today": visit.account_now.astimezone(SAO_PAULO).date().isoformat(),
+        "today": request.account_now.astimezone(SAO_PAULO).date().isoformat(),
         "redate": redate or Filled(shown={"due_date": doc.due_date or ""}),
         "mail": mail or Filled(shown={"to": (payer.email if payer else "") or "", "attach_pdf": "yes"}),
-        "base": visit.here(f"/cobrancas/{charge_id}"),
-        "payer_link": f"{visit.settings.app_url}/pagar/{doc.public_id}",
+        "base": request.here(f"/cobrancas/{charge_id}"),
+        "payer_link": f"{request.settings.app_url}/pagar/{doc.public_id}",
     }
-    return visit.show("charge.html", values, status=400 if redate or mail or cancel_fault else 200)
+    return request.show("charge.html", values, status=400 if redate or mail or cancel_fault else 200)
 
 
-async def charge_of(visit: PageRequest, charge_id: UUID) -> ChargeDoc:
+async def charge_of(request: PageRequest, charge_id: UUID) -> ChargeDoc:
     """The account's charge as it is this moment, expired first if its time has passed."""
-    async with session(visit.pool) as conn:
-        (doc,) = await charges_by_id(conn, [(charge_id, *visit.owner)])
-    if doc is not None and doc.overdue(iso(visit.account_now)):
-        await expire_account(visit.pool, *visit.owner, now=visit.now)
-        async with session(visit.pool) as conn:
-            (doc,) = await charges_by_id(conn, [(charge_id, *visit.owner)])
+    async with session(request.pool) as conn:
+        (doc,) = await charges_by_id(conn, [(charge_id, *request.owner)])
+    if doc is not None and doc.overdue(iso(request.account_now)):
+        await expire_account(request.pool, *request.owner, now=request.now)
+        async with session(request.pool) as conn:
+            (doc,) = await charges_by_id(conn, [(charge_id, *request.owner)])
     if doc is None:
         raise NotFoundException
     return doc
 
 
-def paid(doc: PaymentDoc, visit: PageRequest) -> Paid:
-    payer = open_payer(doc, visit.seal)
+def paid(doc: PaymentDoc, request: PageRequest) -> Paid:
+    payer = open_payer(doc, request.seal)
     return Paid(
         payment_id=doc.payment_id,
         amount_cents=doc.amount_cents,
@@ -157,7 +157,7 @@ def paid(doc: PaymentDoc, visit: PageRequest) -> Paid:
         end_to_end_id=doc.end_to_end_id,
         anomaly="" if doc.anomaly is None else ANOMALIES[doc.anomaly],
         late=doc.late,
-        link=visit.here(f"/cobrancas/{doc.charge_id}/devolver?payment_id={doc.payment_id}"),
+        link=request.here(f"/cobrancas/{doc.charge_id}/devolver?payment_id={doc.payment_id}"),
     )
 
 
@@ -191,12 +191,12 @@ def _mailed(mails: Sequence[Written]) -> list[TimelineEntry]:
     ]
 
 
-def _told(deliveries: Sequence[Delivery], visit: PageRequest) -> list[TimelineEntry]:
+def _told(deliveries: Sequence[Delivery], request: PageRequest) -> list[TimelineEntry]:
     """Each attempt of each webhook; one that was not tried yet stands where it was written."""
-    opens = visit.may(f"GET {visit.here('/webhooks/entregas/{delivery_id:str}')}")
+    opens = request.may(f"GET {request.here('/webhooks/entregas/{delivery_id:str}')}")
     lines = []
     for each in deliveries:
-        link = visit.here(f"/webhooks/entregas/{each.delivery_id}") if opens else ""
+        link = request.here(f"/webhooks/entregas/{each.delivery_id}") if opens else ""
         title = f"Webhook: {KINDS[each.type]}"
         for attempt in each.attempts:
             said = f"tentativa {attempt.attempt}: {OUTCOMES[attempt.outcome]}"

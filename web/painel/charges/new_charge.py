@@ -52,137 +52,137 @@ _SAID_ON_FORM: Final = frozenset({
 })  # fmt: skip
 
 
-async def show(visit: PageRequest) -> Response[Any]:
-    form = visit.request.query_params.get("forma", "pix")
-    due_on = _today(visit) + timedelta(days=_DAYS_TO_PAY)
+async def show(request: PageRequest) -> Response[Any]:
+    form = request.http.query_params.get("forma", "pix")
+    due_on = _today(request) + timedelta(days=_DAYS_TO_PAY)
     shown = {"kind": "boleto_hibrido", "lifetime": "86400", "due_date": due_on.isoformat()}
-    return _form(visit, form if form in _FORMS else "pix", Filled(shown=shown))
+    return _form(request, form if form in _FORMS else "pix", Filled(shown=shown))
 
 
-async def create(visit: PageRequest) -> Response[Any]:
-    form = visit.field("forma")
-    filled = Filled(visit)
+async def create(request: PageRequest) -> Response[Any]:
+    form = request.field("forma")
+    filled = Filled(request)
     if form not in _FORMS:
         filled.wrong("form", "Escolha Pix ou boleto.")
-        return _form(visit, PIX, filled)
+        return _form(request, PIX, filled)
     try:
-        charge_id = await (_pix(visit, filled) if form == "pix" else _boleto(visit, filled))
+        charge_id = await (_pix(request, filled) if form == "pix" else _boleto(request, filled))
     except AlreadySent:
-        charge_id = await made_before(visit)
+        charge_id = await made_before(request)
     except Refused as refused:
         if refused.code not in _SAID_ON_FORM:
             raise
         filled.wrong("form", " ".join(REFUSED[refused.code]) if refused.code in REFUSED else "")
-        return _form(visit, form, filled, status=refused.code.status)
+        return _form(request, form, filled, status=refused.code.status)
     if charge_id is None:
-        return _form(visit, form, filled)
-    return visit.go(visit.here(f"/cobrancas/{charge_id}"), done="criada")
+        return _form(request, form, filled)
+    return request.go(request.here(f"/cobrancas/{charge_id}"), done="criada")
 
 
-async def made_before(visit: PageRequest) -> UUID:
+async def made_before(request: PageRequest) -> UUID:
     """What this form made when it was sent before; AlreadySent when that is not known, or nothing."""
-    async with session(visit.pool) as conn:
-        made = await made_with(conn, account_id=visit.session.account_id, test=visit.test, key=visit.key)
+    async with session(request.pool) as conn:
+        made = await made_with(conn, account_id=request.session.account_id, test=request.test, key=request.key)
     if made is None:
         raise AlreadySent
     return made.resource_id
 
 
-async def issuer_of(visit: PageRequest) -> Issuer:
-    async with session(visit.pool) as conn:
-        found = await find_registered(conn, account_id=visit.session.account_id, test=visit.test)
+async def issuer_of(request: PageRequest) -> Issuer:
+    async with session(request.pool) as conn:
+        found = await find_registered(conn, account_id=request.session.account_id, test=request.test)
     assert found is not None, "a session's account exists"
-    account_id, test = visit.owner
+    account_id, test = request.owner
     return Issuer(
         account_id=account_id,
         test=test,
         name=found.name,
         city=found.city,
         pix_key=found.pix_key,
-        actor=visit.actor,
+        actor=request.actor,
         ahead_s=found.ahead_s,
     )
 
 
-def check_approved(visit: PageRequest) -> None:
+def check_approved(request: PageRequest) -> None:
     """Refused(KYC_REQUIRED): production is for accounts whose registration was approved (contract section 14)."""
-    if not visit.test and visit.session.kyc != "approved":
+    if not request.test and request.session.kyc != "approved":
         raise Refused(Code.KYC_REQUIRED)
 
 
-async def check_boletos(visit: PageRequest, filled: Filled, integrador_code: str | None) -> None:
+async def check_boletos(request: PageRequest, filled: Filled, integrador_code: str | None) -> None:
     """Whether this account may issue boletos, for this partner."""
-    async with session(visit.pool) as conn:
-        terms = await find_terms(conn, account_id=visit.session.account_id, integrador_code=integrador_code)
+    async with session(request.pool) as conn:
+        terms = await find_terms(conn, account_id=request.session.account_id, integrador_code=integrador_code)
     if terms is None or not has_address(terms.address):
         raise Refused(Code.MERCHANT_ADDRESS_REQUIRED)
     if integrador_code is not None and not terms.integrator_active:
         filled.wrong("integrador_code", "O código não existe ou não está ativo.")
 
 
-async def _pix(visit: PageRequest, filled: Filled) -> UUID | None:
+async def _pix(request: PageRequest, filled: Filled) -> UUID | None:
     """The charge's id; None when the form cannot be taken."""
     amount_cents = filled.cents("amount", PIX_CENTS_MAX)
     lifetime = filled.choice("lifetime", LIFETIMES)
-    payer = pix_payer(visit, filled)
+    payer = pix_payer(request, filled)
     external_id, description = _words(filled)
     if filled.faults or amount_cents is None:
         return None
-    check_approved(visit)
+    check_approved(request)
     document = payer.get("document")
     creation = Creation(
-        issuer=await issuer_of(visit),
-        key=visit.key,
-        fingerprint=sha256(visit.key.encode()).digest(),
+        issuer=await issuer_of(request),
+        key=request.key,
+        fingerprint=sha256(request.key.encode()).digest(),
         charge_id=new_id(),
-        request_id=visit.request_id,
-        now=visit.now,
+        request_id=request.request_id,
+        now=request.now,
         amount_cents=amount_cents,
         lifetime_s=int(lifetime),
         external_id=external_id,
         description=description,
-        payer_sealed=visit.seal.seal(msgspec.json.encode(payer)) if payer else None,
-        payer_document_hash=visit.seal.blind(document) if document else None,
+        payer_sealed=request.seal.seal(msgspec.json.encode(payer)) if payer else None,
+        payer_document_hash=request.seal.blind(document) if document else None,
         scenario=None,
         send_email=filled.has("send_email"),
     )
-    reserve = visit.context.reserve
-    (location,) = await reserve.take(visit.test, 1)
+    reserve = request.context.reserve
+    (location,) = await reserve.take(request.test, 1)
     try:
-        async with visit.change(
+        async with request.change(
             "charge.created",
             subject=str(creation.charge_id),
-            wakes=[BANK_ORDERS[visit.test]],
+            wakes=[BANK_ORDERS[request.test]],
             method=PIX,
             amount=reais(amount_cents),
         ) as conn:
             if not await create_pix(conn, [compose_pix(creation, location)]):
                 # The form's key is new with its audit row: it is the suspension that keeps it from being written.
-                raise Refused(Code.SERVICE_UNAVAILABLE if visit.test else Code.PIX_AVULSO_SUSPENDED)
+                raise Refused(Code.SERVICE_UNAVAILABLE if request.test else Code.PIX_AVULSO_SUSPENDED)
     except (AlreadySent, Refused):
-        reserve.give_back(visit.test, [location])
+        reserve.give_back(request.test, [location])
         raise
     return creation.charge_id
 
 
-async def _boleto(visit: PageRequest, filled: Filled) -> UUID | None:
+async def _boleto(request: PageRequest, filled: Filled) -> UUID | None:
     """The id of the charge whose boleto the bank has registered; None when the form cannot be taken."""
     kind = filled.choice("kind", BOLETOS)
     amount_cents = filled.cents("amount", BOLETO_CENTS_MAX)
-    due_on = filled.day("due_date", first=_today(visit) + timedelta(days=1))
-    payer = boleto_payer(visit, filled)
+    due_on = filled.day("due_date", first=_today(request) + timedelta(days=1))
+    payer = boleto_payer(request, filled)
     external_id, description = _words(filled)
     integrador_code = (filled.text("integrador_code", 11) or "").upper() or None
     if not filled.faults:
-        check_approved(visit)
-        await check_boletos(visit, filled, integrador_code)
+        check_approved(request)
+        await check_boletos(request, filled, integrador_code)
     if filled.faults or amount_cents is None or due_on is None or payer is None:
         return None
     wanted = BoletoRequest(
-        issuer=await issuer_of(visit),
-        key=visit.key,
-        fingerprint=sha256(visit.key.encode()).digest(),
-        request_id=visit.request_id,
+        issuer=await issuer_of(request),
+        key=request.key,
+        fingerprint=sha256(request.key.encode()).digest(),
+        request_id=request.request_id,
         kind=kind,
         amount_cents=amount_cents,
         due_on=due_on,
@@ -193,24 +193,24 @@ async def _boleto(visit: PageRequest, filled: Filled) -> UUID | None:
         scenario=None,
         send_email=filled.has("send_email"),
     )
-    return await _registered(visit, wanted)
+    return await _registered(request, wanted)
 
 
-async def _registered(visit: PageRequest, wanted: BoletoRequest) -> UUID:
+async def _registered(request: PageRequest, wanted: BoletoRequest) -> UUID:
     written = False
 
     async def write(order: RegistrationOrder) -> bool:
         nonlocal written
         if written:
             # The bank had another boleto under the first number: the deed is in the audit log already.
-            async with session(visit.pool) as conn:
+            async with session(request.pool) as conn:
                 ordered = await order_boletos(conn, [order])
-            visit.context.boletos.ring(visit.test)
+            request.context.boletos.ring(request.test)
             return bool(ordered)
-        async with visit.change(
+        async with request.change(
             "boleto.ordered",
             subject=str(order.charge_id),
-            wakes=[BOLETO_ORDERS[visit.test]],
+            wakes=[BOLETO_ORDERS[request.test]],
             method=wanted.kind,
             amount=reais(wanted.amount_cents),
         ) as conn:
@@ -220,27 +220,27 @@ async def _registered(visit: PageRequest, wanted: BoletoRequest) -> UUID:
         return True
 
     until = asyncio.get_running_loop().time() + DEADLINE_S
-    charge_id = await visit.context.boletos.issue(wanted, write, until=until)
+    charge_id = await request.context.boletos.issue(wanted, write, until=until)
     if charge_id is None:
         raise AlreadySent
     return charge_id
 
 
-def pix_payer(visit: PageRequest, filled: Filled) -> Mapping[str, str]:
+def pix_payer(request: PageRequest, filled: Filled) -> Mapping[str, str]:
     """What was told of the payer; nothing is required."""
     found = {
         "name": filled.text("payer_name", NAME_MAX),
-        "document": _document(visit, filled, required=False),
+        "document": _document(request, filled, required=False),
         "email": filled.email("payer_email", required=filled.has("send_email")),
         "phone": filled.text("payer_phone", PHONE_MAX),
     }
     return {name: value for name, value in found.items() if value is not None}
 
 
-def boleto_payer(visit: PageRequest, filled: Filled) -> BoletoPayer | None:
+def boleto_payer(request: PageRequest, filled: Filled) -> BoletoPayer | None:
     """The payer as registered at the bank; None when something is missing or wrong."""
     name = filled.text("payer_name", NAME_MAX, required=True)
-    document = _document(visit, filled, required=True)
+    document = _document(request, filled, required=True)
     zip_code = filled.digits("zip_code", 8, "O CEP tem 8 dígitos.")
     street = filled.text("street", NAME_MAX, required=True)
     number = filled.text("number", NUMBER_MAX)
@@ -263,9 +263,9 @@ def boleto_payer(visit: PageRequest, filled: Filled) -> BoletoPayer | None:
     )
 
 
-def _document(visit: PageRequest, filled: Filled, *, required: bool) -> str | None:
+def _document(request: PageRequest, filled: Filled, *, required: bool) -> str | None:
     found = filled.document(
-        "payer_document", letters=visit.settings.cnpj_with_letters, production=not visit.test, required=required
+        "payer_document", letters=request.settings.cnpj_with_letters, production=not request.test, required=required
     )
     return found if found is not None and well_formed(found, letters=True) else None
 
@@ -274,19 +274,19 @@ def _words(filled: Filled) -> tuple[str | None, str | None]:
     return filled.text("external_id", REFERENCE_MAX), filled.text("description", DESCRIPTION_MAX)
 
 
-def _today(visit: PageRequest) -> date:
-    return visit.account_now.astimezone(SAO_PAULO).date()
+def _today(request: PageRequest) -> date:
+    return request.account_now.astimezone(SAO_PAULO).date()
 
 
-def _form(visit: PageRequest, form: str, filled: Filled, *, status: int = 400) -> Response[Any]:
+def _form(request: PageRequest, form: str, filled: Filled, *, status: int = 400) -> Response[Any]:
     values = {
         "form": form,
         "filled": filled,
-        "base": visit.here("/cobrancas/nova"),
+        "base": request.here("/cobrancas/nova"),
         "boletos": BOLETOS,
         "lifetimes": LIFETIMES,
         "states": STATE_WORDS,
-        "tomorrow": (_today(visit) + timedelta(days=1)).isoformat(),
-        "waiting": not visit.test and visit.session.kyc != "approved",
+        "tomorrow": (_today(request) + timedelta(days=1)).isoformat(),
+        "waiting": not request.test and request.session.kyc != "approved",
     }
-    return visit.show("new_charge.html", values, status=status if filled.faults else 200)
+    return request.show("new_charge.html", values, status=status if filled.faults else 200)

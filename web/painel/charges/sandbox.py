@@ -46,63 +46,63 @@ SCENARIO_WORDS: Final = {
 assert tuple(SCENARIO_WORDS) == SCENARIOS
 
 
-async def show_clock(visit: PageRequest) -> Response[Any]:
-    return await _clock_page(visit, Filled(shown={"days": "1"}))
+async def show_clock(request: PageRequest) -> Response[Any]:
+    return await _clock_page(request, Filled(shown={"days": "1"}))
 
 
-async def advance(visit: PageRequest) -> Response[Any]:
+async def advance(request: PageRequest) -> Response[Any]:
     """On by days, hours and minutes together; the next page shows what has come of it."""
-    filled = Filled(visit)
+    filled = Filled(request)
     parts = {name: filled.whole(name, 0, most) or 0 for name, (most, _) in _UNITS.items()}
     by_s = sum(count * _UNITS[name][1] for name, count in parts.items())
     if not filled.faults and not 0 < by_s <= CALL_MOST_S:
         filled.wrong("days", f"Informe quanto avançar, até {CALL_MOST_S // _DAY_S} dias por vez.")
     if filled.faults:
-        return await _clock_page(visit, filled)
-    account_id = visit.session.account_id
+        return await _clock_page(request, filled)
+    account_id = request.session.account_id
     try:
-        async with visit.change("sandbox.clock_advanced", seconds=by_s) as conn:
-            await advance_clock(conn, account_id, by_s, now=visit.now)
+        async with request.change("sandbox.clock_advanced", seconds=by_s) as conn:
+            await advance_clock(conn, account_id, by_s, now=request.now)
     except Refused as refused:
         if refused.code is not Code.VALIDATION_ERROR:
             raise
         filled.wrong("days", f"O relógio vai até {AHEAD_MOST_S // _DAY_S} dias à frente, e não volta.")
-        return await _clock_page(visit, filled)
-    await settle(visit.pool, account_id, now=lambda: to_millisecond(visit.request.app.state.now()))
-    visit.context.bell.ring(WEBHOOKS)
-    return visit.go(visit.here("/relogio"), done="relogio")
+        return await _clock_page(request, filled)
+    await settle(request.pool, account_id, now=lambda: to_millisecond(request.http.app.state.now()))
+    request.context.bell.ring(WEBHOOKS)
+    return request.go(request.here("/relogio"), done="relogio")
 
 
-async def expire(visit: PageRequest) -> Response[Any]:
+async def expire(request: PageRequest) -> Response[Any]:
     """A pending charge's time is over now."""
-    charge_id = visit.id("charge_id")
-    await charge_of(visit, charge_id)
-    command = expiring(charge_id, visit.owner, actor=visit.actor, request_id=visit.request_id)
-    await _grant(visit, "charge.expired_in_test", command)
-    return _back(visit, charge_id, "expirada")
+    charge_id = request.id("charge_id")
+    await charge_of(request, charge_id)
+    command = expiring(charge_id, request.owner, actor=request.actor, request_id=request.request_id)
+    await _grant(request, "charge.expired_in_test", command)
+    return _back(request, charge_id, "expirada")
 
 
-async def fail(visit: PageRequest) -> Response[Any]:
+async def fail(request: PageRequest) -> Response[Any]:
     """The bank refuses a pending charge for good; a boleto is written off there first."""
-    charge_id = visit.id("charge_id")
-    doc = await charge_of(visit, charge_id)
+    charge_id = request.id("charge_id")
+    doc = await charge_of(request, charge_id)
     if doc.boleto is None:
         code, message = SANDBOX_FAILURE
         command = failing(
-            charge_id, visit.owner, code=code, message=message, actor=visit.actor, request_id=visit.request_id
+            charge_id, request.owner, code=code, message=message, actor=request.actor, request_id=request.request_id
         )
-        await _grant(visit, "charge.failed_in_test", command)
+        await _grant(request, "charge.failed_in_test", command)
     else:
-        request = WriteOff(reason="cancelled", fail=True, actor=visit.actor, request_id=visit.request_id)
-        await change_boleto(visit, "charge.failed_in_test", WRITE_OFF, charge_id, request)
-    return _back(visit, charge_id, "falhou")
+        bank_order = WriteOff(reason="cancelled", fail=True, actor=request.actor, request_id=request.request_id)
+        await change_boleto(request, "charge.failed_in_test", WRITE_OFF, charge_id, bank_order)
+    return _back(request, charge_id, "falhou")
 
 
-async def pay(visit: PageRequest) -> Response[Any]:
+async def pay(request: PageRequest) -> Response[Any]:
     """Money arrives as no payer should send it: another amount, several times, in any state of the charge."""
-    charge_id = visit.id("charge_id")
-    doc = await charge_of(visit, charge_id)
-    filled = Filled(visit)
+    charge_id = request.id("charge_id")
+    doc = await charge_of(request, charge_id)
+    filled = Filled(request)
     amount_cents = filled.cents("amount", PIX_CENTS_MAX if doc.boleto is None else BOLETO_CENTS_MAX, required=False)
     times = filled.whole("times", 1, TIMES_MAX) or 1
     if "amount" in filled.faults:
@@ -112,36 +112,36 @@ async def pay(visit: PageRequest) -> Response[Any]:
     if doc.boleto is None:
         command = paying(
             charge_id,
-            visit.owner,
-            end_to_end_ids=[_end_to_end_id(visit) for _ in range(times)],
+            request.owner,
+            end_to_end_ids=[_end_to_end_id(request) for _ in range(times)],
             amount_cents=amount_cents,
             paid_at=None,
-            seal=visit.seal,
-            actor=visit.actor,
-            request_id=visit.request_id,
+            seal=request.seal,
+            actor=request.actor,
+            request_id=request.request_id,
         )
-        await _grant(visit, "charge.paid_in_test", command)
+        await _grant(request, "charge.paid_in_test", command)
     else:
-        request = Pay(
-            actor=visit.actor, request_id=visit.request_id, amount_cents=amount_cents, times=times, force=True
+        bank_order = Pay(
+            actor=request.actor, request_id=request.request_id, amount_cents=amount_cents, times=times, force=True
         )
-        await change_boleto(visit, "boleto.test_payment_ordered", PAY, charge_id, request, pending_only=False)
-    return _back(visit, charge_id, "simulado")
+        await change_boleto(request, "boleto.test_payment_ordered", PAY, charge_id, bank_order, pending_only=False)
+    return _back(request, charge_id, "simulado")
 
 
-async def _clock_page(visit: PageRequest, filled: Filled) -> Response[Any]:
+async def _clock_page(request: PageRequest, filled: Filled) -> Response[Any]:
     values = {
         "filled": filled,
-        "clock": visit.account_now,
-        "real": visit.now,
-        "ahead": _in_words(visit.account_now - visit.now),
+        "clock": request.account_now,
+        "real": request.now,
+        "ahead": _in_words(request.account_now - request.now),
         "most_days": CALL_MOST_S // _DAY_S,
         "ahead_most_days": AHEAD_MOST_S // _DAY_S,
         "scenarios": SCENARIO_WORDS,
-        "base_url": visit.settings.base_url,
-        "account_id": visit.session.account_id,
+        "base_url": request.settings.base_url,
+        "account_id": request.session.account_id,
     }
-    return visit.show("clock.html", values, status=400 if filled.faults else 200)
+    return request.show("clock.html", values, status=400 if filled.faults else 200)
 
 
 def _in_words(ahead: timedelta) -> str:
@@ -152,16 +152,18 @@ def _in_words(ahead: timedelta) -> str:
     return ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for count, word in counted if count)
 
 
-async def _grant(visit: PageRequest, action: str, command: ChargeCommand) -> None:
-    async with visit.change(action, subject=str(command.charge_id), wakes=[WEBHOOKS, BANK_ORDERS[visit.test]]) as conn:
-        (outcome,) = await change_charges(conn, [command], now=visit.now)
+async def _grant(request: PageRequest, action: str, command: ChargeCommand) -> None:
+    async with request.change(
+        action, subject=str(command.charge_id), wakes=[WEBHOOKS, BANK_ORDERS[request.test]]
+    ) as conn:
+        (outcome,) = await change_charges(conn, [command], now=request.now)
         if isinstance(outcome, Refused):
             raise outcome
 
 
-def _end_to_end_id(visit: PageRequest) -> str:
-    return end_to_end_id(_SANDBOX_ISPB, visit.account_now, "".join(secrets.choice(_LETTERS) for _ in range(11)))
+def _end_to_end_id(request: PageRequest) -> str:
+    return end_to_end_id(_SANDBOX_ISPB, request.account_now, "".join(secrets.choice(_LETTERS) for _ in range(11)))
 
 
-def _back(visit: PageRequest, charge_id: UUID, done: str) -> Response[Any]:
-    return visit.go(visit.here(f"/cobrancas/{charge_id}"), done=done)
+def _back(request: PageRequest, charge_id: UUID, done: str) -> Response[Any]:
+    return request.go(request.here(f"/cobrancas/{charge_id}"), done=done)

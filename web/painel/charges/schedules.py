@@ -62,130 +62,130 @@ _CHANGES: Final = {
 _SAID_ON_FORM: Final = frozenset({Code.KYC_REQUIRED, Code.MERCHANT_ADDRESS_REQUIRED})
 
 
-async def show_list(visit: PageRequest) -> Response[Any]:
-    asked = ListQuery(visit.request, _FILTERS)
+async def show_list(request: PageRequest) -> Response[Any]:
+    asked = ListQuery(request.http, _FILTERS)
     statuses, external_id = asked.choices("status", STATUSES), asked.word("external_id")
-    values: dict[str, object] = {"asked": asked, "walked": None, **_words(visit)}
+    values: dict[str, object] = {"asked": asked, "walked": None, **_words(request)}
     if asked.faults:
-        return visit.show("schedules.html", values, status=400)
+        return request.show("schedules.html", values, status=400)
 
     async def fetch(
         order: SortOrder, after: SchedulePosition | None
     ) -> tuple[list[ScheduleProjection], SchedulePosition | None]:
         filters = ScheduleFilters(statuses=statuses, external_id=external_id, order=order)
-        async with session(visit.pool) as conn:
-            return await schedule_page(conn, visit.session.account_id, filters, after, PAGE)
+        async with session(request.pool) as conn:
+            return await schedule_page(conn, request.session.account_id, filters, after, PAGE)
 
     bound = [list(statuses), external_id]
-    values["walked"] = await walk(visit, asked, "schedules", bound, SchedulePosition, fetch, _position)
-    return visit.show("schedules.html", values)
+    values["walked"] = await walk(request, asked, "schedules", bound, SchedulePosition, fetch, _position)
+    return request.show("schedules.html", values)
 
 
-async def show(visit: PageRequest) -> Response[Any]:
-    return await _show(visit)
+async def show(request: PageRequest) -> Response[Any]:
+    return await _show(request)
 
 
-async def _show(visit: PageRequest, *, cancel_fault: str = "") -> Response[Any]:
+async def _show(request: PageRequest, *, cancel_fault: str = "") -> Response[Any]:
     """One, with what became of its numbers, the newest first."""
-    found = await _schedule(visit)
-    asked = ListQuery(visit.request, ())
+    found = await _schedule(request)
+    asked = ListQuery(request.http, ())
     schedule_id = UUID(found.schedule_id)
-    await expire_account(visit.pool, *visit.owner, now=visit.now)
+    await expire_account(request.pool, *request.owner, now=request.now)
 
     async def fetch(
         order: SortOrder, after: NumberPosition | None
     ) -> tuple[list[ScheduledCharge], NumberPosition | None]:
-        async with session(visit.pool) as conn:
+        async with session(request.pool) as conn:
             return await scheduled_charges(
-                conn, schedule_id, visit.session.account_id, order, after, PAGE, seal=visit.seal, now=visit.now
+                conn, schedule_id, request.session.account_id, order, after, PAGE, seal=request.seal, now=request.now
             )
 
     walked = await walk(
-        visit, asked, "scheduled", schedule_id, NumberPosition, fetch, lambda row: NumberPosition(row.number)
+        request, asked, "scheduled", schedule_id, NumberPosition, fetch, lambda row: NumberPosition(row.number)
     )
     values = {
         "schedule": found,
         "walked": walked,
-        "base": visit.here(f"/programacoes/{schedule_id}"),
+        "base": request.here(f"/programacoes/{schedule_id}"),
         "changes": [word for word, (change, _, _) in _CHANGES.items() if found.status in CHANGES[change][0]],
         "cancel_fault": cancel_fault,
-        **_words(visit),
+        **_words(request),
     }
-    return visit.show("schedule.html", values, status=400 if cancel_fault else 200)
+    return request.show("schedule.html", values, status=400 if cancel_fault else 200)
 
 
-async def pause(visit: PageRequest) -> Response[Any]:
-    return await _change(visit, "pausar")
+async def pause(request: PageRequest) -> Response[Any]:
+    return await _change(request, "pausar")
 
 
-async def resume(visit: PageRequest) -> Response[Any]:
-    return await _change(visit, "retomar")
+async def resume(request: PageRequest) -> Response[Any]:
+    return await _change(request, "retomar")
 
 
-async def cancel(visit: PageRequest) -> Response[Any]:
-    if visit.field("sure") != "yes":
-        return await _show(visit, cancel_fault="Confirme que quer cancelar.")
-    return await _change(visit, "cancelar")
+async def cancel(request: PageRequest) -> Response[Any]:
+    if request.field("sure") != "yes":
+        return await _show(request, cancel_fault="Confirme que quer cancelar.")
+    return await _change(request, "cancelar")
 
 
-async def show_new(visit: PageRequest) -> Response[Any]:
-    method = visit.request.query_params.get("forma", PIX)
-    first = _today(visit) + timedelta(days=int(_DAYS_BEFORE) + 1)
+async def show_new(request: PageRequest) -> Response[Any]:
+    method = request.http.query_params.get("forma", PIX)
+    first = _today(request) + timedelta(days=int(_DAYS_BEFORE) + 1)
     shown = {"frequency": "monthly", "first_due_date": first.isoformat(), "issue_days_before": _DAYS_BEFORE}
-    return _form(visit, method if method in METHODS else PIX, Filled(shown=shown))
+    return _form(request, method if method in METHODS else PIX, Filled(shown=shown))
 
 
-async def create(visit: PageRequest) -> Response[Any]:
-    method = visit.field("forma")
-    filled = Filled(visit)
+async def create(request: PageRequest) -> Response[Any]:
+    method = request.field("forma")
+    filled = Filled(request)
     if method not in METHODS:
         filled.wrong("form", "Escolha Pix ou boleto.")
-        return _form(visit, PIX, filled)
-    new = _new(visit, filled, method)
+        return _form(request, PIX, filled)
+    new = _new(request, filled, method)
     try:
         if not filled.faults:
-            check_approved(visit)
+            check_approved(request)
             if method != PIX:
-                await check_boletos(visit, filled, None)
+                await check_boletos(request, filled, None)
         if filled.faults or new is None:
-            return _form(visit, method, filled)
-        schedule_id = await _create(visit, new)
+            return _form(request, method, filled)
+        schedule_id = await _create(request, new)
     except AlreadySent:
-        schedule_id = await made_before(visit)
+        schedule_id = await made_before(request)
     except Refused as refused:
         if refused.code not in _SAID_ON_FORM:
             raise
         filled.wrong("form", " ".join(REFUSED[refused.code]))
-        return _form(visit, method, filled, status=refused.code.status)
-    return visit.go(visit.here(f"/programacoes/{schedule_id}"), done="programada")
+        return _form(request, method, filled, status=refused.code.status)
+    return request.go(request.here(f"/programacoes/{schedule_id}"), done="programada")
 
 
-async def _create(visit: PageRequest, new: NewSchedule) -> UUID:
-    async with visit.change(
+async def _create(request: PageRequest, new: NewSchedule) -> UUID:
+    async with request.change(
         "schedule.created",
         subject=str(new.schedule_id),
         method=new.payment_method,
         amount=reais(new.amount_cents),
     ) as conn:
-        if not await create_schedule(conn, new, now=visit.now):
+        if not await create_schedule(conn, new, now=request.now):
             raise AlreadySent
     return new.schedule_id
 
 
-async def _change(visit: PageRequest, word: str) -> Response[Any]:
+async def _change(request: PageRequest, word: str) -> Response[Any]:
     """Granted too when the schedule is as asked already, as for the API."""
     change, deed, done = _CHANGES[word]
-    found = await _schedule(visit)
-    async with visit.change(deed, subject=found.schedule_id) as conn:
-        await change_schedule(conn, UUID(found.schedule_id), visit.session.account_id, change)
-    return visit.go(visit.here(f"/programacoes/{found.schedule_id}"), done=done)
+    found = await _schedule(request)
+    async with request.change(deed, subject=found.schedule_id) as conn:
+        await change_schedule(conn, UUID(found.schedule_id), request.session.account_id, change)
+    return request.go(request.here(f"/programacoes/{found.schedule_id}"), done=done)
 
 
-def _new(visit: PageRequest, filled: Filled, method: str) -> NewSchedule | None:
+def _new(request: PageRequest, filled: Filled, method: str) -> NewSchedule | None:
     """What the form asks for; None when it cannot be taken."""
     amount_cents = filled.cents("amount", PIX_CENTS_MAX if method == PIX else BOLETO_CENTS_MAX)
     frequency = filled.choice("frequency", FREQUENCIES)
-    first = filled.day("first_due_date", first=_today(visit) + timedelta(days=1))
+    first = filled.day("first_due_date", first=_today(request) + timedelta(days=1))
     end = filled.day("end_date", first=first, required=False)
     max_charges = filled.whole("max_charges", 1, CHARGES_MAX)
     if end is not None and max_charges is not None:
@@ -195,19 +195,19 @@ def _new(visit: PageRequest, filled: Filled, method: str) -> NewSchedule | None:
     description = filled.text("description", DESCRIPTION_MAX)
     document: str | None
     if method == PIX:
-        told = pix_payer(visit, filled)
-        sealed, document = visit.seal.seal(msgspec.json.encode(told)), told.get("document")
+        told = pix_payer(request, filled)
+        sealed, document = request.seal.seal(msgspec.json.encode(told)), told.get("document")
     else:
-        payer = boleto_payer(visit, filled)
+        payer = boleto_payer(request, filled)
         if payer is None:
             return None
-        sealed, document = visit.seal.seal(msgspec.json.encode(payer)), payer.document
+        sealed, document = request.seal.seal(msgspec.json.encode(payer)), payer.document
     if filled.faults or amount_cents is None or first is None:
         return None
     return NewSchedule(
-        account_id=visit.session.account_id,
-        key=visit.key,
-        fingerprint=sha256(visit.key.encode()).digest(),
+        account_id=request.session.account_id,
+        key=request.key,
+        fingerprint=sha256(request.key.encode()).digest(),
         schedule_id=new_id(),
         payment_method=method,
         amount_cents=amount_cents,
@@ -219,13 +219,13 @@ def _new(visit: PageRequest, filled: Filled, method: str) -> NewSchedule | None:
         description=description,
         send_email=filled.has("send_email"),
         payer_sealed=sealed,
-        payer_document_hash=None if document is None else visit.seal.blind(document),
+        payer_document_hash=None if document is None else request.seal.blind(document),
     )
 
 
-async def _schedule(visit: PageRequest) -> ScheduleProjection:
-    async with session(visit.pool) as conn:
-        found = await schedule_by_id(conn, visit.id("schedule_id"), visit.session.account_id)
+async def _schedule(request: PageRequest) -> ScheduleProjection:
+    async with session(request.pool) as conn:
+        found = await schedule_by_id(conn, request.id("schedule_id"), request.session.account_id)
     if found is None:
         raise NotFoundException
     return found
@@ -235,11 +235,11 @@ def _position(row: ScheduleProjection) -> SchedulePosition:
     return SchedulePosition(instant(row.created_at), UUID(row.schedule_id))
 
 
-def _today(visit: PageRequest) -> date:
-    return visit.now.astimezone(SAO_PAULO).date()
+def _today(request: PageRequest) -> date:
+    return request.now.astimezone(SAO_PAULO).date()
 
 
-def _words(visit: PageRequest) -> dict[str, object]:
+def _words(request: PageRequest) -> dict[str, object]:
     return {
         "states": SCHEDULE_STATES,
         "number_states": NUMBER_STATES,
@@ -252,17 +252,17 @@ def _words(visit: PageRequest) -> dict[str, object]:
     }
 
 
-def _form(visit: PageRequest, method: str, filled: Filled, *, status: int = 400) -> Response[Any]:
+def _form(request: PageRequest, method: str, filled: Filled, *, status: int = 400) -> Response[Any]:
     values = {
         "form": method,
         "forms": _FORMS,
         "filled": filled,
-        "base": visit.here("/programacoes/nova"),
+        "base": request.here("/programacoes/nova"),
         "states": STATE_WORDS,
         "frequencies": FREQUENCIES,
-        "tomorrow": (_today(visit) + timedelta(days=1)).isoformat(),
+        "tomorrow": (_today(request) + timedelta(days=1)).isoformat(),
         "most": CHARGES_MAX,
         "days_most": ISSUE_DAYS_BEFORE_MAX,
-        "waiting": visit.session.kyc != "approved",
+        "waiting": request.session.kyc != "approved",
     }
-    return visit.show("new_schedule.html", values, status=status if filled.faults else 200)
+    return request.show("new_schedule.html", values, status=status if filled.faults else 200)

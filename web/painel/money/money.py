@@ -74,53 +74,53 @@ _PAYMENT_COLUMNS: Columns[PaymentItem] = {
 }
 
 
-async def show_ledger(visit: PageRequest) -> Response[Any]:
+async def show_ledger(request: PageRequest) -> Response[Any]:
     """Production only, as every balance here."""
-    asked = ListQuery(visit.request, _LEDGER)
+    asked = ListQuery(request.http, _LEDGER)
     filters = _ledger_filters(asked)
-    account_id, test = visit.owner
+    account_id, test = request.owner
     values: dict[str, object] = {"asked": asked, "types": ENTRY_TYPES, "walked": None, "balance_cents": None}
     if asked.faults:
-        return visit.show("ledger.html", values, status=400)
+        return request.show("ledger.html", values, status=400)
 
     async def fetch(order: SortOrder, after: LedgerPosition | None) -> tuple[list[EntryRow], LedgerPosition | None]:
-        async with session(visit.pool) as conn:
+        async with session(request.pool) as conn:
             items, last = await ledger_page(conn, account_id, test, replace(filters, order=order), after, PAGE)
-        return [entry_row(item, visit) for item in items], last
+        return [entry_row(item, request) for item in items], last
 
     values["walked"] = await walk(
-        visit, asked, "ledger", filters, LedgerPosition, fetch, lambda row: LedgerPosition(row.sequence)
+        request, asked, "ledger", filters, LedgerPosition, fetch, lambda row: LedgerPosition(row.sequence)
     )
-    async with session(visit.pool) as conn:
+    async with session(request.pool) as conn:
         values["balance_cents"] = (await find_balance(conn, account_id=account_id, test=test)).balance_cents
-    return visit.show("ledger.html", values)
+    return request.show("ledger.html", values)
 
 
-async def ledger_csv(visit: PageRequest) -> Response[Any]:
-    asked = ListQuery(visit.request, _LEDGER)
+async def ledger_csv(request: PageRequest) -> Response[Any]:
+    asked = ListQuery(request.http, _LEDGER)
     filters = _ledger_filters(asked)
     if asked.faults:
-        return back_to(visit, "/extrato", asked)
+        return back_to(request, "/extrato", asked)
 
     async def fetch(after: LedgerPosition | None) -> tuple[list[LedgerItem], LedgerPosition | None]:
-        async with session(visit.pool) as conn:
-            return await ledger_page(conn, *visit.owner, filters, after, ROWS)
+        async with session(request.pool) as conn:
+            return await ledger_page(conn, *request.owner, filters, after, ROWS)
 
-    return sheet(visit, "extrato", _LEDGER_COLUMNS, pages(fetch))
+    return sheet(request, "extrato", _LEDGER_COLUMNS, pages(fetch))
 
 
-async def show_closings(visit: PageRequest) -> Response[Any]:
+async def show_closings(request: PageRequest) -> Response[Any]:
     """The days of a month that have begun, the newest first, each with what it began and ended with. Days are those of
     São Paulo: a line of the last second of a day is in it."""
-    today = visit.now.astimezone(SAO_PAULO).date()
-    given = visit.request.query_params.get("mes", "")
+    today = request.now.astimezone(SAO_PAULO).date()
+    given = request.http.query_params.get("mes", "")
     first = _month(given) if given else today.replace(day=1)
     if first is None or first > today:
-        return visit.go(visit.here("/extrato/dias"))
+        return request.go(request.here("/extrato/dias"))
     length = monthrange(first.year, first.month)[1]
     days = [day for day in (first.replace(day=number) for number in range(1, length + 1)) if day <= today]
-    async with session(visit.pool) as conn:
-        found = await closings(conn, *visit.owner, days)
+    async with session(request.pool) as conn:
+        found = await closings(conn, *request.owner, days)
     before, after = first - timedelta(days=1), first + timedelta(days=length)
     values = {
         "month": first,
@@ -132,39 +132,39 @@ async def show_closings(visit: PageRequest) -> Response[Any]:
         "previous": f"?mes={before:%Y-%m}" if before.year >= _YEAR_LEAST else "",
         "next": f"?mes={after:%Y-%m}" if after <= today else "",
     }
-    return visit.show("closings.html", values)
+    return request.show("closings.html", values)
 
 
-async def payments_csv(visit: PageRequest) -> Response[Any]:
-    asked = ListQuery(visit.request, _PAYMENTS)
+async def payments_csv(request: PageRequest) -> Response[Any]:
+    asked = ListQuery(request.http, _PAYMENTS)
     filters = _payment_filters(asked)
     if asked.faults:
-        return back_to(visit, "/pagamentos", asked)
+        return back_to(request, "/pagamentos", asked)
 
     async def fetch(after: PaymentPosition | None) -> tuple[list[PaymentItem], PaymentPosition | None]:
-        async with session(visit.pool) as conn:
-            return await payment_page(conn, *visit.owner, filters, after, ROWS, seal=visit.seal)
+        async with session(request.pool) as conn:
+            return await payment_page(conn, *request.owner, filters, after, ROWS, seal=request.seal)
 
-    return sheet(visit, "pagamentos", _PAYMENT_COLUMNS, pages(fetch))
+    return sheet(request, "pagamentos", _PAYMENT_COLUMNS, pages(fetch))
 
 
-async def show_payments(visit: PageRequest) -> Response[Any]:
-    asked = ListQuery(visit.request, _PAYMENTS)
+async def show_payments(request: PageRequest) -> Response[Any]:
+    asked = ListQuery(request.http, _PAYMENTS)
     filters = _payment_filters(asked)
-    account_id, test = visit.owner
+    account_id, test = request.owner
     values: dict[str, object] = {"asked": asked, "anomalies": ANOMALIES, "methods": PAID_BY, "walked": None}
     if asked.faults:
-        return visit.show("payments.html", values, status=400)
+        return request.show("payments.html", values, status=400)
 
     async def fetch(order: SortOrder, after: PaymentPosition | None) -> tuple[list[PaymentRow], PaymentPosition | None]:
-        async with session(visit.pool) as conn:
+        async with session(request.pool) as conn:
             items, last = await payment_page(
-                conn, account_id, test, replace(filters, order=order), after, PAGE, seal=visit.seal
+                conn, account_id, test, replace(filters, order=order), after, PAGE, seal=request.seal
             )
-            return await payment_rows(conn, items, visit), last
+            return await payment_rows(conn, items, request), last
 
     values["walked"] = await walk(
-        visit,
+        request,
         asked,
         "payments",
         filters,
@@ -172,7 +172,7 @@ async def show_payments(visit: PageRequest) -> Response[Any]:
         fetch,
         lambda row: PaymentPosition(row.paid_at, UUID(row.payment_id)),
     )
-    return visit.show("payments.html", values)
+    return request.show("payments.html", values)
 
 
 def _ledger_filters(asked: ListQuery) -> LedgerFilters:

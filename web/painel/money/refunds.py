@@ -34,20 +34,20 @@ _COLUMNS: Columns[RefundProjection] = {
 }
 
 
-async def show_list(visit: PageRequest) -> Response[Any]:
-    asked = ListQuery(visit.request, _FILTERS)
+async def show_list(request: PageRequest) -> Response[Any]:
+    asked = ListQuery(request.http, _FILTERS)
     filters = _filters(asked)
     values: dict[str, object] = {"asked": asked, "states": REFUND_STATES, "walked": None}
     if asked.faults:
-        return visit.show("refunds.html", values, status=400)
+        return request.show("refunds.html", values, status=400)
 
     async def fetch(order: SortOrder, after: RefundPosition | None) -> tuple[list[RefundRow], RefundPosition | None]:
-        async with session(visit.pool) as conn:
-            items, last = await refund_page(conn, *visit.owner, replace(filters, order=order), after, PAGE)
-            return await refund_rows(conn, items, visit), last
+        async with session(request.pool) as conn:
+            items, last = await refund_page(conn, *request.owner, replace(filters, order=order), after, PAGE)
+            return await refund_rows(conn, items, request), last
 
     values["walked"] = await walk(
-        visit,
+        request,
         asked,
         "refunds",
         filters,
@@ -55,20 +55,20 @@ async def show_list(visit: PageRequest) -> Response[Any]:
         fetch,
         lambda row: RefundPosition(row.created_at, UUID(row.refund_id)),
     )
-    return visit.show("refunds.html", values)
+    return request.show("refunds.html", values)
 
 
-async def show_csv(visit: PageRequest) -> Response[Any]:
-    asked = ListQuery(visit.request, _FILTERS)
+async def show_csv(request: PageRequest) -> Response[Any]:
+    asked = ListQuery(request.http, _FILTERS)
     filters = _filters(asked)
     if asked.faults:
-        return back_to(visit, "/devolucoes", asked)
+        return back_to(request, "/devolucoes", asked)
 
     async def fetch(after: RefundPosition | None) -> tuple[list[RefundProjection], RefundPosition | None]:
-        async with session(visit.pool) as conn:
-            return await refund_page(conn, *visit.owner, filters, after, ROWS)
+        async with session(request.pool) as conn:
+            return await refund_page(conn, *request.owner, filters, after, ROWS)
 
-    return sheet(visit, "devolucoes", _COLUMNS, pages(fetch))
+    return sheet(request, "devolucoes", _COLUMNS, pages(fetch))
 
 
 def _filters(asked: ListQuery) -> RefundFilters:

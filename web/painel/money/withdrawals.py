@@ -82,20 +82,20 @@ class WithdrawalRow(Struct, frozen=True):
     completed_at: datetime | None
 
 
-async def show(visit: PageRequest) -> Response[Any]:
-    return await _page(visit, ListQuery(visit.request, _FILTERS))
+async def show(request: PageRequest) -> Response[Any]:
+    return await _page(request, ListQuery(request.http, _FILTERS))
 
 
-async def ask(visit: PageRequest) -> Response[Any]:
+async def ask(request: PageRequest) -> Response[Any]:
     """The wallet is debited now; a worker has the bank send it after a moment in which it can be cancelled."""
-    filled = Filled(visit)
+    filled = Filled(request)
     amount_cents = filled.cents("amount", PIX_CENTS_MAX)
     description = filled.text("description", DESCRIPTION_MAX)
     if filled.faults or amount_cents is None:
-        return await _page(visit, ListQuery(visit.request, ()), filled=filled)
+        return await _page(request, ListQuery(request.http, ()), filled=filled)
     withdrawal_id = new_id()
     try:
-        async with visit.change(
+        async with request.change(
             "withdrawal.asked",
             subject=str(withdrawal_id),
             wakes=[WITHDRAWAL_ORDERS[False]],
@@ -104,18 +104,18 @@ async def ask(visit: PageRequest) -> Response[Any]:
             made = await create_withdrawal(
                 conn,
                 NewWithdrawal(
-                    account_id=visit.session.account_id,
-                    key=visit.key,
-                    fingerprint=sha256(visit.key.encode()).digest(),
+                    account_id=request.session.account_id,
+                    key=request.key,
+                    fingerprint=sha256(request.key.encode()).digest(),
                     withdrawal_id=withdrawal_id,
                     amount_cents=amount_cents,
                     description=description,
                     external_id=None,
-                    actor=visit.actor,
-                    request_id=visit.request_id,
+                    actor=request.actor,
+                    request_id=request.request_id,
                 ),
-                now=visit.now,
-                grace_s=visit.settings.withdrawal_grace_s,
+                now=request.now,
+                grace_s=request.settings.withdrawal_grace_s,
             )
             if made is None:
                 raise AlreadySent
@@ -123,56 +123,56 @@ async def ask(visit: PageRequest) -> Response[Any]:
         if refused.code not in _FAULTS:
             raise
         filled.wrong(_FAULTS[refused.code], REFUSED[refused.code][1])
-        return await _page(visit, ListQuery(visit.request, ()), filled=filled, status=refused.code.status)
-    return visit.go(visit.here(_PATH), done="saque")
+        return await _page(request, ListQuery(request.http, ()), filled=filled, status=refused.code.status)
+    return request.go(request.here(_PATH), done="saque")
 
 
-async def cancel(visit: PageRequest) -> Response[Any]:
-    withdrawal_id = visit.id("withdrawal_id")
-    async with visit.change("withdrawal.cancelled", subject=str(withdrawal_id)) as conn:
+async def cancel(request: PageRequest) -> Response[Any]:
+    withdrawal_id = request.id("withdrawal_id")
+    async with request.change("withdrawal.cancelled", subject=str(withdrawal_id)) as conn:
         await cancel_withdrawal(
             conn,
             withdrawal_id,
-            visit.session.account_id,
-            actor=visit.actor,
-            request_id=visit.request_id,
-            now=visit.now,
+            request.session.account_id,
+            actor=request.actor,
+            request_id=request.request_id,
+            now=request.now,
         )
-    return visit.go(visit.here(_PATH), done="saque-cancelado")
+    return request.go(request.here(_PATH), done="saque-cancelado")
 
 
-async def switch_on(visit: PageRequest) -> Response[Any]:
+async def switch_on(request: PageRequest) -> Response[Any]:
     """Or change what stays. A day that was looked at already is not looked at again for it."""
-    filled = Filled(visit)
+    filled = Filled(request)
     keep_cents = 0 if _NOTHING.fullmatch(filled.value("keep")) else filled.cents("keep", PIX_CENTS_MAX)
     if keep_cents is None:
-        return await _page(visit, ListQuery(visit.request, ()), daily=filled)
-    async with visit.change("withdrawal.daily_set", keep=reais(keep_cents)) as conn:
-        await set_daily(conn, visit.session.account_id, keep_cents=keep_cents)
-    return visit.go(visit.here(_PATH), done="saque-diario")
+        return await _page(request, ListQuery(request.http, ()), daily=filled)
+    async with request.change("withdrawal.daily_set", keep=reais(keep_cents)) as conn:
+        await set_daily(conn, request.session.account_id, keep_cents=keep_cents)
+    return request.go(request.here(_PATH), done="saque-diario")
 
 
-async def switch_off(visit: PageRequest) -> Response[Any]:
-    async with visit.change("withdrawal.daily_ended") as conn:
-        await end_daily(conn, visit.session.account_id)
-    return visit.go(visit.here(_PATH), done="saque-diario-desligado")
+async def switch_off(request: PageRequest) -> Response[Any]:
+    async with request.change("withdrawal.daily_ended") as conn:
+        await end_daily(conn, request.session.account_id)
+    return request.go(request.here(_PATH), done="saque-diario-desligado")
 
 
-async def show_csv(visit: PageRequest) -> Response[Any]:
-    asked = ListQuery(visit.request, _FILTERS)
+async def show_csv(request: PageRequest) -> Response[Any]:
+    asked = ListQuery(request.http, _FILTERS)
     filters = _filters(asked)
     if asked.faults:
-        return back_to(visit, _PATH, asked)
+        return back_to(request, _PATH, asked)
 
     async def fetch(after: WithdrawalPosition | None) -> tuple[list[WithdrawalDoc], WithdrawalPosition | None]:
-        async with session(visit.pool) as conn:
-            return await withdrawal_page(conn, visit.session.account_id, filters, after, ROWS)
+        async with session(request.pool) as conn:
+            return await withdrawal_page(conn, request.session.account_id, filters, after, ROWS)
 
-    return sheet(visit, "saques", _COLUMNS, pages(fetch))
+    return sheet(request, "saques", _COLUMNS, pages(fetch))
 
 
 async def _page(
-    visit: PageRequest,
+    request: PageRequest,
     asked: ListQuery,
     *,
     filled: Filled | None = None,
@@ -181,10 +181,10 @@ async def _page(
 ) -> Response[Any]:
     """`filled` is the form that asks, `daily` the one of the daily withdrawal, as they were sent. `status` is the
     answer's when something is wrong with one of them or the filters."""
-    assert not visit.test, "the table has this page in production only"
-    account_id = visit.session.account_id
+    assert not request.test, "the table has this page in production only"
+    account_id = request.session.account_id
     filters = _filters(asked)
-    async with session(visit.pool) as conn:
+    async with session(request.pool) as conn:
         balance_cents = (await find_balance(conn, account_id=account_id, test=False)).balance_cents
         to = await find_destination(conn, account_id=account_id)
         daily_cents = await kept_daily(conn, account_id)
@@ -201,22 +201,22 @@ async def _page(
         "minimum_cents": MINIMUM_CENTS,
         "daily": daily,
         "daily_cents": daily_cents,
-        "daily_hour": visit.settings.daily_withdrawal_hour,
+        "daily_hour": request.settings.daily_withdrawal_hour,
         "description_most": DESCRIPTION_MAX,
         "walked": None,
     }
     if asked.faults:
-        return visit.show("withdrawals.html", values, status=status)
+        return request.show("withdrawals.html", values, status=status)
 
     async def fetch(
         order: SortOrder, after: WithdrawalPosition | None
     ) -> tuple[list[WithdrawalRow], WithdrawalPosition | None]:
-        async with session(visit.pool) as conn:
+        async with session(request.pool) as conn:
             docs, last = await withdrawal_page(conn, account_id, replace(filters, order=order), after, PAGE)
         return [_row(doc) for doc in docs], last
 
     values["walked"] = await walk(
-        visit,
+        request,
         asked,
         "withdrawals",
         filters,
@@ -224,7 +224,7 @@ async def _page(
         fetch,
         lambda row: WithdrawalPosition(row.created_at, UUID(row.withdrawal_id)),
     )
-    return visit.show("withdrawals.html", values, status=status if filled.faults or daily.faults else 200)
+    return request.show("withdrawals.html", values, status=status if filled.faults or daily.faults else 200)
 
 
 def _filters(asked: ListQuery) -> WithdrawalFilters:

@@ -12,15 +12,15 @@ from web.painel.lists import PAGE, ListQuery, walk
 from web.painel.page_request import PageRequest
 
 
-async def show_audit(visit: PageRequest) -> Response[Any]:
-    asked = ListQuery(visit.request, ())
+async def show_audit(request: PageRequest) -> Response[Any]:
+    asked = ListQuery(request.http, ())
 
     async def fetch(order: SortOrder, after: DeedPosition | None) -> tuple[list[AuditRow], DeedPosition | None]:
-        async with session(visit.pool) as conn:
-            return await deed_page(conn, visit.session.account_id, order, after, PAGE)
+        async with session(request.pool) as conn:
+            return await deed_page(conn, request.session.account_id, order, after, PAGE)
 
     walked = await walk(
-        visit, asked, "audit", None, DeedPosition, fetch, lambda deed: DeedPosition(deed.at, deed.audit_id)
+        request, asked, "audit", None, DeedPosition, fetch, lambda deed: DeedPosition(deed.at, deed.audit_id)
     )
     values = {"walked": walked, "actions": ACTIONS, "facts": FACTS, "values": FACT_VALUES}
-    return visit.show("audit.html", values)
+    return request.show("audit.html", values)

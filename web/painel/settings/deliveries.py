@@ -34,14 +34,14 @@ _FILTERS = ("state", "type", "event_id", "charge_id", "created_from", "created_t
 _DIGITS_MAX = 18
 
 
-async def show_list(visit: PageRequest) -> Response[Any]:
-    return await _list(visit)
+async def show_list(request: PageRequest) -> Response[Any]:
+    return await _list(request)
 
 
-async def show(visit: PageRequest) -> Response[Any]:
-    found = await _delivery(visit)
-    async with session(visit.pool) as conn:
-        body = await event_body(conn, *visit.owner, found.sequence)
+async def show(request: PageRequest) -> Response[Any]:
+    found = await _delivery(request)
+    async with session(request.pool) as conn:
+        body = await event_body(conn, *request.owner, found.sequence)
     values = {
         "body": "" if body is None else body.decode(),
         "delivery": found,
@@ -49,35 +49,35 @@ async def show(visit: PageRequest) -> Response[Any]:
         "states": DELIVERY_STATES,
         "outcomes": OUTCOMES,
         "instant": instant,
-        "base": visit.here(f"/webhooks/entregas/{found.delivery_id}"),
-        "list": visit.here("/webhooks/entregas"),
-        "charge": visit.here(f"/cobrancas/{found.charge_id}") if found.charge_id else "",
+        "base": request.here(f"/webhooks/entregas/{found.delivery_id}"),
+        "list": request.here("/webhooks/entregas"),
+        "charge": request.here(f"/cobrancas/{found.charge_id}") if found.charge_id else "",
     }
-    return visit.show("delivery.html", values)
+    return request.show("delivery.html", values)
 
 
-async def send_again(visit: PageRequest) -> Response[Any]:
-    delivery_id = visit.id("delivery_id")
-    async with visit.change("webhook.redelivered", subject=str(delivery_id), wakes=[WEBHOOKS]) as conn:
-        await redeliver(conn, visit.owner, delivery_id, now=visit.now)
-    return visit.go(visit.here(f"/webhooks/entregas/{delivery_id}"), done="reenviada")
+async def send_again(request: PageRequest) -> Response[Any]:
+    delivery_id = request.id("delivery_id")
+    async with request.change("webhook.redelivered", subject=str(delivery_id), wakes=[WEBHOOKS]) as conn:
+        await redeliver(conn, request.owner, delivery_id, now=request.now)
+    return request.go(request.here(f"/webhooks/entregas/{delivery_id}"), done="reenviada")
 
 
-async def send_range_again(visit: PageRequest) -> Response[Any]:
-    first, last = visit.field("from_sequence"), visit.field("to_sequence")
+async def send_range_again(request: PageRequest) -> Response[Any]:
+    first, last = request.field("from_sequence"), request.field("to_sequence")
     if not (_is_number(first) and _is_number(last)):
-        return await _list(visit, first=first, last=last, fault="Informe dois números de evento.")
+        return await _list(request, first=first, last=last, fault="Informe dois números de evento.")
     try:
-        async with visit.change("webhook.range_redelivered", wakes=[WEBHOOKS], first=first, last=last) as conn:
-            await redeliver_range(conn, visit.owner, int(first), int(last), now=visit.now)
+        async with request.change("webhook.range_redelivered", wakes=[WEBHOOKS], first=first, last=last) as conn:
+            await redeliver_range(conn, request.owner, int(first), int(last), now=request.now)
     except Refused:
         fault = f"A faixa precisa terminar depois de começar e ter no máximo {thousands(RANGE_MAX)} eventos."
-        return await _list(visit, first=first, last=last, fault=fault)
-    return visit.go(visit.here("/webhooks/entregas"), done="faixa")
+        return await _list(request, first=first, last=last, fault=fault)
+    return request.go(request.here("/webhooks/entregas"), done="faixa")
 
 
-async def _list(visit: PageRequest, *, first: str = "", last: str = "", fault: str = "") -> Response[Any]:
-    asked = ListQuery(visit.request, _FILTERS)
+async def _list(request: PageRequest, *, first: str = "", last: str = "", fault: str = "") -> Response[Any]:
+    asked = ListQuery(request.http, _FILTERS)
     created_from, created_to = asked.days("created_from", "created_to")
     filters = DeliveryFilters(
         states=asked.choices("state", STATES),
@@ -87,39 +87,39 @@ async def _list(visit: PageRequest, *, first: str = "", last: str = "", fault: s
         created_from=created_from,
         created_to=created_to,
     )
-    account_id, test = visit.owner
+    account_id, test = request.owner
     values: dict[str, object] = {
         "asked": asked,
         "states": DELIVERY_STATES,
         "kinds": KINDS,
         "outcomes": OUTCOMES,
         "instant": instant,
-        "base": visit.here("/webhooks/entregas"),
+        "base": request.here("/webhooks/entregas"),
         "first": first,
         "last": last,
         "fault": fault,
         "most": RANGE_MAX,
         "walked": None,
     }
-    async with session(visit.pool) as conn:
+    async with session(request.pool) as conn:
         values["endpoint"] = await endpoint_of(conn, account_id=account_id)
     if asked.faults:
-        return visit.show("deliveries.html", values, status=400)
+        return request.show("deliveries.html", values, status=400)
 
     async def fetch(order: SortOrder, after: DeliveryPosition | None) -> tuple[list[Delivery], DeliveryPosition | None]:
-        async with session(visit.pool) as conn:
+        async with session(request.pool) as conn:
             return await delivery_page(conn, account_id, test, replace(filters, order=order), after, PAGE)
 
     values["walked"] = await walk(
-        visit, asked, "deliveries", filters, DeliveryPosition, fetch, lambda row: DeliveryPosition(row.sequence)
+        request, asked, "deliveries", filters, DeliveryPosition, fetch, lambda row: DeliveryPosition(row.sequence)
     )
-    return visit.show("deliveries.html", values, status=400 if fault else 200)
+    return request.show("deliveries.html", values, status=400 if fault else 200)
 
 
-async def _delivery(visit: PageRequest) -> Delivery:
-    account_id, test = visit.owner
-    async with session(visit.pool) as conn:
-        found = await delivery(conn, account_id, test, visit.id("delivery_id"))
+async def _delivery(request: PageRequest) -> Delivery:
+    account_id, test = request.owner
+    async with session(request.pool) as conn:
+        found = await delivery(conn, account_id, test, request.id("delivery_id"))
     if found is None:
         raise NotFoundException
     return found

@@ -30,12 +30,12 @@ _CLASSES = {
 }
 
 
-async def show_list(visit: PageRequest) -> Response[Any]:
-    asked = ListQuery(visit.request, ("situacao", "caminho", "chave", "dia", "requisicao"))
+async def show_list(request: PageRequest) -> Response[Any]:
+    asked = ListQuery(request.http, ("situacao", "caminho", "chave", "dia", "requisicao"))
     wanted = asked.word("requisicao")
     if wanted is not None and not asked.faults:
-        if await _find(visit, wanted) is not None:
-            return visit.go(visit.here(f"/requisicoes/{wanted}"))
+        if await _find(request, wanted) is not None:
+            return request.go(request.here(f"/requisicoes/{wanted}"))
         asked.faults["requisicao"] = "Não há requisição com este id neste ambiente."
     status = asked.choice("situacao", list(_CLASSES))
     day, _ = asked.dates("dia", "dia")
@@ -43,36 +43,36 @@ async def show_list(visit: PageRequest) -> Response[Any]:
         status=StatusClass(status or ""),
         path=asked.word("caminho") or "",
         client_id=asked.word("chave") or "",
-        from_at=day_begins(day) if day else visit.now - timedelta(days=KEPT_DAYS),
+        from_at=day_begins(day) if day else request.now - timedelta(days=KEPT_DAYS),
         to_at=day_ends(day) if day else None,
     )
 
     async def fetch(order: SortOrder, after: RequestPosition | None) -> tuple[list[RequestRow], RequestPosition | None]:
-        async with session(visit.pool) as conn:
-            rows, more = await request_page(conn, visit.owner, filters, order, after, PAGE)
+        async with session(request.pool) as conn:
+            rows, more = await request_page(conn, request.owner, filters, order, after, PAGE)
         return list(rows), more
 
     walked: Walked[RequestRow] = Walked((), "", "")
     if not asked.faults:
         # Bound to what was asked for: the 30 days move on between two pages.
         walked = await walk(
-            visit, asked, "requests", asked.filters(), RequestPosition, fetch,
+            request, asked, "requests", asked.filters(), RequestPosition, fetch,
             lambda row: RequestPosition(row.at, row.request_id),
         )  # fmt: skip
     values = {"asked": asked, "walked": walked, "classes": _CLASSES, "look": LOOK, "days": KEPT_DAYS}
-    return visit.show("requests.html", values, status=400 if asked.faults else 200)
+    return request.show("requests.html", values, status=400 if asked.faults else 200)
 
 
-async def show(visit: PageRequest) -> Response[Any]:
-    found = await _find(visit, visit.text_of_path("request_id"))
+async def show(request: PageRequest) -> Response[Any]:
+    found = await _find(request, request.text_of_path("request_id"))
     if found is None:
         raise NotFoundException
-    return visit.show("request.html", {"row": found})
+    return request.show("request.html", {"row": found})
 
 
-async def _find(visit: PageRequest, request_id: str) -> RequestRow | None:
+async def _find(request: PageRequest, request_id: str) -> RequestRow | None:
     if len(request_id) > _ID_MAX or not (request_id.isascii() and request_id.isprintable()):
         return None
-    account_id, test = visit.owner
-    async with session(visit.pool) as conn:
+    account_id, test = request.owner
+    async with session(request.pool) as conn:
         return await find_request(conn, request_id=request_id, account_id=account_id, test=test)

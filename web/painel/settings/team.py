@@ -24,66 +24,66 @@ _LAST_OWNER = "A conta precisa de ao menos um proprietário. Escolha outro antes
 _PASSWORD_BYTES = 12
 
 
-async def show(visit: PageRequest) -> Response[Any]:
-    return await _page(visit)
+async def show(request: PageRequest) -> Response[Any]:
+    return await _page(request)
 
 
-async def add(visit: PageRequest) -> Response[Any]:
-    email, role = visit.field("email").lower(), visit.field("role")
-    password, hashed = await _new_password(visit)
+async def add(request: PageRequest) -> Response[Any]:
+    email, role = request.field("email").lower(), request.field("role")
+    password, hashed = await _new_password(request)
     try:
-        async with visit.change("person.added", subject=email, role=role) as conn:
-            await add_person(conn, visit.session.account_id, email, role, hashed, now=visit.now)
+        async with request.change("person.added", subject=email, role=role) as conn:
+            await add_person(conn, request.session.account_id, email, role, hashed, now=request.now)
     except Refused as refused:
         faults = {field: _FAULTS[field] for field in refused.fields or {}}
-        return await _page(visit, email=email, role=role, faults=faults)
-    return _password(visit, email, password, "Pessoa adicionada")
+        return await _page(request, email=email, role=role, faults=faults)
+    return _password(request, email, password, "Pessoa adicionada")
 
 
-async def set_role(visit: PageRequest) -> Response[Any]:
-    email, role = visit.field("email"), visit.field("role")
+async def set_role(request: PageRequest) -> Response[Any]:
+    email, role = request.field("email"), request.field("role")
     try:
-        async with visit.change("person.role_changed", subject=email, role=role) as conn:
-            if not await change_role(conn, visit.session.account_id, email, role):
+        async with request.change("person.role_changed", subject=email, role=role) as conn:
+            if not await change_role(conn, request.session.account_id, email, role):
                 raise NotFoundException
     except Refused:
-        return await _page(visit, at=email, at_fault=_LAST_OWNER if role in ROLES else _FAULTS["role"])
-    return visit.go("/painel/pessoas" if email != visit.session.email else "/painel", done="perfil")
+        return await _page(request, at=email, at_fault=_LAST_OWNER if role in ROLES else _FAULTS["role"])
+    return request.go("/painel/pessoas" if email != request.session.email else "/painel", done="perfil")
 
 
-async def reset(visit: PageRequest) -> Response[Any]:
-    email = visit.field("email")
-    if visit.field("sure") != "yes":
-        return await _page(visit, at=email, at_fault="Confirme que quer dar um novo acesso.")
-    password, hashed = await _new_password(visit)
-    async with visit.change("person.access_reset", subject=email) as conn:
-        if not await reset_access(conn, visit.session.account_id, email, hashed):
+async def reset(request: PageRequest) -> Response[Any]:
+    email = request.field("email")
+    if request.field("sure") != "yes":
+        return await _page(request, at=email, at_fault="Confirme que quer dar um novo acesso.")
+    password, hashed = await _new_password(request)
+    async with request.change("person.access_reset", subject=email) as conn:
+        if not await reset_access(conn, request.session.account_id, email, hashed):
             raise NotFoundException
-    return _password(visit, email, password, "Novo acesso")
+    return _password(request, email, password, "Novo acesso")
 
 
-async def remove(visit: PageRequest) -> Response[Any]:
-    email = visit.field("email")
-    if visit.field("sure") != "yes":
-        return await _page(visit, at=email, at_fault="Confirme que quer remover.")
+async def remove(request: PageRequest) -> Response[Any]:
+    email = request.field("email")
+    if request.field("sure") != "yes":
+        return await _page(request, at=email, at_fault="Confirme que quer remover.")
     try:
-        async with visit.change("person.removed", subject=email) as conn:
-            if not await remove_person(conn, visit.session.account_id, email):
+        async with request.change("person.removed", subject=email) as conn:
+            if not await remove_person(conn, request.session.account_id, email):
                 raise NotFoundException
     except Refused:
-        return await _page(visit, at=email, at_fault=_LAST_OWNER)
-    return visit.go("/painel/pessoas", done="pessoa-removida")
+        return await _page(request, at=email, at_fault=_LAST_OWNER)
+    return request.go("/painel/pessoas", done="pessoa-removida")
 
 
-async def _new_password(visit: PageRequest) -> tuple[str, str]:
+async def _new_password(request: PageRequest) -> tuple[str, str]:
     """A password, and what is kept of it."""
     password = secrets.token_urlsafe(_PASSWORD_BYTES)
-    async with visit.request.app.state.sign_in_turns:
+    async with request.http.app.state.sign_in_turns:
         return password, await asyncio.to_thread(hash_password, password)
 
 
 async def _page(
-    visit: PageRequest,
+    request: PageRequest,
     *,
     email: str = "",
     role: str = "",
@@ -91,8 +91,8 @@ async def _page(
     at: str = "",
     at_fault: str = "",
 ) -> Response[Any]:
-    async with session(visit.pool) as conn:
-        people = await people_of_account(conn, visit.session.account_id)
+    async with session(request.pool) as conn:
+        people = await people_of_account(conn, request.session.account_id)
     if at_fault and at not in {each.email for each in people}:
         raise NotFoundException
     values = {
@@ -105,10 +105,10 @@ async def _page(
         "at": at,
         "at_fault": at_fault,
     }
-    return visit.show("team.html", values, status=400 if faults or at_fault else 200)
+    return request.show("team.html", values, status=400 if faults or at_fault else 200)
 
 
-def _password(visit: PageRequest, email: str, password: str, title: str) -> Response[Any]:
+def _password(request: PageRequest, email: str, password: str, title: str) -> Response[Any]:
     shown = {
         "title": title,
         "fields": [("E-mail", email), ("Senha", password)],
@@ -116,4 +116,4 @@ def _password(visit: PageRequest, email: str, password: str, title: str) -> Resp
         "back": "/painel/pessoas",
         "back_text": "Voltar às pessoas",
     }
-    return visit.show("secret.html", shown)
+    return request.show("secret.html", shown)

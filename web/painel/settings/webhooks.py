@@ -43,103 +43,103 @@ _FAULTS = {
 _OTHER_FAULT = "Este endereço não pode ser usado. Confira e tente de novo."
 
 
-async def show(visit: PageRequest) -> Response[Any]:
-    return await _page(visit)
+async def show(request: PageRequest) -> Response[Any]:
+    return await _page(request)
 
 
-async def register(visit: PageRequest) -> Response[Any]:
+async def register(request: PageRequest) -> Response[Any]:
     """A first address and its secret; for an account that has one, a new secret too, and the old one stops at once."""
-    url = visit.field("url")
+    url = request.field("url")
     try:
-        await _check(visit, url)
-        async with visit.change("webhook.registered", subject=url) as conn:
+        await _check(request, url)
+        async with request.change("webhook.registered", subject=url) as conn:
             made = await set_endpoint(
                 conn,
-                visit.session.account_id,
+                request.session.account_id,
                 url,
-                allow_private=visit.settings.webhook_allow_private,
-                now=visit.now,
-                seal=visit.seal,
+                allow_private=request.settings.webhook_allow_private,
+                now=request.now,
+                seal=request.seal,
                 chance=secrets.token_bytes(32),
             )
     except Refused as refused:
-        return await _page(visit, url=url, fault=_fault(refused))
-    return _secret(visit, made.secret, "Webhook cadastrado", None)
+        return await _page(request, url=url, fault=_fault(refused))
+    return _secret(request, made.secret, "Webhook cadastrado", None)
 
 
-async def move(visit: PageRequest) -> Response[Any]:
-    url = visit.field("url")
+async def move(request: PageRequest) -> Response[Any]:
+    url = request.field("url")
     try:
-        await _check(visit, url)
-        async with visit.change("webhook.moved", subject=url) as conn:
-            allow_private = visit.settings.webhook_allow_private
-            await move_endpoint(conn, visit.session.account_id, url, allow_private=allow_private)
+        await _check(request, url)
+        async with request.change("webhook.moved", subject=url) as conn:
+            allow_private = request.settings.webhook_allow_private
+            await move_endpoint(conn, request.session.account_id, url, allow_private=allow_private)
     except Refused as refused:
-        return await _page(visit, url=url, fault=_fault(refused))
-    return visit.go(_BACK, done="endereco")
+        return await _page(request, url=url, fault=_fault(refused))
+    return request.go(_BACK, done="endereco")
 
 
-async def rotate(visit: PageRequest) -> Response[Any]:
-    async with visit.change("webhook.rotated") as conn:
+async def rotate(request: PageRequest) -> Response[Any]:
+    async with request.change("webhook.rotated") as conn:
         made = await rotate_secret(
-            conn, visit.session.account_id, now=visit.now, seal=visit.seal, chance=secrets.token_bytes(32)
+            conn, request.session.account_id, now=request.now, seal=request.seal, chance=secrets.token_bytes(32)
         )
-        endpoint = await endpoint_of(conn, account_id=visit.session.account_id)
-    return _secret(visit, made.secret, "Segredo trocado", None if endpoint is None else endpoint.previous_until)
+        endpoint = await endpoint_of(conn, account_id=request.session.account_id)
+    return _secret(request, made.secret, "Segredo trocado", None if endpoint is None else endpoint.previous_until)
 
 
-async def end_previous(visit: PageRequest) -> Response[Any]:
-    async with visit.change("webhook.previous_revoked") as conn:
-        await revoke_previous(conn, visit.session.account_id)
-    return visit.go(_BACK, done="antigo")
+async def end_previous(request: PageRequest) -> Response[Any]:
+    async with request.change("webhook.previous_revoked") as conn:
+        await revoke_previous(conn, request.session.account_id)
+    return request.go(_BACK, done="antigo")
 
 
-async def choose(visit: PageRequest) -> Response[Any]:
+async def choose(request: PageRequest) -> Response[Any]:
     """The two every endpoint hears of are always among them (contract section 8)."""
-    known = [EventKind(each) for each in visit.fields("kind") if each in KINDS]
-    async with visit.change("webhook.kinds_chosen", kinds=" ".join(sorted(known))) as conn:
-        await choose_kinds(conn, visit.session.account_id, known)
-    return visit.go(_BACK, done="eventos")
+    known = [EventKind(each) for each in request.fields("kind") if each in KINDS]
+    async with request.change("webhook.kinds_chosen", kinds=" ".join(sorted(known))) as conn:
+        await choose_kinds(conn, request.session.account_id, known)
+    return request.go(_BACK, done="eventos")
 
 
-async def go_on(visit: PageRequest) -> Response[Any]:
+async def go_on(request: PageRequest) -> Response[Any]:
     """Open a lane that is paused or broken: of this page's mode."""
-    async with visit.change("webhook.resumed", wakes=[WEBHOOKS], test=visit.test) as conn:
-        await resume(conn, visit.session.account_id, [visit.test])
-    return visit.go(_BACK, done="retomada")
+    async with request.change("webhook.resumed", wakes=[WEBHOOKS], test=request.test) as conn:
+        await resume(conn, request.session.account_id, [request.test])
+    return request.go(_BACK, done="retomada")
 
 
-async def remove(visit: PageRequest) -> Response[Any]:
-    if visit.field("sure") != "yes":
-        return await _page(visit, remove_fault="Confirme que quer remover.")
-    async with visit.change("webhook.removed") as conn:
-        await remove_endpoint(conn, visit.session.account_id)
-    return visit.go(_BACK, done="removido")
+async def remove(request: PageRequest) -> Response[Any]:
+    if request.field("sure") != "yes":
+        return await _page(request, remove_fault="Confirme que quer remover.")
+    async with request.change("webhook.removed") as conn:
+        await remove_endpoint(conn, request.session.account_id)
+    return request.go(_BACK, done="removido")
 
 
-async def try_out(visit: PageRequest) -> Response[Any]:
+async def try_out(request: PageRequest) -> Response[Any]:
     """A test event of its own: a real delivery, signed as every other."""
-    assert visit.test, "the table has this page in the test section only"
-    async with visit.change("webhook.tried", wakes=[WEBHOOKS]) as conn:
-        if await endpoint_of(conn, account_id=visit.session.account_id) is None:
+    assert request.test, "the table has this page in the test section only"
+    async with request.change("webhook.tried", wakes=[WEBHOOKS]) as conn:
+        if await endpoint_of(conn, account_id=request.session.account_id) is None:
             raise Refused(Code.VALIDATION_ERROR)
         await send_trial(
             conn,
-            visit.session.account_id,
-            now=visit.now,
-            actor=visit.actor,
-            request_id=visit.request_id,
+            request.session.account_id,
+            now=request.now,
+            actor=request.actor,
+            request_id=request.request_id,
             tail=secrets.token_hex(6)[:11],
-            seal=visit.seal,
+            seal=request.seal,
         )
-    return visit.go(visit.here("/webhooks/entregas"), done="teste")
+    return request.go(request.here("/webhooks/entregas"), done="teste")
 
 
-async def _check(visit: PageRequest, url: str) -> None:
+async def _check(request: PageRequest, url: str) -> None:
     await check_address(
         url,
-        allow_private=visit.settings.webhook_allow_private,
-        nameservers=visit.settings.webhook_nameservers,
+        allow_private=request.settings.webhook_allow_private,
+        nameservers=request.settings.webhook_nameservers,
     )
 
 
@@ -149,10 +149,10 @@ def _fault(refused: Refused) -> str:
 
 
 async def _page(
-    visit: PageRequest, *, url: str | None = None, fault: str = "", remove_fault: str = ""
+    request: PageRequest, *, url: str | None = None, fault: str = "", remove_fault: str = ""
 ) -> Response[Any]:
-    account_id = visit.session.account_id
-    async with session(visit.pool) as conn:
+    account_id = request.session.account_id
+    async with session(request.pool) as conn:
         endpoint = await endpoint_of(conn, account_id=account_id)
         lanes = await lanes_health(conn, account_id)
         notices = await latest_notices(conn, account_id)
@@ -169,12 +169,12 @@ async def _page(
         "notice_words": NOTICES,
         "kinds": KINDS,
         "always": [str(each) for each in DEFAULT_KINDS],
-        "now": visit.now,
+        "now": request.now,
     }
-    return visit.show("webhooks.html", values, status=400 if fault or remove_fault else 200)
+    return request.show("webhooks.html", values, status=400 if fault or remove_fault else 200)
 
 
-def _secret(visit: PageRequest, secret: str, title: str, previous_until: object) -> Response[Any]:
+def _secret(request: PageRequest, secret: str, title: str, previous_until: object) -> Response[Any]:
     shown = {
         "title": title,
         "fields": [("Segredo de assinatura", secret)],
@@ -182,4 +182,4 @@ def _secret(visit: PageRequest, secret: str, title: str, previous_until: object)
         "back": _BACK,
         "back_text": "Voltar ao webhook",
     }
-    return visit.show("secret.html", shown)
+    return request.show("secret.html", shown)
