@@ -1,7 +1,7 @@
-"""Boletos (boletos) at a bank: what is registered, and what the bank says of it. The methods are in banks/protocol.py.
+"""Boletos at a bank: what is registered, and what the bank says of it. The methods are in banks/protocol.py.
 
-A boleto is known by its number, twenty digits chosen by us (domain/boleto/nosso_numero.py) and used once for ever, so
-that asking twice registers once. Days are days in São Paulo.
+A boleto is known by its number, chosen by us within the agreement with the bank and used once for ever, so that
+asking twice registers once. Days are days in São Paulo.
 """
 
 from datetime import date, datetime
@@ -10,8 +10,6 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from banks.received import ReceivedPix
-from domain.boleto.codes import barcode, line
-from domain.boleto.nosso_numero import free_field, parse_number
 
 # Codes of `Refused` that are ours and not the bank's.
 NUMBER_TAKEN: Final = "NUMBER_TAKEN"
@@ -111,10 +109,3 @@ class NotYet(Struct, frozen=True):
     """The bank changes a boleto only some time after its registration: ask at `retry_at`, or later when it is None."""
 
     retry_at: datetime | None
-
-
-def boleto_codes(number: str, *, due_on: date, amount_cents: int, carteira: str = "17") -> tuple[str, str]:
-    """Barcode and line that a boleto must have; ValueError for a number that is none or a day no barcode carries."""
-    convenio, control = parse_number(number)
-    code = barcode(free_field=free_field(convenio, control, carteira), due=due_on, amount_cents=amount_cents)
-    return code, line(code)

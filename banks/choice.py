@@ -1,12 +1,15 @@
 """Which bank serves which mode."""
 
 import ssl
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import urlsplit
 
 import aiohttp
 
+from banks.banco_do_brasil.agreement import Agreement
+from banks.banco_do_brasil.callbacks import boleto_hints, pix_hints
 from banks.banco_do_brasil.cobrancas import Cobrancas
 from banks.banco_do_brasil.pix import BancoDoBrasil
 from banks.banco_do_brasil.transport import Transport
@@ -28,6 +31,23 @@ _BOLETOS: Final = {
     "api-pix.bb.com.br": "https://api.bb.com.br",
     "api-pix.hm.bb.com.br": "https://api.hm.bb.com.br",
 }
+
+CALLBACKS: Final[dict[str, Callable[[bytes], dict[str, str]]]] = {
+    "": pix_hints,
+    "pix": pix_hints,
+    "boletos": boleto_hints,
+}
+"""By what follows the token in the path the bank calls: how its body is read."""
+
+
+def agreement_of(settings: Settings) -> Agreement:
+    """Under which boletos are issued now."""
+    return Agreement(
+        convenio=settings.bank_convenio,
+        carteira=settings.bank_carteira,
+        agencia=settings.bank_agencia,
+        conta=settings.bank_conta,
+    )
 
 
 def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal: Seal) -> dict[bool, Bank]:

@@ -119,7 +119,7 @@ class Bank(Protocol):
     async def register_boleto(self, boleto: Boleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
         """Register a boleto. Asked again with the same number and boleto it is registered once.
 
-        The line is the one computed from the boleto (`boletos.boleto_codes`), or it is Rejected. After a refusal whose
+        The line is the one computed under the agreement, or it is Rejected. After a refusal whose
         code is in `boletos.STANDS_AT_BANK` the boleto is to be written off; NUMBER_TAKEN asks for another number.
         """
         ...

@@ -1,8 +1,12 @@
 """PIX that arrived, as a bank tells of it."""
 
 from datetime import datetime
+from typing import Final
 
 from msgspec import Struct
+
+BOLETO_HINT: Final = "boleto:"
+"""What a hint about a boleto is known by begins with; any other is about a PIX charge."""
 
 
 class ReceivedPix(Struct, frozen=True, kw_only=True):

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
-from banks.boletos import boleto_codes
+from banks.banco_do_brasil.agreement import boleto_codes
+from banks.banco_do_brasil.nosso_numero import number_at_bank, printed_number
 from bench.client import connect, http, status, window
 from bench.house import House, Merchant
 from bench.report import Finding
-from domain.boleto.nosso_numero import number_at_bank, printed_number
 from domain.pix.br_code import dynamic_br_code
 from readmodels.documents import boleto_pdf
 from readmodels.documents.boleto_pdf import BoletoPrinter, PrintedBoleto
@@ -127,6 +127,9 @@ def _boleto(control: int) -> PrintedBoleto:
     due = datetime.now(UTC).date() + timedelta(days=10)
     barcode, line = boleto_codes(number, due_on=due, amount_cents=14990 + control)
     return PrintedBoleto(
+        bank_name="Banco do Brasil",
+        bank_code="001-9",
+        carteira="17",
         beneficiary_name="Padaria Aurora Ltda",
         beneficiary_document="12345678000195",
         beneficiary_address="Rua das Palmeiras 100, Centro, Sao Paulo SP, 01001-000",

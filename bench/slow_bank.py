@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 import uvloop
 
-from banks.boletos import boleto_codes
+from banks.banco_do_brasil.agreement import boleto_codes
 from domain.money import parse_amount
 
 _END = b"\r\n\r\n"

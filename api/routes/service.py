@@ -13,7 +13,8 @@ from api.answers import Answer, Bytes, refusal
 from api.context import ApiContext
 from api.route import Method, new_request_id, read_body
 from api.routes import token
-from commands.bank_orders.callback import store_boleto_hints, store_hints
+from banks.choice import CALLBACKS
+from commands.bank_orders.callback import store_hints
 from domain.errors import Code, Refused
 from runtime.bell import BANK_HINTS
 from runtime.metrics import Meter, exposition
@@ -60,9 +61,9 @@ async def bank_callback(context: ApiContext, request: Request[Any, Any, Any]) ->
     if not hmac.compare_digest(given, context.settings.bank_callback_token.encode()):
         raise Refused(Code.ROUTE_NOT_FOUND)
     body = await read_body(request)
-    store = store_boleto_hints if request.scope["path"].endswith("/boletos") else store_hints
+    read = CALLBACKS[request.scope["path"].rpartition("/bank/")[2].partition("/")[2]]
     async with transaction(context.pool) as conn:
-        await store(conn, body, context.now())
+        await store_hints(conn, read(body), now=context.now())
     context.bell.ring(BANK_HINTS)
     return Answer(b"{}")
 

@@ -16,6 +16,8 @@ import msgspec
 import structlog
 from msgspec import Raw, Struct
 
+from banks.banco_do_brasil.agreement import boleto_codes
+from banks.banco_do_brasil.text import fold_for_bank
 from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
 from banks.boletos import (
     LINE_MISMATCH,
@@ -29,11 +31,9 @@ from banks.boletos import (
     NotYet,
     PaidBoleto,
     RegisteredBoleto,
-    boleto_codes,
 )
 from banks.protocol import Done, NotFound, Rejected, Unknown
 from domain.boleto.codes import barcode_of_line
-from domain.boleto.text import fold_for_bank
 from domain.instants import SAO_PAULO
 from domain.money import BOLETO_CENTS_MAX, reais
 

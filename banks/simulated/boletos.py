@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
+from banks.banco_do_brasil.agreement import boleto_codes
 from banks.boletos import (
     NOT_FOUND,
     NUMBER_TAKEN,
@@ -25,7 +26,6 @@ from banks.boletos import (
     NotYet,
     PaidBoleto,
     RegisteredBoleto,
-    boleto_codes,
 )
 from banks.protocol import Done, NotFound, Rejected, Unknown
 from banks.received import ReceivedPix

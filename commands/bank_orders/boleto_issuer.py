@@ -15,7 +15,10 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from banks.boletos import NUMBER_TAKEN, BoletoPayer, boleto_codes
+from banks.banco_do_brasil.agreement import boleto_codes
+from banks.banco_do_brasil.nosso_numero import number_at_bank
+from banks.banco_do_brasil.seu_numero import seu_numero
+from banks.boletos import NUMBER_TAKEN, BoletoPayer
 from banks.protocol import Location
 from commands.bank_orders.boleto_orders import Outcome, give_up, look, place_change
 from commands.bank_orders.pix_locations import LocationReserve
@@ -29,8 +32,6 @@ from commands.charges.create_boleto import (
 )
 from commands.charges.issuer import Issuer
 from domain.boleto.business_days import effective_due_date, expires_at
-from domain.boleto.nosso_numero import number_at_bank
-from domain.boleto.seu_numero import seu_numero
 from domain.charge import DUAL, Status
 from domain.errors import Code, Refused
 from domain.instants import iso

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 import sql
-from banks.boletos import boleto_codes
+from banks.banco_do_brasil.agreement import boleto_codes
 from commands.charges.change import ChargeChange, ChargeCommand, Event, Outcome, change_charges
 from domain.boleto.business_days import effective_due_date, expires_at
 from domain.charge import Charge, ChargeTransition, after

@@ -87,7 +87,7 @@ def general_check_digit(others: str) -> int:
     return digit if 2 <= digit <= 9 else 1
 
 
-def barcode(*, bank: str = "001", free_field: str, due: date, amount_cents: int) -> str:
+def barcode(*, bank: str, free_field: str, due: date, amount_cents: int) -> str:
     """The 44 digits of a boleto; ValueError when its factor cannot carry `due`."""
     assert _BANK.fullmatch(bank), "a bank has three digits"
     assert _FREE_FIELD.fullmatch(free_field), "a free field has 25 digits"

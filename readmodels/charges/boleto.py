@@ -13,7 +13,7 @@ from msgspec import Struct
 
 import sql
 from banks.boletos import BoletoPayer
-from domain.boleto.nosso_numero import printed_number
+from banks.choice import agreement_of
 from domain.charge import CancelReason, Status
 from domain.instants import SAO_PAULO, iso, parse_day
 from domain.sandbox_clock import on_clock
@@ -81,17 +81,20 @@ def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Printed
     issued_on = _day_of(doc.created_at)
     due = parse_day(boleto.data_vencimento)
     last = due if doc.effective_due_date is None else parse_day(doc.effective_due_date)
+    agreement = agreement_of(settings)
     return PrintedBoleto(
         beneficiary_name=row.name,
         beneficiary_document=row.document,
         beneficiary_address=_on_one_line(
             address.street, address.number, address.district, address.city, address.state, address.zip_code
         ),
-        agency_code=f"{_checked(f'{settings.bank_agencia:04}')} / {_checked(str(settings.bank_conta))}",
+        bank_name=agreement.bank_name,
+        bank_code=agreement.bank_code,
+        agency_code=agreement.printed_account,
         payer_name=payer.name,
         payer_document=payer.document,
         payer_address=_on_one_line(payer.street, payer.number, "", payer.city, payer.state, payer.zip_code),
-        nosso_numero=printed_number(boleto.nosso_numero),
+        nosso_numero=agreement.printed_number(boleto.nosso_numero),
         seu_numero=boleto.seu_numero,
         document_date=issued_on,
         processing_date=issued_on,
@@ -102,14 +105,14 @@ def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Printed
         barcode=boleto.codigo_barras,
         # A dual charge's PIX stands on its paper too, unless it ends before the boleto does.
         qr_code=doc.qr_code if doc.qr_code is not None and doc.pix_expires_at is None else boleto.qr_code,
-        # What it is registered with, and nothing else (banks/banco_do_brasil/cobrancas.py): no fine, no interest, not
+        # What it is registered with, and nothing else (the adapter of its bank): no fine, no interest, not
         # after its time.
         instructions=(f"Não receber após {_day(last)}.",),
         description=doc.description,
         test=doc.test,
         changed=doc.redated,
         void=_void(doc, last, on_clock(now, row.ahead_s)),
-        carteira=settings.bank_carteira,
+        carteira=agreement.carteira,
         file_name=f"boleto-{boleto.nosso_numero}.pdf",
     )
 
@@ -150,10 +153,3 @@ def _day(at: date) -> str:
 def _on_one_line(street: str, number: str, district: str, city: str, state: str, zip_code: str) -> str:
     place = ", ".join(part for part in (street, number, district, f"{city} - {state}") if part)
     return f"{place}, CEP {zip_code[:5]}-{zip_code[5:]}"
-
-
-def _checked(number: str) -> str:
-    """An agency or account of Banco do Brasil with its check digit: modulo 11, weights 9 down to 2 again and again
-    from the right, the remainder itself; 10 is printed X."""
-    remainder = sum(int(digit) * (9 - place % 8) for place, digit in enumerate(reversed(number))) % 11
-    return f"{number}-{'X' if remainder == 10 else remainder}"

@@ -70,9 +70,9 @@ class PrintedBoleto(Struct, frozen=True, kw_only=True):
     test: bool
     changed: int = 0  # how often the due date was changed after the registration
     void: Void | None = None  # then the codes are kept from the paper: nothing on it can be scanned, typed or copied
-    bank_name: str = "Banco do Brasil"
-    bank_code: str = "001-9"
-    carteira: str = "17"
+    bank_name: str
+    bank_code: str  # as printed: "001-9"
+    carteira: str
     especie_doc: str = "DM"
     aceite: str = "N"
     file_name: str = "boleto.pdf"  # under which it is handed out; not printed

@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 from structlog.testing import capture_logs
 
+from banks.banco_do_brasil.agreement import boleto_codes
 from banks.banco_do_brasil.cobrancas import INDICATORS
 from banks.boletos import (
     LINE_MISMATCH,
@@ -25,7 +26,6 @@ from banks.boletos import (
     BoletoState,
     NotYet,
     RegisteredBoleto,
-    boleto_codes,
 )
 from banks.protocol import Done, NotFound, Rejected, Unknown
 from banks.simulated.boletos import Rules

@@ -12,6 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from stdnum import luhn
 
+from banks.banco_do_brasil.nosso_numero import CONTROL_MAX, free_field, number_at_bank, parse_number, printed_number
+from banks.banco_do_brasil.text import fold_for_bank
 from domain.boleto.codes import (
     FIRST_DUE,
     LAST_DUE,
@@ -24,8 +26,6 @@ from domain.boleto.codes import (
     parse_barcode,
     printed_line,
 )
-from domain.boleto.nosso_numero import CONTROL_MAX, free_field, number_at_bank, parse_number, printed_number
-from domain.boleto.text import fold_for_bank
 from domain.money import BOLETO_CENTS_MAX
 
 SAME_EVERY_RUN: Any = {"derandomize": True, "deadline": None, "database": None}
@@ -72,7 +72,7 @@ def test_every_due_date_has_its_own_factor_and_is_read_back_from_it() -> None:
 def test_a_boleto_of_every_due_date_is_read_as_it_was_written() -> None:
     for number, due in enumerate(ALL_DUE_DATES):
         cents = 1 + number * 1_111_111  # from one cent to almost the most
-        code = barcode(free_field=FIELD, due=due, amount_cents=cents)
+        code = barcode(bank="001", free_field=FIELD, due=due, amount_cents=cents)
         assert barcode_of_line(line(code)) == code
         assert parse_barcode(code) == Barcode("001", due_factor(due), cents, FIELD)
 
@@ -84,7 +84,7 @@ def test_a_boleto_of_every_due_date_is_read_as_it_was_written() -> None:
 def test_a_boleto_of_ours_says_in_line_and_barcode_what_was_put_in(
     convenio: str, control: int, due: date, cents: int
 ) -> None:
-    code = barcode(free_field=free_field(convenio, control, "17"), due=due, amount_cents=cents)
+    code = barcode(bank="001", free_field=free_field(convenio, control, "17"), due=due, amount_cents=cents)
     text = line(code)
     assert (len(code), len(text)) == (44, 47)
     assert barcode_of_line(text) == code

@@ -13,6 +13,7 @@ import msgspec
 from aiohttp import web
 
 from banks.banco_do_brasil.cobrancas import Cobrancas
+from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.banco_do_brasil.pix import BancoDoBrasil
 from banks.banco_do_brasil.transport import Transport
 from banks.boletos import Boleto, BoletoPayer
@@ -22,7 +23,6 @@ from banks.simulated.boleto_wire import Agreement, BoletoWire
 from banks.simulated.control import Control, Teller
 from banks.simulated.signing import JWKS_PATH, open_signer
 from banks.simulated.wire import Access, Wire, books_may_be_away
-from domain.boleto.nosso_numero import number_at_bank
 from domain.instants import SAO_PAULO
 from runtime.embedded import free_port
 from runtime.postgres import Pool

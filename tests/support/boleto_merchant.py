@@ -9,13 +9,14 @@ from uuid import UUID, uuid4
 import msgspec
 
 from api.bodies import fingerprint
-from banks.boletos import Boleto, BoletoPayer, boleto_codes
+from banks.banco_do_brasil.agreement import boleto_codes
+from banks.banco_do_brasil.nosso_numero import number_at_bank
+from banks.banco_do_brasil.seu_numero import seu_numero
+from banks.boletos import Boleto, BoletoPayer
 from banks.simulated.bank import PRODUCTION, SANDBOX, SimulatedBank
 from commands.charges.create_boleto import Payload, Registration, RegistrationResult, issue_boletos, take_numbers
 from commands.webhooks.endpoint import set_endpoint
 from domain.boleto.business_days import effective_due_date, expires_at
-from domain.boleto.nosso_numero import number_at_bank
-from domain.boleto.seu_numero import seu_numero
 from domain.instants import SAO_PAULO, iso, to_millisecond
 from readmodels.charges.charge import BoletoDoc, ChargeDoc
 from runtime.ids import new_id, new_token

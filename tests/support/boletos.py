@@ -12,10 +12,11 @@ from uuid import UUID
 import msgspec
 from msgspec.structs import replace
 
-from banks.boletos import BoletoPayer, boleto_codes
+from banks.banco_do_brasil.agreement import boleto_codes
+from banks.banco_do_brasil.nosso_numero import CONTROL_MAX, number_at_bank
+from banks.boletos import BoletoPayer
 from commands.journal import append
 from domain.boleto.business_days import effective_due_date, expires_at
-from domain.boleto.nosso_numero import CONTROL_MAX, number_at_bank
 from domain.instants import iso
 from readmodels.charges.charge import BoletoDoc, ChargeDoc
 from readmodels.projector import Projection, project

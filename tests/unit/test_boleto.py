@@ -9,6 +9,8 @@ from datetime import date, timedelta
 import pytest
 from stdnum import luhn
 
+from banks.banco_do_brasil.nosso_numero import CONTROL_MAX, free_field, number_at_bank, parse_number, printed_number
+from banks.banco_do_brasil.text import fold_for_bank
 from domain.boleto.codes import (
     FIRST_DUE,
     LAST_DUE,
@@ -22,8 +24,6 @@ from domain.boleto.codes import (
     parse_barcode,
     printed_line,
 )
-from domain.boleto.nosso_numero import CONTROL_MAX, free_field, number_at_bank, parse_number, printed_number
-from domain.boleto.text import fold_for_bank
 from domain.money import BOLETO_CENTS_MAX
 
 # Line, barcode, due date, cents. Due since the factor began again on 2025-02-22:
@@ -179,7 +179,7 @@ def test_boletos_of_carteira_17_are_built_from_our_own_number(
     convenio: str, control: int, due: str, cents: int, printed: str
 ) -> None:
     field = free_field(convenio, control, "17")
-    made = barcode(free_field=field, due=date.fromisoformat(due), amount_cents=cents)
+    made = barcode(bank="001", free_field=field, due=date.fromisoformat(due), amount_cents=cents)
     assert printed_line(line(made)) == printed
     assert barcode_of_line(bare(printed)) == made
     assert made == CARTEIRA_17_BARCODES.get((convenio, control), made)
@@ -192,7 +192,7 @@ def test_a_boleto_due_on_the_last_day_of_the_old_round_is_read_and_never_written
     assert (said.due_factor, said.amount_cents, said.free_field) == (9999, 100, free_field("3128557", 1, "17"))
     assert due_of_factor(said.due_factor, near=date(2025, 1, 1)) == date(2025, 2, 21)
     with pytest.raises(ValueError, match="2025-02-21"):
-        barcode(free_field=said.free_field, due=date(2025, 2, 21), amount_cents=100)
+        barcode(bank="001", free_field=said.free_field, due=date(2025, 2, 21), amount_cents=100)
 
 
 def test_a_line_is_printed_in_five_groups() -> None:
@@ -237,7 +237,7 @@ def test_no_boleto_is_made_for_a_day_the_factor_cannot_carry(due: date) -> None:
     with pytest.raises(ValueError, match=str(due)):
         due_factor(due)
     with pytest.raises(ValueError, match=str(due)):
-        barcode(free_field=free_field("3128557", 1, "17"), due=due, amount_cents=100)
+        barcode(bank="001", free_field=free_field("3128557", 1, "17"), due=due, amount_cents=100)
 
 
 def test_the_same_factor_is_read_by_the_window_of_the_banks() -> None:
@@ -324,7 +324,7 @@ def test_a_free_field_is_never_laid_out_from_parts_that_do_not_fit(convenio: str
 @pytest.mark.parametrize("cents", [-1, 0, BOLETO_CENTS_MAX + 1])
 def test_an_amount_that_the_barcode_cannot_carry_is_never_written(cents: int) -> None:
     with pytest.raises(AssertionError):
-        barcode(free_field=free_field("3128557", 1, "17"), due=date(2026, 12, 31), amount_cents=cents)
+        barcode(bank="001", free_field=free_field("3128557", 1, "17"), due=date(2026, 12, 31), amount_cents=cents)
 
 
 @pytest.mark.parametrize(

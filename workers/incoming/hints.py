@@ -11,9 +11,8 @@ from msgspec import Struct
 
 import sql
 from banks.protocol import CobState, NotFound, Unknown
-from banks.received import ReceivedPix
+from banks.received import BOLETO_HINT, ReceivedPix
 from commands.charges.pay import Confirmation, confirm_payments
-from domain.boleto.nosso_numero import BOLETO_NUMBER_DIGITS
 from domain.charge import Charge
 from domain.errors import Refused
 from runtime.bell import BOLETO_ORDERS, WEBHOOKS
@@ -75,7 +74,7 @@ async def drain_hints(context: Context) -> int:
 
 
 def _is_boleto(hint: Hint) -> bool:
-    return len(hint.txid) == BOLETO_NUMBER_DIGITS
+    return hint.about.startswith(BOLETO_HINT)
 
 
 async def book(context: Context, received: Sequence[ReceivedPix]) -> int:

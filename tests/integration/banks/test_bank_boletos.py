@@ -15,7 +15,8 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from banks.boletos import NOT_FOUND, NUMBER_TAKEN, PAID, WRITTEN_OFF, Boleto, BoletoState, NotYet, boleto_codes
+from banks.banco_do_brasil.agreement import boleto_codes
+from banks.boletos import NOT_FOUND, NUMBER_TAKEN, PAID, WRITTEN_OFF, Boleto, BoletoState, NotYet
 from banks.choice import open_banks
 from banks.protocol import Done, NotFound, Rejected, Unknown
 from banks.scenario import acting

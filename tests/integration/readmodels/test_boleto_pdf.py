@@ -19,8 +19,8 @@ import zxingcpp
 from PIL import Image, ImageOps
 from pypdf import PdfReader
 
+from banks.banco_do_brasil.nosso_numero import free_field, number_at_bank, printed_number
 from domain.boleto import codes
-from domain.boleto.nosso_numero import free_field, number_at_bank, printed_number
 from readmodels.documents.boleto_pdf import BoletoPrinter, PrintedBoleto
 
 DPI = 200
@@ -31,9 +31,12 @@ BR_CODE = (
 )
 LONG_BR_CODE = "00020126" + "Ab9./" * 100 + "6304"  # 512 characters, the most a BR Code has
 DUE = date(2026, 12, 19)  # a Saturday
-BARCODE = codes.barcode(free_field=free_field("3128557", 30000, "17"), due=DUE, amount_cents=123456)
+BARCODE = codes.barcode(bank="001", free_field=free_field("3128557", 30000, "17"), due=DUE, amount_cents=123456)
 
 HYBRID = PrintedBoleto(
+    bank_name="Banco do Brasil",
+    bank_code="001-9",
+    carteira="17",
     beneficiary_name="Padaria Aurora Ltda",
     beneficiary_document="12345678000190",
     beneficiary_address="Rua das Laranjeiras, 1200, Laranjeiras, Rio de Janeiro - RJ, CEP 22240-003",
@@ -60,7 +63,7 @@ HYBRID = PrintedBoleto(
 )
 PLAIN = msgspec.structs.replace(HYBRID, qr_code=None)
 SANDBOX = msgspec.structs.replace(HYBRID, test=True)
-BARCODE_MAX = codes.barcode(free_field=free_field("3128557", 1, "17"), due=DUE, amount_cents=9_999_999_999)
+BARCODE_MAX = codes.barcode(bank="001", free_field=free_field("3128557", 1, "17"), due=DUE, amount_cents=9_999_999_999)
 FULL = msgspec.structs.replace(  # as much as anyone could ask for, everywhere
     HYBRID,
     beneficiary_name="Associação dos Produtores Independentes de Ações Culturais, Educação e Inovação da Região " * 3,

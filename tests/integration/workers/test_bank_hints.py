@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from banks.banco_do_brasil.callbacks import pix_hints
 from banks.protocol import Done
 from commands.bank_orders.callback import store_hints
 from runtime.ids import new_id
@@ -67,7 +68,7 @@ async def hint(context: Context, *payments: Any, root: str | None = "pix") -> in
     items = [{"endToEndId": each["end_to_end_id"], "txid": each["txid"], "valor": "1.00"} for each in payments]
     body = msgspec.json.encode({root: items} if root else items)
     async with transaction(context.pool) as conn:
-        return await store_hints(conn, body, utc_now())
+        return await store_hints(conn, pix_hints(body), now=utc_now())
 
 
 async def booked(pool: Pool, charge_id: UUID) -> list[Any]:
@@ -195,7 +196,7 @@ async def test_the_bank_calls_back_until_it_is_heard(context: Context, account: 
         body = await request.read()
         heard.append(msgspec.json.decode(body))
         async with transaction(context.pool) as conn:
-            await store_hints(conn, body, utc_now())
+            await store_hints(conn, pix_hints(body), now=utc_now())
         if len(heard) == 1:
             return web.Response(status=500)  # kept, but the bank does not know
         twice.set()
@@ -238,7 +239,7 @@ async def test_the_bank_calls_back_until_it_is_heard(context: Context, account: 
     ],
 )  # fmt: skip
 async def test_what_cannot_be_read_is_passed_over(conn: Any, body: bytes) -> None:
-    assert await store_hints(conn, body, utc_now()) == 0
+    assert await store_hints(conn, pix_hints(body), now=utc_now()) == 0
 
 
 async def test_a_callback_is_read_as_leniently_as_it_may_be(conn: Any) -> None:
@@ -248,6 +249,6 @@ async def test_a_callback_is_read_as_leniently_as_it_may_be(conn: Any) -> None:
         {"txid": txid, "endToEndId": "with blanks"},
         {"txid": txid, "endToEndId": 7},
     ]
-    assert await store_hints(conn, msgspec.json.encode({"pix": items, "more": 1}), utc_now()) == 2
+    assert await store_hints(conn, pix_hints(msgspec.json.encode({"pix": items, "more": 1})), now=utc_now()) == 2
     rows = await conn.fetch("SELECT about, txid FROM bank_hint WHERE txid = $1 ORDER BY about", txid)
     assert [tuple(row) for row in rows] == [(f"E{txid[:31]}", txid), (f"txid:{txid}", txid)]

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from banks.boletos import Boleto, BoletoPayer, boleto_codes
+from banks.banco_do_brasil.agreement import boleto_codes
+from banks.boletos import Boleto, BoletoPayer
 from commands.bank_orders.boleto_orders import Redate, WriteOff, give_up, place_change
 from commands.charges.create_boleto import Payload, Registration, RegistrationOrder, order_boletos
 from domain.boleto.business_days import effective_due_date, expires_at

@@ -15,9 +15,9 @@ import zxingcpp
 from msgspec.structs import replace
 from pypdf import PdfReader
 
+from banks.banco_do_brasil.nosso_numero import printed_number
 from domain.boleto import codes
 from domain.boleto.business_days import effective_due_date
-from domain.boleto.nosso_numero import printed_number
 from domain.instants import SAO_PAULO, iso, to_millisecond
 from readmodels.charges.charge import ChargeDoc
 from runtime.seal import Seal

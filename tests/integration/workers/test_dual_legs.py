@@ -14,7 +14,8 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from banks.boletos import BoletoPayer, BoletoState, boleto_codes
+from banks.banco_do_brasil.agreement import boleto_codes
+from banks.boletos import BoletoPayer, BoletoState
 from banks.protocol import Cob, Done, NotFound, Rejected, Unknown
 from commands.bank_orders.boleto_orders import Redate, WriteOff, give_up, place_change
 from commands.charges.create_boleto import Payload, PixLeg, Registration, RegistrationOrder, order_boletos

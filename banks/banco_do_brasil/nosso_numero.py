@@ -7,7 +7,6 @@ free field. Layouts: the bank's API guide and its carteira 17.
 import re
 from typing import Final
 
-BOLETO_NUMBER_DIGITS: Final = 20
 CONTROL_MAX: Final = 9_999_999_999  # ten digits
 
 # Not from 0: agreements of four and six digits are laid out otherwise, and the money would go astray.

@@ -1,0 +1,63 @@
+"""The agreement (convenio) under which boletos are issued at Banco do Brasil: numbers, codes and what is printed."""
+
+from datetime import date
+from typing import ClassVar, Final
+
+from msgspec import Struct
+
+from banks.banco_do_brasil.nosso_numero import free_field, number_at_bank, parse_number, printed_number
+from banks.banco_do_brasil.seu_numero import seu_numero
+from domain.boleto.codes import barcode, line
+
+COMPE: Final = "001"
+"""The bank's code in the payment system."""
+
+
+class Agreement(Struct, frozen=True, kw_only=True):
+    """An agreement of seven digits, of type 4: control numbers are chosen by us."""
+
+    bank_name: ClassVar[str] = "Banco do Brasil"
+    bank_code: ClassVar[str] = "001-9"
+    """As printed: COMPE code and check digit."""
+
+    convenio: str
+    carteira: str
+    agencia: int
+    conta: int
+
+    @property
+    def printed_account(self) -> str:
+        """Agency and beneficiary's code on the boleto: "0452-9 / 123873-5"."""
+        return f"{_checked(f'{self.agencia:04}')} / {_checked(str(self.conta))}"
+
+    def number(self, control: int) -> str:
+        """The twenty digits by which the bank knows a boleto."""
+        return number_at_bank(self.convenio, control)
+
+    def printed_number(self, number: str) -> str:
+        """The number as it stands on the boleto; ValueError when it is no number of ours."""
+        return printed_number(number)
+
+    def seu_numero(self, external_id: str | None, *, control: int) -> str:
+        """What the boleto is called by its merchant, in the letters the bank takes."""
+        return seu_numero(external_id, control=control)
+
+    def codes(self, number: str, *, due_on: date, amount_cents: int) -> tuple[str, str]:
+        """Barcode and line; as `boleto_codes`."""
+        return boleto_codes(number, due_on=due_on, amount_cents=amount_cents, carteira=self.carteira)
+
+
+def boleto_codes(number: str, *, due_on: date, amount_cents: int, carteira: str = "17") -> tuple[str, str]:
+    """Barcode and line that a boleto must have; ValueError for a number that is none or a day no barcode carries."""
+    convenio, control = parse_number(number)
+    code = barcode(
+        bank=COMPE, free_field=free_field(convenio, control, carteira), due=due_on, amount_cents=amount_cents
+    )
+    return code, line(code)
+
+
+def _checked(number: str) -> str:
+    """An agency or account with its check digit: modulo 11, weights 9 down to 2 again and again from the right, the
+    remainder itself; 10 is printed X."""
+    remainder = sum(int(digit) * (9 - place % 8) for place, digit in enumerate(reversed(number))) % 11
+    return f"{number}-{'X' if remainder == 10 else remainder}"

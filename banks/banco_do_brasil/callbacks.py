@@ -1,0 +1,59 @@
+"""What the bank's callbacks are about: hints, by what each is known by, with the charge or boleto to ask the bank for.
+
+Neither states nor amounts are read: a callback moves nothing (contract section 5).
+"""
+
+import re
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+
+from banks.received import BOLETO_HINT
+
+# Ours are charge ids in hex. Boletos paid by PIX carry a txid that begins with BOLETO and come another way.
+_TXID = re.compile(r"[0-9a-f]{32}")
+_BOLETO_NUMBER = re.compile(r"000[1-9][0-9]{16}")
+_END_TO_END_ID = re.compile(r"[0-9A-Za-z]{1,64}")
+_ITEMS_MAX: Final = 5_000
+"""More do not fit into the largest body the API accepts."""
+
+
+def pix_hints(body: bytes) -> dict[str, str]:
+    """Of a callback `{"pix": [{"endToEndId", "txid", ...}]}` (or the bare array): endToEndId -> txid. What cannot be
+    read, or is about a txid that is none of ours, is left out."""
+    hints = {}
+    for item in _items(body):
+        txid = item.get("txid") if isinstance(item, dict) else None
+        if not isinstance(txid, str) or _TXID.fullmatch(txid.strip()) is None:
+            continue
+        about = item.get("endToEndId")
+        known = isinstance(about, str) and _END_TO_END_ID.fullmatch(about)
+        # Without a readable endToEndId the hint is about the charge as a whole.
+        hints[about if known else f"txid:{txid.strip()}"] = txid.strip()
+    return hints
+
+
+def boleto_hints(body: bytes) -> dict[str, str]:
+    """Of BAIXA OPERACIONAL, an array `[{"id": boleto's number, ...}]`: a digest of the item -> number.
+
+    The same item told again is the same hint; a payment called off, or another one, is another.
+    """
+    hints = {}
+    for item in _items(body):
+        number = item.get("id") if isinstance(item, dict) else None
+        if not isinstance(number, str) or _BOLETO_NUMBER.fullmatch(number.strip()) is None:
+            continue
+        mark = sha256(msgspec.json.encode(item, order="deterministic")).hexdigest()[:32]
+        hints[f"{BOLETO_HINT}{number.strip()}:{mark}"] = number.strip()
+    return hints
+
+
+def _items(body: bytes) -> list[Any]:
+    try:
+        said = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return []
+    if isinstance(said, dict):
+        said = said.get("pix")
+    return said[:_ITEMS_MAX] if isinstance(said, list) else []
