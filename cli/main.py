@@ -52,8 +52,11 @@ def _expected(error: Exception) -> bool:
     import asyncpg
 
     from domain.errors import Refused
+    from sql.migrate import OutdatedDatabase
 
-    return isinstance(error, Refused | OSError | TimeoutError | asyncpg.PostgresError | asyncpg.InterfaceError)
+    return isinstance(
+        error, OutdatedDatabase | Refused | OSError | TimeoutError | asyncpg.PostgresError | asyncpg.InterfaceError
+    )
 
 
 def _line(error: Exception) -> str:

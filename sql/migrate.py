@@ -1,5 +1,5 @@
-"""Bring a database to the newest shape: each file of sql/migrations once, in order, whole or not at all; and the feed's
-months, which are a shape that follows the calendar."""
+"""Bring a database to the newest schema: each file of sql/migrations once, in order, all or none; and the months of the
+feed, which follow the calendar."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -8,10 +8,14 @@ from pathlib import Path
 import asyncpg
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-# Any number will do as long as nobody else uses it: two services that start at once migrate one after the other.
+# Advisory lock: two services that start at once migrate one after the other.
 _LOCK = 7_203_415_508
 MONTHS_AHEAD = timedelta(days=184)
-"""So far ahead there are months of the feed, at each start and wherever a worker runs: half a year without either."""
+"""How far ahead months of the feed are made, at each start and by workers: half a year without either is survived."""
+
+
+class OutdatedDatabase(Exception):
+    """It has migrations that this version does not know, so its tables may be of any shape."""
 
 
 async def migrate(database_url: str) -> list[str]:
@@ -25,7 +29,13 @@ async def migrate(database_url: str) -> list[str]:
                 "name text PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())"
             )
             done = {record["name"] for record in await conn.fetch("SELECT name FROM migration")}
-            missing = [path for path in sorted(MIGRATIONS.glob("*.sql")) if path.stem not in done]
+            files = sorted(MIGRATIONS.glob("*.sql"))
+            if unknown := done - {path.stem for path in files}:
+                raise OutdatedDatabase(
+                    f"the database was made by another, unreleased state of this program (migration {min(unknown)});"
+                    " remove $QUITA_HOME, or name an empty database in DATABASE_URL"
+                )
+            missing = [path for path in files if path.stem not in done]
             for path in missing:
                 await conn.execute(path.read_text(encoding="utf-8"))
                 await conn.execute("INSERT INTO migration (name) VALUES ($1)", path.stem)
@@ -36,8 +46,8 @@ async def migrate(database_url: str) -> list[str]:
 
 
 async def _make_months(conn: "asyncpg.Connection[asyncpg.Record]") -> None:
-    """However many events lie where no month was: a start is the moment when nobody minds that they are moved."""
-    # Somebody may be writing all the time. A worker tries again within the hour, and an event without a month is kept.
+    """However many events lie in the default partition: at a start nobody waits for the time it takes to move them."""
+    # Other processes may be writing. A worker tries again within the hour, and the default partition keeps the events.
     with suppress(asyncpg.LockNotAvailableError):
         await conn.execute(
             "SELECT feed_make_months((now() AT TIME ZONE 'UTC')::date, ((now() + $1) AT TIME ZONE 'UTC')::date)",

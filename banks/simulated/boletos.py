@@ -144,7 +144,7 @@ class UntoldPayment(Struct, frozen=True):
 
 
 class Rules(Struct, frozen=True):
-    """The real bank's rules that are off unless somebody wants them (0007_simulated_boletos.sql)."""
+    """The real bank's rules that are off unless somebody wants them (0013_simulated_bank.sql)."""
 
     apply_30_minutes: bool
     detail_cache_s: float

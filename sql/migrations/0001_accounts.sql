@@ -1,4 +1,4 @@
--- Who may ask: merchant accounts, their credentials and tokens, the people and partners behind them.
+-- Merchant accounts, partners, API credentials and their tokens, and the platform's own switches.
 
 CREATE TABLE account (
     account_id  uuid PRIMARY KEY,
@@ -7,13 +7,21 @@ CREATE TABLE account (
     city        text NOT NULL,
     -- NULL until the registration is complete; boletos need it (MERCHANT_ADDRESS_REQUIRED).
     address     jsonb,
-    kyc         text NOT NULL CHECK (kyc IN ('pending', 'approved', 'rejected')),
+    -- blocked: was approved, and may issue nothing more until it is approved again.
+    kyc         text NOT NULL CHECK (kyc IN ('pending', 'approved', 'rejected', 'blocked')),
+    kyc_reason  text CHECK (length(kyc_reason) BETWEEN 1 AND 500),
+    kyc_at      timestamptz,
     pix_key     text NOT NULL,
     -- NULL means the platform's default.
     rate_per_s  integer CHECK (rate_per_s > 0),
     rate_burst  integer CHECK (rate_burst > 0),
     created_at  timestamptz NOT NULL
 );
+-- The platform's list of merchants, newest first: of all, of one state, by document, and by the beginning of a name.
+CREATE INDEX account_created ON account (created_at, account_id);
+CREATE INDEX account_kyc ON account (kyc, created_at, account_id);
+CREATE INDEX account_name ON account (lower(name) text_pattern_ops, account_id);
+CREATE INDEX account_document ON account (document, account_id);
 
 CREATE TABLE integrator (
     integrador_code text PRIMARY KEY CHECK (integrador_code ~ '^INTG-[A-Z0-9]{6}$'),
@@ -23,25 +31,31 @@ CREATE TABLE integrator (
     created_at      timestamptz NOT NULL
 );
 
-CREATE TABLE dashboard_user (
-    email          text PRIMARY KEY,
-    account_id     uuid NOT NULL REFERENCES account,
-    role           text NOT NULL CHECK (role IN ('owner', 'finance', 'developer', 'support')),
-    password_hash  text NOT NULL,
-    created_at     timestamptz NOT NULL
+-- The share of a payment that a partner is given, in basis points (250 is 2.5 %), and since when: a charge keeps the
+-- share that was in force when it was issued. No row before an instant: none.
+CREATE TABLE integrator_share (
+    integrador_code  text NOT NULL REFERENCES integrator,
+    since            timestamptz NOT NULL,
+    share_bps        integer NOT NULL CHECK (share_bps BETWEEN 0 AND 10000),
+    PRIMARY KEY (integrador_code, since)
 );
 
--- The mode of everything a caller does comes from here and from nowhere else.
+-- The only source of a caller's mode.
 CREATE TABLE credential (
     client_id             text PRIMARY KEY,
     account_id            uuid NOT NULL REFERENCES account,
     test                  boolean NOT NULL,
     secret_hash           bytea NOT NULL CHECK (length(secret_hash) = 32),
-    -- While a rotation overlaps, the secret that was current before it still opens the door.
+    -- Accepted besides the current secret until previous_until, when a rotation asked for an overlap.
     previous_secret_hash  bytea CHECK (length(previous_secret_hash) = 32),
     previous_until        timestamptz,
     scopes                text[] NOT NULL,
+    -- Chosen by its owner; NULL for those that came with the account.
+    name                  text CHECK (length(name) BETWEEN 1 AND 60),
     created_at            timestamptz NOT NULL,
+    rotated_at            timestamptz,
+    -- When it last got a token, to the minute.
+    last_token_at         timestamptz,
     revoked_at            timestamptz
 );
 CREATE INDEX credential_account ON credential (account_id);
@@ -55,9 +69,20 @@ CREATE TABLE access_token (
     expires_at  timestamptz NOT NULL
 );
 CREATE INDEX access_token_expired ON access_token (expires_at);
+-- A rotation without overlap ends the tokens that the old secret got.
+CREATE INDEX access_token_client ON access_token (client_id);
 
 -- One row while standalone PIX issuing is suspended in production, none otherwise.
 CREATE TABLE pix_suspension (
     single        boolean PRIMARY KEY DEFAULT true CHECK (single),
     suspended_at  timestamptz NOT NULL
+);
+
+-- How far each account's sandbox is ahead of real time (docs/decisions/0013). Production has no row here and reads none:
+-- statements join this table for test rows only.
+CREATE TABLE sandbox_clock (
+    account_id  uuid PRIMARY KEY REFERENCES account,
+    -- Seconds, not an interval: the length of an interval's days depends on the session's time zone.
+    ahead_s     bigint NOT NULL CHECK (ahead_s >= 0),
+    moved_at    timestamptz NOT NULL
 );

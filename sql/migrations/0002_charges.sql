@@ -1,8 +1,7 @@
--- The write side: what decides. Rows here are locked and changed by commands only.
+-- The write side of charges: rows that commands lock and change.
 --
--- Keys carry account_id, the column a cluster would distribute by, in second place: charge ids are
--- time-ordered, so new rows meet at the right edge of the index, and a bank, which knows a charge
--- only by its txid (the charge id in hex), finds it by the same key.
+-- Keys carry account_id in second place: charge ids are time-ordered, so new rows meet at the right edge of the index,
+-- and a bank, which knows a charge only by its txid (the charge id in hex), finds it by the same key.
 
 CREATE TABLE idempotency (
     account_id     uuid NOT NULL,
@@ -13,7 +12,7 @@ CREATE TABLE idempotency (
     resource_id    uuid NOT NULL,
     first_used_at  timestamptz NOT NULL,
     replay_count   integer NOT NULL DEFAULT 0,
-    -- Never partitioned by time and never purged: running a money operation again is the one unsafe outcome.
+    -- Never purged: a forgotten key would let a money operation run again.
     PRIMARY KEY (account_id, test, key)
 ) WITH (fillfactor = 90);
 
@@ -36,41 +35,26 @@ CREATE TABLE charge (
     payer_sealed    bytea,
     PRIMARY KEY (charge_id, account_id)
 ) WITH (fillfactor = 85);
--- What the sweeper and every read of an account look for: pending and past its time.
+-- For the sweeper and every read of an account: pending and past its time.
 CREATE INDEX charge_overdue ON charge (account_id, test, expires_at) WHERE status = 'pending';
 -- Cancel and re-date by reference look at pending charges only.
 CREATE INDEX charge_reference ON charge (account_id, test, external_id, charge_id)
     WHERE status = 'pending' AND external_id IS NOT NULL;
 
-CREATE TABLE payment (
-    account_id     uuid NOT NULL,
-    payment_id     uuid NOT NULL,
-    test           boolean NOT NULL,
-    charge_id      uuid NOT NULL,
-    -- What makes this payment happen once: the endToEndId, or the bank's receipt of a boleto.
-    source         text NOT NULL,
-    method         text NOT NULL CHECK (method IN ('pix', 'boleto')),
-    amount_cents   bigint NOT NULL CHECK (amount_cents > 0),
-    anomaly        text CHECK (anomaly IN ('duplicate', 'paid_after_cancel', 'amount_mismatch')),
-    settles        boolean NOT NULL,
-    paid_at        timestamptz NOT NULL,
-    credited_at    timestamptz NOT NULL,
-    refunded_cents bigint NOT NULL DEFAULT 0 CHECK (refunded_cents BETWEEN 0 AND amount_cents),
-    PRIMARY KEY (payment_id, account_id),
-    UNIQUE (account_id, test, source)
-);
--- The seatbelt behind the row lock: at most one payment settles a charge.
-CREATE UNIQUE INDEX payment_settling ON payment (charge_id, account_id) WHERE settles;
+-- Numbers of boletos, handed out in blocks and used once; those that a process did not use when it ended are lost.
+CREATE SEQUENCE boleto_control AS bigint INCREMENT BY 50 MINVALUE 1 MAXVALUE 9999999949;
 
--- One row per account and mode hands out the dense numbers of feed and ledger and the running
--- balance. It is locked after the charges, in key order, and never while anybody else is waited for.
-CREATE TABLE account_clock (
-    account_id      uuid NOT NULL,
-    test            boolean NOT NULL,
-    event_sequence  bigint NOT NULL DEFAULT 0,
-    entry_sequence  bigint NOT NULL DEFAULT 0,
-    balance_cents   bigint NOT NULL DEFAULT 0,
-    -- The latest instant given to an event or entry: instants never run backwards along the numbers.
-    latest_at       timestamptz NOT NULL DEFAULT '-infinity',
-    PRIMARY KEY (account_id, test)
-) WITH (fillfactor = 50);
+-- The boleto of a charge that has one.
+CREATE TABLE boleto (
+    account_id     uuid NOT NULL,
+    charge_id      uuid NOT NULL,
+    number         text NOT NULL CHECK (number ~ '^000[1-9][0-9]{16}$'),
+    due_on         date NOT NULL,
+    -- The bank accepts changes only some time after this.
+    registered_at  timestamptz NOT NULL,
+    -- All that was booked for it. The bank reports a total, which grows when a boleto is paid again.
+    booked_cents   bigint NOT NULL DEFAULT 0 CHECK (booked_cents >= 0),
+    PRIMARY KEY (charge_id, account_id)
+) WITH (fillfactor = 85);
+-- A bank knows a boleto by its number alone.
+CREATE UNIQUE INDEX boleto_number ON boleto (number);

@@ -1,11 +1,13 @@
--- What happened (append only), and what can be seen of it: read tables that are a pure function of the journal.
+-- What happened (append only), the numbers handed out with it, and read_charge, which is a pure function of it.
 
 CREATE TABLE journal (
     -- Taken after the charge's row lock, so along one charge it grows with the version.
     journal_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     account_id      uuid NOT NULL,
     test            boolean NOT NULL,
-    charge_id       uuid NOT NULL,
+    -- NULL when the row is about no charge: a withdrawal, or a partner's share of another account's payment.
+    charge_id       uuid,
+    -- Of the charge, or of the withdrawal when the row is about one.
     version         integer NOT NULL,
     kind            text NOT NULL,
     recorded_at     timestamptz NOT NULL,
@@ -20,6 +22,8 @@ CREATE TABLE journal (
     event_body      bytea,
     CHECK ((event_id IS NULL) = (event_sequence IS NULL) AND (event_id IS NULL) = (event_body IS NULL))
 );
+-- The life of one charge. Its first row is left out to keep creations cheap: the charge's document has all it says.
+CREATE INDEX journal_of_charge ON journal (charge_id, journal_id) WHERE kind <> 'charge.created';
 
 CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -27,6 +31,19 @@ BEGIN
 END $$;
 CREATE TRIGGER journal_is_append_only BEFORE UPDATE OR DELETE ON journal FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER journal_is_kept BEFORE TRUNCATE ON journal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- One row per account and mode hands out the dense numbers of feed and ledger and the running balance. It is locked
+-- after the charges, in key order, and nothing is waited for while it is held.
+CREATE TABLE account_clock (
+    account_id      uuid NOT NULL,
+    test            boolean NOT NULL,
+    event_sequence  bigint NOT NULL DEFAULT 0,
+    entry_sequence  bigint NOT NULL DEFAULT 0,
+    balance_cents   bigint NOT NULL DEFAULT 0,
+    -- The latest instant given to an event or entry: instants never run backwards along the numbers.
+    latest_at       timestamptz NOT NULL DEFAULT '-infinity',
+    PRIMARY KEY (account_id, test)
+) WITH (fillfactor = 50);
 
 -- Later fields win: folds the changes of one charge, in order of version, into one.
 CREATE AGGREGATE jsonb_merge(jsonb) (SFUNC = jsonb_concat, STYPE = jsonb, INITCOND = '{}');
@@ -66,7 +83,7 @@ CREATE INDEX read_charge_integrador ON read_charge (account_id, test, integrador
 CREATE INDEX read_charge_due ON read_charge (account_id, test, due_date, created_at, charge_id)
     WHERE due_date IS NOT NULL;
 
--- The projection `created` of sql/queries/journal/project.sql: new charges in read_charge, as given journal rows tell of them.
+-- The projection `created` of sql/queries/journal/project.sql: new charges in read_charge, from given journal rows.
 -- Tables are named without their schema, so that a rebuild fills the ones it puts first in the search path.
 CREATE FUNCTION project_created(journal_ids bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -87,59 +104,3 @@ BEGIN
     GET DIAGNOSTICS projected = ROW_COUNT;
     RETURN projected;
 END $$;
-
-CREATE TABLE read_payment (
-    account_id   uuid NOT NULL,
-    test         boolean NOT NULL,
-    paid_at      timestamptz NOT NULL,
-    payment_id   uuid NOT NULL,
-    charge_id    uuid NOT NULL,
-    method       text NOT NULL,
-    anomaly      text,
-    external_id  text,
-    doc          jsonb NOT NULL,
-    PRIMARY KEY (account_id, test, paid_at, payment_id)
-);
-CREATE INDEX read_payment_charge ON read_payment (charge_id, paid_at, payment_id);
-CREATE INDEX read_payment_method ON read_payment (account_id, test, method, paid_at, payment_id);
-CREATE INDEX read_payment_reference ON read_payment (account_id, test, external_id, paid_at, payment_id)
-    WHERE external_id IS NOT NULL;
-CREATE INDEX read_payment_anomaly ON read_payment (account_id, test, anomaly, paid_at, payment_id)
-    WHERE anomaly IS NOT NULL;
-
-CREATE TABLE read_event (
-    account_id   uuid NOT NULL,
-    test         boolean NOT NULL,
-    sequence     bigint NOT NULL,
-    event_id     uuid NOT NULL,
-    type         text NOT NULL,
-    charge_id    uuid NOT NULL,
-    external_id  text,
-    created_at   timestamptz NOT NULL,
-    body         bytea NOT NULL,
-    PRIMARY KEY (account_id, test, sequence)
-);
-CREATE INDEX read_event_type ON read_event (account_id, test, type, sequence);
-CREATE INDEX read_event_charge ON read_event (charge_id, sequence);
-CREATE INDEX read_event_reference ON read_event (account_id, test, external_id, sequence) WHERE external_id IS NOT NULL;
-CREATE INDEX read_event_created ON read_event (account_id, test, created_at, sequence);
-
-CREATE TABLE read_ledger (
-    account_id           uuid NOT NULL,
-    test                 boolean NOT NULL,
-    sequence             bigint NOT NULL,
-    entry_id             uuid NOT NULL,
-    type                 text NOT NULL,
-    -- Signed: credits are positive. Always balance_after = balance_after of the row before + amount.
-    amount_cents         bigint NOT NULL CHECK (amount_cents <> 0),
-    balance_after_cents  bigint NOT NULL,
-    charge_id            uuid,
-    payment_id           uuid,
-    refund_id            uuid,
-    withdrawal_id        uuid,
-    external_id          text,
-    created_at           timestamptz NOT NULL,
-    PRIMARY KEY (account_id, test, sequence)
-);
-CREATE INDEX read_ledger_type ON read_ledger (account_id, test, type, sequence);
-CREATE INDEX read_ledger_created ON read_ledger (account_id, test, created_at, sequence);

@@ -1,4 +1,4 @@
--- The months of the feed (migrations 0014 and 0023).
+-- The months of the feed (migration 0004_feed).
 
 -- name: make
 -- Gives up after half a second of waiting for writers or readers.

@@ -2,7 +2,7 @@
 -- the transaction that wrote the rows; rebuild and verify run them over the whole journal.
 
 -- name: created
--- A function (migration 0003), so that a creation can write its rows and their projection in one round trip.
+-- A function (migration 0003_journal), so that a creation can write its rows and their projection in one round trip.
 SELECT project_created(:journal_ids::bigint[]);
 
 -- name: changed
@@ -90,7 +90,7 @@ INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, e
 SELECT j.account_id, j.test, j.event_sequence, j.event_id, j.kind, j.charge_id, j.payload ->> 'external_id',
        j.recorded_at, j.event_body
 FROM journal j
--- The feed begins where its oldest month does (migration 0014).
+-- The feed begins where its oldest month does (migration 0004_feed).
 WHERE j.journal_id = ANY(:journal_ids) AND j.event_id IS NOT NULL
   AND j.recorded_at >= (SELECT begins_at FROM feed_begin);
 

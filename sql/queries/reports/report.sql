@@ -1,4 +1,4 @@
--- Reports, read from the daily totals (migration 0019). The account of zeros stands for all accounts, so each question is
+-- Reports, read from the daily totals (migration 0012_reports). The account of zeros stands for all accounts, so each question is
 -- one range of a primary key, however many charges and accounts there are. Sums over days are made while reading: a year
 -- has some thousand rows.
 
@@ -8,7 +8,7 @@ SELECT as_of, greatest(0, ceil(extract(epoch FROM statement_timestamp() - as_of)
 FROM report_position WHERE as_of > '-infinity';
 
 -- name: grant
--- Roles are made by who administers the database; this lets one read the views, and nothing else (migration 0019).
+-- Roles are made by who administers the database; this lets one read the views, and nothing else (migration 0012_reports).
 SELECT reporting_grant(:role);
 
 -- name: receipts

@@ -1,4 +1,4 @@
--- What programs asked of the API (migration 0021), in days.
+-- What programs asked of the API (migration 0011_request_log), in days.
 
 -- name: all_desc
 -- request_log_page, backwards: of the next :look requests those that fit the filters, and the last one looked at, from

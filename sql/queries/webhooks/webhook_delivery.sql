@@ -141,7 +141,7 @@ WITH given AS (
     -- A row that replaces another has xmax set (a row of its own has not): what it replaces can only be a lost attempt.
     RETURNING delivery_id, attempt, started_at, outcome, duration_ms, xmax <> 0 AS replaces
 ), counted AS (
-    -- For the report of webhooks (migration 0019): rows of this batch's own, so that nobody waits for another's.
+    -- For the report of webhooks (migration 0012_reports): rows of this batch's own, so that nobody waits for another's.
     INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms)
     SELECT d.account_id, (c.started_at AT TIME ZONE 'America/Sao_Paulo')::date, c.outcome, sum(c.attempts), sum(c.duration_ms)
     FROM (
@@ -185,7 +185,7 @@ WITH relaxed AS MATERIALIZED (
     -- A row that replaces another has xmax set (a row of its own has not): what it replaces can only be a lost attempt.
     RETURNING delivery_id, attempt, started_at, outcome, duration_ms, xmax <> 0 AS replaces
 ), counted AS (
-    -- For the report of webhooks (migration 0019): rows of this batch's own, so that nobody waits for another's.
+    -- For the report of webhooks (migration 0012_reports): rows of this batch's own, so that nobody waits for another's.
     INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms)
     SELECT d.account_id, (c.started_at AT TIME ZONE 'America/Sao_Paulo')::date, c.outcome, sum(c.attempts), sum(c.duration_ms)
     FROM (

@@ -9,7 +9,7 @@ import pytest
 
 import sql
 
-ROOMS = ("api", "web", "workers", "commands", "readmodels", "banks", "cli")
+ROOMS = ("api", "web", "workers", "commands", "readmodels", "banks", "cli", "sql")
 
 
 @pytest.fixture(scope="session")

@@ -1,44 +1,7 @@
--- What partners are given, and daily totals for reports. Reports know production only.
-
--- What share of a payment a partner is given, and since when: a charge keeps the share that was in force when it was
--- issued, so the past has to be known. No row before an instant: none.
-CREATE TABLE integrator_share (
-    integrador_code  text NOT NULL REFERENCES integrator,
-    since            timestamptz NOT NULL,
-    share_bps        integer NOT NULL CHECK (share_bps BETWEEN 0 AND 10000),
-    PRIMARY KEY (integrador_code, since)
-);
-COMMENT ON COLUMN integrator_share.share_bps IS 'Basis points, hundredths of a percent: 250 is 2.5 %.';
-
--- Shares due to partners, written with the payment or the refund that causes them, and posted to the partner's ledger
--- afterwards: a payment never waits for another account's clock.
-CREATE TABLE partner_share (
-    -- The payment it is given for, or the refund it is taken back for: each causes one.
-    share_id         uuid NOT NULL,
-    -- A refund comes after its payment was committed, so along one payment numbers grow in the order of the money.
-    number           bigint GENERATED ALWAYS AS IDENTITY,
-    -- Whose payment it is.
-    account_id       uuid NOT NULL,
-    test             boolean NOT NULL,
-    payment_id       uuid NOT NULL,
-    refund_id        uuid,
-    integrador_code  text NOT NULL,
-    -- The partner's own account.
-    partner_id       uuid NOT NULL,
-    -- Of the payment or refund.
-    amount_cents     bigint NOT NULL CHECK (amount_cents > 0),
-    share_bps        integer NOT NULL CHECK (share_bps BETWEEN 1 AND 10000),
-    -- Given when positive, taken back when negative.
-    share_cents      bigint NOT NULL CHECK (CASE WHEN refund_id IS NULL THEN share_cents > 0 ELSE share_cents < 0 END),
-    due_at           timestamptz NOT NULL,
-    posted_at        timestamptz,
-    PRIMARY KEY (share_id, account_id),
-    CHECK (share_id = coalesce(refund_id, payment_id))
-) WITH (fillfactor = 90);
-CREATE INDEX partner_share_due ON partner_share (number) WHERE posted_at IS NULL;
-
--- Daily totals, folded from the journal in batches. Each line is counted twice: under its account and under the account
--- of zeros, which stands for all of them, so that one range of an index answers either question. Days are Sao Paulo's.
+-- Daily totals, folded from the journal in batches, and views for tools of business intelligence. Production only.
+--
+-- Each journal row is counted twice: under its account and under the nil UUID, which stands for all of them, so that one
+-- range of an index answers either question. Days are those of Sao Paulo.
 
 -- How far the journal is folded. Everything that was committed before `as_of` is in the totals.
 CREATE TABLE report_position (
@@ -154,13 +117,13 @@ CREATE SCHEMA reporting;
 COMMENT ON SCHEMA reporting IS 'Production only. Days are America/Sao_Paulo days, instants UTC, amounts reais.';
 
 CREATE VIEW reporting.freshness AS
-SELECT as_of, extract(epoch FROM now() - as_of)::numeric(20, 3) AS lag_seconds FROM public.report_position;
+SELECT as_of, extract(epoch FROM now() - as_of)::numeric(20, 3) AS lag_seconds FROM report_position;
 COMMENT ON VIEW reporting.freshness IS 'How current the daily totals are: receipts_by_day, ledger_by_day, charges_by_day, boletos_by_due_date, time_to_pay, refunds_by_day, integrators_by_day.';
 COMMENT ON COLUMN reporting.freshness.as_of IS 'Everything that happened before this instant is counted.';
 COMMENT ON COLUMN reporting.freshness.lag_seconds IS 'How long ago that is.';
 
 CREATE VIEW reporting.accounts AS
-SELECT account_id, name, kyc, created_at FROM public.account;
+SELECT account_id, name, kyc, created_at FROM account;
 COMMENT ON VIEW reporting.accounts IS 'Merchants, and partners who have an account.';
 COMMENT ON COLUMN reporting.accounts.account_id IS 'Names the account in every other view.';
 COMMENT ON COLUMN reporting.accounts.name IS 'The company''s name.';
@@ -170,7 +133,7 @@ COMMENT ON COLUMN reporting.accounts.created_at IS 'When it was opened.';
 CREATE VIEW reporting.charges AS
 SELECT charge_id, account_id, created_at, payment_method, status, (amount_cents / 100.0)::numeric(14, 2) AS amount,
        due_date, integrador_code, (doc ->> 'paid_at')::timestamptz AS paid_at
-FROM public.read_charge WHERE NOT test;
+FROM read_charge WHERE NOT test;
 COMMENT ON VIEW reporting.charges IS 'Every charge, as it is now.';
 COMMENT ON COLUMN reporting.charges.charge_id IS 'The charge.';
 COMMENT ON COLUMN reporting.charges.account_id IS 'Whose charge it is.';
@@ -185,7 +148,7 @@ COMMENT ON COLUMN reporting.charges.paid_at IS 'When the payment that settled it
 CREATE VIEW reporting.payments AS
 SELECT payment_id, charge_id, account_id, method, (amount_cents / 100.0)::numeric(14, 2) AS amount,
        (refunded_cents / 100.0)::numeric(14, 2) AS refunded, anomaly, settles, paid_at, credited_at
-FROM public.payment WHERE NOT test;
+FROM payment WHERE NOT test;
 COMMENT ON VIEW reporting.payments IS 'Every payment received.';
 COMMENT ON COLUMN reporting.payments.payment_id IS 'The payment.';
 COMMENT ON COLUMN reporting.payments.charge_id IS 'The charge it was made for.';
@@ -201,7 +164,7 @@ COMMENT ON COLUMN reporting.payments.credited_at IS 'When it was credited.';
 CREATE VIEW reporting.ledger AS
 SELECT account_id, sequence, entry_id, created_at, type, (amount_cents / 100.0)::numeric(20, 2) AS amount,
        (balance_after_cents / 100.0)::numeric(20, 2) AS balance_after
-FROM public.read_ledger WHERE NOT test;
+FROM read_ledger WHERE NOT test;
 COMMENT ON VIEW reporting.ledger IS 'Every line of every wallet: numbers are dense, the running balance is exact.';
 COMMENT ON COLUMN reporting.ledger.account_id IS 'Whose wallet.';
 COMMENT ON COLUMN reporting.ledger.sequence IS '1, 2, 3 ... along one account.';
@@ -213,7 +176,7 @@ COMMENT ON COLUMN reporting.ledger.balance_after IS 'The balance with this line.
 
 CREATE VIEW reporting.receipts_by_day AS
 SELECT account_id, day, method, entries AS payments, (cents / 100.0)::numeric(20, 2) AS amount, late, anomalous
-FROM public.report_entry WHERE type = 'payment' AND account_id <> '00000000-0000-0000-0000-000000000000';
+FROM report_entry WHERE type = 'payment' AND account_id <> '00000000-0000-0000-0000-000000000000';
 COMMENT ON VIEW reporting.receipts_by_day IS 'Payments by the day on which they were credited.';
 COMMENT ON COLUMN reporting.receipts_by_day.account_id IS 'Who was credited.';
 COMMENT ON COLUMN reporting.receipts_by_day.day IS 'The day of the credit.';
@@ -225,7 +188,7 @@ COMMENT ON COLUMN reporting.receipts_by_day.anomalous IS 'How many of them came 
 
 CREATE VIEW reporting.ledger_by_day AS
 SELECT account_id, day, type, method, entries, (cents / 100.0)::numeric(20, 2) AS amount
-FROM public.report_entry WHERE account_id <> '00000000-0000-0000-0000-000000000000';
+FROM report_entry WHERE account_id <> '00000000-0000-0000-0000-000000000000';
 COMMENT ON VIEW reporting.ledger_by_day IS 'What moved each wallet on each day. The sum over types is the movement of its balance.';
 COMMENT ON COLUMN reporting.ledger_by_day.account_id IS 'Whose wallet.';
 COMMENT ON COLUMN reporting.ledger_by_day.day IS 'The day of the lines.';
@@ -236,7 +199,7 @@ COMMENT ON COLUMN reporting.ledger_by_day.amount IS 'Their sum; credits are posi
 
 CREATE VIEW reporting.charges_by_day AS
 SELECT account_id, day, payment_method, status, charges, (cents / 100.0)::numeric(20, 2) AS amount
-FROM public.report_cohort WHERE charges <> 0 AND account_id <> '00000000-0000-0000-0000-000000000000';
+FROM report_cohort WHERE charges <> 0 AND account_id <> '00000000-0000-0000-0000-000000000000';
 COMMENT ON VIEW reporting.charges_by_day IS 'What became of the charges issued on a day.';
 COMMENT ON COLUMN reporting.charges_by_day.account_id IS 'Whose charges.';
 COMMENT ON COLUMN reporting.charges_by_day.day IS 'The day they were issued on.';
@@ -247,7 +210,7 @@ COMMENT ON COLUMN reporting.charges_by_day.amount IS 'Their sum.';
 
 CREATE VIEW reporting.boletos_by_due_date AS
 SELECT account_id, status, due_date, payment_method, charges, (cents / 100.0)::numeric(20, 2) AS amount
-FROM public.report_due WHERE charges <> 0 AND account_id <> '00000000-0000-0000-0000-000000000000';
+FROM report_due WHERE charges <> 0 AND account_id <> '00000000-0000-0000-0000-000000000000';
 COMMENT ON VIEW reporting.boletos_by_due_date IS 'Boletos by the day they are due and how they stand now.';
 COMMENT ON COLUMN reporting.boletos_by_due_date.account_id IS 'Whose boletos.';
 COMMENT ON COLUMN reporting.boletos_by_due_date.status IS 'As in charges.';
@@ -259,7 +222,7 @@ COMMENT ON COLUMN reporting.boletos_by_due_date.amount IS 'Their sum.';
 CREATE VIEW reporting.time_to_pay AS
 SELECT account_id, day, payment_method, power(2, bucket / 8.0)::numeric(20, 1) AS from_seconds,
        power(2, (bucket + 1) / 8.0)::numeric(20, 1) AS below_seconds, charges
-FROM public.report_wait WHERE account_id <> '00000000-0000-0000-0000-000000000000';
+FROM report_wait WHERE account_id <> '00000000-0000-0000-0000-000000000000';
 COMMENT ON VIEW reporting.time_to_pay IS 'A histogram: how long the charges issued on a day took to be paid.';
 COMMENT ON COLUMN reporting.time_to_pay.account_id IS 'Whose charges.';
 COMMENT ON COLUMN reporting.time_to_pay.day IS 'The day they were issued on.';
@@ -270,7 +233,7 @@ COMMENT ON COLUMN reporting.time_to_pay.charges IS 'How many were paid after suc
 
 CREATE VIEW reporting.refunds_by_day AS
 SELECT account_id, day, method, what, refunds, (cents / 100.0)::numeric(20, 2) AS amount
-FROM public.report_refund WHERE account_id <> '00000000-0000-0000-0000-000000000000';
+FROM report_refund WHERE account_id <> '00000000-0000-0000-0000-000000000000';
 COMMENT ON VIEW reporting.refunds_by_day IS 'Refunds by the day on which they were asked for, succeeded or failed.';
 COMMENT ON COLUMN reporting.refunds_by_day.account_id IS 'Who refunded.';
 COMMENT ON COLUMN reporting.refunds_by_day.day IS 'The day of it.';
@@ -281,9 +244,9 @@ COMMENT ON COLUMN reporting.refunds_by_day.amount IS 'Their sum.';
 
 CREATE VIEW reporting.integrators AS
 SELECT i.integrador_code, i.name, i.account_id, i.active, i.created_at,
-       coalesce((SELECT s.share_bps / 100.0 FROM public.integrator_share s WHERE s.integrador_code = i.integrador_code
+       coalesce((SELECT s.share_bps / 100.0 FROM integrator_share s WHERE s.integrador_code = i.integrador_code
                  ORDER BY s.since DESC LIMIT 1), 0)::numeric(5, 2) AS share_percent
-FROM public.integrator i;
+FROM integrator i;
 COMMENT ON VIEW reporting.integrators IS 'Partners.';
 COMMENT ON COLUMN reporting.integrators.integrador_code IS 'The code that stands on their charges.';
 COMMENT ON COLUMN reporting.integrators.name IS 'The partner''s name.';
@@ -296,7 +259,7 @@ CREATE VIEW reporting.integrators_by_day AS
 SELECT account_id, day, integrador_code, charges, (charge_cents / 100.0)::numeric(20, 2) AS charge_amount,
        payments, (payment_cents / 100.0)::numeric(20, 2) AS payment_amount,
        (given_cents / 100.0)::numeric(20, 2) AS share_given, (taken_back_cents / 100.0)::numeric(20, 2) AS share_taken_back
-FROM public.report_integrator WHERE account_id <> '00000000-0000-0000-0000-000000000000';
+FROM report_integrator WHERE account_id <> '00000000-0000-0000-0000-000000000000';
 COMMENT ON VIEW reporting.integrators_by_day IS 'What partners brought and were given.';
 COMMENT ON COLUMN reporting.integrators_by_day.account_id IS 'The merchant whose charges they are.';
 COMMENT ON COLUMN reporting.integrators_by_day.day IS 'The day of the charge, the payment, the posting of the share.';
@@ -310,7 +273,7 @@ COMMENT ON COLUMN reporting.integrators_by_day.share_taken_back IS 'Debited agai
 
 CREATE VIEW reporting.webhooks_by_day AS
 SELECT account_id, day, outcome, attempts, duration_ms
-FROM public.report_attempt WHERE account_id <> '00000000-0000-0000-0000-000000000000';
+FROM report_attempt WHERE account_id <> '00000000-0000-0000-0000-000000000000';
 COMMENT ON VIEW reporting.webhooks_by_day IS 'Attempts to tell merchants of events.';
 COMMENT ON COLUMN reporting.webhooks_by_day.account_id IS 'Who was told.';
 COMMENT ON COLUMN reporting.webhooks_by_day.day IS 'The day of the attempts.';

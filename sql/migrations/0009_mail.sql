@@ -1,11 +1,11 @@
--- E-mail: what a charge's creation asked for, mails on their way, and addresses that want no more of them.
+-- E-mail: what a charge's creation asked for, notices to merchants, mails to send, and addresses that want no more.
 
 -- A production charge whose payer is to be told. Written in the creation's own statement, and only when asked.
 CREATE TABLE mail_wish (
     charge_id   uuid NOT NULL,
     account_id  uuid NOT NULL,
-    -- When to look next: at once after the creation, then at the next reminder, or when the feed told of something.
-    -- NULL: nothing is to come but what the feed tells.
+    -- When to look next: at once after the creation, then at the next reminder, or when the feed has an event of it.
+    -- NULL: only events of the feed cause another mail.
     due_at      timestamptz,
     -- The charge itself was mailed, or could not be.
     begun_at    timestamptz,
@@ -13,7 +13,8 @@ CREATE TABLE mail_wish (
 ) WITH (fillfactor = 85);
 CREATE INDEX mail_wish_due ON mail_wish (due_at) WHERE due_at IS NOT NULL;
 
--- How far mails have followed the feed of an account that has wishes. The feed is dense and in order, so nothing is missed.
+-- How far mails have followed the feed of an account with rows in mail_wish. The feed is dense and in order, so nothing
+-- is missed.
 CREATE TABLE mail_follow (
     account_id  uuid PRIMARY KEY,
     sequence    bigint NOT NULL
@@ -39,6 +40,7 @@ CREATE TABLE mail (
     -- skipped: nothing to say any more (paid, cancelled), or the address wants no mails of this merchant.
     state        text NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'sending', 'sent', 'failed', 'skipped')),
     attempts     integer NOT NULL DEFAULT 0,
+    -- When to send it; once it is sent, failed or skipped, when that was settled.
     due_at       timestamptz NOT NULL,
     lease_until  timestamptz,
     -- Why it is not sent (yet): a code of ours or of the mail server's, never what it said.
@@ -49,12 +51,13 @@ CREATE TABLE mail (
 ) WITH (fillfactor = 85);
 CREATE INDEX mail_due ON mail (due_at, mail_id) WHERE state = 'waiting';
 CREATE INDEX mail_leased ON mail (lease_until) WHERE state = 'sending';
--- Each of these once, whoever writes them at the same time.
+CREATE INDEX mail_over ON mail (due_at, mail_id) WHERE state IN ('sent', 'failed', 'skipped');
+-- Each of these once, also when two workers write them at the same time.
 CREATE UNIQUE INDEX mail_of_charge ON mail (charge_id, kind, about_day) WHERE kind NOT IN ('asked', 'notice');
 CREATE UNIQUE INDEX mail_of_notice ON mail (notice_id, to_hash) WHERE kind = 'notice';
 CREATE INDEX mail_asked ON mail (charge_id, created_at) WHERE kind = 'asked';
 
--- Whoever followed the link at the foot of a mail gets no more mails of that merchant's charges.
+-- Addresses that followed the unsubscribe link get no more mails of that merchant's charges.
 CREATE TABLE mail_stop (
     account_id  uuid NOT NULL REFERENCES account,
     to_hash     text NOT NULL,
@@ -69,3 +72,22 @@ CREATE TABLE caught_mail (
     message_sealed  bytea NOT NULL
 );
 CREATE INDEX caught_mail_at ON caught_mail (caught_at, mail_id);
+
+-- Shown in the dashboard and sent by e-mail to a merchant's people.
+CREATE TABLE notice (
+    notice_id    uuid PRIMARY KEY,
+    account_id   uuid NOT NULL REFERENCES account,
+    test         boolean NOT NULL,
+    kind         text NOT NULL,  -- webhook_failing | webhook_paused | webhook_recovered
+    -- The kind of event that was not accepted (or was again); of test events with [TESTE/SANDBOX] in front.
+    event_type   text NOT NULL,
+    endpoint_id  uuid,           -- outlives the endpoint
+    at           timestamptz NOT NULL,
+    facts        jsonb NOT NULL,
+    -- E-mail: leased until mail_after by the worker that sends it, done with mailed_at.
+    mail_after   timestamptz NOT NULL,
+    mail_tries   integer NOT NULL DEFAULT 0,
+    mailed_at    timestamptz
+);
+CREATE INDEX notice_of_account ON notice (account_id, at, notice_id);
+CREATE INDEX notice_unmailed ON notice (mail_after) WHERE mailed_at IS NULL;

@@ -1,4 +1,4 @@
--- Charge schedules: what is to be charged again and again, and what became of each number of it. Production only.
+-- Charge schedules (recurring charges), and what became of each number of them. Production only.
 
 CREATE TABLE schedule (
     account_id           uuid NOT NULL REFERENCES account,
@@ -25,7 +25,7 @@ CREATE TABLE schedule (
     next_due_date        date,
     -- When a worker looks next: the charge's time to be issued, the end of a lease, or another try.
     look_at              timestamptz NOT NULL,
-    -- A boleto of the next number is on its way to the bank: looked after also when the schedule was stopped meanwhile.
+    -- A boleto of the next number is being registered: followed also when the schedule was stopped meanwhile.
     ordered              boolean NOT NULL DEFAULT false,
     -- Of the next number.
     failures             integer NOT NULL DEFAULT 0,

@@ -1,47 +1,69 @@
--- The feed lies in months, so that an old one leaves it at once, as a whole, and no row is deleted.
+-- The feed, partitioned by month, so that an old month is detached as a whole and no row is deleted.
 --
 -- Numbers are handed out by account_clock; that none is double needs no index over all months, and `verify` counts them.
 
-CREATE TABLE feed_event (
+CREATE TABLE read_event (
     account_id   uuid NOT NULL,
     test         boolean NOT NULL,
     sequence     bigint NOT NULL,
     event_id     uuid NOT NULL,
     type         text NOT NULL,
-    charge_id    uuid NOT NULL,
+    charge_id    uuid,
     external_id  text,
     created_at   timestamptz NOT NULL,
     body         bytea NOT NULL,
     PRIMARY KEY (account_id, test, sequence, created_at)
 ) PARTITION BY RANGE (created_at);
+CREATE INDEX read_event_type ON read_event (account_id, test, type, sequence);
+CREATE INDEX read_event_charge ON read_event (charge_id, sequence);
+CREATE INDEX read_event_reference ON read_event (account_id, test, external_id, sequence) WHERE external_id IS NOT NULL;
+CREATE INDEX read_event_created ON read_event (account_id, test, created_at, sequence);
+-- For events whose month was not made: the feed never stops because of that.
+CREATE TABLE read_event_other PARTITION OF read_event DEFAULT;
 
--- Where the feed begins: months before it were detached. What is made anew from the journal begins there too.
+-- Where the feed begins: months before it were detached. A rebuild begins there too.
 CREATE TABLE feed_begin (
     single     boolean PRIMARY KEY DEFAULT true CHECK (single),
     begins_at  timestamptz NOT NULL
 );
 INSERT INTO feed_begin (begins_at) VALUES ('-infinity');
 
--- Detached months stay here, each a table, until somebody moves them elsewhere.
+-- Detached months stay here, each a table, until an operator moves them elsewhere.
 CREATE SCHEMA feed_archive;
 
--- Months of UTC. An event that finds no month of its own goes to the one for all others: the feed never stands still
--- because nobody made a month.
-CREATE FUNCTION feed_make_months(first date, last date) RETURNS integer LANGUAGE plpgsql AS $$
+-- Make the months (of UTC) from :first to :last, and earlier ones for which events lie in the default partition.
+--
+-- Writers wait from before those events are moved until the month is attached: some milliseconds for a month that is yet
+-- to come. Readers wait for the attaching alone. It gives up after half a second of waiting (55P03), so that nothing
+-- queues behind it for longer; the caller tries again.
+-- A month with more than :moved_most events in the default partition is left there, because payments would wait for as
+-- long as the moving takes; NULL moves any number.
+CREATE FUNCTION feed_make_months(first date, last date, moved_most integer DEFAULT NULL) RETURNS integer
+LANGUAGE plpgsql SET lock_timeout = '500ms' AS $$
 DECLARE
+    months date[];
     month date;
     name text;
     from_at timestamptz;
     to_at timestamptz;
     made integer := 0;
 BEGIN
-    FOR month IN SELECT generate_series(date_trunc('month', first::timestamp), last::timestamp, interval '1 month')::date LOOP
+    SELECT array_agg(wanted.month ORDER BY wanted.month) INTO months FROM (
+        SELECT generate_series(date_trunc('month', first::timestamp), last::timestamp, interval '1 month')::date AS month
+        UNION
+        SELECT date_trunc('month', created_at AT TIME ZONE 'UTC')::date FROM public.read_event_other
+        WHERE created_at < date_trunc('month', first::timestamp) AT TIME ZONE 'UTC'
+    ) AS wanted;
+    FOREACH month IN ARRAY months LOOP
         name := 'read_event_' || to_char(month, 'YYYY_MM');
         CONTINUE WHEN to_regclass('public.' || name) IS NOT NULL OR to_regclass('feed_archive.' || name) IS NOT NULL;
         from_at := month::timestamp AT TIME ZONE 'UTC';
         to_at := (month + interval '1 month') AT TIME ZONE 'UTC';
-        -- Made beside the feed, with what was kept for it, and then attached.
+        CONTINUE WHEN moved_most < (SELECT count(*) FROM (SELECT FROM public.read_event_other
+                                                          WHERE created_at >= from_at AND created_at < to_at
+                                                          LIMIT moved_most::bigint + 1) AS lying);
         EXECUTE format('CREATE TABLE public.%I (LIKE public.read_event INCLUDING ALL)', name);
+        LOCK TABLE ONLY public.read_event IN SHARE ROW EXCLUSIVE MODE;
         EXECUTE format('WITH moved AS (DELETE FROM public.read_event_other WHERE created_at >= %L AND created_at < %L RETURNING *) '
                        'INSERT INTO public.%I SELECT * FROM moved', from_at, to_at, name);
         EXECUTE format('ALTER TABLE public.read_event ATTACH PARTITION public.%I FOR VALUES FROM (%L) TO (%L)', name,
@@ -71,20 +93,3 @@ BEGIN
     END LOOP;
     RETURN detached;
 END $$;
-
-ALTER TABLE read_event RENAME TO read_event_whole;
-ALTER TABLE feed_event RENAME TO read_event;
-ALTER INDEX feed_event_pkey RENAME TO read_event_key;
-CREATE TABLE read_event_other PARTITION OF read_event DEFAULT;
-SELECT feed_make_months(coalesce((SELECT min(created_at) FROM read_event_whole), now())::date, (now() + interval '2 months')::date);
-INSERT INTO read_event SELECT account_id, test, sequence, event_id, type, charge_id, external_id, created_at, body FROM read_event_whole;
-DROP TABLE read_event_whole;
-CREATE INDEX read_event_type ON read_event (account_id, test, type, sequence);
-CREATE INDEX read_event_charge ON read_event (charge_id, sequence);
-CREATE INDEX read_event_reference ON read_event (account_id, test, external_id, sequence) WHERE external_id IS NOT NULL;
-CREATE INDEX read_event_created ON read_event (account_id, test, created_at, sequence);
-
--- A delivery is of its event's month, so that the body is looked for in that month alone.
-UPDATE webhook_delivery d SET created_at = r.created_at
-FROM read_event r
-WHERE r.account_id = d.account_id AND r.test = d.test AND r.sequence = d.sequence AND r.created_at <> d.created_at;

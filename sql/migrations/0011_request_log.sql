@@ -1,43 +1,5 @@
--- People: the second factor, the platform's own staff beside merchants' people, how a registration was decided;
--- and what programs asked of the API, kept for thirty days.
+-- Requests that programs made to the API: no body, no query, no header. Partitioned by day; old days are dropped whole.
 
--- Staff are people of no account. That nobody becomes staff by a change of role, and no staff gets into an account,
--- is held by the table itself.
-ALTER TABLE dashboard_user ALTER COLUMN account_id DROP NOT NULL;
-ALTER TABLE dashboard_user DROP CONSTRAINT dashboard_user_role_check;
-ALTER TABLE dashboard_user
-    ADD CONSTRAINT dashboard_user_role_check CHECK (role IN ('owner', 'finance', 'developer', 'support', 'staff')),
-    ADD CONSTRAINT dashboard_user_staff_check CHECK ((role = 'staff') = (account_id IS NULL)),
-    -- The secret of the second factor, sealed with the e-mail it belongs to; NULL without one.
-    ADD COLUMN totp_sealed  bytea,
-    ADD COLUMN totp_since   timestamptz,
-    -- The 30-second step of the last code that was taken: a code works once, and none before it works any more.
-    ADD COLUMN totp_step    bigint NOT NULL DEFAULT 0;
-CREATE INDEX dashboard_user_of_account ON dashboard_user (account_id, email);
-
--- For the day the telephone is gone. Keyed fingerprints; a row that was used is deleted.
-CREATE TABLE recovery_code (
-    email      text NOT NULL REFERENCES dashboard_user ON DELETE CASCADE,
-    code_hash  text NOT NULL,
-    PRIMARY KEY (email, code_hash)
-);
-
--- What staff did to one merchant or partner. Staff's deeds stand under the account of nobody (the nil UUID).
-CREATE INDEX audit_of_subject ON audit (account_id, subject, at, audit_id) WHERE subject IS NOT NULL;
-
--- blocked: was approved, and may issue nothing more until it is approved again.
-ALTER TABLE account DROP CONSTRAINT account_kyc_check;
-ALTER TABLE account
-    ADD CONSTRAINT account_kyc_check CHECK (kyc IN ('pending', 'approved', 'rejected', 'blocked')),
-    ADD COLUMN kyc_reason  text CHECK (length(kyc_reason) BETWEEN 1 AND 500),
-    ADD COLUMN kyc_at      timestamptz;
--- The platform's list of merchants, newest first: of all, of one state, and by the beginning of a name.
-CREATE INDEX account_created ON account (created_at, account_id);
-CREATE INDEX account_kyc ON account (kyc, created_at, account_id);
-CREATE INDEX account_name ON account (lower(name) text_pattern_ops, account_id);
-CREATE INDEX account_document ON account (document, account_id);
-
--- What programs asked of the API: no body, no query, no header. In days, which leave as a whole.
 CREATE TABLE request_log (
     account_id   uuid NOT NULL,
     test         boolean NOT NULL,

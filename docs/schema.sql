@@ -1,0 +1,1022 @@
+-- Written by sql/snapshot.py.
+
+CREATE TABLE access_token (
+    token_hash bytea NOT NULL,
+    client_id text NOT NULL,
+    scopes text[] NOT NULL,
+    issued_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    CONSTRAINT access_token_client_id_fkey FOREIGN KEY (client_id) REFERENCES credential(client_id),
+    CONSTRAINT access_token_pkey PRIMARY KEY (token_hash),
+    CONSTRAINT access_token_token_hash_check CHECK (length(token_hash) = 32)
+);
+CREATE INDEX access_token_client ON access_token USING btree (client_id);
+CREATE INDEX access_token_expired ON access_token USING btree (expires_at);
+
+CREATE TABLE account (
+    account_id uuid NOT NULL,
+    name text NOT NULL,
+    document text NOT NULL,
+    city text NOT NULL,
+    address jsonb,
+    kyc text NOT NULL,
+    kyc_reason text,
+    kyc_at timestamp with time zone,
+    pix_key text NOT NULL,
+    rate_per_s integer,
+    rate_burst integer,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT account_kyc_check CHECK (kyc = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text, 'blocked'::text])),
+    CONSTRAINT account_kyc_reason_check CHECK (length(kyc_reason) >= 1 AND length(kyc_reason) <= 500),
+    CONSTRAINT account_pkey PRIMARY KEY (account_id),
+    CONSTRAINT account_rate_burst_check CHECK (rate_burst > 0),
+    CONSTRAINT account_rate_per_s_check CHECK (rate_per_s > 0)
+);
+CREATE INDEX account_created ON account USING btree (created_at, account_id);
+CREATE INDEX account_document ON account USING btree (document, account_id);
+CREATE INDEX account_kyc ON account USING btree (kyc, created_at, account_id);
+CREATE INDEX account_name ON account USING btree (lower(name) text_pattern_ops, account_id);
+
+CREATE TABLE account_clock (
+    account_id uuid NOT NULL,
+    test boolean NOT NULL,
+    event_sequence bigint DEFAULT 0 NOT NULL,
+    entry_sequence bigint DEFAULT 0 NOT NULL,
+    balance_cents bigint DEFAULT 0 NOT NULL,
+    latest_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    CONSTRAINT account_clock_pkey PRIMARY KEY (account_id, test)
+) WITH (fillfactor=50);
+
+CREATE TABLE audit (
+    audit_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    email text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    action text NOT NULL,
+    subject text,
+    facts jsonb NOT NULL,
+    address_hash text NOT NULL,
+    request_id text NOT NULL,
+    CONSTRAINT audit_pkey PRIMARY KEY (audit_id)
+);
+CREATE TRIGGER audit_is_append_only BEFORE DELETE OR UPDATE ON audit FOR EACH ROW EXECUTE FUNCTION refuse_change_of_audit();
+CREATE TRIGGER audit_is_kept BEFORE TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
+CREATE INDEX audit_of_account ON audit USING btree (account_id, at, audit_id);
+CREATE INDEX audit_of_subject ON audit USING btree (account_id, subject, at, audit_id) WHERE subject IS NOT NULL;
+
+CREATE TABLE auto_withdrawal (
+    account_id uuid NOT NULL,
+    keep_cents bigint NOT NULL,
+    looked_on date DEFAULT '-infinity'::date NOT NULL,
+    CONSTRAINT auto_withdrawal_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT auto_withdrawal_keep_cents_check CHECK (keep_cents >= 0),
+    CONSTRAINT auto_withdrawal_pkey PRIMARY KEY (account_id)
+);
+CREATE INDEX auto_withdrawal_due ON auto_withdrawal USING btree (looked_on, account_id);
+
+CREATE TABLE bank_callback (
+    pix_key text NOT NULL,
+    url text NOT NULL,
+    registered_at timestamp with time zone NOT NULL,
+    CONSTRAINT bank_callback_pkey PRIMARY KEY (pix_key)
+);
+
+CREATE TABLE bank_hint (
+    hint_id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    about text NOT NULL,
+    txid text NOT NULL,
+    received_at timestamp with time zone NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    state text DEFAULT 'waiting'::text NOT NULL,
+    CONSTRAINT bank_hint_about_key UNIQUE (about),
+    CONSTRAINT bank_hint_pkey PRIMARY KEY (hint_id),
+    CONSTRAINT bank_hint_state_check CHECK (state = ANY (ARRAY['waiting'::text, 'confirmed'::text, 'unfounded'::text]))
+);
+CREATE INDEX bank_hint_due ON bank_hint USING btree (due_at) WHERE state = 'waiting'::text;
+CREATE INDEX bank_hint_txid ON bank_hint USING btree (txid) WHERE state = 'waiting'::text;
+
+CREATE TABLE bank_order (
+    order_id uuid NOT NULL,
+    account_id uuid,
+    charge_id uuid,
+    test boolean NOT NULL,
+    kind text NOT NULL,
+    request jsonb NOT NULL,
+    state text DEFAULT 'waiting'::text NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    lease_until timestamp with time zone,
+    deadline timestamp with time zone,
+    reply_to text,
+    outcome jsonb,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT bank_order_pkey PRIMARY KEY (order_id),
+    CONSTRAINT bank_order_state_check CHECK (state = ANY (ARRAY['waiting'::text, 'working'::text, 'done'::text, 'refused'::text, 'abandoned'::text]))
+) WITH (fillfactor=85);
+CREATE UNIQUE INDEX bank_order_boleto_alone ON bank_order USING btree (charge_id) WHERE (kind = ANY (ARRAY['boleto_write_off'::text, 'boleto_redate'::text, 'boleto_pay'::text, 'boleto_align'::text])) AND (state = ANY (ARRAY['waiting'::text, 'working'::text]));
+CREATE UNIQUE INDEX bank_order_boleto_key ON bank_order USING btree (account_id, test, (request ->> 'key'::text)) WHERE kind = 'boleto_register'::text AND (state = ANY (ARRAY['waiting'::text, 'working'::text]));
+CREATE INDEX bank_order_charge ON bank_order USING btree (charge_id) WHERE state = ANY (ARRAY['waiting'::text, 'working'::text]);
+CREATE INDEX bank_order_due ON bank_order USING btree (test, due_at, order_id) WHERE state = 'waiting'::text AND "left"(kind, 7) <> 'boleto_'::text AND "left"(kind, 7) <> 'refund_'::text AND "left"(kind, 11) <> 'withdrawal_'::text;
+CREATE INDEX bank_order_due_boleto ON bank_order USING btree (test, due_at, order_id) WHERE state = 'waiting'::text AND "left"(kind, 7) = 'boleto_'::text;
+CREATE INDEX bank_order_due_refund ON bank_order USING btree (test, due_at, order_id) WHERE state = 'waiting'::text AND "left"(kind, 7) = 'refund_'::text;
+CREATE INDEX bank_order_due_withdrawal ON bank_order USING btree (due_at, order_id) WHERE state = 'waiting'::text AND "left"(kind, 11) = 'withdrawal_'::text;
+CREATE INDEX bank_order_leased ON bank_order USING btree (lease_until) WHERE state = 'working'::text;
+
+CREATE TABLE bank_reconciled (
+    bank text NOT NULL,
+    until timestamp with time zone NOT NULL,
+    CONSTRAINT bank_reconciled_pkey PRIMARY KEY (bank)
+);
+
+CREATE TABLE boleto (
+    account_id uuid NOT NULL,
+    charge_id uuid NOT NULL,
+    number text NOT NULL,
+    due_on date NOT NULL,
+    registered_at timestamp with time zone NOT NULL,
+    booked_cents bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT boleto_booked_cents_check CHECK (booked_cents >= 0),
+    CONSTRAINT boleto_number_check CHECK (number ~ '^000[1-9][0-9]{16}$'::text),
+    CONSTRAINT boleto_pkey PRIMARY KEY (charge_id, account_id)
+) WITH (fillfactor=85);
+CREATE UNIQUE INDEX boleto_number ON boleto USING btree (number);
+
+CREATE TABLE caught_mail (
+    mail_id uuid NOT NULL,
+    caught_at timestamp with time zone NOT NULL,
+    message_sealed bytea NOT NULL,
+    CONSTRAINT caught_mail_pkey PRIMARY KEY (mail_id)
+);
+CREATE INDEX caught_mail_at ON caught_mail USING btree (caught_at, mail_id);
+
+CREATE TABLE charge (
+    account_id uuid NOT NULL,
+    charge_id uuid NOT NULL,
+    test boolean NOT NULL,
+    payment_method text NOT NULL,
+    status text NOT NULL,
+    version integer NOT NULL,
+    amount_cents bigint NOT NULL,
+    refunded_cents bigint DEFAULT 0 NOT NULL,
+    external_id text,
+    created_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    location text,
+    payer_sealed bytea,
+    CONSTRAINT charge_amount_cents_check CHECK (amount_cents > 0),
+    CONSTRAINT charge_payment_method_check CHECK (payment_method = ANY (ARRAY['pix'::text, 'boleto'::text, 'boleto_hibrido'::text, 'boleto_pix'::text])),
+    CONSTRAINT charge_pkey PRIMARY KEY (charge_id, account_id),
+    CONSTRAINT charge_refunded_cents_check CHECK (refunded_cents >= 0),
+    CONSTRAINT charge_status_check CHECK (status = ANY (ARRAY['pending'::text, 'paid'::text, 'expired'::text, 'cancelled'::text, 'refunded'::text, 'failed'::text]))
+) WITH (fillfactor=85);
+CREATE INDEX charge_overdue ON charge USING btree (account_id, test, expires_at) WHERE status = 'pending'::text;
+CREATE INDEX charge_reference ON charge USING btree (account_id, test, external_id, charge_id) WHERE status = 'pending'::text AND external_id IS NOT NULL;
+
+CREATE TABLE credential (
+    client_id text NOT NULL,
+    account_id uuid NOT NULL,
+    test boolean NOT NULL,
+    secret_hash bytea NOT NULL,
+    previous_secret_hash bytea,
+    previous_until timestamp with time zone,
+    scopes text[] NOT NULL,
+    name text,
+    created_at timestamp with time zone NOT NULL,
+    rotated_at timestamp with time zone,
+    last_token_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    CONSTRAINT credential_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT credential_name_check CHECK (length(name) >= 1 AND length(name) <= 60),
+    CONSTRAINT credential_pkey PRIMARY KEY (client_id),
+    CONSTRAINT credential_previous_secret_hash_check CHECK (length(previous_secret_hash) = 32),
+    CONSTRAINT credential_secret_hash_check CHECK (length(secret_hash) = 32)
+);
+CREATE INDEX credential_account ON credential USING btree (account_id);
+
+CREATE TABLE dashboard_session (
+    session_hash bytea NOT NULL,
+    email text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    seen_at timestamp with time zone NOT NULL,
+    CONSTRAINT dashboard_session_email_fkey FOREIGN KEY (email) REFERENCES dashboard_user(email) ON DELETE CASCADE,
+    CONSTRAINT dashboard_session_pkey PRIMARY KEY (session_hash),
+    CONSTRAINT dashboard_session_session_hash_check CHECK (length(session_hash) = 32)
+) WITH (fillfactor=80);
+CREATE INDEX dashboard_session_created ON dashboard_session USING btree (created_at);
+CREATE INDEX dashboard_session_of ON dashboard_session USING btree (email, created_at);
+
+CREATE TABLE dashboard_user (
+    email text NOT NULL,
+    account_id uuid,
+    role text NOT NULL,
+    password_hash text NOT NULL,
+    totp_sealed bytea,
+    totp_since timestamp with time zone,
+    totp_step bigint DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT dashboard_user_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT dashboard_user_pkey PRIMARY KEY (email),
+    CONSTRAINT dashboard_user_role_check CHECK (role = ANY (ARRAY['owner'::text, 'finance'::text, 'developer'::text, 'support'::text, 'staff'::text])),
+    CONSTRAINT dashboard_user_staff_check CHECK ((role = 'staff'::text) = (account_id IS NULL))
+);
+CREATE INDEX dashboard_user_of_account ON dashboard_user USING btree (account_id, email);
+
+CREATE TABLE feed_begin (
+    single boolean DEFAULT true NOT NULL,
+    begins_at timestamp with time zone NOT NULL,
+    CONSTRAINT feed_begin_pkey PRIMARY KEY (single),
+    CONSTRAINT feed_begin_single_check CHECK (single)
+);
+
+CREATE TABLE idempotency (
+    account_id uuid NOT NULL,
+    test boolean NOT NULL,
+    key text NOT NULL,
+    fingerprint bytea NOT NULL,
+    resource_type text NOT NULL,
+    resource_id uuid NOT NULL,
+    first_used_at timestamp with time zone NOT NULL,
+    replay_count integer DEFAULT 0 NOT NULL,
+    CONSTRAINT idempotency_fingerprint_check CHECK (length(fingerprint) = 32),
+    CONSTRAINT idempotency_key_check CHECK (length(key) >= 1 AND length(key) <= 255),
+    CONSTRAINT idempotency_pkey PRIMARY KEY (account_id, test, key)
+) WITH (fillfactor=90);
+
+CREATE TABLE integrator (
+    integrador_code text NOT NULL,
+    name text NOT NULL,
+    account_id uuid,
+    active boolean NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT integrator_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT integrator_integrador_code_check CHECK (integrador_code ~ '^INTG-[A-Z0-9]{6}$'::text),
+    CONSTRAINT integrator_pkey PRIMARY KEY (integrador_code)
+);
+
+CREATE TABLE integrator_share (
+    integrador_code text NOT NULL,
+    since timestamp with time zone NOT NULL,
+    share_bps integer NOT NULL,
+    CONSTRAINT integrator_share_integrador_code_fkey FOREIGN KEY (integrador_code) REFERENCES integrator(integrador_code),
+    CONSTRAINT integrator_share_pkey PRIMARY KEY (integrador_code, since),
+    CONSTRAINT integrator_share_share_bps_check CHECK (share_bps >= 0 AND share_bps <= 10000)
+);
+
+CREATE TABLE journal (
+    journal_id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    account_id uuid NOT NULL,
+    test boolean NOT NULL,
+    charge_id uuid,
+    version integer NOT NULL,
+    kind text NOT NULL,
+    recorded_at timestamp with time zone NOT NULL,
+    actor text NOT NULL,
+    request_id text,
+    payload jsonb NOT NULL,
+    event_id uuid,
+    event_sequence bigint,
+    event_body bytea,
+    CONSTRAINT journal_check CHECK ((event_id IS NULL) = (event_sequence IS NULL) AND (event_id IS NULL) = (event_body IS NULL)),
+    CONSTRAINT journal_pkey PRIMARY KEY (journal_id)
+);
+CREATE TRIGGER journal_is_append_only BEFORE DELETE OR UPDATE ON journal FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER journal_is_kept BEFORE TRUNCATE ON journal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE INDEX journal_of_charge ON journal USING btree (charge_id, journal_id) WHERE kind <> 'charge.created'::text;
+
+CREATE TABLE mail (
+    mail_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    charge_id uuid,
+    notice_id uuid,
+    kind text NOT NULL,
+    about_day date DEFAULT '1970-01-01'::date NOT NULL,
+    to_sealed bytea NOT NULL,
+    to_hash text NOT NULL,
+    note_sealed bytea,
+    attach_pdf boolean DEFAULT false NOT NULL,
+    subject text,
+    state text DEFAULT 'waiting'::text NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    lease_until timestamp with time zone,
+    trouble text,
+    created_at timestamp with time zone NOT NULL,
+    sent_at timestamp with time zone,
+    CONSTRAINT mail_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT mail_check CHECK ((notice_id IS NULL) <> (charge_id IS NULL)),
+    CONSTRAINT mail_kind_check CHECK (kind = ANY (ARRAY['charge'::text, 'before_due'::text, 'due_day'::text, 'receipt'::text, 'asked'::text, 'notice'::text])),
+    CONSTRAINT mail_pkey PRIMARY KEY (mail_id),
+    CONSTRAINT mail_state_check CHECK (state = ANY (ARRAY['waiting'::text, 'sending'::text, 'sent'::text, 'failed'::text, 'skipped'::text]))
+) WITH (fillfactor=85);
+CREATE INDEX mail_asked ON mail USING btree (charge_id, created_at) WHERE kind = 'asked'::text;
+CREATE INDEX mail_due ON mail USING btree (due_at, mail_id) WHERE state = 'waiting'::text;
+CREATE INDEX mail_leased ON mail USING btree (lease_until) WHERE state = 'sending'::text;
+CREATE UNIQUE INDEX mail_of_charge ON mail USING btree (charge_id, kind, about_day) WHERE kind <> ALL (ARRAY['asked'::text, 'notice'::text]);
+CREATE UNIQUE INDEX mail_of_notice ON mail USING btree (notice_id, to_hash) WHERE kind = 'notice'::text;
+CREATE INDEX mail_over ON mail USING btree (due_at, mail_id) WHERE state = ANY (ARRAY['sent'::text, 'failed'::text, 'skipped'::text]);
+
+CREATE TABLE mail_follow (
+    account_id uuid NOT NULL,
+    sequence bigint NOT NULL,
+    CONSTRAINT mail_follow_pkey PRIMARY KEY (account_id)
+) WITH (fillfactor=85);
+
+CREATE TABLE mail_stop (
+    account_id uuid NOT NULL,
+    to_hash text NOT NULL,
+    stopped_at timestamp with time zone NOT NULL,
+    CONSTRAINT mail_stop_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT mail_stop_pkey PRIMARY KEY (account_id, to_hash)
+);
+
+CREATE TABLE mail_wish (
+    charge_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    due_at timestamp with time zone,
+    begun_at timestamp with time zone,
+    CONSTRAINT mail_wish_pkey PRIMARY KEY (charge_id, account_id)
+) WITH (fillfactor=85);
+CREATE INDEX mail_wish_due ON mail_wish USING btree (due_at) WHERE due_at IS NOT NULL;
+
+CREATE TABLE migration (
+    name text NOT NULL,
+    applied_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT migration_pkey PRIMARY KEY (name)
+);
+
+CREATE TABLE notice (
+    notice_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    test boolean NOT NULL,
+    kind text NOT NULL,
+    event_type text NOT NULL,
+    endpoint_id uuid,
+    at timestamp with time zone NOT NULL,
+    facts jsonb NOT NULL,
+    mail_after timestamp with time zone NOT NULL,
+    mail_tries integer DEFAULT 0 NOT NULL,
+    mailed_at timestamp with time zone,
+    CONSTRAINT notice_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT notice_pkey PRIMARY KEY (notice_id)
+);
+CREATE INDEX notice_of_account ON notice USING btree (account_id, at, notice_id);
+CREATE INDEX notice_unmailed ON notice USING btree (mail_after) WHERE mailed_at IS NULL;
+
+CREATE TABLE partner_share (
+    share_id uuid NOT NULL,
+    number bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    account_id uuid NOT NULL,
+    test boolean NOT NULL,
+    payment_id uuid NOT NULL,
+    refund_id uuid,
+    integrador_code text NOT NULL,
+    partner_id uuid NOT NULL,
+    amount_cents bigint NOT NULL,
+    share_bps integer NOT NULL,
+    share_cents bigint NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    posted_at timestamp with time zone,
+    CONSTRAINT partner_share_amount_cents_check CHECK (amount_cents > 0),
+    CONSTRAINT partner_share_check CHECK (
+CASE
+    WHEN refund_id IS NULL THEN share_cents > 0
+    ELSE share_cents < 0
+END),
+    CONSTRAINT partner_share_check1 CHECK (share_id = COALESCE(refund_id, payment_id)),
+    CONSTRAINT partner_share_pkey PRIMARY KEY (share_id, account_id),
+    CONSTRAINT partner_share_share_bps_check CHECK (share_bps >= 1 AND share_bps <= 10000)
+) WITH (fillfactor=90);
+CREATE INDEX partner_share_due ON partner_share USING btree (number) WHERE posted_at IS NULL;
+
+CREATE TABLE payment (
+    account_id uuid NOT NULL,
+    payment_id uuid NOT NULL,
+    test boolean NOT NULL,
+    charge_id uuid NOT NULL,
+    source text NOT NULL,
+    method text NOT NULL,
+    amount_cents bigint NOT NULL,
+    anomaly text,
+    settles boolean NOT NULL,
+    paid_at timestamp with time zone NOT NULL,
+    credited_at timestamp with time zone NOT NULL,
+    refunded_cents bigint DEFAULT 0 NOT NULL,
+    refunding_cents bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT payment_account_id_test_source_key UNIQUE (account_id, test, source),
+    CONSTRAINT payment_amount_cents_check CHECK (amount_cents > 0),
+    CONSTRAINT payment_anomaly_check CHECK (anomaly = ANY (ARRAY['duplicate'::text, 'paid_after_cancel'::text, 'amount_mismatch'::text])),
+    CONSTRAINT payment_check CHECK (refunded_cents >= 0 AND refunded_cents <= amount_cents),
+    CONSTRAINT payment_method_check CHECK (method = ANY (ARRAY['pix'::text, 'boleto'::text])),
+    CONSTRAINT payment_pkey PRIMARY KEY (payment_id, account_id),
+    CONSTRAINT payment_refunding_cents_check CHECK (refunding_cents >= 0),
+    CONSTRAINT payment_refunds CHECK ((refunded_cents + refunding_cents) <= amount_cents)
+);
+CREATE UNIQUE INDEX payment_settling ON payment USING btree (charge_id, account_id) WHERE settles;
+
+CREATE TABLE pix_location (
+    test boolean NOT NULL,
+    location_id bigint NOT NULL,
+    location text NOT NULL,
+    CONSTRAINT pix_location_location_check CHECK (length(location) <= 77),
+    CONSTRAINT pix_location_pkey PRIMARY KEY (test, location_id)
+);
+
+CREATE TABLE pix_suspension (
+    single boolean DEFAULT true NOT NULL,
+    suspended_at timestamp with time zone NOT NULL,
+    CONSTRAINT pix_suspension_pkey PRIMARY KEY (single),
+    CONSTRAINT pix_suspension_single_check CHECK (single)
+);
+
+CREATE TABLE read_charge (
+    account_id uuid NOT NULL,
+    charge_id uuid NOT NULL,
+    test boolean NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    status text NOT NULL,
+    payment_method text NOT NULL,
+    amount_cents bigint NOT NULL,
+    public_id text NOT NULL,
+    external_id text,
+    payer_document_hash text,
+    nosso_numero text,
+    txid text,
+    integrador_code text,
+    due_date date,
+    version integer NOT NULL,
+    doc jsonb NOT NULL,
+    CONSTRAINT read_charge_pkey PRIMARY KEY (charge_id, account_id)
+) WITH (fillfactor=85);
+CREATE INDEX read_charge_due ON read_charge USING btree (account_id, test, due_date, created_at, charge_id) WHERE due_date IS NOT NULL;
+CREATE INDEX read_charge_integrador ON read_charge USING btree (account_id, test, integrador_code, created_at, charge_id) WHERE integrador_code IS NOT NULL;
+CREATE INDEX read_charge_nosso_numero ON read_charge USING btree (account_id, test, nosso_numero, created_at, charge_id) WHERE nosso_numero IS NOT NULL;
+CREATE INDEX read_charge_page ON read_charge USING btree (account_id, test, created_at, charge_id);
+CREATE INDEX read_charge_payer ON read_charge USING btree (account_id, test, payer_document_hash, created_at, charge_id) WHERE payer_document_hash IS NOT NULL;
+CREATE UNIQUE INDEX read_charge_public ON read_charge USING btree (public_id);
+CREATE INDEX read_charge_reference ON read_charge USING btree (account_id, test, external_id, created_at, charge_id) WHERE external_id IS NOT NULL;
+CREATE INDEX read_charge_status ON read_charge USING btree (account_id, test, status, payment_method, created_at, charge_id);
+CREATE INDEX read_charge_txid ON read_charge USING btree (account_id, test, txid, created_at, charge_id) WHERE txid IS NOT NULL;
+
+CREATE TABLE read_event (
+    account_id uuid NOT NULL,
+    test boolean NOT NULL,
+    sequence bigint NOT NULL,
+    event_id uuid NOT NULL,
+    type text NOT NULL,
+    charge_id uuid,
+    external_id text,
+    created_at timestamp with time zone NOT NULL,
+    body bytea NOT NULL,
+    CONSTRAINT read_event_pkey PRIMARY KEY (account_id, test, sequence, created_at)
+) PARTITION BY RANGE (created_at);
+CREATE INDEX read_event_charge ON ONLY read_event USING btree (charge_id, sequence);
+CREATE INDEX read_event_created ON ONLY read_event USING btree (account_id, test, created_at, sequence);
+CREATE INDEX read_event_reference ON ONLY read_event USING btree (account_id, test, external_id, sequence) WHERE external_id IS NOT NULL;
+CREATE INDEX read_event_type ON ONLY read_event USING btree (account_id, test, type, sequence);
+
+CREATE TABLE read_event_other PARTITION OF read_event DEFAULT;
+
+CREATE TABLE read_ledger (
+    account_id uuid NOT NULL,
+    test boolean NOT NULL,
+    sequence bigint NOT NULL,
+    entry_id uuid NOT NULL,
+    type text NOT NULL,
+    amount_cents bigint NOT NULL,
+    balance_after_cents bigint NOT NULL,
+    charge_id uuid,
+    payment_id uuid,
+    refund_id uuid,
+    withdrawal_id uuid,
+    external_id text,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT read_ledger_amount_cents_check CHECK (amount_cents <> 0),
+    CONSTRAINT read_ledger_pkey PRIMARY KEY (account_id, test, sequence)
+);
+CREATE INDEX read_ledger_created ON read_ledger USING btree (account_id, test, created_at, sequence);
+CREATE INDEX read_ledger_type ON read_ledger USING btree (account_id, test, type, sequence);
+
+CREATE TABLE read_payment (
+    account_id uuid NOT NULL,
+    test boolean NOT NULL,
+    paid_at timestamp with time zone NOT NULL,
+    payment_id uuid NOT NULL,
+    charge_id uuid NOT NULL,
+    method text NOT NULL,
+    anomaly text,
+    external_id text,
+    doc jsonb NOT NULL,
+    CONSTRAINT read_payment_pkey PRIMARY KEY (account_id, test, paid_at, payment_id)
+);
+CREATE INDEX read_payment_anomaly ON read_payment USING btree (account_id, test, anomaly, paid_at, payment_id) WHERE anomaly IS NOT NULL;
+CREATE INDEX read_payment_charge ON read_payment USING btree (charge_id, paid_at, payment_id);
+CREATE INDEX read_payment_method ON read_payment USING btree (account_id, test, method, paid_at, payment_id);
+CREATE INDEX read_payment_reference ON read_payment USING btree (account_id, test, external_id, paid_at, payment_id) WHERE external_id IS NOT NULL;
+
+CREATE TABLE read_refund (
+    account_id uuid NOT NULL,
+    refund_id uuid NOT NULL,
+    test boolean NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    status text NOT NULL,
+    charge_id uuid NOT NULL,
+    payment_id uuid NOT NULL,
+    paid_at timestamp with time zone NOT NULL,
+    external_id text,
+    doc jsonb NOT NULL,
+    CONSTRAINT read_refund_pkey PRIMARY KEY (refund_id, account_id)
+) WITH (fillfactor=85);
+CREATE INDEX read_refund_charge ON read_refund USING btree (charge_id, created_at, refund_id);
+CREATE INDEX read_refund_page ON read_refund USING btree (account_id, test, created_at, refund_id);
+CREATE INDEX read_refund_payment ON read_refund USING btree (payment_id, created_at, refund_id);
+CREATE INDEX read_refund_reference ON read_refund USING btree (account_id, test, external_id, created_at, refund_id) WHERE external_id IS NOT NULL;
+CREATE INDEX read_refund_status ON read_refund USING btree (account_id, test, status, created_at, refund_id);
+
+CREATE TABLE read_withdrawal (
+    account_id uuid NOT NULL,
+    withdrawal_id uuid NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    status text NOT NULL,
+    external_id text,
+    doc jsonb NOT NULL,
+    CONSTRAINT read_withdrawal_pkey PRIMARY KEY (withdrawal_id, account_id)
+) WITH (fillfactor=85);
+CREATE INDEX read_withdrawal_page ON read_withdrawal USING btree (account_id, created_at, withdrawal_id);
+CREATE INDEX read_withdrawal_reference ON read_withdrawal USING btree (account_id, external_id, created_at, withdrawal_id) WHERE external_id IS NOT NULL;
+CREATE INDEX read_withdrawal_status ON read_withdrawal USING btree (account_id, status, created_at, withdrawal_id);
+
+CREATE TABLE recovery_code (
+    email text NOT NULL,
+    code_hash text NOT NULL,
+    CONSTRAINT recovery_code_email_fkey FOREIGN KEY (email) REFERENCES dashboard_user(email) ON DELETE CASCADE,
+    CONSTRAINT recovery_code_pkey PRIMARY KEY (email, code_hash)
+);
+
+CREATE TABLE refund (
+    account_id uuid NOT NULL,
+    refund_id uuid NOT NULL,
+    test boolean NOT NULL,
+    charge_id uuid NOT NULL,
+    payment_id uuid NOT NULL,
+    amount_cents bigint NOT NULL,
+    status text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT refund_amount_cents_check CHECK (amount_cents > 0),
+    CONSTRAINT refund_pkey PRIMARY KEY (refund_id, account_id),
+    CONSTRAINT refund_status_check CHECK (status = ANY (ARRAY['pending'::text, 'succeeded'::text, 'failed'::text]))
+) WITH (fillfactor=85);
+
+CREATE TABLE report_attempt (
+    account_id uuid NOT NULL,
+    day date NOT NULL,
+    outcome text NOT NULL,
+    attempts bigint NOT NULL,
+    duration_ms bigint NOT NULL,
+    CONSTRAINT report_attempt_pkey PRIMARY KEY (account_id, day, outcome)
+) WITH (fillfactor=85);
+
+CREATE TABLE report_attempt_told (
+    account_id uuid NOT NULL,
+    day date NOT NULL,
+    outcome text NOT NULL,
+    attempts bigint NOT NULL,
+    duration_ms bigint NOT NULL
+);
+
+CREATE TABLE report_charge (
+    charge_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    payment_method text NOT NULL,
+    status text NOT NULL,
+    due_date date,
+    amount_cents bigint NOT NULL,
+    CONSTRAINT report_charge_pkey PRIMARY KEY (charge_id)
+) WITH (fillfactor=85);
+
+CREATE TABLE report_cohort (
+    account_id uuid NOT NULL,
+    day date NOT NULL,
+    payment_method text NOT NULL,
+    status text NOT NULL,
+    charges bigint NOT NULL,
+    cents bigint NOT NULL,
+    CONSTRAINT report_cohort_pkey PRIMARY KEY (account_id, day, payment_method, status)
+) WITH (fillfactor=85);
+
+CREATE TABLE report_due (
+    account_id uuid NOT NULL,
+    status text NOT NULL,
+    due_date date NOT NULL,
+    payment_method text NOT NULL,
+    charges bigint NOT NULL,
+    cents bigint NOT NULL,
+    CONSTRAINT report_due_pkey PRIMARY KEY (account_id, status, due_date, payment_method)
+) WITH (fillfactor=85);
+
+CREATE TABLE report_entry (
+    account_id uuid NOT NULL,
+    day date NOT NULL,
+    type text NOT NULL,
+    method text NOT NULL,
+    entries bigint NOT NULL,
+    cents bigint NOT NULL,
+    late bigint NOT NULL,
+    anomalous bigint NOT NULL,
+    CONSTRAINT report_entry_pkey PRIMARY KEY (account_id, day, type, method)
+) WITH (fillfactor=85);
+
+CREATE TABLE report_integrator (
+    account_id uuid NOT NULL,
+    day date NOT NULL,
+    integrador_code text NOT NULL,
+    charges bigint NOT NULL,
+    charge_cents bigint NOT NULL,
+    payments bigint NOT NULL,
+    payment_cents bigint NOT NULL,
+    given_cents bigint NOT NULL,
+    taken_back_cents bigint NOT NULL,
+    CONSTRAINT report_integrator_pkey PRIMARY KEY (account_id, day, integrador_code)
+) WITH (fillfactor=85);
+
+CREATE TABLE report_position (
+    single boolean DEFAULT true NOT NULL,
+    journal_id bigint NOT NULL,
+    as_of timestamp with time zone NOT NULL,
+    CONSTRAINT report_position_pkey PRIMARY KEY (single),
+    CONSTRAINT report_position_single_check CHECK (single)
+);
+
+CREATE TABLE report_refund (
+    account_id uuid NOT NULL,
+    day date NOT NULL,
+    method text NOT NULL,
+    what text NOT NULL,
+    refunds bigint NOT NULL,
+    cents bigint NOT NULL,
+    CONSTRAINT report_refund_pkey PRIMARY KEY (account_id, day, method, what)
+) WITH (fillfactor=85);
+
+CREATE TABLE report_wait (
+    account_id uuid NOT NULL,
+    day date NOT NULL,
+    payment_method text NOT NULL,
+    bucket integer NOT NULL,
+    charges bigint NOT NULL,
+    CONSTRAINT report_wait_pkey PRIMARY KEY (account_id, day, payment_method, bucket)
+) WITH (fillfactor=85);
+
+CREATE TABLE request_log (
+    account_id uuid NOT NULL,
+    test boolean NOT NULL,
+    at timestamp with time zone NOT NULL,
+    request_id text NOT NULL,
+    client_id text NOT NULL,
+    method text NOT NULL,
+    path text NOT NULL,
+    status smallint NOT NULL,
+    code text,
+    duration_us integer NOT NULL
+) PARTITION BY RANGE (at);
+CREATE INDEX request_log_broken ON ONLY request_log USING btree (account_id, test, at, request_id) WHERE status >= 500;
+CREATE INDEX request_log_id ON ONLY request_log USING btree ("left"(request_id, 12));
+CREATE INDEX request_log_page ON ONLY request_log USING btree (account_id, test, at, request_id);
+CREATE INDEX request_log_refused ON ONLY request_log USING btree (account_id, test, at, request_id) WHERE status >= 400 AND status <= 499;
+
+CREATE TABLE request_log_other PARTITION OF request_log DEFAULT;
+
+CREATE TABLE sandbox_clock (
+    account_id uuid NOT NULL,
+    ahead_s bigint NOT NULL,
+    moved_at timestamp with time zone NOT NULL,
+    CONSTRAINT sandbox_clock_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT sandbox_clock_ahead_s_check CHECK (ahead_s >= 0),
+    CONSTRAINT sandbox_clock_pkey PRIMARY KEY (account_id)
+);
+
+CREATE TABLE schedule (
+    account_id uuid NOT NULL,
+    schedule_id uuid NOT NULL,
+    status text NOT NULL,
+    version integer DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    payment_method text NOT NULL,
+    amount_cents bigint NOT NULL,
+    frequency text NOT NULL,
+    first_due_date date NOT NULL,
+    end_date date,
+    max_charges integer,
+    issue_days_before integer NOT NULL,
+    external_id text,
+    description text,
+    send_email boolean NOT NULL,
+    payer_sealed bytea NOT NULL,
+    payer_document_hash text,
+    next_number integer,
+    next_due_date date,
+    look_at timestamp with time zone NOT NULL,
+    ordered boolean DEFAULT false NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    failure_code text,
+    failed_at timestamp with time zone,
+    CONSTRAINT schedule_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT schedule_amount_cents_check CHECK (amount_cents > 0),
+    CONSTRAINT schedule_check CHECK (end_date >= first_due_date),
+    CONSTRAINT schedule_check1 CHECK (end_date IS NULL OR max_charges IS NULL),
+    CONSTRAINT schedule_check2 CHECK ((next_number IS NULL) = (next_due_date IS NULL)),
+    CONSTRAINT schedule_frequency_check CHECK (frequency = ANY (ARRAY['weekly'::text, 'biweekly'::text, 'monthly'::text, 'quarterly'::text, 'semiannual'::text, 'yearly'::text])),
+    CONSTRAINT schedule_issue_days_before_check CHECK (issue_days_before >= 0 AND issue_days_before <= 30),
+    CONSTRAINT schedule_max_charges_check CHECK (max_charges > 0),
+    CONSTRAINT schedule_next_number_check CHECK (next_number > 0),
+    CONSTRAINT schedule_payment_method_check CHECK (payment_method = ANY (ARRAY['pix'::text, 'boleto'::text, 'boleto_hibrido'::text])),
+    CONSTRAINT schedule_pkey PRIMARY KEY (schedule_id, account_id),
+    CONSTRAINT schedule_status_check CHECK (status = ANY (ARRAY['active'::text, 'paused'::text, 'finished'::text, 'cancelled'::text]))
+) WITH (fillfactor=85);
+CREATE INDEX schedule_due ON schedule USING btree (look_at) WHERE status = 'active'::text OR ordered;
+CREATE INDEX schedule_page ON schedule USING btree (account_id, created_at, schedule_id);
+
+CREATE TABLE schedule_charge (
+    account_id uuid NOT NULL,
+    schedule_id uuid NOT NULL,
+    number integer NOT NULL,
+    due_date date NOT NULL,
+    state text NOT NULL,
+    charge_id uuid,
+    failure_code text,
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT schedule_charge_check CHECK ((state = 'issued'::text) = (charge_id IS NOT NULL)),
+    CONSTRAINT schedule_charge_number_check CHECK (number > 0),
+    CONSTRAINT schedule_charge_pkey PRIMARY KEY (schedule_id, number),
+    CONSTRAINT schedule_charge_state_check CHECK (state = ANY (ARRAY['issued'::text, 'skipped'::text, 'failed'::text]))
+);
+
+CREATE TABLE sign_in_attempt (
+    subject text NOT NULL,
+    attempts integer NOT NULL,
+    until timestamp with time zone NOT NULL,
+    CONSTRAINT sign_in_attempt_pkey PRIMARY KEY (subject)
+) WITH (fillfactor=80);
+CREATE INDEX sign_in_attempt_until ON sign_in_attempt USING btree (until);
+
+CREATE TABLE webhook_attempt (
+    delivery_id uuid NOT NULL,
+    attempt integer NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    duration_ms integer NOT NULL,
+    status integer,
+    outcome text NOT NULL,
+    answer bytea,
+    CONSTRAINT webhook_attempt_delivery_id_fkey FOREIGN KEY (delivery_id) REFERENCES webhook_delivery(delivery_id) ON DELETE CASCADE,
+    CONSTRAINT webhook_attempt_pkey PRIMARY KEY (delivery_id, attempt)
+);
+
+CREATE TABLE webhook_delivery (
+    delivery_id uuid NOT NULL,
+    endpoint_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    test boolean NOT NULL,
+    event_id uuid NOT NULL,
+    sequence bigint NOT NULL,
+    type text NOT NULL,
+    state text DEFAULT 'pending'::text NOT NULL,
+    step integer DEFAULT 0 NOT NULL,
+    attempt integer DEFAULT 0 NOT NULL,
+    losses integer DEFAULT 0 NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    lease_until timestamp with time zone,
+    created_at timestamp with time zone NOT NULL,
+    delivered_at timestamp with time zone,
+    CONSTRAINT webhook_delivery_endpoint_id_event_id_key UNIQUE (endpoint_id, event_id),
+    CONSTRAINT webhook_delivery_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoint(endpoint_id) ON DELETE CASCADE,
+    CONSTRAINT webhook_delivery_pkey PRIMARY KEY (delivery_id),
+    CONSTRAINT webhook_delivery_state_check CHECK (state = ANY (ARRAY['pending'::text, 'sending'::text, 'delivered'::text, 'held'::text, 'exhausted'::text, 'stuck'::text]))
+) WITH (fillfactor=70);
+CREATE INDEX webhook_delivery_feed ON webhook_delivery USING btree (account_id, test, sequence);
+CREATE INDEX webhook_delivery_flying ON webhook_delivery USING btree (endpoint_id, test) WHERE state = 'sending'::text;
+CREATE INDEX webhook_delivery_held ON webhook_delivery USING btree (endpoint_id, test, sequence) WHERE state = 'held'::text;
+CREATE INDEX webhook_delivery_held_since ON webhook_delivery USING btree (due_at) WHERE state = 'held'::text;
+CREATE INDEX webhook_delivery_leased ON webhook_delivery USING btree (lease_until) WHERE state = 'sending'::text;
+CREATE INDEX webhook_delivery_next ON webhook_delivery USING btree (endpoint_id, test, due_at, sequence) WHERE state = 'pending'::text;
+CREATE INDEX webhook_delivery_state ON webhook_delivery USING btree (account_id, test, state, type, sequence);
+
+CREATE TABLE webhook_endpoint (
+    endpoint_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    url text NOT NULL,
+    secret_sealed bytea NOT NULL,
+    previous_secret_sealed bytea,
+    previous_until timestamp with time zone,
+    kinds text[] NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT webhook_endpoint_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT webhook_endpoint_account_id_key UNIQUE (account_id),
+    CONSTRAINT webhook_endpoint_pkey PRIMARY KEY (endpoint_id)
+);
+
+CREATE TABLE webhook_lane (
+    endpoint_id uuid NOT NULL,
+    test boolean NOT NULL,
+    state text DEFAULT 'open'::text NOT NULL,
+    consecutive_failures integer DEFAULT 0 NOT NULL,
+    failing_since timestamp with time zone,
+    blocked_until timestamp with time zone,
+    room integer DEFAULT 2 NOT NULL,
+    strained_by uuid[] DEFAULT '{}'::uuid[] NOT NULL,
+    probes integer DEFAULT 0 NOT NULL,
+    gone integer DEFAULT 0 NOT NULL,
+    gone_since timestamp with time zone,
+    noticed boolean DEFAULT false NOT NULL,
+    paused_at timestamp with time zone,
+    paused_reason text,
+    holding boolean DEFAULT false NOT NULL,
+    CONSTRAINT webhook_lane_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoint(endpoint_id) ON DELETE CASCADE,
+    CONSTRAINT webhook_lane_paused_reason_check CHECK (paused_reason = ANY (ARRAY['no_success'::text, 'gone'::text])),
+    CONSTRAINT webhook_lane_pkey PRIMARY KEY (endpoint_id, test),
+    CONSTRAINT webhook_lane_room_check CHECK (room > 0),
+    CONSTRAINT webhook_lane_state_check CHECK (state = ANY (ARRAY['open'::text, 'broken'::text, 'paused'::text]))
+);
+CREATE INDEX webhook_lane_holding ON webhook_lane USING btree (endpoint_id, test) WHERE holding;
+CREATE INDEX webhook_lane_paused ON webhook_lane USING btree (blocked_until) WHERE state = 'paused'::text;
+
+CREATE TABLE withdrawal (
+    account_id uuid NOT NULL,
+    withdrawal_id uuid NOT NULL,
+    status text NOT NULL,
+    version integer NOT NULL,
+    amount_cents bigint NOT NULL,
+    automatic_on date,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT withdrawal_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT withdrawal_amount_cents_check CHECK (amount_cents > 0),
+    CONSTRAINT withdrawal_pkey PRIMARY KEY (withdrawal_id, account_id),
+    CONSTRAINT withdrawal_status_check CHECK (status = ANY (ARRAY['pending'::text, 'processing'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text]))
+) WITH (fillfactor=85);
+CREATE UNIQUE INDEX withdrawal_automatic ON withdrawal USING btree (account_id, automatic_on) WHERE automatic_on IS NOT NULL;
+
+CREATE SEQUENCE boleto_control AS bigint INCREMENT BY 50 MINVALUE 1 MAXVALUE 9999999949 START 1;
+
+CREATE AGGREGATE jsonb_merge(jsonb) (SFUNC = jsonb_concat, STYPE = jsonb, INITCOND = '{}');
+
+CREATE OR REPLACE FUNCTION feed_detach_months(ended_before timestamp with time zone)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+    month record;
+    detached integer := 0;
+BEGIN
+    FOR month IN
+        SELECT c.relname AS name, (to_date(right(c.relname, 7), 'YYYY_MM') + interval '1 month')::timestamp AT TIME ZONE 'UTC' AS ended
+        FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'public.read_event'::regclass AND c.relname ~ '^read_event_[0-9]{4}_[0-9]{2}$'
+        ORDER BY c.relname
+    LOOP
+        EXIT WHEN month.ended > ended_before;
+        UPDATE feed_begin SET begins_at = greatest(begins_at, month.ended);
+        EXECUTE format('ALTER TABLE public.read_event DETACH PARTITION public.%I', month.name);
+        EXECUTE format('ALTER TABLE public.%I SET SCHEMA feed_archive', month.name);
+        detached := detached + 1;
+    END LOOP;
+    RETURN detached;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION feed_make_months(first date, last date, moved_most integer DEFAULT NULL::integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET lock_timeout TO '500ms'
+AS $function$
+DECLARE
+    months date[];
+    month date;
+    name text;
+    from_at timestamptz;
+    to_at timestamptz;
+    made integer := 0;
+BEGIN
+    SELECT array_agg(wanted.month ORDER BY wanted.month) INTO months FROM (
+        SELECT generate_series(date_trunc('month', first::timestamp), last::timestamp, interval '1 month')::date AS month
+        UNION
+        SELECT date_trunc('month', created_at AT TIME ZONE 'UTC')::date FROM public.read_event_other
+        WHERE created_at < date_trunc('month', first::timestamp) AT TIME ZONE 'UTC'
+    ) AS wanted;
+    FOREACH month IN ARRAY months LOOP
+        name := 'read_event_' || to_char(month, 'YYYY_MM');
+        CONTINUE WHEN to_regclass('public.' || name) IS NOT NULL OR to_regclass('feed_archive.' || name) IS NOT NULL;
+        from_at := month::timestamp AT TIME ZONE 'UTC';
+        to_at := (month + interval '1 month') AT TIME ZONE 'UTC';
+        CONTINUE WHEN moved_most < (SELECT count(*) FROM (SELECT FROM public.read_event_other
+                                                          WHERE created_at >= from_at AND created_at < to_at
+                                                          LIMIT moved_most::bigint + 1) AS lying);
+        EXECUTE format('CREATE TABLE public.%I (LIKE public.read_event INCLUDING ALL)', name);
+        LOCK TABLE ONLY public.read_event IN SHARE ROW EXCLUSIVE MODE;
+        EXECUTE format('WITH moved AS (DELETE FROM public.read_event_other WHERE created_at >= %L AND created_at < %L RETURNING *) '
+                       'INSERT INTO public.%I SELECT * FROM moved', from_at, to_at, name);
+        EXECUTE format('ALTER TABLE public.read_event ATTACH PARTITION public.%I FOR VALUES FROM (%L) TO (%L)', name,
+                       from_at, to_at);
+        made := made + 1;
+    END LOOP;
+    RETURN made;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION project_created(journal_ids bigint[])
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+    projected bigint;
+BEGIN
+    INSERT INTO read_charge (account_id, charge_id, test, created_at, status, payment_method, amount_cents, public_id,
+                             external_id, payer_document_hash, nosso_numero, txid, integrador_code, due_date, version, doc)
+    SELECT j.account_id, j.charge_id, j.test, c.created_at, c.status, c.payment_method, c.amount_cents, c.public_id,
+           c.external_id, c.payer_document_hash, c.nosso_numero,
+           -- A PIX charge's txid is its own id in hex and is found by that; only others need the column.
+           CASE WHEN c.payment_method <> 'pix' THEN c.txid END,
+           c.integrador_code, c.due_date, j.version, j.payload -> 'charge'
+    FROM journal j
+    CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'charge') AS c (
+        created_at timestamptz, status text, payment_method text, amount_cents bigint, public_id text, external_id text,
+        payer_document_hash text, nosso_numero text, txid text, integrador_code text, due_date date)
+    WHERE j.journal_id = ANY(journal_ids) AND j.kind = 'charge.created';
+    GET DIAGNOSTICS projected = ROW_COUNT;
+    RETURN projected;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION refuse_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    RAISE EXCEPTION 'the journal is append only';
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION refuse_change_of_audit()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    RAISE EXCEPTION 'the audit log is append only';
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION reporting_grant(reader name)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA reporting TO %I', reader);
+    EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA reporting TO %I', reader);
+END $function$
+;
+REVOKE EXECUTE ON FUNCTION reporting_grant(name) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION request_log_forget_days(ended_before timestamp with time zone, most integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+    day record;
+    forgotten integer := 0;
+BEGIN
+    FOR day IN
+        SELECT c.relname AS name, (to_date(right(c.relname, 10), 'YYYY_MM_DD') + 1)::timestamp AT TIME ZONE 'UTC' AS ended
+        FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'public.request_log'::regclass AND c.relname ~ '^request_log_[0-9]{4}_[0-9]{2}_[0-9]{2}$'
+        ORDER BY c.relname LIMIT most
+    LOOP
+        EXIT WHEN day.ended > ended_before;
+        EXECUTE format('DROP TABLE public.%I', day.name);
+        forgotten := forgotten + 1;
+    END LOOP;
+    DELETE FROM request_log_other WHERE at < ended_before;
+    RETURN forgotten;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION request_log_make_days(first date, last date)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+    day date;
+    name text;
+    from_at timestamptz;
+    to_at timestamptz;
+    made integer := 0;
+BEGIN
+    FOR day IN SELECT generate_series(first::timestamp, last::timestamp, interval '1 day')::date LOOP
+        name := 'request_log_' || to_char(day, 'YYYY_MM_DD');
+        from_at := day::timestamp AT TIME ZONE 'UTC';
+        to_at := (day + 1)::timestamp AT TIME ZONE 'UTC';
+        CONTINUE WHEN to_regclass('public.' || name) IS NOT NULL
+            OR EXISTS (SELECT FROM request_log_other WHERE at >= from_at AND at < to_at);
+        EXECUTE format('CREATE TABLE public.%I PARTITION OF public.request_log FOR VALUES FROM (%L) TO (%L)', name, from_at, to_at);
+        made := made + 1;
+    END LOOP;
+    RETURN made;
+END $function$
+;

@@ -1,0 +1,164 @@
+-- Payments, refunds, withdrawals, partners' shares, the ledger, and what can be seen of them.
+
+CREATE TABLE payment (
+    account_id       uuid NOT NULL,
+    payment_id       uuid NOT NULL,
+    test             boolean NOT NULL,
+    charge_id        uuid NOT NULL,
+    -- What makes this payment happen once: the endToEndId, or the bank's receipt of a boleto.
+    source           text NOT NULL,
+    method           text NOT NULL CHECK (method IN ('pix', 'boleto')),
+    amount_cents     bigint NOT NULL CHECK (amount_cents > 0),
+    anomaly          text CHECK (anomaly IN ('duplicate', 'paid_after_cancel', 'amount_mismatch')),
+    settles          boolean NOT NULL,
+    paid_at          timestamptz NOT NULL,
+    credited_at      timestamptz NOT NULL,
+    -- Back with the payer, and on its way back: the latter cannot be refunded again either.
+    refunded_cents   bigint NOT NULL DEFAULT 0 CHECK (refunded_cents BETWEEN 0 AND amount_cents),
+    refunding_cents  bigint NOT NULL DEFAULT 0 CHECK (refunding_cents >= 0),
+    PRIMARY KEY (payment_id, account_id),
+    UNIQUE (account_id, test, source),
+    -- Holds even if the charge's row lock were missed.
+    CONSTRAINT payment_refunds CHECK (refunded_cents + refunding_cents <= amount_cents)
+);
+-- At most one payment settles a charge, even if the charge's row lock were missed.
+CREATE UNIQUE INDEX payment_settling ON payment (charge_id, account_id) WHERE settles;
+
+CREATE TABLE read_payment (
+    account_id   uuid NOT NULL,
+    test         boolean NOT NULL,
+    paid_at      timestamptz NOT NULL,
+    payment_id   uuid NOT NULL,
+    charge_id    uuid NOT NULL,
+    method       text NOT NULL,
+    anomaly      text,
+    external_id  text,
+    doc          jsonb NOT NULL,
+    PRIMARY KEY (account_id, test, paid_at, payment_id)
+);
+CREATE INDEX read_payment_charge ON read_payment (charge_id, paid_at, payment_id);
+CREATE INDEX read_payment_method ON read_payment (account_id, test, method, paid_at, payment_id);
+CREATE INDEX read_payment_reference ON read_payment (account_id, test, external_id, paid_at, payment_id)
+    WHERE external_id IS NOT NULL;
+CREATE INDEX read_payment_anomaly ON read_payment (account_id, test, anomaly, paid_at, payment_id)
+    WHERE anomaly IS NOT NULL;
+
+CREATE TABLE refund (
+    account_id    uuid NOT NULL,
+    -- Its hex digits are its identifier at the bank: chosen and committed before the bank is asked.
+    refund_id     uuid NOT NULL,
+    test          boolean NOT NULL,
+    charge_id     uuid NOT NULL,
+    payment_id    uuid NOT NULL,
+    amount_cents  bigint NOT NULL CHECK (amount_cents > 0),
+    status        text NOT NULL CHECK (status IN ('pending', 'succeeded', 'failed')),
+    created_at    timestamptz NOT NULL,
+    PRIMARY KEY (refund_id, account_id)
+) WITH (fillfactor = 85);
+
+CREATE TABLE read_refund (
+    account_id   uuid NOT NULL,
+    refund_id    uuid NOT NULL,
+    test         boolean NOT NULL,
+    created_at   timestamptz NOT NULL,
+    status       text NOT NULL,
+    charge_id    uuid NOT NULL,
+    payment_id   uuid NOT NULL,
+    -- With payment_id the key of its payment in read_payment, which has the totals.
+    paid_at      timestamptz NOT NULL,
+    external_id  text,
+    doc          jsonb NOT NULL,
+    PRIMARY KEY (refund_id, account_id)
+) WITH (fillfactor = 85);
+CREATE INDEX read_refund_page ON read_refund (account_id, test, created_at, refund_id);
+CREATE INDEX read_refund_status ON read_refund (account_id, test, status, created_at, refund_id);
+CREATE INDEX read_refund_charge ON read_refund (charge_id, created_at, refund_id);
+CREATE INDEX read_refund_payment ON read_refund (payment_id, created_at, refund_id);
+CREATE INDEX read_refund_reference ON read_refund (account_id, test, external_id, created_at, refund_id)
+    WHERE external_id IS NOT NULL;
+
+-- A merchant's balance sent to its own PIX key, on request or once a day. Production only.
+CREATE TABLE withdrawal (
+    account_id     uuid NOT NULL REFERENCES account,
+    -- Its hex digits are its identifier at the bank: chosen and committed before the bank is asked.
+    withdrawal_id  uuid NOT NULL,
+    status         text NOT NULL CHECK (status IN ('pending', 'processing', 'succeeded', 'failed', 'cancelled')),
+    version        integer NOT NULL,
+    amount_cents   bigint NOT NULL CHECK (amount_cents > 0),
+    -- The Sao Paulo day whose daily withdrawal this is; NULL when it was requested.
+    automatic_on   date,
+    created_at     timestamptz NOT NULL,
+    PRIMARY KEY (withdrawal_id, account_id)
+) WITH (fillfactor = 85);
+-- One for each account and day, also when two workers try or one starts again.
+CREATE UNIQUE INDEX withdrawal_automatic ON withdrawal (account_id, automatic_on) WHERE automatic_on IS NOT NULL;
+
+-- Accounts whose balance above `keep_cents` is sent once a day.
+CREATE TABLE auto_withdrawal (
+    account_id  uuid PRIMARY KEY REFERENCES account,
+    keep_cents  bigint NOT NULL CHECK (keep_cents >= 0),
+    -- The last day on which the balance was looked at, whether or not there was something to send.
+    looked_on   date NOT NULL DEFAULT '-infinity'
+);
+CREATE INDEX auto_withdrawal_due ON auto_withdrawal (looked_on, account_id);
+
+CREATE TABLE read_withdrawal (
+    account_id     uuid NOT NULL,
+    withdrawal_id  uuid NOT NULL,
+    created_at     timestamptz NOT NULL,
+    status         text NOT NULL,
+    external_id    text,
+    doc            jsonb NOT NULL,
+    PRIMARY KEY (withdrawal_id, account_id)
+) WITH (fillfactor = 85);
+CREATE INDEX read_withdrawal_page ON read_withdrawal (account_id, created_at, withdrawal_id);
+CREATE INDEX read_withdrawal_status ON read_withdrawal (account_id, status, created_at, withdrawal_id);
+CREATE INDEX read_withdrawal_reference ON read_withdrawal (account_id, external_id, created_at, withdrawal_id)
+    WHERE external_id IS NOT NULL;
+
+-- Shares due to partners, written with the payment or the refund that causes them, and posted to the partner's ledger
+-- afterwards: a payment never waits for another account's clock.
+CREATE TABLE partner_share (
+    -- The payment it is given for, or the refund it is taken back for: each causes one.
+    share_id         uuid NOT NULL,
+    -- A refund comes after its payment was committed, so along one payment numbers grow in the order of the money.
+    number           bigint GENERATED ALWAYS AS IDENTITY,
+    -- The account that received the payment.
+    account_id       uuid NOT NULL,
+    test             boolean NOT NULL,
+    payment_id       uuid NOT NULL,
+    refund_id        uuid,
+    integrador_code  text NOT NULL,
+    -- The partner's own account.
+    partner_id       uuid NOT NULL,
+    -- Of the payment or refund.
+    amount_cents     bigint NOT NULL CHECK (amount_cents > 0),
+    share_bps        integer NOT NULL CHECK (share_bps BETWEEN 1 AND 10000),
+    -- Given when positive, taken back when negative.
+    share_cents      bigint NOT NULL CHECK (CASE WHEN refund_id IS NULL THEN share_cents > 0 ELSE share_cents < 0 END),
+    due_at           timestamptz NOT NULL,
+    posted_at        timestamptz,
+    PRIMARY KEY (share_id, account_id),
+    CHECK (share_id = coalesce(refund_id, payment_id))
+) WITH (fillfactor = 90);
+CREATE INDEX partner_share_due ON partner_share (number) WHERE posted_at IS NULL;
+
+CREATE TABLE read_ledger (
+    account_id           uuid NOT NULL,
+    test                 boolean NOT NULL,
+    sequence             bigint NOT NULL,
+    entry_id             uuid NOT NULL,
+    type                 text NOT NULL,
+    -- Signed: credits are positive. Always balance_after = balance_after of the row before + amount.
+    amount_cents         bigint NOT NULL CHECK (amount_cents <> 0),
+    balance_after_cents  bigint NOT NULL,
+    charge_id            uuid,
+    payment_id           uuid,
+    refund_id            uuid,
+    withdrawal_id        uuid,
+    external_id          text,
+    created_at           timestamptz NOT NULL,
+    PRIMARY KEY (account_id, test, sequence)
+);
+CREATE INDEX read_ledger_type ON read_ledger (account_id, test, type, sequence);
+CREATE INDEX read_ledger_created ON read_ledger (account_id, test, created_at, sequence);

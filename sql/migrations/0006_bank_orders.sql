@@ -1,0 +1,70 @@
+-- Requests to banks, what banks report to us, and the PIX locations kept ready.
+
+CREATE TABLE bank_order (
+    order_id     uuid PRIMARY KEY,
+    account_id   uuid,
+    charge_id    uuid,
+    test         boolean NOT NULL,
+    kind         text NOT NULL,
+    request      jsonb NOT NULL,
+    state        text NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'working', 'done', 'refused', 'abandoned')),
+    attempts     integer NOT NULL DEFAULT 0,
+    due_at       timestamptz NOT NULL,
+    lease_until  timestamptz,
+    -- When a request waits for the outcome: past this instant nobody reads it any more.
+    deadline     timestamptz,
+    reply_to     text,
+    outcome      jsonb,
+    created_at   timestamptz NOT NULL
+) WITH (fillfactor = 85);
+-- A lane for each kind of resource: requests wait for boletos, refunds and withdrawals are asked about for days, and a
+-- bank may answer about one and not about another.
+CREATE INDEX bank_order_due ON bank_order (test, due_at, order_id)
+    WHERE state = 'waiting' AND left(kind, 7) <> 'boleto_' AND left(kind, 7) <> 'refund_' AND left(kind, 11) <> 'withdrawal_';
+CREATE INDEX bank_order_due_boleto ON bank_order (test, due_at, order_id) WHERE state = 'waiting' AND left(kind, 7) = 'boleto_';
+CREATE INDEX bank_order_due_refund ON bank_order (test, due_at, order_id) WHERE state = 'waiting' AND left(kind, 7) = 'refund_';
+CREATE INDEX bank_order_due_withdrawal ON bank_order (due_at, order_id) WHERE state = 'waiting' AND left(kind, 11) = 'withdrawal_';
+CREATE INDEX bank_order_leased ON bank_order (lease_until) WHERE state = 'working';
+CREATE INDEX bank_order_charge ON bank_order (charge_id) WHERE state IN ('waiting', 'working');
+-- Requests with one Idempotency-Key that run at once register one boleto, with or without Redis.
+CREATE UNIQUE INDEX bank_order_boleto_key ON bank_order (account_id, test, (request ->> 'key'))
+    WHERE kind = 'boleto_register' AND state IN ('waiting', 'working');
+-- One change of a boleto at a time: write-off, new date, payment and reconciliation never meet at the bank.
+CREATE UNIQUE INDEX bank_order_boleto_alone ON bank_order (charge_id)
+    WHERE kind IN ('boleto_write_off', 'boleto_redate', 'boleto_pay', 'boleto_align') AND state IN ('waiting', 'working');
+
+-- Callbacks as they came. A hint moves nothing: it makes a worker ask the bank.
+CREATE TABLE bank_hint (
+    hint_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    -- What the hint is about (endToEndId, or the boleto's number and state): received twice, it is kept once.
+    about        text NOT NULL UNIQUE,
+    txid         text NOT NULL,
+    received_at  timestamptz NOT NULL,
+    attempts     integer NOT NULL DEFAULT 0,
+    due_at       timestamptz NOT NULL,
+    state        text NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'confirmed', 'unfounded'))
+);
+CREATE INDEX bank_hint_due ON bank_hint (due_at) WHERE state = 'waiting';
+-- How many payments callbacks report for one boleto is asked by its number.
+CREATE INDEX bank_hint_txid ON bank_hint (txid) WHERE state = 'waiting';
+
+-- How far the reconciler has asked the bank for received PIX.
+CREATE TABLE bank_reconciled (
+    bank   text PRIMARY KEY,
+    until  timestamptz NOT NULL
+);
+
+-- The keys for which the bank was told our callback's address.
+CREATE TABLE bank_callback (
+    pix_key        text PRIMARY KEY,
+    url            text NOT NULL,
+    registered_at  timestamptz NOT NULL
+);
+
+-- Locations asked for ahead, so that creating a PIX charge waits for no bank. Taking one deletes the row.
+CREATE TABLE pix_location (
+    test         boolean NOT NULL,
+    location_id  bigint NOT NULL,
+    location     text NOT NULL CHECK (length(location) <= 77),
+    PRIMARY KEY (test, location_id)
+);

@@ -1,0 +1,90 @@
+-- Merchants' webhook endpoints, the deliveries due to them, and each attempt.
+
+CREATE TABLE webhook_endpoint (
+    endpoint_id             uuid PRIMARY KEY,
+    account_id              uuid NOT NULL UNIQUE REFERENCES account,
+    url                     text NOT NULL,
+    secret_sealed           bytea NOT NULL,
+    -- After a rotation the secret before it signs too, in X-Service-Signature-Previous, until this instant.
+    previous_secret_sealed  bytea,
+    previous_until          timestamptz,
+    kinds                   text[] NOT NULL,
+    created_at              timestamptz NOT NULL
+);
+
+-- A lane is an endpoint in one mode, so that sandbox trouble never delays production; both exist from the registration on.
+-- It keeps the circuit breaker's state.
+CREATE TABLE webhook_lane (
+    endpoint_id           uuid NOT NULL REFERENCES webhook_endpoint ON DELETE CASCADE,
+    test                  boolean NOT NULL,
+    state                 text NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'broken', 'paused')),
+    consecutive_failures  integer NOT NULL DEFAULT 0,
+    failing_since         timestamptz,
+    -- Nothing is sent before: the receiver's Retry-After, or the next probe of a lane that is broken or paused.
+    blocked_until         timestamptz,
+    -- How many requests may be in flight: grows with each success up to the cap, falls back to one.
+    room                  integer NOT NULL DEFAULT 2 CHECK (room > 0),
+    -- Deliveries (at most three) that strained the receiver since its last success: one bad event breaks no lane.
+    strained_by           uuid[] NOT NULL DEFAULT '{}',
+    -- Failed probes since the lane broke or paused: they decide when the next one goes, and with which delivery.
+    probes                integer NOT NULL DEFAULT 0,
+    -- Answers of 410 in a row, and when the first of them came.
+    gone                  integer NOT NULL DEFAULT 0,
+    gone_since            timestamptz,
+    -- The merchant was notified of the failure, and is to be notified of the recovery.
+    noticed               boolean NOT NULL DEFAULT false,
+    paused_at             timestamptz,
+    paused_reason         text CHECK (paused_reason IN ('no_success', 'gone')),
+    -- Paused, and some of what was pending is not held yet: moved in bounded batches.
+    holding               boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (endpoint_id, test)
+);
+CREATE INDEX webhook_lane_holding ON webhook_lane (endpoint_id, test) WHERE holding;
+CREATE INDEX webhook_lane_paused ON webhook_lane (blocked_until) WHERE state = 'paused';
+
+CREATE TABLE webhook_delivery (
+    delivery_id   uuid PRIMARY KEY,
+    endpoint_id   uuid NOT NULL REFERENCES webhook_endpoint ON DELETE CASCADE,
+    account_id    uuid NOT NULL,
+    test          boolean NOT NULL,
+    event_id      uuid NOT NULL,
+    sequence      bigint NOT NULL,
+    type          text NOT NULL,
+    state         text NOT NULL DEFAULT 'pending'
+                  CHECK (state IN ('pending', 'sending', 'delivered', 'held', 'exhausted', 'stuck')),
+    -- step counts along the retry schedule and only moves when the receiver was really asked; attempt counts all tries.
+    step          integer NOT NULL DEFAULT 0,
+    attempt       integer NOT NULL DEFAULT 0,
+    -- Workers that died of it. Apart from step and attempt, because a redelivery begins the schedule again.
+    losses        integer NOT NULL DEFAULT 0,
+    due_at        timestamptz NOT NULL,
+    lease_until   timestamptz,
+    -- Of its event, so that the body is looked for in that month of the feed alone.
+    created_at    timestamptz NOT NULL,
+    delivered_at  timestamptz,
+    UNIQUE (endpoint_id, event_id)
+) WITH (fillfactor = 70);
+-- Deliveries due at the same moment go in the order of their events.
+CREATE INDEX webhook_delivery_next ON webhook_delivery (endpoint_id, test, due_at, sequence) WHERE state = 'pending';
+CREATE INDEX webhook_delivery_leased ON webhook_delivery (lease_until) WHERE state = 'sending';
+CREATE INDEX webhook_delivery_flying ON webhook_delivery (endpoint_id, test) WHERE state = 'sending';
+CREATE INDEX webhook_delivery_held ON webhook_delivery (endpoint_id, test, sequence) WHERE state = 'held';
+-- Held rows are kept for fourteen days from when they were due.
+CREATE INDEX webhook_delivery_held_since ON webhook_delivery (due_at) WHERE state = 'held';
+-- The list of deliveries: without a filter a range of the first; by state, by kind or by both one range of the second
+-- for each pair. One index for the two filters, because every attempt writes each index anew.
+CREATE INDEX webhook_delivery_feed ON webhook_delivery (account_id, test, sequence);
+CREATE INDEX webhook_delivery_state ON webhook_delivery (account_id, test, state, type, sequence);
+
+CREATE TABLE webhook_attempt (
+    delivery_id  uuid NOT NULL REFERENCES webhook_delivery ON DELETE CASCADE,
+    attempt      integer NOT NULL,
+    started_at   timestamptz NOT NULL,
+    duration_ms  integer NOT NULL,
+    status       integer,
+    -- delivered | rejected | timeout | connection_refused | connection_reset | dns_error | tls_error | blocked_address
+    -- | worker_lost | network_error
+    outcome      text NOT NULL,
+    answer       bytea,
+    PRIMARY KEY (delivery_id, attempt)
+);

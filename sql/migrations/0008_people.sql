@@ -1,0 +1,71 @@
+-- People: their sign-in to the dashboard, and the audit log of what they did.
+
+-- Staff are people of no account. The table itself ensures that no change of role makes staff, and that no staff gets
+-- into an account.
+CREATE TABLE dashboard_user (
+    email          text PRIMARY KEY,
+    account_id     uuid REFERENCES account,
+    role           text NOT NULL CHECK (role IN ('owner', 'finance', 'developer', 'support', 'staff')),
+    password_hash  text NOT NULL,
+    -- The secret of the second factor, sealed with the e-mail it belongs to; NULL without one.
+    totp_sealed    bytea,
+    totp_since     timestamptz,
+    -- The 30-second step of the last code that was accepted: neither it nor an earlier one is accepted again.
+    totp_step      bigint NOT NULL DEFAULT 0,
+    created_at     timestamptz NOT NULL,
+    CONSTRAINT dashboard_user_staff_check CHECK ((role = 'staff') = (account_id IS NULL))
+);
+CREATE INDEX dashboard_user_of_account ON dashboard_user (account_id, email);
+
+-- Instead of a code of the second factor. Keyed fingerprints; a row that was used is deleted.
+CREATE TABLE recovery_code (
+    email      text NOT NULL REFERENCES dashboard_user ON DELETE CASCADE,
+    code_hash  text NOT NULL,
+    PRIMARY KEY (email, code_hash)
+);
+
+CREATE TABLE dashboard_session (
+    -- Of the random 256 bits in the cookie: a reader of this table cannot sign in with it.
+    session_hash  bytea PRIMARY KEY CHECK (length(session_hash) = 32),
+    email         text NOT NULL REFERENCES dashboard_user ON DELETE CASCADE,
+    created_at    timestamptz NOT NULL,
+    -- Written once a minute at most: a page costs a read.
+    seen_at       timestamptz NOT NULL
+) WITH (fillfactor = 80);
+CREATE INDEX dashboard_session_of ON dashboard_session (email, created_at);
+CREATE INDEX dashboard_session_created ON dashboard_session (created_at);
+
+-- Passwords tried for one e-mail, and from one address: keyed fingerprints of these.
+CREATE TABLE sign_in_attempt (
+    subject   text PRIMARY KEY,
+    attempts  integer NOT NULL,
+    until     timestamptz NOT NULL
+) WITH (fillfactor = 80);
+CREATE INDEX sign_in_attempt_until ON sign_in_attempt (until);
+
+-- What people did in the dashboard, written in the transaction that does it.
+CREATE TABLE audit (
+    -- Chosen when the form is shown: a form that is sent twice acts once.
+    audit_id      uuid PRIMARY KEY,
+    -- The nil UUID for what staff did.
+    account_id    uuid NOT NULL,
+    email         text NOT NULL,
+    at            timestamptz NOT NULL,
+    action        text NOT NULL,
+    subject       text,
+    -- No secret, no document, no payload.
+    facts         jsonb NOT NULL,
+    address_hash  text NOT NULL,
+    request_id    text NOT NULL
+);
+CREATE INDEX audit_of_account ON audit (account_id, at, audit_id);
+-- What staff did to one merchant or partner.
+CREATE INDEX audit_of_subject ON audit (account_id, subject, at, audit_id) WHERE subject IS NOT NULL;
+
+CREATE FUNCTION refuse_change_of_audit() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the audit log is append only';
+END $$;
+CREATE TRIGGER audit_is_append_only BEFORE UPDATE OR DELETE ON audit
+    FOR EACH ROW EXECUTE FUNCTION refuse_change_of_audit();
+CREATE TRIGGER audit_is_kept BEFORE TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();

@@ -1,0 +1,184 @@
+-- The simulated bank's own tables: only banks/simulated reads and writes them, and nothing here decides what a charge is.
+-- Each row belongs to a world: the sandbox bank that runs inside workers, or the bank that production mode reaches over
+-- HTTP in local work.
+--
+-- The state of a boleto, a return or a transfer follows from its rows and the clock; nothing runs in the background.
+
+CREATE SCHEMA simulated_bank;
+
+CREATE TABLE simulated_bank.location (
+    world        text NOT NULL CHECK (world IN ('sandbox', 'production')),
+    location_id  bigint GENERATED ALWAYS AS IDENTITY,
+    -- The last part of its address: 32 URL-safe characters nobody can guess.
+    token        text NOT NULL CHECK (length(token) = 32),
+    location     text NOT NULL CHECK (length(location) <= 77),
+    created_at   timestamptz NOT NULL,
+    PRIMARY KEY (world, location_id)
+);
+CREATE UNIQUE INDEX location_token ON simulated_bank.location (token);
+
+CREATE TABLE simulated_bank.cob (
+    world         text NOT NULL CHECK (world IN ('sandbox', 'production')),
+    txid          text NOT NULL CHECK (txid ~ '^[a-zA-Z0-9]{26,35}$'),
+    status        text NOT NULL CHECK (status IN ('ATIVA', 'CONCLUIDA', 'REMOVIDA_PELO_USUARIO_RECEBEDOR')),
+    revisao       integer NOT NULL DEFAULT 0,
+    amount_cents  bigint NOT NULL CHECK (amount_cents > 0),
+    pix_key       text NOT NULL,
+    description   text,
+    payer_sealed  bytea,
+    created_at    timestamptz NOT NULL,
+    expires_in_s  integer NOT NULL CHECK (expires_in_s > 0),
+    location_id   bigint NOT NULL,
+    PRIMARY KEY (world, txid)
+) WITH (fillfactor = 85);
+-- Not unique: a statement that puts a hundred cobs refuses the one whose location is taken, instead of failing whole.
+CREATE INDEX cob_location ON simulated_bank.cob (world, location_id);
+
+CREATE TABLE simulated_bank.pix (
+    world           text NOT NULL CHECK (world IN ('sandbox', 'production')),
+    end_to_end_id   text NOT NULL,
+    txid            text NOT NULL,
+    amount_cents    bigint NOT NULL CHECK (amount_cents > 0),
+    pix_key         text,
+    paid_at         timestamptz NOT NULL,
+    payer_name      text NOT NULL,
+    payer_document  text NOT NULL,
+    -- When the receiver's callback is to be called next; NULL when it was told, or none is registered.
+    tell_at         timestamptz,
+    tell_attempts   integer NOT NULL DEFAULT 0,
+    PRIMARY KEY (world, end_to_end_id)
+);
+CREATE INDEX pix_of_cob ON simulated_bank.pix (world, txid);
+CREATE INDEX pix_paid ON simulated_bank.pix (world, paid_at, end_to_end_id);
+CREATE INDEX pix_untold ON simulated_bank.pix (tell_at) WHERE tell_at IS NOT NULL;
+
+CREATE TABLE simulated_bank.callback (
+    world       text NOT NULL CHECK (world IN ('sandbox', 'production')),
+    pix_key     text NOT NULL,
+    url         text NOT NULL,
+    created_at  timestamptz NOT NULL,
+    PRIMARY KEY (world, pix_key)
+);
+
+-- The fault to play; no row: none. timeout_before hangs before doing anything, cut breaks off in the middle of an answer.
+CREATE TABLE simulated_bank.fault (
+    world  text PRIMARY KEY CHECK (world IN ('sandbox', 'production')),
+    fault  text NOT NULL
+           CHECK (fault IN ('up', 'down', 'slow', 'lost_reply', 'refuse', 'timeout_before', 'cut', 'error500', 'html'))
+);
+
+-- What locations are signed with. The kid names the SECRET_KEY that opens the private part.
+CREATE TABLE simulated_bank.signing_key (
+    kid             text PRIMARY KEY,
+    private_sealed  bytea NOT NULL,
+    certificate     bytea NOT NULL,
+    created_at      timestamptz NOT NULL
+);
+
+CREATE TABLE simulated_bank.boleto (
+    world            text NOT NULL CHECK (world IN ('sandbox', 'production')),
+    -- 000, the agreement, ten digits of the client's: never used again, also after a write-off.
+    number           text NOT NULL CHECK (number ~ '^000[1-9][0-9]{16}$'),
+    seu_numero       text NOT NULL CHECK (length(seu_numero) BETWEEN 1 AND 15),
+    amount_cents     bigint NOT NULL CHECK (amount_cents BETWEEN 1 AND 9999999999),
+    issued_on        date NOT NULL,
+    due_on           date NOT NULL,
+    description      text,
+    payer_sealed     bytea NOT NULL,
+    registered_at    timestamptz NOT NULL,
+    -- Of its PIX side, if any: the txid, and the last part of the address in the QR Code.
+    txid             text CHECK (txid ~ '^BOLETO[0-9]{17}DATA[0-9]{8}$'),
+    token            text CHECK (length(token) = 24),
+    location         text CHECK (length(location) <= 77),
+    -- How often it was paid, all rails together. Counted here too, so that a payment and a write-off at the same moment
+    -- contend for this row and one sees what the other did.
+    payments         integer NOT NULL DEFAULT 0,
+    written_off_at   timestamptz,
+    -- When it settles or was written off; it does not change after that.
+    moved_at         timestamptz,
+    PRIMARY KEY (world, number)
+) WITH (fillfactor = 85);
+CREATE UNIQUE INDEX boleto_token ON simulated_bank.boleto (token);
+CREATE INDEX boleto_moved ON simulated_bank.boleto (world, moved_at, number) WHERE moved_at IS NOT NULL;
+CREATE INDEX boleto_registered ON simulated_bank.boleto (world, registered_at, number);
+
+CREATE TABLE simulated_bank.boleto_payment (
+    world           text NOT NULL CHECK (world IN ('sandbox', 'production')),
+    payment_id      bigint GENERATED ALWAYS AS IDENTITY,
+    number          text NOT NULL,
+    rail            text NOT NULL CHECK (rail IN ('boleto', 'pix')),
+    amount_cents    bigint NOT NULL CHECK (amount_cents > 0),
+    paid_at         timestamptz NOT NULL,
+    -- Before this the payment is only announced, and can be called off.
+    settles_at      timestamptz NOT NULL,
+    called_off      boolean NOT NULL DEFAULT false,
+    end_to_end_id   text,
+    payer_name      text NOT NULL,
+    payer_document  text NOT NULL,
+    -- When the receiver is to be told next; NULL when it was told, or no webhook is registered.
+    tell_at         timestamptz,
+    tell_attempts   integer NOT NULL DEFAULT 0,
+    PRIMARY KEY (world, payment_id),
+    FOREIGN KEY (world, number) REFERENCES simulated_bank.boleto (world, number)
+);
+CREATE INDEX boleto_payment_number ON simulated_bank.boleto_payment (world, number);
+-- To return what was paid to the PIX side of a boleto.
+CREATE INDEX boleto_payment_pix ON simulated_bank.boleto_payment (world, end_to_end_id) WHERE end_to_end_id IS NOT NULL;
+CREATE INDEX boleto_payment_untold ON simulated_bank.boleto_payment (tell_at) WHERE tell_at IS NOT NULL;
+
+-- Where payments of boletos are reported: at the real bank, an address entered by hand in its portal.
+CREATE TABLE simulated_bank.boleto_webhook (
+    world          text PRIMARY KEY CHECK (world IN ('sandbox', 'production')),
+    url            text NOT NULL,
+    registered_at  timestamptz NOT NULL
+);
+
+-- Rules of the real bank that hinder local work: off unless switched on.
+CREATE TABLE simulated_bank.boleto_rules (
+    world             text PRIMARY KEY CHECK (world IN ('sandbox', 'production')),
+    -- Changes and write-offs only 30 minutes after registration.
+    apply_30_minutes  boolean NOT NULL,
+    -- The detail of a boleto is shown again for this long (30 s at the real bank).
+    detail_cache_s    double precision NOT NULL CHECK (detail_cache_s >= 0),
+    -- From the announcement of a payment to its settlement.
+    settle_after_s    double precision NOT NULL CHECK (settle_after_s >= 0)
+);
+INSERT INTO simulated_bank.boleto_rules VALUES ('sandbox', false, 0, 0), ('production', false, 0, 0.2);
+
+CREATE TABLE simulated_bank.devolucao (
+    world          text NOT NULL CHECK (world IN ('sandbox', 'production')),
+    end_to_end_id  text NOT NULL,
+    id             text NOT NULL CHECK (id ~ '^[a-zA-Z0-9]{1,35}$'),
+    amount_cents   bigint NOT NULL CHECK (amount_cents > 0),
+    description    text,
+    return_id      text NOT NULL,
+    asked_at       timestamptz NOT NULL,
+    -- EM_PROCESSAMENTO before, DEVOLVIDO or NAO_REALIZADO from then on.
+    settles_at     timestamptz NOT NULL,
+    fails          boolean NOT NULL,
+    PRIMARY KEY (world, end_to_end_id, id)
+);
+
+-- PIX sent to a key: not part of API Pix, which only receives.
+CREATE TABLE simulated_bank.transfer (
+    world          text NOT NULL CHECK (world IN ('sandbox', 'production')),
+    id             text NOT NULL CHECK (id ~ '^[a-zA-Z0-9]{1,35}$'),
+    amount_cents   bigint NOT NULL CHECK (amount_cents > 0),
+    pix_key        text NOT NULL,
+    document       text NOT NULL,
+    description    text,
+    end_to_end_id  text NOT NULL,
+    asked_at       timestamptz NOT NULL,
+    settles_at     timestamptz NOT NULL,
+    fails          boolean NOT NULL,
+    PRIMARY KEY (world, id)
+);
+
+CREATE TABLE simulated_bank.refund_rules (
+    world           text PRIMARY KEY CHECK (world IN ('sandbox', 'production')),
+    -- From the request to the settlement.
+    settle_after_s  double precision NOT NULL CHECK (settle_after_s >= 0),
+    -- Whether it fails then.
+    fails           boolean NOT NULL
+);
+INSERT INTO simulated_bank.refund_rules VALUES ('sandbox', 0, false), ('production', 0, false);

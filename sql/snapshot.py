@@ -1,0 +1,36 @@
+"""The schema that the migrations make, as text: `DATABASE_URL=... python -m sql.snapshot > docs/schema.sql`.
+
+Tables, columns, indexes, functions and views as PostgreSQL's catalogue has them, in an order of their own names. A test
+compares the committed docs/schema.sql with it, so a change of a migration shows its effect in the same commit.
+"""
+
+import asyncio
+import os
+
+import asyncpg
+from msgspec import Struct
+
+import sql
+
+
+class _Object(Struct):
+    text: str
+
+
+_fetch_objects = sql.many("schema.objects", _Object)
+
+
+async def snapshot(conn: sql.Connection) -> str:
+    return "\n".join(["-- Written by sql/snapshot.py.", *(each.text for each in await _fetch_objects(conn))]) + "\n"
+
+
+async def _print() -> None:
+    conn = await asyncpg.connect(os.environ["DATABASE_URL"])
+    try:
+        print(await snapshot(conn), end="")
+    finally:
+        await conn.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(_print())

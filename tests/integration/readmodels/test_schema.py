@@ -1,0 +1,29 @@
+"""The migrations make the committed schema, and no database of another shape is taken for it."""
+
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+import sql
+from sql.migrate import OutdatedDatabase, migrate
+from sql.snapshot import snapshot
+from tests.support.database import own_database
+
+SCHEMA = Path(sql.__file__).parent.parent / "docs" / "schema.sql"
+
+
+async def test_the_migrations_make_the_committed_schema(conn: Any) -> None:
+    """Otherwise: DATABASE_URL=... python -m sql.snapshot > docs/schema.sql, and read the difference."""
+    assert await snapshot(conn) == SCHEMA.read_text(encoding="utf-8")
+
+
+async def test_a_database_of_an_older_state_is_refused_with_what_to_do(servers: Any) -> None:
+    async with own_database(servers, "outdated") as url:
+        await migrate(url)
+        conn = await asyncpg.connect(url)
+        await conn.execute("INSERT INTO migration (name) VALUES ('0004_bank')")
+        await conn.close()
+        with pytest.raises(OutdatedDatabase, match=r"0004_bank.*remove \$QUITA_HOME"):
+            await migrate(url)
