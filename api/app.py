@@ -14,11 +14,8 @@ from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.answers import refusal
-from api.boletos import Boletos
 from api.context import ApiContext, close_context, open_context
-from api.creation import Creations
 from api.openapi.document import document
-from api.refunds import Refunds
 from api.route import BYTES_MAX, Route, handler_of, new_request_id
 from api.routes import (
     boleto_pdf,
@@ -37,7 +34,6 @@ from api.routes import (
     withdrawals,
 )
 from api.routes.service import open_handlers
-from api.withdrawals import Withdrawals
 from domain.boleto.business_days import effective_due_date
 from domain.errors import Code, Refused
 from domain.pix.qr import prepare
@@ -87,19 +83,12 @@ def make_api(
         if access_log is not None:
             access_log.start()
         state.context = await open_context(settings)
-        state.context.creations = Creations(state.context)
-        state.context.boletos = Boletos(state.context)
-        state.context.refunds = Refunds(state.context)
-        state.context.withdrawals = Withdrawals(state.context)
         warming = asyncio.create_task(_prepare_boletos(state.context))
         try:
             yield
         finally:
             warming.cancel()
             await asyncio.gather(warming, return_exceptions=True)
-            await state.context.creations.close()
-            await state.context.boletos.close()
-            await state.context.refunds.close()
             meter.hand_on()
             await close_context(state.context)
             if access_log is not None:

@@ -1,56 +1,65 @@
-"""The door's side of boletos: keys make each happen once, and what is asked at the same moment is ordered together.
+"""Issue and change boletos: the registrations of requests that wait at the same moment are ordered together.
 
-How an order is waited for, and what a request leaves that gives one up: commands/bank_orders/boleto_issuer.py.
+How an order is waited for, and what becomes of one that is given up: commands/bank_orders/boleto_issuer.py.
 """
 
 import asyncio
-from collections.abc import Sequence
-from datetime import date
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
 from typing import Final
 from uuid import UUID
 
 from msgspec import Struct
 
 from api.callers import Caller
-from api.context import ApiContext, UsedKey
-from api.idempotency.guard import IdempotencyGuard
+from api.charges import Charges
 from commands.bank_orders.boleto_issuer import DEADLINE_S, RETRY_AFTER_S, BoletoIssuer, BoletoRequest
 from commands.bank_orders.boleto_orders import PAY, REDATE, WRITE_OFF, Pay, Redate, WriteOff
+from commands.bank_orders.pix_locations import LocationReserve
 from commands.charges.create_boleto import ORDERED_MAX, RegistrationOrder, order_boletos
 from domain.charge import Status
 from domain.errors import Code, Refused
 from readmodels.charges.charge import ChargeDoc
 from runtime.batching import Batcher
-from runtime.bell import WEBHOOKS
+from runtime.bell import WEBHOOKS, Bell
 from runtime.ids import new_id
-from runtime.postgres import session
+from runtime.postgres import Pool, session
+from runtime.replies import Replies
+from runtime.settings import Settings
 
 _TURN_S: Final = 0.05
 """Between looks whether another change of the same boleto is over."""
 
 
 class Boletos:
-    def __init__(self, context: ApiContext) -> None:
-        self._context = context
-        self._guard = IdempotencyGuard(context)
-        self._desk = BoletoIssuer(
-            context.settings, context.pool, context.bell, context.replies, context.reserve, context.now
-        )
+    def __init__(
+        self,
+        settings: Settings,
+        pool: Pool,
+        bell: Bell,
+        replies: Replies,
+        reserve: LocationReserve,
+        charges: Charges,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._pool = pool
+        self._bell = bell
+        self._charges = charges
+        self._issuer = BoletoIssuer(settings, pool, bell, replies, reserve, now)
         self._orders: Batcher[RegistrationOrder, bool] = Batcher(self._write, lanes=2, most=ORDERED_MAX)
 
     async def close(self) -> None:
         await self._orders.close()
 
-    async def issue(self, wanted: BoletoRequest) -> ChargeDoc | UsedKey:
-        """The charge the bank registered a boleto for, or the row of a key that made one before.
+    async def create(self, wanted: BoletoRequest, deadline: float) -> ChargeDoc | None:
+        """The charge the bank registered a boleto for; None when its key was used. `deadline` is in the loop's time.
 
         Refused(BANK_UNAVAILABLE) when the bank did not say yes in time: then nothing stays registered.
         """
-
-        async def work(deadline: float) -> ChargeDoc | None:
-            return await self._issue(wanted, deadline)
-
-        return await self._guard.run((*wanted.issuer.owner, wanted.key), work)
+        until = min(asyncio.get_running_loop().time() + DEADLINE_S, deadline)
+        charge_id = await self._issuer.issue(wanted, self._orders.submit, until=until)
+        # Not found: the key was used by another request meanwhile, and the boleto is being undone.
+        return None if charge_id is None else await self._charges.look_up(charge_id, wanted.issuer.owner)
 
     async def cancel(
         self, charge_id: UUID, caller: Caller, *, reason: str, request_id: str, scenario: str | None
@@ -81,20 +90,11 @@ class Boletos:
         )
         await self._change(WRITE_OFF, charge_id, caller, request)
 
-    async def _issue(self, wanted: BoletoRequest, deadline: float) -> ChargeDoc | None:
-        until = min(asyncio.get_running_loop().time() + DEADLINE_S, deadline)
-        charge_id = await self._desk.issue(wanted, self._orders.submit, until=until)
-        if charge_id is None:
-            return None
-        # None: the key was used by another meanwhile, and the boleto is being undone.
-        found = await self._context.charges.submit((charge_id, *wanted.issuer.owner))
-        return None if found is None else found.doc
-
     async def _write(self, orders: Sequence[RegistrationOrder]) -> list[bool]:
-        async with session(self._context.pool) as conn:
+        async with session(self._pool) as conn:
             written = await order_boletos(conn, orders)
         for test in {order.test for order in orders if order.order_id in written}:
-            self._desk.ring(test)
+            self._issuer.ring(test)
         return [order.order_id in written for order in orders]
 
     async def _change(
@@ -104,12 +104,12 @@ class Boletos:
         loop = asyncio.get_running_loop()
         until = loop.time() + DEADLINE_S
         while True:
-            doc = await self._context.charge(charge_id, caller.owner)
+            doc = await self._charges.find(charge_id, caller.owner)
             if pending_only and doc.status != Status.PENDING:
                 raise Refused(Code.CHARGE_NOT_PENDING, status=doc.status)
             order_id = new_id()
-            async with session(self._context.pool) as conn:
-                placed = await self._desk.place(
+            async with session(self._pool) as conn:
+                placed = await self._issuer.place(
                     conn, order_id, kind, charge_id, caller.owner, request, left_s=until - loop.time()
                 )
             if placed:
@@ -117,6 +117,6 @@ class Boletos:
             if loop.time() >= until:
                 raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
             await asyncio.sleep(_TURN_S)
-        self._desk.ring(caller.test)
-        await self._desk.changed(order_id, until - loop.time())
-        self._context.bell.ring(WEBHOOKS)
+        self._issuer.ring(caller.test)
+        await self._issuer.changed(order_id, until - loop.time())
+        self._bell.ring(WEBHOOKS)

@@ -16,7 +16,7 @@ from api.answers import Answer, refusal
 from api.bodies import fingerprint, read_object
 from api.callers import Caller
 from api.context import ApiContext
-from api.idempotency.lock import read_key
+from api.idempotency.lock import KeyName, read_key
 from domain.errors import Code, Refused
 from domain.mode import Mode
 from domain.sandbox_clock import on_clock
@@ -88,9 +88,8 @@ class Call(Struct, kw_only=True):
         return on_clock(self.at, self.caller.ahead_s)
 
     @property
-    def request(self) -> Request[Any, Any, Any]:
-        """The framework's view of it, made when asked for: most handlers never do. Its body has been read."""
-        return Request(self.scope)
+    def key_name(self) -> KeyName:
+        return (*self.caller.owner, self.key)
 
     def path(self, name: str) -> str:
         value: str = self.scope["path_params"][name]

@@ -1,15 +1,15 @@
-"""Let a financial operation happen once per Idempotency-Key, whoever asks how often at the same time.
+"""Let a financial operation happen once per Idempotency-Key, however many equal requests run at once.
 
-Of equal requests that run at once one works and the others wait for it: in this process on a future, across processes
-on the Redis lock, and without Redis at the database, where the key's row is the promise.
+One of them works and the others wait for it: in this process on a future, across processes on the Redis lock, and
+without Redis at the database, where the key's row is the promise.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from api.context import ApiContext, UsedKey
-from api.idempotency.lock import KeyName, Lock
+from api.idempotency.lock import IdempotencyLocks, KeyName, Lock
+from api.idempotency.used_keys import UsedKey, UsedKeys
 from domain.errors import Code, Refused
 
 Made = TypeVar("Made")
@@ -20,61 +20,64 @@ _LOOK_EVERY_S: Final = (0.005, 0.01, 0.02, 0.04, 0.08)
 
 
 class IdempotencyGuard:
-    def __init__(self, context: ApiContext) -> None:
-        self._context = context
+    def __init__(self, keys: UsedKeys, locks: IdempotencyLocks) -> None:
+        self._keys = keys
+        self._locks = locks
         self._running: dict[KeyName, asyncio.Future[None]] = {}
 
-    async def run(self, name: KeyName, work: Callable[[float], Awaitable[Made | None]]) -> Made | UsedKey:
-        """What `work(deadline)` makes, or the row of the key that made something before.
+    async def run(self, name: KeyName, operation: Callable[[], Awaitable[Made | None]]) -> Made | UsedKey:
+        """What the operation makes, or the row of the key that made something before.
 
-        `work` answers None when the key was taken by another while it worked: then its row, or its being under way, is
-        what counts. Refused(IDEMPOTENCY_IN_PROGRESS) when others are at it for longer than WAIT_S.
+        The operation answers None when another request took the key while it worked: then the guard looks for that
+        request's row, and starts the operation again while there is none. Refused(IDEMPOTENCY_IN_PROGRESS) when others
+        hold the key for longer than WAIT_S.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + WAIT_S
-        while (twin := self._running.get(name)) is not None:
+        while (running := self._running.get(name)) is not None:
             try:
                 async with asyncio.timeout_at(deadline):
-                    await asyncio.shield(twin)
+                    await asyncio.shield(running)
             except TimeoutError:
                 raise Refused(Code.IDEMPOTENCY_IN_PROGRESS, retry_after_s=1) from None
-            if (used := await self._context.keys.submit(name)) is not None:
+            if (used := await self._keys.find(name)) is not None:
                 return used
         done = self._running[name] = loop.create_future()
         try:
-            return await self._locked(name, work, deadline)
+            return await self._locked(name, operation, deadline)
         finally:
             del self._running[name]
             done.set_result(None)
 
     async def _locked(
-        self, name: KeyName, work: Callable[[float], Awaitable[Made | None]], deadline: float
+        self, name: KeyName, operation: Callable[[], Awaitable[Made | None]], deadline: float
     ) -> Made | UsedKey:
         looks = 0
-        lock, token = await self._context.locks.take(name)
+        lock, token = await self._locks.take(name)
         while lock is Lock.HELD:
-            # Held by a twin at work, or left by one of long ago: the row tells which.
-            if (used := await self._context.keys.submit(name)) is not None:
+            # Held by a request at work, or left by one that ended: the row tells which.
+            if (used := await self._keys.find(name)) is not None:
                 return used
-            await self._rest(looks, deadline)
+            await _pause(looks, deadline)
             looks += 1
-            lock, token = await self._context.locks.take(name)
+            lock, token = await self._locks.take(name)
         try:
             while True:
-                made = await work(deadline)
+                made = await operation()
                 if made is not None:
                     return made
-                # Without Redis the twin is met here.
-                if (used := await self._context.keys.submit(name)) is not None:
+                # Without Redis two requests with one key meet here.
+                if (used := await self._keys.find(name)) is not None:
                     return used
-                await self._rest(looks, deadline)
+                await _pause(looks, deadline)
                 looks += 1
         except BaseException:
             if lock is Lock.TAKEN:
-                await asyncio.shield(self._context.locks.let_go(name, token))
+                await asyncio.shield(self._locks.release(name, token))
             raise
 
-    async def _rest(self, looks: int, deadline: float) -> None:
-        if asyncio.get_running_loop().time() > deadline:
-            raise Refused(Code.IDEMPOTENCY_IN_PROGRESS, retry_after_s=1)
-        await asyncio.sleep(_LOOK_EVERY_S[min(looks, len(_LOOK_EVERY_S) - 1)])
+
+async def _pause(looks: int, deadline: float) -> None:
+    if asyncio.get_running_loop().time() > deadline:
+        raise Refused(Code.IDEMPOTENCY_IN_PROGRESS, retry_after_s=1)
+    await asyncio.sleep(_LOOK_EVERY_S[min(looks, len(_LOOK_EVERY_S) - 1)])

@@ -1,7 +1,7 @@
-"""Idempotency-Key: the header, and the courtesy lock that keeps twins from the database.
+"""Idempotency-Key: the header, and the Redis lock that keeps equal requests from the database.
 
-The promise is the primary key of `idempotency`. Redis only tells a twin to wait at the door; with
-Redis gone, twins meet at the primary key and the promise is the same.
+The promise is the primary key of `idempotency`. The lock only lets an equal request wait before it takes a connection;
+without Redis equal requests meet at the primary key, and the promise is the same.
 """
 
 import re
@@ -22,13 +22,13 @@ from runtime.redis import REDIS_UNAVAILABLE
 # Blanks at the ends of a header's value are not part of it (RFC 9110 section 5.5).
 KEY_PATTERN = r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"
 _PRINTABLE = re.compile(rb"[\x20-\x7e]{1,255}")
-# Longer than a creation can take, so that a process that died keeps its twins waiting no longer than this.
+# Longer than a creation can take; after a process died, requests with its keys wait no longer than this.
 LOCK_MS = 15_000
 _SILENCE_S = 1.0
 _unlocked = without_redis_total.labels("lock")
 
-# All locks of a batch in one command: '1' for each taken, '0' for each that somebody holds. They share the batch's
-# token, of which who finds a name held makes no use: half the arguments to pack, and one token to make.
+# All locks of a batch in one command: '1' for each taken, '0' for each that is held. One token for the whole batch is
+# half the arguments to pack; where a name is held, the token is not used.
 _LOCK = """
 local taken = {}
 for i, key in ipairs(KEYS) do
@@ -36,7 +36,7 @@ for i, key in ipairs(KEYS) do
 end
 return table.concat(taken)
 """
-# Only who holds it may let it go.
+# Only the request that holds a lock may release it.
 _UNLOCK = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 
@@ -68,19 +68,19 @@ class IdempotencyLocks:
         self._silent_until = 0.0
 
     async def take(self, name: KeyName) -> tuple[Lock, str]:
-        """Try to hold the name; the token lets it go again."""
+        """Try to lock the name; the token releases it."""
         if time.monotonic() < self._silent_until:
             _unlocked.inc()
             return Lock.NO_REDIS, ""
         return await self._batcher.submit(name)
 
-    async def let_go(self, name: KeyName, token: str) -> None:
-        """After a request that made nothing: the key is free again. After a success it is left to lapse."""
+    async def release(self, name: KeyName, token: str) -> None:
+        """After a request that made nothing. After a success the lock is left to expire: the row answers."""
         with suppress(*REDIS_UNAVAILABLE):
             await self._unlock(keys=[_key(name)], args=[token])
 
     async def held(self, name: KeyName) -> bool:
-        """Whether somebody is at work under this name; False also when Redis cannot tell."""
+        """Whether a request is at work under this name; False also without Redis."""
         try:
             return bool(await self._redis.exists(_key(name)))
         except REDIS_UNAVAILABLE:

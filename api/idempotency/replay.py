@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 from api.answers import Answer, encode
-from api.context import ApiContext, UsedKey
+from api.context import ApiContext
+from api.idempotency.used_keys import UsedKey
 from api.route import Call
 from domain.errors import Code, Refused
 from runtime.metrics import idempotency_total
@@ -30,7 +31,7 @@ def check_same(call: Call, used: UsedKey) -> None:
 async def replay(context: ApiContext, call: Call, used: UsedKey, find: Callable[[UUID], Awaitable[object]]) -> Answer:
     """200 with the resource the key made, as it is now: `find` answers it by its id. Refused as `check_same`."""
     check_same(call, used)
-    await context.replays.submit((*call.caller.owner, call.key))
+    await context.keys.count_replay(call.key_name)
     _replayed.inc()
     headers = [(b"idempotent-replayed", b"true"), (b"idempotency-key", call.key.encode())]
     return Answer(encode(await find(used.resource_id)), 200, headers)

@@ -1,8 +1,10 @@
 """POST /v1/charges/boleto and PATCH /v1/charges/due-date; and what every body that asks for a boleto has in common."""
 
+import asyncio
 import re
 from collections.abc import Mapping
 from datetime import date
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -11,7 +13,9 @@ from msgspec import Struct
 
 from api.answers import Answer, encode
 from api.bodies import shaped, text
-from api.context import ApiContext, UsedKey
+from api.context import ApiContext
+from api.idempotency.guard import WAIT_S
+from api.idempotency.used_keys import UsedKey
 from api.query import path_id
 from api.route import Call, Route
 from api.routes.pix import (
@@ -116,10 +120,12 @@ async def issue(
     context: ApiContext, call: Call, wanted: BoletoRequest, account_id: UUID | None, *, due_field: str
 ) -> Answer:
     """What is wanted, made once for its key. `account_id` is as sent, `due_field` what the body calls the due date."""
-    if (used := await context.keys.submit((*call.caller.owner, call.key))) is not None:
+    if (used := await context.keys.find(call.key_name)) is not None:
         return await replay_charge(context, call, used)
     await _allowed(context, call, wanted, account_id, due_field)
-    made = await context.boletos.issue(wanted)
+    # The wait for an equal request counts as waiting for the bank.
+    deadline = asyncio.get_running_loop().time() + WAIT_S
+    made = await context.guard.run(call.key_name, partial(context.boletos.create, wanted, deadline))
     if isinstance(made, UsedKey):
         return await replay_charge(context, call, made)
     count_created(made.payment_method, test=call.caller.test)
@@ -143,7 +149,7 @@ async def change_due_date(context: ApiContext, call: Call) -> Answer:
         return await _redate(context, call, found, due_on, scenario)
     assert asked.external_id is not None
     text("external_id", asked.external_id, 255)
-    await context.settle(call.caller.owner)
+    await context.charges.expire_overdue(call.caller.owner)
     for look in range(_LOOKS):
         async with session(context.pool) as conn:
             found = await charge_of_reference(
@@ -159,13 +165,13 @@ async def change_due_date(context: ApiContext, call: Call) -> Answer:
 
 
 async def _redate(context: ApiContext, call: Call, charge_id: UUID, due_on: date, scenario: str | None) -> Answer:
-    doc = await context.charge(charge_id, call.caller.owner)
+    doc = await context.charges.find(charge_id, call.caller.owner)
     if doc.boleto is None:
         raise Refused(Code.CHARGE_NOT_FOUND)
     # Asked again with the date it has, there is nothing for the bank to do.
     if doc.status != Status.PENDING or doc.due_date != due_on.isoformat():
         await context.boletos.redate(charge_id, call.caller, due_on, request_id=call.request_id, scenario=scenario)
-        doc = await context.charge(charge_id, call.caller.owner)
+        doc = await context.charges.find(charge_id, call.caller.owner)
     return Answer(encode(present(doc, context.seal, now=call.now)))
 
 

@@ -58,7 +58,7 @@ class ChargeSummary(Struct, frozen=True):
 
 
 async def look_up(context: ApiContext, call: Call) -> Answer:
-    doc = await context.charge(_charge_id(call), call.caller.owner)
+    doc = await context.charges.find(_charge_id(call), call.caller.owner)
     return Answer(encode(present(doc, context.seal, now=call.now)))
 
 
@@ -82,7 +82,7 @@ async def cancel_by_reference(context: ApiContext, call: Call) -> Answer:
     if not isinstance(external_id, str):
         raise Refused(Code.VALIDATION_ERROR, fields={"external_id": "must be a string"})
     text("external_id", external_id, 255)
-    await context.settle(call.caller.owner)
+    await context.charges.expire_overdue(call.caller.owner)
     for look in range(_LOOKS):
         async with session(context.pool) as conn:
             found = await charge_of_reference(conn, call.caller.owner, external_id, now=call.now)
@@ -98,10 +98,10 @@ async def cancel_by_reference(context: ApiContext, call: Call) -> Answer:
 async def simulate_payment(context: ApiContext, call: Call) -> Answer:
     charge_id = _charge_id(call)
     scenario = scenario_of(call)
-    if (await context.charge(charge_id, call.caller.owner)).boleto is not None:
+    if (await context.charges.find(charge_id, call.caller.owner)).boleto is not None:
         # The simulated bank decides whether a boleto can still be paid, as a real one does.
         await context.boletos.simulate_payment(charge_id, call.caller, request_id=call.request_id, scenario=scenario)
-        doc = await context.charge(charge_id, call.caller.owner)
+        doc = await context.charges.find(charge_id, call.caller.owner)
         return Answer(encode(present(doc, context.seal, now=call.now)))
     await payers_bank(scenario)
     e2e = end_to_end_id(SANDBOX_ISPB, call.now, "".join(secrets.choice(_E2E_ALPHABET) for _ in range(11)))
@@ -113,8 +113,8 @@ async def simulate_payment(context: ApiContext, call: Call) -> Answer:
         actor=call.caller.client_id,
         request_id=call.request_id,
     )
-    await context.change(command)
-    doc = await context.charge(charge_id, call.caller.owner)
+    await context.charges.change(command)
+    doc = await context.charges.find(charge_id, call.caller.owner)
     return Answer(encode(present(doc, context.seal, now=call.now)))
 
 
@@ -130,14 +130,14 @@ async def payers_bank(scenario: str | None) -> None:
 
 
 async def list_charges(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.request.scope["query_string"], LIST)
+    query = Query(call.scope["query_string"], LIST)
     filters = _filters(query, context)
     limit = query.limit()
     owner = call.caller.owner
     bound_to = ["charges", *owner, filters]
     cursor = query.cursor()
     after = None if cursor is None else context.cursors.read(cursor, ChargePosition, bound_to)
-    await context.settle(owner)
+    await context.charges.expire_overdue(owner)
     async with session(context.pool) as conn:
         docs, last = await charge_page(conn, *owner, filters, after, limit)
     page = ChargePage(
@@ -148,9 +148,9 @@ async def list_charges(context: ApiContext, call: Call) -> Answer:
 
 
 async def summarize(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.request.scope["query_string"], FILTERS)
+    query = Query(call.scope["query_string"], FILTERS)
     filters = _filters(query, context)
-    await context.settle(call.caller.owner)
+    await context.charges.expire_overdue(call.caller.owner)
     async with session(context.pool) as conn:
         rows = await charge_summary(conn, *call.caller.owner, filters)
     return Answer(encode(ChargeSummary(rows)))
@@ -158,7 +158,7 @@ async def summarize(context: ApiContext, call: Call) -> Answer:
 
 async def _cancel(context: ApiContext, call: Call, charge_id: UUID, reason: CancelReason) -> Answer:
     scenario = scenario_of(call)
-    doc = await context.charge(charge_id, call.caller.owner)
+    doc = await context.charges.find(charge_id, call.caller.owner)
     if doc.boleto is not None:
         # The bank first: a boleto that is cancelled here and open there could still be paid.
         await context.boletos.cancel(
@@ -173,8 +173,8 @@ async def _cancel(context: ApiContext, call: Call, charge_id: UUID, reason: Canc
             request_id=call.request_id,
             scenario=scenario,
         )
-        await context.change(command)
-    doc = await context.charge(charge_id, call.caller.owner)
+        await context.charges.change(command)
+    doc = await context.charges.find(charge_id, call.caller.owner)
     return Answer(encode(present(doc, context.seal, now=call.now)))
 
 

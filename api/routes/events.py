@@ -42,7 +42,7 @@ class EventPage(Struct, frozen=True):
 
 
 async def list_events(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.request.scope["query_string"], EVENTS)
+    query = Query(call.scope["query_string"], EVENTS)
     created_from, created_to = query.days("created_from", "created_to")
     after_sequence = query.sequence("after_sequence")
     order = query.order()
@@ -63,7 +63,7 @@ async def list_events(context: ApiContext, call: Call) -> Answer:
     bound_to: list[Any] = ["events", *call.caller.owner, filters]
     cursor = query.cursor()
     after = None if cursor is None else context.cursors.read(cursor, EventPosition, bound_to)
-    await context.settle(call.caller.owner)
+    await context.charges.expire_overdue(call.caller.owner)
     async with session(context.pool) as conn:
         items, last = await event_page(conn, *call.caller.owner, filters, after, limit)
     next_cursor = encode(None if last is None else context.cursors.write(last, bound_to))

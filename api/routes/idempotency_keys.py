@@ -35,7 +35,7 @@ find_ordered = sql.maybe("idempotency.ordered", _Ordered)
 
 async def look_up(context: ApiContext, call: Call) -> Answer:
     # As it came over the wire: a key may have slashes, which the framework takes for its own.
-    raw_path: bytes = call.request.scope["raw_path"]
+    raw_path: bytes = call.scope["raw_path"]
     key = read_key([unquote_to_bytes(raw_path.partition(b"/idempotency-keys/")[2])])
     name = (*call.caller.owner, key)
     # The lock and the order are looked at first: between the looks a creation may end, never begin unseen.
@@ -44,7 +44,7 @@ async def look_up(context: ApiContext, call: Call) -> Answer:
         async with session(context.pool) as conn:
             account_id, test = call.caller.owner
             at_work = await find_ordered(conn, account_id=account_id, test=test, key=key) is not None
-    used = await context.keys.submit(name)
+    used = await context.keys.find(name)
     if used is not None:
         state = KeyState(
             key=key,

@@ -37,7 +37,7 @@ class LedgerPage(Struct, frozen=True):
 
 
 async def list_payments(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.request.scope["query_string"], PAYMENTS)
+    query = Query(call.scope["query_string"], PAYMENTS)
     paid_from, paid_to = query.days("paid_from", "paid_to")
     filters = PaymentFilters(
         paid_from=paid_from,
@@ -64,7 +64,7 @@ async def read_balance(context: ApiContext, call: Call) -> Answer:
 
 
 async def list_ledger(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.request.scope["query_string"], LEDGER)
+    query = Query(call.scope["query_string"], LEDGER)
     created_from, created_to = query.days("created_from", "created_to")
     filters = LedgerFilters(
         type=query.choice("type", ENTRY_TYPES),

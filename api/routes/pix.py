@@ -1,6 +1,7 @@
 """POST /v1/charges/pix."""
 
 import re
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -9,8 +10,9 @@ from msgspec import Struct
 
 from api.answers import Answer, encode
 from api.bodies import shaped, text
-from api.context import ApiContext, UsedKey
+from api.context import ApiContext
 from api.idempotency.replay import check_same, count_first, replay
+from api.idempotency.used_keys import UsedKey
 from api.query import path_id
 from api.route import Call, Parameter, Route
 from banks.scenario import SCENARIOS
@@ -86,7 +88,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
         scenario=scenario,
         send_email=asked.send_email is True,
     )
-    made = await context.creations.create(creation)
+    made = await context.guard.run(call.key_name, partial(context.pix.create, creation))
     if isinstance(made, UsedKey):
         return await replay_charge(context, call, made)
     count_created("pix", test=call.caller.test)
@@ -95,7 +97,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
 
 async def replay_charge(context: ApiContext, call: Call, used: UsedKey) -> Answer:
     async def find(charge_id: UUID) -> ChargeProjection:
-        return present(await context.charge(charge_id, call.caller.owner), context.seal, now=call.now)
+        return present(await context.charges.find(charge_id, call.caller.owner), context.seal, now=call.now)
 
     return await replay(context, call, used, find)
 
@@ -131,7 +133,7 @@ async def _allowed(context: ApiContext, call: Call, account_id: UUID) -> None:
         refused = Code.PIX_AVULSO_SUSPENDED if suspended else Code.CHARGE_NOT_FOUND
     if refused is None:
         return
-    used = await context.keys.submit((*call.caller.owner, call.key))
+    used = await context.keys.find(call.key_name)
     if used is None:
         raise Refused(refused)
     check_same(call, used)

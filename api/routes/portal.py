@@ -49,7 +49,7 @@ async def send_email(context: ApiContext, call: Call) -> Answer:
     charge_id = path_id(call.path("charge_id"))
     if charge_id is None:
         raise Refused(Code.CHARGE_NOT_FOUND)
-    doc = await context.charge(charge_id, call.caller.owner)
+    doc = await context.charges.find(charge_id, call.caller.owner)
     if doc.status not in MAILED:
         raise Refused(Code.CHARGE_NOT_PENDING, status=doc.status)
     mail_id = new_id()

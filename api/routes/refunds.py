@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from api.answers import Answer, encode
 from api.bodies import shaped, text
-from api.context import ApiContext, UsedKey
+from api.context import ApiContext
 from api.idempotency.replay import count_first, replay
+from api.idempotency.used_keys import UsedKey
 from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id, word
 from api.route import Call, Route
 from api.routes.pix import DESCRIPTION_MAX, SANDBOX_BANK, scenario_of
@@ -63,29 +64,28 @@ async def create(context: ApiContext, call: Call) -> Answer:
     destination = _destination(asked.destination, context, production=not call.caller.test)
     scenario = scenario_of(call)
     charge_id = path_id(call.path("charge_id"))
-    if (used := await context.keys.submit((*call.caller.owner, call.key))) is not None:
+    if (used := await context.keys.find(call.key_name)) is not None:
         return await _replay(context, call, used)
     if charge_id is None:
         raise Refused(Code.CHARGE_NOT_FOUND)
     refund_id = new_id()
-    made = await context.refunds.create(
-        NewRefund(
-            owner=call.caller.owner,
-            key=call.key,
-            fingerprint=call.fingerprint,
-            refund_id=refund_id,
-            charge_id=charge_id,
-            amount_cents=amount_cents,
-            payment_id=payment_id,
-            reason=reason,
-            description=description,
-            external_id=external_id,
-            destination_sealed=None if destination is None else context.seal.seal(msgspec.json.encode(destination)),
-            scenario=scenario,
-            actor=call.caller.client_id,
-            request_id=call.request_id,
-        )
+    asked_for = NewRefund(
+        owner=call.caller.owner,
+        key=call.key,
+        fingerprint=call.fingerprint,
+        refund_id=refund_id,
+        charge_id=charge_id,
+        amount_cents=amount_cents,
+        payment_id=payment_id,
+        reason=reason,
+        description=description,
+        external_id=external_id,
+        destination_sealed=None if destination is None else context.seal.seal(msgspec.json.encode(destination)),
+        scenario=scenario,
+        actor=call.caller.client_id,
+        request_id=call.request_id,
     )
+    made = await context.guard.run(call.key_name, partial(context.refunds.create, asked_for))
     if isinstance(made, UsedKey):
         if made.resource_id != refund_id:
             return await _replay(context, call, made)
@@ -103,7 +103,7 @@ async def look_up(context: ApiContext, call: Call) -> Answer:
 
 
 async def list_refunds(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.request.scope["query_string"], LIST)
+    query = Query(call.scope["query_string"], LIST)
     created_from, created_to = query.days("created_from", "created_to")
     filters = RefundFilters(
         statuses=query.choices("status", STATUSES),
@@ -118,12 +118,12 @@ async def list_refunds(context: ApiContext, call: Call) -> Answer:
 
 
 async def list_of_charge(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.request.scope["query_string"], OF_CHARGE)
+    query = Query(call.scope["query_string"], OF_CHARGE)
     order, charge_id = query.order(), path_id(call.path("charge_id"))
     query.limit()
     if charge_id is None:
         raise Refused(Code.CHARGE_NOT_FOUND)
-    await context.charge(charge_id, call.caller.owner)
+    await context.charges.find(charge_id, call.caller.owner)
     return await _page(context, call, query, RefundFilters(charge_id=charge_id, order=order))
 
 

@@ -86,7 +86,7 @@ async def move(context: ApiContext, call: Call) -> Answer:
 async def expire(context: ApiContext, call: Call) -> Answer:
     doc = await _charge(context, call)
     command = expiring(UUID(doc.charge_id), call.caller.owner, actor=call.caller.client_id, request_id=call.request_id)
-    await context.change(command)
+    await context.charges.change(command)
     return await _shown(context, call, doc)
 
 
@@ -98,7 +98,7 @@ async def fail(context: ApiContext, call: Call) -> Answer:
         await context.boletos.sandbox_fail(charge_id, call.caller, request_id=call.request_id, scenario=scenario)
     else:
         code, message = SANDBOX_FAILURE
-        await context.change(
+        await context.charges.change(
             failing(
                 charge_id,
                 call.caller.owner,
@@ -138,7 +138,7 @@ async def pay(context: ApiContext, call: Call) -> Answer:
         ids = [
             end_to_end_id(SANDBOX_ISPB, at, "".join(secrets.choice(_ALPHABET) for _ in range(11))) for _ in range(times)
         ]
-        await context.change(
+        await context.charges.change(
             paying(
                 charge_id,
                 call.caller.owner,
@@ -179,11 +179,11 @@ async def _charge(context: ApiContext, call: Call) -> ChargeDoc:
     charge_id = path_id(call.path("charge_id"))
     if charge_id is None:
         raise Refused(Code.CHARGE_NOT_FOUND)
-    return await context.charge(charge_id, call.caller.owner)
+    return await context.charges.find(charge_id, call.caller.owner)
 
 
 async def _shown(context: ApiContext, call: Call, before: ChargeDoc) -> Answer:
-    doc = await context.charge(UUID(before.charge_id), call.caller.owner)
+    doc = await context.charges.find(UUID(before.charge_id), call.caller.owner)
     return Answer(encode(present(doc, context.seal, now=call.now)))
 
 

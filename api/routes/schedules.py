@@ -10,8 +10,9 @@ from msgspec import Struct
 
 from api.answers import Answer, encode
 from api.bodies import shaped, text
-from api.context import ApiContext, UsedKey
+from api.context import ApiContext
 from api.idempotency.replay import count_first, replay
+from api.idempotency.used_keys import UsedKey
 from api.query import CURSOR, LIMIT, ORDER, Query, one_of, path_id, word
 from api.route import Call, Route
 from api.routes.boletos import Pagador, boleto_amount, boleto_payer, due_day
@@ -124,14 +125,14 @@ async def create(context: ApiContext, call: Call) -> Answer:
         payer_sealed=payer_sealed,
         payer_document_hash=payer_document_hash,
     )
-    if (used := await context.keys.submit((*call.caller.owner, call.key))) is not None:
+    if (used := await context.keys.find(call.key_name)) is not None:
         return await _replay(context, call, used)
     await _allowed(context, call, new)
     async with session(context.pool) as conn:
         made = await create_schedule(conn, new, now=call.now)
     if not made:
         # A twin was faster; its row is there, for the statement waited for it.
-        used = await context.keys.submit((*call.caller.owner, call.key))
+        used = await context.keys.find(call.key_name)
         if used is None:
             raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
         return await _replay(context, call, used)
@@ -144,7 +145,7 @@ async def look_up(context: ApiContext, call: Call) -> Answer:
 
 
 async def list_schedules(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.request.scope["query_string"], LIST)
+    query = Query(call.scope["query_string"], LIST)
     filters = ScheduleFilters(
         statuses=query.choices("status", STATUSES), external_id=query.text("external_id"), order=query.order()
     )
@@ -159,13 +160,13 @@ async def list_schedules(context: ApiContext, call: Call) -> Answer:
 
 async def list_charges(context: ApiContext, call: Call) -> Answer:
     """By number; the newest first unless asked otherwise."""
-    query = Query(call.request.scope["query_string"], OF_SCHEDULE)
+    query = Query(call.scope["query_string"], OF_SCHEDULE)
     order, limit, cursor = query.order(), query.limit(), query.cursor()
     schedule_id = _id(call)
     await _find(context, call, schedule_id)
     bound_to = ["scheduled charges", *call.caller.owner, schedule_id, order]
     after = None if cursor is None else context.cursors.read(cursor, NumberPosition, bound_to)
-    await context.settle(call.caller.owner)
+    await context.charges.expire_overdue(call.caller.owner)
     async with session(context.pool) as conn:
         items, last = await scheduled_charges(
             conn, schedule_id, call.caller.account_id, order, after, limit, seal=context.seal, now=context.now()

@@ -50,7 +50,7 @@ class RangeRedelivered(Struct, frozen=True):
 
 
 async def list_deliveries(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.request.scope["query_string"], DELIVERIES)
+    query = Query(call.scope["query_string"], DELIVERIES)
     created_from, created_to = query.days("created_from", "created_to")
     filters = DeliveryFilters(
         states=query.choices("state", STATES),

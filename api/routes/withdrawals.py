@@ -1,5 +1,6 @@
 """Withdrawals: the balance to the account's own PIX key (contract section 13). Production only."""
 
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -7,8 +8,9 @@ from msgspec import Struct
 
 from api.answers import Answer, encode
 from api.bodies import shaped, text
-from api.context import ApiContext, UsedKey
+from api.context import ApiContext
 from api.idempotency.replay import count_first, replay
+from api.idempotency.used_keys import UsedKey
 from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, path_id, word
 from api.route import Call, Route
 from api.routes.pix import DESCRIPTION_MAX
@@ -49,22 +51,20 @@ async def create(context: ApiContext, call: Call) -> Answer:
     asked = shaped(call.body, CreateWithdrawal)
     description = text("description", asked.description, DESCRIPTION_MAX)
     external_id = text("external_id", asked.external_id, 255)
-    if (used := await context.keys.submit((*call.caller.owner, call.key))) is not None:
+    if (used := await context.keys.find(call.key_name)) is not None:
         return await _replay(context, call, used)
-    withdrawal_id = new_id()
-    made = await context.withdrawals.create(
-        NewWithdrawal(
-            account_id=call.caller.account_id,
-            key=call.key,
-            fingerprint=call.fingerprint,
-            withdrawal_id=withdrawal_id,
-            amount_cents=amount_cents,
-            description=description,
-            external_id=external_id,
-            actor=call.caller.client_id,
-            request_id=call.request_id,
-        )
+    new = NewWithdrawal(
+        account_id=call.caller.account_id,
+        key=call.key,
+        fingerprint=call.fingerprint,
+        withdrawal_id=new_id(),
+        amount_cents=amount_cents,
+        description=description,
+        external_id=external_id,
+        actor=call.caller.client_id,
+        request_id=call.request_id,
     )
+    made = await context.guard.run(call.key_name, partial(context.withdrawals.create, new))
     if isinstance(made, UsedKey):
         return await _replay(context, call, made)
     count_first()
@@ -76,7 +76,7 @@ async def look_up(context: ApiContext, call: Call) -> Answer:
 
 
 async def list_withdrawals(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.request.scope["query_string"], LIST)
+    query = Query(call.scope["query_string"], LIST)
     created_from, created_to = query.days("created_from", "created_to")
     filters = WithdrawalFilters(
         statuses=query.choices("status", STATUSES),

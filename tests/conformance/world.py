@@ -306,7 +306,7 @@ class World:
             with patch.object(api.idempotency.guard, "WAIT_S", SILENT_S):
                 yield
         finally:
-            await locks.let_go(name, token)
+            await locks.release(name, token)
 
 
 def _end_to_end_id(days_ago: int = 0) -> str:

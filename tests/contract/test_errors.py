@@ -322,7 +322,7 @@ async def test_what_we_got_wrong_is_an_envelope_without_a_word_of_why(
         raise RuntimeError("secret of the house")
 
     token = await api.token()
-    monkeypatch.setattr(api.app.state.context, "charge", broken)
+    monkeypatch.setattr(api.app.state.context.charges, "find", broken)
     reply = await api.get("/v1/charges/00000000-0000-0000-0000-000000000000", token=token)
     assert reply.code() == "INTERNAL_ERROR"
     assert b"secret" not in reply.body
@@ -333,7 +333,7 @@ async def test_a_database_that_is_gone_is_service_unavailable(api: Api, monkeypa
         raise ConnectionRefusedError("no database at 10.0.0.1")
 
     token = await api.token()
-    monkeypatch.setattr(api.app.state.context, "charge", gone)
+    monkeypatch.setattr(api.app.state.context.charges, "find", gone)
     reply = await api.get("/v1/charges/00000000-0000-0000-0000-000000000000", token=token)
     assert reply.code() == "SERVICE_UNAVAILABLE"
     assert int(str(reply.header("retry-after"))) >= 1

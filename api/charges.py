@@ -1,0 +1,74 @@
+"""Charges as they are this moment, read and changed in batches with those of other requests."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from commands.charges.change import WISHES_MAX, ChargeCommand, Outcome, change_charges
+from commands.charges.expire import expire_account
+from domain.errors import Code, Refused
+from readmodels.charges.charge import ChargeDoc, CurrentCharge, current_charges
+from runtime.batching import Batcher
+from runtime.bell import BANK_ORDERS, WEBHOOKS, Bell
+from runtime.postgres import DB_UNAVAILABLE, Pool, session, transaction
+
+LOOKUPS_MAX = 200
+
+ChargeLookup = tuple[UUID, UUID, bool]
+"""(charge_id, account_id, test)."""
+
+
+class Charges:
+    def __init__(self, pool: Pool, bell: Bell, now: Callable[[], datetime]) -> None:
+        self._pool = pool
+        self._bell = bell
+        self._now = now
+        self._lookups: Batcher[ChargeLookup, CurrentCharge | None] = Batcher(self._read, lanes=1, most=LOOKUPS_MAX)
+        self._changes: Batcher[ChargeCommand, Outcome] = Batcher(self._change, lanes=2, most=WISHES_MAX)
+
+    async def close(self) -> None:
+        await self._changes.close()
+
+    async def find(self, charge_id: UUID, owner: tuple[UUID, bool]) -> ChargeDoc:
+        """The owner's charge, expired first if its time has passed; Refused(CHARGE_NOT_FOUND)."""
+        found = await self._lookups.submit((charge_id, *owner))
+        if found is None:
+            raise Refused(Code.CHARGE_NOT_FOUND)
+        if found.overdue(self._now()):
+            command = ChargeCommand(charge_id=charge_id, owner=owner, decide=lambda charge, at: [], actor="read")
+            await self._changes.submit(command)
+            found = await self._lookups.submit((charge_id, *owner))
+            assert found is not None, "charges are never deleted"
+        return found.doc
+
+    async def look_up(self, charge_id: UUID, owner: tuple[UUID, bool]) -> ChargeDoc | None:
+        """As it is stored, overdue or not."""
+        found = await self._lookups.submit((charge_id, *owner))
+        return None if found is None else found.doc
+
+    async def change(self, command: ChargeCommand) -> None:
+        """Do what is asked of a charge, or raise its refusal; wakes the workers that tell banks and merchants."""
+        outcome = await self._changes.submit(command)
+        if isinstance(outcome, Refused):
+            raise outcome
+
+    async def expire_overdue(self, owner: tuple[UUID, bool]) -> None:
+        """Before a list of an account is read, so that status, feed and filters agree."""
+        if await expire_account(self._pool, *owner, now=self._now()):
+            self._bell.ring(WEBHOOKS)
+
+    async def _read(self, asked: Sequence[ChargeLookup]) -> list[CurrentCharge | None]:
+        async with session(self._pool) as conn:
+            return await current_charges(conn, asked)
+
+    async def _change(self, commands: Sequence[ChargeCommand]) -> Sequence[Outcome]:
+        try:
+            async with transaction(self._pool) as conn:
+                outcomes = await change_charges(conn, commands, now=self._now())
+        except DB_UNAVAILABLE:
+            # Whether it was done is not known; the state of the charge tells whoever asks again.
+            return [Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)] * len(commands)
+        self._bell.ring(WEBHOOKS)
+        for test in {outcome.test for outcome in outcomes if not isinstance(outcome, Refused)}:
+            self._bell.ring(BANK_ORDERS[test])
+        return outcomes

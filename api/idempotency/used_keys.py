@@ -1,0 +1,67 @@
+"""The keys that made something: rows of `idempotency`, read and counted in batches."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from api.idempotency.lock import KeyName
+from runtime.batching import Batcher
+from runtime.postgres import Pool, session
+
+_KEYS_MAX = 200
+
+
+class UsedKey(Struct, frozen=True, gc=False):
+    """What a key made."""
+
+    account_id: UUID
+    test: bool
+    key: str
+    fingerprint: bytes
+    resource_type: str
+    resource_id: UUID
+    first_used_at: datetime
+    replay_count: int
+
+
+find_keys = sql.many("idempotency.find", UsedKey)
+count_replays = sql.run("idempotency.count_replays")
+
+
+class UsedKeys:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._finds: Batcher[KeyName, UsedKey | None] = Batcher(self._find, lanes=1, most=_KEYS_MAX)
+        self._replays: Batcher[KeyName, None] = Batcher(self._count, lanes=1, most=_KEYS_MAX)
+
+    async def find(self, name: KeyName) -> UsedKey | None:
+        return await self._finds.submit(name)
+
+    async def count_replay(self, name: KeyName) -> None:
+        await self._replays.submit(name)
+
+    async def _find(self, names: Sequence[KeyName]) -> list[UsedKey | None]:
+        distinct = sorted(set(names))
+        async with session(self._pool) as conn:
+            rows = await find_keys(conn, **_columns(distinct))
+        found = {(row.account_id, row.test, row.key): row for row in rows}
+        return [found.get(name) for name in names]
+
+    async def _count(self, names: Sequence[KeyName]) -> list[None]:
+        times = Counter(names)
+        distinct = sorted(times)
+        async with session(self._pool) as conn:
+            await count_replays(conn, **_columns(distinct), times=[times[name] for name in distinct])
+        return [None] * len(names)
+
+
+def _columns(names: Sequence[KeyName]) -> dict[str, list[object]]:
+    return {
+        "account_ids": [account_id for account_id, _, _ in names],
+        "tests": [test for _, test, _ in names],
+        "keys": [key for _, _, key in names],
+    }

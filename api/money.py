@@ -1,0 +1,60 @@
+"""Begin refunds and withdrawals. Each process gives two connections to either, so that the requests of one busy charge
+or account, which wait for one another, do not delay those of everybody else."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final
+
+from commands.money.refund import REFUNDS_MAX, NewRefund, begin_refunds
+from commands.money.withdraw import NewWithdrawal, create_withdrawal
+from domain.errors import Refused
+from readmodels.money.refund import RefundProjection
+from readmodels.money.withdrawal import WithdrawalDoc
+from runtime.batching import Batcher
+from runtime.bell import REFUND_ORDERS, Bell
+from runtime.postgres import Pool, transaction
+
+CONNECTIONS_MAX: Final = 2
+
+
+class Refunds:
+    """Refunds that wait at the same moment are begun in one transaction."""
+
+    def __init__(self, pool: Pool, bell: Bell, now: Callable[[], datetime]) -> None:
+        self._pool = pool
+        self._bell = bell
+        self._now = now
+        # A batch that a balance does not cover is undone, and each of it tried again alone.
+        self._batcher: Batcher[NewRefund, RefundProjection | None] = Batcher(
+            self._begin, lanes=CONNECTIONS_MAX, most=REFUNDS_MAX
+        )
+
+    async def close(self) -> None:
+        await self._batcher.close()
+
+    async def create(self, asked: NewRefund) -> RefundProjection | None:
+        """The pending refund; None when its key was used. Or Refused."""
+        return await self._batcher.submit(asked)
+
+    async def _begin(self, asked: Sequence[NewRefund]) -> list[RefundProjection | Refused | None]:
+        async with transaction(self._pool) as conn:
+            begun = await begin_refunds(conn, asked, now=self._now())
+        for test in {each.owner[1] for each in asked}:
+            self._bell.ring(REFUND_ORDERS[test])
+        return begun
+
+
+class Withdrawals:
+    """Not batched: those of one account wait for its clock all the same."""
+
+    def __init__(self, pool: Pool, now: Callable[[], datetime], *, grace_s: float) -> None:
+        self._pool = pool
+        self._now = now
+        self._grace_s = grace_s
+        self._connections = asyncio.Semaphore(CONNECTIONS_MAX)
+
+    async def create(self, asked: NewWithdrawal) -> WithdrawalDoc | None:
+        """The pending withdrawal; None when its key was used. Or Refused."""
+        async with self._connections, transaction(self._pool) as conn:
+            return await create_withdrawal(conn, asked, now=self._now(), grace_s=self._grace_s)

@@ -1,0 +1,108 @@
+"""Create PIX charges in batches: one statement writes all that wait at the same moment."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from api.idempotency.used_keys import UsedKeys
+from commands.bank_orders.pix_locations import LocationReserve
+from commands.charges.create_pix import CREATIONS_MAX, Creation, NewPix, compose_pix, create_pix
+from domain.errors import Code, Refused
+from readmodels.charges.charge import ChargeDoc
+from runtime.batching import Batcher
+from runtime.bell import BANK_ORDERS, Bell
+from runtime.postgres import DB_UNAVAILABLE, Pool, session, when_back
+
+# A restarting database is waited for this long before the caller is told to come back.
+_DATABASE_BACK_S = 8.0
+
+
+class PixCreations:
+    def __init__(
+        self,
+        pool: Pool,
+        bell: Bell,
+        reserve: LocationReserve,
+        keys: UsedKeys,
+        now: Callable[[], datetime],
+        suspended: Callable[[], Awaitable[bool]],
+    ) -> None:
+        self._pool = pool
+        self._bell = bell
+        self._reserve = reserve
+        self._keys = keys
+        self._now = now
+        self._suspended = suspended
+        # One for each mode: a bank that does not answer in one does not delay the other.
+        self._batchers: dict[bool, Batcher[Creation, ChargeDoc | None]] = {
+            test: Batcher(self._write, lanes=1, most=CREATIONS_MAX, alone_s=_DATABASE_BACK_S) for test in (True, False)
+        }
+
+    async def close(self) -> None:
+        for batcher in self._batchers.values():
+            await batcher.close()
+
+    async def create(self, creation: Creation) -> ChargeDoc | None:
+        """The charge made; None when its key was used. Refused when neither can be."""
+        test = creation.issuer.test
+        try:
+            doc = await self._batchers[test].submit(creation)
+        except Refused as refused:
+            # The bank made no location. A replay needs none, and a suspension is the better answer.
+            if await self._keys.find(creation.name) is not None:
+                return None
+            if not test and await self._suspended():
+                raise Refused(Code.PIX_AVULSO_SUSPENDED) from None
+            raise refused
+        if doc is not None or await self._keys.find(creation.name) is not None:
+            return doc
+        raise Refused(Code.SERVICE_UNAVAILABLE if test else Code.PIX_AVULSO_SUSPENDED)
+
+    async def _write(self, creations: Sequence[Creation]) -> Sequence[ChargeDoc | BaseException | None]:
+        """One statement for all, which are of one mode. None where the key was used already or PIX is suspended."""
+        test = creations[0].issuer.test
+        # A creation that waited while earlier ones waited for the bank has used that part of its time.
+        waited_s = (self._now() - max(creation.now for creation in creations)).total_seconds()
+        try:
+            locations = await self._reserve.take(test, len(creations), waited_s=max(0.0, waited_s))
+        except Refused as refused:
+            return [refused] * len(creations)
+        news = [compose_pix(creation, location) for creation, location in zip(creations, locations, strict=True)]
+        created, certain = await self._store(news)
+        if created:
+            self._bell.ring(BANK_ORDERS[test])
+        if certain:
+            unused = [at for at, new in zip(locations, news, strict=True) if new.charge_id not in created]
+            self._reserve.give_back(test, unused)
+        return [new.doc if new.charge_id in created else None for new in news]
+
+    async def _store(self, news: list[NewPix]) -> tuple[set[UUID], bool]:
+        """Store them, over a restart of the database too: a charge stored just before the connection was lost is
+        recognised by its id.
+
+        Answers the ids stored, and whether the others certainly were not: after a lost connection an earlier attempt
+        may still be under way, and with it their locations.
+        """
+        deadline = asyncio.get_running_loop().time() + _DATABASE_BACK_S
+        earlier: set[UUID] = set()
+        certain = True
+        while True:
+            try:
+                async with session(self._pool) as conn:
+                    created = await create_pix(conn, [new for new in news if new.charge_id not in earlier])
+                return earlier | created, certain
+            except DB_UNAVAILABLE:
+                certain = False
+                left_s = deadline - asyncio.get_running_loop().time()
+                if left_s <= 0:
+                    raise
+                await when_back(self._pool, most_s=left_s)
+                used = [await self._keys.find((new.account_id, new.test, new.key)) for new in news]
+                earlier = {
+                    new.charge_id
+                    for new, row in zip(news, used, strict=True)
+                    if row is not None and row.resource_id == new.charge_id
+                }
+                if len(earlier) == len(news):
+                    return earlier, True
