@@ -153,14 +153,14 @@ async def test_a_page_is_made_once_and_what_is_none_is_not_found(monkeypatch: py
 
 
 def test_nothing_of_a_text_becomes_html_but_what_it_may() -> None:
-    assert html_of("# A <b> & `<i>`") == '<h1 id="a-b-i">A &lt;b&gt; &amp; <code>&lt;i&gt;</code></h1>'
-    assert html_of("a\nb <script>\n\nc") == "<p>a b &lt;script&gt;</p>\n<p>c</p>"
-    assert html_of("- a\n  b\n- c") == "<ul><li>a b</li><li>c</li></ul>"
-    assert html_of("a *b* 2 * 3 * 4 **c**") == "<p>a <em>b</em> 2 * 3 * 4 <strong>c</strong></p>"
-    assert html_of("[x](javascript:alert(1))") == "<p>[x](javascript:alert(1))</p>"
-    assert html_of("[x](dual_charges.md#a-b)") == '<p><a href="/docs/dual-charges#a-b">x</a></p>'
-    assert "<td><code>a|b</code></td>" in html_of("| h |\n|---|\n| `a|b` |")
-    assert html_of("```http\n<x>") == '<pre tabindex="0"><code>&lt;x&gt;</code></pre>'
+    assert html_of("# A <b> & `<i>`") == '<h1 id="a-b-i">A &lt;b&gt; &amp; <code>&lt;i&gt;</code></h1>\n'
+    assert html_of("a\nb <script>\n\nc") == "<p>a\nb &lt;script&gt;</p>\n<p>c</p>\n"
+    assert html_of("- a\n  b\n- c") == "<ul>\n<li>a\nb</li>\n<li>c</li>\n</ul>\n"
+    assert html_of("a *b* 2 * 3 * 4 **c**") == "<p>a <em>b</em> 2 * 3 * 4 <strong>c</strong></p>\n"
+    assert html_of("[x](javascript:alert(1))") == "<p>[x](javascript:alert(1))</p>\n"
+    assert html_of("[x](dual_charges.md#a-b)") == '<p><a href="/docs/dual-charges#a-b">x</a></p>\n'
+    assert "<td><code>a|b</code></td>" in html_of("| h |\n|---|\n| `a\\|b` |")
+    assert html_of("```http\n<x>") == '<pre tabindex="0"><code>&lt;x&gt;</code></pre>\n'
     text = "## One\n```\n## no heading\n```\n## One\n### Below"
     assert headings(text, level=2) == [("one", "One"), ("one-1", "One")]
     assert re.findall(r'id="([^"]*)"', html_of(text)) == ["one", "one-1", "below"]
