@@ -1,4 +1,4 @@
-"""Write the mails that are due and send them: wishes, notices, then the mail server.
+"""Write the mails that are due and send them.
 
 A mail is claimed with what it will say, sent with no transaction open, and settled. It may go twice, when a worker or
 the connection dies at the wrong moment, with one Message-ID; it is never lost.
@@ -23,10 +23,10 @@ from readmodels.documents.mail_letter import Letter, charge_letter, notice_lette
 from readmodels.documents.mail_message import Attached, BadAddress, message_bytes
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.context import Context
-from workers.mail.smtp import Fate, SmtpReader, Turned, Unsure, Went
+from workers.mail.smtp import Outcome, Rejected, Sent, SmtpConnection, Unknown
 
-AT_ONCE: Final = 4
-"""Connections of one process to the mail server."""
+CONNECTIONS_MAX: Final = 4
+"""Of one process to the mail server."""
 CLAIMED_MAX: Final = 40
 LEASE: Final = timedelta(minutes=5)
 ROUND_S: Final = 120.0
@@ -88,19 +88,19 @@ forget_caught = sql.run("mail.forget_caught")
 
 
 async def write_due_mails(context: Context) -> int:
-    """What the feeds tell, wishes and notices become rows; answers how many there were, and feeds that lag behind."""
+    """Make rows of what the feeds tell, of mails asked for and of notices; answers how many, and how many feeds lag."""
     now = context.now()
     async with session(context.pool) as conn:
         behind = await follow_feeds(conn, now=now)
     async with transaction(context.pool) as conn:
-        wishes = await write_mails(conn, now=now, seal=context.seal)
+        written = await write_mails(conn, now=now, seal=context.seal)
     async with transaction(context.pool) as conn:
         notices = await write_notices(conn, now=now, seal=context.seal)
-    return behind + wishes + notices
+    return behind + written + notices
 
 
 async def release_mails(context: Context) -> int:
-    """Mails whose worker died go again; answers 0, for there is no hurry."""
+    """Mails whose worker died go again; answers 0: nothing asks for another round at once."""
     async with session(context.pool) as conn:
         await release(conn, now=context.now(), most=_RELEASED_MAX)
     return 0
@@ -138,23 +138,23 @@ class MailSender:
         if not claimed:
             return 0
         until = asyncio.get_running_loop().time() + ROUND_S
-        lanes = min(AT_ONCE, len(claimed))
-        await asyncio.gather(*(self._work(claimed[lane::lanes], until) for lane in range(lanes)))
+        await asyncio.gather(*(self._send_all(claimed[at::CONNECTIONS_MAX], until) for at in range(CONNECTIONS_MAX)))
         return len(claimed)
 
-    async def _work(self, dues: Sequence[DueMail], until: float) -> None:
-        line = None if self._settings.smtp is None else SmtpReader(self._settings.smtp, self._settings.mail_from)
+    async def _send_all(self, dues: Sequence[DueMail], until: float) -> None:
+        settings = self._settings
+        connection = None if settings.smtp is None else SmtpConnection(settings.smtp, settings.mail_from)
         try:
             for due in dues:
                 if asyncio.get_running_loop().time() >= until:
                     await self._settle(due, "waiting", due_at=self._context.now(), trouble="late")
                     continue
-                await self._deal(due, line)
+                await self._send(due, connection)
         finally:
-            if line is not None:
-                await line.close()
+            if connection is not None:
+                await connection.close()
 
-    async def _deal(self, due: DueMail, line: SmtpReader | None) -> None:
+    async def _send(self, due: DueMail, connection: SmtpConnection | None) -> None:
         try:
             ready = await self._prepare(due)
         except DB_UNAVAILABLE:
@@ -166,10 +166,10 @@ class MailSender:
         if isinstance(ready, _Skip):
             await self._settle(due, "failed" if ready.failed else "skipped", trouble=ready.trouble)
             return
-        if line is None:
+        if connection is None:
             await self._catch(ready)
             return
-        await self._store(ready, await line.send(ready.to, ready.message))
+        await self._store(ready, await connection.send(ready.to, ready.message))
 
     async def _prepare(self, due: DueMail) -> _Ready | _Skip:
         if due.stopped:
@@ -234,17 +234,17 @@ class MailSender:
             )
         return None if boleto is None else Attached(boleto.file_name, await self._printer.printed(boleto))
 
-    async def _store(self, ready: _Ready, fate: Fate) -> None:
+    async def _store(self, ready: _Ready, outcome: Outcome) -> None:
         due = ready.due
-        match fate:
-            case Went():
+        match outcome:
+            case Sent():
                 now = self._context.now()
                 await self._settle(due, "sent", subject=ready.subject, sent_at=now)
                 _log.info("mail_sent", mail_id=str(due.mail_id), kind=due.kind, attempt=due.attempts)
-            case Turned(code):
+            case Rejected(code):
                 await self._settle(due, "failed", subject=ready.subject, trouble=code)
                 _log.info("mail_refused", mail_id=str(due.mail_id), kind=due.kind, code=code)
-            case Unsure(detail, ours):
+            case Unknown(detail, ours):
                 if ours:
                     _log.warning("mail_server_trouble", detail=detail, attempt=due.attempts)
                 await self._later(due, detail)

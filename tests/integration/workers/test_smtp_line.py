@@ -1,65 +1,84 @@
 """A mail server that is too slow: a mail that nobody waits for any more never meets the next one on its connection."""
 
 import asyncio
+import contextlib
 from email.message import EmailMessage
 
 import pytest
 
 import workers.mail.smtp
 from runtime.settings import SmtpServer
-from workers.mail.smtp import SmtpReader, Unsure, Went
+from workers.mail.smtp import Sent, SmtpConnection, Unknown
 
 _TOO_SLOW_S = 1.0
 
 
 async def test_a_mail_given_up_never_shares_a_connection_with_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers.mail.smtp, "MAIL_S", _TOO_SLOW_S)
-    taken: list[tuple[list[str], str]] = []
-    all_taken = asyncio.Event()
-    connections = 0
+    talks: list[list[str]] = []
+    taken: list[tuple[str, str]] = []
+    abandoned = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal connections
-        connections += 1
-        slow = connections == 1
-
-        async def say(line: str) -> None:
-            writer.write(line.encode() + b"\r\n")
-            await writer.drain()
-
-        to: list[str] = []
-        await asyncio.sleep(2 * _TOO_SLOW_S if slow else 0)
-        await say("220 mail.example.com ESMTP")
-        while line := await reader.readline():
-            command = line.decode().strip()
-            if command.upper().startswith("RCPT"):
-                to.append(command)
-            if command.upper() == "DATA":
-                await asyncio.sleep(3 * _TOO_SLOW_S if slow else 0)
-                await say("354 go on")
-                body = await reader.readuntil(b"\r\n.\r\n")
-                taken.append((to, body.decode()))
-                to = []
-                if len(taken) == 3:
-                    all_taken.set()
-            await say("250 ok")
+        talk: list[str] = []
+        talks.append(talk)
+        slow = len(talks) == 1
+        writer.write(b"220 mail.example.com ESMTP\r\n")
+        with contextlib.suppress(ConnectionError):
+            while line := await reader.readline():
+                talk.append(line.decode().strip())
+                if talk[-1] == "DATA":
+                    writer.write(b"354 go on\r\n")
+                    taken.append((talk[-2], (await reader.readuntil(b"\r\n.\r\n")).decode()))
+                    if slow:
+                        assert not await reader.read()  # no answer, until nobody waits for one
+                        abandoned.set()
+                        break
+                writer.write(b"250 ok\r\n")
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port: int = server.sockets[0].getsockname()[1]
-    line = SmtpReader(SmtpServer(host="127.0.0.1", port=port), "cobrancas@example.com")
-    fates = [await line.send(f"{name}@example.com", _message(name)) for name in ("ana", "bia")]
-    await asyncio.sleep(2 * _TOO_SLOW_S)  # the first connection has got its greeting, and goes on with its mail
-    fates.append(await line.send("eva@example.com", _message("eva")))
-    await line.close()
-    assert fates == [Unsure("too slow"), Went(), Went()]
+    connection = SmtpConnection(SmtpServer(host="127.0.0.1", port=port), "cobrancas@example.com")
+    outcomes = [await connection.send(f"{name}@example.com", _message(name)) for name in ("ana", "bia", "eva")]
+    await connection.close()
+    assert outcomes == [Unknown("too slow"), Sent(), Sent()]
     async with asyncio.timeout(30):
-        await all_taken.wait()
+        await abandoned.wait()
     server.close()
-    for to, body in taken:
-        (name,) = [name for name in ("ana", "bia", "eva") if f"{name}@example.com" in to[0]]
-        assert len(to) == 1
+    assert len(talks) == 2
+    for name, (to, body) in zip(("ana", "bia", "eva"), taken, strict=True):
+        assert f"{name}@example.com" in to
         assert [each for each in ("ana", "bia", "eva") if f"Boleto de {each}" in body] == [name]
+
+
+async def test_a_server_that_reads_nothing_is_left_with_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers.mail.smtp, "MAIL_S", _TOO_SLOW_S)
+    message = b"x" * 50_000_000
+    given_up = asyncio.Event()
+    read: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail.example.com ESMTP\r\n")
+        while (await reader.readline()).strip() != b"DATA":
+            writer.write(b"250 ok\r\n")
+        writer.write(b"354 go on\r\n")
+        await given_up.wait()
+        count = 0
+        with contextlib.suppress(ConnectionError):
+            while block := await reader.read(65_536):
+                count += len(block)
+        read.set_result(count)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port: int = server.sockets[0].getsockname()[1]
+    connection = SmtpConnection(SmtpServer(host="127.0.0.1", port=port), "cobrancas@example.com")
+    assert await connection.send("ana@example.com", message) == Unknown("too slow")
+    given_up.set()
+    async with asyncio.timeout(30):
+        assert await read < len(message)
+    server.close()
 
 
 def _message(name: str) -> bytes:
