@@ -21,8 +21,8 @@ from domain.charge import Status
 from domain.errors import Code, Refused
 from readmodels.charges.charge import ChargeDoc
 from runtime.batching import Batcher
-from runtime.bell import WEBHOOKS, Bell
 from runtime.ids import new_id
+from runtime.jobs import WEBHOOKS, Jobs
 from runtime.postgres import Pool, session
 from runtime.replies import Replies
 from runtime.settings import Settings
@@ -36,16 +36,16 @@ class Boletos:
         self,
         settings: Settings,
         pool: Pool,
-        bell: Bell,
+        jobs: Jobs,
         replies: Replies,
         reserve: LocationReserve,
         charges: Charges,
         now: Callable[[], datetime],
     ) -> None:
         self._pool = pool
-        self._bell = bell
+        self._jobs = jobs
         self._charges = charges
-        self._issuer = BoletoIssuer(settings, pool, bell, replies, reserve, now)
+        self._issuer = BoletoIssuer(settings, pool, jobs, replies, reserve, now)
         self._orders: Batcher[RegistrationOrder, bool] = Batcher(self._write, lanes=2, most=ORDERED_MAX)
 
     async def close(self) -> None:
@@ -94,7 +94,7 @@ class Boletos:
         async with session(self._pool) as conn:
             written = await order_boletos(conn, orders)
         for test in {order.test for order in orders if order.order_id in written}:
-            self._issuer.ring(test)
+            self._issuer.wake(test)
         return [order.order_id in written for order in orders]
 
     async def _change(
@@ -117,6 +117,6 @@ class Boletos:
             if loop.time() >= until:
                 raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
             await asyncio.sleep(_TURN_S)
-        self._issuer.ring(caller.test)
+        self._issuer.wake(caller.test)
         await self._issuer.changed(order_id, until - loop.time())
-        self._bell.ring(WEBHOOKS)
+        self._jobs.wake(WEBHOOKS)

@@ -9,7 +9,7 @@ from commands.charges.expire import expire_account
 from domain.errors import Code, Refused
 from readmodels.charges.charge import ChargeDoc, CurrentCharge, current_charges
 from runtime.batching import Batcher
-from runtime.bell import BANK_ORDERS, WEBHOOKS, Bell
+from runtime.jobs import PIX_ORDERS, WEBHOOKS, Jobs
 from runtime.postgres import DB_UNAVAILABLE, Pool, session, transaction
 
 LOOKUPS_MAX = 200
@@ -19,9 +19,9 @@ ChargeLookup = tuple[UUID, UUID, bool]
 
 
 class Charges:
-    def __init__(self, pool: Pool, bell: Bell, now: Callable[[], datetime]) -> None:
+    def __init__(self, pool: Pool, jobs: Jobs, now: Callable[[], datetime]) -> None:
         self._pool = pool
-        self._bell = bell
+        self._jobs = jobs
         self._now = now
         self._lookups: Batcher[ChargeLookup, CurrentCharge | None] = Batcher(self._read, lanes=1, most=LOOKUPS_MAX)
         self._changes: Batcher[ChargeCommand, Outcome] = Batcher(self._change, lanes=2, most=WISHES_MAX)
@@ -55,7 +55,7 @@ class Charges:
     async def expire_overdue(self, owner: tuple[UUID, bool]) -> None:
         """Before a list of an account is read, so that status, feed and filters agree."""
         if await expire_account(self._pool, *owner, now=self._now()):
-            self._bell.ring(WEBHOOKS)
+            self._jobs.wake(WEBHOOKS)
 
     async def _read(self, asked: Sequence[ChargeLookup]) -> list[CurrentCharge | None]:
         async with session(self._pool) as conn:
@@ -68,7 +68,7 @@ class Charges:
         except DB_UNAVAILABLE:
             # Whether it was done is not known; the state of the charge tells whoever asks again.
             return [Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)] * len(commands)
-        self._bell.ring(WEBHOOKS)
+        self._jobs.wake(WEBHOOKS)
         for test in {outcome.test for outcome in outcomes if not isinstance(outcome, Refused)}:
-            self._bell.ring(BANK_ORDERS[test])
+            self._jobs.wake(PIX_ORDERS[test])
         return outcomes

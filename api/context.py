@@ -21,7 +21,7 @@ from commands.bank_orders.pix_locations import LocationReserve
 from domain.instants import to_millisecond
 from readmodels.cursor import Cursors
 from readmodels.documents.boleto_pdf import BoletoPrinter
-from runtime.bell import Bell
+from runtime.jobs import Jobs
 from runtime.postgres import Pool, open_pool, session
 from runtime.redis import open_redis
 from runtime.replies import Replies
@@ -44,7 +44,7 @@ class ApiContext:
         self.pool = pool
         self._now = now
         self.redis = open_redis(settings.redis_url, blocking=False)
-        self.bell = Bell(self.redis)
+        self.jobs = Jobs(self.redis)
         self.seal = Seal(settings.secret_key)
         self.cursors = Cursors(self.seal.key("cursor"))
         self.callers = Callers(pool)
@@ -52,14 +52,14 @@ class ApiContext:
         self.request_log = RequestLog(pool)
         self.printer = BoletoPrinter()
         self.replies = Replies(open_redis(settings.redis_url, blocking=True), pool)
-        self.reserve = LocationReserve(pool, self.bell, self.replies, now)
+        self.reserve = LocationReserve(pool, self.jobs, self.replies, now)
         self.keys = UsedKeys(pool)
         self.locks = IdempotencyLocks(self.redis)
         self.guard = IdempotencyGuard(self.keys, self.locks)
-        self.charges = Charges(pool, self.bell, self.now)
-        self.pix = PixCreations(pool, self.bell, self.reserve, self.keys, self.now, self.pix_suspended)
-        self.boletos = Boletos(settings, pool, self.bell, self.replies, self.reserve, self.charges, self.now)
-        self.refunds = Refunds(pool, self.bell, self.now)
+        self.charges = Charges(pool, self.jobs, self.now)
+        self.pix = PixCreations(pool, self.jobs, self.reserve, self.keys, self.now, self.pix_suspended)
+        self.boletos = Boletos(settings, pool, self.jobs, self.replies, self.reserve, self.charges, self.now)
+        self.refunds = Refunds(pool, self.jobs, self.now)
         self.withdrawals = Withdrawals(pool, self.now, grace_s=settings.withdrawal_grace_s)
 
     def now(self) -> datetime:
@@ -85,7 +85,7 @@ async def close_context(context: ApiContext) -> None:
     await asyncio.gather(context.pix.close(), context.boletos.close(), context.refunds.close())
     await context.charges.close()
     await context.request_log.close()
-    await context.bell.stop()
+    await context.jobs.stop()
     await context.replies.stop()
     await context.redis.aclose(close_connection_pool=True)
     await context.pool.close()

@@ -12,7 +12,7 @@ from domain.errors import Refused
 from readmodels.money.refund import RefundProjection
 from readmodels.money.withdrawal import WithdrawalDoc
 from runtime.batching import Batcher
-from runtime.bell import REFUND_ORDERS, Bell
+from runtime.jobs import REFUND_ORDERS, Jobs
 from runtime.postgres import Pool, transaction
 
 CONNECTIONS_MAX: Final = 2
@@ -21,9 +21,9 @@ CONNECTIONS_MAX: Final = 2
 class Refunds:
     """Refunds that wait at the same moment are begun in one transaction."""
 
-    def __init__(self, pool: Pool, bell: Bell, now: Callable[[], datetime]) -> None:
+    def __init__(self, pool: Pool, jobs: Jobs, now: Callable[[], datetime]) -> None:
         self._pool = pool
-        self._bell = bell
+        self._jobs = jobs
         self._now = now
         # A batch that a balance does not cover is undone, and each of it tried again alone.
         self._batcher: Batcher[NewRefund, RefundProjection | None] = Batcher(
@@ -41,7 +41,7 @@ class Refunds:
         async with transaction(self._pool) as conn:
             begun = await begin_refunds(conn, asked, now=self._now())
         for test in {each.owner[1] for each in asked}:
-            self._bell.ring(REFUND_ORDERS[test])
+            self._jobs.wake(REFUND_ORDERS[test])
         return begun
 
 

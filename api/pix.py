@@ -11,7 +11,7 @@ from commands.charges.create_pix import CREATIONS_MAX, Creation, NewPix, compose
 from domain.errors import Code, Refused
 from readmodels.charges.charge import ChargeDoc
 from runtime.batching import Batcher
-from runtime.bell import BANK_ORDERS, Bell
+from runtime.jobs import PIX_ORDERS, Jobs
 from runtime.postgres import DB_UNAVAILABLE, Pool, session, when_back
 
 # A restarting database is waited for this long before the caller is told to come back.
@@ -22,14 +22,14 @@ class PixCreations:
     def __init__(
         self,
         pool: Pool,
-        bell: Bell,
+        jobs: Jobs,
         reserve: LocationReserve,
         keys: UsedKeys,
         now: Callable[[], datetime],
         suspended: Callable[[], Awaitable[bool]],
     ) -> None:
         self._pool = pool
-        self._bell = bell
+        self._jobs = jobs
         self._reserve = reserve
         self._keys = keys
         self._now = now
@@ -71,7 +71,7 @@ class PixCreations:
         news = [compose_pix(creation, location) for creation, location in zip(creations, locations, strict=True)]
         created, certain = await self._store(news)
         if created:
-            self._bell.ring(BANK_ORDERS[test])
+            self._jobs.wake(PIX_ORDERS[test])
         if certain:
             unused = [at for at, new in zip(locations, news, strict=True) if new.charge_id not in created]
             self._reserve.give_back(test, unused)

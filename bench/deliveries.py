@@ -25,8 +25,8 @@ from bench.house import House
 from bench.report import Finding
 from commands.webhooks.endpoint import set_endpoint
 from domain.webhooks.signature import delivery_headers
-from runtime.bell import WEBHOOKS, Bell
 from runtime.ids import new_id
+from runtime.jobs import WEBHOOKS, Jobs
 from runtime.postgres import Pool, session, transaction
 from runtime.redis import open_redis
 from runtime.seal import Seal
@@ -113,19 +113,19 @@ async def deliveries(house: House, seconds: float) -> list[Finding]:
     """The rate is held for `seconds` each time; the rest is a number of events."""
     found: list[Finding] = []
     redis = open_redis(house.settings.redis_url, blocking=False)
-    bell = Bell(redis)
+    jobs = Jobs(redis)
     async with house.database() as pool, receiving(RECEIVER_S) as receiver, receiving(0) as fast:
         merchants = [await merchant_at(pool, house, receiver.url) for _ in range(ENDPOINTS)]
         with house.worker():
-            await _warm(pool, bell, merchants, receiver)
-            found += [await _lone(pool, bell, merchants, receiver)]
+            await _warm(pool, jobs, merchants, receiver)
+            found += [await _lone(pool, jobs, merchants, receiver)]
             calm: list[float] = []
             pairs: list[tuple[float, float]] = []
             async with receiving(-1) as hanging:
                 for _ in range(ROUNDS):
-                    alone = (await _rate(pool, bell, merchants, receiver, seconds)).took_ms(receiver)
+                    alone = (await _rate(pool, jobs, merchants, receiver, seconds)).took_ms(receiver)
                     silent = [await merchant_at(pool, house, hanging.url) for _ in range(HANGING)]
-                    told = await _rate(pool, bell, [*merchants, *silent], receiver, seconds, apart=silent)
+                    told = await _rate(pool, jobs, [*merchants, *silent], receiver, seconds, apart=silent)
                     for each in silent:
                         await forget(pool, each)
                     pairs.append((_at(told.took_ms(receiver), 0.99), _at(alone, 0.99)))
@@ -140,37 +140,37 @@ async def deliveries(house: House, seconds: float) -> list[Finding]:
             )  # fmt: skip
             crowded = await merchant_at(pool, house, receiver.url)
             await happen(pool, [crowded] * BACKLOG)
-            bell.ring(WEBHOOKS)
+            jobs.wake(WEBHOOKS)
             await asyncio.sleep(1.0)
-            lone = await _lone(pool, bell, merchants, receiver)
+            lone = await _lone(pool, jobs, merchants, receiver)
             found.append(
                 Finding(f"lone event beside {BACKLOG:,} due of another", lone.value, lone.unit, note=lone.note)
             )
             await forget(pool, crowded)
             quick = [await merchant_at(pool, house, fast.url) for _ in range(ENDPOINTS)]
-            found += await _bursts(house, pool, bell, quick, fast)
+            found += await _bursts(house, pool, jobs, quick, fast)
         for each in [*merchants, *quick]:
             await forget(pool, each)
-    await bell.stop()
+    await jobs.stop()
     await redis.aclose()
     return found
 
 
-async def _warm(pool: Pool, bell: Bell, merchants: list[Merchant], receiver: Receiver) -> None:
+async def _warm(pool: Pool, jobs: Jobs, merchants: list[Merchant], receiver: Receiver) -> None:
     """The worker is up, its connections are, and each lane has shown how much it bears."""
     for _ in range(3):
         told = await happen(pool, merchants * 3)
-        bell.ring(WEBHOOKS)
+        jobs.wake(WEBHOOKS)
         await receiver.saw(told)
     await asyncio.sleep(0.5)
 
 
-async def _lone(pool: Pool, bell: Bell, merchants: list[Merchant], receiver: Receiver) -> Finding:
+async def _lone(pool: Pool, jobs: Jobs, merchants: list[Merchant], receiver: Receiver) -> Finding:
     told: dict[str, float] = {}
     for merchant in merchants[:LONE]:
         (event_id,) = await happen(pool, [merchant])
         told[event_id] = time.time()
-        bell.ring(WEBHOOKS)
+        jobs.wake(WEBHOOKS)
         await receiver.saw([event_id])
         await asyncio.sleep(0.05)
     took = Told(told).took_ms(receiver)
@@ -182,7 +182,7 @@ async def _lone(pool: Pool, bell: Bell, merchants: list[Merchant], receiver: Rec
 
 async def _rate(
     pool: Pool,
-    bell: Bell,
+    jobs: Jobs,
     merchants: list[Merchant],
     receiver: Receiver,
     seconds: float,
@@ -199,7 +199,7 @@ async def _rate(
         if until > made:  # what came meanwhile is booked together, as the API does
             chosen = [chance.choice(merchants) for _ in range(until - made)]
             ids = await happen(pool, chosen)
-            bell.ring(WEBHOOKS)
+            jobs.wake(WEBHOOKS)
             at = time.time()
             told |= {event_id: at for event_id, merchant in zip(ids, chosen, strict=True) if merchant not in apart}
             made = until
@@ -208,15 +208,15 @@ async def _rate(
     return Told(told)
 
 
-async def _bursts(house: House, pool: Pool, bell: Bell, merchants: list[Merchant], fast: Receiver) -> list[Finding]:
+async def _bursts(house: House, pool: Pool, jobs: Jobs, merchants: list[Merchant], fast: Receiver) -> list[Finding]:
     """What waits is worked off: by the worker, and by the naive sender, who is given fewer."""
     for _ in range(3):  # lanes are new: let them grow
         told = await happen(pool, merchants * 4)
-        bell.ring(WEBHOOKS)
+        jobs.wake(WEBHOOKS)
         await fast.saw(told)
     told = await happen(pool, merchants * (BURST // ENDPOINTS))
     began = time.time()
-    bell.ring(WEBHOOKS)
+    jobs.wake(WEBHOOKS)
     await fast.saw(told)
     ours = BURST / (max(fast.seen[each] for each in told) - began)
     naive = await _naive(house, pool, merchants, fast)

@@ -1,6 +1,6 @@
-"""What a process of this door works with to have things done: bells, replies and the desk where boletos are waited for.
+"""What a process of the dashboard has work done with: jobs, replies, and the issuer that waits for boletos.
 
-The dashboard asks for the same as the API does, through the same commands; the two doors never know of each other.
+The dashboard asks for the same as the API does, through the same commands; neither imports the other.
 Redis only hurries here too: without it a worker finds an order on its own round, and its outcome is looked for.
 """
 
@@ -10,7 +10,7 @@ from datetime import datetime
 from commands.bank_orders.boleto_issuer import BoletoIssuer
 from commands.bank_orders.pix_locations import LocationReserve
 from domain.instants import to_millisecond
-from runtime.bell import Bell
+from runtime.jobs import Jobs
 from runtime.postgres import Pool
 from runtime.redis import open_redis
 from runtime.replies import Replies
@@ -23,15 +23,15 @@ class WebContext:
             return to_millisecond(now())
 
         self._redis = open_redis(settings.redis_url, blocking=False)
-        self.bell = Bell(self._redis)
+        self.jobs = Jobs(self._redis)
         self.replies = Replies(open_redis(settings.redis_url, blocking=True), pool)
-        self.reserve = LocationReserve(pool, self.bell, self.replies, to_the_millisecond)
-        self.boletos = BoletoIssuer(settings, pool, self.bell, self.replies, self.reserve, to_the_millisecond)
+        self.reserve = LocationReserve(pool, self.jobs, self.replies, to_the_millisecond)
+        self.boletos = BoletoIssuer(settings, pool, self.jobs, self.replies, self.reserve, to_the_millisecond)
 
     async def open(self) -> None:
         await self.replies.start()
 
     async def close(self) -> None:
-        await self.bell.stop()
+        await self.jobs.stop()
         await self.replies.stop()
         await self._redis.aclose(close_connection_pool=True)

@@ -22,7 +22,7 @@ from arq.worker import Worker, func
 from banks.choice import open_banks
 from domain.boleto.business_days import effective_due_date
 from runtime import log
-from runtime.bell import JOB, QUEUE, WEBHOOKS, Bell, arq_client
+from runtime.jobs import JOB, QUEUE, WEBHOOKS, Jobs, arq_client
 from runtime.postgres import Pool, open_pool
 from runtime.redis import open_redis
 from runtime.seal import Seal
@@ -92,8 +92,8 @@ async def _open_context(settings: Settings, stopping: asyncio.Event) -> AsyncIte
         opened.push_async_callback(_close_pool, pool)
         redis = open_redis(settings.redis_url, blocking=False)
         opened.push_async_callback(redis.aclose)
-        bell = Bell(redis)
-        opened.push_async_callback(bell.stop)
+        jobs = Jobs(redis)
+        opened.push_async_callback(jobs.stop)
         http = await opened.enter_async_context(
             aiohttp.ClientSession(
                 # Each kind of order has its own bound: a common one would let boletos that hang hold PIX up.
@@ -107,7 +107,7 @@ async def _open_context(settings: Settings, stopping: asyncio.Event) -> AsyncIte
             settings=settings,
             pool=pool,
             redis=redis,
-            bell=bell,
+            jobs=jobs,
             seal=seal,
             http=http,
             banks=open_banks(settings, pool, http, seal),

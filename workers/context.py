@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from redis.asyncio import Redis
 
 from banks.protocol import Bank
-from runtime.bell import Bell
+from runtime.jobs import Jobs
 from runtime.postgres import Pool
 from runtime.seal import Seal
 from runtime.settings import Settings
@@ -19,7 +19,7 @@ class Context(Struct):
     settings: Settings
     pool: Pool
     redis: Redis
-    bell: Bell
+    jobs: Jobs
     seal: Seal
     http: aiohttp.ClientSession
     """For banks. Webhooks have a session of their own, whose resolver refuses addresses that are not public."""

@@ -17,12 +17,12 @@ from prometheus_client import Counter
 from redis.asyncio import Redis
 
 import sql
-from runtime.bell import (
+from runtime.jobs import (
     BANK_HINTS,
-    BANK_ORDERS,
     BOLETO_ORDERS,
     LOCATION_POOL,
     NAMES,
+    PIX_ORDERS,
     REFUND_ORDERS,
     WEBHOOKS,
     WITHDRAWAL_ORDERS,
@@ -72,8 +72,8 @@ def duties(context: Context, dispatcher: WebhookDispatcher) -> list[Duty]:
     """The table of duties. A name that is also a bell's is woken by it."""
     # fmt: off
     return [
-        Duty(BANK_ORDERS[True],    partial(drain_orders, context, True),   1.0),
-        Duty(BANK_ORDERS[False],   partial(drain_orders, context, False),  1.0),
+        Duty(PIX_ORDERS[True],    partial(drain_orders, context, True),   1.0),
+        Duty(PIX_ORDERS[False],   partial(drain_orders, context, False),  1.0),
         Duty(BOLETO_ORDERS[True],    BoletoOrderWorker(context, True).drain,          1.0),
         Duty(BOLETO_ORDERS[False],   BoletoOrderWorker(context, False).drain,         1.0),
         Duty(REFUND_ORDERS[True],  RefundOrderWorker(context, True).drain,        1.0),

@@ -24,7 +24,7 @@ from commands.schedules import (
     wait,
 )
 from domain.errors import Code
-from runtime.bell import BANK_ORDERS, BOLETO_ORDERS, LOCATION_POOL
+from runtime.jobs import BOLETO_ORDERS, LOCATION_POOL, PIX_ORDERS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.context import Context
 
@@ -100,7 +100,7 @@ class ScheduleWorker:
         async with session(context.pool) as conn:
             found = await take_block(conn, test=False, most=1, low=LOW[False])
         if not found or found[0].low:
-            context.bell.ring(LOCATION_POOL[False])
+            context.jobs.wake(LOCATION_POOL[False])
         if not found:
             return Code.BANK_UNAVAILABLE
         location = Location(found[0].location_id, found[0].location)
@@ -108,7 +108,7 @@ class ScheduleWorker:
             if not await issue_pix(conn, due, location, now=context.now()):
                 # Suspended; or the key was used this moment, which the next look finds.
                 return Code.PIX_AVULSO_SUSPENDED
-        context.bell.ring(BANK_ORDERS[False])
+        context.jobs.wake(PIX_ORDERS[False])
         return None
 
     async def _order_boleto(self, due: DueCharge) -> None:
@@ -116,7 +116,7 @@ class ScheduleWorker:
         control = await self._control()
         async with transaction(context.pool) as conn:
             await order_boleto(conn, due, control=control, settings=context.settings, now=context.now())
-        context.bell.ring(BOLETO_ORDERS[False])
+        context.jobs.wake(BOLETO_ORDERS[False])
 
     async def _control(self) -> int:
         async with self._taking:

@@ -27,7 +27,7 @@ from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, parse_amount
 from domain.pix.br_code import end_to_end_id
 from domain.sandbox_clock import CALL_MOST_S, on_clock, parse_advance, parse_instant
 from readmodels.charges.charge import ChargeDoc, ChargeProjection, present
-from runtime.bell import WEBHOOKS
+from runtime.jobs import WEBHOOKS
 from runtime.postgres import session, transaction
 
 TIMES_MAX: Final = 10
@@ -79,7 +79,7 @@ async def move(context: ApiContext, call: Call) -> Answer:
             assert to is not None
             ahead_s = await reach_instant(conn, account_id, to, now=call.at)
     await settle(context.pool, account_id, now=context.now)
-    context.bell.ring(WEBHOOKS)
+    context.jobs.wake(WEBHOOKS)
     return _clock(context, ahead_s)
 
 

@@ -16,7 +16,7 @@ from api.routes import token
 from banks.choice import CALLBACKS
 from commands.bank_orders.callback import store_hints
 from domain.errors import Code, Refused
-from runtime.bell import BANK_HINTS
+from runtime.jobs import BANK_HINTS
 from runtime.metrics import Meter, exposition
 from runtime.postgres import DB_UNAVAILABLE, transaction
 from runtime.postgres import session as database
@@ -64,7 +64,7 @@ async def bank_callback(context: ApiContext, request: Request[Any, Any, Any]) ->
     read = CALLBACKS[request.scope["path"].rpartition("/bank/")[2].partition("/")[2]]
     async with transaction(context.pool) as conn:
         await store_hints(conn, read(body), now=context.now())
-    context.bell.ring(BANK_HINTS)
+    context.jobs.wake(BANK_HINTS)
     return Answer(b"{}")
 
 

@@ -25,7 +25,7 @@ from readmodels.webhooks.delivery_list import (
     delivery,
     delivery_page,
 )
-from runtime.bell import WEBHOOKS
+from runtime.jobs import WEBHOOKS
 from runtime.postgres import session, transaction
 
 _SEQUENCE_MAX = 2**62
@@ -79,7 +79,7 @@ async def redeliver_one(context: ApiContext, call: Call) -> Answer:
     delivery_id = _delivery_id(call)
     async with transaction(context.pool) as conn:
         await redeliver(conn, call.caller.owner, delivery_id, now=call.at)
-    context.bell.ring(WEBHOOKS)
+    context.jobs.wake(WEBHOOKS)
     return Answer(encode(await _delivery(context, call, delivery_id)), 202)
 
 
@@ -87,7 +87,7 @@ async def redeliver_events(context: ApiContext, call: Call) -> Answer:
     asked = shaped(call.body, EventRange)
     async with transaction(context.pool) as conn:
         count = await redeliver_range(conn, call.caller.owner, asked.from_sequence, asked.to_sequence, now=call.at)
-    context.bell.ring(WEBHOOKS)
+    context.jobs.wake(WEBHOOKS)
     return Answer(encode(RangeRedelivered(count)), 202)
 
 

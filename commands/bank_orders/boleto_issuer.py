@@ -1,4 +1,4 @@
-"""Where orders about boletos are waited for: written, a worker rung for, and the outcome heard or the order given up.
+"""Where orders about boletos are waited for: written, a worker woken, and the outcome awaited or the order given up.
 
 A request that gives its order up is told so, and then nothing stays: in the same statement an order is left to undo
 what the bank may have done (sql/queries/charges/boleto.sql, give_up). No transaction is open while the bank thinks.
@@ -37,8 +37,8 @@ from domain.errors import Code, Refused
 from domain.instants import iso
 from domain.pix.br_code import dynamic_br_code
 from readmodels.charges.charge import BoletoDoc, ChargeDoc
-from runtime.bell import BOLETO_ORDERS, Bell
 from runtime.ids import new_id, new_token
+from runtime.jobs import BOLETO_ORDERS, Jobs
 from runtime.postgres import Pool, session, transaction
 from runtime.replies import Replies
 from runtime.seal import Seal
@@ -82,14 +82,14 @@ class BoletoIssuer:
         self,
         settings: Settings,
         pool: Pool,
-        bell: Bell,
+        jobs: Jobs,
         replies: Replies,
         reserve: LocationReserve,
         now: Callable[[], datetime],
     ) -> None:
         self._settings = settings
         self._pool = pool
-        self._bell = bell
+        self._jobs = jobs
         self._replies = replies
         self._reserve = reserve
         self._seal = Seal(settings.secret_key)
@@ -137,7 +137,7 @@ class BoletoIssuer:
     ) -> bool:
         """Order a change of a boleto, waited for `left_s` at most; False while another change of it is under way.
 
-        Whoever's transaction this is rings BOLETO_ORDERS after it.
+        After the commit the caller wakes BOLETO_ORDERS.
         """
         now = self._now()
         placed = await place_change(
@@ -163,9 +163,9 @@ class BoletoIssuer:
         retry_after_s = outcome.retry_after_s or RETRY_AFTER_S
         raise Refused(code, retry_after_s=retry_after_s if code is Code.BANK_UNAVAILABLE else None)
 
-    def ring(self, test: bool) -> None:
+    def wake(self, test: bool) -> None:
         """There are orders: a worker is to look."""
-        self._bell.ring(BOLETO_ORDERS[test])
+        self._jobs.wake(BOLETO_ORDERS[test])
 
     async def wait(self, order_id: UUID, left_s: float) -> Outcome:
         """How the order ended; given up at the deadline."""

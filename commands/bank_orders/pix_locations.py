@@ -16,8 +16,8 @@ from msgspec import Struct
 import sql
 from banks.protocol import Location
 from domain.errors import Code, Refused
-from runtime.bell import BANK_ORDERS, LOCATION_POOL, Bell
 from runtime.ids import new_id
+from runtime.jobs import LOCATION_POOL, PIX_ORDERS, Jobs
 from runtime.postgres import Pool, session
 from runtime.replies import Replies
 from sql import Connection
@@ -90,14 +90,14 @@ class LocationReserve:
     def __init__(
         self,
         pool: Pool,
-        bell: Bell,
+        jobs: Jobs,
         replies: Replies,
         now: Callable[[], datetime],
         *,
         deadline_s: float = DEADLINE_S,
     ) -> None:
         self._pool = pool
-        self._bell = bell
+        self._jobs = jobs
         self._replies = replies
         self._now = now
         self._deadline_s = deadline_s
@@ -160,7 +160,7 @@ class LocationReserve:
         async with session(self._pool) as conn:
             rows = await take_block(conn, test=test, most=most, low=LOW[test])
         if not rows or rows[0].low:
-            self._bell.ring(LOCATION_POOL[test])
+            self._jobs.wake(LOCATION_POOL[test])
         return [Location(row.location_id, row.location) for row in rows]
 
     async def _ask(self, test: bool, count: int) -> list[Location]:
@@ -176,7 +176,7 @@ class LocationReserve:
                 deadline=now + timedelta(seconds=self._deadline_s),
                 reply_to=self._replies.reply_to,
             )
-        self._bell.ring(BANK_ORDERS[test])
+        self._jobs.wake(PIX_ORDERS[test])
         try:
             outcome = await self._replies.wait(order_id, deadline_s=self._deadline_s, look=_look)
         except asyncio.CancelledError:

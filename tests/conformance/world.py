@@ -29,7 +29,7 @@ from domain.charge import Charge
 from domain.errors import Code
 from domain.instants import SAO_PAULO
 from domain.mode import Mode
-from runtime.bell import BOLETO_ORDERS
+from runtime.jobs import BOLETO_ORDERS
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
 from tests.support.banking import SECRET_KEY, worker_context
@@ -359,25 +359,25 @@ async def open_world(servers: Any, pool: Pool) -> AsyncIterator[World]:
             )
         world = World(at, pool, limited)
         world.pages = await _pages_of_codes(at, pool)
-        ring = at.app.state.context.bell.ring
+        wake = at.app.state.context.jobs.wake
 
         def heard(name: str) -> None:
-            ring(name)
-            for test, bell in BOLETO_ORDERS.items():
-                if name == bell:
+            wake(name)
+            for test, lane in BOLETO_ORDERS.items():
+                if name == lane:
                     world.awake[test].set()
 
         async def work(test: bool) -> None:
             desk = BoletoOrderWorker(context, test)
             while True:
-                # What waits for its next try is found without a ring.
+                # What waits for its next try is found without a wake-up.
                 with suppress(TimeoutError):
                     await asyncio.wait_for(world.awake[test].wait(), 0.25)
                 world.awake[test].clear()
                 if world.listens:
                     await desk.drain()
 
-        with patch.object(at.app.state.context.bell, "ring", heard):
+        with patch.object(at.app.state.context.jobs, "wake", heard):
             workers = [asyncio.create_task(work(test)) for test in (True, False)]
             try:
                 yield world

@@ -20,8 +20,8 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from runtime.bell import WEBHOOKS, Bell
 from runtime.embedded import EmbeddedRedis
+from runtime.jobs import WEBHOOKS, Jobs
 from runtime.postgres import Pool
 from runtime.redis import REDIS_UNAVAILABLE, open_redis
 from tests.support.system import remove_home, temporary_home
@@ -141,11 +141,11 @@ async def test_killed_workers_and_a_forgetful_redis_lose_nothing_and_hardly_doub
     tmp_path.chmod(0o711)
     chance = random.Random(7)
     client = open_redis(redis.dsn, blocking=False)
-    bell = Bell(client)
+    jobs = Jobs(client)
     workers = Workers(servers.database_url, redis.dsn, tmp_path)
     async with AsyncExitStack() as opened:
         opened.push_async_callback(client.aclose)
-        opened.push_async_callback(bell.stop)
+        opened.push_async_callback(jobs.stop)
         opened.callback(workers.stop)
         receivers = [await opened.enter_async_context(receiving(delay_s=0.02)) for _ in range(4)]
         merchants = [await merchant_at(pool, receivers[n % 4].url) for n in range(MERCHANTS)]
@@ -157,7 +157,7 @@ async def test_killed_workers_and_a_forgetful_redis_lose_nothing_and_hardly_doub
         began = time.monotonic()
         while len(sent) < EVENTS:
             sent += await happen(pool, chance.choice(merchants), 4)
-            bell.ring(WEBHOOKS)
+            jobs.wake(WEBHOOKS)
             if kills_at and len(sent) >= kills_at[0]:
                 kills_at.pop(0)
                 await asyncio.to_thread(workers.kill, len(kills_at) % WORKERS)
@@ -181,12 +181,12 @@ async def test_workers_replaced_under_load_lose_and_double_nothing(
 ) -> None:
     tmp_path.chmod(0o711)
     client = open_redis(redis.dsn, blocking=False)
-    bell = Bell(client)
+    jobs = Jobs(client)
     # Whoever stands still for long on a busy machine is not to be taken for dead: here nobody dies.
     workers = Workers(servers.database_url, redis.dsn, tmp_path, lease_s=15.0)
     async with AsyncExitStack() as opened:
         opened.push_async_callback(client.aclose)
-        opened.push_async_callback(bell.stop)
+        opened.push_async_callback(jobs.stop)
         opened.callback(workers.stop)
         receiver: Receiver = await opened.enter_async_context(receiving(delay_s=0.1))
         merchants = [await merchant_at(pool, receiver.url) for _ in range(8)]
@@ -197,7 +197,7 @@ async def test_workers_replaced_under_load_lose_and_double_nothing(
         async def write() -> None:
             while not over.is_set():
                 sent.extend(await happen(pool, merchants[len(sent) % 8]))
-                bell.ring(WEBHOOKS)
+                jobs.wake(WEBHOOKS)
                 await asyncio.sleep(0.01)
 
         writing = asyncio.create_task(write())
@@ -231,7 +231,7 @@ async def everything_is_told(pool: Pool, merchants: list[Merchant], workers: Wor
 
 
 async def test_a_redis_that_stays_away_costs_a_second_and_no_event(pool: Pool, servers: Any, tmp_path: Path) -> None:
-    """The sweep alone carries what would otherwise be rung for."""
+    """The sweep alone carries what would otherwise be woken."""
     workers = Workers(servers.database_url, "redis://127.0.0.1:1/0", tmp_path)
     async with AsyncExitStack() as opened:
         opened.callback(workers.stop)

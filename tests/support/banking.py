@@ -23,9 +23,9 @@ from commands.charges.create_pix import NewPix, create_pix
 from domain.instants import iso, to_millisecond
 from domain.pix.br_code import dynamic_br_code
 from readmodels.charges.charge import ChargeDoc
-from runtime.bell import Bell
 from runtime.embedded import free_port
 from runtime.ids import new_id, new_token
+from runtime.jobs import Jobs
 from runtime.postgres import Pool, transaction
 from runtime.redis import open_redis
 from runtime.seal import Seal
@@ -116,7 +116,7 @@ async def worker_context(pool: Pool, redis_url: str, production: Any) -> AsyncIt
     await pool.execute("DELETE FROM bank_order WHERE state IN ('waiting', 'working')")
     await pool.execute("DELETE FROM bank_hint WHERE state = 'waiting'")
     redis = open_redis(redis_url, blocking=False)
-    bell = Bell(redis)
+    jobs = Jobs(redis)
     seal = Seal(bytes.fromhex(SECRET_KEY))
     settings = settings_for()
     sandbox = SimulatedBank(pool, seal, world=SANDBOX, url=settings.app_url, now=utc_now)
@@ -125,15 +125,15 @@ async def worker_context(pool: Pool, redis_url: str, production: Any) -> AsyncIt
             settings=settings,
             pool=pool,
             redis=redis,
-            bell=bell,
+            jobs=jobs,
             seal=seal,
             http=http,
             banks={True: sandbox, False: production},
             now=utc_now,
             worker="test",
         )
-    for _ in range(2):  # a ring that ends while the first one waits may have begun a job
-        await bell.stop()
+    for _ in range(2):  # a wake-up that ends while the first one waits may have begun a job
+        await jobs.stop()
     await redis.aclose(close_connection_pool=True)
 
 

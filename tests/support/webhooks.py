@@ -15,8 +15,8 @@ from cryptography.exceptions import InvalidTag
 
 import sql
 from commands.webhooks.endpoint import SetEndpoint, set_endpoint
-from runtime.bell import WEBHOOKS, Bell
 from runtime.ids import new_id
+from runtime.jobs import WEBHOOKS, Jobs
 from runtime.postgres import Pool, transaction
 from runtime.redis import open_redis
 from runtime.seal import Seal
@@ -194,7 +194,7 @@ def settings_of(redis_url: str, delays_s: tuple[float, ...], **more: str) -> Set
 
 
 class Working(msgspec.Struct):
-    bell: Bell
+    jobs: Jobs
     dispatcher: WebhookDispatcher
 
 
@@ -238,8 +238,8 @@ async def working(
         opened.push_async_callback(redis.aclose)
         listener = open_redis(redis_url, blocking=True)
         opened.push_async_callback(listener.aclose)
-        bell = Bell(redis)
-        opened.push_async_callback(bell.stop)
+        jobs = Jobs(redis)
+        opened.push_async_callback(jobs.stop)
         http = await opened.enter_async_context(
             guarded_session(allow_private=settings.webhook_allow_private, nameservers=nameservers, attempt_s=attempt_s)
         )
@@ -247,7 +247,7 @@ async def working(
             settings=settings,
             pool=pool,
             redis=redis,
-            bell=bell,
+            jobs=jobs,
             seal=SEAL,
             http=http,
             banks={},
@@ -263,7 +263,7 @@ async def working(
         ]
         running = asyncio.create_task(scheduler.run(table, listener))
         try:
-            yield Working(bell, dispatcher)
+            yield Working(jobs, dispatcher)
         finally:
             scheduler.stop()
             await asyncio.gather(running, dispatcher.stop(0.2))

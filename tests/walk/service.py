@@ -1,6 +1,6 @@
 """The whole service in the test's process, on a clock that the walk moves: API, worker, bank, receiver of webhooks.
 
-Everything between them is real: PostgreSQL and Redis, the duties of a worker with their bells, the bank on a socket
+Everything between them is real: PostgreSQL and Redis, the duties of a worker with their wake-ups, the bank on a socket
 with the wire that the real one speaks, its callbacks, the merchants' webhooks. Only time is ours: days pass in no time,
 so that due dates, refund windows and retries are walked through as well. Each service has a database of its own.
 """
@@ -38,8 +38,8 @@ from commands.merchants.merchants import MerchantCreated, create_merchant
 from commands.merchants.pix_suspension import resume_pix, suspend_pix
 from commands.webhooks.endpoint import set_endpoint
 from domain.events import EventKind
-from runtime.bell import Bell
 from runtime.embedded import free_port
+from runtime.jobs import Jobs
 from runtime.postgres import Pool, open_pool
 from runtime.redis import open_redis
 from runtime.seal import Seal
@@ -490,20 +490,20 @@ async def _listening(app: web.Application, port: int) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _working(service: Service, seal: Seal) -> AsyncIterator[None]:
-    """A worker: every duty of the table, its bells, its courier."""
+    """A worker: every duty of the table, its wake-ups, its dispatcher."""
     settings, now = service.settings, service.clock.now
     async with AsyncExitStack() as opened:
         redis = open_redis(settings.redis_url, blocking=False)
         opened.push_async_callback(redis.aclose, close_connection_pool=True)
         listener = open_redis(settings.redis_url, blocking=True)
         opened.push_async_callback(listener.aclose, close_connection_pool=True)
-        bell = Bell(redis)
-        opened.push_async_callback(bell.stop)
+        jobs = Jobs(redis)
+        opened.push_async_callback(jobs.stop)
         context = Context(
             settings=settings,
             pool=service.pool,
             redis=redis,
-            bell=bell,
+            jobs=jobs,
             seal=seal,
             http=service.http,
             banks={True: service.banks[True], False: _adapter(service)},

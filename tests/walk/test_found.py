@@ -6,7 +6,7 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from runtime.bell import Bell
+from runtime.jobs import Jobs
 from runtime.redis import open_redis
 from tests.support.boleto_merchant import issued
 from tests.support.dual_merchant import at_rest, cob_status, number_of
@@ -113,10 +113,10 @@ async def test_a_redis_that_goes_away_in_the_middle_of_a_bells_job_is_no_error_o
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         redis = open_redis(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}", blocking=False)
-        bell = Bell(redis)
+        jobs = Jobs(redis)
         with capture_logs() as said:
-            bell.ring("webhooks")
+            jobs.wake("webhooks")
             await asyncio.wait_for(gone.wait(), 5)
-            await bell.stop()
+            await jobs.stop()
         await redis.aclose(close_connection_pool=True)
     assert [(each["event"], each["log_level"]) for each in said] == [("bell_job_lost", "debug")]

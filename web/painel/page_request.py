@@ -138,7 +138,7 @@ class PageRequest:
     ) -> AsyncIterator[Connection]:
         """A transaction for what `action` names; commands.audit.AlreadySent when this form was sent before.
 
-        `wakes` are the bells to ring once it is committed: somebody has work.
+        `wakes` are the lanes to wake once it is committed: somebody has work.
         """
         deed = AuditEntry(
             audit_id=self.deed_id,
@@ -153,8 +153,8 @@ class PageRequest:
         async with transaction(self.pool) as conn:
             await write_down(conn, deed, now=self.now)
             yield conn
-        for bell in wakes:
-            self.context.bell.ring(bell)
+        for lane in wakes:
+            self.context.jobs.wake(lane)
 
     @property
     def deed_id(self) -> UUID:

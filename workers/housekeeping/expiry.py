@@ -8,5 +8,5 @@ async def sweep_expired(context: Context) -> int:
     """How many charges this round expired; 0 when nothing is overdue any more."""
     expired = await expire_all(context.pool, now=context.now())
     if expired:
-        context.bell.ring("webhooks")
+        context.jobs.wake("webhooks")
     return expired

@@ -22,7 +22,7 @@ from commands.charges.confirm_boletos import confirm_boletos, find_of_numbers
 from domain.charge import Charge
 from domain.errors import Refused
 from domain.instants import SAO_PAULO
-from runtime.bell import BANK_ORDERS, WEBHOOKS
+from runtime.jobs import PIX_ORDERS, WEBHOOKS
 from runtime.postgres import session, transaction
 from workers.context import Context
 
@@ -117,9 +117,9 @@ async def book_boletos(
                 _log.error("boleto_payment_not_booked", number=number, code=outcome.code.name)
         booked |= set(outcomes)
         if outcomes:
-            context.bell.ring(WEBHOOKS)
+            context.jobs.wake(WEBHOOKS)
         if any(isinstance(outcome, Charge) and outcome.dual for outcome in outcomes.values()):
-            context.bell.ring(BANK_ORDERS[False])  # the cob beside the boleto is to be removed
+            context.jobs.wake(PIX_ORDERS[False])  # the cob beside the boleto is to be removed
     return booked
 
 

@@ -15,7 +15,7 @@ from banks.received import BOLETO_HINT, ReceivedPix
 from commands.charges.pay import Confirmation, confirm_payments
 from domain.charge import Charge
 from domain.errors import Refused
-from runtime.bell import BOLETO_ORDERS, WEBHOOKS
+from runtime.jobs import BOLETO_ORDERS, WEBHOOKS
 from runtime.postgres import session, transaction
 from workers.context import Context
 from workers.incoming.boleto_payments import BookingResult, look_at_boletos
@@ -105,9 +105,9 @@ async def book(context: Context, received: Sequence[ReceivedPix]) -> int:
                 _log.error("pix_not_booked", end_to_end_id=pix.end_to_end_id, code=outcome.code.name)
         booked += len(new)
         if new:
-            context.bell.ring(WEBHOOKS)
+            context.jobs.wake(WEBHOOKS)
         if any(isinstance(outcome, Charge) and outcome.dual for outcome in outcomes):
-            context.bell.ring(BOLETO_ORDERS[False])  # the boleto beside the PIX is to be written off
+            context.jobs.wake(BOLETO_ORDERS[False])  # the boleto beside the PIX is to be written off
     return booked
 
 

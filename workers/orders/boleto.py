@@ -72,8 +72,8 @@ from domain.instants import SAO_PAULO, parse_day, to_millisecond
 from domain.sandbox_clock import on_clock
 from readmodels.charges.charge import ChargeDoc, read_doc
 from runtime.batching import Batcher
-from runtime.bell import BANK_ORDERS, BOLETO_ORDERS, WEBHOOKS
 from runtime.ids import new_id
+from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, WEBHOOKS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from runtime.replies import send_reply
 from sql import Connection
@@ -581,9 +581,9 @@ class BoletoOrderWorker:
         except _NotOurs:
             return
         if order.kind != REGISTER or (outcome is not None and outcome.refused):
-            self._context.bell.ring(WEBHOOKS)
+            self._context.jobs.wake(WEBHOOKS)
             if order.dual:
-                self._context.bell.ring(BANK_ORDERS[self._test])  # what became of the boleto becomes of the cob
+                self._context.jobs.wake(PIX_ORDERS[self._test])  # what became of the boleto becomes of the cob
         if outcome is not None and order.reply_to is not None:
             await send_reply(self._context.redis, order.reply_to, order.order_id, _encode(outcome))
 
@@ -626,7 +626,7 @@ class BoletoOrderWorker:
                     now=self._context.now(),
                 )
         if undo:
-            self._context.bell.ring(BOLETO_ORDERS[self._test])
+            self._context.jobs.wake(BOLETO_ORDERS[self._test])
         return outcome
 
     async def _overtaken(self, conn: Connection, order: BoletoOrder, outcome: Outcome) -> bool:
@@ -663,7 +663,7 @@ class BoletoOrderWorker:
                 )
             if not given_up:
                 raise _NotOurs
-            self._context.bell.ring(BOLETO_ORDERS[self._test])
+            self._context.jobs.wake(BOLETO_ORDERS[self._test])
             return _UNAVAILABLE
         waits = ALIGN_BACKOFF_S if order.kind == ALIGN else BACKOFF_S
         wait_s = waits[min(order.attempts, len(waits)) - 1] * random.uniform(0.8, 1.2)  # noqa: S311  spreads load
@@ -678,7 +678,7 @@ class BoletoOrderWorker:
             )
         if later.at is None and wait_s < _RING_S_MAX:
             # Somebody waits for it: the next round of looking by oneself would be too late.
-            asyncio.get_running_loop().call_later(wait_s, self._context.bell.ring, BOLETO_ORDERS[self._test])
+            asyncio.get_running_loop().call_later(wait_s, self._context.jobs.wake, BOLETO_ORDERS[self._test])
         return None
 
     async def _issue(self, boletos: Sequence[RegistrationResult]) -> list[bool]:
@@ -688,11 +688,11 @@ class BoletoOrderWorker:
             async with session(self._context.pool) as conn:
                 settled, made = await issue_boletos(conn, boletos)
             if any(boleto.request.pix is not None for boleto in boletos):
-                self._context.bell.ring(BANK_ORDERS[self._test])
+                self._context.jobs.wake(PIX_ORDERS[self._test])
             undone = len(settled) - len(made)
             if undone:
                 _log.info("boletos_of_used_keys_undone", count=undone)
-                self._context.bell.ring(BOLETO_ORDERS[self._test])
+                self._context.jobs.wake(BOLETO_ORDERS[self._test])
             return [boleto.order_id in settled for boleto in boletos]
 
         for wait_s in _STORE_WAITS_S:

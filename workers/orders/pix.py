@@ -24,7 +24,7 @@ from commands.charges.change import Outcome
 from commands.charges.fail import fail_charge
 from domain.charge import Charge, Status
 from domain.sandbox_clock import on_clock
-from runtime.bell import BANK_ORDERS, BOLETO_ORDERS, REFUND_ORDERS, WEBHOOKS, WITHDRAWAL_ORDERS
+from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, REFUND_ORDERS, WEBHOOKS, WITHDRAWAL_ORDERS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from runtime.replies import send_reply
 from workers.concurrency import BATCH, run_batched
@@ -164,20 +164,20 @@ async def release_orders(context: Context) -> int:
     """Give back what dead workers held; answers how many."""
     async with session(context.pool) as conn:
         released = await release(conn, now=context.now(), most=_RELEASE_MAX)
-    for bell in {_bells(each.kind)[each.test] for each in released}:
-        context.bell.ring(bell)
+    for lane in {_lanes(each.kind)[each.test] for each in released}:
+        context.jobs.wake(lane)
     if released:
-        _log.warning("bank_orders_lost_their_worker", count=len(released))
+        _log.warning("pix_orders_lost_their_worker", count=len(released))
     return len(released)
 
 
-def _bells(kind: str) -> dict[bool, str]:
+def _lanes(kind: str) -> dict[bool, str]:
     """Whose orders these are: the lanes of an order's kind."""
     if kind.startswith("boleto_"):
         return BOLETO_ORDERS
     if kind.startswith("withdrawal_"):
         return WITHDRAWAL_ORDERS
-    return REFUND_ORDERS if kind.startswith("refund_") else BANK_ORDERS
+    return REFUND_ORDERS if kind.startswith("refund_") else PIX_ORDERS
 
 
 async def _claim(context: Context, test: bool, most: int) -> list[PixOrder]:
@@ -379,9 +379,9 @@ async def _store_once(context: Context, order: PixOrder, answer: Answer) -> None
             # The door gave up meanwhile: what the bank made is good for somebody else.
             await add_to_pool(conn, order.test, _read_made(outcome).locations)
     if ours and isinstance(answer, Rejected) and order.kind == "cob_register":
-        context.bell.ring(WEBHOOKS)
+        context.jobs.wake(WEBHOOKS)
     if isinstance(failed, Charge) and failed.dual:
-        context.bell.ring(BOLETO_ORDERS[order.test])  # its boleto stands, and is to be written off
+        context.jobs.wake(BOLETO_ORDERS[order.test])  # its boleto stands, and is to be written off
     if ours and outcome is not None and order.reply_to is not None:
         await send_reply(context.redis, order.reply_to, order.order_id, outcome)
 

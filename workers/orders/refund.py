@@ -28,7 +28,7 @@ from commands.money.refund import ORDER_KINDS, Ending, RefundOrder, TransferDest
 from domain.instants import to_millisecond
 from domain.refund import FailureCode, RefundMethod
 from runtime.batching import Batcher
-from runtime.bell import REFUND_ORDERS, WEBHOOKS
+from runtime.jobs import REFUND_ORDERS, WEBHOOKS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.concurrency import run_concurrently
 from workers.context import Context
@@ -234,7 +234,7 @@ class RefundOrderWorker:
     async def _store(self, order: ClaimedRefund, result: _Ended | _Later) -> None:
         if isinstance(result, _Ended):
             await self._ending.submit((order, result))
-            self._context.bell.ring(WEBHOOKS)
+            self._context.jobs.wake(WEBHOOKS)
             return
         _log.info(
             "refund_unknown",
@@ -255,7 +255,7 @@ class RefundOrderWorker:
             )
         if wait_s < _RING_S_MAX:
             # Most of what is unknown is known a moment later: the next round of looking by oneself would be too late.
-            asyncio.get_running_loop().call_later(wait_s, self._context.bell.ring, REFUND_ORDERS[self._test])
+            asyncio.get_running_loop().call_later(wait_s, self._context.jobs.wake, REFUND_ORDERS[self._test])
 
     async def _end(self, ended: Sequence[tuple[ClaimedRefund, _Ended]]) -> list[None]:
         """Orders and refunds together. An order that is another lease's by now is passed over: that one ends it."""

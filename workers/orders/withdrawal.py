@@ -28,7 +28,7 @@ from domain import errors
 from domain.instants import SAO_PAULO, to_millisecond
 from domain.withdrawal import Withdrawal, WithdrawalFailure
 from readmodels.money.withdrawal import WithdrawalDoc
-from runtime.bell import WEBHOOKS, WITHDRAWAL_ORDERS
+from runtime.jobs import WEBHOOKS, WITHDRAWAL_ORDERS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.concurrency import run_concurrently
 from workers.context import Context
@@ -195,7 +195,7 @@ class WithdrawalOrderWorker:
                 )
                 if settled is not None:
                     await end_withdrawal(conn, result.ended, now=to_millisecond(now))
-            self._context.bell.ring(WEBHOOKS)
+            self._context.jobs.wake(WEBHOOKS)
             return
         _log.info(
             "withdrawal_unknown", withdrawal_id=str(order.order_id), attempts=order.attempts, detail=result.detail
@@ -211,7 +211,7 @@ class WithdrawalOrderWorker:
                 outcome=_encode(LastAnswer(result.detail, order.attempts, result.lost_at)),
             )
         if wait_s < _RING_S_MAX:
-            asyncio.get_running_loop().call_later(wait_s, self._context.bell.ring, WITHDRAWAL_ORDERS[False])
+            asyncio.get_running_loop().call_later(wait_s, self._context.jobs.wake, WITHDRAWAL_ORDERS[False])
 
 
 async def withdraw_daily(context: Context) -> int:

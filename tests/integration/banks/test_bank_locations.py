@@ -54,14 +54,14 @@ async def reserve_of(context: Context, redis_url: str, **more: Any) -> AsyncIter
     replies = Replies(open_redis(redis_url, blocking=True), context.pool)
     await replies.start()
     try:
-        yield LocationReserve(context.pool, context.bell, replies, utc_now, **more)
+        yield LocationReserve(context.pool, context.jobs, replies, utc_now, **more)
     finally:
         await replies.stop()
 
 
 @asynccontextmanager
 async def working(context: Context) -> AsyncIterator[None]:
-    """A worker that looks every few milliseconds, as a rung one does."""
+    """A worker that looks every few milliseconds, as a woken one does."""
 
     async def work() -> None:
         while True:

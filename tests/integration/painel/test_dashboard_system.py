@@ -228,7 +228,7 @@ async def test_a_boleto_paid_on_its_line_goes_back_to_the_key_that_is_named(desk
 
 
 async def test_a_webhook_sent_again_from_here_goes_at_once(desk: Desk) -> None:
-    """The worker is rung for: nobody waits for its round."""
+    """The worker is woken: nobody waits for its round."""
     async with receiving() as receiver:
         await desk.owner.post("/painel/webhooks", on="/painel/webhooks", url=receiver.url)
         charge = await desk.shop.sandbox.created()

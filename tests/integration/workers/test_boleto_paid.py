@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from banks.choice import open_banks
 from domain.instants import SAO_PAULO, iso
-from runtime.bell import Bell
+from runtime.jobs import Jobs
 from runtime.postgres import open_pool
 from runtime.redis import open_redis
 from runtime.seal import Seal
@@ -125,14 +125,14 @@ async def worker_of(system: System) -> AsyncIterator[Context]:
     )  # fmt: skip
     pool = await open_pool(settings.database_url, name="tests", size=4)
     redis = open_redis(settings.redis_url, blocking=False)
-    bell, seal = Bell(redis), Seal(settings.secret_key)
+    jobs, seal = Jobs(redis), Seal(settings.secret_key)
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
         yield Context(
-            settings=settings, pool=pool, redis=redis, bell=bell, seal=seal, http=http,
+            settings=settings, pool=pool, redis=redis, jobs=jobs, seal=seal, http=http,
             banks=open_banks(settings, pool, http, seal), now=lambda: datetime.now(UTC), worker="test",
         )  # fmt: skip
-    for _ in range(2):  # a ring that ends while the first one waits may have begun a job
-        await bell.stop()
+    for _ in range(2):  # a wake-up that ends while the first one waits may have begun a job
+        await jobs.stop()
     await redis.aclose(close_connection_pool=True)
     await pool.close()
 

@@ -19,8 +19,8 @@ from standardwebhooks import Webhook
 from commands.webhooks.endpoint import rotate_secret, set_endpoint
 from domain.errors import Code, Refused
 from domain.webhooks.signature import sign
-from runtime.bell import WEBHOOKS
 from runtime.ids import new_id
+from runtime.jobs import WEBHOOKS
 from runtime.postgres import Pool, session, transaction
 from tests.support.webhooks import (
     NOWHERE,
@@ -256,11 +256,11 @@ async def test_receivers_that_never_answer_delay_nobody_else(pool: Pool, redis_u
         async with working(pool, redis_url) as worker:
             for each in silent:
                 await happen(pool, each, 30)
-            worker.bell.ring(WEBHOOKS)
+            worker.jobs.wake(WEBHOOKS)
             await hanging.reached(10)
             began = time.monotonic()
             await happen(pool, merchant, 20)
-            worker.bell.ring(WEBHOOKS)
+            worker.jobs.wake(WEBHOOKS)
             await healthy.reached(20)
             took_s = time.monotonic() - began
     assert took_s < ATTEMPT_S - 1, "a silent receiver is given ten seconds"
@@ -281,11 +281,11 @@ async def test_trouble_in_the_sandbox_does_not_delay_production_of_the_same_endp
         )
         async with working(pool, redis_url) as worker:
             await happen(pool, merchant, 40, test=True, kind="sandbox.kind")
-            worker.bell.ring(WEBHOOKS)
+            worker.jobs.wake(WEBHOOKS)
             await receiver.reached(2)
             began = time.monotonic()
             live = await happen(pool, merchant, 20)
-            worker.bell.ring(WEBHOOKS)
+            worker.jobs.wake(WEBHOOKS)
             await receiver.heard(live)
     assert time.monotonic() - began < ATTEMPT_S - 1, "a silent receiver is given ten seconds"
 
@@ -298,14 +298,14 @@ async def test_two_workers_tell_each_event_once_in_the_quiet_case(pool: Pool, re
             for _ in range(5):
                 for merchant in merchants:
                     told += await happen(pool, merchant, 3)
-                worker.bell.ring(WEBHOOKS)
+                worker.jobs.wake(WEBHOOKS)
             for merchant in merchants:
                 await until(pool, merchant, "delivered")
     assert sorted(each.event_id for each in receiver.requests) == sorted(told)
 
 
-async def test_a_lone_event_goes_out_at_once_when_the_bell_rings(pool: Pool, redis_url: str) -> None:
-    """The goal is 30 ms from commit to receiver (`python -m bench deliveries`); without the bell it is ten seconds."""
+async def test_a_lone_event_goes_out_at_once_when_its_lane_is_woken(pool: Pool, redis_url: str) -> None:
+    """The goal is 30 ms from commit to receiver (`python -m bench deliveries`); without the wake-up, ten seconds."""
     async with receiving() as receiver:
         merchant = await merchant_at(pool, receiver.url)
         async with working(pool, redis_url, every_s=10.0) as worker:
@@ -313,7 +313,7 @@ async def test_a_lone_event_goes_out_at_once_when_the_bell_rings(pool: Pool, red
             for n in range(1, 12):
                 await happen(pool, merchant)
                 began = time.monotonic()
-                worker.bell.ring(WEBHOOKS)
+                worker.jobs.wake(WEBHOOKS)
                 await receiver.reached(n)
                 took_ms.append((receiver.requests[-1].at - began) * 1000)
                 await asyncio.sleep(0.03)
@@ -327,7 +327,7 @@ async def test_without_redis_it_arrives_within_the_interval(pool: Pool) -> None:
             await asyncio.sleep(0.1)
             began = time.monotonic()
             await happen(pool, merchant)
-            worker.bell.ring(WEBHOOKS)
+            worker.jobs.wake(WEBHOOKS)
             await receiver.reached(1)
             assert time.monotonic() - began < 5, "each second it is looked for what nobody rang for"
 
@@ -340,7 +340,7 @@ async def test_a_redis_that_forgets_everything_loses_no_event(pool: Pool, redis_
             told: list[str] = []
             for _ in range(20):
                 told += await happen(pool, merchant)
-                worker.bell.ring(WEBHOOKS)
+                worker.jobs.wake(WEBHOOKS)
                 await client.flushall()
             await receiver.reached(20)
             await until(pool, merchant, "delivered")
@@ -427,7 +427,7 @@ async def test_a_stopping_worker_lets_what_flies_land(pool: Pool, redis_url: str
         merchant = await merchant_at(pool, receiver.url)
         async with working(pool, redis_url) as worker:
             await happen(pool, merchant)
-            worker.bell.ring(WEBHOOKS)
+            worker.jobs.wake(WEBHOOKS)
             await receiver.reached(1)
             await worker.dispatcher.stop()
             assert await rows_of(pool, merchant) == [("delivered", 1, 1)]
@@ -461,7 +461,7 @@ async def test_a_deleted_endpoint_takes_its_neighbours_results_with_it_nowhere(p
         async with working(pool, redis_url) as worker:
             await happen(pool, gone)
             await happen(pool, stays)
-            worker.bell.ring(WEBHOOKS)
+            worker.jobs.wake(WEBHOOKS)
             await receiver.reached(2)
             await pool.execute("DELETE FROM webhook_endpoint WHERE account_id = $1", gone.account_id)
             await until(pool, stays, "delivered")

@@ -22,7 +22,7 @@ from commands.webhooks.endpoint import (
 from commands.webhooks.notices import claim_unmailed, mark_mailed
 from domain.errors import Refused
 from domain.events import EventKind
-from runtime.bell import WEBHOOKS
+from runtime.jobs import WEBHOOKS
 from runtime.postgres import Pool, session, transaction
 from tests.support.webhooks import (
     PATIENCE_S,
@@ -461,7 +461,7 @@ async def test_nothing_is_sent_to_an_address_that_was_taken_back(pool: Pool, red
             await remove_endpoint(conn, merchant.account_id)
         async with working(pool, redis_url, every_s=0.05) as worker:
             await happen(pool, merchant, 3)
-            worker.bell.ring(WEBHOOKS)
+            worker.jobs.wake(WEBHOOKS)
             await asyncio.sleep(0.3)
     assert receiver.requests == []
     async with transaction(pool) as conn:

@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from commands.webhooks.endpoint import check_address
 from domain.errors import Refused
-from runtime.bell import WEBHOOKS
+from runtime.jobs import WEBHOOKS
 from runtime.postgres import Pool
 from tests.support.dns_names import Authority, naming
 from tests.support.webhooks import attempts_of, happen, merchant_at, receiving, until, working
@@ -136,12 +136,12 @@ async def test_names_that_are_never_answered_delay_nobody_else(
         async with working(pool, redis_url, nameservers=[names.address]) as worker:
             for merchant in dead:
                 await happen(pool, merchant, 3)
-            worker.bell.ring(WEBHOOKS)
+            worker.jobs.wake(WEBHOOKS)
             await asyncio.sleep(0.3)
             began = time.monotonic()
             for merchant in healthy:
                 await happen(pool, merchant)
-            worker.bell.ring(WEBHOOKS)
+            worker.jobs.wake(WEBHOOKS)
             await well.reached(5)
             assert time.monotonic() - began < 7.0
 

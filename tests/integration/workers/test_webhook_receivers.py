@@ -16,7 +16,7 @@ import pytest_asyncio
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from domain.webhooks.signature import sign
-from runtime.bell import WEBHOOKS
+from runtime.jobs import WEBHOOKS
 from runtime.postgres import Pool, transaction
 from tests.support.webhooks import attempts_of, enqueue, happen, merchant_at, receiving, rows_of, until, working
 from workers.webhooks.attempt import post
@@ -258,13 +258,13 @@ async def test_a_long_backlog_of_one_delays_no_event_of_another(pool: Pool, redi
         for _ in range(0, count, 5_000):
             await happen(pool, busy, 5_000)
         async with working(pool, redis_url) as worker:
-            worker.bell.ring(WEBHOOKS)
+            worker.jobs.wake(WEBHOOKS)
             await receiver.reached(20)
             took_s = []
             for n in range(1, 4):
                 began = time.monotonic()
                 await happen(pool, calm)
-                worker.bell.ring(WEBHOOKS)
+                worker.jobs.wake(WEBHOOKS)
                 await other.reached(n)
                 took_s.append(time.monotonic() - began)
     assert max(took_s) < 10.0, "the backlog takes twenty seconds and more"

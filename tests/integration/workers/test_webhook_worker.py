@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from runtime.bell import BANK_HINTS, QUEUE, WEBHOOKS, Bell, arq_client
+from runtime.jobs import BANK_HINTS, QUEUE, WEBHOOKS, Jobs, arq_client
 from runtime.log import AccessLog
 from runtime.redis import open_redis
 from tests.support.webhooks import PATIENCE_S
@@ -59,19 +59,19 @@ async def test_a_duty_works_until_nothing_is_left_and_then_rests_until_rung(serv
 
     redis, listener = Redis.from_url(servers.redis_url), open_redis(servers.redis_url, blocking=True)
     await redis.flushall()
-    scheduler, bell = Scheduler(), Bell(redis)
+    scheduler, jobs = Scheduler(), Jobs(redis)
     running = asyncio.create_task(scheduler.run([Duty(WEBHOOKS, duty, 60.0)], listener))
     async with asyncio.timeout(PATIENCE_S):
         await rested.wait()
     await asyncio.sleep(0.1)
     assert rounds == [3]
     rested.clear()
-    bell.ring(WEBHOOKS)
+    jobs.wake(WEBHOOKS)
     async with asyncio.timeout(PATIENCE_S):
         await rested.wait()
     scheduler.stop()
     await running
-    await bell.stop()
+    await jobs.stop()
     await redis.aclose()
     await listener.aclose()
 
@@ -80,14 +80,14 @@ async def test_rings_that_meet_become_one_element_and_one_job(servers: Any) -> N
     redis = Redis.from_url(servers.redis_url)
     await redis.flushall()
     before = await pushes(redis)
-    bell = Bell(redis)
+    jobs = Jobs(redis)
     for _ in range(1000):
-        bell.ring(BANK_HINTS)
+        jobs.wake(BANK_HINTS)
     async with asyncio.timeout(PATIENCE_S):
         while not await redis.exists(f"wake:{BANK_HINTS}", f"bell:{BANK_HINTS}"):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     await asyncio.sleep(0.1)
-    await bell.stop()
+    await jobs.stop()
     assert await redis.llen(f"bell:{BANK_HINTS}") == 1
     (job,) = await arq_client(redis).queued_jobs(queue_name=QUEUE)
     assert (job.function, list(job.args), job.job_id) == ("wake", [BANK_HINTS], f"wake:{BANK_HINTS}")
@@ -102,13 +102,13 @@ async def pushes(redis: Redis) -> int:
 
 async def test_ringing_without_redis_costs_nothing_and_raises_nothing() -> None:
     redis = open_redis(NOWHERE, blocking=False)
-    bell = Bell(redis)
+    jobs = Jobs(redis)
     began = time.thread_time()  # what it costs, whoever else has the machine
     for _ in range(1000):
-        bell.ring(WEBHOOKS)
+        jobs.wake(WEBHOOKS)
     assert time.thread_time() - began < 0.1
     await asyncio.sleep(0.05)
-    await bell.stop()
+    await jobs.stop()
     await redis.aclose()
 
 

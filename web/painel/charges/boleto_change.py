@@ -9,8 +9,8 @@ from commands.bank_orders.boleto_orders import Pay, Redate, WriteOff
 from domain.charge import Status
 from domain.errors import Code, Refused
 from readmodels.charges.charge import charges_by_id
-from runtime.bell import BOLETO_ORDERS, WEBHOOKS
 from runtime.ids import new_id
+from runtime.jobs import BOLETO_ORDERS, WEBHOOKS
 from web.painel.page_request import PageRequest
 
 
@@ -40,4 +40,4 @@ async def change_boleto(
         if not await desk.place(conn, order_id, kind, charge_id, request.owner, bank_order, left_s=DEADLINE_S):
             raise Refused(Code.BANK_UNAVAILABLE)
     await desk.changed(order_id, until - loop.time())
-    request.context.bell.ring(WEBHOOKS)
+    request.context.jobs.wake(WEBHOOKS)

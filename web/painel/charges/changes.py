@@ -27,8 +27,8 @@ from domain.pix.br_code import end_to_end_id
 from domain.refund import is_pix_key
 from readmodels.charges.charge import ChargeDoc
 from readmodels.dashboard.charge import payments_of
-from runtime.bell import BANK_ORDERS, REFUND_ORDERS, WEBHOOKS
 from runtime.ids import new_id
+from runtime.jobs import PIX_ORDERS, REFUND_ORDERS, WEBHOOKS
 from runtime.postgres import session
 from web.painel.charges.boleto_change import change_boleto
 from web.painel.charges.charge_page import charge_of, paid, show_charge
@@ -86,7 +86,7 @@ async def pay_in_test(request: PageRequest) -> Response[Any]:
 
 async def _grant(request: PageRequest, action: str, command: ChargeCommand, **facts: object) -> None:
     async with request.change(
-        action, subject=str(command.charge_id), wakes=[WEBHOOKS, BANK_ORDERS[request.test]], **facts
+        action, subject=str(command.charge_id), wakes=[WEBHOOKS, PIX_ORDERS[request.test]], **facts
     ) as conn:
         (outcome,) = await change_charges(conn, [command], now=request.now)
         if isinstance(outcome, Refused):

@@ -28,8 +28,8 @@ from domain.instants import SAO_PAULO
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, reais
 from domain.payer import NAME_MAX, NUMBER_MAX, PHONE_MAX, STATES
 from readmodels.dashboard.overview import made_with
-from runtime.bell import BANK_ORDERS, BOLETO_ORDERS
 from runtime.ids import new_id
+from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS
 from runtime.postgres import session
 from web.painel.fields import Filled
 from web.painel.labels import REFUSED
@@ -152,7 +152,7 @@ async def _pix(request: PageRequest, filled: Filled) -> UUID | None:
         async with request.change(
             "charge.created",
             subject=str(creation.charge_id),
-            wakes=[BANK_ORDERS[request.test]],
+            wakes=[PIX_ORDERS[request.test]],
             method=PIX,
             amount=reais(amount_cents),
         ) as conn:
@@ -205,7 +205,7 @@ async def _registered(request: PageRequest, wanted: BoletoRequest) -> UUID:
             # The bank had another boleto under the first number: the deed is in the audit log already.
             async with session(request.pool) as conn:
                 ordered = await order_boletos(conn, [order])
-            request.context.boletos.ring(request.test)
+            request.context.boletos.wake(request.test)
             return bool(ordered)
         async with request.change(
             "boleto.ordered",

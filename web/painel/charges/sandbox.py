@@ -22,7 +22,7 @@ from domain.instants import to_millisecond
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX
 from domain.pix.br_code import end_to_end_id
 from domain.sandbox_clock import AHEAD_MOST_S, CALL_MOST_S
-from runtime.bell import BANK_ORDERS, WEBHOOKS
+from runtime.jobs import PIX_ORDERS, WEBHOOKS
 from web.painel.charges.boleto_change import change_boleto
 from web.painel.charges.charge_page import charge_of
 from web.painel.fields import Filled
@@ -69,7 +69,7 @@ async def advance(request: PageRequest) -> Response[Any]:
         filled.wrong("days", f"O relógio vai até {AHEAD_MOST_S // _DAY_S} dias à frente, e não volta.")
         return await _clock_page(request, filled)
     await settle(request.pool, account_id, now=lambda: to_millisecond(request.http.app.state.now()))
-    request.context.bell.ring(WEBHOOKS)
+    request.context.jobs.wake(WEBHOOKS)
     return request.go(request.here("/relogio"), done="relogio")
 
 
@@ -154,7 +154,7 @@ def _in_words(ahead: timedelta) -> str:
 
 async def _grant(request: PageRequest, action: str, command: ChargeCommand) -> None:
     async with request.change(
-        action, subject=str(command.charge_id), wakes=[WEBHOOKS, BANK_ORDERS[request.test]]
+        action, subject=str(command.charge_id), wakes=[WEBHOOKS, PIX_ORDERS[request.test]]
     ) as conn:
         (outcome,) = await change_charges(conn, [command], now=request.now)
         if isinstance(outcome, Refused):

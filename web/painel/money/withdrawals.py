@@ -32,8 +32,8 @@ from readmodels.money.withdrawal import (
 )
 from readmodels.page import SortOrder
 from readmodels.reports.csv_lines import Cents
-from runtime.bell import WITHDRAWAL_ORDERS
 from runtime.ids import new_id
+from runtime.jobs import WITHDRAWAL_ORDERS
 from runtime.postgres import session
 from web.brazilian import brl
 from web.painel.csv_export import ROWS, Columns, back_to, pages, sheet

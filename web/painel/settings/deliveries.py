@@ -22,7 +22,7 @@ from readmodels.webhooks.delivery_list import (
     delivery_page,
 )
 from readmodels.webhooks.event_list import event_body
-from runtime.bell import WEBHOOKS
+from runtime.jobs import WEBHOOKS
 from runtime.postgres import session
 from web.brazilian import thousands
 from web.painel.labels import DELIVERY_STATES, KINDS, OUTCOMES

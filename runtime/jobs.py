@@ -20,7 +20,7 @@ from runtime.redis import REDIS_UNAVAILABLE
 
 WEBHOOKS = "webhooks"
 BANK_HINTS = "bank_hints"
-BANK_ORDERS = {True: "bank_orders_sandbox", False: "bank_orders_production"}
+PIX_ORDERS = {True: "pix_orders_sandbox", False: "pix_orders_production"}
 """By `test`."""
 LOCATION_POOL = {True: "location_pool_sandbox", False: "location_pool_production"}
 """By `test`."""
@@ -33,7 +33,7 @@ WITHDRAWAL_ORDERS = {False: "withdrawal_orders_production"}
 NAMES = (
     WEBHOOKS,
     BANK_HINTS,
-    *BANK_ORDERS.values(),
+    *PIX_ORDERS.values(),
     *LOCATION_POOL.values(),
     *BOLETO_ORDERS.values(),
     *REFUND_ORDERS.values(),
@@ -67,7 +67,7 @@ def list_of(name: str) -> str:
     return f"bell:{name}"
 
 
-class Bell:
+class Jobs:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._arq = arq_client(redis)
@@ -76,7 +76,7 @@ class Bell:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
 
-    def ring(self, name: str) -> None:
+    def wake(self, name: str) -> None:
         """Ring soon. Never waits, never raises; rings of one name that meet become one."""
         if self._stopped:
             return
