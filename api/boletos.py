@@ -19,6 +19,7 @@ from commands.bank_orders.pix_locations import LocationReserve
 from commands.charges.create_boleto import ORDERED_MAX, RegistrationOrder, order_boletos
 from domain.charge import Status
 from domain.errors import Code, Refused
+from domain.mode import Mode
 from readmodels.charges.charge import ChargeDoc
 from runtime.batching import Batcher
 from runtime.ids import new_id
@@ -93,8 +94,8 @@ class Boletos:
     async def _write(self, orders: Sequence[RegistrationOrder]) -> list[bool]:
         async with session(self._pool) as conn:
             written = await order_boletos(conn, orders)
-        for test in {order.test for order in orders if order.order_id in written}:
-            self._issuer.wake(test)
+        for mode in {Mode.of(order.test) for order in orders if order.order_id in written}:
+            self._issuer.wake(mode)
         return [order.order_id in written for order in orders]
 
     async def _change(
@@ -117,6 +118,6 @@ class Boletos:
             if loop.time() >= until:
                 raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
             await asyncio.sleep(_TURN_S)
-        self._issuer.wake(caller.test)
+        self._issuer.wake(caller.mode)
         await self._issuer.changed(order_id, until - loop.time())
         self._jobs.wake(WEBHOOKS)

@@ -17,7 +17,7 @@ import sql
 from commands.charges.issuer import Issuer
 from commands.sandbox_clock import SPREAD_S
 from domain.errors import Code, Refused
-from domain.mode import Mode
+from domain.mode import Mode, Owner
 from runtime.batching import Batcher
 from runtime.postgres import Pool, session
 
@@ -51,8 +51,8 @@ class Caller(Struct, frozen=True, gc=False):
         return Mode.of(self.test)
 
     @property
-    def owner(self) -> tuple[UUID, bool]:
-        return (self.account_id, self.test)
+    def owner(self) -> Owner:
+        return Owner.of(self.account_id, self.test)
 
     @property
     def issuer(self) -> Issuer:

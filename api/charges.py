@@ -7,6 +7,7 @@ from uuid import UUID
 from commands.charges.change import WISHES_MAX, ChargeCommand, Outcome, change_charges
 from commands.charges.expire import expire_account
 from domain.errors import Code, Refused
+from domain.mode import Owner
 from readmodels.charges.charge import ChargeDoc, CurrentCharge, current_charges
 from runtime.batching import Batcher
 from runtime.jobs import PIX_ORDERS, WEBHOOKS, Jobs
@@ -14,7 +15,7 @@ from runtime.postgres import DB_UNAVAILABLE, Pool, session, transaction
 
 LOOKUPS_MAX = 200
 
-ChargeLookup = tuple[UUID, UUID, bool]
+ChargeLookup = tuple[UUID, Owner]
 """(charge_id, account_id, test)."""
 
 
@@ -29,21 +30,21 @@ class Charges:
     async def close(self) -> None:
         await self._changes.close()
 
-    async def find(self, charge_id: UUID, owner: tuple[UUID, bool]) -> ChargeDoc:
+    async def find(self, charge_id: UUID, owner: Owner) -> ChargeDoc:
         """The owner's charge, expired first if its time has passed; Refused(CHARGE_NOT_FOUND)."""
-        found = await self._lookups.submit((charge_id, *owner))
+        found = await self._lookups.submit((charge_id, owner))
         if found is None:
             raise Refused(Code.CHARGE_NOT_FOUND)
         if found.overdue(self._now()):
             command = ChargeCommand(charge_id=charge_id, owner=owner, decide=lambda charge, at: [], actor="read")
             await self._changes.submit(command)
-            found = await self._lookups.submit((charge_id, *owner))
+            found = await self._lookups.submit((charge_id, owner))
             assert found is not None, "charges are never deleted"
         return found.doc
 
-    async def look_up(self, charge_id: UUID, owner: tuple[UUID, bool]) -> ChargeDoc | None:
+    async def look_up(self, charge_id: UUID, owner: Owner) -> ChargeDoc | None:
         """As it is stored, overdue or not."""
-        found = await self._lookups.submit((charge_id, *owner))
+        found = await self._lookups.submit((charge_id, owner))
         return None if found is None else found.doc
 
     async def change(self, command: ChargeCommand) -> None:
@@ -52,9 +53,9 @@ class Charges:
         if isinstance(outcome, Refused):
             raise outcome
 
-    async def expire_overdue(self, owner: tuple[UUID, bool]) -> None:
+    async def expire_overdue(self, owner: Owner) -> None:
         """Before a list of an account is read, so that status, feed and filters agree."""
-        if await expire_account(self._pool, *owner, now=self._now()):
+        if await expire_account(self._pool, owner, now=self._now()):
             self._jobs.wake(WEBHOOKS)
 
     async def _read(self, asked: Sequence[ChargeLookup]) -> list[CurrentCharge | None]:
@@ -69,6 +70,6 @@ class Charges:
             # Whether it was done is not known; the state of the charge tells whoever asks again.
             return [Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)] * len(commands)
         self._jobs.wake(WEBHOOKS)
-        for test in {outcome.test for outcome in outcomes if not isinstance(outcome, Refused)}:
-            self._jobs.wake(PIX_ORDERS[test])
+        for mode in {outcome.owner.mode for outcome in outcomes if not isinstance(outcome, Refused)}:
+            self._jobs.wake(PIX_ORDERS[mode])
         return outcomes

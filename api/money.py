@@ -40,8 +40,8 @@ class Refunds:
     async def _begin(self, asked: Sequence[NewRefund]) -> list[RefundProjection | Refused | None]:
         async with transaction(self._pool) as conn:
             begun = await begin_refunds(conn, asked, now=self._now())
-        for test in {each.owner[1] for each in asked}:
-            self._jobs.wake(REFUND_ORDERS[test])
+        for mode in {each.owner.mode for each in asked}:
+            self._jobs.wake(REFUND_ORDERS[mode])
         return begun
 
 

@@ -9,6 +9,7 @@ from api.idempotency.used_keys import UsedKeys
 from commands.bank_orders.pix_locations import LocationReserve
 from commands.charges.create_pix import CREATIONS_MAX, Creation, NewPix, compose_pix, create_pix
 from domain.errors import Code, Refused
+from domain.mode import Mode, Owner
 from readmodels.charges.charge import ChargeDoc
 from runtime.batching import Batcher
 from runtime.jobs import PIX_ORDERS, Jobs
@@ -35,8 +36,8 @@ class PixCreations:
         self._now = now
         self._suspended = suspended
         # One for each mode: a bank that does not answer in one does not delay the other.
-        self._batchers: dict[bool, Batcher[Creation, ChargeDoc | None]] = {
-            test: Batcher(self._write, lanes=1, most=CREATIONS_MAX, alone_s=_DATABASE_BACK_S) for test in (True, False)
+        self._batchers: dict[Mode, Batcher[Creation, ChargeDoc | None]] = {
+            mode: Batcher(self._write, lanes=1, most=CREATIONS_MAX, alone_s=_DATABASE_BACK_S) for mode in Mode
         }
 
     async def close(self) -> None:
@@ -45,36 +46,36 @@ class PixCreations:
 
     async def create(self, creation: Creation) -> ChargeDoc | None:
         """The charge made; None when its key was used. Refused when neither can be."""
-        test = creation.issuer.test
+        mode = creation.issuer.mode
         try:
-            doc = await self._batchers[test].submit(creation)
+            doc = await self._batchers[mode].submit(creation)
         except Refused as refused:
             # The bank made no location. A replay needs none, and a suspension is the better answer.
             if await self._keys.find(creation.name) is not None:
                 return None
-            if not test and await self._suspended():
+            if mode is Mode.PRODUCTION and await self._suspended():
                 raise Refused(Code.PIX_AVULSO_SUSPENDED) from None
             raise refused
         if doc is not None or await self._keys.find(creation.name) is not None:
             return doc
-        raise Refused(Code.SERVICE_UNAVAILABLE if test else Code.PIX_AVULSO_SUSPENDED)
+        raise Refused(Code.SERVICE_UNAVAILABLE if mode.test else Code.PIX_AVULSO_SUSPENDED)
 
     async def _write(self, creations: Sequence[Creation]) -> Sequence[ChargeDoc | BaseException | None]:
         """One statement for all, which are of one mode. None where the key was used already or PIX is suspended."""
-        test = creations[0].issuer.test
+        mode = creations[0].issuer.mode
         # A creation that waited while earlier ones waited for the bank has used that part of its time.
         waited_s = (self._now() - max(creation.now for creation in creations)).total_seconds()
         try:
-            locations = await self._reserve.take(test, len(creations), waited_s=max(0.0, waited_s))
+            locations = await self._reserve.take(mode, len(creations), waited_s=max(0.0, waited_s))
         except Refused as refused:
             return [refused] * len(creations)
         news = [compose_pix(creation, location) for creation, location in zip(creations, locations, strict=True)]
         created, certain = await self._store(news)
         if created:
-            self._jobs.wake(PIX_ORDERS[test])
+            self._jobs.wake(PIX_ORDERS[mode])
         if certain:
             unused = [at for at, new in zip(locations, news, strict=True) if new.charge_id not in created]
-            self._reserve.give_back(test, unused)
+            self._reserve.give_back(mode, unused)
         return [new.doc if new.charge_id in created else None for new in news]
 
     async def _store(self, news: list[NewPix]) -> tuple[set[UUID], bool]:
@@ -98,7 +99,7 @@ class PixCreations:
                 if left_s <= 0:
                     raise
                 await when_back(self._pool, most_s=left_s)
-                used = [await self._keys.find((new.account_id, new.test, new.key)) for new in news]
+                used = [await self._keys.find((Owner.of(new.account_id, new.test), new.key)) for new in news]
                 earlier = {
                     new.charge_id
                     for new, row in zip(news, used, strict=True)

@@ -89,7 +89,7 @@ class Call(Struct, kw_only=True):
 
     @property
     def key_name(self) -> KeyName:
-        return (*self.caller.owner, self.key)
+        return (self.caller.owner, self.key)
 
     def path(self, name: str) -> str:
         value: str = self.scope["path_params"][name]

@@ -15,6 +15,7 @@ from banks.banco_do_brasil.pix import BancoDoBrasil
 from banks.banco_do_brasil.transport import Transport
 from banks.protocol import Bank
 from banks.simulated.bank import SANDBOX, SimulatedBank
+from domain.mode import Mode
 from runtime.postgres import Pool
 from runtime.seal import Seal
 from runtime.settings import Settings
@@ -50,8 +51,8 @@ def agreement_of(settings: Settings) -> Agreement:
     )
 
 
-def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal: Seal) -> dict[bool, Bank]:
-    """By `test`: the simulated bank's sandbox books, and the bank of production at BANK_URL.
+def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal: Seal) -> dict[Mode, Bank]:
+    """The simulated bank's sandbox books, and the bank of production at BANK_URL.
 
     ValueError when the certificate we are to show it cannot be read.
     """
@@ -80,8 +81,8 @@ def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal
         now=now,
     )
     return {
-        True: SimulatedBank(pool, seal, world=SANDBOX, url=settings.app_url, now=now),
-        False: BancoDoBrasil(
+        Mode.SANDBOX: SimulatedBank(pool, seal, world=SANDBOX, url=settings.app_url, now=now),
+        Mode.PRODUCTION: BancoDoBrasil(
             http,
             api_url=f"{settings.bank_url}/pix/v2",
             oauth_url=oauth_url,

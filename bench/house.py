@@ -21,6 +21,7 @@ from cli.serve import answers
 from cli.supervise import Child, Port
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import create_merchant
+from domain.mode import Mode
 from runtime.embedded import EmbeddedPostgres, EmbeddedRedis, free_port
 from runtime.postgres import Pool, open_pool, session
 from runtime.seal import Seal
@@ -117,7 +118,7 @@ class House:
         while there < count:
             made = (await bank.create_locations(LOCATIONS_MAX)).value
             async with session(pool) as conn:
-                await add_to_pool(conn, True, made)
+                await add_to_pool(conn, Mode.SANDBOX, made)
             there += len(made)
 
 

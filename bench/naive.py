@@ -56,7 +56,7 @@ async def create_naively(door: ApiContext, call: Call) -> Answer:
     payer, document = asked.payer, asked.payer.document if asked.payer else None
     if document is not None and not well_formed(document, letters=False):
         raise Refused(Code.VALIDATION_ERROR)
-    (location,) = await door.reserve.take(caller.test, 1)
+    (location,) = await door.reserve.take(caller.mode, 1)
     charge_id, expires_at = new_id(), now + timedelta(seconds=lifetime_s)
     qr_code = dynamic_br_code(location=location.location, amount_cents=amount_cents, name=caller.name, city=caller.city)
     doc = ChargeDoc(
@@ -78,14 +78,14 @@ async def create_naively(door: ApiContext, call: Call) -> Answer:
     )
     owner = caller.owner
     async with transaction(door.pool) as conn:
-        if await conn.fetchrow(_CLAIM, *owner, call.key, call.fingerprint, charge_id, now) is None:
+        if await conn.fetchrow(_CLAIM, owner, call.key, call.fingerprint, charge_id, now) is None:
             raise Refused(Code.IDEMPOTENCY_KEY_REUSED)
         await conn.execute(
             _CHARGE, caller.account_id, charge_id, caller.test, amount_cents, external_id, now, expires_at,
             location.location, door.seal.seal(msgspec.json.encode(payer)) if payer else None,
         )  # fmt: skip
         await conn.execute(
-            _JOURNAL, *owner, charge_id, now, caller.client_id, call.request_id,
+            _JOURNAL, owner, charge_id, now, caller.client_id, call.request_id,
             b'{"charge":%b}' % msgspec.json.encode(doc),
         )  # fmt: skip
         await conn.execute(

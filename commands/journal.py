@@ -14,6 +14,7 @@ from msgspec import Struct
 
 import sql
 from domain.errors import Code, Refused
+from domain.mode import Owner
 from domain.refund import RefundStatus
 from readmodels.projector import Projection, project
 from runtime.ids import new_id
@@ -34,6 +35,10 @@ class Clock(Struct, frozen=True, gc=False):
     entry_sequence: int
     balance_cents: int
     latest_at: datetime
+
+    @property
+    def owner(self) -> Owner:
+        return Owner.of(self.account_id, self.test)
 
 
 class JournalRow(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
@@ -90,7 +95,7 @@ async def record(conn: Connection, changes: Sequence[tuple[ChargeChange, ChargeC
     which = {Projection.CHANGED}
     for change, command in changes:
         charge = change.charge
-        of = numbers.get((charge.account_id, charge.test))
+        of = numbers.get(charge.owner)
         payload: dict[str, Any] = {}
         if charge.external_id is not None:
             payload["external_id"] = charge.external_id
@@ -151,14 +156,14 @@ async def record(conn: Connection, changes: Sequence[tuple[ChargeChange, ChargeC
 
 async def _take_numbers(
     conn: Connection, changes: Sequence[tuple[ChargeChange, ChargeCommand]], *, now: datetime
-) -> dict[tuple[UUID, bool], _Numbers]:
+) -> dict[Owner, _Numbers]:
     """Lock and advance the clocks that are needed, in key order so that no two transactions wait in a circle."""
-    ats: dict[tuple[UUID, bool], datetime] = {}
-    events: dict[tuple[UUID, bool], int] = defaultdict(int)
-    entries: dict[tuple[UUID, bool], int] = defaultdict(int)
-    cents: dict[tuple[UUID, bool], int] = defaultdict(int)
+    ats: dict[Owner, datetime] = {}
+    events: dict[Owner, int] = defaultdict(int)
+    entries: dict[Owner, int] = defaultdict(int)
+    cents: dict[Owner, int] = defaultdict(int)
     for change, _ in changes:
-        key = (change.charge.account_id, change.charge.test)
+        key = change.charge.owner
         ats[key] = max(change.charge.clock(now), ats.get(key, now))
         events[key] += change.event is not None
         if change.entry is not None:
@@ -169,19 +174,19 @@ async def _take_numbers(
         return {}
     clocks = await advance_clocks(
         conn,
-        account_ids=[key[0] for key in keys],
-        tests=[key[1] for key in keys],
+        account_ids=[key.account_id for key in keys],
+        tests=[key.test for key in keys],
         events=[events[key] for key in keys],
         entries=[entries[key] for key in keys],
         cents=[cents[key] for key in keys],
         ats=[ats[key] for key in keys],
     )
     return {
-        (clock.account_id, clock.test): _Numbers(
+        clock.owner: _Numbers(
             clock,
-            events=events[clock.account_id, clock.test],
-            entries=entries[clock.account_id, clock.test],
-            cents=cents[clock.account_id, clock.test],
+            events=events[clock.owner],
+            entries=entries[clock.owner],
+            cents=cents[clock.owner],
         )
         for clock in clocks
     }

@@ -15,6 +15,7 @@ from msgspec import Struct
 import sql
 from commands.charges.expire import expire_account
 from domain.errors import Code, Refused
+from domain.mode import Mode, Owner
 from domain.sandbox_clock import AHEAD_MOST_S, CALL_MOST_S, ahead_to_reach, on_clock
 from runtime.postgres import Pool
 from sql import Connection
@@ -93,7 +94,7 @@ async def settle(pool: Pool, account_id: UUID, *, now: Callable[[], datetime]) -
 
 async def _expire(pool: Pool, account_id: UUID, *, now: Callable[[], datetime]) -> None:
     for _ in range(_ROUNDS_MAX):
-        if not await expire_account(pool, account_id, True, now=now()):
+        if not await expire_account(pool, Owner(account_id, Mode.SANDBOX), now=now()):
             return
     raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from domain.errors import Code, Refused
+from domain.mode import Owner
 from domain.sandbox_clock import on_clock
 
 
@@ -83,6 +84,10 @@ class Charge(Struct, frozen=True, gc=False):
     expires_at: datetime
     ahead_s: int = 0
     """By how much its account's sandbox is ahead of real time, when it was locked; 0 in production."""
+
+    @property
+    def owner(self) -> Owner:
+        return Owner.of(self.account_id, self.test)
 
     @property
     def boleto(self) -> bool:

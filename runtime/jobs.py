@@ -16,20 +16,17 @@ import structlog
 from arq.connections import ArqRedis
 from redis.asyncio import Redis
 
+from domain.mode import Mode
 from runtime.redis import REDIS_UNAVAILABLE
 
 WEBHOOKS = "webhooks"
 BANK_HINTS = "bank_hints"
-PIX_ORDERS = {True: "pix_orders_sandbox", False: "pix_orders_production"}
-"""By `test`."""
-LOCATION_POOL = {True: "location_pool_sandbox", False: "location_pool_production"}
-"""By `test`."""
-BOLETO_ORDERS = {True: "boleto_orders_sandbox", False: "boleto_orders_production"}
-"""By `test`."""
-REFUND_ORDERS = {True: "refund_orders_sandbox", False: "refund_orders_production"}
-"""By `test`."""
-WITHDRAWAL_ORDERS = {False: "withdrawal_orders_production"}
-"""By `test`: there are no withdrawals in sandbox mode."""
+# By mode; there are no withdrawals in sandbox mode.
+PIX_ORDERS = {mode: f"pix_orders_{mode}" for mode in Mode}
+LOCATION_POOL = {mode: f"location_pool_{mode}" for mode in Mode}
+BOLETO_ORDERS = {mode: f"boleto_orders_{mode}" for mode in Mode}
+REFUND_ORDERS = {mode: f"refund_orders_{mode}" for mode in Mode}
+WITHDRAWAL_ORDERS = {Mode.PRODUCTION: "withdrawal_orders_production"}
 NAMES = (
     WEBHOOKS,
     BANK_HINTS,

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from redis.asyncio import Redis
 
 from banks.protocol import Bank
+from domain.mode import Mode
 from runtime.jobs import Jobs
 from runtime.postgres import Pool
 from runtime.seal import Seal
@@ -23,8 +24,8 @@ class Context(Struct):
     seal: Seal
     http: aiohttp.ClientSession
     """For banks. Webhooks have a session of their own, whose resolver refuses addresses that are not public."""
-    banks: dict[bool, Bank]
-    """By `test`: the simulated bank for sandbox mode, the real adapter for production."""
+    banks: dict[Mode, Bank]
+    """The simulated bank for sandbox mode, the real adapter for production."""
     now: Callable[[], datetime]
     worker: str
     """The name of this process, for logs and leases."""

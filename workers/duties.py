@@ -17,6 +17,7 @@ from prometheus_client import Counter
 from redis.asyncio import Redis
 
 import sql
+from domain.mode import Mode
 from runtime.jobs import (
     BANK_HINTS,
     BOLETO_ORDERS,
@@ -72,17 +73,17 @@ def duties(context: Context, dispatcher: WebhookDispatcher) -> list[Duty]:
     """The table of duties. A name that is also a bell's is woken by it."""
     # fmt: off
     return [
-        Duty(PIX_ORDERS[True],    partial(drain_orders, context, True),   1.0),
-        Duty(PIX_ORDERS[False],   partial(drain_orders, context, False),  1.0),
-        Duty(BOLETO_ORDERS[True],    BoletoOrderWorker(context, True).drain,          1.0),
-        Duty(BOLETO_ORDERS[False],   BoletoOrderWorker(context, False).drain,         1.0),
-        Duty(REFUND_ORDERS[True],  RefundOrderWorker(context, True).drain,        1.0),
-        Duty(REFUND_ORDERS[False], RefundOrderWorker(context, False).drain,       1.0),
-        Duty(WITHDRAWAL_ORDERS[False], WithdrawalOrderWorker(context).drain,      1.0),
+        Duty(PIX_ORDERS[Mode.SANDBOX],    partial(drain_orders, context, Mode.SANDBOX),   1.0),
+        Duty(PIX_ORDERS[Mode.PRODUCTION],   partial(drain_orders, context, Mode.PRODUCTION),  1.0),
+        Duty(BOLETO_ORDERS[Mode.SANDBOX],    BoletoOrderWorker(context, Mode.SANDBOX).drain,          1.0),
+        Duty(BOLETO_ORDERS[Mode.PRODUCTION],   BoletoOrderWorker(context, Mode.PRODUCTION).drain,         1.0),
+        Duty(REFUND_ORDERS[Mode.SANDBOX],  RefundOrderWorker(context, Mode.SANDBOX).drain,        1.0),
+        Duty(REFUND_ORDERS[Mode.PRODUCTION], RefundOrderWorker(context, Mode.PRODUCTION).drain,       1.0),
+        Duty(WITHDRAWAL_ORDERS[Mode.PRODUCTION], WithdrawalOrderWorker(context).drain,      1.0),
         Duty("daily_withdrawals",  partial(withdraw_daily, context),      30.0),
         Duty("release_orders",     partial(release_orders, context),       5.0),
-        Duty(LOCATION_POOL[True],  partial(fill_pool, context, True),      5.0),
-        Duty(LOCATION_POOL[False], partial(fill_pool, context, False),     5.0),
+        Duty(LOCATION_POOL[Mode.SANDBOX],  partial(fill_pool, context, Mode.SANDBOX),      5.0),
+        Duty(LOCATION_POOL[Mode.PRODUCTION], partial(fill_pool, context, Mode.PRODUCTION),     5.0),
         Duty(BANK_HINTS,           partial(drain_hints, context),          1.0),
         Duty("reconciler",         partial(reconcile, context),           30.0),
         Duty("boleto_reconciler",    partial(reconcile_boletos, context),     60.0),

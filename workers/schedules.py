@@ -24,6 +24,7 @@ from commands.schedules import (
     wait,
 )
 from domain.errors import Code
+from domain.mode import Mode
 from runtime.jobs import BOLETO_ORDERS, LOCATION_POOL, PIX_ORDERS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.context import Context
@@ -98,9 +99,9 @@ class ScheduleWorker:
     async def _issue_pix(self, due: DueCharge) -> Code | None:
         context = self._context
         async with session(context.pool) as conn:
-            found = await take_block(conn, test=False, most=1, low=LOW[False])
+            found = await take_block(conn, test=False, most=1, low=LOW[Mode.PRODUCTION])
         if not found or found[0].low:
-            context.jobs.wake(LOCATION_POOL[False])
+            context.jobs.wake(LOCATION_POOL[Mode.PRODUCTION])
         if not found:
             return Code.BANK_UNAVAILABLE
         location = Location(found[0].location_id, found[0].location)
@@ -108,7 +109,7 @@ class ScheduleWorker:
             if not await issue_pix(conn, due, location, now=context.now()):
                 # Suspended; or the key was used this moment, which the next look finds.
                 return Code.PIX_AVULSO_SUSPENDED
-        context.jobs.wake(PIX_ORDERS[False])
+        context.jobs.wake(PIX_ORDERS[Mode.PRODUCTION])
         return None
 
     async def _order_boleto(self, due: DueCharge) -> None:
@@ -116,7 +117,7 @@ class ScheduleWorker:
         control = await self._control()
         async with transaction(context.pool) as conn:
             await order_boleto(conn, due, control=control, settings=context.settings, now=context.now())
-        context.jobs.wake(BOLETO_ORDERS[False])
+        context.jobs.wake(BOLETO_ORDERS[Mode.PRODUCTION])
 
     async def _control(self) -> int:
         async with self._taking:

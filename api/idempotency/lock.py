@@ -9,11 +9,11 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from enum import Enum
-from uuid import UUID
 
 from redis.asyncio import Redis
 
 from domain.errors import Code, Refused
+from domain.mode import Owner
 from runtime.batching import Batcher
 from runtime.ids import new_token
 from runtime.metrics import without_redis_total
@@ -46,8 +46,7 @@ class Lock(Enum):
     NO_REDIS = "no redis"
 
 
-KeyName = tuple[UUID, bool, str]
-"""(account, test, key)."""
+KeyName = tuple[Owner, str]
 
 
 def read_key(values: Sequence[bytes]) -> str:
@@ -98,5 +97,5 @@ class IdempotencyLocks:
 
 
 def _key(name: KeyName) -> str:
-    account_id, test, key = name
-    return f"idem:{account_id.hex}:{int(test)}:{key}"
+    owner, key = name
+    return f"idem:{owner.account_id.hex}:{owner.mode}:{key}"

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 import sql
 from api.idempotency.lock import KeyName
+from domain.mode import Owner
 from runtime.batching import Batcher
 from runtime.postgres import Pool, session
 
@@ -48,7 +49,7 @@ class UsedKeys:
         distinct = sorted(set(names))
         async with session(self._pool) as conn:
             rows = await find_keys(conn, **_columns(distinct))
-        found = {(row.account_id, row.test, row.key): row for row in rows}
+        found = {(Owner.of(row.account_id, row.test), row.key): row for row in rows}
         return [found.get(name) for name in names]
 
     async def _count(self, names: Sequence[KeyName]) -> list[None]:
@@ -61,7 +62,7 @@ class UsedKeys:
 
 def _columns(names: Sequence[KeyName]) -> dict[str, list[object]]:
     return {
-        "account_ids": [account_id for account_id, _, _ in names],
-        "tests": [test for _, test, _ in names],
-        "keys": [key for _, _, key in names],
+        "account_ids": [owner.account_id for owner, _ in names],
+        "tests": [owner.test for owner, _ in names],
+        "keys": [key for _, key in names],
     }

@@ -29,7 +29,7 @@ async def print_boleto(context: ApiContext, call: Call) -> Answer:
         raise Refused(Code.CHARGE_NOT_FOUND)
     async with session(context.pool) as conn:
         boleto = await boleto_to_print(
-            conn, charge_id, *call.caller.owner, seal=context.seal, settings=context.settings, now=call.at
+            conn, charge_id, call.caller.owner, seal=context.seal, settings=context.settings, now=call.at
         )
     if boleto is None:
         raise Refused(Code.CHARGE_NOT_FOUND)

@@ -134,12 +134,12 @@ async def list_charges(context: ApiContext, call: Call) -> Answer:
     filters = _filters(query, context)
     limit = query.limit()
     owner = call.caller.owner
-    bound_to = ["charges", *owner, filters]
+    bound_to = ["charges", owner, filters]
     cursor = query.cursor()
     after = None if cursor is None else context.cursors.read(cursor, ChargePosition, bound_to)
     await context.charges.expire_overdue(owner)
     async with session(context.pool) as conn:
-        docs, last = await charge_page(conn, *owner, filters, after, limit)
+        docs, last = await charge_page(conn, owner, filters, after, limit)
     page = ChargePage(
         data=[present(doc, context.seal, now=call.now) for doc in docs],
         next_cursor=None if last is None else context.cursors.write(last, bound_to),
@@ -152,7 +152,7 @@ async def summarize(context: ApiContext, call: Call) -> Answer:
     filters = _filters(query, context)
     await context.charges.expire_overdue(call.caller.owner)
     async with session(context.pool) as conn:
-        rows = await charge_summary(conn, *call.caller.owner, filters)
+        rows = await charge_summary(conn, call.caller.owner, filters)
     return Answer(encode(ChargeSummary(rows)))
 
 

@@ -60,12 +60,12 @@ async def list_events(context: ApiContext, call: Call) -> Answer:
         order=order,
     )
     limit = query.limit()
-    bound_to: list[Any] = ["events", *call.caller.owner, filters]
+    bound_to: list[Any] = ["events", call.caller.owner, filters]
     cursor = query.cursor()
     after = None if cursor is None else context.cursors.read(cursor, EventPosition, bound_to)
     await context.charges.expire_overdue(call.caller.owner)
     async with session(context.pool) as conn:
-        items, last = await event_page(conn, *call.caller.owner, filters, after, limit)
+        items, last = await event_page(conn, call.caller.owner, filters, after, limit)
     next_cursor = encode(None if last is None else context.cursors.write(last, bound_to))
     return Answer(b'{"data":[%b],"next_cursor":%b}' % (b",".join(items), next_cursor))
 

@@ -37,13 +37,13 @@ async def look_up(context: ApiContext, call: Call) -> Answer:
     # As it came over the wire: a key may have slashes, which the framework takes for its own.
     raw_path: bytes = call.scope["raw_path"]
     key = read_key([unquote_to_bytes(raw_path.partition(b"/idempotency-keys/")[2])])
-    name = (*call.caller.owner, key)
+    name = (call.caller.owner, key)
     # The lock and the order are looked at first: between the looks a creation may end, never begin unseen.
     at_work = await context.locks.held(name)
     if not at_work:
         async with session(context.pool) as conn:
-            account_id, test = call.caller.owner
-            at_work = await find_ordered(conn, account_id=account_id, test=test, key=key) is not None
+            caller = call.caller
+            at_work = await find_ordered(conn, account_id=caller.account_id, test=caller.test, key=key) is not None
     used = await context.keys.find(name)
     if used is not None:
         state = KeyState(

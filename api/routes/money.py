@@ -1,7 +1,5 @@
 """Payments, balance and ledger."""
 
-from uuid import UUID
-
 from msgspec import Struct
 
 from api.answers import Answer, encode
@@ -10,6 +8,7 @@ from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path
 from api.route import Call, Route
 from domain.charge import Anomaly
 from domain.errors import Code, Refused
+from domain.mode import Owner
 from readmodels.money.ledger import (
     ENTRY_TYPES,
     Balance,
@@ -49,18 +48,17 @@ async def list_payments(context: ApiContext, call: Call) -> Answer:
         order=query.order(),
     )
     limit = query.limit()
-    bound_to = ["payments", *call.caller.owner, filters]
+    bound_to = ["payments", call.caller.owner, filters]
     cursor = query.cursor()
     after = None if cursor is None else context.cursors.read(cursor, PaymentPosition, bound_to)
     async with session(context.pool) as conn:
-        items, last = await payment_page(conn, *call.caller.owner, filters, after, limit, seal=context.seal)
+        items, last = await payment_page(conn, call.caller.owner, filters, after, limit, seal=context.seal)
     return Answer(encode(PaymentPage(items, None if last is None else context.cursors.write(last, bound_to))))
 
 
 async def read_balance(context: ApiContext, call: Call) -> Answer:
-    account_id = _own_account(call)
     async with session(context.pool) as conn:
-        return Answer(encode(await balance(conn, account_id, call.caller.test)))
+        return Answer(encode(await balance(conn, _own_account(call))))
 
 
 async def list_ledger(context: ApiContext, call: Call) -> Answer:
@@ -73,20 +71,20 @@ async def list_ledger(context: ApiContext, call: Call) -> Answer:
         order=query.order(),
     )
     limit = query.limit()
-    account_id = _own_account(call)
-    bound_to = ["ledger", *call.caller.owner, filters]
+    owner = _own_account(call)
+    bound_to = ["ledger", owner, filters]
     cursor = query.cursor()
     after = None if cursor is None else context.cursors.read(cursor, LedgerPosition, bound_to)
     async with session(context.pool) as conn:
-        items, last = await ledger_page(conn, account_id, call.caller.test, filters, after, limit)
+        items, last = await ledger_page(conn, owner, filters, after, limit)
     return Answer(encode(LedgerPage(items, None if last is None else context.cursors.write(last, bound_to))))
 
 
-def _own_account(call: Call) -> UUID:
+def _own_account(call: Call) -> Owner:
     account_id = path_id(call.path("account_id"))
     if account_id is None or account_id != call.caller.account_id:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
-    return account_id
+    return call.caller.owner
 
 
 PAYMENTS = (

@@ -129,11 +129,11 @@ async def list_of_charge(context: ApiContext, call: Call) -> Answer:
 
 async def _page(context: ApiContext, call: Call, query: Query, filters: RefundFilters) -> Answer:
     limit = query.limit()
-    bound_to = ["refunds", *call.caller.owner, filters]
+    bound_to = ["refunds", call.caller.owner, filters]
     cursor = query.cursor()
     after = None if cursor is None else context.cursors.read(cursor, RefundPosition, bound_to)
     async with session(context.pool) as conn:
-        items, last = await refund_page(conn, *call.caller.owner, filters, after, limit)
+        items, last = await refund_page(conn, call.caller.owner, filters, after, limit)
     return Answer(encode(RefundPage(items, None if last is None else context.cursors.write(last, bound_to))))
 
 
@@ -143,7 +143,7 @@ async def _replay(context: ApiContext, call: Call, used: UsedKey) -> Answer:
 
 async def _find(context: ApiContext, call: Call, refund_id: UUID) -> RefundProjection:
     async with session(context.pool) as conn:
-        found = await refund_by_id(conn, refund_id, *call.caller.owner)
+        found = await refund_by_id(conn, refund_id, call.caller.owner)
     if found is None:
         raise Refused(Code.REFUND_NOT_FOUND)
     return found

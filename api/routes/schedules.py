@@ -150,7 +150,7 @@ async def list_schedules(context: ApiContext, call: Call) -> Answer:
         statuses=query.choices("status", STATUSES), external_id=query.text("external_id"), order=query.order()
     )
     limit = query.limit()
-    bound_to = ["schedules", *call.caller.owner, filters]
+    bound_to = ["schedules", call.caller.owner, filters]
     cursor = query.cursor()
     after = None if cursor is None else context.cursors.read(cursor, SchedulePosition, bound_to)
     async with session(context.pool) as conn:
@@ -164,7 +164,7 @@ async def list_charges(context: ApiContext, call: Call) -> Answer:
     order, limit, cursor = query.order(), query.limit(), query.cursor()
     schedule_id = _id(call)
     await _find(context, call, schedule_id)
-    bound_to = ["scheduled charges", *call.caller.owner, schedule_id, order]
+    bound_to = ["scheduled charges", call.caller.owner, schedule_id, order]
     after = None if cursor is None else context.cursors.read(cursor, NumberPosition, bound_to)
     await context.charges.expire_overdue(call.caller.owner)
     async with session(context.pool) as conn:

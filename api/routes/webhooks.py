@@ -63,11 +63,11 @@ async def list_deliveries(context: ApiContext, call: Call) -> Answer:
     )
     limit = query.limit()
     owner = call.caller.owner
-    bound_to = ["webhook-deliveries", *owner, filters]
+    bound_to = ["webhook-deliveries", owner, filters]
     cursor = query.cursor()
     after = None if cursor is None else context.cursors.read(cursor, DeliveryPosition, bound_to)
     async with session(context.pool) as conn:
-        items, last = await delivery_page(conn, *owner, filters, after, limit)
+        items, last = await delivery_page(conn, owner, filters, after, limit)
     return Answer(encode(DeliveryPage(items, None if last is None else context.cursors.write(last, bound_to))))
 
 
@@ -100,7 +100,7 @@ def _delivery_id(call: Call) -> UUID:
 
 async def _delivery(context: ApiContext, call: Call, delivery_id: UUID) -> Delivery:
     async with session(context.pool) as conn:
-        found = await delivery(conn, *call.caller.owner, delivery_id)
+        found = await delivery(conn, call.caller.owner, delivery_id)
     if found is None:
         raise Refused(Code.DELIVERY_NOT_FOUND)
     return found

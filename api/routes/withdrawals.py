@@ -86,7 +86,7 @@ async def list_withdrawals(context: ApiContext, call: Call) -> Answer:
         order=query.order(),
     )
     limit = query.limit()
-    bound_to = ["withdrawals", *call.caller.owner, filters]
+    bound_to = ["withdrawals", call.caller.owner, filters]
     cursor = query.cursor()
     after = None if cursor is None else context.cursors.read(cursor, WithdrawalPosition, bound_to)
     async with session(context.pool) as conn:

@@ -35,6 +35,7 @@ from domain.boleto.business_days import effective_due_date, expires_at
 from domain.charge import DUAL, Status
 from domain.errors import Code, Refused
 from domain.instants import iso
+from domain.mode import Mode, Owner
 from domain.pix.br_code import dynamic_br_code
 from readmodels.charges.charge import BoletoDoc, ChargeDoc
 from runtime.ids import new_id, new_token
@@ -109,12 +110,12 @@ class BoletoIssuer:
         place = None
         if wanted.kind == DUAL:
             # Not given back once it was ordered: a creation that failed may be found paid, with this QR Code.
-            (place,) = await self._reserve.take(wanted.issuer.test, 1)
+            (place,) = await self._reserve.take(wanted.issuer.mode, 1)
         for _ in range(_NUMBERS_MAX):
             order = await self._order(wanted, place, until - loop.time())
             if not await write(order):
                 if place is not None:
-                    self._reserve.give_back(wanted.issuer.test, [place])
+                    self._reserve.give_back(wanted.issuer.mode, [place])
                 return None
             outcome = await self.wait(order.order_id, until - loop.time())
             if not outcome.refused:
@@ -130,7 +131,7 @@ class BoletoIssuer:
         order_id: UUID,
         kind: str,
         charge_id: UUID,
-        owner: tuple[UUID, bool],
+        owner: Owner,
         request: Struct,
         *,
         left_s: float,
@@ -145,8 +146,8 @@ class BoletoIssuer:
             order_id=order_id,
             kind=kind,
             charge_id=charge_id,
-            account_id=owner[0],
-            test=owner[1],
+            account_id=owner.account_id,
+            test=owner.test,
             request=_encode(request),
             now=now,
             deadline=now + timedelta(seconds=max(left_s, 0.0)),
@@ -163,9 +164,9 @@ class BoletoIssuer:
         retry_after_s = outcome.retry_after_s or RETRY_AFTER_S
         raise Refused(code, retry_after_s=retry_after_s if code is Code.BANK_UNAVAILABLE else None)
 
-    def wake(self, test: bool) -> None:
+    def wake(self, mode: Mode) -> None:
         """There are orders: a worker is to look."""
-        self._jobs.wake(BOLETO_ORDERS[test])
+        self._jobs.wake(BOLETO_ORDERS[mode])
 
     async def wait(self, order_id: UUID, left_s: float) -> Outcome:
         """How the order ended; given up at the deadline."""

@@ -16,15 +16,16 @@ from msgspec import Struct
 import sql
 from banks.protocol import Location
 from domain.errors import Code, Refused
+from domain.mode import Mode
 from runtime.ids import new_id
 from runtime.jobs import LOCATION_POOL, PIX_ORDERS, Jobs
 from runtime.postgres import Pool, session
 from runtime.replies import Replies
 from sql import Connection
 
-HIGH = {True: 20_000, False: 2_000}
-"""How full the pool is made, by `test`."""
-LOW = {True: 10_000, False: 1_000}
+HIGH = {Mode.SANDBOX: 20_000, Mode.PRODUCTION: 2_000}
+"""How full the pool is made."""
+LOW = {Mode.SANDBOX: 10_000, Mode.PRODUCTION: 1_000}
 """Below this it is filled again."""
 DEADLINE_S = 10.0
 """How long a creation waits for the bank when the pool is empty."""
@@ -75,10 +76,10 @@ _encode = msgspec.json.Encoder().encode
 _read_made = msgspec.json.Decoder(LocationsMade).decode
 
 
-async def add_to_pool(conn: Connection, test: bool, locations: Sequence[Location]) -> None:
+async def add_to_pool(conn: Connection, mode: Mode, locations: Sequence[Location]) -> None:
     await add(
         conn,
-        test=test,
+        test=mode.test,
         location_ids=[location.location_id for location in locations],
         locations=[location.location for location in locations],
     )
@@ -101,82 +102,82 @@ class LocationReserve:
         self._replies = replies
         self._now = now
         self._deadline_s = deadline_s
-        self._held: dict[bool, deque[Location]] = {True: deque(), False: deque()}
-        self._block = {True: _BLOCK_LEAST, False: _BLOCK_LEAST}
-        self._claimed_at = {True: 0.0, False: 0.0}
+        self._held: dict[Mode, deque[Location]] = {mode: deque() for mode in Mode}
+        self._block = dict.fromkeys(Mode, _BLOCK_LEAST)
+        self._claimed_at = dict.fromkeys(Mode, 0.0)
         # Callers of one mode claim one after the other; whoever waits for the bank, waits for all of them.
-        self._claiming = {True: asyncio.Lock(), False: asyncio.Lock()}
-        self._wanted = {True: 0, False: 0}
-        self._failed_at = {True: 0.0, False: 0.0}
+        self._claiming = {mode: asyncio.Lock() for mode in Mode}
+        self._wanted = dict.fromkeys(Mode, 0)
+        self._failed_at = dict.fromkeys(Mode, 0.0)
 
-    async def take(self, test: bool, count: int, *, waited_s: float = 0.0) -> list[Location]:
+    async def take(self, mode: Mode, count: int, *, waited_s: float = 0.0) -> list[Location]:
         """`count` locations nobody else has; Refused(BANK_UNAVAILABLE) when the bank makes none in time.
 
         `waited_s` is how long all of those who ask have waited already, for a place in a batch.
         """
-        held = self._held[test]
+        held = self._held[mode]
         if len(held) < count:
             came_at = asyncio.get_running_loop().time() - waited_s
-            self._wanted[test] += count
+            self._wanted[mode] += count
             try:
-                async with self._claiming[test]:
+                async with self._claiming[mode]:
                     # The wait for the bank is shared, and so is its failure: nobody waits twice.
-                    if came_at <= self._failed_at[test]:
+                    if came_at <= self._failed_at[mode]:
                         raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
-                    await self._fill(test, count)
+                    await self._fill(mode, count)
                     return [held.popleft() for _ in range(count)]
             finally:
-                self._wanted[test] -= count
+                self._wanted[mode] -= count
         return [held.popleft() for _ in range(count)]
 
-    def give_back(self, test: bool, locations: Sequence[Location]) -> None:
+    def give_back(self, mode: Mode, locations: Sequence[Location]) -> None:
         """Locations nothing was made with after all."""
-        self._held[test].extend(locations)
+        self._held[mode].extend(locations)
 
-    async def _fill(self, test: bool, count: int) -> None:
+    async def _fill(self, mode: Mode, count: int) -> None:
         """Hold at least `count`, or raise. Called by one at a time; those without the lock may take meanwhile."""
-        held = self._held[test]
+        held = self._held[mode]
         for _ in range(_FILLS_MAX):
             if len(held) >= count:
                 return
-            found = await self._claim(test, max(self._next_block(test), count - len(held)))
+            found = await self._claim(mode, max(self._next_block(mode), count - len(held)))
             held.extend(found)
             if not found:
-                held.extend(await self._ask(test, min(max(self._wanted[test], _BLOCK_LEAST), _ASK_MAX)))
+                held.extend(await self._ask(mode, min(max(self._wanted[mode], _BLOCK_LEAST), _ASK_MAX)))
         if len(held) < count:
             raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
 
-    def _next_block(self, test: bool) -> int:
+    def _next_block(self, mode: Mode) -> int:
         at = asyncio.get_running_loop().time()
-        lasted_s = at - self._claimed_at[test]
-        self._claimed_at[test] = at
+        lasted_s = at - self._claimed_at[mode]
+        self._claimed_at[mode] = at
         if lasted_s < _QUICK_S:
-            self._block[test] = min(self._block[test] * 2, _BLOCK_MAX)
+            self._block[mode] = min(self._block[mode] * 2, _BLOCK_MAX)
         elif lasted_s > _LONG_S:
-            self._block[test] = max(self._block[test] // 2, _BLOCK_LEAST)
-        return self._block[test]
+            self._block[mode] = max(self._block[mode] // 2, _BLOCK_LEAST)
+        return self._block[mode]
 
-    async def _claim(self, test: bool, most: int) -> list[Location]:
+    async def _claim(self, mode: Mode, most: int) -> list[Location]:
         async with session(self._pool) as conn:
-            rows = await take_block(conn, test=test, most=most, low=LOW[test])
+            rows = await take_block(conn, test=mode.test, most=most, low=LOW[mode])
         if not rows or rows[0].low:
-            self._jobs.wake(LOCATION_POOL[test])
+            self._jobs.wake(LOCATION_POOL[mode])
         return [Location(row.location_id, row.location) for row in rows]
 
-    async def _ask(self, test: bool, count: int) -> list[Location]:
+    async def _ask(self, mode: Mode, count: int) -> list[Location]:
         """Have a worker ask the bank, and wait for the answer until the deadline."""
         order_id, now = new_id(), self._now()
         async with session(self._pool) as conn:
             await ask_for_locations(
                 conn,
                 order_id=order_id,
-                test=test,
+                test=mode.test,
                 request=_encode(LocationsAsked(count)),
                 now=now,
                 deadline=now + timedelta(seconds=self._deadline_s),
                 reply_to=self._replies.reply_to,
             )
-        self._jobs.wake(PIX_ORDERS[test])
+        self._jobs.wake(PIX_ORDERS[mode])
         try:
             outcome = await self._replies.wait(order_id, deadline_s=self._deadline_s, look=_look)
         except asyncio.CancelledError:
@@ -186,7 +187,7 @@ class LocationReserve:
             outcome = await self._abandon(order_id)
         made = _read_made(outcome).locations if outcome is not None else []
         if not made:
-            self._failed_at[test] = asyncio.get_running_loop().time()
+            self._failed_at[mode] = asyncio.get_running_loop().time()
             raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
         return made
 

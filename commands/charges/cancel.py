@@ -17,6 +17,7 @@ from domain.charge import CancelReason, Charge, ChargeTransition, after
 from domain.errors import Code, Refused
 from domain.events import EventKind, cancelled_body
 from domain.instants import iso
+from domain.mode import Owner
 from runtime.ids import new_id
 from sql import Connection
 
@@ -31,7 +32,7 @@ find_pending_boleto = sql.many("charge.pending_boleto_by_reference", _Pending)
 
 def cancellation(
     charge_id: UUID,
-    owner: tuple[UUID, bool] | None,
+    owner: Owner | None,
     *,
     reason: CancelReason,
     actor: str,
@@ -64,11 +65,11 @@ def cancellation(
 
 
 async def charge_of_reference(
-    conn: Connection, owner: tuple[UUID, bool], external_id: str, *, now: datetime, boletos_only: bool = False
+    conn: Connection, owner: Owner, external_id: str, *, now: datetime, boletos_only: bool = False
 ) -> UUID:
     """The one pending charge with this reference; Refused when there is none (404) or more than one (409)."""
     find = find_pending_boleto if boletos_only else find_pending
-    found = await find(conn, account_id=owner[0], test=owner[1], external_id=external_id, now=now)
+    found = await find(conn, account_id=owner.account_id, test=owner.test, external_id=external_id, now=now)
     if not found:
         raise Refused(Code.CHARGE_NOT_FOUND)
     if len(found) > 1:

@@ -21,6 +21,7 @@ from commands.money.refund_store import store_refunds
 from domain.charge import Charge, ChargeTransition, Payment, after
 from domain.errors import Code, Refused
 from domain.events import EventKind, expired_body
+from domain.mode import Owner
 from domain.refund import Refund, RefundablePayment
 from runtime.ids import new_id
 from sql import Connection
@@ -76,7 +77,7 @@ class ChargeCommand(Struct, frozen=True, gc=False, kw_only=True):
     """What somebody wants of one charge. `owner` is None for the bank, who knows charges by txid only."""
 
     charge_id: UUID
-    owner: tuple[UUID, bool] | None
+    owner: Owner | None
     decide: Callable[[Charge, datetime], list[ChargeChange]]
     """Answers the steps, or raises Refused. Given the locked charge, already expired if its time has passed."""
     actor: str
@@ -114,11 +115,11 @@ async def change_charges(conn: Connection, charge_commands: Sequence[ChargeComma
     outcomes: list[Outcome] = []
     for command in charge_commands:
         charge = standing.get(command.charge_id)
-        if charge is None or (command.owner is not None and command.owner != (charge.account_id, charge.test)):
+        if charge is None or (command.owner is not None and command.owner != charge.owner):
             outcomes.append(Refused(Code.CHARGE_NOT_FOUND))
             continue
         if command.source is not None:
-            source = (charge.account_id, charge.test, command.source)
+            source = (charge.owner, command.source)
             if source in booked:
                 outcomes.append(charge)
                 continue
@@ -136,7 +137,7 @@ async def change_charges(conn: Connection, charge_commands: Sequence[ChargeComma
             changes.append((change, command))
             charge = standing[command.charge_id] = change.charge
         if command.source is not None:
-            booked.add((charge.account_id, charge.test, command.source))
+            booked.add((charge.owner, command.source))
         outcomes.append(charge)
 
     if changes:
@@ -158,17 +159,21 @@ def expire(charge: Charge) -> ChargeChange:
 
 async def _booked(
     conn: Connection, charge_commands: Sequence[ChargeCommand], standing: dict[UUID, Charge]
-) -> set[tuple[UUID, bool, str]]:
+) -> set[tuple[Owner, str]]:
     asked = [
-        (standing[command.charge_id].account_id, standing[command.charge_id].test, command.source)
+        (standing[command.charge_id].owner, command.source)
         for command in charge_commands
         if command.source is not None and command.charge_id in standing
     ]
     if not asked:
         return set()
-    account_ids, tests, sources = zip(*asked, strict=True)
-    rows = await find_booked(conn, account_ids=account_ids, tests=tests, sources=sources)
-    return {(row.account_id, row.test, row.source) for row in rows}
+    rows = await find_booked(
+        conn,
+        account_ids=[owner.account_id for owner, _ in asked],
+        tests=[owner.test for owner, _ in asked],
+        sources=[source for _, source in asked],
+    )
+    return {(Owner.of(row.account_id, row.test), row.source) for row in rows}
 
 
 async def _store(conn: Connection, changed: list[Charge]) -> None:

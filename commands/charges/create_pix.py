@@ -16,6 +16,7 @@ import sql
 from banks.protocol import Location
 from commands.charges.issuer import Issuer
 from domain.instants import iso
+from domain.mode import Owner
 from domain.pix.br_code import dynamic_br_code
 from readmodels.charges.charge import ChargeDoc
 from runtime.ids import new_id, new_token
@@ -46,8 +47,8 @@ class Creation(Struct, frozen=True, gc=False, kw_only=True):
     """Of the schedule it is a charge of."""
 
     @property
-    def name(self) -> tuple[UUID, bool, str]:
-        return (*self.issuer.owner, self.key)
+    def name(self) -> tuple[Owner, str]:
+        return (self.issuer.owner, self.key)
 
 
 class NewPix(Struct, frozen=True, gc=False, kw_only=True):

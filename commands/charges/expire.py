@@ -10,6 +10,7 @@ import sql
 from commands.charges.change import WISHES_MAX, ChargeChange, ChargeCommand, change_charges
 from domain.charge import Charge
 from domain.instants import to_millisecond
+from domain.mode import Owner
 from runtime.postgres import Pool, session, transaction
 from sql import Connection
 
@@ -38,12 +39,14 @@ async def expire_charges(conn: Connection, charge_ids: Sequence[UUID], *, now: d
     await change_charges(conn, charge_commands, now=to_millisecond(now))
 
 
-async def expire_account(pool: Pool, account_id: UUID, test: bool, *, now: datetime) -> int:
+async def expire_account(pool: Pool, owner: Owner, *, now: datetime) -> int:
     """Expire everything overdue of one account and mode; how many there were."""
     total = 0
     for _ in range(BATCHES_MAX):
         async with session(pool) as conn:
-            found = await find_overdue_of_account(conn, account_id=account_id, test=test, now=now, most=WISHES_MAX)
+            found = await find_overdue_of_account(
+                conn, account_id=owner.account_id, test=owner.test, now=now, most=WISHES_MAX
+            )
         if not found:
             break
         async with transaction(pool) as conn:

@@ -8,6 +8,7 @@ from commands.charges.change import ChargeChange, ChargeCommand, Event, Outcome,
 from domain.charge import Charge, ChargeTransition, after
 from domain.events import EventKind, failed_body
 from domain.instants import to_millisecond
+from domain.mode import Owner
 from runtime.ids import new_id
 from sql import Connection
 
@@ -33,7 +34,7 @@ async def fail_charge(
 
 def failing(
     charge_id: UUID,
-    owner: tuple[UUID, bool] | None,
+    owner: Owner | None,
     *,
     code: str,
     message: str,

@@ -6,6 +6,7 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
+from domain.mode import Mode, Owner
 from domain.sandbox_clock import on_clock
 
 
@@ -22,8 +23,12 @@ class Issuer(Struct, frozen=True, gc=False, kw_only=True):
     """By how much its sandbox is ahead of real time; 0 in production."""
 
     @property
-    def owner(self) -> tuple[UUID, bool]:
-        return (self.account_id, self.test)
+    def mode(self) -> Mode:
+        return Mode.of(self.test)
+
+    @property
+    def owner(self) -> Owner:
+        return Owner.of(self.account_id, self.test)
 
     def clock(self, now: datetime) -> datetime:
         """The instant it is for its charges when it is really `now`."""

@@ -16,6 +16,7 @@ from domain.documents import masked
 from domain.errors import Code, Refused
 from domain.events import EventKind, payment_body
 from domain.instants import iso, to_millisecond
+from domain.mode import Owner
 from runtime.ids import new_id
 from runtime.seal import Seal
 from sql import Connection
@@ -80,7 +81,7 @@ async def confirm_payments(
 
 def simulated_payment(
     charge_id: UUID,
-    owner: tuple[UUID, bool],
+    owner: Owner,
     *,
     end_to_end_id: str,
     seal: Seal,

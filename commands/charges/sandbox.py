@@ -12,12 +12,13 @@ from commands.charges.pay import SANDBOX_PAYER, Confirmation, book
 from domain.charge import Charge, Status
 from domain.errors import Code, Refused
 from domain.instants import iso
+from domain.mode import Owner
 from runtime.seal import Seal
 
 SANDBOX_FAILURE = ("SANDBOX_FAILURE", "The charge was made to fail in the sandbox.")
 
 
-def expiring(charge_id: UUID, owner: tuple[UUID, bool], *, actor: str, request_id: str) -> ChargeCommand:
+def expiring(charge_id: UUID, owner: Owner, *, actor: str, request_id: str) -> ChargeCommand:
     """The wish that a pending charge's time be over now; Refused(CHARGE_NOT_PENDING) for any other."""
 
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
@@ -31,7 +32,7 @@ def expiring(charge_id: UUID, owner: tuple[UUID, bool], *, actor: str, request_i
 
 def paying(
     charge_id: UUID,
-    owner: tuple[UUID, bool],
+    owner: Owner,
     *,
     end_to_end_ids: Sequence[str],
     amount_cents: int | None,

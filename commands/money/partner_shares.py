@@ -20,6 +20,7 @@ from msgspec import Struct
 import sql
 from commands.journal import JournalRow, advance_clocks, append
 from domain.instants import to_millisecond
+from domain.mode import Owner
 from readmodels.projector import Projection, project
 from runtime.ids import new_id
 from sql import Connection
@@ -110,18 +111,18 @@ async def post_shares(conn: Connection, *, now: datetime) -> int:
     dues = await claim(conn, most=SHARES_MAX)
     if not dues:
         return 0
-    cents: defaultdict[tuple[UUID, bool], int] = defaultdict(int)
-    entries: defaultdict[tuple[UUID, bool], int] = defaultdict(int)
+    cents: defaultdict[Owner, int] = defaultdict(int)
+    entries: defaultdict[Owner, int] = defaultdict(int)
     for due in dues:
-        cents[due.partner_id, due.test] += due.share_cents
-        entries[due.partner_id, due.test] += 1
+        cents[Owner.of(due.partner_id, due.test)] += due.share_cents
+        entries[Owner.of(due.partner_id, due.test)] += 1
     keys = sorted(entries)
     clocks = {
-        (clock.account_id, clock.test): clock
+        clock.owner: clock
         for clock in await advance_clocks(
             conn,
-            account_ids=[key[0] for key in keys],
-            tests=[key[1] for key in keys],
+            account_ids=[key.account_id for key in keys],
+            tests=[key.test for key in keys],
             events=[0] * len(keys),
             entries=[entries[key] for key in keys],
             cents=[cents[key] for key in keys],
@@ -132,7 +133,7 @@ async def post_shares(conn: Connection, *, now: datetime) -> int:
     balances = {key: clock.balance_cents - cents[key] for key, clock in clocks.items()}
     items = []
     for due in dues:
-        key = (due.partner_id, due.test)
+        key = Owner.of(due.partner_id, due.test)
         sequences[key] += 1
         balances[key] += due.share_cents
         entry = {

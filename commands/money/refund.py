@@ -28,6 +28,7 @@ from domain.charge import Charge
 from domain.errors import Refused
 from domain.events import EventKind, charge_refunded_body, refund_body
 from domain.instants import iso
+from domain.mode import Owner
 from domain.refund import (
     FailureCode,
     Refund,
@@ -46,7 +47,7 @@ from sql import Connection
 REFUNDS_MAX = WISHES_MAX
 ORDER_KINDS = {RefundMethod.RETURN: "refund_return", RefundMethod.TRANSFER: "refund_transfer"}
 
-Owner = tuple[UUID, bool]
+Owner = Owner
 """(account, test)."""
 
 
@@ -193,8 +194,8 @@ async def _take_keys(conn: Connection, asked: Sequence[NewRefund], *, now: datet
         row.resource_id
         for row in await take_keys(
             conn,
-            account_ids=[each.owner[0] for each in asked],
-            tests=[each.owner[1] for each in asked],
+            account_ids=[each.owner.account_id for each in asked],
+            tests=[each.owner.test for each in asked],
             keys=[each.key for each in asked],
             fingerprints=[each.fingerprint for each in asked],
             refund_ids=[each.refund_id for each in asked],
@@ -208,8 +209,8 @@ async def _give_keys_back(conn: Connection, refused: Sequence[NewRefund]) -> Non
     if refused:
         await give_keys_back(
             conn,
-            account_ids=[each.owner[0] for each in refused],
-            tests=[each.owner[1] for each in refused],
+            account_ids=[each.owner.account_id for each in refused],
+            tests=[each.owner.test for each in refused],
             keys=[each.key for each in refused],
             refund_ids=[each.refund_id for each in refused],
         )

@@ -147,7 +147,7 @@ async def resume(conn: Connection, account_id: UUID, tests: Collection[bool]) ->
     await store_lanes(
         conn,
         {
-            (row.endpoint_id, row.test): resumed(lane)
+            row.key: resumed(lane)
             for row in rows
             if row.test in tests and (lane := row.lane()).state is not LaneState.OPEN
         },

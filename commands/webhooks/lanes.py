@@ -7,11 +7,12 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
+from domain.mode import Mode
 from domain.webhooks.breaker import Lane, LaneState, PausedReason
 from sql import Connection
 
-LaneKey = tuple[UUID, bool]
-"""Endpoint and `test`."""
+LaneKey = tuple[UUID, Mode]
+"""An endpoint's lane of one mode."""
 
 
 class LaneRow(Struct, frozen=True):
@@ -30,6 +31,10 @@ class LaneRow(Struct, frozen=True):
     paused_at: datetime | None
     paused_reason: str | None
     holding: bool
+
+    @property
+    def key(self) -> LaneKey:
+        return self.endpoint_id, Mode.of(self.test)
 
     def lane(self) -> Lane:
         return Lane(
@@ -61,8 +66,8 @@ async def store_lanes(conn: Connection, lanes: Mapping[LaneKey, Lane]) -> None:
     values = list(lanes.values())
     await store(
         conn,
-        endpoint_ids=[key[0] for key in lanes],
-        tests=[key[1] for key in lanes],
+        endpoint_ids=[endpoint_id for endpoint_id, _ in lanes],
+        tests=[mode.test for _, mode in lanes],
         states=[lane.state.value for lane in values],
         rooms=[lane.room for lane in values],
         failures=[lane.failures for lane in values],

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 import sql
 from domain.errors import Code, Refused
+from domain.mode import Owner
 from sql import Connection
 
 RANGE_MAX = 10_000
@@ -27,17 +28,16 @@ again = sql.maybe("redeliver.one", _Found)
 again_in_range = sql.one("redeliver.range", _Counted)
 
 
-async def redeliver(conn: Connection, owner: tuple[UUID, bool], delivery_id: UUID, *, now: datetime) -> None:
+async def redeliver(conn: Connection, owner: Owner, delivery_id: UUID, *, now: datetime) -> None:
     """Have this delivery tried again at once and from the schedule's beginning. One that is being sent is left
     alone, one that waits is hurried: neither is doubled. Refuses what is not the owner's, and what has no body any more
     because its event left the feed (DELIVERY_NOT_FOUND)."""
-    account_id, test = owner
-    if await again(conn, delivery_id=delivery_id, account_id=account_id, test=test, now=now) is None:
+    if await again(conn, delivery_id=delivery_id, account_id=owner.account_id, test=owner.test, now=now) is None:
         raise Refused(Code.DELIVERY_NOT_FOUND)
 
 
 async def redeliver_range(
-    conn: Connection, owner: tuple[UUID, bool], from_sequence: int, to_sequence: int, *, now: datetime
+    conn: Connection, owner: Owner, from_sequence: int, to_sequence: int, *, now: datetime
 ) -> int:
     """Have every event of this range (both ends included) sent again, or for the first time, if the account's
     endpoint takes its kind. Answers how many deliveries are on their way, those that already were included.
@@ -48,11 +48,10 @@ async def redeliver_range(
         raise Refused(Code.VALIDATION_ERROR, fields={"to_sequence": "must not be before from_sequence"})
     if to_sequence - from_sequence >= RANGE_MAX:
         raise Refused(Code.VALIDATION_ERROR, fields={"to_sequence": f"a range has at most {RANGE_MAX} numbers"})
-    account_id, test = owner
     counted = await again_in_range(
         conn,
-        account_id=account_id,
-        test=test,
+        account_id=owner.account_id,
+        test=owner.test,
         from_sequence=from_sequence,
         to_sequence=to_sequence,
         apart=_APART,

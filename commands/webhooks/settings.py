@@ -15,6 +15,7 @@ from commands.charges.pay import simulated_payment
 from commands.webhooks.endpoint import fault_of
 from domain.errors import Code, Refused
 from domain.instants import to_millisecond
+from domain.mode import Mode, Owner
 from domain.pix.br_code import end_to_end_id
 from runtime.ids import new_id
 from runtime.seal import Seal
@@ -101,7 +102,7 @@ async def send_trial(
     assert made == {charge_id}, "a key of its own is new"
     wish = simulated_payment(
         charge_id,
-        (account_id, True),
+        Owner(account_id, Mode.SANDBOX),
         end_to_end_id=end_to_end_id(_SANDBOX_ISPB, now, tail),
         seal=seal,
         actor=actor,

@@ -16,6 +16,7 @@ from banks.boletos import BoletoPayer
 from banks.choice import agreement_of
 from domain.charge import CancelReason, Status
 from domain.instants import SAO_PAULO, iso, parse_day
+from domain.mode import Owner
 from domain.sandbox_clock import on_clock
 from readmodels.charges.charge import ChargeDoc, read_doc
 from readmodels.charges.payer_page import is_public_id
@@ -52,11 +53,11 @@ _read_address = msgspec.json.Decoder(_Address).decode
 
 
 async def boleto_to_print(
-    conn: Connection, charge_id: UUID, account_id: UUID, test: bool, *, seal: Seal, settings: Settings, now: datetime
+    conn: Connection, charge_id: UUID, owner: Owner, *, seal: Seal, settings: Settings, now: datetime
 ) -> PrintedBoleto | None:
     """The owner's boleto as it stands at the real instant `now`; None for a charge that is no boleto, not his, or of
     the other mode."""
-    row = await _of_owner(conn, charge_id=charge_id, account_id=account_id, test=test)
+    row = await _of_owner(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test)
     return None if row is None else _boleto(row, seal, settings, now)
 
 

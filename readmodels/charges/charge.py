@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 import sql
 from domain.charge import DUAL, Status
 from domain.instants import iso
+from domain.mode import Owner
 from domain.money import reais
 from domain.pix.qr import png_data_uri
 from domain.sandbox_clock import on_clock
@@ -220,28 +221,28 @@ read_doc = msgspec.json.Decoder(ChargeDoc).decode
 _read_payer = msgspec.json.Decoder(Payer).decode
 
 
-async def charges_by_id(conn: Connection, asked: Sequence[tuple[UUID, UUID, bool]]) -> list[ChargeDoc | None]:
-    """The charge of each (charge_id, account_id, test), or None where the account has no such charge in that mode."""
+async def charges_by_id(conn: Connection, asked: Sequence[tuple[UUID, Owner]]) -> list[ChargeDoc | None]:
+    """The charge of each (charge_id, owner), or None where the account has no such charge in that mode."""
     return [None if found is None else found.doc for found in await current_charges(conn, asked)]
 
 
-async def current_charges(conn: Connection, asked: Sequence[tuple[UUID, UUID, bool]]) -> list[CurrentCharge | None]:
+async def current_charges(conn: Connection, asked: Sequence[tuple[UUID, Owner]]) -> list[CurrentCharge | None]:
     """The same with what is needed to tell whether a charge is overdue."""
     rows = await find_charges(
         conn,
         charge_ids=[each[0] for each in asked],
-        account_ids=[each[1] for each in asked],
-        tests=[each[2] for each in asked],
+        account_ids=[owner.account_id for _, owner in asked],
+        tests=[owner.test for _, owner in asked],
     )
     found = {row.charge_id: CurrentCharge(read_doc(row.doc), row.ahead_s) for row in rows}
     # Two accounts may ask for one id in the same batch: the document says whose it is.
     return [
         here
         if (here := found.get(charge_id)) is not None
-        and here.doc.account_id == str(account_id)
-        and here.doc.test == test
+        and here.doc.account_id == str(owner.account_id)
+        and here.doc.test == owner.test
         else None
-        for charge_id, account_id, test in asked
+        for charge_id, owner in asked
     ]
 
 

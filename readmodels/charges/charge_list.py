@@ -11,6 +11,7 @@ from msgspec import Struct
 
 import sql
 from domain.charge import Status
+from domain.mode import Owner
 from domain.money import reais
 from readmodels.charges.charge import ChargeDoc, read_doc
 from readmodels.page import SortOrder, cut
@@ -88,14 +89,13 @@ _SUMMARY = {
 
 async def charge_page(
     conn: Connection,
-    account_id: UUID,
-    test: bool,
+    owner: Owner,
     filters: ChargeFilters,
     after: ChargePosition | None,
     limit: int,
 ) -> tuple[list[ChargeDoc], ChargePosition | None]:
     """One page in the order (created_at, charge_id), and where the next one begins."""
-    path, given = _access(account_id, test, filters)
+    path, given = _access(owner, filters)
     ascending = filters.order is SortOrder.ASC
     given["at"] = after.created_at if after else (_BEGINNING if ascending else _END)
     given["id"] = after.charge_id if after else (_FIRST_ID if ascending else _LAST_ID)
@@ -109,12 +109,12 @@ def walks_due_dates(filters: ChargeFilters) -> bool:
     return _path(filters) == "by_due"
 
 
-async def due_days(conn: Connection, account_id: UUID, test: bool, filters: ChargeFilters) -> list[date]:
+async def due_days(conn: Connection, owner: Owner, filters: ChargeFilters) -> list[date]:
     """The due dates there are within the filters' bounds, in their order; at most DUE_DAYS_MAX."""
     rows = await _due_days(
         conn,
-        account_id=account_id,
-        test=test,
+        account_id=owner.account_id,
+        test=owner.test,
         due_from=filters.due_from,
         due_to=filters.due_to,
         most=DUE_DAYS_MAX,
@@ -123,9 +123,9 @@ async def due_days(conn: Connection, account_id: UUID, test: bool, filters: Char
     return days if filters.order is SortOrder.ASC else days[::-1]
 
 
-async def charge_summary(conn: Connection, account_id: UUID, test: bool, filters: ChargeFilters) -> list[StatusSummary]:
+async def charge_summary(conn: Connection, owner: Owner, filters: ChargeFilters) -> list[StatusSummary]:
     """Every status, in the order of a charge's life, those without charges included."""
-    path, given = _access(account_id, test, filters)
+    path, given = _access(owner, filters)
     found = {row.status: row for row in await _SUMMARY[path](conn, **given)}
     return [
         StatusSummary(status, row.count, reais(row.amount_cents))
@@ -135,14 +135,14 @@ async def charge_summary(conn: Connection, account_id: UUID, test: bool, filters
     ]
 
 
-def _access(account_id: UUID, test: bool, filters: ChargeFilters) -> tuple[str, dict[str, object]]:
+def _access(owner: Owner, filters: ChargeFilters) -> tuple[str, dict[str, object]]:
     """The index to walk and the statement's parameters."""
     path = _path(filters)
     charge_id = _charge_of_txid(filters.txid)
     merged = path == "by_status"
     return path, {
-        "account_id": account_id,
-        "test": test,
+        "account_id": owner.account_id,
+        "test": owner.test,
         "charge_id": charge_id,
         "txid": None if charge_id else filters.txid,
         "statuses": list(filters.statuses) or (list(STATUSES) if merged else None),

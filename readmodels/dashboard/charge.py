@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
+from domain.mode import Owner
 from readmodels.charges.charge import PaymentDoc
 from runtime.seal import Seal
 from sql import Connection
@@ -86,31 +87,29 @@ _read_payment = msgspec.json.Decoder(PaymentDoc).decode
 _read_payer = msgspec.json.Decoder(PayerDetails).decode
 
 
-async def payer_of(
-    conn: Connection, charge_id: UUID, account_id: UUID, test: bool, *, seal: Seal
-) -> PayerDetails | None:
-    row = await _payer(conn, charge_id=charge_id, account_id=account_id, test=test)
+async def payer_of(conn: Connection, charge_id: UUID, owner: Owner, *, seal: Seal) -> PayerDetails | None:
+    row = await _payer(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test)
     return None if row is None or row.payer_sealed is None else _read_payer(seal.open(row.payer_sealed))
 
 
 async def payers_of(
-    conn: Connection, charge_ids: Sequence[UUID], account_id: UUID, test: bool, *, seal: Seal
+    conn: Connection, charge_ids: Sequence[UUID], owner: Owner, *, seal: Seal
 ) -> dict[UUID, PayerDetails]:
     """Of the account's charges among these (a page of a list, at most), by charge; those of which anything is known."""
     if not charge_ids:
         return {}
-    rows = await _payers(conn, charge_ids=charge_ids, account_id=account_id, test=test)
+    rows = await _payers(conn, charge_ids=charge_ids, account_id=owner.account_id, test=owner.test)
     return {row.charge_id: _read_payer(seal.open(row.payer_sealed)) for row in rows}
 
 
-async def life_of(conn: Connection, charge_id: UUID, account_id: UUID, test: bool) -> list[Happening]:
+async def life_of(conn: Connection, charge_id: UUID, owner: Owner) -> list[Happening]:
     """The latest LIFE_MAX things that happened to the account's charge after its creation, oldest first."""
-    return await _life(conn, charge_id=charge_id, account_id=account_id, test=test, most=LIFE_MAX)
+    return await _life(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, most=LIFE_MAX)
 
 
-async def payments_of(conn: Connection, charge_id: UUID, account_id: UUID, test: bool) -> list[PaymentDoc]:
+async def payments_of(conn: Connection, charge_id: UUID, owner: Owner) -> list[PaymentDoc]:
     """What was paid for the charge, the odd ones too, newest first; at most PAYMENTS_MAX."""
-    rows = await _payments(conn, charge_id=charge_id, account_id=account_id, test=test, most=PAYMENTS_MAX)
+    rows = await _payments(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, most=PAYMENTS_MAX)
     return [_read_payment(row.doc) for row in rows]
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 import sql
 from domain.charge import Anomaly
 from domain.instants import SAO_PAULO, day_begins
+from domain.mode import Owner
 from readmodels.charges.charge_list import METHODS
 from readmodels.money.ledger import ENTRY_TYPES
 from sql import Connection
@@ -78,31 +79,31 @@ _closings = sql.many("dashboard.closings", _Closing)
 _standing = sql.one("dashboard.standing", DashboardTotals)
 
 
-async def received_by_day(conn: Connection, account_id: UUID, test: bool, *, now: datetime) -> list[Day]:
+async def received_by_day(conn: Connection, owner: Owner, *, now: datetime) -> list[Day]:
     """The last DAYS days, today included, oldest first."""
     today = now.astimezone(SAO_PAULO).date()
     days = [today - timedelta(days=back) for back in range(DAYS - 1, -1, -1)]
     edges = [day_begins(each) for each in (*days, today + timedelta(days=1))]
-    rows = await _days(conn, account_id=account_id, test=test, edges=edges, other_types=_OTHER_TYPES)
+    rows = await _days(conn, account_id=owner.account_id, test=owner.test, edges=edges, other_types=_OTHER_TYPES)
     return [Day(on, row.payments, row.received_cents) for on, row in zip(days, rows, strict=True)]
 
 
-async def closings(conn: Connection, account_id: UUID, test: bool, days: Sequence[date]) -> list[Closing]:
+async def closings(conn: Connection, owner: Owner, days: Sequence[date]) -> list[Closing]:
     """Of these days, which follow one another; at most CLOSINGS_MAX."""
     assert 0 < len(days) <= CLOSINGS_MAX
     edges = [day_begins(each) for each in (*days, days[-1] + timedelta(days=1))]
-    rows = await _closings(conn, account_id=account_id, test=test, edges=edges, other_types=_OTHER_TYPES)
+    rows = await _closings(conn, account_id=owner.account_id, test=owner.test, edges=edges, other_types=_OTHER_TYPES)
     return [
         Closing(on, row.opening_cents, row.in_cents, row.out_cents, row.closing_cents, row.lines)
         for on, row in zip(days, rows, strict=True)
     ]
 
 
-async def standing(conn: Connection, account_id: UUID, test: bool, *, now: datetime) -> DashboardTotals:
+async def standing(conn: Connection, owner: Owner, *, now: datetime) -> DashboardTotals:
     return await _standing(
         conn,
-        account_id=account_id,
-        test=test,
+        account_id=owner.account_id,
+        test=owner.test,
         anomalies=[str(each) for each in Anomaly],
         methods=list(METHODS),
         since=now - timedelta(days=DAYS),

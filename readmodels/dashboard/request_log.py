@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from uuid import UUID
 
 from msgspec import Struct
 
 import sql
+from domain.mode import Owner
 from readmodels.page import SortOrder
 from sql import Connection
 
@@ -71,18 +71,17 @@ find_request = sql.maybe("request_log.one", RequestRow)
 
 async def request_page(
     conn: Connection,
-    owner: tuple[UUID, bool],
+    owner: Owner,
     filters: RequestFilters,
     order: SortOrder,
     after: RequestPosition | None,
     limit: int,
 ) -> tuple[Sequence[RequestRow], RequestPosition | None]:
     """One page and where the next one begins; the page may be short, even empty, when LOOK requests held no more."""
-    account_id, test = owner
     begins, ends = filters.from_at or _LONG_AGO, filters.to_at or _FAR_OFF
     given = {
-        "account_id": account_id,
-        "test": test,
+        "account_id": owner.account_id,
+        "test": owner.test,
         "path": filters.path,
         "client_id": filters.client_id,
         "look": LOOK,

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 import sql
 from domain.instants import iso
+from domain.mode import Owner
 from domain.money import reais
 from readmodels.page import SortOrder, cut
 from readmodels.webhooks.event_list import Bounds
@@ -81,15 +82,14 @@ _PAGE = {
 }
 
 
-async def balance(conn: Connection, account_id: UUID, test: bool) -> Balance:
+async def balance(conn: Connection, owner: Owner) -> Balance:
     """0.00 for an account without movement."""
-    return Balance(reais((await find_balance(conn, account_id=account_id, test=test)).balance_cents))
+    return Balance(reais((await find_balance(conn, account_id=owner.account_id, test=owner.test)).balance_cents))
 
 
 async def ledger_page(
     conn: Connection,
-    account_id: UUID,
-    test: bool,
+    owner: Owner,
     filters: LedgerFilters,
     after: LedgerPosition | None,
     limit: int,
@@ -99,8 +99,8 @@ async def ledger_page(
     if filters.created_from is not None or filters.created_to is not None:
         bounds = await find_bounds(
             conn,
-            account_id=account_id,
-            test=test,
+            account_id=owner.account_id,
+            test=owner.test,
             created_from=filters.created_from,
             created_to=filters.created_to,
         )
@@ -117,8 +117,8 @@ async def ledger_page(
     rows, last = cut(
         await _PAGE[path, filters.order](
             conn,
-            account_id=account_id,
-            test=test,
+            account_id=owner.account_id,
+            test=owner.test,
             type=filters.type,
             above=above,
             below=below,
@@ -126,10 +126,10 @@ async def ledger_page(
         ),
         limit,
     )
-    return [_present(row, test) for row in rows], LedgerPosition(last.sequence) if last else None
+    return [_present(row, owner) for row in rows], LedgerPosition(last.sequence) if last else None
 
 
-def _present(row: _Row, test: bool) -> LedgerItem:
+def _present(row: _Row, owner: Owner) -> LedgerItem:
     return LedgerItem(
         entry_id=str(row.entry_id),
         sequence=row.sequence,
@@ -143,7 +143,7 @@ def _present(row: _Row, test: bool) -> LedgerItem:
         withdrawal_id=_text(row.withdrawal_id),
         external_id=row.external_id,
         created_at=iso(row.created_at),
-        test=test,
+        test=owner.test,
     )
 
 

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
+from domain.mode import Owner
 from domain.money import reais
 from readmodels.charges.charge import Payer, PaymentDoc, open_payer
 from readmodels.page import SortOrder, cut
@@ -76,8 +77,7 @@ _read = msgspec.json.Decoder(PaymentDoc).decode
 
 async def payment_page(
     conn: Connection,
-    account_id: UUID,
-    test: bool,
+    owner: Owner,
     filters: PaymentFilters,
     after: PaymentPosition | None,
     limit: int,
@@ -89,8 +89,8 @@ async def payment_page(
     rows, last = cut(
         await _PAGE[_path(filters), filters.order](
             conn,
-            account_id=account_id,
-            test=test,
+            account_id=owner.account_id,
+            test=owner.test,
             charge_id=filters.charge_id,
             external_id=filters.external_id,
             method=filters.method,
@@ -103,7 +103,7 @@ async def payment_page(
         ),
         limit,
     )
-    items = [_present(_read(row.doc), account_id, test, seal) for row in rows]
+    items = [_present(_read(row.doc), owner, seal) for row in rows]
     return items, PaymentPosition(last.paid_at, last.payment_id) if last else None
 
 
@@ -117,12 +117,12 @@ def _path(filters: PaymentFilters) -> str:
     return "by_method" if filters.method is not None else "page"
 
 
-def _present(doc: PaymentDoc, account_id: UUID, test: bool, seal: Seal) -> PaymentItem:
+def _present(doc: PaymentDoc, owner: Owner, seal: Seal) -> PaymentItem:
     return PaymentItem(
         payment_id=doc.payment_id,
         charge_id=doc.charge_id,
         external_id=doc.external_id,
-        account_id=str(account_id),
+        account_id=str(owner.account_id),
         payment_method=doc.payment_method,
         method=doc.method,
         amount=reais(doc.amount_cents),
@@ -141,5 +141,5 @@ def _present(doc: PaymentDoc, account_id: UUID, test: bool, seal: Seal) -> Payme
         late=doc.late,
         refunded_amount=reais(doc.refunded_cents),
         anomaly=doc.anomaly,
-        test=test,
+        test=owner.test,
     )

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
+from domain.mode import Owner
 from domain.money import reais
 from sql import Connection
 
@@ -70,9 +71,9 @@ find_refund = sql.maybe("read_refund.find", RefundRow)
 read_refund_doc = msgspec.json.Decoder(RefundDoc).decode
 
 
-async def refund_by_id(conn: Connection, refund_id: UUID, account_id: UUID, test: bool) -> RefundProjection | None:
+async def refund_by_id(conn: Connection, refund_id: UUID, owner: Owner) -> RefundProjection | None:
     """None when the account has no such refund in that mode."""
-    row = await find_refund(conn, refund_id=refund_id, account_id=account_id, test=test)
+    row = await find_refund(conn, refund_id=refund_id, account_id=owner.account_id, test=owner.test)
     return None if row is None else present_refund(row)
 
 

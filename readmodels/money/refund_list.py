@@ -6,6 +6,7 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
+from domain.mode import Owner
 from domain.refund import RefundStatus
 from readmodels.money.refund import RefundProjection, RefundRow, present_refund
 from readmodels.page import SortOrder, cut
@@ -48,15 +49,15 @@ _PAGE = {
 
 
 async def refund_page(
-    conn: Connection, account_id: UUID, test: bool, filters: RefundFilters, after: RefundPosition | None, limit: int
+    conn: Connection, owner: Owner, filters: RefundFilters, after: RefundPosition | None, limit: int
 ) -> tuple[list[RefundProjection], RefundPosition | None]:
     """One page in the order (created_at, refund_id), and where the next one begins."""
     ascending = filters.order is SortOrder.ASC
     rows, last = cut(
         await _PAGE[_path(filters), filters.order](
             conn,
-            account_id=account_id,
-            test=test,
+            account_id=owner.account_id,
+            test=owner.test,
             statuses=list(filters.statuses) or None,
             charge_id=filters.charge_id,
             payment_id=filters.payment_id,

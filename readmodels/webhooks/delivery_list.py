@@ -16,6 +16,7 @@ from msgspec import Meta, Struct
 import sql
 from domain.events import EventKind
 from domain.instants import iso
+from domain.mode import Owner
 from readmodels.page import SortOrder, cut
 from readmodels.webhooks.event_list import find_bounds
 from sql import Connection
@@ -116,16 +117,15 @@ _PAGE = {
 _by_event = sql.many("read_delivery.by_event", _Row)
 
 
-async def delivery(conn: Connection, account_id: UUID, test: bool, delivery_id: UUID) -> Delivery | None:
+async def delivery(conn: Connection, owner: Owner, delivery_id: UUID) -> Delivery | None:
     """The account's delivery as it is now."""
-    row = await find_delivery(conn, delivery_id=delivery_id, account_id=account_id, test=test)
+    row = await find_delivery(conn, delivery_id=delivery_id, account_id=owner.account_id, test=owner.test)
     return None if row is None else (await _shown(conn, [row]))[0]
 
 
 async def delivery_page(
     conn: Connection,
-    account_id: UUID,
-    test: bool,
+    owner: Owner,
     filters: DeliveryFilters,
     after: DeliveryPosition | None,
     limit: int,
@@ -135,8 +135,8 @@ async def delivery_page(
     if filters.created_from is not None or filters.created_to is not None:
         bounds = await find_bounds(
             conn,
-            account_id=account_id,
-            test=test,
+            account_id=owner.account_id,
+            test=owner.test,
             created_from=filters.created_from,
             created_to=filters.created_to,
         )
@@ -155,8 +155,8 @@ async def delivery_page(
     rows, last = cut(
         await page(
             conn,
-            account_id=account_id,
-            test=test,
+            account_id=owner.account_id,
+            test=owner.test,
             event_id=filters.event_id,
             charge_id=filters.charge_id,
             states=list(filters.states) or (list(STATES) if merged else None),

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 import sql
 from domain.events import feed_item
+from domain.mode import Owner
 from readmodels.page import SortOrder, cut
 from sql import Connection
 
@@ -50,8 +51,7 @@ find_bounds = sql.one("read_event.bounds", Bounds)
 
 async def event_page(
     conn: Connection,
-    account_id: UUID,
-    test: bool,
+    owner: Owner,
     filters: EventFilters,
     after: EventPosition | None,
     limit: int,
@@ -61,8 +61,8 @@ async def event_page(
     if filters.created_from is not None or filters.created_to is not None:
         bounds = await find_bounds(
             conn,
-            account_id=account_id,
-            test=test,
+            account_id=owner.account_id,
+            test=owner.test,
             created_from=filters.created_from,
             created_to=filters.created_to,
         )
@@ -80,8 +80,8 @@ async def event_page(
     rows, last = cut(
         await _PAGE[_path(filters), filters.order](
             conn,
-            account_id=account_id,
-            test=test,
+            account_id=owner.account_id,
+            test=owner.test,
             types=list(filters.types) or None,
             charge_id=filters.charge_id,
             external_id=filters.external_id,
@@ -95,11 +95,11 @@ async def event_page(
     return items, EventPosition(last.sequence) if last else None
 
 
-async def event_body(conn: Connection, account_id: UUID, test: bool, sequence: int) -> bytes | None:
+async def event_body(conn: Connection, owner: Owner, sequence: int) -> bytes | None:
     """The bytes that every attempt to tell of an event sends; None when its month has left the feed."""
     page = _PAGE["page", SortOrder.ASC]
     rows = await page(
-        conn, account_id=account_id, test=test, types=None, charge_id=None, external_id=None,
+        conn, account_id=owner.account_id, test=owner.test, types=None, charge_id=None, external_id=None,
         above=sequence - 1, below=sequence + 1, most=1,
     )  # fmt: skip
     return rows[0].body if rows else None

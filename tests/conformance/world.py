@@ -57,7 +57,7 @@ class World:
         self.api = at
         self.pool = pool
         self.mine, self.theirs, self.limited = at.first, at.second, limited
-        self.awake = {True: asyncio.Event(), False: asyncio.Event()}
+        self.awake = {mode: asyncio.Event() for mode in Mode}
         self.listens = True
         self.pages: dict[Code, tuple[int, str]] = {}
         self.document: dict[str, Any] = msgspec.json.decode(at.app.state.openapi)
@@ -274,7 +274,7 @@ class World:
         """The bank made no more locations for production charges, and the pool of them is used up."""
         reserve = self.api.app.state.context.reserve
         waits = reserve._deadline_s
-        reserve._held[False].clear()
+        reserve._held[Mode.PRODUCTION].clear()
         reserve._deadline_s = SILENT_S
         kept = await self.pool.fetch("DELETE FROM pix_location WHERE NOT test RETURNING *")
         try:
@@ -363,22 +363,22 @@ async def open_world(servers: Any, pool: Pool) -> AsyncIterator[World]:
 
         def heard(name: str) -> None:
             wake(name)
-            for test, lane in BOLETO_ORDERS.items():
+            for mode, lane in BOLETO_ORDERS.items():
                 if name == lane:
-                    world.awake[test].set()
+                    world.awake[mode].set()
 
-        async def work(test: bool) -> None:
-            desk = BoletoOrderWorker(context, test)
+        async def work(mode: Mode) -> None:
+            desk = BoletoOrderWorker(context, mode)
             while True:
                 # What waits for its next try is found without a wake-up.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(world.awake[test].wait(), 0.25)
-                world.awake[test].clear()
+                    await asyncio.wait_for(world.awake[mode].wait(), 0.25)
+                world.awake[mode].clear()
                 if world.listens:
                     await desk.drain()
 
         with patch.object(at.app.state.context.jobs, "wake", heard):
-            workers = [asyncio.create_task(work(test)) for test in (True, False)]
+            workers = [asyncio.create_task(work(mode)) for mode in Mode]
             try:
                 yield world
             finally:

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from commands.merchants.pix_suspension import resume_pix, suspend_pix
+from domain.mode import Mode
 from tests.support.in_process import Api, Reply, bearer, open_api
 
 JSON = (b"content-type", b"application/json")
@@ -232,7 +233,7 @@ async def test_a_replay_needs_no_bank_and_a_suspension_asks_none(servers: Any, p
         token, used = await api.token(mode="production"), secrets.token_hex(8)
         assert (await api.post(PIX, api.pix(), token=token, key=used)).status == 201
         door = api.app.state.context
-        door.reserve._held[False].clear()
+        door.reserve._held[Mode.PRODUCTION].clear()
         door.reserve._deadline_s = 0.3
         # The courtesy lock of the first call lapses after a while: the row is what answers then.
         await door.redis.flushdb()

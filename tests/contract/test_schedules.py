@@ -17,6 +17,7 @@ from banks.simulated.bank import PRODUCTION, SimulatedBank
 from commands.merchants.pix_suspension import resume_pix, suspend_pix
 from commands.schedules import LEASE, RETRIES, claim, issue_pix
 from domain.instants import SAO_PAULO
+from domain.mode import Mode
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
 from tests.support.banking import SECRET_KEY, worker_context
@@ -75,7 +76,7 @@ class World:
         if when is not None:
             self.now = when.astimezone(UTC)
         for _ in range(400):
-            done = await self.desk.drain() + await BoletoOrderWorker(self.context, False).drain()
+            done = await self.desk.drain() + await BoletoOrderWorker(self.context, Mode.PRODUCTION).drain()
             if done:
                 continue
             # A boleto that is looked after again in two seconds is waited for without waiting.
@@ -352,15 +353,15 @@ async def test_a_silent_bank_delays_a_boleto_and_registers_it_once(world: World)
     made = await world.created(
         payment_method="boleto", first_due_date=str(first), payer={**PAYER, "address": ADDRESS}, max_charges=1
     )
-    bank = world.context.banks[False]
+    bank = world.context.banks[Mode.PRODUCTION]
     silent = _Silent(bank)
-    world.context.banks[False] = silent
+    world.context.banks[Mode.PRODUCTION] = silent
     await world.work(at(first - timedelta(days=10)))
     assert silent.asked >= 3
     assert await world.charges(made["schedule_id"]) == []
     failure = (await world.get(made["schedule_id"]))["failure"]
     assert (failure["number"], failure["code"]) == (1, "BANK_UNAVAILABLE")
-    world.context.banks[False] = bank
+    world.context.banks[Mode.PRODUCTION] = bank
     await world.work(world.now + RETRIES[0])
     (issued,) = await world.charges(made["schedule_id"])
     assert issued["state"] == "issued"
@@ -425,7 +426,7 @@ async def test_a_worker_that_dies_after_the_charge_leaves_no_second_one(world: W
     )
     world.now = at(first - timedelta(days=10)).astimezone(UTC)
     await world.desk.drain()
-    await BoletoOrderWorker(world.context, False).drain()  # registered, and the schedule does not know yet
+    await BoletoOrderWorker(world.context, Mode.PRODUCTION).drain()  # registered, and the schedule does not know yet
     token = await world.api.token(mode="production")
     key = f"/v1/idempotency-keys/schedule:{boleto['schedule_id']}:1"
     registered = (await world.api.get(key, token=token)).json()["resource_id"]

@@ -23,6 +23,7 @@ import pytest_asyncio
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from commands.webhooks.endpoint import set_endpoint
 from commands.webhooks.redeliver import RANGE_MAX
+from domain.mode import Mode, Owner
 from domain.webhooks.signature import sign
 from readmodels.page import SortOrder
 from readmodels.webhooks.delivery_list import (
@@ -663,14 +664,14 @@ async def test_a_page_of_deliveries_is_index_ranges(
     after = None if walked == "first page" else DeliveryPosition(10_000)
     explained = Explained(seeded, mode)
     filters = DeliveryFilters(**given, order=order)
-    await delivery_page(explained, BIG, True, filters, after, LIMIT)  # type: ignore[arg-type]
+    await delivery_page(explained, Owner(BIG, Mode.SANDBOX), filters, after, LIMIT)  # type: ignore[arg-type]
     # A row costs its own and the one of its event; the endpoint is the same block for all.
     assert_cheap(explained.plans, ranges=ranges + 2, page=LIMIT + 1)
 
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
 async def test_the_attempts_of_a_page_are_one_range_for_each_delivery(seeded: Any, mode: str) -> None:
-    page = await delivery_page(seeded, BIG, True, DeliveryFilters(), None, LIMIT)
+    page = await delivery_page(seeded, Owner(BIG, Mode.SANDBOX), DeliveryFilters(), None, LIMIT)
     assert sum(len(each.attempts) for each in page[0]) == 150
     explained = Explained(seeded, mode)
     await find_attempts(explained, delivery_ids=[UUID(each.delivery_id) for each in page[0]], most=20)

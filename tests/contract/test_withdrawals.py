@@ -18,6 +18,7 @@ from banks.simulated.returns import Rules
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from commands.webhooks.endpoint import choose_kinds, set_endpoint
 from domain.events import EventKind
+from domain.mode import Mode
 from readmodels.verify import verify
 from runtime.postgres import Pool, transaction
 from tests.contract.test_openapi import conforms
@@ -82,7 +83,7 @@ class Shop:
         await WithdrawalOrderWorker(self.context).drain()
 
     async def bank(self, *, fails: bool = False) -> None:
-        bank: Any = self.context.banks[False]
+        bank: Any = self.context.banks[Mode.PRODUCTION]
         await bank.returns.set_rules(Rules(settle_after_s=0, fails=fails))
 
 
@@ -354,7 +355,7 @@ async def test_a_pending_one_is_cancelled_and_never_sent(shop: Shop) -> None:
 
 async def test_what_the_bank_has_been_asked_for_cannot_be_cancelled(shop: Shop) -> None:
     made = await shop.withdraw("40.00")
-    bank: Any = shop.context.banks[False]
+    bank: Any = shop.context.banks[Mode.PRODUCTION]
     await bank.returns.set_rules(Rules(settle_after_s=60, fails=False))
     await shop.works()
     assert (await shop.get(f"/{made['withdrawal_id']}"))["status"] == "processing"

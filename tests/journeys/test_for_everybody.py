@@ -136,7 +136,7 @@ async def test_every_page_of_the_dashboard_has_no_barrier(stage: Stage, browser:
 
             known[test]["request_id"] = (await until_answer(logged)).rsplit("/", 1)[1]
     pages = [page for page in TABLE if page.method == "GET" and not page.path.endswith(".csv")]
-    addresses = [(system.app_url + filled(page, known[page.test]), screens(page)) for page in pages]
+    addresses = [(system.app_url + filled(page, known[page.mode.test]), screens(page)) for page in pages]
     # The charge's page has more forms while it is open, and a refund's has one when there is what to give back.
     addresses += [
         (f"{system.app_url}/painel/teste/cobrancas/{ids['paid']}{more}", WIDTHS) for more in ("", "/devolver")
@@ -162,7 +162,7 @@ def screens(page: Page) -> Screens:
     twin = any(each is not page and (each.handle, each.method) == (page.handle, page.method) for each in TABLE)
     if FULL or not twin:
         return WIDTHS
-    return (WIDTHS[-1],) if page.test else (WIDTHS[0],)
+    return (WIDTHS[-1],) if page.mode.test else (WIDTHS[0],)
 
 
 def filled(page: Page, known: dict[str, str]) -> str:

@@ -24,6 +24,7 @@ from commands.money.refund import Ending, NewRefund, begin_refunds, end_refunds
 from domain.charge import CancelReason
 from domain.errors import Refused
 from domain.instants import to_millisecond
+from domain.mode import Mode, Owner
 from domain.refund import FailureCode
 from readmodels.money.refund import RefundProjection, refund_by_id
 from readmodels.verify import verify
@@ -186,7 +187,7 @@ class Books:
     async def ask(self, asks: Sequence[Ask], ids: Sequence[UUID]) -> list[str]:
         asked = [
             NewRefund(
-                owner=(self.account, True), key=str(refund_id), fingerprint=bytes(32), refund_id=refund_id,
+                owner=Owner(self.account, Mode.SANDBOX), key=str(refund_id), fingerprint=bytes(32), refund_id=refund_id,
                 charge_id=self.charges[each.charge], amount_cents=each.cents,
                 payment_id=None if each.payment is None else await self._payment(each.charge, each.payment),
                 reason=None, description=None, external_id=None, destination_sealed=None, scenario=None,
@@ -310,7 +311,7 @@ async def _agree(pool: Pool, model: Model, books: Books) -> None:
         ]
     async with pool.acquire() as conn:
         for each in model.refunds:
-            found = await refund_by_id(conn, each.refund_id, books.account, True)
+            found = await refund_by_id(conn, each.refund_id, Owner(books.account, Mode.SANDBOX))
             assert isinstance(found, RefundProjection)
             assert found.status == each.status
             assert round(float(found.refundable_remaining) * 100) == each.payment.remaining

@@ -21,6 +21,7 @@ from banks.simulated.wire import Access, Wire, books_may_be_away
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.charges.create_pix import NewPix, create_pix
 from domain.instants import iso, to_millisecond
+from domain.mode import Mode
 from domain.pix.br_code import dynamic_br_code
 from readmodels.charges.charge import ChargeDoc
 from runtime.embedded import free_port
@@ -128,7 +129,7 @@ async def worker_context(pool: Pool, redis_url: str, production: Any) -> AsyncIt
             jobs=jobs,
             seal=seal,
             http=http,
-            banks={True: sandbox, False: production},
+            banks={Mode.SANDBOX: sandbox, Mode.PRODUCTION: production},
             now=utc_now,
             worker="test",
         )
@@ -188,7 +189,7 @@ async def make_charges(
 
 async def fill(pool: Pool, test: bool, locations: list[Location]) -> None:
     async with transaction(pool) as conn:
-        await add_to_pool(conn, test, locations)
+        await add_to_pool(conn, Mode.of(test), locations)
 
 
 async def status_of(pool: Pool, charge_id: UUID) -> str:

@@ -23,6 +23,7 @@ from banks.protocol import Location
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from domain.errors import Code
+from domain.mode import Mode
 from runtime.postgres import connect
 from runtime.settings import Settings, read_settings
 
@@ -201,7 +202,7 @@ async def open_api(database_url: str, redis_url: str, **env: str) -> AsyncIterat
         for test in (True, False):
             await add_to_pool(
                 conn,
-                test,
+                Mode.of(test),
                 [
                     Location(secrets.randbits(60), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}")
                     for _ in range(_LOCATIONS)

@@ -13,6 +13,7 @@ from commands.money.partner_shares import post_shares
 from commands.money.refund import Ending, NewRefund, begin_refunds, end_refunds
 from domain.errors import Refused
 from domain.instants import iso, to_millisecond
+from domain.mode import Owner
 from domain.refund import FailureCode
 from readmodels.charges.charge import ChargeDoc
 from readmodels.reports.fold import fold_up_to, settled_up_to
@@ -107,7 +108,7 @@ async def refunds(
     ids = [new_id() for _ in asked]
     news = [
         NewRefund(
-            owner=(account_id, test), key=str(refund_id), fingerprint=bytes(32), refund_id=refund_id,
+            owner=Owner.of(account_id, test), key=str(refund_id), fingerprint=bytes(32), refund_id=refund_id,
             charge_id=charge_id, amount_cents=cents, payment_id=payment_id, reason=None, description=None,
             external_id=None, destination_sealed=None, scenario=None, actor="test", request_id="test",
         )

@@ -38,6 +38,7 @@ from commands.merchants.merchants import MerchantCreated, create_merchant
 from commands.merchants.pix_suspension import resume_pix, suspend_pix
 from commands.webhooks.endpoint import set_endpoint
 from domain.events import EventKind
+from domain.mode import Mode, Owner
 from runtime.embedded import free_port
 from runtime.jobs import Jobs
 from runtime.postgres import Pool, open_pool
@@ -115,7 +116,7 @@ class Shop:
 
 
 class Service:
-    def __init__(self, api: Api, clock: Clock, pool: Pool, banks: dict[bool, SimulatedBank], wire: Wire) -> None:
+    def __init__(self, api: Api, clock: Clock, pool: Pool, banks: dict[Mode, SimulatedBank], wire: Wire) -> None:
         self.api = api
         self.clock = clock
         self.pool = pool
@@ -130,7 +131,7 @@ class Service:
         self.http: aiohttp.ClientSession
         self.errors: list[dict[str, Any]] = []
         """What the service's own log called an error."""
-        self._tokens: dict[tuple[UUID, bool], tuple[str, datetime]] = {}
+        self._tokens: dict[Owner, tuple[str, datetime]] = {}
 
     @property
     def settings(self) -> Settings:
@@ -175,7 +176,7 @@ class Service:
         raise AssertionError(f"{path} has no end")
 
     async def _token(self, shop: Shop, test: bool) -> str:
-        held = self._tokens.get((shop.account_id, test))
+        held = self._tokens.get(Owner.of(shop.account_id, test))
         now = self.clock.now()
         if held is not None and now < held[1]:
             return held[0]
@@ -191,7 +192,7 @@ class Service:
         )
         assert reply.status == 200, reply
         token = str(reply.json()["access_token"])
-        self._tokens[shop.account_id, test] = token, now + timedelta(seconds=TOKEN_S)
+        self._tokens[Owner.of(shop.account_id, test)] = token, now + timedelta(seconds=TOKEN_S)
         return token
 
     # What else happens
@@ -384,14 +385,16 @@ async def _running(database_url: str, redis_url: str) -> AsyncIterator[Service]:
             )
         )
         books = {
-            test: SimulatedBank(pool, seal, world=SANDBOX if test else PRODUCTION, url=bank_url, now=clock.now)
-            for test in (True, False)
+            mode: SimulatedBank(pool, seal, world=SANDBOX if mode.test else PRODUCTION, url=bank_url, now=clock.now)
+            for mode in Mode
         }
-        wire = await opened.enter_async_context(_serving_bank(books[False], api.settings, seal, pool, http, bank_port))
+        wire = await opened.enter_async_context(
+            _serving_bank(books[Mode.PRODUCTION], api.settings, seal, pool, http, bank_port)
+        )
         service = Service(api, clock, pool, books, wire)
         service.http, service.bank_url, service.receiver_url = http, bank_url, f"{own_url}/receiver"
         await opened.enter_async_context(_serving_door(service, door_port))
-        await books[False].boletos.set_webhook(f"{own_url}/bank/{api.settings.bank_callback_token}/boletos")
+        await books[Mode.PRODUCTION].boletos.set_webhook(f"{own_url}/bank/{api.settings.bank_callback_token}/boletos")
         await opened.enter_async_context(_working(service, seal))
         with _overheard(service.errors):
             yield service
@@ -506,7 +509,7 @@ async def _working(service: Service, seal: Seal) -> AsyncIterator[None]:
             jobs=jobs,
             seal=seal,
             http=service.http,
-            banks={True: service.banks[True], False: _adapter(service)},
+            banks={Mode.SANDBOX: service.banks[Mode.SANDBOX], Mode.PRODUCTION: _adapter(service)},
             now=now,
             worker="walk",
         )

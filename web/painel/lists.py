@@ -147,7 +147,7 @@ async def walk(
 
     Backwards the same index is walked the other way. Refused(CURSOR_INVALID) for a cursor of anybody else's walk.
     """
-    bound = [name, *request.owner, filters]
+    bound = [name, request.owner, filters]
     back, on = asked.value(_PREVIOUS), asked.value(_NEXT)
     if back:
         other = SortOrder.ASC if order is SortOrder.DESC else SortOrder.DESC

@@ -5,6 +5,7 @@ from typing import Any
 from litestar.response import Response
 
 from commands.charges.expire import expire_account
+from domain.mode import Mode
 from readmodels.charges.charge_list import ChargeFilters, charge_page
 from readmodels.dashboard.overview import COUNT_MAX, DAYS, received_by_day, received_in, standing
 from readmodels.dashboard.settings import endpoint_of, lanes_health
@@ -20,20 +21,20 @@ _ODD = 5
 
 async def show(request: PageRequest) -> Response[Any]:
     """Production only: test credits are nobody's money (spec, Sandbox-only errors)."""
-    account_id, test = request.owner
-    assert not test
-    await expire_account(request.pool, account_id, test, now=request.now)
+    owner = request.owner
+    assert owner.mode is Mode.PRODUCTION
+    await expire_account(request.pool, owner, now=request.now)
     async with session(request.pool) as conn:
-        now_is = await standing(conn, account_id, test, now=request.now)
-        days = await received_by_day(conn, account_id, test, now=request.now)
-        charges, _ = await charge_page(conn, account_id, test, ChargeFilters(), None, _LATEST)
-        lanes = await lanes_health(conn, account_id)
-        endpoint = await endpoint_of(conn, account_id=account_id)
+        now_is = await standing(conn, owner, now=request.now)
+        days = await received_by_day(conn, owner, now=request.now)
+        charges, _ = await charge_page(conn, owner, ChargeFilters(), None, _LATEST)
+        lanes = await lanes_health(conn, owner.account_id)
+        endpoint = await endpoint_of(conn, account_id=owner.account_id)
         odd = []
         if now_is.anomalies:
             for anomaly in ("duplicate", "paid_after_cancel", "amount_mismatch"):
                 found, _ = await payment_page(
-                    conn, account_id, test, PaymentFilters(anomaly=anomaly), None, _ODD, seal=request.seal
+                    conn, owner, PaymentFilters(anomaly=anomaly), None, _ODD, seal=request.seal
                 )
                 odd += found
             odd.sort(key=lambda payment: payment.paid_at, reverse=True)

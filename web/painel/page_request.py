@@ -20,6 +20,7 @@ from commands.people.audit import AuditEntry, write_down
 from commands.people.sessions import Session
 from domain.client_address import visitor
 from domain.instants import to_millisecond
+from domain.mode import Mode, Owner
 from domain.sandbox_clock import on_clock
 from readmodels.cursor import Cursors
 from readmodels.dashboard.charge import ACTOR
@@ -53,7 +54,7 @@ AnyRequest = Request[Any, Any, Any]
 
 
 class PageRequest:
-    """`test` is the mode of the page, from its path: nothing else chooses it."""
+    """`mode` is the mode of the page, from its path: nothing else chooses it."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class PageRequest:
         session: Session,
         cookie: str,
         *,
-        test: bool,
+        mode: Mode,
         form: Form,
         may: frozenset[str],
         section: Section = PAINEL,
@@ -71,7 +72,7 @@ class PageRequest:
         self.http = request
         self.session = session
         self.cookie = cookie
-        self.test = test
+        self.mode = mode
         self.pool: Pool = state.pool
         self.settings: Settings = state.settings
         self.seal = Seal(self.settings.secret_key)
@@ -82,8 +83,12 @@ class PageRequest:
         self._may = may
 
     @property
-    def owner(self) -> tuple[UUID, bool]:
-        return (self.session.account_id, self.test)
+    def test(self) -> bool:
+        return self.mode.test
+
+    @property
+    def owner(self) -> Owner:
+        return Owner(self.session.account_id, self.mode)
 
     @property
     def account_now(self) -> datetime:

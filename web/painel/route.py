@@ -16,6 +16,7 @@ from msgspec import Struct
 from commands.people.audit import AlreadySent
 from commands.people.sessions import session_of
 from domain.errors import Code, Refused
+from domain.mode import Mode
 from runtime.postgres import session
 from runtime.seal import Seal
 from web.painel.auth.sign_in import cookie_of, entrance
@@ -43,13 +44,13 @@ class Page(Struct, frozen=True):
     path: str
     handle: Handle
     roles: frozenset[str]
-    test: bool = False
+    mode: Mode = Mode.PRODUCTION
     section: Section = PAINEL
     early: bool = False
 
     @property
     def whole_path(self) -> str:
-        return (TEST if self.test else self.section.root) + self.path
+        return (TEST if self.mode.test else self.section.root) + self.path
 
 
 def handlers(table: Sequence[Page]) -> list[ControllerRouterHandler]:
@@ -75,7 +76,7 @@ def _handler(page: Page, opened: dict[str, frozenset[str]]) -> HTTPRouteHandler:
         if found.role not in page.roles:
             raise PermissionDeniedException
         page_request = PageRequest(
-            request, found, cookie, test=page.test, form=form, may=opened[found.role], section=section
+            request, found, cookie, mode=page.mode, form=form, may=opened[found.role], section=section
         )
         if page_request.must_enrol and not page.early:
             return go(f"{section.root}/acesso/codigo")

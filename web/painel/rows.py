@@ -103,7 +103,7 @@ async def payment_rows(conn: Connection, items: Sequence[PaymentItem], request: 
     to
     pay, and by the merchant's own reference when he did not say. The CSV and the charge's page keep to the receipt."""
     nameless = [UUID(item.charge_id) for item in items if not (item.payer.name or item.payer.document)]
-    payers = await payers_of(conn, nameless, *request.owner, seal=request.seal)
+    payers = await payers_of(conn, nameless, request.owner, seal=request.seal)
     names = {str(charge_id): payer.name for charge_id, payer in payers.items()}
     return [payment_row(item, names.get(item.charge_id), request) for item in items]
 
@@ -151,7 +151,7 @@ def entry_row(item: LedgerItem, request: PageRequest) -> EntryRow:
 
 async def refund_rows(conn: Connection, items: Sequence[RefundProjection], request: PageRequest) -> list[RefundRow]:
     """Of a page of refunds. One that was given no reference goes by its charge's: that is what a merchant knows."""
-    docs = await charges_by_id(conn, [(UUID(item.charge_id), *request.owner) for item in items])
+    docs = await charges_by_id(conn, [(UUID(item.charge_id), request.owner) for item in items])
     charged = {doc.charge_id: charge_row(doc, request).reference for doc in docs if doc is not None}
     return [refund_row(item, request, charged.get(item.charge_id, "")) for item in items]
 

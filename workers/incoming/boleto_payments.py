@@ -22,6 +22,7 @@ from commands.charges.confirm_boletos import confirm_boletos, find_of_numbers
 from domain.charge import Charge
 from domain.errors import Refused
 from domain.instants import SAO_PAULO
+from domain.mode import Mode
 from runtime.jobs import PIX_ORDERS, WEBHOOKS
 from runtime.postgres import session, transaction
 from workers.context import Context
@@ -119,7 +120,7 @@ async def book_boletos(
         if outcomes:
             context.jobs.wake(WEBHOOKS)
         if any(isinstance(outcome, Charge) and outcome.dual for outcome in outcomes.values()):
-            context.jobs.wake(PIX_ORDERS[False])  # the cob beside the boleto is to be removed
+            context.jobs.wake(PIX_ORDERS[Mode.PRODUCTION])  # the cob beside the boleto is to be removed
     return booked
 
 
@@ -133,7 +134,7 @@ async def reconcile_boletos(context: Context) -> int:
     today = now.astimezone(SAO_PAULO).date()
     until = min(today, since + OVERLAP + _STEP)
     async with asyncio.timeout(_LIST_S):
-        answer = await context.banks[False].boletos_paid(since, until)
+        answer = await context.banks[Mode.PRODUCTION].boletos_paid(since, until)
     if isinstance(answer, Unknown):
         _log.info("boleto_reconciler_waits", detail=answer.detail)
         return 0
@@ -160,7 +161,7 @@ async def reconcile_boletos(context: Context) -> int:
 
 
 async def _ask(context: Context, numbers: Sequence[str]) -> dict[str, BoletoState | NotFound | Unknown]:
-    bank = context.banks[False]
+    bank = context.banks[Mode.PRODUCTION]
     room = asyncio.Semaphore(_AT_ONCE)
 
     async def one(number: str) -> BoletoState | NotFound | Unknown:

@@ -15,6 +15,7 @@ from banks.received import BOLETO_HINT, ReceivedPix
 from commands.charges.pay import Confirmation, confirm_payments
 from domain.charge import Charge
 from domain.errors import Refused
+from domain.mode import Mode
 from runtime.jobs import BOLETO_ORDERS, WEBHOOKS
 from runtime.postgres import session, transaction
 from workers.context import Context
@@ -107,7 +108,7 @@ async def book(context: Context, received: Sequence[ReceivedPix]) -> int:
         if new:
             context.jobs.wake(WEBHOOKS)
         if any(isinstance(outcome, Charge) and outcome.dual for outcome in outcomes):
-            context.jobs.wake(BOLETO_ORDERS[False])  # the boleto beside the PIX is to be written off
+            context.jobs.wake(BOLETO_ORDERS[Mode.PRODUCTION])  # the boleto beside the PIX is to be written off
     return booked
 
 
@@ -141,7 +142,7 @@ def _boleto_confirms(state: CobState | NotFound | Unknown | BookingResult, hint:
 
 
 async def _ask(context: Context, txids: list[str]) -> dict[str, CobState | NotFound | Unknown]:
-    bank = context.banks[False]
+    bank = context.banks[Mode.PRODUCTION]
     room = asyncio.Semaphore(_AT_ONCE)
 
     async def one(txid: str) -> CobState | NotFound | Unknown:

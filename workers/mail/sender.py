@@ -16,6 +16,7 @@ from msgspec import Struct
 
 import sql
 from commands.mail import follow_feeds, stop_token, write_mails, write_notices
+from domain.mode import Mode, Owner
 from readmodels.charges.boleto import boleto_to_print
 from readmodels.charges.charge import read_doc
 from readmodels.documents.boleto_pdf import BoletoPrinter
@@ -230,7 +231,12 @@ class MailSender:
         context = self._context
         async with session(context.pool) as conn:
             boleto = await boleto_to_print(
-                conn, due.charge_id, due.account_id, False, seal=context.seal, settings=self._settings, now=now
+                conn,
+                due.charge_id,
+                Owner(due.account_id, Mode.PRODUCTION),
+                seal=context.seal,
+                settings=self._settings,
+                now=now,
             )
         return None if boleto is None else Attached(boleto.file_name, await self._printer.printed(boleto))
 

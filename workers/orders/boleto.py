@@ -69,6 +69,7 @@ from commands.charges.sandbox import SANDBOX_FAILURE
 from domain.charge import DUAL, CancelReason, Status
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, parse_day, to_millisecond
+from domain.mode import Mode
 from domain.sandbox_clock import on_clock
 from readmodels.charges.charge import ChargeDoc, read_doc
 from runtime.batching import Batcher
@@ -206,11 +207,11 @@ class _NotOurs(Exception):
 class BoletoOrderWorker:
     """Does the orders about boletos of one mode. What the bank has registered is stored in batches."""
 
-    def __init__(self, context: Context, test: bool, *, at_once: int = AT_ONCE) -> None:
+    def __init__(self, context: Context, mode: Mode, *, at_once: int = AT_ONCE) -> None:
         self._context = context
-        self._test = test
+        self._mode = mode
         self._at_once = at_once
-        self._bank = context.banks[test]
+        self._bank = context.banks[mode]
         self._issuing: Batcher[RegistrationResult, bool] = Batcher(self._issue, lanes=2, most=ISSUED_MAX)
         self._kinds: dict[str, Callable[[Bank, BoletoOrder], Awaitable[Result]]] = {
             REGISTER: self._register,
@@ -227,7 +228,7 @@ class BoletoOrderWorker:
     async def _claim(self, most: int) -> list[BoletoOrder]:
         now = self._context.now()
         async with session(self._context.pool) as conn:
-            return await claim(conn, test=self._test, now=now, most=most, lease_until=now + LEASE)
+            return await claim(conn, test=self._mode.test, now=now, most=most, lease_until=now + LEASE)
 
     async def _do(self, order: BoletoOrder) -> None:
         try:
@@ -583,7 +584,7 @@ class BoletoOrderWorker:
         if order.kind != REGISTER or (outcome is not None and outcome.refused):
             self._context.jobs.wake(WEBHOOKS)
             if order.dual:
-                self._context.jobs.wake(PIX_ORDERS[self._test])  # what became of the boleto becomes of the cob
+                self._context.jobs.wake(PIX_ORDERS[self._mode])  # what became of the boleto becomes of the cob
         if outcome is not None and order.reply_to is not None:
             await send_reply(self._context.redis, order.reply_to, order.order_id, _encode(outcome))
 
@@ -626,7 +627,7 @@ class BoletoOrderWorker:
                     now=self._context.now(),
                 )
         if undo:
-            self._context.jobs.wake(BOLETO_ORDERS[self._test])
+            self._context.jobs.wake(BOLETO_ORDERS[self._mode])
         return outcome
 
     async def _overtaken(self, conn: Connection, order: BoletoOrder, outcome: Outcome) -> bool:
@@ -663,7 +664,7 @@ class BoletoOrderWorker:
                 )
             if not given_up:
                 raise _NotOurs
-            self._context.jobs.wake(BOLETO_ORDERS[self._test])
+            self._context.jobs.wake(BOLETO_ORDERS[self._mode])
             return _UNAVAILABLE
         waits = ALIGN_BACKOFF_S if order.kind == ALIGN else BACKOFF_S
         wait_s = waits[min(order.attempts, len(waits)) - 1] * random.uniform(0.8, 1.2)  # noqa: S311  spreads load
@@ -678,7 +679,7 @@ class BoletoOrderWorker:
             )
         if later.at is None and wait_s < _RING_S_MAX:
             # Somebody waits for it: the next round of looking by oneself would be too late.
-            asyncio.get_running_loop().call_later(wait_s, self._context.jobs.wake, BOLETO_ORDERS[self._test])
+            asyncio.get_running_loop().call_later(wait_s, self._context.jobs.wake, BOLETO_ORDERS[self._mode])
         return None
 
     async def _issue(self, boletos: Sequence[RegistrationResult]) -> list[bool]:
@@ -688,11 +689,11 @@ class BoletoOrderWorker:
             async with session(self._context.pool) as conn:
                 settled, made = await issue_boletos(conn, boletos)
             if any(boleto.request.pix is not None for boleto in boletos):
-                self._context.jobs.wake(PIX_ORDERS[self._test])
+                self._context.jobs.wake(PIX_ORDERS[self._mode])
             undone = len(settled) - len(made)
             if undone:
                 _log.info("boletos_of_used_keys_undone", count=undone)
-                self._context.jobs.wake(BOLETO_ORDERS[self._test])
+                self._context.jobs.wake(BOLETO_ORDERS[self._mode])
             return [boleto.order_id in settled for boleto in boletos]
 
         for wait_s in _STORE_WAITS_S:

@@ -23,6 +23,7 @@ from commands.bank_orders.pix_locations import LocationsAsked, LocationsMade, ad
 from commands.charges.change import Outcome
 from commands.charges.fail import fail_charge
 from domain.charge import Charge, Status
+from domain.mode import Mode
 from domain.sandbox_clock import on_clock
 from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, REFUND_ORDERS, WEBHOOKS, WITHDRAWAL_ORDERS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
@@ -63,6 +64,11 @@ class PixOrder(Struct, frozen=True, gc=False):
     expires_at: datetime | None
     payer_sealed: bytes | None
     registering: bool
+
+    @property
+    def mode(self) -> Mode:
+        return Mode.of(self.test)
+
     callback_url: str | None
     ahead_s: int
     """By how much its account's clock is ahead of real time; 0 in production."""
@@ -139,13 +145,13 @@ Answer = Done[bytes | None] | Rejected | Unknown
 DONE: Final = Done[bytes | None](None)
 
 
-async def drain_orders(context: Context, test: bool, *, at_once: int = AT_ONCE) -> int:
+async def drain_orders(context: Context, mode: Mode, *, at_once: int = AT_ONCE) -> int:
     """Do what is due in one mode; answers how many orders were taken up. One slow answer holds nobody else up."""
-    bank = context.banks[test]
+    bank = context.banks[mode]
 
     async def claim_some(most: int) -> list[PixOrder]:
         # At the simulated bank a hundred go as one.
-        return await _claim(context, test, BATCH if test else most)
+        return await _claim(context, mode, BATCH if mode.test else most)
 
     def begin(orders: Sequence[PixOrder]) -> list[Coroutine[Any, Any, None]]:
         together, alone = _sort(bank, orders)
@@ -153,7 +159,7 @@ async def drain_orders(context: Context, test: bool, *, at_once: int = AT_ONCE) 
         if together:
             assert isinstance(bank, SimulatedBank)
             begun.append(_do_together(context, bank, together))
-        if not test:
+        if mode is Mode.PRODUCTION:
             begun.append(_register_callbacks(context, bank, orders))
         return begun
 
@@ -164,14 +170,14 @@ async def release_orders(context: Context) -> int:
     """Give back what dead workers held; answers how many."""
     async with session(context.pool) as conn:
         released = await release(conn, now=context.now(), most=_RELEASE_MAX)
-    for lane in {_lanes(each.kind)[each.test] for each in released}:
+    for lane in {_lanes(each.kind)[Mode.of(each.test)] for each in released}:
         context.jobs.wake(lane)
     if released:
         _log.warning("pix_orders_lost_their_worker", count=len(released))
     return len(released)
 
 
-def _lanes(kind: str) -> dict[bool, str]:
+def _lanes(kind: str) -> dict[Mode, str]:
     """Whose orders these are: the lanes of an order's kind."""
     if kind.startswith("boleto_"):
         return BOLETO_ORDERS
@@ -180,10 +186,10 @@ def _lanes(kind: str) -> dict[bool, str]:
     return REFUND_ORDERS if kind.startswith("refund_") else PIX_ORDERS
 
 
-async def _claim(context: Context, test: bool, most: int) -> list[PixOrder]:
+async def _claim(context: Context, mode: Mode, most: int) -> list[PixOrder]:
     now = context.now()
     async with session(context.pool) as conn:
-        return await claim(conn, test=test, now=now, most=most, lease_until=now + LEASE)
+        return await claim(conn, test=mode.test, now=now, most=most, lease_until=now + LEASE)
 
 
 def _sort(bank: Bank, orders: Sequence[PixOrder]) -> tuple[list[PixOrder], list[PixOrder]]:
@@ -259,7 +265,7 @@ async def _cob_revise(context: Context, bank: Bank, order: PixOrder) -> Answer:
 
 async def _pix_simulate(context: Context, bank: Bank, order: PixOrder) -> Answer:
     # The bank behind a scenario: payers are not part of the port, and a scenario is for what we ask.
-    simulated = context.banks[True]
+    simulated = context.banks[Mode.SANDBOX]
     assert isinstance(simulated, SimulatedBank), "only the sandbox has simulated payers"
     await simulated.receive([_paid(order)], tell=False)
     return DONE
@@ -377,11 +383,11 @@ async def _store_once(context: Context, order: PixOrder, answer: Answer) -> None
             )
         if not ours and order.kind == "locations" and isinstance(answer, Done) and outcome is not None:
             # The door gave up meanwhile: what the bank made is good for somebody else.
-            await add_to_pool(conn, order.test, _read_made(outcome).locations)
+            await add_to_pool(conn, order.mode, _read_made(outcome).locations)
     if ours and isinstance(answer, Rejected) and order.kind == "cob_register":
         context.jobs.wake(WEBHOOKS)
     if isinstance(failed, Charge) and failed.dual:
-        context.jobs.wake(BOLETO_ORDERS[order.test])  # its boleto stands, and is to be written off
+        context.jobs.wake(BOLETO_ORDERS[order.mode])  # its boleto stands, and is to be written off
     if ours and outcome is not None and order.reply_to is not None:
         await send_reply(context.redis, order.reply_to, order.order_id, outcome)
 

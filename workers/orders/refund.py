@@ -26,6 +26,7 @@ from banks.scenario import acting
 from banks.transfers import NO_TRANSFERS, PIX_UNKNOWN, Return, Sent, Transfer
 from commands.money.refund import ORDER_KINDS, Ending, RefundOrder, TransferDestination, end_refunds
 from domain.instants import to_millisecond
+from domain.mode import Mode
 from domain.refund import FailureCode, RefundMethod
 from runtime.batching import Batcher
 from runtime.jobs import REFUND_ORDERS, WEBHOOKS
@@ -109,11 +110,11 @@ Answer = Done[Sent] | Rejected | Unknown
 class RefundOrderWorker:
     """Does the orders about refunds of one mode. What has ended is stored in batches."""
 
-    def __init__(self, context: Context, test: bool, *, at_once: int = AT_ONCE) -> None:
+    def __init__(self, context: Context, mode: Mode, *, at_once: int = AT_ONCE) -> None:
         self._context = context
-        self._test = test
+        self._mode = mode
         self._at_once = at_once
-        self._bank = context.banks[test]
+        self._bank = context.banks[mode]
         self._ending: Batcher[tuple[ClaimedRefund, _Ended], None] = Batcher(self._end, lanes=2, most=_STORED_MAX)
         self._kinds: dict[str, Callable[[Bank, ClaimedRefund, RefundOrder], Awaitable[Answer]]] = {
             ORDER_KINDS[RefundMethod.RETURN]: self._return,
@@ -127,7 +128,7 @@ class RefundOrderWorker:
     async def _claim(self, most: int) -> list[ClaimedRefund]:
         now = self._context.now()
         async with session(self._context.pool) as conn:
-            return await claim(conn, test=self._test, now=now, most=most, lease_until=now + LEASE)
+            return await claim(conn, test=self._mode.test, now=now, most=most, lease_until=now + LEASE)
 
     async def _do(self, order: ClaimedRefund) -> None:
         try:
@@ -226,7 +227,7 @@ class RefundOrderWorker:
         return lost_at is not None and now < lost_at + WATCH
 
     def _failed(self, order: ClaimedRefund, request: RefundOrder, failure: FailureCode, detail: str | None) -> _Ended:
-        _log.warning("refund_failed", refund_id=str(request.refund_id), failure=failure, test=self._test)
+        _log.warning("refund_failed", refund_id=str(request.refund_id), failure=failure, test=self._mode.test)
         return _Ended(Ending(charge_id=order.charge_id, refund_id=request.refund_id, failure=failure), detail)
 
     # Store
@@ -255,7 +256,7 @@ class RefundOrderWorker:
             )
         if wait_s < _RING_S_MAX:
             # Most of what is unknown is known a moment later: the next round of looking by oneself would be too late.
-            asyncio.get_running_loop().call_later(wait_s, self._context.jobs.wake, REFUND_ORDERS[self._test])
+            asyncio.get_running_loop().call_later(wait_s, self._context.jobs.wake, REFUND_ORDERS[self._mode])
 
     async def _end(self, ended: Sequence[tuple[ClaimedRefund, _Ended]]) -> list[None]:
         """Orders and refunds together. An order that is another lease's by now is passed over: that one ends it."""

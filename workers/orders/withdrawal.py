@@ -26,6 +26,7 @@ from banks.transfers import NO_TRANSFERS, Sent, Transfer
 from commands.money.withdraw import Ended, SendOrder, check_approved, daily_withdrawal, end_withdrawal, start_sending
 from domain import errors
 from domain.instants import SAO_PAULO, to_millisecond
+from domain.mode import Mode
 from domain.withdrawal import Withdrawal, WithdrawalFailure
 from readmodels.money.withdrawal import WithdrawalDoc
 from runtime.jobs import WEBHOOKS, WITHDRAWAL_ORDERS
@@ -126,7 +127,7 @@ class WithdrawalOrderWorker:
 
     async def _ask(self, order: ClaimedWithdrawal, request: SendOrder) -> Answer:
         """Raises errors.Refused(KYC_REQUIRED) when the bank does not have it and the account is blocked by now."""
-        bank = self._context.banks[False]
+        bank = self._context.banks[Mode.PRODUCTION]
         id = order.order_id.hex
         if order.attempts > 1:
             found = await bank.find_transfer(id)
@@ -211,7 +212,7 @@ class WithdrawalOrderWorker:
                 outcome=_encode(LastAnswer(result.detail, order.attempts, result.lost_at)),
             )
         if wait_s < _RING_S_MAX:
-            asyncio.get_running_loop().call_later(wait_s, self._context.jobs.wake, WITHDRAWAL_ORDERS[False])
+            asyncio.get_running_loop().call_later(wait_s, self._context.jobs.wake, WITHDRAWAL_ORDERS[Mode.PRODUCTION])
 
 
 async def withdraw_daily(context: Context) -> int:

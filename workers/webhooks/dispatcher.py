@@ -25,6 +25,7 @@ from prometheus_client import Histogram
 
 import sql
 from commands.webhooks.lanes import LaneKey
+from domain.mode import Mode
 from domain.webhooks.signature import delivery_headers
 from runtime.batching import Batcher
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
@@ -56,7 +57,7 @@ _ALARMS_PER_S = 20
 # One row can be at fault here (its endpoint was deleted meanwhile), so its neighbours are written without it.
 _ONE_BAD = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError)
 
-_BEFORE_ALL = (UUID(int=0), False)
+_BEFORE_ALL = (UUID(int=0), Mode.PRODUCTION)
 
 _log = structlog.get_logger()
 _delivered = Metric("webhook_deliveries", "Webhook attempts by outcome.", ["outcome", "mode"])
@@ -72,6 +73,10 @@ class _Taken(Struct, frozen=True):
     turn: int
     room: int
     ours: bool
+
+    @property
+    def key(self) -> LaneKey:
+        return self.endpoint_id, Mode.of(self.test)
 
 
 class _Freed(Struct, frozen=True):
@@ -146,14 +151,14 @@ class WebhookDispatcher:
             lanes = await take_lanes(
                 conn,
                 after_endpoint=self._after[0],
-                after_test=self._after[1],
+                after_test=self._after[1].test,
                 now=now,
                 cap=CAP,
                 cap_test=CAP_TEST,
                 most=most_lanes,
             )
             mosts = self._share([lane for lane in lanes if lane.ours])
-            ours = [lane for lane in lanes if (lane.endpoint_id, lane.test) in mosts]
+            ours = [lane for lane in lanes if lane.key in mosts]
             claimed = (
                 await claim(
                     conn,
@@ -162,7 +167,7 @@ class WebhookDispatcher:
                     probes=[lane.probe for lane in ours],
                     turns=[lane.turn for lane in ours],
                     rooms=[lane.room for lane in ours],
-                    mosts=[mosts[lane.endpoint_id, lane.test] for lane in ours],
+                    mosts=[mosts[lane.key] for lane in ours],
                     now=now,
                     lease_until=leased_until,
                 )
@@ -170,10 +175,10 @@ class WebhookDispatcher:
                 else []
             )
         full = len(lanes) == most_lanes
-        self._after = (lanes[-1].endpoint_id, lanes[-1].test) if full else _BEFORE_ALL
-        found = Counter((due.endpoint_id, due.test) for due in claimed)
+        self._after = lanes[-1].key if full else _BEFORE_ALL
+        found = Counter(due.lane for due in claimed)
         for lane in lanes:
-            key = (lane.endpoint_id, lane.test)
+            key = lane.key
             room, most = lane.room - self._flying[key], mosts.get(key, 0)
             if not lane.ours or found[key] < min(room, most):
                 continue  # another worker has it, or it is empty
@@ -243,7 +248,7 @@ class WebhookDispatcher:
         each = max(1, left // len(lanes)) if lanes else 0
         mosts: dict[LaneKey, int] = {}
         for lane in lanes:
-            key = (lane.endpoint_id, lane.test)
+            key = lane.key
             most = min(lane.room, each, left, left_test) if lane.test else min(lane.room, each, left)
             if busy:
                 most = min(most, _ROOM_WHEN_BUSY - self._flying[key])
@@ -254,7 +259,7 @@ class WebhookDispatcher:
         return mosts
 
     def _fly(self, due: DueDelivery, leased_until: datetime) -> None:
-        self._flying[due.endpoint_id, due.test] += 1
+        self._flying[due.lane] += 1
         self._flying_test += due.test
         self._at_risk.add(due.delivery_id)
         task = asyncio.create_task(self._deliver(due, leased_until))
@@ -283,7 +288,7 @@ class WebhookDispatcher:
         finally:
             aging.cancel()
             self._safe(due.delivery_id)
-            self._landed((due.endpoint_id, due.test))
+            self._landed(due.lane)
 
     def _safe(self, delivery_id: UUID) -> None:
         self._at_risk.discard(delivery_id)
@@ -296,7 +301,7 @@ class WebhookDispatcher:
             asyncio.get_running_loop().call_soon(self._wake)  # a turn later, when a landed flight has left its set
 
     def _landed(self, lane: LaneKey) -> None:
-        self._flying_test -= lane[1]
+        self._flying_test -= lane[1].test
         self._flying[lane] -= 1
         if self._flying[lane] <= self._crowded.get(lane, -1):
             del self._crowded[lane]

@@ -17,6 +17,7 @@ import sql
 from commands.webhooks.lanes import LaneKey, lock_lanes, store_lanes
 from commands.webhooks.notices import NewNotice, give_notice
 from domain.instants import iso
+from domain.mode import Mode
 from domain.webhooks.breaker import AttemptResult, Lane, LaneState, Rules, Transition, on_result
 from domain.webhooks.retry import next_delay_s, retry_after_s
 from runtime.ids import new_id
@@ -55,6 +56,10 @@ class DueDelivery(Struct, frozen=True):
     previous_secret_sealed: bytes | None
     previous_until: datetime | None
     body: bytes
+
+    @property
+    def lane(self) -> LaneKey:
+        return self.endpoint_id, Mode.of(self.test)
 
 
 class Result(NamedTuple):
@@ -100,11 +105,11 @@ probe = sql.many("webhook_lane.probe", _Moved)
 forget_held = sql.many("webhook_lane.forget_held", _Moved)
 
 
-def rules_of(settings: Settings, *, test: bool) -> Rules:
+def rules_of(settings: Settings, mode: Mode) -> Rules:
     """The first probe comes when the first retry would."""
     delays_s = settings.webhook_delays_s
     return Rules(
-        cap=CAP_TEST if test else CAP,
+        cap=CAP_TEST if mode.test else CAP,
         probe_s_min=min(delays_s[0], _PROBE_S_MAX),
         probe_s_max=min(max(delays_s), _PROBE_S_MAX),
         pause_after_s=settings.webhook_pause_after_s,
@@ -118,7 +123,7 @@ async def store_landed(
     """Write a batch down. Answers what became of each delivery, and when lanes it blocked may be asked again."""
     by_lane: dict[LaneKey, list[int]] = defaultdict(list)
     for at, each in enumerate(results):
-        by_lane[each.due.endpoint_id, each.due.test].append(at)
+        by_lane[each.due.lane].append(at)
     if all(each.answer.outcome == "delivered" for each in results):
         astir = await _store_delivered(pool, results, by_lane.keys(), now=now)
         if astir:
@@ -145,19 +150,19 @@ async def _fold(
     """Fold the results at these places into their lanes, write those that change, and tell of what is to be told."""
     rows = await lock_lanes(
         conn,
-        endpoint_ids=[key[0] for key in by_lane],
-        tests=[key[1] for key in by_lane],
+        endpoint_ids=[endpoint_id for endpoint_id, _ in by_lane],
+        tests=[mode.test for _, mode in by_lane],
         failed=[any(results[at].answer.outcome != "delivered" for at in by_lane[key]) for key in by_lane],
         caps=[_cap(key) for key in by_lane],
     )
-    before = {(row.endpoint_id, row.test): row.lane() for row in rows}
+    before = {row.key: row.lane() for row in rows}
     after: dict[LaneKey, Lane] = {}
     fates: dict[int, DeliveryOutcome] = {}
     turns: list[tuple[LaneKey, Transition, Result, Lane]] = []
     for key, places in by_lane.items():
         # Without a row the lane is healthy, or its endpoint is gone.
         lane = before.get(key, Lane())
-        rules = rules_of(settings, test=key[1])
+        rules = rules_of(settings, key[1])
         for at in places:
             result = results[at]
             wish_s = retry_after_s(result.answer.retry_after, now=now)
@@ -171,7 +176,7 @@ async def _fold(
         await _give_notice(conn, turns, before, now=now)
     for key, lane in after.items():
         if lane.state is not before[key].state:
-            _log.warning("webhook_lane_changed", endpoint_id=key[0], test=key[1], state=lane.state.value)
+            _log.warning("webhook_lane_changed", endpoint_id=key[0], test=key[1].test, state=lane.state.value)
     return fates, [lane.blocked_until for lane in after.values() if lane.blocked_until is not None]
 
 
@@ -189,16 +194,16 @@ async def _store_delivered(
             durations_ms=[each.duration_ms for each in results],
             statuses=[each.answer.status for each in results],
             answers=[each.answer.kept for each in results],
-            endpoint_ids=[key[0] for key in lanes],
-            tests=[key[1] for key in lanes],
+            endpoint_ids=[endpoint_id for endpoint_id, _ in lanes],
+            tests=[mode.test for _, mode in lanes],
             caps=[_cap(key) for key in lanes],
             now=now,
         )
-    return [(row.endpoint_id, row.test) for row in rows]
+    return [(row.endpoint_id, Mode.of(row.test)) for row in rows]
 
 
 def _cap(key: LaneKey) -> int:
-    return CAP_TEST if key[1] else CAP
+    return CAP_TEST if key[1].test else CAP
 
 
 def _landing(result: Result, wish_s: float | None) -> AttemptResult:
@@ -267,7 +272,7 @@ async def _give_notice(
             NewNotice(
                 notice_id=new_id(),
                 account_id=endpoints[key[0]].account_id,
-                test=key[1],
+                test=key[1].test,
                 kind=turn.value,
                 event_type=result.due.type,
                 endpoint_id=key[0],

@@ -18,6 +18,7 @@ import readmodels.dashboard.request_log as read_log
 import sql
 from api.callers import Caller
 from api.request_log import RequestLog
+from domain.mode import Mode, Owner
 from readmodels.dashboard.request_log import RequestFilters, RequestPosition, StatusClass, request_page
 from readmodels.page import SortOrder
 from runtime.ids import new_id, new_token
@@ -139,7 +140,7 @@ async def test_pages_are_walked_to_the_end_and_filters_keep_what_they_say(pool: 
         after: RequestPosition | None = None
         for _ in range(40):
             async with pool.acquire() as conn:
-                rows, after = await request_page(conn, (account_id, False), filters, order, after, 25)
+                rows, after = await request_page(conn, Owner(account_id, Mode.PRODUCTION), filters, order, after, 25)
             found += [f"{row.at.isoformat()} {row.request_id}" for row in rows]
             if after is None:
                 return found

@@ -23,6 +23,7 @@ from banks.scenario import acting
 from banks.simulated.__main__ import opened_app
 from banks.simulated.bank import SANDBOX, SimulatedBank
 from banks.simulated.boletos import Rules
+from domain.mode import Mode
 from domain.pix.br_code import parse_br_code
 from runtime.embedded import free_port
 from runtime.postgres import Pool
@@ -340,7 +341,7 @@ async def test_the_process_and_the_worker_are_wired_for_boletos(pool: Pool) -> N
         await web.TCPSite(runner, "127.0.0.1", port).start()
         try:
             banks = open_banks(settings, pool, http, Seal(settings.secret_key))
-            for each in (True, False):
+            for each in Mode:
                 boleto = await registered(banks[each], hybrid=True)
                 assert (await state_of(banks[each], boleto)).status == "open"
             async with http.get(f"http://127.0.0.1:{port}/simulated/boleto-rules") as answer:

@@ -18,6 +18,7 @@ from joserfc.jwk import KeySet
 from banks.protocol import Done, Location, Unknown
 from commands.bank_orders.pix_locations import HIGH, LOW, LocationReserve
 from domain.errors import Code, Refused
+from domain.mode import Mode
 from runtime.ids import new_id
 from runtime.postgres import Pool
 from runtime.redis import open_redis
@@ -65,7 +66,7 @@ async def working(context: Context) -> AsyncIterator[None]:
 
     async def work() -> None:
         while True:
-            await drain_orders(context, True)
+            await drain_orders(context, Mode.SANDBOX)
             await asyncio.sleep(0.005)
 
     task = asyncio.create_task(work())
@@ -83,7 +84,7 @@ def ids(locations: list[Location]) -> list[int]:
 async def test_no_location_is_given_twice(context: Context, servers: Any) -> None:
     await fill(context.pool, True, [Location(number, f"x/{number}") for number in range(5000)])
     async with reserve_of(context, servers.redis_url) as one, reserve_of(context, servers.redis_url) as other:
-        taken = await asyncio.gather(*(which.take(True, 7) for _ in range(150) for which in (one, other)))
+        taken = await asyncio.gather(*(which.take(Mode.SANDBOX, 7) for _ in range(150) for which in (one, other)))
     given = [each for part in taken for each in ids(part)]
     assert len(given) == len(set(given)) == 2100
 
@@ -92,16 +93,16 @@ async def test_modes_do_not_share(context: Context, servers: Any) -> None:
     await fill(context.pool, False, [Location(number, f"p/{number}") for number in range(50)])
     await fill(context.pool, True, [Location(number, f"s/{number}") for number in range(50)])
     async with reserve_of(context, servers.redis_url) as reserve:
-        assert all(each.location.startswith("p/") for each in await reserve.take(False, 40))
-        assert all(each.location.startswith("s/") for each in await reserve.take(True, 40))
+        assert all(each.location.startswith("p/") for each in await reserve.take(Mode.PRODUCTION, 40))
+        assert all(each.location.startswith("s/") for each in await reserve.take(Mode.SANDBOX, 40))
 
 
 async def test_a_low_pool_is_filled_to_its_mark(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(HIGH, True, 5_000)
-    monkeypatch.setitem(LOW, True, 1_000)
-    assert await fill_pool(context, True) == 5_000
-    assert await fill_pool(context, True) == 0
-    assert await fill_pool(context, False) == 0  # the bank is silent
+    monkeypatch.setitem(HIGH, Mode.SANDBOX, 5_000)
+    monkeypatch.setitem(LOW, Mode.SANDBOX, 1_000)
+    assert await fill_pool(context, Mode.SANDBOX) == 5_000
+    assert await fill_pool(context, Mode.SANDBOX) == 0
+    assert await fill_pool(context, Mode.PRODUCTION) == 0  # the bank is silent
     assert await context.pool.fetchval("SELECT max(length(location)) FROM pix_location") <= 77
 
 
@@ -109,7 +110,7 @@ async def test_an_empty_pool_waits_for_the_bank_once_for_all(context: Context, s
     async with reserve_of(context, servers.redis_url) as reserve, working(context):
         await asyncio.sleep(0.1)  # the reader listens
         came_at = utc_now()
-        taken = await asyncio.gather(*(reserve.take(True, 3) for _ in range(10)))
+        taken = await asyncio.gather(*(reserve.take(Mode.SANDBOX, 3) for _ in range(10)))
     given = [each for part in taken for each in ids(part)]
     assert len(given) == len(set(given)) == 30
     asked = "SELECT count(*) FROM bank_order WHERE kind = 'locations' AND created_at > $1"
@@ -123,7 +124,7 @@ async def test_without_redis_the_outcome_is_found_in_postgresql(
     if door_redis is None:
         context.redis = open_redis(NOWHERE, blocking=False)  # the worker's is gone, the door's is not
     async with reserve_of(context, door_redis or servers.redis_url) as reserve, working(context):
-        assert len(await reserve.take(True, 2)) == 2
+        assert len(await reserve.take(Mode.SANDBOX, 2)) == 2
     if door_redis is None:
         await context.redis.aclose(close_connection_pool=True)
 
@@ -131,7 +132,7 @@ async def test_without_redis_the_outcome_is_found_in_postgresql(
 async def test_silence_is_bank_unavailable_for_everybody_at_once(context: Context, servers: Any) -> None:
     async with reserve_of(context, servers.redis_url, deadline_s=0.5) as reserve:
         began = time.monotonic()
-        answers = await asyncio.gather(*(reserve.take(True, 1) for _ in range(30)), return_exceptions=True)
+        answers = await asyncio.gather(*(reserve.take(Mode.SANDBOX, 1) for _ in range(30)), return_exceptions=True)
         assert time.monotonic() - began < 10  # one wait, shared: one after the other they take 15
     assert [getattr(answer, "code", None) for answer in answers] == [Code.BANK_UNAVAILABLE] * 30
     last = "SELECT state FROM bank_order WHERE kind = 'locations' ORDER BY created_at DESC LIMIT 1"
@@ -152,7 +153,7 @@ async def test_who_comes_while_the_bank_is_silent_waits_with_those_before_and_a_
         old = await create("old")
         assert old.status == 201
         await context.pool.execute("TRUNCATE pix_location")
-        reserve._held[False].clear()
+        reserve._held[Mode.PRODUCTION].clear()
         monkeypatch.setattr(reserve, "_deadline_s", 4.0)
         began_at, began = utc_now(), time.monotonic()
         first = asyncio.create_task(create("new"))
@@ -177,7 +178,7 @@ async def test_a_late_answer_goes_to_the_pool(context: Context, servers: Any) ->
             await made
             return Done([Location(number, f"late/{number}") for number in range(count)])
 
-    context.banks[False] = Late()  # type: ignore[assignment]
+    context.banks[Mode.PRODUCTION] = Late()  # type: ignore[assignment]
     newest = (
         "SELECT state FROM bank_order WHERE kind = 'locations' AND created_at >= $1 ORDER BY created_at DESC LIMIT 1"
     )
@@ -187,15 +188,15 @@ async def test_a_late_answer_goes_to_the_pool(context: Context, servers: Any) ->
         return bool(await context.pool.fetchval(newest, asked_at) == "waiting")
 
     async with reserve_of(context, servers.redis_url, deadline_s=2.0) as reserve:
-        taking = asyncio.create_task(reserve.take(False, 1))
+        taking = asyncio.create_task(reserve.take(Mode.PRODUCTION, 1))
         await until_answer(is_asked_for)
-        draining = asyncio.create_task(drain_orders(context, False))
+        draining = asyncio.create_task(drain_orders(context, Mode.PRODUCTION))
         with pytest.raises(Refused):
             await taking
         made.set_result(None)
         await draining
         assert await context.pool.fetchval("SELECT count(*) FROM pix_location WHERE NOT test") == 32
-        assert (await reserve.take(False, 1))[0].location.startswith("late/")
+        assert (await reserve.take(Mode.PRODUCTION, 1))[0].location.startswith("late/")
 
 
 async def test_a_reply_wakes_its_order_and_no_other(context: Context, servers: Any) -> None:
@@ -239,11 +240,11 @@ async def serving(pool: Pool) -> AsyncIterator[str]:
 
 
 async def test_a_sandbox_code_leads_to_a_signed_payload(context: Context) -> None:
-    made = await context.banks[True].create_locations(2)
+    made = await context.banks[Mode.SANDBOX].create_locations(2)
     assert isinstance(made, Done)
     account = await make_account(context.pool)
     (charge_id,) = await make_charges(context.pool, account, made.value[:1], test=True)
-    await drain_orders(context, True)
+    await drain_orders(context, Mode.SANDBOX)
     async with serving(context.pool) as door, aiohttp.ClientSession() as http:
         path = made.value[0].location.partition("/")[2]
         async with http.get(f"{door}/{path}") as answer:

@@ -20,6 +20,7 @@ from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import MerchantCreated
 from commands.money.refund import Ending, end_refunds
 from domain.instants import SAO_PAULO
+from domain.mode import Mode, Owner
 from readmodels.charges.charge import ChargeDoc, charges_by_id
 from runtime.ids import new_token
 from runtime.postgres import Pool, open_pool, transaction
@@ -68,7 +69,7 @@ async def address(pool: Pool) -> AsyncIterator[str]:
         for test in (True, False):
             await add_to_pool(
                 conn,
-                test,
+                Mode.of(test),
                 [Location(9_000_000 + n, f"bank.example/{new_token()}") for n in range(40 * test, 40 * test + 40)],
             )
     async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as found:
@@ -82,7 +83,7 @@ class Shop(NamedTuple):
 
     async def charge(self, charge_id: str, *, test: bool = False) -> ChargeDoc:
         async with self.books.pool.acquire() as conn:
-            (doc,) = await charges_by_id(conn, [(UUID(charge_id), self.merchant.account_id, test)])
+            (doc,) = await charges_by_id(conn, [(UUID(charge_id), Owner.of(self.merchant.account_id, test))])
         assert doc is not None
         return doc
 
@@ -558,7 +559,7 @@ async def test_no_input_breaks_a_form(shop: Shop) -> None:
     for page in TABLE:
         if page.method != "POST" or not page.path.endswith(mine):
             continue
-        path = page.whole_path.replace("{charge_id:str}", doc.charge_id if page.test else live.charge_id)
+        path = page.whole_path.replace("{charge_id:str}", doc.charge_id if page.mode.test else live.charge_id)
         for odd in _ODD:
             for forma in ("pix", "boleto", odd):
                 fields = {**dict.fromkeys(_FIELDS, odd), "forma": forma}

@@ -18,6 +18,7 @@ import pytest_asyncio
 
 import sql
 from commands.merchants.merchants import create_merchant
+from domain.mode import Mode, Owner
 from readmodels.page import SortOrder
 from readmodels.verify import find_broken
 from readmodels.webhooks.event_list import EventFilters, event_page
@@ -104,7 +105,7 @@ async def month_of(conn: Any, account_id: UUID, sequence: int) -> str:
 
 
 async def shown(conn: Any, account_id: UUID) -> list[int]:
-    page = await event_page(conn, account_id, True, EventFilters(order=SortOrder.ASC), None, 100)
+    page = await event_page(conn, Owner(account_id, Mode.SANDBOX), EventFilters(order=SortOrder.ASC), None, 100)
     return [msgspec.json.decode(item)["sequence"] for item in page[0]]
 
 

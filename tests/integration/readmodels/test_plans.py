@@ -17,6 +17,7 @@ import pytest_asyncio
 import sql
 from commands.charges.change import WISHES_MAX
 from commands.charges.expire import find_overdue, find_overdue_of_account
+from domain.mode import Mode, Owner
 from readmodels.charges.charge import charges_by_id
 from readmodels.charges.charge_list import METHODS, STATUSES, ChargeFilters, ChargePosition, charge_page, due_days
 from readmodels.dashboard.charge import payments_of
@@ -32,6 +33,7 @@ from runtime.seal import Seal
 
 BIG = UUID(int=1)
 """The account whose lists are read: as large as all the others together."""
+OWNER = Owner(BIG, Mode.SANDBOX)
 CHARGES = 20_000
 LIMIT = 100
 PAGE = LIMIT + 1
@@ -221,7 +223,7 @@ async def test_a_page_of_charges(explained: Explained, filters: str, order: Sort
     given, ranges = CHARGE_FILTERS[filters]
     after = None if walked == "first page" else ChargePosition(MIDDLE, UUID(int=2**127))
     asked = ChargeFilters(**given, order=order)
-    await charge_page(explained, BIG, True, asked, after, LIMIT)  # type: ignore[arg-type]
+    await charge_page(explained, OWNER, asked, after, LIMIT)  # type: ignore[arg-type]
     assert_cheap(explained.plans, ranges=ranges)
 
 
@@ -243,7 +245,7 @@ PAYMENT_FILTERS: dict[str, dict[str, Any]] = {
 async def test_a_page_of_payments(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
     after = None if walked == "first page" else PaymentPosition(MIDDLE, UUID(int=2**127))
     asked = PaymentFilters(**PAYMENT_FILTERS[filters], order=order)
-    await payment_page(explained, BIG, True, asked, after, LIMIT, seal=SEAL)  # type: ignore[arg-type]
+    await payment_page(explained, OWNER, asked, after, LIMIT, seal=SEAL)  # type: ignore[arg-type]
     assert_cheap(explained.plans)
 
 
@@ -267,7 +269,7 @@ async def test_a_page_of_refunds(explained: Explained, filters: str, order: Sort
     given, ranges = REFUND_FILTERS[filters]
     after = None if walked == "first page" else RefundPosition(MIDDLE, UUID(int=2**127))
     asked = RefundFilters(**given, order=order)
-    await refund_page(explained, BIG, True, asked, after, LIMIT)  # type: ignore[arg-type]
+    await refund_page(explained, OWNER, asked, after, LIMIT)  # type: ignore[arg-type]
     # Each refund's payment is looked up, a way down an index of its own.
     assert_cheap(explained.plans, ranges=ranges + 2)
 
@@ -314,7 +316,7 @@ async def test_a_page_of_events(explained: Explained, filters: str, order: SortO
     given, ranges = EVENT_FILTERS[filters]
     after = None if walked == "first page" else EventPosition(CHARGES // 2)
     asked = EventFilters(**given, order=order)
-    await event_page(explained, BIG, True, asked, after, LIMIT)  # type: ignore[arg-type]
+    await event_page(explained, OWNER, asked, after, LIMIT)  # type: ignore[arg-type]
     assert_cheap(explained.plans, ranges=ranges)
 
 
@@ -332,18 +334,18 @@ LEDGER_FILTERS: dict[str, dict[str, Any]] = {
 async def test_a_page_of_the_ledger(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
     after = None if walked == "first page" else LedgerPosition(CHARGES // 2)
     asked = LedgerFilters(**LEDGER_FILTERS[filters], order=order)
-    await ledger_page(explained, BIG, True, asked, after, LIMIT)  # type: ignore[arg-type]
+    await ledger_page(explained, OWNER, asked, after, LIMIT)  # type: ignore[arg-type]
     assert_cheap(explained.plans)
 
 
 async def test_the_balance_is_one_row(explained: Explained) -> None:
-    assert (await balance(explained, BIG, True)).balance == "400.00"  # type: ignore[arg-type]
+    assert (await balance(explained, OWNER)).balance == "400.00"  # type: ignore[arg-type]
     assert_cheap(explained.plans, page=1)
 
 
 async def test_a_batch_of_lookups_reads_the_rows_it_asks_for(explained: Explained, seeded: Any) -> None:
     rows = await seeded.fetch("SELECT id FROM seed WHERE n % 200 = 0")
-    await charges_by_id(explained, [(row["id"], BIG, True) for row in rows])  # type: ignore[arg-type]
+    await charges_by_id(explained, [(row["id"], OWNER) for row in rows])  # type: ignore[arg-type]
     assert_cheap(explained.plans, ranges=len(rows), page=1)
 
 
@@ -357,19 +359,19 @@ async def test_who_looks_for_overdue_charges_reads_those_only(explained: Explain
 async def test_the_days_of_a_month_cost_probes_and_not_their_payments(explained: Explained) -> None:
     days = [MIDDLE.date() + timedelta(days=number) for number in range(-15, CLOSINGS_MAX - 15)]
     with suppress(ValueError):  # no rows come back to be paired with the days
-        await closings(explained, BIG, True, days)  # type: ignore[arg-type]
+        await closings(explained, OWNER, days)  # type: ignore[arg-type]
     with suppress(ValueError):
-        await received_by_day(explained, BIG, True, now=MIDDLE)  # type: ignore[arg-type]
+        await received_by_day(explained, OWNER, now=MIDDLE)  # type: ignore[arg-type]
     # An edge a day, and each day's lines of each type that is no payment.
     assert_cheap(explained.plans, page=1, ranges=(len(days) + 1) + len(days) * (len(ENTRY_TYPES) - 1))
 
 
 async def test_the_payments_of_a_charge_are_found_by_it(explained: Explained) -> None:
-    await payments_of(explained, UUID(int=7), BIG, True)  # type: ignore[arg-type]
+    await payments_of(explained, UUID(int=7), OWNER)  # type: ignore[arg-type]
     assert_cheap(explained.plans, page=20)
 
 
 async def test_the_due_dates_there_are_cost_a_probe_each(explained: Explained) -> None:
     asked = ChargeFilters(due_from=date(2026, 2, 1), due_to=date(2026, 4, 1))
-    await due_days(explained, BIG, True, asked)  # type: ignore[arg-type]
+    await due_days(explained, OWNER, asked)  # type: ignore[arg-type]
     assert_cheap(explained.plans, page=1, ranges=61)

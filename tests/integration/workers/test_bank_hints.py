@@ -14,6 +14,7 @@ from aiohttp import web
 from banks.banco_do_brasil.callbacks import pix_hints
 from banks.protocol import Done
 from commands.bank_orders.callback import store_hints
+from domain.mode import Mode
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from tests.support.banking import (
@@ -50,10 +51,10 @@ async def account(pool: Pool) -> UUID:
 
 
 async def registered(context: Context, account: UUID, **more: Any) -> UUID:
-    made = await context.banks[False].create_locations(1)
+    made = await context.banks[Mode.PRODUCTION].create_locations(1)
     assert isinstance(made, Done)
     (charge_id,) = await make_charges(context.pool, account, made.value, test=False, **more)
-    await drain_orders(context, False)
+    await drain_orders(context, Mode.PRODUCTION)
     return charge_id
 
 

@@ -14,6 +14,7 @@ from commands.charges.cancel import cancellation
 from commands.charges.change import change_charges
 from commands.charges.pay import simulated_payment
 from domain.charge import CancelReason
+from domain.mode import Mode, Owner
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from tests.support.banking import (
@@ -52,7 +53,7 @@ async def account(pool: Pool) -> UUID:
 
 
 async def locations(context: Context, test: bool, count: int = 1) -> list[Location]:
-    made = await context.banks[test].create_locations(count)
+    made = await context.banks[Mode.of(test)].create_locations(count)
     assert isinstance(made, Done)
     return made.value
 
@@ -63,13 +64,15 @@ async def charge(context: Context, account: UUID, *, test: bool, **more: Any) ->
 
 
 async def cancel(context: Context, account: UUID, charge_id: UUID, test: bool) -> None:
-    wish = cancellation(charge_id, (account, test), reason=CancelReason.CANCELLED, actor="test", request_id=None)
+    wish = cancellation(
+        charge_id, Owner.of(account, test), reason=CancelReason.CANCELLED, actor="test", request_id=None
+    )
     async with transaction(context.pool) as conn:
         await change_charges(conn, [wish], now=utc_now())
 
 
 async def state_at(context: Context, charge_id: UUID, test: bool) -> Any:
-    state = await context.banks[test].get_cob(charge_id.hex)
+    state = await context.banks[Mode.of(test)].get_cob(charge_id.hex)
     return state if isinstance(state, NotFound | Unknown) else state.status
 
 
@@ -81,10 +84,10 @@ async def events(pool: Pool, charge_id: UUID) -> list[str]:
 async def test_a_charge_is_registered_in_either_mode(context: Context, account: UUID) -> None:
     for test in (True, False):
         charge_id = await charge(context, account, test=test, description="Pão")
-        assert await drain_orders(context, test) == 1
+        assert await drain_orders(context, Mode.of(test)) == 1
         assert (await order_of(context.pool, charge_id))["state"] == "done"
         assert await state_at(context, charge_id, test) == "ATIVA"
-        assert await drain_orders(context, test) == 0
+        assert await drain_orders(context, Mode.of(test)) == 0
 
 
 async def test_a_silent_bank_is_asked_again_with_the_same_txid(
@@ -93,14 +96,14 @@ async def test_a_silent_bank_is_asked_again_with_the_same_txid(
     charge_id = await charge(context, account, test=False)
     bank.wire.fault = "down"
     for attempts in (1, 2, 3):
-        await drain_orders(context, False)
+        await drain_orders(context, Mode.PRODUCTION)
         order = await order_of(context.pool, charge_id)
         assert (order["state"], order["attempts"]) == ("waiting", attempts)
         assert order["due_at"] > utc_now()
         await due_now(context.pool, charge_id)
     assert await status_of(context.pool, charge_id) == "pending"
     bank.wire.fault = "lost_reply"
-    await drain_orders(context, False)
+    await drain_orders(context, Mode.PRODUCTION)
     assert (await order_of(context.pool, charge_id))["state"] == "done"
     assert {each for each in bank.requests if each.startswith("PUT /pix/v2/cob")} == {
         f"PUT /pix/v2/cob/{charge_id.hex}"
@@ -110,8 +113,8 @@ async def test_a_silent_bank_is_asked_again_with_the_same_txid(
 async def test_a_refusal_for_good_fails_the_charge_once(context: Context, account: UUID, bank: RunningBank) -> None:
     charge_id = await charge(context, account, test=False)
     bank.wire.fault = "refuse"
-    await drain_orders(context, False)
-    await drain_orders(context, False)
+    await drain_orders(context, Mode.PRODUCTION)
+    await drain_orders(context, Mode.PRODUCTION)
     assert (await order_of(context.pool, charge_id))["state"] == "refused"
     assert await status_of(context.pool, charge_id) == "failed"
     assert await events(context.pool, charge_id) == ["charge.failed"]
@@ -130,7 +133,7 @@ async def test_the_sandbox_bank_acts_as_asked(context: Context, account: UUID) -
     away = await charge(context, account, test=True, scenario="unavailable")
     lost = await charge(context, account, test=True, scenario="lost_reply")
     plain = await charge(context, account, test=True)
-    await drain_orders(context, True)
+    await drain_orders(context, Mode.SANDBOX)
     assert await status_of(pool, refused) == "failed"
     assert (await order_of(pool, plain))["state"] == "done"
     assert await state_at(context, away, True) == NotFound()
@@ -139,7 +142,7 @@ async def test_the_sandbox_bank_acts_as_asked(context: Context, account: UUID) -
     for _ in range(2):
         await due_now(pool, away)
         await due_now(pool, lost)
-        await drain_orders(context, True)
+        await drain_orders(context, Mode.SANDBOX)
     assert (await order_of(pool, lost))["state"] == (await order_of(pool, away))["state"] == "done"
     assert (await order_of(pool, away))["attempts"] == 3
     assert await state_at(context, away, True) == "ATIVA"
@@ -158,7 +161,7 @@ async def test_a_slow_answer_holds_up_no_other_order(
 ) -> None:
     monkeypatch.setattr("banks.scenario.SLOW_S", 4.0)
     slow = await charge(context, account, test=True, scenario="slow")
-    draining = asyncio.create_task(drain_orders(context, True))
+    draining = asyncio.create_task(drain_orders(context, Mode.SANDBOX))
     await becomes(context, slow, "working")
     quick = await charge(context, account, test=True)
     await becomes(context, quick, "done")
@@ -171,7 +174,7 @@ async def test_one_bad_order_takes_no_neighbour_down(context: Context, account: 
     good = [await charge(context, account, test=True) for _ in range(3)]
     (nowhere,) = await make_charges(context.pool, account, [Location(2**40, "x/y")], test=True)
     broken = await charge(context, account, test=True, location_id="seven")
-    await drain_orders(context, True)
+    await drain_orders(context, Mode.SANDBOX)
     assert {(await order_of(context.pool, each))["state"] for each in good} == {"done"}
     assert (await order_of(context.pool, nowhere))["state"] == "refused"
     assert await status_of(context.pool, nowhere) == "failed"
@@ -184,7 +187,7 @@ async def test_what_nobody_may_pay_any_more_is_not_registered(context: Context, 
         charge_id = await charge(context, account, test=test)
         await cancel(context, account, charge_id, test)
         for _ in range(2):
-            await drain_orders(context, test)
+            await drain_orders(context, Mode.of(test))
             await due_now(context.pool, charge_id)
         assert await state_at(context, charge_id, test) == NotFound()
         assert (await order_of(context.pool, charge_id))["state"] == "done"
@@ -196,35 +199,35 @@ async def test_a_cancelled_charge_is_removed_at_the_bank_even_while_it_is_being_
 ) -> None:
     charge_id = await charge(context, account, test=False)
     bank.wire.fault = "down"
-    await drain_orders(context, False)
+    await drain_orders(context, Mode.PRODUCTION)
     # Somebody else holds the registration while the removal comes up.
     held = "UPDATE bank_order SET state = 'working', lease_until = now() + interval '1 minute' WHERE charge_id = $1"
     await context.pool.execute(held, charge_id)
     await cancel(context, account, charge_id, False)
     bank.wire.fault = "up"
-    await drain_orders(context, False)
+    await drain_orders(context, Mode.PRODUCTION)
     assert (await order_of(context.pool, charge_id, "cob_remove"))["state"] == "waiting"
     request = msgspec.json.decode((await order_of(context.pool, charge_id))["request"])
     cob = Cob(
         txid=charge_id.hex, amount_cents=request["amount_cents"], created_at=utc_now(), expires_in_s=60,
         location_id=request["location_id"], pix_key=request["pix_key"],
     )  # fmt: skip
-    assert isinstance(await context.banks[False].put_cob(cob), Done)
+    assert isinstance(await context.banks[Mode.PRODUCTION].put_cob(cob), Done)
     over = "UPDATE bank_order SET state = 'done' WHERE charge_id = $1 AND kind = 'cob_register'"
     await context.pool.execute(over, charge_id)
     await due_now(context.pool, charge_id)
-    await drain_orders(context, False)
+    await drain_orders(context, Mode.PRODUCTION)
     assert (await order_of(context.pool, charge_id, "cob_remove"))["state"] == "done"
     assert await state_at(context, charge_id, False) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 
 
 async def test_a_simulated_payment_is_in_the_sandbox_banks_books(context: Context, account: UUID) -> None:
     charge_id = await charge(context, account, test=True)
-    await drain_orders(context, True)
+    await drain_orders(context, Mode.SANDBOX)
     end_to_end_id = f"E99999999202611211200{new_id().hex[:11]}"
     wish = simulated_payment(
         charge_id,
-        (account, True),
+        Owner(account, Mode.SANDBOX),
         end_to_end_id=end_to_end_id,
         seal=context.seal,
         actor="test",
@@ -232,26 +235,26 @@ async def test_a_simulated_payment_is_in_the_sandbox_banks_books(context: Contex
     )
     async with transaction(context.pool) as conn:
         await change_charges(conn, [wish], now=utc_now())
-    await drain_orders(context, True)
-    state: Any = await context.banks[True].get_cob(charge_id.hex)
+    await drain_orders(context, Mode.SANDBOX)
+    state: Any = await context.banks[Mode.SANDBOX].get_cob(charge_id.hex)
     assert state.status == "CONCLUIDA"
     assert [pix.end_to_end_id for pix in state.received] == [end_to_end_id]
-    assert isinstance(await context.banks[True].remove_cob(charge_id.hex), Rejected)
+    assert isinstance(await context.banks[Mode.SANDBOX].remove_cob(charge_id.hex), Rejected)
 
 
 async def test_the_lease_of_a_dead_worker_returns(context: Context, account: UUID) -> None:
     charge_id = await charge(context, account, test=True)
     dead = worker_cut_off(context)
-    draining = asyncio.create_task(drain_orders(dead, True))
+    draining = asyncio.create_task(drain_orders(dead, Mode.SANDBOX))
     await becomes(context, charge_id, "working")
     draining.cancel()
     await asyncio.gather(draining, return_exceptions=True)
     assert (await order_of(context.pool, charge_id))["state"] == "working"
-    assert await drain_orders(context, True) == 0
+    assert await drain_orders(context, Mode.SANDBOX) == 0
     assert await release_orders(context) == 0  # not before its time
     context.now = lambda: utc_now() + LEASE
     assert await release_orders(context) == 1
-    assert await drain_orders(context, True) == 1
+    assert await drain_orders(context, Mode.SANDBOX) == 1
     assert (await order_of(context.pool, charge_id))["state"] == "done"
 
 
@@ -259,11 +262,11 @@ async def test_an_answer_that_comes_after_the_lease_changes_nothing(context: Con
     charge_id = await charge(context, account, test=False)
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     late = worker_cut_off(context, answer)
-    draining = asyncio.create_task(drain_orders(late, False))
+    draining = asyncio.create_task(drain_orders(late, Mode.PRODUCTION))
     await becomes(context, charge_id, "working")
     context.now = lambda: utc_now() + LEASE
     assert await release_orders(context) == 1
-    await drain_orders(context, False)
+    await drain_orders(context, Mode.PRODUCTION)
     assert (await order_of(context.pool, charge_id))["state"] == "done"
     answer.set_result(Rejected("X", "too late"))
     await draining
@@ -283,14 +286,14 @@ def worker_cut_off(context: Context, answer: "asyncio.Future[Any] | None" = None
             return Unknown("silent")
 
     return Context(**{name: getattr(context, name) for name in context.__struct_fields__} | {
-        "banks": {True: Silent(), False: Silent()}
+        "banks": {mode: Silent() for mode in Mode}
     })  # fmt: skip
 
 
 async def test_the_bank_is_told_once_where_to_call_us_back(context: Context, account: UUID, bank: RunningBank) -> None:
     for _ in range(2):
         await charge(context, account, test=False)
-        await drain_orders(context, False)
+        await drain_orders(context, Mode.PRODUCTION)
     url = f"{context.settings.base_url}/bank/{context.settings.bank_callback_token}"
     callback = await bank.bank.callback(str(account))
     assert callback is not None
@@ -298,7 +301,7 @@ async def test_the_bank_is_told_once_where_to_call_us_back(context: Context, acc
     assert bank.requests.count(f"PUT /pix/v2/webhook/{account}") == 1
     context.settings = msgspec.structs.replace(context.settings, bank_callback_token="another")
     await charge(context, account, test=False)
-    await drain_orders(context, False)
+    await drain_orders(context, Mode.PRODUCTION)
     callback = await bank.bank.callback(str(account))
     assert callback is not None
     assert callback.url.endswith("/bank/another")
@@ -315,7 +318,7 @@ async def test_a_heap_of_sandbox_orders_is_done_in_batches(context: Context, acc
             return pool.acquire(**options)
 
     context.pool = Counted()  # type: ignore[assignment]
-    while await drain_orders(context, True):
+    while await drain_orders(context, Mode.SANDBOX):
         pass
     context.pool = pool
     done = await context.pool.fetchval(

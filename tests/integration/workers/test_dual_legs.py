@@ -24,6 +24,7 @@ from commands.merchants.integrators import create_integrator
 from domain.boleto.business_days import effective_due_date, expires_at
 from domain.charge import Charge
 from domain.instants import iso, to_millisecond
+from domain.mode import Mode
 from readmodels.charges.charge import BoletoDoc, ChargeDoc
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, session, transaction
@@ -252,13 +253,13 @@ async def context(servers: Any, pool: Pool, bank: RunningBoletoBank) -> AsyncIte
 
 @pytest.fixture
 def desk(context: Context) -> BoletoOrderWorker:
-    return BoletoOrderWorker(context, False)
+    return BoletoOrderWorker(context, Mode.PRODUCTION)
 
 
 async def made(context: Context, desk: BoletoOrderWorker, *, cents: int = 5000) -> RegistrationOrder:
     """A dual charge of production with both legs at the bank."""
     account_id, number = await make_account(context.pool), new_number()
-    answer = await context.banks[False].create_locations(1)
+    answer = await context.banks[Mode.PRODUCTION].create_locations(1)
     assert isinstance(answer, Done)
     (place,) = answer.value
     due, now, charge_id = today() + timedelta(days=10), to_millisecond(utc_now()), new_id()
@@ -286,7 +287,7 @@ async def made(context: Context, desk: BoletoOrderWorker, *, cents: int = 5000) 
     async with session(context.pool) as conn:
         assert await order_boletos(conn, [order]) == {order.order_id}
     await desk.drain()
-    await drain_orders(context, False)
+    await drain_orders(context, Mode.PRODUCTION)
     return order
 
 
@@ -356,16 +357,16 @@ async def test_the_order_to_remove_the_cob_is_tried_until_the_bank_confirms(
     number = str(order.request.payload.charge.nosso_numero)
     assert await bank.books.pay(number, rail="boleto", tell=False)
     await bank.settled(number)
-    state = await context.banks[False].find_boleto(number)
+    state = await context.banks[Mode.PRODUCTION].find_boleto(number)
     assert isinstance(state, BoletoState)
     await book_boletos(context, [state])
     for name in ("down", "error500", "html", "timeout_before", "lost_reply"):
         bank.wire.fault = name
         await due_now(pool, order.charge_id)
-        await drain_orders(context, False)
+        await drain_orders(context, Mode.PRODUCTION)
     bank.wire.fault = "up"
     await due_now(pool, order.charge_id)
-    await drain_orders(context, False)
+    await drain_orders(context, Mode.PRODUCTION)
     found = "SELECT state FROM bank_order WHERE charge_id = $1 AND kind = 'cob_remove'"
     assert [row[0] for row in await pool.fetch(found, order.charge_id)] == ["done"]
     cob = await bank.bank.booked(order.charge_id.hex)
@@ -403,7 +404,7 @@ async def test_a_pix_paid_while_the_bank_is_at_a_change_leaves_no_open_boleto(
         else Redate(due_date=in_days(30), actor="x")
     )
     assert await placed(context, order, kind, request)
-    at_bank = context.banks[False]
+    at_bank = context.banks[Mode.PRODUCTION]
     name = "write_off_boleto" if kind == "boleto_write_off" else "redate_boleto"
     asking = getattr(at_bank, name)
 
@@ -439,7 +440,7 @@ async def test_a_pix_paid_while_somebody_looks_whether_all_is_equal_leaves_no_op
     if last:
         older = "UPDATE bank_order SET created_at = created_at - interval '61 seconds' WHERE charge_id = $1"
         await pool.execute(older, order.charge_id)
-    at_bank = context.banks[False]
+    at_bank = context.banks[Mode.PRODUCTION]
     asking = at_bank.find_boleto
 
     async def find(number: str) -> Any:
@@ -491,7 +492,7 @@ async def test_a_booking_and_the_end_of_a_change_that_meet_leave_one_order_to_cl
 async def test_a_cob_the_bank_refuses_fails_the_charge_and_takes_its_boleto_back(
     context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
-    at_bank = context.banks[False]
+    at_bank = context.banks[Mode.PRODUCTION]
 
     async def put(cob: Any) -> Rejected:
         return Rejected("CobOperacaoInvalida", "no")
@@ -516,13 +517,13 @@ async def test_a_revision_the_bank_did_not_answer_is_asked_again_until_the_cob_e
     for name in ("down", "error500", "timeout_before"):
         bank.wire.fault = name
         await due_now(pool, order.charge_id)
-        await drain_orders(context, False)
+        await drain_orders(context, Mode.PRODUCTION)
     bank.wire.fault = "lost_reply"
     await due_now(pool, order.charge_id)
-    await drain_orders(context, False)
+    await drain_orders(context, Mode.PRODUCTION)
     bank.wire.fault = "up"
     await due_now(pool, order.charge_id)
-    await drain_orders(context, False)
+    await drain_orders(context, Mode.PRODUCTION)
     state = "SELECT state FROM bank_order WHERE charge_id = $1 AND kind = 'cob_revise'"
     assert await pool.fetchval(state, order.charge_id) == "done"
     cob = await bank.bank.booked(order.charge_id.hex)
@@ -534,7 +535,7 @@ async def test_a_re_dating_that_overtakes_a_revision_is_what_the_bank_has_in_the
     context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await made(context, desk)
-    at_bank, due_on = context.banks[False], today() + timedelta(days=60)
+    at_bank, due_on = context.banks[Mode.PRODUCTION], today() + timedelta(days=60)
     end = expires_at(due_on)
     assert await placed(context, order, "boleto_redate", Redate(due_date=in_days(40), actor="x"))
     await desk.drain()
@@ -553,9 +554,9 @@ async def test_a_re_dating_that_overtakes_a_revision_is_what_the_bank_has_in_the
         return await asking(txid, expires_at)
 
     at_bank.revise_cob = late  # type: ignore[method-assign]
-    await drain_orders(context, False)
+    await drain_orders(context, Mode.PRODUCTION)
     await due_now(pool, order.charge_id)
-    await drain_orders(context, False)
+    await drain_orders(context, Mode.PRODUCTION)
     cob = await bank.bank.booked(order.charge_id.hex)
     assert cob is not None
     assert abs((cob.created_at + timedelta(seconds=cob.expires_in_s) - expires_at(due_on)).total_seconds()) <= 1

@@ -25,6 +25,7 @@ from commands.merchants.merchants import MerchantCreated, create_merchant
 from commands.webhooks.notices import NewNotice, give_notice
 from domain.charge import CancelReason
 from domain.instants import SAO_PAULO, iso, to_millisecond
+from domain.mode import Mode, Owner
 from readmodels.charges.charge import ChargeDoc
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, transaction
@@ -236,10 +237,8 @@ async def test_every_payment_of_a_busy_account_is_heard_of(post: Post, monkeypat
 async def test_a_cancelled_charge_is_not_reminded_of(post: Post) -> None:
     doc = await post.pix("fabio@example.com")
     await post.work()
-    wish = cancellation(
-        UUID(doc.charge_id), (post.merchant.account_id, False), reason=CancelReason.CANCELLED, actor="test",
-        request_id="req",
-    )  # fmt: skip
+    owner = Owner(post.merchant.account_id, Mode.PRODUCTION)
+    wish = cancellation(UUID(doc.charge_id), owner, reason=CancelReason.CANCELLED, actor="test", request_id="req")
     async with transaction(post.context.pool) as conn:
         await change_charges(conn, [wish], now=post.now)
     for day in range(1, 12):

@@ -21,6 +21,7 @@ from banks.transfers import NO_TRANSFERS, PIX_UNKNOWN, Return, Sent, Transfer
 from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
 from commands.money.refund import Ending, NewRefund, TransferDestination, begin_refunds
 from domain.instants import to_millisecond
+from domain.mode import Mode, Owner
 from readmodels.money.refund import RefundProjection, refund_by_id
 from readmodels.verify import verify
 from runtime.ids import new_id
@@ -66,7 +67,7 @@ class Desk:
         self.database_url = database_url
 
     def simulated(self, test: bool) -> SimulatedBank:
-        return cast(SimulatedBank, self.context.banks[True]) if test else self.bank.bank
+        return cast(SimulatedBank, self.context.banks[Mode.SANDBOX]) if test else self.bank.bank
 
     async def paid(self, *, test: bool = False, cents: int = 1000, at_bank: bool = True) -> UUID:
         """A PIX charge, paid; `at_bank`: the bank knows of it."""
@@ -128,7 +129,7 @@ class Desk:
     ) -> NewRefund:  # fmt: skip
         refund_id = new_id()
         return NewRefund(
-            owner=(self.account, test), key=secrets.token_hex(8), fingerprint=bytes(32), refund_id=refund_id,
+            owner=Owner.of(self.account, test), key=secrets.token_hex(8), fingerprint=bytes(32), refund_id=refund_id,
             charge_id=charge_id, amount_cents=cents, payment_id=None, reason=None, description="Devolução nº 1",
             external_id=None, scenario=scenario, actor="test", request_id="test",
             destination_sealed=None if to is None else self.context.seal.seal(msgspec.json.encode(to)),
@@ -138,11 +139,11 @@ class Desk:
         """The worker does what is due; time passes before each round."""
         for _ in range(rounds):
             await due_now(self.pool, charge_id)
-            await RefundOrderWorker(self.context, test).drain()
+            await RefundOrderWorker(self.context, Mode.of(test)).drain()
 
     async def found(self, refund_id: UUID, *, test: bool = False) -> RefundProjection:
         async with self.pool.acquire() as conn:
-            found = await refund_by_id(conn, refund_id, self.account, test)
+            found = await refund_by_id(conn, refund_id, Owner.of(self.account, test))
         assert found is not None
         return found
 
@@ -280,7 +281,7 @@ async def test_whatever_the_bank_does_the_money_goes_back_exactly_once(desk: Des
     charge_id = await desk.paid()
     refund_id = await desk.refund(charge_id)
     adapter = desk.bank.adapter(write_s=1.0, read_s=1.0)
-    desk.context.banks[False] = adapter
+    desk.context.banks[Mode.PRODUCTION] = adapter
     desk.bank.wire.fault = fault
     await desk.works(charge_id, rounds=2)
     lost = fault in ("lost_reply", "cut")
@@ -400,11 +401,13 @@ async def test_money_on_its_way_that_does_not_arrive_is_back_in_the_wallet(desk:
 async def test_a_worker_that_died_after_the_banks_yes_has_sent_the_money_once(desk: Desk) -> None:
     charge_id = await desk.paid()
     refund_id = await desk.refund(charge_id)
-    (order,) = await RefundOrderWorker(desk.context, False)._claim(10)
+    (order,) = await RefundOrderWorker(desk.context, Mode.PRODUCTION)._claim(10)
     end_to_end_id = msgspec.json.decode(order.request)["end_to_end_id"]
-    await desk.context.banks[False].return_pix(Return(id=refund_id.hex, end_to_end_id=end_to_end_id, amount_cents=1000))
+    await desk.context.banks[Mode.PRODUCTION].return_pix(
+        Return(id=refund_id.hex, end_to_end_id=end_to_end_id, amount_cents=1000)
+    )
     # Here it was killed. Its lease runs out, and another takes over.
-    assert await RefundOrderWorker(desk.context, False).drain() == 0
+    assert await RefundOrderWorker(desk.context, Mode.PRODUCTION).drain() == 0
     await desk.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE order_id = $1", order.order_id)
     assert await release_orders(desk.context) == 1
     await desk.works(charge_id)
@@ -416,7 +419,7 @@ async def test_a_worker_that_died_after_the_banks_yes_has_sent_the_money_once(de
 async def test_a_worker_that_was_slow_ends_nothing_another_has_ended(desk: Desk) -> None:
     charge_id = await desk.paid()
     refund_id = await desk.refund(charge_id)
-    slow = RefundOrderWorker(desk.context, False)
+    slow = RefundOrderWorker(desk.context, Mode.PRODUCTION)
     (order,) = await slow._claim(10)
     await desk.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE order_id = $1", order.order_id)
     await release_orders(desk.context)
@@ -433,7 +436,7 @@ async def test_a_worker_cut_short_in_the_middle_of_a_call_leaves_the_order_to_th
     charge_id = await desk.paid()
     refund_id = await desk.refund(charge_id)
     desk.bank.wire.fault = "slow"  # done in the end, whoever still listens
-    working = asyncio.create_task(RefundOrderWorker(desk.context, False).drain())
+    working = asyncio.create_task(RefundOrderWorker(desk.context, Mode.PRODUCTION).drain())
     await until_answer(desk.has_been_asked)
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
@@ -473,7 +476,7 @@ async def test_a_pix_the_bank_never_knew_fails_in_the_end(desk: Desk) -> None:
 
 
 async def test_a_bank_that_sends_no_pix_fails_the_refund_and_says_so(desk: Desk) -> None:
-    desk.context.banks[False] = desk.bank.adapter()
+    desk.context.banks[Mode.PRODUCTION] = desk.bank.adapter()
     charge_id = await desk.paid_boleto()
     refund_id = await desk.refund(charge_id, to=TO)
     await desk.works(charge_id)
@@ -482,18 +485,18 @@ async def test_a_bank_that_sends_no_pix_fails_the_refund_and_says_so(desk: Desk)
 
 
 async def test_a_way_to_send_that_was_taken_away_gives_nothing_back_that_may_be_gone(desk: Desk) -> None:
-    sends = desk.context.banks[False]
+    sends = desk.context.banks[Mode.PRODUCTION]
     charge_id = await desk.paid_boleto()
     refund_id = await desk.refund(charge_id, to=TO)
     desk.bank.wire.fault = "error500"
     await desk.works(charge_id)
     desk.bank.wire.fault = "up"
-    desk.context.banks[False] = desk.bank.adapter()
+    desk.context.banks[Mode.PRODUCTION] = desk.bank.adapter()
     await desk.later(charge_id)
     await desk.works(charge_id, rounds=2)
     assert await desk.status(refund_id) == ("pending", None)
     assert await desk.balance() == 0
-    desk.context.banks[False] = sends
+    desk.context.banks[Mode.PRODUCTION] = sends
     await desk.works(charge_id)
     assert await desk.status(refund_id) == ("succeeded", None)
 
@@ -525,7 +528,7 @@ async def test_the_sandbox_bank_acts_as_asked(
 async def test_other_orders_and_refunds_leave_one_another_alone(desk: Desk) -> None:
     charge_id = await desk.paid()
     await desk.refund(charge_id)
-    await drain_orders(desk.context, False)
+    await drain_orders(desk.context, Mode.PRODUCTION)
     order = await desk.order(charge_id)
     assert (order["state"], order["attempts"]) == ("waiting", 0)
     await desk.works(charge_id)
@@ -535,7 +538,7 @@ async def test_other_orders_and_refunds_leave_one_another_alone(desk: Desk) -> N
 async def test_many_refunds_of_many_charges_end_together(desk: Desk) -> None:
     charges = [await desk.paid() for _ in range(20)]
     refunds = [await desk.refund(charge_id, 500) for charge_id in charges for _ in range(2)]
-    await RefundOrderWorker(desk.context, False).drain()
+    await RefundOrderWorker(desk.context, Mode.PRODUCTION).drain()
     assert [await desk.status(each) for each in refunds] == [("succeeded", None)] * 40
     assert [await status_of(desk.pool, each) for each in charges] == ["refunded"] * 20
     assert await desk.balance() == 0

@@ -28,6 +28,7 @@ from commands.money.withdraw import (
 )
 from domain.errors import Refused
 from domain.instants import SAO_PAULO, to_millisecond
+from domain.mode import Mode
 from domain.withdrawal import NEXT, Withdrawal, WithdrawalFailure, WithdrawalStatus
 from readmodels.dashboard.platform import queues
 from readmodels.money.withdrawal import WithdrawalDoc, withdrawal_doc
@@ -179,7 +180,7 @@ async def test_it_is_pending_until_its_moment_and_then_sent(desk: Desk) -> None:
 async def test_whatever_the_bank_does_the_money_goes_exactly_once(desk: Desk, fault: str) -> None:
     withdrawal_id = await desk.withdraw()
     adapter = desk.bank.adapter(write_s=0.3, read_s=0.3, transfers_url=f"{desk.bank.url}/transfers/v1")
-    desk.context.banks[False] = adapter
+    desk.context.banks[Mode.PRODUCTION] = adapter
     desk.bank.wire.fault = fault
     await desk.works(rounds=2)
     lost = fault in ("lost_reply", "cut")
@@ -268,16 +269,16 @@ async def test_what_a_lost_worker_may_have_sent_is_not_given_back_for_a_no(desk:
 
 async def test_a_way_to_send_that_was_taken_away_gives_nothing_back_that_may_be_gone(desk: Desk) -> None:
     withdrawal_id = await desk.withdraw()
-    sends = desk.context.banks[False]
+    sends = desk.context.banks[Mode.PRODUCTION]
     desk.bank.wire.fault = "error500"
     await desk.works()
     desk.bank.wire.fault = "up"
-    desk.context.banks[False] = desk.bank.adapter()
+    desk.context.banks[Mode.PRODUCTION] = desk.bank.adapter()
     desk.context.now = lambda: utc_now() + 2 * WATCH
     await desk.works(rounds=2)
     assert await desk.status(withdrawal_id) == ("processing", None)
     assert await desk.balance() == 9_000
-    desk.context.banks[False] = sends
+    desk.context.banks[Mode.PRODUCTION] = sends
     await desk.works()
     assert await desk.status(withdrawal_id) == ("succeeded", None)
     assert await desk.sent(withdrawal_id) == [1000]
@@ -309,7 +310,7 @@ async def test_money_on_its_way_that_does_not_arrive_is_back_in_the_wallet(desk:
 
 
 async def test_a_bank_that_sends_no_pix_fails_it_and_says_so(desk: Desk) -> None:
-    desk.context.banks[False] = desk.bank.adapter()
+    desk.context.banks[Mode.PRODUCTION] = desk.bank.adapter()
     withdrawal_id = await desk.withdraw()
     await desk.works()
     assert await desk.status(withdrawal_id) == ("failed", "TRANSFER_UNAVAILABLE")
@@ -335,7 +336,7 @@ async def test_a_worker_that_died_after_the_banks_yes_has_sent_the_money_once(de
     async with transaction(desk.pool) as conn:
         await start_sending(conn, withdrawal_id, desk.account, now=to_millisecond(utc_now()))
     request = msgspec.json.decode(order.request, type=SendOrder)
-    await desk.context.banks[False].send_pix(
+    await desk.context.banks[Mode.PRODUCTION].send_pix(
         Transfer(id=withdrawal_id.hex, pix_key=request.pix_key, document=request.document, amount_cents=1000)
     )
     # Here it was killed. Its lease runs out, and another takes over.
@@ -398,8 +399,8 @@ async def test_what_was_cancelled_after_a_worker_claimed_it_is_not_sent(desk: De
 
 async def test_other_orders_and_withdrawals_leave_one_another_alone(desk: Desk) -> None:
     withdrawal_id = await desk.withdraw()
-    await drain_orders(desk.context, False)
-    await RefundOrderWorker(desk.context, False).drain()
+    await drain_orders(desk.context, Mode.PRODUCTION)
+    await RefundOrderWorker(desk.context, Mode.PRODUCTION).drain()
     order = await desk.order(withdrawal_id)
     assert (order["state"], order["attempts"]) == ("waiting", 0)
     await desk.works()
@@ -499,7 +500,7 @@ async def test_a_block_waits_for_who_is_about_to_ask_the_bank(desk: Desk) -> Non
 async def test_what_the_bank_was_asked_about_before_the_block_is_followed_up(desk: Desk) -> None:
     withdrawal_id = await desk.withdraw()
     desk.bank.wire.fault = "lost_reply"
-    desk.context.banks[False] = desk.bank.adapter(read_s=0.3, transfers_url=f"{desk.bank.url}/transfers/v1")
+    desk.context.banks[Mode.PRODUCTION] = desk.bank.adapter(read_s=0.3, transfers_url=f"{desk.bank.url}/transfers/v1")
     await desk.works()
     await _decide(desk, Kyc.BLOCKED)
     desk.bank.wire.fault = "up"

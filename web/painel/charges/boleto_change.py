@@ -30,9 +30,9 @@ async def change_boleto(
     until = loop.time() + DEADLINE_S
     order_id = new_id()
     desk = request.context.boletos
-    wakes = [BOLETO_ORDERS[request.test]]
+    wakes = [BOLETO_ORDERS[request.mode]]
     async with request.change(action, subject=str(charge_id), wakes=wakes, **facts) as conn:
-        (doc,) = await charges_by_id(conn, [(charge_id, *request.owner)])
+        (doc,) = await charges_by_id(conn, [(charge_id, request.owner)])
         if doc is None:
             raise Refused(Code.CHARGE_NOT_FOUND)
         if pending_only and doc.status != Status.PENDING:

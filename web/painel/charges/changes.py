@@ -86,7 +86,7 @@ async def pay_in_test(request: PageRequest) -> Response[Any]:
 
 async def _grant(request: PageRequest, action: str, command: ChargeCommand, **facts: object) -> None:
     async with request.change(
-        action, subject=str(command.charge_id), wakes=[WEBHOOKS, PIX_ORDERS[request.test]], **facts
+        action, subject=str(command.charge_id), wakes=[WEBHOOKS, PIX_ORDERS[request.mode]], **facts
     ) as conn:
         (outcome,) = await change_charges(conn, [command], now=request.now)
         if isinstance(outcome, Refused):
@@ -166,7 +166,7 @@ async def refund(request: PageRequest) -> Response[Any]:
     refund_id = new_id()
     try:
         async with request.change(
-            "refund.asked", subject=str(charge_id), wakes=[REFUND_ORDERS[request.test], WEBHOOKS], **facts
+            "refund.asked", subject=str(charge_id), wakes=[REFUND_ORDERS[request.mode], WEBHOOKS], **facts
         ) as conn:
             (made,) = await begin_refunds(
                 conn,
@@ -215,7 +215,7 @@ _REFUND_FAULTS: Final = {
 
 async def _refund_form(request: PageRequest, doc: ChargeDoc, filled: Filled, *, status: int = 400) -> Response[Any]:
     async with session(request.pool) as conn:
-        payments = await payments_of(conn, UUID(doc.charge_id), *request.owner)
+        payments = await payments_of(conn, UUID(doc.charge_id), request.owner)
     values = {
         "doc": doc,
         "filled": filled,
@@ -228,7 +228,7 @@ async def _refund_form(request: PageRequest, doc: ChargeDoc, filled: Filled, *, 
 
 async def _payment_ids(request: PageRequest, doc: ChargeDoc) -> list[str]:
     async with session(request.pool) as conn:
-        return [each.payment_id for each in await payments_of(conn, UUID(doc.charge_id), *request.owner)]
+        return [each.payment_id for each in await payments_of(conn, UUID(doc.charge_id), request.owner)]
 
 
 def _destination(filled: Filled, request: PageRequest) -> TransferDestination | None:

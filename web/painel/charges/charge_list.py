@@ -59,12 +59,12 @@ async def show_list(request: PageRequest) -> Response[Any]:
     values: dict[str, object] = {"asked": asked, "statuses": STATUS, "methods": METHODS, "walked": None}
     if asked.faults:
         return request.show("charges.html", values, status=400)
-    account_id, test = request.owner
-    await expire_account(request.pool, account_id, test, now=request.now)
+    owner = request.owner
+    await expire_account(request.pool, owner, now=request.now)
 
     async def fetch(order: SortOrder, after: ChargePosition | None) -> tuple[list[ChargeRow], ChargePosition | None]:
         async with session(request.pool) as conn:
-            docs, last = await charge_page(conn, account_id, test, replace(filters, order=order), after, PAGE)
+            docs, last = await charge_page(conn, owner, replace(filters, order=order), after, PAGE)
         return [charge_row(doc, request) for doc in docs], last
 
     values["walked"] = await walk(
@@ -78,7 +78,7 @@ async def show_csv(request: PageRequest) -> Response[Any]:
     filters = _filters(asked, request)
     if asked.faults:
         return back_to(request, "/cobrancas", asked)
-    await expire_account(request.pool, *request.owner, now=request.now)
+    await expire_account(request.pool, request.owner, now=request.now)
     return sheet(request, "cobrancas", _COLUMNS, _all(request, filters))
 
 
@@ -88,7 +88,7 @@ async def _all(request: PageRequest, filters: ChargeFilters) -> AsyncIterator[Se
     parts = [filters]
     if walks_due_dates(filters):
         async with session(request.pool) as conn:
-            days = await due_days(conn, *request.owner, filters)
+            days = await due_days(conn, request.owner, filters)
         parts = [replace(filters, due_from=day, due_to=day) for day in days]
     for part in parts:
 
@@ -96,7 +96,7 @@ async def _all(request: PageRequest, filters: ChargeFilters) -> AsyncIterator[Se
             after: ChargePosition | None, part: ChargeFilters = part
         ) -> tuple[Sequence[ChargeDoc], ChargePosition | None]:
             async with session(request.pool) as conn:
-                return await charge_page(conn, *request.owner, part, after, ROWS)
+                return await charge_page(conn, request.owner, part, after, ROWS)
 
         async for docs in pages(fetch):
             yield docs

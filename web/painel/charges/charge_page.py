@@ -88,18 +88,16 @@ async def show_charge(
 ) -> Response[Any]:
     """The charge's page; with a form that could not be taken as it was filled in."""
     charge_id = request.id("charge_id")
-    account_id, test = request.owner
+    owner = request.owner
     doc = await charge_of(request, charge_id)
     async with session(request.pool) as conn:
-        payer = await payer_of(conn, charge_id, account_id, test, seal=request.seal)
-        life = await life_of(conn, charge_id, account_id, test)
-        people = await people_of(conn, account_id, life)
-        payments = await payments_of(conn, charge_id, account_id, test)
-        refunds, _ = await refund_page(conn, account_id, test, RefundFilters(charge_id=charge_id), None, _REFUNDS_MAX)
-        mails = [] if test else await mails_of(conn, charge_id, account_id, seal=request.seal)
-        deliveries, _ = await delivery_page(
-            conn, account_id, test, DeliveryFilters(charge_id=charge_id), None, _DELIVERIES_MAX
-        )
+        payer = await payer_of(conn, charge_id, owner, seal=request.seal)
+        life = await life_of(conn, charge_id, owner)
+        people = await people_of(conn, owner.account_id, life)
+        payments = await payments_of(conn, charge_id, owner)
+        refunds, _ = await refund_page(conn, owner, RefundFilters(charge_id=charge_id), None, _REFUNDS_MAX)
+        mails = [] if owner.test else await mails_of(conn, charge_id, owner.account_id, seal=request.seal)
+        deliveries, _ = await delivery_page(conn, owner, DeliveryFilters(charge_id=charge_id), None, _DELIVERIES_MAX)
     lines = [
         TimelineEntry(instant(doc.created_at), "charge", "Cobrança criada"),
         *_lived(life, people),
@@ -110,7 +108,7 @@ async def show_charge(
         "doc": doc,
         "row": charge_row(doc, request),
         "pending": doc.status == Status.PENDING,
-        "mailed": not test and doc.status in MAILED,
+        "mailed": not owner.test and doc.status in MAILED,
         "payer": None if payer is None else _shown(payer),
         "payments": [paid(each, request) for each in payments],
         "refunds": [refund_row(each, request) for each in refunds],
@@ -132,11 +130,11 @@ async def show_charge(
 async def charge_of(request: PageRequest, charge_id: UUID) -> ChargeDoc:
     """The account's charge as it is this moment, expired first if its time has passed."""
     async with session(request.pool) as conn:
-        (doc,) = await charges_by_id(conn, [(charge_id, *request.owner)])
+        (doc,) = await charges_by_id(conn, [(charge_id, request.owner)])
     if doc is not None and doc.overdue(iso(request.account_now)):
-        await expire_account(request.pool, *request.owner, now=request.now)
+        await expire_account(request.pool, request.owner, now=request.now)
         async with session(request.pool) as conn:
-            (doc,) = await charges_by_id(conn, [(charge_id, *request.owner)])
+            (doc,) = await charges_by_id(conn, [(charge_id, request.owner)])
     if doc is None:
         raise NotFoundException
     return doc

@@ -92,10 +92,10 @@ async def issuer_of(request: PageRequest) -> Issuer:
     async with session(request.pool) as conn:
         found = await find_registered(conn, account_id=request.session.account_id, test=request.test)
     assert found is not None, "a session's account exists"
-    account_id, test = request.owner
+    owner = request.owner
     return Issuer(
-        account_id=account_id,
-        test=test,
+        account_id=owner.account_id,
+        test=owner.test,
         name=found.name,
         city=found.city,
         pix_key=found.pix_key,
@@ -147,12 +147,12 @@ async def _pix(request: PageRequest, filled: Filled) -> UUID | None:
         send_email=filled.has("send_email"),
     )
     reserve = request.context.reserve
-    (location,) = await reserve.take(request.test, 1)
+    (location,) = await reserve.take(request.mode, 1)
     try:
         async with request.change(
             "charge.created",
             subject=str(creation.charge_id),
-            wakes=[PIX_ORDERS[request.test]],
+            wakes=[PIX_ORDERS[request.mode]],
             method=PIX,
             amount=reais(amount_cents),
         ) as conn:
@@ -160,7 +160,7 @@ async def _pix(request: PageRequest, filled: Filled) -> UUID | None:
                 # The form's key is new with its audit row: it is the suspension that keeps it from being written.
                 raise Refused(Code.SERVICE_UNAVAILABLE if request.test else Code.PIX_AVULSO_SUSPENDED)
     except (AlreadySent, Refused):
-        reserve.give_back(request.test, [location])
+        reserve.give_back(request.mode, [location])
         raise
     return creation.charge_id
 
@@ -205,12 +205,12 @@ async def _registered(request: PageRequest, wanted: BoletoRequest) -> UUID:
             # The bank had another boleto under the first number: the deed is in the audit log already.
             async with session(request.pool) as conn:
                 ordered = await order_boletos(conn, [order])
-            request.context.boletos.wake(request.test)
+            request.context.boletos.wake(request.mode)
             return bool(ordered)
         async with request.change(
             "boleto.ordered",
             subject=str(order.charge_id),
-            wakes=[BOLETO_ORDERS[request.test]],
+            wakes=[BOLETO_ORDERS[request.mode]],
             method=wanted.kind,
             amount=reais(wanted.amount_cents),
         ) as conn:

@@ -154,7 +154,7 @@ def _in_words(ahead: timedelta) -> str:
 
 async def _grant(request: PageRequest, action: str, command: ChargeCommand) -> None:
     async with request.change(
-        action, subject=str(command.charge_id), wakes=[WEBHOOKS, PIX_ORDERS[request.test]]
+        action, subject=str(command.charge_id), wakes=[WEBHOOKS, PIX_ORDERS[request.mode]]
     ) as conn:
         (outcome,) = await change_charges(conn, [command], now=request.now)
         if isinstance(outcome, Refused):

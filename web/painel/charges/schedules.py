@@ -90,7 +90,7 @@ async def _show(request: PageRequest, *, cancel_fault: str = "") -> Response[Any
     found = await _schedule(request)
     asked = ListQuery(request.http, ())
     schedule_id = UUID(found.schedule_id)
-    await expire_account(request.pool, *request.owner, now=request.now)
+    await expire_account(request.pool, request.owner, now=request.now)
 
     async def fetch(
         order: SortOrder, after: NumberPosition | None

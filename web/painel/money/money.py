@@ -78,21 +78,21 @@ async def show_ledger(request: PageRequest) -> Response[Any]:
     """Production only, as every balance here."""
     asked = ListQuery(request.http, _LEDGER)
     filters = _ledger_filters(asked)
-    account_id, test = request.owner
+    owner = request.owner
     values: dict[str, object] = {"asked": asked, "types": ENTRY_TYPES, "walked": None, "balance_cents": None}
     if asked.faults:
         return request.show("ledger.html", values, status=400)
 
     async def fetch(order: SortOrder, after: LedgerPosition | None) -> tuple[list[EntryRow], LedgerPosition | None]:
         async with session(request.pool) as conn:
-            items, last = await ledger_page(conn, account_id, test, replace(filters, order=order), after, PAGE)
+            items, last = await ledger_page(conn, owner, replace(filters, order=order), after, PAGE)
         return [entry_row(item, request) for item in items], last
 
     values["walked"] = await walk(
         request, asked, "ledger", filters, LedgerPosition, fetch, lambda row: LedgerPosition(row.sequence)
     )
     async with session(request.pool) as conn:
-        values["balance_cents"] = (await find_balance(conn, account_id=account_id, test=test)).balance_cents
+        values["balance_cents"] = (await find_balance(conn, account_id=owner.account_id, test=owner.test)).balance_cents
     return request.show("ledger.html", values)
 
 
@@ -104,7 +104,7 @@ async def ledger_csv(request: PageRequest) -> Response[Any]:
 
     async def fetch(after: LedgerPosition | None) -> tuple[list[LedgerItem], LedgerPosition | None]:
         async with session(request.pool) as conn:
-            return await ledger_page(conn, *request.owner, filters, after, ROWS)
+            return await ledger_page(conn, request.owner, filters, after, ROWS)
 
     return sheet(request, "extrato", _LEDGER_COLUMNS, pages(fetch))
 
@@ -120,7 +120,7 @@ async def show_closings(request: PageRequest) -> Response[Any]:
     length = monthrange(first.year, first.month)[1]
     days = [day for day in (first.replace(day=number) for number in range(1, length + 1)) if day <= today]
     async with session(request.pool) as conn:
-        found = await closings(conn, *request.owner, days)
+        found = await closings(conn, request.owner, days)
     before, after = first - timedelta(days=1), first + timedelta(days=length)
     values = {
         "month": first,
@@ -143,7 +143,7 @@ async def payments_csv(request: PageRequest) -> Response[Any]:
 
     async def fetch(after: PaymentPosition | None) -> tuple[list[PaymentItem], PaymentPosition | None]:
         async with session(request.pool) as conn:
-            return await payment_page(conn, *request.owner, filters, after, ROWS, seal=request.seal)
+            return await payment_page(conn, request.owner, filters, after, ROWS, seal=request.seal)
 
     return sheet(request, "pagamentos", _PAYMENT_COLUMNS, pages(fetch))
 
@@ -151,16 +151,14 @@ async def payments_csv(request: PageRequest) -> Response[Any]:
 async def show_payments(request: PageRequest) -> Response[Any]:
     asked = ListQuery(request.http, _PAYMENTS)
     filters = _payment_filters(asked)
-    account_id, test = request.owner
+    owner = request.owner
     values: dict[str, object] = {"asked": asked, "anomalies": ANOMALIES, "methods": PAID_BY, "walked": None}
     if asked.faults:
         return request.show("payments.html", values, status=400)
 
     async def fetch(order: SortOrder, after: PaymentPosition | None) -> tuple[list[PaymentRow], PaymentPosition | None]:
         async with session(request.pool) as conn:
-            items, last = await payment_page(
-                conn, account_id, test, replace(filters, order=order), after, PAGE, seal=request.seal
-            )
+            items, last = await payment_page(conn, owner, replace(filters, order=order), after, PAGE, seal=request.seal)
             return await payment_rows(conn, items, request), last
 
     values["walked"] = await walk(

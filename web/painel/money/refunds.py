@@ -43,7 +43,7 @@ async def show_list(request: PageRequest) -> Response[Any]:
 
     async def fetch(order: SortOrder, after: RefundPosition | None) -> tuple[list[RefundRow], RefundPosition | None]:
         async with session(request.pool) as conn:
-            items, last = await refund_page(conn, *request.owner, replace(filters, order=order), after, PAGE)
+            items, last = await refund_page(conn, request.owner, replace(filters, order=order), after, PAGE)
             return await refund_rows(conn, items, request), last
 
     values["walked"] = await walk(
@@ -66,7 +66,7 @@ async def show_csv(request: PageRequest) -> Response[Any]:
 
     async def fetch(after: RefundPosition | None) -> tuple[list[RefundProjection], RefundPosition | None]:
         async with session(request.pool) as conn:
-            return await refund_page(conn, *request.owner, filters, after, ROWS)
+            return await refund_page(conn, request.owner, filters, after, ROWS)
 
     return sheet(request, "devolucoes", _COLUMNS, pages(fetch))
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from commands.money.withdraw import NewWithdrawal, cancel_withdrawal, create_withdrawal, end_daily, set_daily
 from commands.people.audit import AlreadySent
 from domain.errors import Code, Refused
+from domain.mode import Mode
 from domain.money import PIX_CENTS_MAX, reais
 from domain.refund import is_pix_key
 from domain.withdrawal import MINIMUM_CENTS, WithdrawalStatus, masked_key
@@ -98,7 +99,7 @@ async def ask(request: PageRequest) -> Response[Any]:
         async with request.change(
             "withdrawal.asked",
             subject=str(withdrawal_id),
-            wakes=[WITHDRAWAL_ORDERS[False]],
+            wakes=[WITHDRAWAL_ORDERS[Mode.PRODUCTION]],
             amount=reais(amount_cents),
         ) as conn:
             made = await create_withdrawal(

@@ -41,7 +41,7 @@ async def show_list(request: PageRequest) -> Response[Any]:
 async def show(request: PageRequest) -> Response[Any]:
     found = await _delivery(request)
     async with session(request.pool) as conn:
-        body = await event_body(conn, *request.owner, found.sequence)
+        body = await event_body(conn, request.owner, found.sequence)
     values = {
         "body": "" if body is None else body.decode(),
         "delivery": found,
@@ -87,7 +87,7 @@ async def _list(request: PageRequest, *, first: str = "", last: str = "", fault:
         created_from=created_from,
         created_to=created_to,
     )
-    account_id, test = request.owner
+    owner = request.owner
     values: dict[str, object] = {
         "asked": asked,
         "states": DELIVERY_STATES,
@@ -102,13 +102,13 @@ async def _list(request: PageRequest, *, first: str = "", last: str = "", fault:
         "walked": None,
     }
     async with session(request.pool) as conn:
-        values["endpoint"] = await endpoint_of(conn, account_id=account_id)
+        values["endpoint"] = await endpoint_of(conn, account_id=owner.account_id)
     if asked.faults:
         return request.show("deliveries.html", values, status=400)
 
     async def fetch(order: SortOrder, after: DeliveryPosition | None) -> tuple[list[Delivery], DeliveryPosition | None]:
         async with session(request.pool) as conn:
-            return await delivery_page(conn, account_id, test, replace(filters, order=order), after, PAGE)
+            return await delivery_page(conn, owner, replace(filters, order=order), after, PAGE)
 
     values["walked"] = await walk(
         request, asked, "deliveries", filters, DeliveryPosition, fetch, lambda row: DeliveryPosition(row.sequence)
@@ -117,9 +117,9 @@ async def _list(request: PageRequest, *, first: str = "", last: str = "", fault:
 
 
 async def _delivery(request: PageRequest) -> Delivery:
-    account_id, test = request.owner
+    owner = request.owner
     async with session(request.pool) as conn:
-        found = await delivery(conn, account_id, test, request.id("delivery_id"))
+        found = await delivery(conn, owner, request.id("delivery_id"))
     if found is None:
         raise NotFoundException
     return found

@@ -73,6 +73,6 @@ async def show(request: PageRequest) -> Response[Any]:
 async def _find(request: PageRequest, request_id: str) -> RequestRow | None:
     if len(request_id) > _ID_MAX or not (request_id.isascii() and request_id.isprintable()):
         return None
-    account_id, test = request.owner
+    owner = request.owner
     async with session(request.pool) as conn:
-        return await find_request(conn, request_id=request_id, account_id=account_id, test=test)
+        return await find_request(conn, request_id=request_id, account_id=owner.account_id, test=owner.test)
