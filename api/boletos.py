@@ -9,12 +9,10 @@ from datetime import date, datetime
 from typing import Final
 from uuid import UUID
 
-from msgspec import Struct
-
 from api.callers import Caller
 from api.charges import Charges
 from commands.bank_orders.boleto_issuer import DEADLINE_S, RETRY_AFTER_S, BoletoIssuer, BoletoRequest
-from commands.bank_orders.boleto_orders import PAY, REDATE, WRITE_OFF, Pay, Redate, WriteOff
+from commands.bank_orders.kinds import Pay, Redate, WriteOff
 from commands.bank_orders.pix_locations import LocationReserve
 from commands.charges.create_boleto import ORDERED_MAX, RegistrationOrder, order_boletos
 from domain.charge import Status
@@ -67,29 +65,29 @@ class Boletos:
     ) -> None:
         """Have the boleto written off and its charge cancelled."""
         request = WriteOff(reason=reason, actor=caller.client_id, request_id=request_id, scenario=scenario)
-        await self._change(WRITE_OFF, charge_id, caller, request)
+        await self._change(charge_id, caller, request)
 
     async def redate(
         self, charge_id: UUID, caller: Caller, due_on: date, *, request_id: str, scenario: str | None
     ) -> None:
         request = Redate(due_date=due_on.isoformat(), actor=caller.client_id, request_id=request_id, scenario=scenario)
-        await self._change(REDATE, charge_id, caller, request)
+        await self._change(charge_id, caller, request)
 
     async def simulate_payment(self, charge_id: UUID, caller: Caller, *, request_id: str, scenario: str | None) -> None:
         """A sandbox payer pays the whole boleto at the simulated bank, which decides whether it can still be paid."""
         request = Pay(actor=caller.client_id, request_id=request_id, scenario=scenario)
-        await self._change(PAY, charge_id, caller, request)
+        await self._change(charge_id, caller, request)
 
     async def sandbox_pay(self, charge_id: UUID, caller: Caller, pay: Pay) -> None:
         """Money that was on its way arrives, whatever has become of the boleto."""
-        await self._change(PAY, charge_id, caller, pay, pending_only=False)
+        await self._change(charge_id, caller, pay, pending_only=False)
 
     async def sandbox_fail(self, charge_id: UUID, caller: Caller, *, request_id: str, scenario: str | None) -> None:
         """Have the boleto written off and its charge failed."""
         request = WriteOff(
             reason="cancelled", fail=True, actor=caller.client_id, request_id=request_id, scenario=scenario
         )
-        await self._change(WRITE_OFF, charge_id, caller, request)
+        await self._change(charge_id, caller, request)
 
     async def _write(self, orders: Sequence[RegistrationOrder]) -> list[bool]:
         async with session(self._pool) as conn:
@@ -99,7 +97,7 @@ class Boletos:
         return [order.order_id in written for order in orders]
 
     async def _change(
-        self, kind: str, charge_id: UUID, caller: Caller, request: Struct, *, pending_only: bool = True
+        self, charge_id: UUID, caller: Caller, request: WriteOff | Redate | Pay, *, pending_only: bool = True
     ) -> None:
         """Have a pending boleto changed at the bank and here; changes of one boleto take turns."""
         loop = asyncio.get_running_loop()
@@ -111,7 +109,7 @@ class Boletos:
             order_id = new_id()
             async with session(self._pool) as conn:
                 placed = await self._issuer.place(
-                    conn, order_id, kind, charge_id, caller.owner, request, left_s=until - loop.time()
+                    conn, order_id, charge_id, caller.owner, request, left_s=until - loop.time()
                 )
             if placed:
                 break

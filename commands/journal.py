@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
+from commands.bank_orders.kinds import kind_of
 from domain.errors import Code, Refused
 from domain.mode import Owner
 from domain.refund import RefundStatus
@@ -89,7 +90,7 @@ async def record(conn: Connection, changes: Sequence[tuple[ChargeChange, ChargeC
     the balance does not cover a debit that it must cover: what it is after each line is known only here, under the
     clock's lock. Nothing of the transaction may stay then; whoever sent several wishes sends each again alone.
     """
-    await _order(conn, [change for change, _ in changes if change.order_kind is not None], now=now)
+    await _order(conn, [change for change, _ in changes if change.order is not None], now=now)
     numbers = await _take_numbers(conn, changes, now=now)
     items: list[bytes] = []
     which = {Projection.CHANGED}
@@ -193,14 +194,15 @@ async def _take_numbers(
 
 
 async def _order(conn: Connection, changes: list[ChargeChange], *, now: datetime) -> None:
-    if changes:
+    orders = [change.order for change in changes if change.order is not None]
+    if orders:
         await add_orders(
             conn,
             order_ids=[new_id() for _ in changes],
             account_ids=[change.charge.account_id for change in changes],
             charge_ids=[change.charge.charge_id for change in changes],
             tests=[change.charge.test for change in changes],
-            kinds=[change.order_kind for change in changes],
-            requests=[change.order_request for change in changes],
+            kinds=[kind_of(order) for order in orders],
+            requests=[_encode(order) for order in orders],
             now=now,
         )

@@ -20,7 +20,8 @@ from banks.banco_do_brasil.agreement import boleto_codes
 from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.banco_do_brasil.seu_numero import seu_numero
 from banks.protocol import Location
-from commands.charges.create_boleto import Payload, Registration, RegistrationOrder, order_boletos
+from commands.bank_orders.kinds import Payload, Registration
+from commands.charges.create_boleto import RegistrationOrder, order_boletos
 from commands.charges.create_pix import Creation, compose_pix, create_pix
 from commands.charges.issuer import Issuer
 from domain.boleto.business_days import effective_due_date, expires_at

@@ -16,7 +16,7 @@ from api.query import path_id
 from api.route import Call, Route
 from api.routes.charges import SANDBOX_ISPB, payers_bank
 from api.routes.pix import SANDBOX_BANK, scenario_of
-from commands.bank_orders.boleto_orders import Pay
+from commands.bank_orders.kinds import Pay
 from commands.charges.fail import failing
 from commands.charges.sandbox import SANDBOX_FAILURE, expiring, paying
 from commands.sandbox_clock import advance_clock, ahead_of, reach_instant, settle

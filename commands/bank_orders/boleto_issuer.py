@@ -21,12 +21,10 @@ from banks.banco_do_brasil.seu_numero import seu_numero
 from banks.boletos import NUMBER_TAKEN, BoletoPayer
 from banks.protocol import Location
 from commands.bank_orders.boleto_orders import Outcome, give_up, look, place_change
+from commands.bank_orders.kinds import Pay, Payload, PixLeg, Redate, Registration, WriteOff, kind_of
 from commands.bank_orders.pix_locations import LocationReserve
 from commands.charges.create_boleto import (
     CONTROLS_A_BLOCK,
-    Payload,
-    PixLeg,
-    Registration,
     RegistrationOrder,
     take_numbers,
 )
@@ -129,10 +127,9 @@ class BoletoIssuer:
         self,
         conn: Connection,
         order_id: UUID,
-        kind: str,
         charge_id: UUID,
         owner: Owner,
-        request: Struct,
+        request: WriteOff | Redate | Pay,
         *,
         left_s: float,
     ) -> bool:
@@ -144,7 +141,7 @@ class BoletoIssuer:
         placed = await place_change(
             conn,
             order_id=order_id,
-            kind=kind,
+            kind=kind_of(request),
             charge_id=charge_id,
             account_id=owner.account_id,
             test=owner.test,

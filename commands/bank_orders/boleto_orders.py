@@ -1,61 +1,12 @@
-"""Orders about boletos, as the door writes them, waits for them and gives them up; and how they are put right."""
+"""Orders about boletos: placing them, giving them up, finding their outcome."""
 
 from datetime import datetime
-from typing import Literal
 from uuid import UUID
 
 from msgspec import Struct
 
 import sql
 from sql import Connection
-
-WRITE_OFF = "boleto_write_off"
-REDATE = "boleto_redate"
-PAY = "boleto_pay"
-REGISTER = "boleto_register"
-ALIGN = "boleto_align"
-"""Make the bank's books equal ours, after an answer that never came."""
-
-CLOSE = b'{"after": "pix_paid", "request": {}}'
-"""The request of an order to write a boleto off because its charge was settled, or has ended, by its PIX leg: it makes
-the bank's books equal ours. When a change of the boleto is under way, that change's end sees to it instead."""
-
-
-class WriteOff(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """The request of an order to write a boleto off and cancel its charge, or in the sandbox to have it `fail`."""
-
-    reason: str
-    fail: bool = False
-    actor: str
-    request_id: str | None = None
-    scenario: str | None = None
-    realign: bool = False
-
-
-class Redate(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """The request of an order to change a boleto's due date (`YYYY-MM-DD`)."""
-
-    due_date: str
-    actor: str
-    request_id: str | None = None
-    scenario: str | None = None
-    realign: bool = False
-
-
-class Pay(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """The request of an order to be the sandbox's payer: the boleto's whole amount, once, now, unless said otherwise.
-
-    `force`: the money was on its way, whatever has become of the boleto.
-    """
-
-    actor: str
-    request_id: str | None = None
-    amount_cents: int | None = None
-    paid_at: datetime | None = None
-    times: int = 1
-    rail: Literal["boleto", "pix"] = "boleto"
-    force: bool = False
-    scenario: str | None = None
 
 
 class Outcome(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 import sql
 from banks.protocol import Location
+from commands.bank_orders.kinds import LocationsRequest
 from domain.errors import Code, Refused
 from domain.mode import Mode
 from runtime.ids import new_id
@@ -54,14 +55,8 @@ class _Outcome(Struct, frozen=True):
     outcome: bytes | None
 
 
-class LocationsAsked(Struct, frozen=True):
-    """The request of an order of kind `locations`."""
-
-    count: int
-
-
 class LocationsMade(Struct, frozen=True):
-    """Its outcome; empty when the bank refused."""
+    """The outcome of an order of kind `locations`; empty when the bank refused."""
 
     locations: list[Location] = []
 
@@ -172,7 +167,7 @@ class LocationReserve:
                 conn,
                 order_id=order_id,
                 test=mode.test,
-                request=_encode(LocationsAsked(count)),
+                request=_encode(LocationsRequest(count)),
                 now=now,
                 deadline=now + timedelta(seconds=self._deadline_s),
                 reply_to=self._replies.reply_to,

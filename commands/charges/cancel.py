@@ -8,10 +8,10 @@ charge the boleto goes first and the cob after: until the boleto is gone nothing
 from datetime import datetime
 from uuid import UUID
 
-import msgspec
 from msgspec import Struct
 
 import sql
+from commands.bank_orders.kinds import CobRemoval
 from commands.charges.change import ChargeChange, ChargeCommand, Event
 from domain.charge import CancelReason, Charge, ChargeTransition, after
 from domain.errors import Code, Refused
@@ -56,8 +56,7 @@ def cancellation(
                 kind=EventKind.CHARGE_CANCELLED,
                 event=Event(event_id=event_id, kind=EventKind.CHARGE_CANCELLED, body=body),
                 charge_fields={"cancelled_at": iso(now), "cancel_reason": reason},
-                order_kind=None if charge.boleto and not charge.dual else "cob_remove",
-                order_request=b"{}" if scenario is None else msgspec.json.encode({"scenario": scenario}),
+                order=None if charge.boleto and not charge.dual else CobRemoval(scenario),
             )
         ]
 

@@ -69,8 +69,8 @@ class ChargeChange(Struct, frozen=True, gc=False, kw_only=True):
     fund_fields: dict[str, Any] | None = None
     """What changes in the document of the refund's payment."""
     entry: Entry | None = None
-    order_kind: str | None = None
-    order_request: bytes = b"{}"
+    order: Struct | None = None
+    """The request of an order to the bank (commands/bank_orders/kinds.py)."""
 
 
 class ChargeCommand(Struct, frozen=True, gc=False, kw_only=True):

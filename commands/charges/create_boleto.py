@@ -14,49 +14,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import sql
+from commands.bank_orders.kinds import CobRequest, Payload, Registration
 from domain.instants import iso, to_millisecond
 from domain.sandbox_clock import on_clock
-from readmodels.charges.charge import ChargeDoc
 from sql import Connection
 
 ISSUED_MAX = 100
 ORDERED_MAX = 100
 CONTROLS_A_BLOCK = 50
-
-
-class Payload(Struct, frozen=True, gc=False):
-    """What the journal keeps of a creation."""
-
-    charge: ChargeDoc
-
-
-class PixLeg(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """Where the cob of a dual charge will be, and how long it lives: `lifetime_s` counted from the charge's creation,
-    but never longer than the boleto; as long as that when None."""
-
-    location_id: int
-    location: str
-    pix_key: str
-    lifetime_s: int | None = None
-
-
-class Registration(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """The request of an order of kind boleto_register. The charge is as it will be, but for its QR Code and
-    creation."""
-
-    key: str
-    fingerprint: str
-    """Hex."""
-    actor: str
-    request_id: str
-    payer_sealed: str
-    """banks.boletos.BoletoPayer, sealed, in base64."""
-    payload: Payload
-    scenario: str | None = None
-    pix: PixLeg | None = None
-    stands: bool = False
-    """The bank said yes to it, and it was not handed out all the same: the boleto of this number is ours whatever is on
-    it, and is to be undone."""
 
 
 class RegistrationOrder(Struct, frozen=True, gc=False, kw_only=True):
@@ -104,18 +69,6 @@ class _Projected(Struct, frozen=True, gc=False):
     projected: int | None
 
 
-class _Cob(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """The request of the order to register the cob (workers/orders/pix.py)."""
-
-    amount_cents: int
-    expires_in_s: int
-    created_at: str
-    location_id: int
-    pix_key: str
-    description: str | None = None
-    scenario: str | None = None
-
-
 class _Item(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     order_id: UUID | None = None
     attempts: int | None = None
@@ -131,7 +84,7 @@ class _Item(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     payload: Payload
     location: str | None = None
     cob_order_id: UUID | None = None
-    cob: _Cob | None = None
+    cob: CobRequest | None = None
     at: datetime | None = None
 
 
@@ -201,10 +154,10 @@ def _item(request: Registration, qr_code: str | None, at: datetime) -> _Item:
         boleto_s = int((datetime.fromisoformat(doc.expires_at) - at).total_seconds())
         if pix.lifetime_s is not None:
             doc = replace(doc, pix_expires_at=iso(at + timedelta(seconds=pix.lifetime_s)))
-        cob = _Cob(
+        cob = CobRequest(
             amount_cents=doc.amount_cents,
             expires_in_s=max(boleto_s if pix.lifetime_s is None else min(pix.lifetime_s, boleto_s), 1),
-            created_at=doc.created_at,
+            created_at=at,
             location_id=pix.location_id,
             pix_key=pix.pix_key,
             description=doc.description,

@@ -14,8 +14,9 @@ from msgspec import Struct
 
 import sql
 from banks.protocol import Location
+from commands.bank_orders.kinds import CobRequest, Payload
 from commands.charges.issuer import Issuer
-from domain.instants import iso
+from domain.instants import iso, to_millisecond
 from domain.mode import Owner
 from domain.pix.br_code import dynamic_br_code
 from readmodels.charges.charge import ChargeDoc
@@ -121,17 +122,15 @@ def compose_pix(creation: Creation, location: Location) -> NewPix:
         created_at=iso(created_at),
         expires_at=iso(expires_at),
     )
-    order: dict[str, object] = {
-        "amount_cents": creation.amount_cents,
-        "expires_in_s": creation.lifetime_s,
-        "created_at": doc.created_at,
-        "location_id": location.location_id,
-        "pix_key": issuer.pix_key,
-    }
-    if creation.description is not None:
-        order["description"] = creation.description
-    if creation.scenario is not None:
-        order["scenario"] = creation.scenario
+    order = CobRequest(
+        amount_cents=creation.amount_cents,
+        expires_in_s=creation.lifetime_s,
+        created_at=to_millisecond(created_at),
+        location_id=location.location_id,
+        pix_key=issuer.pix_key,
+        description=creation.description,
+        scenario=creation.scenario,
+    )
     return NewPix(
         account_id=issuer.account_id,
         test=issuer.test,
@@ -147,14 +146,8 @@ def compose_pix(creation: Creation, location: Location) -> NewPix:
         actor=issuer.actor,
         request_id=creation.request_id,
         doc=doc,
-        order=msgspec.json.encode(order),
+        order=_encode(order),
     )
-
-
-class _Payload(Struct, frozen=True, gc=False):
-    """What the journal keeps of a creation."""
-
-    charge: ChargeDoc
 
 
 class _Item(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
@@ -167,7 +160,7 @@ class _Item(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     actor: str
     request_id: str
     order_id: UUID
-    payload: _Payload
+    payload: Payload
     order: msgspec.Raw
     at: datetime | None = None
 
@@ -182,7 +175,7 @@ def _item(new: NewPix) -> bytes:
             actor=new.actor,
             request_id=new.request_id,
             order_id=new.order_id,
-            payload=_Payload(new.doc),
+            payload=Payload(new.doc),
             order=msgspec.Raw(new.order),
             at=new.at,
         )

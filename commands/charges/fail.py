@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from commands.bank_orders.boleto_orders import ALIGN, CLOSE
+from commands.bank_orders.kinds import CLOSE, CobRemoval, Reconciliation
 from commands.charges.change import ChargeChange, ChargeCommand, Event, Outcome, change_charges
 from domain.charge import Charge, ChargeTransition, after
 from domain.events import EventKind, failed_body
@@ -53,19 +53,18 @@ def failing(
         failed = after(charge, ChargeTransition.FAILED)
         event_id = new_id()
         body = failed_body(failed, event_id=event_id, code=code, message=message)
-        order: tuple[str | None, bytes] = (None, b"{}")
+        order: CobRemoval | Reconciliation | None = None
         if charge.dual:
-            order = ("cob_remove", b"{}") if written_off else (ALIGN, CLOSE)
+            order = CobRemoval() if written_off else CLOSE
         elif owner is not None and not charge.boleto:
-            order = ("cob_remove", b"{}")
+            order = CobRemoval()
         return [
             ChargeChange(
                 charge=failed,
                 kind=EventKind.CHARGE_FAILED,
                 event=Event(event_id=event_id, kind=EventKind.CHARGE_FAILED, body=body),
                 charge_fields={"failure": {"code": code, "message": message}},
-                order_kind=order[0],
-                order_request=order[1],
+                order=order,
             )
         ]
 

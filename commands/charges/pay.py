@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from commands.bank_orders.boleto_orders import ALIGN, CLOSE
+from commands.bank_orders.kinds import CLOSE, CobRemoval, PixSimulation
 from commands.charges.change import ChargeChange, ChargeCommand, Entry, Event, Outcome, change_charges
 from domain.charge import Charge, ChargeTransition, Payment, Receipt, Status, after, judge
 from domain.documents import masked
@@ -101,8 +101,8 @@ def simulated_payment(
             payer_name=SANDBOX_PAYER[0],
             payer_document=SANDBOX_PAYER[1],
         )
-        request = {"end_to_end_id": end_to_end_id, "amount_cents": charge.amount_cents, "paid_at": iso(now)}
-        return book(charge, receipt, now=now, seal=seal, order=("pix_simulate", msgspec.json.encode(request)))
+        simulated = PixSimulation(end_to_end_id, charge.amount_cents, to_millisecond(now))
+        return book(charge, receipt, now=now, seal=seal, order=simulated)
 
     return ChargeCommand(charge_id=charge_id, owner=owner, decide=decide, actor=actor, request_id=request_id)
 
@@ -113,7 +113,7 @@ def book(
     *,
     now: datetime,
     seal: Seal,
-    order: tuple[str, bytes] | None = None,
+    order: Struct | None = None,
 ) -> list[ChargeChange]:
     """The step that credits a confirmed payment and, when it settles, makes its charge paid.
 
@@ -137,7 +137,7 @@ def book(
     if payment.settles:
         charge = after(charge, ChargeTransition.PAID)
         if charge.dual:
-            order = (ALIGN, CLOSE) if boleto is None else ("cob_remove", b"{}")
+            order = CLOSE if boleto is None else CobRemoval()
     fields = _payment_fields(charge, payment, confirmed, now=now, seal=seal)
     # An overpaid charge is paid and odd at once: the merchant is told of both.
     kinds = [EventKind.PAYMENT_RECEIVED] if payment.settles else []
@@ -161,8 +161,7 @@ def book(
                 entry=Entry(type="payment", amount_cents=receipt.amount_cents, payment_id=payment.payment_id)
                 if first
                 else None,
-                order_kind=order[0] if order and first else None,
-                order_request=order[1] if order and first else b"{}",
+                order=order if first else None,
             )
         )
     return changes

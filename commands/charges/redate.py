@@ -6,12 +6,11 @@ The PIX leg of a dual charge moves with it: an order that is tried until the ban
 from datetime import date, datetime
 from uuid import UUID
 
-import msgspec
-from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 import sql
 from banks.banco_do_brasil.agreement import boleto_codes
+from commands.bank_orders.kinds import CobRevision
 from commands.charges.change import ChargeChange, ChargeCommand, Event, Outcome, change_charges
 from domain.boleto.business_days import effective_due_date, expires_at
 from domain.charge import Charge, ChargeTransition, after
@@ -23,13 +22,6 @@ from runtime.ids import new_id
 from sql import Connection
 
 store_due_date = sql.run("boleto.redated")
-
-
-class CobRevision(Struct, frozen=True, gc=False, omit_defaults=True):
-    """The request of an order of kind cob_revise: the cob is to end with the boleto, as that stands when the bank is
-    asked, or at `until` when that is earlier."""
-
-    until: str | None = None
 
 
 async def redate_boleto(
@@ -73,8 +65,9 @@ async def redate_boleto(
                     "redated": redated + 1,
                     "boleto": {name: value for name, value in asdict(changed).items() if value is not None},
                 },
-                order_kind="cob_revise" if charge.dual else None,
-                order_request=msgspec.json.encode(CobRevision(pix_until)),
+                order=CobRevision(None if pix_until is None else datetime.fromisoformat(pix_until))
+                if charge.dual
+                else None,
             )
         ]
 

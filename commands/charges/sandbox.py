@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-import msgspec
 from msgspec.structs import replace
 
+from commands.bank_orders.kinds import PixSimulation
 from commands.charges.change import ChargeChange, ChargeCommand, expire
 from commands.charges.pay import SANDBOX_PAYER, Confirmation, book
 from domain.charge import Charge, Status
 from domain.errors import Code, Refused
-from domain.instants import iso
+from domain.instants import iso, to_millisecond
 from domain.mode import Owner
 from runtime.seal import Seal
 
@@ -57,12 +57,8 @@ def paying(
                 payer_name=SANDBOX_PAYER[0],
                 payer_document=SANDBOX_PAYER[1],
             )
-            told = {
-                "end_to_end_id": end_to_end_id,
-                "amount_cents": received.amount_cents,
-                "paid_at": iso(received.paid_at),
-            }
-            changes += book(charge, received, now=now, seal=seal, order=("pix_simulate", msgspec.json.encode(told)))
+            simulated = PixSimulation(end_to_end_id, received.amount_cents, to_millisecond(received.paid_at))
+            changes += book(charge, received, now=now, seal=seal, order=simulated)
             charge = changes[-1].charge
         return changes
 

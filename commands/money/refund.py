@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
+from commands.bank_orders.kinds import RefundReturn, RefundTransfer
 from commands.charges.change import (
     WISHES_MAX,
     ChargeChange,
@@ -45,7 +46,6 @@ from runtime.ids import new_id
 from sql import Connection
 
 REFUNDS_MAX = WISHES_MAX
-ORDER_KINDS = {RefundMethod.RETURN: "refund_return", RefundMethod.TRANSFER: "refund_transfer"}
 
 Owner = Owner
 """(account, test)."""
@@ -76,19 +76,6 @@ class TransferDestination(Struct, frozen=True, gc=False):
 
     pix_key: str
     document: str
-
-
-class RefundOrder(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """The request of an order to have the bank send money back."""
-
-    refund_id: UUID
-    amount_cents: int
-    end_to_end_id: str | None = None
-    """Of the PIX that came, when it is that which goes back."""
-    destination_sealed: str | None = None
-    """Base64."""
-    description: str | None = None
-    scenario: str | None = None
 
 
 class Ending(Struct, frozen=True, gc=False, kw_only=True):
@@ -268,21 +255,30 @@ def _beginning(
                     refund_id=refund.refund_id,
                     covered=True,
                 ),
-                order_kind=ORDER_KINDS[way],
-                order_request=_encode(_order(asked, refund, fund, way)),
+                order=_order(asked, refund, fund, way),
             )
         ]
 
     return decide
 
 
-def _order(asked: NewRefund, refund: Refund, fund: RefundablePayment, way: RefundMethod) -> RefundOrder:
-    sealed = asked.destination_sealed
-    return RefundOrder(
+def _order(
+    asked: NewRefund, refund: Refund, fund: RefundablePayment, way: RefundMethod
+) -> RefundReturn | RefundTransfer:
+    if way is RefundMethod.RETURN:
+        assert fund.end_to_end_id is not None
+        return RefundReturn(
+            refund_id=refund.refund_id,
+            amount_cents=refund.amount_cents,
+            end_to_end_id=fund.end_to_end_id,
+            description=asked.description,
+            scenario=asked.scenario,
+        )
+    assert asked.destination_sealed is not None
+    return RefundTransfer(
         refund_id=refund.refund_id,
         amount_cents=refund.amount_cents,
-        end_to_end_id=fund.end_to_end_id if way is RefundMethod.RETURN else None,
-        destination_sealed=b64encode(sealed).decode() if sealed is not None and way is RefundMethod.TRANSFER else None,
+        destination_sealed=b64encode(asked.destination_sealed).decode(),
         description=asked.description,
         scenario=asked.scenario,
     )

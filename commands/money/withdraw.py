@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
+from commands.bank_orders.kinds import SendOrder
 from commands.journal import Clock, JournalRow, advance_clocks, append, enqueue_deliveries
 from domain.errors import Code, Refused
 from domain.events import EventKind, withdrawal_body
@@ -56,18 +57,6 @@ class NewWithdrawal(Struct, frozen=True, gc=False, kw_only=True):
     external_id: str | None
     actor: str
     request_id: str
-
-
-class SendOrder(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """The request of an order to send a withdrawal: where to as it was when it was asked for.
-
-    In the clear, as the account's own row has both: they are the merchant's, who is the only one it is ever sent to.
-    """
-
-    amount_cents: int
-    pix_key: str
-    document: str
-    description: str | None = None
 
 
 class Ended(Struct, frozen=True, gc=False, kw_only=True):

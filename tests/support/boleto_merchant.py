@@ -14,7 +14,8 @@ from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.banco_do_brasil.seu_numero import seu_numero
 from banks.boletos import Boleto, BoletoPayer
 from banks.simulated.bank import PRODUCTION, SANDBOX, SimulatedBank
-from commands.charges.create_boleto import Payload, Registration, RegistrationResult, issue_boletos, take_numbers
+from commands.bank_orders.kinds import Payload, Registration
+from commands.charges.create_boleto import RegistrationResult, issue_boletos, take_numbers
 from commands.webhooks.endpoint import set_endpoint
 from domain.boleto.business_days import effective_due_date, expires_at
 from domain.instants import SAO_PAULO, iso, to_millisecond

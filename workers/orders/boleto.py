@@ -38,26 +38,14 @@ from banks.protocol import Bank, Done, NotFound, Rejected, Unknown
 from banks.scenario import Acting, acting
 from banks.simulated.bank import SimulatedBank
 from banks.simulated.boletos import ANNOUNCED
-from commands.bank_orders.boleto_orders import (
-    ALIGN,
-    PAY,
-    REDATE,
-    REGISTER,
-    WRITE_OFF,
-    Outcome,
-    Pay,
-    Redate,
-    WriteOff,
-    give_up,
-    put_right,
-)
+from commands.bank_orders.boleto_orders import Outcome, give_up, put_right
+from commands.bank_orders.kinds import OrderKind, Pay, Reconciliation, Redate, Registration, WriteOff
 from commands.charges.cancel import cancellation
 from commands.charges.change import Outcome as Changed
 from commands.charges.change import change_charges, lock_charges
 from commands.charges.confirm_boletos import confirm_boletos
 from commands.charges.create_boleto import (
     ISSUED_MAX,
-    Registration,
     RegistrationResult,
     issue_boletos,
     issue_found_boleto,
@@ -133,13 +121,6 @@ class BoletoOrder(Struct, frozen=True, gc=False):
         return self.payment_method == DUAL
 
 
-class _Aligned(Struct, frozen=True):
-    """The request of an order to put right: what it comes after, and that order's request."""
-
-    after: str
-    request: msgspec.Raw
-
-
 class _Acted(Struct, frozen=True):
     scenario: str | None = None
 
@@ -160,7 +141,7 @@ find_booked = sql.one("boleto.booked_of", _Booked)
 claim = sql.many("boleto.claim", BoletoOrder)
 settle = sql.maybe("boleto.settle", _Settled)
 
-_read_aligned = msgspec.json.Decoder(_Aligned).decode
+_read_aligned = msgspec.json.Decoder(Reconciliation).decode
 _read_acted = msgspec.json.Decoder(_Acted).decode
 _read_reason = msgspec.json.Decoder(_Reason).decode
 _read_write_off = msgspec.json.Decoder(WriteOff).decode
@@ -214,11 +195,11 @@ class BoletoOrderWorker:
         self._bank = context.banks[mode]
         self._issuing: Batcher[RegistrationResult, bool] = Batcher(self._issue, lanes=2, most=ISSUED_MAX)
         self._kinds: dict[str, Callable[[Bank, BoletoOrder], Awaitable[Result]]] = {
-            REGISTER: self._register,
-            WRITE_OFF: self._write_off,
-            REDATE: self._redate,
-            PAY: self._pay,
-            ALIGN: self._align,
+            OrderKind.BOLETO_REGISTER: self._register,
+            OrderKind.BOLETO_WRITE_OFF: self._write_off,
+            OrderKind.BOLETO_REDATE: self._redate,
+            OrderKind.BOLETO_PAY: self._pay,
+            OrderKind.BOLETO_RECONCILE: self._align,
         }
 
     async def drain(self) -> int:
@@ -249,7 +230,7 @@ class BoletoOrderWorker:
 
     def _scenario(self, order: BoletoOrder) -> str | None:
         # What is put right is asked for without the merchant's scenario: nothing may stay behind a test.
-        return None if order.kind == ALIGN else _read_acted(order.request).scenario
+        return None if order.kind == OrderKind.BOLETO_RECONCILE else _read_acted(order.request).scenario
 
     # The kinds of order: ask the bank, answer what is to be stored
 
@@ -380,7 +361,7 @@ class BoletoOrderWorker:
         aligned = _read_aligned(order.request)
         number, asked = order.number, None
         if number is None:
-            assert aligned.after == REGISTER, "only a creation that failed has no boleto here"
+            assert aligned.after == OrderKind.BOLETO_REGISTER, "only a creation that failed has no boleto here"
             asked = read_registration(aligned.request)
             number = self._boleto(asked).number
         match await bank.find_boleto(number):
@@ -404,17 +385,17 @@ class BoletoOrderWorker:
                     return _Later("may be on its way", at=at)
                 return result
 
-    def _may_still_change(self, order: BoletoOrder, aligned: _Aligned) -> bool:
+    def _may_still_change(self, order: BoletoOrder, aligned: Reconciliation) -> bool:
         """Whether a change nobody heard the end of may yet be done, or be done and not shown. The sandbox's bank is in
         this process: there nothing is on its way."""
         return (
             not order.test
-            and aligned.after in (WRITE_OFF, REDATE)
+            and aligned.after in (OrderKind.BOLETO_WRITE_OFF, OrderKind.BOLETO_REDATE)
             and order.status in (Status.PENDING, Status.EXPIRED)
             and self._context.now() < order.created_at + WATCH
         )
 
-    async def _made_equal(self, bank: Bank, order: BoletoOrder, aligned: _Aligned, state: BoletoState) -> Result:
+    async def _made_equal(self, bank: Bank, order: BoletoOrder, aligned: Reconciliation, state: BoletoState) -> Result:
         if state.status == "in_between":
             return _Later("money may be on its way")
         if state.status == "paid":
@@ -422,7 +403,11 @@ class BoletoOrderWorker:
                 return _Ended(change=self._found_paid(order, read_registration(aligned.request), state))
             return _Ended(change=self._follow(order, state))
         if state.status == "written_off":
-            reason = _read_reason(aligned.request).reason if aligned.after == WRITE_OFF else CancelReason.CANCELLED
+            reason = (
+                _read_reason(aligned.request).reason
+                if aligned.after == OrderKind.BOLETO_WRITE_OFF
+                else CancelReason.CANCELLED
+            )
             return _Ended(change=self._follow(order, state, reason=reason))
         if order.status == Status.PENDING:
             if order.due_on == state.due_on or order.due_on is None:
@@ -581,7 +566,7 @@ class BoletoOrderWorker:
                     outcome = await self._put_off(order, result)
         except _NotOurs:
             return
-        if order.kind != REGISTER or (outcome is not None and outcome.refused):
+        if order.kind != OrderKind.BOLETO_REGISTER or (outcome is not None and outcome.refused):
             self._context.jobs.wake(WEBHOOKS)
             if order.dual:
                 self._context.jobs.wake(PIX_ORDERS[self._mode])  # what became of the boleto becomes of the cob
@@ -612,8 +597,8 @@ class BoletoOrderWorker:
             undo = (
                 ended.undo
                 or overtaken
-                or (bool(outcome.refused) and (order.kind == REDATE or realign))
-                or (order.kind == REDATE and realign)
+                or (bool(outcome.refused) and (order.kind == OrderKind.BOLETO_REDATE or realign))
+                or (order.kind == OrderKind.BOLETO_REDATE and realign)
             )
             if undo:
                 await put_right(
@@ -638,7 +623,7 @@ class BoletoOrderWorker:
         """
         (charge,) = await lock_charges(conn, charge_ids=[order.charge_id])
         open_then = order.status in (Status.PENDING, Status.EXPIRED)
-        left_open = open_then if order.kind == ALIGN else bool(outcome.refused)
+        left_open = open_then if order.kind == OrderKind.BOLETO_RECONCILE else bool(outcome.refused)
         return left_open and charge.status not in (Status.PENDING, Status.EXPIRED)
 
     async def _put_off(self, order: BoletoOrder, later: _Later) -> Outcome | None:
@@ -651,7 +636,7 @@ class BoletoOrderWorker:
             attempts=order.attempts,
             detail=later.detail,
         )
-        if order.kind != ALIGN and (order.attempts >= ATTEMPTS_MAX or self._late(order)):
+        if order.kind != OrderKind.BOLETO_RECONCILE and (order.attempts >= ATTEMPTS_MAX or self._late(order)):
             async with transaction(self._context.pool) as conn:
                 given_up = await give_up(
                     conn,
@@ -666,7 +651,7 @@ class BoletoOrderWorker:
                 raise _NotOurs
             self._context.jobs.wake(BOLETO_ORDERS[self._mode])
             return _UNAVAILABLE
-        waits = ALIGN_BACKOFF_S if order.kind == ALIGN else BACKOFF_S
+        waits = ALIGN_BACKOFF_S if order.kind == OrderKind.BOLETO_RECONCILE else BACKOFF_S
         wait_s = waits[min(order.attempts, len(waits)) - 1] * random.uniform(0.8, 1.2)  # noqa: S311  spreads load
         async with session(self._context.pool) as conn:
             await settle(

@@ -19,7 +19,8 @@ import sql
 from banks.protocol import Bank, Cob, Done, NotFound, Rejected, Unknown
 from banks.scenario import acting
 from banks.simulated.bank import Paid, SimulatedBank
-from commands.bank_orders.pix_locations import LocationsAsked, LocationsMade, add_to_pool
+from commands.bank_orders.kinds import CobRemoval, CobRequest, CobRevision, LocationsRequest, OrderKind, PixSimulation
+from commands.bank_orders.pix_locations import LocationsMade, add_to_pool
 from commands.charges.change import Outcome
 from commands.charges.fail import fail_charge
 from domain.charge import Charge, Status
@@ -74,38 +75,6 @@ class PixOrder(Struct, frozen=True, gc=False):
     """By how much its account's clock is ahead of real time; 0 in production."""
 
 
-class CobRequest(Struct, frozen=True, gc=False, kw_only=True):
-    """The request of a cob_register order."""
-
-    amount_cents: int
-    expires_in_s: int
-    created_at: datetime
-    location_id: int
-    pix_key: str
-    description: str | None = None
-    scenario: str | None = None
-
-
-class Revision(Struct, frozen=True, gc=False):
-    """The request of a cob_revise order (commands/charges/redate.py)."""
-
-    until: datetime | None = None
-
-
-class PixRequest(Struct, frozen=True, gc=False, kw_only=True):
-    """The request of a pix_simulate order."""
-
-    end_to_end_id: str
-    amount_cents: int
-    paid_at: datetime
-
-
-class Acted(Struct, frozen=True, gc=False):
-    """The request of any order, as far as X-Sandbox-Bank goes."""
-
-    scenario: str | None = None
-
-
 class _Payer(Struct, frozen=True):
     name: str | None = None
     document: str | None = None
@@ -132,10 +101,10 @@ find_end = sql.maybe("bank_order.ends", _Ends)
 callback_registered = sql.run("bank_order.callback_registered")
 
 _read_cob = msgspec.json.Decoder(CobRequest).decode
-_read_pix = msgspec.json.Decoder(PixRequest).decode
-_read_revision = msgspec.json.Decoder(Revision).decode
-_read_acted = msgspec.json.Decoder(Acted).decode
-_read_asked = msgspec.json.Decoder(LocationsAsked).decode
+_read_pix = msgspec.json.Decoder(PixSimulation).decode
+_read_revision = msgspec.json.Decoder(CobRevision).decode
+_read_acted = msgspec.json.Decoder(CobRemoval).decode
+_read_asked = msgspec.json.Decoder(LocationsRequest).decode
 _read_made = msgspec.json.Decoder(LocationsMade).decode
 _read_payer = msgspec.json.Decoder(_Payer).decode
 
@@ -197,7 +166,7 @@ def _sort(bank: Bank, orders: Sequence[PixOrder]) -> tuple[list[PixOrder], list[
     together: list[PixOrder] = []
     alone: list[PixOrder] = []
     for order in orders:
-        plain = isinstance(bank, SimulatedBank) and order.kind in ("cob_register", "pix_simulate")
+        plain = isinstance(bank, SimulatedBank) and order.kind in (OrderKind.COB_REGISTER, OrderKind.PIX_SIMULATE)
         (together if plain and b'"scenario"' not in order.request else alone).append(order)
     return together, alone
 
@@ -279,11 +248,11 @@ async def _locations(context: Context, bank: Bank, order: PixOrder) -> Answer:
 
 
 _KINDS: Final[dict[str, Callable[[Context, Bank, PixOrder], Awaitable[Answer]]]] = {
-    "cob_register": _cob_register,
-    "cob_remove": _cob_remove,
-    "cob_revise": _cob_revise,
-    "pix_simulate": _pix_simulate,
-    "locations": _locations,
+    OrderKind.COB_REGISTER: _cob_register,
+    OrderKind.COB_REMOVE: _cob_remove,
+    OrderKind.COB_REVISE: _cob_revise,
+    OrderKind.PIX_SIMULATE: _pix_simulate,
+    OrderKind.LOCATIONS: _locations,
 }
 
 
@@ -369,7 +338,7 @@ async def _store_once(context: Context, order: PixOrder, answer: Answer) -> None
             due_ats=[due_at],
             outcomes=[outcome],
         )
-        if ours and order.kind == "cob_register" and isinstance(answer, Rejected):
+        if ours and order.kind == OrderKind.COB_REGISTER and isinstance(answer, Rejected):
             assert order.account_id is not None
             assert order.charge_id is not None
             failed = await fail_charge(
@@ -381,10 +350,10 @@ async def _store_once(context: Context, order: PixOrder, answer: Answer) -> None
                 now=now,
                 actor="bank",
             )
-        if not ours and order.kind == "locations" and isinstance(answer, Done) and outcome is not None:
+        if not ours and order.kind == OrderKind.LOCATIONS and isinstance(answer, Done) and outcome is not None:
             # The door gave up meanwhile: what the bank made is good for somebody else.
             await add_to_pool(conn, order.mode, _read_made(outcome).locations)
-    if ours and isinstance(answer, Rejected) and order.kind == "cob_register":
+    if ours and isinstance(answer, Rejected) and order.kind == OrderKind.COB_REGISTER:
         context.jobs.wake(WEBHOOKS)
     if isinstance(failed, Charge) and failed.dual:
         context.jobs.wake(BOLETO_ORDERS[order.mode])  # its boleto stands, and is to be written off
@@ -403,14 +372,14 @@ def _backoff(attempts: int) -> timedelta:
 async def _do_together(context: Context, bank: SimulatedBank, orders: list[PixOrder]) -> None:
     now = context.now()
     try:
-        wanted = [order for order in orders if order.kind == "cob_register" and _payable(order, now)]
+        wanted = [order for order in orders if order.kind == OrderKind.COB_REGISTER and _payable(order, now)]
         refused: list[tuple[PixOrder, Rejected]] = []
         if wanted:
             answers = await bank.put_cobs([_cob(context, order) for order in wanted])
             refused = [
                 (order, answer) for order, answer in zip(wanted, answers, strict=True) if isinstance(answer, Rejected)
             ]
-        paid = [_paid(order) for order in orders if order.kind == "pix_simulate"]
+        paid = [_paid(order) for order in orders if order.kind == OrderKind.PIX_SIMULATE]
         if paid:
             await bank.receive(paid, tell=False)
     except Exception as error:
@@ -455,7 +424,7 @@ async def _register_callbacks(context: Context, bank: Bank, orders: Sequence[Pix
     unknown = {
         _read_cob(order.request).pix_key
         for order in orders
-        if order.kind == "cob_register" and order.callback_url != url
+        if order.kind == OrderKind.COB_REGISTER and order.callback_url != url
     }
     try:
         await register_keys(context, bank, sorted(unknown)[:_KEYS_MAX])

@@ -24,10 +24,11 @@ import sql
 from banks.protocol import Bank, Done, NotFound, Rejected, Unknown
 from banks.scenario import acting
 from banks.transfers import NO_TRANSFERS, PIX_UNKNOWN, Return, Sent, Transfer
-from commands.money.refund import ORDER_KINDS, Ending, RefundOrder, TransferDestination, end_refunds
+from commands.bank_orders.kinds import OrderKind, RefundReturn, RefundTransfer
+from commands.money.refund import Ending, TransferDestination, end_refunds
 from domain.instants import to_millisecond
 from domain.mode import Mode
-from domain.refund import FailureCode, RefundMethod
+from domain.refund import FailureCode
 from runtime.batching import Batcher
 from runtime.jobs import REFUND_ORDERS, WEBHOOKS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
@@ -56,7 +57,10 @@ _DETAIL_CHARACTERS = 200
 
 _log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
-_read_request = msgspec.json.Decoder(RefundOrder).decode
+_READ: Final[dict[str, Callable[[bytes], "Request"]]] = {
+    OrderKind.REFUND_RETURN: msgspec.json.Decoder(RefundReturn).decode,
+    OrderKind.REFUND_TRANSFER: msgspec.json.Decoder(RefundTransfer).decode,
+}
 _read_destination = msgspec.json.Decoder(TransferDestination).decode
 
 
@@ -104,6 +108,7 @@ claim = sql.many("refund.claim", ClaimedRefund)
 settle = sql.many("refund.settle_orders", _Settled)
 
 _read_seen = msgspec.json.Decoder(LastAnswer).decode
+Request = RefundReturn | RefundTransfer
 Answer = Done[Sent] | Rejected | Unknown
 
 
@@ -116,10 +121,6 @@ class RefundOrderWorker:
         self._at_once = at_once
         self._bank = context.banks[mode]
         self._ending: Batcher[tuple[ClaimedRefund, _Ended], None] = Batcher(self._end, lanes=2, most=_STORED_MAX)
-        self._kinds: dict[str, Callable[[Bank, ClaimedRefund, RefundOrder], Awaitable[Answer]]] = {
-            ORDER_KINDS[RefundMethod.RETURN]: self._return,
-            ORDER_KINDS[RefundMethod.TRANSFER]: self._transfer,
-        }
 
     async def drain(self) -> int:
         """Do what is due; answers how many orders were taken up. One slow answer holds nobody else up."""
@@ -135,10 +136,14 @@ class RefundOrderWorker:
             now = self._context.now()
             try:
                 lost_at = lost_before(order.outcome, order.attempts, now=now)
-                request = _read_request(order.request)
+                request = _READ[order.kind](order.request)
                 acted = acting(self._bank, request.scenario, attempt=order.attempts)
                 async with asyncio.timeout(CALL_S):
-                    answer = await self._kinds[order.kind](acted, order, request)
+                    answer = await (
+                        self._return(acted, order, request)
+                        if isinstance(request, RefundReturn)
+                        else self._transfer(acted, order, request)
+                    )
                 result = self._judge(order, request, answer, lost_at)
             except (*DB_UNAVAILABLE, TimeoutError) as gone:
                 result = _Later(type(gone).__name__, now, silent=True)
@@ -151,8 +156,7 @@ class RefundOrderWorker:
 
     # Ask the bank
 
-    async def _return(self, bank: Bank, order: ClaimedRefund, request: RefundOrder) -> Answer:
-        assert request.end_to_end_id is not None
+    async def _return(self, bank: Bank, order: ClaimedRefund, request: RefundReturn) -> Answer:
         id = request.refund_id.hex
         if order.attempts > 1:
             found = await bank.find_return(request.end_to_end_id, id)
@@ -167,8 +171,7 @@ class RefundOrderWorker:
             )
         )
 
-    async def _transfer(self, bank: Bank, order: ClaimedRefund, request: RefundOrder) -> Answer:
-        assert request.destination_sealed is not None
+    async def _transfer(self, bank: Bank, order: ClaimedRefund, request: RefundTransfer) -> Answer:
         id = request.refund_id.hex
         if order.attempts > 1:
             found = await bank.find_transfer(id)
@@ -186,10 +189,10 @@ class RefundOrderWorker:
         )
 
     def _judge(
-        self, order: ClaimedRefund, request: RefundOrder, answer: Answer, lost_at: datetime | None
+        self, order: ClaimedRefund, request: Request, answer: Answer, lost_at: datetime | None
     ) -> _Ended | _Later:
         """What the bank's answer means; whatever is not for good is asked again. `lost_at` tells of attempts before."""
-        transfer = order.kind == ORDER_KINDS[RefundMethod.TRANSFER]
+        transfer = isinstance(request, RefundTransfer)
         match answer:
             case Unknown(detail):
                 return _Later(detail, self._context.now(), silent=True)
@@ -226,7 +229,7 @@ class RefundOrderWorker:
             return True
         return lost_at is not None and now < lost_at + WATCH
 
-    def _failed(self, order: ClaimedRefund, request: RefundOrder, failure: FailureCode, detail: str | None) -> _Ended:
+    def _failed(self, order: ClaimedRefund, request: Request, failure: FailureCode, detail: str | None) -> _Ended:
         _log.warning("refund_failed", refund_id=str(request.refund_id), failure=failure, test=self._mode.test)
         return _Ended(Ending(charge_id=order.charge_id, refund_id=request.refund_id, failure=failure), detail)
 

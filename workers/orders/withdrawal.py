@@ -23,7 +23,8 @@ from msgspec import Struct
 import sql
 from banks.protocol import Done, NotFound, Rejected, Unknown
 from banks.transfers import NO_TRANSFERS, Sent, Transfer
-from commands.money.withdraw import Ended, SendOrder, check_approved, daily_withdrawal, end_withdrawal, start_sending
+from commands.bank_orders.kinds import SendOrder
+from commands.money.withdraw import Ended, check_approved, daily_withdrawal, end_withdrawal, start_sending
 from domain import errors
 from domain.instants import SAO_PAULO, to_millisecond
 from domain.mode import Mode

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from banks.banco_do_brasil.agreement import boleto_codes
 from banks.boletos import Boleto, BoletoPayer
-from commands.bank_orders.boleto_orders import Redate, WriteOff, give_up, place_change
-from commands.charges.create_boleto import Payload, Registration, RegistrationOrder, order_boletos
+from commands.bank_orders.boleto_orders import give_up, place_change
+from commands.bank_orders.kinds import Payload, Redate, Registration, WriteOff
+from commands.charges.create_boleto import RegistrationOrder, order_boletos
 from domain.boleto.business_days import effective_due_date, expires_at
 from domain.instants import iso, to_millisecond
 from domain.mode import Mode

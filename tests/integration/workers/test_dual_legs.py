@@ -17,8 +17,9 @@ import pytest_asyncio
 from banks.banco_do_brasil.agreement import boleto_codes
 from banks.boletos import BoletoPayer, BoletoState
 from banks.protocol import Cob, Done, NotFound, Rejected, Unknown
-from commands.bank_orders.boleto_orders import Redate, WriteOff, give_up, place_change
-from commands.charges.create_boleto import Payload, PixLeg, Registration, RegistrationOrder, order_boletos
+from commands.bank_orders.boleto_orders import give_up, place_change
+from commands.bank_orders.kinds import Payload, PixLeg, Redate, Registration, WriteOff
+from commands.charges.create_boleto import RegistrationOrder, order_boletos
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.merchants.integrators import create_integrator
 from domain.boleto.business_days import effective_due_date, expires_at

@@ -14,11 +14,11 @@ import pytest_asyncio
 
 from banks.simulated.returns import Rules
 from banks.transfers import Transfer
+from commands.bank_orders.kinds import SendOrder
 from commands.merchants.kyc import Kyc, decide_kyc
 from commands.money.withdraw import (
     Ended,
     NewWithdrawal,
-    SendOrder,
     cancel_withdrawal,
     create_withdrawal,
     daily_withdrawal,

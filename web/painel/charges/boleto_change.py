@@ -5,7 +5,7 @@ import asyncio
 from uuid import UUID
 
 from commands.bank_orders.boleto_issuer import DEADLINE_S
-from commands.bank_orders.boleto_orders import Pay, Redate, WriteOff
+from commands.bank_orders.kinds import Pay, Redate, WriteOff
 from domain.charge import Status
 from domain.errors import Code, Refused
 from readmodels.charges.charge import charges_by_id
@@ -17,7 +17,6 @@ from web.painel.page_request import PageRequest
 async def change_boleto(
     request: PageRequest,
     action: str,
-    kind: str,
     charge_id: UUID,
     bank_order: WriteOff | Redate | Pay,
     *,
@@ -37,7 +36,7 @@ async def change_boleto(
             raise Refused(Code.CHARGE_NOT_FOUND)
         if pending_only and doc.status != Status.PENDING:
             raise Refused(Code.CHARGE_NOT_PENDING, status=doc.status)
-        if not await desk.place(conn, order_id, kind, charge_id, request.owner, bank_order, left_s=DEADLINE_S):
+        if not await desk.place(conn, order_id, charge_id, request.owner, bank_order, left_s=DEADLINE_S):
             raise Refused(Code.BANK_UNAVAILABLE)
     await desk.changed(order_id, until - loop.time())
     request.context.jobs.wake(WEBHOOKS)

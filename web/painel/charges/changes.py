@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 from litestar.response import Response
 
-from commands.bank_orders.boleto_orders import PAY, REDATE, WRITE_OFF, Pay, Redate, WriteOff
+from commands.bank_orders.kinds import Pay, Redate, WriteOff
 from commands.charges.cancel import cancellation
 from commands.charges.change import ChargeCommand, change_charges
 from commands.charges.pay import simulated_payment
@@ -59,7 +59,7 @@ async def cancel(request: PageRequest) -> Response[Any]:
         await _grant(request, "charge.cancelled", command, reason=str(reason))
     else:
         bank_order = WriteOff(reason=reason, actor=request.actor, request_id=request.request_id)
-        await change_boleto(request, "boleto.write_off_ordered", WRITE_OFF, charge_id, bank_order, reason=str(reason))
+        await change_boleto(request, "boleto.write_off_ordered", charge_id, bank_order, reason=str(reason))
     return request.go(request.here(f"/cobrancas/{charge_id}"), done="cancelada")
 
 
@@ -80,7 +80,7 @@ async def pay_in_test(request: PageRequest) -> Response[Any]:
         await _grant(request, "charge.paid_in_test", command)
     else:
         bank_order = Pay(actor=request.actor, request_id=request.request_id)
-        await change_boleto(request, "boleto.test_payment_ordered", PAY, charge_id, bank_order)
+        await change_boleto(request, "boleto.test_payment_ordered", charge_id, bank_order)
     return request.go(request.here(f"/cobrancas/{charge_id}"), done="simulado")
 
 
@@ -251,4 +251,4 @@ def _pix_key(given: str) -> str:
 
 async def _redate(request: PageRequest, charge_id: UUID, due_on: date) -> None:
     bank_order = Redate(due_date=due_on.isoformat(), actor=request.actor, request_id=request.request_id)
-    await change_boleto(request, "boleto.redate_ordered", REDATE, charge_id, bank_order, due_date=due_on.isoformat())
+    await change_boleto(request, "boleto.redate_ordered", charge_id, bank_order, due_date=due_on.isoformat())

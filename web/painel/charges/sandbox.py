@@ -12,7 +12,7 @@ from uuid import UUID
 from litestar.response import Response
 
 from banks.scenario import SCENARIOS
-from commands.bank_orders.boleto_orders import PAY, WRITE_OFF, Pay, WriteOff
+from commands.bank_orders.kinds import Pay, WriteOff
 from commands.charges.change import ChargeCommand, change_charges
 from commands.charges.fail import failing
 from commands.charges.sandbox import SANDBOX_FAILURE, expiring, paying
@@ -94,7 +94,7 @@ async def fail(request: PageRequest) -> Response[Any]:
         await _grant(request, "charge.failed_in_test", command)
     else:
         bank_order = WriteOff(reason="cancelled", fail=True, actor=request.actor, request_id=request.request_id)
-        await change_boleto(request, "charge.failed_in_test", WRITE_OFF, charge_id, bank_order)
+        await change_boleto(request, "charge.failed_in_test", charge_id, bank_order)
     return _back(request, charge_id, "falhou")
 
 
@@ -125,7 +125,7 @@ async def pay(request: PageRequest) -> Response[Any]:
         bank_order = Pay(
             actor=request.actor, request_id=request.request_id, amount_cents=amount_cents, times=times, force=True
         )
-        await change_boleto(request, "boleto.test_payment_ordered", PAY, charge_id, bank_order, pending_only=False)
+        await change_boleto(request, "boleto.test_payment_ordered", charge_id, bank_order, pending_only=False)
     return _back(request, charge_id, "simulado")
 
 
