@@ -6,12 +6,15 @@ Each is made once a run (and once a process under xdist), when the first test as
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from runtime.embedded import EmbeddedPostgres, EmbeddedRedis
+from tests.support.in_process import Api, open_api
+from tests.support.merchant import Books, Shop, books_of, new_shop
 from tests.support.system import System, remove_home, temporary_home
 
 # What hypothesis asks is the same in every run, and no clock decides it: a run fails for what was changed. To look for
@@ -86,3 +89,31 @@ def system() -> Iterator[System]:
         if whole.running():
             whole.kill()
         remove_home(whole.home)
+
+
+@pytest.fixture
+async def shop(system: System) -> AsyncIterator[Shop]:
+    """A merchant of the test's own in the whole system."""
+    async with new_shop(system) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def books(system: System) -> AsyncIterator[Books]:
+    """The whole system's database, to be read."""
+    async with books_of(system) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+async def api(servers: Any) -> AsyncIterator[Api]:
+    """The API in the test's own process."""
+    async with open_api(servers.database_url, servers.redis_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    made = temporary_home()
+    yield made
+    remove_home(made)

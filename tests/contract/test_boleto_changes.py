@@ -4,7 +4,6 @@ contract sections 4, 6, 7, 8, 10 and 14)."""
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -12,7 +11,6 @@ from uuid import uuid4
 import aiohttp
 import msgspec
 import pytest
-import pytest_asyncio
 
 from commands.merchants.integrators import create_integrator
 from domain.boleto.codes import barcode_of_line
@@ -34,8 +32,6 @@ from tests.support.merchant import (
     Door,
     Shop,
     assert_books_are_clean,
-    books_of,
-    new_shop,
     paused,
     until_answer,
 )
@@ -44,18 +40,6 @@ from tests.support.webhooks import receiving
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 NOBODY = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def shop(system: System) -> AsyncIterator[Shop]:
-    async with new_shop(system) as opened:
-        yield opened
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def books(system: System) -> AsyncIterator[Books]:
-    async with books_of(system) as opened:
-        yield opened
 
 
 def refused(answer: Answer, status: int, code: str) -> None:

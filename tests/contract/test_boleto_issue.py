@@ -33,7 +33,7 @@ from tests.support.boleto_merchant import (
     today,
 )
 from tests.support.in_process import open_api
-from tests.support.merchant import Answer, Books, Door, Shop, assert_books_are_clean, books_of, new_shop, until_answer
+from tests.support.merchant import Answer, Books, Door, Shop, assert_books_are_clean, new_shop, until_answer
 from tests.support.system import System
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -47,12 +47,6 @@ MISSING = "missing"
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def shop(system: System) -> AsyncIterator[Shop]:
     async with new_shop(system) as opened:
-        yield opened
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def books(system: System) -> AsyncIterator[Books]:
-    async with books_of(system) as opened:
         yield opened
 
 

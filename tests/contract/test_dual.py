@@ -36,7 +36,7 @@ from tests.support.dual_merchant import (
     number_of,
     pix_boleto_body,
 )
-from tests.support.merchant import Answer, Books, Door, Shop, assert_books_are_clean, books_of, new_shop
+from tests.support.merchant import Answer, Books, Door, Shop, assert_books_are_clean, new_shop
 from tests.support.system import System
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -48,12 +48,6 @@ PENDING = {"pix": "pending", "boleto": "pending"}
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def shop(system: System) -> AsyncIterator[Shop]:
     async with new_shop(system) as opened:
-        yield opened
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def books(system: System) -> AsyncIterator[Books]:
-    async with books_of(system) as opened:
         yield opened
 
 

@@ -1,6 +1,5 @@
 """The error envelope, on everything (contract section 2): one shape, one table of codes, a page for each."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -8,7 +7,7 @@ import msgspec
 import pytest
 
 from domain.errors import Code
-from tests.support.in_process import Api, bearer, envelope, open_api
+from tests.support.in_process import Api, bearer, envelope
 from tests.support.system import System
 
 JSON = (b"content-type", b"application/json")
@@ -43,12 +42,6 @@ STATUSES: dict[int, set[str]] = {
     502: {"BANK_UNAVAILABLE"},
     503: {"SERVICE_UNAVAILABLE"},
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-async def api(servers: Any) -> AsyncIterator[Api]:
-    async with open_api(servers.database_url, servers.redis_url) as opened:
-        yield opened
 
 
 def test_every_code_of_spec_and_contract_has_its_status() -> None:

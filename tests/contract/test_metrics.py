@@ -5,23 +5,13 @@ import json
 import os
 import re
 import time
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
-
-import pytest
 
 from runtime.log import AccessLog
 from runtime.metrics import Meter
-from tests.support.in_process import Api, open_api
+from tests.support.in_process import Api
 
 UNTIL_SHOWN_S = 10.0  # counts are handed on every second
-
-
-@pytest.fixture(scope="module")
-async def api(servers: Any) -> AsyncIterator[Api]:
-    async with open_api(servers.database_url, servers.redis_url) as opened:
-        yield opened
 
 
 async def counted(api: Api) -> dict[str, float]:

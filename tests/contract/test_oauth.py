@@ -5,7 +5,6 @@ import secrets
 import time
 import warnings
 from base64 import b64encode
-from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
@@ -15,7 +14,7 @@ import pytest
 from authlib.deprecate import AuthlibDeprecationWarning
 
 from commands.merchants.merchants import ALL_SCOPES, MerchantCreated
-from tests.support.in_process import Api, Reply, open_api
+from tests.support.in_process import Api, Reply
 from tests.support.system import System
 
 with warnings.catch_warnings():
@@ -25,12 +24,6 @@ with warnings.catch_warnings():
 
 FORM = (b"content-type", b"application/x-www-form-urlencoded")
 JSON = (b"content-type", b"application/json")
-
-
-@pytest.fixture(scope="module")
-async def api(servers: Any) -> AsyncIterator[Api]:
-    async with open_api(servers.database_url, servers.redis_url) as opened:
-        yield opened
 
 
 def basic(client_id: str, secret: str) -> tuple[bytes, bytes]:

@@ -3,7 +3,6 @@
 import copy
 import re
 import secrets
-from collections.abc import AsyncIterator
 from typing import Any
 
 import jsonschema_rs
@@ -13,15 +12,9 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from api.app import ROUTES
 from domain.errors import Code
-from tests.support.in_process import Api, Reply, bearer, open_api
+from tests.support.in_process import Api, Reply, bearer
 
 Schema = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-async def api(servers: Any) -> AsyncIterator[Api]:
-    async with open_api(servers.database_url, servers.redis_url) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

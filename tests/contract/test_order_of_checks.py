@@ -5,7 +5,6 @@ size and content type -> bearer -> rate limit -> mode gate -> scope -> Idempoten
 """
 
 import secrets
-from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -20,12 +19,6 @@ from tests.support.in_process import Api, Reply, bearer, open_api
 JSON = (b"content-type", b"application/json")
 TEXT = (b"content-type", b"text/plain")
 PIX = "/v1/charges/pix"
-
-
-@pytest.fixture(scope="module")
-async def api(servers: Any) -> AsyncIterator[Api]:
-    async with open_api(servers.database_url, servers.redis_url) as opened:
-        yield opened
 
 
 async def spent(api: Api, pool: Any) -> str:

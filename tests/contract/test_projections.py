@@ -6,7 +6,6 @@ Sources: spec (Charge, PIX block, Webhook payload, Balance, List envelope), cont
 import base64
 import re
 import secrets
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,7 +13,7 @@ import msgspec
 import pytest
 
 from domain.pix.br_code import parse_br_code
-from tests.support.in_process import Api, open_api
+from tests.support.in_process import Api
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
@@ -51,12 +50,6 @@ def matches(given: dict[str, Any], shape: dict[str, Any]) -> None:
         else:
             assert type(value) is type(wanted), (name, value)
             assert value == wanted, name
-
-
-@pytest.fixture(scope="module")
-async def api(servers: Any) -> AsyncIterator[Api]:
-    async with open_api(servers.database_url, servers.redis_url) as opened:
-        yield opened
 
 
 async def paid(api: Api, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:

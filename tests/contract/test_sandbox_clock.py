@@ -3,7 +3,6 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -17,14 +16,13 @@ from domain.boleto.business_days import effective_due_date
 from domain.instants import SAO_PAULO, iso
 from tests.support.boleto_merchant import at_bank, issue, issued, listen, redate
 from tests.support.dual_merchant import dual, legs
-from tests.support.in_process import Api, open_api
+from tests.support.in_process import Api
 from tests.support.merchant import (
     Answer,
     Books,
     Door,
     Shop,
     assert_books_are_clean,
-    books_of,
     new_shop,
     paused,
     until_answer,
@@ -34,18 +32,6 @@ from tests.support.webhooks import receiving
 
 CLOCK = "/v1/sandbox/clock"
 DAY_S = 86_400
-
-
-@pytest.fixture
-async def shop(system: System) -> AsyncIterator[Shop]:
-    async with new_shop(system) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def books(system: System) -> AsyncIterator[Books]:
-    async with books_of(system) as opened:
-        yield opened
 
 
 async def advance(door: Door, by: str) -> datetime:
@@ -428,12 +414,6 @@ async def test_production_and_other_accounts_see_nothing_of_it(system: System, s
         assert abs(at(event["created_at"]).timestamp() - time.time()) < 10
         assert (await theirs.get(CLOCK)).body["advanced_seconds"] == 0
     assert_books_are_clean(system)
-
-
-@pytest.fixture(scope="module")
-async def api(servers: Any) -> AsyncIterator[Api]:
-    async with open_api(servers.database_url, servers.redis_url) as opened:
-        yield opened
 
 
 STEPS = st.lists(

@@ -37,7 +37,7 @@ from readmodels.webhooks.delivery_list import (
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
 from tests.integration.readmodels.test_plans import Explained, assert_cheap
-from tests.support.in_process import Api, Reply, open_api
+from tests.support.in_process import Api, Reply
 from tests.support.merchant import new_shop, until_answer
 from tests.support.system import System, until
 
@@ -47,12 +47,6 @@ FIELDS = {
     "delivery_id", "event_id", "type", "sequence", "charge_id", "url", "state", "attempt_count", "next_attempt_at",
     "created_at", "delivered_at", "test", "attempts",
 }  # fmt: skip
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def api(servers: Any) -> AsyncIterator[Api]:
-    async with open_api(servers.database_url, servers.redis_url) as opened:
-        yield opened
 
 
 class Shop:

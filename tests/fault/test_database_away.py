@@ -13,18 +13,10 @@ from runtime.embedded import EmbeddedPostgres
 from runtime.postgres import connect
 from sql.migrate import migrate
 from tests.support.in_process import Api, open_api
-from tests.support.system import remove_home, temporary_home
 
 TOGETHER = 60
 TOLD_S = 15.0
 """A creation waits 8 s for a restart of the database (api/creation.py)."""
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    made = temporary_home()
-    yield made
-    remove_home(made)
 
 
 @pytest.fixture

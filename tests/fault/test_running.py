@@ -19,13 +19,6 @@ from tests.support.system import ROOT, System, remove_home, temporary_home, unti
 
 
 @pytest.fixture
-def home() -> Iterator[Path]:
-    made = temporary_home()
-    yield made
-    remove_home(made)
-
-
-@pytest.fixture
 def alone(home: Path) -> Iterator[System]:
     """A system of the test's own, which it may break."""
     system = System(home)

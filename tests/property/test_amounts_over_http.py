@@ -2,27 +2,19 @@
 
 import re
 import secrets
-from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from domain.pix.br_code import parse_br_code
-from tests.support.in_process import Api, open_api
+from tests.support.in_process import Api
 
 CENTS_MAX = 999_999_999_999
 
 quick = settings(
     max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
-
-
-@pytest.fixture(scope="module")
-async def api(servers: Any) -> AsyncIterator[Api]:
-    async with open_api(servers.database_url, servers.redis_url) as opened:
-        yield opened
 
 
 def shown(cents: int) -> str:

@@ -31,6 +31,19 @@ ENTRY = "/painel/entrar"
 _HIDDEN = re.compile(r'name="(csrf|once)" value="([^"]*)"')
 
 
+class Clock:
+    """A clock that stands until a test moves it on."""
+
+    def __init__(self) -> None:
+        self.at = datetime.now(UTC)
+
+    def now(self) -> datetime:
+        return self.at
+
+    def on(self, span: timedelta) -> None:
+        self.at += span
+
+
 class Seen(NamedTuple):
     """An answer as a browser got it, redirects not followed."""
 

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -11,14 +11,6 @@ import pytest
 from redis.asyncio import Redis
 
 from runtime.embedded import EmbeddedPostgres, EmbeddedRedis, free_port, remembered_port
-from tests.support.system import remove_home, temporary_home
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    made = temporary_home()
-    yield made
-    remove_home(made)
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -12,20 +11,8 @@ import pytest
 from commands.charges.expire import expire_charges
 from domain.charge import NEXT, Status
 from domain.instants import iso
-from tests.support.merchant import Answer, Books, Shop, assert_books_are_clean, books_of, new_shop
+from tests.support.merchant import Answer, Books, Shop, assert_books_are_clean, new_shop
 from tests.support.system import System
-
-
-@pytest.fixture
-async def shop(system: System) -> AsyncIterator[Shop]:
-    async with new_shop(system) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def books(system: System) -> AsyncIterator[Books]:
-    async with books_of(system) as opened:
-        yield opened
 
 
 def _refused(answer: Answer, status: int, code: str) -> None:

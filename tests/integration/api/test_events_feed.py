@@ -2,32 +2,18 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
-import pytest
 
-from tests.support.merchant import Books, Door, Shop, assert_books_are_clean, books_of, money_arrives, new_shop
+from tests.support.merchant import Books, Door, Shop, assert_books_are_clean, money_arrives
 from tests.support.system import System
 
 WRITERS = 24
 EACH = 8
 POLLS_MAX = 5_000
-
-
-@pytest.fixture
-async def shop(system: System) -> AsyncIterator[Shop]:
-    async with new_shop(system) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def books(system: System) -> AsyncIterator[Books]:
-    async with books_of(system) as opened:
-        yield opened
 
 
 async def _poll(door: Door, until: int, limit: int) -> list[dict[str, Any]]:

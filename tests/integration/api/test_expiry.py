@@ -1,7 +1,6 @@
 """A charge whose time has passed is expired for whoever looks, and for those nobody looks at; once each (section 5)."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,27 +12,13 @@ from tests.support.merchant import (
     Door,
     Shop,
     assert_books_are_clean,
-    books_of,
     created_before,
-    new_shop,
     paused,
     until_answer,
 )
 from tests.support.system import System
 
 SWEPT_S_MAX = 30.0
-
-
-@pytest.fixture
-async def shop(system: System) -> AsyncIterator[Shop]:
-    async with new_shop(system) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def books(system: System) -> AsyncIterator[Books]:
-    async with books_of(system) as opened:
-        yield opened
 
 
 async def _overdue(books: Books, door: Door, **more: Any) -> str:

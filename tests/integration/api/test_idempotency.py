@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -18,7 +18,6 @@ from tests.support.merchant import (
     Door,
     Shop,
     assert_books_are_clean,
-    books_of,
     killed,
     new_shop,
     paused,
@@ -28,18 +27,6 @@ from tests.support.merchant import (
 from tests.support.system import System
 
 AT_ONCE = 50
-
-
-@pytest.fixture
-async def shop(system: System) -> AsyncIterator[Shop]:
-    async with new_shop(system) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def books(system: System) -> AsyncIterator[Books]:
-    async with books_of(system) as opened:
-        yield opened
 
 
 async def _fifty(door: Door, books: Books, key: str) -> None:

@@ -2,12 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
-
-import pytest
 
 from domain.errors import Code, Refused
 from domain.instants import iso, to_millisecond
@@ -19,21 +16,8 @@ from tests.support.merchant import (
     books_of,
     created_before,
     money_arrives,
-    new_shop,
 )
 from tests.support.system import System
-
-
-@pytest.fixture
-async def shop(system: System) -> AsyncIterator[Shop]:
-    async with new_shop(system) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def books(system: System) -> AsyncIterator[Books]:
-    async with books_of(system) as opened:
-        yield opened
 
 
 async def assert_the_ledger_adds_up(door: Door) -> list[dict[str, Any]]:

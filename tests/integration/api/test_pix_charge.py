@@ -3,7 +3,6 @@
 import asyncio
 import re
 from base64 import b64decode
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import Any
@@ -13,25 +12,12 @@ import pytest
 import zxingcpp
 from PIL import Image
 
-from tests.support.merchant import Books, Shop, books_of, new_shop
-from tests.support.system import System
+from tests.support.merchant import Books, Shop
 
 # Inside a QR the reader sometimes sees a second, linear code.
 ONLY_QR = zxingcpp.BarcodeFormats([zxingcpp.BarcodeFormat.QRCode])
 
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-
-
-@pytest.fixture
-async def shop(system: System) -> AsyncIterator[Shop]:
-    async with new_shop(system) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def books(system: System) -> AsyncIterator[Books]:
-    async with books_of(system) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])

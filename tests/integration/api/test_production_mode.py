@@ -19,7 +19,6 @@ from tests.support.merchant import (
     Door,
     Shop,
     assert_books_are_clean,
-    books_of,
     killed,
     new_shop,
     replaced,
@@ -33,12 +32,6 @@ CALLBACK_TOKEN = "local"
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def shop(system: System) -> AsyncIterator[Shop]:
     async with new_shop(system) as opened:
-        yield opened
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def books(system: System) -> AsyncIterator[Books]:
-    async with books_of(system) as opened:
         yield opened
 
 

@@ -24,17 +24,11 @@ from readmodels.page import SortOrder
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool
 from tests.support.dashboard import Person, a_merchant, colleague_of, person_of, settings_with
-from tests.support.in_process import Api, open_api
+from tests.support.in_process import Api
 from tests.support.pages import serving
 from workers.housekeeping.request_log_days import AHEAD, keep_days
 
 LIST = "/painel/requisicoes"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def api(servers: Any) -> AsyncIterator[Api]:
-    async with open_api(servers.database_url, servers.redis_url) as opened:
-        yield opened
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

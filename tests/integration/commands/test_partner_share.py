@@ -22,7 +22,7 @@ from runtime.ids import new_id
 from runtime.postgres import Pool, session, transaction
 from tests.support.banking import make_account
 from tests.support.boleto_merchant import issue, issued
-from tests.support.merchant import Books, assert_books_are_clean, books_of, new_shop, until_answer
+from tests.support.merchant import Books, assert_books_are_clean, new_shop, until_answer
 from tests.support.partners import (
     confirmation,
     ledger_of,
@@ -335,12 +335,6 @@ async def _share_of(pool: Pool, partner_id: UUID, payment_id: UUID) -> int:
 
 
 # The whole system
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def books(system: System) -> AsyncIterator[Books]:
-    async with books_of(system) as opened:
-        yield opened
 
 
 async def test_from_the_command_line_to_the_partners_statement(system: System, books: Books) -> None:

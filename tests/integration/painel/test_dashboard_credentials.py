@@ -13,7 +13,7 @@ from commands.merchants.merchants import ALL_SCOPES, MerchantCreated
 from commands.people.credentials import CREDENTIALS_MAX
 from runtime.postgres import Pool
 from tests.support.dashboard import Person, Seen, a_merchant, person_of, settings_with
-from tests.support.in_process import Api, Reply, open_api
+from tests.support.in_process import Api, Reply
 from tests.support.pages import serving
 
 STOPS_WITHIN_S = 5.0
@@ -34,12 +34,6 @@ class Desk(NamedTuple):
     person: Person
     api: Api
     clock: Clock
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def api(servers: Any) -> AsyncIterator[Api]:
-    async with open_api(servers.database_url, servers.redis_url) as opened:
-        yield opened
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -24,28 +24,12 @@ from commands.people.sessions import (
 from domain.errors import Code, Refused
 from runtime.postgres import Pool
 from runtime.seal import Seal
-from tests.support.dashboard import ENTRY, a_merchant, colleague_of, person_of, settings_with
+from tests.support.dashboard import ENTRY, Clock, a_merchant, colleague_of, person_of, settings_with
 from tests.support.pages import serving
 from web.painel.route import EVERYBODY, Page
 from web.painel.table import TABLE
 
 NOBODY = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.at = datetime.now(UTC)
-
-    def now(self) -> datetime:
-        return self.at
-
-    def on(self, span: timedelta) -> None:
-        self.at += span
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest_asyncio.fixture(loop_scope="session")

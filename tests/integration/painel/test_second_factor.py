@@ -4,11 +4,10 @@ import asyncio
 import re
 from base64 import b32decode, b64decode
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import pytest
 import pytest_asyncio
 import zxingcpp
 from PIL import Image
@@ -17,27 +16,11 @@ from commands.merchants.merchants import MerchantCreated
 from commands.people.sessions import CODE_ATTEMPTS, CODE_WINDOW, EMAIL_ATTEMPTS, WINDOW
 from domain.totp import STEP_S, code_at, step_at
 from runtime.postgres import Pool
-from tests.support.dashboard import ENTRY, Person, Seen, a_merchant, person_of, settings_with
+from tests.support.dashboard import ENTRY, Clock, Person, Seen, a_merchant, person_of, settings_with
 from tests.support.pages import serving
 
 CODE = f"{ENTRY}/codigo"
 FACTOR = "/painel/acesso/codigo"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.at = datetime.now(UTC)
-
-    def now(self) -> datetime:
-        return self.at
-
-    def on(self, span: timedelta) -> None:
-        self.at += span
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -19,7 +19,7 @@ from readmodels.reports.reports import REPORTS
 from runtime.postgres import Pool, open_pool, session
 from runtime.seal import Seal
 from tests.support.dashboard import Books, Person, a_merchant, colleague_of, person_of, settings_with, staff_of
-from tests.support.in_process import Api, open_api
+from tests.support.in_process import Api
 from tests.support.pages import serving
 from web.painel.page_request import PageRequest
 from web.painel.table import TABLE as PAINEL_TABLE
@@ -40,12 +40,6 @@ async def address(pool: Pool) -> AsyncIterator[str]:
 async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
     async with staff_of(pool, address) as person:
         yield person
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def api(servers: Any) -> AsyncIterator[Api]:
-    async with open_api(servers.database_url, servers.redis_url) as opened:
-        yield opened
 
 
 def _whole(path: str) -> str:

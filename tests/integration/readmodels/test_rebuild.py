@@ -50,12 +50,6 @@ async def shop(system: System) -> AsyncIterator[Shop]:
         yield opened
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def books(system: System) -> AsyncIterator[Books]:
-    async with books_of(system) as opened:
-        yield opened
-
-
 async def _all_known(door: Door) -> bool:
     """Every refund has come to its end: nothing happens by itself any more."""
     return {refund["status"] for refund in await door.all("/v1/refunds")} == {"succeeded", "failed"}

@@ -10,7 +10,6 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
-import pytest_asyncio
 
 from banks.choice import open_banks
 from domain.instants import SAO_PAULO, iso
@@ -20,7 +19,7 @@ from runtime.redis import open_redis
 from runtime.seal import Seal
 from runtime.settings import read_settings
 from tests.support.boleto_merchant import at_bank, boleto_issued_before, issued, listen, redate, today
-from tests.support.merchant import Books, Door, Shop, assert_books_are_clean, books_of, new_shop, until_answer
+from tests.support.merchant import Books, Door, Shop, assert_books_are_clean, until_answer
 from tests.support.system import System
 from tests.support.webhooks import receiving
 from workers.context import Context
@@ -28,18 +27,6 @@ from workers.incoming.boleto_payments import reconcile_boletos
 
 CALLBACK_TOKEN = "local"
 NOWHERE = "http://127.0.0.1:1/boletos"
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def shop(system: System) -> AsyncIterator[Shop]:
-    async with new_shop(system) as opened:
-        yield opened
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def books(system: System) -> AsyncIterator[Books]:
-    async with books_of(system) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import io
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from domain.instants import SAO_PAULO, iso, to_millisecond
 from readmodels.charges.charge import ChargeDoc
 from runtime.seal import Seal
 from tests.support.boletos import PAYER, happen, issue, redate
-from tests.support.in_process import Api, Reply, open_api
+from tests.support.in_process import Api, Reply
 
 DPI = 200
 # A boleto of the autumn of 2025, and one that is due on a Saturday weeks from now.
@@ -30,12 +29,6 @@ LONG_AGO = date(2025, 10, 10)
 _TODAY = datetime.now(SAO_PAULO).date()
 SATURDAY = _TODAY + timedelta(days=28 + (5 - _TODAY.weekday()) % 7)
 TUESDAY = SATURDAY + timedelta(days=3)
-
-
-@pytest.fixture(scope="module")
-async def api(servers: Any) -> AsyncIterator[Api]:
-    async with open_api(servers.database_url, servers.redis_url) as opened:
-        yield opened
 
 
 async def issued(api: Api, pool: Any, *, mode: str = "test", due: date = SATURDAY, **more: Any) -> ChargeDoc:

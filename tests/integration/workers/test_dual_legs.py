@@ -43,7 +43,7 @@ from tests.support.dual_merchant import (
     number_of,
     pay_at_bank,
 )
-from tests.support.merchant import Books, Door, Shop, assert_books_are_clean, books_of, new_shop, until_answer
+from tests.support.merchant import Books, Door, Shop, assert_books_are_clean, new_shop, until_answer
 from tests.support.system import System
 from workers.context import Context
 from workers.incoming.boleto_payments import book_boletos
@@ -68,12 +68,6 @@ async def shop(system: System) -> AsyncIterator[Shop]:
 @pytest.fixture
 def door(shop: Shop) -> Door:
     return shop.production
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def books(system: System) -> AsyncIterator[Books]:
-    async with books_of(system) as opened:
-        yield opened
 
 
 @asynccontextmanager

@@ -6,13 +6,11 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from redis.asyncio import Redis
 from standardwebhooks import Webhook
 
@@ -40,16 +38,7 @@ from tests.support.webhooks import (
 from workers.webhooks.guarded_connection import ATTEMPT_S
 from workers.webhooks.lanes import CAP, CAP_TEST
 
-
-@pytest.fixture(scope="session")
-def redis_url(servers: Any) -> str:
-    return str(servers.redis_url)
-
-
-@pytest_asyncio.fixture(autouse=True)
-async def quiet(pool: Pool) -> AsyncIterator[None]:
-    yield
-    await pool.execute("DELETE FROM webhook_endpoint")
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 async def test_refused_twice_then_taken_is_three_attempts_of_the_same_bytes_each_freshly_signed(

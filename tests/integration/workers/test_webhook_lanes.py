@@ -2,14 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import msgspec
 import pytest
-import pytest_asyncio
 
 from commands.webhooks.endpoint import (
     choose_kinds,
@@ -38,18 +37,9 @@ from tests.support.webhooks import (
     working,
 )
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 DAYS = 3
-
-
-@pytest.fixture(scope="session")
-def redis_url(servers: Any) -> str:
-    return str(servers.redis_url)
-
-
-@pytest_asyncio.fixture(autouse=True)
-async def quiet(pool: Pool) -> AsyncIterator[None]:
-    yield
-    await pool.execute("DELETE FROM webhook_endpoint")
 
 
 class Clock:

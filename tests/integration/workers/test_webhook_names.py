@@ -6,10 +6,8 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from commands.webhooks.endpoint import check_address
 from domain.errors import Refused
@@ -20,21 +18,12 @@ from tests.support.webhooks import attempts_of, happen, merchant_at, receiving, 
 from workers.webhooks.attempt import post
 from workers.webhooks.guarded_connection import guarded_session
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 INNER = [
     ["127.0.0.1"], ["169.254.169.254"], ["10.1.2.3"], ["192.168.0.10"], ["fd00::1"], ["64:ff9b::7f00:1"], ["::1"],
     ["::ffff:127.0.0.1"], ["2002:7f00:1::"], ["8.8.8.8", "127.0.0.1"], ["8.8.8.8", "::1"],
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="session")
-def redis_url(servers: Any) -> str:
-    return str(servers.redis_url)
-
-
-@pytest_asyncio.fixture(autouse=True)
-async def quiet(pool: Pool) -> AsyncIterator[None]:
-    yield
-    await pool.execute("DELETE FROM webhook_endpoint")
 
 
 class Counting:

@@ -9,10 +9,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
-import pytest_asyncio
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from domain.webhooks.signature import sign
@@ -22,20 +20,11 @@ from tests.support.webhooks import attempts_of, enqueue, happen, merchant_at, re
 from workers.webhooks.attempt import post
 from workers.webhooks.guarded_connection import guarded_session
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 ATTEMPT_S = 0.6
 SLACK_S = 5.0  # a machine may stand still for a moment; what is not cut off goes on for an hour
 _RST = struct.pack("ii", 1, 0)
-
-
-@pytest.fixture(scope="session")
-def redis_url(servers: Any) -> str:
-    return str(servers.redis_url)
-
-
-@pytest_asyncio.fixture(autouse=True)
-async def quiet(pool: Pool) -> AsyncIterator[None]:
-    yield
-    await pool.execute("DELETE FROM webhook_endpoint")
 
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -1,0 +1,20 @@
+"""What tests of workers share."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from runtime.postgres import Pool
+
+
+@pytest.fixture(scope="session")
+def redis_url(servers: Any) -> str:
+    return str(servers.redis_url)
+
+
+@pytest.fixture
+async def quiet(pool: Pool) -> AsyncIterator[None]:
+    """No endpoint outlives its test: another test's worker would deliver to it."""
+    yield
+    await pool.execute("DELETE FROM webhook_endpoint")
