@@ -14,7 +14,7 @@ from litestar.params import FromPath
 from litestar.response import Response
 from msgspec import Struct
 
-from web import brazilian
+from domain import brazilian
 
 _HERE = Path(__file__).parent
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}

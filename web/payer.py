@@ -16,6 +16,7 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 from msgspec import Struct
 
 from domain.boleto.itf import QUIET_MODULES, bars
+from domain.brazilian import brl, moment_near
 from domain.charge import NEXT, Status
 from domain.instants import iso
 from domain.pix.qr import png_data_uri
@@ -23,7 +24,6 @@ from readmodels.charges.boleto import boleto_of_link
 from readmodels.charges.payer_page import PageState, PayerPage, is_public_id, payer_page
 from runtime.postgres import session
 from runtime.seal import Seal
-from web.brazilian import brl, moment_near
 from web.live import LOOK_S_MAX, Live, NoRoom, tell
 from web.pages import page
 

@@ -1,10 +1,9 @@
-"""The boleto on paper: one A4 page, the payer's receipt above, the bank's part with its bars below.
+"""The boleto on paper: one A4 page, the payer's receipt above, the bank's part with its barcode below.
 
-xhtml2pdf renders the form once per kind of boleto (boleto_form.html), pypdf brings it into its final shape. A boleto is
-that
-form and one incremental update (ISO 32000-1, 7.5.6) with a content stream of its own, which takes 1 ms instead of the
-80 ms of rendering it whole. The beneficiary is written with the boleto, not into the form: that is 40 us of the
-millisecond, while a form per merchant would make the first payer of each wait for a rendering, and need a cache.
+xhtml2pdf renders the form once per kind of boleto (boleto_form.html) and pypdf brings it into its final shape. A boleto
+is that form and one incremental update (ISO 32000-1, 7.5.6) with a content stream of its own: 1 ms instead of 80
+(docs/decisions/0015-boleto-pdf.md). The beneficiary is part of the update, not of the form: a form per merchant would
+make the first payer of each wait for a rendering.
 """
 
 import asyncio
@@ -26,11 +25,12 @@ from msgspec import Struct
 from reportlab.lib.units import mm
 
 from domain.boleto.codes import barcode_of_line, printed_line
+from domain.brazilian import amount, day, document
 from domain.money import BOLETO_CENTS_MAX
-from readmodels.documents.boleto_pen import FONTS, PAGE_MM, Box, Paragraph, Pen
+from readmodels.documents.content_stream import FONTS, PAGE_MM, Box, ContentStream, Paragraph
 
 _FORM = Path(__file__).with_name("boleto_form.html")
-_INK = "#14201b"
+_BLACK = "#14201b"
 _SHADE = "#eaeeec"
 _WATERMARK = "#e3e7e5"
 
@@ -45,7 +45,7 @@ class Void(Struct, frozen=True):
 class PrintedBoleto(Struct, frozen=True, kw_only=True):
     """Everything that is printed. Documents as bare digits, names and addresses as they were given, one line each.
 
-    Signs that Latin-1's Windows form (cp1252) does not have lose their accents, or become a question mark.
+    Characters that cp1252 lacks lose their accents, or become a question mark.
     """
 
     beneficiary_name: str
@@ -69,7 +69,7 @@ class PrintedBoleto(Struct, frozen=True, kw_only=True):
     description: str | None = None
     test: bool
     changed: int = 0  # how often the due date was changed after the registration
-    void: Void | None = None  # then the codes are kept from the paper: nothing on it can be scanned, typed or copied
+    void: Void | None = None  # then no code is printed: nothing can be scanned, typed or copied
     bank_name: str
     bank_code: str  # as printed: "001-9"
     carteira: str
@@ -81,11 +81,9 @@ class PrintedBoleto(Struct, frozen=True, kw_only=True):
 class BoletoPrinter:
     """Prints boletos: one per process, for all its tasks and threads.
 
-    An event loop awaits `printed`, which stamps in the printer's one thread. A stamp keeps the interpreter for a
-    millisecond, so one thread is as fast as many, and the loop contends with one only. How late the loop was with 8
-    callers at once (medians, two cores with other work on them): 1 ms; asyncio.to_thread with its many threads 3 ms;
-    on the loop itself 100 ms; a process 0.4 ms, which would cost 70 MB, a second at start and a crossing for each
-    boleto.
+    An event loop awaits `printed`, which stamps in the printer's one thread. A stamp holds the interpreter's lock for a
+    millisecond, so one thread is as fast as many. The loop's delay with 8 callers at once (medians, two busy cores):
+    1 ms; with asyncio.to_thread 3 ms; on the loop itself 100 ms; with a process 0.4 ms, at 70 MB and a second at start.
     """
 
     def __init__(self) -> None:
@@ -108,17 +106,15 @@ class BoletoPrinter:
         assert barcode_of_line(boleto.line) == boleto.barcode, "what is scanned and what is typed is one boleto"
         assert 0 < boleto.amount_cents <= BOLETO_CENTS_MAX, "the barcode has ten digits for the amount"
         form = self._form(_Kind(_layout(boleto), boleto.test))
-        pen = Pen(form.boxes)
-        _write_ficha(pen, boleto)
-        _write_recibo(pen, boleto)
-        return _updated(form, b"".join(pen.ops), boleto)
+        content = ContentStream(form.boxes)
+        _write_ficha(content, boleto)
+        _write_recibo(content, boleto)
+        return _updated(form, b"".join(content.ops), boleto)
 
     def _form(self, kind: "_Kind") -> "_Form":
         form = self._forms.get(kind)
         if form is None:
-            with (
-                self._rendering
-            ):  # a second caller waits for the first one's form: it would not have its own any sooner
+            with self._rendering:  # a second caller waits: rendering its own would not be faster
                 form = self._forms.get(kind)
                 if form is None:
                     form = self._forms[kind] = _render(kind)
@@ -128,104 +124,87 @@ class BoletoPrinter:
 # -- What is written where ------------------------------------------------------------------------------------------
 
 
-def _write_ficha(pen: Pen, boleto: PrintedBoleto) -> None:
-    pen.text("ficha_bank", boleto.bank_name, 11, bold=True, up=2.2, inset=0)
-    pen.text("ficha_code", boleto.bank_code, 16, bold=True, up=1.7, align="center")
+def _write_ficha(content: ContentStream, boleto: PrintedBoleto) -> None:
+    content.text("ficha_bank", boleto.bank_name, 11, bold=True, up=2.2, inset=0)
+    content.text("ficha_code", boleto.bank_code, 16, bold=True, up=1.7, align="center")
     # 13.85 pt: digits 3.5 mm high. The widest line at that size has 137 mm, the box 140.
-    pen.text("ficha_line", _line(boleto), 13.85, bold=True, up=2.2, align="right", inset=0)
-    pen.text("ficha_due", _day(boleto.due_date), 10, bold=True, align="right")
-    _write_grace(pen, "ficha_grace", boleto)
-    pen.party(
-        "ficha_beneficiary", boleto.beneficiary_name, _document(boleto.beneficiary_document), boleto.beneficiary_address
+    content.text("ficha_line", _line(boleto), 13.85, bold=True, up=2.2, align="right", inset=0)
+    content.text("ficha_due", day(boleto.due_date), 10, bold=True, align="right")
+    _write_grace(content, "ficha_grace", boleto)
+    content.party(
+        "ficha_beneficiary", boleto.beneficiary_name, document(boleto.beneficiary_document), boleto.beneficiary_address
     )
-    pen.text("ficha_agency", boleto.agency_code, 9, align="right")
-    pen.text("ficha_document_date", _day(boleto.document_date), 8.5)
-    pen.text("ficha_seu_numero", boleto.seu_numero, 8.5)
-    pen.text("ficha_especie_doc", boleto.especie_doc, 8.5)
-    pen.text("ficha_aceite", boleto.aceite, 8.5)
-    pen.text("ficha_processing_date", _day(boleto.processing_date), 8.5)
-    pen.text("ficha_nosso_numero", boleto.nosso_numero, 9, align="right")
-    pen.text("ficha_carteira", boleto.carteira, 8.5)
-    pen.text("ficha_currency", "R$", 8.5)
-    pen.text("ficha_amount", _amount(boleto.amount_cents), 10, bold=True, align="right")
+    content.text("ficha_agency", boleto.agency_code, 9, align="right")
+    content.text("ficha_document_date", day(boleto.document_date), 8.5)
+    content.text("ficha_seu_numero", boleto.seu_numero, 8.5)
+    content.text("ficha_especie_doc", boleto.especie_doc, 8.5)
+    content.text("ficha_aceite", boleto.aceite, 8.5)
+    content.text("ficha_processing_date", day(boleto.processing_date), 8.5)
+    content.text("ficha_nosso_numero", boleto.nosso_numero, 9, align="right")
+    content.text("ficha_carteira", boleto.carteira, 8.5)
+    content.text("ficha_currency", "R$", 8.5)
+    content.text("ficha_amount", amount(boleto.amount_cents), 10, bold=True, align="right")
     instructions = _instructions(boleto) if boleto.void is None else (boleto.void.text,)
-    pen.paragraphs("ficha_instructions", [Paragraph(line) for line in instructions], 8, 3.6, down=5.8)
-    pen.party("ficha_payer", boleto.payer_name, _document(boleto.payer_document), boleto.payer_address)
+    content.paragraphs("ficha_instructions", [Paragraph(line) for line in instructions], 8, 3.6, down=5.8)
+    content.party("ficha_payer", boleto.payer_name, document(boleto.payer_document), boleto.payer_address)
     if boleto.void is None:
-        pen.bars("bars", boleto.barcode)
+        content.bars("bars", boleto.barcode)
     else:
-        pen.paragraphs("bars", [Paragraph(boleto.void.text, bold=True)], 9, 4.2, down=5)
+        content.paragraphs("bars", [Paragraph(boleto.void.text, bold=True)], 9, 4.2, down=5)
 
 
-def _write_recibo(pen: Pen, boleto: PrintedBoleto) -> None:
-    pen.text("recibo_bank", boleto.bank_name, 11, bold=True, up=2.2, inset=0)
-    pen.text("recibo_code", boleto.bank_code, 16, bold=True, up=1.7, align="center")
+def _write_recibo(content: ContentStream, boleto: PrintedBoleto) -> None:
+    content.text("recibo_bank", boleto.bank_name, 11, bold=True, up=2.2, inset=0)
+    content.text("recibo_code", boleto.bank_code, 16, bold=True, up=1.7, align="center")
     if boleto.changed and boleto.void is None:
-        pen.text(
+        content.text(
             "recibo_mark", f"Vencimento alterado - {boleto.changed + 1}ª versão", 8.5, bold=True, up=2.2, align="center"
         )
-    pen.party(
+    content.party(
         "recibo_beneficiary",
         boleto.beneficiary_name,
-        _document(boleto.beneficiary_document),
+        document(boleto.beneficiary_document),
         boleto.beneficiary_address,
     )
-    pen.text("recibo_due", _day(boleto.due_date), 14, bold=True, up=2.2, align="right")
-    _write_grace(pen, "recibo_grace", boleto)
-    pen.party("recibo_payer", boleto.payer_name, _document(boleto.payer_document), boleto.payer_address)
-    pen.text("recibo_amount", f"R$ {_amount(boleto.amount_cents)}", 14, bold=True, up=2.2, align="right")
-    pen.text("recibo_nosso_numero", boleto.nosso_numero, 9)
-    pen.text("recibo_seu_numero", boleto.seu_numero, 9)
-    pen.text("recibo_document_date", _day(boleto.document_date), 9)
-    pen.text("recibo_processing_date", _day(boleto.processing_date), 9)
-    pen.text("recibo_agency", boleto.agency_code, 9, align="right")
-    pen.text("recibo_line", _line(boleto), 13.85, bold=True, up=2.6, align="center")
+    content.text("recibo_due", day(boleto.due_date), 14, bold=True, up=2.2, align="right")
+    _write_grace(content, "recibo_grace", boleto)
+    content.party("recibo_payer", boleto.payer_name, document(boleto.payer_document), boleto.payer_address)
+    content.text("recibo_amount", f"R$ {amount(boleto.amount_cents)}", 14, bold=True, up=2.2, align="right")
+    content.text("recibo_nosso_numero", boleto.nosso_numero, 9)
+    content.text("recibo_seu_numero", boleto.seu_numero, 9)
+    content.text("recibo_document_date", day(boleto.document_date), 9)
+    content.text("recibo_processing_date", day(boleto.processing_date), 9)
+    content.text("recibo_agency", boleto.agency_code, 9, align="right")
+    content.text("recibo_line", _line(boleto), 13.85, bold=True, up=2.6, align="center")
     text = []
     if boleto.description:
-        text += [Paragraph("Descrição", bold=True), Paragraph(boleto.description, most=4)]
+        text += [Paragraph("Descrição", bold=True), Paragraph(boleto.description, lines_max=4)]
     instructions = [Paragraph(line) for line in _instructions(boleto)]
     if instructions and boleto.void is None:
         text += [Paragraph("Instruções", bold=True), *instructions]
-    pen.paragraphs("text", text, 8.5, 4.3, down=3, inset=0)
+    content.paragraphs("text", text, 8.5, 4.3, down=3, inset=0)
     if boleto.void is not None:
-        pen.mark("mark", boleto.void.word, 46)
-        pen.text("mark_text", boleto.void.text, 11, bold=True, up=3, align="center")
+        content.mark("mark", boleto.void.word, 46)
+        content.text("mark_text", boleto.void.text, 11, bold=True, up=3, align="center")
     elif boleto.qr_code is not None:
-        pen.symbol("qr", boleto.qr_code)
-        pen.text("pix_amount", f"R$ {_amount(boleto.amount_cents)}", 13, bold=True, up=2, align="center")
-        pen.copyable("pix_copy", boleto.qr_code)
+        content.symbol("qr", boleto.qr_code)
+        content.text("pix_amount", f"R$ {amount(boleto.amount_cents)}", 13, bold=True, up=2, align="center")
+        content.copyable("pix_copy", boleto.qr_code)
 
 
-def _write_grace(pen: Pen, box: str, boleto: PrintedBoleto) -> None:
+def _write_grace(content: ContentStream, box: str, boleto: PrintedBoleto) -> None:
     if boleto.effective_due_date != boleto.due_date and boleto.void is None:
-        pen.text(box, f"pagável até {_day(boleto.effective_due_date)}", 6, align="right", up=0.65)
+        content.text(box, f"pagável até {day(boleto.effective_due_date)}", 6, align="right", up=0.65)
 
 
 def _instructions(boleto: PrintedBoleto) -> Iterator[str]:
     if boleto.changed:
-        yield f"Vencimento alterado para {_day(boleto.due_date)}: esta via substitui as anteriores."
+        yield f"Vencimento alterado para {day(boleto.due_date)}: esta via substitui as anteriores."
     yield from boleto.instructions
 
 
 def _line(boleto: PrintedBoleto) -> str:
     return printed_line(boleto.line) if boleto.void is None else boleto.void.word
-
-
-def _amount(cents: int) -> str:
-    whole, rest = divmod(cents, 100)
-    return f"{whole:,}".replace(",", ".") + f",{rest:02}"
-
-
-def _day(at: date) -> str:
-    return f"{at.day:02}/{at.month:02}/{at.year:04}"
-
-
-def _document(bare: str) -> str:
-    if len(bare) == 11:
-        return f"CPF {bare[:3]}.{bare[3:6]}.{bare[6:9]}-{bare[9:]}"
-    if len(bare) == 14:
-        return f"CNPJ {bare[:2]}.{bare[2:5]}.{bare[5:8]}/{bare[8:12]}-{bare[12:]}"
-    return bare
 
 
 # -- The form ---------------------------------------------------------------------------------------------------------
@@ -280,7 +259,7 @@ def _render(kind: _Kind) -> _Form:
         frame = area(name, left, top, width, height)
         boxes[name] = Box(left, top, width, height, shaded)
         labels[name] = label
-        return frame.replace("; }", "; -pdf-frame-border: 1; border-width: 0.4pt; border-color: " + _INK + "; }")
+        return frame.replace("; }", "; -pdf-frame-border: 1; border-width: 0.4pt; border-color: " + _BLACK + "; }")
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(_FORM.read_text("utf-8"))
@@ -288,10 +267,10 @@ def _render(kind: _Kind) -> _Form:
     printed = io.BytesIO()
     outcome = pisa.CreatePDF(html, dest=printed, encoding="utf-8")
     assert not outcome.err, "xhtml2pdf refuses our own template"
-    return _settled(boxes, printed.getvalue(), _ground(boxes, kind))
+    return _form_of(boxes, printed.getvalue(), _background(boxes, kind))
 
 
-def _ground(boxes: dict[str, Box], kind: _Kind) -> bytes:
+def _background(boxes: dict[str, Box], kind: _Kind) -> bytes:
     """What lies under the form: the shaded boxes and, in sandbox, the watermark."""
     from reportlab.pdfgen.canvas import Canvas
 
@@ -311,20 +290,20 @@ def _ground(boxes: dict[str, Box], kind: _Kind) -> bytes:
             canvas.rotate(10)
             canvas.drawCentredString(0, -11, "TESTE - SEM VALOR")
             canvas.restoreState()
-    canvas.setStrokeColor(_INK)
+    canvas.setStrokeColor(_BLACK)
     canvas.setLineWidth(1.2)
     for name in ("recibo_code", "ficha_code"):
         box = boxes[name]
         for x in (box.left, box.left + box.width):
             canvas.line(x * mm, box.bottom * mm, x * mm, (box.bottom + box.height) * mm)
-    canvas.setFillColor(_INK)
+    canvas.setFillColor(_BLACK)
     canvas.setFont("ZapfDingbats", 10)
     canvas.drawString(boxes["scissors"].left * mm, boxes["scissors"].bottom * mm, "\u2702")
     canvas.save()
     return paper.getvalue()
 
 
-def _settled(boxes: dict[str, Box], printed: bytes, ground: bytes) -> _Form:
+def _form_of(boxes: dict[str, Box], printed: bytes, background: bytes) -> _Form:
     """The form as a file that is the same in every process: no dates, one compressed stream, our fonts' names in it."""
     from pypdf import PdfReader, PdfWriter
     from pypdf.generic import DictionaryObject, NameObject, TextStringObject
@@ -333,7 +312,7 @@ def _settled(boxes: dict[str, Box], printed: bytes, ground: bytes) -> _Form:
     writer.pdf_header = "%PDF-1.7"
     writer.metadata = None
     page = writer.add_page(PdfReader(io.BytesIO(printed)).pages[0])
-    page.merge_page(PdfReader(io.BytesIO(ground)).pages[0], over=False)
+    page.merge_page(PdfReader(io.BytesIO(background)).pages[0], over=False)
     for unused in ("/Trans", "/Rotate"):
         page.pop(NameObject(unused), None)
     resources: Any = page["/Resources"]

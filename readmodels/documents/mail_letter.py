@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from domain.boleto.codes import printed_line
+from domain.brazilian import brl, day, moment
 from domain.charge import Status
 from domain.instants import SAO_PAULO, iso, parse_day
 from domain.reminders import due_day
@@ -68,21 +69,21 @@ def charge_letter(
 def _invitation(
     doc: ChargeDoc, *, kind: str, merchant: str, link: str, note: str | None, due: date, days_left: int
 ) -> Letter:
-    amount, day = brl(doc.amount_cents), _day(due)
+    amount, due_text = brl(doc.amount_cents), day(due)
     subject, heading = {
         "before_due": (
-            f"Lembrete: {amount} para {merchant} vence em {day}",
+            f"Lembrete: {amount} para {merchant} vence em {due_text}",
             f"Sua cobrança vence em {days_left} dia{'s' if days_left > 1 else ''}",
         ),
         "due_day": (f"Vence hoje: {amount} para {merchant}", "Sua cobrança vence hoje"),
-    }.get(kind, (f"Cobrança de {merchant}: {amount}, vence em {day}", "Você recebeu uma cobrança"))
-    facts = [("Para", merchant), ("Vencimento", day)]
+    }.get(kind, (f"Cobrança de {merchant}: {amount}, vence em {due_text}", "Você recebeu uma cobrança"))
+    facts = [("Para", merchant), ("Vencimento", due_text)]
     if doc.boleto is not None:
         last = due if doc.effective_due_date is None else parse_day(doc.effective_due_date)
         if last != due:
-            facts.append(("Pagável até", f"{_day(last)}, porque no vencimento os bancos não abrem"))
+            facts.append(("Pagável até", f"{day(last)}, porque no vencimento os bancos não abrem"))
     elif doc.expires_at is not None:
-        facts.append(("Pagável até", _moment(datetime.fromisoformat(doc.expires_at))))
+        facts.append(("Pagável até", moment(datetime.fromisoformat(doc.expires_at))))
     facts += _described(doc)
     codes = []
     qr_code = doc.qr_code or (doc.boleto.qr_code if doc.boleto is not None else None)
@@ -109,7 +110,7 @@ def _receipt(doc: ChargeDoc, *, merchant: str, link: str, note: str | None) -> L
     amount = brl(doc.amount_cents if payment is None else payment.amount_cents)
     facts = [("Para", merchant)]
     if payment is not None:
-        facts.append(("Pago em", _moment(datetime.fromisoformat(payment.paid_at))))
+        facts.append(("Pago em", moment(datetime.fromisoformat(payment.paid_at))))
         facts.append(("Forma", "PIX" if payment.method == "pix" else "Boleto"))
         if payment.end_to_end_id is not None:
             facts.append(("ID da transação", payment.end_to_end_id))
@@ -155,11 +156,11 @@ def notice_letter(*, kind: str, event_type: str, at: datetime, facts: bytes, mer
     """A notice for the people of an account. `event_type` carries the mark of test events already."""
     told = msgspec.json.decode(facts, type=_Facts)
     heading, lead = _NOTICES.get(kind, ("Aviso sobre a sua conta", "Veja os detalhes no painel."))
-    shown = [("Evento", event_type), ("Quando", _moment(at))]
+    shown = [("Evento", event_type), ("Quando", moment(at))]
     if told.url:
         shown.append(("Endereço", told.url))
     if told.failing_since is not None:
-        shown.append(("Falhando desde", _moment(told.failing_since)))
+        shown.append(("Falhando desde", moment(told.failing_since)))
     if told.failures:
         shown.append(("Falhas seguidas", str(told.failures)))
     if told.status is not None or told.outcome is not None:
@@ -176,12 +177,6 @@ def notice_letter(*, kind: str, event_type: str, at: datetime, facts: bytes, mer
     )
 
 
-def brl(cents: int) -> str:
-    """123456 -> "R$ 1.234,56", with a no-break space."""
-    whole, rest = divmod(cents, 100)
-    return f"R$\u00a0{whole:,}".replace(",", ".") + f",{rest:02}"
-
-
 def _described(doc: ChargeDoc) -> list[tuple[str, str]]:
     return [] if not doc.description else [("Descrição", doc.description[:_DESCRIPTION_MAX])]
 
@@ -193,12 +188,3 @@ def _due(doc: ChargeDoc) -> date:
 
 def _short(merchant: str) -> str:
     return " ".join(merchant.split())[:_MERCHANT_MAX]
-
-
-def _day(at: date) -> str:
-    return f"{at.day:02}/{at.month:02}/{at.year:04}"
-
-
-def _moment(at: datetime) -> str:
-    local = at.astimezone(SAO_PAULO)
-    return f"{_day(local)} às {local.hour:02}:{local.minute:02}"

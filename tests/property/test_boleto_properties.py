@@ -1,4 +1,4 @@
-"""Boletos of every due date and any amount, number and bank, both ways; and what a boleto of the pen does to them.
+"""Boletos of every due date and any amount, number and bank, both ways; and what a typing mistake does to them.
 
 python-stdnum judges the check digits of the fields (modulo 10 is Luhn's); the general one is judged by what defines
 it: with the weights of the others and itself once, the whole is divisible by 11, unless it was written 1 for 0, 10, 11.

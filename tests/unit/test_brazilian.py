@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.brazilian import brl, moment_exact, parse_brl, short_id, thousands
 from runtime.ids import new_id
-from web.brazilian import brl, moment_exact, parse_brl, short_id, thousands
 
 MOST = 10**12 - 1
 

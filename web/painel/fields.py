@@ -11,10 +11,10 @@ from datetime import date
 from typing import Final
 
 from domain.boleto.codes import LAST_DUE
+from domain.brazilian import brl, parse_brl
 from domain.documents import check_digits_hold, well_formed
 from domain.instants import parse_day
 from domain.payer import is_mail_address
-from web.brazilian import brl, parse_brl
 from web.painel.page_request import PageRequest
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")

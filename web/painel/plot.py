@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from domain.brazilian import brl, day
 from readmodels.dashboard.overview import Day
-from web.brazilian import brl, day
 
 _STEP = 20
 _BAR = 14

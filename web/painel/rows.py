@@ -6,6 +6,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from domain.brazilian import short_id
 from domain.instants import parse_day
 from domain.money import parse_amount
 from readmodels.charges.charge import ChargeDoc, charges_by_id
@@ -15,7 +16,6 @@ from readmodels.money.payment_list import PaymentItem
 from readmodels.money.refund import RefundProjection
 from readmodels.reports.csv_lines import Cents
 from sql import Connection
-from web.brazilian import short_id
 from web.painel.labels import ANOMALIES, ENTRY_TYPES, METHODS, REFUND_FAILURES, REFUND_STATES, STATUS
 from web.painel.page_request import PageRequest
 

@@ -7,6 +7,7 @@ from typing import Any
 from litestar.exceptions import NotFoundException
 from litestar.response import Response, Stream
 
+from domain.brazilian import brl, day, moment
 from domain.errors import Refused
 from readmodels.reports.csv_lines import BOM, CONTENT_TYPE, csv_line
 from readmodels.reports.report import (
@@ -23,7 +24,6 @@ from readmodels.reports.report import (
 )
 from readmodels.reports.reports import REPORTS
 from runtime.postgres import session
-from web.brazilian import brl, day, moment
 from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest, page_headers
 from web.plataforma.labels import CELLS

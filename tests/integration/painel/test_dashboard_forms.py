@@ -19,6 +19,7 @@ from banks.protocol import Location
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import MerchantCreated
 from commands.money.refund import Ending, end_refunds
+from domain.brazilian import brl
 from domain.instants import SAO_PAULO
 from domain.mode import Mode, Owner
 from readmodels.charges.charge import ChargeDoc, charges_by_id
@@ -28,7 +29,6 @@ from runtime.seal import Seal
 from tests.conftest import Servers
 from tests.support.dashboard import Books, Person, Seen, a_merchant, colleague_of, person_of, settings_with
 from tests.support.pages import serving
-from web.brazilian import brl
 from web.painel.table import TABLE
 
 SETTINGS = settings_with()

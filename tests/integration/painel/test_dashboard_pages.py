@@ -10,13 +10,13 @@ import pytest
 import pytest_asyncio
 
 from commands.merchants.merchants import MerchantCreated
+from domain.brazilian import brl
 from domain.instants import SAO_PAULO
 from readmodels.charges.charge import ChargeDoc
 from runtime.postgres import Pool
 from runtime.seal import Seal
 from tests.support.dashboard import Books, Person, Seen, a_merchant, person_of, settings_with
 from tests.support.pages import serving
-from web.brazilian import brl
 from web.painel.lists import PAGE
 from web.painel.table import TABLE
 

@@ -8,6 +8,7 @@ import pytest_asyncio
 
 from commands.charges.sandbox import SANDBOX_FAILURE
 from commands.merchants.merchants import MerchantCreated
+from domain.brazilian import moment
 from readmodels.charges.charge import ChargeDoc, read_doc
 from runtime.postgres import Pool
 from runtime.seal import Seal
@@ -16,7 +17,6 @@ from tests.support.dashboard import Books, Person, a_merchant, person_of, settin
 from tests.support.merchant import new_shop
 from tests.support.pages import serving
 from tests.support.system import System
-from web.brazilian import moment
 from web.painel.labels import CHARGE_FAILURES
 from workers.orders.pix import FAILURE_CODE
 

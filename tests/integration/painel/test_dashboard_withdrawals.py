@@ -11,12 +11,12 @@ import pytest_asyncio
 
 from commands.merchants.merchants import MerchantCreated
 from commands.money.withdraw import set_daily, start_sending
+from domain.brazilian import brl
 from domain.instants import to_millisecond
 from runtime.postgres import Pool, transaction
 from tests.support.dashboard import Person, Seen, a_merchant, colleague_of, person_of, settings_with
 from tests.support.pages import serving
 from tests.support.wallet import balance_of, put_money
-from web.brazilian import brl
 
 PATH = "/painel/saques"
 

@@ -21,12 +21,12 @@ import pytest_asyncio
 import zxingcpp
 from PIL import Image
 
+from domain.brazilian import boleto_line, brl, merchant_document, moment, moment_near
 from domain.charge import Status
 from domain.errors import Code
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool
 from tests.support.pages import CHROMIUM, browsing, serving, until
-from web.brazilian import boleto_line, brl, merchant_document, moment, moment_near
 from web.payer import WORDS
 from web.remedies import REMEDIES
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from commands.money.withdraw import NewWithdrawal, cancel_withdrawal, create_withdrawal, end_daily, set_daily
 from commands.people.audit import AlreadySent
+from domain.brazilian import brl
 from domain.errors import Code, Refused
 from domain.mode import Mode
 from domain.money import PIX_CENTS_MAX, reais
@@ -36,7 +37,6 @@ from readmodels.reports.csv_lines import Cents
 from runtime.ids import new_id
 from runtime.jobs import WITHDRAWAL_ORDERS
 from runtime.postgres import session
-from web.brazilian import brl
 from web.painel.csv_export import ROWS, Columns, back_to, pages, sheet
 from web.painel.fields import Filled
 from web.painel.labels import REFUND_FAILURES, REFUSED, WITHDRAWAL_STATES

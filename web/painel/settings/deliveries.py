@@ -7,6 +7,7 @@ from litestar.response import Response
 from msgspec.structs import replace
 
 from commands.webhooks.redeliver import RANGE_MAX, redeliver, redeliver_range
+from domain.brazilian import thousands
 from domain.errors import Refused
 from readmodels.dashboard.settings import endpoint_of
 from readmodels.page import SortOrder
@@ -24,7 +25,6 @@ from readmodels.webhooks.delivery_list import (
 from readmodels.webhooks.event_list import event_body
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import session
-from web.brazilian import thousands
 from web.painel.labels import DELIVERY_STATES, KINDS, OUTCOMES
 from web.painel.lists import PAGE, ListQuery, walk
 from web.painel.page_request import PageRequest

@@ -1,4 +1,7 @@
-"""Ink for a printed form, as PDF operators: texts that stay in their boxes, bars of a barcode, modules of a QR Code."""
+"""What is written onto a printed form, as a PDF content stream: texts that stay in their boxes, a barcode, a QR Code.
+
+Its operators are written here and not by reportlab's canvas, for speed: see docs/decisions/0015-boleto-pdf.md.
+"""
 
 import re
 import unicodedata
@@ -45,16 +48,16 @@ _TEXT, _BOLD = (_Font(name, tuple(pdfmetrics.getFont(face).widths)) for face, na
 _ELLIPSIS = b"\x85"
 _ESCAPED = {byte: f"\\{chr(byte)}".encode("ascii") for byte in b"\\()"}
 _LABEL_MM = 2.6  # what a box's label takes from its top
-_SMALLEST = 0.72  # of the wanted size: at 8.5 pt that is 6.1 pt, still read without glasses
+_SHRINK_MIN = 0.72  # of the wanted size: at 8.5 pt that is 6.1 pt, still read without glasses
 
 
 class Paragraph(NamedTuple):
     text: str
     bold: bool = False
-    most: int = 20  # lines
+    lines_max: int = 20
 
 
-class Pen:
+class ContentStream:
     """Writes into the boxes of a form; `ops` are PDF operators. No text leaves its box: it shrinks, then is cut."""
 
     def __init__(self, boxes: dict[str, Box]) -> None:
@@ -81,12 +84,12 @@ class Pen:
         place = self._boxes[box]
         room = (place.width - 2 * inset - right) * mm
         font = _BOLD if bold else _TEXT
-        signs, size = _fitted(_encoded(text), font, size, room, [_encoded(end) for end in ends])
-        width = _width(signs, font) * size
+        encoded, size = _fitted(_encoded(text), font, size, room, [_encoded(end) for end in ends])
+        width = _width(encoded, font) * size
         left: float = (place.left + inset) * mm + {"left": 0.0, "center": (room - width) / 2, "right": room - width}[
             align
         ]
-        self._show(signs, font, size, left, (place.bottom + up) * mm)
+        self._show(encoded, font, size, left, (place.bottom + up) * mm)
         width_mm: float = width / mm
         return width_mm
 
@@ -105,16 +108,16 @@ class Pen:
     def paragraphs(
         self, box: str, paragraphs: list[Paragraph], size: float, leading: float, *, down: float, inset: float = 1.4
     ) -> None:
-        """Broken into lines of `leading` mm, the first `down` mm below the box's top. Cut is what has no room."""
+        """Broken into lines of `leading` mm, the first `down` mm below the box's top; what does not fit is cut."""
         place = self._boxes[box]
         room = (place.width - 2 * inset) * mm / size
         left, y, lowest = (place.left + inset) * mm, PAGE_MM - place.top - down, place.bottom + 0.6
         shown: list[tuple[bytes, _Font, float]] = []
-        for text, bold, most in paragraphs:
+        for text, bold, lines_max in paragraphs:
             font = _BOLD if bold else _TEXT
             if bold and shown:
                 y -= leading / 2
-            have = min(most, int((y - lowest) / leading) + 1 if y >= lowest else 0)
+            have = min(lines_max, int((y - lowest) / leading) + 1 if y >= lowest else 0)
             if have == 0 and shown:
                 line, font, at = shown.pop()
                 shown.append((_cut(line.rstrip(_ELLIPSIS), font, room, dropped=True), font, at))
@@ -128,19 +131,19 @@ class Pen:
     def copyable(self, box: str, text: str) -> None:
         """A long code on three lines that programs copy as one: /ActualText is what they are meant to take."""
         place = self._boxes[box]
-        signs, room = text.encode("ascii"), (place.width - 2.8) * mm
+        encoded, room = text.encode("ascii"), (place.width - 2.8) * mm
         # What a line loses at its end, because the next character would not fit, is less than 3 % of it.
-        size = int(min(8.0, 3 * 0.97 * room / _width(signs, _TEXT)) * 100) / 100
-        self.ops.append(b"/Span <</ActualText (%b)>> BDC\n" % _escaped(signs))
-        for number, line in enumerate(_chopped(signs, _TEXT, room / size)):
+        size = int(min(8.0, 3 * 0.97 * room / _width(encoded, _TEXT)) * 100) / 100
+        self.ops.append(b"/Span <</ActualText (%b)>> BDC\n" % _escaped(encoded))
+        for number, line in enumerate(_chopped(encoded, _TEXT, room / size)):
             self._show(line, _TEXT, size, (place.left + 1.4) * mm, (PAGE_MM - place.top - 5.8 - number * 3.2) * mm)
         self.ops.append(b"EMC\n")
 
     def mark(self, box: str, word: str, size: float) -> None:
         """A word in a frame across the box, as a rubber stamp would leave it."""
         place = self._boxes[box]
-        signs = _encoded(word)
-        width, height = _width(signs, _BOLD) * size, size * 1.25
+        encoded = _encoded(word)
+        width, height = _width(encoded, _BOLD) * size, size * 1.25
         self.ops.append(
             b"q %b rg %b RG 2.5 w %.4f %.4f %.4f %.4f %.2f %.2f cm %.2f %.2f %.2f %.2f re S\n"
             % (
@@ -153,7 +156,7 @@ class Pen:
             )
         )
         # Capitals are 0.72 of Helvetica's size.
-        self._show(signs, _BOLD, size, -width / 2, -size * 0.36)
+        self._show(encoded, _BOLD, size, -width / 2, -size * 0.36)
         self.ops.append(b"Q\n")
 
     def bars(self, box: str, digits: str) -> None:
@@ -181,8 +184,8 @@ class Pen:
     def _shapes(self, shapes: list[bytes], x_scale: float, y_scale: float, x: float, y: float) -> None:
         self.ops.append(b"q %.5f 0 0 %.5f %.4f %.4f cm\n%b\nf Q\n" % (x_scale, y_scale, x, y, b"\n".join(shapes)))
 
-    def _show(self, signs: bytes, font: _Font, size: float, x: float, y: float) -> None:
-        self.ops.append(b"BT %b %.2f Tf %.2f %.2f Td (%b) Tj ET\n" % (font.name, size, x, y, _escaped(signs)))
+    def _show(self, encoded: bytes, font: _Font, size: float, x: float, y: float) -> None:
+        self.ops.append(b"BT %b %.2f Tf %.2f %.2f Td (%b) Tj ET\n" % (font.name, size, x, y, _escaped(encoded)))
 
 
 _DARK = re.compile(b"\x01+")
@@ -200,72 +203,72 @@ def _encoded(text: str) -> bytes:
 
 
 def _transliterated(text: str) -> bytes:
-    signs = bytearray()
+    encoded = bytearray()
     for sign in unicodedata.normalize("NFC", text):
         try:
-            signs += sign.encode("cp1252")
+            encoded += sign.encode("cp1252")
         except UnicodeEncodeError:
             plain = unicodedata.normalize("NFKD", sign).encode("ascii", "ignore")
-            signs += plain or (b"" if unicodedata.combining(sign) else b"?")
-    return bytes(signs)
+            encoded += plain or (b"" if unicodedata.combining(sign) else b"?")
+    return bytes(encoded)
 
 
-def _escaped(signs: bytes) -> bytes:
-    if b"(" in signs or b")" in signs or b"\\" in signs:
-        return b"".join(_ESCAPED.get(byte, bytes((byte,))) for byte in signs)
-    return signs
+def _escaped(encoded: bytes) -> bytes:
+    if b"(" in encoded or b")" in encoded or b"\\" in encoded:
+        return b"".join(_ESCAPED.get(byte, bytes((byte,))) for byte in encoded)
+    return encoded
 
 
-def _width(signs: bytes, font: _Font) -> float:
+def _width(encoded: bytes, font: _Font) -> float:
     """At a size of one."""
-    return sum(map(font.widths.__getitem__, signs)) / 1000
+    return sum(map(font.widths.__getitem__, encoded)) / 1000
 
 
-def _fitted(signs: bytes, font: _Font, size: float, room: float, ends: Sequence[bytes] = ()) -> tuple[bytes, float]:
-    wide = _width(signs, font)
+def _fitted(encoded: bytes, font: _Font, size: float, room: float, ends: Sequence[bytes] = ()) -> tuple[bytes, float]:
+    wide = _width(encoded, font)
     if wide * size <= room:
-        return signs, size
-    smaller = max(room / wide, size * _SMALLEST)
+        return encoded, size
+    smaller = max(room / wide, size * _SHRINK_MIN)
     # Rounded down, because two decimals are printed.
     smaller = int(smaller * 100) / 100
     room /= smaller
     end = next((end for end in ends if _width(end, font) <= room / 2), b"") if wide > room else b""
-    return _cut(signs.removesuffix(end), font, room - _width(end, font)) + end, smaller
+    return _cut(encoded.removesuffix(end), font, room - _width(end, font)) + end, smaller
 
 
-def _cut(signs: bytes, font: _Font, room: float, *, dropped: bool = False) -> bytes:
-    """What has room; with an ellipsis when that is not all, or when more of the same was `dropped`."""
-    if not dropped and _width(signs, font) <= room:
-        return signs
-    return _head(signs, font, room - font.widths[_ELLIPSIS[0]] / 1000).rstrip(b" .,-/") + _ELLIPSIS
+def _cut(encoded: bytes, font: _Font, room: float, *, dropped: bool = False) -> bytes:
+    """What fits; with an ellipsis when that is not all, or when more of the same was `dropped`."""
+    if not dropped and _width(encoded, font) <= room:
+        return encoded
+    return _head(encoded, font, room - font.widths[_ELLIPSIS[0]] / 1000).rstrip(b" .,-/") + _ELLIPSIS
 
 
-def _head(signs: bytes, font: _Font, room: float) -> bytes:
-    """As many as have room."""
+def _head(encoded: bytes, font: _Font, room: float) -> bytes:
+    """The characters that fit."""
     used = 0
-    for count, byte in enumerate(signs):
+    for count, byte in enumerate(encoded):
         used += font.widths[byte]
         if used > room * 1000:
-            return signs[:count]
-    return signs
+            return encoded[:count]
+    return encoded
 
 
-def _broken(signs: bytes, font: _Font, room: float, most: int) -> Iterator[bytes]:
+def _broken(encoded: bytes, font: _Font, room: float, limit: int) -> Iterator[bytes]:
     """At most that many lines, broken at blanks; a word longer than a line is broken where the line ends."""
-    for number in range(1, most + 1):
-        line = _head(signs, font, room)
-        if len(line) == len(signs) or number == most:
-            yield _cut(signs, font, room)
+    for number in range(1, limit + 1):
+        line = _head(encoded, font, room)
+        if len(line) == len(encoded) or number == limit:
+            yield _cut(encoded, font, room)
             return
-        if signs[len(line) : len(line) + 1] != b" " and b" " in line:
+        if encoded[len(line) : len(line) + 1] != b" " and b" " in line:
             line = line[: line.rindex(b" ")]
         yield line.rstrip()
-        signs = signs[len(line) :].lstrip()
+        encoded = encoded[len(line) :].lstrip()
 
 
-def _chopped(signs: bytes, font: _Font, room: float) -> Iterator[bytes]:
+def _chopped(encoded: bytes, font: _Font, room: float) -> Iterator[bytes]:
     """Lines broken anywhere: every character counts, blanks too."""
-    while signs:
-        line = _head(signs, font, room)
+    while encoded:
+        line = _head(encoded, font, room)
         yield line
-        signs = signs[len(line) :]
+        encoded = encoded[len(line) :]

@@ -1,4 +1,4 @@
-"""Amounts, instants and documents as people in Brazil write them. For pages: programs get other forms."""
+"""Amounts, instants and documents as people in Brazil write them, for pages, mails and paper."""
 
 import re
 from datetime import date, datetime
@@ -9,22 +9,26 @@ _NO_BREAK = "\u00a0"
 _AMOUNT = re.compile(r"([0-9]{1,10}|[0-9]{1,3}(?:\.[0-9]{3}){1,3})(?:,([0-9]{1,2}))?")
 
 
-def brl(cents: int) -> str:
-    """123456 -> "R$ 1.234,56", with a no-break space."""
-    whole, rest = divmod(cents, 100)
-    return f"R${_NO_BREAK}{whole:,}".replace(",", ".") + f",{rest:02}"
-
-
 def thousands(number: int) -> str:
     """12345 -> "12.345"."""
     return f"{number:,}".replace(",", ".")
 
 
+def amount(cents: int) -> str:
+    """123456 -> "1.234,56"."""
+    return f"{thousands(cents // 100)},{cents % 100:02}"
+
+
+def brl(cents: int) -> str:
+    """123456 -> "R$ 1.234,56", with a no-break space."""
+    return f"R${_NO_BREAK}{amount(cents)}"
+
+
 def parse_brl(text: str, *, most_cents: int) -> int:
     """Cents of an amount as people here type it: "10", "10,5", "1.234,56", with or without R$.
 
-    ValueError for anything else, and outside 0,01 to `most_cents`. "10.50" is refused: a point between thousands and a
-    point before cents are told apart by nobody's guess.
+    ValueError for anything else, and outside 0,01 to `most_cents`. "10.50" is refused: it could be
+    thousands or cents.
     """
     match = _AMOUNT.fullmatch(text.replace(_NO_BREAK, " ").removeprefix("R$").strip())
     if match is None:
@@ -47,7 +51,7 @@ def moment(at: datetime) -> str:
 
 
 def moment_exact(at: datetime) -> str:
-    """Like `moment`, to the second: "21/11/2026 às 18:42:05". For what is laid beside another system's log."""
+    """Like `moment`, to the second: "21/11/2026 às 18:42:05". To compare with another system's log."""
     return f"{moment(at)}:{at.second:02}"
 
 
@@ -60,18 +64,24 @@ def moment_near(at: datetime, *, now: datetime) -> str:
 
 
 def short_id(text: str) -> str:
-    """The end of an identifier that nobody has another name for: "…9b1c0303". Its beginning is the time it was made at,
-    the same for all of an hour."""
+    """The end of an identifier: "…9b1c0303". Its beginning is the time it was made at, the same for all of an hour."""
     return f"…{text[-8:]}"
+
+
+def document(digits: str) -> str:
+    """A CPF or CNPJ with its name, in full; anything else as it is."""
+    if len(digits) == 14:
+        return f"CNPJ {digits[:2]}.{digits[2:5]}.{digits[5:8]}/{digits[8:12]}-{digits[12:]}"
+    if len(digits) == 11:
+        return f"CPF {digits[:3]}.{digits[3:6]}.{digits[6:9]}-{digits[9:]}"
+    return digits
 
 
 def merchant_document(digits: str) -> str:
     """A company's CNPJ in full, it is public; a person's CPF masked the way the government's own pages do."""
-    if len(digits) == 14:
-        return f"CNPJ {digits[:2]}.{digits[2:5]}.{digits[5:8]}/{digits[8:12]}-{digits[12:]}"
     if len(digits) == 11:
         return f"CPF ***.{digits[3:6]}.{digits[6:9]}-**"
-    return ""
+    return document(digits) if len(digits) == 14 else ""
 
 
 def boleto_line(digits: str) -> str:
