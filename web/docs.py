@@ -25,9 +25,9 @@ from web.pages import rendered
 from web.reference import SCHEMAS, Reference
 from web.remedies import REMEDIES
 
-# A file of its own and not text in the template, so that the tests run exactly what is printed.
-_VERIFY = (Path(__file__).parent / "templates" / "verify_webhook.py").read_text(encoding="utf-8")
 _TEXTS = Path(__file__).parents[1] / "docs"
+# The file that the tests run and the guide on webhooks shows.
+_VERIFY = (_TEXTS / "receiver" / "verify.py").read_text(encoding="utf-8")
 _CODES = sorted(Code, key=lambda code: (code.status, code.name))
 # Long enough for a reader who goes back and forth, short enough for a correction.
 _KEPT = {"Cache-Control": "public, max-age=300"}

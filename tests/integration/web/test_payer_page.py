@@ -11,6 +11,7 @@ import runpy
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, date, datetime, timedelta
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -374,10 +375,10 @@ async def test_every_error_code_has_a_page_that_says_what_to_do(door: str, clien
 async def test_the_verification_printed_in_the_docs_accepts_what_we_sign_and_nothing_else(
     door: str, client: aiohttp.ClientSession
 ) -> None:
-    source = Path(__file__).parents[3] / "web" / "templates" / "verify_webhook.py"
+    source = Path(__file__).parents[3] / "docs" / "receiver" / "verify.py"
     _, html = await fetched(client, f"{door}/docs")
-    assert "def genuine(headers" in html
-    genuine = runpy.run_path(str(source))["genuine"]
+    assert source.read_text(encoding="utf-8").strip() in unescape(html)
+    verify = runpy.run_path(str(source))["verify"]
     secret, body = "whsec_" + base64.b64encode(bytes(32)).decode(), b'{"event":"payment.received"}'
 
     def headers(at: int) -> dict[str, str]:
@@ -385,12 +386,18 @@ async def test_the_verification_printed_in_the_docs_accepts_what_we_sign_and_not
         return {"X-Service-Timestamp": str(at), "X-Service-Signature": f"sha256={signature}"}
 
     at = int(time.time())
-    assert genuine(headers(at), body, secret)
-    assert not genuine(headers(at), body + b" ", secret)
-    assert not genuine(headers(at), body, secret + "x")
-    assert not genuine(headers(at - 330), body, secret)
-    assert not genuine({}, body, secret)
-    assert not genuine({"X-Service-Timestamp": "²", "X-Service-Signature": "é"}, body, secret)
+    assert verify(body, headers(at), [secret])
+    assert not verify(body + b" ", headers(at), [secret])
+    assert not verify(body, headers(at), [secret + "x"])
+    assert not verify(body, headers(at - 330), [secret])
+    assert not verify(body, {}, [secret])
+    assert not verify(body, {"X-Service-Timestamp": "²", "X-Service-Signature": "é"}, [secret])
+    # While the secret is changed the previous one signs too.
+    new, rotated = "whsec_new", headers(at)
+    rotated["X-Service-Signature-Previous"] = rotated["X-Service-Signature"]
+    rotated["X-Service-Signature"] = "sha256=" + hmac.new(new.encode(), b"%d." % at + body, hashlib.sha256).hexdigest()
+    assert verify(body, rotated, [secret])
+    assert verify(body, rotated, [new])
 
 
 def test_amounts_instants_and_documents_are_written_as_in_brazil() -> None:
