@@ -1,4 +1,4 @@
-"""Statements live in sql/queries/<noun>.sql, each under a `-- name:` line, and are bound where they are used:
+"""Statements live in sql/queries/<subject>/<noun>.sql, each under a `-- name:` line, and are bound where they are used:
 
     find_charges = sql.many("charge.find", FoundCharge)
     ...
@@ -7,10 +7,19 @@
 `:name` parameters become asyncpg's `$n`. A row type is a msgspec Struct whose fields are the
 statement's columns, in order; tests/integration/readmodels/test_sql.py prepares every statement against a
 migrated database and compares, so a typo never outlives the test run.
+
+The statement of a list is written once and becomes one statement for each order and each set of filters, so that every
+one has its own plan. `sql.list_of` binds them all and picks by the order and the filters of a call:
+
+    -- name: page
+    -- both ways                            page_desc, and page_asc with {<} and {DESC} turned round
+    ...
+      AND status = :status -- when status   a line of those statements whose filter `status` is given
 """
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import chain, combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -23,7 +32,8 @@ if TYPE_CHECKING:
 else:
     Connection = asyncpg.Connection
 
-_HEADER = re.compile(r"^-- name: (\w+)\n", re.M)
+_HEADER = re.compile(r"^-- name: (\w+)\n(-- both ways\n)?", re.M)
+_WHEN = re.compile(r" -- when (\w+)$", re.M)
 _PARAMETER = re.compile(r"'[^']*'|--[^\n]*|::\w+|:([a-z][a-z0-9_]*)")  # quotes, comments and casts are left alone
 
 
@@ -33,9 +43,27 @@ class Statement(NamedTuple):
 
 
 def parse(source: str) -> dict[str, Statement]:
-    """Split a .sql file into its named statements."""
+    """Split a .sql file into its named statements, with each variant `page_desc+status+method` of a list's."""
     _, *blocks = _HEADER.split(source)
-    return {name: _numbered(body) for name, body in zip(blocks[::2], blocks[1::2], strict=True)}
+    return {
+        variant: _numbered(text)
+        for name, both_ways, body in zip(blocks[::3], blocks[1::3], blocks[2::3], strict=True)
+        for variant, text in _variants(name, body, both_ways=both_ways is not None)
+    }
+
+
+def _variants(name: str, body: str, *, both_ways: bool) -> Iterator[tuple[str, str]]:
+    directions = {name: body}
+    if both_ways:
+        directions = {
+            f"{name}_desc": body.replace("{<}", "<").replace("{DESC}", "DESC"),
+            f"{name}_asc": body.replace("{<}", ">").replace("{DESC}", "ASC"),
+        }
+    filters = list(dict.fromkeys(_WHEN.findall(body)))
+    for given in chain.from_iterable(combinations(filters, count) for count in range(len(filters) + 1)):
+        for directed, text in directions.items():
+            lines = [line for line in text.split("\n") if not (when := _WHEN.search(line)) or when[1] in given]
+            yield "+".join((directed, *given)), "\n".join(lines)
 
 
 def _numbered(body: str) -> Statement:
@@ -78,6 +106,21 @@ def many(name: str, row: type[Row]) -> Callable[..., Awaitable[list[Row]]]:
     async def call(conn: Connection, **given: Any) -> list[Row]:
         records = await conn.fetch(text, *[given[each] for each in names])
         return [row(*record) for record in records]
+
+    return call
+
+
+def list_of(name: str, row: type[Row]) -> Callable[..., Awaitable[list[Row]]]:
+    """Bind every variant of a list's statement to the rows it returns. A call names the `order` when it goes both ways;
+    a filter that is None is not given."""
+    ours = re.compile(rf"{re.escape(name)}(_desc|_asc)?(\+.*)?")
+    variants = {each: _bind(each, row) for each in STATEMENTS if ours.fullmatch(each)}
+    _, *filters = max(variants, key=len).split("+")
+
+    async def call(conn: Connection, *, order: str = "", **given: Any) -> list[Row]:
+        directed = f"{name}_{order}" if order else name
+        text, names = variants["+".join([directed, *(each for each in filters if given.get(each) is not None)])]
+        return [row(*record) for record in await conn.fetch(text, *[given[each] for each in names])]
 
     return call
 

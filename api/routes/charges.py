@@ -22,15 +22,8 @@ from domain.errors import Code, Refused
 from domain.mode import Mode
 from domain.pix.br_code import end_to_end_id
 from readmodels.charges.charge import ChargeProjection, present
-from readmodels.charges.charge_list import (
-    METHODS,
-    STATUSES,
-    ChargeFilters,
-    ChargePosition,
-    StatusSummary,
-    charge_page,
-    charge_summary,
-)
+from readmodels.charges.charge_list import METHODS, STATUSES, ChargeFilters, StatusSummary, charge_page, charge_summary
+from readmodels.page import TimePosition
 from runtime.postgres import session
 
 # The ISPB of the simulated bank of the sandbox: no institution has it.
@@ -136,7 +129,7 @@ async def list_charges(context: ApiContext, call: Call) -> Answer:
     owner = call.caller.owner
     bound_to = ["charges", owner, filters]
     cursor = query.cursor()
-    after = None if cursor is None else context.cursors.read(cursor, ChargePosition, bound_to)
+    after = None if cursor is None else context.cursors.read(cursor, TimePosition, bound_to)
     await context.charges.expire_overdue(owner)
     async with session(context.pool) as conn:
         docs, last = await charge_page(conn, owner, filters, after, limit)

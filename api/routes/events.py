@@ -10,8 +10,8 @@ from api.query import CURSOR, LIMIT, ORDER, SEQUENCE, Query, day, identifier, on
 from api.route import Call, Parameter, Route
 from domain.errors import Code, Refused
 from domain.events import EventKind
-from readmodels.page import SortOrder
-from readmodels.webhooks.event_list import EventFilters, EventPosition, event_page
+from readmodels.page import SequencePosition, SortOrder
+from readmodels.webhooks.event_list import EventFilters, event_page
 from runtime.postgres import session
 
 KINDS = tuple(each.value for each in EventKind)
@@ -62,7 +62,7 @@ async def list_events(context: ApiContext, call: Call) -> Answer:
     limit = query.limit()
     bound_to: list[Any] = ["events", call.caller.owner, filters]
     cursor = query.cursor()
-    after = None if cursor is None else context.cursors.read(cursor, EventPosition, bound_to)
+    after = None if cursor is None else context.cursors.read(cursor, SequencePosition, bound_to)
     await context.charges.expire_overdue(call.caller.owner)
     async with session(context.pool) as conn:
         items, last = await event_page(conn, call.caller.owner, filters, after, limit)

@@ -9,16 +9,9 @@ from api.route import Call, Route
 from domain.charge import Anomaly
 from domain.errors import Code, Refused
 from domain.mode import Owner
-from readmodels.money.ledger import (
-    ENTRY_TYPES,
-    Balance,
-    LedgerFilters,
-    LedgerItem,
-    LedgerPosition,
-    balance,
-    ledger_page,
-)
-from readmodels.money.payment_list import PaymentFilters, PaymentItem, PaymentPosition, payment_page
+from readmodels.money.ledger import ENTRY_TYPES, Balance, LedgerFilters, LedgerItem, balance, ledger_page
+from readmodels.money.payment_list import PaymentFilters, PaymentItem, payment_page
+from readmodels.page import SequencePosition, TimePosition
 from runtime.postgres import session
 
 PAYMENT_METHODS = ("pix", "boleto")
@@ -50,7 +43,7 @@ async def list_payments(context: ApiContext, call: Call) -> Answer:
     limit = query.limit()
     bound_to = ["payments", call.caller.owner, filters]
     cursor = query.cursor()
-    after = None if cursor is None else context.cursors.read(cursor, PaymentPosition, bound_to)
+    after = None if cursor is None else context.cursors.read(cursor, TimePosition, bound_to)
     async with session(context.pool) as conn:
         items, last = await payment_page(conn, call.caller.owner, filters, after, limit, seal=context.seal)
     return Answer(encode(PaymentPage(items, None if last is None else context.cursors.write(last, bound_to))))
@@ -74,7 +67,7 @@ async def list_ledger(context: ApiContext, call: Call) -> Answer:
     owner = _own_account(call)
     bound_to = ["ledger", owner, filters]
     cursor = query.cursor()
-    after = None if cursor is None else context.cursors.read(cursor, LedgerPosition, bound_to)
+    after = None if cursor is None else context.cursors.read(cursor, SequencePosition, bound_to)
     async with session(context.pool) as conn:
         items, last = await ledger_page(conn, owner, filters, after, limit)
     return Answer(encode(LedgerPage(items, None if last is None else context.cursors.write(last, bound_to))))

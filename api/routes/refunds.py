@@ -21,7 +21,8 @@ from domain.errors import Code, Refused
 from domain.money import PIX_CENTS_MAX, parse_amount
 from domain.refund import is_pix_key
 from readmodels.money.refund import RefundProjection, refund_by_id
-from readmodels.money.refund_list import STATUSES, RefundFilters, RefundPosition, refund_page
+from readmodels.money.refund_list import STATUSES, RefundFilters, refund_page
+from readmodels.page import TimePosition
 from runtime.ids import new_id
 from runtime.postgres import session
 
@@ -131,7 +132,7 @@ async def _page(context: ApiContext, call: Call, query: Query, filters: RefundFi
     limit = query.limit()
     bound_to = ["refunds", call.caller.owner, filters]
     cursor = query.cursor()
-    after = None if cursor is None else context.cursors.read(cursor, RefundPosition, bound_to)
+    after = None if cursor is None else context.cursors.read(cursor, TimePosition, bound_to)
     async with session(context.pool) as conn:
         items, last = await refund_page(conn, call.caller.owner, filters, after, limit)
     return Answer(encode(RefundPage(items, None if last is None else context.cursors.write(last, bound_to))))

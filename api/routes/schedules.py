@@ -28,15 +28,14 @@ from domain.money import PIX_CENTS_MAX, parse_amount
 from domain.recurrence import CHARGES_MAX, ISSUE_DAYS_BEFORE_MAX, Frequency, Recurrence
 from readmodels.charges.schedule import (
     STATUSES,
-    NumberPosition,
     ScheduledCharge,
     ScheduleFilters,
-    SchedulePosition,
     ScheduleProjection,
     schedule_by_id,
     schedule_page,
     scheduled_charges,
 )
+from readmodels.page import SequencePosition, TimePosition
 from runtime.ids import new_id
 from runtime.postgres import session, transaction
 
@@ -152,7 +151,7 @@ async def list_schedules(context: ApiContext, call: Call) -> Answer:
     limit = query.limit()
     bound_to = ["schedules", call.caller.owner, filters]
     cursor = query.cursor()
-    after = None if cursor is None else context.cursors.read(cursor, SchedulePosition, bound_to)
+    after = None if cursor is None else context.cursors.read(cursor, TimePosition, bound_to)
     async with session(context.pool) as conn:
         items, last = await schedule_page(conn, call.caller.account_id, filters, after, limit)
     return Answer(encode(SchedulePage(items, None if last is None else context.cursors.write(last, bound_to))))
@@ -165,7 +164,7 @@ async def list_charges(context: ApiContext, call: Call) -> Answer:
     schedule_id = _id(call)
     await _find(context, call, schedule_id)
     bound_to = ["scheduled charges", call.caller.owner, schedule_id, order]
-    after = None if cursor is None else context.cursors.read(cursor, NumberPosition, bound_to)
+    after = None if cursor is None else context.cursors.read(cursor, SequencePosition, bound_to)
     await context.charges.expire_overdue(call.caller.owner)
     async with session(context.pool) as conn:
         items, last = await scheduled_charges(

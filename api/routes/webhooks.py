@@ -16,15 +16,8 @@ from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path
 from api.route import Call, Route
 from commands.webhooks.redeliver import RANGE_MAX, redeliver, redeliver_range
 from domain.errors import Code, Refused
-from readmodels.webhooks.delivery_list import (
-    KINDS,
-    STATES,
-    Delivery,
-    DeliveryFilters,
-    DeliveryPosition,
-    delivery,
-    delivery_page,
-)
+from readmodels.page import SequencePosition
+from readmodels.webhooks.delivery_list import KINDS, STATES, Delivery, DeliveryFilters, delivery, delivery_page
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import session, transaction
 
@@ -65,7 +58,7 @@ async def list_deliveries(context: ApiContext, call: Call) -> Answer:
     owner = call.caller.owner
     bound_to = ["webhook-deliveries", owner, filters]
     cursor = query.cursor()
-    after = None if cursor is None else context.cursors.read(cursor, DeliveryPosition, bound_to)
+    after = None if cursor is None else context.cursors.read(cursor, SequencePosition, bound_to)
     async with session(context.pool) as conn:
         items, last = await delivery_page(conn, owner, filters, after, limit)
     return Answer(encode(DeliveryPage(items, None if last is None else context.cursors.write(last, bound_to))))

@@ -22,12 +22,12 @@ from readmodels.money.withdrawal import (
     STATUSES,
     WithdrawalDoc,
     WithdrawalFilters,
-    WithdrawalPosition,
     WithdrawalProjection,
     project_withdrawal,
     withdrawal_doc,
     withdrawal_page,
 )
+from readmodels.page import TimePosition
 from runtime.ids import new_id
 from runtime.postgres import session, transaction
 
@@ -88,7 +88,7 @@ async def list_withdrawals(context: ApiContext, call: Call) -> Answer:
     limit = query.limit()
     bound_to = ["withdrawals", call.caller.owner, filters]
     cursor = query.cursor()
-    after = None if cursor is None else context.cursors.read(cursor, WithdrawalPosition, bound_to)
+    after = None if cursor is None else context.cursors.read(cursor, TimePosition, bound_to)
     async with session(context.pool) as conn:
         docs, last = await withdrawal_page(conn, call.caller.account_id, filters, after, limit)
     items = [project_withdrawal(doc) for doc in docs]

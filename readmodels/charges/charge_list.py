@@ -1,10 +1,9 @@
 """The charges of an account, page by page, and their count and amount per status.
 
-Which filters are given decides which index is walked: each index has its own statement, most
-selective first.
+Which filters are given decides which statement of read_charge.sql walks, and so which index.
 """
 
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from uuid import UUID
 
 from msgspec import Struct
@@ -14,7 +13,7 @@ from domain.charge import Status
 from domain.mode import Owner
 from domain.money import reais
 from readmodels.charges.charge import ChargeDoc, read_doc
-from readmodels.page import SortOrder, cut
+from readmodels.page import BEGINNING, END, DocRow, SortOrder, TimePosition, time_page
 from sql import Connection
 
 METHODS = ("pix", "boleto", "boleto_hibrido", "boleto_pix")
@@ -22,11 +21,7 @@ STATUSES = tuple(str(status) for status in Status)
 
 DUE_DAYS_MAX = 20_000
 """Fifty years of days."""
-
-_BEGINNING = datetime(1, 1, 2, tzinfo=UTC)
-_END = datetime(9999, 12, 30, tzinfo=UTC)
-_FIRST_ID = UUID(int=0)
-_LAST_ID = UUID(int=2**128 - 1)
+_LAST_DAY = date(9999, 12, 30)
 
 
 class ChargeFilters(Struct, frozen=True, kw_only=True):
@@ -46,17 +41,12 @@ class ChargeFilters(Struct, frozen=True, kw_only=True):
     order: SortOrder = SortOrder.DESC
 
 
-class ChargePosition(Struct, frozen=True, array_like=True):
-    """The last row seen."""
-
-    created_at: datetime
-    charge_id: UUID
-
-
-class _Row(Struct, frozen=True, gc=False):
-    charge_id: UUID
-    created_at: datetime
+class _ById(Struct, frozen=True, gc=False):
+    at: datetime
+    id: UUID
     doc: bytes
+    status: str
+    amount_cents: int
 
 
 class _DueDay(Struct, frozen=True):
@@ -77,31 +67,22 @@ class StatusSummary(Struct, frozen=True):
     amount: str
 
 
-_PATHS = (
-    "page", "by_reference", "by_payer", "by_nosso_numero", "by_txid", "by_integrador", "by_id", "by_status", "by_due",
-)  # fmt: skip
-_PAGE = {(path, order): sql.many(f"read_charge.{path}_{order.value}", _Row) for path in _PATHS for order in SortOrder}
+_LISTS = {path: sql.list_of(f"read_charge.{path}", DocRow) for path in ("page", "by_key", "by_status", "by_due")}
+_by_id = sql.list_of("read_charge.by_id", _ById)
 _due_days = sql.many("read_charge.due_days", _DueDay)
-_SUMMARY = {
-    path: sql.many("read_charge.summary" if path == "page" else f"read_charge.summary_{path}", _Sum) for path in _PATHS
-}
+_summary = sql.list_of("read_charge.summary", _Sum)
+_summary_by_due = sql.many("read_charge.summary_by_due", _Sum)
 
 
 async def charge_page(
-    conn: Connection,
-    owner: Owner,
-    filters: ChargeFilters,
-    after: ChargePosition | None,
-    limit: int,
-) -> tuple[list[ChargeDoc], ChargePosition | None]:
+    conn: Connection, owner: Owner, filters: ChargeFilters, after: TimePosition | None, limit: int
+) -> tuple[list[ChargeDoc], TimePosition | None]:
     """One page in the order (created_at, charge_id), and where the next one begins."""
-    path, given = _access(owner, filters)
-    ascending = filters.order is SortOrder.ASC
-    given["at"] = after.created_at if after else (_BEGINNING if ascending else _END)
-    given["id"] = after.charge_id if after else (_FIRST_ID if ascending else _LAST_ID)
-    given["most"] = limit + 1
-    rows, last = cut(await _PAGE[path, filters.order](conn, **given), limit)
-    return [read_doc(row.doc) for row in rows], ChargePosition(last.created_at, last.charge_id) if last else None
+    path, given = _path(filters), _given(owner, filters)
+    if path == "by_id":
+        return [read_doc(row.doc) for row in await _by_id(conn, **given)], None
+    rows, last = await time_page(_LISTS[path], conn, filters.order, after, limit, **given)
+    return [read_doc(row.doc) for row in rows], last
 
 
 def walks_due_dates(filters: ChargeFilters) -> bool:
@@ -111,22 +92,19 @@ def walks_due_dates(filters: ChargeFilters) -> bool:
 
 async def due_days(conn: Connection, owner: Owner, filters: ChargeFilters) -> list[date]:
     """The due dates there are within the filters' bounds, in their order; at most DUE_DAYS_MAX."""
-    rows = await _due_days(
-        conn,
-        account_id=owner.account_id,
-        test=owner.test,
-        due_from=filters.due_from,
-        due_to=filters.due_to,
-        most=DUE_DAYS_MAX,
-    )
+    rows = await _due_days(conn, **_given(owner, filters), limit=DUE_DAYS_MAX)
     days = [row.due_date for row in rows]
     return days if filters.order is SortOrder.ASC else days[::-1]
 
 
 async def charge_summary(conn: Connection, owner: Owner, filters: ChargeFilters) -> list[StatusSummary]:
     """Every status, in the order of a charge's life, those without charges included."""
-    path, given = _access(owner, filters)
-    found = {row.status: row for row in await _SUMMARY[path](conn, **given)}
+    path, given = _path(filters), _given(owner, filters)
+    if path == "by_id":
+        sums = [_Sum(row.status, 1, row.amount_cents) for row in await _by_id(conn, **given)]
+    else:
+        sums = await (_summary_by_due if path == "by_due" else _summary)(conn, **given)
+    found = {row.status: row for row in sums}
     return [
         StatusSummary(status, row.count, reais(row.amount_cents))
         if (row := found.get(status))
@@ -135,42 +113,36 @@ async def charge_summary(conn: Connection, owner: Owner, filters: ChargeFilters)
     ]
 
 
-def _access(owner: Owner, filters: ChargeFilters) -> tuple[str, dict[str, object]]:
-    """The index to walk and the statement's parameters."""
-    path = _path(filters)
+def _given(owner: Owner, filters: ChargeFilters) -> dict[str, object]:
+    """The parameters of all statements. PostgreSQL reads date.min and date.max as infinities: the upper one takes in
+    charges without a due date, so it stands for no filter only."""
     charge_id = _charge_of_txid(filters.txid)
-    merged = path == "by_status"
-    return path, {
+    return {
         "account_id": owner.account_id,
         "test": owner.test,
         "charge_id": charge_id,
         "txid": None if charge_id else filters.txid,
-        "statuses": list(filters.statuses) or (list(STATUSES) if merged else None),
-        "methods": list(filters.methods) or (list(METHODS) if merged else None),
+        "statuses": filters.statuses or STATUSES,
+        "methods": filters.methods or METHODS,
         "external_id": filters.external_id,
         "payer_document_hash": filters.payer_document_hash,
         "nosso_numero": filters.nosso_numero,
         "integrador_code": filters.integrador_code,
-        "created_from": filters.created_from or _BEGINNING,
-        "created_to": filters.created_to or _END,
-        "due_from": filters.due_from,
-        "due_to": filters.due_to,
+        "created_from": filters.created_from or BEGINNING,
+        "created_to": filters.created_to or END,
+        "due_from": filters.due_from or date.min,
+        "due_to": filters.due_to or (date.max if filters.due_from is None else _LAST_DAY),
     }
 
 
 def _path(filters: ChargeFilters) -> str:
     if _charge_of_txid(filters.txid) is not None:
         return "by_id"
-    if filters.txid is not None:
-        return "by_txid"
-    if filters.external_id is not None:
-        return "by_reference"
-    if filters.nosso_numero is not None:
-        return "by_nosso_numero"
-    if filters.payer_document_hash is not None:
-        return "by_payer"
-    if filters.integrador_code is not None:
-        return "by_integrador"
+    keys = (
+        filters.txid, filters.external_id, filters.nosso_numero, filters.payer_document_hash, filters.integrador_code,
+    )  # fmt: skip
+    if any(key is not None for key in keys):
+        return "by_key"
     if filters.due_from is not None or filters.due_to is not None:
         return "by_due"
     return "by_status" if filters.statuses or filters.methods else "page"

@@ -1,6 +1,6 @@
 """Charge schedules as they are seen: one, a page of them, and what became of a schedule's numbers."""
 
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from uuid import UUID
 
 from msgspec import Struct
@@ -11,15 +11,13 @@ from domain.instants import iso
 from domain.money import reais
 from domain.recurrence import issue_at
 from readmodels.charges.charge import ChargeProjection, Failure, present, read_doc
-from readmodels.page import SortOrder, cut
+from readmodels.page import SequencePosition, SortOrder, TimePosition, Window, sequence_page, time_page
 from runtime.seal import Seal
 from sql import Connection
 
 STATUSES = ("active", "paused", "finished", "cancelled")
 STATES = ("issued", "skipped", "failed")
-_BEGINNING = datetime(1, 1, 2, tzinfo=UTC)
-_END = datetime(9999, 12, 30, tzinfo=UTC)
-_NUMBER_MAX = 2**31 - 1
+_ALL_NUMBERS = Window(0, 2**31 - 1)
 
 
 class ScheduleFailure(Struct, frozen=True, gc=False):
@@ -69,10 +67,10 @@ class ScheduledCharge(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class _Row(Struct, frozen=True, gc=False):
-    schedule_id: UUID
+    at: datetime
+    id: UUID
     status: str
     version: int
-    created_at: datetime
     payment_method: str
     amount_cents: int
     frequency: str
@@ -90,7 +88,7 @@ class _Row(Struct, frozen=True, gc=False):
 
 
 class _ChargeRow(Struct, frozen=True, gc=False):
-    number: int
+    sequence: int
     due_date: date
     state: str
     charge_id: UUID | None
@@ -104,18 +102,9 @@ class ScheduleFilters(Struct, frozen=True, kw_only=True):
     order: SortOrder = SortOrder.DESC
 
 
-class SchedulePosition(Struct, frozen=True, array_like=True):
-    created_at: datetime
-    schedule_id: UUID
-
-
-class NumberPosition(Struct, frozen=True, array_like=True):
-    number: int
-
-
 _find = sql.maybe("schedule.find", _Row)
-_PAGE = {order: sql.many(f"schedule.page_{order.value}", _Row) for order in SortOrder}
-_CHARGES = {order: sql.many(f"schedule.charges_{order.value}", _ChargeRow) for order in SortOrder}
+_page = sql.list_of("schedule.page", _Row)
+_charges = sql.list_of("schedule.charges", _ChargeRow)
 
 
 async def schedule_by_id(conn: Connection, schedule_id: UUID, account_id: UUID) -> ScheduleProjection | None:
@@ -125,25 +114,20 @@ async def schedule_by_id(conn: Connection, schedule_id: UUID, account_id: UUID) 
 
 
 async def schedule_page(
-    conn: Connection, account_id: UUID, filters: ScheduleFilters, after: SchedulePosition | None, limit: int
-) -> tuple[list[ScheduleProjection], SchedulePosition | None]:
+    conn: Connection, account_id: UUID, filters: ScheduleFilters, after: TimePosition | None, limit: int
+) -> tuple[list[ScheduleProjection], TimePosition | None]:
     """One page in the order (created_at, schedule_id), and where the next one begins."""
-    ascending = filters.order is SortOrder.ASC
-    rows, last = cut(
-        await _PAGE[filters.order](
-            conn,
-            account_id=account_id,
-            statuses=list(filters.statuses) or None,
-            external_id=filters.external_id,
-            at=after.created_at if after else (_BEGINNING if ascending else _END),
-            id=after.schedule_id if after else UUID(int=0 if ascending else 2**128 - 1),
-            most=limit + 1,
-        ),
+    rows, last = await time_page(
+        _page,
+        conn,
+        filters.order,
+        after,
         limit,
+        account_id=account_id,
+        statuses=filters.statuses or None,
+        external_id=filters.external_id,
     )
-    return [_present(row, account_id) for row in rows], (
-        SchedulePosition(last.created_at, last.schedule_id) if last else None
-    )
+    return [_present(row, account_id) for row in rows], last
 
 
 async def scheduled_charges(
@@ -151,24 +135,17 @@ async def scheduled_charges(
     schedule_id: UUID,
     account_id: UUID,
     order: SortOrder,
-    after: NumberPosition | None,
+    after: SequencePosition | None,
     limit: int,
     *,
     seal: Seal,
     now: datetime,
-) -> tuple[list[ScheduledCharge], NumberPosition | None]:
+) -> tuple[list[ScheduledCharge], SequencePosition | None]:
     """One page of a schedule's numbers."""
-    rows, last = cut(
-        await _CHARGES[order](
-            conn,
-            schedule_id=schedule_id,
-            account_id=account_id,
-            number=after.number if after else (0 if order is SortOrder.ASC else _NUMBER_MAX),
-            most=limit + 1,
-        ),
-        limit,
+    rows, last = await sequence_page(
+        _charges, conn, order, after, limit, _ALL_NUMBERS, schedule_id=schedule_id, account_id=account_id
     )
-    return [_present_charge(row, seal, now) for row in rows], NumberPosition(last.number) if last else None
+    return [_present_charge(row, seal, now) for row in rows], last
 
 
 def _present(row: _Row, account_id: UUID) -> ScheduleProjection:
@@ -177,7 +154,7 @@ def _present(row: _Row, account_id: UUID) -> ScheduleProjection:
         failure = ScheduleFailure(row.next_number, row.failure_code, Code[row.failure_code].message, iso(row.failed_at))
     waiting = row.status == "active" and row.next_due_date is not None
     return ScheduleProjection(
-        schedule_id=str(row.schedule_id),
+        schedule_id=str(row.id),
         account_id=str(account_id),
         status=row.status,
         payment_method=row.payment_method,
@@ -200,14 +177,14 @@ def _present(row: _Row, account_id: UUID) -> ScheduleProjection:
             else None
         ),
         failure=failure,
-        created_at=iso(row.created_at),
+        created_at=iso(row.at),
         version=row.version,
     )
 
 
 def _present_charge(row: _ChargeRow, seal: Seal, now: datetime) -> ScheduledCharge:
     return ScheduledCharge(
-        number=row.number,
+        number=row.sequence,
         due_date=row.due_date.isoformat(),
         state=row.state,
         charge_id=None if row.charge_id is None else str(row.charge_id),

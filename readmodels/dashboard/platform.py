@@ -9,40 +9,31 @@ import msgspec
 from msgspec import Struct
 
 import sql
-from readmodels.dashboard.settings import AuditRow, DeedRow, shown_deed
-from readmodels.page import SortOrder, cut
+from readmodels.page import SortOrder, TimePosition, time_page
 from sql import Connection
 
 COUNT_MAX = 1_000
 """What waits is counted no further."""
 FOUND_MAX = 50
 """Merchants of one search; who wants others types more of the name."""
-DEEDS_MAX = 20
-PLATFORM = UUID(int=0)
 _ADDRESS = ("street", "city", "state", "zip_code")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_BEGINNING, _END = "0001-01-02T00:00:00+00:00", "9999-12-30T00:00:00+00:00"
 
 
 class MerchantRow(Struct, frozen=True):
     """`address` as it is stored, or None."""
 
-    account_id: UUID
+    at: datetime
+    id: UUID
     name: str
     document: str
     kyc: str
     address: bytes | None
-    created_at: datetime
 
     @property
     def complete(self) -> bool:
         """Whether boletos can be issued: with an address that a bank takes."""
         return is_complete(self.address)
-
-
-class MerchantPosition(Struct, frozen=True, array_like=True):
-    at: datetime
-    account_id: UUID
 
 
 class Merchant(Struct, frozen=True):
@@ -94,15 +85,13 @@ class Suspension(Struct, frozen=True):
     suspended_at: datetime | None
 
 
-_ALL = {order: sql.many(f"platform.merchants_{order.value}", MerchantRow) for order in SortOrder}
-_OF_KYC = {order: sql.many(f"platform.merchants_of_kyc_{order.value}", MerchantRow) for order in SortOrder}
+_merchants = sql.list_of("platform.merchants", MerchantRow)
 _named = sql.many("platform.merchants_named", MerchantRow)
 _of_document = sql.many("platform.merchants_of_document", MerchantRow)
 _of_person = sql.many("platform.merchants_of_person", MerchantRow)
 _of_id = sql.many("platform.merchants_of_id", MerchantRow)
 find_merchant = sql.maybe("platform.merchant", Merchant)
 """`account_id`."""
-_deeds_on = sql.many("platform.deeds_on", DeedRow)
 _kyc_counts = sql.many("platform.kyc_counts", KycCount)
 suspension = sql.one("platform.suspension", Suspension)
 _queues = sql.many("platform.queues", Queue)
@@ -111,18 +100,10 @@ lanes_in_trouble = sql.many("platform.lanes_in_trouble", LaneCount)
 
 
 async def merchant_page(
-    conn: Connection, kyc: str | None, order: SortOrder, after: MerchantPosition | None, limit: int
-) -> tuple[Sequence[MerchantRow], MerchantPosition | None]:
+    conn: Connection, kyc: str | None, order: SortOrder, after: TimePosition | None, limit: int
+) -> tuple[Sequence[MerchantRow], TimePosition | None]:
     """One page of the merchants (of one state), and where the next one begins."""
-    ascending = order is SortOrder.ASC
-    bounds = {
-        "at": after.at if after else datetime.fromisoformat(_BEGINNING if ascending else _END),
-        "id": after.account_id if after else UUID(int=0 if ascending else 2**128 - 1),
-        "most": limit + 1,
-    }
-    found = await (_ALL[order](conn, **bounds) if kyc is None else _OF_KYC[order](conn, kyc=kyc, **bounds))
-    rows, last = cut(found, limit)
-    return rows, MerchantPosition(last.created_at, last.account_id) if last else None
+    return await time_page(_merchants, conn, order, after, limit, kyc=kyc)
 
 
 async def merchants_like(conn: Connection, text: str) -> list[MerchantRow]:
@@ -138,11 +119,6 @@ async def merchants_like(conn: Connection, text: str) -> list[MerchantRow]:
             return found
     low = text.lower()
     return await _named(conn, low=low, high=low + "\U0010ffff", most=FOUND_MAX)
-
-
-async def deeds_on(conn: Connection, subject: str) -> list[AuditRow]:
-    """What staff did to this, newest first."""
-    return [shown_deed(row) for row in await _deeds_on(conn, platform=PLATFORM, subject=subject, most=DEEDS_MAX)]
 
 
 async def kyc_counts(conn: Connection, states: Sequence[str]) -> list[KycCount]:

@@ -1,19 +1,18 @@
 """What an account's programs asked of the API in the last 30 days, newest first."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct
 
 import sql
 from domain.mode import Owner
-from readmodels.page import SortOrder
+from readmodels.page import BEGINNING, END, SortOrder
 from sql import Connection
 
 LOOK = 5_000
 """Requests a page looks at before it leaves the search to the next one."""
-_LONG_AGO, _FAR_OFF = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 
 
 class StatusClass(StrEnum):
@@ -49,22 +48,12 @@ class RequestRow(Struct, frozen=True):
     duration_us: int
 
 
-class _Looked(Struct, frozen=True):
-    at: datetime
-    request_id: str
-    client_id: str
-    method: str
-    path: str
-    status: int
-    code: str | None
-    duration_us: int
+class _Looked(RequestRow, frozen=True):
     last: bool
     fits: bool
 
 
-_ALL = {order: sql.many(f"request_log.all_{order.value}", _Looked) for order in SortOrder}
-_REFUSED = {order: sql.many(f"request_log.refused_{order.value}", _Looked) for order in SortOrder}
-_BROKEN = {order: sql.many(f"request_log.broken_{order.value}", _Looked) for order in SortOrder}
+_page = sql.list_of("request_log.page", _Looked)
 find_request = sql.maybe("request_log.one", RequestRow)
 """`request_id, account_id, test`."""
 
@@ -78,35 +67,27 @@ async def request_page(
     limit: int,
 ) -> tuple[Sequence[RequestRow], RequestPosition | None]:
     """One page and where the next one begins; the page may be short, even empty, when LOOK requests held no more."""
-    begins, ends = filters.from_at or _LONG_AGO, filters.to_at or _FAR_OFF
-    given = {
-        "account_id": owner.account_id,
-        "test": owner.test,
-        "path": filters.path,
-        "client_id": filters.client_id,
-        "look": LOOK,
-        "most": limit + 2,  # one more than the page, and the last one looked at
-    }
-    if order is SortOrder.ASC:
-        given |= {"at": after.at if after else begins, "id": after.request_id if after else "", "to_at": ends}
-    else:
-        given |= {"at": after.at if after else ends, "id": after.request_id if after else "", "from_at": begins}
-    match filters.status:
-        case StatusClass.REFUSED:
-            looked = await _REFUSED[order](conn, **given)
-        case StatusClass.BROKEN:
-            looked = await _BROKEN[order](conn, **given)
-        case StatusClass.FINE:
-            looked = await _ALL[order](conn, **given, low=100, high=399)
-        case StatusClass.ALL:
-            looked = await _ALL[order](conn, **given, low=100, high=599)
+    begins, ends = filters.from_at or BEGINNING, filters.to_at or END
+    looked = await _page(
+        conn,
+        order=order,
+        account_id=owner.account_id,
+        test=owner.test,
+        at=after.at if after else begins if order is SortOrder.ASC else ends,
+        id=after.request_id if after else "",
+        from_at=begins,
+        to_at=ends,
+        refused=filters.status is StatusClass.REFUSED or None,
+        broken=filters.status is StatusClass.BROKEN or None,
+        path=filters.path,
+        client_id=filters.client_id,
+        low=100,
+        high=399 if filters.status is StatusClass.FINE else 599,
+        look=LOOK,
+        limit=limit + 2,  # one more than the page, and the last one looked at
+    )
     fitting = [each for each in looked if each.fits]
-    rows = [
-        RequestRow(
-            each.at, each.request_id, each.client_id, each.method, each.path, each.status, each.code, each.duration_us
-        )
-        for each in fitting[:limit]
-    ]
+    rows = fitting[:limit]
     if len(fitting) > limit:
         return rows, RequestPosition(rows[-1].at, rows[-1].request_id)
     ended = next((each for each in looked if each.last), None)

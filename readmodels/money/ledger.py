@@ -9,14 +9,12 @@ import sql
 from domain.instants import iso
 from domain.mode import Owner
 from domain.money import reais
-from readmodels.page import SortOrder, cut
-from readmodels.webhooks.event_list import Bounds
+from readmodels.page import Bounds, SequencePosition, SortOrder, sequence_page, window_of
 from sql import Connection
 
 ENTRY_TYPES = (
     "payment", "refund", "refund_reversal", "withdrawal", "withdrawal_reversal", "fee", "partner_share", "adjustment",
 )  # fmt: skip
-_ABOVE_ALL = 2**63 - 1
 
 
 class LedgerFilters(Struct, frozen=True, kw_only=True):
@@ -24,10 +22,6 @@ class LedgerFilters(Struct, frozen=True, kw_only=True):
     created_from: datetime | None = None
     created_to: datetime | None = None
     order: SortOrder = SortOrder.DESC
-
-
-class LedgerPosition(Struct, frozen=True, array_like=True):
-    sequence: int
 
 
 class Balance(Struct, frozen=True):
@@ -75,11 +69,7 @@ class _Row(Struct, frozen=True, gc=False):
 
 find_balance = sql.one("read_ledger.balance", _Balance)
 find_bounds = sql.one("read_ledger.bounds", Bounds)
-_PAGE = {
-    (path, order): sql.many(f"read_ledger.{path}_{order.value}", _Row)
-    for path in ("page", "by_type")
-    for order in SortOrder
-}
+_page = sql.list_of("read_ledger.page", _Row)
 
 
 async def balance(conn: Connection, owner: Owner) -> Balance:
@@ -88,48 +78,25 @@ async def balance(conn: Connection, owner: Owner) -> Balance:
 
 
 async def ledger_page(
-    conn: Connection,
-    owner: Owner,
-    filters: LedgerFilters,
-    after: LedgerPosition | None,
-    limit: int,
-) -> tuple[list[LedgerItem], LedgerPosition | None]:
+    conn: Connection, owner: Owner, filters: LedgerFilters, after: SequencePosition | None, limit: int
+) -> tuple[list[LedgerItem], SequencePosition | None]:
     """One page in the order of the lines' numbers, and where the next one begins."""
-    above, below = 0, _ABOVE_ALL
-    if filters.created_from is not None or filters.created_to is not None:
-        bounds = await find_bounds(
-            conn,
-            account_id=owner.account_id,
-            test=owner.test,
-            created_from=filters.created_from,
-            created_to=filters.created_to,
-        )
-        if filters.created_from is not None:
-            above = _ABOVE_ALL if bounds.first is None else bounds.first - 1
-        if filters.created_to is not None and bounds.beyond is not None:
-            below = bounds.beyond
-    if after is not None:
-        if filters.order is SortOrder.ASC:
-            above = max(above, after.sequence)
-        else:
-            below = min(below, after.sequence)
-    path = "by_type" if filters.type is not None else "page"
-    rows, last = cut(
-        await _PAGE[path, filters.order](
-            conn,
-            account_id=owner.account_id,
-            test=owner.test,
-            type=filters.type,
-            above=above,
-            below=below,
-            most=limit + 1,
-        ),
+    window = await window_of(find_bounds, conn, owner, filters.created_from, filters.created_to)
+    rows, last = await sequence_page(
+        _page,
+        conn,
+        filters.order,
+        after,
         limit,
+        window,
+        account_id=owner.account_id,
+        test=owner.test,
+        type=filters.type,
     )
-    return [_present(row, owner) for row in rows], LedgerPosition(last.sequence) if last else None
+    return [_present(row, owner.test) for row in rows], last
 
 
-def _present(row: _Row, owner: Owner) -> LedgerItem:
+def _present(row: _Row, test: bool) -> LedgerItem:
     return LedgerItem(
         entry_id=str(row.entry_id),
         sequence=row.sequence,
@@ -143,7 +110,7 @@ def _present(row: _Row, owner: Owner) -> LedgerItem:
         withdrawal_id=_text(row.withdrawal_id),
         external_id=row.external_id,
         created_at=iso(row.created_at),
-        test=owner.test,
+        test=test,
     )
 
 

@@ -1,5 +1,6 @@
 """A refund as it is seen: the document kept in read_refund, and what the API answers (contract section 11)."""
 
+from datetime import datetime
 from uuid import UUID
 
 import msgspec
@@ -59,8 +60,10 @@ class RefundProjection(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class RefundRow(Struct, frozen=True, gc=False):
-    """A refund and what its payment is at that moment. Cents."""
+    """A refund, by when it was asked for, and what its payment is at that moment. Cents."""
 
+    at: datetime
+    id: UUID
     doc: bytes
     paid_cents: int
     refunded_cents: int

@@ -1,9 +1,9 @@
 """A withdrawal as it is seen: the document kept in read_withdrawal, what the API answers, and the list of them.
 
-Production only, so that nothing here is told a mode.
+Production only: nothing here has a mode.
 """
 
-from datetime import UTC, datetime
+from datetime import datetime
 from uuid import UUID
 
 import msgspec
@@ -12,12 +12,10 @@ from msgspec import Struct
 import sql
 from domain.money import reais
 from domain.withdrawal import WithdrawalStatus
-from readmodels.page import SortOrder, cut
+from readmodels.page import BEGINNING, END, DocRow, SortOrder, TimePosition, time_page
 from sql import Connection
 
 STATUSES = tuple(each.value for each in WithdrawalStatus)
-_BEGINNING = datetime(1, 1, 2, tzinfo=UTC)
-_END = datetime(9999, 12, 30, tzinfo=UTC)
 
 
 class WithdrawalDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
@@ -44,7 +42,7 @@ class WithdrawalDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
 class WithdrawalProjection(Struct, frozen=True, gc=False, kw_only=True):
     """`pix_key` is masked; `end_to_end_id` is of the PIX that was sent; `failure_code` says for programs why it failed.
 
-    `automatic`: the daily one that nobody asked for. `completed_at` is when it came to its end, whichever that is.
+    `automatic`: the account's daily one. `completed_at` is when it came to its end, whichever that is.
     """
 
     withdrawal_id: str
@@ -71,18 +69,7 @@ class WithdrawalFilters(Struct, frozen=True, kw_only=True):
     order: SortOrder = SortOrder.DESC
 
 
-class WithdrawalPosition(Struct, frozen=True, array_like=True):
-    created_at: datetime
-    withdrawal_id: UUID
-
-
 class _Found(Struct, frozen=True, gc=False):
-    doc: bytes
-
-
-class _Row(Struct, frozen=True, gc=False):
-    withdrawal_id: UUID
-    created_at: datetime
     doc: bytes
 
 
@@ -100,11 +87,8 @@ class WithdrawalDestination(Struct, frozen=True, gc=False):
 find_destination = sql.one("read_withdrawal.destination", WithdrawalDestination)
 find_daily = sql.maybe("read_withdrawal.daily", _Daily)
 find_withdrawal = sql.maybe("read_withdrawal.find", _Found)
-_PAGE = {
-    (path, order): sql.many(f"read_withdrawal.{path}_{order.value}", _Row)
-    for path in ("page", "by_reference", "by_status")
-    for order in SortOrder
-}
+_page = sql.list_of("read_withdrawal.page", DocRow)
+_by_status = sql.list_of("read_withdrawal.by_status", DocRow)
 read_withdrawal_doc = msgspec.json.Decoder(WithdrawalDoc).decode
 
 
@@ -115,26 +99,22 @@ async def withdrawal_doc(conn: Connection, withdrawal_id: UUID, account_id: UUID
 
 
 async def withdrawal_page(
-    conn: Connection, account_id: UUID, filters: WithdrawalFilters, after: WithdrawalPosition | None, limit: int
-) -> tuple[list[WithdrawalDoc], WithdrawalPosition | None]:
+    conn: Connection, account_id: UUID, filters: WithdrawalFilters, after: TimePosition | None, limit: int
+) -> tuple[list[WithdrawalDoc], TimePosition | None]:
     """One page in the order (created_at, withdrawal_id), and where the next one begins."""
-    ascending = filters.order is SortOrder.ASC
-    rows, last = cut(
-        await _PAGE[_path(filters), filters.order](
-            conn,
-            account_id=account_id,
-            statuses=list(filters.statuses) or None,
-            external_id=filters.external_id,
-            created_from=filters.created_from or _BEGINNING,
-            created_to=filters.created_to or _END,
-            at=after.created_at if after else (_BEGINNING if ascending else _END),
-            id=after.withdrawal_id if after else UUID(int=0 if ascending else 2**128 - 1),
-            most=limit + 1,
-        ),
+    rows, last = await time_page(
+        _by_status if filters.statuses and filters.external_id is None else _page,
+        conn,
+        filters.order,
+        after,
         limit,
+        account_id=account_id,
+        statuses=filters.statuses or None,
+        external_id=filters.external_id,
+        created_from=filters.created_from or BEGINNING,
+        created_to=filters.created_to or END,
     )
-    items = [read_withdrawal_doc(row.doc) for row in rows]
-    return items, WithdrawalPosition(last.created_at, last.withdrawal_id) if last else None
+    return [read_withdrawal_doc(row.doc) for row in rows], last
 
 
 async def kept_daily(conn: Connection, account_id: UUID) -> int | None:
@@ -160,10 +140,3 @@ def project_withdrawal(doc: WithdrawalDoc) -> WithdrawalProjection:
         completed_at=doc.completed_at,
         test=False,
     )
-
-
-def _path(filters: WithdrawalFilters) -> str:
-    """The narrowest range there is an index for; what else is asked for is a condition on its rows."""
-    if filters.external_id is not None:
-        return "by_reference"
-    return "by_status" if filters.statuses else "page"

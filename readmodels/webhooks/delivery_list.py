@@ -17,7 +17,7 @@ import sql
 from domain.events import EventKind
 from domain.instants import iso
 from domain.mode import Owner
-from readmodels.page import SortOrder, cut
+from readmodels.page import SequencePosition, SortOrder, sequence_page, window_of
 from readmodels.webhooks.event_list import find_bounds
 from sql import Connection
 
@@ -28,10 +28,7 @@ OUTCOMES = (
     "blocked_address", "worker_lost", "network_error",
 )  # fmt: skip
 ATTEMPTS_MAX = 20
-"""Of one delivery, the newest: a whole schedule has 13, and whoever sends again has seen the others."""
-
-_BELOW_ALL = 0
-_ABOVE_ALL = 2**63 - 1
+"""Of one delivery, the newest: a whole schedule has 13, and one sent again by hand has more."""
 
 _Id = Annotated[str, Meta(extra_json_schema={"format": "uuid"})]
 _Instant = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
@@ -78,10 +75,6 @@ class DeliveryFilters(Struct, frozen=True, kw_only=True):
     order: SortOrder = SortOrder.DESC
 
 
-class DeliveryPosition(Struct, frozen=True, array_like=True):
-    sequence: int
-
-
 class _Row(Struct, frozen=True, gc=False):
     delivery_id: UUID
     event_id: UUID
@@ -109,12 +102,8 @@ class _Attempt(Struct, frozen=True, gc=False):
 
 find_delivery = sql.maybe("read_delivery.find", _Row)
 find_attempts = sql.many("read_delivery.attempts", _Attempt)
-_PAGE = {
-    (path, order): sql.many(f"read_delivery.{path}_{order.value}", _Row)
-    for path in ("page", "by_state", "by_charge")
-    for order in SortOrder
-}
-_by_event = sql.many("read_delivery.by_event", _Row)
+_LISTS = {path: sql.list_of(f"read_delivery.{path}", _Row) for path in ("page", "by_state", "by_charge")}
+_by_event = sql.list_of("read_delivery.by_event", _Row)
 
 
 async def delivery(conn: Connection, owner: Owner, delivery_id: UUID) -> Delivery | None:
@@ -124,66 +113,30 @@ async def delivery(conn: Connection, owner: Owner, delivery_id: UUID) -> Deliver
 
 
 async def delivery_page(
-    conn: Connection,
-    owner: Owner,
-    filters: DeliveryFilters,
-    after: DeliveryPosition | None,
-    limit: int,
-) -> tuple[list[Delivery], DeliveryPosition | None]:
+    conn: Connection, owner: Owner, filters: DeliveryFilters, after: SequencePosition | None, limit: int
+) -> tuple[list[Delivery], SequencePosition | None]:
     """One page in the order of the events' numbers, and where the next one begins."""
-    above, below = _BELOW_ALL, _ABOVE_ALL
-    if filters.created_from is not None or filters.created_to is not None:
-        bounds = await find_bounds(
-            conn,
-            account_id=owner.account_id,
-            test=owner.test,
-            created_from=filters.created_from,
-            created_to=filters.created_to,
-        )
-        if filters.created_from is not None:
-            above = _ABOVE_ALL if bounds.first is None else bounds.first - 1
-        if filters.created_to is not None and bounds.beyond is not None:
-            below = bounds.beyond
-    if after is not None:
-        if filters.order is SortOrder.ASC:
-            above = max(above, after.sequence)
-        else:
-            below = min(below, after.sequence)
-    path = _path(filters)
-    merged = path == "by_state"
-    page = _by_event if path == "by_event" else _PAGE[path, filters.order]
-    rows, last = cut(
-        await page(
-            conn,
-            account_id=owner.account_id,
-            test=owner.test,
-            event_id=filters.event_id,
-            charge_id=filters.charge_id,
-            states=list(filters.states) or (list(STATES) if merged else None),
-            types=list(filters.types) or (list(KINDS) if merged else None),
-            above=above,
-            below=below,
-            most=limit + 1,
-        ),
-        limit,
-    )
-    return await _shown(conn, rows), DeliveryPosition(last.sequence) if last else None
-
-
-def _path(filters: DeliveryFilters) -> str:
-    """The index to walk."""
+    window = await window_of(find_bounds, conn, owner, filters.created_from, filters.created_to)
+    given = {
+        "account_id": owner.account_id,
+        "test": owner.test,
+        "charge_id": filters.charge_id,
+        "states": filters.states or STATES,
+        "types": filters.types or KINDS,
+    }
     if filters.event_id is not None:
-        return "by_event"
-    if filters.charge_id is not None:
-        return "by_charge"
-    return "by_state" if filters.states or filters.types else "page"
+        found = await _by_event(conn, **given, event_id=filters.event_id, above=window.above, below=window.below)
+        return await _shown(conn, found), None
+    path = "by_charge" if filters.charge_id else "by_state" if filters.states or filters.types else "page"
+    rows, last = await sequence_page(_LISTS[path], conn, filters.order, after, limit, window, **given)
+    return await _shown(conn, rows), last
 
 
 async def _shown(conn: Connection, rows: Sequence[_Row]) -> list[Delivery]:
     made: dict[UUID, list[DeliveryAttempt]] = defaultdict(list)
     asked = [row.delivery_id for row in rows if row.attempt]
     if asked:
-        for each in await find_attempts(conn, delivery_ids=asked, most=ATTEMPTS_MAX):
+        for each in await find_attempts(conn, delivery_ids=asked, limit=ATTEMPTS_MAX):
             made[each.delivery_id].append(
                 DeliveryAttempt(
                     each.attempt,

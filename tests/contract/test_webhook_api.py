@@ -25,15 +25,8 @@ from commands.webhooks.endpoint import set_endpoint
 from commands.webhooks.redeliver import RANGE_MAX
 from domain.mode import Mode, Owner
 from domain.webhooks.signature import sign
-from readmodels.page import SortOrder
-from readmodels.webhooks.delivery_list import (
-    KINDS,
-    STATES,
-    DeliveryFilters,
-    DeliveryPosition,
-    delivery_page,
-    find_attempts,
-)
+from readmodels.page import SequencePosition, SortOrder
+from readmodels.webhooks.delivery_list import KINDS, STATES, DeliveryFilters, delivery_page, find_attempts
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
 from tests.integration.readmodels.test_plans import Explained, assert_cheap
@@ -655,7 +648,7 @@ async def test_a_page_of_deliveries_is_index_ranges(
         column = "event_id" if name == "event" else "charge_id"
         found = await seeded.fetchval(f"SELECT {column} FROM read_event WHERE account_id = $1 LIMIT 1", BIG)  # noqa: S608
         given = {column: found}
-    after = None if walked == "first page" else DeliveryPosition(10_000)
+    after = None if walked == "first page" else SequencePosition(10_000)
     explained = Explained(seeded, mode)
     filters = DeliveryFilters(**given, order=order)
     await delivery_page(explained, Owner(BIG, Mode.SANDBOX), filters, after, LIMIT)  # type: ignore[arg-type]
@@ -668,5 +661,5 @@ async def test_the_attempts_of_a_page_are_one_range_for_each_delivery(seeded: An
     page = await delivery_page(seeded, Owner(BIG, Mode.SANDBOX), DeliveryFilters(), None, LIMIT)
     assert sum(len(each.attempts) for each in page[0]) == 150
     explained = Explained(seeded, mode)
-    await find_attempts(explained, delivery_ids=[UUID(each.delivery_id) for each in page[0]], most=20)
+    await find_attempts(explained, delivery_ids=[UUID(each.delivery_id) for each in page[0]], limit=20)
     assert_cheap(explained.plans, ranges=LIMIT, page=3)

@@ -8,8 +8,8 @@ from commands.charges.expire import expire_account
 from domain.mode import Mode
 from readmodels.charges.charge_list import ChargeFilters, charge_page
 from readmodels.dashboard.overview import COUNT_MAX, DAYS, received_by_day, received_in, standing
-from readmodels.dashboard.settings import endpoint_of, lanes_health
 from readmodels.money.payment_list import PaymentFilters, payment_page
+from readmodels.webhooks.endpoint import endpoint_of, lanes_health
 from runtime.postgres import session
 from web.painel.page_request import PageRequest
 from web.painel.plot import plot

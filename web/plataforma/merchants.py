@@ -7,18 +7,11 @@ from litestar.response import Response
 
 from commands.merchants.kyc import NEXT, REASON_MAX, Kyc, decide_kyc
 from domain.errors import Code, Refused
+from readmodels.dashboard.audit import audit_of_merchant
 from readmodels.dashboard.people import people_of_account
-from readmodels.dashboard.platform import (
-    FOUND_MAX,
-    MerchantPosition,
-    MerchantRow,
-    deeds_on,
-    find_merchant,
-    merchant_page,
-    merchants_like,
-)
-from readmodels.dashboard.settings import lanes_health
-from readmodels.page import SortOrder
+from readmodels.dashboard.platform import FOUND_MAX, MerchantRow, find_merchant, merchant_page, merchants_like
+from readmodels.page import SortOrder, TimePosition
+from readmodels.webhooks.endpoint import lanes_health
 from runtime.postgres import session
 from web.painel.labels import ACTIONS, FACTS, ROLES
 from web.painel.lists import PAGE, ListQuery, Walked, walk
@@ -37,16 +30,14 @@ async def show_list(request: PageRequest) -> Response[Any]:
             walked.rows = await merchants_like(conn, text)
     elif not asked.faults:
 
-        async def fetch(
-            order: SortOrder, after: MerchantPosition | None
-        ) -> tuple[list[MerchantRow], MerchantPosition | None]:
+        async def fetch(order: SortOrder, after: TimePosition | None) -> tuple[list[MerchantRow], TimePosition | None]:
             async with session(request.pool) as conn:
                 rows, more = await merchant_page(conn, kyc, order, after, PAGE)
             return list(rows), more
 
         walked = await walk(
-            request, asked, "merchants", kyc, MerchantPosition, fetch,
-            lambda row: MerchantPosition(row.created_at, row.account_id),
+            request, asked, "merchants", kyc, TimePosition, fetch,
+            lambda row: TimePosition(row.at, row.id),
         )  # fmt: skip
     values = {"asked": asked, "walked": walked, "kyc": KYC, "chips": KYC_CHIPS, "most": FOUND_MAX}
     return request.show("plataforma/merchants.html", values, status=400 if asked.faults else 200)
@@ -89,12 +80,12 @@ async def _page(request: PageRequest, *, fault: str = "", fault_of: str = "", re
             raise NotFoundException
         people = await people_of_account(conn, account_id)
         lanes = await lanes_health(conn, account_id)
-        deeds = await deeds_on(conn, str(account_id))
+        entries = await audit_of_merchant(conn, account_id)
     values = {
         "merchant": merchant,
         "people": people,
         "lanes": [each for each in lanes if not each.test],
-        "deeds": deeds,
+        "entries": entries,
         "kyc": KYC,
         "chips": KYC_CHIPS,
         "roles": ROLES,

@@ -18,51 +18,33 @@ FROM claimed
 RETURNING schedule_id;
 
 -- name: find
-SELECT schedule_id, status, version, created_at, payment_method, amount_cents, frequency, first_due_date, end_date,
+SELECT created_at AS at, schedule_id AS id, status, version, payment_method, amount_cents, frequency, first_due_date, end_date,
        max_charges, issue_days_before, external_id, description, send_email, next_number, next_due_date, failure_code,
        failed_at
 FROM schedule WHERE schedule_id = :schedule_id AND account_id = :account_id;
 
--- name: page_desc
+-- name: page
+-- both ways
 -- schedule_page.
-SELECT schedule_id, status, version, created_at, payment_method, amount_cents, frequency, first_due_date, end_date,
+SELECT created_at AS at, schedule_id AS id, status, version, payment_method, amount_cents, frequency, first_due_date, end_date,
        max_charges, issue_days_before, external_id, description, send_email, next_number, next_due_date, failure_code,
        failed_at
 FROM schedule
-WHERE account_id = :account_id AND (created_at, schedule_id) < (:at, :id)
-  AND (:statuses::text[] IS NULL OR status = ANY(:statuses::text[]))
-  AND (:external_id::text IS NULL OR external_id = :external_id)
-ORDER BY created_at DESC, schedule_id DESC
-LIMIT :most;
+WHERE account_id = :account_id AND (created_at, schedule_id) {<} (:at, :id)
+  AND status = ANY(:statuses::text[]) -- when statuses
+  AND external_id = :external_id -- when external_id
+ORDER BY created_at {DESC}, schedule_id {DESC}
+LIMIT :limit;
 
--- name: page_asc
--- schedule_page.
-SELECT schedule_id, status, version, created_at, payment_method, amount_cents, frequency, first_due_date, end_date,
-       max_charges, issue_days_before, external_id, description, send_email, next_number, next_due_date, failure_code,
-       failed_at
-FROM schedule
-WHERE account_id = :account_id AND (created_at, schedule_id) > (:at, :id)
-  AND (:statuses::text[] IS NULL OR status = ANY(:statuses::text[]))
-  AND (:external_id::text IS NULL OR external_id = :external_id)
-ORDER BY created_at ASC, schedule_id ASC
-LIMIT :most;
-
--- name: charges_desc
--- What became of each number, with the charge as it is now; the key of schedule_charge backwards.
-SELECT n.number, n.due_date, n.state, n.charge_id, n.failure_code, r.doc
+-- name: charges
+-- both ways
+-- What became of each number, with the charge as it is now; the key of schedule_charge.
+SELECT n.number AS sequence, n.due_date, n.state, n.charge_id, n.failure_code, r.doc
 FROM schedule_charge n
 LEFT JOIN read_charge r ON r.charge_id = n.charge_id AND r.account_id = n.account_id
-WHERE n.schedule_id = :schedule_id AND n.account_id = :account_id AND n.number < :number
-ORDER BY n.number DESC
-LIMIT :most;
-
--- name: charges_asc
-SELECT n.number, n.due_date, n.state, n.charge_id, n.failure_code, r.doc
-FROM schedule_charge n
-LEFT JOIN read_charge r ON r.charge_id = n.charge_id AND r.account_id = n.account_id
-WHERE n.schedule_id = :schedule_id AND n.account_id = :account_id AND n.number > :number
-ORDER BY n.number ASC
-LIMIT :most;
+WHERE n.schedule_id = :schedule_id AND n.account_id = :account_id AND n.number > :above AND n.number < :below
+ORDER BY n.number {DESC}
+LIMIT :limit;
 
 -- name: change_status
 -- Answers the status it had, held until the transaction ends: what is said of it is not another's who changes it at the same

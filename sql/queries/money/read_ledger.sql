@@ -10,40 +10,14 @@ SELECT (SELECT sequence FROM read_ledger WHERE account_id = :account_id AND test
        (SELECT sequence FROM read_ledger WHERE account_id = :account_id AND test = :test AND created_at >= :created_to
         ORDER BY created_at, sequence LIMIT 1) AS beyond;
 
--- name: page_desc
+-- name: page
+-- both ways
+-- read_ledger's key, or read_ledger_type.
 SELECT sequence, entry_id, type, amount_cents, balance_after_cents, charge_id, payment_id, refund_id, withdrawal_id, external_id,
        created_at
 FROM read_ledger
 WHERE account_id = :account_id AND test = :test
+  AND type = :type -- when type
   AND sequence > :above AND sequence < :below
-ORDER BY sequence DESC
-LIMIT :most;
-
--- name: page_asc
-SELECT sequence, entry_id, type, amount_cents, balance_after_cents, charge_id, payment_id, refund_id, withdrawal_id, external_id,
-       created_at
-FROM read_ledger
-WHERE account_id = :account_id AND test = :test
-  AND sequence > :above AND sequence < :below
-ORDER BY sequence ASC
-LIMIT :most;
-
--- name: by_type_desc
-SELECT sequence, entry_id, type, amount_cents, balance_after_cents, charge_id, payment_id, refund_id, withdrawal_id, external_id,
-       created_at
-FROM read_ledger
-WHERE account_id = :account_id AND test = :test
-  AND type = :type
-  AND sequence > :above AND sequence < :below
-ORDER BY sequence DESC
-LIMIT :most;
-
--- name: by_type_asc
-SELECT sequence, entry_id, type, amount_cents, balance_after_cents, charge_id, payment_id, refund_id, withdrawal_id, external_id,
-       created_at
-FROM read_ledger
-WHERE account_id = :account_id AND test = :test
-  AND type = :type
-  AND sequence > :above AND sequence < :below
-ORDER BY sequence ASC
-LIMIT :most;
+ORDER BY sequence {DESC}
+LIMIT :limit;

@@ -7,19 +7,20 @@ VALUES (:audit_id, :account_id, :email, :at, :action, :subject, :facts, :address
 ON CONFLICT (audit_id) DO NOTHING
 RETURNING audit_id;
 
--- name: page_desc
+-- name: page
+-- both ways
 -- audit_of_account.
-SELECT audit_id, email, at, action, subject, facts, address_hash FROM audit
-WHERE account_id = :account_id AND (at, audit_id) < (:at, :id)
-ORDER BY at DESC, audit_id DESC
-LIMIT :most;
+SELECT at, audit_id AS id, email, action, subject, facts, address_hash FROM audit
+WHERE account_id = :account_id AND (at, audit_id) {<} (:at, :id)
+ORDER BY at {DESC}, audit_id {DESC}
+LIMIT :limit;
 
--- name: page_asc
--- audit_of_account, from the other end: the page before.
-SELECT audit_id, email, at, action, subject, facts, address_hash FROM audit
-WHERE account_id = :account_id AND (at, audit_id) > (:at, :id)
-ORDER BY at, audit_id
-LIMIT :most;
+-- name: on_subject
+-- audit_of_subject: what staff did to one merchant.
+SELECT at, audit_id AS id, email, action, subject, facts, address_hash FROM audit
+WHERE account_id = :account_id AND subject = :subject
+ORDER BY at DESC, audit_id DESC
+LIMIT :limit;
 
 -- name: who
 -- The people behind actors of the journal that are named by what they did here.

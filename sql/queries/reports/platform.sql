@@ -1,42 +1,30 @@
 -- What the platform's staff look at: merchants, and how the machinery stands.
 
--- name: merchants_desc
--- account_created.
-SELECT account_id, name, document, kyc, address, created_at FROM account
-WHERE (created_at, account_id) < (:at, :id) ORDER BY created_at DESC, account_id DESC LIMIT :most;
-
--- name: merchants_asc
--- account_created, from the other end: the page before.
-SELECT account_id, name, document, kyc, address, created_at FROM account
-WHERE (created_at, account_id) > (:at, :id) ORDER BY created_at, account_id LIMIT :most;
-
--- name: merchants_of_kyc_desc
--- account_kyc.
-SELECT account_id, name, document, kyc, address, created_at FROM account
-WHERE kyc = :kyc AND (created_at, account_id) < (:at, :id) ORDER BY created_at DESC, account_id DESC LIMIT :most;
-
--- name: merchants_of_kyc_asc
--- account_kyc, from the other end.
-SELECT account_id, name, document, kyc, address, created_at FROM account
-WHERE kyc = :kyc AND (created_at, account_id) > (:at, :id) ORDER BY created_at, account_id LIMIT :most;
+-- name: merchants
+-- both ways
+-- account_created, or account_kyc.
+SELECT created_at AS at, account_id AS id, name, document, kyc, address FROM account
+WHERE (created_at, account_id) {<} (:at, :id)
+  AND kyc = :kyc -- when kyc
+ORDER BY created_at {DESC}, account_id {DESC} LIMIT :limit;
 
 -- name: merchants_named
 -- account_name: names that begin so, whatever the case. The upper bound is given, because a pattern that is a parameter
 -- has no index.
-SELECT account_id, name, document, kyc, address, created_at FROM account
+SELECT created_at AS at, account_id AS id, name, document, kyc, address FROM account
 WHERE lower(name) ~>=~ :low AND lower(name) ~<~ :high ORDER BY lower(name) USING ~<~, account_id LIMIT :most;
 
 -- name: merchants_of_document
 -- account_document.
-SELECT account_id, name, document, kyc, address, created_at FROM account
+SELECT created_at AS at, account_id AS id, name, document, kyc, address FROM account
 WHERE document = :document ORDER BY account_id LIMIT :most;
 
 -- name: merchants_of_person
-SELECT a.account_id, a.name, a.document, a.kyc, a.address, a.created_at FROM dashboard_user u JOIN account a USING (account_id)
+SELECT a.created_at AS at, a.account_id AS id, a.name, a.document, a.kyc, a.address FROM dashboard_user u JOIN account a USING (account_id)
 WHERE u.email = :email;
 
 -- name: merchants_of_id
-SELECT account_id, name, document, kyc, address, created_at FROM account WHERE account_id = :account_id;
+SELECT created_at AS at, account_id AS id, name, document, kyc, address FROM account WHERE account_id = :account_id;
 
 -- name: merchant
 -- One merchant, with what his production and test wallets hold.
@@ -44,11 +32,6 @@ SELECT a.account_id, a.name, a.document, a.city, a.address, a.kyc, a.kyc_reason,
        coalesce((SELECT c.balance_cents FROM account_clock c WHERE c.account_id = a.account_id AND NOT c.test), 0) AS balance_cents,
        (SELECT e.url FROM webhook_endpoint e WHERE e.account_id = a.account_id) AS webhook_url
 FROM account a WHERE a.account_id = :account_id;
-
--- name: deeds_on
--- audit_of_subject: what staff did to one merchant.
-SELECT audit_id, email, at, action, subject, facts, address_hash FROM audit
-WHERE account_id = :platform AND subject = :subject ORDER BY at DESC, audit_id DESC LIMIT :most;
 
 -- name: kyc_counts
 -- Counted no further than :most: a page that reaches it says "more than".

@@ -1,97 +1,26 @@
 -- What programs asked of the API (migration 0011_request_log), in days.
 
--- name: all_desc
--- request_log_page, backwards: of the next :look requests those that fit the filters, and the last one looked at, from
--- which the search goes on. So a page costs :look rows at most, however rare what is looked for.
+-- name: page
+-- both ways
+-- Of the next :look requests those that fit the filters, and the last one looked at, from which the search goes on. So a
+-- page costs :look rows at most, however rare what is looked for. Requests that failed are few and have their own
+-- indexes, request_log_refused (4xx) and request_log_broken (5xx): they are found however many others lie between.
 WITH looked AS (
     SELECT at, request_id, client_id, method, path, status, code, duration_us,
-           row_number() OVER (ORDER BY at DESC, request_id DESC) AS n
+           row_number() OVER (ORDER BY at {DESC}, request_id {DESC}) AS n
     FROM request_log
-    WHERE account_id = :account_id AND test = :test AND (at, request_id) < (:at, :id) AND at >= :from_at
-    ORDER BY at DESC, request_id DESC LIMIT :look
+    WHERE account_id = :account_id AND test = :test AND (at, request_id) {<} (:at, :id)
+      AND at >= :from_at AND at < :to_at
+      AND status BETWEEN 400 AND 499 -- when refused
+      AND status >= 500 -- when broken
+    ORDER BY at {DESC}, request_id {DESC} LIMIT :look
 )
 SELECT at, request_id, client_id, method, path, status, code, duration_us, n = :look AS last,
        starts_with(path, :path) AND starts_with(client_id, :client_id) AND status BETWEEN :low AND :high AS fits
 FROM looked
 WHERE n = :look
    OR starts_with(path, :path) AND starts_with(client_id, :client_id) AND status BETWEEN :low AND :high
-ORDER BY at DESC, request_id DESC LIMIT :most;
-
--- name: all_asc
--- The same from the other end: the page before.
-WITH looked AS (
-    SELECT at, request_id, client_id, method, path, status, code, duration_us,
-           row_number() OVER (ORDER BY at, request_id) AS n
-    FROM request_log
-    WHERE account_id = :account_id AND test = :test AND (at, request_id) > (:at, :id) AND at < :to_at
-    ORDER BY at, request_id LIMIT :look
-)
-SELECT at, request_id, client_id, method, path, status, code, duration_us, n = :look AS last,
-       starts_with(path, :path) AND starts_with(client_id, :client_id) AND status BETWEEN :low AND :high AS fits
-FROM looked
-WHERE n = :look
-   OR starts_with(path, :path) AND starts_with(client_id, :client_id) AND status BETWEEN :low AND :high
-ORDER BY at, request_id LIMIT :most;
-
--- name: refused_desc
--- request_log_refused: 4xx are few, and found however many others lie between.
-WITH looked AS (
-    SELECT at, request_id, client_id, method, path, status, code, duration_us,
-           row_number() OVER (ORDER BY at DESC, request_id DESC) AS n
-    FROM request_log
-    WHERE account_id = :account_id AND test = :test AND (at, request_id) < (:at, :id) AND at >= :from_at
-      AND status BETWEEN 400 AND 499
-    ORDER BY at DESC, request_id DESC LIMIT :look
-)
-SELECT at, request_id, client_id, method, path, status, code, duration_us, n = :look AS last,
-       starts_with(path, :path) AND starts_with(client_id, :client_id) AS fits
-FROM looked
-WHERE n = :look OR starts_with(path, :path) AND starts_with(client_id, :client_id)
-ORDER BY at DESC, request_id DESC LIMIT :most;
-
--- name: refused_asc
-WITH looked AS (
-    SELECT at, request_id, client_id, method, path, status, code, duration_us,
-           row_number() OVER (ORDER BY at, request_id) AS n
-    FROM request_log
-    WHERE account_id = :account_id AND test = :test AND (at, request_id) > (:at, :id) AND at < :to_at
-      AND status BETWEEN 400 AND 499
-    ORDER BY at, request_id LIMIT :look
-)
-SELECT at, request_id, client_id, method, path, status, code, duration_us, n = :look AS last,
-       starts_with(path, :path) AND starts_with(client_id, :client_id) AS fits
-FROM looked
-WHERE n = :look OR starts_with(path, :path) AND starts_with(client_id, :client_id)
-ORDER BY at, request_id LIMIT :most;
-
--- name: broken_desc
--- request_log_broken: 5xx.
-WITH looked AS (
-    SELECT at, request_id, client_id, method, path, status, code, duration_us,
-           row_number() OVER (ORDER BY at DESC, request_id DESC) AS n
-    FROM request_log
-    WHERE account_id = :account_id AND test = :test AND (at, request_id) < (:at, :id) AND at >= :from_at AND status >= 500
-    ORDER BY at DESC, request_id DESC LIMIT :look
-)
-SELECT at, request_id, client_id, method, path, status, code, duration_us, n = :look AS last,
-       starts_with(path, :path) AND starts_with(client_id, :client_id) AS fits
-FROM looked
-WHERE n = :look OR starts_with(path, :path) AND starts_with(client_id, :client_id)
-ORDER BY at DESC, request_id DESC LIMIT :most;
-
--- name: broken_asc
-WITH looked AS (
-    SELECT at, request_id, client_id, method, path, status, code, duration_us,
-           row_number() OVER (ORDER BY at, request_id) AS n
-    FROM request_log
-    WHERE account_id = :account_id AND test = :test AND (at, request_id) > (:at, :id) AND at < :to_at AND status >= 500
-    ORDER BY at, request_id LIMIT :look
-)
-SELECT at, request_id, client_id, method, path, status, code, duration_us, n = :look AS last,
-       starts_with(path, :path) AND starts_with(client_id, :client_id) AS fits
-FROM looked
-WHERE n = :look OR starts_with(path, :path) AND starts_with(client_id, :client_id)
-ORDER BY at, request_id LIMIT :most;
+ORDER BY at {DESC}, request_id {DESC} LIMIT :limit;
 
 -- name: one
 -- request_log_id; an id of another account or mode is not there.

@@ -11,7 +11,8 @@ SELECT d.delivery_id, d.event_id, d.type, d.sequence,
 FROM webhook_delivery d
 WHERE d.delivery_id = :delivery_id AND d.account_id = :account_id AND d.test = :test;
 
--- name: page_desc
+-- name: page
+-- both ways
 -- webhook_delivery_feed.
 SELECT d.delivery_id, d.event_id, d.type, d.sequence,
        (SELECT r.charge_id FROM read_event r
@@ -22,24 +23,11 @@ SELECT d.delivery_id, d.event_id, d.type, d.sequence,
 FROM webhook_delivery d
 WHERE d.account_id = :account_id AND d.test = :test
   AND d.sequence > :above AND d.sequence < :below
-ORDER BY d.sequence DESC
-LIMIT :most;
+ORDER BY d.sequence {DESC}
+LIMIT :limit;
 
--- name: page_asc
--- webhook_delivery_feed.
-SELECT d.delivery_id, d.event_id, d.type, d.sequence,
-       (SELECT r.charge_id FROM read_event r
-        WHERE r.account_id = d.account_id AND r.test = d.test AND r.sequence = d.sequence
-          AND r.created_at = d.created_at) AS charge_id,
-       (SELECT url FROM webhook_endpoint WHERE account_id = :account_id) AS url,
-       d.state, d.attempt, d.due_at, d.created_at, d.delivered_at, d.test
-FROM webhook_delivery d
-WHERE d.account_id = :account_id AND d.test = :test
-  AND d.sequence > :above AND d.sequence < :below
-ORDER BY d.sequence ASC
-LIMIT :most;
-
--- name: by_state_desc
+-- name: by_state
+-- both ways
 -- webhook_delivery_state: one range for each pair of state and kind asked for, the first page of each merged.
 SELECT d.delivery_id, d.event_id, d.type, d.sequence,
        (SELECT r.charge_id FROM read_event r
@@ -50,72 +38,34 @@ SELECT d.delivery_id, d.event_id, d.type, d.sequence,
 FROM unnest(:states::text[]) AS s (state)
 CROSS JOIN unnest(:types::text[]) AS k (type)
 CROSS JOIN LATERAL (
-    SELECT delivery_id, endpoint_id, event_id, type, sequence, state, attempt, due_at, created_at, delivered_at, test
+    SELECT delivery_id, event_id, type, sequence, state, attempt, due_at, created_at, delivered_at, test
     FROM webhook_delivery
     WHERE account_id = :account_id AND test = :test AND state = s.state AND type = k.type
       AND sequence > :above AND sequence < :below
-    ORDER BY sequence DESC
-    LIMIT :most
+    ORDER BY sequence {DESC}
+    LIMIT :limit
 ) d
-ORDER BY d.sequence DESC
-LIMIT :most;
+ORDER BY d.sequence {DESC}
+LIMIT :limit;
 
--- name: by_state_asc
--- webhook_delivery_state: one range for each pair of state and kind asked for, the first page of each merged.
-SELECT d.delivery_id, d.event_id, d.type, d.sequence,
-       (SELECT r.charge_id FROM read_event r
-        WHERE r.account_id = :account_id AND r.test = d.test AND r.sequence = d.sequence
-          AND r.created_at = d.created_at) AS charge_id,
-       (SELECT url FROM webhook_endpoint WHERE account_id = :account_id) AS url,
-       d.state, d.attempt, d.due_at, d.created_at, d.delivered_at, d.test
-FROM unnest(:states::text[]) AS s (state)
-CROSS JOIN unnest(:types::text[]) AS k (type)
-CROSS JOIN LATERAL (
-    SELECT delivery_id, endpoint_id, event_id, type, sequence, state, attempt, due_at, created_at, delivered_at, test
-    FROM webhook_delivery
-    WHERE account_id = :account_id AND test = :test AND state = s.state AND type = k.type
-      AND sequence > :above AND sequence < :below
-    ORDER BY sequence ASC
-    LIMIT :most
-) d
-ORDER BY d.sequence ASC
-LIMIT :most;
-
--- name: by_charge_desc
+-- name: by_charge
+-- both ways
 -- read_event_charge names the charge's events, webhook_delivery_feed the delivery of each.
 SELECT d.delivery_id, d.event_id, d.type, d.sequence, r.charge_id,
        (SELECT url FROM webhook_endpoint WHERE account_id = :account_id) AS url,
        d.state, d.attempt, d.due_at, d.created_at, d.delivered_at, d.test
 FROM read_event r
 CROSS JOIN LATERAL (
-    SELECT * FROM webhook_delivery
+    SELECT delivery_id, event_id, type, sequence, state, attempt, due_at, created_at, delivered_at, test
+    FROM webhook_delivery
     WHERE account_id = :account_id AND test = :test AND sequence = r.sequence
     LIMIT 1
 ) d
 WHERE r.account_id = :account_id AND r.test = :test AND r.charge_id = :charge_id
   AND r.sequence > :above AND r.sequence < :below
-  AND (:states::text[] IS NULL OR d.state = ANY(:states::text[]))
-  AND (:types::text[] IS NULL OR d.type = ANY(:types::text[]))
-ORDER BY r.sequence DESC
-LIMIT :most;
-
--- name: by_charge_asc
--- read_event_charge names the charge's events, webhook_delivery_feed the delivery of each.
-SELECT d.delivery_id, d.event_id, d.type, d.sequence, r.charge_id,
-       (SELECT url FROM webhook_endpoint WHERE account_id = :account_id) AS url,
-       d.state, d.attempt, d.due_at, d.created_at, d.delivered_at, d.test
-FROM read_event r
-CROSS JOIN LATERAL (
-    SELECT * FROM webhook_delivery
-    WHERE account_id = :account_id AND test = :test AND sequence = r.sequence
-    LIMIT 1
-) d
-WHERE r.account_id = :account_id AND r.test = :test AND r.charge_id = :charge_id
-  AND r.sequence > :above AND r.sequence < :below
-  AND (:states::text[] IS NULL OR d.state = ANY(:states::text[]))
-  AND (:types::text[] IS NULL OR d.type = ANY(:types::text[]))
-ORDER BY r.sequence ASC
-LIMIT :most;
+  AND d.state = ANY(:states::text[]) AND d.type = ANY(:types::text[])
+ORDER BY r.sequence {DESC}
+LIMIT :limit;
 
 -- name: by_event
 -- The unique key (endpoint_id, event_id): one row at most, so it has no order.
@@ -128,22 +78,19 @@ FROM webhook_endpoint e
 JOIN webhook_delivery d ON d.endpoint_id = e.endpoint_id AND d.event_id = :event_id
 WHERE e.account_id = :account_id AND d.account_id = :account_id AND d.test = :test
   AND d.sequence > :above AND d.sequence < :below
-  AND (:states::text[] IS NULL OR d.state = ANY(:states::text[]))
-  AND (:types::text[] IS NULL OR d.type = ANY(:types::text[]))
-  AND (:charge_id::uuid IS NULL OR EXISTS (
-      SELECT FROM read_event r
-      WHERE r.account_id = d.account_id AND r.test = d.test AND r.sequence = d.sequence AND r.created_at = d.created_at
-        AND r.charge_id = :charge_id))
-LIMIT :most;
+  AND d.state = ANY(:states::text[]) AND d.type = ANY(:types::text[])
+  AND EXISTS (SELECT FROM read_event r WHERE r.account_id = d.account_id AND r.test = d.test -- when charge_id
+              AND r.sequence = d.sequence AND r.created_at = d.created_at AND r.charge_id = :charge_id) -- when charge_id
+;
 
 -- name: attempts
 -- The newest attempts of each of a page's deliveries, oldest first: a range of the primary key for each.
 SELECT w.delivery_id, w.attempt, w.started_at, w.duration_ms, w.status, w.outcome, w.answer
 FROM unnest(:delivery_ids::uuid[]) AS g (delivery_id)
 CROSS JOIN LATERAL (
-    SELECT * FROM webhook_attempt
+    SELECT delivery_id, attempt, started_at, duration_ms, status, outcome, answer FROM webhook_attempt
     WHERE delivery_id = g.delivery_id
     ORDER BY attempt DESC
-    LIMIT :most
+    LIMIT :limit
 ) w
 ORDER BY w.delivery_id, w.attempt;

@@ -323,11 +323,11 @@ async def test_a_page_walks_an_index_and_looks_at_no_more_than_it_may(pool: Pool
     await pool.execute("ANALYZE request_log")
     given = {
         "account_id": account_id, "test": False, "at": datetime.now(UTC), "id": "", "path": "/none", "client_id": "",
-        "low": 100, "high": 599, "look": read_log.LOOK, "most": 27, "from_at": datetime.now(UTC) - timedelta(days=30),
+        "low": 100, "high": 599, "look": read_log.LOOK, "limit": 27, "from_at": datetime.now(UTC) - timedelta(days=30),
         "to_at": datetime.now(UTC),
     }  # fmt: skip
     for order in SortOrder:
-        statement = sql.STATEMENTS[f"request_log.{name}_{order.value}"]
+        statement = sql.STATEMENTS[f"request_log.page_{order.value}{'' if name == 'all' else f'+{name}'}"]
         values = given | {"at": datetime.now(UTC) - timedelta(days=1)} if order is SortOrder.ASC else given
         plan = await pool.fetchval(
             f"EXPLAIN (ANALYZE, FORMAT JSON, COSTS off, TIMING off, SUMMARY off) {statement.text}",

@@ -19,15 +19,15 @@ from commands.charges.change import WISHES_MAX
 from commands.charges.expire import find_overdue, find_overdue_of_account
 from domain.mode import Mode, Owner
 from readmodels.charges.charge import charges_by_id
-from readmodels.charges.charge_list import METHODS, STATUSES, ChargeFilters, ChargePosition, charge_page, due_days
+from readmodels.charges.charge_list import METHODS, STATUSES, ChargeFilters, charge_page, charge_summary, due_days
 from readmodels.dashboard.charge import payments_of
 from readmodels.dashboard.overview import CLOSINGS_MAX, closings, received_by_day
-from readmodels.money.ledger import ENTRY_TYPES, LedgerFilters, LedgerPosition, balance, ledger_page
-from readmodels.money.payment_list import PaymentFilters, PaymentPosition, payment_page
-from readmodels.money.refund_list import RefundFilters, RefundPosition, refund_page
-from readmodels.money.withdrawal import WithdrawalFilters, WithdrawalPosition, withdrawal_page
-from readmodels.page import SortOrder
-from readmodels.webhooks.event_list import EventFilters, EventPosition, event_page
+from readmodels.money.ledger import ENTRY_TYPES, LedgerFilters, balance, ledger_page
+from readmodels.money.payment_list import PaymentFilters, payment_page
+from readmodels.money.refund_list import RefundFilters, refund_page
+from readmodels.money.withdrawal import WithdrawalFilters, withdrawal_page
+from readmodels.page import SequencePosition, SortOrder, TimePosition
+from readmodels.webhooks.event_list import EventFilters, event_page
 from runtime.postgres import Pool
 from runtime.seal import Seal
 
@@ -212,6 +212,10 @@ CHARGE_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
     "integrador_code": ({"integrador_code": "INTG-AAAAAA"}, 1),
     "due day": ({"due_from": date(2026, 2, 8), "due_to": date(2026, 2, 8)}, 1),
     "due week": ({"due_from": date(2026, 2, 8), "due_to": date(2026, 2, 14)}, 7),
+    "two keys": ({"external_id": "shared", "payer_document_hash": "payer-20"}, 1),
+    "key and status": ({"external_id": "order-80", "statuses": ("pending",)}, 1),
+    "key and due day": ({"nosso_numero": "00000000000000008", "due_from": date(2026, 2, 8)}, 1),
+    "id and status": ({"txid": "0" * 32, "statuses": ("pending",), "due_to": date(2026, 2, 8)}, 1),
     "nothing": ({"external_id": "unknown"}, 1),
 }
 
@@ -221,7 +225,7 @@ CHARGE_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
 @pytest.mark.parametrize("filters", CHARGE_FILTERS)
 async def test_a_page_of_charges(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
     given, ranges = CHARGE_FILTERS[filters]
-    after = None if walked == "first page" else ChargePosition(MIDDLE, UUID(int=2**127))
+    after = None if walked == "first page" else TimePosition(MIDDLE, UUID(int=2**127))
     asked = ChargeFilters(**given, order=order)
     await charge_page(explained, OWNER, asked, after, LIMIT)  # type: ignore[arg-type]
     assert_cheap(explained.plans, ranges=ranges)
@@ -243,7 +247,7 @@ PAYMENT_FILTERS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("filters", PAYMENT_FILTERS)
 async def test_a_page_of_payments(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
-    after = None if walked == "first page" else PaymentPosition(MIDDLE, UUID(int=2**127))
+    after = None if walked == "first page" else TimePosition(MIDDLE, UUID(int=2**127))
     asked = PaymentFilters(**PAYMENT_FILTERS[filters], order=order)
     await payment_page(explained, OWNER, asked, after, LIMIT, seal=SEAL)  # type: ignore[arg-type]
     assert_cheap(explained.plans)
@@ -267,7 +271,7 @@ REFUND_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
 @pytest.mark.parametrize("filters", REFUND_FILTERS)
 async def test_a_page_of_refunds(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
     given, ranges = REFUND_FILTERS[filters]
-    after = None if walked == "first page" else RefundPosition(MIDDLE, UUID(int=2**127))
+    after = None if walked == "first page" else TimePosition(MIDDLE, UUID(int=2**127))
     asked = RefundFilters(**given, order=order)
     await refund_page(explained, OWNER, asked, after, LIMIT)  # type: ignore[arg-type]
     # Each refund's payment is looked up, a way down an index of its own.
@@ -290,7 +294,7 @@ WITHDRAWAL_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
 @pytest.mark.parametrize("filters", WITHDRAWAL_FILTERS)
 async def test_a_page_of_withdrawals(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
     given, ranges = WITHDRAWAL_FILTERS[filters]
-    after = None if walked == "first page" else WithdrawalPosition(MIDDLE, UUID(int=2**127))
+    after = None if walked == "first page" else TimePosition(MIDDLE, UUID(int=2**127))
     asked = WithdrawalFilters(**given, order=order)
     await withdrawal_page(explained, BIG, asked, after, LIMIT)  # type: ignore[arg-type]
     assert_cheap(explained.plans, ranges=ranges)
@@ -314,7 +318,7 @@ EVENT_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
 @pytest.mark.parametrize("filters", EVENT_FILTERS)
 async def test_a_page_of_events(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
     given, ranges = EVENT_FILTERS[filters]
-    after = None if walked == "first page" else EventPosition(CHARGES // 2)
+    after = None if walked == "first page" else SequencePosition(CHARGES // 2)
     asked = EventFilters(**given, order=order)
     await event_page(explained, OWNER, asked, after, LIMIT)  # type: ignore[arg-type]
     assert_cheap(explained.plans, ranges=ranges)
@@ -332,7 +336,7 @@ LEDGER_FILTERS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("filters", LEDGER_FILTERS)
 async def test_a_page_of_the_ledger(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
-    after = None if walked == "first page" else LedgerPosition(CHARGES // 2)
+    after = None if walked == "first page" else SequencePosition(CHARGES // 2)
     asked = LedgerFilters(**LEDGER_FILTERS[filters], order=order)
     await ledger_page(explained, OWNER, asked, after, LIMIT)  # type: ignore[arg-type]
     assert_cheap(explained.plans)
@@ -375,3 +379,26 @@ async def test_the_due_dates_there_are_cost_a_probe_each(explained: Explained) -
     asked = ChargeFilters(due_from=date(2026, 2, 1), due_to=date(2026, 4, 1))
     await due_days(explained, OWNER, asked)  # type: ignore[arg-type]
     assert_cheap(explained.plans, page=1, ranges=61)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"external_id": "order-8"},
+        {"nosso_numero": "00000000000000008"},
+        {"payer_document_hash": "payer-8"},
+        {"methods": ("boleto",)},
+        {"due_from": date(2026, 2, 9), "due_to": date(2026, 2, 9)},
+        {"due_from": date(2026, 2, 9)},
+        {"due_to": date(2026, 2, 9)},
+    ],
+    ids=str,
+)
+async def test_every_filter_narrows_whichever_index_is_walked(seeded: Any, other: dict[str, Any]) -> None:
+    async def counted(**given: Any) -> int:
+        return sum(row.count for row in await charge_summary(seeded, OWNER, ChargeFilters(**given)))
+
+    assert await counted(txid="BOLETO8", **other) == 1
+    assert await counted(txid="BOLETO18", **other) == (
+        1 if other.keys() <= {"methods", "due_from"} and len(other) == 1 else 0
+    )

@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -10,6 +11,14 @@ import pytest
 import sql
 
 ROOMS = ("api", "web", "workers", "commands", "readmodels", "banks", "cli", "sql")
+
+
+def _written(name: str) -> str:
+    """The statement as it stands in its file, of a variant's name."""
+    return name.split("+")[0].removesuffix("_asc").removesuffix("_desc")
+
+
+WRITTEN = {name: list(variants) for name, variants in groupby(sorted(sql.STATEMENTS, key=_written), key=_written)}
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +37,7 @@ def test_every_statement_is_bound_somewhere(bound: dict[str, type[msgspec.Struct
     assert sorted(sql.STATEMENTS.keys() - bound.keys()) == []
 
 
-@pytest.mark.parametrize("name", sorted(sql.STATEMENTS))
+@pytest.mark.parametrize("name", WRITTEN)
 async def test_a_statement_fits_the_database_and_its_row(
     conn: Any, bound: dict[str, type[msgspec.Struct] | None], name: str
 ) -> None:
@@ -37,8 +46,22 @@ async def test_a_statement_fits_the_database_and_its_row(
             await conn.execute(sql.STATEMENTS[shadow].text)
     elif name.startswith("rebuild.fill_"):
         await conn.execute(sql.STATEMENTS[name.replace("fill_", "shadow_")].text)
-    prepared = await conn.prepare(sql.STATEMENTS[name].text)
-    assert len(prepared.get_parameters()) == len(sql.STATEMENTS[name].parameters)
-    row = bound.get(name)
-    if row is not None:
-        assert [column.name for column in prepared.get_attributes()] == list(row.__struct_fields__)
+    for variant in WRITTEN[name]:
+        prepared = await conn.prepare(sql.STATEMENTS[variant].text)
+        assert len(prepared.get_parameters()) == len(sql.STATEMENTS[variant].parameters)
+        row = bound.get(variant)
+        if row is not None:
+            assert [column.name for column in prepared.get_attributes()] == list(row.__struct_fields__)
+
+
+def test_a_list_is_read_into_a_statement_for_each_order_and_each_set_of_filters() -> None:
+    found = sql.parse(
+        "-- name: page\n-- both ways\nSELECT id FROM t WHERE id {<} :id\n  AND kind = :kind -- when kind\n"
+        "ORDER BY id {DESC};\n-- name: one\nSELECT id FROM t;\n"
+    )
+    assert {name: statement.parameters for name, statement in found.items()} == {
+        "page_desc": ("id",), "page_asc": ("id",), "page_desc+kind": ("id", "kind"), "page_asc+kind": ("id", "kind"),
+        "one": (),
+    }  # fmt: skip
+    assert found["page_asc"].text == "SELECT id FROM t WHERE id > $1\nORDER BY id ASC"
+    assert found["page_desc"].text == "SELECT id FROM t WHERE id < $1\nORDER BY id DESC"

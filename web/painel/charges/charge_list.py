@@ -11,15 +11,8 @@ from commands.charges.expire import expire_account
 from domain.instants import parse_day
 from readmodels.charges.charge import ChargeDoc
 from readmodels.charges.charge_list import METHODS as ALL_METHODS
-from readmodels.charges.charge_list import (
-    STATUSES,
-    ChargeFilters,
-    ChargePosition,
-    charge_page,
-    due_days,
-    walks_due_dates,
-)
-from readmodels.page import SortOrder
+from readmodels.charges.charge_list import STATUSES, ChargeFilters, charge_page, due_days, walks_due_dates
+from readmodels.page import SortOrder, TimePosition
 from readmodels.reports.csv_lines import Cents
 from runtime.postgres import session
 from web.painel.csv_export import ROWS, Columns, back_to, pages, sheet
@@ -62,13 +55,13 @@ async def show_list(request: PageRequest) -> Response[Any]:
     owner = request.owner
     await expire_account(request.pool, owner, now=request.now)
 
-    async def fetch(order: SortOrder, after: ChargePosition | None) -> tuple[list[ChargeRow], ChargePosition | None]:
+    async def fetch(order: SortOrder, after: TimePosition | None) -> tuple[list[ChargeRow], TimePosition | None]:
         async with session(request.pool) as conn:
             docs, last = await charge_page(conn, owner, replace(filters, order=order), after, PAGE)
         return [charge_row(doc, request) for doc in docs], last
 
     values["walked"] = await walk(
-        request, asked, "charges", filters, ChargePosition, fetch, _position, order=filters.order
+        request, asked, "charges", filters, TimePosition, fetch, _position, order=filters.order
     )
     return request.show("charges.html", values)
 
@@ -93,8 +86,8 @@ async def _all(request: PageRequest, filters: ChargeFilters) -> AsyncIterator[Se
     for part in parts:
 
         async def fetch(
-            after: ChargePosition | None, part: ChargeFilters = part
-        ) -> tuple[Sequence[ChargeDoc], ChargePosition | None]:
+            after: TimePosition | None, part: ChargeFilters = part
+        ) -> tuple[Sequence[ChargeDoc], TimePosition | None]:
             async with session(request.pool) as conn:
                 return await charge_page(conn, request.owner, part, after, ROWS)
 
@@ -122,5 +115,5 @@ def _filters(asked: ListQuery, request: PageRequest) -> ChargeFilters:
     )
 
 
-def _position(row: ChargeRow) -> ChargePosition:
-    return ChargePosition(row.created_at, UUID(row.charge_id))
+def _position(row: ChargeRow) -> TimePosition:
+    return TimePosition(row.created_at, UUID(row.charge_id))

@@ -21,16 +21,14 @@ from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, reais
 from domain.recurrence import CHARGES_MAX, ISSUE_DAYS_BEFORE_MAX, Frequency, Recurrence
 from readmodels.charges.schedule import (
     STATUSES,
-    NumberPosition,
     ScheduledCharge,
     ScheduleFilters,
-    SchedulePosition,
     ScheduleProjection,
     schedule_by_id,
     schedule_page,
     scheduled_charges,
 )
-from readmodels.page import SortOrder
+from readmodels.page import SequencePosition, SortOrder, TimePosition
 from runtime.ids import new_id
 from runtime.postgres import session
 from web.painel.charges.new_charge import (
@@ -70,14 +68,14 @@ async def show_list(request: PageRequest) -> Response[Any]:
         return request.show("schedules.html", values, status=400)
 
     async def fetch(
-        order: SortOrder, after: SchedulePosition | None
-    ) -> tuple[list[ScheduleProjection], SchedulePosition | None]:
+        order: SortOrder, after: TimePosition | None
+    ) -> tuple[list[ScheduleProjection], TimePosition | None]:
         filters = ScheduleFilters(statuses=statuses, external_id=external_id, order=order)
         async with session(request.pool) as conn:
             return await schedule_page(conn, request.session.account_id, filters, after, PAGE)
 
     bound = [list(statuses), external_id]
-    values["walked"] = await walk(request, asked, "schedules", bound, SchedulePosition, fetch, _position)
+    values["walked"] = await walk(request, asked, "schedules", bound, TimePosition, fetch, _position)
     return request.show("schedules.html", values)
 
 
@@ -93,15 +91,15 @@ async def _show(request: PageRequest, *, cancel_fault: str = "") -> Response[Any
     await expire_account(request.pool, request.owner, now=request.now)
 
     async def fetch(
-        order: SortOrder, after: NumberPosition | None
-    ) -> tuple[list[ScheduledCharge], NumberPosition | None]:
+        order: SortOrder, after: SequencePosition | None
+    ) -> tuple[list[ScheduledCharge], SequencePosition | None]:
         async with session(request.pool) as conn:
             return await scheduled_charges(
                 conn, schedule_id, request.session.account_id, order, after, PAGE, seal=request.seal, now=request.now
             )
 
     walked = await walk(
-        request, asked, "scheduled", schedule_id, NumberPosition, fetch, lambda row: NumberPosition(row.number)
+        request, asked, "scheduled", schedule_id, SequencePosition, fetch, lambda row: SequencePosition(row.number)
     )
     values = {
         "schedule": found,
@@ -231,8 +229,8 @@ async def _schedule(request: PageRequest) -> ScheduleProjection:
     return found
 
 
-def _position(row: ScheduleProjection) -> SchedulePosition:
-    return SchedulePosition(instant(row.created_at), UUID(row.schedule_id))
+def _position(row: ScheduleProjection) -> TimePosition:
+    return TimePosition(instant(row.created_at), UUID(row.schedule_id))
 
 
 def _today(request: PageRequest) -> date:

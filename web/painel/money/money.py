@@ -14,15 +14,9 @@ from readmodels.dashboard.overview import closings
 from readmodels.money.ledger import (
     ENTRY_TYPES as ALL_TYPES,
 )
-from readmodels.money.ledger import (
-    LedgerFilters,
-    LedgerItem,
-    LedgerPosition,
-    find_balance,
-    ledger_page,
-)
-from readmodels.money.payment_list import PaymentFilters, PaymentItem, PaymentPosition, payment_page
-from readmodels.page import SortOrder
+from readmodels.money.ledger import LedgerFilters, LedgerItem, find_balance, ledger_page
+from readmodels.money.payment_list import PaymentFilters, PaymentItem, payment_page
+from readmodels.page import SequencePosition, SortOrder, TimePosition
 from readmodels.reports.csv_lines import Cents
 from runtime.postgres import session
 from web.painel.csv_export import ROWS, Columns, back_to, pages, sheet
@@ -83,13 +77,13 @@ async def show_ledger(request: PageRequest) -> Response[Any]:
     if asked.faults:
         return request.show("ledger.html", values, status=400)
 
-    async def fetch(order: SortOrder, after: LedgerPosition | None) -> tuple[list[EntryRow], LedgerPosition | None]:
+    async def fetch(order: SortOrder, after: SequencePosition | None) -> tuple[list[EntryRow], SequencePosition | None]:
         async with session(request.pool) as conn:
             items, last = await ledger_page(conn, owner, replace(filters, order=order), after, PAGE)
         return [entry_row(item, request) for item in items], last
 
     values["walked"] = await walk(
-        request, asked, "ledger", filters, LedgerPosition, fetch, lambda row: LedgerPosition(row.sequence)
+        request, asked, "ledger", filters, SequencePosition, fetch, lambda row: SequencePosition(row.sequence)
     )
     async with session(request.pool) as conn:
         values["balance_cents"] = (await find_balance(conn, account_id=owner.account_id, test=owner.test)).balance_cents
@@ -102,7 +96,7 @@ async def ledger_csv(request: PageRequest) -> Response[Any]:
     if asked.faults:
         return back_to(request, "/extrato", asked)
 
-    async def fetch(after: LedgerPosition | None) -> tuple[list[LedgerItem], LedgerPosition | None]:
+    async def fetch(after: SequencePosition | None) -> tuple[list[LedgerItem], SequencePosition | None]:
         async with session(request.pool) as conn:
             return await ledger_page(conn, request.owner, filters, after, ROWS)
 
@@ -141,7 +135,7 @@ async def payments_csv(request: PageRequest) -> Response[Any]:
     if asked.faults:
         return back_to(request, "/pagamentos", asked)
 
-    async def fetch(after: PaymentPosition | None) -> tuple[list[PaymentItem], PaymentPosition | None]:
+    async def fetch(after: TimePosition | None) -> tuple[list[PaymentItem], TimePosition | None]:
         async with session(request.pool) as conn:
             return await payment_page(conn, request.owner, filters, after, ROWS, seal=request.seal)
 
@@ -156,7 +150,7 @@ async def show_payments(request: PageRequest) -> Response[Any]:
     if asked.faults:
         return request.show("payments.html", values, status=400)
 
-    async def fetch(order: SortOrder, after: PaymentPosition | None) -> tuple[list[PaymentRow], PaymentPosition | None]:
+    async def fetch(order: SortOrder, after: TimePosition | None) -> tuple[list[PaymentRow], TimePosition | None]:
         async with session(request.pool) as conn:
             items, last = await payment_page(conn, owner, replace(filters, order=order), after, PAGE, seal=request.seal)
             return await payment_rows(conn, items, request), last
@@ -166,9 +160,9 @@ async def show_payments(request: PageRequest) -> Response[Any]:
         asked,
         "payments",
         filters,
-        PaymentPosition,
+        TimePosition,
         fetch,
-        lambda row: PaymentPosition(row.paid_at, UUID(row.payment_id)),
+        lambda row: TimePosition(row.paid_at, UUID(row.payment_id)),
     )
     return request.show("payments.html", values)
 

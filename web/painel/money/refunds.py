@@ -7,8 +7,8 @@ from litestar.response import Response
 from msgspec.structs import replace
 
 from readmodels.money.refund import RefundProjection
-from readmodels.money.refund_list import STATUSES, RefundFilters, RefundPosition, refund_page
-from readmodels.page import SortOrder
+from readmodels.money.refund_list import STATUSES, RefundFilters, refund_page
+from readmodels.page import SortOrder, TimePosition
 from readmodels.reports.csv_lines import Cents
 from runtime.postgres import session
 from web.painel.csv_export import ROWS, Columns, back_to, pages, sheet
@@ -41,7 +41,7 @@ async def show_list(request: PageRequest) -> Response[Any]:
     if asked.faults:
         return request.show("refunds.html", values, status=400)
 
-    async def fetch(order: SortOrder, after: RefundPosition | None) -> tuple[list[RefundRow], RefundPosition | None]:
+    async def fetch(order: SortOrder, after: TimePosition | None) -> tuple[list[RefundRow], TimePosition | None]:
         async with session(request.pool) as conn:
             items, last = await refund_page(conn, request.owner, replace(filters, order=order), after, PAGE)
             return await refund_rows(conn, items, request), last
@@ -51,9 +51,9 @@ async def show_list(request: PageRequest) -> Response[Any]:
         asked,
         "refunds",
         filters,
-        RefundPosition,
+        TimePosition,
         fetch,
-        lambda row: RefundPosition(row.created_at, UUID(row.refund_id)),
+        lambda row: TimePosition(row.created_at, UUID(row.refund_id)),
     )
     return request.show("refunds.html", values)
 
@@ -64,7 +64,7 @@ async def show_csv(request: PageRequest) -> Response[Any]:
     if asked.faults:
         return back_to(request, "/devolucoes", asked)
 
-    async def fetch(after: RefundPosition | None) -> tuple[list[RefundProjection], RefundPosition | None]:
+    async def fetch(after: TimePosition | None) -> tuple[list[RefundProjection], TimePosition | None]:
         async with session(request.pool) as conn:
             return await refund_page(conn, request.owner, filters, after, ROWS)
 

@@ -27,12 +27,11 @@ from readmodels.money.withdrawal import (
     STATUSES,
     WithdrawalDoc,
     WithdrawalFilters,
-    WithdrawalPosition,
     find_destination,
     kept_daily,
     withdrawal_page,
 )
-from readmodels.page import SortOrder
+from readmodels.page import SortOrder, TimePosition
 from readmodels.reports.csv_lines import Cents
 from runtime.ids import new_id
 from runtime.jobs import WITHDRAWAL_ORDERS
@@ -165,7 +164,7 @@ async def show_csv(request: PageRequest) -> Response[Any]:
     if asked.faults:
         return back_to(request, _PATH, asked)
 
-    async def fetch(after: WithdrawalPosition | None) -> tuple[list[WithdrawalDoc], WithdrawalPosition | None]:
+    async def fetch(after: TimePosition | None) -> tuple[list[WithdrawalDoc], TimePosition | None]:
         async with session(request.pool) as conn:
             return await withdrawal_page(conn, request.session.account_id, filters, after, ROWS)
 
@@ -209,9 +208,7 @@ async def _page(
     if asked.faults:
         return request.show("withdrawals.html", values, status=status)
 
-    async def fetch(
-        order: SortOrder, after: WithdrawalPosition | None
-    ) -> tuple[list[WithdrawalRow], WithdrawalPosition | None]:
+    async def fetch(order: SortOrder, after: TimePosition | None) -> tuple[list[WithdrawalRow], TimePosition | None]:
         async with session(request.pool) as conn:
             docs, last = await withdrawal_page(conn, account_id, replace(filters, order=order), after, PAGE)
         return [_row(doc) for doc in docs], last
@@ -221,9 +218,9 @@ async def _page(
         asked,
         "withdrawals",
         filters,
-        WithdrawalPosition,
+        TimePosition,
         fetch,
-        lambda row: WithdrawalPosition(row.created_at, UUID(row.withdrawal_id)),
+        lambda row: TimePosition(row.created_at, UUID(row.withdrawal_id)),
     )
     return request.show("withdrawals.html", values, status=status if filled.faults or daily.faults else 200)
 

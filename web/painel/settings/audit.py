@@ -4,8 +4,8 @@ from typing import Any
 
 from litestar.response import Response
 
-from readmodels.dashboard.settings import AuditRow, DeedPosition, deed_page
-from readmodels.page import SortOrder
+from readmodels.dashboard.audit import AuditRow, audit_page
+from readmodels.page import SortOrder, TimePosition
 from runtime.postgres import session
 from web.painel.labels import ACTIONS, FACT_VALUES, FACTS
 from web.painel.lists import PAGE, ListQuery, walk
@@ -15,12 +15,12 @@ from web.painel.page_request import PageRequest
 async def show_audit(request: PageRequest) -> Response[Any]:
     asked = ListQuery(request.http, ())
 
-    async def fetch(order: SortOrder, after: DeedPosition | None) -> tuple[list[AuditRow], DeedPosition | None]:
+    async def fetch(order: SortOrder, after: TimePosition | None) -> tuple[list[AuditRow], TimePosition | None]:
         async with session(request.pool) as conn:
-            return await deed_page(conn, request.session.account_id, order, after, PAGE)
+            return await audit_page(conn, request.session.account_id, order, after, PAGE)
 
     walked = await walk(
-        request, asked, "audit", None, DeedPosition, fetch, lambda deed: DeedPosition(deed.at, deed.audit_id)
+        request, asked, "audit", None, TimePosition, fetch, lambda entry: TimePosition(entry.at, entry.id)
     )
     values = {"walked": walked, "actions": ACTIONS, "facts": FACTS, "values": FACT_VALUES}
     return request.show("audit.html", values)

@@ -9,19 +9,12 @@ from msgspec.structs import replace
 from commands.webhooks.redeliver import RANGE_MAX, redeliver, redeliver_range
 from domain.brazilian import thousands
 from domain.errors import Refused
-from readmodels.dashboard.settings import endpoint_of
-from readmodels.page import SortOrder
+from readmodels.page import SequencePosition, SortOrder
 from readmodels.webhooks.delivery_list import (
     KINDS as ALL_KINDS,
 )
-from readmodels.webhooks.delivery_list import (
-    STATES,
-    Delivery,
-    DeliveryFilters,
-    DeliveryPosition,
-    delivery,
-    delivery_page,
-)
+from readmodels.webhooks.delivery_list import STATES, Delivery, DeliveryFilters, delivery, delivery_page
+from readmodels.webhooks.endpoint import endpoint_of
 from readmodels.webhooks.event_list import event_body
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import session
@@ -106,12 +99,12 @@ async def _list(request: PageRequest, *, first: str = "", last: str = "", fault:
     if asked.faults:
         return request.show("deliveries.html", values, status=400)
 
-    async def fetch(order: SortOrder, after: DeliveryPosition | None) -> tuple[list[Delivery], DeliveryPosition | None]:
+    async def fetch(order: SortOrder, after: SequencePosition | None) -> tuple[list[Delivery], SequencePosition | None]:
         async with session(request.pool) as conn:
             return await delivery_page(conn, owner, replace(filters, order=order), after, PAGE)
 
     values["walked"] = await walk(
-        request, asked, "deliveries", filters, DeliveryPosition, fetch, lambda row: DeliveryPosition(row.sequence)
+        request, asked, "deliveries", filters, SequencePosition, fetch, lambda row: SequencePosition(row.sequence)
     )
     return request.show("deliveries.html", values, status=400 if fault else 200)
 

@@ -17,7 +17,7 @@ from commands.people.credentials import (
     rotate_credential,
 )
 from domain.errors import Refused
-from readmodels.dashboard.settings import CredentialRow, credentials_of, find_credential
+from readmodels.dashboard.credentials import CredentialRow, credentials_of, find_credential
 from runtime.postgres import session
 from web.painel.labels import OVERLAPS as OVERLAP_WORDS
 from web.painel.labels import SCOPES

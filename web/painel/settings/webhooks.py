@@ -17,7 +17,7 @@ from commands.webhooks.endpoint import (
 from commands.webhooks.settings import move_endpoint, send_trial
 from domain.errors import Code, Refused
 from domain.events import DEFAULT_KINDS, EventKind
-from readmodels.dashboard.settings import WAITING_MAX, endpoint_of, lanes_health, latest_notices
+from readmodels.webhooks.endpoint import WAITING_MAX, endpoint_of, lanes_health, latest_notices
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import session
 from web.painel.labels import KINDS, LANES, NOTICES, PAUSED

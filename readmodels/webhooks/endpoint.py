@@ -1,0 +1,62 @@
+"""An account's webhook endpoint, its health in each mode, and the latest notices about it."""
+
+from datetime import datetime
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from sql import Connection
+
+WAITING_MAX = 1_000
+"""Deliveries that wait are counted no further."""
+NOTICES_MAX = 10
+
+
+class Endpoint(Struct, frozen=True):
+    """`previous_until`: until then the secret before a rotation signs along."""
+
+    endpoint_id: UUID
+    url: str
+    kinds: list[str]
+    created_at: datetime
+    previous_until: datetime | None
+
+
+class LaneHealth(Struct, frozen=True):
+    """The endpoint in one mode. `state`: open | broken | paused; counts end at WAITING_MAX; `delivered_at` is the
+    latest success among the newest hundred deliveries."""
+
+    test: bool
+    state: str
+    failures: int
+    failing_since: datetime | None
+    blocked_until: datetime | None
+    paused_at: datetime | None
+    paused_reason: str | None
+    waiting: int
+    held: int
+    given_up: int
+    delivered_at: datetime | None
+
+
+class NoticeRow(Struct, frozen=True):
+    test: bool
+    kind: str
+    event_type: str
+    at: datetime
+
+
+endpoint_of = sql.maybe("webhook_settings.of_account", Endpoint)
+"""`account_id`."""
+_lanes = sql.many("webhook_settings.lanes", LaneHealth)
+_notices = sql.many("webhook_settings.notices", NoticeRow)
+
+
+async def lanes_health(conn: Connection, account_id: UUID) -> list[LaneHealth]:
+    """Production, then test; nothing without an endpoint."""
+    return await _lanes(conn, account_id=account_id, most=WAITING_MAX)
+
+
+async def latest_notices(conn: Connection, account_id: UUID) -> list[NoticeRow]:
+    return await _notices(conn, account_id=account_id, most=NOTICES_MAX)
