@@ -23,6 +23,12 @@ class SortOrder(StrEnum):
     ASC = "asc"
 
 
+class ListFilters(Struct, frozen=True, kw_only=True):
+    """The filters of a list are a struct of this kind."""
+
+    order: SortOrder = SortOrder.DESC
+
+
 class TimePosition(Struct, frozen=True, array_like=True):
     """The last row seen of a list in the order of an instant and an id."""
 

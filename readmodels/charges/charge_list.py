@@ -13,7 +13,7 @@ from domain.charge import Status
 from domain.mode import Owner
 from domain.money import reais
 from readmodels.charges.charge import ChargeDoc, read_doc
-from readmodels.page import BEGINNING, END, DocRow, SortOrder, TimePosition, time_page
+from readmodels.page import BEGINNING, END, DocRow, ListFilters, SortOrder, TimePosition, time_page
 from sql import Connection
 
 METHODS = ("pix", "boleto", "boleto_hibrido", "boleto_pix")
@@ -24,7 +24,7 @@ DUE_DAYS_MAX = 20_000
 _LAST_DAY = date(9999, 12, 30)
 
 
-class ChargeFilters(Struct, frozen=True, kw_only=True):
+class ChargeFilters(ListFilters, frozen=True, kw_only=True):
     """What to show. Days are already instants (São Paulo); `payer_document_hash` is the blind fingerprint."""
 
     statuses: tuple[str, ...] = ()
@@ -38,7 +38,6 @@ class ChargeFilters(Struct, frozen=True, kw_only=True):
     created_to: datetime | None = None
     due_from: date | None = None
     due_to: date | None = None
-    order: SortOrder = SortOrder.DESC
 
 
 class _ById(Struct, frozen=True, gc=False):

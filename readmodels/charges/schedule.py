@@ -11,7 +11,7 @@ from domain.instants import iso
 from domain.money import reais
 from domain.recurrence import issue_at
 from readmodels.charges.charge import ChargeProjection, Failure, present, read_doc
-from readmodels.page import SequencePosition, SortOrder, TimePosition, Window, sequence_page, time_page
+from readmodels.page import ListFilters, SequencePosition, SortOrder, TimePosition, Window, sequence_page, time_page
 from runtime.seal import Seal
 from sql import Connection
 
@@ -96,10 +96,9 @@ class _ChargeRow(Struct, frozen=True, gc=False):
     doc: bytes | None
 
 
-class ScheduleFilters(Struct, frozen=True, kw_only=True):
+class ScheduleFilters(ListFilters, frozen=True, kw_only=True):
     statuses: tuple[str, ...] = ()
     external_id: str | None = None
-    order: SortOrder = SortOrder.DESC
 
 
 _find = sql.maybe("schedule.find", _Row)

@@ -9,7 +9,7 @@ import sql
 from domain.instants import iso
 from domain.mode import Owner
 from domain.money import reais
-from readmodels.page import Bounds, SequencePosition, SortOrder, sequence_page, window_of
+from readmodels.page import Bounds, ListFilters, SequencePosition, sequence_page, window_of
 from sql import Connection
 
 ENTRY_TYPES = (
@@ -17,11 +17,10 @@ ENTRY_TYPES = (
 )  # fmt: skip
 
 
-class LedgerFilters(Struct, frozen=True, kw_only=True):
+class LedgerFilters(ListFilters, frozen=True, kw_only=True):
     type: str | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None
-    order: SortOrder = SortOrder.DESC
 
 
 class Balance(Struct, frozen=True):

@@ -9,19 +9,18 @@ from msgspec import Struct, structs
 import sql
 from domain.mode import Owner
 from readmodels.charges.charge import Payer, PaymentDoc, present_payment
-from readmodels.page import BEGINNING, END, DocRow, SortOrder, TimePosition, time_page
+from readmodels.page import BEGINNING, END, DocRow, ListFilters, TimePosition, time_page
 from runtime.seal import Seal
 from sql import Connection
 
 
-class PaymentFilters(Struct, frozen=True, kw_only=True):
+class PaymentFilters(ListFilters, frozen=True, kw_only=True):
     paid_from: datetime | None = None
     paid_to: datetime | None = None
     charge_id: UUID | None = None
     external_id: str | None = None
     method: str | None = None
     anomaly: str | None = None
-    order: SortOrder = SortOrder.DESC
 
 
 class PaymentItem(Struct, frozen=True, gc=False, kw_only=True):

@@ -3,26 +3,23 @@
 from datetime import datetime
 from uuid import UUID
 
-from msgspec import Struct
-
 import sql
 from domain.mode import Owner
 from domain.refund import RefundStatus
 from readmodels.money.refund import RefundProjection, RefundRow, present_refund
-from readmodels.page import BEGINNING, END, SortOrder, TimePosition, time_page
+from readmodels.page import BEGINNING, END, ListFilters, TimePosition, time_page
 from sql import Connection
 
 STATUSES = tuple(each.value for each in RefundStatus)
 
 
-class RefundFilters(Struct, frozen=True, kw_only=True):
+class RefundFilters(ListFilters, frozen=True, kw_only=True):
     statuses: tuple[str, ...] = ()
     charge_id: UUID | None = None
     payment_id: UUID | None = None
     external_id: str | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None
-    order: SortOrder = SortOrder.DESC
 
 
 _page = sql.list_of("read_refund.page", RefundRow)

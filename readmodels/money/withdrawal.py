@@ -12,7 +12,7 @@ from msgspec import Struct
 import sql
 from domain.money import reais
 from domain.withdrawal import WithdrawalStatus
-from readmodels.page import BEGINNING, END, DocRow, SortOrder, TimePosition, time_page
+from readmodels.page import BEGINNING, END, DocRow, ListFilters, TimePosition, time_page
 from sql import Connection
 
 STATUSES = tuple(each.value for each in WithdrawalStatus)
@@ -61,12 +61,11 @@ class WithdrawalProjection(Struct, frozen=True, gc=False, kw_only=True):
     test: bool
 
 
-class WithdrawalFilters(Struct, frozen=True, kw_only=True):
+class WithdrawalFilters(ListFilters, frozen=True, kw_only=True):
     statuses: tuple[str, ...] = ()
     external_id: str | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None
-    order: SortOrder = SortOrder.DESC
 
 
 class _Found(Struct, frozen=True, gc=False):

@@ -17,7 +17,7 @@ import sql
 from domain.events import EventKind
 from domain.instants import iso
 from domain.mode import Owner
-from readmodels.page import SequencePosition, SortOrder, sequence_page, window_of
+from readmodels.page import ListFilters, SequencePosition, sequence_page, window_of
 from readmodels.webhooks.event_list import find_bounds
 from sql import Connection
 
@@ -63,7 +63,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
     attempts: Annotated[list[DeliveryAttempt], Meta(max_length=ATTEMPTS_MAX)]
 
 
-class DeliveryFilters(Struct, frozen=True, kw_only=True):
+class DeliveryFilters(ListFilters, frozen=True, kw_only=True):
     """Days are already instants (São Paulo)."""
 
     states: tuple[str, ...] = ()
@@ -72,7 +72,6 @@ class DeliveryFilters(Struct, frozen=True, kw_only=True):
     charge_id: UUID | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None
-    order: SortOrder = SortOrder.DESC
 
 
 class _Row(Struct, frozen=True, gc=False):

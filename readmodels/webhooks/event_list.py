@@ -8,18 +8,17 @@ from msgspec import Struct
 import sql
 from domain.events import feed_item
 from domain.mode import Owner
-from readmodels.page import Bounds, SequencePosition, SortOrder, Window, sequence_page, window_of
+from readmodels.page import Bounds, ListFilters, SequencePosition, Window, sequence_page, window_of
 from sql import Connection
 
 
-class EventFilters(Struct, frozen=True, kw_only=True):
+class EventFilters(ListFilters, frozen=True, kw_only=True):
     types: tuple[str, ...] = ()
     charge_id: UUID | None = None
     external_id: str | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None
     after_sequence: int | None = None
-    order: SortOrder = SortOrder.DESC
 
 
 class _Row(Struct, frozen=True, gc=False):

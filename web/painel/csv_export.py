@@ -1,41 +1,27 @@
 """A list as a CSV file, the whole of it: written page by page as it is read, so that a million rows need no more memory
-than a thousand, and no transaction stays open while a browser takes its time.
+than a thousand, and no transaction stays open while a browser reads.
 
 The rows are those of the list with the same filters, walked by the same keys. What changes meanwhile is shown as it is
 when its page is read. A file that ends early was cut: the answer's end is then missing, and browsers say so.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from litestar.response import Response, Stream
 
 from domain.instants import SAO_PAULO
 from readmodels.reports.csv_lines import BOM, Field, csv_line
-from web.painel.lists import ListQuery
-from web.painel.page_request import PageRequest, go, page_headers
+from web.painel.page_request import PageRequest, page_headers
 
 ROWS: Final = 500
-"""Of one page: some 20 ms of work, after which everybody else of this process has his turn."""
+"""Of one page: some 20 ms of work, after which other requests of this process are served."""
 ROWS_MAX: Final = 5_000_000
 _CUT: Final = f"Limite de {ROWS_MAX} linhas: use um filtro de datas para ver o resto."
 
 Item = TypeVar("Item")
-Position = TypeVar("Position")
 Columns = Mapping[str, Callable[[Item], Field]]
 """What each heading shows of an item, in the order of the file. Headings never change: programs read them too."""
-
-
-async def pages(
-    fetch: Callable[[Position | None], Awaitable[tuple[Sequence[Item], Position | None]]],
-) -> AsyncIterator[Sequence[Item]]:
-    """A walk to its end."""
-    after: Position | None = None
-    while True:
-        items, after = await fetch(after)
-        yield items
-        if after is None:
-            return
 
 
 def sheet(
@@ -59,8 +45,3 @@ def sheet(
     headers = {**page_headers(request.settings), "Content-Disposition": f'attachment; filename="{file_name}"'}
     # The framework names the character set of every text itself.
     return Stream(lines(), media_type="text/csv", headers=headers)
-
-
-def back_to(request: PageRequest, path: str, asked: ListQuery) -> Response[Any]:
-    """To the list, which says what is wrong with the filters."""
-    return go(request.here(path) + asked.link())

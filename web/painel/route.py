@@ -94,7 +94,7 @@ def _handler(page: Page, opened: dict[str, frozenset[str]]) -> HTTPRouteHandler:
             return page_request.show("message.html", {"title": words[0], "text": words[1]}, status=refused.code.status)
 
     # A name of its own in traces and in Litestar's own messages.
-    answer.__name__ = f"{page.method.lower()}_{page.handle.__module__.rpartition('.')[2]}_{page.handle.__name__}"
+    answer.__name__ = f"{page.method} {page.whole_path}"
     return HTTPRouteHandler(page.whole_path, http_method=[page.method], status_code=200)(answer)
 
 

@@ -1,10 +1,8 @@
 """Charges: the list with the API's filters."""
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 from uuid import UUID
 
-from litestar.response import Response
 from msgspec.structs import replace
 
 from commands.charges.expire import expire_account
@@ -15,16 +13,14 @@ from readmodels.charges.charge_list import STATUSES, ChargeFilters, charge_page,
 from readmodels.page import SortOrder, TimePosition
 from readmodels.reports.csv_lines import Cents
 from runtime.postgres import session
-from web.painel.csv_export import ROWS, Columns, back_to, pages, sheet
+from sql import Connection
+from web.painel.csv_export import Columns
 from web.painel.labels import METHODS, STATUS
-from web.painel.lists import PAGE, ListQuery, walk
+from web.painel.list_page import ListPage
+from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
 from web.painel.rows import ChargeRow, charge_row, instant
 
-_FILTERS = (
-    "status", "payment_method", "external_id", "payer_document", "nosso_numero", "txid", "integrador_code",
-    "created_from", "created_to", "due_from", "due_to", "order",
-)  # fmt: skip
 _COLUMNS: Columns[ChargeDoc] = {
     "charge_id": lambda doc: doc.charge_id,
     "referencia": lambda doc: doc.external_id,
@@ -46,53 +42,22 @@ _COLUMNS: Columns[ChargeDoc] = {
 }
 
 
-async def show_list(request: PageRequest) -> Response[Any]:
-    asked = ListQuery(request.http, _FILTERS)
-    filters = _filters(asked, request)
-    values: dict[str, object] = {"asked": asked, "statuses": STATUS, "methods": METHODS, "walked": None}
-    if asked.faults:
-        return request.show("charges.html", values, status=400)
-    owner = request.owner
-    await expire_account(request.pool, owner, now=request.now)
-
-    async def fetch(order: SortOrder, after: TimePosition | None) -> tuple[list[ChargeRow], TimePosition | None]:
-        async with session(request.pool) as conn:
-            docs, last = await charge_page(conn, owner, replace(filters, order=order), after, PAGE)
-        return [charge_row(doc, request) for doc in docs], last
-
-    values["walked"] = await walk(
-        request, asked, "charges", filters, TimePosition, fetch, _position, order=filters.order
-    )
-    return request.show("charges.html", values)
-
-
-async def show_csv(request: PageRequest) -> Response[Any]:
-    asked = ListQuery(request.http, _FILTERS)
-    filters = _filters(asked, request)
-    if asked.faults:
-        return back_to(request, "/cobrancas", asked)
+async def _settle(request: PageRequest) -> None:
     await expire_account(request.pool, request.owner, now=request.now)
-    return sheet(request, "cobrancas", _COLUMNS, _all(request, filters))
 
 
-async def _all(request: PageRequest, filters: ChargeFilters) -> AsyncIterator[Sequence[ChargeDoc]]:
-    """Every charge of the filters. By due date they come day by day: each day is one range of its index, where a page
-    over all days at once would read the beginning of each of them."""
-    parts = [filters]
-    if walks_due_dates(filters):
-        async with session(request.pool) as conn:
-            days = await due_days(conn, request.owner, filters)
-        parts = [replace(filters, due_from=day, due_to=day) for day in days]
-    for part in parts:
+async def _by_due_day(request: PageRequest, filters: ChargeFilters) -> list[ChargeFilters]:
+    """By due date a file's charges come day by day: each day is one range of its index, where a page over all days at
+    once would read the beginning of each of them."""
+    if not walks_due_dates(filters):
+        return [filters]
+    async with session(request.pool) as conn:
+        days = await due_days(conn, request.owner, filters)
+    return [replace(filters, due_from=day, due_to=day) for day in days]
 
-        async def fetch(
-            after: TimePosition | None, part: ChargeFilters = part
-        ) -> tuple[Sequence[ChargeDoc], TimePosition | None]:
-            async with session(request.pool) as conn:
-                return await charge_page(conn, request.owner, part, after, ROWS)
 
-        async for docs in pages(fetch):
-            yield docs
+async def _rows(conn: Connection, docs: Sequence[ChargeDoc], request: PageRequest) -> list[ChargeRow]:
+    return [charge_row(doc, request) for doc in docs]
 
 
 def _filters(asked: ListQuery, request: PageRequest) -> ChargeFilters:
@@ -115,5 +80,20 @@ def _filters(asked: ListQuery, request: PageRequest) -> ChargeFilters:
     )
 
 
-def _position(row: ChargeRow) -> TimePosition:
-    return TimePosition(row.created_at, UUID(row.charge_id))
+LIST = ListPage(
+    name="charges",
+    path="/cobrancas",
+    names=(
+        "status", "payment_method", "external_id", "payer_document", "nosso_numero", "txid", "integrador_code",
+        "created_from", "created_to", "due_from", "due_to", "order",
+    ),
+    words={"statuses": STATUS, "methods": METHODS},
+    filters=_filters,
+    fetch=lambda conn, request, filters, after, limit: charge_page(conn, request.owner, filters, after, limit),
+    position=TimePosition,
+    at=lambda doc: TimePosition(instant(doc.created_at), UUID(doc.charge_id)),
+    rows=_rows,
+    columns=_COLUMNS,
+    before=_settle,
+    parts=_by_due_day,
+)  # fmt: skip

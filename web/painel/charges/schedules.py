@@ -44,11 +44,11 @@ from web.painel.charges.new_charge import (
 from web.painel.fields import Filled
 from web.painel.labels import FREQUENCIES, NUMBER_STATES, REFUSED, SCHEDULE_STATES, STATUS
 from web.painel.labels import METHODS as METHOD_WORDS
+from web.painel.list_page import ListPage
 from web.painel.lists import PAGE, ListQuery, walk
 from web.painel.page_request import PageRequest
 from web.painel.rows import cents, instant
 
-_FILTERS = ("status", "external_id")
 _FORMS: Final = {PIX: "Pix", "boleto_hibrido": "Boleto com Pix", "boleto": "Boleto só com a linha digitável"}
 _DAYS_BEFORE = "10"
 # From the path's last word to the command's change, the deed's name and what is said when it is done.
@@ -61,22 +61,7 @@ _SAID_ON_FORM: Final = frozenset({Code.KYC_REQUIRED, Code.MERCHANT_ADDRESS_REQUI
 
 
 async def show_list(request: PageRequest) -> Response[Any]:
-    asked = ListQuery(request.http, _FILTERS)
-    statuses, external_id = asked.choices("status", STATUSES), asked.word("external_id")
-    values: dict[str, object] = {"asked": asked, "walked": None, **_words(request)}
-    if asked.faults:
-        return request.show("schedules.html", values, status=400)
-
-    async def fetch(
-        order: SortOrder, after: TimePosition | None
-    ) -> tuple[list[ScheduleProjection], TimePosition | None]:
-        filters = ScheduleFilters(statuses=statuses, external_id=external_id, order=order)
-        async with session(request.pool) as conn:
-            return await schedule_page(conn, request.session.account_id, filters, after, PAGE)
-
-    bound = [list(statuses), external_id]
-    values["walked"] = await walk(request, asked, "schedules", bound, TimePosition, fetch, _position)
-    return request.show("schedules.html", values)
+    return await LIST.page(request, ListQuery(request.http, LIST.names), _words(request))
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -229,8 +214,22 @@ async def _schedule(request: PageRequest) -> ScheduleProjection:
     return found
 
 
-def _position(row: ScheduleProjection) -> TimePosition:
-    return TimePosition(instant(row.created_at), UUID(row.schedule_id))
+def _filters(asked: ListQuery, request: PageRequest) -> ScheduleFilters:
+    return ScheduleFilters(statuses=asked.choices("status", STATUSES), external_id=asked.word("external_id"))
+
+
+LIST = ListPage(
+    name="schedules",
+    path="/programacoes",
+    names=("status", "external_id"),
+    words={},
+    filters=_filters,
+    fetch=lambda conn, request, filters, after, limit: schedule_page(
+        conn, request.session.account_id, filters, after, limit
+    ),
+    position=TimePosition,
+    at=lambda row: TimePosition(instant(row.created_at), UUID(row.schedule_id)),
+)
 
 
 def _today(request: PageRequest) -> date:

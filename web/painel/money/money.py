@@ -1,12 +1,12 @@
 """Money: the statement with the balance after each line and its days' closings, and the payments with what is odd."""
 
 from calendar import monthrange
+from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any
 from uuid import UUID
 
 from litestar.response import Response
-from msgspec.structs import replace
 
 from domain.charge import Anomaly
 from domain.instants import SAO_PAULO, parse_day
@@ -16,18 +16,18 @@ from readmodels.money.ledger import (
 )
 from readmodels.money.ledger import LedgerFilters, LedgerItem, find_balance, ledger_page
 from readmodels.money.payment_list import PaymentFilters, PaymentItem, payment_page
-from readmodels.page import SequencePosition, SortOrder, TimePosition
+from readmodels.page import SequencePosition, TimePosition
 from readmodels.reports.csv_lines import Cents
 from runtime.postgres import session
-from web.painel.csv_export import ROWS, Columns, back_to, pages, sheet
+from sql import Connection
+from web.painel.csv_export import Columns
 from web.painel.labels import ANOMALIES, ENTRY_TYPES, METHODS, MONTHS
-from web.painel.lists import PAGE, ListQuery, walk
+from web.painel.list_page import ListPage
+from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
-from web.painel.rows import EntryRow, PaymentRow, cents, entry_row, instant, payment_rows, signed
+from web.painel.rows import EntryRow, cents, entry_row, instant, payment_rows, signed
 
 PAID_BY = {"pix": "Pix", "boleto": "Boleto"}
-_LEDGER = ("type", "created_from", "created_to")
-_PAYMENTS = ("paid_from", "paid_to", "charge_id", "external_id", "method", "anomaly")
 _YEAR_LEAST = 2020  # PIX began in it
 _LEDGER_COLUMNS: Columns[LedgerItem] = {
     "numero": lambda item: item.sequence,
@@ -70,37 +70,9 @@ _PAYMENT_COLUMNS: Columns[PaymentItem] = {
 
 async def show_ledger(request: PageRequest) -> Response[Any]:
     """Production only, as every balance here."""
-    asked = ListQuery(request.http, _LEDGER)
-    filters = _ledger_filters(asked)
-    owner = request.owner
-    values: dict[str, object] = {"asked": asked, "types": ENTRY_TYPES, "walked": None, "balance_cents": None}
-    if asked.faults:
-        return request.show("ledger.html", values, status=400)
-
-    async def fetch(order: SortOrder, after: SequencePosition | None) -> tuple[list[EntryRow], SequencePosition | None]:
-        async with session(request.pool) as conn:
-            items, last = await ledger_page(conn, owner, replace(filters, order=order), after, PAGE)
-        return [entry_row(item, request) for item in items], last
-
-    values["walked"] = await walk(
-        request, asked, "ledger", filters, SequencePosition, fetch, lambda row: SequencePosition(row.sequence)
-    )
     async with session(request.pool) as conn:
-        values["balance_cents"] = (await find_balance(conn, account_id=owner.account_id, test=owner.test)).balance_cents
-    return request.show("ledger.html", values)
-
-
-async def ledger_csv(request: PageRequest) -> Response[Any]:
-    asked = ListQuery(request.http, _LEDGER)
-    filters = _ledger_filters(asked)
-    if asked.faults:
-        return back_to(request, "/extrato", asked)
-
-    async def fetch(after: SequencePosition | None) -> tuple[list[LedgerItem], SequencePosition | None]:
-        async with session(request.pool) as conn:
-            return await ledger_page(conn, request.owner, filters, after, ROWS)
-
-    return sheet(request, "extrato", _LEDGER_COLUMNS, pages(fetch))
+        found = await find_balance(conn, account_id=request.owner.account_id, test=request.owner.test)
+    return await LEDGER.page(request, ListQuery(request.http, LEDGER.names), {"balance_cents": found.balance_cents})
 
 
 async def show_closings(request: PageRequest) -> Response[Any]:
@@ -129,50 +101,12 @@ async def show_closings(request: PageRequest) -> Response[Any]:
     return request.show("closings.html", values)
 
 
-async def payments_csv(request: PageRequest) -> Response[Any]:
-    asked = ListQuery(request.http, _PAYMENTS)
-    filters = _payment_filters(asked)
-    if asked.faults:
-        return back_to(request, "/pagamentos", asked)
-
-    async def fetch(after: TimePosition | None) -> tuple[list[PaymentItem], TimePosition | None]:
-        async with session(request.pool) as conn:
-            return await payment_page(conn, request.owner, filters, after, ROWS, seal=request.seal)
-
-    return sheet(request, "pagamentos", _PAYMENT_COLUMNS, pages(fetch))
-
-
-async def show_payments(request: PageRequest) -> Response[Any]:
-    asked = ListQuery(request.http, _PAYMENTS)
-    filters = _payment_filters(asked)
-    owner = request.owner
-    values: dict[str, object] = {"asked": asked, "anomalies": ANOMALIES, "methods": PAID_BY, "walked": None}
-    if asked.faults:
-        return request.show("payments.html", values, status=400)
-
-    async def fetch(order: SortOrder, after: TimePosition | None) -> tuple[list[PaymentRow], TimePosition | None]:
-        async with session(request.pool) as conn:
-            items, last = await payment_page(conn, owner, replace(filters, order=order), after, PAGE, seal=request.seal)
-            return await payment_rows(conn, items, request), last
-
-    values["walked"] = await walk(
-        request,
-        asked,
-        "payments",
-        filters,
-        TimePosition,
-        fetch,
-        lambda row: TimePosition(row.paid_at, UUID(row.payment_id)),
-    )
-    return request.show("payments.html", values)
-
-
-def _ledger_filters(asked: ListQuery) -> LedgerFilters:
+def _ledger_filters(asked: ListQuery, request: PageRequest) -> LedgerFilters:
     created_from, created_to = asked.days("created_from", "created_to")
     return LedgerFilters(type=asked.choice("type", ALL_TYPES), created_from=created_from, created_to=created_to)
 
 
-def _payment_filters(asked: ListQuery) -> PaymentFilters:
+def _payment_filters(asked: ListQuery, request: PageRequest) -> PaymentFilters:
     paid_from, paid_to = asked.days("paid_from", "paid_to")
     return PaymentFilters(
         paid_from=paid_from,
@@ -191,3 +125,35 @@ def _month(text: str) -> date | None:
     except ValueError:
         return None
     return first if first.year >= _YEAR_LEAST else None
+
+
+async def _entry_rows(conn: Connection, items: Sequence[LedgerItem], request: PageRequest) -> list[EntryRow]:
+    return [entry_row(item, request) for item in items]
+
+
+LEDGER = ListPage(
+    name="ledger",
+    path="/extrato",
+    names=("type", "created_from", "created_to"),
+    words={"types": ENTRY_TYPES},
+    filters=_ledger_filters,
+    fetch=lambda conn, request, filters, after, limit: ledger_page(conn, request.owner, filters, after, limit),
+    position=SequencePosition,
+    at=lambda item: SequencePosition(item.sequence),
+    rows=_entry_rows,
+    columns=_LEDGER_COLUMNS,
+)
+PAYMENTS = ListPage(
+    name="payments",
+    path="/pagamentos",
+    names=("paid_from", "paid_to", "charge_id", "external_id", "method", "anomaly"),
+    words={"anomalies": ANOMALIES, "methods": PAID_BY},
+    filters=_payment_filters,
+    fetch=lambda conn, request, filters, after, limit: payment_page(
+        conn, request.owner, filters, after, limit, seal=request.seal
+    ),
+    position=TimePosition,
+    at=lambda item: TimePosition(instant(item.paid_at), UUID(item.payment_id)),
+    rows=payment_rows,
+    columns=_PAYMENT_COLUMNS,
+)

@@ -5,6 +5,7 @@ Production only. Through the commands that the API's calls go through; the id of
 """
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
@@ -12,7 +13,6 @@ from uuid import UUID
 
 from litestar.response import Response
 from msgspec import Struct
-from msgspec.structs import replace
 
 from commands.money.withdraw import NewWithdrawal, cancel_withdrawal, create_withdrawal, end_daily, set_daily
 from commands.people.audit import AlreadySent
@@ -31,22 +31,23 @@ from readmodels.money.withdrawal import (
     kept_daily,
     withdrawal_page,
 )
-from readmodels.page import SortOrder, TimePosition
+from readmodels.page import TimePosition
 from readmodels.reports.csv_lines import Cents
 from runtime.ids import new_id
 from runtime.jobs import WITHDRAWAL_ORDERS
 from runtime.postgres import session
-from web.painel.csv_export import ROWS, Columns, back_to, pages, sheet
+from sql import Connection
+from web.painel.csv_export import Columns
 from web.painel.fields import Filled
 from web.painel.labels import REFUND_FAILURES, REFUSED, WITHDRAWAL_STATES
-from web.painel.lists import PAGE, ListQuery, walk
+from web.painel.list_page import ListPage
+from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
 from web.painel.rows import instant
 
 DESCRIPTION_MAX: Final = 140
 _PATH: Final = "/saques"
 _NOTHING = re.compile(r"(R\$\s*)?0{1,10}(,0{1,2})?")
-_FILTERS = ("status", "external_id", "created_from", "created_to")
 _COLUMNS: Columns[WithdrawalDoc] = {
     "withdrawal_id": lambda doc: doc.withdrawal_id,
     "referencia": lambda doc: doc.external_id,
@@ -83,7 +84,7 @@ class WithdrawalRow(Struct, frozen=True):
 
 
 async def show(request: PageRequest) -> Response[Any]:
-    return await _page(request, ListQuery(request.http, _FILTERS))
+    return await _page(request, ListQuery(request.http, LIST.names))
 
 
 async def ask(request: PageRequest) -> Response[Any]:
@@ -158,19 +159,6 @@ async def switch_off(request: PageRequest) -> Response[Any]:
     return request.go(request.here(_PATH), done="saque-diario-desligado")
 
 
-async def show_csv(request: PageRequest) -> Response[Any]:
-    asked = ListQuery(request.http, _FILTERS)
-    filters = _filters(asked)
-    if asked.faults:
-        return back_to(request, _PATH, asked)
-
-    async def fetch(after: TimePosition | None) -> tuple[list[WithdrawalDoc], TimePosition | None]:
-        async with session(request.pool) as conn:
-            return await withdrawal_page(conn, request.session.account_id, filters, after, ROWS)
-
-    return sheet(request, "saques", _COLUMNS, pages(fetch))
-
-
 async def _page(
     request: PageRequest,
     asked: ListQuery,
@@ -183,7 +171,6 @@ async def _page(
     answer's when something is wrong with one of them or the filters."""
     assert not request.test, "the table has this page in production only"
     account_id = request.session.account_id
-    filters = _filters(asked)
     async with session(request.pool) as conn:
         balance_cents = (await find_balance(conn, account_id=account_id, test=False)).balance_cents
         to = await find_destination(conn, account_id=account_id)
@@ -191,9 +178,7 @@ async def _page(
     filled = filled or Filled()
     daily = daily or Filled(shown={"keep": "" if daily_cents is None else brl(daily_cents)})
     values: dict[str, object] = {
-        "asked": asked,
         "filled": filled,
-        "states": WITHDRAWAL_STATES,
         "balance_cents": balance_cents,
         "pix_key": masked_key(to.pix_key) if is_pix_key(to.pix_key) else "",
         "approved": to.approved,
@@ -203,29 +188,11 @@ async def _page(
         "daily_cents": daily_cents,
         "daily_hour": request.settings.daily_withdrawal_hour,
         "description_most": DESCRIPTION_MAX,
-        "walked": None,
     }
-    if asked.faults:
-        return request.show("withdrawals.html", values, status=status)
-
-    async def fetch(order: SortOrder, after: TimePosition | None) -> tuple[list[WithdrawalRow], TimePosition | None]:
-        async with session(request.pool) as conn:
-            docs, last = await withdrawal_page(conn, account_id, replace(filters, order=order), after, PAGE)
-        return [_row(doc) for doc in docs], last
-
-    values["walked"] = await walk(
-        request,
-        asked,
-        "withdrawals",
-        filters,
-        TimePosition,
-        fetch,
-        lambda row: TimePosition(row.created_at, UUID(row.withdrawal_id)),
-    )
-    return request.show("withdrawals.html", values, status=status if filled.faults or daily.faults else 200)
+    return await LIST.page(request, asked, values, status=status if filled.faults or daily.faults else 200)
 
 
-def _filters(asked: ListQuery) -> WithdrawalFilters:
+def _filters(asked: ListQuery, request: PageRequest) -> WithdrawalFilters:
     created_from, created_to = asked.days("created_from", "created_to")
     return WithdrawalFilters(
         statuses=asked.choices("status", STATUSES),
@@ -235,18 +202,36 @@ def _filters(asked: ListQuery) -> WithdrawalFilters:
     )
 
 
-def _row(doc: WithdrawalDoc) -> WithdrawalRow:
-    failure = doc.failure_code or ""
-    return WithdrawalRow(
-        withdrawal_id=doc.withdrawal_id,
-        status=doc.status,
-        status_text=WITHDRAWAL_STATES[doc.status],
-        failure=REFUND_FAILURES.get(failure, failure),
-        amount_cents=doc.amount_cents,
-        pix_key=doc.pix_key,
-        text="Saque automático do dia" if doc.automatic else doc.description or doc.external_id or "Saque",
-        end_to_end_id=doc.end_to_end_id or "",
-        pending=doc.status == WithdrawalStatus.PENDING,
-        created_at=instant(doc.created_at),
-        completed_at=None if doc.completed_at is None else instant(doc.completed_at),
-    )
+async def _rows(conn: Connection, docs: Sequence[WithdrawalDoc], request: PageRequest) -> list[WithdrawalRow]:
+    return [
+        WithdrawalRow(
+            withdrawal_id=doc.withdrawal_id,
+            status=doc.status,
+            status_text=WITHDRAWAL_STATES[doc.status],
+            failure=REFUND_FAILURES.get(doc.failure_code or "", doc.failure_code or ""),
+            amount_cents=doc.amount_cents,
+            pix_key=doc.pix_key,
+            text="Saque automático do dia" if doc.automatic else doc.description or doc.external_id or "Saque",
+            end_to_end_id=doc.end_to_end_id or "",
+            pending=doc.status == WithdrawalStatus.PENDING,
+            created_at=instant(doc.created_at),
+            completed_at=None if doc.completed_at is None else instant(doc.completed_at),
+        )
+        for doc in docs
+    ]
+
+
+LIST = ListPage(
+    name="withdrawals",
+    path=_PATH,
+    names=("status", "external_id", "created_from", "created_to"),
+    words={"states": WITHDRAWAL_STATES},
+    filters=_filters,
+    fetch=lambda conn, request, filters, after, limit: withdrawal_page(
+        conn, request.session.account_id, filters, after, limit
+    ),
+    position=TimePosition,
+    at=lambda doc: TimePosition(instant(doc.created_at), UUID(doc.withdrawal_id)),
+    rows=_rows,
+    columns=_COLUMNS,
+)

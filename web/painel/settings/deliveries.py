@@ -4,12 +4,11 @@ from typing import Any
 
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
-from msgspec.structs import replace
 
 from commands.webhooks.redeliver import RANGE_MAX, redeliver, redeliver_range
 from domain.brazilian import thousands
 from domain.errors import Refused
-from readmodels.page import SequencePosition, SortOrder
+from readmodels.page import SequencePosition
 from readmodels.webhooks.delivery_list import (
     KINDS as ALL_KINDS,
 )
@@ -19,11 +18,11 @@ from readmodels.webhooks.event_list import event_body
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import session
 from web.painel.labels import DELIVERY_STATES, KINDS, OUTCOMES
-from web.painel.lists import PAGE, ListQuery, walk
+from web.painel.list_page import ListPage
+from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
 from web.painel.rows import instant
 
-_FILTERS = ("state", "type", "event_id", "charge_id", "created_from", "created_to")
 _DIGITS_MAX = 18
 
 
@@ -70,9 +69,22 @@ async def send_range_again(request: PageRequest) -> Response[Any]:
 
 
 async def _list(request: PageRequest, *, first: str = "", last: str = "", fault: str = "") -> Response[Any]:
-    asked = ListQuery(request.http, _FILTERS)
+    async with session(request.pool) as conn:
+        endpoint = await endpoint_of(conn, account_id=request.owner.account_id)
+    values: dict[str, object] = {
+        "base": request.here("/webhooks/entregas"),
+        "endpoint": endpoint,
+        "first": first,
+        "last": last,
+        "fault": fault,
+        "most": RANGE_MAX,
+    }
+    return await LIST.page(request, ListQuery(request.http, LIST.names), values, status=400 if fault else 200)
+
+
+def _filters(asked: ListQuery, request: PageRequest) -> DeliveryFilters:
     created_from, created_to = asked.days("created_from", "created_to")
-    filters = DeliveryFilters(
+    return DeliveryFilters(
         states=asked.choices("state", STATES),
         types=asked.choices("type", ALL_KINDS),
         event_id=asked.uuid("event_id"),
@@ -80,33 +92,18 @@ async def _list(request: PageRequest, *, first: str = "", last: str = "", fault:
         created_from=created_from,
         created_to=created_to,
     )
-    owner = request.owner
-    values: dict[str, object] = {
-        "asked": asked,
-        "states": DELIVERY_STATES,
-        "kinds": KINDS,
-        "outcomes": OUTCOMES,
-        "instant": instant,
-        "base": request.here("/webhooks/entregas"),
-        "first": first,
-        "last": last,
-        "fault": fault,
-        "most": RANGE_MAX,
-        "walked": None,
-    }
-    async with session(request.pool) as conn:
-        values["endpoint"] = await endpoint_of(conn, account_id=owner.account_id)
-    if asked.faults:
-        return request.show("deliveries.html", values, status=400)
 
-    async def fetch(order: SortOrder, after: SequencePosition | None) -> tuple[list[Delivery], SequencePosition | None]:
-        async with session(request.pool) as conn:
-            return await delivery_page(conn, owner, replace(filters, order=order), after, PAGE)
 
-    values["walked"] = await walk(
-        request, asked, "deliveries", filters, SequencePosition, fetch, lambda row: SequencePosition(row.sequence)
-    )
-    return request.show("deliveries.html", values, status=400 if fault else 200)
+LIST = ListPage(
+    name="deliveries",
+    path="/webhooks/entregas",
+    names=("state", "type", "event_id", "charge_id", "created_from", "created_to"),
+    words={"states": DELIVERY_STATES, "kinds": KINDS, "outcomes": OUTCOMES, "instant": instant},
+    filters=_filters,
+    fetch=lambda conn, request, filters, after, limit: delivery_page(conn, request.owner, filters, after, limit),
+    position=SequencePosition,
+    at=lambda row: SequencePosition(row.sequence),
+)
 
 
 async def _delivery(request: PageRequest) -> Delivery:

@@ -1,0 +1,97 @@
+"""A list of the dashboard, as a page that can be walked in both directions and as a CSV file with the whole of it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from litestar.response import Response
+from msgspec import Struct
+from msgspec.structs import replace
+
+from readmodels.page import ListFilters, SortOrder
+from runtime.postgres import session
+from sql import Connection
+from web.painel.csv_export import ROWS, Columns, sheet
+from web.painel.lists import PAGE, ListQuery, walk
+from web.painel.page_request import PageRequest, go
+
+Filters = TypeVar("Filters", bound=ListFilters)
+Item = TypeVar("Item")
+Position = TypeVar("Position", bound=Struct)
+
+
+async def _as_they_are(conn: Connection, items: Sequence[Any], request: PageRequest) -> Sequence[Any]:
+    return items
+
+
+async def _nothing(request: PageRequest) -> None:
+    pass
+
+
+async def _in_one(request: PageRequest, filters: Filters) -> Sequence[Filters]:
+    return (filters,)
+
+
+class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=True):
+    """`name` is the template's, `path` the page's; `names` are the filters of its address, `words` the template's."""
+
+    name: str
+    path: str
+    names: tuple[str, ...]
+    words: Mapping[str, object]
+    filters: Callable[[ListQuery, PageRequest], Filters]
+    fetch: Callable[
+        [Connection, PageRequest, Filters, Position | None, int], Awaitable[tuple[Sequence[Item], Position | None]]
+    ]
+    position: type[Position]
+    at: Callable[[Item], Position]
+    """Where an item stands."""
+    rows: Callable[[Connection, Sequence[Item], PageRequest], Awaitable[Sequence[Any]]] = _as_they_are
+    """What the template shows of a page's items."""
+    columns: Columns[Item] = {}
+    before: Callable[[PageRequest], Awaitable[None]] = _nothing
+    """What is brought up to date before the list is read."""
+    parts: Callable[[PageRequest, Filters], Awaitable[Sequence[Filters]]] = _in_one
+    """The filters of a file's parts, in their order."""
+
+    async def show(self, request: PageRequest) -> Response[Any]:
+        return await self.page(request, ListQuery(request.http, self.names), {})
+
+    async def page(
+        self, request: PageRequest, asked: ListQuery, values: Mapping[str, object], *, status: int = 200
+    ) -> Response[Any]:
+        """With more `values` for the template. 400, and no rows, when a filter cannot be read."""
+        filters = self.filters(asked, request)
+        shown = {"asked": asked, "walked": None, **self.words, **values}
+        if asked.faults:
+            return request.show(f"{self.name}.html", shown, status=400)
+        await self.before(request)
+
+        async def fetch(order: SortOrder, after: Position | None) -> tuple[list[tuple[Item, Any]], Position | None]:
+            async with session(request.pool) as conn:
+                items, last = await self.fetch(conn, request, replace(filters, order=order), after, PAGE)
+                return list(zip(items, await self.rows(conn, items, request), strict=True)), last
+
+        walked = await walk(
+            request, asked, self.name, filters, self.position, fetch, lambda each: self.at(each[0]), order=filters.order
+        )
+        walked.rows = [row for _, row in walked.rows]
+        return request.show(f"{self.name}.html", {**shown, "walked": walked}, status=status)
+
+    async def csv(self, request: PageRequest) -> Response[Any]:
+        """Back to the page, which says what is wrong, when a filter cannot be read."""
+        asked = ListQuery(request.http, self.names)
+        filters = self.filters(asked, request)
+        if asked.faults:
+            return go(request.here(self.path) + asked.link())
+        await self.before(request)
+        return sheet(request, self.path.removeprefix("/"), self.columns, self._all(request, filters))
+
+    async def _all(self, request: PageRequest, filters: Filters) -> AsyncIterator[Sequence[Item]]:
+        for part in await self.parts(request, filters):
+            after: Position | None = None
+            while True:
+                async with session(request.pool) as conn:
+                    items, after = await self.fetch(conn, request, part, after, ROWS)
+                yield items
+                if after is None:
+                    break
