@@ -102,6 +102,14 @@ CREATE TABLE bank_order (
     charge_id uuid,
     test boolean NOT NULL,
     kind text NOT NULL,
+    lane text DEFAULT 
+CASE
+    WHEN (kind = ANY (ARRAY['cob_register'::text, 'cob_remove'::text, 'cob_revise'::text, 'pix_simulate'::text, 'locations'::text])) THEN 'pix'::text
+    WHEN (kind = ANY (ARRAY['boleto_register'::text, 'boleto_write_off'::text, 'boleto_redate'::text, 'boleto_pay'::text, 'boleto_reconcile'::text])) THEN 'boleto'::text
+    WHEN (kind = ANY (ARRAY['refund_return'::text, 'refund_transfer'::text])) THEN 'refund'::text
+    WHEN (kind = 'withdrawal_send'::text) THEN 'withdrawal'::text
+    ELSE NULL::text
+END NOT NULL,
     request jsonb NOT NULL,
     state text DEFAULT 'waiting'::text NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
@@ -114,13 +122,10 @@ CREATE TABLE bank_order (
     CONSTRAINT bank_order_pkey PRIMARY KEY (order_id),
     CONSTRAINT bank_order_state_check CHECK (state = ANY (ARRAY['waiting'::text, 'working'::text, 'done'::text, 'refused'::text, 'abandoned'::text]))
 ) WITH (fillfactor=85);
-CREATE UNIQUE INDEX bank_order_boleto_alone ON bank_order USING btree (charge_id) WHERE (kind = ANY (ARRAY['boleto_write_off'::text, 'boleto_redate'::text, 'boleto_pay'::text, 'boleto_align'::text])) AND (state = ANY (ARRAY['waiting'::text, 'working'::text]));
+CREATE UNIQUE INDEX bank_order_boleto_alone ON bank_order USING btree (charge_id) WHERE (kind = ANY (ARRAY['boleto_write_off'::text, 'boleto_redate'::text, 'boleto_pay'::text, 'boleto_reconcile'::text])) AND (state = ANY (ARRAY['waiting'::text, 'working'::text]));
 CREATE UNIQUE INDEX bank_order_boleto_key ON bank_order USING btree (account_id, test, (request ->> 'key'::text)) WHERE kind = 'boleto_register'::text AND (state = ANY (ARRAY['waiting'::text, 'working'::text]));
 CREATE INDEX bank_order_charge ON bank_order USING btree (charge_id) WHERE state = ANY (ARRAY['waiting'::text, 'working'::text]);
-CREATE INDEX bank_order_due ON bank_order USING btree (test, due_at, order_id) WHERE state = 'waiting'::text AND "left"(kind, 7) <> 'boleto_'::text AND "left"(kind, 7) <> 'refund_'::text AND "left"(kind, 11) <> 'withdrawal_'::text;
-CREATE INDEX bank_order_due_boleto ON bank_order USING btree (test, due_at, order_id) WHERE state = 'waiting'::text AND "left"(kind, 7) = 'boleto_'::text;
-CREATE INDEX bank_order_due_refund ON bank_order USING btree (test, due_at, order_id) WHERE state = 'waiting'::text AND "left"(kind, 7) = 'refund_'::text;
-CREATE INDEX bank_order_due_withdrawal ON bank_order USING btree (due_at, order_id) WHERE state = 'waiting'::text AND "left"(kind, 11) = 'withdrawal_'::text;
+CREATE INDEX bank_order_due ON bank_order USING btree (lane, test, due_at, order_id) WHERE state = 'waiting'::text;
 CREATE INDEX bank_order_leased ON bank_order USING btree (lease_until) WHERE state = 'working'::text;
 
 CREATE TABLE bank_reconciled (

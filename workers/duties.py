@@ -42,7 +42,8 @@ from workers.incoming.hints import drain_hints
 from workers.incoming.reconciler import reconcile
 from workers.mail.sender import MailSender, forget_mails, release_mails, write_due_mails
 from workers.orders.boleto import BoletoOrderWorker
-from workers.orders.pix import drain_orders, release_orders
+from workers.orders.lease import release_orders
+from workers.orders.pix import drain_orders
 from workers.orders.refund import RefundOrderWorker
 from workers.orders.withdrawal import WithdrawalOrderWorker, withdraw_daily
 from workers.schedules import ScheduleWorker

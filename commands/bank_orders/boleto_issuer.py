@@ -175,7 +175,7 @@ class BoletoIssuer:
     async def _give_up(self, order_id: UUID) -> bytes:
         unavailable = _encode(Outcome(refused=Code.BANK_UNAVAILABLE.name))
         async with transaction(self._pool) as conn:
-            if await give_up(conn, order_id, align_id=new_id(), outcome=unavailable, now=self._now()):
+            if await give_up(conn, order_id, reconcile_id=new_id(), outcome=unavailable, now=self._now()):
                 return unavailable
             return await look(conn, order_id) or unavailable
 

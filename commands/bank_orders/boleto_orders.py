@@ -41,19 +41,19 @@ find_terms = sql.maybe("boleto.terms", IssuingTerms)
 place_change = sql.maybe("boleto.order_change", _Id)
 _give_up = sql.maybe("boleto.give_up", _Id)
 _find_outcome = sql.maybe("boleto.outcome", _Found)
-put_right = sql.run("boleto.put_right")
+order_reconciliation = sql.run("boleto.order_reconciliation")
 
 
 async def give_up(
     conn: Connection,
     order_id: UUID,
     *,
-    align_id: UUID,
+    reconcile_id: UUID,
     outcome: bytes,
     now: datetime,
     attempts: int | None = None,
     untouched: int = 0,
-    align_at: datetime | None = None,
+    reconcile_at: datetime | None = None,
 ) -> bool:
     """Abandon an order nobody waits for; False when it has ended meanwhile.
 
@@ -63,10 +63,10 @@ async def give_up(
     given_up = await _give_up(
         conn,
         order_id=order_id,
-        align_id=align_id,
+        reconcile_id=reconcile_id,
         outcome=outcome,
         now=now,
-        align_at=align_at or now,
+        reconcile_at=reconcile_at or now,
         attempts=attempts,
         untouched=untouched,
     )

@@ -194,7 +194,7 @@ class OrderKind(StrEnum):
     BOLETO_WRITE_OFF = "boleto_write_off", OrderLane.BOLETO,     WriteOff
     BOLETO_REDATE    = "boleto_redate",    OrderLane.BOLETO,     Redate
     BOLETO_PAY       = "boleto_pay",       OrderLane.BOLETO,     Pay
-    BOLETO_RECONCILE = "boleto_align",     OrderLane.BOLETO,     Reconciliation
+    BOLETO_RECONCILE = "boleto_reconcile",     OrderLane.BOLETO,     Reconciliation
     REFUND_RETURN    = "refund_return",    OrderLane.REFUND,     RefundReturn
     REFUND_TRANSFER  = "refund_transfer",  OrderLane.REFUND,     RefundTransfer
     WITHDRAWAL_SEND  = "withdrawal_send",  OrderLane.WITHDRAWAL, SendOrder

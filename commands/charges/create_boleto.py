@@ -41,7 +41,7 @@ class RegistrationResult(Struct, frozen=True, gc=False, kw_only=True):
 
     order_id: UUID
     attempts: int
-    align_id: UUID
+    reconcile_id: UUID
     request: Registration
     qr_code: str | None
     at: datetime
@@ -72,7 +72,7 @@ class _Projected(Struct, frozen=True, gc=False):
 class _Item(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     order_id: UUID | None = None
     attempts: int | None = None
-    align_id: UUID | None = None
+    reconcile_id: UUID | None = None
     key: str | None = None
     fingerprint: str | None = None
     payer_sealed: str
@@ -117,7 +117,7 @@ async def issue_boletos(conn: Connection, boletos: Sequence[RegistrationResult])
                 _item(boleto.request, boleto.qr_code, on_clock(boleto.at, boleto.ahead_s)),
                 order_id=boleto.order_id,
                 attempts=boleto.attempts,
-                align_id=boleto.align_id,
+                reconcile_id=boleto.reconcile_id,
                 key=boleto.request.key,
                 fingerprint=boleto.request.fingerprint,
                 cob_order_id=boleto.cob_order_id,

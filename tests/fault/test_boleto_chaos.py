@@ -122,7 +122,7 @@ def agrees(boleto: Standing) -> bool:
 async def at_work(books: Books) -> int:
     """Orders about boletos that have not ended, but for those that only watch whether something still arrives."""
     found: int = await books.fetchval(
-        "SELECT count(*) FROM bank_order WHERE left(kind, 7) = 'boleto_' AND state IN ('waiting', 'working')"
+        "SELECT count(*) FROM bank_order WHERE lane = 'boleto' AND state IN ('waiting', 'working')"
     )
     return found
 

@@ -155,7 +155,7 @@ async def boleto_issued_before(
             order_id, UUID(door.account_id), charge_id, test, msgspec.json.encode(request), created_at,
         )  # fmt: skip
         made = RegistrationResult(
-            order_id=order_id, attempts=1, align_id=new_id(), request=request, qr_code=None, at=created_at
+            order_id=order_id, attempts=1, reconcile_id=new_id(), request=request, qr_code=None, at=created_at
         )
         assert await issue_boletos(books, [made]) == ({order_id}, {charge_id})
     return str(charge_id)

@@ -79,7 +79,7 @@ SELECT (SELECT count(*) FROM bank_order WHERE state = 'working' OR (state = 'wai
        (SELECT count(*) FROM webhook_delivery WHERE state = 'sending') AS told,
        EXISTS (SELECT FROM partner_share WHERE posted_at IS NULL) AS unshared,
        least((SELECT min(due_at) FROM bank_order WHERE state = 'waiting'
-              AND ($2 OR (left(kind, 7) <> 'refund_' AND left(kind, 11) <> 'withdrawal_'))),
+              AND ($2 OR (lane NOT IN ('refund', 'withdrawal')))),
              (SELECT min(due_at) FROM bank_hint WHERE state = 'waiting')) AS next
 """
 _UNTOLD = """

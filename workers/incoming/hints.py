@@ -58,7 +58,7 @@ async def drain_hints(context: Context) -> int:
     """Look into what is due; answers how many hints were taken up."""
     now = context.now()
     async with session(context.pool) as conn:
-        hints = await claim(conn, now=now, most=BATCH, lease_until=now + _LEASE)
+        hints = await claim(conn, now=now, limit=BATCH, lease_until=now + _LEASE)
     if not hints:
         return 0
     boletos = {hint.txid for hint in hints if _is_boleto(hint)}

@@ -65,5 +65,5 @@ async def reconcile(context: Context) -> int:
 async def _move_callbacks(context: Context) -> None:
     """When our address has changed, the bank is told for the keys that still have the old one."""
     async with session(context.pool) as conn:
-        keys = await find_callbacks_elsewhere(conn, url=callback_url(context), most=_KEYS_MAX)
+        keys = await find_callbacks_elsewhere(conn, url=callback_url(context), limit=_KEYS_MAX)
     await register_keys(context, context.banks[Mode.PRODUCTION], [key.pix_key for key in keys])

@@ -1,13 +1,12 @@
-"""Do what banks are to be told. An order is claimed, the bank is asked with no transaction open, the outcome stored.
+"""Orders of the PIX lane: cobs to register, remove and revise, locations to make, and the sandbox's payers.
 
-Whatever happens on the way, an order is asked again with the same identifiers until the bank says yes or no: a
-worker that dies leaves a lease, a bank that is silent leaves an Unknown, and both come back by `due_at`.
+What many orders ask of the simulated bank is done as one; the real bank is asked order by order.
 """
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -26,50 +25,45 @@ from commands.charges.fail import fail_charge
 from domain.charge import Charge, Status
 from domain.mode import Mode
 from domain.sandbox_clock import on_clock
-from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, REFUND_ORDERS, WEBHOOKS, WITHDRAWAL_ORDERS
+from runtime.jobs import BOLETO_ORDERS, WEBHOOKS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from runtime.replies import send_reply
 from workers.concurrency import BATCH, run_batched
 from workers.context import Context
+from workers.orders.lease import (
+    CALL_S,
+    LEASE,
+    ClaimedOrder,
+    Later,
+    do_order,
+    log_unknown,
+    settle,
+    store_with_retry,
+    wait_after,
+)
 
 AT_ONCE = 32
 """Calls to one bank at the same time, per mode and process."""
-LEASE = timedelta(seconds=30)
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 25.0)
 FAILURE_CODE = "BANK_REFUSED"
 
-_CALL_S = 25.0  # below the lease: an order is never with two workers
 _LOOK_S = 0.1
-_RELEASE_MAX = 500
-_STORE_WAITS_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
 _KEYS_MAX = 4
-_MESSAGE_CHARACTERS = 200
+_MESSAGE_MAX = 200  # characters
 
 _log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
 
 
-class PixOrder(Struct, frozen=True, gc=False):
-    """A claimed order, and what its charge looked like at that moment."""
+class PixOrder(ClaimedOrder, frozen=True, gc=False):
+    """A claimed order, and its charge as it was at that moment."""
 
-    order_id: UUID
     account_id: UUID | None
     charge_id: UUID | None
-    test: bool
-    kind: str
-    request: bytes
-    attempts: int
-    deadline: datetime | None
-    reply_to: str | None
     status: str | None
     expires_at: datetime | None
     payer_sealed: bytes | None
     registering: bool
-
-    @property
-    def mode(self) -> Mode:
-        return Mode.of(self.test)
-
     callback_url: str | None
     ahead_s: int
     """By how much its account's clock is ahead of real time; 0 in production."""
@@ -80,30 +74,18 @@ class _Payer(Struct, frozen=True):
     document: str | None = None
 
 
-class _Settled(Struct, frozen=True, gc=False):
-    order_id: UUID
-
-
 class _Ends(Struct, frozen=True, gc=False):
     expires_at: datetime
 
 
-class _Released(Struct, frozen=True, gc=False):
-    order_id: UUID
-    test: bool
-    kind: str
-
-
-claim = sql.many("bank_order.claim", PixOrder)
-settle = sql.many("bank_order.settle", _Settled)
-release = sql.many("bank_order.release", _Released)
+claim = sql.many("bank_order.claim_pix", PixOrder)
 find_end = sql.maybe("bank_order.ends", _Ends)
 callback_registered = sql.run("bank_order.callback_registered")
 
 _read_cob = msgspec.json.Decoder(CobRequest).decode
 _read_pix = msgspec.json.Decoder(PixSimulation).decode
 _read_revision = msgspec.json.Decoder(CobRevision).decode
-_read_acted = msgspec.json.Decoder(CobRemoval).decode
+_read_scenario = msgspec.json.Decoder(CobRemoval).decode  # of any request of this lane: X-Sandbox-Bank
 _read_asked = msgspec.json.Decoder(LocationsRequest).decode
 _read_made = msgspec.json.Decoder(LocationsMade).decode
 _read_payer = msgspec.json.Decoder(_Payer).decode
@@ -118,9 +100,13 @@ async def drain_orders(context: Context, mode: Mode, *, at_once: int = AT_ONCE) 
     """Do what is due in one mode; answers how many orders were taken up. One slow answer holds nobody else up."""
     bank = context.banks[mode]
 
-    async def claim_some(most: int) -> list[PixOrder]:
+    async def claim_some(limit: int) -> list[PixOrder]:
         # At the simulated bank a hundred go as one.
-        return await _claim(context, mode, BATCH if mode.test else most)
+        now = context.now()
+        async with session(context.pool) as conn:
+            return await claim(
+                conn, test=mode.test, now=now, limit=BATCH if mode.test else limit, lease_until=now + LEASE
+            )
 
     def begin(orders: Sequence[PixOrder]) -> list[Coroutine[Any, Any, None]]:
         together, alone = _sort(bank, orders)
@@ -133,32 +119,6 @@ async def drain_orders(context: Context, mode: Mode, *, at_once: int = AT_ONCE) 
         return begun
 
     return await run_batched(claim_some, begin, at_once=at_once, look_s=_LOOK_S, stopping=context.stopping)
-
-
-async def release_orders(context: Context) -> int:
-    """Give back what dead workers held; answers how many."""
-    async with session(context.pool) as conn:
-        released = await release(conn, now=context.now(), most=_RELEASE_MAX)
-    for lane in {_lanes(each.kind)[Mode.of(each.test)] for each in released}:
-        context.jobs.wake(lane)
-    if released:
-        _log.warning("pix_orders_lost_their_worker", count=len(released))
-    return len(released)
-
-
-def _lanes(kind: str) -> dict[Mode, str]:
-    """Whose orders these are: the lanes of an order's kind."""
-    if kind.startswith("boleto_"):
-        return BOLETO_ORDERS
-    if kind.startswith("withdrawal_"):
-        return WITHDRAWAL_ORDERS
-    return REFUND_ORDERS if kind.startswith("refund_") else PIX_ORDERS
-
-
-async def _claim(context: Context, mode: Mode, most: int) -> list[PixOrder]:
-    now = context.now()
-    async with session(context.pool) as conn:
-        return await claim(conn, test=mode.test, now=now, most=most, lease_until=now + LEASE)
 
 
 def _sort(bank: Bank, orders: Sequence[PixOrder]) -> tuple[list[PixOrder], list[PixOrder]]:
@@ -175,20 +135,11 @@ def _sort(bank: Bank, orders: Sequence[PixOrder]) -> tuple[list[PixOrder], list[
 
 
 async def _do(context: Context, bank: Bank, order: PixOrder) -> None:
-    try:
-        try:
-            acted = acting(bank, _read_acted(order.request).scenario, attempt=order.attempts)
-            async with asyncio.timeout(_CALL_S):
-                answer = await _KINDS[order.kind](context, acted, order)
-        except DB_UNAVAILABLE as gone:
-            answer = Unknown(type(gone).__name__)
-        except Exception:
-            # Ours: it is tried again like anything unknown, ever more seldom, and stands in the log.
-            _log.exception("bank_order_failed_here", order_id=str(order.order_id), kind=order.kind)
-            answer = Unknown("failed here")
-        await _store(context, order, answer)
-    except Exception:
-        _log.exception("bank_order_not_stored", order_id=str(order.order_id), kind=order.kind)
+    async def ask(order: PixOrder) -> Answer:
+        acted = acting(bank, _read_scenario(order.request).scenario, attempt=order.attempts)
+        return await _KINDS[order.kind](context, acted, order)
+
+    await do_order(context, order, ask, partial(_store, context))
 
 
 async def _cob_register(context: Context, bank: Bank, order: PixOrder) -> Answer:
@@ -266,7 +217,7 @@ def _cob(context: Context, order: PixOrder) -> Cob:
     assert order.charge_id is not None
     request = _read_cob(order.request)
     payer = _Payer()
-    # The sandbox's books name no payer: nobody needs him there.
+    # The sandbox's books name no payer.
     if order.payer_sealed is not None and not order.test:
         payer = _read_payer(context.seal.open(order.payer_sealed))
     return Cob(
@@ -293,51 +244,25 @@ def _paid(order: PixOrder) -> Paid:
     )
 
 
-async def _store(context: Context, order: PixOrder, answer: Answer) -> None:
-    """Write one outcome down, with patience for a restart of PostgreSQL: the bank has been asked."""
-    await _patiently(lambda: _store_once(context, order, answer))
-
-
-async def _patiently(store: Callable[[], Awaitable[None]]) -> None:
-    for wait_s in (*_STORE_WAITS_S, None):
-        try:
-            return await store()
-        except DB_UNAVAILABLE:
-            if wait_s is None:
-                raise
-            await asyncio.sleep(wait_s)
-
-
-async def _store_once(context: Context, order: PixOrder, answer: Answer) -> None:
+async def _store(context: Context, order: PixOrder, answer: Answer | Later) -> None:
     now = context.now()
-    due_at = now
+    if isinstance(answer, Unknown):
+        answer = Later(detail=answer.detail)
+    failed: Outcome | None = None
     outcome: bytes | None = None
+    due_at = now
     match answer:
         case Done():
             state, outcome = "done", answer.value
         case Rejected(code, message):
             state, outcome = "refused", _encode({"code": code, "message": message})
             _log.warning("bank_refused", kind=order.kind, order_id=str(order.order_id), code=code)
-        case Unknown(detail):
-            over = order.deadline is not None and order.deadline <= now
-            state, due_at = "abandoned" if over else "waiting", now + _backoff(order.attempts)
-            _log.info(
-                "bank_unknown",
-                kind=order.kind,
-                order_id=str(order.order_id),
-                attempts=order.attempts,
-                detail=detail,
-            )
-    failed: Outcome | None = None
+        case Later():
+            state = "abandoned" if order.late(now) else "waiting"
+            due_at += timedelta(seconds=wait_after(BACKOFF_S, order.attempts))
+            log_unknown(order, answer)
     async with transaction(context.pool) as conn:
-        ours = await settle(
-            conn,
-            order_ids=[order.order_id],
-            attempts=[order.attempts],
-            states=[state],
-            due_ats=[due_at],
-            outcomes=[outcome],
-        )
+        ours = await settle(conn, [(order, state, outcome)], due_at=due_at)
         if ours and order.kind == OrderKind.COB_REGISTER and isinstance(answer, Rejected):
             assert order.account_id is not None
             assert order.charge_id is not None
@@ -346,24 +271,19 @@ async def _store_once(context: Context, order: PixOrder, answer: Answer) -> None
                 account_id=order.account_id,
                 charge_id=order.charge_id,
                 code=FAILURE_CODE,
-                message=f"The bank refused the charge: {answer.message}"[:_MESSAGE_CHARACTERS],
+                message=f"The bank refused the charge: {answer.message}"[:_MESSAGE_MAX],
                 now=now,
                 actor="bank",
             )
         if not ours and order.kind == OrderKind.LOCATIONS and isinstance(answer, Done) and outcome is not None:
-            # The door gave up meanwhile: what the bank made is good for somebody else.
+            # The request gave up meanwhile: what the bank made is good for another.
             await add_to_pool(conn, order.mode, _read_made(outcome).locations)
-    if ours and isinstance(answer, Rejected) and order.kind == OrderKind.COB_REGISTER:
+    if failed is not None:
         context.jobs.wake(WEBHOOKS)
     if isinstance(failed, Charge) and failed.dual:
         context.jobs.wake(BOLETO_ORDERS[order.mode])  # its boleto stands, and is to be written off
     if ours and outcome is not None and order.reply_to is not None:
         await send_reply(context.redis, order.reply_to, order.order_id, outcome)
-
-
-def _backoff(attempts: int) -> timedelta:
-    base_s = BACKOFF_S[min(attempts, len(BACKOFF_S)) - 1]
-    return timedelta(seconds=base_s * random.uniform(0.8, 1.2))  # noqa: S311  spreads load, guards nothing
 
 
 # Many orders at the simulated bank: one statement there, one here
@@ -391,23 +311,16 @@ async def _do_together(context: Context, bank: SimulatedBank, orders: list[PixOr
     no = {order.order_id for order, _ in refused}
     await _store_done(context, [order for order in orders if order.order_id not in no])
     for order, answer in refused:
-        await _store(context, order, answer)
+        await store_with_retry(partial(_store, context, order, answer))
 
 
 async def _store_done(context: Context, orders: list[PixOrder]) -> None:
     async def store() -> None:
         async with session(context.pool) as conn:
-            await settle(
-                conn,
-                order_ids=[order.order_id for order in orders],
-                attempts=[order.attempts for order in orders],
-                states=["done"] * len(orders),
-                due_ats=[context.now()] * len(orders),
-                outcomes=[None] * len(orders),
-            )
+            await settle(conn, [(order, "done", None) for order in orders], due_at=context.now())
 
     if orders:
-        await _patiently(store)
+        await store_with_retry(store)
 
 
 # Callbacks
@@ -436,7 +349,7 @@ async def register_keys(context: Context, bank: Bank, keys: Sequence[str]) -> No
     """Register our callback for these keys and remember those the bank confirmed."""
     url = callback_url(context)
     for key in keys:
-        async with asyncio.timeout(_CALL_S):
+        async with asyncio.timeout(CALL_S):
             answer = await bank.register_callback(key, url)
         if not isinstance(answer, Done):
             _log.info("bank_callback_not_registered", answer=type(answer).__name__)

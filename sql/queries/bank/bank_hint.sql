@@ -18,7 +18,7 @@ RETURNING about;
 UPDATE bank_hint SET attempts = attempts + 1, due_at = :lease_until
 WHERE hint_id IN (
     SELECT hint_id FROM bank_hint WHERE state = 'waiting' AND due_at <= :now
-    ORDER BY due_at LIMIT :most FOR UPDATE SKIP LOCKED
+    ORDER BY due_at LIMIT :limit FOR UPDATE SKIP LOCKED
 )
 RETURNING hint_id, about, txid, attempts;
 

@@ -1,16 +1,15 @@
 -- Orders on their way to a bank: waiting -> working (leased) -> done | refused, or waiting again when the bank's
 -- answer is unknown. They are written by commands (order.sql, charge.sql) and by the reserve of locations.
 
--- name: claim
+-- name: claim_pix
 -- Lease what is due of one mode. Workers pass over each other's rows. What decides whether an order still makes
 -- sense comes along: the charge's state, the clock it is judged by, whether its registration is still open, where the
 -- bank calls back.
 WITH due AS (
     SELECT order_id, charge_id, account_id FROM bank_order
-    WHERE test = :test AND state = 'waiting' AND left(kind, 7) <> 'boleto_' AND left(kind, 7) <> 'refund_'
-      AND left(kind, 11) <> 'withdrawal_' AND due_at <= :now
+    WHERE lane = 'pix' AND test = :test AND state = 'waiting' AND due_at <= :now
     ORDER BY due_at, order_id
-    LIMIT :most
+    LIMIT :limit
     FOR UPDATE SKIP LOCKED
 )
 UPDATE bank_order o
@@ -19,7 +18,7 @@ FROM due d
 LEFT JOIN charge c ON c.charge_id = d.charge_id
 LEFT JOIN sandbox_clock k ON :test::boolean AND k.account_id = d.account_id
 WHERE o.order_id = d.order_id
-RETURNING o.order_id, o.account_id, o.charge_id, o.test, o.kind, o.request, o.attempts, o.deadline, o.reply_to,
+RETURNING o.order_id, o.test, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.account_id, o.charge_id,
           c.status, c.expires_at, c.payer_sealed,
           o.kind IN ('cob_remove', 'cob_revise') AND EXISTS (
               SELECT FROM bank_order r
@@ -29,6 +28,48 @@ RETURNING o.order_id, o.account_id, o.charge_id, o.test, o.kind, o.request, o.at
                THEN (SELECT url FROM bank_callback b WHERE b.pix_key = o.request ->> 'pix_key') END AS callback_url,
           coalesce(k.ahead_s, 0) AS ahead_s;
 
+-- name: claim_boletos
+-- As above, with what the charge and its boleto look like at that moment.
+WITH due AS (
+    SELECT order_id, charge_id, account_id FROM bank_order
+    WHERE lane = 'boleto' AND test = :test AND state = 'waiting' AND due_at <= :now
+    ORDER BY due_at, order_id
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE bank_order o
+SET state = 'working', attempts = o.attempts + 1, lease_until = :lease_until
+FROM due d
+LEFT JOIN charge c ON c.charge_id = d.charge_id
+LEFT JOIN boleto s ON s.charge_id = d.charge_id
+LEFT JOIN read_charge r ON r.charge_id = d.charge_id
+LEFT JOIN sandbox_clock k ON :test::boolean AND k.account_id = d.account_id
+WHERE o.order_id = d.order_id
+RETURNING o.order_id, o.test, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.account_id, o.charge_id,
+          c.payment_method, c.status, s.number, s.due_on, s.registered_at, r.doc, coalesce(k.ahead_s, 0) AS ahead_s;
+
+-- name: claim_money
+-- Of refunds or of withdrawals, with what the attempt before left behind. A withdrawal the bank was not asked about is
+-- left alone while the account is not approved: its money stays, and nothing counts as tried. That is looked up for each
+-- order in turn, and not joined: a join may read every withdrawal there ever was.
+WITH due AS (
+    SELECT o.order_id FROM bank_order o
+    WHERE o.lane = :lane AND o.test = :test AND o.state = 'waiting' AND o.due_at <= :now
+      AND (o.kind <> 'withdrawal_send' OR (
+          SELECT w.status <> 'pending' OR a.kyc = 'approved'
+          FROM withdrawal w JOIN account a ON a.account_id = w.account_id
+          WHERE w.withdrawal_id = o.order_id AND w.account_id = o.account_id))
+    ORDER BY o.due_at, o.order_id
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE bank_order o
+SET state = 'working', attempts = o.attempts + 1, lease_until = :lease_until
+FROM due d
+WHERE o.order_id = d.order_id
+RETURNING o.order_id, o.test, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.account_id, o.charge_id,
+          o.outcome;
+
 -- name: ends
 -- When a charge ends as it stands now, for who has just told its bank; no row: nobody may pay it any more.
 SELECT expires_at FROM charge WHERE charge_id = :charge_id AND status = 'pending';
@@ -36,9 +77,9 @@ SELECT expires_at FROM charge WHERE charge_id = :charge_id AND status = 'pending
 -- name: settle
 -- Write outcomes down, for orders that are still this lease's: the number of attempts tells one lease from another.
 UPDATE bank_order o
-SET state = g.state, due_at = g.due_at, lease_until = NULL, outcome = g.outcome
-FROM unnest(:order_ids::uuid[], :attempts::integer[], :states::text[], :due_ats::timestamptz[], :outcomes::jsonb[])
-     AS g (order_id, attempts, state, due_at, outcome)
+SET state = g.state, due_at = :due_at, lease_until = NULL, outcome = g.outcome
+FROM unnest(:order_ids::uuid[], :attempts::integer[], :states::text[], :outcomes::jsonb[])
+     AS g (order_id, attempts, state, outcome)
 WHERE o.order_id = g.order_id AND o.attempts = g.attempts AND o.state = 'working'
 RETURNING o.order_id;
 
@@ -47,16 +88,16 @@ RETURNING o.order_id;
 UPDATE bank_order SET state = 'waiting', due_at = :now, lease_until = NULL
 WHERE order_id IN (
     SELECT order_id FROM bank_order WHERE state = 'working' AND lease_until <= :now
-    ORDER BY lease_until LIMIT :most FOR UPDATE SKIP LOCKED
+    ORDER BY lease_until LIMIT :limit FOR UPDATE SKIP LOCKED
 )
-RETURNING order_id, test, kind;
+RETURNING order_id, test, lane;
 
 -- name: ask_for_locations
 INSERT INTO bank_order (order_id, test, kind, request, due_at, deadline, reply_to, created_at)
 VALUES (:order_id, :test, 'locations', :request, :now, :deadline, :reply_to, :now);
 
 -- name: abandon
--- The door no longer waits. No row: the outcome is there, and is taken after all.
+-- The request no longer waits. No row: the outcome is there, and is taken after all.
 UPDATE bank_order SET state = 'abandoned', lease_until = NULL
 WHERE order_id = :order_id AND state IN ('waiting', 'working')
 RETURNING order_id;
@@ -70,4 +111,4 @@ ON CONFLICT (pix_key) DO UPDATE SET url = excluded.url, registered_at = excluded
 
 -- name: callbacks_elsewhere
 -- Keys for which the bank still calls an address that is no longer ours.
-SELECT pix_key FROM bank_callback WHERE url <> :url ORDER BY pix_key LIMIT :most;
+SELECT pix_key FROM bank_callback WHERE url <> :url ORDER BY pix_key LIMIT :limit;

@@ -28,45 +28,17 @@ RETURNING order_id;
 
 -- name: order_change
 -- An order to change a boleto. One that only waits to put right what an earlier, unanswered change left is taken over:
--- `realign` remembers that there is something to put right. No row: another change of this boleto is under way.
+-- `reconcile` remembers that there is something to put right. No row: another change of this boleto is under way.
 WITH taken_over AS (
     UPDATE bank_order SET state = 'abandoned'
-    WHERE charge_id = :charge_id AND kind = 'boleto_align' AND state = 'waiting' AND :kind::text <> 'boleto_pay'
+    WHERE charge_id = :charge_id AND kind = 'boleto_reconcile' AND state = 'waiting' AND :kind::text <> 'boleto_pay'
     RETURNING order_id
 )
 INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, deadline, reply_to, created_at)
 SELECT :order_id, :account_id, :charge_id, :test, :kind,
-       CASE WHEN EXISTS (SELECT FROM taken_over) THEN :request::jsonb || '{"realign": true}' ELSE :request::jsonb END,
+       CASE WHEN EXISTS (SELECT FROM taken_over) THEN :request::jsonb || '{"reconcile": true}' ELSE :request::jsonb END,
        :now, :deadline, :reply_to, :now
 ON CONFLICT DO NOTHING
-RETURNING order_id;
-
--- name: claim
--- Lease what is due of one mode, with what the charge and its boleto look like at that moment, and with the clock of the
--- sandbox it is for; workers pass over each other's rows.
-WITH due AS (
-    SELECT order_id, charge_id, account_id FROM bank_order
-    WHERE test = :test AND state = 'waiting' AND left(kind, 7) = 'boleto_' AND due_at <= :now
-    ORDER BY due_at, order_id
-    LIMIT :most
-    FOR UPDATE SKIP LOCKED
-)
-UPDATE bank_order o
-SET state = 'working', attempts = o.attempts + 1, lease_until = :lease_until
-FROM due d
-LEFT JOIN charge c ON c.charge_id = d.charge_id
-LEFT JOIN boleto s ON s.charge_id = d.charge_id
-LEFT JOIN read_charge r ON r.charge_id = d.charge_id
-LEFT JOIN sandbox_clock k ON :test::boolean AND k.account_id = d.account_id
-WHERE o.order_id = d.order_id
-RETURNING o.order_id, o.account_id, o.charge_id, o.test, o.kind, o.request, o.attempts, o.created_at, o.deadline,
-          o.reply_to, c.payment_method, c.status, c.expires_at, s.number, s.due_on, s.registered_at, r.doc,
-          coalesce(k.ahead_s, 0) AS ahead_s;
-
--- name: settle
--- What became of an order, when it is still this lease's and nobody has given it up.
-UPDATE bank_order SET state = :state, due_at = :due_at, lease_until = NULL, outcome = :outcome
-WHERE order_id = :order_id AND attempts = :attempts AND state = 'working'
 RETURNING order_id;
 
 -- name: give_up
@@ -77,20 +49,20 @@ WITH given_up AS (
     UPDATE bank_order SET state = 'abandoned', lease_until = NULL, outcome = :outcome
     WHERE order_id = :order_id AND state IN ('waiting', 'working') AND (:attempts::integer IS NULL OR attempts = :attempts)
     RETURNING account_id, charge_id, test, kind, request, attempts, order_id
-), aligned AS (
+), reconciliation AS (
     INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
-    SELECT :align_id, account_id, charge_id, test, 'boleto_align',
-           jsonb_build_object('after', kind, 'request', request), :align_at, :now
+    SELECT :reconcile_id, account_id, charge_id, test, 'boleto_reconcile',
+           jsonb_build_object('after', kind, 'request', request), :reconcile_at, :now
     FROM given_up
-    WHERE attempts > :untouched::integer OR request ? 'realign' OR EXISTS (
+    WHERE attempts > :untouched::integer OR request ? 'reconcile' OR EXISTS (
         SELECT FROM charge c WHERE c.charge_id = given_up.charge_id AND c.payment_method = 'boleto_pix')
 )
 SELECT order_id FROM given_up;
 
--- name: put_right
+-- name: order_reconciliation
 -- Have a worker make the bank's books equal ours.
 INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
-SELECT :align_id, :account_id, :charge_id, :test, 'boleto_align',
+SELECT :reconcile_id, :account_id, :charge_id, :test, 'boleto_reconcile',
        jsonb_build_object('after', :after::text, 'request', :request::jsonb), :now, :now
 ON CONFLICT DO NOTHING;
 
@@ -105,14 +77,14 @@ WHERE order_id = :order_id AND state IN ('done', 'refused', 'abandoned');
 -- A key that was used meanwhile makes no charge, and has the boleto undone. With a dual charge comes the order for its cob.
 -- `at` is the real instant, of items whose account's clock shows another: keys and orders go by it.
 WITH given AS (
-    SELECT g.order_id, g.attempts, g.align_id, g.key, decode(g.fingerprint, 'hex') AS fingerprint,
+    SELECT g.order_id, g.attempts, g.reconcile_id, g.key, decode(g.fingerprint, 'hex') AS fingerprint,
            decode(g.payer_sealed, 'base64') AS payer_sealed, g.actor, g.request_id, g.registered_at, g.outcome, g.expires_at,
            c.account_id, c.test, c.charge_id, c.payment_method, c.amount_cents, c.external_id, c.created_at,
            c.nosso_numero, c.due_date, c.send_email, i.item -> 'payload' AS payload, g.location, g.cob_order_id, g.cob,
            coalesce(g.at, c.created_at) AS at
     FROM unnest(:items::jsonb[]) AS i (item)
     CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
-        order_id uuid, attempts integer, align_id uuid, key text, fingerprint text, payer_sealed text, actor text,
+        order_id uuid, attempts integer, reconcile_id uuid, key text, fingerprint text, payer_sealed text, actor text,
         request_id text, registered_at timestamptz, outcome jsonb, expires_at timestamptz, location text,
         cob_order_id uuid, cob jsonb, at timestamptz)
     CROSS JOIN LATERAL jsonb_to_record(i.item #> '{payload,charge}') AS c (
@@ -134,7 +106,7 @@ WITH given AS (
     SELECT g.* FROM given g JOIN claimed c ON c.resource_id = g.charge_id
 ), undone AS (
     INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
-    SELECT g.align_id, g.account_id, g.charge_id, g.test, 'boleto_align',
+    SELECT g.reconcile_id, g.account_id, g.charge_id, g.test, 'boleto_reconcile',
            jsonb_build_object('after', 'boleto_register', 'request', h.request), g.at, g.at
     FROM given g JOIN held h USING (order_id)
     WHERE NOT EXISTS (SELECT FROM claimed c WHERE c.resource_id = g.charge_id)

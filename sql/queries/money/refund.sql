@@ -66,28 +66,3 @@ UPDATE charge c SET refunded_cents = g.refunded_cents
 FROM unnest(:charge_ids::uuid[], :account_ids::uuid[], :refunded_cents::bigint[])
      AS g (charge_id, account_id, refunded_cents)
 WHERE c.charge_id = g.charge_id AND c.account_id = g.account_id;
-
--- name: claim
--- Lease what is due of one mode; workers pass over each other's rows. With each comes what the attempt before it left
--- behind.
-WITH due AS (
-    SELECT order_id FROM bank_order
-    WHERE test = :test AND state = 'waiting' AND left(kind, 7) = 'refund_' AND due_at <= :now
-    ORDER BY due_at, order_id
-    LIMIT :most
-    FOR UPDATE SKIP LOCKED
-)
-UPDATE bank_order o
-SET state = 'working', attempts = o.attempts + 1, lease_until = :lease_until
-FROM due d
-WHERE o.order_id = d.order_id
-RETURNING o.order_id, o.charge_id, o.kind, o.request, o.attempts, o.created_at, o.outcome;
-
--- name: settle_orders
--- Write outcomes down, for orders that are still this lease's: the number of attempts tells one lease from another.
-UPDATE bank_order o
-SET state = g.state, due_at = g.due_at, lease_until = NULL, outcome = g.outcome
-FROM unnest(:order_ids::uuid[], :attempts::integer[], :states::text[], :due_ats::timestamptz[], :outcomes::jsonb[])
-     AS g (order_id, attempts, state, due_at, outcome)
-WHERE o.order_id = g.order_id AND o.attempts = g.attempts AND o.state = 'working'
-RETURNING o.order_id;

@@ -54,32 +54,6 @@ WHERE order_id = :withdrawal_id AND state IN ('waiting', 'working');
 -- that are about to ask the bank, so that none begins afterwards.
 SELECT kyc = 'approved' AS approved FROM account WHERE account_id = :account_id FOR SHARE;
 
--- name: claim_orders
--- Lease what is due; workers pass over each other's rows. With each comes what the attempt before it left behind. What the
--- bank was not asked about is left alone while the account is not approved: its money stays, and nothing counts as tried.
--- That is looked up for each order in turn, and not joined: a join may read every withdrawal there ever was.
-WITH due AS (
-    SELECT o.order_id FROM bank_order o
-    WHERE o.state = 'waiting' AND left(o.kind, 11) = 'withdrawal_' AND o.due_at <= :now
-      AND (SELECT w.status <> 'pending' OR a.kyc = 'approved'
-           FROM withdrawal w JOIN account a ON a.account_id = w.account_id
-           WHERE w.withdrawal_id = o.order_id AND w.account_id = o.account_id)
-    ORDER BY o.due_at, o.order_id
-    LIMIT :most
-    FOR UPDATE SKIP LOCKED
-)
-UPDATE bank_order o
-SET state = 'working', attempts = o.attempts + 1, lease_until = :lease_until
-FROM due d
-WHERE o.order_id = d.order_id
-RETURNING o.order_id, o.account_id, o.request, o.attempts, o.outcome;
-
--- name: settle_order
--- Write an outcome down when the order is still this lease's: the number of attempts tells one lease from another.
-UPDATE bank_order SET state = :state, due_at = :due_at, lease_until = NULL, outcome = :outcome
-WHERE order_id = :order_id AND attempts = :attempts AND state = 'working'
-RETURNING order_id;
-
 -- name: set_automatic
 -- The day that was looked at last stays when only the amount changes.
 INSERT INTO auto_withdrawal (account_id, keep_cents)

@@ -45,22 +45,21 @@ SELECT (SELECT suspended_at FROM pix_suspension) AS suspended_at;
 -- What waits, each along the index it is worked off by and counted no further than :most; the oldest that is due tells
 -- by how much the workers lag.
 SELECT 'bank_pix' AS name, count(*) AS waiting, min(due_at) AS due_at FROM (
-    SELECT due_at FROM bank_order WHERE NOT test AND state = 'waiting'
-        AND left(kind, 7) <> 'boleto_' AND left(kind, 7) <> 'refund_' AND left(kind, 11) <> 'withdrawal_'
+    SELECT due_at FROM bank_order WHERE lane = 'pix' AND NOT test AND state = 'waiting'
     ORDER BY due_at, order_id LIMIT :most) AS q
 UNION ALL
 SELECT 'bank_boletos', count(*), min(due_at) FROM (
-    SELECT due_at FROM bank_order WHERE NOT test AND state = 'waiting' AND left(kind, 7) = 'boleto_'
+    SELECT due_at FROM bank_order WHERE lane = 'boleto' AND NOT test AND state = 'waiting'
     ORDER BY due_at, order_id LIMIT :most) AS q
 UNION ALL
 SELECT 'bank_refunds', count(*), min(due_at) FROM (
-    SELECT due_at FROM bank_order WHERE NOT test AND state = 'waiting' AND left(kind, 7) = 'refund_'
+    SELECT due_at FROM bank_order WHERE lane = 'refund' AND NOT test AND state = 'waiting'
     ORDER BY due_at, order_id LIMIT :most) AS q
 UNION ALL
 SELECT 'bank_withdrawals', count(*), min(due_at) FROM (
-    -- As they are claimed (withdrawal.claim_orders): held ones wait for a person, and are no lag.
+    -- As they are claimed (bank_order.claim_money): held ones wait for a person, and are no lag.
     SELECT o.due_at FROM bank_order o
-    WHERE o.state = 'waiting' AND left(o.kind, 11) = 'withdrawal_'
+    WHERE o.lane = 'withdrawal' AND NOT o.test AND o.state = 'waiting'
         AND (SELECT w.status <> 'pending' OR a.kyc = 'approved'
              FROM withdrawal w JOIN account a ON a.account_id = w.account_id
              WHERE w.withdrawal_id = o.order_id AND w.account_id = o.account_id)

@@ -30,7 +30,8 @@ from tests.support.banking import (
 )
 from tests.support.merchant import until_answer
 from workers.context import Context
-from workers.orders.pix import LEASE, drain_orders, release_orders
+from workers.orders.lease import LEASE, release_orders
+from workers.orders.pix import drain_orders
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

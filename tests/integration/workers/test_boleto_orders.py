@@ -25,7 +25,8 @@ from tests.support.banking import due_now, make_account, utc_now, worker_context
 from tests.support.boleto_bank import RunningBoletoBank, new_number, running_boleto_bank, today
 from workers.context import Context
 from workers.orders.boleto import BoletoOrderWorker
-from workers.orders.pix import release_orders
+from workers.orders.boleto_changes import boleto_of
+from workers.orders.lease import release_orders
 
 PAYER = BoletoPayer(
     name="Fulana de Tal", document="52998224725", street="Rua Um", number="1", city="Recife", state="PE",
@@ -118,7 +119,7 @@ async def worked_through(context: Context, desk: BoletoOrderWorker, order: Regis
 async def given_up(context: Context, order: RegistrationOrder) -> bool:
     """The door's deadline has come."""
     async with transaction(context.pool) as conn:
-        return await give_up(conn, order.order_id, align_id=new_id(), outcome=b"{}", now=utc_now())
+        return await give_up(conn, order.order_id, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
 
 
 @pytest.mark.parametrize("fault", ["lost_reply", "cut"])
@@ -140,7 +141,7 @@ async def test_what_a_worker_registered_before_it_died_becomes_the_charge(
     context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
-    await context.banks[Mode.PRODUCTION].register_boleto(desk._boleto(order.request))
+    await context.banks[Mode.PRODUCTION].register_boleto(boleto_of(context, order.request))
     await pool.execute(
         "UPDATE bank_order SET state = 'working', attempts = 1, lease_until = '-infinity' WHERE order_id = $1",
         order.order_id,
@@ -154,12 +155,12 @@ async def test_a_creation_given_up_after_the_bank_was_asked_is_undone_there(
     context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
-    await context.banks[Mode.PRODUCTION].register_boleto(desk._boleto(order.request))
+    await context.banks[Mode.PRODUCTION].register_boleto(boleto_of(context, order.request))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
     assert await given_up(context, order)
     await worked_through(context, desk, order)
     assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
-    assert await orders_of(pool, order) == [("boleto_register", "abandoned"), ("boleto_align", "done")]
+    assert await orders_of(pool, order) == [("boleto_register", "abandoned"), ("boleto_reconcile", "done")]
 
 
 async def test_a_creation_given_up_before_anybody_asked_leaves_nothing_to_do(
@@ -197,7 +198,7 @@ async def test_a_refusal_after_a_lost_answer_is_not_taken_for_nothing_done(
     context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
-    await context.banks[Mode.PRODUCTION].register_boleto(desk._boleto(order.request))
+    await context.banks[Mode.PRODUCTION].register_boleto(boleto_of(context, order.request))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
     bank.wire.fault = "refuse"
     await desk.drain()
@@ -211,7 +212,7 @@ async def test_a_strangers_boleto_under_our_number_is_not_touched(
     context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
-    stranger = replace(desk._boleto(order.request), amount_cents=99, seu_numero="OUTRO")
+    stranger = replace(boleto_of(context, order.request), amount_cents=99, seu_numero="OUTRO")
     await context.banks[Mode.PRODUCTION].register_boleto(stranger)
     await desk.drain()
     refused = await pool.fetchrow("SELECT state, outcome FROM bank_order WHERE order_id = $1", order.order_id)
@@ -220,7 +221,7 @@ async def test_a_strangers_boleto_under_our_number_is_not_touched(
 
     other = await ordered(context, await make_account(pool))
     await context.banks[Mode.PRODUCTION].register_boleto(
-        replace(desk._boleto(other.request), amount_cents=99, seu_numero="OUTRO")
+        replace(boleto_of(context, other.request), amount_cents=99, seu_numero="OUTRO")
     )
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", other.order_id)
     assert await given_up(context, other)
@@ -264,7 +265,7 @@ async def test_a_boleto_paid_although_its_creation_was_given_up_becomes_a_paid_c
     """Payers see boletos in their bank before any merchant hands them out (DDA): money is never dropped."""
     account_id = await make_account(pool)
     order = await ordered(context, account_id)
-    await context.banks[Mode.PRODUCTION].register_boleto(desk._boleto(order.request))
+    await context.banks[Mode.PRODUCTION].register_boleto(boleto_of(context, order.request))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
     assert await given_up(context, order)
     await bank.books.pay(number_of(order), rail="boleto")
@@ -288,7 +289,7 @@ async def test_a_key_used_while_the_bank_was_asked_has_its_second_boleto_written
     await desk.drain()
     await worked_through(context, desk, order)
     assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
-    assert await orders_of(pool, order) == [("boleto_register", "done"), ("boleto_align", "done")]
+    assert await orders_of(pool, order) == [("boleto_register", "done"), ("boleto_reconcile", "done")]
 
 
 async def test_requests_of_one_key_at_once_are_one_order_without_any_lock(context: Context, pool: Pool) -> None:
@@ -313,7 +314,7 @@ async def test_a_cancel_that_only_the_bank_heard_is_finished_later(
     await bank.books.write_off(number_of(order))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", change_id)
     async with transaction(pool) as conn:
-        assert await give_up(conn, change_id, align_id=new_id(), outcome=b"{}", now=utc_now())
+        assert await give_up(conn, change_id, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
     await worked_through(context, desk, order)
     assert await status_of(pool, order) == "cancelled"
     body = msgspec.json.decode(
@@ -328,7 +329,7 @@ async def test_the_undo_of_a_young_boleto_waits_for_its_moment_and_looks_in_betw
     context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
-    await context.banks[Mode.PRODUCTION].register_boleto(desk._boleto(order.request))
+    await context.banks[Mode.PRODUCTION].register_boleto(boleto_of(context, order.request))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
     await bank.rules(apply_30_minutes=True)
     try:
@@ -338,7 +339,7 @@ async def test_the_undo_of_a_young_boleto_waits_for_its_moment_and_looks_in_betw
             await due_now(pool, order.charge_id)
             await desk.drain()
             due: datetime = await pool.fetchval(
-                "SELECT due_at FROM bank_order WHERE charge_id = $1 AND kind = 'boleto_align'", order.charge_id
+                "SELECT due_at FROM bank_order WHERE charge_id = $1 AND kind = 'boleto_reconcile'", order.charge_id
             )
             waits.append((due - utc_now()).total_seconds())
         assert await at_bank(bank, order) == 1
@@ -357,9 +358,9 @@ async def test_not_found_is_no_answer_while_the_boleto_may_be_on_its_way(
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
     assert await given_up(context, order)
     await worked_through(context, desk, order, rounds=2)
-    assert (await orders_of(pool, order))[-1] == ("boleto_align", "waiting")
+    assert (await orders_of(pool, order))[-1] == ("boleto_reconcile", "waiting")
     # It arrives now, from a request that nobody waits for any more.
-    await context.banks[Mode.PRODUCTION].register_boleto(desk._boleto(order.request))
+    await context.banks[Mode.PRODUCTION].register_boleto(boleto_of(context, order.request))
     await worked_through(context, desk, order)
     assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
 
@@ -394,7 +395,7 @@ async def watched_for(pool: Pool, order: RegistrationOrder, by: timedelta) -> No
 
 
 @pytest.mark.parametrize("kind", ["boleto_write_off", "boleto_redate"])
-async def test_a_change_that_arrives_after_it_was_given_up_is_seen_and_put_right(
+async def test_a_change_that_arrives_after_it_was_given_up_is_seen_and_order_reconciliation(
     context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, kind: str
 ) -> None:
     """A request may lie at the bank longer than anybody waits: that the boleto looks untouched says nothing yet."""
@@ -408,7 +409,7 @@ async def test_a_change_that_arrives_after_it_was_given_up_is_seen_and_put_right
     change_id = await changed(context, order, kind, wish)
     await asked_before(context, change_id)
     async with transaction(pool) as conn:
-        assert await give_up(conn, change_id, align_id=new_id(), outcome=b"{}", now=utc_now())
+        assert await give_up(conn, change_id, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
     await worked_through(context, desk, order, rounds=2)
     if kind == "boleto_redate":
         await bank.books.redate(number_of(order), later)
@@ -421,7 +422,7 @@ async def test_a_change_that_arrives_after_it_was_given_up_is_seen_and_put_right
         assert (await status_of(pool, order), await at_bank(bank, order)) == ("cancelled", 7)
     await watched_for(pool, order, timedelta(seconds=61))
     await worked_through(context, desk, order)
-    assert (await orders_of(pool, order))[-1] == ("boleto_align", "done"), "it is not watched for ever"
+    assert (await orders_of(pool, order))[-1] == ("boleto_reconcile", "done"), "it is not watched for ever"
 
 
 @pytest.mark.parametrize("kind", ["boleto_write_off", "boleto_redate"])
@@ -476,7 +477,7 @@ async def test_a_write_off_refused_after_a_lost_answer_is_not_taken_for_nothing_
     assert await status_of(pool, order) == "cancelled"
 
 
-async def test_a_re_dating_that_took_over_what_was_to_be_put_right_is_watched_on(
+async def test_a_re_dating_that_took_over_what_was_to_be_order_reconciliation_is_watched_on(
     context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     """The merchant was told no and asks for another day: the first may still arrive after the second."""
@@ -487,7 +488,7 @@ async def test_a_re_dating_that_took_over_what_was_to_be_put_right_is_watched_on
     given = await changed(context, order, "boleto_redate", Redate(due_date=first.isoformat(), actor="test"))
     await asked_before(context, given)
     async with transaction(pool) as conn:
-        assert await give_up(conn, given, align_id=new_id(), outcome=b"{}", now=utc_now())
+        assert await give_up(conn, given, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
     await changed(context, order, "boleto_redate", Redate(due_date=second.isoformat(), actor="test"))
     await desk.drain()
     assert await dues(pool, bank, order) == (second, second)

@@ -316,7 +316,7 @@ async def pix_booked(context: Context, order: RegistrationOrder) -> None:
 
 async def kinds_of(pool: Pool, order: RegistrationOrder) -> list[tuple[str, str]]:
     rows = await pool.fetch(
-        "SELECT kind, state FROM bank_order WHERE charge_id = $1 AND left(kind, 7) = 'boleto_'"
+        "SELECT kind, state FROM bank_order WHERE charge_id = $1 AND lane = 'boleto'"
         " ORDER BY created_at, order_id", order.charge_id,
     )  # fmt: skip
     return [(row[0], row[1]) for row in rows][1:]
@@ -334,14 +334,14 @@ async def test_the_order_to_write_the_boleto_off_is_tried_until_the_bank_confirm
 ) -> None:
     order = await made(context, desk)
     await pix_booked(context, order)
-    assert await kinds_of(pool, order) == [("boleto_align", "waiting")]
+    assert await kinds_of(pool, order) == [("boleto_reconcile", "waiting")]
     for name in ("down", "error500", "html", "lost_reply"):
         bank.wire.fault = name
         await due_now(pool, order.charge_id)
         await desk.drain()
     bank.wire.fault = "up"
     await worked_through(context, desk, order)
-    assert await kinds_of(pool, order) == [("boleto_align", "done")]
+    assert await kinds_of(pool, order) == [("boleto_reconcile", "done")]
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 
@@ -383,7 +383,7 @@ async def test_a_change_that_waits_when_the_pix_is_paid_leaves_the_boleto_to_be_
     await pix_booked(context, order)
     assert await kinds_of(pool, order) == [(kind, "waiting")], "two orders about one boleto are never open"
     await worked_through(context, desk, order)
-    assert await kinds_of(pool, order) == [(kind, "refused"), ("boleto_align", "done")]
+    assert await kinds_of(pool, order) == [(kind, "refused"), ("boleto_reconcile", "done")]
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 
@@ -417,7 +417,7 @@ async def test_a_pix_paid_while_the_bank_is_at_a_change_leaves_no_open_boleto(
     # Rejected for being too young, it had left the boleto open.
     assert (await kinds_of(pool, order))[0] == (kind, "refused")
     await worked_through(context, desk, order)
-    assert (await kinds_of(pool, order))[-1] == ("boleto_align", "done")
+    assert (await kinds_of(pool, order))[-1] == ("boleto_reconcile", "done")
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 
@@ -431,7 +431,7 @@ async def test_a_pix_paid_while_somebody_looks_whether_all_is_equal_leaves_no_op
     assert lost is not None
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", lost)
     async with transaction(pool) as conn:
-        assert await give_up(conn, lost, align_id=new_id(), outcome=b"{}", now=utc_now())
+        assert await give_up(conn, lost, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
     if last:
         older = "UPDATE bank_order SET created_at = created_at - interval '61 seconds' WHERE charge_id = $1"
         await pool.execute(older, order.charge_id)
@@ -447,7 +447,7 @@ async def test_a_pix_paid_while_somebody_looks_whether_all_is_equal_leaves_no_op
     at_bank.find_boleto = find  # type: ignore[method-assign]
     await desk.drain()
     await worked_through(context, desk, order)
-    assert await kinds_of(pool, order) == [("boleto_redate", "abandoned"), *[("boleto_align", "done")] * (1 + last)]
+    assert await kinds_of(pool, order) == [("boleto_redate", "abandoned"), *[("boleto_reconcile", "done")] * (1 + last)]
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 
@@ -459,7 +459,7 @@ async def test_a_change_given_up_before_anybody_asked_leaves_the_boleto_to_be_cl
     assert waiting is not None
     await pix_booked(context, order)
     async with transaction(pool) as conn:
-        assert await give_up(conn, waiting, align_id=new_id(), outcome=b"{}", now=utc_now())
+        assert await give_up(conn, waiting, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
     await worked_through(context, desk, order)
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
@@ -480,7 +480,7 @@ async def test_a_booking_and_the_end_of_a_change_that_meet_leave_one_order_to_cl
         assert not ending.done(), "it waits for the charge"
     await ending
     await worked_through(context, desk, order)
-    assert await kinds_of(pool, order) == [("boleto_redate", "refused"), ("boleto_align", "done")]
+    assert await kinds_of(pool, order) == [("boleto_redate", "refused"), ("boleto_reconcile", "done")]
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 

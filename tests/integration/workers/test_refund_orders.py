@@ -19,9 +19,10 @@ from banks.simulated.boletos import new_end_to_end_id
 from banks.simulated.returns import Rules
 from banks.transfers import NO_TRANSFERS, PIX_UNKNOWN, Return, Sent, Transfer
 from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
-from commands.money.refund import Ending, NewRefund, TransferDestination, begin_refunds
+from commands.money.refund import NewRefund, TransferDestination, begin_refunds
 from domain.instants import to_millisecond
 from domain.mode import Mode, Owner
+from domain.refund import FailureCode
 from readmodels.money.refund import RefundProjection, refund_by_id
 from readmodels.verify import verify
 from runtime.ids import new_id
@@ -41,8 +42,10 @@ from tests.support.boleto_merchant import boleto_issued_before, today
 from tests.support.merchant import new_shop, until_answer
 from tests.support.system import System
 from workers.context import Context
-from workers.orders.pix import drain_orders, release_orders
-from workers.orders.refund import ATTEMPTS_LEAST, BACKOFF_S, SILENT_S, WATCH, RefundOrderWorker, _Ended, wait_after
+from workers.orders.lease import release_orders
+from workers.orders.outgoing import ATTEMPTS_MIN, BACKOFF_S, SILENT_S, WATCH, Known, money_wait
+from workers.orders.pix import drain_orders
+from workers.orders.refund import RefundOrderWorker
 
 TO = TransferDestination(pix_key="maria@example.com", document="52998224725")
 PLAIN = Rules(settle_after_s=0, fails=False)
@@ -318,7 +321,7 @@ async def test_an_order_waits_longer_each_time_but_never_long_for_a_bank_that_is
         wait = timedelta(seconds=min(BACKOFF_S[attempt - 1], SILENT_S))
         assert before + wait * 0.8 <= order["due_at"] <= after + wait * 1.2
     # What the bank says is on its way is asked about ever more seldom.
-    assert wait_after(len(BACKOFF_S), silent=False) >= BACKOFF_S[-1] * 0.8
+    assert money_wait(len(BACKOFF_S), silent=False) >= BACKOFF_S[-1] * 0.8
 
 
 async def test_a_refusal_fails_the_refund_and_the_money_is_back_in_the_wallet(desk: Desk) -> None:
@@ -425,8 +428,7 @@ async def test_a_worker_that_was_slow_ends_nothing_another_has_ended(desk: Desk)
     await release_orders(desk.context)
     await desk.works(charge_id)
     balance, events = await desk.balance(), await desk.events(charge_id)
-    ending = Ending(charge_id=charge_id, refund_id=refund_id, failure=cast(Any, "BANK_REFUSED"))
-    await slow._store(order, _Ended(ending))
+    await slow._store(order, Known(failure=FailureCode.BANK_REFUSED))
     assert await desk.status(refund_id) == ("succeeded", None)
     assert (await desk.balance(), await desk.events(charge_id)) == (balance, events)
     assert (await desk.order(charge_id))["state"] == "done"
@@ -469,7 +471,7 @@ async def test_a_pix_the_bank_never_knew_fails_in_the_end(desk: Desk) -> None:
     refund_id = await desk.refund(charge_id)
     await desk.works(charge_id)
     await desk.later(charge_id)
-    await desk.works(charge_id, rounds=ATTEMPTS_LEAST - 2)
+    await desk.works(charge_id, rounds=ATTEMPTS_MIN - 2)
     assert await desk.status(refund_id) == ("pending", None)
     await desk.works(charge_id)
     assert await desk.status(refund_id) == ("failed", "BANK_REFUSED")

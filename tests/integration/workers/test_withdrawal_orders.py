@@ -17,7 +17,6 @@ from banks.transfers import Transfer
 from commands.bank_orders.kinds import SendOrder
 from commands.merchants.kyc import Kyc, decide_kyc
 from commands.money.withdraw import (
-    Ended,
     NewWithdrawal,
     cancel_withdrawal,
     create_withdrawal,
@@ -29,7 +28,8 @@ from commands.money.withdraw import (
 from domain.errors import Refused
 from domain.instants import SAO_PAULO, to_millisecond
 from domain.mode import Mode
-from domain.withdrawal import NEXT, Withdrawal, WithdrawalFailure, WithdrawalStatus
+from domain.refund import FailureCode
+from domain.withdrawal import NEXT, Withdrawal, WithdrawalStatus
 from readmodels.dashboard.platform import queues
 from readmodels.money.withdrawal import WithdrawalDoc, withdrawal_doc
 from readmodels.verify import verify
@@ -40,9 +40,11 @@ from tests.support.merchant import books_of, created_before, money_arrives, new_
 from tests.support.system import System
 from tests.support.wallet import balance_of, put_money
 from workers.context import Context
-from workers.orders.pix import drain_orders, release_orders
-from workers.orders.refund import BACKOFF_S, SILENT_S, WATCH, RefundOrderWorker
-from workers.orders.withdrawal import WithdrawalOrderWorker, _Known, withdraw_daily
+from workers.orders.lease import release_orders
+from workers.orders.outgoing import BACKOFF_S, SILENT_S, WATCH, Known
+from workers.orders.pix import drain_orders
+from workers.orders.refund import RefundOrderWorker
+from workers.orders.withdrawal import WithdrawalOrderWorker, withdraw_daily
 
 PLAIN = Rules(settle_after_s=0, fails=False)
 
@@ -355,8 +357,7 @@ async def test_a_worker_that_was_slow_ends_nothing_another_has_ended(desk: Desk)
     await desk.lost(withdrawal_id)
     await desk.works()
     balance, events = await desk.balance(), await desk.events()
-    ended = Ended(account_id=desk.account, withdrawal_id=withdrawal_id, failure=WithdrawalFailure.BANK_REFUSED)
-    await slow._store(order, _Known(ended))
+    await slow._store(order, Known(failure=FailureCode.BANK_REFUSED))
     assert await desk.status(withdrawal_id) == ("succeeded", None)
     assert (await desk.balance(), await desk.events()) == (balance, events)
     assert (await desk.order(withdrawal_id))["state"] == "done"

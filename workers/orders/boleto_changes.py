@@ -1,0 +1,194 @@
+"""What becomes of a charge when an order about its boleto ends. A change is made in the transaction that settles the
+order; one that answers a Refused refuses the order after all.
+"""
+
+from base64 import b64decode
+from collections.abc import Awaitable, Callable
+from datetime import date, datetime
+from uuid import UUID
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from banks.boletos import Boleto, BoletoPayer, BoletoState
+from commands.bank_orders.boleto_orders import Outcome
+from commands.bank_orders.kinds import Redate, Registration, WriteOff
+from commands.charges.cancel import cancellation
+from commands.charges.change import Outcome as Changed
+from commands.charges.change import change_charges, lock_charges
+from commands.charges.confirm_boletos import confirm_boletos
+from commands.charges.create_boleto import issue_found_boleto
+from commands.charges.fail import fail_charge
+from commands.charges.redate import redate_boleto
+from commands.charges.sandbox import SANDBOX_FAILURE
+from domain.charge import DUAL, CancelReason, Status
+from domain.errors import Code, Refused
+from domain.instants import SAO_PAULO, parse_day, to_millisecond
+from domain.sandbox_clock import on_clock
+from readmodels.charges.charge import read_doc
+from sql import Connection
+from workers.context import Context
+from workers.orders.lease import ClaimedOrder
+
+_log = structlog.get_logger()
+_read_payer = msgspec.json.Decoder(BoletoPayer).decode
+
+Change = Callable[[Connection], Awaitable[Changed | None]]
+
+
+class BoletoOrder(ClaimedOrder, frozen=True, gc=False):
+    """A claimed order, with its charge and boleto as they were at that moment."""
+
+    account_id: UUID
+    charge_id: UUID
+    payment_method: str | None
+    status: str | None
+    number: str | None
+    due_on: date | None
+    registered_at: datetime | None
+    doc: bytes | None
+    ahead_s: int
+    """By how much its account's clock is ahead of real time; 0 in production."""
+
+    @property
+    def dual(self) -> bool:
+        return self.payment_method == DUAL
+
+    def clock(self, now: datetime) -> datetime:
+        """The instant it is for the order's charge; leases, deadlines and waits go by real time."""
+        return on_clock(now, self.ahead_s)
+
+
+class Ended(Struct, frozen=True):
+    """The order is over, with this outcome. `undo`: what the bank did is to be undone, by the order's request unless
+    another `request` says more."""
+
+    outcome: Outcome = Outcome()
+    change: Change | None = None
+    undo: bool = False
+    request: bytes | None = None
+
+
+def boleto_of(context: Context, request: Registration, *, ahead_s: int = 0) -> Boleto:
+    doc = request.payload.charge
+    assert doc.boleto is not None
+    assert doc.due_date is not None
+    return Boleto(
+        number=doc.boleto.nosso_numero,
+        seu_numero=doc.boleto.seu_numero,
+        amount_cents=doc.amount_cents,
+        issued_on=on_clock(context.now(), ahead_s).astimezone(SAO_PAULO).date(),
+        due_on=parse_day(doc.due_date),
+        hybrid=doc.payment_method == "boleto_hibrido",
+        payer=_read_payer(context.seal.open(b64decode(request.payer_sealed))),
+        description=doc.description,
+    )
+
+
+def cancelling(context: Context, order: BoletoOrder, reason: str, *, actor: str, request_id: str | None) -> Change:
+    async def change(conn: Connection) -> Changed | None:
+        command = cancellation(
+            order.charge_id,
+            None,
+            reason=CancelReason(reason),
+            actor=actor,
+            request_id=request_id,
+            written_off=True,
+        )
+        (outcome,) = await change_charges(conn, [command], now=to_millisecond(context.now()))
+        return outcome
+
+    return change
+
+
+def failing(context: Context, order: BoletoOrder, request: WriteOff) -> Change:
+    async def change(conn: Connection) -> Changed | None:
+        return await fail_charge(
+            conn,
+            account_id=order.account_id,
+            charge_id=order.charge_id,
+            code=SANDBOX_FAILURE[0],
+            message=SANDBOX_FAILURE[1],
+            now=context.now(),
+            actor=request.actor,
+            written_off=True,
+        )
+
+    return change
+
+
+def redating(context: Context, order: BoletoOrder, due_on: date, request: Redate) -> Change:
+    async def change(conn: Connection) -> Changed | None:
+        assert order.doc is not None
+        doc = read_doc(order.doc)
+        assert doc.boleto is not None
+        return await redate_boleto(
+            conn,
+            order.charge_id,
+            due_on,
+            boleto=doc.boleto,
+            redated=doc.redated,
+            pix_until=doc.pix_expires_at,
+            carteira=context.settings.bank_carteira,
+            now=to_millisecond(context.now()),
+            actor=request.actor,
+            request_id=request.request_id,
+        )
+
+    return change
+
+
+def following(
+    context: Context,
+    order: BoletoOrder,
+    state: BoletoState,
+    *,
+    reason: str = CancelReason.CANCELLED,
+    wanted: Status | None = None,
+    payments: int = 1,
+) -> Change:
+    """Have here what the bank has decided: paid is paid, and what is written off is cancelled. Refused when the
+    charge then is not as `wanted`."""
+
+    async def change(conn: Connection) -> Changed | None:
+        await _confirm(context, conn, state, payments=payments)
+        if state.status == "written_off" and order.number is not None:
+            # Refused when it is not pending any more: then there is nothing to cancel.
+            await cancelling(context, order, reason, actor="bank", request_id=None)(conn)
+        for charge in await lock_charges(conn, charge_ids=[order.charge_id]):
+            if wanted is not None and charge.status != wanted:
+                return Refused(Code.CHARGE_NOT_PENDING)
+        return None
+
+    return change
+
+
+def confirming_first(context: Context, state: BoletoState, change: Change) -> Change:
+    """Book what the boleto was paid with; a boleto paid with too little is closed at the bank and open here, and then
+    nothing stands against `change`."""
+
+    async def confirmed(conn: Connection) -> Changed | None:
+        await _confirm(context, conn, state)
+        return await change(conn)
+
+    return confirmed
+
+
+def issuing_found(context: Context, order: BoletoOrder, request: Registration, state: BoletoState) -> Change:
+    async def change(conn: Connection) -> Changed | None:
+        _log.error("boleto_paid_after_it_was_given_up", number=state.number)
+        at = to_millisecond(order.clock(context.now()))
+        await issue_found_boleto(conn, request, qr_code=state.qr_code, registered_at=at)
+        await _confirm(context, conn, state)
+        return None
+
+    return change
+
+
+async def _confirm(context: Context, conn: Connection, state: BoletoState, *, payments: int = 1) -> None:
+    announced = {state.number: payments}
+    booked = await confirm_boletos(conn, [state], now=context.now(), seal=context.seal, announced=announced)
+    for number, outcome in booked.items():
+        if isinstance(outcome, Refused):
+            _log.error("boleto_payment_not_booked", number=number, code=outcome.code.name)

@@ -1,0 +1,191 @@
+"""What all workers of bank orders share: an order is leased, its bank is asked with no transaction open, and what came
+of it is stored while the lease is still this worker's.
+
+Whatever happens on the way, an order is asked again with the same identifiers until it has ended: a worker that dies
+leaves a lease, a silent bank leaves a `Later`, and both come back by `due_at`.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+from uuid import UUID
+
+import structlog
+from msgspec import Struct
+
+import sql
+from commands.bank_orders.kinds import OrderLane
+from domain.mode import Mode
+from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, REFUND_ORDERS, WITHDRAWAL_ORDERS
+from runtime.postgres import DB_UNAVAILABLE, session
+from sql import Connection
+from workers.context import Context
+
+LEASE: Final = timedelta(seconds=30)
+CALL_S: Final = 25.0
+"""Below the lease: an order is never with two workers."""
+
+_WAKES: Final[dict[str, Mapping[Mode, str]]] = {
+    OrderLane.PIX: PIX_ORDERS,
+    OrderLane.BOLETO: BOLETO_ORDERS,
+    OrderLane.REFUND: REFUND_ORDERS,
+    OrderLane.WITHDRAWAL: WITHDRAWAL_ORDERS,
+}
+_STORE_WAITS_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
+_SWEEP_S = 1.0  # between rounds of a worker that nobody wakes
+_RELEASE_MAX = 500
+
+_log = structlog.get_logger()
+
+
+class ClaimedOrder(Struct, frozen=True, gc=False):
+    """What every lane's claim answers first; a lane's own columns follow."""
+
+    order_id: UUID
+    test: bool
+    kind: str
+    request: bytes
+    attempts: int
+    created_at: datetime
+    deadline: datetime | None
+    reply_to: str | None
+
+    @property
+    def mode(self) -> Mode:
+        return Mode.of(self.test)
+
+    def late(self, now: datetime) -> bool:
+        """Nobody waits for the outcome any more."""
+        return self.deadline is not None and self.deadline <= now
+
+
+class Later(Struct, frozen=True, kw_only=True):
+    """Not known yet, or not possible yet: to be asked again. `detail` names what was seen, never what was sent."""
+
+    detail: str
+    at: datetime | None = None
+    """None: after the lane's usual wait."""
+    asked: bool = True
+    """The bank was."""
+    silent: bool = False
+    """The bank said nothing about it."""
+    lost_at: datetime | None = None
+    """When an attempt that the bank may have carried out was last left without an answer."""
+
+
+class NotOurs(Exception):
+    """The order is another lease's by now, or was given up: whoever has it ends it."""
+
+
+class _Settled(Struct, frozen=True, gc=False):
+    order_id: UUID
+
+
+class _Released(Struct, frozen=True, gc=False):
+    order_id: UUID
+    test: bool
+    lane: str
+
+
+_settle = sql.many("bank_order.settle", _Settled)
+_release = sql.many("bank_order.release", _Released)
+
+Order = TypeVar("Order", bound=ClaimedOrder)
+Result = TypeVar("Result")
+Stored = TypeVar("Stored")
+
+
+async def do_order(
+    context: Context,
+    order: Order,
+    ask: Callable[[Order], Awaitable[Result | Later]],
+    store: Callable[[Order, Result | Later], Awaitable[None]],
+    *,
+    call_s: float = CALL_S,
+) -> None:
+    """Ask the bank and store what came of it. Raises nothing: at worst the lease gives the order back."""
+    began = context.now()
+    result: Result | Later
+    try:
+        try:
+            async with asyncio.timeout(call_s):
+                result = await ask(order)
+        except DB_UNAVAILABLE as lost:
+            result = Later(detail=type(lost).__name__, silent=True, lost_at=began)
+        except NotOurs:
+            raise
+        except Exception:
+            # Ours: it is tried again like anything unknown, ever more seldom, and stands in the log.
+            _log.exception("bank_order_failed_here", order_id=str(order.order_id), kind=order.kind)
+            result = Later(detail="failed here", lost_at=began)
+        await store_with_retry(lambda: store(order, result))
+    except NotOurs:
+        pass
+    except Exception:
+        _log.exception("bank_order_not_stored", order_id=str(order.order_id), kind=order.kind)
+
+
+async def store_with_retry(store: Callable[[], Awaitable[Stored]]) -> Stored:
+    """Over a restart of PostgreSQL: the bank has been asked, and its answer is not thrown away."""
+    for wait_s in _STORE_WAITS_S:
+        try:
+            return await store()
+        except DB_UNAVAILABLE:
+            await asyncio.sleep(wait_s)
+    return await store()
+
+
+async def settle(
+    conn: Connection, ended: Sequence[tuple[ClaimedOrder, str, bytes | None]], *, due_at: datetime
+) -> set[UUID]:
+    """Store each order's state and outcome; answers the ids of those that were still this lease's."""
+    rows = await _settle(
+        conn,
+        order_ids=[order.order_id for order, _, _ in ended],
+        attempts=[order.attempts for order, _, _ in ended],
+        states=[state for _, state, _ in ended],
+        outcomes=[outcome for _, _, outcome in ended],
+        due_at=due_at,
+    )
+    return {row.order_id for row in rows}
+
+
+def wait_after(waits_s: Sequence[float], attempts: int, *, wait_s_max: float = float("inf")) -> float:
+    """Seconds until the next attempt."""
+    return min(waits_s[min(attempts, len(waits_s)) - 1], wait_s_max) * random.uniform(0.8, 1.2)  # noqa: S311  spreads load
+
+
+async def put_off(
+    context: Context, order: ClaimedOrder, lane: OrderLane, later: Later, wait_s: float, *, outcome: bytes | None = None
+) -> None:
+    """Have the order wait, `later.at` or `wait_s` long, for its next attempt."""
+    log_unknown(order, later)
+    async with session(context.pool) as conn:
+        due_at = later.at or context.now() + timedelta(seconds=wait_s)
+        await settle(conn, [(order, "waiting", outcome)], due_at=due_at)
+    if later.at is None and wait_s < _SWEEP_S:
+        # Most of what is unknown is known a moment later, and the next sweep would be too late.
+        asyncio.get_running_loop().call_later(wait_s, context.jobs.wake, _WAKES[lane][order.mode])
+
+
+def log_unknown(order: ClaimedOrder, later: Later) -> None:
+    _log.info(
+        "bank_order_unknown",
+        kind=order.kind,
+        order_id=str(order.order_id),
+        attempts=order.attempts,
+        detail=later.detail,
+    )
+
+
+async def release_orders(context: Context) -> int:
+    """Give back what dead workers held; answers how many."""
+    async with session(context.pool) as conn:
+        released = await _release(conn, now=context.now(), limit=_RELEASE_MAX)
+    for wake in {_WAKES[each.lane][Mode.of(each.test)] for each in released}:
+        context.jobs.wake(wake)
+    if released:
+        _log.warning("bank_orders_lost_their_worker", count=len(released))
+    return len(released)
