@@ -1,20 +1,24 @@
-"""Do what is due as tasks that run_concurrently at once, so that one slow answer holds nobody else up.
+"""Do what is due in concurrent tasks, so that one slow answer holds up nothing else.
 
-A bank that was asked is heard: while PostgreSQL is away nothing is claimed and what flies goes on, to be stored with
-patience. Only a duty that is cut short leaves its flights behind, for their leases to give back.
+While PostgreSQL is away nothing is claimed, and what is under way goes on and is stored with retries. Only a worker
+that is cancelled leaves orders unfinished, for their leases to give back.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
+from banks.protocol import Unknown
 from runtime.postgres import DB_UNAVAILABLE
 
 Order = TypeVar("Order")
+Answer = TypeVar("Answer")
 
 BATCH: Final = 100
 LOOK_S: Final = 0.02
 """How soon new orders are looked for while others are under way."""
+_ASK_AT_ONCE: Final = 16
+_ASK_S: Final = 45.0
 _AWAY_S: Final = 0.2
 """The same while PostgreSQL does not answer."""
 
@@ -26,7 +30,7 @@ async def run_concurrently(
     at_once: int,
     stopping: asyncio.Event | None = None,
 ) -> int:
-    """Claim orders, at most `at_once` under way, until nothing is due and all have landed; answers how many."""
+    """Claim orders, at most `at_once` under way, until nothing is due and all are done; answers how many."""
     return await run_batched(claim, lambda orders: [do(order) for order in orders], at_once=at_once, stopping=stopping)
 
 
@@ -40,20 +44,19 @@ async def run_batched(
 ) -> int:
     """As `run_concurrently`, where what is claimed together may be begun together.
 
-    It goes on for as long as orders come. Once `stopping` is set it begins nothing new and ends when all have landed.
+    It goes on for as long as orders come. Once `stopping` is set it begins nothing new and ends when all are done.
     """
     tasks: set[asyncio.Task[None]] = set()
     taken = 0
     try:
-        # Not so many rounds and then a wait for all: under load those are over in a second, and the slowest answer of
-        # them would hold everybody up.
+        # No rounds with a wait for all at the end: the slowest answer of a round would hold up the next one.
         while True:
-            room = at_once - len(tasks)
+            free = at_once - len(tasks)
             claimed: Sequence[Order] = []
             wait_s = look_s
-            if room > 0 and (stopping is None or not stopping.is_set()):
+            if free > 0 and (stopping is None or not stopping.is_set()):
                 try:
-                    claimed = await claim(min(BATCH, room))
+                    claimed = await claim(min(BATCH, free))
                 except DB_UNAVAILABLE:
                     if not tasks:
                         raise
@@ -67,3 +70,21 @@ async def run_batched(
     finally:
         for task in tasks:
             task.cancel()
+
+
+async def ask_all(ask: Callable[[str], Awaitable[Answer]], keys: Iterable[str]) -> dict[str, Answer | Unknown]:
+    """Ask a bank about each key, some at a time; Unknown where no answer came in time."""
+    slots = asyncio.Semaphore(_ASK_AT_ONCE)
+
+    async def one(key: str) -> Answer:
+        async with slots:
+            return await ask(key)
+
+    asking = {key: asyncio.create_task(one(key)) for key in keys}
+    if not asking:
+        return {}
+    _, late = await asyncio.wait(asking.values(), timeout=_ASK_S)
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*late, return_exceptions=True)
+    return {key: Unknown("no answer in time") if task in late else task.result() for key, task in asking.items()}

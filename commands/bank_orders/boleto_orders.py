@@ -57,7 +57,7 @@ async def give_up(
 ) -> bool:
     """Abandon an order nobody waits for; False when it has ended meanwhile.
 
-    When the bank may have been asked, an order to put it right is left. A worker names its lease (`attempts`), and as
+    When the bank may have been asked, an order to reconcile is left. A worker names its lease (`attempts`), and as
     `untouched` how many of the attempts never reached the bank.
     """
     given_up = await _give_up(

@@ -1,9 +1,8 @@
-"""Book the payments of production's boletos: what callbacks hint at, and what the bank's own list of paid boletos
-shows.
+"""Book the payments of production's boletos: what callbacks hint at, and what the bank lists as paid.
 
 Neither is believed: the boleto itself is asked for, and its total decides (commands/charges/confirm_boletos.py). A PIX
-that paid a
-hybrid boleto reaches us as its boleto's payment only; the PIX side of the bank names it by a txid that is none of ours.
+that paid a hybrid boleto reaches us as its boleto's payment only; the PIX side of the bank names it by a txid that is
+none of ours.
 """
 
 import asyncio
@@ -25,6 +24,7 @@ from domain.instants import SAO_PAULO
 from domain.mode import Mode
 from runtime.jobs import PIX_ORDERS, WEBHOOKS
 from runtime.postgres import session, transaction
+from workers.concurrency import ask_all
 from workers.context import Context
 
 BANK: Final = "banco_do_brasil_cobrancas"
@@ -33,8 +33,6 @@ OVERLAP: Final = timedelta(days=1)
 
 _FIRST: Final = timedelta(days=3)
 _STEP: Final = timedelta(days=30)
-_AT_ONCE: Final = 16
-_CALL_S: Final = 45.0
 _BOOK_AT_ONCE: Final = 40  # of the 200 payments a transaction takes, so that each boleto may have several
 _LIST_S: Final = 120.0
 
@@ -62,12 +60,12 @@ class _Unbooked(Struct, frozen=True, gc=False):
     known: bool
 
 
-class _ToldOf(Struct, frozen=True, gc=False):
+class _Reported(Struct, frozen=True, gc=False):
     number: str
     payments: int
 
 
-find_told_of = sql.many("bank_hint.told_of", _ToldOf)
+find_reported = sql.many("bank_hint.reported", _Reported)
 find_reconciled = sql.maybe("bank_hint.reconciled", _Until)
 set_reconciled = sql.run("bank_hint.set_reconciled")
 find_unbooked = sql.many("boleto.unbooked", _Unbooked)
@@ -77,12 +75,12 @@ async def look_at_boletos(
     context: Context, numbers: Sequence[str], *, patient: Collection[str] = ()
 ) -> dict[str, BookingResult]:
     """Ask the bank for each boleto and book what is new; `patient` as in commands/charges/confirm_boletos.py."""
-    states = await _ask(context, numbers)
+    states = await ask_all(context.banks[Mode.PRODUCTION].find_boleto, numbers)
     paid = [state for state in states.values() if isinstance(state, BoletoState) and state.paid_cents > 0]
     async with session(context.pool) as conn:
-        # Counted after the bank was asked: what its total holds was told of by then, but for callbacks on their way.
-        told = await find_told_of(conn, numbers=[state.number for state in paid])
-    booked = await book_boletos(context, paid, {each.number: each.payments for each in told}, patient=patient)
+        # Counted after the bank was asked: but for callbacks on their way, its total is of no more payments.
+        reported = await find_reported(conn, numbers=[state.number for state in paid])
+    booked = await book_boletos(context, paid, {each.number: each.payments for each in reported}, patient=patient)
     async with session(context.pool) as conn:
         known = {each.number for each in await find_of_numbers(conn, numbers=[state.number for state in paid])}
     seen = {}
@@ -148,7 +146,7 @@ async def reconcile_boletos(context: Context) -> int:
             )
         strangers = [row.number for row in rows if not row.known]
         if strangers:
-            # Of a creation that was given up (its order to put it right sees to it), or of another program of ours.
+            # Of a creation that was given up (its reconciliation sees to it), or of another program of the agreement.
             _log.warning("paid_boletos_without_charge", count=len(strangers), first=strangers[0])
         seen = await look_at_boletos(context, [row.number for row in rows if row.known])
         found += sum(each is BookingResult.BOOKED for each in seen.values())
@@ -158,21 +156,3 @@ async def reconcile_boletos(context: Context) -> int:
     async with session(context.pool) as conn:
         await set_reconciled(conn, bank=BANK, until=done)
     return found + (until < today)
-
-
-async def _ask(context: Context, numbers: Sequence[str]) -> dict[str, BoletoState | NotFound | Unknown]:
-    bank = context.banks[Mode.PRODUCTION]
-    room = asyncio.Semaphore(_AT_ONCE)
-
-    async def one(number: str) -> BoletoState | NotFound | Unknown:
-        async with room:
-            return await bank.find_boleto(number)
-
-    asking = {number: asyncio.create_task(one(number)) for number in numbers}
-    if not asking:
-        return {}
-    _, late = await asyncio.wait(asking.values(), timeout=_CALL_S)
-    for task in late:
-        task.cancel()
-    await asyncio.gather(*late, return_exceptions=True)
-    return {number: Unknown("no answer in time") if task in late else task.result() for number, task in asking.items()}

@@ -1,4 +1,4 @@
-"""Look into what the bank's callbacks say: ask the bank, and book what it confirms. A hint itself moves nothing."""
+"""Check what the bank's callbacks say: ask the bank, and book what it confirms. A hint itself moves nothing."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -18,6 +18,7 @@ from domain.errors import Refused
 from domain.mode import Mode
 from runtime.jobs import BOLETO_ORDERS, WEBHOOKS
 from runtime.postgres import session, transaction
+from workers.concurrency import ask_all
 from workers.context import Context
 from workers.incoming.boleto_payments import BookingResult, look_at_boletos
 
@@ -26,8 +27,6 @@ ATTEMPTS_MAX = 10
 """A hint the bank knows nothing of is asked about this often, over some ten minutes, and then unfounded."""
 
 _LEASE = timedelta(seconds=60)
-_CALL_S = 45.0
-_AT_ONCE = 16
 _BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0)
 _UNKNOWN_S = 5.0
 _BOLETO_LOOKS = 4
@@ -55,18 +54,18 @@ find_unbooked = sql.many("bank_hint.unbooked", _Unbooked)
 
 
 async def drain_hints(context: Context) -> int:
-    """Look into what is due; answers how many hints were taken up."""
+    """Check what is due; answers how many hints were taken up."""
     now = context.now()
     async with session(context.pool) as conn:
         hints = await claim(conn, now=now, limit=BATCH, lease_until=now + _LEASE)
     if not hints:
         return 0
     boletos = {hint.txid for hint in hints if _is_boleto(hint)}
-    # A boleto paid twice is told of twice, and not in one breath: for some seconds the other callback is waited for.
+    # A boleto paid twice has two callbacks: for some seconds the other one is waited for.
     patient = boletos - {hint.txid for hint in hints if hint.attempts >= _BOLETO_LOOKS}
     seen, found = await asyncio.gather(
         look_at_boletos(context, sorted(boletos), patient=patient),
-        _ask(context, sorted({hint.txid for hint in hints if not _is_boleto(hint)})),
+        ask_all(context.banks[Mode.PRODUCTION].get_cob, sorted({hint.txid for hint in hints if not _is_boleto(hint)})),
     )
     received = [pix for state in found.values() if isinstance(state, CobState) for pix in state.received]
     await book(context, received)
@@ -139,24 +138,6 @@ def _confirmation(pix: ReceivedPix, integrador_code: str | None) -> Confirmation
 def _boleto_confirms(state: CobState | NotFound | Unknown | BookingResult, hint: Hint) -> bool:
     """A boleto shows a total: when that holds nothing new, what the hint is about may be in it already, or not yet."""
     return state is BookingResult.BOOKED or (state is BookingResult.NOTHING_NEW and hint.attempts >= _BOLETO_LOOKS)
-
-
-async def _ask(context: Context, txids: list[str]) -> dict[str, CobState | NotFound | Unknown]:
-    bank = context.banks[Mode.PRODUCTION]
-    room = asyncio.Semaphore(_AT_ONCE)
-
-    async def one(txid: str) -> CobState | NotFound | Unknown:
-        async with room:
-            return await bank.get_cob(txid)
-
-    asking = {txid: asyncio.create_task(one(txid)) for txid in txids}
-    if not asking:
-        return {}
-    _, late = await asyncio.wait(asking.values(), timeout=_CALL_S)
-    for task in late:
-        task.cancel()
-    await asyncio.gather(*late, return_exceptions=True)
-    return {txid: Unknown("no answer in time") if task in late else task.result() for txid, task in asking.items()}
 
 
 async def _settle(

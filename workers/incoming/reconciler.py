@@ -23,7 +23,7 @@ OVERLAP = timedelta(minutes=15)
 BANK: Final = "banco_do_brasil"
 
 _FIRST = timedelta(days=1)
-_STEP = timedelta(hours=6)  # at most, per question: after a long stand-still the answers stay of bearable size
+_STEP = timedelta(hours=6)  # at most, per question: after a long outage the answers stay of bearable size
 _KEYS_MAX = 20
 
 _log = structlog.get_logger()

@@ -49,6 +49,7 @@ FAILURE_CODE = "BANK_REFUSED"
 
 _LOOK_S = 0.1
 _KEYS_MAX = 4
+_TOGETHER = (OrderKind.COB_REGISTER, OrderKind.PIX_SIMULATE)
 _MESSAGE_MAX = 200  # characters
 
 _log = structlog.get_logger()
@@ -109,26 +110,20 @@ async def drain_orders(context: Context, mode: Mode, *, at_once: int = AT_ONCE) 
             )
 
     def begin(orders: Sequence[PixOrder]) -> list[Coroutine[Any, Any, None]]:
-        together, alone = _sort(bank, orders)
-        begun: list[Coroutine[Any, Any, None]] = [_do(context, bank, order) for order in alone]
-        if together:
-            assert isinstance(bank, SimulatedBank)
-            begun.append(_do_together(context, bank, together))
+        begun: list[Coroutine[Any, Any, None]] = []
+        alone = orders
+        if isinstance(bank, SimulatedBank):
+            plain = [each for each in orders if each.kind in _TOGETHER and b'"scenario"' not in each.request]
+            together = {each.order_id for each in plain}
+            alone = [each for each in orders if each.order_id not in together]
+            if plain:
+                begun.append(_do_together(context, bank, plain))
+        begun += [_do(context, bank, each) for each in alone]
         if mode is Mode.PRODUCTION:
             begun.append(_register_callbacks(context, bank, orders))
         return begun
 
     return await run_batched(claim_some, begin, at_once=at_once, look_s=_LOOK_S, stopping=context.stopping)
-
-
-def _sort(bank: Bank, orders: Sequence[PixOrder]) -> tuple[list[PixOrder], list[PixOrder]]:
-    """Those a batch can do at the simulated bank, and the others."""
-    together: list[PixOrder] = []
-    alone: list[PixOrder] = []
-    for order in orders:
-        plain = isinstance(bank, SimulatedBank) and order.kind in (OrderKind.COB_REGISTER, OrderKind.PIX_SIMULATE)
-        (together if plain and b'"scenario"' not in order.request else alone).append(order)
-    return together, alone
 
 
 # One order

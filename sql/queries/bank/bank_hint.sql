@@ -22,8 +22,8 @@ WHERE hint_id IN (
 )
 RETURNING hint_id, about, txid, attempts;
 
--- name: told_of
--- How many payments callbacks tell of each boleto that nobody has looked into yet.
+-- name: reported
+-- How many payments the callbacks that were not checked yet report for each boleto.
 SELECT txid AS number, count(*)::integer AS payments FROM bank_hint
 WHERE state = 'waiting' AND txid = ANY(:numbers::text[]) GROUP BY txid;
 

@@ -1,4 +1,4 @@
--- Boletos, and the orders about them. An order is written by the door, done by a worker, and settled with its charge.
+-- Boletos, and the orders about them. An order is written for a request, done by a worker, and settled with its charge.
 
 -- name: take_numbers
 -- The first control number of a block of 50.
@@ -11,8 +11,8 @@ FROM account a LEFT JOIN integrator i ON i.integrador_code = :integrador_code::t
 WHERE a.account_id = :account_id;
 
 -- name: order_registrations
--- Orders to register, of doors whose keys made nothing yet. No row: a twin's order is under way, or the key was used
--- this moment; the caller looks the key up.
+-- Orders to register, of requests whose keys made nothing yet. No row: an order of the same key is under way, or the key
+-- was used this moment; the caller looks the key up.
 INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, deadline, reply_to, created_at)
 SELECT g.order_id, g.account_id, g.charge_id, g.test, 'boleto_register', i.item -> 'request', g.created_at, g.deadline,
        g.reply_to, g.created_at
@@ -27,8 +27,8 @@ ON CONFLICT DO NOTHING
 RETURNING order_id;
 
 -- name: order_change
--- An order to change a boleto. One that only waits to put right what an earlier, unanswered change left is taken over:
--- `reconcile` remembers that there is something to put right. No row: another change of this boleto is under way.
+-- An order to change a boleto. One that only waits to reconcile what an earlier, unanswered change left is taken over:
+-- `reconcile` remembers that there is something to reconcile. No row: another change of this boleto is under way.
 WITH taken_over AS (
     UPDATE bank_order SET state = 'abandoned'
     WHERE charge_id = :charge_id AND kind = 'boleto_reconcile' AND state = 'waiting' AND :kind::text <> 'boleto_pay'
@@ -42,8 +42,8 @@ ON CONFLICT DO NOTHING
 RETURNING order_id;
 
 -- name: give_up
--- Nobody waits for the answer any more. When the bank may have been asked, or there was something to put right before,
--- an order to put it right takes its place in the same breath. So it does for a dual charge in any case: its PIX leg may
+-- Nobody waits for the answer any more. When the bank may have been asked, or there was something to reconcile before,
+-- an order to reconcile takes its place in the same statement. So it does for a dual charge in any case: its PIX leg may
 -- have been paid meanwhile, and who booked that left the boleto to this order. No row: the answer is there.
 WITH given_up AS (
     UPDATE bank_order SET state = 'abandoned', lease_until = NULL, outcome = :outcome
@@ -67,7 +67,7 @@ SELECT :reconcile_id, :account_id, :charge_id, :test, 'boleto_reconcile',
 ON CONFLICT DO NOTHING;
 
 -- name: outcome
--- How an order ended, for a door that heard nothing.
+-- How an order ended, for a request that got no reply.
 SELECT coalesce(outcome, '{}') AS outcome FROM bank_order
 WHERE order_id = :order_id AND state IN ('done', 'refused', 'abandoned');
 
