@@ -1,18 +1,26 @@
-"""Read a JSON body strictly: every fault is a 4xx that names the field, and a specific code wins over a general one."""
+"""Read a JSON body strictly: every fault is a 4xx that names the field, and a specific code wins over a general one.
+
+The bounds of a field stand in its type (api/fields.py): msgspec enforces them, and only a body that fails is read
+again, field by field, to tell all that is wrong with it.
+"""
 
 import hashlib
 import json
-import re
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, TypeVar, get_args
 
 import msgspec
+from msgspec import Meta, Struct
 
 from domain.errors import Code, Refused
 
-Body = TypeVar("Body")
+Body = TypeVar("Body", bound=Struct)
 
-_AT = re.compile(r" - at `\$\.?([^`]*)`$")
 _canonical = msgspec.json.Encoder(order="deterministic").encode
+_FAULTY = (ValueError, OverflowError, RecursionError)
+TEXT_PATTERN = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
+_TYPES = {str: "must be text", int: "must be a whole number", bool: "must be true or false"}
 
 
 class _Repeated(ValueError):
@@ -37,7 +45,7 @@ def read_object(body: bytes) -> dict[str, Any]:
     return given
 
 
-def _guard(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
         seen: set[str] = set()
@@ -53,7 +61,7 @@ def _no_constant(text: str) -> Any:
 
 
 # Made once: json.loads would make a decoder for each body.
-_read = json.JSONDecoder(object_pairs_hook=_guard, parse_constant=_no_constant).decode
+_read = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_no_constant).decode
 
 
 def fingerprint(method: str, path: str, given: dict[str, Any]) -> bytes:
@@ -66,32 +74,116 @@ def fingerprint(method: str, path: str, given: dict[str, Any]) -> bytes:
     return hashlib.sha256(f"{method} {path}\n".encode() + canonical).digest()
 
 
-def shaped(given: dict[str, Any], into: type[Body]) -> Body:
-    """The object as `into`, strictly; Refused(VALIDATION_ERROR) naming the first field that does not fit."""
+def shaped(given: dict[str, Any], into: type[Body], *, within: str = "") -> Body:
+    """The object as `into`, strictly; `within` is put before the names of its fields.
+
+    Refused with the specific code of the first field that has one, else VALIDATION_ERROR naming every field that does
+    not fit.
+    """
     try:
-        return msgspec.convert(given, into, strict=True)
-    except msgspec.ValidationError as error:
-        message = str(error)
-        at = _AT.search(message)
-        missing = re.search(r"missing required field `([^`]+)`", message)
-        parts = [part for part in (at[1] if at else "", missing[1] if missing else "") if part]
-        field = ".".join(parts) or "$"
-        raise Refused(Code.VALIDATION_ERROR, fields={field: _AT.sub("", message)}) from None
-    except (ValueError, OverflowError, RecursionError):
-        raise Refused(Code.VALIDATION_ERROR, fields={"$": "is not of the documented shape"}) from None
+        asked = msgspec.convert(given, into, strict=True)
+        _check(asked)
+        return asked
+    except _FAULTY:
+        faults = list(_faults(given, into, within))
+    for name, code, message in faults:
+        if code is not Code.VALIDATION_ERROR:
+            raise Refused(code, fields={name: message})
+    wrong = {name: message for name, _, message in faults}
+    raise Refused(Code.VALIDATION_ERROR, fields=wrong or {"$": "is not of the documented shape"})
 
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-# The same, as the OpenAPI document says it.
-TEXT_PATTERN = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
+class _Field(Struct, frozen=True):
+    name: str
+    type: Any
+    required: bool
+    plain: type | None
+    """str, int or bool; None for an object."""
+    nested: type[Struct] | None
+    meta: Meta
+    code: Code
+    fault: str | None
+    check: Callable[[Any], object] | None
 
 
-def text(field: str, value: str | None, most: int) -> str | None:
-    """Free text within its bound and without control characters; Refused(VALIDATION_ERROR) otherwise."""
-    if value is None:
-        return None
-    if len(value) > most:
-        raise Refused(Code.VALIDATION_ERROR, fields={field: f"must have at most {most} characters"})
-    if _CONTROL.search(value):
-        raise Refused(Code.VALIDATION_ERROR, fields={field: "must not contain control characters"})
-    return value
+@cache
+def _fields(into: type[Struct]) -> tuple[_Field, ...]:
+    fields = []
+    for each in msgspec.structs.fields(into):
+        parts = list(_parts(each.type))
+        metas = [part for part in parts if isinstance(part, Meta)]
+        extra = {name: value for meta in metas for name, value in (meta.extra or {}).items()}
+        bounds = next((meta for meta in metas if (meta.max_length, meta.ge) != (None, None)), Meta())
+        fields.append(
+            _Field(
+                each.name,
+                each.type,
+                each.required,
+                next((part for part in parts if isinstance(part, type) and part in _TYPES), None),
+                next((part for part in parts if isinstance(part, type) and issubclass(part, Struct)), None),
+                bounds,
+                extra.get("code", Code.VALIDATION_ERROR),
+                extra.get("fault"),
+                extra.get("check"),
+            )
+        )
+    return tuple(fields)
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    """The types and annotations a hint is made of."""
+    inner = get_args(hint)
+    if not inner:
+        yield hint
+    for part in inner:
+        yield from _parts(part)
+
+
+@cache
+def _checked_fields(into: type[Struct]) -> tuple[_Field, ...]:
+    return tuple(
+        field for field in _fields(into) if field.check or (field.nested is not None and _checked_fields(field.nested))
+    )
+
+
+def _check(asked: Struct) -> None:
+    """ValueError for what no type can say."""
+    for field in _checked_fields(type(asked)):
+        value = getattr(asked, field.name)
+        if value is None or value is msgspec.UNSET:
+            continue
+        if field.check is not None:
+            field.check(value)
+        else:
+            _check(value)
+
+
+def _faults(given: dict[str, Any], into: type[Struct], within: str) -> Iterator[tuple[str, Code, str]]:
+    for field in _fields(into):
+        name = within + field.name
+        if field.name not in given:
+            if field.required:
+                special = field.fault is not None and field.code is not Code.VALIDATION_ERROR
+                yield name, field.code, str(field.fault) if special else "is required"
+            continue
+        value = given[field.name]
+        if field.nested is not None and isinstance(value, dict):
+            yield from _faults(value, field.nested, name + ".")
+            continue
+        try:
+            msgspec.convert(value, field.type, strict=True)
+            if field.check is not None and value is not None:
+                field.check(value)
+        except _FAULTY:
+            yield name, field.code, _message(field, value)
+
+
+def _message(field: _Field, value: Any) -> str:
+    bounds = field.meta
+    if bounds.ge is not None and bounds.le is not None:
+        return f"must be a whole number from {bounds.ge} to {bounds.le}"
+    if isinstance(value, str) and bounds.max_length is not None and len(value) > bounds.max_length:
+        return f"must have at most {bounds.max_length} characters"
+    if field.fault is not None and (isinstance(value, str) or field.code is not Code.VALIDATION_ERROR):
+        return field.fault
+    return "must be an object" if field.plain is None else _TYPES[field.plain]

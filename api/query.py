@@ -6,14 +6,16 @@ from datetime import date, datetime
 from urllib.parse import parse_qsl
 from uuid import UUID
 
-from api.bodies import TEXT_PATTERN, text
+from api.bodies import TEXT_PATTERN
 from api.route import Parameter
 from domain.errors import Code, Refused
 from domain.instants import day_begins, day_ends, parse_day
 from readmodels.page import LIMIT_DEFAULT, LIMIT_MAX, SortOrder
 
 _DIGITS = re.compile(r"[0-9]+")
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+UUID_REGEX = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_UUID = re.compile(UUID_REGEX)
+_TEXT = re.compile(TEXT_PATTERN)
 _SEQUENCE_MAX = 2**62
 _TEXT_MAX = 255
 REPEATED_MAX = 20
@@ -43,7 +45,11 @@ class Query:
         value = self._one(name)
         if value == "":
             raise Refused(Code.VALIDATION_ERROR, fields={name: "must not be empty"})
-        return text(name, value, _TEXT_MAX)
+        if value is not None and len(value) > _TEXT_MAX:
+            raise Refused(Code.VALIDATION_ERROR, fields={name: f"must have at most {_TEXT_MAX} characters"})
+        if value is not None and not _TEXT.fullmatch(value):
+            raise Refused(Code.VALIDATION_ERROR, fields={name: "must not contain control characters"})
+        return value
 
     def choice(self, name: str, allowed: Sequence[str]) -> str | None:
         value = self._one(name)
@@ -133,7 +139,7 @@ CURSOR = Parameter(
     description="next_cursor of the page before, with the same filters; anything else is CURSOR_INVALID.",
 )
 ORDER = Parameter(name="order", schema={"type": "string", "enum": ["asc", "desc"], "default": "desc"})
-UUID_PATTERN = f"^{_UUID.pattern}$"
+UUID_PATTERN = f"^{UUID_REGEX}$"
 # Parameters of routes as documented: exactly what Query lets in.
 SEQUENCE = {"type": "integer", "minimum": 0, "maximum": _SEQUENCE_MAX}
 _DAY = {"type": "string", "format": "date", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}

@@ -7,7 +7,7 @@ import msgspec
 import segno
 
 from api.answers import Answer, encode
-from api.bodies import shaped, text
+from api.bodies import shaped
 from api.context import ApiContext
 from api.query import path_id
 from api.route import Call
@@ -50,7 +50,7 @@ async def create_naively(door: ApiContext, call: Call) -> Answer:
     asked = shaped(call.body, CreatePix)
     amount_cents = parse_amount(asked.amount, most_cents=PIX_CENTS_MAX)
     lifetime_s = asked.expires_in or 86_400
-    external_id, description = text("external_id", asked.external_id, 255), text("description", asked.description, 500)
+    external_id, description = asked.external_id, asked.description
     if path_id(asked.account_id) != caller.account_id:
         raise Refused(Code.CHARGE_NOT_FOUND)
     payer, document = asked.payer, asked.payer.document if asked.payer else None

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from api.openapi.parts import DAY, ID, INSTANT, REFERENCE, WHOLE, or_null
+from api.fields import DAY, INSTANT
+from api.openapi.parts import ID, REFERENCE, WHOLE, or_null
 from api.routes.boletos import KINDS as KINDS_OF_BOLETO
 from api.routes.events import KINDS
 from api.routes.money import ANOMALIES, PAYMENT_METHODS

@@ -71,17 +71,14 @@ _WHAT = {201: "Created.", 202: "Taken on: it is done right after."}
 
 def document(routes: Sequence[Route], settings: Settings) -> bytes:
     """The OpenAPI 3.1 document as JSON bytes."""
-    types: list[Any] = [ErrorEnvelope, Token, TokenError, TokenRequest]
-    for route in routes:
-        types += [
-            *(each for each in route.answers.values() if not isinstance(each, Pdf)),
-            *([route.body] if route.body else []),
-        ]
-    distinct = list({id(each): each for each in types}.values())
-    references, components = msgspec.json.schema_components(distinct, ref_template=REFERENCE)
-    schema_of = {id(each): reference for each, reference in zip(distinct, references, strict=True)}
+    answers: list[Any] = [ErrorEnvelope, Token, TokenError]
+    answers += [each for route in routes for each in route.answers.values() if not isinstance(each, Pdf)]
+    schema_of, components = _components(answers)
     sharpen_answers(components)
-    sharpen_requests(components)
+    schema_of_body, bodies = _components([TokenRequest, *(route.body for route in routes if route.body)])
+    sharpen_requests(bodies)
+    schema_of |= schema_of_body
+    components |= bodies
     paths: dict[str, Any] = {}
     for route in routes:
         path = route.path.replace(":str", "").replace(":path", "")
@@ -121,6 +118,12 @@ def document(routes: Sequence[Route], settings: Settings) -> bytes:
             },
         }
     )
+
+
+def _components(types: Iterable[Any]) -> tuple[dict[int, Any], dict[str, Any]]:
+    distinct = list({id(each): each for each in types}.values())
+    references, components = msgspec.json.schema_components(distinct, ref_template=REFERENCE)
+    return {id(each): reference for each, reference in zip(distinct, references, strict=True)}, components
 
 
 def _operation(route: Route, schema_of: dict[int, Any], settings: Settings) -> dict[str, Any]:

@@ -1,44 +1,42 @@
 """Look charges up, list them, cancel them, and simulate their payment."""
 
-import asyncio
-import secrets
-from typing import Any
+from typing import Annotated
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
-from api.bodies import text
+from api.bodies import shaped
+from api.charge_answers import charge_answer, charge_id_in, charge_id_of, check_one_reference, with_reference
 from api.context import ApiContext
-from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, path_id, word
+from api.fields import EXTERNAL_ID_MAX, choice, text
+from api.gate import SANDBOX_BANK, payers_bank, sandbox_payment_id, scenario_of
+from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, word
 from api.route import Call, Route
-from api.routes.pix import SANDBOX_BANK, scenario_of
-from banks.scenario import SLOW_S
-from commands.bank_orders.boleto_issuer import RETRY_AFTER_S
-from commands.charges.cancel import cancellation, charge_of_reference
+from commands.charges.cancel import cancellation
 from commands.charges.pay import simulated_payment
 from domain.charge import CancelReason
-from domain.errors import Code, Refused
+from domain.errors import Code
 from domain.mode import Mode
-from domain.pix.br_code import end_to_end_id
 from readmodels.charges.charge import ChargeProjection, present
 from readmodels.charges.charge_list import METHODS, STATUSES, ChargeFilters, StatusSummary, charge_page, charge_summary
 from readmodels.page import TimePosition
 from runtime.postgres import session
-
-# The ISPB of the simulated bank of the sandbox: no institution has it.
-SANDBOX_ISPB = "99999999"
-_E2E_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-# A reference names the same charge at most this many times anew while others change it under our hands.
-_LOOKS = 3
 
 
 class CancelByReference(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Exactly one of the two identifiers; `reason` is cancelled (default) or paid_externally."""
 
     charge_id: str | None = None
-    external_id: str | None = None
-    reason: str | None = None
+    external_id: Annotated[str, text(EXTERNAL_ID_MAX)] | None = None
+    reason: (
+        Annotated[
+            str,
+            choice([each.value for each in CancelReason], "must be cancelled or paid_externally"),
+            Meta(extra_json_schema={"default": CancelReason.CANCELLED.value}),
+        ]
+        | None
+    ) = None
 
 
 class ChargePage(Struct, frozen=True):
@@ -51,75 +49,44 @@ class ChargeSummary(Struct, frozen=True):
 
 
 async def look_up(context: ApiContext, call: Call) -> Answer:
-    doc = await context.charges.find(_charge_id(call), call.caller.owner)
-    return Answer(encode(present(doc, context.seal, now=call.now)))
+    return await charge_answer(context, call, charge_id_of(call))
 
 
 async def cancel(context: ApiContext, call: Call) -> Answer:
-    charge_id = _charge_id(call)
-    return await _cancel(context, call, charge_id, CancelReason.CANCELLED)
+    return await _cancel(context, call, charge_id_of(call), CancelReason.CANCELLED)
 
 
 async def cancel_by_reference(context: ApiContext, call: Call) -> Answer:
-    charge_id, external_id = call.body.get("charge_id"), call.body.get("external_id")
-    if (charge_id is None) == (external_id is None):
-        raise Refused(Code.CANCEL_REFERENCE_REQUIRED)
-    reason = _reason(call.body.get("reason"))
-    if charge_id is not None:
-        if not isinstance(charge_id, str):
-            raise Refused(Code.VALIDATION_ERROR, fields={"charge_id": "must be a string"})
-        found = path_id(charge_id)
-        if found is None:
-            raise Refused(Code.CHARGE_NOT_FOUND)
-        return await _cancel(context, call, found, reason)
-    if not isinstance(external_id, str):
-        raise Refused(Code.VALIDATION_ERROR, fields={"external_id": "must be a string"})
-    text("external_id", external_id, 255)
-    await context.charges.expire_overdue(call.caller.owner)
-    for look in range(_LOOKS):
-        async with session(context.pool) as conn:
-            found = await charge_of_reference(conn, call.caller.owner, external_id, now=call.now)
-        try:
-            return await _cancel(context, call, found, reason)
-        except Refused as refused:
-            # It was paid, cancelled or expired just now: is there another pending one of this name?
-            if refused.code is not Code.CHARGE_NOT_PENDING or look == _LOOKS - 1:
-                raise
-    raise AssertionError("unreachable")
+    check_one_reference(call.body.get("charge_id"), call.body.get("external_id"))
+    asked = shaped(call.body, CancelByReference)
+    reason = CancelReason(asked.reason or CancelReason.CANCELLED)
+
+    async def cancel_it(charge_id: UUID) -> Answer:
+        return await _cancel(context, call, charge_id, reason)
+
+    if asked.charge_id is not None:
+        return await cancel_it(charge_id_in(asked.charge_id))
+    return await with_reference(context, call, asked.external_id or "", cancel_it)
 
 
 async def simulate_payment(context: ApiContext, call: Call) -> Answer:
-    charge_id = _charge_id(call)
+    charge_id = charge_id_of(call)
     scenario = scenario_of(call)
     if (await context.charges.find(charge_id, call.caller.owner)).boleto is not None:
         # The simulated bank decides whether a boleto can still be paid, as a real one does.
         await context.boletos.simulate_payment(charge_id, call.caller, request_id=call.request_id, scenario=scenario)
-        doc = await context.charges.find(charge_id, call.caller.owner)
-        return Answer(encode(present(doc, context.seal, now=call.now)))
+        return await charge_answer(context, call, charge_id)
     await payers_bank(scenario)
-    e2e = end_to_end_id(SANDBOX_ISPB, call.now, "".join(secrets.choice(_E2E_ALPHABET) for _ in range(11)))
     command = simulated_payment(
         charge_id,
         call.caller.owner,
-        end_to_end_id=e2e,
+        end_to_end_id=sandbox_payment_id(call.now),
         seal=context.seal,
         actor=call.caller.client_id,
         request_id=call.request_id,
     )
     await context.charges.change(command)
-    doc = await context.charges.find(charge_id, call.caller.owner)
-    return Answer(encode(present(doc, context.seal, now=call.now)))
-
-
-async def payers_bank(scenario: str | None) -> None:
-    """What the bank of a PIX charge's payer does, where X-Sandbox-Bank says how it is to behave: as the bank of a
-    boleto
-    does (banks/scenario.py), but that there is no order to try again. A reply that is lost is the payer's loss: the
-    payment is made, and told to us by our bank."""
-    if scenario in ("unavailable", "refuse"):
-        raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
-    if scenario == "slow":
-        await asyncio.sleep(SLOW_S)
+    return await charge_answer(context, call, charge_id)
 
 
 async def list_charges(context: ApiContext, call: Call) -> Answer:
@@ -167,23 +134,7 @@ async def _cancel(context: ApiContext, call: Call, charge_id: UUID, reason: Canc
             scenario=scenario,
         )
         await context.charges.change(command)
-    doc = await context.charges.find(charge_id, call.caller.owner)
-    return Answer(encode(present(doc, context.seal, now=call.now)))
-
-
-def _charge_id(call: Call) -> UUID:
-    charge_id = path_id(call.path("charge_id"))
-    if charge_id is None:
-        raise Refused(Code.CHARGE_NOT_FOUND)
-    return charge_id
-
-
-def _reason(given: Any) -> CancelReason:
-    if given is None:
-        return CancelReason.CANCELLED
-    if given not in [each.value for each in CancelReason]:
-        raise Refused(Code.VALIDATION_ERROR, fields={"reason": "must be cancelled or paid_externally"})
-    return CancelReason(given)
+    return await charge_answer(context, call, charge_id)
 
 
 def _filters(query: Query, context: ApiContext) -> ChargeFilters:

@@ -3,121 +3,81 @@
 `tipo` boleto_pix on POST /v1/charges/boleto makes the same of the boleto's body (contract section 12).
 """
 
-from typing import Any, Final
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from api.answers import Answer
-from api.bodies import shaped, text
+from api.bodies import shaped
+from api.charge_answers import issue_boleto
 from api.context import ApiContext
+from api.fields import (
+    BoletoAmount,
+    Description,
+    DueDay,
+    ExternalId,
+    IntegradorCode,
+    Lifetime,
+    OwnAccount,
+    boleto_cents,
+    due_day,
+    own_account,
+)
+from api.gate import SANDBOX_BANK, scenario_of
+from api.payers import ENGLISH_NAMES, DualPayer, boleto_payer, pagador_of
 from api.route import Call, Route
-from api.routes.boletos import Pagador, boleto_amount, boleto_payer, due_day, integrador_code_of, issue, own_account
-from api.routes.pix import DESCRIPTION_MAX, LIFETIME_LEAST_S, LIFETIME_MOST_S, SANDBOX_BANK, scenario_of
 from commands.bank_orders.boleto_issuer import BoletoRequest
+from domain.boleto.codes import LAST_DUE
 from domain.charge import DUAL
-from domain.errors import Code, Refused
+from domain.errors import Code
 from readmodels.charges.charge import ChargeProjection
-
-PHONE_MAX: Final = 32
-_NAMES: Final = {
-    "nome": "payer.name",
-    "documento": "payer.document",
-    "tipoPessoa": "payer.person_type",
-    "email": "payer.email",
-    "cep": "payer.address.zip_code",
-    "logradouro": "payer.address.street",
-    "numero": "payer.address.number",
-    "cidade": "payer.address.city",
-    "uf": "payer.address.state",
-}
-"""What this body calls the fields of a boleto's payer."""
-
-
-class DualAddress(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Where the payer lives: banks register no boleto without it. `zip_code` is 8 digits, `state` 2 capital letters."""
-
-    zip_code: str
-    street: str
-    city: str
-    state: str
-    number: str | None = None
-
-
-class DualPayer(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Who is to pay. `person_type` is PESSOA_FISICA (`document` is a CPF) or PESSOA_JURIDICA (a CNPJ)."""
-
-    name: str
-    document: str
-    person_type: str
-    address: DualAddress
-    email: str | None = None
-    phone: str | None = None
 
 
 class CreateDual(Struct, frozen=True, kw_only=True):
     """The body. `amount` is decimal reais as a string, `due_date` a day after today in Sao Paulo; `expires_in` seconds
     are the PIX leg's own time, which is the boleto's unless given. `send_email`: the payer is told, in production."""
 
-    amount: str
-    due_date: str
+    amount: Annotated[BoletoAmount, Meta(description="Decimal reais, greater than 0.")]
+    due_date: Annotated[DueDay, Meta(description=f"After today in São Paulo, {LAST_DUE} at the latest.")]
     payer: DualPayer
-    account_id: str | None = None
-    external_id: str | None = None
-    description: str | None = None
-    expires_in: int | None = None
-    integrador_code: str | None = None
+    account_id: OwnAccount = None
+    external_id: ExternalId = None
+    description: Annotated[Description | None, Meta(description="Printed on the boleto.")] = None
+    expires_in: Annotated[
+        Lifetime | None,
+        Meta(description="Seconds the PIX leg lives; as long as the boleto unless given, and never longer."),
+    ] = None
+    integrador_code: IntegradorCode = None
     send_email: bool | None = None
 
 
 async def create(context: ApiContext, call: Call) -> Answer:
-    """201 with the charge once the bank has registered its boleto (the cob follows at once); 200 when the key made it
-    before."""
-    amount_cents = boleto_amount(call.body, "amount")
-    due_on = due_day(call.body, "due_date")
-    lifetime_s = _lifetime(call.body)
-    integrador_code = integrador_code_of(call.body)
+    """As of a boleto; the cob of the PIX leg is registered right after."""
     asked = shaped(call.body, CreateDual)
-    account_id = own_account(asked.account_id)
-    payer, address = asked.payer, asked.payer.address
-    pagador = Pagador(
-        nome=payer.name,
-        documento=payer.document,
-        tipoPessoa=payer.person_type,
-        cep=address.zip_code,
-        logradouro=address.street,
-        numero=address.number,
-        cidade=address.city,
-        uf=address.state,
-        email=payer.email,
+    payer = boleto_payer(
+        pagador_of(asked.payer),
+        context,
+        production=not call.caller.test,
+        names=ENGLISH_NAMES,
+        phone=asked.payer.phone,
     )
-    phone = text("payer.phone", payer.phone, PHONE_MAX)
     wanted = BoletoRequest(
         issuer=call.caller.issuer,
         key=call.key,
         fingerprint=call.fingerprint,
         request_id=call.request_id,
         kind=DUAL,
-        amount_cents=amount_cents,
-        due_on=due_on,
-        payer=boleto_payer(pagador, context, production=not call.caller.test, names=_NAMES, phone=phone),
-        external_id=text("external_id", asked.external_id, 255),
-        description=text("description", asked.description, DESCRIPTION_MAX),
-        integrador_code=integrador_code,
+        amount_cents=boleto_cents(asked.amount),
+        due_on=due_day(asked.due_date),
+        payer=payer,
+        external_id=asked.external_id,
+        description=asked.description,
+        integrador_code=asked.integrador_code,
         scenario=scenario_of(call),
         send_email=asked.send_email is True,
-        pix_lifetime_s=lifetime_s,
+        pix_lifetime_s=asked.expires_in,
     )
-    return await issue(context, call, wanted, account_id, due_field="due_date")
-
-
-def _lifetime(body: dict[str, Any]) -> int | None:
-    given = body.get("expires_in")
-    if given is None:
-        return None
-    if type(given) is not int or not LIFETIME_LEAST_S <= given <= LIFETIME_MOST_S:
-        fields = {"expires_in": f"must be a whole number from {LIFETIME_LEAST_S} to {LIFETIME_MOST_S}"}
-        raise Refused(Code.EXPIRES_IN_INVALID, fields=fields)
-    return given
+    return await issue_boleto(context, call, wanted, own_account(asked.account_id), due_field="due_date")
 
 
 ROUTES = (

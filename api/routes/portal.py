@@ -1,19 +1,19 @@
 """POST /v1/portal/charges/{charge_id}/send-email: have a charge mailed to its payer, or to somebody else."""
 
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
-from api.bodies import shaped, text
+from api.bodies import shaped
+from api.charge_answers import charge_id_of
 from api.context import ApiContext
-from api.query import path_id
+from api.fields import matching, text
 from api.route import Call, Route
-from api.routes.pix import EMAIL_MAX
 from commands.mail import MAILED, ask_for_mail
 from domain.errors import Code, Refused
 from domain.mode import Mode
-from domain.payer import is_mail_address
+from domain.payer import EMAIL_MAX, MAIL_ADDRESS
 from runtime.ids import new_id
 from runtime.postgres import transaction
 
@@ -24,8 +24,11 @@ class SendEmail(Struct, frozen=True, kw_only=True):
     """`to`: the payer's address unless given. `message`: the merchant's own words, up to 1000 characters. `attach_pdf`:
     the boleto on paper, for charges that are boletos; true unless given."""
 
-    to: str | None = None
-    message: str | None = None
+    to: Annotated[
+        Annotated[str, Meta(max_length=EMAIL_MAX), matching(MAIL_ADDRESS, "must be an e-mail address")] | None,
+        Meta(description="The payer's own address unless given."),
+    ] = None
+    message: Annotated[Annotated[str, text(MESSAGE_MAX)] | None, Meta(description="The merchant's own words.")] = None
     attach_pdf: bool | None = None
 
 
@@ -42,13 +45,7 @@ class EmailAsked(Struct, frozen=True, kw_only=True):
 async def send_email(context: ApiContext, call: Call) -> Answer:
     """202: the mail is written down, and sent by a worker right after. A charge that is paid is mailed as a receipt."""
     asked = shaped(call.body, SendEmail)
-    to = text("to", asked.to, EMAIL_MAX)
-    if to is not None and not is_mail_address(to):
-        raise Refused(Code.VALIDATION_ERROR, fields={"to": "must be an e-mail address"})
-    message = text("message", asked.message, MESSAGE_MAX)
-    charge_id = path_id(call.path("charge_id"))
-    if charge_id is None:
-        raise Refused(Code.CHARGE_NOT_FOUND)
+    charge_id = charge_id_of(call)
     doc = await context.charges.find(charge_id, call.caller.owner)
     if doc.status not in MAILED:
         raise Refused(Code.CHARGE_NOT_PENDING, status=doc.status)
@@ -59,8 +56,8 @@ async def send_email(context: ApiContext, call: Call) -> Answer:
             mail_id=mail_id,
             charge_id=charge_id,
             account_id=call.caller.account_id,
-            to=to,
-            note=message or None,
+            to=asked.to,
+            note=asked.message or None,
             attach_pdf=asked.attach_pdf is not False,
             now=call.now,
             seal=context.seal,

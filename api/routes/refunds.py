@@ -1,25 +1,25 @@
 """Refunds: ask for one, look one up, list them (contract section 11)."""
 
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Final
 from uuid import UUID
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.answers import Answer, encode
-from api.bodies import shaped, text
+from api.bodies import shaped
 from api.context import ApiContext
+from api.fields import EXTERNAL_ID_MAX, Amount, Description, Id, matching, pix_cents, text
+from api.gate import SANDBOX_BANK, scenario_of
 from api.idempotency.replay import count_first, replay
 from api.idempotency.used_keys import UsedKey
+from api.payers import DOCUMENT, check_document
 from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id, word
 from api.route import Call, Route
-from api.routes.pix import DESCRIPTION_MAX, SANDBOX_BANK, scenario_of
 from commands.money.refund import NewRefund, TransferDestination
-from domain.documents import check_digits_hold, well_formed
 from domain.errors import Code, Refused
-from domain.money import PIX_CENTS_MAX, parse_amount
-from domain.refund import is_pix_key
+from domain.refund import PIX_KEY, PIX_KEY_CHARACTERS_MAX
 from readmodels.money.refund import RefundProjection, refund_by_id
 from readmodels.money.refund_list import STATUSES, RefundFilters, refund_page
 from readmodels.page import TimePosition
@@ -32,8 +32,18 @@ REASON_MAX: Final = 140
 class RefundDestination(Struct, frozen=True, kw_only=True):
     """Where the money of a boleto paid on its line goes: a PIX key, and the CPF or CNPJ of its owner, digits only."""
 
-    pix_key: str
-    document: str
+    pix_key: Annotated[
+        str,
+        Meta(max_length=PIX_KEY_CHARACTERS_MAX, description="CPF, CNPJ, +55 and telephone, e-mail or random key."),
+        matching(f"({PIX_KEY})", "must be a PIX key: CPF, CNPJ, +55 and telephone, e-mail or random key"),
+    ]
+    document: Annotated[
+        str,
+        Meta(
+            description="CPF or CNPJ of the key's owner, digits only; in production its check digits must hold.",
+            extra_json_schema=DOCUMENT,
+        ),
+    ]
 
 
 class CreateRefund(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -41,11 +51,17 @@ class CreateRefund(Struct, frozen=True, kw_only=True, omit_defaults=True):
     settled the charge. `destination` is for boletos: one paid on its line needs it, one paid by PIX goes back the way
     it came whatever it says."""
 
-    amount: str = ""
-    reason: str | None = None
-    description: str | None = None
-    external_id: str | None = None
-    payment_id: str | None = None
+    amount: Annotated[Amount, Meta(description="Decimal reais; all that remains unless given.")] | UnsetType = UNSET
+    """A null is a fault: it might stand for an amount that got lost."""
+    reason: Annotated[str, text(REASON_MAX)] | None = None
+    description: Annotated[
+        Description | None, Meta(description="Told to the bank, folded to its letters and 140 characters.")
+    ] = None
+    external_id: Annotated[
+        Annotated[str, text(EXTERNAL_ID_MAX)] | None,
+        Meta(description="The refund's own reference; need not be unique."),
+    ] = None
+    payment_id: Annotated[Id | None, Meta(description="The payment that settled the charge unless given.")] = None
     destination: RefundDestination | None = None
 
 
@@ -56,13 +72,12 @@ class RefundPage(Struct, frozen=True):
 
 async def create(context: ApiContext, call: Call) -> Answer:
     """201 with the pending refund; 200 when the key made it before. The bank is told after, by a worker."""
-    amount_cents = _amount(call.body)
     asked = shaped(call.body, CreateRefund)
-    reason = text("reason", asked.reason, REASON_MAX)
-    description = text("description", asked.description, DESCRIPTION_MAX)
-    external_id = text("external_id", asked.external_id, 255)
-    payment_id = _payment_id(asked.payment_id)
-    destination = _destination(asked.destination, context, production=not call.caller.test)
+    sealed = None
+    if (destination := asked.destination) is not None:
+        check_document("destination.document", destination.document, context, production=not call.caller.test)
+        to = TransferDestination(pix_key=destination.pix_key, document=destination.document)
+        sealed = context.seal.seal(msgspec.json.encode(to))
     scenario = scenario_of(call)
     charge_id = path_id(call.path("charge_id"))
     if (used := await context.keys.find(call.key_name)) is not None:
@@ -76,12 +91,12 @@ async def create(context: ApiContext, call: Call) -> Answer:
         fingerprint=call.fingerprint,
         refund_id=refund_id,
         charge_id=charge_id,
-        amount_cents=amount_cents,
-        payment_id=payment_id,
-        reason=reason,
-        description=description,
-        external_id=external_id,
-        destination_sealed=None if destination is None else context.seal.seal(msgspec.json.encode(destination)),
+        amount_cents=None if asked.amount is UNSET else pix_cents(asked.amount),
+        payment_id=None if asked.payment_id is None else UUID(asked.payment_id),
+        reason=asked.reason,
+        description=asked.description,
+        external_id=asked.external_id,
+        destination_sealed=sealed,
         scenario=scenario,
         actor=call.caller.client_id,
         request_id=call.request_id,
@@ -148,47 +163,6 @@ async def _find(context: ApiContext, call: Call, refund_id: UUID) -> RefundProje
     if found is None:
         raise Refused(Code.REFUND_NOT_FOUND)
     return found
-
-
-def _amount(body: dict[str, Any]) -> int | None:
-    """None when it is not given; a null is a fault, for it might stand for an amount that got lost."""
-    if "amount" not in body:
-        return None
-    try:
-        return parse_amount(body["amount"], most_cents=PIX_CENTS_MAX)
-    except ValueError:
-        raise Refused(
-            Code.AMOUNT_INVALID,
-            fields={
-                "amount": 'must be a string such as "10.50", greater than 0; without it all that remains goes back'
-            },
-        ) from None
-
-
-def _payment_id(given: str | None) -> UUID | None:
-    if given is None:
-        return None
-    payment_id = path_id(given)
-    if payment_id is None:
-        raise Refused(Code.VALIDATION_ERROR, fields={"payment_id": "must be a UUID"})
-    return payment_id
-
-
-def _destination(
-    given: RefundDestination | None, context: ApiContext, *, production: bool
-) -> TransferDestination | None:
-    if given is None:
-        return None
-    wrong: dict[str, str] = {}
-    if not is_pix_key(given.pix_key):
-        wrong["destination.pix_key"] = "must be a PIX key: CPF, CNPJ, +55 and telephone, e-mail or random key"
-    if not well_formed(given.document, letters=context.settings.cnpj_with_letters):
-        wrong["destination.document"] = "must be 11 or 14 digits"
-    elif production and not check_digits_hold(given.document):
-        wrong["destination.document"] = "has wrong check digits"
-    if wrong:
-        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
-    return TransferDestination(pix_key=given.pix_key, document=given.document)
 
 
 OF_CHARGE = (ORDER, LIMIT, CURSOR)

@@ -1,21 +1,19 @@
 """Tools of the sandbox (contract section 14): its clock, and a test charge that expires, fails, or is paid as no payer
 should pay it."""
 
-import secrets
-import string
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Final
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
 from api.bodies import shaped
+from api.charge_answers import charge_answer, charge_id_of
 from api.context import ApiContext
-from api.query import path_id
+from api.fields import INSTANT, Amount, boleto_cents, checked, pix_cents
+from api.gate import SANDBOX_BANK, payers_bank, sandbox_payment_id, scenario_of
 from api.route import Call, Route
-from api.routes.charges import SANDBOX_ISPB, payers_bank
-from api.routes.pix import SANDBOX_BANK, scenario_of
 from commands.bank_orders.kinds import Pay
 from commands.charges.fail import failing
 from commands.charges.sandbox import SANDBOX_FAILURE, expiring, paying
@@ -23,31 +21,73 @@ from commands.sandbox_clock import advance_clock, ahead_of, reach_instant, settl
 from domain.errors import Code, Refused
 from domain.instants import iso
 from domain.mode import Mode
-from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, parse_amount
-from domain.pix.br_code import end_to_end_id
 from domain.sandbox_clock import CALL_MOST_S, on_clock, parse_advance, parse_instant
-from readmodels.charges.charge import ChargeDoc, ChargeProjection, present
+from readmodels.charges.charge import ChargeDoc, ChargeProjection
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import session, transaction
 
 TIMES_MAX: Final = 10
-_ALPHABET: Final = string.ascii_letters + string.digits
+_DAYS_MAX: Final = CALL_MOST_S // 86_400
+
+
+def _paid_at(given: str) -> datetime:
+    at = parse_instant(given)
+    if at.year < 2000:
+        raise ValueError("before there was PIX")
+    return at
 
 
 class SandboxPayment(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """`amount` is decimal reais (the charge's own unless given), `paid_at` an instant in the past, `times` 1 to 10."""
 
-    amount: str | None = None
-    paid_at: str | None = None
-    times: int | None = None
+    amount: Annotated[Amount | None, Meta(description="Decimal reais; the charge's own unless given.")] = None
+    paid_at: (
+        Annotated[
+            str,
+            checked(
+                _paid_at,
+                "must be an instant in the past, such as 2026-11-21T09:54:00.123Z",
+                description="In the past; now unless given.",
+                **INSTANT,
+            ),
+        ]
+        | None
+    ) = None
+    times: Annotated[int, Meta(ge=1, le=TIMES_MAX)] | None = None
 
 
 class AdvanceClock(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Exactly one of the two. `advance`: an ISO 8601 duration in weeks, or in days, hours, minutes and seconds, of at
     most 366 days, such as P3D. `to`: the instant the clock is to have reached; asked again, nothing changes."""
 
-    advance: str | None = None
-    to: str | None = None
+    advance: (
+        Annotated[
+            str,
+            checked(
+                parse_advance,
+                f"must be an ISO 8601 duration of at most {_DAYS_MAX} days, such as P3D or PT36H",
+                description=f"ISO 8601 duration, more than nothing and at most {_DAYS_MAX} days.",
+                pattern=r"^(?=.*[1-9])P([0-9]{1,3}W"
+                r"|([0-9]{1,4}D)?(T(?=[0-9])([0-9]{1,5}H)?([0-9]{1,7}M)?([0-9]{1,9}S)?)?)$",
+                examples=["P3D"],
+            ),
+        ]
+        | None
+    ) = None
+    to: (
+        Annotated[
+            str,
+            checked(
+                parse_instant,
+                "must be an instant such as 2026-11-24T09:54:00.123Z",
+                description=(
+                    f"At most {_DAYS_MAX} days later than the clock; where it has been already, nothing changes."
+                ),
+                **INSTANT | {"pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"},
+            ),
+        ]
+        | None
+    ) = None
 
 
 class SandboxClock(Struct, frozen=True, kw_only=True):
@@ -70,8 +110,8 @@ async def move(context: ApiContext, call: Call) -> Answer:
     asked = shaped(call.body, AdvanceClock)
     if (asked.advance is None) == (asked.to is None):
         raise Refused(Code.VALIDATION_ERROR, fields={"advance": "give exactly one of advance and to"})
-    by_s = None if asked.advance is None else _duration(asked.advance)
-    to = None if asked.to is None else _instant(asked.to)
+    by_s = None if asked.advance is None else parse_advance(asked.advance)
+    to = None if asked.to is None else parse_instant(asked.to)
     async with transaction(context.pool) as conn:
         if by_s is not None:
             ahead_s = await advance_clock(conn, account_id, by_s, now=call.at)
@@ -87,7 +127,7 @@ async def expire(context: ApiContext, call: Call) -> Answer:
     doc = await _charge(context, call)
     command = expiring(UUID(doc.charge_id), call.caller.owner, actor=call.caller.client_id, request_id=call.request_id)
     await context.charges.change(command)
-    return await _shown(context, call, doc)
+    return await charge_answer(context, call, UUID(doc.charge_id))
 
 
 async def fail(context: ApiContext, call: Call) -> Answer:
@@ -108,49 +148,47 @@ async def fail(context: ApiContext, call: Call) -> Answer:
                 request_id=call.request_id,
             )
         )
-    return await _shown(context, call, doc)
+    return await charge_answer(context, call, UUID(doc.charge_id))
 
 
 async def pay(context: ApiContext, call: Call) -> Answer:
     """The charge once the money has arrived. It may be too little, too much, too late or too often."""
-    paid_at = _paid_at(call.body, now=call.now)
-    times = _times(call.body)
-    given = call.body.get("amount")
-    shaped({name: value for name, value in call.body.items() if name != "amount"}, SandboxPayment)
-    _amount(given, PIX_CENTS_MAX)
+    asked = shaped(call.body, SandboxPayment)
+    paid_at = None if asked.paid_at is None else _paid_at(asked.paid_at)
+    if paid_at is not None and paid_at > call.now:
+        raise Refused(Code.VALIDATION_ERROR, fields={"paid_at": "must be an instant in the past"})
+    times = asked.times or 1
     scenario = scenario_of(call)
     doc = await _charge(context, call)
     charge_id = UUID(doc.charge_id)
     if doc.boleto is not None:
-        asked = Pay(
+        payment = Pay(
             actor=call.caller.client_id,
             request_id=call.request_id,
-            amount_cents=_amount(given, BOLETO_CENTS_MAX),
+            amount_cents=None if asked.amount is None else boleto_cents(asked.amount),
             paid_at=paid_at,
             times=times,
             force=True,
             scenario=scenario,
         )
-        await context.boletos.sandbox_pay(charge_id, call.caller, asked)
+        await context.boletos.sandbox_pay(charge_id, call.caller, payment)
     else:
         await payers_bank(scenario)
         at = paid_at or call.now
-        ids = [
-            end_to_end_id(SANDBOX_ISPB, at, "".join(secrets.choice(_ALPHABET) for _ in range(11))) for _ in range(times)
-        ]
+        ids = [sandbox_payment_id(at) for _ in range(times)]
         await context.charges.change(
             paying(
                 charge_id,
                 call.caller.owner,
                 end_to_end_ids=ids,
-                amount_cents=_amount(given, PIX_CENTS_MAX),
+                amount_cents=None if asked.amount is None else pix_cents(asked.amount),
                 paid_at=paid_at,
                 seal=context.seal,
                 actor=call.caller.client_id,
                 request_id=call.request_id,
             )
         )
-    return await _shown(context, call, doc)
+    return await charge_answer(context, call, UUID(doc.charge_id))
 
 
 def _clock(context: ApiContext, ahead_s: int) -> Answer:
@@ -159,68 +197,8 @@ def _clock(context: ApiContext, ahead_s: int) -> Answer:
     return Answer(encode(shown))
 
 
-def _duration(given: str) -> int:
-    try:
-        return parse_advance(given)
-    except ValueError:
-        fault = f"must be an ISO 8601 duration of at most {CALL_MOST_S // 86_400} days, such as P3D or PT36H"
-        raise Refused(Code.VALIDATION_ERROR, fields={"advance": fault}) from None
-
-
-def _instant(given: str) -> datetime:
-    try:
-        return parse_instant(given)
-    except ValueError:
-        fault = "must be an instant such as 2026-11-24T09:54:00.123Z"
-        raise Refused(Code.VALIDATION_ERROR, fields={"to": fault}) from None
-
-
 async def _charge(context: ApiContext, call: Call) -> ChargeDoc:
-    charge_id = path_id(call.path("charge_id"))
-    if charge_id is None:
-        raise Refused(Code.CHARGE_NOT_FOUND)
-    return await context.charges.find(charge_id, call.caller.owner)
-
-
-async def _shown(context: ApiContext, call: Call, before: ChargeDoc) -> Answer:
-    doc = await context.charges.find(UUID(before.charge_id), call.caller.owner)
-    return Answer(encode(present(doc, context.seal, now=call.now)))
-
-
-def _amount(given: Any, most_cents: int) -> int | None:
-    if given is None:
-        return None
-    try:
-        return parse_amount(given, most_cents=most_cents)
-    except ValueError:
-        raise Refused(Code.AMOUNT_INVALID, fields={"amount": 'must be a string such as "10.50"'}) from None
-
-
-def _paid_at(body: dict[str, Any], *, now: datetime) -> datetime | None:
-    given = body.get("paid_at")
-    if given is None:
-        return None
-    try:
-        if not isinstance(given, str):
-            raise ValueError
-        at = parse_instant(given)
-        if at.year < 2000 or at > now:
-            raise ValueError
-    except ValueError:
-        raise Refused(
-            Code.VALIDATION_ERROR,
-            fields={"paid_at": "must be an instant in the past, such as 2026-11-21T09:54:00.123Z"},
-        ) from None
-    return at
-
-
-def _times(body: dict[str, Any]) -> int:
-    given = body.get("times")
-    if given is None:
-        return 1
-    if type(given) is not int or not 1 <= given <= TIMES_MAX:
-        raise Refused(Code.VALIDATION_ERROR, fields={"times": f"must be a whole number from 1 to {TIMES_MAX}"})
-    return given
+    return await context.charges.find(charge_id_of(call), call.caller.owner)
 
 
 _ERRORS = (Code.CHARGE_NOT_FOUND, Code.CHARGE_NOT_PENDING, Code.BANK_UNAVAILABLE)

@@ -1,30 +1,54 @@
 """Charge schedules: what is to be charged again and again (contract section 13). Production only."""
 
-from datetime import date
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Final
 from uuid import UUID
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
-from api.bodies import shaped, text
+from api.bodies import shaped
 from api.context import ApiContext
+from api.fields import (
+    DAY,
+    EXTERNAL_ID_MAX,
+    Amount,
+    Description,
+    DueDay,
+    Email,
+    boleto_cents,
+    checked,
+    choice,
+    due_day,
+    pix_cents,
+    text,
+)
+from api.gate import approved, check_terms
 from api.idempotency.replay import count_first, replay
 from api.idempotency.used_keys import UsedKey
+from api.payers import (
+    ENGLISH_NAMES,
+    PERSON_TYPES,
+    AnyDocument,
+    DualAddress,
+    DualPayer,
+    Name,
+    PersonType,
+    Phone,
+    PixPayer,
+    boleto_payer,
+    check_document,
+    pagador_of,
+    seal_payer,
+)
 from api.query import CURSOR, LIMIT, ORDER, Query, one_of, path_id, word
 from api.route import Call, Route
-from api.routes.boletos import Pagador, boleto_amount, boleto_payer, due_day
-from api.routes.dual import DualAddress
-from api.routes.pix import DESCRIPTION_MAX, PixPayer, approved, pix_payer
-from commands.bank_orders.boleto_orders import find_terms
-from commands.schedules import METHODS, PIX, NewSchedule, change_schedule, create_schedule, has_address
+from commands.schedules import METHODS, PIX, NewSchedule, change_schedule, create_schedule
 from domain.boleto.codes import LAST_DUE
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, parse_day
 from domain.mode import Mode
-from domain.money import PIX_CENTS_MAX, parse_amount
 from domain.recurrence import CHARGES_MAX, ISSUE_DAYS_BEFORE_MAX, Frequency, Recurrence
 from readmodels.charges.schedule import (
     STATUSES,
@@ -41,29 +65,18 @@ from runtime.postgres import session, transaction
 
 ISSUE_DAYS_BEFORE_DEFAULT: Final = 10
 FREQUENCIES: Final = tuple(each.value for each in Frequency)
-_NAMES: Final = {
-    "nome": "payer.name",
-    "documento": "payer.document",
-    "tipoPessoa": "payer.person_type",
-    "email": "payer.email",
-    "cep": "payer.address.zip_code",
-    "logradouro": "payer.address.street",
-    "numero": "payer.address.number",
-    "cidade": "payer.address.city",
-    "uf": "payer.address.state",
-}
-_PERSON: Final = {11: "PESSOA_FISICA", 14: "PESSOA_JURIDICA"}
+_PERSON: Final = {signs: name for name, signs in PERSON_TYPES.items()}
 
 
 class SchedulePayer(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Who is to pay. For boletos `name`, `document` and `address` are required, and `person_type` is what the document
     says unless given; for PIX no field is."""
 
-    name: str | None = None
-    document: str | None = None
-    person_type: str | None = None
-    email: str | None = None
-    phone: str | None = None
+    name: Name | None = None
+    document: AnyDocument | None = None
+    person_type: PersonType | None = None
+    email: Email | None = None
+    phone: Phone | None = None
     address: DualAddress | None = None
 
 
@@ -72,16 +85,31 @@ class CreateSchedule(Struct, frozen=True, kw_only=True):
     `end_date` (inclusive) and `max_charges`. Each charge is issued at 06:00 in Sao Paulo, `issue_days_before` its due
     date."""
 
-    payment_method: str
-    amount: str
+    payment_method: Annotated[str, choice(METHODS)]
+    amount: Annotated[Amount, Meta(description="Decimal reais, greater than 0.")]
     payer: SchedulePayer
-    frequency: str
-    first_due_date: str
-    end_date: str | None = None
-    max_charges: int | None = None
-    issue_days_before: int | None = None
-    external_id: str | None = None
-    description: str | None = None
+    frequency: Annotated[str, choice(FREQUENCIES)]
+    first_due_date: Annotated[DueDay, Meta(description=f"After today in São Paulo, {LAST_DUE} at the latest.")]
+    end_date: Annotated[
+        Annotated[
+            str,
+            checked(parse_day, "must be an existing day YYYY-MM-DD", code=Code.DATE_RANGE_INVALID, **DAY),
+        ]
+        | None,
+        Meta(description="The last due date there may be; not together with max_charges."),
+    ] = None
+    max_charges: Annotated[int, Meta(ge=1, le=CHARGES_MAX)] | None = None
+    issue_days_before: (
+        Annotated[
+            int,
+            Meta(ge=0, le=ISSUE_DAYS_BEFORE_MAX, extra_json_schema={"default": ISSUE_DAYS_BEFORE_DEFAULT}),
+        ]
+        | None
+    ) = None
+    external_id: Annotated[
+        Annotated[str, text(EXTERNAL_ID_MAX)] | None, Meta(description="Given to each of its charges.")
+    ] = None
+    description: Description | None = None
     send_email: bool | None = None
 
 
@@ -97,12 +125,15 @@ class ScheduledChargePage(Struct, frozen=True):
 
 async def create(context: ApiContext, call: Call) -> Answer:
     """201 with the schedule; 200 when the key made it before."""
-    method = call.body.get("payment_method")
-    amount_cents = _pix_amount(call.body) if method == PIX else boleto_amount(call.body, "amount")
-    first_due_date = due_day(call.body, "first_due_date")
-    end_date = _end_date(call.body, first_due_date)
     asked = shaped(call.body, CreateSchedule)
-    _check(asked)
+    amount_cents = pix_cents(asked.amount) if asked.payment_method == PIX else boleto_cents(asked.amount)
+    first_due_date = due_day(asked.first_due_date)
+    end_date = None if asked.end_date is None else parse_day(asked.end_date)
+    if end_date is not None and end_date < first_due_date:
+        raise Refused(Code.DATE_RANGE_INVALID, fields={"end_date": "must not be before first_due_date"})
+    if asked.max_charges is not None and end_date is not None:
+        fault = "must not be given together with end_date"
+        raise Refused(Code.VALIDATION_ERROR, fields={"max_charges": fault})
     payer_sealed, payer_document_hash = _payer(asked, context)
     new = NewSchedule(
         account_id=call.caller.account_id,
@@ -114,12 +145,12 @@ async def create(context: ApiContext, call: Call) -> Answer:
         recurrence=Recurrence(
             frequency=Frequency(asked.frequency),
             first_due_date=first_due_date,
-            end_date=end_date,
+            end_date=None if end_date is None else min(end_date, LAST_DUE),
             max_charges=asked.max_charges,
         ),
         issue_days_before=(ISSUE_DAYS_BEFORE_DEFAULT if asked.issue_days_before is None else asked.issue_days_before),
-        external_id=text("external_id", asked.external_id, 255),
-        description=text("description", asked.description, DESCRIPTION_MAX),
+        external_id=asked.external_id,
+        description=asked.description,
         send_email=asked.send_email is True,
         payer_sealed=payer_sealed,
         payer_document_hash=payer_document_hash,
@@ -206,12 +237,7 @@ async def _allowed(context: ApiContext, call: Call, new: NewSchedule) -> None:
         raise Refused(Code.INVALID_DUE_DATE, fields={"first_due_date": f"must be after today, at most {LAST_DUE}"})
     if new.payment_method == PIX:
         return
-    async with session(context.pool) as conn:
-        terms = await find_terms(conn, account_id=call.caller.account_id, integrador_code=None)
-    if terms is None:
-        raise Refused(Code.UNAUTHENTICATED)
-    if not has_address(terms.address):
-        raise Refused(Code.MERCHANT_ADDRESS_REQUIRED)
+    await check_terms(context, call, integrador_code=None)
 
 
 async def _find(context: ApiContext, call: Call, schedule_id: UUID) -> ScheduleProjection:
@@ -229,73 +255,18 @@ def _id(call: Call) -> UUID:
     return schedule_id
 
 
-def _pix_amount(body: dict[str, Any]) -> int:
-    try:
-        return parse_amount(body.get("amount"), most_cents=PIX_CENTS_MAX)
-    except ValueError:
-        raise Refused(
-            Code.AMOUNT_INVALID, fields={"amount": 'must be a string such as "10.50", greater than 0'}
-        ) from None
-
-
-def _end_date(body: dict[str, Any], first: date) -> date | None:
-    given = body.get("end_date")
-    if given is None:
-        return None
-    try:
-        if not isinstance(given, str):
-            raise ValueError
-        end = parse_day(given)
-    except ValueError:
-        raise Refused(Code.DATE_RANGE_INVALID, fields={"end_date": "must be an existing day YYYY-MM-DD"}) from None
-    if end < first:
-        raise Refused(Code.DATE_RANGE_INVALID, fields={"end_date": "must not be before first_due_date"})
-    return min(end, LAST_DUE)
-
-
-def _check(asked: CreateSchedule) -> None:
-    wrong: dict[str, str] = {}
-    if asked.payment_method not in METHODS:
-        wrong["payment_method"] = f"must be one of {', '.join(METHODS)}"
-    if asked.frequency not in FREQUENCIES:
-        wrong["frequency"] = f"must be one of {', '.join(FREQUENCIES)}"
-    if asked.max_charges is not None and not 1 <= asked.max_charges <= CHARGES_MAX:
-        wrong["max_charges"] = f"must be a whole number from 1 to {CHARGES_MAX}"
-    if asked.max_charges is not None and asked.end_date is not None:
-        wrong["max_charges"] = "must not be given together with end_date"
-    if asked.issue_days_before is not None and not 0 <= asked.issue_days_before <= ISSUE_DAYS_BEFORE_MAX:
-        wrong["issue_days_before"] = f"must be a whole number from 0 to {ISSUE_DAYS_BEFORE_MAX}"
-    if wrong:
-        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
-
-
 def _payer(asked: CreateSchedule, context: ApiContext) -> tuple[bytes, str | None]:
     """The payer sealed in the form its charges keep, and the fingerprint of the document."""
     given = asked.payer
     if asked.payment_method == PIX:
-        pix = pix_payer(PixPayer(given.name, given.document, given.email, given.phone), context, production=True)
-        return context.seal.seal(msgspec.json.encode(pix)), context.seal.blind(
-            given.document
-        ) if given.document else None
-    address, name, document = given.address, given.name, given.document
-    missing = [
-        field for field, value in (("name", name), ("document", document), ("address", address)) if value is None
-    ]
-    if address is None or name is None or document is None:
-        raise Refused(Code.VALIDATION_ERROR, fields={f"payer.{field}": "is required for a boleto" for field in missing})
-    pagador = Pagador(
-        nome=name,
-        documento=document,
-        tipoPessoa=given.person_type or _PERSON.get(len(document), ""),
-        cep=address.zip_code,
-        logradouro=address.street,
-        numero=address.number,
-        cidade=address.city,
-        uf=address.state,
-        email=given.email,
-    )
-    boleto = boleto_payer(pagador, context, production=True, names=_NAMES, phone=text("payer.phone", given.phone, 32))
-    return context.seal.seal(msgspec.json.encode(boleto)), context.seal.blind(document)
+        if given.document is not None:
+            check_document("payer.document", given.document, context, production=True)
+        return seal_payer(PixPayer(given.name, given.document, given.email, given.phone), given.document, context)
+    said = {name: value for name, value in msgspec.to_builtins(given).items() if value is not None}
+    person_type = _PERSON.get(len(given.document or ""), next(iter(PERSON_TYPES)))
+    payer = shaped({"person_type": person_type} | said, DualPayer, within="payer.")
+    boleto = boleto_payer(pagador_of(payer), context, production=True, names=ENGLISH_NAMES, phone=payer.phone)
+    return seal_payer(boleto, payer.document, context)
 
 
 OF_SCHEDULE = (ORDER, LIMIT, CURSOR)

@@ -5,23 +5,26 @@ import secrets
 from base64 import b64decode
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Any
+from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, unquote_plus
 
 from litestar import Request
-from msgspec import Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 import sql
 from api.answers import Answer, encode
 from api.bodies import read_object
 from api.context import ApiContext
 from api.route import read_body
+from commands.merchants.merchants import ALL_SCOPES
 from domain.errors import Refused
 from runtime.postgres import DB_UNAVAILABLE, session
 
 LIFETIME_S = 3600
 FIELD_MAX = 2000
 _FORM = b"application/x-www-form-urlencoded"
+_SCOPE = "|".join(ALL_SCOPES)
+_Secret = Annotated[str, Meta(min_length=1, max_length=FIELD_MAX, pattern=r"^[^\x00]*\Z")]
 _NOT_STORED = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
 
 
@@ -55,10 +58,20 @@ class TokenError(Struct, frozen=True):
 class TokenRequest(Struct, kw_only=True, omit_defaults=True):
     """Form fields, or the same in JSON; the credentials may stand in HTTP Basic instead."""
 
-    grant_type: str
-    client_id: str | None = None
-    client_secret: str | None = None
-    scope: str | None = None
+    grant_type: Literal["client_credentials"]
+    client_id: _Secret | UnsetType = UNSET
+    client_secret: _Secret | UnsetType = UNSET
+    scope: (
+        Annotated[
+            str,
+            Meta(
+                pattern=rf"^({_SCOPE})( ({_SCOPE}))*\Z",
+                max_length=FIELD_MAX,
+                description="A subset of the credential's scopes; all of them unless given.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class _Declined(Exception):

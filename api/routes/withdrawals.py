@@ -1,23 +1,24 @@
 """Withdrawals: the balance to the account's own PIX key (contract section 13). Production only."""
 
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Final
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
-from api.bodies import shaped, text
+from api.bodies import shaped
 from api.context import ApiContext
+from api.fields import EXTERNAL_ID_MAX, Amount, Description, pix_cents, text
 from api.idempotency.replay import count_first, replay
 from api.idempotency.used_keys import UsedKey
 from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, path_id, word
 from api.route import Call, Route
-from api.routes.pix import DESCRIPTION_MAX
 from commands.money.withdraw import NewWithdrawal, cancel_withdrawal
 from domain.errors import Code, Refused
 from domain.mode import Mode
-from domain.money import PIX_CENTS_MAX, parse_amount
+from domain.money import reais
+from domain.withdrawal import MINIMUM_CENTS
 from readmodels.money.withdrawal import (
     STATUSES,
     WithdrawalDoc,
@@ -35,9 +36,14 @@ from runtime.postgres import session, transaction
 class CreateWithdrawal(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The body. It goes to the PIX key registered for the account, and to no other."""
 
-    amount: str
-    description: str | None = None
-    external_id: str | None = None
+    amount: Annotated[Amount, Meta(description=f"Decimal reais; below {reais(MINIMUM_CENTS)} it is refused with 422.")]
+    description: Annotated[
+        Description | None, Meta(description="Told to the bank, folded to its letters and 140 characters.")
+    ] = None
+    external_id: Annotated[
+        Annotated[str, text(EXTERNAL_ID_MAX)] | None,
+        Meta(description="The withdrawal's own reference; need not be unique."),
+    ] = None
 
 
 class WithdrawalPage(Struct, frozen=True):
@@ -47,10 +53,7 @@ class WithdrawalPage(Struct, frozen=True):
 
 async def create(context: ApiContext, call: Call) -> Answer:
     """201 with the pending withdrawal; 200 when the key made it before. The bank is told after, by a worker."""
-    amount_cents = _amount(call.body)
     asked = shaped(call.body, CreateWithdrawal)
-    description = text("description", asked.description, DESCRIPTION_MAX)
-    external_id = text("external_id", asked.external_id, 255)
     if (used := await context.keys.find(call.key_name)) is not None:
         return await _replay(context, call, used)
     new = NewWithdrawal(
@@ -58,9 +61,9 @@ async def create(context: ApiContext, call: Call) -> Answer:
         key=call.key,
         fingerprint=call.fingerprint,
         withdrawal_id=new_id(),
-        amount_cents=amount_cents,
-        description=description,
-        external_id=external_id,
+        amount_cents=pix_cents(asked.amount),
+        description=asked.description,
+        external_id=asked.external_id,
         actor=call.caller.client_id,
         request_id=call.request_id,
     )
@@ -130,15 +133,6 @@ def _id(call: Call) -> UUID:
     if withdrawal_id is None:
         raise Refused(Code.WITHDRAWAL_NOT_FOUND)
     return withdrawal_id
-
-
-def _amount(body: dict[str, Any]) -> int:
-    try:
-        return parse_amount(body.get("amount"), most_cents=PIX_CENTS_MAX)
-    except ValueError:
-        raise Refused(
-            Code.AMOUNT_INVALID, fields={"amount": 'must be a string such as "10.50", greater than 0'}
-        ) from None
 
 
 LIST = (

@@ -1,0 +1,120 @@
+"""What routes about charges share: the answer with a charge, a creation replayed, a charge found by a reference."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+from api.answers import Answer, encode
+from api.context import ApiContext
+from api.gate import approved, check_terms
+from api.idempotency.guard import WAIT_S
+from api.idempotency.replay import count_first, replay
+from api.idempotency.used_keys import UsedKey
+from api.query import path_id
+from api.route import Call
+from commands.bank_orders.boleto_issuer import BoletoRequest
+from commands.charges.cancel import charge_of_reference
+from domain.boleto.codes import LAST_DUE
+from domain.charge import DUAL
+from domain.errors import Code, Refused
+from domain.instants import SAO_PAULO
+from readmodels.charges.charge import ChargeDoc, ChargeProjection, present
+from readmodels.charges.charge_list import METHODS
+from runtime.metrics import charges_created_total
+from runtime.postgres import session
+
+_LOOKS_MAX: Final = 3
+# Looked up once: finding a counter by its labels costs more than counting.
+_created = {
+    (method, test): charges_created_total.labels(method, "test" if test else "production")
+    for method in METHODS
+    for test in (True, False)
+}
+
+
+def charge_id_of(call: Call) -> UUID:
+    """Of the path; what is no id is answered like an id nobody has."""
+    return charge_id_in(call.path("charge_id"))
+
+
+def charge_id_in(given: str) -> UUID:
+    charge_id = path_id(given)
+    if charge_id is None:
+        raise Refused(Code.CHARGE_NOT_FOUND)
+    return charge_id
+
+
+async def charge_answer(context: ApiContext, call: Call, charge_id: UUID) -> Answer:
+    return Answer(encode(await _find(context, call, charge_id)))
+
+
+def created(context: ApiContext, call: Call, doc: ChargeDoc) -> Answer:
+    _created[doc.payment_method, doc.test].inc()
+    count_first()
+    return Answer(encode(present(doc, context.seal, now=call.now)), 201)
+
+
+async def replay_charge(context: ApiContext, call: Call, used: UsedKey) -> Answer:
+    return await replay(context, call, used, partial(_find, context, call))
+
+
+async def issue_boleto(
+    context: ApiContext, call: Call, wanted: BoletoRequest, account_id: UUID | None, *, due_field: str
+) -> Answer:
+    """201 with the charge once the bank has registered its boleto; 200 when the key made it before.
+
+    `account_id` is as sent, `due_field` what the body calls the due date.
+    """
+    if (used := await context.keys.find(call.key_name)) is not None:
+        return await replay_charge(context, call, used)
+    if not await approved(context, call):
+        raise Refused(Code.KYC_REQUIRED)
+    if wanted.kind == DUAL and not call.caller.test and await context.pix_suspended():
+        raise Refused(Code.PIX_AVULSO_SUSPENDED)
+    if account_id is not None and account_id != call.caller.account_id:
+        raise Refused(Code.ACCOUNT_MISMATCH)
+    if wanted.due_on <= call.now.astimezone(SAO_PAULO).date():
+        raise Refused(Code.INVALID_DUE_DATE, fields={due_field: f"must be after today, at most {LAST_DUE}"})
+    await check_terms(context, call, wanted.integrador_code)
+    # The wait for an equal request counts as waiting for the bank.
+    deadline = asyncio.get_running_loop().time() + WAIT_S
+    made = await context.guard.run(call.key_name, partial(context.boletos.create, wanted, deadline))
+    if isinstance(made, UsedKey):
+        return await replay_charge(context, call, made)
+    return created(context, call, made)
+
+
+async def with_reference(
+    context: ApiContext,
+    call: Call,
+    external_id: str,
+    act: Callable[[UUID], Awaitable[Answer]],
+    *,
+    boletos_only: bool = False,
+) -> Answer:
+    """Act on the pending charge with this external_id. One that is paid, cancelled or expired before it could be acted
+    on may leave another pending one of the same name: it is looked for again."""
+    await context.charges.expire_overdue(call.caller.owner)
+    look = 1
+    while True:
+        async with session(context.pool) as conn:
+            found = await charge_of_reference(
+                conn, call.caller.owner, external_id, now=call.now, boletos_only=boletos_only
+            )
+        try:
+            return await act(found)
+        except Refused as refused:
+            if refused.code is not Code.CHARGE_NOT_PENDING or look == _LOOKS_MAX:
+                raise
+        look += 1
+
+
+def check_one_reference(charge_id: object, external_id: object) -> None:
+    if (charge_id is None) == (external_id is None):
+        raise Refused(Code.CANCEL_REFERENCE_REQUIRED)
+
+
+async def _find(context: ApiContext, call: Call, charge_id: UUID) -> ChargeProjection:
+    return present(await context.charges.find(charge_id, call.caller.owner), context.seal, now=call.now)

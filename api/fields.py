@@ -1,0 +1,122 @@
+"""Fields that several bodies share: each type states its bound once, enforced by `api.bodies.shaped` and documented in
+the OpenAPI document from here."""
+
+from collections.abc import Callable, Collection
+from datetime import date
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from msgspec import Meta
+
+from api.bodies import TEXT_PATTERN
+from api.query import UUID_REGEX, path_id
+from domain.boleto.codes import LAST_DUE
+from domain.errors import Code, Refused
+from domain.instants import parse_day
+from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, parse_amount
+from domain.payer import EMAIL_MAX
+
+DESCRIPTION_MAX: Final = 500
+EXTERNAL_ID_MAX: Final = 255
+LIFETIME_DEFAULT_S: Final = 86_400
+LIFETIME_MIN_S: Final = 60
+LIFETIME_MAX_S: Final = 2_592_000
+_NOT_BLANK: Final = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
+
+
+def matching(regex: str, fault: str, *, code: Code = Code.VALIDATION_ERROR, **schema: Any) -> Meta:
+    r"""The whole text matches. `\Z`, because Python's `$` lets a final line feed in; the document says `$`."""
+    return Meta(pattern=rf"^{regex}\Z", extra_json_schema=schema, extra={"fault": fault, "code": code})
+
+
+def checked(check: Callable[[str], object], fault: str, *, code: Code = Code.VALIDATION_ERROR, **schema: Any) -> Meta:
+    """What no pattern can say: `check` raises ValueError. `schema` documents it."""
+    return Meta(extra_json_schema=schema, extra={"fault": fault, "code": code, "check": check})
+
+
+def choice(allowed: Collection[str], fault: str = "") -> Meta:
+    def check(value: str) -> None:
+        if value not in allowed:
+            raise ValueError
+
+    return checked(check, fault or f"must be one of {', '.join(allowed)}", enum=list(allowed))
+
+
+def text(x_max: int) -> Meta:
+    """Free text without control characters."""
+    return Meta(max_length=x_max, pattern=TEXT_PATTERN, extra={"fault": "must not contain control characters"})
+
+
+def not_blank(x_max: int) -> Meta:
+    fault = "must not be empty or contain control characters"
+    return Meta(min_length=1, max_length=x_max, pattern=_NOT_BLANK, extra={"fault": fault})
+
+
+def due_day(text: str) -> date:
+    """ValueError for what is no day, or later than a boleto's barcode can carry; it may have passed."""
+    day = parse_day(text)
+    if day > LAST_DUE:
+        raise ValueError(f"after {LAST_DUE}")
+    return day
+
+
+def own_account(given: str | None) -> UUID | None:
+    return None if given is None else path_id(given)
+
+
+def boleto_cents(amount: str, field: str = "amount") -> int:
+    """Of an amount that is an `Amount`; Refused(AMOUNT_INVALID) for more than a boleto carries."""
+    try:
+        return parse_amount(amount, most_cents=BOLETO_CENTS_MAX)
+    except ValueError:
+        raise Refused(Code.AMOUNT_INVALID, fields={field: _BOLETO_AMOUNT_FAULT}) from None
+
+
+def pix_cents(amount: str) -> int:
+    return parse_amount(amount, most_cents=PIX_CENTS_MAX)
+
+
+_AMOUNT_FAULT: Final = 'must be a string such as "10.50", greater than 0'
+_BOLETO_AMOUNT_FAULT: Final = f'{_AMOUNT_FAULT}, at most "99999999.99"'
+_AMOUNT: Final = r"(?!0+(\.0{1,2})?$)[0-9]{1,10}(\.[0-9]{1,2})?"
+DAY: Final = {"type": "string", "format": "date", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}
+INSTANT: Final = {
+    "type": "string",
+    "format": "date-time",
+    "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$",
+    "examples": ["2026-11-21T09:54:00.123Z"],
+}
+EMAIL: Final = r"[^@\x00-\x20\x7f]+@[^@\x00-\x20\x7f]+"
+_lifetime: Final = Meta(ge=LIFETIME_MIN_S, le=LIFETIME_MAX_S, extra={"code": Code.EXPIRES_IN_INVALID})
+
+Id = Annotated[str, matching(UUID_REGEX, "must be a UUID", format="uuid")]
+OwnAccount = Annotated[Id | None, Meta(description="The token's own account.")]
+Amount = Annotated[str, matching(_AMOUNT, _AMOUNT_FAULT, code=Code.AMOUNT_INVALID, examples=["10.50"])]
+BoletoAmount = Annotated[
+    str,
+    matching(
+        r"(?!0+(\.0{1,2})?$)0{0,2}[0-9]{1,8}(\.[0-9]{1,2})?",
+        _BOLETO_AMOUNT_FAULT,
+        code=Code.AMOUNT_INVALID,
+        examples=["150.00"],
+    ),
+]
+DueDay = Annotated[
+    str,
+    checked(due_day, f"must be an existing day YYYY-MM-DD, at most {LAST_DUE}", code=Code.INVALID_DUE_DATE, **DAY),
+]
+Lifetime = Annotated[int, _lifetime]
+Email = Annotated[str, Meta(max_length=EMAIL_MAX), matching(EMAIL, "must be an e-mail address")]
+ExternalId = Annotated[
+    Annotated[str, text(EXTERNAL_ID_MAX)] | None,
+    Meta(description="The merchant's own reference; need not be unique."),
+]
+Description = Annotated[str, text(DESCRIPTION_MAX)]
+IntegradorCode = Annotated[
+    Annotated[
+        str,
+        matching("INTG-[A-Z0-9]{6}", "must be INTG- and 6 of A-Z 0-9", code=Code.INTEGRADOR_CODE_INVALID),
+    ]
+    | None,
+    Meta(description="The partner who brought the charge; stamped for ever."),
+]

@@ -1,0 +1,74 @@
+"""Whether an account may issue charges now, and how the simulated bank is to behave for it (X-Sandbox-Bank).
+
+What depends on time or state is looked at after the key, so that a replay is answered whatever has changed since.
+"""
+
+import asyncio
+import secrets
+import string
+from datetime import datetime
+from typing import Final
+
+from api.context import ApiContext
+from api.route import Call, Parameter
+from banks.scenario import SCENARIOS, SLOW_S
+from commands.bank_orders.boleto_issuer import RETRY_AFTER_S
+from commands.bank_orders.boleto_orders import find_terms
+from commands.schedules import has_address
+from domain.errors import Code, Refused
+from domain.pix.br_code import end_to_end_id
+from runtime.postgres import session
+
+# The ISPB of the sandbox payer's bank: no institution has it.
+_SANDBOX_ISPB: Final = "99999999"
+SANDBOX_BANK: Final = Parameter(
+    name="X-Sandbox-Bank",
+    schema={"type": "string", "enum": list(SCENARIOS)},
+    description="How the simulated bank is to behave; looked at with test credentials only.",
+)
+
+
+async def approved(context: ApiContext, call: Call) -> bool:
+    """Whether the account may issue charges (contract section 14): always in sandbox."""
+    if call.caller.test or call.caller.approved:
+        return True
+    call.caller = await context.callers.again(call.caller)
+    return call.caller.approved
+
+
+async def check_terms(context: ApiContext, call: Call, integrador_code: str | None) -> None:
+    """That the partner is active and the account's address complete: a boleto is not printed without it."""
+    async with session(context.pool) as conn:
+        terms = await find_terms(conn, account_id=call.caller.account_id, integrador_code=integrador_code)
+    if terms is None:
+        raise Refused(Code.UNAUTHENTICATED)
+    if integrador_code is not None and not terms.integrator_active:
+        raise Refused(Code.INTEGRADOR_CODE_INVALID)
+    if not has_address(terms.address):
+        raise Refused(Code.MERCHANT_ADDRESS_REQUIRED)
+
+
+def scenario_of(call: Call) -> str | None:
+    """X-Sandbox-Bank, for test credentials (contract section 14)."""
+    given = call.header(b"x-sandbox-bank") if call.caller.test else None
+    if given is None:
+        return None
+    scenario = given.decode("latin-1")
+    if scenario not in SCENARIOS:
+        raise Refused(Code.VALIDATION_ERROR, fields={"X-Sandbox-Bank": f"must be one of {', '.join(SCENARIOS)}"})
+    return scenario
+
+
+async def payers_bank(scenario: str | None) -> None:
+    """What the bank of a PIX charge's payer does where X-Sandbox-Bank says so. There is no order to try again, and a
+    lost reply is the payer's loss: the payment is made, and told to us by our bank."""
+    if scenario in ("unavailable", "refuse"):
+        raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
+    if scenario == "slow":
+        await asyncio.sleep(SLOW_S)
+
+
+def sandbox_payment_id(at: datetime) -> str:
+    """The endToEndId of a payment that a sandbox payer makes."""
+    tail = "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(11))
+    return end_to_end_id(_SANDBOX_ISPB, at, tail)

@@ -1,0 +1,157 @@
+"""Who is to pay, in each form a body may say it, and as it is kept and told to the bank."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from api.context import ApiContext
+from api.fields import Email, choice, matching, not_blank, text
+from banks.boletos import BoletoPayer
+from domain.documents import check_digits_hold, well_formed
+from domain.errors import Code, Refused
+from domain.payer import NAME_MAX, NUMBER_MAX, PHONE_MAX, STATES
+
+PERSON_TYPES: Final = {"PESSOA_FISICA": 11, "PESSOA_JURIDICA": 14}
+"""Signs of the document by person type."""
+ENGLISH_NAMES: Final = {
+    "nome": "payer.name",
+    "documento": "payer.document",
+    "tipoPessoa": "payer.person_type",
+    "email": "payer.email",
+    "cep": "payer.address.zip_code",
+    "logradouro": "payer.address.street",
+    "numero": "payer.address.number",
+    "cidade": "payer.address.city",
+    "uf": "payer.address.state",
+}
+"""What bodies in English call the fields of a boleto's payer."""
+# Documented only: whether letters are let in is a setting (domain/documents.py).
+DOCUMENT: Final = {"pattern": "^([0-9]{11}|[0-9]{14})$"}
+_OWN_DIGITS: Final = "digits only; in production its check digits must hold."
+
+AnyDocument = Annotated[str, Meta(extra_json_schema=DOCUMENT | {"description": f"CPF or CNPJ, {_OWN_DIGITS}"})]
+Name = Annotated[str, text(NAME_MAX)]
+Line = Annotated[str, not_blank(NAME_MAX)]
+HouseNumber = Annotated[str, text(NUMBER_MAX)]
+Phone = Annotated[str, text(PHONE_MAX)]
+ZipCode = Annotated[str, matching("[0-9]{8}", "must be 8 digits")]
+State = Annotated[str, choice(sorted(STATES), "must be one of the 27 states, in 2 capital letters")]
+PersonType = Annotated[str, choice(tuple(PERSON_TYPES))]
+
+
+def _typed_document(field: str) -> Meta:
+    description = f"CPF or CNPJ, as {field} says, {_OWN_DIGITS}"
+    return Meta(extra_json_schema=DOCUMENT | {"description": description})
+
+
+class PixPayer(Struct, frozen=True, omit_defaults=True):
+    """Who is to pay. `document` is 11 (CPF) or 14 (CNPJ) digits."""
+
+    name: Name | None = None
+    document: AnyDocument | None = None
+    email: Email | None = None
+    phone: Phone | None = None
+
+
+class Pagador(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Who is to pay (spec, Payer of a boleto). `documento` and `cep` are bare digits."""
+
+    nome: Line
+    documento: Annotated[str, _typed_document("tipoPessoa")]
+    tipoPessoa: PersonType
+    cep: ZipCode
+    logradouro: Line
+    cidade: Line
+    uf: State
+    numero: HouseNumber | None = None
+    email: Annotated[Email | None, Meta(description="For send_email.")] = None
+
+
+class DualAddress(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Where the payer lives: banks register no boleto without it. `zip_code` is 8 digits, `state` 2 capital letters."""
+
+    zip_code: ZipCode
+    street: Line
+    city: Line
+    state: State
+    number: HouseNumber | None = None
+
+
+class DualPayer(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Who is to pay. `person_type` is PESSOA_FISICA (`document` is a CPF) or PESSOA_JURIDICA (a CNPJ)."""
+
+    name: Line
+    document: Annotated[str, _typed_document("person_type")]
+    person_type: PersonType
+    address: DualAddress
+    email: Email | None = None
+    phone: Phone | None = None
+
+
+def check_document(field: str, document: str, context: ApiContext, *, production: bool) -> None:
+    fault = document_fault(document, context, production=production)
+    if fault is not None:
+        raise Refused(Code.VALIDATION_ERROR, fields={field: fault})
+
+
+def document_fault(document: str, context: ApiContext, *, production: bool) -> str | None:
+    if not well_formed(document, letters=context.settings.cnpj_with_letters):
+        return "must be 11 or 14 digits"
+    return "has wrong check digits" if production and not check_digits_hold(document) else None
+
+
+def seal_payer(payer: Struct, document: str | None, context: ApiContext) -> tuple[bytes, str | None]:
+    """The payer sealed in the form its charges keep, and the fingerprint of the document."""
+    return context.seal.seal(_encode(payer)), context.seal.blind(document) if document else None
+
+
+def boleto_payer(
+    given: Pagador,
+    context: ApiContext,
+    *,
+    production: bool,
+    names: Mapping[str, str] = {},
+    phone: str | None = None,
+) -> BoletoPayer:
+    """The payer as registered at the bank; Refused(VALIDATION_ERROR) for a document that is not one of that person.
+
+    `names` tells how the body calls what is not called as here.
+    """
+    field = names.get("documento", "pagador.documento")
+    if len(given.documento) != PERSON_TYPES.get(given.tipoPessoa):
+        signs = PERSON_TYPES.get(given.tipoPessoa, "11 or 14")
+        person_type = names.get("tipoPessoa", "tipoPessoa").rpartition(".")[2]
+        raise Refused(Code.VALIDATION_ERROR, fields={field: f"must be {signs} digits, as {person_type} says"})
+    check_document(field, given.documento, context, production=production)
+    return BoletoPayer(
+        name=given.nome.strip(),
+        document=given.documento,
+        street=given.logradouro.strip(),
+        number=(given.numero or "").strip(),
+        city=given.cidade.strip(),
+        state=given.uf,
+        zip_code=given.cep,
+        email=given.email,
+        phone=phone,
+    )
+
+
+def pagador_of(payer: DualPayer) -> Pagador:
+    """A payer in English under the names of a boleto's."""
+    address = payer.address
+    return Pagador(
+        nome=payer.name,
+        documento=payer.document,
+        tipoPessoa=payer.person_type,
+        cep=address.zip_code,
+        logradouro=address.street,
+        numero=address.number,
+        cidade=address.city,
+        uf=address.state,
+        email=payer.email,
+    )
+
+
+_encode: Any = msgspec.json.Encoder().encode
