@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from api.context import ApiContext
-from api.fields import Email, choice, matching, not_blank, text
+from api.fields import Email, checked, choice, matching, not_blank, text
 from banks.boletos import BoletoPayer
 from domain.documents import check_digits_hold, well_formed
 from domain.errors import Code, Refused
@@ -27,11 +27,24 @@ ENGLISH_NAMES: Final = {
     "uf": "payer.address.state",
 }
 """What bodies in English call the fields of a boleto's payer."""
-# Documented only: whether letters are let in is a setting (domain/documents.py).
-DOCUMENT: Final = {"pattern": "^([0-9]{11}|[0-9]{14})$"}
-_OWN_DIGITS: Final = "digits only; in production its check digits must hold."
 
-AnyDocument = Annotated[str, Meta(extra_json_schema=DOCUMENT | {"description": f"CPF or CNPJ, {_OWN_DIGITS}"})]
+
+def document(whose: str) -> Meta:
+    """Its shape; whether letters are let in is a setting, and whose check digits must hold depends on the mode."""
+
+    def check(value: str) -> None:
+        if not well_formed(value, letters=True):
+            raise ValueError
+
+    return checked(
+        check,
+        "must be 11 or 14 digits",
+        pattern="^([0-9]{11}|[0-9]{14})$",
+        description=f"CPF or CNPJ{whose}, digits only; in production its check digits must hold.",
+    )
+
+
+AnyDocument = Annotated[str, document("")]
 Name = Annotated[str, text(NAME_MAX)]
 Line = Annotated[str, not_blank(NAME_MAX)]
 HouseNumber = Annotated[str, text(NUMBER_MAX)]
@@ -39,11 +52,6 @@ Phone = Annotated[str, text(PHONE_MAX)]
 ZipCode = Annotated[str, matching("[0-9]{8}", "must be 8 digits")]
 State = Annotated[str, choice(sorted(STATES), "must be one of the 27 states, in 2 capital letters")]
 PersonType = Annotated[str, choice(tuple(PERSON_TYPES))]
-
-
-def _typed_document(field: str) -> Meta:
-    description = f"CPF or CNPJ, as {field} says, {_OWN_DIGITS}"
-    return Meta(extra_json_schema=DOCUMENT | {"description": description})
 
 
 class PixPayer(Struct, frozen=True, omit_defaults=True):
@@ -59,7 +67,7 @@ class Pagador(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Who is to pay (spec, Payer of a boleto). `documento` and `cep` are bare digits."""
 
     nome: Line
-    documento: Annotated[str, _typed_document("tipoPessoa")]
+    documento: Annotated[str, document(", as tipoPessoa says")]
     tipoPessoa: PersonType
     cep: ZipCode
     logradouro: Line
@@ -83,7 +91,7 @@ class DualPayer(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Who is to pay. `person_type` is PESSOA_FISICA (`document` is a CPF) or PESSOA_JURIDICA (a CNPJ)."""
 
     name: Line
-    document: Annotated[str, _typed_document("person_type")]
+    document: Annotated[str, document(", as person_type says")]
     person_type: PersonType
     address: DualAddress
     email: Email | None = None

@@ -11,6 +11,7 @@ from api.charge_answers import charge_answer, charge_id_in, charge_id_of, check_
 from api.context import ApiContext
 from api.fields import EXTERNAL_ID_MAX, choice, text
 from api.gate import SANDBOX_BANK, payers_bank, sandbox_payment_id, scenario_of
+from api.paging import paged
 from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, word
 from api.route import Call, Route
 from commands.charges.cancel import cancellation
@@ -92,19 +93,17 @@ async def simulate_payment(context: ApiContext, call: Call) -> Answer:
 async def list_charges(context: ApiContext, call: Call) -> Answer:
     query = Query(call.scope["query_string"], LIST)
     filters = _filters(query, context)
-    limit = query.limit()
-    owner = call.caller.owner
-    bound_to = ["charges", owner, filters]
-    cursor = query.cursor()
-    after = None if cursor is None else context.cursors.read(cursor, TimePosition, bound_to)
-    await context.charges.expire_overdue(owner)
-    async with session(context.pool) as conn:
-        docs, last = await charge_page(conn, owner, filters, after, limit)
-    page = ChargePage(
-        data=[present(doc, context.seal, now=call.now) for doc in docs],
-        next_cursor=None if last is None else context.cursors.write(last, bound_to),
+    await context.charges.expire_overdue(call.caller.owner)
+    return await paged(
+        context,
+        call,
+        query,
+        "charges",
+        filters,
+        TimePosition,
+        charge_page,
+        lambda doc: present(doc, context.seal, now=call.now),
     )
-    return Answer(encode(page))
 
 
 async def summarize(context: ApiContext, call: Call) -> Answer:

@@ -1,18 +1,16 @@
 """GET /v1/events: the feed."""
 
-from typing import Any
+from msgspec import Raw, Struct
 
-from msgspec import Struct
-
-from api.answers import Answer, encode
+from api.answers import Answer
 from api.context import ApiContext
+from api.paging import paged
 from api.query import CURSOR, LIMIT, ORDER, SEQUENCE, Query, day, identifier, one_of, word
 from api.route import Call, Parameter, Route
 from domain.errors import Code, Refused
 from domain.events import EventKind
 from readmodels.page import SequencePosition, SortOrder
 from readmodels.webhooks.event_list import EventFilters, event_page
-from runtime.postgres import session
 
 KINDS = tuple(each.value for each in EventKind)
 
@@ -59,15 +57,8 @@ async def list_events(context: ApiContext, call: Call) -> Answer:
         after_sequence=after_sequence,
         order=order,
     )
-    limit = query.limit()
-    bound_to: list[Any] = ["events", call.caller.owner, filters]
-    cursor = query.cursor()
-    after = None if cursor is None else context.cursors.read(cursor, SequencePosition, bound_to)
     await context.charges.expire_overdue(call.caller.owner)
-    async with session(context.pool) as conn:
-        items, last = await event_page(conn, call.caller.owner, filters, after, limit)
-    next_cursor = encode(None if last is None else context.cursors.write(last, bound_to))
-    return Answer(b'{"data":[%b],"next_cursor":%b}' % (b",".join(items), next_cursor))
+    return await paged(context, call, query, "events", filters, SequencePosition, event_page, Raw)
 
 
 EVENTS = (

@@ -1,9 +1,12 @@
 """Payments, balance and ledger."""
 
+from functools import partial
+
 from msgspec import Struct
 
 from api.answers import Answer, encode
 from api.context import ApiContext
+from api.paging import paged
 from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id, word
 from api.route import Call, Route
 from domain.charge import Anomaly
@@ -40,13 +43,9 @@ async def list_payments(context: ApiContext, call: Call) -> Answer:
         anomaly=query.choice("anomaly", ANOMALIES),
         order=query.order(),
     )
-    limit = query.limit()
-    bound_to = ["payments", call.caller.owner, filters]
-    cursor = query.cursor()
-    after = None if cursor is None else context.cursors.read(cursor, TimePosition, bound_to)
-    async with session(context.pool) as conn:
-        items, last = await payment_page(conn, call.caller.owner, filters, after, limit, seal=context.seal)
-    return Answer(encode(PaymentPage(items, None if last is None else context.cursors.write(last, bound_to))))
+    return await paged(
+        context, call, query, "payments", filters, TimePosition, partial(payment_page, seal=context.seal)
+    )
 
 
 async def read_balance(context: ApiContext, call: Call) -> Answer:
@@ -63,14 +62,8 @@ async def list_ledger(context: ApiContext, call: Call) -> Answer:
         created_to=created_to,
         order=query.order(),
     )
-    limit = query.limit()
-    owner = _own_account(call)
-    bound_to = ["ledger", owner, filters]
-    cursor = query.cursor()
-    after = None if cursor is None else context.cursors.read(cursor, SequencePosition, bound_to)
-    async with session(context.pool) as conn:
-        items, last = await ledger_page(conn, owner, filters, after, limit)
-    return Answer(encode(LedgerPage(items, None if last is None else context.cursors.write(last, bound_to))))
+    _own_account(call)
+    return await paged(context, call, query, "ledger", filters, SequencePosition, ledger_page)
 
 
 def _own_account(call: Call) -> Owner:

@@ -14,7 +14,8 @@ from api.fields import EXTERNAL_ID_MAX, Amount, Description, Id, matching, pix_c
 from api.gate import SANDBOX_BANK, scenario_of
 from api.idempotency.replay import count_first, replay
 from api.idempotency.used_keys import UsedKey
-from api.payers import DOCUMENT, check_document
+from api.paging import paged
+from api.payers import check_document, document
 from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id, word
 from api.route import Call, Route
 from commands.money.refund import NewRefund, TransferDestination
@@ -37,13 +38,7 @@ class RefundDestination(Struct, frozen=True, kw_only=True):
         Meta(max_length=PIX_KEY_CHARACTERS_MAX, description="CPF, CNPJ, +55 and telephone, e-mail or random key."),
         matching(f"({PIX_KEY})", "must be a PIX key: CPF, CNPJ, +55 and telephone, e-mail or random key"),
     ]
-    document: Annotated[
-        str,
-        Meta(
-            description="CPF or CNPJ of the key's owner, digits only; in production its check digits must hold.",
-            extra_json_schema=DOCUMENT,
-        ),
-    ]
+    document: Annotated[str, document(" of the key's owner")]
 
 
 class CreateRefund(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -144,13 +139,7 @@ async def list_of_charge(context: ApiContext, call: Call) -> Answer:
 
 
 async def _page(context: ApiContext, call: Call, query: Query, filters: RefundFilters) -> Answer:
-    limit = query.limit()
-    bound_to = ["refunds", call.caller.owner, filters]
-    cursor = query.cursor()
-    after = None if cursor is None else context.cursors.read(cursor, TimePosition, bound_to)
-    async with session(context.pool) as conn:
-        items, last = await refund_page(conn, call.caller.owner, filters, after, limit)
-    return Answer(encode(RefundPage(items, None if last is None else context.cursors.write(last, bound_to))))
+    return await paged(context, call, query, "refunds", filters, TimePosition, refund_page)
 
 
 async def _replay(context: ApiContext, call: Call, used: UsedKey) -> Answer:

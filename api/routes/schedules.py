@@ -1,7 +1,7 @@
 """Charge schedules: what is to be charged again and again (contract section 13). Production only."""
 
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import msgspec
@@ -27,6 +27,7 @@ from api.fields import (
 from api.gate import approved, check_terms
 from api.idempotency.replay import count_first, replay
 from api.idempotency.used_keys import UsedKey
+from api.paging import paged
 from api.payers import (
     ENGLISH_NAMES,
     PERSON_TYPES,
@@ -48,7 +49,7 @@ from commands.schedules import METHODS, PIX, NewSchedule, change_schedule, creat
 from domain.boleto.codes import LAST_DUE
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, parse_day
-from domain.mode import Mode
+from domain.mode import Mode, Owner
 from domain.recurrence import CHARGES_MAX, ISSUE_DAYS_BEFORE_MAX, Frequency, Recurrence
 from readmodels.charges.schedule import (
     STATUSES,
@@ -62,6 +63,7 @@ from readmodels.charges.schedule import (
 from readmodels.page import SequencePosition, TimePosition
 from runtime.ids import new_id
 from runtime.postgres import session, transaction
+from sql import Connection
 
 ISSUE_DAYS_BEFORE_DEFAULT: Final = 10
 FREQUENCIES: Final = tuple(each.value for each in Frequency)
@@ -179,29 +181,28 @@ async def list_schedules(context: ApiContext, call: Call) -> Answer:
     filters = ScheduleFilters(
         statuses=query.choices("status", STATUSES), external_id=query.text("external_id"), order=query.order()
     )
-    limit = query.limit()
-    bound_to = ["schedules", call.caller.owner, filters]
-    cursor = query.cursor()
-    after = None if cursor is None else context.cursors.read(cursor, TimePosition, bound_to)
-    async with session(context.pool) as conn:
-        items, last = await schedule_page(conn, call.caller.account_id, filters, after, limit)
-    return Answer(encode(SchedulePage(items, None if last is None else context.cursors.write(last, bound_to))))
+
+    async def rows(conn: Connection, owner: Owner, *rest: Any) -> Any:
+        return await schedule_page(conn, owner.account_id, *rest)
+
+    return await paged(context, call, query, "schedules", filters, TimePosition, rows)
 
 
 async def list_charges(context: ApiContext, call: Call) -> Answer:
     """By number; the newest first unless asked otherwise."""
     query = Query(call.scope["query_string"], OF_SCHEDULE)
-    order, limit, cursor = query.order(), query.limit(), query.cursor()
-    schedule_id = _id(call)
+    order, schedule_id = query.order(), _id(call)
+    query.limit()
     await _find(context, call, schedule_id)
-    bound_to = ["scheduled charges", call.caller.owner, schedule_id, order]
-    after = None if cursor is None else context.cursors.read(cursor, SequencePosition, bound_to)
     await context.charges.expire_overdue(call.caller.owner)
-    async with session(context.pool) as conn:
-        items, last = await scheduled_charges(
-            conn, schedule_id, call.caller.account_id, order, after, limit, seal=context.seal, now=context.now()
+
+    async def rows(conn: Connection, owner: Owner, bound: Any, *rest: Any) -> Any:
+        return await scheduled_charges(
+            conn, schedule_id, owner.account_id, order, *rest, seal=context.seal, now=context.now()
         )
-    return Answer(encode(ScheduledChargePage(items, None if last is None else context.cursors.write(last, bound_to))))
+
+    filters = [schedule_id, order]
+    return await paged(context, call, query, "scheduled charges", filters, SequencePosition, rows)
 
 
 async def pause(context: ApiContext, call: Call) -> Answer:

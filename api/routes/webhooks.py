@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from api.answers import Answer, encode
 from api.bodies import shaped
 from api.context import ApiContext
+from api.paging import paged
 from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id
 from api.route import Call, Route
 from commands.webhooks.redeliver import RANGE_MAX, redeliver, redeliver_range
@@ -54,14 +55,7 @@ async def list_deliveries(context: ApiContext, call: Call) -> Answer:
         created_to=created_to,
         order=query.order(),
     )
-    limit = query.limit()
-    owner = call.caller.owner
-    bound_to = ["webhook-deliveries", owner, filters]
-    cursor = query.cursor()
-    after = None if cursor is None else context.cursors.read(cursor, SequencePosition, bound_to)
-    async with session(context.pool) as conn:
-        items, last = await delivery_page(conn, owner, filters, after, limit)
-    return Answer(encode(DeliveryPage(items, None if last is None else context.cursors.write(last, bound_to))))
+    return await paged(context, call, query, "webhook-deliveries", filters, SequencePosition, delivery_page)
 
 
 async def read_delivery(context: ApiContext, call: Call) -> Answer:

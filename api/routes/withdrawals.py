@@ -1,7 +1,7 @@
 """Withdrawals: the balance to the account's own PIX key (contract section 13). Production only."""
 
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 from msgspec import Meta, Struct
@@ -12,11 +12,12 @@ from api.context import ApiContext
 from api.fields import EXTERNAL_ID_MAX, Amount, Description, pix_cents, text
 from api.idempotency.replay import count_first, replay
 from api.idempotency.used_keys import UsedKey
+from api.paging import paged
 from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, path_id, word
 from api.route import Call, Route
 from commands.money.withdraw import NewWithdrawal, cancel_withdrawal
 from domain.errors import Code, Refused
-from domain.mode import Mode
+from domain.mode import Mode, Owner
 from domain.money import reais
 from domain.withdrawal import MINIMUM_CENTS
 from readmodels.money.withdrawal import (
@@ -31,6 +32,7 @@ from readmodels.money.withdrawal import (
 from readmodels.page import TimePosition
 from runtime.ids import new_id
 from runtime.postgres import session, transaction
+from sql import Connection
 
 
 class CreateWithdrawal(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -88,14 +90,11 @@ async def list_withdrawals(context: ApiContext, call: Call) -> Answer:
         created_to=created_to,
         order=query.order(),
     )
-    limit = query.limit()
-    bound_to = ["withdrawals", call.caller.owner, filters]
-    cursor = query.cursor()
-    after = None if cursor is None else context.cursors.read(cursor, TimePosition, bound_to)
-    async with session(context.pool) as conn:
-        docs, last = await withdrawal_page(conn, call.caller.account_id, filters, after, limit)
-    items = [project_withdrawal(doc) for doc in docs]
-    return Answer(encode(WithdrawalPage(items, None if last is None else context.cursors.write(last, bound_to))))
+
+    async def rows(conn: Connection, owner: Owner, *rest: Any) -> Any:
+        return await withdrawal_page(conn, owner.account_id, *rest)
+
+    return await paged(context, call, query, "withdrawals", filters, TimePosition, rows, project_withdrawal)
 
 
 async def cancel(context: ApiContext, call: Call) -> Answer:
