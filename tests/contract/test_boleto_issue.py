@@ -486,7 +486,7 @@ async def test_of_several_refusals_the_first_in_the_contracts_order_wins(system:
         body["dataVencimento"] = in_days(0)
         refused(await ask(), 400, "INTEGRADOR_CODE_INVALID")
         body["integrador_code"] = "INTG-000000"
-        assert fields(await ask()) == ["tipo"]
+        assert fields(await ask()) == ["tipo", "pagador.uf"]
         body["tipo"] = "boleto"
         assert fields(await ask()) == ["pagador.uf"]
         body["pagador"] = PAGADOR
