@@ -1,26 +1,35 @@
-"""What every duty of a worker is handed: nothing is looked up from thin air."""
+"""What every duty of a worker is handed, and how it is opened."""
 
 import asyncio
-from collections.abc import Callable
-from datetime import datetime
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
 
 import aiohttp
 from msgspec import Struct, field
 from redis.asyncio import Redis
 
+from banks.choice import open_banks
 from banks.protocol import Bank
 from domain.mode import Mode
-from runtime.jobs import Jobs
-from runtime.postgres import Pool
+from runtime.jobs import Wakes
+from runtime.postgres import Pool, open_pool
+from runtime.redis import open_redis
 from runtime.seal import Seal
 from runtime.settings import Settings
+
+_POOL_SIZE = 16
+_CLOSE_S = 3.0
 
 
 class Context(Struct):
     settings: Settings
     pool: Pool
     redis: Redis
-    jobs: Jobs
+    jobs: Wakes
+    """In a worker the lanes of this process: what it finds for itself it does itself."""
     seal: Seal
     http: aiohttp.ClientSession
     """For banks. Webhooks have a session of their own, whose resolver refuses addresses that are not public."""
@@ -31,3 +40,39 @@ class Context(Struct):
     """The name of this process, for logs and leases."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Once it is set nothing new is to be begun."""
+
+
+@asynccontextmanager
+async def open_context(settings: Settings, jobs: Wakes, stopping: asyncio.Event) -> AsyncIterator[Context]:
+    async with AsyncExitStack() as opened:
+        pool = await open_pool(settings.database_url, name="worker", size=_POOL_SIZE)
+        opened.push_async_callback(_close_pool, pool)
+        redis = open_redis(settings.redis_url, blocking=False)
+        opened.push_async_callback(redis.aclose)
+        # Each kind of order has its own bound: a common one would let boletos that hang hold PIX up.
+        http = await opened.enter_async_context(
+            aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
+            )
+        )
+        seal = Seal(settings.secret_key)
+        yield Context(
+            settings=settings,
+            pool=pool,
+            redis=redis,
+            jobs=jobs,
+            seal=seal,
+            http=http,
+            banks=open_banks(settings, pool, http, seal),
+            now=lambda: datetime.now(UTC),
+            worker=f"{socket.gethostname()}:{os.getpid()}",
+            stopping=stopping,
+        )
+
+
+async def _close_pool(pool: Pool) -> None:
+    try:
+        async with asyncio.timeout(_CLOSE_S):
+            await pool.close()
+    except TimeoutError:
+        pool.terminate()

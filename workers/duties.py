@@ -1,20 +1,17 @@
-"""What a worker has to do, and the loop that keeps each of it going.
+"""What a worker has to do, and how this process runs it.
 
-A duty looks into PostgreSQL for what is to be done, does some, and answers how much it did. It is
-called until it answers 0, then rests until its bell rings or its interval is over. So a lost ring, a
-restarted PostgreSQL and a missing Redis all cost time and nothing else.
+A duty looks into PostgreSQL for what is to be done, does some, and answers how much it did. It is called until it
+answers 0. So a lost job, a restarted PostgreSQL and a missing Redis all cost time and nothing else.
 """
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from functools import partial
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple
 
 import structlog
 from prometheus_client import Counter
-from redis.asyncio import Redis
 
 import sql
 from domain.mode import Mode
@@ -22,12 +19,10 @@ from runtime.jobs import (
     BANK_HINTS,
     BOLETO_ORDERS,
     LOCATION_POOL,
-    NAMES,
     PIX_ORDERS,
     REFUND_ORDERS,
     WEBHOOKS,
     WITHDRAWAL_ORDERS,
-    list_of,
 )
 from runtime.postgres import DB_UNAVAILABLE, session
 from runtime.redis import REDIS_UNAVAILABLE
@@ -49,9 +44,10 @@ from workers.orders.withdrawal import WithdrawalOrderWorker, withdraw_daily
 from workers.schedules import ScheduleWorker
 from workers.webhooks.dispatcher import FINISH_S, WebhookDispatcher
 
+JOB_S = 2.0
+"""How long a job waits for its duty, which goes on without it."""
 _ROUNDS_MAX = 1_000
 _BACKOFF_S_MAX = 2.0
-_LISTEN_S = 5
 _CANCELS_MAX = 15
 _CANCEL_S = 0.2
 _TOKENS_KEPT = timedelta(hours=1)
@@ -67,42 +63,45 @@ class Duty(NamedTuple):
     name: str
     run: Callable[[], Awaitable[int]]
     every_s: float
-    """How long it may rest when nobody rings."""
+    """How often it runs when nobody asks for it: an interval of workers/settings.py."""
 
 
 def duties(context: Context, dispatcher: WebhookDispatcher) -> list[Duty]:
-    """The table of duties. A name that is also a bell's is woken by it."""
+    """The table of duties. Those called as a lane (runtime/jobs.py) are also run by jobs."""
     # fmt: off
+    by_mode = [
+        duty
+        for mode in Mode
+        for duty in (
+            Duty(PIX_ORDERS[mode],    partial(drain_orders, context, mode),    1),
+            Duty(BOLETO_ORDERS[mode], BoletoOrderWorker(context, mode).drain,  1),
+            Duty(REFUND_ORDERS[mode], RefundOrderWorker(context, mode).drain,  1),
+            Duty(LOCATION_POOL[mode], partial(fill_pool, context, mode),       5),
+        )
+    ]
     return [
-        Duty(PIX_ORDERS[Mode.SANDBOX],    partial(drain_orders, context, Mode.SANDBOX),   1.0),
-        Duty(PIX_ORDERS[Mode.PRODUCTION],   partial(drain_orders, context, Mode.PRODUCTION),  1.0),
-        Duty(BOLETO_ORDERS[Mode.SANDBOX],    BoletoOrderWorker(context, Mode.SANDBOX).drain,          1.0),
-        Duty(BOLETO_ORDERS[Mode.PRODUCTION],   BoletoOrderWorker(context, Mode.PRODUCTION).drain,         1.0),
-        Duty(REFUND_ORDERS[Mode.SANDBOX],  RefundOrderWorker(context, Mode.SANDBOX).drain,        1.0),
-        Duty(REFUND_ORDERS[Mode.PRODUCTION], RefundOrderWorker(context, Mode.PRODUCTION).drain,       1.0),
-        Duty(WITHDRAWAL_ORDERS[Mode.PRODUCTION], WithdrawalOrderWorker(context).drain,      1.0),
-        Duty("daily_withdrawals",  partial(withdraw_daily, context),      30.0),
-        Duty("release_orders",     partial(release_orders, context),       5.0),
-        Duty(LOCATION_POOL[Mode.SANDBOX],  partial(fill_pool, context, Mode.SANDBOX),      5.0),
-        Duty(LOCATION_POOL[Mode.PRODUCTION], partial(fill_pool, context, Mode.PRODUCTION),     5.0),
-        Duty(BANK_HINTS,           partial(drain_hints, context),          1.0),
-        Duty("reconciler",         partial(reconcile, context),           30.0),
-        Duty("boleto_reconciler",    partial(reconcile_boletos, context),     60.0),
-        Duty("expiry",             partial(sweep_expired, context),        5.0),
-        Duty(WEBHOOKS,             dispatcher.drain,                          1.0),
-        Duty("release_webhooks",   dispatcher.release,                        1.0),
-        Duty("webhook_lanes",      dispatcher.tend,                           1.0),
-        Duty("schedules",          ScheduleWorker(context).drain,            1.0),
-        Duty("mail_writing",       partial(write_due_mails, context),      1.0),
-        Duty("mail",               MailSender(context).drain,                1.0),
-        Duty("release_mails",      partial(release_mails, context),       15.0),
-        Duty("old_mails",          partial(forget_mails, context),       600.0),
-        Duty("partner_shares",     partial(post_partner_shares, context),  1.0),
-        Duty("reports",            partial(fold_reports, context),         1.0),
-        Duty("feed_months",        partial(keep_months, context),       3600.0),
-        Duty("old_deliveries",     partial(forget_deliveries, context),  600.0),
-        Duty("request_log_days",   partial(keep_days, context),         3600.0),
-        Duty("expired_tokens",     partial(forget_tokens, context),      600.0),
+        *by_mode,
+        Duty(WITHDRAWAL_ORDERS[Mode.PRODUCTION], WithdrawalOrderWorker(context).drain, 1),
+        Duty("daily_withdrawals", partial(withdraw_daily, context),      30),
+        Duty("release_orders",    partial(release_orders, context),       5),
+        Duty(BANK_HINTS,          partial(drain_hints, context),          1),
+        Duty("reconciler",        partial(reconcile, context),           30),
+        Duty("boleto_reconciler", partial(reconcile_boletos, context),   60),
+        Duty("expiry",            partial(sweep_expired, context),        5),
+        Duty(WEBHOOKS,            dispatcher.drain,                       1),
+        Duty("release_webhooks",  dispatcher.release,                     1),
+        Duty("webhook_lanes",     dispatcher.tend,                        1),
+        Duty("schedules",         ScheduleWorker(context).drain,          1),
+        Duty("mail_writing",      partial(write_due_mails, context),      1),
+        Duty("mail",              MailSender(context).drain,              1),
+        Duty("release_mails",     partial(release_mails, context),       15),
+        Duty("old_mails",         partial(forget_mails, context),       600),
+        Duty("partner_shares",    partial(post_partner_shares, context),  1),
+        Duty("reports",           partial(fold_reports, context),         1),
+        Duty("feed_months",       partial(keep_months, context),       3600),
+        Duty("old_deliveries",    partial(forget_deliveries, context),  600),
+        Duty("request_log_days",  partial(keep_days, context),         3600),
+        Duty("expired_tokens",    partial(forget_tokens, context),      600),
     ]
     # fmt: on
 
@@ -114,65 +113,63 @@ async def forget_tokens(context: Context) -> int:
     return int(done.removeprefix(_DELETED))
 
 
-async def end(*tasks: asyncio.Task[None]) -> None:
-    """Cancel and wait, at most 3 s. More than once: the Redis client can swallow it while it connects."""
-    left = {task for task in tasks if not task.done()}
-    for _ in range(_CANCELS_MAX):
-        if not left:
-            return
-        for task in left:
-            task.cancel()
-        _, left = await asyncio.wait(left, timeout=_CANCEL_S)
-    _log.error("tasks_not_ended", tasks=[task.get_name() for task in left])
-
-
-class Scheduler:
-    """Keeps duties going until it is told to stop."""
+class Runner:
+    """Runs duties in this process, each once at a time. One that is asked for while it runs, runs once more after."""
 
     def __init__(self) -> None:
-        self._rung: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.stopping = asyncio.Event()
+        self.duties: dict[str, Duty] = {}
+        self._asked: set[str] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._began: dict[str, float] = {}
+
+    def add(self, duties: Iterable[Duty]) -> None:
+        self.duties |= {duty.name: duty for duty in duties}
 
     def wake(self, name: str) -> None:
-        """Have the duty of this name look now. An unknown name is somebody else's duty: nothing happens."""
-        if name in self._rung:
-            self._rung[name].set()
+        """Run the duty of this name soon. An unknown name is another worker's: nothing happens."""
+        if name not in self.duties or self.stopping.is_set():
+            return
+        self._asked.add(name)
+        if name not in self._tasks or self._tasks[name].done():
+            self._tasks[name] = asyncio.create_task(self._keep(self.duties[name]), name=name)
 
-    def stop(self) -> None:
-        """Begin no new round."""
+    async def run(self, *names: str) -> None:
+        """Run these and wait for them, at most JOB_S."""
+        for name in names:
+            self.wake(name)
+        if tasks := [self._tasks[name] for name in names if name in self._tasks]:
+            await asyncio.wait(tasks, timeout=JOB_S)
+
+    def sweep(self) -> None:
+        """Run what has not run for its interval."""
+        now = asyncio.get_running_loop().time()
+        for duty in self.duties.values():
+            if now - self._began.get(duty.name, -duty.every_s) >= duty.every_s:
+                self.wake(duty.name)
+
+    async def stop(self) -> None:
+        """Begin no new round; let each end its own (FINISH_S)."""
         self.stopping.set()
-        for event in self._rung.values():
-            event.set()
-
-    async def run(self, table: Sequence[Duty], listener: Redis) -> None:
-        """Do the duties until `stop`, then let each end its round (FINISH_S); `listener` hears the bells."""
-        for duty in table:
-            self._rung[duty.name].set()  # whatever waited while nobody was here
-        tasks = [asyncio.create_task(self._keep(duty), name=duty.name) for duty in table]
-        ears = asyncio.create_task(self._listen(listener))
-        try:
-            await self.stopping.wait()
-            _, late = await asyncio.wait(tasks, timeout=FINISH_S)
+        if running := [task for task in self._tasks.values() if not task.done()]:
+            _, late = await asyncio.wait(running, timeout=FINISH_S)
             if late:
                 _log.warning("duties_cut_short", duties=[task.get_name() for task in late])
-        finally:
-            await end(ears, *tasks)
+                await end(*late)
 
     async def _keep(self, duty: Duty) -> None:
-        rung = self._rung[duty.name]
         failures = 0
-        while not self.stopping.is_set():
-            rung.clear()
+        while duty.name in self._asked and not self.stopping.is_set():
+            self._asked.discard(duty.name)
+            self._began[duty.name] = asyncio.get_running_loop().time()
             try:
                 await self._work(duty)
                 failures = 0
             except Exception as error:
                 failures += 1
+                self._asked.add(duty.name)
                 self._tell(duty, failures, error)
-            if failures:
-                await self._rest(self.stopping, min(0.1 * 2**failures, _BACKOFF_S_MAX))
-            else:
-                await self._rest(rung, duty.every_s)
+                await self._rest(min(0.1 * 2**failures, _BACKOFF_S_MAX))
 
     async def _work(self, duty: Duty) -> None:
         for _ in range(_ROUNDS_MAX):
@@ -181,12 +178,12 @@ class Scheduler:
                 _runs.labels(duty.name, "done").inc()
             if not done or self.stopping.is_set():
                 return
-        self._rung[duty.name].set()  # there is more; the others get their turn of the loop in between
+        self._asked.add(duty.name)  # there is more; the others get their turn of the loop in between
 
-    async def _rest(self, until: asyncio.Event, most_s: float) -> None:
+    async def _rest(self, rest_s: float) -> None:
         try:
-            async with asyncio.timeout(most_s):
-                await until.wait()
+            async with asyncio.timeout(rest_s):
+                await self.stopping.wait()
         except TimeoutError:
             pass
 
@@ -198,25 +195,18 @@ class Scheduler:
         else:
             _log.error("duty_failed", duty=duty.name, failures=failures, exc_info=error)
 
-    async def _listen(self, redis: Redis) -> None:
-        """One reader for all bells. What was rung while Redis was away is made up for by waking everybody."""
-        keys = [list_of(name) for name in NAMES]
-        prefix = list_of("")
-        deaf = False
-        while True:
-            try:
-                # Redis ends the wait; the longer bound is for a connection that died without a word.
-                async with asyncio.timeout(_LISTEN_S * 2):
-                    heard = await cast("Awaitable[list[bytes] | None]", redis.blpop(keys, timeout=_LISTEN_S))
-                if deaf:
-                    deaf = False
-                    _log.info("bells_heard_again")
-                    for name in NAMES:
-                        self.wake(name)
-                if heard:
-                    self.wake(heard[0].decode().removeprefix(prefix))
-            except Exception as error:
-                if not deaf:
-                    _log.warning("bells_not_heard", error=type(error).__name__)
-                deaf = True
-                await asyncio.sleep(0.5)
+
+async def end(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel and wait, at most 3 s. More than once: the Redis client can swallow it while it connects."""
+    left = set(tasks)
+    for _ in range(_CANCELS_MAX):
+        if not left:
+            break
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=_CANCEL_S)
+    if left:
+        _log.error("tasks_not_ended", tasks=[task.get_name() for task in left])
+    for task in set(tasks) - left:
+        if not task.cancelled():
+            task.exception()  # looked at: an error that comes with the end is no news

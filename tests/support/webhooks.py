@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -21,8 +22,9 @@ from runtime.postgres import Pool, transaction
 from runtime.redis import open_redis
 from runtime.seal import Seal
 from runtime.settings import Settings, read_settings
+from workers.__main__ import keep_running
 from workers.context import Context
-from workers.duties import Duty, Scheduler
+from workers.duties import Duty, Runner
 from workers.webhooks.dispatcher import WebhookDispatcher
 from workers.webhooks.guarded_connection import ATTEMPT_S, guarded_session
 
@@ -36,6 +38,7 @@ enqueue = sql.run("webhook_delivery.enqueue")
 
 # How long a test waits for what will happen: it costs nothing where all is well, and a machine may stand still.
 PATIENCE_S = 30.0
+_SWEEP_S = 0.01
 
 ODD = '"ação \u2028 / \\"x\\" 💸"'.encode()
 
@@ -236,37 +239,57 @@ async def working(
     async with AsyncExitStack() as opened:
         redis = open_redis(redis_url, blocking=False)
         opened.push_async_callback(redis.aclose)
-        listener = open_redis(redis_url, blocking=True)
-        opened.push_async_callback(listener.aclose)
         jobs = Jobs(redis)
         opened.push_async_callback(jobs.stop)
         http = await opened.enter_async_context(
             guarded_session(allow_private=settings.webhook_allow_private, nameservers=nameservers, attempt_s=attempt_s)
         )
+        runner = Runner()
         context = Context(
             settings=settings,
             pool=pool,
             redis=redis,
-            jobs=jobs,
+            jobs=runner,
             seal=SEAL,
             http=http,
             banks={},
             now=now,
             worker="test",
+            stopping=runner.stopping,
         )
-        scheduler = Scheduler()
-        dispatcher = WebhookDispatcher(context, http, wake=lambda: scheduler.wake(WEBHOOKS), lease_s=lease_s)
-        table = [
-            Duty(WEBHOOKS, dispatcher.drain, every_s),
-            Duty("release_webhooks", dispatcher.release, min(every_s, 0.2)),
-            Duty("webhook_lanes", dispatcher.tend, min(every_s, 0.2)),
-        ]
-        running = asyncio.create_task(scheduler.run(table, listener))
-        try:
-            yield Working(jobs, dispatcher)
-        finally:
-            scheduler.stop()
-            await asyncio.gather(running, dispatcher.stop(0.2))
+        dispatcher = WebhookDispatcher(context, http, wake=partial(runner.wake, WEBHOOKS), lease_s=lease_s)
+        runner.add(
+            [
+                Duty(WEBHOOKS, dispatcher.drain, every_s),
+                Duty("release_webhooks", dispatcher.release, min(every_s, 0.2)),
+                Duty("webhook_lanes", dispatcher.tend, min(every_s, 0.2)),
+            ]
+        )
+        async with running(runner, redis_url):
+            try:
+                yield Working(jobs, dispatcher)
+            finally:
+                runner.stopping.set()
+                await dispatcher.stop(0.2)
+
+
+@asynccontextmanager
+async def running(runner: Runner, redis_url: str) -> AsyncIterator[None]:
+    """arq runs these duties when they are asked for, and each at its interval, which may be shorter than a cron's."""
+
+    async def sweep() -> None:
+        while True:
+            runner.sweep()
+            await asyncio.sleep(_SWEEP_S)
+
+    sweeping, arq = asyncio.create_task(sweep()), asyncio.create_task(keep_running(runner, redis_url))
+    try:
+        yield
+    finally:
+        runner.stopping.set()
+        sweeping.cancel()
+        await asyncio.gather(arq, runner.stop())
+        await asyncio.gather(sweeping, return_exceptions=True)
 
 
 async def rows_of(pool: Pool, merchant: Merchant) -> list[tuple[str, int, int]]:

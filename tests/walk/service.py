@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
@@ -40,15 +41,15 @@ from commands.webhooks.endpoint import set_endpoint
 from domain.events import EventKind
 from domain.mode import Mode, Owner
 from runtime.embedded import free_port
-from runtime.jobs import Jobs
 from runtime.postgres import Pool, open_pool
 from runtime.redis import open_redis
 from runtime.seal import Seal
 from runtime.settings import Settings
 from sql.migrate import migrate
 from tests.support.in_process import Api, Reply, bearer, open_api
+from workers.__main__ import keep_running
 from workers.context import Context
-from workers.duties import Duty, Scheduler, duties
+from workers.duties import Runner, duties
 from workers.webhooks.dispatcher import WebhookDispatcher
 from workers.webhooks.guarded_connection import guarded_session
 
@@ -123,8 +124,7 @@ class Service:
         self.banks = banks
         """The bank's books, by `test`."""
         self.wire = wire
-        self.scheduler = Scheduler()
-        self.duties: list[Duty] = []
+        self.runner = Runner()
         self.bank_url = ""
         self.receiver_url = ""
         self.shops: dict[str, Shop] = {}
@@ -277,7 +277,7 @@ class Service:
             row = await self.pool.fetchrow(_UNDER_WAY, now, sent)
             assert row is not None
             if row["unshared"]:
-                self.scheduler.wake("partner_shares")
+                self.runner.wake("partner_shares")
             elif row["now"] == 0:
                 if row["next"] is None or row["next"] > now + (timedelta(days=3) if sent else SOON):
                     return
@@ -327,8 +327,8 @@ class Service:
             await asyncio.sleep(_LOOK_S)
 
     def wake(self) -> None:
-        for duty in self.duties:
-            self.scheduler.wake(duty.name)
+        for duty in self.runner.duties.values():
+            self.runner.wake(duty.name)
 
     async def under_way(self) -> str:
         rows = await self.pool.fetch(
@@ -494,34 +494,31 @@ async def _listening(app: web.Application, port: int) -> AsyncIterator[None]:
 @asynccontextmanager
 async def _working(service: Service, seal: Seal) -> AsyncIterator[None]:
     """A worker: every duty of the table, its wake-ups, its dispatcher."""
-    settings, now = service.settings, service.clock.now
+    settings, now, runner = service.settings, service.clock.now, service.runner
     async with AsyncExitStack() as opened:
         redis = open_redis(settings.redis_url, blocking=False)
         opened.push_async_callback(redis.aclose, close_connection_pool=True)
-        listener = open_redis(settings.redis_url, blocking=True)
-        opened.push_async_callback(listener.aclose, close_connection_pool=True)
-        jobs = Jobs(redis)
-        opened.push_async_callback(jobs.stop)
         context = Context(
             settings=settings,
             pool=service.pool,
             redis=redis,
-            jobs=jobs,
+            jobs=runner,
             seal=seal,
             http=service.http,
             banks={Mode.SANDBOX: service.banks[Mode.SANDBOX], Mode.PRODUCTION: _adapter(service)},
             now=now,
             worker="walk",
+            stopping=runner.stopping,
         )
         webhooks = await opened.enter_async_context(guarded_session(allow_private=True, nameservers=()))
-        dispatcher = WebhookDispatcher(context, webhooks, wake=lambda: service.scheduler.wake("webhooks"))
-        service.duties = duties(context, dispatcher)
-        working = asyncio.create_task(service.scheduler.run(service.duties, listener))
+        dispatcher = WebhookDispatcher(context, webhooks, wake=partial(runner.wake, "webhooks"))
+        runner.add(duties(context, dispatcher))
+        working = asyncio.create_task(keep_running(runner, settings.redis_url))
         try:
             yield
         finally:
-            service.scheduler.stop()
-            await asyncio.gather(working, dispatcher.stop(), return_exceptions=True)
+            runner.stopping.set()
+            await asyncio.gather(working, runner.stop(), dispatcher.stop(), return_exceptions=True)
 
 
 def _adapter(service: Service) -> BancoDoBrasil:

@@ -20,6 +20,7 @@ from commands.bank_orders.pix_locations import HIGH, LOW, LocationReserve
 from domain.errors import Code, Refused
 from domain.mode import Mode
 from runtime.ids import new_id
+from runtime.jobs import Jobs
 from runtime.postgres import Pool
 from runtime.redis import open_redis
 from runtime.replies import Replies, send_reply
@@ -55,7 +56,7 @@ async def reserve_of(context: Context, redis_url: str, **more: Any) -> AsyncIter
     replies = Replies(open_redis(redis_url, blocking=True), context.pool)
     await replies.start()
     try:
-        yield LocationReserve(context.pool, context.jobs, replies, utc_now, **more)
+        yield LocationReserve(context.pool, Jobs(context.redis), replies, utc_now, **more)
     finally:
         await replies.stop()
 

@@ -7,100 +7,199 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
-from runtime.jobs import BANK_HINTS, QUEUE, WEBHOOKS, Jobs, arq_client
+from runtime.embedded import EmbeddedRedis
+from runtime.jobs import BANK_HINTS, QUEUE, WEBHOOKS, Jobs, QueueRedis
 from runtime.log import AccessLog
+from runtime.postgres import Pool
 from runtime.redis import open_redis
-from tests.support.webhooks import PATIENCE_S
-from workers.duties import Duty, Scheduler
+from tests.support.system import remove_home, temporary_home
+from tests.support.webhooks import KEY, PATIENCE_S, happen, merchant_at, receiving
+from workers.__main__ import keep_running
+from workers.duties import JOB_S, Duty, Runner
 
 ROOT = Path(__file__).parents[3]
 NOWHERE = "redis://127.0.0.1:1/0"
 
 
-async def test_a_duty_that_fails_is_tried_again_and_stops_nobody() -> None:
-    runs = {"failing": 0, "working": 0}
+class Counted:
+    """A duty that counts its rounds; `round` is set when one begins, and none ends before `go`."""
 
-    async def failing() -> int:
-        runs["failing"] += 1
-        raise RuntimeError("no")
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.round, self.go = asyncio.Event(), asyncio.Event()
+        self.go.set()
 
-    async def working() -> int:
-        runs["working"] += 1
+    async def run(self) -> int:
+        self.rounds += 1
+        self.round.set()
+        await self.go.wait()
         return 0
 
-    scheduler, listener = Scheduler(), open_redis(NOWHERE, blocking=True)
-    running = asyncio.create_task(
-        scheduler.run([Duty("failing", failing, 0.01), Duty("working", working, 0.01)], listener)
-    )
+    async def ran(self) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await self.round.wait()
+        self.round.clear()
+
+
+@asynccontextmanager
+async def arq_with(redis_url: str, *duties: Duty) -> AsyncIterator[Jobs]:
+    """arq as a worker runs it, with these duties alone; answers what the API enqueues with."""
+    runner, redis = Runner(), open_redis(redis_url, blocking=False)
+    runner.add(duties)
+    jobs, arq = Jobs(redis), asyncio.create_task(keep_running(runner, redis_url))
+    try:
+        yield jobs
+    finally:
+        runner.stopping.set()
+        await asyncio.gather(arq, runner.stop(), jobs.stop())
+        await redis.aclose(close_connection_pool=True)
+
+
+@pytest.fixture
+def own_redis() -> Iterator[EmbeddedRedis]:
+    """A Redis of the test's own, which it may stop."""
+    home = temporary_home()
+    home.mkdir(mode=0o711)
+    server = EmbeddedRedis()
+    try:
+        server.start(home)
+        yield server
+    finally:
+        server.stop()
+        remove_home(home)
+
+
+async def test_a_duty_that_fails_is_tried_again_and_stops_nobody() -> None:
+    failures, working = 0, Counted()
+
+    async def failing() -> int:
+        nonlocal failures
+        failures += 1
+        raise RuntimeError("no")
+
+    runner = Runner()
+    runner.add([Duty("failing", failing, 60), Duty("working", working.run, 0.01)])
     async with asyncio.timeout(PATIENCE_S):
-        while runs["failing"] < 2 or runs["working"] < 10:  # noqa: ASYNC110 - each runs on its own clock
+        while failures < 2 or working.rounds < 10:
+            runner.sweep()
             await asyncio.sleep(0.01)
-    scheduler.stop()
-    await running
-    await listener.aclose()
+    await runner.stop()
 
 
-async def test_a_duty_works_until_nothing_is_left_and_then_rests_until_rung(servers: Any) -> None:
-    left, rounds = [3], [0]
-    rested = asyncio.Event()
+async def test_a_lane_runs_until_nothing_is_left_and_then_rests_until_woken(servers: Any) -> None:
+    left, rounds, rested = 3, 0, asyncio.Event()
 
-    async def duty() -> int:
-        rounds[0] += 1
-        left[0] -= left[0] > 0
-        if not left[0]:
+    async def run() -> int:
+        nonlocal left, rounds
+        rounds += 1
+        left -= left > 0
+        if not left:
             rested.set()
-        return left[0]
+        return left
 
-    redis, listener = Redis.from_url(servers.redis_url), open_redis(servers.redis_url, blocking=True)
-    await redis.flushall()
-    scheduler, jobs = Scheduler(), Jobs(redis)
-    running = asyncio.create_task(scheduler.run([Duty(WEBHOOKS, duty, 60.0)], listener))
-    async with asyncio.timeout(PATIENCE_S):
-        await rested.wait()
-    await asyncio.sleep(0.1)
-    assert rounds == [3]
-    rested.clear()
-    jobs.wake(WEBHOOKS)
-    async with asyncio.timeout(PATIENCE_S):
-        await rested.wait()
-    scheduler.stop()
-    await running
-    await jobs.stop()
+    async with arq_with(servers.redis_url, Duty(WEBHOOKS, run, 59)) as jobs:
+        for expected in (3, 4):
+            jobs.wake(WEBHOOKS)
+            async with asyncio.timeout(PATIENCE_S):
+                await rested.wait()
+            rested.clear()
+            await asyncio.sleep(0.1)
+            assert rounds == expected
+
+
+@pytest.mark.parametrize("rounds_s", [0.0, JOB_S + 0.5], ids=["short", "longer than its job"])
+async def test_a_lane_that_is_woken_while_it_runs_runs_once_more(servers: Any, rounds_s: float) -> None:
+    lane = Counted()
+    async with arq_with(servers.redis_url, Duty(WEBHOOKS, lane.run, 59)) as jobs:
+        lane.go.clear()
+        jobs.wake(WEBHOOKS)
+        await lane.ran()
+        await asyncio.sleep(rounds_s)
+        for _ in range(3):  # what meets becomes one
+            jobs.wake(WEBHOOKS)
+        await asyncio.sleep(0.1)
+        assert lane.rounds == 1, "a lane runs once at a time in a worker"
+        lane.go.set()
+        await lane.ran()
+        assert lane.rounds >= 2
+
+
+async def test_a_job_that_a_flush_took_is_made_up_for_by_the_cron(servers: Any) -> None:
+    redis, lane = Redis.from_url(servers.redis_url), Counted()
+    async with arq_with(servers.redis_url, Duty(WEBHOOKS, lane.run, 1)) as jobs:
+        await lane.ran()
+        await jobs.enqueue(WEBHOOKS)
+        await redis.flushall()
+        lane.round.clear()
+        await lane.ran()
+        await lane.ran()
     await redis.aclose()
-    await listener.aclose()
 
 
-async def test_rings_that_meet_become_one_element_and_one_job(servers: Any) -> None:
+async def test_redis_stopped_stops_no_duty_and_arq_goes_on_when_it_is_back(own_redis: EmbeddedRedis) -> None:
+    each_second, lane = Counted(), Counted()
+    duties = Duty("each_second", each_second.run, 1), Duty(WEBHOOKS, lane.run, 59)
+    async with arq_with(own_redis.dsn, *duties) as jobs:
+        jobs.wake(WEBHOOKS)
+        await lane.ran()
+        await asyncio.to_thread(own_redis.stop)
+        for _ in range(3):
+            each_second.round.clear()
+            await each_second.ran()
+        await asyncio.to_thread(own_redis.restart)
+        rounds = lane.rounds
+        async with asyncio.timeout(PATIENCE_S):
+            while lane.rounds == rounds:
+                jobs.wake(WEBHOOKS)
+                await asyncio.sleep(0.05)
+
+
+async def test_wakes_that_meet_become_one_job(servers: Any) -> None:
     redis = Redis.from_url(servers.redis_url)
     await redis.flushall()
-    before = await pushes(redis)
+    before = await calls(redis, "evalsha")
     jobs = Jobs(redis)
     for _ in range(1000):
         jobs.wake(BANK_HINTS)
     async with asyncio.timeout(PATIENCE_S):
-        while not await redis.exists(f"wake:{BANK_HINTS}", f"bell:{BANK_HINTS}"):  # noqa: ASYNC110
+        while not await redis.zcard(QUEUE):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     await asyncio.sleep(0.1)
     await jobs.stop()
-    assert await redis.llen(f"bell:{BANK_HINTS}") == 1
-    (job,) = await arq_client(redis).queued_jobs(queue_name=QUEUE)
-    assert (job.function, list(job.args), job.job_id) == ("wake", [BANK_HINTS], f"wake:{BANK_HINTS}")
-    assert await pushes(redis) - before < 20
+    reader = QueueRedis(servers.redis_url)
+    (job,) = await reader.queued_jobs()
+    assert (job.function, list(job.args), job.job_id) == (BANK_HINTS, [], BANK_HINTS)
+    assert await calls(redis, "evalsha") - before < 20
+    await reader.aclose(close_connection_pool=True)
     await redis.aclose()
 
 
-async def pushes(redis: Redis) -> int:
+async def test_a_worker_at_rest_asks_redis_little(own_redis: EmbeddedRedis) -> None:
+    redis, lane = Redis.from_url(own_redis.dsn), Counted()
+    async with arq_with(own_redis.dsn, Duty(WEBHOOKS, lane.run, 1)):
+        await lane.ran()
+        await asyncio.sleep(1.0)
+        before, began = int((await redis.info("stats"))["total_commands_processed"]), time.monotonic()
+        await asyncio.sleep(4.0)
+        per_s = (int((await redis.info("stats"))["total_commands_processed"]) - before) / (time.monotonic() - began)
+    await redis.aclose()
+    assert per_s < 50, "two readings of the queue and one cron a second; a poll each 10 ms reads it a hundred times"
+
+
+async def calls(redis: Redis, command: str) -> int:
     stats = await redis.info("commandstats")
-    return int(stats.get("cmdstat_lpush", {}).get("calls", 0))
+    return int(stats.get(f"cmdstat_{command}", {}).get("calls", 0))
 
 
-async def test_ringing_without_redis_costs_nothing_and_raises_nothing() -> None:
+async def test_waking_without_redis_costs_nothing_and_raises_nothing() -> None:
     redis = open_redis(NOWHERE, blocking=False)
     jobs = Jobs(redis)
     began = time.thread_time()  # what it costs, whoever else has the machine
@@ -166,38 +265,74 @@ logging.getLogger("aiohttp").warning("odd %s", "12345678909")
     assert b"12345678909" not in done.stderr
 
 
-@pytest.mark.parametrize("redis", ["there", "gone"])
-async def test_a_worker_told_to_stop_leaves_with_0(servers: Any, tmp_path: Path, redis: str) -> None:
-    process = await asyncio.create_subprocess_exec(
+WORKERS_COMMAND = ("workers",)
+ARQ_COMMAND = ("arq", "workers.settings.WorkerSettings")
+
+
+@asynccontextmanager
+async def process(
+    servers: Any, home: Path, command: Sequence[str], *, redis_url: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A worker process that has started; killed at the end if it still runs."""
+    worker = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "workers",
+        *command,
         cwd=ROOT,
+        stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
         env={
             **os.environ,
             "PYTHONPATH": paths(),
-            "QUITA_HOME": str(tmp_path),
+            "QUITA_HOME": str(home),
             "DATABASE_URL": servers.database_url,
-            "REDIS_URL": servers.redis_url if redis == "there" else NOWHERE,
-            "SECRET_KEY": "11" * 32,
+            "REDIS_URL": redis_url,
+            "SECRET_KEY": KEY,
             "BANK_URL": "http://127.0.0.1:1",
+            "WEBHOOK_ALLOW_PRIVATE": "1",
         },
     )
-    assert process.stderr is not None
+    assert worker.stderr is not None
     try:
         async with asyncio.timeout(60):
-            while b"worker_started" not in (line := await process.stderr.readline()):
+            while b"worker_started" not in (line := await worker.stderr.readline()):
                 assert line, "the worker ended by itself"
-        process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(60):
-            _, said = await process.communicate()
+        yield worker
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0, said.decode()
+        if worker.returncode is None:
+            worker.kill()
+            await worker.wait()
+
+
+@pytest.mark.parametrize(
+    ("command", "redis"),
+    [(WORKERS_COMMAND, "there"), (WORKERS_COMMAND, "gone"), (ARQ_COMMAND, "there")],
+    ids=["workers", "workers without Redis", "arq"],
+)
+async def test_a_worker_told_to_stop_leaves_with_0(
+    servers: Any, tmp_path: Path, command: Sequence[str], redis: str
+) -> None:
+    redis_url = servers.redis_url if redis == "there" else NOWHERE
+    async with process(servers, tmp_path, command, redis_url=redis_url) as worker:
+        worker.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(60):
+            _, said = await worker.communicate()
+    assert worker.returncode == 0, said.decode()
     assert b"worker_stopped" in said
+
+
+async def test_arq_started_by_its_own_command_delivers_a_webhook_at_once(
+    pool: Pool, servers: Any, tmp_path: Path
+) -> None:
+    redis = open_redis(servers.redis_url, blocking=False)
+    jobs = Jobs(redis)
+    async with receiving() as receiver, process(servers, tmp_path, ARQ_COMMAND, redis_url=servers.redis_url):
+        merchant = await merchant_at(pool, receiver.url)
+        await happen(pool, merchant)
+        jobs.wake(WEBHOOKS)
+        await receiver.reached(1)
+    await jobs.stop()
+    await redis.aclose()
 
 
 def paths() -> str:

@@ -1,0 +1,145 @@
+"""What arq runs: `arq workers.settings.WorkerSettings`. Any number of workers may run.
+
+A job runs one lane, a cron all duties of one interval. Both hand the work to the Runner of this process and wait for it
+for a while only: an order of a bank or a delivery is held by its lease in PostgreSQL, not by a job. So a job's key is
+free again a quarter of a minute after its worker was killed, and a job that is cut short cuts no bank call short.
+`python -m workers` runs the same and goes on without Redis.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any, ClassVar
+
+import msgspec
+import structlog
+from arq import cron, func
+from arq.connections import RedisSettings
+from arq.cron import CronJob
+from arq.worker import Function
+
+from domain.boleto.business_days import effective_due_date
+from runtime import log
+from runtime.jobs import LANES, QUEUE, WEBHOOKS, Jobs, QueueRedis
+from runtime.settings import Settings, read_settings
+from workers.context import Context, open_context
+from workers.duties import JOB_S, Runner, duties, end
+from workers.webhooks.dispatcher import WebhookDispatcher
+from workers.webhooks.guarded_connection import guarded_session
+
+_CALENDAR_AFTER_S = 3.0
+_REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
+# fmt: off
+_INTERVALS: dict[int, dict[str, Any]] = {
+    1:    {"second": set(range(60))},
+    5:    {"second": set(range(0, 60, 5))},
+    15:   {"second": set(range(0, 60, 15))},
+    30:   {"second": {0, 30}},
+    60:   {"second": 0},
+    600:  {"minute": set(range(0, 60, 10)), "second": 0},
+    3600: {"minute": 0, "second": 0},
+}
+# fmt: on
+
+_log = structlog.get_logger()
+
+
+def _lane(name: str) -> Function:
+    async def run(ctx: dict[str, Any]) -> None:
+        await ctx["runner"].run(name)
+
+    return func(run, name=name)
+
+
+def _every(interval_s: int, at: dict[str, Any]) -> CronJob:
+    async def run(ctx: dict[str, Any]) -> None:
+        runner: Runner = ctx["runner"]
+        await runner.run(*[duty.name for duty in runner.duties.values() if duty.every_s == interval_s])
+
+    return cron(run, name=f"every_{interval_s}_s", run_at_startup=True, **at)
+
+
+async def _run_again(ctx: dict[str, Any]) -> None:
+    """A lane that was asked for while its job ran has another job."""
+    if ctx["job_id"] in LANES and await ctx["redis"].asked_again(ctx["job_id"]):
+        await Jobs(ctx["redis"]).enqueue(ctx["job_id"])
+
+
+async def _start(ctx: dict[str, Any]) -> None:
+    if "runner" in ctx:
+        return  # `python -m workers` has one already, which outlives Redis
+    log.setup("worker")
+    main = asyncio.current_task()
+    assert main is not None
+    ctx["opened"] = AsyncExitStack()
+
+    def leave() -> None:
+        ctx["leaving"] = asyncio.create_task(end(main))  # arq then calls _stop
+
+    ctx["runner"] = await ctx["opened"].enter_async_context(open_runner(read_settings(), on_signal=leave))
+
+
+async def _stop(ctx: dict[str, Any]) -> None:
+    await ctx["opened"].aclose()
+
+
+class WorkerSettings:
+    functions: ClassVar[list[Function]] = [_lane(name) for name in LANES]
+    cron_jobs: ClassVar[list[CronJob]] = [_every(interval_s, at) for interval_s, at in _INTERVALS.items()]
+    on_startup = _start
+    on_shutdown = _stop
+    after_job_end = _run_again
+    redis_settings = RedisSettings.from_dsn(_REDIS_URL)  # for `arq --check`
+    redis_pool = QueueRedis(_REDIS_URL)
+    queue_name = QUEUE
+    job_serializer = msgspec.msgpack.encode
+    job_deserializer = msgspec.msgpack.decode
+    max_jobs = 2 * len(LANES) + 5 * len(_INTERVALS)
+    """A job for each lane and cron, also when some of them wait: no lane holds another up."""
+    queue_read_limit = 1_000
+    job_timeout = 2 * JOB_S
+    max_tries = 100
+    keep_result = 0
+    poll_delay = 0.005
+    """The least between two readings of the queue: QueueRedis waits for jobs, arq need not sleep."""
+    health_check_interval = 15
+    handle_signals = False
+    log_results = False
+
+
+@asynccontextmanager
+async def open_runner(settings: Settings, *, on_signal: Callable[[], object] = int) -> AsyncIterator[Runner]:
+    """The duties of this process, which begin nothing new after SIGTERM or SIGINT. At the end what is under
+    way has 12 s; leases cover the rest."""
+    runner = Runner()
+
+    def stop() -> None:
+        runner.stopping.set()
+        on_signal()
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(each, stop)
+    async with AsyncExitStack() as opened:
+        context = await opened.enter_async_context(open_context(settings, runner, runner.stopping))
+        http = await opened.enter_async_context(
+            guarded_session(allow_private=settings.webhook_allow_private, nameservers=settings.webhook_nameservers)
+        )
+        dispatcher = WebhookDispatcher(context, http, wake=partial(runner.wake, WEBHOOKS))
+        runner.add(duties(context, dispatcher))
+        calendar = asyncio.create_task(_read_calendar(context))
+        _log.info("worker_started", worker=context.worker)
+        try:
+            yield runner
+        finally:
+            calendar.cancel()
+            await asyncio.gather(runner.stop(), dispatcher.stop(), calendar, return_exceptions=True)
+    _log.info("worker_stopped")
+
+
+async def _read_calendar(context: Context) -> None:
+    """The bank calendar takes half a second to read, once: not while a boleto waits, nor while all else starts."""
+    await asyncio.sleep(_CALENDAR_AFTER_S)
+    await asyncio.to_thread(effective_due_date, context.now().date())
