@@ -24,6 +24,7 @@ from bench.creation import against_empty, against_naive
 from bench.deliveries import deliveries
 from bench.hot_account import hot_account
 from bench.house import House, open_house
+from bench.jobs import jobs
 from bench.lookup import lookup
 from bench.report import Finding
 from bench.reports import reports
@@ -44,6 +45,7 @@ SCENARIOS = {
     "boletos": Scenario("Issuing boletos at a bank that takes 200 ms", boletos),
     "printing": Scenario("Printing boletos", printing, needs_api=False),
     "deliveries": Scenario("Telling merchants: webhooks", deliveries, needs_api=False),
+    "jobs": Scenario("The queue of arq", jobs, needs_api=False),
     "reports": Scenario("Reports over a year", reports, needs_api=False),
     "cost": Scenario("What one creation costs", cost),
     "start": Scenario("Starting everything", start, needs_api=False),

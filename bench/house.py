@@ -72,10 +72,12 @@ class House:
         port.close()
 
     @contextmanager
-    def worker(self) -> Iterator[None]:
-        log = self.home / "worker.log"
-        with _running([Child("worker", [sys.executable, "-m", "workers"], env=self.env, log=log)]):
-            yield
+    def worker(self) -> Iterator[int]:
+        """Its process number."""
+        child = Child("worker", [sys.executable, "-m", "workers"], env=self.env, log=self.home / "worker.log")
+        with _running([child]):
+            assert child.process is not None
+            yield child.process.pid
 
     @asynccontextmanager
     async def database(self) -> AsyncIterator[Pool]:

@@ -1,7 +1,7 @@
-"""Replies to a door that waits: one Redis list per process, and PostgreSQL for when Redis is not there.
+"""Replies to a process that waits for an order: one Redis list per process, and PostgreSQL while Redis is away.
 
-A reply is a courtesy. The outcome stands in PostgreSQL before it is sent, so a door that heard nothing looks
-there: every 200 ms while Redis is away, once a second otherwise.
+The outcome stands in PostgreSQL before the reply is sent, so a process without a reply looks there: every 200 ms
+while Redis is away, once a second otherwise.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _ID_BYTES = 16
 _LISTEN_S = 5
 _EXPIRE_S = 60
 _AGAIN_S = 0.5
-_LOOK_DEAF_S = 0.2
+_LOOK_WITHOUT_REDIS_S = 0.2
 _LOOK_S = 1.0
 
 _log = structlog.get_logger()
@@ -37,7 +37,7 @@ class Replies:
         self._redis = redis
         self._pool = pool
         self._waiting: dict[UUID, asyncio.Future[bytes]] = {}
-        self._deaf = True
+        self._away = True
         self._reader: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -67,7 +67,7 @@ class Replies:
             del self._waiting[order_id]
 
     def _look_s(self) -> float:
-        return _LOOK_DEAF_S if self._deaf else _LOOK_S
+        return _LOOK_WITHOUT_REDIS_S if self._away else _LOOK_S
 
     async def _look(self, order_id: UUID, look: Look) -> bytes | None:
         try:
@@ -79,20 +79,20 @@ class Replies:
     async def _read(self) -> None:
         while True:
             try:
-                # Redis ends the wait; the longer bound is for a connection that died without a word.
+                # Redis ends the wait; the longer bound is for a connection that died silently.
                 async with asyncio.timeout(_LISTEN_S * 2):
-                    heard = await cast(
+                    popped = await cast(
                         "Awaitable[list[bytes] | None]", self._redis.blpop([self.reply_to], timeout=_LISTEN_S)
                     )
-                self._deaf = False
+                self._away = False
             except Exception as error:
-                if not self._deaf:
-                    _log.warning("replies_not_heard", error=type(error).__name__)
-                self._deaf = True
+                if not self._away:
+                    _log.warning("replies_not_read", error=type(error).__name__)
+                self._away = True
                 await asyncio.sleep(_AGAIN_S)
                 continue
-            if heard:
-                self._settle(heard[1])
+            if popped:
+                self._settle(popped[1])
 
     def _settle(self, message: bytes) -> None:
         if len(message) < _ID_BYTES:
@@ -103,7 +103,7 @@ class Replies:
 
 
 async def send_reply(redis: Redis, reply_to: str, order_id: UUID, outcome: bytes) -> None:
-    """Tell the door that waits; when it cannot be told, it will look for itself."""
+    """Send the outcome to the process that waits; without it, that looks for itself."""
     try:
         async with redis.pipeline(transaction=False) as pipe:
             pipe.rpush(reply_to, order_id.bytes + outcome)

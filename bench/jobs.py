@@ -1,0 +1,86 @@
+"""The queue of arq: how soon a job begins, and what a worker at rest costs, polling and waiting."""
+
+import asyncio
+import os
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from arq import func
+from arq.connections import ArqRedis
+from arq.worker import Worker
+
+from bench.house import House
+from bench.report import Finding
+from runtime.jobs import QUEUE, WEBHOOKS, Jobs, QueueRedis
+from runtime.redis import open_redis
+from workers.duties import end
+
+JOBS = 100
+POLLED_S = 0.01
+_BETWEEN_S = 0.03
+_SETTLED_S = 20.0
+_STARTED_S = 1.0
+
+
+async def jobs(house: House, seconds: float) -> list[Finding]:
+    """Each is at rest for `seconds`."""
+    pool = open_redis(house.settings.redis_url, blocking=False).connection_pool
+    codec = msgspec.msgpack
+    polling = ArqRedis(pool, codec.encode, codec.decode, QUEUE)
+    waiting = QueueRedis(house.settings.redis_url)
+    enqueue = Jobs(polling).enqueue
+    polled = await _measure(polling, POLLED_S, lambda: polling.enqueue_job(WEBHOOKS, _job_id=WEBHOOKS), seconds)
+    waited = await _measure(waiting, 0.005, lambda: enqueue(WEBHOOKS), seconds)
+    await waiting.aclose(close_connection_pool=True)
+    await polling.aclose(close_connection_pool=True)
+    with house.worker() as pid:
+        await asyncio.sleep(_SETTLED_S)
+        before = _cpu_s(pid)
+        await asyncio.sleep(seconds)
+        worker = (_cpu_s(pid) - before) / seconds
+    return [
+        Finding(f"a poll each {POLLED_S * 1000:.0f} ms: a job begun after (median)", polled[0], "ms"),
+        Finding("  at rest, of a core", polled[1] * 100, "%"),
+        Finding("waiting for the queue: a job begun after (median)", waited[0], "ms"),
+        Finding("  at rest, of a core", waited[1] * 100, "%"),
+        Finding("a whole worker at rest, of a core", worker * 100, "%", note="aim <= 3"),
+    ]
+
+
+async def _measure(
+    redis: ArqRedis, poll_s: float, enqueue: Callable[[], Awaitable[Any]], seconds: float
+) -> tuple[float, float]:
+    """Milliseconds to the start of a job (median), and the share of a core that its worker takes at rest."""
+    begun = asyncio.Event()
+
+    async def job(ctx: dict[Any, Any]) -> None:
+        begun.set()
+
+    worker = Worker(
+        [func(job, name=WEBHOOKS)], queue_name=QUEUE, redis_pool=redis, poll_delay=poll_s, keep_result=0,
+        handle_signals=False, job_serializer=redis.job_serializer, job_deserializer=redis.job_deserializer,
+    )  # fmt: skip
+    running = asyncio.create_task(worker.async_run())
+    await asyncio.sleep(_STARTED_S)
+    took_ms = []
+    for _ in range(JOBS):
+        begun.clear()
+        began = time.perf_counter()
+        await enqueue()
+        await begun.wait()
+        took_ms.append((time.perf_counter() - began) * 1000)
+        await asyncio.sleep(_BETWEEN_S)
+    cpu, began = time.process_time(), time.perf_counter()
+    await asyncio.sleep(seconds)
+    share = (time.process_time() - cpu) / (time.perf_counter() - began)
+    await end(running)
+    return statistics.median(took_ms), share
+
+
+def _cpu_s(pid: int) -> float:
+    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
