@@ -1,7 +1,7 @@
-"""One request of somebody who is signed in, and everything a page may do with it.
+"""A request by a person who is signed in.
 
-A change goes through `PageRequest.change` and no other way: it checks nothing that the table of pages has not checked
-before, but what is done in it is written to the audit log in the same transaction, once per form.
+Every change goes through `PageRequest.change`, which writes the audit log in the same transaction, once per form. The
+table of pages has checked the permission before.
 """
 
 import hmac
@@ -15,6 +15,7 @@ from uuid import UUID
 from litestar import Request
 from litestar.exceptions import ClientException, NotFoundException, PermissionDeniedException
 from litestar.response import Redirect, Response
+from msgspec import Struct
 
 from commands.people.audit import AuditEntry, write_down
 from commands.people.sessions import Session
@@ -35,7 +36,7 @@ from web.painel.section import PAINEL, Section
 
 FIELDS_MAX = 60
 FIELD_MAX = 4_096
-# A page of this house is changed by its own forms only; a browser tells where a request comes from.
+# Only forms of our own pages are taken; the browser says where a request comes from.
 _OWN = (None, "same-origin")
 _POLICY = (
     "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; connect-src 'none'; "
@@ -43,7 +44,7 @@ _POLICY = (
 )
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
-    # And not no-referrer, with which browsers send their own forms as if they came from nowhere.
+    # Not no-referrer: browsers would then send our own forms with a null origin.
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
@@ -51,6 +52,13 @@ _FOR_TLS = {"Strict-Transport-Security": "max-age=31536000"}
 
 Form = dict[str, list[str]]
 AnyRequest = Request[Any, Any, Any]
+
+
+class Grant(Struct, frozen=True):
+    """What a role opens: `may` has "METHOD path", `menu` mode, path and name of the pages in the menu."""
+
+    may: frozenset[str]
+    menu: Sequence[tuple[Mode, str, str]]
 
 
 class PageRequest:
@@ -64,7 +72,7 @@ class PageRequest:
         *,
         mode: Mode,
         form: Form,
-        may: frozenset[str],
+        grant: Grant,
         section: Section = PAINEL,
     ) -> None:
         state = request.app.state
@@ -80,7 +88,7 @@ class PageRequest:
         self.cursors = Cursors(self.seal.key("dashboard cursor"))
         self.now: datetime = to_millisecond(state.now())
         self._form = form
-        self._may = may
+        self._grant = grant
 
     @property
     def test(self) -> bool:
@@ -97,7 +105,7 @@ class PageRequest:
 
     @property
     def must_enrol(self) -> bool:
-        """Whether nothing else opens to this person until a second factor is set up."""
+        """Whether a second factor must be set up before anything else."""
         return self.session.role == "staff" and self.settings.staff_totp_required and not self.session.second_factor
 
     @property
@@ -105,15 +113,19 @@ class PageRequest:
         return str(self.http.scope["state"]["request_id"])
 
     def may(self, page_path: str) -> bool:
-        """Whether this person may open (or do) what stands at this path of the table."""
-        return page_path in self._may
+        """Whether this person may use this "METHOD path" of the table."""
+        return page_path in self._grant.may
+
+    def menu(self, mode: Mode) -> list[tuple[str, str]]:
+        """Path and name of the pages that this person opens."""
+        return [(path, name) for page_mode, path, name in self._grant.menu if page_mode == mode]
 
     def here(self, path: str) -> str:
         """A path of this page's mode: `/cobrancas` -> `/painel/teste/cobrancas`."""
         return ("/painel/teste" if self.test else "/painel") + path
 
     def id(self, name: str) -> UUID:
-        """An id of the path in its one canonical spelling; any other text names nothing."""
+        """An id of the path in its canonical spelling; 404 for any other text."""
         given = self.text_of_path(name)
         try:
             found = UUID(given)
@@ -145,8 +157,8 @@ class PageRequest:
 
         `wakes` are the lanes to wake once it is committed: somebody has work.
         """
-        deed = AuditEntry(
-            audit_id=self.deed_id,
+        entry = AuditEntry(
+            audit_id=self.form_id,
             account_id=self.session.account_id,
             email=self.session.email,
             action=action,
@@ -156,13 +168,13 @@ class PageRequest:
             request_id=self.request_id,
         )
         async with transaction(self.pool) as conn:
-            await write_down(conn, deed, now=self.now)
+            await write_down(conn, entry, now=self.now)
             yield conn
         for lane in wakes:
             self.context.jobs.wake(lane)
 
     @property
-    def deed_id(self) -> UUID:
+    def form_id(self) -> UUID:
         """The id the form was shown with."""
         try:
             return UUID(self.field("once"))
@@ -171,13 +183,13 @@ class PageRequest:
 
     @property
     def key(self) -> str:
-        """The Idempotency-Key of what the form makes: whoever sends it again makes nothing more."""
-        return f"{ACTOR}{self.deed_id}"
+        """The Idempotency-Key of what the form creates: sent again it creates nothing more."""
+        return f"{ACTOR}{self.form_id}"
 
     @property
     def actor(self) -> str:
-        """Who the journal says it was: the audit log has the person."""
-        return f"{ACTOR}{self.deed_id}"
+        """The actor in the journal; the audit log has the person."""
+        return f"{ACTOR}{self.form_id}"
 
     def show(self, template: str, values: Mapping[str, object] | None = None, *, status: int = 200) -> Response[str]:
         """A page inside the dashboard's frame; a template's name has its folder when that is not the dashboard's."""
@@ -195,7 +207,7 @@ class PageRequest:
         return page(name, shown, status=status, headers=page_headers(self.settings))
 
     def go(self, path: str, *, done: str = "") -> Response[Any]:
-        """On to another page, which says what was done (a key of DONE)."""
+        """Redirect to another page, which says what was done (a key of DONE)."""
         assert not done or done in DONE
         return go(path + (f"?feito={done}" if done else ""))
 
@@ -213,7 +225,7 @@ def secure(settings: Settings) -> bool:
 
 
 def csrf_token(seal: Seal, cookie: str) -> str:
-    """Of the cookie it is sent back with: a form works in the session it was shown in and in no other."""
+    """Bound to the cookie: a form works only in the session it was shown in."""
     return hmac.new(seal.key("dashboard form"), cookie.encode(), "sha256").hexdigest()
 
 

@@ -1,7 +1,7 @@
-"""A page of the dashboard (or of the staff's section) as its table holds it, and the handler made of it.
+"""A row of the table of pages, and the handler made of it.
 
-Before a page's own function runs, its handler has found the session, read the form and its token, and looked up in the
-table whether the person's role opens this page.
+Before a page's function runs, its handler has found the session, checked the form and its token, and checked the
+person's role against the table.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,30 +21,33 @@ from runtime.postgres import session
 from runtime.seal import Seal
 from web.painel.auth.sign_in import cookie_of, entrance
 from web.painel.labels import REFUSED
-from web.painel.page_request import AnyRequest, Form, PageRequest, go, read_form
+from web.painel.page_request import AnyRequest, Form, Grant, PageRequest, go, read_form
 from web.painel.section import PAINEL, Section
 
 Handle = Callable[[PageRequest], Awaitable[Response[Any]]]
 TEST = "/painel/teste"
 
-# Who may, by what he is there for. The owner may everything.
+# The roles that open a page, by its subject. The owner opens all.
 OWNER = frozenset({"owner"})
 MONEY = OWNER | {"finance"}
 PROGRAMS = OWNER | {"developer"}
 PEOPLE = MONEY | {"support"}
+DELIVERIES = PROGRAMS | {"support"}
 EVERYBODY = PEOPLE | {"developer"}
 STAFF = frozenset({"staff"})
 
 
 class Page(Struct, frozen=True):
     """`path` is below its section's root (below /painel/teste when `test`), with `{name:str}` for what varies.
-    `early`: open to somebody who must still set up a second factor."""
+    `early`: open before a required second factor is set up. `menu`: what the menu calls it; empty when it is not there.
+    """
 
     method: Literal["GET", "POST"]
     path: str
     handle: Handle
     roles: frozenset[str]
     mode: Mode = Mode.PRODUCTION
+    menu: str = ""
     section: Section = PAINEL
     early: bool = False
 
@@ -54,14 +57,18 @@ class Page(Struct, frozen=True):
 
 
 def handlers(table: Sequence[Page]) -> list[ControllerRouterHandler]:
-    opened = {
-        role: frozenset(f"{page.method} {page.whole_path}" for page in table if role in page.roles)
-        for role in EVERYBODY | STAFF
+    opened = {role: [page for page in table if role in page.roles] for role in EVERYBODY | STAFF}
+    grants = {
+        role: Grant(
+            may=frozenset(f"{page.method} {page.whole_path}" for page in pages),
+            menu=[(page.mode, page.whole_path, page.menu) for page in pages if page.menu],
+        )
+        for role, pages in opened.items()
     }
-    return [_handler(each, opened) for each in table]
+    return [_handler(each, grants) for each in table]
 
 
-def _handler(page: Page, opened: dict[str, frozenset[str]]) -> HTTPRouteHandler:
+def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
     async def answer(request: AnyRequest) -> Response[Any]:
         state = request.app.state
         section = page.section
@@ -75,9 +82,8 @@ def _handler(page: Page, opened: dict[str, frozenset[str]]) -> HTTPRouteHandler:
             form = await read_form(request, Seal(state.settings.secret_key), cookie)
         if found.role not in page.roles:
             raise PermissionDeniedException
-        page_request = PageRequest(
-            request, found, cookie, mode=page.mode, form=form, may=opened[found.role], section=section
-        )
+        grant = grants[found.role]
+        page_request = PageRequest(request, found, cookie, mode=page.mode, form=form, grant=grant, section=section)
         if page_request.must_enrol and not page.early:
             return go(f"{section.root}/acesso/codigo")
         try:
@@ -86,14 +92,14 @@ def _handler(page: Page, opened: dict[str, frozenset[str]]) -> HTTPRouteHandler:
             return page_request.show("message.html", _ALREADY_SENT, status=409)
         except Refused as refused:
             if refused.code.status == 404:
-                # The same page as for a path that never was: whether there is such a thing is not told.
+                # The same page as for an unknown path: the answer does not tell whether there is such a thing.
                 raise NotFoundException from None
             if refused.code is Code.CURSOR_INVALID:
                 return go(request.scope["path"])
             words = REFUSED.get(refused.code, REFUSED[Code.INTERNAL_ERROR])
             return page_request.show("message.html", {"title": words[0], "text": words[1]}, status=refused.code.status)
 
-    # A name of its own in traces and in Litestar's own messages.
+    # A name for traces and Litestar's messages.
     answer.__name__ = f"{page.method} {page.whole_path}"
     return HTTPRouteHandler(page.whole_path, http_method=[page.method], status_code=200)(answer)
 

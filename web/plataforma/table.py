@@ -21,26 +21,27 @@ def _page(
     handle: Callable[[PageRequest], Awaitable[Response[Any]]],
     *,
     early: bool = False,
+    menu: str = "",
 ) -> Page:
-    return Page(method, path, handle, STAFF, section=PLATAFORMA, early=early)
+    return Page(method, path, handle, STAFF, section=PLATAFORMA, early=early, menu=menu)
 
 
 # fmt: off
 TABLE: Final[tuple[Page, ...]] = (
-    _page("GET",  "",                                    overview.show),
+    _page("GET",  "",                                    overview.show, menu="Início"),
     _page("POST", "/pix/suspender",                      overview.suspend),
     _page("POST", "/pix/retomar",                        overview.resume),
-    _page("GET",  "/lojas",                              merchants.show_list),
+    _page("GET",  "/lojas",                              merchants.show_list, menu="Lojas"),
     _page("GET",  "/lojas/{account_id:str}",             merchants.show),
     _page("POST", "/lojas/{account_id:str}/cadastro",    merchants.decide),
-    _page("GET",  "/parceiros",                          partners.show_list),
+    _page("GET",  "/parceiros",                          partners.show_list, menu="Parceiros"),
     _page("POST", "/parceiros",                          partners.create),
     _page("POST", "/parceiros/{code:str}",               partners.change),
-    _page("GET",  "/relatorios",                         reports.show_list),
+    _page("GET",  "/relatorios",                         reports.show_list, menu="Relatórios"),
     _page("GET",  "/relatorios/{name:str}",              reports.show),
     _page("GET",  "/relatorios/{name:str}/arquivo",      reports.download),
-    _page("GET",  "/auditoria",                          audit.show_audit),
-    _page("GET",  "/equipe",                             overview.show_staff),
+    _page("GET",  "/equipe",                             overview.show_staff, menu="Equipe"),
+    _page("GET",  "/auditoria",                          audit.show_audit, menu="Auditoria"),
     _page("GET",  "/acesso",                             access.show,         early=True),
     _page("POST", "/acesso/senha",                       access.set_password, early=True),
     _page("GET",  "/acesso/codigo",                      access.show_factor,  early=True),
