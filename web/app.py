@@ -1,6 +1,6 @@
-"""The web door: the payer's page, the dashboard and the public documentation, a Litestar application beside the API's.
+"""The pages: the payer's, the dashboard and the public documentation, a Litestar application beside the API's.
 
-It shares no middleware, no session and no error format with the API, so that neither costs the other.
+It shares no middleware, session or error format with the API, so that neither slows the other.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -26,7 +26,7 @@ from web.painel.table import PAINEL_HANDLERS
 from web.payer import PAYER_HANDLERS
 from web.pix_locations import LOCATION_HANDLERS
 from web.plataforma.table import PLATAFORMA_HANDLERS
-from web.security_headers import outermost
+from web.security_headers import with_security_headers
 
 _POOL_SIZE = 4  # a page is one indexed row: four connections carry thousands of them a second
 _BODY_BYTES_MAX = 64 * 1024  # the dashboard's forms; nothing else here reads a body
@@ -72,14 +72,14 @@ def make_app(
     """The application. Settings not given come from the environment; a pool not given lives as long as it.
     `openapi` is the API's own document, which the documentation shows.
 
-    Handlers find `pool`, `settings`, `now`, `counter` and `printer` in `request.app.state`.
+    Handlers find `pool`, `settings`, `now`, `context` and `printer` in `request.app.state`.
     """
 
     @asynccontextmanager
     async def life(app: Litestar) -> AsyncIterator[None]:
         app.state.settings = settings or read_settings()
         app.state.now = now
-        # Its forms are rendered when the first boleto is asked for: most processes of this door print none.
+        # Renders its forms with the first boleto: most processes print none.
         app.state.printer = BoletoPrinter()
         app.state.sign_in_turns = sign_in_turns()
         own = None if pool else await open_pool(app.state.settings.database_url, name="web", size=_POOL_SIZE)
@@ -113,18 +113,18 @@ def make_app(
         logging_config=None,
         request_max_body_size=_BODY_BYTES_MAX,
     )
-    app.asgi_handler = outermost(app.asgi_handler)
+    app.asgi_handler = with_security_headers(app.asgi_handler)
     return app
 
 
-# Where somebody who is lost goes on. A payer has only his link, and nothing here is for him.
+# Where the error page leads. A payer's leads nowhere: a payer has one link only.
 _HOMES = {
     "/painel": "Ir ao início do painel", "/plataforma": "Ir ao início da plataforma", "/docs": "To the documentation",
 }  # fmt: skip
 
 
 def _failed(request: Request[Any, Any, Any], exc: Exception) -> Response[str]:
-    """Every way a request can fail, as a page for people."""
+    """The error page."""
     headers: dict[str, str] = {}
     if isinstance(exc, HTTPException) and exc.status_code < 500:
         status = exc.status_code
@@ -136,7 +136,7 @@ def _failed(request: Request[Any, Any, Any], exc: Exception) -> Response[str]:
         status = 500
     request_id = request.scope["state"]["request_id"]
     if status >= 500:
-        # The template and not the path: a public id in a log would be a key left in the door.
+        # The route's template and not the path: a public_id gives access to the charge, so it stays out of logs.
         _log.error(
             "web_request_failed",
             request_id=request_id,

@@ -1,7 +1,6 @@
-"""What a process of the dashboard has work done with: jobs, replies, and the issuer that waits for boletos.
+"""What the dashboard's commands need: the job queue, the reply channel, PIX locations and the issuer of boletos.
 
-The dashboard asks for the same as the API does, through the same commands; neither imports the other.
-Redis only hurries here too: without it a worker finds an order on its own round, and its outcome is looked for.
+Redis only speeds this up: without it a worker finds an order on its next round, and the outcome is polled for.
 """
 
 from collections.abc import Callable

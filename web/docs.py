@@ -2,7 +2,7 @@
 
 The guides are the texts of docs/, so there is no second one to go stale. Error answers of the API link to
 /docs/errors/<code>; those pages are made from the table of codes, and the reference from the OpenAPI document. Nothing
-here changes while a process lives: each page is made when it is first asked for, and kept.
+here changes while a process runs: a page is made with its first request, and kept.
 """
 
 from collections.abc import Callable
@@ -76,13 +76,13 @@ class Docs:
 
     @property
     def reference(self) -> Reference | None:
-        """None in a process that was not told of an API."""
+        """None in a process that was given no OpenAPI document."""
         if self._reference is None and self._openapi:
             self._reference = reference.read(self._openapi)
         return self._reference
 
     def page(self, path: str, make: Callable[[], tuple[str, dict[str, object]]]) -> Response[str]:
-        """The page at `path`; `make` answers its template and values. The paths are known: there are only so many."""
+        """The page at `path`; `make` answers its template and values. Bounded: only known paths come here."""
         html = self._pages.get(path)
         if html is None:
             template, values = make()
@@ -90,7 +90,7 @@ class Docs:
         return Response(html, headers=_KEPT, media_type=MediaType.HTML)
 
     def _around(self, path: str) -> dict[str, object]:
-        """What stands beside every page."""
+        """The navigation of every page."""
         tags = self.reference.tags if self.reference is not None else {}
         return {
             "here": path,

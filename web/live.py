@@ -1,11 +1,11 @@
-"""What happens to the charges of open payer pages, told as server-sent events.
+"""Status changes of the charges of open payer pages, sent as server-sent events.
 
-Thousands of pages may be open at once, and nearly always nothing happens to them. So they do not ask: one loop a
-process asks PostgreSQL for all of them together, once a second, and lends its connection back in between. It needs no
-Redis, so there is none to fall back from; a page whose stream cannot be had, or falls silent, polls (static/payer.js).
+Thousands of pages may be open at once, nearly all without news. One loop a process reads the state of all of them from
+PostgreSQL, once a second, and holds no connection in between. Redis is not needed; a page without a stream, or with a
+silent one, polls (static/payer.js).
 
-A stream begins with the state as it is, so nothing is missed between two of them, and ends by itself: after some
-minutes (the browser comes back), when the charge is settled, or when the process is told to stop.
+A stream begins with the current state, so nothing is missed between two of them. It ends after some minutes (the
+browser reconnects), when the charge is settled, or when the process stops.
 """
 
 import asyncio
@@ -21,23 +21,23 @@ from readmodels.charges.payer_page import PageState, page_states
 from runtime.postgres import DB_UNAVAILABLE, Pool, session
 
 PAGES_MAX = 5_000
-"""Open pages a process tells, 18 KiB each; fewer where it may open few files."""
+"""Streams a process serves, 18 KiB each; fewer where it may open few files."""
 _SHARE_OF_FILES = 4  # each page is a socket, and the API beside them needs its own
-PAGES_A_CHARGE_MAX = 20  # a payer, his phone, the merchant looking on: more is somebody playing
+PAGES_A_CHARGE_MAX = 20  # payer, phone and merchant need three; more is abuse
 LOOK_EVERY_S = 1.0
-LOOK_S_MAX = 15.0  # how seldom it looks while PostgreSQL does not answer
-BEAT_S = 15.0  # below the minute after which proxies take a silent connection for a dead one
+LOOK_S_MAX = 15.0  # between two tries while PostgreSQL does not answer
+HEARTBEAT_S = 15.0  # below the minute after which proxies close a silent connection
 STREAM_S = 300.0
 FIRST_S_MAX = 5.0
 _SEND_S_MAX = 20.0  # for a page that does not read
-_TOGETHER = 1_000  # links a statement
+_BATCH_MAX = 1_000  # links a statement
 _BROWSER_AGAIN_MS = 3_000
 
 _log = structlog.get_logger()
 
 
-class NoRoom(Exception):
-    """As many pages are open as are told; this one polls."""
+class TooManyStreams(Exception):
+    """The limit is reached; this page polls."""
 
 
 class Page:
@@ -49,7 +49,7 @@ class Page:
         self._asked = asyncio.Event()
         self._woken = asyncio.Event()
 
-    def tell(self, seen: PageState | None) -> None:
+    def update(self, seen: PageState | None) -> None:
         changed = seen != self.seen
         self.seen = seen
         self._asked.set()
@@ -70,10 +70,10 @@ class Page:
             await self._asked.wait()
         return self.seen
 
-    async def changed(self, *, most_s: float) -> bool:
-        """Wait for the next change, or the end; False when neither came within `most_s`."""
+    async def changed(self, *, wait_s_max: float) -> bool:
+        """Wait for the next change, or the end; False when neither came within `wait_s_max`."""
         try:
-            async with asyncio.timeout(most_s):
+            async with asyncio.timeout(wait_s_max):
                 await self._woken.wait()
         except TimeoutError:
             return False
@@ -88,7 +88,7 @@ class Live:
         self._pool = pool
         self._now = now
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._most_pages = PAGES_MAX if files < 0 else min(PAGES_MAX, files // _SHARE_OF_FILES)
+        self._pages_max = PAGES_MAX if files < 0 else min(PAGES_MAX, files // _SHARE_OF_FILES)
         self._pages: dict[str, set[Page]] = {}
         self._open = 0
         self._looking: asyncio.Task[None] | None = None
@@ -96,10 +96,10 @@ class Live:
 
     @asynccontextmanager
     async def page(self, public_id: str) -> AsyncIterator[Page]:
-        """A page that is told from now on, to the end of the block."""
+        """A page that gets updates until the end of the block."""
         beside = self._pages.get(public_id, ())
-        if self._closed or self._open >= self._most_pages or len(beside) >= PAGES_A_CHARGE_MAX:
-            raise NoRoom
+        if self._closed or self._open >= self._pages_max or len(beside) >= PAGES_A_CHARGE_MAX:
+            raise TooManyStreams
         page = Page()
         self._pages.setdefault(public_id, set()).add(page)
         self._open += 1
@@ -115,7 +115,7 @@ class Live:
                 del self._pages[public_id]
 
     def close(self) -> None:
-        """End every stream: a server that stops waits for its answers, and these would take minutes."""
+        """End every stream: a stopping server waits for its answers, and these would take minutes."""
         self._closed = True
         for pages in self._pages.values():
             for page in pages:
@@ -124,7 +124,7 @@ class Live:
             self._looking.cancel()
 
     async def _look(self) -> None:
-        """Ask for all pages together, as long as there is one."""
+        """Read the state of all pages, as long as there is one."""
         wait_s = LOOK_EVERY_S
         try:
             while self._pages:
@@ -143,21 +143,23 @@ class Live:
 
     async def _look_once(self) -> None:
         waiting = iter(list(self._pages))
-        while public_ids := list(islice(waiting, _TOGETHER)):
+        while public_ids := list(islice(waiting, _BATCH_MAX)):
             async with session(self._pool) as conn:
                 found = await page_states(conn, public_ids, now=self._now())
             for public_id in public_ids:
                 for page in self._pages.get(public_id, ()):
-                    page.tell(found.get(public_id))
+                    page.update(found.get(public_id))
 
 
-async def tell(page: Page, send: Callable[[bytes], Awaitable[None]], *, settled: Callable[[PageState], bool]) -> None:
-    """Everything that is to be said to one page, in the form of server-sent events, until there is no more."""
+async def send_events(
+    page: Page, send: Callable[[bytes], Awaitable[None]], *, settled: Callable[[PageState], bool]
+) -> None:
+    """The server-sent events of one page, until its stream ends."""
     loop = asyncio.get_running_loop()
     end_at = loop.time() + STREAM_S
     await _in_time(send(b"retry: %d\n\n" % _BROWSER_AGAIN_MS))
     while not page.is_over() and (left_s := end_at - loop.time()) > 0:
-        changed = await page.changed(most_s=min(BEAT_S, left_s))
+        changed = await page.changed(wait_s_max=min(HEARTBEAT_S, left_s))
         if page.is_over():
             return
         if not changed:

@@ -1,9 +1,8 @@
 """/correio: the link that stops mails, and in local work the mails that would have been sent.
 
-The catcher's pages show payers' mail. They are there only when MAIL_CATCHER is on and no mail server is set, which
-`quita up` alone does, and answer only this machine, asked by a name of this machine's and past no proxy: what a proxy
-or a tunnel passes on comes from this machine too, whoever sent it. A page elsewhere that has its own name lead here
-(DNS rebinding) reads nothing, and to everybody else there is no such page.
+The catcher's pages show payers' mail. They exist only when MAIL_CATCHER is on and no mail server is set, which only
+`quita up` does, and answer only requests from this machine, by one of its names (against DNS rebinding) and through no
+proxy or tunnel, whose requests come from this machine too. All others get 404.
 """
 
 from collections.abc import Mapping
@@ -32,13 +31,13 @@ _POLICY = (
     "default-src 'none'; img-src 'self'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 _WITH_FORM: Final = {"Content-Security-Policy": _POLICY}
-# A mail's own styles stand in its tags. Sandboxed: whatever a merchant wrote into it runs nothing here.
+# A mail's styles are inline. Sandboxed: nothing a merchant wrote into it runs here.
 _AS_MAIL: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox allow-popups",
 }
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _FORWARDED: Final = (*HEADERS, "x-real-ip", "via")
-"""Whoever passes a request on for another says so in one of these, whichever of them is trusted."""
+"""A proxy adds one of these, whichever of them is trusted."""
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -52,7 +51,7 @@ find_merchant = sql.maybe("mail.merchant", _Merchant)
 
 @get("/correio/parar/{token:str}")
 async def ask_to_stop(request: AnyRequest, token: FromPath[str]) -> Response[str]:
-    """Asks first: programs that look into mails follow every link they find, and press no button."""
+    """Asks first: mail scanners follow every link, but press no button."""
     merchant, _ = await _whose(request, token)
     return page(
         "mail_stop.html", {"merchant": merchant, "path": f"/correio/parar/{token}", "done": False}, headers=_WITH_FORM
@@ -61,7 +60,7 @@ async def ask_to_stop(request: AnyRequest, token: FromPath[str]) -> Response[str
 
 @post("/correio/parar/{token:str}", status_code=200)
 async def stop_mails(request: AnyRequest, token: FromPath[str]) -> Response[str]:
-    """The button, or one click in a mail program (RFC 8058). The token is the permission; asked twice, it is done."""
+    """The button, or one click in a mail program (RFC 8058). The token is the permission; repeating it is harmless."""
     merchant, (account_id, to_hash) = await _whose(request, token)
     async with session(request.app.state.pool) as conn:
         await stop(conn, account_id=account_id, to_hash=to_hash, now=request.app.state.now())

@@ -1,6 +1,7 @@
-"""Templates and static files. Both are read once, at import: a page costs no file access.
+"""Templates and static files, read once at import.
 
-A static file is served under a name that carries a hash of its content, so browsers may keep it for ever.
+A static file's name carries a hash of its content, so browsers may cache it for ever. Litestar's own router serves
+files by the names they have on disk.
 """
 
 from collections.abc import Mapping
@@ -84,8 +85,8 @@ async def static_file(name: FromPath[str]) -> Response[bytes]:
     found = _BY_NAME.get(name)
     cache = _FOR_EVER
     if found is None:
-        # While a new version is rolled out, a page of the other version may ask here: unstyled is worse than
-        # the neighbouring version's style, as long as nobody keeps it.
+        # During a roll-out a page of the other version may ask here: this version's style is better than none, but
+        # must not be cached.
         stem, _, rest = name.partition(".")
         found = _STATIC.get(f"{stem}.{rest.rpartition('.')[2]}")
         cache = "no-store"

@@ -1,7 +1,7 @@
-"""The payer's page: no login, whoever has the link may look and pay.
+"""The payer's page, open to anyone with the link.
 
-The page is complete without scripts. With them it listens to `/eventos`, or asks `/estado` every few seconds where
-that cannot be had, and when something changed it puts `/fragmento` in the place of its middle.
+It is complete without scripts. With them it follows `/eventos`, or polls `/estado` every few seconds when there is no
+stream, and replaces its middle by `/fragmento` after a change.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from readmodels.charges.boleto import boleto_of_link
 from readmodels.charges.payer_page import PageState, PayerPage, is_public_id, payer_page
 from runtime.postgres import session
 from runtime.seal import Seal
-from web.live import LOOK_S_MAX, Live, NoRoom, tell
+from web.live import LOOK_S_MAX, Live, TooManyStreams, send_events
 from web.pages import page
 
 # fmt: off
-# What a state is called on the page: heading, and what is said to those who cannot see it change.
+# A state on the page: heading, and announcement for screen readers.
 WORDS: dict[Status, tuple[str, str]] = {
     Status.PENDING:   ("Aguardando pagamento", "Aguardando pagamento."),
     Status.PAID:      ("Pagamento confirmado", "Pagamento confirmado. O comprovante está nesta página."),
@@ -41,7 +41,7 @@ WORDS: dict[Status, tuple[str, str]] = {
 
 
 def _settled(status: Status) -> bool:
-    """Whether a page may stop asking: an expired charge can still become paid, the bank may tell us late."""
+    """Whether a page may stop polling: an expired charge can still become paid, when the bank reports late."""
     return Status.PAID not in NEXT[status].values()
 
 
@@ -65,8 +65,7 @@ async def show_state(request: Request[Any, Any, Any], public_id: FromPath[str]) 
 
 @get("/pagar/{public_id:str}/boleto.pdf")
 async def show_boleto(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Response[bytes]:
-    """The boleto on paper, to be looked at, printed or kept. The same 404 for unknown links and for what is no
-    boleto."""
+    """The boleto as a PDF. The same 404 for unknown links and for other charges."""
     state = request.app.state
     async with session(state.pool) as conn:
         boleto = await boleto_of_link(
@@ -74,7 +73,7 @@ async def show_boleto(request: Request[Any, Any, Any], public_id: FromPath[str])
         )
     if boleto is None:
         raise NotFoundException
-    # The name is ours, ASCII without blanks or quotes: RFC 6266's plain form says it all.
+    # ASCII without blanks or quotes: RFC 6266's plain form is enough.
     headers = {"Content-Disposition": f'inline; filename="{boleto.file_name}"'}
     return Response(await state.printer.printed(boleto), headers=headers, media_type="application/pdf")
 
@@ -82,7 +81,7 @@ async def show_boleto(request: Request[Any, Any, Any], public_id: FromPath[str])
 @get("/pagar/{public_id:str}/eventos")
 async def show_events(request: Request[Any, Any, Any], public_id: FromPath[str]) -> ASGIApp:
     """What happens to the charge from now on, as server-sent events (web/live.py): `estado` with the state as it is and
-    after each change, `vivo` in between. 503 when too many are listening: the page polls."""
+    after each change, `vivo` in between. 503 when there are too many streams: the page polls."""
     if not is_public_id(public_id):
         raise NotFoundException
     live: Live = request.app.state.live
@@ -107,30 +106,30 @@ async def _stream(live: Live, public_id: str, receive: Receive, send: Send) -> N
         async with live.page(public_id) as page:
             if await page.first() is None:
                 raise NotFoundException
-            # Proxies that gather an answer before they pass it on are asked not to.
+            # x-accel-buffering: proxies must not collect the answer before they pass it on.
             stream = ((b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no"))
             await answer(200, *stream)
-            leaving = asyncio.create_task(_left(receive))
+            leaving = asyncio.create_task(_disconnected(receive))
             leaving.add_done_callback(lambda _: page.end())
             try:
-                await tell(page, say, settled=_told_all)
+                await send_events(page, say, settled=_is_settled)
                 await say(b"", more=False)
             except TimeoutError:
-                return  # it has stopped reading: the server ends what was not answered to its end
+                return  # the client stopped reading; the server closes the unfinished answer
             finally:
                 leaving.cancel()
-    except NoRoom:
+    except TooManyStreams:
         await answer(503, (b"retry-after", b"%d" % LOOK_S_MAX), (b"content-length", b"0"))
         await say(b"", more=False)
 
 
-async def _left(receive: Receive) -> None:
-    """Returns when whoever asked has gone."""
+async def _disconnected(receive: Receive) -> None:
+    """Returns when the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-def _told_all(seen: PageState) -> bool:
+def _is_settled(seen: PageState) -> bool:
     return _settled(seen.status)
 
 
@@ -149,13 +148,13 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, n
     return {
         "charge": found,
         "path": f"/pagar/{public_id}",
-        # On paper a receipt says where it can be checked.
+        # A printed receipt says where it can be checked.
         "address": f"{request.app.state.settings.app_url}/pagar/{public_id}",
         "heading": heading,
         "announcement": announcement,
         "title": f"{heading} – {brl(found.amount_cents)} para {found.merchant}",
         "settled": _settled(found.status),
-        # A code that can no longer be paid is not shown at all.
+        # A code that can no longer be paid is not shown.
         "qr_image": png_data_uri(found.qr_code) if payable and found.qr_code else None,
         "bars": _drawn(found.codigo_barras) if payable and found.codigo_barras else None,
         "closed": _closed(found),
@@ -163,7 +162,7 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, n
         "expires_text": moment_near(found.expires_at, now=now) if found.expires_at else None,
         "expires_iso": iso(found.expires_at) if found.expires_at else None,
         "now_iso": iso(now),
-        # The page changes then, and not the charge: its PIX can no longer be paid, its boleto can.
+        # When the page changes without the charge: its PIX can no longer be paid, its boleto can.
         "changes_iso": iso(found.pix_expires_at) if payable and found.qr_code and found.pix_expires_at else None,
     }
 
@@ -182,7 +181,7 @@ def _drawn(barcode: str) -> Drawing:
 
 
 def _closed(found: PayerPage) -> str | None:
-    """What kind of day the due date is when banks are closed on it, as whoever made the boleto decided."""
+    """What kind of day the due date is when banks are closed on it, as decided when the boleto was issued."""
     if found.due_date is None or found.effective_due_date in (None, found.due_date):
         return None
     return {5: "um sábado", 6: "um domingo"}.get(found.due_date.weekday(), "um feriado bancário")

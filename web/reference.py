@@ -1,6 +1,6 @@
 """The API reference: the OpenAPI document of this very process, as pages.
 
-The document is handed in as bytes by whoever runs both doors: this one does not know the API's code, and what a reader
+The document is handed in as bytes: this package does not import the API, and what a reader
 sees is what GET /v1/openapi.json says, down to each error. Read once a process.
 """
 

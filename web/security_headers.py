@@ -1,7 +1,6 @@
-"""What every answer of the web door carries, whoever gave it.
+"""The security headers of every answer.
 
-It stands around the whole application and not among its middleware, because Litestar runs that only after it
-has found a route: a 404 or 405 would go out bare.
+They wrap the whole application: Litestar runs middleware after routing, so a 404 or 405 would go out without them.
 """
 
 from litestar.enums import ScopeType
@@ -9,8 +8,8 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from runtime.ids import new_token
 
-# Nothing from elsewhere and nothing inline: a merchant's text that slipped through escaping still could not
-# run, send or load anything. A page that needs more says so itself, in its own header.
+# Nothing from elsewhere and nothing inline: a text that escaping missed could not run, send or load anything.
+# A page that needs more sets its own header.
 _POLICY = (
     "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -20,15 +19,15 @@ _HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-opener-policy", b"same-origin"),
-    # A page tells a state that changes: neither a browser nor a proxy may show it again later.
+    # A page shows a state that changes: no browser or proxy may show it again later.
     (b"cache-control", b"no-store"),
 )
-# The link of a payer is the only key to his page: it must not end up in a search engine. /docs may.
+# A payer's link gives access to the charge, so search engines must not list it. They may list /docs.
 _NO_INDEX = (b"x-robots-tag", b"noindex, nofollow")
 
 
-def outermost(app: ASGIApp) -> ASGIApp:
-    """`app` with the headers above where it set none itself; HEAD is answered as GET without the body."""
+def with_security_headers(app: ASGIApp) -> ASGIApp:
+    """`app` with the headers it did not set itself; HEAD is answered as GET without the body."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != ScopeType.HTTP:
@@ -36,7 +35,7 @@ def outermost(app: ASGIApp) -> ASGIApp:
             return
         head = scope["method"] == "HEAD"
         if head:
-            # In a scope of our own: the server's tells it that this answer has no body.
+            # A copy: from its own scope the server knows that the answer has no body.
             scope = {**scope, "method": "GET"}
         request_id = new_token()
         scope["state"]["request_id"] = request_id
@@ -44,23 +43,23 @@ def outermost(app: ASGIApp) -> ASGIApp:
         if not scope["path"].startswith("/docs"):
             wanted.append(_NO_INDEX)
 
-        told = False
+        body_sent = False
 
-        async def dressed(message: Message) -> None:
-            nonlocal told
+        async def with_headers(message: Message) -> None:
+            nonlocal body_sent
             if message["type"] == "http.response.start":
                 headers = list(message["headers"])
                 given = {name.lower() for name, _ in headers}
                 headers.extend(each for each in wanted if each[0] not in given)
                 message["headers"] = headers
             elif head and message["type"] == "http.response.body":
-                if told:
+                if body_sent:
                     return
-                # Here an answer to HEAD ends: what comes in pieces may take minutes to.
-                told = True
+                # The answer to HEAD ends here: a stream would keep it open for minutes.
+                body_sent = True
                 message = {"type": "http.response.body", "body": b"", "more_body": False}
             await send(message)
 
-        await app(scope, receive, dressed)
+        await app(scope, receive, with_headers)
 
     return answer

@@ -92,7 +92,7 @@ class BoletoPrinter:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="boletos")
 
     def prepare(self) -> None:
-        """Render all forms now (a second, most of it the import of xhtml2pdf) instead of while somebody waits."""
+        """Render all forms now (a second, most of it the import of xhtml2pdf) instead of with the first boleto."""
         for layout in _Layout:
             for test in (False, True):
                 self._form(_Kind(layout, test))

@@ -39,7 +39,7 @@ class Letter(Struct, frozen=True, kw_only=True):
     link: tuple[str, str] | None = None
     """What it is called, and its address."""
     note: str | None = None
-    """What the merchant adds, in his own words."""
+    """Free text by the merchant."""
     merchant: str
     closing: tuple[str, ...] = ()
 
@@ -143,7 +143,7 @@ _NOTICES: Final[dict[str, tuple[str, str]]] = {
 
 
 class _Facts(Struct, frozen=True):
-    """Of what a notice holds, that which is told."""
+    """The facts of a notice that its letter shows."""
 
     url: str = ""
     failing_since: datetime | None = None
@@ -154,17 +154,17 @@ class _Facts(Struct, frozen=True):
 
 def notice_letter(*, kind: str, event_type: str, at: datetime, facts: bytes, merchant: str, app_url: str) -> Letter:
     """A notice for the people of an account. `event_type` carries the mark of test events already."""
-    told = msgspec.json.decode(facts, type=_Facts)
+    given = msgspec.json.decode(facts, type=_Facts)
     heading, lead = _NOTICES.get(kind, ("Aviso sobre a sua conta", "Veja os detalhes no painel."))
     shown = [("Evento", event_type), ("Quando", moment(at))]
-    if told.url:
-        shown.append(("Endereço", told.url))
-    if told.failing_since is not None:
-        shown.append(("Falhando desde", moment(told.failing_since)))
-    if told.failures:
-        shown.append(("Falhas seguidas", str(told.failures)))
-    if told.status is not None or told.outcome is not None:
-        shown.append(("Última resposta", f"HTTP {told.status}" if told.status is not None else str(told.outcome)))
+    if given.url:
+        shown.append(("Endereço", given.url))
+    if given.failing_since is not None:
+        shown.append(("Falhando desde", moment(given.failing_since)))
+    if given.failures:
+        shown.append(("Falhas seguidas", str(given.failures)))
+    if given.status is not None or given.outcome is not None:
+        shown.append(("Última resposta", f"HTTP {given.status}" if given.status is not None else str(given.outcome)))
     test = event_type.startswith(_TEST_MARK)
     path = "/painel/teste/webhooks/entregas" if test else "/painel/webhooks"
     return Letter(

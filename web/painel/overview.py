@@ -20,7 +20,7 @@ _ODD = 5
 
 
 async def show(request: PageRequest) -> Response[Any]:
-    """Production only: test credits are nobody's money (spec, Sandbox-only errors)."""
+    """Production only: test credits are not money (spec, Sandbox-only errors)."""
     owner = request.owner
     assert owner.mode is Mode.PRODUCTION
     await expire_account(request.pool, owner, now=request.now)

@@ -37,7 +37,7 @@ def plot(days: Sequence[Day]) -> Plot:
     most = max((each.received_cents for each in days), default=0)
     bars = []
     for number, each in enumerate(days):
-        # A day on which anything came in can be told from one on which nothing did.
+        # A day with any payment differs visibly from a day without.
         height = max(round(each.received_cents * _HEIGHT / most), _LEAST) if each.received_cents > 0 else 0
         bars.append(
             Bar(

@@ -1,6 +1,6 @@
 """The two sections people sign in to: merchants' people at /painel, the platform's staff at /plataforma.
 
-Each has cookies of its own, and a session of the one is nobody's in the other.
+Each has its own cookies; a session of one is not valid in the other.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Merchants, for the staff: the list, one of them, and the decision about his registration."""
+"""Merchants, for the staff: the list, one of them, and the decision about its registration."""
 
 from typing import Any
 

@@ -9,18 +9,18 @@
   const announcement = document.getElementById("announcement");
   const address = location.pathname.replace(/\/+$/, "");
 
-  const FIRST_MS = 2000; // somebody who is paying right now sees it within two seconds
+  const FIRST_MS = 2000; // a payer who is paying now sees it within two seconds
   const SLOWEST_MS = 15000;
   const SLOWEST_AFTER_FAILURE_MS = 60000;
   const ANSWER_MS = 10000;
-  const SILENCE_MS = 40000; // a stream is heard every 15 s; after two beats missed it is not believed
+  const SILENCE_MS = 40000; // a heartbeat comes every 15 s; after two missed ones the page polls
   const STREAM_AGAIN_MS = 60000;
   const MOST_ASKED = 3000; // half a day at the slowest pace; coming back to the tab starts afresh
   let waitMs = FIRST_MS;
   let asked = 0;
   let timer = 0;
   let busy = false;
-  let again = false; // something was heard while an answer was on its way
+  let again = false; // an event came while a request was open
   let serverAheadMs = 0;
 
   const card = () => state.firstElementChild;
@@ -161,7 +161,7 @@
     leftBefore = left;
   }
 
-  // Ask at once, at the quick pace again: the time is up, or somebody came back from the bank's app.
+  // Ask at once, at the quick pace again: the time is up, or the payer came back from the bank's app.
   function soon() {
     waitMs = FIRST_MS;
     asked = 0;

@@ -101,7 +101,7 @@ async def test_a_page_hears_what_is_and_what_happens_and_then_no_more(
         await books.paid(doc)
         asked = time.monotonic()
         assert await event() == state("paid", 2)
-        assert time.monotonic() - asked < live.BEAT_S / 2  # at its next look, which is a second away
+        assert time.monotonic() - asked < live.HEARTBEAT_S / 2  # at its next look, which is a second away
         assert await event() == ("end", "")  # nothing will ever happen to this page again
 
 
@@ -145,7 +145,7 @@ async def test_a_hundred_open_pages_ask_once_a_second_and_hold_no_connection(
 async def test_a_silent_page_is_told_that_it_is_still_heard_and_the_stream_has_an_end(
     pool: Pool, books: Books, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "BEAT_S", 0.3)
+    monkeypatch.setattr(live, "HEARTBEAT_S", 0.3)
     monkeypatch.setattr(live, "STREAM_S", 1.4)
     doc = await books.charge()
     async with serving(pool, now) as door, listening(http, door, doc.public_id) as event:

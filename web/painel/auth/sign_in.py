@@ -1,8 +1,8 @@
 """Signing in and out, to either section: the password, then the code of whoever has a second factor.
 
-The form of the sign-in page has a token too, bound to a cookie of its own: nobody can sign a stranger's browser in to
-an account of his choosing. Between password and code nothing is stored: the second form carries, sealed, who gave the
-password in this browser, for five minutes.
+The sign-in form has a CSRF token too, bound to a cookie of its own: an attacker cannot sign another's browser in to the
+attacker's account. Between password and code nothing is stored: the second form carries, sealed for five minutes, whose
+password was given in this browser.
 """
 
 import asyncio
@@ -65,9 +65,9 @@ from web.painel.section import PAINEL, PLATAFORMA, Section
 ENTRY = "/painel/entrar"
 _BEFORE_S = 3_600
 _CODE_S = 300
-# Passwords looked at together, each some 50 ms of a core and 16 MiB; the others wait their turn.
-_AT_ONCE = 2
-# A page of ours and nothing else: it begins with one slash and a name of ours, so it cannot lead to another host.
+# Passwords checked concurrently, each some 50 ms of a core and 16 MiB.
+_CHECKS_MAX = 2
+# Only pages of ours: one slash and a known name, so it cannot lead to another host.
 _WHERE_TO = {each: re.compile(rf"{each.root}(/[A-Za-z0-9/_-]{{0,200}})?") for each in (PAINEL, PLATAFORMA)}
 _TOO_LATE = "A página ficou aberta por muito tempo. Tente de novo."
 
@@ -85,8 +85,8 @@ class _Halfway(Struct, frozen=True, array_like=True):
 
 
 def sign_in_turns() -> asyncio.Semaphore:
-    """What an application looks at passwords with; kept in its state as `sign_in_turns`."""
-    return asyncio.Semaphore(_AT_ONCE)
+    """Limits the concurrent password checks of an application; kept in its state as `sign_in_turns`."""
+    return asyncio.Semaphore(_CHECKS_MAX)
 
 
 def entrance(section: Section, path: str = "") -> str:
@@ -117,7 +117,7 @@ async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
     try:
         async with session(state.pool) as conn:
             await take_attempt(conn, email, address, now=now, seal=seal)
-            person = await find_person(conn, email, section.side) if _can_be(email) else None
+            person = await find_person(conn, email, section.side) if _is_email(email) else None
     except Refused as refused:
         answer = _form(request, section, email=email, where_to=where_to, fault=_wait(refused), status=429)
         return _throttled(answer, refused)
@@ -137,7 +137,7 @@ async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
         halfway = _Halfway(person.email, before, section.root, int(now.timestamp()) + _CODE_S, where_to)
         return _code_form(request, section, halfway)
     async with transaction(state.pool) as conn:
-        return await _let_in(request, section, conn, person, where_to, now=now)
+        return await _open_session(request, section, conn, person, where_to, now=now)
 
 
 async def _enter_code(request: AnyRequest, section: Section) -> Response[Any]:
@@ -169,14 +169,14 @@ async def _enter_code(request: AnyRequest, section: Section) -> Response[Any]:
         taken = await take_code(conn, person.email, code, now=now, seal=seal)
         if taken is not None:
             with_what = {} if taken is Taken.CODE else {"with": taken.value}
-            return await _let_in(request, section, conn, person, halfway.where_to, now=now, facts=with_what)
-        # Somebody knows the password: whose it is should see that.
-        await write_down(conn, _deed(request, person, "session.code_refused", seal), now=now)
+            return await _open_session(request, section, conn, person, halfway.where_to, now=now, facts=with_what)
+        # The password is known to this browser: its owner should see that.
+        await write_down(conn, _audit_entry(request, person, "session.code_refused", seal), now=now)
     _log.info("code_refused", section=section.root)
     return _code_form(request, section, halfway, fault="Código incorreto ou já usado.", status=403)
 
 
-async def _let_in(
+async def _open_session(
     request: AnyRequest,
     section: Section,
     conn: Connection,
@@ -190,7 +190,7 @@ async def _let_in(
     seal = Seal(settings.secret_key)
     address, chance = address_of(request), secrets.token_bytes(32)
     cookie = await open_session(conn, person, address, now=now, chance=chance, seal=seal)
-    await write_down(conn, _deed(request, person, "session.opened", seal, facts), now=now)
+    await write_down(conn, _audit_entry(request, person, "session.opened", seal, facts), now=now)
     _log.info("signed_in", section=section.root, account_id=str(person.account_id))
     answer = go(where_to if _WHERE_TO[section].fullmatch(where_to) else section.root)
     answer.set_cookie(_cookie(section.cookie, cookie, settings, int(LIFETIME.total_seconds())))
@@ -213,7 +213,7 @@ async def leave_everywhere(request: PageRequest) -> Response[Any]:
 
 
 def entry_handlers(section: Section) -> list[ControllerRouterHandler]:
-    """The pages of a section that nobody has to be signed in for."""
+    """The pages of a section that need no sign-in."""
     entry = f"{section.root}/entrar"
     return [
         _handler("GET", entry, _show, section),
@@ -251,8 +251,8 @@ def _gone(request: PageRequest) -> Response[Any]:
     return answer
 
 
-def _can_be(email: str) -> bool:
-    # What PostgreSQL would not even take as text is nobody's e-mail.
+def _is_email(email: str) -> bool:
+    # PostgreSQL refuses NUL in a text.
     return email.isprintable() and "@" in email
 
 
@@ -268,7 +268,7 @@ def _throttled(answer: Response[Any], refused: Refused) -> Response[Any]:
     return answer
 
 
-def _deed(
+def _audit_entry(
     request: AnyRequest, person: Person, action: str, seal: Seal, facts: dict[str, Any] | None = None
 ) -> AuditEntry:
     return AuditEntry(

@@ -150,7 +150,7 @@ async def show_refund(request: PageRequest) -> Response[Any]:
 
 
 async def refund(request: PageRequest) -> Response[Any]:
-    """Money goes back: the wallet is debited now, the bank is told by a worker."""
+    """Money goes back: the wallet is debited now, a worker orders it from the bank."""
     charge_id = request.id("charge_id")
     doc = await charge_of(request, charge_id)
     filled = Filled(request)

@@ -202,7 +202,7 @@ async def _registered(request: PageRequest, wanted: BoletoRequest) -> UUID:
     async def write(order: RegistrationOrder) -> bool:
         nonlocal written
         if written:
-            # The bank had another boleto under the first number: the deed is in the audit log already.
+            # The bank had another boleto under the first number: the audit log has this form already.
             async with session(request.pool) as conn:
                 ordered = await order_boletos(conn, [order])
             request.context.boletos.wake(request.mode)
@@ -227,7 +227,7 @@ async def _registered(request: PageRequest, wanted: BoletoRequest) -> UUID:
 
 
 def pix_payer(request: PageRequest, filled: Filled) -> Mapping[str, str]:
-    """What was told of the payer; nothing is required."""
+    """The payer's fields; none is required."""
     found = {
         "name": filled.text("payer_name", NAME_MAX),
         "document": _document(request, filled, required=False),

@@ -1,4 +1,4 @@
-"""The account's one webhook endpoint: where it is, what it is told, with which secret, and how well it answers."""
+"""The account's one webhook endpoint: its address, events, secret and health."""
 
 import secrets
 from typing import Any
