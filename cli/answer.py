@@ -1,12 +1,10 @@
-"""What commands share: a connection to the running system's database, and an answer for people or for
-programs.
-"""
+"""What commands share: their parsers, a connection to the database, an answer for people or for programs."""
 
 import argparse
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -14,6 +12,12 @@ from cli import running
 from cli.supervise import CannotRun
 
 T = TypeVar("T")
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def family(commands: Commands, name: str, help: str) -> Commands:
+    """A command that consists of others."""
+    return commands.add_parser(name, help=help).add_subparsers(title="commands", metavar="COMMAND", required=True)
 
 
 def answer(args: argparse.Namespace, record: Any) -> int:
@@ -30,26 +34,32 @@ def answer(args: argparse.Namespace, record: Any) -> int:
 
 def in_transaction(command: Callable[[Any], Awaitable[T]]) -> T:
     """Run a command in a transaction of its own on the running system's database."""
-    database_url = running.find().need("database_url")
 
     async def run() -> T:
-        from runtime.postgres import connect
-
-        with reaching_postgres():
-            async with asyncio.timeout(10):
-                conn = await connect(database_url)
-        try:
-            async with conn.transaction():
-                return await command(conn)
-        finally:
-            await conn.close()
+        async with connected() as conn, conn.transaction():
+            return await command(conn)
 
     return asyncio.run(run())
 
 
+@asynccontextmanager
+async def connected() -> AsyncIterator[Any]:
+    """A connection to the running system's database."""
+    from runtime.postgres import connect
+
+    database_url = running.find().need("database_url")
+    with reaching_postgres():
+        async with asyncio.timeout(10):
+            conn = await connect(database_url)
+    try:
+        yield conn
+    finally:
+        await conn.close()
+
+
 @contextmanager
 def reaching_postgres() -> Iterator[None]:
-    """A server that is not there is said to be PostgreSQL."""
+    """An error of the connection names PostgreSQL."""
     try:
         yield
     except (OSError, TimeoutError) as error:

@@ -1,4 +1,4 @@
-"""One port, two doors: pages go to the web application, everything else to the API."""
+"""The API and the pages on one port: an ASGI application that forwards by path."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ class Front:
             await self._api(scope, receive, send)
 
     def stopping(self) -> None:
-        """The server is about to stop, and first waits for answers under way: those without an end of their own end."""
+        """The server waits for open answers before it stops: end the event streams, which do not end by themselves."""
         live = getattr(self._web.state, "live", None)
         if live is not None:
             live.close()

@@ -1,29 +1,24 @@
-"""`quita bank`: be a payer at the simulated bank, or let it fail on purpose."""
+"""`quita bank`: pay at the simulated bank, or make it fail."""
 
 import argparse
-import asyncio
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from cli import running
-from cli.answer import answer
+from cli.answer import Commands, answer, family, in_transaction
 from cli.supervise import CannotRun
 from domain.charge import DUAL
-
-if TYPE_CHECKING:
-    from commands.bank_orders.boleto_orders import Number
 
 _ANSWER_S_MAX = 30.0
 FAULTS = ("up", "down", "slow", "lost_reply", "refuse", "timeout_before", "cut", "error500", "html")
 
 
-def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    bank = commands.add_parser("bank", help="the simulated bank: pay charges, make it fail")
-    verbs = bank.add_subparsers(title="commands", metavar="COMMAND", required=True)
+def add_commands(commands: Commands) -> None:
+    verbs = family(commands, "bank", "the simulated bank: pay charges, make it fail")
 
     one = verbs.add_parser("pay", help="pay a charge of production mode")
     one.add_argument("--charge-id", type=UUID, required=True)
@@ -42,13 +37,14 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def pay(args: argparse.Namespace) -> int:
-    # A payer who has the code in hand may pay late, twice, or what was cancelled just now: that is what anomalies are.
-    boleto = asyncio.run(_boleto(args.charge_id))
+    from commands.bank_orders.boleto_orders import find_number
+
+    # None for a PIX charge. A payer may pay late, twice, or what was cancelled: hence `force`.
+    boleto = in_transaction(lambda conn: find_number(conn, charge_id=args.charge_id))
     told = ["amount", "times"]
     if boleto is None or (boleto.payment_method == DUAL and args.rail == "pix"):
         body: dict[str, Any] = {"charge_id": str(args.charge_id)}
     else:
-        # The bank knows a boleto by its number alone.
         body = {"number": boleto.number}
         told.append("rail")
     body["force"] = True
@@ -58,23 +54,6 @@ def pay(args: argparse.Namespace) -> int:
 
 def fault(args: argparse.Namespace) -> int:
     return answer(args, _post("/simulated/fault", {"fault": args.fault}))
-
-
-async def _boleto(charge_id: UUID) -> "Number | None":
-    """The boleto of a charge of production mode; None for a PIX charge, and for one nobody knows."""
-    import asyncpg
-
-    from commands.bank_orders.boleto_orders import find_number
-    from runtime.postgres import connect
-
-    try:
-        conn = await connect(running.find().need("database_url"))
-    except (OSError, asyncpg.PostgresError) as error:
-        raise CannotRun(f"PostgreSQL cannot be reached: {type(error).__name__}") from None
-    try:
-        return await find_number(conn, charge_id=charge_id)
-    finally:
-        await conn.close()
 
 
 def _post(path: str, body: dict[str, Any]) -> Any:

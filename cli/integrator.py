@@ -6,17 +6,16 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from cli.answer import answer, in_transaction
+from cli.answer import Commands, answer, family, in_transaction
 from domain.money import reais
 
 _PERCENT = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,2}))?")
 
 
-def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    integrator = commands.add_parser("integrator", help="partners and their share")
-    verbs = integrator.add_subparsers(title="commands", metavar="COMMAND", required=True)
+def add_commands(commands: Commands) -> None:
+    verbs = family(commands, "integrator", "partners and their share")
 
-    one = verbs.add_parser("create", help="a partner with a code of his own (INTG- and six characters)")
+    one = verbs.add_parser("create", help="a partner with its own code (INTG- and six characters)")
     named = one.add_mutually_exclusive_group(required=True)
     named.add_argument("called", nargs="?", metavar="NAME")
     named.add_argument("--name")

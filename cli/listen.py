@@ -1,9 +1,8 @@
 """`quita listen URL`: an account's new events, sent to an address on this machine as its webhooks would be.
 
-It needs no address that the service could reach: it reads the feed over the API, as any merchant's program
-may, and signs what it forwards with a secret of its own. Every answer is shown, and none is repeated: whoever writes a
-receiver wants to see what it said. Only when nobody is at the address, because the receiver is being restarted, it
-waits and tries again, in order, so that a restart loses nothing.
+It reads the feed over the API and signs what it forwards with a secret of its own, so the service need not reach this
+machine. Every answer is shown and no event is sent twice, except when the connection is refused: then it retries, in
+order, so that a restart of the receiver loses nothing.
 """
 
 import argparse
@@ -20,6 +19,7 @@ from uuid import UUID
 import msgspec
 
 from cli import running
+from cli.answer import Commands
 from cli.supervise import CannotRun, say
 
 _POLL_S = 0.5  # one small index range each time
@@ -33,7 +33,7 @@ _KEEP_BYTES = 1024  # of an answer, as deliveries keep (contract section 9)
 _ONLY_IN_FEED = ("type", "sequence", "created_at")  # a feed item is the webhook's body and these
 
 
-def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_commands(commands: Commands) -> None:
     one = commands.add_parser("listen", help="forward an account's new events to a local address, until Ctrl-C")
     one.add_argument("url", help="where to POST them, for instance http://127.0.0.1:3000/webhooks")
     one.add_argument("--account-id", type=UUID, help="one of dev.json's merchants; the first unless given")

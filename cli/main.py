@@ -1,7 +1,6 @@
 """The command line `quita`. Exit codes: 0 done, 1 refused or failed, 2 used wrongly.
 
-Every command answers people in plain lines and programs in JSON (--json); what goes wrong is one line on
-stderr.
+Every command answers people in plain lines and programs in JSON (--json); an error is one line on stderr.
 """
 
 import argparse
@@ -48,7 +47,7 @@ def _everywhere(parser: argparse.ArgumentParser) -> None:
 
 
 def _expected(error: Exception) -> bool:
-    """What happens in good order: a refusal, a server that does not answer, a database that says no."""
+    """Refusals, servers that do not answer and errors of the database: one line, without a traceback."""
     import asyncpg
 
     from domain.errors import Refused

@@ -6,12 +6,11 @@ import os
 from datetime import UTC, datetime
 from uuid import UUID
 
-from cli.answer import answer, in_transaction
+from cli.answer import Commands, answer, family, in_transaction
 
 
-def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    merchant = commands.add_parser("merchant", help="create and approve merchants")
-    verbs = merchant.add_subparsers(title="commands", metavar="COMMAND", required=True)
+def add_commands(commands: Commands) -> None:
+    verbs = family(commands, "merchant", "create and approve merchants")
 
     one = verbs.add_parser("create", help="a merchant with credentials for both modes; its secrets are shown only once")
     one.add_argument("--name", required=True)
@@ -46,13 +45,13 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     one.add_argument("pix_key", metavar="KEY", help="CPF, CNPJ, +55 and telephone, e-mail or random key")
     one.set_defaults(run=pix_key)
 
-    one = verbs.add_parser("rate", help="bound a merchant's requests, for each of his credentials")
+    one = verbs.add_parser("rate", help="bound a merchant's requests, for each of its credentials")
     one.add_argument("account_id", type=UUID)
     one.add_argument("--per-second", type=int, metavar="N", help="the platform's default unless given")
     one.add_argument("--burst", type=int, metavar="N", help="at once; the platform's default unless given")
     one.set_defaults(run=rate)
 
-    one = verbs.add_parser("auto-withdraw", help="have a merchant's balance sent to his PIX key once a day, or not")
+    one = verbs.add_parser("auto-withdraw", help="have a merchant's balance sent to its PIX key once a day, or not")
     one.add_argument("account_id", type=UUID)
     way = one.add_mutually_exclusive_group(required=True)
     way.add_argument("--on", action="store_true")
@@ -120,7 +119,7 @@ def auto_withdraw(args: argparse.Namespace) -> int:
 
 
 def _who() -> str:
-    """The operating system's user, whose command line it is; a container may have no name for him."""
+    """The operating system's user, who runs the command; a container may have no name for it."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

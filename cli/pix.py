@@ -3,12 +3,11 @@
 import argparse
 from datetime import UTC, datetime
 
-from cli.answer import answer, in_transaction
+from cli.answer import Commands, answer, family, in_transaction
 
 
-def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    pix = commands.add_parser("pix", help="suspend and resume issuing PIX charges in production")
-    verbs = pix.add_subparsers(title="commands", metavar="COMMAND", required=True)
+def add_commands(commands: Commands) -> None:
+    verbs = family(commands, "pix", "suspend and resume issuing PIX charges in production")
     verbs.add_parser("suspend", help="refuse new PIX charges in production").set_defaults(run=suspend)
     verbs.add_parser("resume", help="allow them again").set_defaults(run=resume)
 

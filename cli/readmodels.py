@@ -1,6 +1,4 @@
-"""`quita readmodels verify|rebuild`: compare what can be seen with what happened, or make it anew from
-that.
-"""
+"""`quita readmodels verify|rebuild`: compare the read tables with the journal, or build them from it."""
 
 import argparse
 import asyncio
@@ -9,12 +7,11 @@ import sys
 import msgspec
 
 from cli import running
-from cli.answer import answer, reaching_postgres
+from cli.answer import Commands, answer, family, reaching_postgres
 
 
-def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    models = commands.add_parser("readmodels", help="check and rebuild the read tables")
-    verbs = models.add_subparsers(title="commands", metavar="COMMAND", required=True)
+def add_commands(commands: Commands) -> None:
+    verbs = family(commands, "readmodels", "check and rebuild the read tables")
     verbs.add_parser("verify", help="exit 1 and show the rows that differ from the journal").set_defaults(run=verify)
     verbs.add_parser("rebuild", help="make every read table anew from the journal").set_defaults(run=rebuild)
 

@@ -10,46 +10,43 @@ from uuid import UUID
 
 import msgspec
 
-from cli import running
-from cli.answer import answer, in_transaction, reaching_postgres
+from cli.answer import Commands, answer, connected, in_transaction
 from domain.instants import iso, parse_day
-
-NAMES = (
-    "receipts", "aging", "conversion", "expiry", "refunds", "integrators", "webhooks", "webhook_lanes", "settlement",
+from readmodels.reports.csv_lines import BOM, csv_line
+from readmodels.reports.report import (
+    By,
+    ColumnKind,
+    Freshness,
+    Report,
+    as_csv,
+    as_json,
+    ask,
+    freshness,
+    grant_views,
+    keeping,
+    today_at,
 )  # fmt: skip
-_OF_NOW = ("aging", "webhook_lanes")
-_RIGHT = ("money", "count", "ratio")
+from readmodels.reports.reports import REPORTS
+
+_RIGHT = (ColumnKind.MONEY, ColumnKind.COUNT, ColumnKind.RATIO)
 
 
-def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_commands(commands: Commands) -> None:
     report = commands.add_parser("report", help="what was received, is open, became of charges ...; production only")
     verbs = report.add_subparsers(title="reports", metavar="REPORT", required=True)
-    for name in NAMES:
-        one = verbs.add_parser(name, help=_HELP[name])
-        if name not in _OF_NOW:
+    for each in REPORTS.values():
+        one = verbs.add_parser(each.name, help=each.help)
+        if each.dated:
             one.add_argument("--from", dest="first", type=_day, metavar="DAY", help="first day, YYYY-MM-DD")
             one.add_argument("--to", dest="last", type=_day, metavar="DAY", help="last day")
-        if name not in (*_OF_NOW, "integrators", "settlement"):
-            one.add_argument("--by", choices=("day", "month", "period"), default="day", help="what a row covers")
-        one.add_argument("--account", type=UUID, required=name == "settlement", help="of this account only")
+        if each.grouped:
+            one.add_argument("--by", choices=tuple(By), default=By.DAY, help="what a row covers")
+        one.add_argument("--account", type=UUID, required=each.of_one_account, help="of this account only")
         one.add_argument("--csv", action="store_true", help="for spreadsheets: UTF-8, ; and decimal comma")
-        one.set_defaults(run=show, report=name)
+        one.set_defaults(run=show, report=each)
     one = verbs.add_parser("grant-role", help="let a database role read the views of the schema reporting")
     one.add_argument("role")
     one.set_defaults(run=grant)
-
-
-_HELP = {
-    "receipts": "payments by the day of their credit",
-    "aging": "open boletos by the days left, expired ones by the days since",
-    "conversion": "how many charges were paid, and how fast",
-    "expiry": "how many charges expired, were cancelled or failed",
-    "refunds": "refunds asked for, succeeded and failed",
-    "integrators": "what partners brought and were given",
-    "webhooks": "attempts to tell merchants, and how they ended",
-    "webhook_lanes": "what merchants' webhooks are like now, and what waits for them",
-    "settlement": "an account's ledger by day, opening to closing, with a check sum",
-}
 
 
 def show(args: argparse.Namespace) -> int:
@@ -58,61 +55,39 @@ def show(args: argparse.Namespace) -> int:
 
 
 def grant(args: argparse.Namespace) -> int:
-    from readmodels.reports.report import grant_views
-
     in_transaction(lambda conn: grant_views(conn, role=args.role))
     return answer(args, {"role": args.role, "schema": "reporting"})
 
 
 async def _show(args: argparse.Namespace) -> None:
-    from readmodels.reports.report import By, ask, freshness, keeping, today_at
-    from readmodels.reports.reports import REPORTS
-    from runtime.postgres import connect
-
-    database_url = running.find().need("database_url")
-    now = datetime.now(UTC)
-    report = REPORTS[args.report]
+    now, report = datetime.now(UTC), args.report
     asked = ask(
         report,
         today=today_at(now),
         first=getattr(args, "first", None),
         last=getattr(args, "last", None),
         account_id=args.account,
-        by=By(getattr(args, "by", "day")),
+        by=By(getattr(args, "by", By.DAY)),
     )
-    with reaching_postgres():
-        async with asyncio.timeout(10):
-            conn = await connect(database_url)
-    try:
-        # One snapshot: a long report tells of one instant.
-        async with conn.transaction(isolation="repeatable_read", readonly=True):
-            fresh = None if report.live else await freshness(conn)
-            head: dict[str, Any] = {"report": report.name, "title": report.title}
-            if report.dated:
-                head |= {"from": asked.first, "to": asked.last}
-            head["account_id"] = asked.account_id
-            if report.live:
-                head |= {"as_of": iso(now), "lag_seconds": 0}
-            else:
-                head |= {
-                    "as_of": iso(fresh.as_of) if fresh else None,
-                    "lag_seconds": fresh.lag_seconds if fresh else None,
-                }
-            rows = report.rows(keeping(conn), asked)
-            if args.csv:
-                await _print_csv(report, rows)
-            elif args.json:
-                await _print_json(report, head, rows)
-            else:
-                await _print_table(report, head, rows)
-    finally:
-        await conn.close()
+    # One snapshot: a long report tells of one instant.
+    async with connected() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
+        head: dict[str, Any] = {"report": report.name, "title": report.title}
+        if report.dated:
+            head |= {"from": asked.first, "to": asked.last}
+        fresh = Freshness(as_of=now, lag_seconds=0) if report.live else await freshness(conn)
+        head["account_id"] = asked.account_id
+        head["as_of"] = iso(fresh.as_of) if fresh else None
+        head["lag_seconds"] = fresh.lag_seconds if fresh else None
+        rows = report.rows(keeping(conn), asked)
+        if args.csv:
+            await _print_csv(report, rows)
+        elif args.json:
+            await _print_json(report, head, rows)
+        else:
+            await _print_table(report, head, rows)
 
 
-async def _print_csv(report: Any, rows: AsyncIterator[Any]) -> None:
-    from readmodels.reports.csv_lines import BOM, csv_line
-    from readmodels.reports.report import as_csv
-
+async def _print_csv(report: Report, rows: AsyncIterator[Any]) -> None:
     out = sys.stdout.buffer
     out.write(BOM + csv_line([column.heading for column in report.columns]))
     async for row in rows:
@@ -120,10 +95,8 @@ async def _print_csv(report: Any, rows: AsyncIterator[Any]) -> None:
     out.flush()
 
 
-async def _print_json(report: Any, head: dict[str, Any], rows: AsyncIterator[Any]) -> None:
+async def _print_json(report: Report, head: dict[str, Any], rows: AsyncIterator[Any]) -> None:
     """One document, written as the rows come."""
-    from readmodels.reports.report import as_json
-
     out = sys.stdout.buffer
     out.write(msgspec.json.encode(head)[:-1] + b',"rows":[')
     comma = b""
@@ -134,9 +107,7 @@ async def _print_json(report: Any, head: dict[str, Any], rows: AsyncIterator[Any
     out.flush()
 
 
-async def _print_table(report: Any, head: dict[str, Any], rows: AsyncIterator[Any]) -> None:
-    from readmodels.reports.report import as_json
-
+async def _print_table(report: Report, head: dict[str, Any], rows: AsyncIterator[Any]) -> None:
     lines = [[_cell(value) for value in as_json(report, row).values()] async for row in rows]
     names = [column.name for column in report.columns]
     widths = [max(map(len, column)) for column in zip(names, *lines, strict=True)]

@@ -1,6 +1,6 @@
-"""Where the running system is: written by `quita up` to $QUITA_HOME/run.json, read by every other command.
+"""Where the running system is: `quita up` writes it to $QUITA_HOME/run.json, every other command reads it.
 
-What the environment says (DATABASE_URL, REDIS_URL, BANK_URL, BASE_URL, SECRET_KEY) comes first.
+The environment (DATABASE_URL, REDIS_URL, BANK_URL, BASE_URL, SECRET_KEY) takes precedence.
 """
 
 import os
@@ -26,7 +26,7 @@ class Running(msgspec.Struct, kw_only=True):
     """Process numbers by kind: supervisor, api, worker, bank, postgres, redis."""
 
     def need(self, name: str) -> str:
-        """The address called `name`; CannotRun when nobody said where it is."""
+        """The address called `name`; CannotRun when neither the file nor the environment has it."""
         value = str(getattr(self, name))
         if not value:
             raise CannotRun(f"nothing runs in {home()}; start it with `quita up` or set {name.upper()}")
@@ -64,14 +64,3 @@ def secret_key() -> bytes:
     if len(key) != 32:
         raise CannotRun("SECRET_KEY must be 64 hex digits")
     return key
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Whole or not at all, readable by the owner only, on the disk when this returns."""
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
-    fresh.unlink(missing_ok=True)
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)

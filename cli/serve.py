@@ -1,8 +1,7 @@
-"""Serve the API: `quita serve` keeps API_PROCESSES processes running, each one uvicorn on a socket it is
-handed.
+"""Serve the API: `quita serve` keeps API_PROCESSES processes running, each a uvicorn server on an inherited socket.
 
-A process is a whole server, so that there is no second supervisor whose death would leave orphans on the
-port. It begins to listen when the application has started.
+Uvicorn's own supervisor is not used: its death would leave its workers on the port. A process listens once its
+application has started.
 """
 
 import argparse
@@ -18,6 +17,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from cli.answer import Commands
 from cli.supervise import CannotRun, Child, Port, Supervisor, say
 
 _BACKLOG = 4096
@@ -26,7 +26,7 @@ _REQUESTS_END_S = 15
 _READY_S_MAX = 60.0
 
 
-def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("serve", help="serve the API (DATABASE_URL, REDIS_URL, SECRET_KEY, PORT)")
     parser.set_defaults(run=serve)
 
@@ -43,7 +43,7 @@ def serve(_: argparse.Namespace) -> int:
     supervisor = Supervisor(logs)
     port = Port(settings.host, settings.port, settings.api_processes)
     env = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": counters(settings.home)}
-    for child in api_children(settings.api_processes, port, env, log=None):  # a collector reads our own output
+    for child in api_children(settings.api_processes, port, env, log=None):  # stdout is collected
         supervisor.add(child)
     try:
         supervisor.run(
@@ -62,7 +62,7 @@ def api_children(processes: int, port: Port, env: Mapping[str, str], log: Path |
 
 
 def counters(home: Path) -> str:
-    """The folder where the processes' counters meet; what processes of an earlier run left there counts no more."""
+    """The folder of the processes' shared metrics, emptied of those of earlier runs."""
     folder = home / "metrics"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
@@ -70,7 +70,7 @@ def counters(home: Path) -> str:
 
 
 def answers(port: int) -> bool:
-    """Does GET /readyz answer 200?"""
+    """Whether GET /readyz answers 200."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as answer:
             return bool(answer.status == 200)
@@ -79,18 +79,16 @@ def answers(port: int) -> bool:
 
 
 def one_process(fd: int) -> int:
-    """Be one API process, listening on the inherited socket `fd`; ends on SIGTERM when its requests have
-    ended.
-    """
+    """Run an API process on the inherited socket `fd`; on SIGTERM it finishes its requests and ends."""
     import uvicorn
     import uvloop
 
     from cli.asgi import app
 
-    class Tended(uvicorn.Server):
+    class Server(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
-            # Uvicorn would raise the signal again at the end: a clean stop would look like a death.
+            # Uvicorn raises the signal again at the end, with which a clean stop looks like a crash.
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self.stop)
@@ -100,7 +98,7 @@ def one_process(fd: int) -> int:
             self.should_exit = True
             app.stopping()
 
-    server = Tended(
+    server = Server(
         uvicorn.Config(
             app,
             http="httptools",
@@ -116,8 +114,8 @@ def one_process(fd: int) -> int:
         )
     )
     gc.collect()
-    gc.freeze()  # what was loaded stays: the collector need not look at it again
-    # Requests leave no cycles behind: looking for some after every 700 objects costs each of them 9 us.
+    gc.freeze()  # modules live as long as the process
+    # Requests leave no reference cycles; the default threshold of 700 costs each 9 us.
     gc.set_threshold(20_000, 20, 20)
     uvloop.run(server.serve(sockets=[socket.socket(fileno=fd)]))
     return 0 if server.started else 1

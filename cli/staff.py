@@ -5,16 +5,15 @@ import secrets
 from datetime import UTC, datetime
 from typing import Any
 
-from cli.answer import answer, in_transaction
+from cli.answer import Commands, answer, family, in_transaction
 
 
-def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    staff = commands.add_parser("staff", help="the platform's own people")
-    verbs = staff.add_subparsers(title="commands", metavar="COMMAND", required=True)
+def add_commands(commands: Commands) -> None:
+    verbs = family(commands, "staff", "the platform's own people")
     for verb, run, text in (
-        ("create", create, "somebody with a password, which is shown only once"),
+        ("create", create, "a person with a password, which is shown only once"),
         ("reset", reset, "a new password, shown once; the second factor and all sessions end"),
-        ("remove", remove, "let somebody go; his sessions end"),
+        ("remove", remove, "remove a person and end the sessions"),
     ):
         one = verbs.add_parser(verb, help=text)
         one.add_argument("--email", required=True)

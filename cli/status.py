@@ -4,11 +4,11 @@ import argparse
 import asyncio
 
 from cli import running
-from cli.answer import answer, reaching_postgres
+from cli.answer import Commands, answer, reaching_postgres
 from cli.serve import answers
 
 
-def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_commands(commands: Commands) -> None:
     commands.add_parser("status", help="what runs, where; exit 1 when the API does not answer").set_defaults(run=status)
     commands.add_parser("migrate", help="bring the database to the newest shape").set_defaults(run=migrate)
 

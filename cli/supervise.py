@@ -1,8 +1,7 @@
-"""Keeps processes running: starts them, starts them again when they die, shows their errors, stops them in
-order.
+"""The supervisor of local processes: starts and restarts them, shows their errors, stops them in order.
 
-One thread, one loop, woken by signals. A child that dies is back after 0.1 s, and after longer waits when it
-keeps dying. The API's port belongs to the supervisor, so that it is never lost while a process is replaced.
+One thread, one loop, woken by signals. A child that dies is started again after 0.1 s, with exponential backoff when it
+keeps dying. The supervisor holds the API's port, so that no other program can take it while a process is replaced.
 """
 
 import contextlib
@@ -19,7 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from runtime.process import birth
+from runtime.files import open_log
+from runtime.process import child_setup
 
 _TICK_S = 0.2
 _BACKOFF_S_MIN = 0.1
@@ -46,7 +46,7 @@ class Port:
         self._own = sys.platform == "linux"
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._family = family
-        # Without SO_REUSEPORT first: that option would let us in beside another service of the same user.
+        # First without SO_REUSEPORT, with which binding would succeed beside another service of the same user.
         try:
             self._bound(reuse_port=False).close()
             count = processes if self._own else 1
@@ -58,7 +58,7 @@ class Port:
         return self._sockets[index % len(self._sockets)].fileno()
 
     def listens(self, index: int) -> bool:
-        """Has the process of this socket begun to listen? While it starts, it has not."""
+        """Whether the process of this socket has started and listens."""
         asked = self._sockets[index % len(self._sockets)]
         return asked.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
 
@@ -88,9 +88,7 @@ class Port:
 
 
 class Child:
-    """One process to be kept running. `kind` groups processes that do the same. Without a log it writes where the
-    supervisor writes.
-    """
+    """A process to be kept running. `kind` groups equal processes. Without a log it has the supervisor's output."""
 
     def __init__(
         self,
@@ -133,16 +131,15 @@ class Child:
                 stdout=log,
                 stderr=log and subprocess.STDOUT,
                 pass_fds=inherited,
-                # Out of the terminal's group: Ctrl-C reaches the supervisor alone, which stops its children
-                # in order.
+                # Ctrl-C reaches the supervisor alone, which stops its children in order.
                 start_new_session=True,
-                preexec_fn=birth(death_signal=signal.SIGTERM),
+                preexec_fn=child_setup(death_signal=signal.SIGTERM),
             )
 
     def _opened_log(self) -> contextlib.AbstractContextManager[IO[bytes] | None]:
         if self._log is None:
             return contextlib.nullcontext()
-        return os.fdopen(os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb")
+        return open_log(self._log)
 
     def died(self, *, others_listen: bool) -> str:
         """Plan the next start; answers how it ended and when it starts again."""
@@ -191,7 +188,7 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)  # only to wake the loop
 
     def log(self, kind: str) -> Path:
-        """Where a kind of process writes; moved aside once when it has grown large."""
+        """The log of a kind of process; a large one is renamed at start."""
         path = self.logs / f"{kind}.log"
         if path not in self._read:
             with contextlib.suppress(FileNotFoundError):
@@ -318,7 +315,7 @@ def say(line: str) -> None:
 def _error_in(line: bytes) -> str:
     """The short form of a structured log line of level error, else ''."""
     if b'"error"' not in line and b'"critical"' not in line:
-        # The last line of a traceback names the exception: it stands at the margin, as in "ValueError: ...".
+        # The last line of a traceback is not indented and names the exception: "ValueError: ..."
         name = line.split(b":", 1)[0]
         bare = name.replace(b".", b"").isalnum() and name.endswith((b"Error", b"Exception"))
         return line.decode(errors="replace")[:300] if bare else ""

@@ -1,7 +1,7 @@
 """`quita up`: everything on one machine, in the foreground, until Ctrl-C.
 
-PostgreSQL and Valkey (unless DATABASE_URL and REDIS_URL name others), migrations, demo merchants, then as
-children the API, the workers and the simulated bank. A second start in the same home finds all as it was.
+PostgreSQL and Valkey (unless DATABASE_URL and REDIS_URL name others), migrations, demo merchants, then the API, the
+workers and the simulated bank as children. A second start in the same home keeps all data.
 """
 
 import argparse
@@ -19,9 +19,12 @@ from typing import Any
 import msgspec
 
 from cli import running
+from cli.answer import Commands
 from cli.serve import answers, api_children, counters
 from cli.supervise import CannotRun, Child, Port, Server, Supervisor, say
-from runtime.embedded import CannotStart, EmbeddedPostgres, EmbeddedRedis, port_is_free, remembered_port
+from runtime.embedded import EmbeddedPostgres, EmbeddedRedis, port_is_free, remembered_port
+from runtime.files import write_private
+from runtime.postgres_account import CannotStart
 from runtime.settings import Settings, read_settings
 
 _READY_S_MAX = 60.0
@@ -36,7 +39,7 @@ _DEMO = (
 )
 
 
-def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("up", help="run everything on this machine, until Ctrl-C")
     parser.set_defaults(run=up)
 
@@ -44,7 +47,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def up(_: argparse.Namespace) -> int:
     home = running.home()
     _make_home(home)
-    with _alone(home):
+    with _locked(home):
         supervisor = Supervisor(home / "logs")
         try:
             return _run(home, supervisor)
@@ -57,11 +60,11 @@ def up(_: argparse.Namespace) -> int:
 
 
 def _run(home: Path, supervisor: Supervisor) -> int:
-    (home / "dev.json").unlink(missing_ok=True)  # there again when the API answers
+    (home / "dev.json").unlink(missing_ok=True)  # written again when the API answers
     env = _environment(home)
     host, number = env.get("HOST", "127.0.0.1"), _number(env, "PORT", 8000)
     processes = _number(env, "API_PROCESSES", 2)
-    port = Port(host, number, processes)  # first of all: a taken port is the likeliest thing to be wrong
+    port = Port(host, number, processes)  # first: a port in use is the likeliest fault
     fsync = env.get("QUITA_FSYNC", "on") != "off"
     if not env.get("DATABASE_URL"):
         postgres = EmbeddedPostgres()
@@ -85,7 +88,7 @@ def _run(home: Path, supervisor: Supervisor) -> int:
     if supervisor.stopping:
         return 0
 
-    # A process takes two seconds of a core to start: the first API process has them before the others.
+    # A process needs two seconds of a core to start: the other API processes wait for the first.
     first, *others = api_children(processes, port, env, supervisor.log("api"))
     supervisor.add(first)
     for _ in range(settings.worker_processes):
@@ -107,7 +110,7 @@ def _run(home: Path, supervisor: Supervisor) -> int:
             bank_url=settings.bank_url,
             pids=supervisor.pids(),
         )
-        running.write_private(home / "run.json", msgspec.json.encode(state))
+        write_private(home / "run.json", msgspec.json.encode(state))
 
     def ready() -> None:
         for child in others:
@@ -121,7 +124,7 @@ def _run(home: Path, supervisor: Supervisor) -> int:
             "merchants": merchants,
             "staff": staff,
         }
-        running.write_private(home / "dev.json", msgspec.json.format(msgspec.json.encode(shown)) + b"\n")
+        write_private(home / "dev.json", msgspec.json.format(msgspec.json.encode(shown)) + b"\n")
         _greet(settings, merchants)
 
     supervisor.on_change(changed)
@@ -139,10 +142,8 @@ def _make_home(home: Path) -> None:
 
 
 @contextlib.contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """Two supervisors on one home would end each other's PostgreSQL. The lock ends with the process, however
-    it ends.
-    """
+def _locked(home: Path) -> Iterator[None]:
+    """Lock the home: two supervisors would end each other's PostgreSQL. The lock ends with the process."""
     try:
         lock = (home / "up.lock").open("a+", encoding="ascii")
     except OSError as error:
@@ -156,20 +157,19 @@ def _alone(home: Path) -> Iterator[None]:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """What the children see: the caller's environment, and what local work needs on top."""
+    """The children's: the caller's environment, with defaults for local work."""
     env = dict(os.environ)
     env["QUITA_HOME"] = str(home)
     env.setdefault("WEBHOOK_ALLOW_PRIVATE", "1")
     env.setdefault("MAIL_CATCHER", "1")
     env.setdefault("STAFF_TOTP_REQUIRED", "0")
-    # The checkout may be anywhere and the terminal in any folder.
     env["PYTHONPATH"] = os.pathsep.join(part for part in (str(_ROOT), env.get("PYTHONPATH")) if part)
     env["PYTHONUNBUFFERED"] = "1"
     env["PROMETHEUS_MULTIPROC_DIR"] = counters(home)
     if not env.get("SECRET_KEY"):
         path = home / "secret.key"
         if not path.exists():
-            running.write_private(path, secrets.token_hex(32).encode())
+            write_private(path, secrets.token_hex(32).encode())
         env["SECRET_KEY"] = path.read_text(encoding="ascii").strip()
     return env
 
@@ -195,10 +195,11 @@ def _server(kind: str, embedded: EmbeddedPostgres | EmbeddedRedis) -> Server:
 
 
 async def _prepare(settings: Settings, home: Path) -> tuple[list[Any], dict[str, str]]:
-    """Reach both servers, migrate, make the demo merchants and somebody of the staff the first time; their records."""
+    """Reach both servers, migrate, make the demo merchants and a person of the staff the first time; their records."""
     import asyncpg
     from redis.exceptions import RedisError
 
+    from runtime.postgres import connect
     from runtime.redis import open_redis
     from sql.migrate import migrate
 
@@ -219,57 +220,48 @@ async def _prepare(settings: Settings, home: Path) -> tuple[list[Any], dict[str,
             say(f"migrated {name}")
     except asyncpg.PostgresError as error:
         raise CannotRun(f"the database cannot be migrated: {_short(error)}") from None
-    merchants = await _demo_merchants(settings, home / "merchants.json")
-    return merchants, await _demo_staff(settings, home / "staff.json")
-
-
-async def _demo_merchants(settings: Settings, file: Path) -> list[Any]:
-    """The demo merchants of this database; `file` keeps their secrets, which it cannot give back."""
-    from commands.merchants.merchants import create_merchant
-    from runtime.postgres import connect
-
     conn = await connect(settings.database_url)
     try:
-        with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
-            known = msgspec.json.decode(
-                file.read_bytes(),  # noqa: ASYNC240 - nothing else runs yet
-                type=list[dict[str, Any]],
-            )
-            ids = [merchant["account_id"] for merchant in known]
-            there = await conn.fetchval("SELECT count(*) FROM account WHERE account_id = ANY($1::uuid[])", ids)
-            if there == len(_DEMO):
-                return known
-        made = []
-        async with conn.transaction():
-            for name, address, kyc in _DEMO:
-                record = await create_merchant(conn, name=name, address=address, kyc=kyc, now=datetime.now(UTC))
-                made.append(msgspec.to_builtins(record))
-            # Before the commit: a file too many is noticed by the count above, a file too few never.
-            running.write_private(file, msgspec.json.encode(made))
-        return made
+        merchants = await _demo_merchants(conn, home / "merchants.json")
+        return merchants, await _demo_staff(conn, home / "staff.json")
     finally:
         await conn.close()
 
 
-async def _demo_staff(settings: Settings, file: Path) -> dict[str, str]:
-    """Somebody for /plataforma in local work; `file` keeps the password, as with the merchants."""
+async def _demo_merchants(conn: Any, file: Path) -> list[Any]:
+    """The demo merchants of this database; `file` keeps their secrets, of which the database has only hashes."""
+    from commands.merchants.merchants import create_merchant
+
+    with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
+        known = msgspec.json.decode(file.read_bytes(), type=list[dict[str, Any]])  # noqa: ASYNC240 - nothing else runs
+        ids = [merchant["account_id"] for merchant in known]
+        there = await conn.fetchval("SELECT count(*) FROM account WHERE account_id = ANY($1::uuid[])", ids)
+        if there == len(_DEMO):
+            return known
+    async with conn.transaction():
+        made = [
+            msgspec.to_builtins(await create_merchant(conn, name=name, address=address, kyc=kyc, now=datetime.now(UTC)))
+            for name, address, kyc in _DEMO
+        ]
+        # Before the commit: the count above detects a file without its rows, nothing would detect the opposite.
+        write_private(file, msgspec.json.encode(made))
+    return made
+
+
+async def _demo_staff(conn: Any, file: Path) -> dict[str, str]:
+    """A person of the platform's staff for local work; `file` keeps the password."""
     from commands.people.people import add_staff
     from runtime.passwords import hash_password
-    from runtime.postgres import connect
 
-    conn = await connect(settings.database_url)
-    try:
-        with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
-            known = msgspec.json.decode(file.read_bytes(), type=dict[str, str])  # noqa: ASYNC240 - nothing else runs yet
-            if await conn.fetchval("SELECT true FROM dashboard_user WHERE email = $1", known["email"]):
-                return known
-        made = {"email": f"equipe.{secrets.token_hex(3)}@example.com", "password": secrets.token_urlsafe(12)}
-        async with conn.transaction():
-            await add_staff(conn, made["email"], hash_password(made["password"]), now=datetime.now(UTC))
-            running.write_private(file, msgspec.json.encode(made))
-        return made
-    finally:
-        await conn.close()
+    with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
+        known = msgspec.json.decode(file.read_bytes(), type=dict[str, str])  # noqa: ASYNC240 - nothing else runs
+        if await conn.fetchval("SELECT true FROM dashboard_user WHERE email = $1", known["email"]):
+            return known
+    made = {"email": f"equipe.{secrets.token_hex(3)}@example.com", "password": secrets.token_urlsafe(12)}
+    async with conn.transaction():
+        await add_staff(conn, made["email"], hash_password(made["password"]), now=datetime.now(UTC))
+        write_private(file, msgspec.json.encode(made))
+    return made
 
 
 def _greet(settings: Settings, merchants: list[Any]) -> None:

@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from cli import running
-from cli.answer import answer, in_transaction
+from cli.answer import Commands, answer, family, in_transaction
 
 
-def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    webhook = commands.add_parser("webhook", help="where events are sent")
-    verbs = webhook.add_subparsers(title="commands", metavar="COMMAND", required=True)
+def add_commands(commands: Commands) -> None:
+    verbs = family(commands, "webhook", "where events are sent")
     one = verbs.add_parser("set", help="set an account's endpoint; the signing secret is shown only once")
     one.add_argument("account_id", type=UUID)
     one.add_argument("url")
@@ -26,11 +25,10 @@ def set_url(args: argparse.Namespace) -> int:
     from runtime.seal import Seal
 
     seal = Seal(running.secret_key())
-    # As `quita up` does: beside a local system endpoints may be local too, anywhere else only by explicit
-    # setting.
+    # Like `quita up`: a local system may send to local endpoints.
     local = (running.home() / "run.json").exists()
     private = os.environ.get("WEBHOOK_ALLOW_PRIVATE", "1" if local else "0") == "1"
-    asyncio.run(check_address(args.url, allow_private=private))  # it asks DNS, so no transaction is open yet
+    asyncio.run(check_address(args.url, allow_private=private))  # asks DNS, hence outside the transaction
     made = in_transaction(
         lambda conn: set_endpoint(
             conn,

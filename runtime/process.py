@@ -1,9 +1,7 @@
-"""How a child process is born: it ends with its parent, and a root parent can hand it to an unprivileged
-user.
+"""Setting up a child process between fork and exec: it ends with its parent, and may run as another user.
 
-On Linux the kernel tells a child when its parent is gone, even after kill -9; elsewhere that promise is not
-made and whoever starts next has to cope with what is left. Everything here is Linux system calls made between
-fork and exec.
+The signal on the parent's death, also after kill -9, is Linux's (prctl). On other systems children may outlive their
+parent; the next start ends what is left.
 """
 
 import ctypes
@@ -12,8 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-# linux/capability.h: pass through folders that are closed to everybody; the second also allows running files
-# in them.
+# linux/capability.h: bypass the permissions of files and folders; the second only for reading and searching.
 CAP_DAC_OVERRIDE = 1
 CAP_DAC_READ_SEARCH = 2
 
@@ -25,23 +22,20 @@ _PR_CAP_AMBIENT_RAISE = 2
 _CAPABILITY_VERSION_3 = 0x20080522
 
 _LINUX = sys.platform == "linux"
-_LIBC = ctypes.CDLL(None, use_errno=True) if _LINUX else None  # loaded before any fork, never between fork and exec
+_LIBC = ctypes.CDLL(None, use_errno=True) if _LINUX else None  # loaded before any fork
 
 
-def birth(
+def child_setup(
     *, death_signal: signal.Signals, user: tuple[int, int] | None = None, capabilities: Sequence[int] = ()
 ) -> Callable[[], None]:
-    """A `preexec_fn`: become `user` (uid, gid) keeping `capabilities`, and get `death_signal` when the parent
-    dies.
-    """
+    """A `preexec_fn`: become `user` (uid, gid) with `capabilities`, and get `death_signal` when the parent dies."""
     parent = os.getpid()
 
     def prepare() -> None:
         if user is not None:
             _become(*user, capabilities)
         if _LIBC is not None:
-            # After the change of user, which resets it. The parent may have died before the kernel knew whom
-            # to tell.
+            # After the change of user, which resets it. The parent may have died before this call.
             _checked(_LIBC.prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0))
             if os.getppid() != parent:
                 os._exit(1)
@@ -52,8 +46,8 @@ def birth(
 def _become(uid: int, gid: int, capabilities: Sequence[int]) -> None:
     keep = _LIBC if capabilities else None
     if keep is not None:
-        # The change of user then keeps capabilities, and access(2), which PostgreSQL asks about its programs,
-        # counts them: for a user other than root it would otherwise answer as if there were none.
+        # Keeps the capabilities through setreuid, and makes access(2), with which PostgreSQL checks its programs,
+        # count them for a user other than root.
         _checked(keep.prctl(_PR_SET_SECUREBITS, _SECBIT_NO_SETUID_FIXUP, 0, 0, 0))
     os.setgroups([])
     os.setregid(gid, gid)
@@ -71,4 +65,4 @@ def _become(uid: int, gid: int, capabilities: Sequence[int]) -> None:
 
 def _checked(result: int) -> None:
     if result != 0:
-        raise OSError(ctypes.get_errno(), "the kernel refused")
+        raise OSError(ctypes.get_errno(), "prctl or capset failed")

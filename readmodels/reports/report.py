@@ -76,6 +76,8 @@ class Report(NamedTuple):
     title: str
     about: str
     """A sentence in Portuguese on what is counted."""
+    help: str
+    """The command line's, in English."""
     columns: tuple[Column, ...]
     rows: Rows
     """The rows, each as long as the columns. A settlement may be long: take it row by row."""

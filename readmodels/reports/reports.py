@@ -70,6 +70,7 @@ _ALL: Sequence[Report] = (
         "receipts",
         "Recebimentos por dia",
         "Pagamentos no dia em que foram creditados, por meio de pagamento.",
+        "payments by the day of their credit",
         (
             _DAY,
             _PAID_BY,
@@ -84,6 +85,7 @@ _ALL: Sequence[Report] = (
         "aging",
         "Boletos por vencimento",
         "Boletos em aberto pelos dias que faltam, e expirados sem pagamento pelos dias que passaram.",
+        "open boletos by the days left, expired ones by the days since",
         (
             Column("bucket", "Código", ColumnKind.TEXT),
             Column("label", "Faixa", ColumnKind.TEXT),
@@ -98,6 +100,7 @@ _ALL: Sequence[Report] = (
         "conversion",
         "Conversão e tempo até o pagamento",
         "Das cobranças emitidas em cada dia, quantas foram pagas e em quanto tempo (mediana e 90%).",
+        "how many charges were paid, and how fast",
         (
             _DAY,
             _ISSUED_AS,
@@ -115,6 +118,7 @@ _ALL: Sequence[Report] = (
         "expiry",
         "Expiração e cancelamento",
         "Das cobranças emitidas em cada dia, quantas expiraram, foram canceladas ou falharam.",
+        "how many charges expired, were cancelled or failed",
         (
             _DAY,
             _ISSUED_AS,
@@ -134,6 +138,7 @@ _ALL: Sequence[Report] = (
         "refunds",
         "Devoluções",
         "Devoluções no dia em que foram pedidas, concluídas ou recusadas.",
+        "refunds asked for, succeeded and failed",
         (
             _DAY,
             _PAID_BY,
@@ -150,6 +155,7 @@ _ALL: Sequence[Report] = (
         "integrators",
         "Integradores",
         "O que cada parceiro trouxe e recebeu no período.",
+        "what partners brought and were given",
         (
             Column("integrador_code", "Código", ColumnKind.TEXT),
             Column("name", "Parceiro", ColumnKind.TEXT),
@@ -168,6 +174,7 @@ _ALL: Sequence[Report] = (
         "webhooks",
         "Saúde dos webhooks",
         "Tentativas de entrega por dia e seu resultado.",
+        "attempts to tell merchants, and how they ended",
         (
             _DAY,
             Column("attempts", "Tentativas", ColumnKind.COUNT),
@@ -185,6 +192,7 @@ _ALL: Sequence[Report] = (
         "webhook_lanes",
         "Webhooks agora",
         "De cada conta com endereço: como está e o que espera. Contadas até 10.000 entregas de cada situação.",
+        "what merchants' webhooks are like now, and what waits for them",
         (
             Column("account", "Loja", ColumnKind.TEXT),
             Column("state", "Webhook", ColumnKind.TEXT),
@@ -203,6 +211,7 @@ _ALL: Sequence[Report] = (
         "settlement",
         "Fechamento por conta e dia",
         "Saldo de abertura, cada lançamento, saldo de fechamento e a soma de verificação (SHA-256) de cada dia.",
+        "an account's ledger by day, opening to closing, with a check sum",
         (
             _DAY,
             Column("record", "Registro", ColumnKind.TEXT),
