@@ -16,7 +16,7 @@ import sql
 from commands.charges.expire import expire_account
 from domain.errors import Code, Refused
 from domain.mode import Mode, Owner
-from domain.sandbox_clock import AHEAD_MOST_S, CALL_MOST_S, ahead_to_reach, on_clock
+from domain.sandbox_clock import ADVANCE_S_MAX, AHEAD_S_MAX, ahead_to_reach, on_clock
 from runtime.postgres import Pool
 from sql import Connection
 
@@ -54,11 +54,11 @@ async def clock_of_boleto(conn: Connection, number: str, *, now: datetime) -> da
 
 
 async def advance_clock(conn: Connection, account_id: UUID, by_s: int, *, now: datetime) -> int:
-    """Move it on by so much; the seconds it is ahead then. Refused(VALIDATION_ERROR) beyond AHEAD_MOST_S in all."""
-    assert 0 < by_s <= CALL_MOST_S
-    moved = await _advance(conn, account_id=account_id, by_s=by_s, most_s=AHEAD_MOST_S, now=now)
+    """Move it on by so much; the seconds it is ahead then. Refused(VALIDATION_ERROR) beyond AHEAD_S_MAX in all."""
+    assert 0 < by_s <= ADVANCE_S_MAX
+    moved = await _advance(conn, account_id=account_id, by_s=by_s, most_s=AHEAD_S_MAX, now=now)
     if moved is None:
-        days = AHEAD_MOST_S // 86_400
+        days = AHEAD_S_MAX // 86_400
         raise Refused(Code.VALIDATION_ERROR, fields={"advance": f"the clock goes {days} days ahead at most"})
     return moved.ahead_s
 
@@ -67,10 +67,10 @@ async def reach_instant(conn: Connection, account_id: UUID, to: datetime, *, now
     """Move it on until it shows `to`, unless it has passed that already; the seconds it is ahead then."""
     ahead_s = ahead_to_reach(to, now=now)
     moved = None
-    if ahead_s <= AHEAD_MOST_S:
-        moved = await _reach(conn, account_id=account_id, ahead_s=ahead_s, at_once_most_s=CALL_MOST_S, now=now)
+    if ahead_s <= AHEAD_S_MAX:
+        moved = await _reach(conn, account_id=account_id, ahead_s=ahead_s, at_once_most_s=ADVANCE_S_MAX, now=now)
     if moved is None:
-        days = (CALL_MOST_S // 86_400, AHEAD_MOST_S // 86_400)
+        days = (ADVANCE_S_MAX // 86_400, AHEAD_S_MAX // 86_400)
         fault = f"must be at most {days[0]} days later than the clock, and {days[1]} days later than real time"
         raise Refused(Code.VALIDATION_ERROR, fields={"to": fault})
     return moved.ahead_s

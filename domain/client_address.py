@@ -1,7 +1,7 @@
-"""Whose request it is when proxies stand in front: the address of the last hop that is none of ours.
+"""The client's address behind proxies: the last hop that is none of ours.
 
-A header says whatever its sender wrote; only what our own proxies added to its right end is known. So the hops are
-read from the right, as long as each was told by an address we trust, and the first that we do not trust is the visitor.
+Only what our own proxies appended to the header can be trusted. So the hops are read from the right as long as each was
+reported by a trusted address; the first that is not trusted is the client.
 """
 
 import re
@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 Network = IPv4Network | IPv6Network
 HEADERS = ("x-forwarded-for", "forwarded")
-"""One of them is believed, by setting: a proxy that writes the one lets the other through as a visitor sent it."""
+"""One of them is used, by setting: a proxy that writes one passes the other on as the client sent it."""
 HOPS_MAX = 20
 
 # RFC 7239 section 4: for=192.0.2.1, for="192.0.2.1:80", for="[2001:db8::1]:80"; anything else names no address.
@@ -21,7 +21,7 @@ _WITH_PORT = re.compile(r"\[([^\]]+)\](?::[0-9]{1,5})?|([0-9.]+)(?::[0-9]{1,5})?
 def visitor(peer: str, values: Sequence[str], *, header: str, trusted: Sequence[Network]) -> str:
     """`peer` is who is connected to us; `values` all lines of `header`, in order. Without a trusted peer, the peer.
 
-    A hop that cannot be read ends the walk at the proxy that told it: nobody can make himself unlimited by junk.
+    A hop that cannot be read ends the walk at the proxy that reported it: junk gets no rate limit of its own.
     """
     here = _parse(peer)
     if here is None or not _among(here, trusted):
@@ -58,7 +58,7 @@ def _parse(text: str) -> IPv4Address | IPv6Address | None:
     if isinstance(found, IPv6Address):
         if found.scope_id is not None:
             return None
-        # How a socket for both families sees IPv4.
+        # How a dual-stack socket shows IPv4.
         return found.ipv4_mapped or found
     return found
 

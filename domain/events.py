@@ -1,7 +1,7 @@
-"""The kinds of event, and the frozen bytes in which each is told: webhook body and feed item are the same words.
+"""The kinds of event, and the bytes of each: those of the webhook's body are also the feed item's.
 
-Fields stand in the order of the spec's table; what is ours comes after. `external_id` is left out
-when the charge has none (contract section 8).
+Fields are in the order of the spec's table, our own after them. `external_id` is omitted when the charge has none
+(contract section 8).
 """
 
 from datetime import datetime
@@ -151,7 +151,7 @@ def withdrawal_body(
 
 
 def feed_item(body: bytes, *, kind: str, sequence: int, created_at: datetime) -> bytes:
-    """The webhook's bytes word for word, plus type, sequence and created_at."""
+    """The webhook's bytes, plus type, sequence and created_at."""
     return b'%b,"type":"%b","sequence":%d,"created_at":"%b"}' % (
         body[:-1],
         kind.encode(),

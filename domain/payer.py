@@ -1,4 +1,4 @@
-"""What is asked of a payer's data, by whichever door it comes in."""
+"""What is required of a payer's data, from the API as from the dashboard."""
 
 import re
 from typing import Final
@@ -13,7 +13,7 @@ NAME_MAX: Final = 200
 NUMBER_MAX: Final = 20
 PHONE_MAX: Final = 32
 EMAIL_MAX: Final = 254
-# Narrower than what a bank takes: to this address a mail is about to be written.
+# Narrower than what a bank accepts: mail is sent to this address.
 MAIL_ADDRESS: Final = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})+"
 _MAIL_ADDRESS = re.compile(MAIL_ADDRESS)
 

@@ -29,7 +29,7 @@ MONTHS: Final = {Frequency.MONTHLY: 1, Frequency.QUARTERLY: 3, Frequency.SEMIANN
 CHARGES_MAX: Final = 1_000
 ISSUE_DAYS_BEFORE_MAX: Final = 30
 ISSUED_AT: Final = time(6)
-"""In São Paulo: payers who are told by e-mail find it in the morning, not at midnight."""
+"""In São Paulo: e-mails to payers arrive in the morning, not at midnight."""
 
 
 class Recurrence(Struct, frozen=True, kw_only=True):

@@ -43,7 +43,7 @@ class RefundMethod(StrEnum):
     """How the money goes back."""
 
     RETURN = "return"
-    """The devolucao of the PIX that came: to the account it came from, whoever asks."""
+    """The devolucao of the PIX received, to the account it came from."""
     TRANSFER = "transfer"
     """A PIX of our own to the key the merchant names: a boleto paid on its line came from no PIX."""
 
@@ -54,7 +54,7 @@ class FailureCode(StrEnum):
     BANK_REFUSED = "BANK_REFUSED"
     """The bank did not take it."""
     NOT_CARRIED_OUT = "NOT_CARRIED_OUT"
-    """The bank took it and could not carry it out (NAO_REALIZADO): the account is closed, for one."""
+    """The bank took it and could not carry it out (NAO_REALIZADO): for example, the account is closed."""
     TRANSFER_UNAVAILABLE = "TRANSFER_UNAVAILABLE"
     """The account's bank sends no PIX for us, so that a boleto paid on its line cannot go back through it."""
 
@@ -87,7 +87,7 @@ class RefundRequest(Struct, frozen=True, gc=False, kw_only=True):
     amount_cents: int | None
     payment_id: UUID | None
     destination: bool
-    """Whether he says where to."""
+    """Whether the merchant names one."""
 
 
 class Refund(Struct, frozen=True, gc=False, kw_only=True):

@@ -15,7 +15,7 @@ class Reminder(StrEnum):
 DAYS_BEFORE: Final = {Reminder.BEFORE_DUE: 3, Reminder.DUE_DAY: 0}
 AT: Final = time(9)
 APART: Final = timedelta(hours=12)
-"""From the first mail about the charge: nobody wants two of them the same morning."""
+"""From the first mail about the charge: not two on the same morning."""
 
 
 def due_day(due_date: date | None, expires_at: datetime) -> date:

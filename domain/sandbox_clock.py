@@ -1,16 +1,16 @@
 """The clock of an account's sandbox: real time, and the seconds by which the merchant has advanced it.
 
-It only goes forward and it goes on by itself: nothing that has happened in a sandbox is ever in its future. What may
-be told apart by it are test charges alone; who keeps it and who reads it: docs/decisions/0013.
+It only goes forward: nothing that has happened in a sandbox is ever in its future. Only test charges are dated by it.
+Where it is kept and read: docs/decisions/0013.
 """
 
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-CALL_MOST_S: Final = 366 * 86_400
+ADVANCE_S_MAX: Final = 366 * 86_400
 """One call: there is no way back from P3000D that was meant to be P30D."""
-AHEAD_MOST_S: Final = 3_660 * 86_400
+AHEAD_S_MAX: Final = 3_660 * 86_400
 """In all, ten years: boletos beyond have no due date that a barcode could carry for long."""
 
 _DURATION = re.compile(
@@ -28,12 +28,12 @@ def on_clock(now: datetime, ahead_s: int) -> datetime:
 def parse_advance(text: str) -> int:
     """Seconds of an ISO 8601 duration in whole weeks, or days, hours, minutes and seconds: `P1W`, `P3D`, `PT36H`,
     `P1DT12H`. Months and years have no fixed length and are none here. ValueError unless it is more than nothing and
-    at most CALL_MOST_S."""
+    at most ADVANCE_S_MAX."""
     found = _DURATION.fullmatch(text)
     seconds = 0
     if found is not None:
         seconds = sum(int(part) * unit for part, unit in zip(found.groups("0"), _SECONDS, strict=True))
-    if not 0 < seconds <= CALL_MOST_S:
+    if not 0 < seconds <= ADVANCE_S_MAX:
         raise ValueError(f"not a duration: {text!r}")
     return seconds
 

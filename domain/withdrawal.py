@@ -1,7 +1,7 @@
-"""The life of a withdrawal: a merchant's balance on its way to his own PIX key (contract section 13).
+"""The life of a withdrawal: a merchant's balance on its way to its own PIX key (contract section 13).
 
 The wallet is debited when it begins and credited back when it is cancelled or fails: what is on its way is never in the
-balance. It can be cancelled while nobody has asked the bank yet; from `processing` on the bank decides. Functions here
+balance. It can be cancelled until the bank is asked; from `processing` on the bank decides. Functions here
 decide on values and return what is to be stored: no clock, no I/O.
 """
 
@@ -23,7 +23,7 @@ MINIMUM_CENTS: Final = 100
 
 class WithdrawalStatus(StrEnum):
     PENDING = "pending"
-    """Nobody has asked the bank: it can be cancelled."""
+    """The bank was not asked: it can be cancelled."""
     PROCESSING = "processing"
     """The bank is asked, or about to be: the money may have gone."""
     SUCCEEDED = "succeeded"
@@ -37,7 +37,7 @@ class WithdrawalFailure(StrEnum):
     BANK_REFUSED = "BANK_REFUSED"
     """The bank did not take it."""
     NOT_CARRIED_OUT = "NOT_CARRIED_OUT"
-    """The bank took it and could not carry it out (NAO_REALIZADO): the key is nobody's any more, for one."""
+    """The bank took it and could not carry it out (NAO_REALIZADO): for example, the key no longer exists."""
     TRANSFER_UNAVAILABLE = "TRANSFER_UNAVAILABLE"
     """The bank sends no PIX for us."""
 

@@ -1,9 +1,8 @@
-"""Natural batching: while one flush is under way the next items gather, then one flush serves them all.
+"""Natural batching: items submitted while a flush runs are flushed together after it.
 
-No timer is waited for: an item that comes alone goes at once. Each item has an outcome of its own;
-when a flush of several fails as a whole, each is tried again alone, so one bad item never takes
-its neighbours down. That has its time: of a database that does not answer, a hundred items would
-else be told one after the other.
+There is no timer: a lone item is flushed at once. Each item has its own outcome; when a flush of several fails as a
+whole, each is retried alone, so that one bad item fails no other. The retries are bounded in time, or a hundred items
+would wait for a silent database one after the other.
 """
 
 import asyncio
@@ -14,15 +13,15 @@ Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
 ALONE_S: Final = 10.0
-"""One wait for a lock (5 s, runtime/postgres.py) by the whole, and one more by whoever it was that met it."""
+"""Two waits for a lock (5 s, runtime/postgres.py): one of the batch, one of the item that caused it."""
 
 
 class Batcher(Generic[Item, Outcome]):
     """`flush(items)` answers one outcome (or exception) per item, in order.
 
-    `lanes` flushes may be under way at once, each of at most `most` items. A caller that goes away
-    takes nothing back: its item is flushed all the same. For `alone_s` from a flush's beginning its items
-    are tried again alone (after the failures of `alone_again`); those left then get a TimeoutError.
+    `lanes` flushes may run at once, each of at most `most` items. The item of a cancelled caller is flushed all the
+    same. After a failure of `alone_again` items are retried alone until `alone_s` after the flush began; the rest get a
+    TimeoutError.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class Batcher(Generic[Item, Outcome]):
         return await future
 
     async def _run(self) -> None:
-        # A task starts on the loop's next turn, so everything that arrived in this turn travels together.
+        # A task starts on the loop's next turn: all items of this turn are in its first batch.
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]

@@ -27,7 +27,7 @@ _QUOTES_DATA = "22"  # the SQLSTATE class of data exceptions
 _QUIET = {
     "arq": logging.ERROR,  # it logs what it runs
     "asyncio": logging.ERROR,
-    "asyncpg": logging.ERROR,  # an outage of PostgreSQL, told again and again
+    "asyncpg": logging.ERROR,  # it repeats an outage of PostgreSQL
     "aiohttp.access": logging.CRITICAL,
 }
 
@@ -64,7 +64,7 @@ def setup(process_name: str) -> None:
 
 
 class _Forward(logging.Handler):
-    """Lines of libraries, in the same shape. Their arguments are left out: nobody knows what they hold."""
+    """Lines of libraries, in the same shape. Their arguments are left out: they may hold personal data."""
 
     def emit(self, record: logging.LogRecord) -> None:
         fields = {"logger": record.name, "message": str(record.msg)[:_REASON], "exc_info": record.exc_info}
@@ -163,4 +163,4 @@ def _write_all(descriptor: int, block: bytes) -> None:
         while view:  # a pipe takes what it can
             view = view[os.write(descriptor, view) :]
     except OSError:
-        pass  # the reader is gone; a program does not die of its log
+        pass  # the reader has closed the pipe

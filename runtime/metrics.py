@@ -32,7 +32,7 @@ _HAND_ON_S = 1.0
 
 
 class Meter:
-    """Counts and logs requests. The counts are handed on together, every second: shared counters are dear."""
+    """Counts and logs requests. The shared counters are slow: counts are added to them once a second."""
 
     def __init__(self, access_log: AccessLog | None) -> None:
         self._access_log = access_log
@@ -65,7 +65,7 @@ class Meter:
         return took_s
 
     def hand_on(self) -> None:
-        """Add what was counted to the counters everybody sees."""
+        """Add what was counted to the shared counters."""
         self._due = False
         for (route, method, status), count in self._counted.items():
             requests_total.labels(route, method, status).inc(count)

@@ -1,6 +1,6 @@
-"""Passwords of people, as they are kept: argon2id, with OWASP's least parameters (19 MiB, two passes, one lane).
+"""Hashes of passwords: argon2id with OWASP's minimum parameters (19 MiB, two passes, one lane).
 
-What was kept before, with scrypt, is still understood, and replaced when its owner signs in.
+Older scrypt hashes are still verified, and replaced at the next sign-in.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 _HASHER: Final = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 _SCRYPT_MEMORY_MAX = 64 * 1024 * 1024
-# Of no password anybody could type: whoever names an unknown person waits as long as everybody else.
+# Verified for unknown e-mails, so that the time taken does not tell whether a person exists.
 _NOBODY: Final = _HASHER.hash(bytes(32))
 
 
@@ -22,7 +22,7 @@ def hash_password(password: str) -> str:
 
 
 def is_right(password: str, kept: str | None) -> bool:
-    """Is this the password `kept` was made of? None is nobody's, and takes as long. Call it from a thread."""
+    """Whether `kept` is this password's hash; None is false, in the same time. Call it from a thread."""
     if kept is not None and kept.startswith("scrypt$"):
         return _scrypt_is_right(password, kept)
     try:
@@ -32,7 +32,7 @@ def is_right(password: str, kept: str | None) -> bool:
 
 
 def is_outdated(kept: str) -> bool:
-    """Whether it would be kept otherwise today."""
+    """Whether a new hash would have other parameters."""
     return kept.startswith("scrypt$") or _HASHER.check_needs_rehash(kept)
 
 

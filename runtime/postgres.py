@@ -22,7 +22,7 @@ DB_UNAVAILABLE = (
     OSError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
-    # The server said its last word (FATAL) on this connection and has not hung up yet.
+    # The server sent FATAL on this connection and has not closed it yet.
     asyncpg.InternalClientError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
@@ -35,7 +35,7 @@ DB_UNAVAILABLE = (
 
 _ACQUIRE_S = 5.0
 _ASK_AGAIN_S_MIN = 0.05
-_ASK_AGAIN_S_MAX = 0.4  # somebody waits, and a restart takes a second or two
+_ASK_AGAIN_S_MAX = 0.4  # a restart takes a second or two
 
 
 async def _keep(_: object) -> None:

@@ -1,4 +1,4 @@
-"""Connections to Redis, which only hurries: every caller must do without it (see REDIS_UNAVAILABLE)."""
+"""Connections to Redis, an optimization: every caller must work without it (see REDIS_UNAVAILABLE)."""
 
 import redis.exceptions
 from redis.asyncio import Redis

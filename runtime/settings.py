@@ -1,4 +1,4 @@
-"""Everything an operator can set, read once from the environment at the door of a process and passed down.
+"""Everything an operator can set, read once from the environment when a process starts.
 
 Durations carry their unit in the name. What is secret is never printed: `repr` shows names only.
 """
@@ -23,9 +23,9 @@ WEBHOOK_LEASE_S = 30.0
 WEBHOOK_PAUSE_AFTER_S = 72 * 3600.0
 WEBHOOK_HELD_S = 14 * 86_400.0
 WEBHOOK_PAUSED_PROBE_S = 3_600.0
-# Long enough for a program to take back what it asked for by mistake, short enough that nobody waits for his money.
+# Long enough for a program to cancel a mistake, short enough not to delay the money.
 WITHDRAWAL_GRACE_S = 5.0
-# As long as an event stays in the feed: after that a charge's mails answer nobody's question any more.
+# As long as an event stays in the feed.
 MAIL_KEPT_DAYS = 400
 # After banking hours: the day's boletos are in, and the merchant's own bank shows the money the same evening.
 DAILY_WITHDRAWAL_HOUR = 19
@@ -120,8 +120,7 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     rate_per_s: int
     rate_burst: int
     trusted_proxies: tuple[Network, ...]
-    """TRUSTED_PROXIES: networks (CIDR, commas between them) whose word about a visitor's address is taken; none unless
-    given."""
+    """TRUSTED_PROXIES: networks (CIDR, commas between them) whose client addresses are believed; none unless given."""
     trusted_proxy_header: str
     """TRUSTED_PROXY_HEADER: x-forwarded-for, or forwarded (RFC 7239): the one those proxies write."""
     staff_totp_required: bool

@@ -21,13 +21,13 @@ from commands.sandbox_clock import advance_clock, ahead_of, reach_instant, settl
 from domain.errors import Code, Refused
 from domain.instants import iso
 from domain.mode import Mode
-from domain.sandbox_clock import CALL_MOST_S, on_clock, parse_advance, parse_instant
+from domain.sandbox_clock import ADVANCE_S_MAX, on_clock, parse_advance, parse_instant
 from readmodels.charges.charge import ChargeDoc, ChargeProjection
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import session, transaction
 
 TIMES_MAX: Final = 10
-_DAYS_MAX: Final = CALL_MOST_S // 86_400
+_DAYS_MAX: Final = ADVANCE_S_MAX // 86_400
 
 
 def _paid_at(given: str) -> datetime:

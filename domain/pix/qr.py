@@ -1,9 +1,9 @@
-"""QR symbols of BR Codes and their PNG, a few hundred times faster than encoding each of them from nothing.
+"""QR symbols of BR Codes and their PNG, a few hundred times faster than encoding each anew.
 
 At a fixed version, error level and mask, a symbol is affine over GF(2) in the bits of its payload: error
 correction is a linear code, placement a permutation, masking adds a constant. So the symbol of a payload is
 the symbol of as many zero bytes, XORed with one precomputed integer per (position, byte). Symbol of zeros,
-placement and error correction come from segno; of ISO 18004 only the interleaving is told again.
+placement and error correction come from segno; of ISO 18004 only the interleaving is written again.
 
 The same goes for the image. A pixel is one bit and the scale is 4, so two modules make a byte out of 00, 0f, f0
 and ff. In a deflate block (RFC 1951) whose Huffman code gives these four bytes the codes 100, 101, 110 and 111, a
@@ -32,7 +32,7 @@ MASK = 2
 
 _RUN = 8  # bytes of the payload looked up together
 _RUNS_MAX = 512  # kept of each place: at most 5 MB for version 9
-# Codes stand in the stream with their most significant bit first.
+# Codes are written with their most significant bit first.
 _LITERALS = {0x00: "100", 0x0F: "101", 0xF0: "110", 0xFF: "111"}
 _DARK_IS_ONE = bytes.maketrans(b"0f", b"\1\0")
 
@@ -82,13 +82,13 @@ def png_data_uri(payload: str) -> str:
 
 
 def prepare(lengths: range) -> None:
-    """Make the tables for payloads of these many bytes now, at start, instead of while somebody waits."""
+    """Make the tables for payloads of these lengths at start, and not during a request."""
     for length in lengths:
         _blank(length)
 
 
 class _Contribution(dict[int, int]):
-    """What each byte does to the stream when it stands at one position of the payload.
+    """The change of the stream that each byte makes at one position of the payload.
 
     Made from its bits when a byte is first seen there: most positions of a BR Code only ever hold a few
     characters, and all 256 at every position would be 22 MB for version 9.
@@ -106,7 +106,7 @@ class _Contribution(dict[int, int]):
 
 
 class _Run(dict[bytes, int]):
-    """What a run of bytes does to the stream when it stands at one place of the payload.
+    """The change of the stream that a run of bytes makes at one place of the payload.
 
     Two thirds of a BR Code are the same in all charges of a merchant: those runs are found here, ready.
     """

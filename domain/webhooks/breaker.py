@@ -1,12 +1,11 @@
 """How much a lane (an endpoint in one mode) is asked at once: breaker, slow start, pause and recovery.
 
-What each attempt came to is folded into its lane, one after the other. Two things are counted apart.
-Any failure counts towards the notices and the pause. Only what shows that the receiver as a whole is
-in trouble (no answer, 429, 5xx) counts_as_failure it and can open the breaker, and only from three deliveries:
-a single event that a healthy receiver chokes on must not keep the others from it.
+The result of each attempt is folded into its lane. Every failure counts towards the notices and the pause. Only
+failures of the receiver as a whole (no answer, 429, 5xx) open the breaker, and only those of three deliveries: an event
+that a healthy receiver cannot process must not stop others.
 
-While the breaker is open the due deliveries wait and use up nothing of their schedules; one at a time
-is sent as a probe, and whose turn it is rotates over the oldest and the newest.
+While the breaker is open the due deliveries wait without using up their retries; one at a time is sent as a probe,
+alternating between the oldest and the newest.
 """
 
 from datetime import datetime, timedelta
@@ -19,13 +18,13 @@ from msgspec.structs import replace
 from domain.webhooks.retry import RETRY_AFTER_S_MAX
 
 ROOM_FIRST = 2
-"""Of a lane nobody knows yet: an endpoint that never answers must not take many places to be found out."""
+"""Requests at once of a new lane: an endpoint that never answers must not occupy many."""
 FAILURES_TOLD = 5
 """Failures in a row after which the merchant is told (contract section 9), and the breaker may open."""
 STRAINED_DELIVERIES = 3
 GONE_ANSWERS = 3
 GONE_FOR = timedelta(minutes=10)
-"""A 410 is resent like any refusal; only several over a while are believed, and pause the lane."""
+"""A 410 is retried like any refusal; only several over this time pause the lane."""
 
 _TOO_MANY, _UNAVAILABLE, _GONE = 429, 503, 410
 _DOUBLINGS_MAX = 30
@@ -43,7 +42,7 @@ class PausedReason(StrEnum):
 
 
 class Transition(StrEnum):
-    """What a merchant is told of: the kinds of notices."""
+    """The kinds of notices to merchants."""
 
     FAILING = "webhook_failing"
     PAUSED = "webhook_paused"
@@ -69,7 +68,7 @@ class Lane(Struct, frozen=True, kw_only=True):
 
 
 class AttemptResult(Struct, frozen=True, kw_only=True):
-    """An attempt that ended. `outcome` is of webhook_attempt's words, `wish_s` what Retry-After asked for."""
+    """An attempt that ended. `outcome` as workers/webhooks/attempt.py names it, `wish_s` the Retry-After."""
 
     delivery_id: UUID
     outcome: str
@@ -88,28 +87,26 @@ class Rules(Struct, frozen=True, kw_only=True):
     paused_probe_s: float
 
 
-def on_result(
-    lane: Lane, landing: AttemptResult, rules: Rules, *, now: datetime
-) -> tuple[Lane, tuple[Transition, ...]]:
-    """The lane after this attempt, and what its merchant is to be told."""
-    if landing.outcome == "delivered":
+def on_result(lane: Lane, result: AttemptResult, rules: Rules, *, now: datetime) -> tuple[Lane, tuple[Transition, ...]]:
+    """The lane after this attempt, and the notices its merchant gets."""
+    if result.outcome == "delivered":
         return _succeeded(lane, rules), ((Transition.RECOVERED,) if lane.noticed else ())
-    return _failed(lane, landing, rules, now=now)
+    return _failed(lane, result, rules, now=now)
 
 
 def _succeeded(lane: Lane, rules: Rules) -> Lane:
     if lane.state is not LaneState.OPEN:
-        # One more for each success, so twice as many with each round: a receiver that just rose is not flooded.
+        # Slow start: one more for each success, so that a receiver that just recovered is not flooded.
         return Lane(room=1)
-    # A receiver that asked for time gets it, even if something sent before was taken.
+    # A Retry-After holds, even when a request sent before it succeeds.
     return Lane(room=min(rules.cap, lane.room + 1), blocked_until=lane.blocked_until)
 
 
-def _failed(lane: Lane, landing: AttemptResult, rules: Rules, *, now: datetime) -> tuple[Lane, tuple[Transition, ...]]:
-    gone = landing.status == _GONE
+def _failed(lane: Lane, result: AttemptResult, rules: Rules, *, now: datetime) -> tuple[Lane, tuple[Transition, ...]]:
+    gone = result.status == _GONE
     strained = lane.strained_by
-    if counts_as_failure(landing) and landing.delivery_id not in strained and len(strained) < STRAINED_DELIVERIES:
-        strained = (*strained, landing.delivery_id)
+    if counts_as_failure(result) and result.delivery_id not in strained and len(strained) < STRAINED_DELIVERIES:
+        strained = (*strained, result.delivery_id)
     lane = replace(
         lane,
         failures=lane.failures + 1,
@@ -117,9 +114,9 @@ def _failed(lane: Lane, landing: AttemptResult, rules: Rules, *, now: datetime) 
         strained_by=strained,
         gone=lane.gone + 1 if gone else 0,
         gone_since=(lane.gone_since or now) if gone else None,
-        probes=lane.probes + landing.probe,
-        # Who does not answer holds places for ten seconds: one at a time until he does.
-        room=1 if landing.outcome in ("timeout", "dns_error") else lane.room,
+        probes=lane.probes + result.probe,
+        # Each unanswered request occupies a place for ten seconds: one at a time until one is answered.
+        room=1 if result.outcome in ("timeout", "dns_error") else lane.room,
     )
     if lane.state is LaneState.PAUSED:
         return lane, ()
@@ -130,14 +127,14 @@ def _failed(lane: Lane, landing: AttemptResult, rules: Rules, *, now: datetime) 
     reason = _reason_to_pause(lane, rules, now=now)
     if reason is not None:
         return _paused(lane, reason, rules, now=now), (*turns, Transition.PAUSED)
-    return _braked(lane, landing, rules, now=now), turns
+    return _with_backoff(lane, result, rules, now=now), turns
 
 
-def _braked(lane: Lane, landing: AttemptResult, rules: Rules, *, now: datetime) -> Lane:
-    """Open the breaker when it is time, and say when the lane may be asked next."""
+def _with_backoff(lane: Lane, result: AttemptResult, rules: Rules, *, now: datetime) -> Lane:
+    """Open the breaker if its conditions hold, and set when the lane may be asked next."""
     breaks = (
         lane.state is LaneState.OPEN
-        and counts_as_failure(landing)
+        and counts_as_failure(result)
         and lane.failures >= FAILURES_TOLD
         and len(lane.strained_by) >= STRAINED_DELIVERIES
     )
@@ -145,24 +142,24 @@ def _braked(lane: Lane, landing: AttemptResult, rules: Rules, *, now: datetime) 
     if breaks:
         lane = replace(lane, state=LaneState.BROKEN, room=1, probes=0)
         wait_s = rules.probe_s_min
-    elif lane.state is LaneState.BROKEN and landing.probe:
+    elif lane.state is LaneState.BROKEN and result.probe:
         wait_s = min(rules.probe_s_max, rules.probe_s_min * 2 ** min(lane.probes, _DOUBLINGS_MAX))
-    if landing.wish_s is not None and landing.status in (_TOO_MANY, _UNAVAILABLE):
-        # These two speak for the whole receiver (RFC 9110 15.6.4, RFC 6585 4), any other of one request.
-        wait_s = max(wait_s, min(landing.wish_s, RETRY_AFTER_S_MAX))
+    if result.wish_s is not None and result.status in (_TOO_MANY, _UNAVAILABLE):
+        # These two concern the whole receiver (RFC 9110 15.6.4, RFC 6585 4), any other status one request.
+        wait_s = max(wait_s, min(result.wish_s, RETRY_AFTER_S_MAX))
     if not wait_s:
         return lane
     until = now + timedelta(seconds=wait_s)
     return replace(lane, blocked_until=until if lane.blocked_until is None else max(until, lane.blocked_until))
 
 
-def counts_as_failure(landing: AttemptResult) -> bool:
-    """Whether a failure says something of the receiver as a whole, and not of this one event."""
-    return landing.status is None or landing.status == _TOO_MANY or landing.status >= 500
+def counts_as_failure(result: AttemptResult) -> bool:
+    """Whether a failure is one of the receiver as a whole, and not of this event."""
+    return result.status is None or result.status == _TOO_MANY or result.status >= 500
 
 
 def _reason_to_pause(lane: Lane, rules: Rules, *, now: datetime) -> PausedReason | None:
-    # Judged when an attempt fails and never by the clock alone: time in which we did not ask is not his failure.
+    # Judged when an attempt fails, never by the clock alone: time without attempts is no failure.
     assert lane.failing_since is not None
     if lane.failures >= FAILURES_TOLD and now - lane.failing_since >= timedelta(seconds=rules.pause_after_s):
         return PausedReason.NO_SUCCESS
@@ -172,7 +169,7 @@ def _reason_to_pause(lane: Lane, rules: Rules, *, now: datetime) -> PausedReason
 
 
 def _paused(lane: Lane, reason: PausedReason, rules: Rules, *, now: datetime) -> Lane:
-    # Who says 410 asked not to be called; whoever is only silent is looked after now and then.
+    # A 410 asks not to be called again; a silent receiver is probed now and then.
     probe_at = now + timedelta(seconds=rules.paused_probe_s) if reason is PausedReason.NO_SUCCESS else None
     return replace(
         lane,
@@ -188,5 +185,5 @@ def _paused(lane: Lane, reason: PausedReason, rules: Rules, *, now: datetime) ->
 
 
 def resumed(lane: Lane) -> Lane:
-    """The lane after its merchant said that it works again: a new start, with the good news still owed."""
+    """The lane after its merchant resumed it: as new, but a success still sends the notice of recovery."""
     return Lane(room=1, noticed=lane.noticed)

@@ -2,8 +2,7 @@
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-# What `ipaddress.is_global` wrongly lets through, in one Python or another. Forms that carry an IPv4 address
-# inside are refused whole: whoever has a public address need not write it in disguise.
+# What `ipaddress.is_global` wrongly allows in some Python versions. Ranges that embed IPv4 addresses are refused whole.
 _REFUSED: tuple[IPv4Network | IPv6Network, ...] = tuple(
     ip_network(each)
     for each in (

@@ -1,4 +1,4 @@
-"""When a webhook that was not taken is tried again (contract section 9)."""
+"""When a failed webhook is retried (contract section 9)."""
 
 import re
 from collections.abc import Sequence
@@ -16,9 +16,8 @@ def next_delay_s(
 ) -> float | None:
     """Seconds until the next attempt, or None when the schedule is used up.
 
-    `step` counts how often the receiver was asked, this time included; `chance` in [0, 1) spreads the
-    delay over plus and minus `jitter`, so that what failed together does not come back together. A
-    receiver's wish makes the delay longer, up to an hour, and never shorter.
+    `step` counts the attempts so far; `chance` in [0, 1) spreads the delay over plus and minus `jitter`, so that what
+    failed together is not retried together. A Retry-After makes the delay longer, up to an hour, never shorter.
     """
     assert step >= 1
     assert 0 <= chance < 1

@@ -1,8 +1,7 @@
 """What a webhook request carries besides its body: the signatures and the headers (contract section 9).
 
-Both schemes sign the raw bytes of the body. The key of ours is the text of the secret, exactly as it
-was shown; the key of Standard Webhooks is what stands behind `whsec_`, base64-decoded. Mixing up the
-two is what receivers get wrong most.
+Both schemes sign the raw bytes of the body. Our key is the text of the secret as shown; that of Standard Webhooks
+is what follows `whsec_`, base64-decoded. Receivers often mix up the two.
 """
 
 import hmac

@@ -21,10 +21,10 @@ from joserfc.jwk import ECKey, KeySet
 
 from banks.banco_do_brasil.pix import BancoDoBrasil, safe_text
 from banks.protocol import Cob, CobState, Done, NotFound, Rejected, Unknown
-from domain.pix.br_code import parse_br_code
 from runtime.ids import new_id
 from runtime.postgres import Pool
 from tests.support.banking import CLIENT, RunningBank, running_bank, utc_now
+from tests.support.br_code_reader import parse_br_code
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -29,7 +29,6 @@ from banks.boletos import (
 )
 from banks.protocol import Done, NotFound, Rejected, Unknown
 from banks.simulated.boletos import Rules
-from domain.pix.br_code import parse_br_code
 from runtime.postgres import Pool
 from tests.support.banking import utc_now
 from tests.support.boleto_bank import (
@@ -42,6 +41,7 @@ from tests.support.boleto_bank import (
     running_boleto_bank,
     today,
 )
+from tests.support.br_code_reader import parse_br_code
 from tests.support.merchant import until_answer
 
 NONE = b""

@@ -19,9 +19,9 @@ from pypdf import PdfReader
 
 from commands.merchants.integrators import create_integrator
 from domain.instants import SAO_PAULO, iso
-from domain.pix.br_code import parse_br_code
 from readmodels.charges.charge import BoletoDoc, ChargeDoc, PaymentDoc, legs_of
 from tests.support.boleto_merchant import BOLETO, PAGADOR, in_days, issue, issued, redate
+from tests.support.br_code_reader import parse_br_code
 from tests.support.dual_merchant import (
     DUAL,
     PAYER,

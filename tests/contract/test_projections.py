@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from domain.pix.br_code import parse_br_code
+from tests.support.br_code_reader import parse_br_code
 from tests.support.in_process import Api
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

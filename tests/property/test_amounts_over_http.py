@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from domain.pix.br_code import parse_br_code
+from tests.support.br_code_reader import parse_br_code
 from tests.support.in_process import Api
 
 CENTS_MAX = 999_999_999_999

@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from domain.money import PIX_CENTS_MAX, parse_amount
-from domain.pix.br_code import ascii_fold, dynamic_br_code, parse_br_code
+from domain.pix.br_code import ascii_fold, dynamic_br_code
+from tests.support.br_code_reader import parse_br_code
 
 SAME_EVERY_RUN: Any = {"derandomize": True, "deadline": None, "database": None}
 

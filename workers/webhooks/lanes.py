@@ -166,7 +166,7 @@ async def _fold(
         for at in places:
             result = results[at]
             wish_s = retry_after_s(result.answer.retry_after, now=now)
-            lane, told = on_result(lane, _landing(result, wish_s), rules, now=now)
+            lane, told = on_result(lane, _attempt_result(result, wish_s), rules, now=now)
             turns += [(key, turn, result, lane) for turn in told if key in before]
             fates[at] = _fate(result, lane, settings, wish_s=wish_s, now=now)
         if key in before and lane != before[key]:
@@ -206,7 +206,7 @@ def _cap(key: LaneKey) -> int:
     return CAP_TEST if key[1].test else CAP
 
 
-def _landing(result: Result, wish_s: float | None) -> AttemptResult:
+def _attempt_result(result: Result, wish_s: float | None) -> AttemptResult:
     return AttemptResult(
         delivery_id=result.due.delivery_id,
         outcome=result.answer.outcome,

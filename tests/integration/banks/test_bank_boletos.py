@@ -24,7 +24,6 @@ from banks.simulated.__main__ import opened_app
 from banks.simulated.bank import SANDBOX, SimulatedBank
 from banks.simulated.boletos import Rules
 from domain.mode import Mode
-from domain.pix.br_code import parse_br_code
 from runtime.embedded import free_port
 from runtime.postgres import Pool
 from runtime.seal import Seal
@@ -38,6 +37,7 @@ from tests.support.boleto_bank import (
     running_boleto_bank,
     today,
 )
+from tests.support.br_code_reader import parse_br_code
 from web.app import make_app
 
 

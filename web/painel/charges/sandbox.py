@@ -21,7 +21,7 @@ from domain.errors import Code, Refused
 from domain.instants import to_millisecond
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX
 from domain.pix.br_code import end_to_end_id
-from domain.sandbox_clock import AHEAD_MOST_S, CALL_MOST_S
+from domain.sandbox_clock import ADVANCE_S_MAX, AHEAD_S_MAX
 from runtime.jobs import PIX_ORDERS, WEBHOOKS
 from web.painel.charges.boleto_change import change_boleto
 from web.painel.charges.charge_page import charge_of
@@ -55,8 +55,8 @@ async def advance(request: PageRequest) -> Response[Any]:
     filled = Filled(request)
     parts = {name: filled.whole(name, 0, most) or 0 for name, (most, _) in _UNITS.items()}
     by_s = sum(count * _UNITS[name][1] for name, count in parts.items())
-    if not filled.faults and not 0 < by_s <= CALL_MOST_S:
-        filled.wrong("days", f"Informe quanto avançar, até {CALL_MOST_S // _DAY_S} dias por vez.")
+    if not filled.faults and not 0 < by_s <= ADVANCE_S_MAX:
+        filled.wrong("days", f"Informe quanto avançar, até {ADVANCE_S_MAX // _DAY_S} dias por vez.")
     if filled.faults:
         return await _clock_page(request, filled)
     account_id = request.session.account_id
@@ -66,7 +66,7 @@ async def advance(request: PageRequest) -> Response[Any]:
     except Refused as refused:
         if refused.code is not Code.VALIDATION_ERROR:
             raise
-        filled.wrong("days", f"O relógio vai até {AHEAD_MOST_S // _DAY_S} dias à frente, e não volta.")
+        filled.wrong("days", f"O relógio vai até {AHEAD_S_MAX // _DAY_S} dias à frente, e não volta.")
         return await _clock_page(request, filled)
     await settle(request.pool, account_id, now=lambda: to_millisecond(request.http.app.state.now()))
     request.context.jobs.wake(WEBHOOKS)
@@ -135,8 +135,8 @@ async def _clock_page(request: PageRequest, filled: Filled) -> Response[Any]:
         "clock": request.account_now,
         "real": request.now,
         "ahead": _in_words(request.account_now - request.now),
-        "most_days": CALL_MOST_S // _DAY_S,
-        "ahead_most_days": AHEAD_MOST_S // _DAY_S,
+        "most_days": ADVANCE_S_MAX // _DAY_S,
+        "ahead_most_days": AHEAD_S_MAX // _DAY_S,
         "scenarios": SCENARIO_WORDS,
         "base_url": request.settings.base_url,
         "account_id": request.session.account_id,
