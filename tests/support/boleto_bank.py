@@ -21,6 +21,7 @@ from banks.simulated.bank import PRODUCTION, SimulatedBank
 from banks.simulated.boleto_control import BoletoControl
 from banks.simulated.boleto_wire import Agreement, BoletoWire
 from banks.simulated.control import Control, Teller
+from banks.simulated.return_wire import ReturnWire
 from banks.simulated.signing import JWKS_PATH, open_signer
 from banks.simulated.wire import Access, Wire, books_may_be_away
 from domain.instants import SAO_PAULO
@@ -64,7 +65,9 @@ def boleto_adapter(http: aiohttp.ClientSession, url: str, **options: Any) -> Ban
         "conta": 123873, "now": utc_now, "detail_age_s": 0.0,
     }  # fmt: skip
     boletos = Cobrancas(Transport(http, **oauth), **(agreement | options))
-    return BancoDoBrasil(http, api_url=f"{url}/pix/v2", now=utc_now, boletos=boletos, **oauth)
+    return BancoDoBrasil(
+        http, api_url=f"{url}/pix/v2", now=utc_now, boletos=boletos, transfers_url=f"{url}/transfers/v1", **oauth
+    )
 
 
 class RunningBoletoBank:
@@ -134,7 +137,7 @@ async def running_boleto_bank(pool: Pool, *, token_life_s: int = 600) -> AsyncIt
         telling = asyncio.create_task(teller.run())
         app = web.Application(middlewares=[note, books_may_be_away])
         app.add_routes([*Control(bank, wire, teller).routes(), *BoletoControl(bank.boletos).routes()])
-        app.add_routes([*boletos.routes(), *wire.routes()])
+        app.add_routes([*boletos.routes(), *ReturnWire(wire, bank.returns).routes(), *wire.routes()])
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port).start()

@@ -1,0 +1,238 @@
+"""What banks/protocol.py promises of a bank, shown by every bank there is: the adapter on its wire, over real HTTP, and
+the simulated bank as workers use it in sandbox mode."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from banks.boletos import NOT_FOUND, PAID, WRITTEN_OFF, BoletoState, PaidBoleto
+from banks.protocol import Bank, Cob, CobState, Done, NotFound, Rejected
+from banks.simulated.bank import SANDBOX, Paid, SimulatedBank
+from banks.simulated.boletos import Rules
+from banks.transfers import PIX_UNKNOWN, Return, Sent, Transfer
+from runtime.ids import new_id
+from runtime.postgres import Pool
+from runtime.seal import Seal
+from tests.support.banking import SECRET_KEY, utc_now
+from tests.support.boleto_bank import AGREEMENT, new_boleto, running_boleto_bank, today
+
+ADAPTER, SIMULATED = "the adapter of Banco do Brasil", "the simulated bank"
+
+
+class Subject:
+    """A bank as workers have it, and the books in which payers pay."""
+
+    def __init__(self, bank: Bank, books: SimulatedBank) -> None:
+        self.bank = bank
+        self.books = books
+
+    async def cob(self, **fields: Any) -> Cob:
+        made = await self.bank.create_locations(1)
+        assert isinstance(made, Done)
+        given: dict[str, Any] = {
+            "txid": new_id().hex, "amount_cents": 12345, "created_at": utc_now(), "expires_in_s": 3600,
+            "location_id": made.value[0].location_id, "pix_key": str(new_id()),
+        }  # fmt: skip
+        return Cob(**(given | fields))
+
+    async def paid(self, cob: Cob) -> str:
+        """The endToEndId of a payment of the cob."""
+        end_to_end_id = f"E00000000{new_id().hex[:23]}"
+        paid = Paid(end_to_end_id=end_to_end_id, txid=cob.txid, amount_cents=cob.amount_cents, paid_at=utc_now())
+        await self.books.receive([paid], tell=False)
+        return end_to_end_id
+
+
+@pytest_asyncio.fixture(params=[ADAPTER, SIMULATED], scope="module", loop_scope="session")
+async def subject(request: pytest.FixtureRequest, pool: Pool) -> AsyncIterator[Subject]:
+    rules = Rules(apply_30_minutes=False, detail_cache_s=0, settle_after_s=0)
+    if request.param == SIMULATED:
+        seal = Seal(bytes.fromhex(SECRET_KEY))
+        books = SimulatedBank(pool, seal, world=SANDBOX, url="http://app.example:8000", now=utc_now)
+        await books.boletos.set_rules(rules)
+        yield Subject(books, books)
+        return
+    async with running_boleto_bank(pool) as running:
+        await running.books.set_rules(rules)
+        yield Subject(running.adapter(), running.bank)
+
+
+# PIX
+
+
+async def test_a_cob_put_twice_is_one(subject: Subject) -> None:
+    cob = await subject.cob()
+    first = await subject.bank.put_cob(cob)
+    assert isinstance(first, Done)
+    assert (first.value.status, first.value.revisao, first.value.amount_cents) == ("ATIVA", 0, 12345)
+    assert await subject.bank.put_cob(cob) == first
+    state = await subject.bank.get_cob(cob.txid)
+    assert isinstance(state, CobState)
+    assert (state.txid, state.received) == (cob.txid, [])
+
+
+async def test_what_nobody_registered_is_not_found(subject: Subject) -> None:
+    txid = new_id().hex
+    assert await subject.bank.get_cob(txid) == NotFound()
+    assert await subject.bank.remove_cob(txid) == NotFound()
+    assert await subject.bank.revise_cob(txid, utc_now() + timedelta(hours=1)) == NotFound()
+    assert await subject.bank.find_boleto(new_boleto().number) == NotFound()
+
+
+async def test_a_removed_cob_stays_removed_however_often_asked(subject: Subject) -> None:
+    cob = await subject.cob()
+    assert isinstance(await subject.bank.put_cob(cob), Done)
+    assert [await subject.bank.remove_cob(cob.txid) for _ in range(2)] == [Done(None), Done(None)]
+    assert isinstance(await subject.bank.put_cob(cob), Rejected)
+    assert isinstance(await subject.bank.revise_cob(cob.txid, utc_now() + timedelta(hours=2)), Rejected)
+
+
+async def test_a_paid_cob_shows_who_paid_and_is_not_removed(subject: Subject) -> None:
+    cob = await subject.cob()
+    assert isinstance(await subject.bank.put_cob(cob), Done)
+    before = utc_now() - timedelta(minutes=1)
+    end_to_end_id = await subject.paid(cob)
+    state = await subject.bank.get_cob(cob.txid)
+    assert isinstance(state, CobState)
+    assert (state.status, [pix.end_to_end_id for pix in state.received]) == ("CONCLUIDA", [end_to_end_id])
+    assert isinstance(await subject.bank.remove_cob(cob.txid), Rejected)
+    listed = await subject.bank.received(before, utc_now() + timedelta(minutes=1))
+    assert isinstance(listed, Done)
+    assert state.received[0] in listed.value
+
+
+async def test_a_revised_cob_ends_when_it_was_told_to(subject: Subject) -> None:
+    cob = await subject.cob()
+    assert isinstance(await subject.bank.put_cob(cob), Done)
+    until = utc_now() + timedelta(hours=5)
+    assert [await subject.bank.revise_cob(cob.txid, until) for _ in range(2)] == [Done(None), Done(None)]
+    booked = await subject.books.booked(cob.txid)
+    assert booked is not None
+    assert abs((booked.created_at + timedelta(seconds=booked.expires_in_s) - until).total_seconds()) <= 2
+
+
+async def test_locations_are_made_ahead_and_are_short_enough_for_a_code(subject: Subject) -> None:
+    made = await subject.bank.create_locations(3)
+    assert isinstance(made, Done)
+    assert 1 <= len({location.location_id for location in made.value}) == len(made.value) <= 3
+    assert all(len(location.location) <= 77 and "://" not in location.location for location in made.value)
+
+
+async def test_a_callback_may_be_registered_again(subject: Subject) -> None:
+    key = str(new_id())
+    for path in ("old", "new"):
+        assert await subject.bank.register_callback(key, f"https://merchant.example/{path}") == Done(None)
+
+
+# Money out
+
+
+async def test_a_pix_given_back_twice_under_one_id_goes_back_once(subject: Subject) -> None:
+    cob = await subject.cob()
+    assert isinstance(await subject.bank.put_cob(cob), Done)
+    end_to_end_id = await subject.paid(cob)
+    asked = Return(id=new_id().hex, end_to_end_id=end_to_end_id, amount_cents=345)
+    assert await subject.bank.find_return(end_to_end_id, asked.id) == NotFound()
+    first, again = [await subject.bank.return_pix(asked) for _ in range(2)]
+    assert isinstance(first, Done)
+    assert isinstance(again, Done)
+    assert first.value.amount_cents == again.value.amount_cents == 345
+    found = await subject.bank.find_return(end_to_end_id, asked.id)
+    assert isinstance(found, Sent)
+    assert found.reference == first.value.reference
+    too_much = Return(id=new_id().hex, end_to_end_id=end_to_end_id, amount_cents=12_001)
+    assert isinstance(await subject.bank.return_pix(too_much), Rejected)
+
+
+async def test_a_pix_the_bank_does_not_know_is_not_given_back(subject: Subject) -> None:
+    asked = Return(id=new_id().hex, end_to_end_id=f"E00000000{new_id().hex[:23]}", amount_cents=1)
+    answer = await subject.bank.return_pix(asked)
+    assert isinstance(answer, Rejected)
+    assert answer.code == PIX_UNKNOWN
+
+
+async def test_a_transfer_sent_twice_under_one_id_is_sent_once(subject: Subject) -> None:
+    asked = Transfer(id=new_id().hex, pix_key="11144477735", document="11144477735", amount_cents=500)
+    assert await subject.bank.find_transfer(asked.id) == NotFound()
+    first, again = [await subject.bank.send_pix(asked) for _ in range(2)]
+    assert isinstance(first, Done)
+    assert isinstance(again, Done)
+    assert first.value.amount_cents == 500
+    found = await subject.bank.find_transfer(asked.id)
+    assert isinstance(found, Sent)
+    assert found.reference == first.value.reference == again.value.reference
+
+
+# Boletos
+
+
+async def test_a_boleto_registered_twice_is_one_with_the_line_of_the_agreement(subject: Subject) -> None:
+    boleto = new_boleto(hybrid=True)
+    first, again = [await subject.bank.register_boleto(boleto) for _ in range(2)]
+    assert isinstance(first, Done)
+    assert isinstance(again, Done)
+    assert (first.value.line, first.value.barcode) == (again.value.line, again.value.barcode)
+    assert first.value.qr_code is not None
+    state = await subject.bank.find_boleto(boleto.number)
+    assert isinstance(state, BoletoState)
+    assert (state.status, state.amount_cents, state.due_on) == ("open", 12345, boleto.due_on)
+    assert (state.line, state.barcode) == (first.value.line, first.value.barcode)
+
+
+async def test_a_number_that_is_used_is_refused_to_another_boleto(subject: Subject) -> None:
+    boleto = new_boleto()
+    assert isinstance(await subject.bank.register_boleto(boleto), Done)
+    assert isinstance(await subject.bank.register_boleto(new_boleto(number=boleto.number, amount_cents=1)), Rejected)
+
+
+async def test_an_open_boleto_takes_another_date_and_is_written_off(subject: Subject) -> None:
+    boleto = new_boleto()
+    assert isinstance(await subject.bank.register_boleto(boleto), Done)
+    later = today() + timedelta(days=40)
+    assert [await subject.bank.redate_boleto(boleto.number, later) for _ in range(2)] == [Done(None), Done(None)]
+    state = await subject.bank.find_boleto(boleto.number)
+    assert isinstance(state, BoletoState)
+    assert state.due_on == later
+    assert isinstance(await subject.bank.write_off_boleto(boleto.number), Done)
+    state = await subject.bank.find_boleto(boleto.number)
+    assert isinstance(state, BoletoState)
+    assert state.status == "written_off"
+    redated = await subject.bank.redate_boleto(boleto.number, later + timedelta(days=1))
+    assert isinstance(redated, Rejected)
+    assert redated.code == WRITTEN_OFF
+
+
+async def test_a_paid_boleto_is_listed_and_takes_no_change(subject: Subject) -> None:
+    boleto = new_boleto()
+    assert isinstance(await subject.bank.register_boleto(boleto), Done)
+    await subject.books.boletos.pay(boleto.number, rail="boleto", tell=False)
+    state = await subject.bank.find_boleto(boleto.number)
+    assert isinstance(state, BoletoState)
+    assert (state.status, state.paid_cents) == ("paid", 12345)
+    listed = await subject.bank.boletos_paid(today() - timedelta(days=1), today())
+    assert isinstance(listed, Done)
+    mine = [each for each in listed.value if each.number == boleto.number]
+    assert [(type(each), each.paid_cents) for each in mine] == [(PaidBoleto, 12345)]
+    for answer in (
+        await subject.bank.write_off_boleto(boleto.number),
+        await subject.bank.redate_boleto(boleto.number, today() + timedelta(days=40)),
+    ):
+        assert isinstance(answer, Rejected)
+        assert answer.code == PAID
+
+
+async def test_a_boleto_nobody_registered_cannot_be_changed(subject: Subject) -> None:
+    number = new_boleto().number
+    for answer in (
+        await subject.bank.write_off_boleto(number),
+        await subject.bank.redate_boleto(number, today() + timedelta(days=1)),
+    ):
+        assert isinstance(answer, Rejected)
+        assert answer.code == NOT_FOUND
+
+
+def test_the_boletos_are_of_the_agreement_that_the_bank_has() -> None:
+    assert new_boleto().number.startswith(f"000{AGREEMENT.convenio}")
