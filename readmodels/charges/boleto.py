@@ -1,4 +1,4 @@
-"""A boleto as it is printed at this moment: for its owner by charge id, for its payer by the public id in his link.
+"""A boleto as it is printed at this moment: for its owner by charge id, for its payer by the public id in the link.
 
 A boleto can be printed whatever became of it, as a record. One that is not to be paid (any more) says so across the
 page and carries no line, bars or QR Code: a code that stands on paper is tried some day, and whether it is still
@@ -55,8 +55,8 @@ _read_address = msgspec.json.Decoder(_Address).decode
 async def boleto_to_print(
     conn: Connection, charge_id: UUID, owner: Owner, *, seal: Seal, settings: Settings, now: datetime
 ) -> PrintedBoleto | None:
-    """The owner's boleto as it stands at the real instant `now`; None for a charge that is no boleto, not his, or of
-    the other mode."""
+    """The owner's boleto as it stands at the real instant `now`; None for a charge
+    that is no boleto, or of another owner."""
     row = await _of_owner(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test)
     return None if row is None else _boleto(row, seal, settings, now)
 

@@ -1,4 +1,4 @@
-"""What a payer sees of a charge, by the public id in the link he was sent.
+"""What a payer sees of a charge, by the public id in the link.
 
 The same row serves the page, the fragment that replaces its middle, and the small answer a page polls.
 """

@@ -12,7 +12,7 @@ MOST = 500
 
 
 class Integrator(Struct, frozen=True):
-    """A partner. `account_id` is his own account, when he has one; the share is in basis points (250 is 2.5 %)."""
+    """A partner. `account_id` is the partner's own account, if any; the share is in basis points (250 is 2.5 %)."""
 
     integrador_code: str
     name: str

@@ -67,7 +67,7 @@ class ReportQuery(Struct, frozen=True, kw_only=True):
 
 Row = tuple[Any, ...]
 Lend = Callable[[], AbstractAsyncContextManager[Connection]]
-"""Lends a connection for one page of rows: whoever takes them, a browser over a slow line, may take his time."""
+"""Lends a connection for one page of rows, so that none is held while a slow browser reads."""
 Rows = Callable[[Lend, ReportQuery], AsyncIterator[Row]]
 
 

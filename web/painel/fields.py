@@ -27,13 +27,13 @@ class Filled:
 
     def __init__(self, request: PageRequest | None = None, shown: Mapping[str, str] | None = None) -> None:
         """As it was sent with `request`; without one an empty form, in which `shown` stands."""
-        self._visit = request
+        self._request = request
         self._shown = shown or {}
         self.faults: dict[str, str] = {}
 
     def value(self, name: str) -> str:
         """As it was typed, for the field."""
-        return self._shown.get(name, "") if self._visit is None else self._visit.field(name)
+        return self._shown.get(name, "") if self._request is None else self._request.field(name)
 
     def has(self, name: str) -> bool:
         """Whether a box is ticked."""

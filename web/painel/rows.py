@@ -99,9 +99,8 @@ def charge_row(doc: ChargeDoc, request: PageRequest) -> ChargeRow:
 
 
 async def payment_rows(conn: Connection, items: Sequence[PaymentItem], request: PageRequest) -> list[PaymentRow]:
-    """Of a page of payments. A bank's receipt of a boleto paid on its line names nobody: then the row goes by who was
-    to
-    pay, and by the merchant's own reference when he did not say. The CSV and the charge's page keep to the receipt."""
+    """Of a page of payments. A bank's receipt of a boleto paid on its line names nobody: then the row shows who was
+    to pay, or else the merchant's own reference. The CSV and the charge's page keep to the receipt."""
     nameless = [UUID(item.charge_id) for item in items if not (item.payer.name or item.payer.document)]
     payers = await payers_of(conn, nameless, request.owner, seal=request.seal)
     names = {str(charge_id): payer.name for charge_id, payer in payers.items()}

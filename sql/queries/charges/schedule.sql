@@ -47,8 +47,8 @@ ORDER BY n.number {DESC}
 LIMIT :limit;
 
 -- name: change_status
--- Answers the status it had, held until the transaction ends: what is said of it is not another's who changes it at the same
--- moment. It is changed when it had one of :statuses. No row: it is not the account's.
+-- Answers the status it had, locked until the transaction ends, so that two changes at once see each other. It is changed
+-- when it had one of :statuses. No row: it is not the account's.
 WITH held AS (
     SELECT schedule_id, account_id, status FROM schedule
     WHERE schedule_id = :schedule_id AND account_id = :account_id
@@ -61,8 +61,8 @@ WITH held AS (
 SELECT status FROM held;
 
 -- name: claim
--- Lease what is due: whoever dies with it is followed by another at the lease's end. With it comes all that decides: the
--- account as it is now, the charge the number's key made already, and whether its boleto is still on its way.
+-- Lease what is due: another worker takes it over at the lease's end. With it comes all that decides: the
+-- account as it is now, the charge the number's key made already, and whether its boleto is being registered.
 WITH due AS (
     SELECT schedule_id, account_id, 'schedule:' || schedule_id || ':' || next_number AS key
     FROM schedule
@@ -86,7 +86,7 @@ RETURNING s.account_id, s.schedule_id, s.status, s.payment_method, s.amount_cent
                 AND o.kind = 'boleto_register' AND o.state IN ('waiting', 'working')) AS under_way;
 
 -- name: advance
--- What became of a number, and the next one, in the same breath. Nothing happens when somebody else was faster.
+-- What became of a number, and the next one, in one statement. No row when another worker has advanced it.
 WITH moved AS (
     UPDATE schedule SET next_number = :next_number, next_due_date = :next_due_date, look_at = :look_at, ordered = false,
            failures = 0, failure_code = NULL, failed_at = NULL, version = version + 1,

@@ -10,14 +10,14 @@ ON CONFLICT (subject) DO UPDATE
 RETURNING attempts, until;
 
 -- name: forgive
--- The password was right: it was no guess. The e-mail's counts are gone, the address has this one back.
+-- The password was right: the e-mail's counts are deleted, the address's is one less.
 WITH email AS (
     DELETE FROM sign_in_attempt WHERE subject = ANY(:email_subjects::text[])
 )
 UPDATE sign_in_attempt SET attempts = attempts - 1 WHERE subject = :address_subject AND attempts > 0;
 
 -- name: forget_attempts
--- Whoever tries sweeps up more than he leaves behind, so the table stays as small as one window's attempts.
+-- Each attempt deletes more rows than it adds, so the table stays as small as one window's attempts.
 DELETE FROM sign_in_attempt WHERE subject IN (
     SELECT subject FROM sign_in_attempt WHERE until <= :now ORDER BY until LIMIT 50 FOR UPDATE SKIP LOCKED);
 
@@ -43,8 +43,8 @@ WITH surplus AS (
 INSERT INTO dashboard_session (session_hash, email, created_at, seen_at) VALUES (:session_hash, :email, :now, :now);
 
 -- name: find_merchants
--- The person as he is this moment: a role that was taken away is gone with the next page. Staff have no account to join.
--- With him comes the clock of his account's sandbox, for pages of the test section.
+-- The role is read with every page: one that was taken away is gone with the next. Staff have no account to join.
+-- The clock of the account's sandbox is for pages of the test section.
 SELECT s.seen_at, u.email, u.role, u.account_id, a.name, a.kyc, u.totp_sealed IS NOT NULL AS second_factor,
        coalesce(k.ahead_s, 0) AS ahead_s
 FROM dashboard_session s
@@ -75,5 +75,5 @@ DELETE FROM dashboard_session WHERE session_hash = :session_hash;
 DELETE FROM dashboard_session WHERE email = :email;
 
 -- name: end_others
--- All of a person's but the one he sits in front of.
+-- All of a person's but the current one.
 DELETE FROM dashboard_session WHERE email = :email AND session_hash <> :kept;

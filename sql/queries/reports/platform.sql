@@ -27,7 +27,7 @@ WHERE u.email = :email;
 SELECT created_at AS at, account_id AS id, name, document, kyc, address FROM account WHERE account_id = :account_id;
 
 -- name: merchant
--- One merchant, with what his production and test wallets hold.
+-- One merchant, with the production balance.
 SELECT a.account_id, a.name, a.document, a.city, a.address, a.kyc, a.kyc_reason, a.kyc_at, a.pix_key, a.created_at,
        coalesce((SELECT c.balance_cents FROM account_clock c WHERE c.account_id = a.account_id AND NOT c.test), 0) AS balance_cents,
        (SELECT e.url FROM webhook_endpoint e WHERE e.account_id = a.account_id) AS webhook_url

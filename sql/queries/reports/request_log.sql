@@ -33,6 +33,6 @@ SELECT request_log_make_days(:first::date, :last::date) AS days
 FROM (SELECT set_config('lock_timeout', '500ms', true)) AS patience;
 
 -- name: forget_days
--- Gives up soon when somebody reads: it is tried again, and nobody else is to queue behind it.
+-- Gives up soon while a reader holds the table: other statements would queue behind the lock. It is tried again.
 SELECT request_log_forget_days(:ended_before::timestamptz, :most::integer) AS days
 FROM (SELECT set_config('lock_timeout', '500ms', true)) AS patience;
