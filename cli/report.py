@@ -44,7 +44,7 @@ def add_commands(commands: Commands) -> None:
         one.add_argument("--account", type=UUID, required=each.of_one_account, help="of this account only")
         one.add_argument("--csv", action="store_true", help="for spreadsheets: UTF-8, ; and decimal comma")
         one.set_defaults(run=show, report=each)
-    one = verbs.add_parser("grant-role", help="let a database role read the views of the schema reporting")
+    one = verbs.add_parser("grant-role", help="let a database role read the views reporting_*")
     one.add_argument("role")
     one.set_defaults(run=grant)
 
@@ -56,7 +56,7 @@ def show(args: argparse.Namespace) -> int:
 
 def grant(args: argparse.Namespace) -> int:
     in_transaction(lambda conn: grant_views(conn, role=args.role))
-    return answer(args, {"role": args.role, "schema": "reporting"})
+    return answer(args, {"role": args.role, "views": "reporting_*"})
 
 
 async def _show(args: argparse.Namespace) -> None:

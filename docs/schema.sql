@@ -287,7 +287,7 @@ CREATE TABLE journal (
 );
 CREATE TRIGGER journal_is_append_only BEFORE DELETE OR UPDATE ON journal FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER journal_is_kept BEFORE TRUNCATE ON journal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE INDEX journal_of_charge ON journal USING btree (charge_id, journal_id) WHERE kind <> 'charge.created'::text;
+CREATE INDEX journal_of_charge ON journal USING btree (charge_id, version, journal_id) WHERE kind <> 'charge.created'::text;
 
 CREATE TABLE mail (
     mail_id uuid NOT NULL,
@@ -764,6 +764,198 @@ CREATE TABLE sign_in_attempt (
 ) WITH (fillfactor=80);
 CREATE INDEX sign_in_attempt_until ON sign_in_attempt USING btree (until);
 
+CREATE TABLE simulated_boleto (
+    world text NOT NULL,
+    number text NOT NULL,
+    seu_numero text NOT NULL,
+    amount_cents bigint NOT NULL,
+    issued_on date NOT NULL,
+    due_on date NOT NULL,
+    description text,
+    payer_sealed bytea NOT NULL,
+    registered_at timestamp with time zone NOT NULL,
+    txid text,
+    token text,
+    location text,
+    payments integer DEFAULT 0 NOT NULL,
+    written_off_at timestamp with time zone,
+    moved_at timestamp with time zone,
+    CONSTRAINT simulated_boleto_amount_cents_check CHECK (amount_cents >= 1 AND amount_cents <= '9999999999'::bigint),
+    CONSTRAINT simulated_boleto_location_check CHECK (length(location) <= 77),
+    CONSTRAINT simulated_boleto_number_check CHECK (number ~ '^000[1-9][0-9]{16}$'::text),
+    CONSTRAINT simulated_boleto_pkey PRIMARY KEY (world, number),
+    CONSTRAINT simulated_boleto_seu_numero_check CHECK (length(seu_numero) >= 1 AND length(seu_numero) <= 15),
+    CONSTRAINT simulated_boleto_token_check CHECK (length(token) = 24),
+    CONSTRAINT simulated_boleto_txid_check CHECK (txid ~ '^BOLETO[0-9]{17}DATA[0-9]{8}$'::text),
+    CONSTRAINT simulated_boleto_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
+) WITH (fillfactor=85);
+CREATE INDEX simulated_boleto_moved ON simulated_boleto USING btree (world, moved_at, number) WHERE moved_at IS NOT NULL;
+CREATE INDEX simulated_boleto_registered ON simulated_boleto USING btree (world, registered_at, number);
+CREATE UNIQUE INDEX simulated_boleto_token ON simulated_boleto USING btree (token);
+
+CREATE TABLE simulated_boleto_payment (
+    world text NOT NULL,
+    payment_id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    number text NOT NULL,
+    rail text NOT NULL,
+    amount_cents bigint NOT NULL,
+    paid_at timestamp with time zone NOT NULL,
+    settles_at timestamp with time zone NOT NULL,
+    called_off boolean DEFAULT false NOT NULL,
+    end_to_end_id text,
+    payer_name text NOT NULL,
+    payer_document text NOT NULL,
+    tell_at timestamp with time zone,
+    tell_attempts integer DEFAULT 0 NOT NULL,
+    CONSTRAINT simulated_boleto_payment_amount_cents_check CHECK (amount_cents > 0),
+    CONSTRAINT simulated_boleto_payment_pkey PRIMARY KEY (world, payment_id),
+    CONSTRAINT simulated_boleto_payment_rail_check CHECK (rail = ANY (ARRAY['boleto'::text, 'pix'::text])),
+    CONSTRAINT simulated_boleto_payment_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text])),
+    CONSTRAINT simulated_boleto_payment_world_number_fkey FOREIGN KEY (world, number) REFERENCES simulated_boleto(world, number)
+);
+CREATE INDEX simulated_boleto_payment_number ON simulated_boleto_payment USING btree (world, number);
+CREATE INDEX simulated_boleto_payment_pix ON simulated_boleto_payment USING btree (world, end_to_end_id) WHERE end_to_end_id IS NOT NULL;
+CREATE INDEX simulated_boleto_payment_untold ON simulated_boleto_payment USING btree (tell_at) WHERE tell_at IS NOT NULL;
+
+CREATE TABLE simulated_boleto_rules (
+    world text NOT NULL,
+    apply_30_minutes boolean NOT NULL,
+    detail_cache_s double precision NOT NULL,
+    settle_after_s double precision NOT NULL,
+    CONSTRAINT simulated_boleto_rules_detail_cache_s_check CHECK (detail_cache_s >= 0::double precision),
+    CONSTRAINT simulated_boleto_rules_pkey PRIMARY KEY (world),
+    CONSTRAINT simulated_boleto_rules_settle_after_s_check CHECK (settle_after_s >= 0::double precision),
+    CONSTRAINT simulated_boleto_rules_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
+);
+
+CREATE TABLE simulated_boleto_webhook (
+    world text NOT NULL,
+    url text NOT NULL,
+    registered_at timestamp with time zone NOT NULL,
+    CONSTRAINT simulated_boleto_webhook_pkey PRIMARY KEY (world),
+    CONSTRAINT simulated_boleto_webhook_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
+);
+
+CREATE TABLE simulated_callback (
+    world text NOT NULL,
+    pix_key text NOT NULL,
+    url text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT simulated_callback_pkey PRIMARY KEY (world, pix_key),
+    CONSTRAINT simulated_callback_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
+);
+
+CREATE TABLE simulated_cob (
+    world text NOT NULL,
+    txid text NOT NULL,
+    status text NOT NULL,
+    revisao integer DEFAULT 0 NOT NULL,
+    amount_cents bigint NOT NULL,
+    pix_key text NOT NULL,
+    description text,
+    payer_sealed bytea,
+    created_at timestamp with time zone NOT NULL,
+    expires_in_s integer NOT NULL,
+    location_id bigint NOT NULL,
+    CONSTRAINT simulated_cob_amount_cents_check CHECK (amount_cents > 0),
+    CONSTRAINT simulated_cob_expires_in_s_check CHECK (expires_in_s > 0),
+    CONSTRAINT simulated_cob_pkey PRIMARY KEY (world, txid),
+    CONSTRAINT simulated_cob_status_check CHECK (status = ANY (ARRAY['ATIVA'::text, 'CONCLUIDA'::text, 'REMOVIDA_PELO_USUARIO_RECEBEDOR'::text])),
+    CONSTRAINT simulated_cob_txid_check CHECK (txid ~ '^[a-zA-Z0-9]{26,35}$'::text),
+    CONSTRAINT simulated_cob_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
+) WITH (fillfactor=85);
+CREATE INDEX simulated_cob_location ON simulated_cob USING btree (world, location_id);
+
+CREATE TABLE simulated_devolucao (
+    world text NOT NULL,
+    end_to_end_id text NOT NULL,
+    id text NOT NULL,
+    amount_cents bigint NOT NULL,
+    description text,
+    return_id text NOT NULL,
+    asked_at timestamp with time zone NOT NULL,
+    settles_at timestamp with time zone NOT NULL,
+    fails boolean NOT NULL,
+    CONSTRAINT simulated_devolucao_amount_cents_check CHECK (amount_cents > 0),
+    CONSTRAINT simulated_devolucao_id_check CHECK (id ~ '^[a-zA-Z0-9]{1,35}$'::text),
+    CONSTRAINT simulated_devolucao_pkey PRIMARY KEY (world, end_to_end_id, id),
+    CONSTRAINT simulated_devolucao_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
+);
+
+CREATE TABLE simulated_fault (
+    world text NOT NULL,
+    fault text NOT NULL,
+    CONSTRAINT simulated_fault_fault_check CHECK (fault = ANY (ARRAY['up'::text, 'down'::text, 'slow'::text, 'lost_reply'::text, 'refuse'::text, 'timeout_before'::text, 'cut'::text, 'error500'::text, 'html'::text])),
+    CONSTRAINT simulated_fault_pkey PRIMARY KEY (world),
+    CONSTRAINT simulated_fault_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
+);
+
+CREATE TABLE simulated_location (
+    world text NOT NULL,
+    location_id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    token text NOT NULL,
+    location text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT simulated_location_location_check CHECK (length(location) <= 77),
+    CONSTRAINT simulated_location_pkey PRIMARY KEY (world, location_id),
+    CONSTRAINT simulated_location_token_check CHECK (length(token) = 32),
+    CONSTRAINT simulated_location_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
+);
+CREATE UNIQUE INDEX simulated_location_token ON simulated_location USING btree (token);
+
+CREATE TABLE simulated_pix (
+    world text NOT NULL,
+    end_to_end_id text NOT NULL,
+    txid text NOT NULL,
+    amount_cents bigint NOT NULL,
+    pix_key text,
+    paid_at timestamp with time zone NOT NULL,
+    payer_name text NOT NULL,
+    payer_document text NOT NULL,
+    tell_at timestamp with time zone,
+    tell_attempts integer DEFAULT 0 NOT NULL,
+    CONSTRAINT simulated_pix_amount_cents_check CHECK (amount_cents > 0),
+    CONSTRAINT simulated_pix_pkey PRIMARY KEY (world, end_to_end_id),
+    CONSTRAINT simulated_pix_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
+);
+CREATE INDEX simulated_pix_of_cob ON simulated_pix USING btree (world, txid);
+CREATE INDEX simulated_pix_paid ON simulated_pix USING btree (world, paid_at, end_to_end_id);
+CREATE INDEX simulated_pix_untold ON simulated_pix USING btree (tell_at) WHERE tell_at IS NOT NULL;
+
+CREATE TABLE simulated_refund_rules (
+    world text NOT NULL,
+    settle_after_s double precision NOT NULL,
+    fails boolean NOT NULL,
+    CONSTRAINT simulated_refund_rules_pkey PRIMARY KEY (world),
+    CONSTRAINT simulated_refund_rules_settle_after_s_check CHECK (settle_after_s >= 0::double precision),
+    CONSTRAINT simulated_refund_rules_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
+);
+
+CREATE TABLE simulated_signing_key (
+    kid text NOT NULL,
+    private_sealed bytea NOT NULL,
+    certificate bytea NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT simulated_signing_key_pkey PRIMARY KEY (kid)
+);
+
+CREATE TABLE simulated_transfer (
+    world text NOT NULL,
+    id text NOT NULL,
+    amount_cents bigint NOT NULL,
+    pix_key text NOT NULL,
+    document text NOT NULL,
+    description text,
+    end_to_end_id text NOT NULL,
+    asked_at timestamp with time zone NOT NULL,
+    settles_at timestamp with time zone NOT NULL,
+    fails boolean NOT NULL,
+    CONSTRAINT simulated_transfer_amount_cents_check CHECK (amount_cents > 0),
+    CONSTRAINT simulated_transfer_id_check CHECK (id ~ '^[a-zA-Z0-9]{1,35}$'::text),
+    CONSTRAINT simulated_transfer_pkey PRIMARY KEY (world, id),
+    CONSTRAINT simulated_transfer_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
+);
+
 CREATE TABLE webhook_attempt (
     delivery_id uuid NOT NULL,
     attempt integer NOT NULL,
@@ -874,13 +1066,13 @@ BEGIN
     FOR month IN
         SELECT c.relname AS name, (to_date(right(c.relname, 7), 'YYYY_MM') + interval '1 month')::timestamp AT TIME ZONE 'UTC' AS ended
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-        WHERE i.inhparent = 'public.read_event'::regclass AND c.relname ~ '^read_event_[0-9]{4}_[0-9]{2}$'
+        WHERE i.inhparent = 'read_event'::regclass AND c.relname ~ '^read_event_[0-9]{4}_[0-9]{2}$'
         ORDER BY c.relname
     LOOP
         EXIT WHEN month.ended > ended_before;
         UPDATE feed_begin SET begins_at = greatest(begins_at, month.ended);
-        EXECUTE format('ALTER TABLE public.read_event DETACH PARTITION public.%I', month.name);
-        EXECUTE format('ALTER TABLE public.%I SET SCHEMA feed_archive', month.name);
+        EXECUTE format('ALTER TABLE read_event DETACH PARTITION %I', month.name);
+        EXECUTE format('ALTER TABLE %I RENAME TO %I', month.name, replace(month.name, 'read_event', 'feed_archive'));
         detached := detached + 1;
     END LOOP;
     RETURN detached;
@@ -895,6 +1087,7 @@ AS $function$
 DECLARE
     months date[];
     month date;
+    tag text;
     name text;
     from_at timestamptz;
     to_at timestamptz;
@@ -903,22 +1096,23 @@ BEGIN
     SELECT array_agg(wanted.month ORDER BY wanted.month) INTO months FROM (
         SELECT generate_series(date_trunc('month', first::timestamp), last::timestamp, interval '1 month')::date AS month
         UNION
-        SELECT date_trunc('month', created_at AT TIME ZONE 'UTC')::date FROM public.read_event_other
+        SELECT date_trunc('month', created_at AT TIME ZONE 'UTC')::date FROM read_event_other
         WHERE created_at < date_trunc('month', first::timestamp) AT TIME ZONE 'UTC'
     ) AS wanted;
     FOREACH month IN ARRAY months LOOP
-        name := 'read_event_' || to_char(month, 'YYYY_MM');
-        CONTINUE WHEN to_regclass('public.' || name) IS NOT NULL OR to_regclass('feed_archive.' || name) IS NOT NULL;
+        tag := to_char(month, 'YYYY_MM');
+        name := 'read_event_' || tag;
+        CONTINUE WHEN to_regclass(name) IS NOT NULL OR to_regclass('feed_archive_' || tag) IS NOT NULL;
         from_at := month::timestamp AT TIME ZONE 'UTC';
         to_at := (month + interval '1 month') AT TIME ZONE 'UTC';
-        CONTINUE WHEN moved_most < (SELECT count(*) FROM (SELECT FROM public.read_event_other
+        CONTINUE WHEN moved_most < (SELECT count(*) FROM (SELECT FROM read_event_other
                                                           WHERE created_at >= from_at AND created_at < to_at
                                                           LIMIT moved_most::bigint + 1) AS lying);
-        EXECUTE format('CREATE TABLE public.%I (LIKE public.read_event INCLUDING ALL)', name);
-        LOCK TABLE ONLY public.read_event IN SHARE ROW EXCLUSIVE MODE;
-        EXECUTE format('WITH moved AS (DELETE FROM public.read_event_other WHERE created_at >= %L AND created_at < %L RETURNING *) '
-                       'INSERT INTO public.%I SELECT * FROM moved', from_at, to_at, name);
-        EXECUTE format('ALTER TABLE public.read_event ATTACH PARTITION public.%I FOR VALUES FROM (%L) TO (%L)', name,
+        EXECUTE format('CREATE TABLE %I (LIKE read_event INCLUDING ALL)', name);
+        LOCK TABLE ONLY read_event IN SHARE ROW EXCLUSIVE MODE;
+        EXECUTE format('WITH moved AS (DELETE FROM read_event_other WHERE created_at >= %L AND created_at < %L RETURNING *) '
+                       'INSERT INTO %I SELECT * FROM moved', from_at, to_at, name);
+        EXECUTE format('ALTER TABLE read_event ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', name,
                        from_at, to_at);
         made := made + 1;
     END LOOP;
@@ -933,18 +1127,21 @@ AS $function$
 DECLARE
     projected bigint;
 BEGIN
+    WITH created AS MATERIALIZED (
+        SELECT j.account_id, j.charge_id, j.test, c.created_at, c.status, c.payment_method, c.amount_cents, c.public_id,
+               c.external_id, c.payer_document_hash, c.nosso_numero,
+               -- A PIX charge's txid is its own id in hex and is found by that; only others need the column.
+               CASE WHEN c.payment_method <> 'pix' THEN c.txid END,
+               c.integrador_code, c.due_date, j.version, j.payload -> 'charge'
+        FROM journal j
+        CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'charge') AS c (
+            created_at timestamptz, status text, payment_method text, amount_cents bigint, public_id text, external_id text,
+            payer_document_hash text, nosso_numero text, txid text, integrador_code text, due_date date)
+        WHERE j.journal_id = ANY(journal_ids) AND j.kind = 'charge.created'
+    )
     INSERT INTO read_charge (account_id, charge_id, test, created_at, status, payment_method, amount_cents, public_id,
                              external_id, payer_document_hash, nosso_numero, txid, integrador_code, due_date, version, doc)
-    SELECT j.account_id, j.charge_id, j.test, c.created_at, c.status, c.payment_method, c.amount_cents, c.public_id,
-           c.external_id, c.payer_document_hash, c.nosso_numero,
-           -- A PIX charge's txid is its own id in hex and is found by that; only others need the column.
-           CASE WHEN c.payment_method <> 'pix' THEN c.txid END,
-           c.integrador_code, c.due_date, j.version, j.payload -> 'charge'
-    FROM journal j
-    CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'charge') AS c (
-        created_at timestamptz, status text, payment_method text, amount_cents bigint, public_id text, external_id text,
-        payer_document_hash text, nosso_numero text, txid text, integrador_code text, due_date date)
-    WHERE j.journal_id = ANY(journal_ids) AND j.kind = 'charge.created';
+    TABLE created;
     GET DIAGNOSTICS projected = ROW_COUNT;
     RETURN projected;
 END $function$
@@ -972,14 +1169,19 @@ CREATE OR REPLACE FUNCTION reporting_grant(reader name)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
+DECLARE
+    view regclass;
 BEGIN
-    EXECUTE format('GRANT USAGE ON SCHEMA reporting TO %I', reader);
-    EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA reporting TO %I', reader);
+    EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), reader);
+    FOR view IN SELECT oid FROM pg_class
+                WHERE relnamespace = current_schema()::regnamespace AND relkind = 'v' AND starts_with(relname, 'reporting_') LOOP
+        EXECUTE format('GRANT SELECT ON %s TO %I', view, reader);
+    END LOOP;
 END $function$
 ;
 REVOKE EXECUTE ON FUNCTION reporting_grant(name) FROM PUBLIC;
 
-CREATE OR REPLACE FUNCTION request_log_forget_days(ended_before timestamp with time zone, most integer)
+CREATE OR REPLACE FUNCTION request_log_forget_days(ended_before timestamp with time zone, days_max integer)
  RETURNS integer
  LANGUAGE plpgsql
 AS $function$
@@ -990,11 +1192,11 @@ BEGIN
     FOR day IN
         SELECT c.relname AS name, (to_date(right(c.relname, 10), 'YYYY_MM_DD') + 1)::timestamp AT TIME ZONE 'UTC' AS ended
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-        WHERE i.inhparent = 'public.request_log'::regclass AND c.relname ~ '^request_log_[0-9]{4}_[0-9]{2}_[0-9]{2}$'
-        ORDER BY c.relname LIMIT most
+        WHERE i.inhparent = 'request_log'::regclass AND c.relname ~ '^request_log_[0-9]{4}_[0-9]{2}_[0-9]{2}$'
+        ORDER BY c.relname LIMIT days_max
     LOOP
         EXIT WHEN day.ended > ended_before;
-        EXECUTE format('DROP TABLE public.%I', day.name);
+        EXECUTE format('DROP TABLE %I', day.name);
         forgotten := forgotten + 1;
     END LOOP;
     DELETE FROM request_log_other WHERE at < ended_before;
@@ -1017,11 +1219,157 @@ BEGIN
         name := 'request_log_' || to_char(day, 'YYYY_MM_DD');
         from_at := day::timestamp AT TIME ZONE 'UTC';
         to_at := (day + 1)::timestamp AT TIME ZONE 'UTC';
-        CONTINUE WHEN to_regclass('public.' || name) IS NOT NULL
+        CONTINUE WHEN to_regclass(name) IS NOT NULL
             OR EXISTS (SELECT FROM request_log_other WHERE at >= from_at AND at < to_at);
-        EXECUTE format('CREATE TABLE public.%I PARTITION OF public.request_log FOR VALUES FROM (%L) TO (%L)', name, from_at, to_at);
+        EXECUTE format('CREATE TABLE %I PARTITION OF request_log FOR VALUES FROM (%L) TO (%L)', name, from_at, to_at);
         made := made + 1;
     END LOOP;
     RETURN made;
 END $function$
 ;
+
+CREATE VIEW reporting_accounts AS
+ SELECT account_id,
+    name,
+    kyc,
+    created_at
+   FROM account;
+
+CREATE VIEW reporting_boletos_by_due_date AS
+ SELECT account_id,
+    status,
+    due_date,
+    payment_method,
+    charges,
+    (cents::numeric / 100.0)::numeric(20,2) AS amount
+   FROM report_due
+  WHERE charges <> 0 AND account_id <> '00000000-0000-0000-0000-000000000000'::uuid;
+
+CREATE VIEW reporting_charges AS
+ SELECT charge_id,
+    account_id,
+    created_at,
+    payment_method,
+    status,
+    (amount_cents::numeric / 100.0)::numeric(14,2) AS amount,
+    due_date,
+    integrador_code,
+    (doc ->> 'paid_at'::text)::timestamp with time zone AS paid_at
+   FROM read_charge
+  WHERE NOT test;
+
+CREATE VIEW reporting_charges_by_day AS
+ SELECT account_id,
+    day,
+    payment_method,
+    status,
+    charges,
+    (cents::numeric / 100.0)::numeric(20,2) AS amount
+   FROM report_cohort
+  WHERE charges <> 0 AND account_id <> '00000000-0000-0000-0000-000000000000'::uuid;
+
+CREATE VIEW reporting_freshness AS
+ SELECT as_of,
+    EXTRACT(epoch FROM now() - as_of)::numeric(20,3) AS lag_seconds
+   FROM report_position;
+
+CREATE VIEW reporting_integrators AS
+ SELECT integrador_code,
+    name,
+    account_id,
+    active,
+    created_at,
+    COALESCE(( SELECT s.share_bps::numeric / 100.0
+           FROM integrator_share s
+          WHERE s.integrador_code = i.integrador_code
+          ORDER BY s.since DESC
+         LIMIT 1), 0::numeric)::numeric(5,2) AS share_percent
+   FROM integrator i;
+
+CREATE VIEW reporting_integrators_by_day AS
+ SELECT account_id,
+    day,
+    integrador_code,
+    charges,
+    (charge_cents::numeric / 100.0)::numeric(20,2) AS charge_amount,
+    payments,
+    (payment_cents::numeric / 100.0)::numeric(20,2) AS payment_amount,
+    (given_cents::numeric / 100.0)::numeric(20,2) AS share_given,
+    (taken_back_cents::numeric / 100.0)::numeric(20,2) AS share_taken_back
+   FROM report_integrator
+  WHERE account_id <> '00000000-0000-0000-0000-000000000000'::uuid;
+
+CREATE VIEW reporting_ledger AS
+ SELECT account_id,
+    sequence,
+    entry_id,
+    created_at,
+    type,
+    (amount_cents::numeric / 100.0)::numeric(20,2) AS amount,
+    (balance_after_cents::numeric / 100.0)::numeric(20,2) AS balance_after
+   FROM read_ledger
+  WHERE NOT test;
+
+CREATE VIEW reporting_ledger_by_day AS
+ SELECT account_id,
+    day,
+    type,
+    method,
+    entries,
+    (cents::numeric / 100.0)::numeric(20,2) AS amount
+   FROM report_entry
+  WHERE account_id <> '00000000-0000-0000-0000-000000000000'::uuid;
+
+CREATE VIEW reporting_payments AS
+ SELECT payment_id,
+    charge_id,
+    account_id,
+    method,
+    (amount_cents::numeric / 100.0)::numeric(14,2) AS amount,
+    (refunded_cents::numeric / 100.0)::numeric(14,2) AS refunded,
+    anomaly,
+    settles,
+    paid_at,
+    credited_at
+   FROM payment
+  WHERE NOT test;
+
+CREATE VIEW reporting_receipts_by_day AS
+ SELECT account_id,
+    day,
+    method,
+    entries AS payments,
+    (cents::numeric / 100.0)::numeric(20,2) AS amount,
+    late,
+    anomalous
+   FROM report_entry
+  WHERE type = 'payment'::text AND account_id <> '00000000-0000-0000-0000-000000000000'::uuid;
+
+CREATE VIEW reporting_refunds_by_day AS
+ SELECT account_id,
+    day,
+    method,
+    what,
+    refunds,
+    (cents::numeric / 100.0)::numeric(20,2) AS amount
+   FROM report_refund
+  WHERE account_id <> '00000000-0000-0000-0000-000000000000'::uuid;
+
+CREATE VIEW reporting_time_to_pay AS
+ SELECT account_id,
+    day,
+    payment_method,
+    power(2::numeric, bucket::numeric / 8.0)::numeric(20,1) AS from_seconds,
+    power(2::numeric, (bucket + 1)::numeric / 8.0)::numeric(20,1) AS below_seconds,
+    charges
+   FROM report_wait
+  WHERE account_id <> '00000000-0000-0000-0000-000000000000'::uuid;
+
+CREATE VIEW reporting_webhooks_by_day AS
+ SELECT account_id,
+    day,
+    outcome,
+    attempts,
+    duration_ms
+   FROM report_attempt
+  WHERE account_id <> '00000000-0000-0000-0000-000000000000'::uuid;

@@ -1,6 +1,6 @@
-"""Make the read tables anew from the journal, with the statements that fill them live."""
+"""Fill the read tables anew from the journal, with the statements that fill them live."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 from msgspec import Struct
 
@@ -19,11 +19,13 @@ class _Journaled(Struct, frozen=True):
 
 _TABLES = ("charge", "payment", "refund", "withdrawal", "event", "ledger")
 _TOTALS = ("charge", "cohort", "due", "wait", "entry", "refund", "integrator")
-journal_page = sql.many("journal.page", _Journaled)
+_page = sql.many("rebuild.page", _Journaled)
+_fill_order = sql.run("rebuild.fill_order")
 hold_journal = sql.run("rebuild.hold_journal")
+_real_first = sql.run("rebuild.real_first")
 empty = sql.run("rebuild.empty")
 empty_totals = sql.run("rebuild.empty_reports")
-_SHADOW = [sql.run(f"rebuild.shadow_{table}") for table in _TABLES]
+_SHADOW = [sql.run(f"rebuild.shadow_{table}") for table in ("order", *_TABLES)]
 _SHADOW += [sql.run(f"rebuild.shadow_report_{table}") for table in _TOTALS]
 _FILL = {f"read_{table}": sql.run(f"rebuild.fill_{table}") for table in _TABLES}
 _FILL |= {f"report_{table}": sql.run(f"rebuild.fill_report_{table}") for table in _TOTALS}
@@ -50,16 +52,27 @@ async def rebuild(database_url: str, *, progress: Callable[[int], None] = lambda
 async def project_journal(conn: Connection, *, totals_up_to: int, progress: Callable[[int], None]) -> None:
     """Fill temporary read tables, dropped with the transaction, from the whole journal as this transaction sees it.
 
+    Afterwards a name means the real table again, and `pg_temp.` before it the temporary one.
+
     The daily totals of reports are filled from the rows up to `totals_up_to`, as they lag. `progress` is told how many
     journal rows are done.
     """
     for shadow in _SHADOW:
         await shadow(conn)
+    await _fill_order(conn)
     done = 0
-    after = 0
-    while rows := await journal_page(conn, after=after, most=_PAGE):
-        await project(conn, [row.journal_id for row in rows], tuple(Projection))
-        await fold(conn, [row.journal_id for row in rows if row.journal_id <= totals_up_to])
-        after = rows[-1].journal_id
-        done += len(rows)
+    async for page in _pages(conn):
+        await project(conn, page, tuple(Projection))
+        done += len(page)
         progress(done)
+    # Totals look payments and refunds up, also those of other charges: all are there now.
+    async for page in _pages(conn):
+        await fold(conn, [journal_id for journal_id in page if journal_id <= totals_up_to])
+    await _real_first(conn)
+
+
+async def _pages(conn: Connection) -> AsyncIterator[list[int]]:
+    after = 0
+    while rows := await _page(conn, after=after, most=_PAGE):
+        yield [row.journal_id for row in rows]
+        after += len(rows)

@@ -1,4 +1,4 @@
-"""The simulated bank, with books of its own in PostgreSQL (schema simulated_bank).
+"""The simulated bank, with books of its own in PostgreSQL (tables simulated_*).
 
 The worker asks it directly for sandbox mode; `python -m banks.simulated` puts the wire of API Pix before the
 books of the production world. Each call is one statement, a transaction of its own, as another company's is.

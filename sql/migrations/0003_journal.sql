@@ -1,7 +1,7 @@
 -- What happened (append only), the numbers handed out with it, and read_charge, which is a pure function of it.
 
 CREATE TABLE journal (
-    -- Taken after the charge's row lock, so along one charge it grows with the version.
+    -- Names the row; the order along a charge is that of (version, journal_id).
     journal_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     account_id      uuid NOT NULL,
     test            boolean NOT NULL,
@@ -23,7 +23,7 @@ CREATE TABLE journal (
     CHECK ((event_id IS NULL) = (event_sequence IS NULL) AND (event_id IS NULL) = (event_body IS NULL))
 );
 -- The life of one charge. Its first row is left out to keep creations cheap: the charge's document has all it says.
-CREATE INDEX journal_of_charge ON journal (charge_id, journal_id) WHERE kind <> 'charge.created';
+CREATE INDEX journal_of_charge ON journal (charge_id, version, journal_id) WHERE kind <> 'charge.created';
 
 CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -89,18 +89,21 @@ CREATE FUNCTION project_created(journal_ids bigint[]) RETURNS bigint LANGUAGE pl
 DECLARE
     projected bigint;
 BEGIN
+    WITH created AS MATERIALIZED (
+        SELECT j.account_id, j.charge_id, j.test, c.created_at, c.status, c.payment_method, c.amount_cents, c.public_id,
+               c.external_id, c.payer_document_hash, c.nosso_numero,
+               -- A PIX charge's txid is its own id in hex and is found by that; only others need the column.
+               CASE WHEN c.payment_method <> 'pix' THEN c.txid END,
+               c.integrador_code, c.due_date, j.version, j.payload -> 'charge'
+        FROM journal j
+        CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'charge') AS c (
+            created_at timestamptz, status text, payment_method text, amount_cents bigint, public_id text, external_id text,
+            payer_document_hash text, nosso_numero text, txid text, integrador_code text, due_date date)
+        WHERE j.journal_id = ANY(journal_ids) AND j.kind = 'charge.created'
+    )
     INSERT INTO read_charge (account_id, charge_id, test, created_at, status, payment_method, amount_cents, public_id,
                              external_id, payer_document_hash, nosso_numero, txid, integrador_code, due_date, version, doc)
-    SELECT j.account_id, j.charge_id, j.test, c.created_at, c.status, c.payment_method, c.amount_cents, c.public_id,
-           c.external_id, c.payer_document_hash, c.nosso_numero,
-           -- A PIX charge's txid is its own id in hex and is found by that; only others need the column.
-           CASE WHEN c.payment_method <> 'pix' THEN c.txid END,
-           c.integrador_code, c.due_date, j.version, j.payload -> 'charge'
-    FROM journal j
-    CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'charge') AS c (
-        created_at timestamptz, status text, payment_method text, amount_cents bigint, public_id text, external_id text,
-        payer_document_hash text, nosso_numero text, txid text, integrador_code text, due_date date)
-    WHERE j.journal_id = ANY(journal_ids) AND j.kind = 'charge.created';
+    TABLE created;
     GET DIAGNOSTICS projected = ROW_COUNT;
     RETURN projected;
 END $$;

@@ -28,9 +28,6 @@ CREATE TABLE feed_begin (
 );
 INSERT INTO feed_begin (begins_at) VALUES ('-infinity');
 
--- Detached months stay here, each a table, until an operator moves them elsewhere.
-CREATE SCHEMA feed_archive;
-
 -- Make the months (of UTC) from :first to :last, and earlier ones for which events lie in the default partition.
 --
 -- Writers wait from before those events are moved until the month is attached: some milliseconds for a month that is yet
@@ -43,6 +40,7 @@ LANGUAGE plpgsql SET lock_timeout = '500ms' AS $$
 DECLARE
     months date[];
     month date;
+    tag text;
     name text;
     from_at timestamptz;
     to_at timestamptz;
@@ -51,29 +49,31 @@ BEGIN
     SELECT array_agg(wanted.month ORDER BY wanted.month) INTO months FROM (
         SELECT generate_series(date_trunc('month', first::timestamp), last::timestamp, interval '1 month')::date AS month
         UNION
-        SELECT date_trunc('month', created_at AT TIME ZONE 'UTC')::date FROM public.read_event_other
+        SELECT date_trunc('month', created_at AT TIME ZONE 'UTC')::date FROM read_event_other
         WHERE created_at < date_trunc('month', first::timestamp) AT TIME ZONE 'UTC'
     ) AS wanted;
     FOREACH month IN ARRAY months LOOP
-        name := 'read_event_' || to_char(month, 'YYYY_MM');
-        CONTINUE WHEN to_regclass('public.' || name) IS NOT NULL OR to_regclass('feed_archive.' || name) IS NOT NULL;
+        tag := to_char(month, 'YYYY_MM');
+        name := 'read_event_' || tag;
+        CONTINUE WHEN to_regclass(name) IS NOT NULL OR to_regclass('feed_archive_' || tag) IS NOT NULL;
         from_at := month::timestamp AT TIME ZONE 'UTC';
         to_at := (month + interval '1 month') AT TIME ZONE 'UTC';
-        CONTINUE WHEN moved_most < (SELECT count(*) FROM (SELECT FROM public.read_event_other
+        CONTINUE WHEN moved_most < (SELECT count(*) FROM (SELECT FROM read_event_other
                                                           WHERE created_at >= from_at AND created_at < to_at
                                                           LIMIT moved_most::bigint + 1) AS lying);
-        EXECUTE format('CREATE TABLE public.%I (LIKE public.read_event INCLUDING ALL)', name);
-        LOCK TABLE ONLY public.read_event IN SHARE ROW EXCLUSIVE MODE;
-        EXECUTE format('WITH moved AS (DELETE FROM public.read_event_other WHERE created_at >= %L AND created_at < %L RETURNING *) '
-                       'INSERT INTO public.%I SELECT * FROM moved', from_at, to_at, name);
-        EXECUTE format('ALTER TABLE public.read_event ATTACH PARTITION public.%I FOR VALUES FROM (%L) TO (%L)', name,
+        EXECUTE format('CREATE TABLE %I (LIKE read_event INCLUDING ALL)', name);
+        LOCK TABLE ONLY read_event IN SHARE ROW EXCLUSIVE MODE;
+        EXECUTE format('WITH moved AS (DELETE FROM read_event_other WHERE created_at >= %L AND created_at < %L RETURNING *) '
+                       'INSERT INTO %I SELECT * FROM moved', from_at, to_at, name);
+        EXECUTE format('ALTER TABLE read_event ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', name,
                        from_at, to_at);
         made := made + 1;
     END LOOP;
     RETURN made;
 END $$;
 
--- Take the months that ended before an instant out of the feed; answers how many.
+-- Take the months that ended before an instant out of the feed; answers how many. Each becomes a table feed_archive_...,
+-- which stays until an operator moves it elsewhere.
 CREATE FUNCTION feed_detach_months(ended_before timestamptz) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
     month record;
@@ -82,13 +82,13 @@ BEGIN
     FOR month IN
         SELECT c.relname AS name, (to_date(right(c.relname, 7), 'YYYY_MM') + interval '1 month')::timestamp AT TIME ZONE 'UTC' AS ended
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-        WHERE i.inhparent = 'public.read_event'::regclass AND c.relname ~ '^read_event_[0-9]{4}_[0-9]{2}$'
+        WHERE i.inhparent = 'read_event'::regclass AND c.relname ~ '^read_event_[0-9]{4}_[0-9]{2}$'
         ORDER BY c.relname
     LOOP
         EXIT WHEN month.ended > ended_before;
         UPDATE feed_begin SET begins_at = greatest(begins_at, month.ended);
-        EXECUTE format('ALTER TABLE public.read_event DETACH PARTITION public.%I', month.name);
-        EXECUTE format('ALTER TABLE public.%I SET SCHEMA feed_archive', month.name);
+        EXECUTE format('ALTER TABLE read_event DETACH PARTITION %I', month.name);
+        EXECUTE format('ALTER TABLE %I RENAME TO %I', month.name, replace(month.name, 'read_event', 'feed_archive'));
         detached := detached + 1;
     END LOOP;
     RETURN detached;

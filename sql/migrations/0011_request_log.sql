@@ -14,15 +14,15 @@ CREATE TABLE request_log (
 ) PARTITION BY RANGE (at);
 -- Two indexes for every request and no more, and no key to check: a row costs the database 5 us and the API 3.
 CREATE INDEX request_log_page ON request_log (account_id, test, at, request_id);
--- 48 random bits of the id are as good as all of it, and cost half as much to keep.
+-- 48 random bits of the id suffice, at half the size of all of it.
 CREATE INDEX request_log_id ON request_log (left(request_id, 12));
--- Faults are few among many: each class of them is a range of its own.
+-- Errors are few among many requests: each class of them is a range of its own.
 CREATE INDEX request_log_refused ON request_log (account_id, test, at, request_id) WHERE status BETWEEN 400 AND 499;
 CREATE INDEX request_log_broken ON request_log (account_id, test, at, request_id) WHERE status >= 500;
 CREATE TABLE request_log_other PARTITION OF request_log DEFAULT;
 
--- Days of UTC, made before they begin. A day some of whose requests already lie among the others stays there with all
--- of them: nothing is moved for a log.
+-- Days of UTC, made before they begin. A day with requests in the default partition stays there whole: nothing is moved
+-- for a log.
 CREATE FUNCTION request_log_make_days(first date, last date) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
     day date;
@@ -35,16 +35,16 @@ BEGIN
         name := 'request_log_' || to_char(day, 'YYYY_MM_DD');
         from_at := day::timestamp AT TIME ZONE 'UTC';
         to_at := (day + 1)::timestamp AT TIME ZONE 'UTC';
-        CONTINUE WHEN to_regclass('public.' || name) IS NOT NULL
+        CONTINUE WHEN to_regclass(name) IS NOT NULL
             OR EXISTS (SELECT FROM request_log_other WHERE at >= from_at AND at < to_at);
-        EXECUTE format('CREATE TABLE public.%I PARTITION OF public.request_log FOR VALUES FROM (%L) TO (%L)', name, from_at, to_at);
+        EXECUTE format('CREATE TABLE %I PARTITION OF request_log FOR VALUES FROM (%L) TO (%L)', name, from_at, to_at);
         made := made + 1;
     END LOOP;
     RETURN made;
 END $$;
 
--- Forget the days that ended before an instant, at most so many; answers how many.
-CREATE FUNCTION request_log_forget_days(ended_before timestamptz, most integer) RETURNS integer LANGUAGE plpgsql AS $$
+-- Drop the days that ended before an instant, at most days_max; answers how many.
+CREATE FUNCTION request_log_forget_days(ended_before timestamptz, days_max integer) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
     day record;
     forgotten integer := 0;
@@ -52,11 +52,11 @@ BEGIN
     FOR day IN
         SELECT c.relname AS name, (to_date(right(c.relname, 10), 'YYYY_MM_DD') + 1)::timestamp AT TIME ZONE 'UTC' AS ended
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-        WHERE i.inhparent = 'public.request_log'::regclass AND c.relname ~ '^request_log_[0-9]{4}_[0-9]{2}_[0-9]{2}$'
-        ORDER BY c.relname LIMIT most
+        WHERE i.inhparent = 'request_log'::regclass AND c.relname ~ '^request_log_[0-9]{4}_[0-9]{2}_[0-9]{2}$'
+        ORDER BY c.relname LIMIT days_max
     LOOP
         EXIT WHEN day.ended > ended_before;
-        EXECUTE format('DROP TABLE public.%I', day.name);
+        EXECUTE format('DROP TABLE %I', day.name);
         forgotten := forgotten + 1;
     END LOOP;
     DELETE FROM request_log_other WHERE at < ended_before;

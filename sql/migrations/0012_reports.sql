@@ -112,179 +112,183 @@ CREATE TABLE report_attempt (
     PRIMARY KEY (account_id, day, outcome)
 ) WITH (fillfactor = 85);
 
--- For tools of business intelligence: what they may read, and nothing beside it. No column is sealed or personal.
-CREATE SCHEMA reporting;
-COMMENT ON SCHEMA reporting IS 'Production only. Days are America/Sao_Paulo days, instants UTC, amounts reais.';
+-- All that tools of business intelligence may read: production only, nothing sealed or personal. Days are
+-- America/Sao_Paulo days, instants UTC, amounts reais.
 
-CREATE VIEW reporting.freshness AS
+CREATE VIEW reporting_freshness AS
 SELECT as_of, extract(epoch FROM now() - as_of)::numeric(20, 3) AS lag_seconds FROM report_position;
-COMMENT ON VIEW reporting.freshness IS 'How current the daily totals are: receipts_by_day, ledger_by_day, charges_by_day, boletos_by_due_date, time_to_pay, refunds_by_day, integrators_by_day.';
-COMMENT ON COLUMN reporting.freshness.as_of IS 'Everything that happened before this instant is counted.';
-COMMENT ON COLUMN reporting.freshness.lag_seconds IS 'How long ago that is.';
+COMMENT ON VIEW reporting_freshness IS 'How current the daily totals are: receipts_by_day, ledger_by_day, charges_by_day, boletos_by_due_date, time_to_pay, refunds_by_day, integrators_by_day.';
+COMMENT ON COLUMN reporting_freshness.as_of IS 'Everything that happened before this instant is counted.';
+COMMENT ON COLUMN reporting_freshness.lag_seconds IS 'How long ago that is.';
 
-CREATE VIEW reporting.accounts AS
+CREATE VIEW reporting_accounts AS
 SELECT account_id, name, kyc, created_at FROM account;
-COMMENT ON VIEW reporting.accounts IS 'Merchants, and partners who have an account.';
-COMMENT ON COLUMN reporting.accounts.account_id IS 'Names the account in every other view.';
-COMMENT ON COLUMN reporting.accounts.name IS 'The company''s name.';
-COMMENT ON COLUMN reporting.accounts.kyc IS 'pending, approved, rejected.';
-COMMENT ON COLUMN reporting.accounts.created_at IS 'When it was opened.';
+COMMENT ON VIEW reporting_accounts IS 'Merchants, and partners who have an account.';
+COMMENT ON COLUMN reporting_accounts.account_id IS 'Names the account in every other view.';
+COMMENT ON COLUMN reporting_accounts.name IS 'The company''s name.';
+COMMENT ON COLUMN reporting_accounts.kyc IS 'pending, approved, rejected.';
+COMMENT ON COLUMN reporting_accounts.created_at IS 'When it was opened.';
 
-CREATE VIEW reporting.charges AS
+CREATE VIEW reporting_charges AS
 SELECT charge_id, account_id, created_at, payment_method, status, (amount_cents / 100.0)::numeric(14, 2) AS amount,
        due_date, integrador_code, (doc ->> 'paid_at')::timestamptz AS paid_at
 FROM read_charge WHERE NOT test;
-COMMENT ON VIEW reporting.charges IS 'Every charge, as it is now.';
-COMMENT ON COLUMN reporting.charges.charge_id IS 'The charge.';
-COMMENT ON COLUMN reporting.charges.account_id IS 'Whose charge it is.';
-COMMENT ON COLUMN reporting.charges.created_at IS 'When it was issued.';
-COMMENT ON COLUMN reporting.charges.payment_method IS 'pix, boleto, boleto_hibrido, boleto_pix.';
-COMMENT ON COLUMN reporting.charges.status IS 'pending, paid, expired, cancelled, refunded, failed.';
-COMMENT ON COLUMN reporting.charges.amount IS 'What was asked for.';
-COMMENT ON COLUMN reporting.charges.due_date IS 'Of boletos.';
-COMMENT ON COLUMN reporting.charges.integrador_code IS 'The partner who brought it.';
-COMMENT ON COLUMN reporting.charges.paid_at IS 'When the payment that settled it was made.';
+COMMENT ON VIEW reporting_charges IS 'Every charge, as it is now.';
+COMMENT ON COLUMN reporting_charges.charge_id IS 'The charge.';
+COMMENT ON COLUMN reporting_charges.account_id IS 'Whose charge it is.';
+COMMENT ON COLUMN reporting_charges.created_at IS 'When it was issued.';
+COMMENT ON COLUMN reporting_charges.payment_method IS 'pix, boleto, boleto_hibrido, boleto_pix.';
+COMMENT ON COLUMN reporting_charges.status IS 'pending, paid, expired, cancelled, refunded, failed.';
+COMMENT ON COLUMN reporting_charges.amount IS 'What was asked for.';
+COMMENT ON COLUMN reporting_charges.due_date IS 'Of boletos.';
+COMMENT ON COLUMN reporting_charges.integrador_code IS 'The partner who brought it.';
+COMMENT ON COLUMN reporting_charges.paid_at IS 'When the payment that settled it was made.';
 
-CREATE VIEW reporting.payments AS
+CREATE VIEW reporting_payments AS
 SELECT payment_id, charge_id, account_id, method, (amount_cents / 100.0)::numeric(14, 2) AS amount,
        (refunded_cents / 100.0)::numeric(14, 2) AS refunded, anomaly, settles, paid_at, credited_at
 FROM payment WHERE NOT test;
-COMMENT ON VIEW reporting.payments IS 'Every payment received.';
-COMMENT ON COLUMN reporting.payments.payment_id IS 'The payment.';
-COMMENT ON COLUMN reporting.payments.charge_id IS 'The charge it was made for.';
-COMMENT ON COLUMN reporting.payments.account_id IS 'Who was credited.';
-COMMENT ON COLUMN reporting.payments.method IS 'pix or boleto: how it was really paid.';
-COMMENT ON COLUMN reporting.payments.amount IS 'What arrived.';
-COMMENT ON COLUMN reporting.payments.refunded IS 'What of it is back with the payer.';
-COMMENT ON COLUMN reporting.payments.anomaly IS 'NULL, duplicate, paid_after_cancel, amount_mismatch.';
-COMMENT ON COLUMN reporting.payments.settles IS 'Whether it made its charge paid.';
-COMMENT ON COLUMN reporting.payments.paid_at IS 'When the payer paid.';
-COMMENT ON COLUMN reporting.payments.credited_at IS 'When it was credited.';
+COMMENT ON VIEW reporting_payments IS 'Every payment received.';
+COMMENT ON COLUMN reporting_payments.payment_id IS 'The payment.';
+COMMENT ON COLUMN reporting_payments.charge_id IS 'The charge it was made for.';
+COMMENT ON COLUMN reporting_payments.account_id IS 'Who was credited.';
+COMMENT ON COLUMN reporting_payments.method IS 'pix or boleto: how it was really paid.';
+COMMENT ON COLUMN reporting_payments.amount IS 'What arrived.';
+COMMENT ON COLUMN reporting_payments.refunded IS 'What of it is back with the payer.';
+COMMENT ON COLUMN reporting_payments.anomaly IS 'NULL, duplicate, paid_after_cancel, amount_mismatch.';
+COMMENT ON COLUMN reporting_payments.settles IS 'Whether it made its charge paid.';
+COMMENT ON COLUMN reporting_payments.paid_at IS 'When the payer paid.';
+COMMENT ON COLUMN reporting_payments.credited_at IS 'When it was credited.';
 
-CREATE VIEW reporting.ledger AS
+CREATE VIEW reporting_ledger AS
 SELECT account_id, sequence, entry_id, created_at, type, (amount_cents / 100.0)::numeric(20, 2) AS amount,
        (balance_after_cents / 100.0)::numeric(20, 2) AS balance_after
 FROM read_ledger WHERE NOT test;
-COMMENT ON VIEW reporting.ledger IS 'Every line of every wallet: numbers are dense, the running balance is exact.';
-COMMENT ON COLUMN reporting.ledger.account_id IS 'Whose wallet.';
-COMMENT ON COLUMN reporting.ledger.sequence IS '1, 2, 3 ... along one account.';
-COMMENT ON COLUMN reporting.ledger.entry_id IS 'The line.';
-COMMENT ON COLUMN reporting.ledger.created_at IS 'When it was written.';
-COMMENT ON COLUMN reporting.ledger.type IS 'payment, refund, refund_reversal, withdrawal, withdrawal_reversal, fee, partner_share, adjustment.';
-COMMENT ON COLUMN reporting.ledger.amount IS 'Credits are positive.';
-COMMENT ON COLUMN reporting.ledger.balance_after IS 'The balance with this line.';
+COMMENT ON VIEW reporting_ledger IS 'Every line of every wallet: numbers are dense, the running balance is exact.';
+COMMENT ON COLUMN reporting_ledger.account_id IS 'Whose wallet.';
+COMMENT ON COLUMN reporting_ledger.sequence IS '1, 2, 3 ... along one account.';
+COMMENT ON COLUMN reporting_ledger.entry_id IS 'The line.';
+COMMENT ON COLUMN reporting_ledger.created_at IS 'When it was written.';
+COMMENT ON COLUMN reporting_ledger.type IS 'payment, refund, refund_reversal, withdrawal, withdrawal_reversal, fee, partner_share, adjustment.';
+COMMENT ON COLUMN reporting_ledger.amount IS 'Credits are positive.';
+COMMENT ON COLUMN reporting_ledger.balance_after IS 'The balance with this line.';
 
-CREATE VIEW reporting.receipts_by_day AS
+CREATE VIEW reporting_receipts_by_day AS
 SELECT account_id, day, method, entries AS payments, (cents / 100.0)::numeric(20, 2) AS amount, late, anomalous
 FROM report_entry WHERE type = 'payment' AND account_id <> '00000000-0000-0000-0000-000000000000';
-COMMENT ON VIEW reporting.receipts_by_day IS 'Payments by the day on which they were credited.';
-COMMENT ON COLUMN reporting.receipts_by_day.account_id IS 'Who was credited.';
-COMMENT ON COLUMN reporting.receipts_by_day.day IS 'The day of the credit.';
-COMMENT ON COLUMN reporting.receipts_by_day.method IS 'pix or boleto.';
-COMMENT ON COLUMN reporting.receipts_by_day.payments IS 'How many.';
-COMMENT ON COLUMN reporting.receipts_by_day.amount IS 'Their sum.';
-COMMENT ON COLUMN reporting.receipts_by_day.late IS 'How many of them came after the charge had expired.';
-COMMENT ON COLUMN reporting.receipts_by_day.anomalous IS 'How many of them came otherwise than asked for.';
+COMMENT ON VIEW reporting_receipts_by_day IS 'Payments by the day on which they were credited.';
+COMMENT ON COLUMN reporting_receipts_by_day.account_id IS 'Who was credited.';
+COMMENT ON COLUMN reporting_receipts_by_day.day IS 'The day of the credit.';
+COMMENT ON COLUMN reporting_receipts_by_day.method IS 'pix or boleto.';
+COMMENT ON COLUMN reporting_receipts_by_day.payments IS 'How many.';
+COMMENT ON COLUMN reporting_receipts_by_day.amount IS 'Their sum.';
+COMMENT ON COLUMN reporting_receipts_by_day.late IS 'How many of them came after the charge had expired.';
+COMMENT ON COLUMN reporting_receipts_by_day.anomalous IS 'How many of them came otherwise than asked for.';
 
-CREATE VIEW reporting.ledger_by_day AS
+CREATE VIEW reporting_ledger_by_day AS
 SELECT account_id, day, type, method, entries, (cents / 100.0)::numeric(20, 2) AS amount
 FROM report_entry WHERE account_id <> '00000000-0000-0000-0000-000000000000';
-COMMENT ON VIEW reporting.ledger_by_day IS 'What moved each wallet on each day. The sum over types is the movement of its balance.';
-COMMENT ON COLUMN reporting.ledger_by_day.account_id IS 'Whose wallet.';
-COMMENT ON COLUMN reporting.ledger_by_day.day IS 'The day of the lines.';
-COMMENT ON COLUMN reporting.ledger_by_day.type IS 'As in ledger.';
-COMMENT ON COLUMN reporting.ledger_by_day.method IS 'Of the payment the lines are about; empty when they are about none.';
-COMMENT ON COLUMN reporting.ledger_by_day.entries IS 'How many lines.';
-COMMENT ON COLUMN reporting.ledger_by_day.amount IS 'Their sum; credits are positive.';
+COMMENT ON VIEW reporting_ledger_by_day IS 'What moved each wallet on each day. The sum over types is the movement of its balance.';
+COMMENT ON COLUMN reporting_ledger_by_day.account_id IS 'Whose wallet.';
+COMMENT ON COLUMN reporting_ledger_by_day.day IS 'The day of the lines.';
+COMMENT ON COLUMN reporting_ledger_by_day.type IS 'As in ledger.';
+COMMENT ON COLUMN reporting_ledger_by_day.method IS 'Of the payment the lines are about; empty when they are about none.';
+COMMENT ON COLUMN reporting_ledger_by_day.entries IS 'How many lines.';
+COMMENT ON COLUMN reporting_ledger_by_day.amount IS 'Their sum; credits are positive.';
 
-CREATE VIEW reporting.charges_by_day AS
+CREATE VIEW reporting_charges_by_day AS
 SELECT account_id, day, payment_method, status, charges, (cents / 100.0)::numeric(20, 2) AS amount
 FROM report_cohort WHERE charges <> 0 AND account_id <> '00000000-0000-0000-0000-000000000000';
-COMMENT ON VIEW reporting.charges_by_day IS 'What became of the charges issued on a day.';
-COMMENT ON COLUMN reporting.charges_by_day.account_id IS 'Whose charges.';
-COMMENT ON COLUMN reporting.charges_by_day.day IS 'The day they were issued on.';
-COMMENT ON COLUMN reporting.charges_by_day.payment_method IS 'As in charges.';
-COMMENT ON COLUMN reporting.charges_by_day.status IS 'As in charges; how they stand now.';
-COMMENT ON COLUMN reporting.charges_by_day.charges IS 'How many.';
-COMMENT ON COLUMN reporting.charges_by_day.amount IS 'Their sum.';
+COMMENT ON VIEW reporting_charges_by_day IS 'What became of the charges issued on a day.';
+COMMENT ON COLUMN reporting_charges_by_day.account_id IS 'Whose charges.';
+COMMENT ON COLUMN reporting_charges_by_day.day IS 'The day they were issued on.';
+COMMENT ON COLUMN reporting_charges_by_day.payment_method IS 'As in charges.';
+COMMENT ON COLUMN reporting_charges_by_day.status IS 'As in charges; how they stand now.';
+COMMENT ON COLUMN reporting_charges_by_day.charges IS 'How many.';
+COMMENT ON COLUMN reporting_charges_by_day.amount IS 'Their sum.';
 
-CREATE VIEW reporting.boletos_by_due_date AS
+CREATE VIEW reporting_boletos_by_due_date AS
 SELECT account_id, status, due_date, payment_method, charges, (cents / 100.0)::numeric(20, 2) AS amount
 FROM report_due WHERE charges <> 0 AND account_id <> '00000000-0000-0000-0000-000000000000';
-COMMENT ON VIEW reporting.boletos_by_due_date IS 'Boletos by the day they are due and how they stand now.';
-COMMENT ON COLUMN reporting.boletos_by_due_date.account_id IS 'Whose boletos.';
-COMMENT ON COLUMN reporting.boletos_by_due_date.status IS 'As in charges.';
-COMMENT ON COLUMN reporting.boletos_by_due_date.due_date IS 'As printed on the boleto.';
-COMMENT ON COLUMN reporting.boletos_by_due_date.payment_method IS 'boleto, boleto_hibrido, boleto_pix.';
-COMMENT ON COLUMN reporting.boletos_by_due_date.charges IS 'How many.';
-COMMENT ON COLUMN reporting.boletos_by_due_date.amount IS 'Their sum.';
+COMMENT ON VIEW reporting_boletos_by_due_date IS 'Boletos by the day they are due and how they stand now.';
+COMMENT ON COLUMN reporting_boletos_by_due_date.account_id IS 'Whose boletos.';
+COMMENT ON COLUMN reporting_boletos_by_due_date.status IS 'As in charges.';
+COMMENT ON COLUMN reporting_boletos_by_due_date.due_date IS 'As printed on the boleto.';
+COMMENT ON COLUMN reporting_boletos_by_due_date.payment_method IS 'boleto, boleto_hibrido, boleto_pix.';
+COMMENT ON COLUMN reporting_boletos_by_due_date.charges IS 'How many.';
+COMMENT ON COLUMN reporting_boletos_by_due_date.amount IS 'Their sum.';
 
-CREATE VIEW reporting.time_to_pay AS
+CREATE VIEW reporting_time_to_pay AS
 SELECT account_id, day, payment_method, power(2, bucket / 8.0)::numeric(20, 1) AS from_seconds,
        power(2, (bucket + 1) / 8.0)::numeric(20, 1) AS below_seconds, charges
 FROM report_wait WHERE account_id <> '00000000-0000-0000-0000-000000000000';
-COMMENT ON VIEW reporting.time_to_pay IS 'A histogram: how long the charges issued on a day took to be paid.';
-COMMENT ON COLUMN reporting.time_to_pay.account_id IS 'Whose charges.';
-COMMENT ON COLUMN reporting.time_to_pay.day IS 'The day they were issued on.';
-COMMENT ON COLUMN reporting.time_to_pay.payment_method IS 'As in charges.';
-COMMENT ON COLUMN reporting.time_to_pay.from_seconds IS 'The bucket begins here ...';
-COMMENT ON COLUMN reporting.time_to_pay.below_seconds IS '... and ends before this.';
-COMMENT ON COLUMN reporting.time_to_pay.charges IS 'How many were paid after such a time.';
+COMMENT ON VIEW reporting_time_to_pay IS 'A histogram: how long the charges issued on a day took to be paid.';
+COMMENT ON COLUMN reporting_time_to_pay.account_id IS 'Whose charges.';
+COMMENT ON COLUMN reporting_time_to_pay.day IS 'The day they were issued on.';
+COMMENT ON COLUMN reporting_time_to_pay.payment_method IS 'As in charges.';
+COMMENT ON COLUMN reporting_time_to_pay.from_seconds IS 'The bucket begins here ...';
+COMMENT ON COLUMN reporting_time_to_pay.below_seconds IS '... and ends before this.';
+COMMENT ON COLUMN reporting_time_to_pay.charges IS 'How many were paid after such a time.';
 
-CREATE VIEW reporting.refunds_by_day AS
+CREATE VIEW reporting_refunds_by_day AS
 SELECT account_id, day, method, what, refunds, (cents / 100.0)::numeric(20, 2) AS amount
 FROM report_refund WHERE account_id <> '00000000-0000-0000-0000-000000000000';
-COMMENT ON VIEW reporting.refunds_by_day IS 'Refunds by the day on which they were asked for, succeeded or failed.';
-COMMENT ON COLUMN reporting.refunds_by_day.account_id IS 'Who refunded.';
-COMMENT ON COLUMN reporting.refunds_by_day.day IS 'The day of it.';
-COMMENT ON COLUMN reporting.refunds_by_day.method IS 'How the payment was made.';
-COMMENT ON COLUMN reporting.refunds_by_day.what IS 'created, succeeded, failed.';
-COMMENT ON COLUMN reporting.refunds_by_day.refunds IS 'How many.';
-COMMENT ON COLUMN reporting.refunds_by_day.amount IS 'Their sum.';
+COMMENT ON VIEW reporting_refunds_by_day IS 'Refunds by the day on which they were asked for, succeeded or failed.';
+COMMENT ON COLUMN reporting_refunds_by_day.account_id IS 'Who refunded.';
+COMMENT ON COLUMN reporting_refunds_by_day.day IS 'The day of it.';
+COMMENT ON COLUMN reporting_refunds_by_day.method IS 'How the payment was made.';
+COMMENT ON COLUMN reporting_refunds_by_day.what IS 'created, succeeded, failed.';
+COMMENT ON COLUMN reporting_refunds_by_day.refunds IS 'How many.';
+COMMENT ON COLUMN reporting_refunds_by_day.amount IS 'Their sum.';
 
-CREATE VIEW reporting.integrators AS
+CREATE VIEW reporting_integrators AS
 SELECT i.integrador_code, i.name, i.account_id, i.active, i.created_at,
        coalesce((SELECT s.share_bps / 100.0 FROM integrator_share s WHERE s.integrador_code = i.integrador_code
                  ORDER BY s.since DESC LIMIT 1), 0)::numeric(5, 2) AS share_percent
 FROM integrator i;
-COMMENT ON VIEW reporting.integrators IS 'Partners.';
-COMMENT ON COLUMN reporting.integrators.integrador_code IS 'The code that stands on their charges.';
-COMMENT ON COLUMN reporting.integrators.name IS 'The partner''s name.';
-COMMENT ON COLUMN reporting.integrators.account_id IS 'His own account, when he has one.';
-COMMENT ON COLUMN reporting.integrators.active IS 'Whether new boletos may carry the code.';
-COMMENT ON COLUMN reporting.integrators.created_at IS 'Since when he is a partner.';
-COMMENT ON COLUMN reporting.integrators.share_percent IS 'Of payments of charges issued from now on.';
+COMMENT ON VIEW reporting_integrators IS 'Partners.';
+COMMENT ON COLUMN reporting_integrators.integrador_code IS 'The code that stands on their charges.';
+COMMENT ON COLUMN reporting_integrators.name IS 'The partner''s name.';
+COMMENT ON COLUMN reporting_integrators.account_id IS 'His own account, when he has one.';
+COMMENT ON COLUMN reporting_integrators.active IS 'Whether new boletos may carry the code.';
+COMMENT ON COLUMN reporting_integrators.created_at IS 'Since when he is a partner.';
+COMMENT ON COLUMN reporting_integrators.share_percent IS 'Of payments of charges issued from now on.';
 
-CREATE VIEW reporting.integrators_by_day AS
+CREATE VIEW reporting_integrators_by_day AS
 SELECT account_id, day, integrador_code, charges, (charge_cents / 100.0)::numeric(20, 2) AS charge_amount,
        payments, (payment_cents / 100.0)::numeric(20, 2) AS payment_amount,
        (given_cents / 100.0)::numeric(20, 2) AS share_given, (taken_back_cents / 100.0)::numeric(20, 2) AS share_taken_back
 FROM report_integrator WHERE account_id <> '00000000-0000-0000-0000-000000000000';
-COMMENT ON VIEW reporting.integrators_by_day IS 'What partners brought and were given.';
-COMMENT ON COLUMN reporting.integrators_by_day.account_id IS 'The merchant whose charges they are.';
-COMMENT ON COLUMN reporting.integrators_by_day.day IS 'The day of the charge, the payment, the posting of the share.';
-COMMENT ON COLUMN reporting.integrators_by_day.integrador_code IS 'The partner.';
-COMMENT ON COLUMN reporting.integrators_by_day.charges IS 'Charges issued with the code.';
-COMMENT ON COLUMN reporting.integrators_by_day.charge_amount IS 'Their sum.';
-COMMENT ON COLUMN reporting.integrators_by_day.payments IS 'Payments of such charges.';
-COMMENT ON COLUMN reporting.integrators_by_day.payment_amount IS 'Their sum.';
-COMMENT ON COLUMN reporting.integrators_by_day.share_given IS 'Credited to the partner.';
-COMMENT ON COLUMN reporting.integrators_by_day.share_taken_back IS 'Debited again because payments were refunded.';
+COMMENT ON VIEW reporting_integrators_by_day IS 'What partners brought and were given.';
+COMMENT ON COLUMN reporting_integrators_by_day.account_id IS 'The merchant whose charges they are.';
+COMMENT ON COLUMN reporting_integrators_by_day.day IS 'The day of the charge, the payment, the posting of the share.';
+COMMENT ON COLUMN reporting_integrators_by_day.integrador_code IS 'The partner.';
+COMMENT ON COLUMN reporting_integrators_by_day.charges IS 'Charges issued with the code.';
+COMMENT ON COLUMN reporting_integrators_by_day.charge_amount IS 'Their sum.';
+COMMENT ON COLUMN reporting_integrators_by_day.payments IS 'Payments of such charges.';
+COMMENT ON COLUMN reporting_integrators_by_day.payment_amount IS 'Their sum.';
+COMMENT ON COLUMN reporting_integrators_by_day.share_given IS 'Credited to the partner.';
+COMMENT ON COLUMN reporting_integrators_by_day.share_taken_back IS 'Debited again because payments were refunded.';
 
-CREATE VIEW reporting.webhooks_by_day AS
+CREATE VIEW reporting_webhooks_by_day AS
 SELECT account_id, day, outcome, attempts, duration_ms
 FROM report_attempt WHERE account_id <> '00000000-0000-0000-0000-000000000000';
-COMMENT ON VIEW reporting.webhooks_by_day IS 'Attempts to tell merchants of events.';
-COMMENT ON COLUMN reporting.webhooks_by_day.account_id IS 'Who was told.';
-COMMENT ON COLUMN reporting.webhooks_by_day.day IS 'The day of the attempts.';
-COMMENT ON COLUMN reporting.webhooks_by_day.outcome IS 'delivered, rejected, timeout, connection_refused, connection_reset, dns_error, tls_error, blocked_address, worker_lost, network_error.';
-COMMENT ON COLUMN reporting.webhooks_by_day.attempts IS 'How many.';
-COMMENT ON COLUMN reporting.webhooks_by_day.duration_ms IS 'How long they took together, in milliseconds.';
+COMMENT ON VIEW reporting_webhooks_by_day IS 'Attempts to tell merchants of events.';
+COMMENT ON COLUMN reporting_webhooks_by_day.account_id IS 'Who was told.';
+COMMENT ON COLUMN reporting_webhooks_by_day.day IS 'The day of the attempts.';
+COMMENT ON COLUMN reporting_webhooks_by_day.outcome IS 'delivered, rejected, timeout, connection_refused, connection_reset, dns_error, tls_error, blocked_address, worker_lost, network_error.';
+COMMENT ON COLUMN reporting_webhooks_by_day.attempts IS 'How many.';
+COMMENT ON COLUMN reporting_webhooks_by_day.duration_ms IS 'How long they took together, in milliseconds.';
 
--- Let a role read them, and nothing else; also views that are added later, when it is called again.
+-- Let a role read these views and nothing else. To be called again when views were added.
 CREATE FUNCTION reporting_grant(reader name) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    view regclass;
 BEGIN
-    EXECUTE format('GRANT USAGE ON SCHEMA reporting TO %I', reader);
-    EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA reporting TO %I', reader);
+    EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), reader);
+    FOR view IN SELECT oid FROM pg_class
+                WHERE relnamespace = current_schema()::regnamespace AND relkind = 'v' AND starts_with(relname, 'reporting_') LOOP
+        EXECUTE format('GRANT SELECT ON %s TO %I', view, reader);
+    END LOOP;
 END $$;
 REVOKE EXECUTE ON FUNCTION reporting_grant(name) FROM PUBLIC;

@@ -4,9 +4,7 @@
 --
 -- The state of a boleto, a return or a transfer follows from its rows and the clock; nothing runs in the background.
 
-CREATE SCHEMA simulated_bank;
-
-CREATE TABLE simulated_bank.location (
+CREATE TABLE simulated_location (
     world        text NOT NULL CHECK (world IN ('sandbox', 'production')),
     location_id  bigint GENERATED ALWAYS AS IDENTITY,
     -- The last part of its address: 32 URL-safe characters nobody can guess.
@@ -15,9 +13,9 @@ CREATE TABLE simulated_bank.location (
     created_at   timestamptz NOT NULL,
     PRIMARY KEY (world, location_id)
 );
-CREATE UNIQUE INDEX location_token ON simulated_bank.location (token);
+CREATE UNIQUE INDEX simulated_location_token ON simulated_location (token);
 
-CREATE TABLE simulated_bank.cob (
+CREATE TABLE simulated_cob (
     world         text NOT NULL CHECK (world IN ('sandbox', 'production')),
     txid          text NOT NULL CHECK (txid ~ '^[a-zA-Z0-9]{26,35}$'),
     status        text NOT NULL CHECK (status IN ('ATIVA', 'CONCLUIDA', 'REMOVIDA_PELO_USUARIO_RECEBEDOR')),
@@ -32,9 +30,9 @@ CREATE TABLE simulated_bank.cob (
     PRIMARY KEY (world, txid)
 ) WITH (fillfactor = 85);
 -- Not unique: a statement that puts a hundred cobs refuses the one whose location is taken, instead of failing whole.
-CREATE INDEX cob_location ON simulated_bank.cob (world, location_id);
+CREATE INDEX simulated_cob_location ON simulated_cob (world, location_id);
 
-CREATE TABLE simulated_bank.pix (
+CREATE TABLE simulated_pix (
     world           text NOT NULL CHECK (world IN ('sandbox', 'production')),
     end_to_end_id   text NOT NULL,
     txid            text NOT NULL,
@@ -48,11 +46,11 @@ CREATE TABLE simulated_bank.pix (
     tell_attempts   integer NOT NULL DEFAULT 0,
     PRIMARY KEY (world, end_to_end_id)
 );
-CREATE INDEX pix_of_cob ON simulated_bank.pix (world, txid);
-CREATE INDEX pix_paid ON simulated_bank.pix (world, paid_at, end_to_end_id);
-CREATE INDEX pix_untold ON simulated_bank.pix (tell_at) WHERE tell_at IS NOT NULL;
+CREATE INDEX simulated_pix_of_cob ON simulated_pix (world, txid);
+CREATE INDEX simulated_pix_paid ON simulated_pix (world, paid_at, end_to_end_id);
+CREATE INDEX simulated_pix_untold ON simulated_pix (tell_at) WHERE tell_at IS NOT NULL;
 
-CREATE TABLE simulated_bank.callback (
+CREATE TABLE simulated_callback (
     world       text NOT NULL CHECK (world IN ('sandbox', 'production')),
     pix_key     text NOT NULL,
     url         text NOT NULL,
@@ -61,21 +59,21 @@ CREATE TABLE simulated_bank.callback (
 );
 
 -- The fault to play; no row: none. timeout_before hangs before doing anything, cut breaks off in the middle of an answer.
-CREATE TABLE simulated_bank.fault (
+CREATE TABLE simulated_fault (
     world  text PRIMARY KEY CHECK (world IN ('sandbox', 'production')),
     fault  text NOT NULL
            CHECK (fault IN ('up', 'down', 'slow', 'lost_reply', 'refuse', 'timeout_before', 'cut', 'error500', 'html'))
 );
 
 -- What locations are signed with. The kid names the SECRET_KEY that opens the private part.
-CREATE TABLE simulated_bank.signing_key (
+CREATE TABLE simulated_signing_key (
     kid             text PRIMARY KEY,
     private_sealed  bytea NOT NULL,
     certificate     bytea NOT NULL,
     created_at      timestamptz NOT NULL
 );
 
-CREATE TABLE simulated_bank.boleto (
+CREATE TABLE simulated_boleto (
     world            text NOT NULL CHECK (world IN ('sandbox', 'production')),
     -- 000, the agreement, ten digits of the client's: never used again, also after a write-off.
     number           text NOT NULL CHECK (number ~ '^000[1-9][0-9]{16}$'),
@@ -98,11 +96,11 @@ CREATE TABLE simulated_bank.boleto (
     moved_at         timestamptz,
     PRIMARY KEY (world, number)
 ) WITH (fillfactor = 85);
-CREATE UNIQUE INDEX boleto_token ON simulated_bank.boleto (token);
-CREATE INDEX boleto_moved ON simulated_bank.boleto (world, moved_at, number) WHERE moved_at IS NOT NULL;
-CREATE INDEX boleto_registered ON simulated_bank.boleto (world, registered_at, number);
+CREATE UNIQUE INDEX simulated_boleto_token ON simulated_boleto (token);
+CREATE INDEX simulated_boleto_moved ON simulated_boleto (world, moved_at, number) WHERE moved_at IS NOT NULL;
+CREATE INDEX simulated_boleto_registered ON simulated_boleto (world, registered_at, number);
 
-CREATE TABLE simulated_bank.boleto_payment (
+CREATE TABLE simulated_boleto_payment (
     world           text NOT NULL CHECK (world IN ('sandbox', 'production')),
     payment_id      bigint GENERATED ALWAYS AS IDENTITY,
     number          text NOT NULL,
@@ -119,22 +117,22 @@ CREATE TABLE simulated_bank.boleto_payment (
     tell_at         timestamptz,
     tell_attempts   integer NOT NULL DEFAULT 0,
     PRIMARY KEY (world, payment_id),
-    FOREIGN KEY (world, number) REFERENCES simulated_bank.boleto (world, number)
+    FOREIGN KEY (world, number) REFERENCES simulated_boleto (world, number)
 );
-CREATE INDEX boleto_payment_number ON simulated_bank.boleto_payment (world, number);
+CREATE INDEX simulated_boleto_payment_number ON simulated_boleto_payment (world, number);
 -- To return what was paid to the PIX side of a boleto.
-CREATE INDEX boleto_payment_pix ON simulated_bank.boleto_payment (world, end_to_end_id) WHERE end_to_end_id IS NOT NULL;
-CREATE INDEX boleto_payment_untold ON simulated_bank.boleto_payment (tell_at) WHERE tell_at IS NOT NULL;
+CREATE INDEX simulated_boleto_payment_pix ON simulated_boleto_payment (world, end_to_end_id) WHERE end_to_end_id IS NOT NULL;
+CREATE INDEX simulated_boleto_payment_untold ON simulated_boleto_payment (tell_at) WHERE tell_at IS NOT NULL;
 
 -- Where payments of boletos are reported: at the real bank, an address entered by hand in its portal.
-CREATE TABLE simulated_bank.boleto_webhook (
+CREATE TABLE simulated_boleto_webhook (
     world          text PRIMARY KEY CHECK (world IN ('sandbox', 'production')),
     url            text NOT NULL,
     registered_at  timestamptz NOT NULL
 );
 
 -- Rules of the real bank that hinder local work: off unless switched on.
-CREATE TABLE simulated_bank.boleto_rules (
+CREATE TABLE simulated_boleto_rules (
     world             text PRIMARY KEY CHECK (world IN ('sandbox', 'production')),
     -- Changes and write-offs only 30 minutes after registration.
     apply_30_minutes  boolean NOT NULL,
@@ -143,9 +141,9 @@ CREATE TABLE simulated_bank.boleto_rules (
     -- From the announcement of a payment to its settlement.
     settle_after_s    double precision NOT NULL CHECK (settle_after_s >= 0)
 );
-INSERT INTO simulated_bank.boleto_rules VALUES ('sandbox', false, 0, 0), ('production', false, 0, 0.2);
+INSERT INTO simulated_boleto_rules VALUES ('sandbox', false, 0, 0), ('production', false, 0, 0.2);
 
-CREATE TABLE simulated_bank.devolucao (
+CREATE TABLE simulated_devolucao (
     world          text NOT NULL CHECK (world IN ('sandbox', 'production')),
     end_to_end_id  text NOT NULL,
     id             text NOT NULL CHECK (id ~ '^[a-zA-Z0-9]{1,35}$'),
@@ -160,7 +158,7 @@ CREATE TABLE simulated_bank.devolucao (
 );
 
 -- PIX sent to a key: not part of API Pix, which only receives.
-CREATE TABLE simulated_bank.transfer (
+CREATE TABLE simulated_transfer (
     world          text NOT NULL CHECK (world IN ('sandbox', 'production')),
     id             text NOT NULL CHECK (id ~ '^[a-zA-Z0-9]{1,35}$'),
     amount_cents   bigint NOT NULL CHECK (amount_cents > 0),
@@ -174,11 +172,11 @@ CREATE TABLE simulated_bank.transfer (
     PRIMARY KEY (world, id)
 );
 
-CREATE TABLE simulated_bank.refund_rules (
+CREATE TABLE simulated_refund_rules (
     world           text PRIMARY KEY CHECK (world IN ('sandbox', 'production')),
     -- From the request to the settlement.
     settle_after_s  double precision NOT NULL CHECK (settle_after_s >= 0),
     -- Whether it fails then.
     fails           boolean NOT NULL
 );
-INSERT INTO simulated_bank.refund_rules VALUES ('sandbox', 0, false), ('production', 0, false);
+INSERT INTO simulated_refund_rules VALUES ('sandbox', 0, false), ('production', 0, false);

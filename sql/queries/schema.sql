@@ -5,7 +5,7 @@
 WITH relation AS (
     SELECT c.* FROM pg_class c
     WHERE c.relnamespace = current_schema()::regnamespace
-      AND (NOT c.relispartition OR pg_get_expr(c.relpartbound, c.oid) = 'DEFAULT')
+      AND (NOT c.relispartition OR pg_get_expr(c.relpartbound, c.oid) = 'DEFAULT') AND NOT starts_with(c.relname, 'feed_archive_')
 ), line AS (
     SELECT a.attrelid AS relation, 1 AS part, a.attnum::text AS name, a.attnum AS place,
            concat_ws(' ', '   ', a.attname, format_type(a.atttypid, a.atttypmod),

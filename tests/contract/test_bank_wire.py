@@ -50,7 +50,7 @@ async def new_cob(bank: Any, **fields: Any) -> Cob:
 
 
 async def cobs_of(pool: Pool, txid: str) -> int:
-    return int(await pool.fetchval("SELECT count(*) FROM simulated_bank.cob WHERE txid = $1", txid))
+    return int(await pool.fetchval("SELECT count(*) FROM simulated_cob WHERE txid = $1", txid))
 
 
 # What goes well

@@ -63,7 +63,7 @@ def fields(answer: Answer) -> list[str]:
 
 async def boletos_of(books: Books, seu_numero: str) -> list[Any]:
     """The boletos the simulated bank has under this seu numero, in either world."""
-    return list(await books.fetch("SELECT * FROM simulated_bank.boleto WHERE seu_numero = $1", seu_numero))
+    return list(await books.fetch("SELECT * FROM simulated_boleto WHERE seu_numero = $1", seu_numero))
 
 
 def new_reference() -> str:
@@ -169,7 +169,7 @@ async def test_seu_numero_is_the_reference_where_it_fits_and_else_our_counter(
     boleto = made["boleto"]
     assert boleto["seu_numero"] == (reference if fits else str(int(boleto["nosso_numero"][10:])))
     assert made["external_id"] == reference
-    stored = "SELECT seu_numero FROM simulated_bank.boleto WHERE number = $1"
+    stored = "SELECT seu_numero FROM simulated_boleto WHERE number = $1"
     assert await books.fetchval(stored, boleto["nosso_numero"]) == boleto["seu_numero"]
 
 

@@ -288,14 +288,14 @@ async def test_every_paid_boleto_of_the_days_is_listed_over_pages_and_strangers_
     written_off = [new_number() for _ in range(3)]
     at = utc_now() - timedelta(days=(today() - day).days)
     await pool.execute(
-        "INSERT INTO simulated_bank.boleto (world, number, seu_numero, amount_cents, issued_on, due_on, payer_sealed,"
+        "INSERT INTO simulated_boleto (world, number, seu_numero, amount_cents, issued_on, due_on, payer_sealed,"
         " registered_at, payments, moved_at, written_off_at) SELECT 'production', n, 'A', 12345, $2::date,"
         " $2::date + (row_number() OVER () % 10 = 0)::integer * 5000, '', $3::timestamptz,"
         " CASE WHEN n = ANY($4) THEN 0 ELSE 1 END, $3, CASE WHEN n = ANY($4) THEN $3 END FROM unnest($1::text[]) n",
         mine + strangers + written_off, day, at, written_off,
     )  # fmt: skip
     await pool.execute(
-        "INSERT INTO simulated_bank.boleto_payment (world, number, rail, amount_cents, paid_at, settles_at, payer_name,"
+        "INSERT INTO simulated_boleto_payment (world, number, rail, amount_cents, paid_at, settles_at, payer_name,"
         " payer_document) SELECT 'production', n, 'boleto', 12300, $2, $2, '', '' FROM unnest($1::text[]) n",
         mine + strangers, at,
     )  # fmt: skip
@@ -500,7 +500,7 @@ async def test_a_young_boleto_is_changed_later(bank: RunningBoletoBank, pool: Po
         assert timedelta(minutes=30) <= answer.retry_at - registered_at <= timedelta(minutes=32)
     assert await adapter.write_off_boleto(boleto.number) == NotYet(None)  # the detail tells the day only
     await pool.execute(
-        "UPDATE simulated_bank.boleto SET registered_at = $2 WHERE number = $1", boleto.number, utc_now() - OLD
+        "UPDATE simulated_boleto SET registered_at = $2 WHERE number = $1", boleto.number, utc_now() - OLD
     )
     assert await adapter.redate_boleto(boleto.number, later, registered_at=registered_at - OLD) == Done(None)
     assert await adapter.write_off_boleto(boleto.number, registered_at=registered_at - OLD) == Done(None)

@@ -69,7 +69,7 @@ def ends_at(row: Any) -> datetime:
 
 async def nothing_of(books: Books, reference: str) -> bool:
     """Whether no leg of what was asked for under this reference can be paid: no cob, and a boleto only written off."""
-    open_boletos = "SELECT count(*) FROM simulated_bank.boleto WHERE seu_numero = $1 AND written_off_at IS NULL"
+    open_boletos = "SELECT count(*) FROM simulated_boleto WHERE seu_numero = $1 AND written_off_at IS NULL"
     charges = "SELECT count(*) FROM charge WHERE external_id = $1"
     cobs = "SELECT count(*) FROM bank_order WHERE kind = 'cob_register' AND request ->> 'description' = $1"
     found = [await books.fetchval(asked, reference) for asked in (open_boletos, charges, cobs)]
@@ -130,7 +130,7 @@ async def test_a_new_dual_charge_has_both_legs_here_and_at_the_bank(
     assert (cob["world"], cob["status"], cob["amount_cents"]) == (mode, "ATIVA", 15050)
     # Whole seconds, counted down from the creation: never later than the boleto.
     assert timedelta(seconds=-5) <= ends_at(cob) - end <= timedelta()
-    location = "SELECT location FROM simulated_bank.location WHERE location_id = $1"
+    location = "SELECT location FROM simulated_location WHERE location_id = $1"
     assert await books.fetchval(location, cob["location_id"]) == read["26-25"]
 
 
@@ -390,7 +390,7 @@ async def test_twenty_equal_requests_at_once_make_one_boleto_and_one_cob(shop: S
     assert len({answer.raw for answer in answers}) == 1
     made = answers[0].body
     await at_rest(books, made)
-    boletos = "SELECT count(*) FROM simulated_bank.boleto WHERE seu_numero = $1"
+    boletos = "SELECT count(*) FROM simulated_boleto WHERE seu_numero = $1"
     assert await books.fetchval(boletos, reference) == 1
     assert await cob_status(books, made) == "ATIVA"
     again = await issue_dual(door, body=body, key=key)

@@ -365,7 +365,7 @@ async def test_the_bank_is_told_at_once_whatever_the_clock_shows(shop: Shop, boo
     for each in (charge, both):
 
         async def booked(txid: str = each["pix"]["txid"]) -> Any:
-            return await books.fetchval("SELECT status FROM simulated_bank.cob WHERE txid = $1", txid)
+            return await books.fetchval("SELECT status FROM simulated_cob WHERE txid = $1", txid)
 
         assert await until_answer(booked) == "ATIVA"
     assert (await door.cancel(both["charge_id"])).body["status"] == "cancelled"
@@ -374,7 +374,7 @@ async def test_the_bank_is_told_at_once_whatever_the_clock_shows(shop: Shop, boo
     async def removed() -> bool:
         return bool(
             await books.fetchval(
-                "SELECT count(*) = 2 FROM simulated_bank.cob WHERE txid = ANY($1) AND status LIKE 'REMOVIDA%'",
+                "SELECT count(*) = 2 FROM simulated_cob WHERE txid = ANY($1) AND status LIKE 'REMOVIDA%'",
                 [charge["pix"]["txid"], both["pix"]["txid"]],
             )
         )

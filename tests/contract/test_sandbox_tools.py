@@ -57,7 +57,7 @@ async def test_fail_makes_a_charge_failed_and_leaves_nothing_payable(system: Sys
         async with books_of(system) as books:
             number = charge["boleto"]["nosso_numero"]
             assert await books.fetchval(
-                "SELECT written_off_at IS NOT NULL FROM simulated_bank.boleto WHERE number = $1", number
+                "SELECT written_off_at IS NOT NULL FROM simulated_boleto WHERE number = $1", number
             )
 
 
@@ -133,7 +133,7 @@ async def test_the_simulated_bank_has_the_same_pix(system: System, shop: Shop) -
 
         async def three() -> bool:
             found = await books.fetch(
-                "SELECT amount_cents FROM simulated_bank.pix WHERE world = 'sandbox' AND txid = $1", txid
+                "SELECT amount_cents FROM simulated_pix WHERE world = 'sandbox' AND txid = $1", txid
             )
             return [row[0] for row in found] == [1234] * 3
 

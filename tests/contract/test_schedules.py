@@ -343,7 +343,7 @@ async def test_a_boleto_is_registered_at_the_bank_before_it_counts_as_issued(wor
     assert (charge["status"], charge["due_date"], charge["payment_method"]) == ("pending", str(first), "boleto_hibrido")
     assert charge["boleto"]["qr_code"]
     number = charge["boleto"]["nosso_numero"]
-    at_bank: Any = await world.context.pool.fetchrow("SELECT * FROM simulated_bank.boleto WHERE number = $1", number)
+    at_bank: Any = await world.context.pool.fetchrow("SELECT * FROM simulated_boleto WHERE number = $1", number)
     assert (at_bank["amount_cents"], at_bank["due_on"]) == (9990, first)
     assert (await world.get(made["schedule_id"]))["status"] == "finished"
 

@@ -133,9 +133,7 @@ async def test_what_is_asked_for_goes_to_the_accounts_own_key_and_is_told(shop: 
     await shop.works()
     found = await shop.get(f"/{made['withdrawal_id']}")
     assert (found["status"], found["failure_code"]) == ("succeeded", None)
-    sent = await shop.pool.fetchrow(
-        "SELECT * FROM simulated_bank.transfer WHERE id = $1", UUID(made["withdrawal_id"]).hex
-    )
+    sent = await shop.pool.fetchrow("SELECT * FROM simulated_transfer WHERE id = $1", UUID(made["withdrawal_id"]).hex)
     assert sent is not None
     document = await shop.pool.fetchval("SELECT document FROM account WHERE account_id = $1", shop.account_id)
     assert (sent["pix_key"], sent["document"], sent["amount_cents"]) == (str(shop.account_id), document, 30_00)
@@ -311,7 +309,7 @@ async def test_it_goes_where_the_key_pointed_when_it_was_asked_for(shop: Shop) -
     await shop.pool.execute("UPDATE account SET pix_key = 'x@example.com' WHERE account_id = $1", shop.account_id)
     await shop.works()
     sent = await shop.pool.fetchval(
-        "SELECT pix_key FROM simulated_bank.transfer WHERE id = $1", UUID(made["withdrawal_id"]).hex
+        "SELECT pix_key FROM simulated_transfer WHERE id = $1", UUID(made["withdrawal_id"]).hex
     )
     assert sent == str(shop.account_id)
 
@@ -345,7 +343,7 @@ async def test_a_pending_one_is_cancelled_and_never_sent(shop: Shop) -> None:
     assert await shop.get(f"/{made['withdrawal_id']}") == found
     assert (
         await shop.pool.fetchval(
-            "SELECT count(*) FROM simulated_bank.transfer WHERE id = $1", UUID(made["withdrawal_id"]).hex
+            "SELECT count(*) FROM simulated_transfer WHERE id = $1", UUID(made["withdrawal_id"]).hex
         )
         == 0
     )
@@ -378,7 +376,7 @@ async def test_cancelling_and_sending_at_once_never_do_both(shop: Shop) -> None:
     await shop.works()
     cancelled = sum(reply.status == 200 for reply in replies)
     sent = await shop.pool.fetchval(
-        "SELECT count(*) FROM simulated_bank.transfer WHERE id = ANY($1)",
+        "SELECT count(*) FROM simulated_transfer WHERE id = ANY($1)",
         [UUID(each["withdrawal_id"]).hex for each in made],
     )
     assert (cancelled + sent, await balance_of(shop.pool, shop.account_id)) == (12, 100_00 - 100 * sent)

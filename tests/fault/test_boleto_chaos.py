@@ -84,11 +84,11 @@ SELECT coalesce(b.number, s.number),
        CASE WHEN b.number IS NULL THEN NULL WHEN b.payments > 0 THEN 'paid'
             WHEN b.written_off_at IS NOT NULL THEN 'written_off' ELSE 'open' END,
        b.due_on,
-       coalesce((SELECT sum(p.amount_cents) FROM simulated_bank.boleto_payment p
+       coalesce((SELECT sum(p.amount_cents) FROM simulated_boleto_payment p
                  WHERE p.world = 'production' AND p.number = b.number AND NOT p.called_off), 0)::bigint,
        c.status, s.due_on,
        coalesce((SELECT sum(p.amount_cents) FROM payment p WHERE p.charge_id = s.charge_id), 0)::bigint
-FROM (SELECT * FROM simulated_bank.boleto WHERE world = 'production') b
+FROM (SELECT * FROM simulated_boleto WHERE world = 'production') b
 FULL JOIN (SELECT s.* FROM boleto s JOIN charge c USING (charge_id, account_id) WHERE NOT c.test) s ON s.number =
 b.number LEFT JOIN charge c ON c.charge_id = s.charge_id
 """

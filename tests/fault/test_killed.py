@@ -190,7 +190,7 @@ async def test_every_order_to_the_bank_is_done_in_the_end(alone: System) -> None
             await asyncio.sleep(0.2)
         unregistered = """
             SELECT count(*) FROM charge c WHERE c.status = 'pending' AND NOT EXISTS (
-                SELECT FROM simulated_bank.cob b
+                SELECT FROM simulated_cob b
                 WHERE b.txid = replace(c.charge_id::text, '-', '') AND b.status = 'ATIVA')
         """
         assert await books.fetchval(unregistered) == 0

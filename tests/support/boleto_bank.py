@@ -100,12 +100,12 @@ class RunningBoletoBank:
         """Time passes: what was announced is settled."""
         now = utc_now()
         await self.pool.execute(
-            "UPDATE simulated_bank.boleto_payment SET settles_at = $2 WHERE number = $1 AND settles_at > $2",
+            "UPDATE simulated_boleto_payment SET settles_at = $2 WHERE number = $1 AND settles_at > $2",
             number,
             now,
         )
         await self.pool.execute(
-            "UPDATE simulated_bank.boleto SET moved_at = $2 WHERE number = $1 AND moved_at > $2", number, now
+            "UPDATE simulated_boleto SET moved_at = $2 WHERE number = $1 AND moved_at > $2", number, now
         )
         booked = await self.books.booked(number)
         assert booked is not None

@@ -94,7 +94,7 @@ async def listen(system: System, books: Books, door: Door, url: str) -> None:
 
 async def at_bank(books: Books, number: str) -> Any:
     """The boleto in the simulated bank's books; None when it has none of this number."""
-    return await books.fetchrow("SELECT * FROM simulated_bank.boleto WHERE number = $1", number)
+    return await books.fetchrow("SELECT * FROM simulated_boleto WHERE number = $1", number)
 
 
 async def boleto_issued_before(

@@ -69,7 +69,7 @@ async def boleto_at_bank(books: Books, charge: dict[str, Any]) -> str:
 
 async def cob_at_bank(books: Books, charge: dict[str, Any]) -> Any:
     """The cob in the simulated bank's books; None while it is not registered."""
-    return await books.fetchrow("SELECT * FROM simulated_bank.cob WHERE txid = $1", charge["pix"]["txid"])
+    return await books.fetchrow("SELECT * FROM simulated_cob WHERE txid = $1", charge["pix"]["txid"])
 
 
 async def cob_status(books: Books, charge: dict[str, Any]) -> str:

@@ -127,28 +127,28 @@ SELECT refund_id FROM refund WHERE account_id = ANY($1::uuid[]) AND status = 'pe
 
 -- wrong: a charge's boleto that its bank does not have, or has otherwise
 SELECT c.charge_id, s.number, b.number, b.amount_cents, b.due_on, s.due_on FROM charge c JOIN boleto s USING (charge_id, account_id)
-LEFT JOIN simulated_bank.boleto b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.number = s.number
+LEFT JOIN simulated_boleto b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.number = s.number
 WHERE c.account_id = ANY($1::uuid[]) AND (b.number IS NULL OR b.amount_cents <> c.amount_cents
    OR (c.status = 'pending' AND b.due_on <> s.due_on));
 
 -- wrong: a pending boleto that is not open at the bank, though nobody paid it
 SELECT c.charge_id FROM charge c JOIN boleto s USING (charge_id, account_id)
-JOIN simulated_bank.boleto b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.number = s.number
+JOIN simulated_boleto b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.number = s.number
 WHERE c.account_id = ANY($1::uuid[]) AND c.status = 'pending' AND b.written_off_at IS NOT NULL;
 
 -- wrong: a boleto that can be paid at the bank though its charge was cancelled, failed, or paid the other way
 SELECT c.charge_id, c.status FROM charge c JOIN boleto s USING (charge_id, account_id)
-JOIN simulated_bank.boleto b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.number = s.number
+JOIN simulated_boleto b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.number = s.number
 WHERE c.account_id = ANY($1::uuid[]) AND b.written_off_at IS NULL AND b.payments = 0
   AND c.status IN ('cancelled', 'failed', 'paid', 'refunded');
 
 -- wrong: a boleto that is open at the bank and no charge's
-SELECT b.number FROM simulated_bank.boleto b WHERE b.written_off_at IS NULL AND b.payments = 0
+SELECT b.number FROM simulated_boleto b WHERE b.written_off_at IS NULL AND b.payments = 0
   AND NOT EXISTS (SELECT FROM boleto s JOIN charge c USING (charge_id, account_id)
                   WHERE s.number = b.number AND c.test = (b.world = 'sandbox'));
 
 -- wrong: a PIX that cannot be paid though its charge is pending
-SELECT c.charge_id, b.status FROM charge c LEFT JOIN simulated_bank.cob b
+SELECT c.charge_id, b.status FROM charge c LEFT JOIN simulated_cob b
     ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.txid = replace(c.charge_id::text, '-', '')
 WHERE c.account_id = ANY($1::uuid[]) AND c.status = 'pending' AND c.payment_method IN ('pix', 'boleto_pix')
   AND (b.txid IS NULL OR b.amount_cents <> c.amount_cents OR b.status LIKE 'REMOVIDA%' OR (b.status <> 'ATIVA'
@@ -159,13 +159,13 @@ WHERE c.account_id = ANY($1::uuid[]) AND c.status = 'pending' AND c.payment_meth
 -- Money of these seconds makes an expired charge paid, late.
 SELECT c.charge_id, b.created_at, b.expires_in_s, c.expires_at, r.doc ->> 'pix_expires_at' FROM charge c
 JOIN read_charge r USING (charge_id, account_id)
-JOIN simulated_bank.cob b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.txid = replace(c.charge_id::text, '-', '') AND b.status = 'ATIVA'
+JOIN simulated_cob b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.txid = replace(c.charge_id::text, '-', '') AND b.status = 'ATIVA'
 WHERE c.account_id = ANY($1::uuid[]) AND c.status = 'pending'
   AND extract(epoch FROM least(c.expires_at, (r.doc ->> 'pix_expires_at')::timestamptz)
               - (b.created_at + b.expires_in_s * interval '1 second')) NOT BETWEEN -30 AND 10;
 
 -- wrong: a PIX that can be paid at the bank though its charge was cancelled, failed, or paid
-SELECT c.charge_id, c.status FROM charge c JOIN simulated_bank.cob b
+SELECT c.charge_id, c.status FROM charge c JOIN simulated_cob b
     ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.txid = replace(c.charge_id::text, '-', '') AND b.status = 'ATIVA'
 WHERE c.account_id = ANY($1::uuid[]) AND c.status IN ('cancelled', 'failed', 'paid', 'refunded');
 
@@ -173,9 +173,9 @@ WHERE c.account_id = ANY($1::uuid[]) AND c.status IN ('cancelled', 'failed', 'pa
 SELECT * FROM (
     SELECT c.charge_id, c.status,
            (SELECT coalesce(sum(p.amount_cents), 0) FROM payment p WHERE p.charge_id = c.charge_id) AS credited,
-           (SELECT coalesce(sum(x.amount_cents), 0) FROM simulated_bank.pix x
+           (SELECT coalesce(sum(x.amount_cents), 0) FROM simulated_pix x
             WHERE x.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND x.txid = replace(c.charge_id::text, '-', ''))
-         + (SELECT coalesce(sum(x.amount_cents), 0) FROM boleto s JOIN simulated_bank.boleto_payment x
+         + (SELECT coalesce(sum(x.amount_cents), 0) FROM boleto s JOIN simulated_boleto_payment x
                 ON x.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND x.number = s.number AND NOT x.called_off
             WHERE s.charge_id = c.charge_id AND s.account_id = c.account_id) AS received
     FROM charge c WHERE c.account_id = ANY($1::uuid[])) m
@@ -183,22 +183,22 @@ WHERE credited <> received;
 
 -- wrong: a refund that the bank does not have so, or has though it failed
 SELECT f.refund_id, f.status, f.amount_cents, b.* FROM refund f LEFT JOIN (
-    SELECT world, id, amount_cents, fails FROM simulated_bank.devolucao
-    UNION ALL SELECT world, id, amount_cents, fails FROM simulated_bank.transfer) b
+    SELECT world, id, amount_cents, fails FROM simulated_devolucao
+    UNION ALL SELECT world, id, amount_cents, fails FROM simulated_transfer) b
     ON b.world = CASE WHEN f.test THEN 'sandbox' ELSE 'production' END AND b.id = replace(f.refund_id::text, '-', '')
 WHERE f.account_id = ANY($1::uuid[])
   AND NOT CASE WHEN f.status = 'failed' THEN b.id IS NULL OR b.fails
                ELSE b.id IS NOT NULL AND NOT b.fails AND b.amount_cents = f.amount_cents END;
 
 -- wrong: money that the bank gave back and nobody asked for
-SELECT b.id FROM (SELECT id, fails FROM simulated_bank.devolucao UNION ALL SELECT id, fails FROM simulated_bank.transfer) b
+SELECT b.id FROM (SELECT id, fails FROM simulated_devolucao UNION ALL SELECT id, fails FROM simulated_transfer) b
 WHERE NOT b.fails
   AND NOT EXISTS (SELECT FROM refund f WHERE replace(f.refund_id::text, '-', '') = b.id AND f.status <> 'failed')
   AND NOT EXISTS (SELECT FROM withdrawal w WHERE replace(w.withdrawal_id::text, '-', '') = b.id AND w.status <> 'failed');
 
 -- wrong: a withdrawal that the bank does not have so, or has though it failed or was cancelled
 SELECT w.withdrawal_id, w.status, w.amount_cents, b.amount_cents, b.fails FROM withdrawal w
-LEFT JOIN simulated_bank.transfer b ON b.world = 'production' AND b.id = replace(w.withdrawal_id::text, '-', '')
+LEFT JOIN simulated_transfer b ON b.world = 'production' AND b.id = replace(w.withdrawal_id::text, '-', '')
 WHERE w.account_id = ANY($1::uuid[])
   AND NOT CASE w.status WHEN 'failed' THEN b.id IS NULL OR b.fails WHEN 'cancelled' THEN b.id IS NULL
                         ELSE b.id IS NOT NULL AND NOT b.fails AND b.amount_cents = w.amount_cents END;

@@ -375,7 +375,7 @@ async def _running(database_url: str, redis_url: str) -> AsyncIterator[Service]:
         opened.push_async_callback(pool.close)
         # What the fixture put there is no place that this bank knows.
         await pool.execute("DELETE FROM pix_location")
-        await pool.execute("UPDATE simulated_bank.boleto_rules SET settle_after_s = 0")
+        await pool.execute("UPDATE simulated_boleto_rules SET settle_after_s = 0")
         # A worker makes them half a year ahead; here more than that may pass between two of its looks.
         await pool.execute("SELECT feed_make_months($1, $2)", BEGINS.date(), (BEGINS + MONTHS_AHEAD).date())
         seal = Seal(api.settings.secret_key)

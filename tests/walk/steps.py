@@ -75,8 +75,8 @@ _BANK_DAYS = holidays.financial_holidays("BVMF")
 
 _HEARD_OF: Final = """
 SELECT EXISTS (SELECT FROM refund WHERE refund_id = $1::uuid AND status <> 'pending')
-    OR (NOT $3::boolean AND EXISTS (SELECT FROM simulated_bank.devolucao WHERE id = $2
-                                    UNION ALL SELECT FROM simulated_bank.transfer WHERE id = $2))
+    OR (NOT $3::boolean AND EXISTS (SELECT FROM simulated_devolucao WHERE id = $2
+                                    UNION ALL SELECT FROM simulated_transfer WHERE id = $2))
 """
 
 shops = st.sampled_from(SHOPS)

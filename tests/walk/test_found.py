@@ -41,7 +41,7 @@ async def test_each_pix_into_one_boleto_goes_back_to_who_sent_it(system: System)
 
             payments = await until_answer(booked)
         sent = await books.fetch(
-            "SELECT end_to_end_id FROM simulated_bank.boleto_payment WHERE number = $1 ORDER BY payment_id",
+            "SELECT end_to_end_id FROM simulated_boleto_payment WHERE number = $1 ORDER BY payment_id",
             number_of(charge),
         )
         assert [payment["end_to_end_id"] for payment in payments] == [row["end_to_end_id"] for row in sent]

@@ -2,7 +2,7 @@
 
 -- name: add_locations
 -- One statement for any number: thousands of locations a second cost one round trip each thousand.
-INSERT INTO simulated_bank.location (world, token, location, created_at)
+INSERT INTO simulated_location (world, token, location, created_at)
 SELECT :world, g.token, :prefix::text || g.token, :now FROM unnest(:tokens::text[]) AS g (token)
 RETURNING location_id, location;
 
@@ -17,13 +17,13 @@ WITH given AS (
     ) AS g (txid, amount_cents, pix_key, description, payer_sealed, created_at, expires_in_s, location_id)
 ), placed AS (
     SELECT g.*, l.location,
-           EXISTS (SELECT FROM simulated_bank.cob o
+           EXISTS (SELECT FROM simulated_cob o
                    WHERE o.world = :world AND o.location_id = g.location_id AND o.txid <> g.txid)
            OR row_number() OVER (PARTITION BY g.location_id ORDER BY g.txid) > 1 AS taken
     FROM given g
-    LEFT JOIN simulated_bank.location l ON l.world = :world AND l.location_id = g.location_id
+    LEFT JOIN simulated_location l ON l.world = :world AND l.location_id = g.location_id
 ), put AS (
-    INSERT INTO simulated_bank.cob AS c (world, txid, status, amount_cents, pix_key, description, payer_sealed,
+    INSERT INTO simulated_cob AS c (world, txid, status, amount_cents, pix_key, description, payer_sealed,
                                          created_at, expires_in_s, location_id)
     SELECT :world, txid, 'ATIVA', amount_cents, pix_key, description, payer_sealed, created_at, expires_in_s, location_id
     FROM placed WHERE location IS NOT NULL AND NOT taken
@@ -44,27 +44,27 @@ FROM placed p LEFT JOIN put ON put.txid = p.txid;
 -- name: cob
 SELECT c.txid, c.status, c.revisao, c.amount_cents, c.pix_key, c.description, c.payer_sealed, c.created_at,
        c.expires_in_s, c.location_id, l.location
-FROM simulated_bank.cob c
-JOIN simulated_bank.location l ON l.world = c.world AND l.location_id = c.location_id
+FROM simulated_cob c
+JOIN simulated_location l ON l.world = c.world AND l.location_id = c.location_id
 WHERE c.world = :world AND c.txid = :txid;
 
 -- name: cob_at
 -- What a payer's bank finds behind the address in the QR.
 SELECT c.txid, c.status, c.revisao, c.amount_cents, c.pix_key, c.description, c.payer_sealed, c.created_at,
        c.expires_in_s, c.location_id, l.location
-FROM simulated_bank.location l
-JOIN simulated_bank.cob c ON c.world = l.world AND c.location_id = l.location_id
+FROM simulated_location l
+JOIN simulated_cob c ON c.world = l.world AND c.location_id = l.location_id
 WHERE l.token = :token AND l.world = :world;
 
 -- name: remove_cob
 -- Only an ATIVA cob can be removed; no row: there is none, or it is past that.
-UPDATE simulated_bank.cob SET status = 'REMOVIDA_PELO_USUARIO_RECEBEDOR', revisao = revisao + 1
+UPDATE simulated_cob SET status = 'REMOVIDA_PELO_USUARIO_RECEBEDOR', revisao = revisao + 1
 WHERE world = :world AND txid = :txid AND status = 'ATIVA'
 RETURNING txid;
 
 -- name: revise_cob
 -- Only an ATIVA cob takes another expiracao, also one past its time; the same one again is no new revision.
-UPDATE simulated_bank.cob
+UPDATE simulated_cob
 SET revisao = revisao + (expires_in_s <> :expires_in_s)::integer, expires_in_s = :expires_in_s
 WHERE world = :world AND txid = :txid AND status = 'ATIVA'
 RETURNING txid;
@@ -77,72 +77,74 @@ WITH given AS (
         :end_to_end_ids::text[], :txids::text[], :amounts::bigint[], :paid_ats::timestamptz[]
     ) AS g (end_to_end_id, txid, amount_cents, paid_at)
 ), concluded AS (
-    UPDATE simulated_bank.cob c SET status = 'CONCLUIDA', revisao = c.revisao + 1
+    UPDATE simulated_cob c SET status = 'CONCLUIDA', revisao = c.revisao + 1
     FROM (SELECT DISTINCT txid FROM given) g
     WHERE c.world = :world AND c.txid = g.txid AND c.status = 'ATIVA'
+), booked AS MATERIALIZED (
+    SELECT g.*, c.pix_key FROM given g LEFT JOIN simulated_cob c ON c.world = :world AND c.txid = g.txid
 )
-INSERT INTO simulated_bank.pix (world, end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name,
+INSERT INTO simulated_pix (world, end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name,
                                 payer_document, tell_at)
-SELECT :world, g.end_to_end_id, g.txid, g.amount_cents, c.pix_key, g.paid_at, :payer_name, :payer_document,
+SELECT :world, g.end_to_end_id, g.txid, g.amount_cents, g.pix_key, g.paid_at, :payer_name, :payer_document,
        :tell_at::timestamptz
-FROM given g LEFT JOIN simulated_bank.cob c ON c.world = :world AND c.txid = g.txid
+FROM booked g
 ON CONFLICT DO NOTHING;
 
 -- name: pix_of_cob
 SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document
-FROM simulated_bank.pix WHERE world = :world AND txid = :txid
+FROM simulated_pix WHERE world = :world AND txid = :txid
 ORDER BY paid_at, end_to_end_id LIMIT :most;
 
 -- name: pix
 SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document
-FROM simulated_bank.pix WHERE world = :world AND end_to_end_id = :end_to_end_id;
+FROM simulated_pix WHERE world = :world AND end_to_end_id = :end_to_end_id;
 
 -- name: count_received
-SELECT count(*) AS count FROM simulated_bank.pix WHERE world = :world AND paid_at BETWEEN :since AND :until;
+SELECT count(*) AS count FROM simulated_pix WHERE world = :world AND paid_at BETWEEN :since AND :until;
 
 -- name: received
 -- Pages by number, as the standard has them: here OFFSET is the bank's way, not ours.
 SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document
-FROM simulated_bank.pix WHERE world = :world AND paid_at BETWEEN :since AND :until
+FROM simulated_pix WHERE world = :world AND paid_at BETWEEN :since AND :until
 ORDER BY paid_at, end_to_end_id LIMIT :most OFFSET :skip;
 
 -- name: register_callback
-INSERT INTO simulated_bank.callback (world, pix_key, url, created_at) VALUES (:world, :pix_key, :url, :now)
+INSERT INTO simulated_callback (world, pix_key, url, created_at) VALUES (:world, :pix_key, :url, :now)
 ON CONFLICT (world, pix_key) DO UPDATE SET url = excluded.url, created_at = excluded.created_at;
 
 -- name: callback
-SELECT pix_key, url, created_at FROM simulated_bank.callback WHERE world = :world AND pix_key = :pix_key;
+SELECT pix_key, url, created_at FROM simulated_callback WHERE world = :world AND pix_key = :pix_key;
 
 -- name: claim_untold
 -- What receivers are to be told. The next try is written down before this one is made, so a bank that dies in
 -- between tells twice and never not at all. Money whose receiver wants no callback is not told.
 WITH due AS (
-    SELECT world, end_to_end_id FROM simulated_bank.pix
+    SELECT world, end_to_end_id FROM simulated_pix
     WHERE world = :world AND tell_at <= :now ORDER BY tell_at LIMIT :most FOR UPDATE SKIP LOCKED
 ), tried AS (
-    UPDATE simulated_bank.pix p
+    UPDATE simulated_pix p
     SET tell_attempts = p.tell_attempts + 1,
         tell_at = CASE WHEN p.tell_attempts + 1 < :attempts_most::integer
                        THEN :now::timestamptz + least(0.5 * 2 ^ p.tell_attempts, 60) * interval '1 second' END
     FROM due d WHERE p.world = d.world AND p.end_to_end_id = d.end_to_end_id
     RETURNING p.end_to_end_id, p.txid, p.amount_cents, p.pix_key, p.paid_at, p.payer_name, p.payer_document
 )
-SELECT t.*, c.url FROM tried t JOIN simulated_bank.callback c ON c.world = :world AND c.pix_key = t.pix_key;
+SELECT t.*, c.url FROM tried t JOIN simulated_callback c ON c.world = :world AND c.pix_key = t.pix_key;
 
 -- name: told
-UPDATE simulated_bank.pix SET tell_at = NULL WHERE world = :world AND end_to_end_id = ANY(:end_to_end_ids::text[]);
+UPDATE simulated_pix SET tell_at = NULL WHERE world = :world AND end_to_end_id = ANY(:end_to_end_ids::text[]);
 
 -- name: set_fault
-INSERT INTO simulated_bank.fault (world, fault) VALUES (:world, :fault)
+INSERT INTO simulated_fault (world, fault) VALUES (:world, :fault)
 ON CONFLICT (world) DO UPDATE SET fault = excluded.fault;
 
 -- name: fault
-SELECT fault FROM simulated_bank.fault WHERE world = :world;
+SELECT fault FROM simulated_fault WHERE world = :world;
 
 -- name: keep_key
 -- Processes that start together each make a key; the first one stays.
-INSERT INTO simulated_bank.signing_key (kid, private_sealed, certificate, created_at)
+INSERT INTO simulated_signing_key (kid, private_sealed, certificate, created_at)
 VALUES (:kid, :private_sealed, :certificate, :now) ON CONFLICT DO NOTHING;
 
 -- name: key
-SELECT kid, private_sealed, certificate FROM simulated_bank.signing_key WHERE kid = :kid;
+SELECT kid, private_sealed, certificate FROM simulated_signing_key WHERE kid = :kid;

@@ -2,7 +2,7 @@
 
 -- name: add
 -- No row when the number was ever used, whatever became of its boleto.
-INSERT INTO simulated_bank.boleto (world, number, seu_numero, amount_cents, issued_on, due_on, description,
+INSERT INTO simulated_boleto (world, number, seu_numero, amount_cents, issued_on, due_on, description,
                                  payer_sealed, registered_at, txid, token, location)
 VALUES (:world, :number, :seu_numero, :amount_cents, :issued_on, :due_on, :description, :payer_sealed, :now,
         :txid, :token, :location)
@@ -14,13 +14,13 @@ RETURNING number;
 SELECT s.number, s.seu_numero, s.amount_cents, s.issued_on, s.due_on, s.description, s.payer_sealed, s.registered_at,
        s.txid, s.token, s.location, s.payments, s.written_off_at, s.moved_at,
        coalesce(p.paid_cents, 0)::bigint AS paid_cents, p.paid_at, p.settled_at, p.rail
-FROM simulated_bank.boleto s
+FROM simulated_boleto s
 LEFT JOIN LATERAL (
     SELECT sum(p.amount_cents) AS paid_cents,
            (array_agg(p.paid_at ORDER BY p.payment_id DESC))[1] AS paid_at,
            (array_agg(p.settles_at ORDER BY p.payment_id DESC))[1] AS settled_at,
            (array_agg(p.rail ORDER BY p.payment_id DESC))[1] AS rail
-    FROM simulated_bank.boleto_payment p
+    FROM simulated_boleto_payment p
     WHERE p.world = s.world AND p.number = s.number AND p.settles_at <= :now AND NOT p.called_off
 ) p ON true
 WHERE s.world = :world AND s.number = :number;
@@ -28,40 +28,40 @@ WHERE s.world = :world AND s.number = :number;
 -- name: pix
 -- The settled PIX among a boleto's payments, as they came.
 SELECT p.end_to_end_id, s.txid, p.amount_cents, p.paid_at, p.payer_name, p.payer_document
-FROM simulated_bank.boleto s JOIN simulated_bank.boleto_payment p ON p.world = s.world AND p.number = s.number
+FROM simulated_boleto s JOIN simulated_boleto_payment p ON p.world = s.world AND p.number = s.number
 WHERE s.world = :world AND s.number = :number AND s.txid IS NOT NULL AND p.rail = 'pix'
   AND p.settles_at <= :now AND NOT p.called_off
 ORDER BY p.payment_id;
 
 -- name: number_at
 -- Whose address it is that a payer's bank found in a QR Code.
-SELECT number FROM simulated_bank.boleto WHERE token = :token AND world = :world;
+SELECT number FROM simulated_boleto WHERE token = :token AND world = :world;
 
 -- name: redate
 -- No row: there is none, or it is not open, or too young; a read tells which.
-UPDATE simulated_bank.boleto s SET due_on = :due_on
+UPDATE simulated_boleto s SET due_on = :due_on
 WHERE s.world = :world AND s.number = :number AND s.payments = 0 AND s.written_off_at IS NULL
   AND (s.registered_at <= :old_enough
-       OR NOT (SELECT r.apply_30_minutes FROM simulated_bank.boleto_rules r WHERE r.world = :world))
+       OR NOT (SELECT r.apply_30_minutes FROM simulated_boleto_rules r WHERE r.world = :world))
 RETURNING s.number;
 
 -- name: write_off
 -- As `redate`. A payment at the same moment waits for this row, or this statement for it: `payments` is looked at
 -- again then, so that a boleto is never both paid and written off, but when somebody forces it.
-UPDATE simulated_bank.boleto s SET written_off_at = :now, moved_at = :now
+UPDATE simulated_boleto s SET written_off_at = :now, moved_at = :now
 WHERE s.world = :world AND s.number = :number AND s.payments = 0 AND s.written_off_at IS NULL
   AND (s.registered_at <= :old_enough
-       OR NOT (SELECT r.apply_30_minutes FROM simulated_bank.boleto_rules r WHERE r.world = :world))
+       OR NOT (SELECT r.apply_30_minutes FROM simulated_boleto_rules r WHERE r.world = :world))
 RETURNING s.number;
 
 -- name: add_pix
 -- Only an open boleto that has none.
-UPDATE simulated_bank.boleto SET txid = :txid, token = :token, location = :location
+UPDATE simulated_boleto SET txid = :txid, token = :token, location = :location
 WHERE world = :world AND number = :number AND payments = 0 AND written_off_at IS NULL AND txid IS NULL
 RETURNING number;
 
 -- name: remove_pix
-UPDATE simulated_bank.boleto SET txid = NULL, token = NULL, location = NULL
+UPDATE simulated_boleto SET txid = NULL, token = NULL, location = NULL
 WHERE world = :world AND number = :number AND payments = 0 AND written_off_at IS NULL AND txid IS NOT NULL
 RETURNING number;
 
@@ -71,17 +71,17 @@ RETURNING number;
 -- back after having paid too little, have had exactly :after payments. The PIX side is also among
 -- the PIX received, under the boleto's txid, as at the real bank.
 WITH paid AS (
-    UPDATE simulated_bank.boleto s
+    UPDATE simulated_boleto s
     SET payments = s.payments + cardinality(:end_to_end_ids::text[]),
         moved_at = CASE WHEN s.payments = 0
                         THEN :paid_at::timestamptz + r.settle_after_s * interval '1 second' ELSE s.moved_at END
-    FROM simulated_bank.boleto_rules r
+    FROM simulated_boleto_rules r
     WHERE s.world = :world AND s.number = :number AND r.world = s.world
       AND (:force::boolean OR (s.payments = :after AND s.written_off_at IS NULL))
       AND (:rail::text = 'boleto' OR s.txid IS NOT NULL)
     RETURNING s.number, s.amount_cents, s.txid, r.settle_after_s
 ), booked AS (
-    INSERT INTO simulated_bank.boleto_payment (world, number, rail, amount_cents, paid_at, settles_at, end_to_end_id,
+    INSERT INTO simulated_boleto_payment (world, number, rail, amount_cents, paid_at, settles_at, end_to_end_id,
                                              payer_name, payer_document, tell_at)
     SELECT :world, p.number, :rail, coalesce(:amount_cents::bigint, p.amount_cents), :paid_at,
            :paid_at::timestamptz + p.settle_after_s * interval '1 second',
@@ -89,7 +89,7 @@ WITH paid AS (
     FROM paid p CROSS JOIN unnest(:end_to_end_ids::text[]) AS e (end_to_end_id)
     RETURNING payment_id, number, rail, amount_cents, paid_at, end_to_end_id
 ), received AS (
-    INSERT INTO simulated_bank.pix (world, end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name,
+    INSERT INTO simulated_pix (world, end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name,
                                     payer_document)
     SELECT :world, b.end_to_end_id, p.txid, b.amount_cents, :pix_key, b.paid_at, :payer_name, :payer_document
     FROM booked b JOIN paid p ON p.number = b.number WHERE b.end_to_end_id IS NOT NULL
@@ -99,13 +99,13 @@ SELECT payment_id, number, rail, amount_cents, paid_at, end_to_end_id FROM booke
 -- name: call_off
 -- An announced payment does not come after all: what is not settled yet is called off, and told.
 WITH off AS (
-    UPDATE simulated_bank.boleto_payment SET called_off = true, tell_at = :now, tell_attempts = 0
+    UPDATE simulated_boleto_payment SET called_off = true, tell_at = :now, tell_attempts = 0
     WHERE world = :world AND number = :number AND NOT called_off AND settles_at > :now
     RETURNING number
 ), counted AS (
     SELECT count(*)::integer AS count FROM off
 )
-UPDATE simulated_bank.boleto s
+UPDATE simulated_boleto s
 SET payments = s.payments - c.count, moved_at = CASE WHEN s.payments = c.count THEN s.written_off_at ELSE s.moved_at END
 FROM counted c WHERE s.world = :world AND s.number = :number AND c.count > 0
 RETURNING c.count;
@@ -114,7 +114,7 @@ RETURNING c.count;
 -- The list of what is open or only announced, by registration; the offset is the bank's way, not ours.
 SELECT s.number, s.amount_cents, s.due_on, s.registered_at, s.payments, s.written_off_at, s.moved_at,
        0::bigint AS paid_cents
-FROM simulated_bank.boleto s
+FROM simulated_boleto s
 WHERE s.world = :world AND s.registered_at >= :registered_from AND s.registered_at < :registered_before
   AND s.due_on BETWEEN :due_from AND :due_to AND (s.due_on < :today) = ANY(:overdue::boolean[])
   AND (s.moved_at IS NULL OR s.moved_at > :now)
@@ -123,10 +123,10 @@ ORDER BY s.registered_at, s.number LIMIT :most OFFSET :skip;
 -- name: closed_page
 -- The list of what is settled or written off, by the moment it was. :states: 6 settled, 7 written off.
 SELECT s.number, s.amount_cents, s.due_on, s.registered_at, s.payments, s.written_off_at, s.moved_at,
-       coalesce((SELECT sum(p.amount_cents) FROM simulated_bank.boleto_payment p
+       coalesce((SELECT sum(p.amount_cents) FROM simulated_boleto_payment p
                  WHERE p.world = s.world AND p.number = s.number AND p.settles_at <= :now AND NOT p.called_off),
                 0)::bigint AS paid_cents
-FROM simulated_bank.boleto s
+FROM simulated_boleto s
 WHERE s.world = :world AND s.moved_at >= :moved_from AND s.moved_at < :moved_before AND s.moved_at <= :now
   AND s.registered_at >= :registered_from AND s.registered_at < :registered_before
   AND s.due_on BETWEEN :due_from AND :due_to AND (s.due_on < :today) = ANY(:overdue::boolean[])
@@ -137,10 +137,10 @@ ORDER BY s.moved_at, s.number LIMIT :most OFFSET :skip;
 -- What the receiver is to be told. The next try is written down before this one is made, so a bank that dies in
 -- between tells twice and never not at all. Without an address nobody is told.
 WITH due AS (
-    SELECT world, payment_id FROM simulated_bank.boleto_payment
+    SELECT world, payment_id FROM simulated_boleto_payment
     WHERE world = :world AND tell_at <= :now ORDER BY tell_at LIMIT :most FOR UPDATE SKIP LOCKED
 ), tried AS (
-    UPDATE simulated_bank.boleto_payment p
+    UPDATE simulated_boleto_payment p
     SET tell_attempts = p.tell_attempts + 1,
         tell_at = CASE WHEN p.tell_attempts + 1 < :attempts_most::integer
                        THEN :now::timestamptz + least(0.5 * 2 ^ p.tell_attempts, 60) * interval '1 second' END
@@ -150,24 +150,24 @@ WITH due AS (
 SELECT t.payment_id, t.number, t.rail, t.amount_cents, t.paid_at, t.called_off, t.payer_name, t.payer_document,
        s.amount_cents AS boleto_cents, s.due_on, s.registered_at, w.url
 FROM tried t
-JOIN simulated_bank.boleto s ON s.world = :world AND s.number = t.number
-JOIN simulated_bank.boleto_webhook w ON w.world = :world
+JOIN simulated_boleto s ON s.world = :world AND s.number = t.number
+JOIN simulated_boleto_webhook w ON w.world = :world
 ORDER BY t.payment_id;
 
 -- name: told
-UPDATE simulated_bank.boleto_payment SET tell_at = NULL WHERE world = :world AND payment_id = ANY(:payment_ids::bigint[]);
+UPDATE simulated_boleto_payment SET tell_at = NULL WHERE world = :world AND payment_id = ANY(:payment_ids::bigint[]);
 
 -- name: set_webhook
-INSERT INTO simulated_bank.boleto_webhook (world, url, registered_at) VALUES (:world, :url, :now)
+INSERT INTO simulated_boleto_webhook (world, url, registered_at) VALUES (:world, :url, :now)
 ON CONFLICT (world) DO UPDATE SET url = excluded.url, registered_at = excluded.registered_at;
 
 -- name: webhook
-SELECT url FROM simulated_bank.boleto_webhook WHERE world = :world;
+SELECT url FROM simulated_boleto_webhook WHERE world = :world;
 
 -- name: rules
-SELECT apply_30_minutes, detail_cache_s, settle_after_s FROM simulated_bank.boleto_rules WHERE world = :world;
+SELECT apply_30_minutes, detail_cache_s, settle_after_s FROM simulated_boleto_rules WHERE world = :world;
 
 -- name: set_rules
-UPDATE simulated_bank.boleto_rules
+UPDATE simulated_boleto_rules
 SET apply_30_minutes = :young_refused, detail_cache_s = :detail_cache_s, settle_after_s = :settle_after_s
 WHERE world = :world;

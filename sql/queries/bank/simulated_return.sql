@@ -1,42 +1,42 @@
 -- The simulated bank's money on its way back (banks/simulated/returns.py). Every statement stands in one world.
 
 -- name: hold_pix
-SELECT amount_cents, paid_at FROM simulated_bank.pix
+SELECT amount_cents, paid_at FROM simulated_pix
 WHERE world = :world AND end_to_end_id = :end_to_end_id FOR UPDATE;
 
 -- name: hold_boleto_pix
 -- The PIX that paid a hybrid boleto.
-SELECT amount_cents, paid_at FROM simulated_bank.boleto_payment
+SELECT amount_cents, paid_at FROM simulated_boleto_payment
 WHERE world = :world AND end_to_end_id = :end_to_end_id AND NOT called_off
 ORDER BY payment_id LIMIT 1 FOR UPDATE;
 
 -- name: gone
 -- What has gone back or is on its way; what did not arrive is the receiver's again.
-SELECT coalesce(sum(amount_cents), 0)::bigint AS cents FROM simulated_bank.devolucao
+SELECT coalesce(sum(amount_cents), 0)::bigint AS cents FROM simulated_devolucao
 WHERE world = :world AND end_to_end_id = :end_to_end_id AND NOT (fails AND settles_at <= :now);
 
 -- name: add
-INSERT INTO simulated_bank.devolucao (world, end_to_end_id, id, amount_cents, description, return_id, asked_at,
+INSERT INTO simulated_devolucao (world, end_to_end_id, id, amount_cents, description, return_id, asked_at,
                                       settles_at, fails)
 VALUES (:world, :end_to_end_id, :id, :amount_cents, :description, :return_id, :now, :settles_at, :fails);
 
 -- name: find
-SELECT id, amount_cents, description, return_id, asked_at, settles_at, fails FROM simulated_bank.devolucao
+SELECT id, amount_cents, description, return_id, asked_at, settles_at, fails FROM simulated_devolucao
 WHERE world = :world AND end_to_end_id = :end_to_end_id AND id = :id;
 
 -- name: add_transfer
 -- Asked again it stays as it was.
-INSERT INTO simulated_bank.transfer (world, id, amount_cents, pix_key, document, description, end_to_end_id, asked_at,
+INSERT INTO simulated_transfer (world, id, amount_cents, pix_key, document, description, end_to_end_id, asked_at,
                                      settles_at, fails)
 VALUES (:world, :id, :amount_cents, :pix_key, :document, :description, :end_to_end_id, :now, :settles_at, :fails)
 ON CONFLICT DO NOTHING;
 
 -- name: find_transfer
 SELECT id, amount_cents, pix_key, document, description, end_to_end_id, asked_at, settles_at, fails
-FROM simulated_bank.transfer WHERE world = :world AND id = :id;
+FROM simulated_transfer WHERE world = :world AND id = :id;
 
 -- name: rules
-SELECT settle_after_s, fails FROM simulated_bank.refund_rules WHERE world = :world;
+SELECT settle_after_s, fails FROM simulated_refund_rules WHERE world = :world;
 
 -- name: set_rules
-UPDATE simulated_bank.refund_rules SET settle_after_s = :settle_after_s, fails = :fails WHERE world = :world;
+UPDATE simulated_refund_rules SET settle_after_s = :settle_after_s, fails = :fails WHERE world = :world;

@@ -13,16 +13,19 @@ WHERE a.account_id = :account_id;
 -- name: order_registrations
 -- Orders to register, of requests whose keys made nothing yet. No row: an order of the same key is under way, or the key
 -- was used this moment; the caller looks the key up.
+WITH fresh AS MATERIALIZED (
+    SELECT g.order_id, g.account_id, g.charge_id, g.test, 'boleto_register', i.item -> 'request', g.created_at, g.deadline,
+           g.reply_to, g.created_at
+    FROM unnest(:items::jsonb[]) AS i (item)
+    CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
+        order_id uuid, account_id uuid, charge_id uuid, test boolean, created_at timestamptz, deadline timestamptz, reply_to text)
+    WHERE NOT EXISTS (
+        SELECT FROM idempotency k
+        WHERE k.account_id = g.account_id AND k.test = g.test AND k.key = i.item #>> '{request,key}')
+    ORDER BY g.account_id, g.test, i.item #>> '{request,key}'
+)
 INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, deadline, reply_to, created_at)
-SELECT g.order_id, g.account_id, g.charge_id, g.test, 'boleto_register', i.item -> 'request', g.created_at, g.deadline,
-       g.reply_to, g.created_at
-FROM unnest(:items::jsonb[]) AS i (item)
-CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
-    order_id uuid, account_id uuid, charge_id uuid, test boolean, created_at timestamptz, deadline timestamptz, reply_to text)
-WHERE NOT EXISTS (
-    SELECT FROM idempotency k
-    WHERE k.account_id = g.account_id AND k.test = g.test AND k.key = i.item #>> '{request,key}')
-ORDER BY g.account_id, g.test, i.item #>> '{request,key}'
+TABLE fresh
 ON CONFLICT DO NOTHING
 RETURNING order_id;
 
@@ -42,20 +45,21 @@ ON CONFLICT DO NOTHING
 RETURNING order_id;
 
 -- name: give_up
--- Nobody waits for the answer any more. When the bank may have been asked, or there was something to reconcile before,
--- an order to reconcile takes its place in the same statement. So it does for a dual charge in any case: its PIX leg may
--- have been paid meanwhile, and who booked that left the boleto to this order. No row: the answer is there.
+-- Nobody waits for the answer any more. When the bank may have been asked, or an earlier change was still to be
+-- reconciled, the same statement writes an order to reconcile the boleto. A dual charge gets one in any case: its PIX leg
+-- may have been paid meanwhile, and that payment left the boleto to this order. No row: the answer is there.
 WITH given_up AS (
     UPDATE bank_order SET state = 'abandoned', lease_until = NULL, outcome = :outcome
     WHERE order_id = :order_id AND state IN ('waiting', 'working') AND (:attempts::integer IS NULL OR attempts = :attempts)
     RETURNING account_id, charge_id, test, kind, request, attempts, order_id
+), dual AS MATERIALIZED (
+    SELECT FROM given_up g JOIN charge c ON c.charge_id = g.charge_id AND c.payment_method = 'boleto_pix'
 ), reconciliation AS (
     INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
     SELECT :reconcile_id, account_id, charge_id, test, 'boleto_reconcile',
            jsonb_build_object('after', kind, 'request', request), :reconcile_at, :now
     FROM given_up
-    WHERE attempts > :untouched::integer OR request ? 'reconcile' OR EXISTS (
-        SELECT FROM charge c WHERE c.charge_id = given_up.charge_id AND c.payment_method = 'boleto_pix')
+    WHERE attempts > :untouched::integer OR request ? 'reconcile' OR EXISTS (SELECT FROM dual)
 )
 SELECT order_id FROM given_up;
 

@@ -1,82 +1,95 @@
--- Make the read tables anew beside the real ones. Temporary tables of the same names come first in the search path,
--- so the statements of project.sql fill them, unchanged, while the journal is read from where it is.
+-- Make the read tables anew beside the real ones. Temporary tables of the same names come first in the search path, so
+-- the statements of project.sql fill them unchanged; after `real_first` these names mean the real tables again.
 
 -- name: hold_journal
--- Nobody appends while the copy is made; whoever is appending is waited for. Readers go on.
-LOCK TABLE public.journal IN SHARE MODE;
+-- Waits for transactions that append, and keeps others from appending while the copy is made. Readers go on.
+LOCK TABLE journal IN SHARE MODE;
+
+-- name: shadow_order
+CREATE TEMPORARY TABLE journal_order (
+    place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, journal_id bigint NOT NULL) ON COMMIT DROP;
+-- name: fill_order
+-- Along a charge the order is that of its versions: journal ids that several nodes handed out do not grow with time.
+WITH journaled AS MATERIALIZED (SELECT journal_id FROM journal ORDER BY version, journal_id)
+INSERT INTO journal_order (journal_id) TABLE journaled;
+-- name: page
+SELECT journal_id FROM journal_order WHERE place > :after ORDER BY place LIMIT :most;
 
 -- name: shadow_charge
-CREATE TEMPORARY TABLE read_charge (LIKE public.read_charge INCLUDING ALL) ON COMMIT DROP;
+CREATE TEMPORARY TABLE read_charge (LIKE read_charge INCLUDING ALL) ON COMMIT DROP;
 -- name: shadow_payment
-CREATE TEMPORARY TABLE read_payment (LIKE public.read_payment INCLUDING ALL) ON COMMIT DROP;
+CREATE TEMPORARY TABLE read_payment (LIKE read_payment INCLUDING ALL) ON COMMIT DROP;
 -- name: shadow_refund
-CREATE TEMPORARY TABLE read_refund (LIKE public.read_refund INCLUDING ALL) ON COMMIT DROP;
+CREATE TEMPORARY TABLE read_refund (LIKE read_refund INCLUDING ALL) ON COMMIT DROP;
 -- name: shadow_withdrawal
-CREATE TEMPORARY TABLE read_withdrawal (LIKE public.read_withdrawal INCLUDING ALL) ON COMMIT DROP;
+CREATE TEMPORARY TABLE read_withdrawal (LIKE read_withdrawal INCLUDING ALL) ON COMMIT DROP;
 -- name: shadow_event
-CREATE TEMPORARY TABLE read_event (LIKE public.read_event INCLUDING ALL) ON COMMIT DROP;
+CREATE TEMPORARY TABLE read_event (LIKE read_event INCLUDING ALL) ON COMMIT DROP;
 -- name: shadow_ledger
-CREATE TEMPORARY TABLE read_ledger (LIKE public.read_ledger INCLUDING ALL) ON COMMIT DROP;
+CREATE TEMPORARY TABLE read_ledger (LIKE read_ledger INCLUDING ALL) ON COMMIT DROP;
+
+-- name: real_first
+SELECT set_config('search_path', format('%I, pg_temp', current_schema()), true);
 
 -- name: empty
 -- Not TRUNCATE: a verification that began before would see empty tables.
-WITH charges AS (DELETE FROM public.read_charge),
-     payments AS (DELETE FROM public.read_payment),
-     refunds AS (DELETE FROM public.read_refund),
-     withdrawals AS (DELETE FROM public.read_withdrawal),
-     events AS (DELETE FROM public.read_event)
-DELETE FROM public.read_ledger;
+WITH charges AS (DELETE FROM read_charge),
+     payments AS (DELETE FROM read_payment),
+     refunds AS (DELETE FROM read_refund),
+     withdrawals AS (DELETE FROM read_withdrawal),
+     events AS (DELETE FROM read_event)
+DELETE FROM read_ledger;
 
 -- name: fill_charge
-INSERT INTO public.read_charge TABLE pg_temp.read_charge;
+WITH made AS MATERIALIZED (TABLE pg_temp.read_charge) INSERT INTO read_charge TABLE made;
 -- name: fill_payment
-INSERT INTO public.read_payment TABLE pg_temp.read_payment;
+WITH made AS MATERIALIZED (TABLE pg_temp.read_payment) INSERT INTO read_payment TABLE made;
 -- name: fill_refund
-INSERT INTO public.read_refund TABLE pg_temp.read_refund;
+WITH made AS MATERIALIZED (TABLE pg_temp.read_refund) INSERT INTO read_refund TABLE made;
 -- name: fill_withdrawal
-INSERT INTO public.read_withdrawal TABLE pg_temp.read_withdrawal;
+WITH made AS MATERIALIZED (TABLE pg_temp.read_withdrawal) INSERT INTO read_withdrawal TABLE made;
 -- name: fill_event
-INSERT INTO public.read_event TABLE pg_temp.read_event;
+WITH made AS MATERIALIZED (TABLE pg_temp.read_event) INSERT INTO read_event TABLE made;
 -- name: fill_ledger
-INSERT INTO public.read_ledger TABLE pg_temp.read_ledger;
+WITH made AS MATERIALIZED (TABLE pg_temp.read_ledger) INSERT INTO read_ledger TABLE made;
 
 -- The daily totals of reports, made anew with them.
 
 -- name: shadow_report_charge
-CREATE TEMPORARY TABLE report_charge (LIKE public.report_charge INCLUDING ALL) ON COMMIT DROP;
+CREATE TEMPORARY TABLE report_charge (LIKE report_charge INCLUDING ALL) ON COMMIT DROP;
 -- name: shadow_report_cohort
-CREATE TEMPORARY TABLE report_cohort (LIKE public.report_cohort INCLUDING ALL) ON COMMIT DROP;
+CREATE TEMPORARY TABLE report_cohort (LIKE report_cohort INCLUDING ALL) ON COMMIT DROP;
 -- name: shadow_report_due
-CREATE TEMPORARY TABLE report_due (LIKE public.report_due INCLUDING ALL) ON COMMIT DROP;
+CREATE TEMPORARY TABLE report_due (LIKE report_due INCLUDING ALL) ON COMMIT DROP;
 -- name: shadow_report_wait
-CREATE TEMPORARY TABLE report_wait (LIKE public.report_wait INCLUDING ALL) ON COMMIT DROP;
+CREATE TEMPORARY TABLE report_wait (LIKE report_wait INCLUDING ALL) ON COMMIT DROP;
 -- name: shadow_report_entry
-CREATE TEMPORARY TABLE report_entry (LIKE public.report_entry INCLUDING ALL) ON COMMIT DROP;
+CREATE TEMPORARY TABLE report_entry (LIKE report_entry INCLUDING ALL) ON COMMIT DROP;
 -- name: shadow_report_refund
-CREATE TEMPORARY TABLE report_refund (LIKE public.report_refund INCLUDING ALL) ON COMMIT DROP;
+CREATE TEMPORARY TABLE report_refund (LIKE report_refund INCLUDING ALL) ON COMMIT DROP;
 -- name: shadow_report_integrator
-CREATE TEMPORARY TABLE report_integrator (LIKE public.report_integrator INCLUDING ALL) ON COMMIT DROP;
+CREATE TEMPORARY TABLE report_integrator (LIKE report_integrator INCLUDING ALL) ON COMMIT DROP;
 
 -- name: empty_reports
-WITH charges AS (DELETE FROM public.report_charge),
-     cohorts AS (DELETE FROM public.report_cohort),
-     dues AS (DELETE FROM public.report_due),
-     waits AS (DELETE FROM public.report_wait),
-     entries AS (DELETE FROM public.report_entry),
-     refunds AS (DELETE FROM public.report_refund)
-DELETE FROM public.report_integrator;
+WITH charges AS (DELETE FROM report_charge),
+     cohorts AS (DELETE FROM report_cohort),
+     dues AS (DELETE FROM report_due),
+     waits AS (DELETE FROM report_wait),
+     entries AS (DELETE FROM report_entry),
+     refunds AS (DELETE FROM report_refund)
+DELETE FROM report_integrator;
 
 -- name: fill_report_charge
-INSERT INTO public.report_charge TABLE pg_temp.report_charge;
+WITH made AS MATERIALIZED (TABLE pg_temp.report_charge) INSERT INTO report_charge TABLE made;
 -- name: fill_report_cohort
-INSERT INTO public.report_cohort TABLE pg_temp.report_cohort;
+WITH made AS MATERIALIZED (TABLE pg_temp.report_cohort) INSERT INTO report_cohort TABLE made;
 -- name: fill_report_due
-INSERT INTO public.report_due TABLE pg_temp.report_due;
+WITH made AS MATERIALIZED (TABLE pg_temp.report_due) INSERT INTO report_due TABLE made;
 -- name: fill_report_wait
-INSERT INTO public.report_wait TABLE pg_temp.report_wait;
+WITH made AS MATERIALIZED (TABLE pg_temp.report_wait) INSERT INTO report_wait TABLE made;
 -- name: fill_report_entry
-INSERT INTO public.report_entry TABLE pg_temp.report_entry;
+WITH made AS MATERIALIZED (TABLE pg_temp.report_entry) INSERT INTO report_entry TABLE made;
 -- name: fill_report_refund
-INSERT INTO public.report_refund TABLE pg_temp.report_refund;
+WITH made AS MATERIALIZED (TABLE pg_temp.report_refund) INSERT INTO report_refund TABLE made;
 -- name: fill_report_integrator
-INSERT INTO public.report_integrator TABLE pg_temp.report_integrator;
+WITH made AS MATERIALIZED (TABLE pg_temp.report_integrator) INSERT INTO report_integrator TABLE made;

@@ -2,38 +2,44 @@
 -- transaction of the payment or refund, and posted to the partner's ledger by a worker.
 
 -- name: owe
--- Of payments of stamped charges only. The share is the one in force when the charge was issued, rounded down to the
--- cent; nothing is owed to who has no account, no share, or less than a cent of it.
+-- Of payments of charges with a partner's code. The share is the one in force when the charge was issued, rounded down
+-- to the cent; nothing is owed to a partner without an account, without a share, or with less than a cent of it.
+WITH owed AS MATERIALIZED (
+    SELECT g.payment_id, g.account_id, g.test, g.payment_id, i.integrador_code, i.account_id, g.amount_cents, s.share_bps,
+           g.amount_cents * s.share_bps / 10000, :now::timestamptz
+    FROM unnest(:payment_ids::uuid[], :account_ids::uuid[], :tests::boolean[], :integrador_codes::text[],
+                :amounts_cents::bigint[], :issued_ats::timestamptz[])
+         AS g (payment_id, account_id, test, integrador_code, amount_cents, issued_at)
+    JOIN integrator i ON i.integrador_code = g.integrador_code AND i.account_id IS NOT NULL
+    CROSS JOIN LATERAL (
+        SELECT share_bps FROM integrator_share
+        WHERE integrador_code = g.integrador_code AND since <= g.issued_at
+        ORDER BY since DESC LIMIT 1
+    ) s
+    WHERE g.amount_cents * s.share_bps >= 10000
+)
 INSERT INTO partner_share (share_id, account_id, test, payment_id, integrador_code, partner_id, amount_cents, share_bps,
                            share_cents, due_at)
-SELECT g.payment_id, g.account_id, g.test, g.payment_id, i.integrador_code, i.account_id, g.amount_cents, s.share_bps,
-       g.amount_cents * s.share_bps / 10000, :now
-FROM unnest(:payment_ids::uuid[], :account_ids::uuid[], :tests::boolean[], :integrador_codes::text[],
-            :amounts_cents::bigint[], :issued_ats::timestamptz[])
-     AS g (payment_id, account_id, test, integrador_code, amount_cents, issued_at)
-JOIN integrator i ON i.integrador_code = g.integrador_code AND i.account_id IS NOT NULL
-CROSS JOIN LATERAL (
-    SELECT share_bps FROM integrator_share
-    WHERE integrador_code = g.integrador_code AND since <= g.issued_at
-    ORDER BY since DESC LIMIT 1
-) s
-WHERE g.amount_cents * s.share_bps >= 10000;
+TABLE owed;
 
 -- name: take_back
--- What the partner keeps is always his share, rounded down, of what the merchant keeps: the difference before and after
+-- What the partner keeps is always the share, rounded down, of what the merchant keeps: the difference before and after
 -- this refund is taken back, so the parts of several refunds add up to the cent, and to all of it in the end.
+WITH returned AS MATERIALIZED (
+    SELECT g.refund_id, p.account_id, p.test, p.payment_id, g.refund_id, p.integrador_code, p.partner_id, g.amount_cents,
+           p.share_bps, k.after_cents - k.before_cents, :now::timestamptz
+    FROM unnest(:refund_ids::uuid[], :payment_ids::uuid[], :account_ids::uuid[], :amounts_cents::bigint[],
+                :refunded_cents::bigint[]) AS g (refund_id, payment_id, account_id, amount_cents, refunded_cents)
+    JOIN partner_share p ON p.share_id = g.payment_id AND p.account_id = g.account_id
+    CROSS JOIN LATERAL (
+        SELECT (p.amount_cents - g.refunded_cents + g.amount_cents) * p.share_bps / 10000 AS before_cents,
+               (p.amount_cents - g.refunded_cents) * p.share_bps / 10000 AS after_cents
+    ) k
+    WHERE k.after_cents < k.before_cents
+)
 INSERT INTO partner_share (share_id, account_id, test, payment_id, refund_id, integrador_code, partner_id, amount_cents,
                            share_bps, share_cents, due_at)
-SELECT g.refund_id, p.account_id, p.test, p.payment_id, g.refund_id, p.integrador_code, p.partner_id, g.amount_cents,
-       p.share_bps, k.after_cents - k.before_cents, :now
-FROM unnest(:refund_ids::uuid[], :payment_ids::uuid[], :account_ids::uuid[], :amounts_cents::bigint[],
-            :refunded_cents::bigint[]) AS g (refund_id, payment_id, account_id, amount_cents, refunded_cents)
-JOIN partner_share p ON p.share_id = g.payment_id AND p.account_id = g.account_id
-CROSS JOIN LATERAL (
-    SELECT (p.amount_cents - g.refunded_cents + g.amount_cents) * p.share_bps / 10000 AS before_cents,
-           (p.amount_cents - g.refunded_cents) * p.share_bps / 10000 AS after_cents
-) k
-WHERE k.after_cents < k.before_cents;
+TABLE returned;
 
 -- name: claim
 -- What is to be posted, oldest first. Another worker is waited for and not passed over, so that a share is in the ledger

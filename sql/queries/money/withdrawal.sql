@@ -56,8 +56,9 @@ SELECT kyc = 'approved' AS approved FROM account WHERE account_id = :account_id 
 
 -- name: set_automatic
 -- The day that was looked at last stays when only the amount changes.
+WITH owner AS MATERIALIZED (SELECT account_id FROM account WHERE account_id = :account_id)
 INSERT INTO auto_withdrawal (account_id, keep_cents)
-SELECT account_id, :keep_cents FROM account WHERE account_id = :account_id
+SELECT account_id, :keep_cents FROM owner
 ON CONFLICT (account_id) DO UPDATE SET keep_cents = excluded.keep_cents
 RETURNING account_id;
 

@@ -24,9 +24,11 @@ WHERE integrador_code = :integrador_code
 RETURNING integrador_code;
 
 -- name: set_share
--- Saying again what holds already makes no row.
+-- The share that is in force already makes no row.
+WITH current AS MATERIALIZED (
+    SELECT coalesce((SELECT share_bps FROM integrator_share WHERE integrador_code = :integrador_code
+                     ORDER BY since DESC LIMIT 1), 0) AS share_bps
+)
 INSERT INTO integrator_share (integrador_code, since, share_bps)
-SELECT :integrador_code, :since, :share_bps
-WHERE :share_bps <> coalesce((SELECT share_bps FROM integrator_share WHERE integrador_code = :integrador_code
-                              ORDER BY since DESC LIMIT 1), 0)
+SELECT :integrador_code, :since, :share_bps FROM current WHERE :share_bps <> current.share_bps
 ON CONFLICT (integrador_code, since) DO UPDATE SET share_bps = excluded.share_bps;

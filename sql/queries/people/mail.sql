@@ -11,10 +11,13 @@ FOR UPDATE SKIP LOCKED;
 -- name: begin_following
 -- From here on the feed tells what becomes of these accounts' charges. Comes before their state is read: whatever
 -- happens between the two is seen twice, never missed.
+WITH follower AS MATERIALIZED (
+    SELECT g.account_id, coalesce(k.event_sequence, 0)
+    FROM unnest(:account_ids::uuid[]) AS g (account_id)
+    LEFT JOIN account_clock k ON k.account_id = g.account_id AND NOT k.test
+)
 INSERT INTO mail_follow (account_id, sequence)
-SELECT g.account_id, coalesce(k.event_sequence, 0)
-FROM unnest(:account_ids::uuid[]) AS g (account_id)
-LEFT JOIN account_clock k ON k.account_id = g.account_id AND NOT k.test
+TABLE follower
 ON CONFLICT DO NOTHING;
 
 -- name: wished_charges
@@ -78,12 +81,16 @@ ON CONFLICT DO NOTHING;
 -- name: ask
 -- A mail a merchant asks for. No row: too many were asked for this charge since :since. An address that wants none gets
 -- none, and the merchant is told so.
+WITH asked AS MATERIALIZED (
+    SELECT EXISTS (SELECT FROM mail_stop WHERE account_id = :account_id AND to_hash = :to_hash) AS stopped,
+           (SELECT count(*) FROM mail WHERE charge_id = :charge_id AND kind = 'asked' AND created_at > :since) AS before
+)
 INSERT INTO mail (mail_id, account_id, charge_id, kind, to_sealed, to_hash, note_sealed, attach_pdf, state, trouble,
                   due_at, created_at)
 SELECT :mail_id, :account_id, :charge_id, 'asked', :to_sealed, :to_hash, :note_sealed, :attach_pdf,
-       CASE WHEN s.stopped THEN 'skipped' ELSE 'waiting' END, CASE WHEN s.stopped THEN 'stopped' END, :now, :now
-FROM (SELECT EXISTS (SELECT FROM mail_stop WHERE account_id = :account_id AND to_hash = :to_hash) AS stopped) s
-WHERE (SELECT count(*) FROM mail WHERE charge_id = :charge_id AND kind = 'asked' AND created_at > :since) < :most
+       CASE WHEN stopped THEN 'skipped' ELSE 'waiting' END, CASE WHEN stopped THEN 'stopped' END, :now, :now
+FROM asked
+WHERE before < :most
 RETURNING state;
 
 -- name: add_notice

@@ -8,11 +8,13 @@ WHERE k.ahead_s + excluded.ahead_s <= :most_s
 RETURNING ahead_s;
 
 -- name: reach
--- To where it is to be, which it may be or have passed already: asked again, nothing changes. No row: that would be
--- too far at once.
+-- Move it to :ahead_s; when it is there or further already, nothing changes. No row: that would be too far at once.
+WITH current AS MATERIALIZED (
+    SELECT coalesce((SELECT ahead_s FROM sandbox_clock WHERE account_id = :account_id), 0) AS ahead_s
+)
 INSERT INTO sandbox_clock AS k (account_id, ahead_s, moved_at)
-SELECT :account_id, :ahead_s::bigint, :now
-WHERE :ahead_s::bigint <= :at_once_most_s + coalesce((SELECT ahead_s FROM sandbox_clock WHERE account_id = :account_id), 0)
+SELECT :account_id, :ahead_s::bigint, :now FROM current
+WHERE :ahead_s::bigint <= :at_once_most_s + current.ahead_s
 ON CONFLICT (account_id) DO UPDATE SET ahead_s = greatest(k.ahead_s, excluded.ahead_s), moved_at = excluded.moved_at
 RETURNING ahead_s;
 

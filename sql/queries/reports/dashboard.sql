@@ -75,10 +75,10 @@ WHERE charge_id = ANY(:charge_ids::uuid[]) AND account_id = :account_id AND test
 SELECT journal_id, kind, recorded_at, actor, request_id, version FROM (
     SELECT journal_id, kind, recorded_at, actor, request_id, version FROM journal
     WHERE charge_id = :charge_id AND kind <> 'charge.created' AND account_id = :account_id AND test = :test
-    ORDER BY journal_id DESC
+    ORDER BY version DESC, journal_id DESC
     LIMIT :most
 ) AS latest
-ORDER BY journal_id;
+ORDER BY version, journal_id;
 
 -- name: mails
 -- What was sent to the payer about a charge, and what is to be: those of their own accord by the index that lets each be

@@ -5,7 +5,7 @@
 -- name: horizon
 -- The last number handed out before this instant. Not all that are below it are committed yet: see writers.
 SELECT statement_timestamp() AS as_of, CASE WHEN is_called THEN last_value ELSE 0 END AS journal_id
-FROM public.journal_journal_id_seq;
+FROM journal_journal_id_seq;
 
 -- name: writers
 -- Transactions that may still commit journal rows. The lock is taken before a row gets its number and given back after
@@ -13,28 +13,28 @@ FROM public.journal_journal_id_seq;
 -- come any more. Nobody is held up by looking.
 SELECT virtualtransaction AS writer FROM pg_locks
 WHERE locktype = 'relation' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND relation = 'public.journal'::regclass AND mode = 'RowExclusiveLock' AND granted;
+  AND relation = 'journal'::regclass AND mode = 'RowExclusiveLock' AND granted;
 
 -- name: claim
 -- One worker folds at a time; the others have something else to do.
-SELECT journal_id, as_of FROM public.report_position FOR UPDATE SKIP LOCKED;
+SELECT journal_id, as_of FROM report_position FOR UPDATE SKIP LOCKED;
 
 -- name: hold
-SELECT journal_id, as_of FROM public.report_position FOR UPDATE;
+SELECT journal_id, as_of FROM report_position FOR UPDATE;
 
 -- name: position
-SELECT journal_id, as_of FROM public.report_position;
+SELECT journal_id, as_of FROM report_position;
 
 -- name: page
-SELECT journal_id FROM public.journal WHERE journal_id > :above AND journal_id <= :up_to ORDER BY journal_id LIMIT :most;
+SELECT journal_id FROM journal WHERE journal_id > :above AND journal_id <= :up_to ORDER BY journal_id LIMIT :most;
 
 -- name: advance
-UPDATE public.report_position SET journal_id = :journal_id, as_of = greatest(as_of, :as_of);
+UPDATE report_position SET journal_id = :journal_id, as_of = greatest(as_of, :as_of);
 
 -- name: charges
 -- What changed along each charge, folded; it leaves the cell it was counted in and enters the one it belongs to now.
 WITH told AS (
-    SELECT j.charge_id, j.account_id, jsonb_merge(j.payload -> 'charge' ORDER BY j.journal_id) AS fields
+    SELECT j.charge_id, j.account_id, jsonb_merge(j.payload -> 'charge' ORDER BY j.version, j.journal_id) AS fields
     FROM journal j
     WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'charge'
     GROUP BY j.charge_id, j.account_id
@@ -87,64 +87,73 @@ ON CONFLICT (account_id, day, payment_method, bucket) DO UPDATE SET charges = r.
 
 -- name: entries
 -- The ledger's lines, on the day they were written. What a refund's payment was made with is looked up: it never changes.
+WITH counted AS MATERIALIZED (
+    SELECT a.account_id, (j.recorded_at AT TIME ZONE 'America/Sao_Paulo')::date, e.type,
+           coalesce(j.payload #>> '{payment,method}', p.method, ''), count(*), sum(e.amount_cents),
+           count(*) FILTER (WHERE e.type = 'payment' AND j.payload #>> '{payment,late}' = 'true'),
+           count(*) FILTER (WHERE e.type = 'payment' AND j.payload #>> '{payment,anomaly}' IS NOT NULL)
+    FROM journal j
+    CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'entry') AS e (type text, amount_cents bigint, refund_id uuid)
+    LEFT JOIN read_refund f ON f.refund_id = e.refund_id AND f.account_id = j.account_id
+    LEFT JOIN read_payment p ON p.account_id = f.account_id AND p.test = f.test AND p.paid_at = f.paid_at
+                            AND p.payment_id = f.payment_id
+    CROSS JOIN LATERAL unnest(ARRAY[j.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
+    WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'entry'
+    GROUP BY 1, 2, 3, 4
+)
 INSERT INTO report_entry AS r (account_id, day, type, method, entries, cents, late, anomalous)
-SELECT a.account_id, (j.recorded_at AT TIME ZONE 'America/Sao_Paulo')::date, e.type,
-       coalesce(j.payload #>> '{payment,method}', p.method, ''), count(*), sum(e.amount_cents),
-       count(*) FILTER (WHERE e.type = 'payment' AND j.payload #>> '{payment,late}' = 'true'),
-       count(*) FILTER (WHERE e.type = 'payment' AND j.payload #>> '{payment,anomaly}' IS NOT NULL)
-FROM journal j
-CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'entry') AS e (type text, amount_cents bigint, refund_id uuid)
-LEFT JOIN read_refund f ON f.refund_id = e.refund_id AND f.account_id = j.account_id
-LEFT JOIN read_payment p ON p.account_id = f.account_id AND p.test = f.test AND p.paid_at = f.paid_at
-                        AND p.payment_id = f.payment_id
-CROSS JOIN LATERAL unnest(ARRAY[j.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
-WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'entry'
-GROUP BY 1, 2, 3, 4
+TABLE counted
 ON CONFLICT (account_id, day, type, method) DO UPDATE
 SET entries = r.entries + excluded.entries, cents = r.cents + excluded.cents, late = r.late + excluded.late,
     anomalous = r.anomalous + excluded.anomalous;
 
 -- name: refunds
+WITH counted AS MATERIALIZED (
+    SELECT a.account_id, (j.recorded_at AT TIME ZONE 'America/Sao_Paulo')::date, p.method, split_part(j.kind, '.', 2), count(*),
+           sum((f.doc ->> 'amount_cents')::bigint)
+    FROM journal j
+    JOIN read_refund f ON f.refund_id = (j.payload #>> '{refund,refund_id}')::uuid AND f.account_id = j.account_id
+    JOIN read_payment p ON p.account_id = f.account_id AND p.test = f.test AND p.paid_at = f.paid_at
+                       AND p.payment_id = f.payment_id
+    CROSS JOIN LATERAL unnest(ARRAY[j.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
+    WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'refund'
+      AND j.kind IN ('refund.created', 'refund.succeeded', 'refund.failed')
+    GROUP BY 1, 2, 3, 4
+)
 INSERT INTO report_refund AS r (account_id, day, method, what, refunds, cents)
-SELECT a.account_id, (j.recorded_at AT TIME ZONE 'America/Sao_Paulo')::date, p.method, split_part(j.kind, '.', 2), count(*),
-       sum((f.doc ->> 'amount_cents')::bigint)
-FROM journal j
-JOIN read_refund f ON f.refund_id = (j.payload #>> '{refund,refund_id}')::uuid AND f.account_id = j.account_id
-JOIN read_payment p ON p.account_id = f.account_id AND p.test = f.test AND p.paid_at = f.paid_at
-                   AND p.payment_id = f.payment_id
-CROSS JOIN LATERAL unnest(ARRAY[j.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
-WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'refund'
-  AND j.kind IN ('refund.created', 'refund.succeeded', 'refund.failed')
-GROUP BY 1, 2, 3, 4
+TABLE counted
 ON CONFLICT (account_id, day, method, what) DO UPDATE
 SET refunds = r.refunds + excluded.refunds, cents = r.cents + excluded.cents;
 
 -- name: integrators
 -- Charges when issued, payments when booked, shares when posted; all under the merchant whose charge it is.
+WITH counted AS MATERIALIZED (
+    SELECT a.account_id, (t.at AT TIME ZONE 'America/Sao_Paulo')::date, t.integrador_code, sum(t.charges), sum(t.charge_cents), sum(t.payments),
+           sum(t.payment_cents), sum(greatest(t.share_cents, 0)), sum(greatest(-t.share_cents, 0))
+    FROM (
+        SELECT j.account_id, j.recorded_at AS at, j.payload #>> '{charge,integrador_code}' AS integrador_code, 1 AS charges,
+               (j.payload #>> '{charge,amount_cents}')::bigint AS charge_cents, 0 AS payments, 0::bigint AS payment_cents,
+               0::bigint AS share_cents
+        FROM journal j
+        WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.kind = 'charge.created'
+        UNION ALL
+        SELECT j.account_id, j.recorded_at, j.payload #>> '{payment,integrador_code}', 0, 0, 1,
+               (j.payload #>> '{payment,amount_cents}')::bigint, 0
+        FROM journal j
+        WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'payment'
+        UNION ALL
+        SELECT (j.payload #>> '{share,account_id}')::uuid, j.recorded_at, j.payload #>> '{share,integrador_code}', 0, 0, 0, 0,
+               (j.payload #>> '{share,share_cents}')::bigint
+        FROM journal j
+        WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'share'
+    ) t
+    CROSS JOIN LATERAL unnest(ARRAY[t.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
+    WHERE t.integrador_code IS NOT NULL
+    GROUP BY 1, 2, 3
+)
 INSERT INTO report_integrator AS r (account_id, day, integrador_code, charges, charge_cents, payments, payment_cents,
                                     given_cents, taken_back_cents)
-SELECT a.account_id, (t.at AT TIME ZONE 'America/Sao_Paulo')::date, t.integrador_code, sum(t.charges), sum(t.charge_cents), sum(t.payments),
-       sum(t.payment_cents), sum(greatest(t.share_cents, 0)), sum(greatest(-t.share_cents, 0))
-FROM (
-    SELECT j.account_id, j.recorded_at AS at, j.payload #>> '{charge,integrador_code}' AS integrador_code, 1 AS charges,
-           (j.payload #>> '{charge,amount_cents}')::bigint AS charge_cents, 0 AS payments, 0::bigint AS payment_cents,
-           0::bigint AS share_cents
-    FROM journal j
-    WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.kind = 'charge.created'
-    UNION ALL
-    SELECT j.account_id, j.recorded_at, j.payload #>> '{payment,integrador_code}', 0, 0, 1,
-           (j.payload #>> '{payment,amount_cents}')::bigint, 0
-    FROM journal j
-    WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'payment'
-    UNION ALL
-    SELECT (j.payload #>> '{share,account_id}')::uuid, j.recorded_at, j.payload #>> '{share,integrador_code}', 0, 0, 0, 0,
-           (j.payload #>> '{share,share_cents}')::bigint
-    FROM journal j
-    WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'share'
-) t
-CROSS JOIN LATERAL unnest(ARRAY[t.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
-WHERE t.integrador_code IS NOT NULL
-GROUP BY 1, 2, 3
+TABLE counted
 ON CONFLICT (account_id, day, integrador_code) DO UPDATE
 SET charges = r.charges + excluded.charges, charge_cents = r.charge_cents + excluded.charge_cents,
     payments = r.payments + excluded.payments, payment_cents = r.payment_cents + excluded.payment_cents,
@@ -153,11 +162,11 @@ SET charges = r.charges + excluded.charges, charge_cents = r.charge_cents + excl
 -- name: attempts
 -- What the senders of webhooks left to be added up. Not of the journal: a rebuild leaves it alone.
 WITH told AS (
-    DELETE FROM public.report_attempt_told
-    WHERE ctid = ANY(ARRAY(SELECT ctid FROM public.report_attempt_told LIMIT :most))
+    DELETE FROM report_attempt_told
+    WHERE ctid = ANY(ARRAY(SELECT ctid FROM report_attempt_told LIMIT :most))
     RETURNING *
 )
-INSERT INTO public.report_attempt AS r (account_id, day, outcome, attempts, duration_ms)
+INSERT INTO report_attempt AS r (account_id, day, outcome, attempts, duration_ms)
 SELECT a.account_id, t.day, t.outcome, sum(t.attempts), sum(t.duration_ms)
 FROM told t CROSS JOIN LATERAL unnest(ARRAY[t.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
 GROUP BY 1, 2, 3

@@ -6,14 +6,17 @@
 -- name: enqueue
 -- In the transaction that writes the events. Sets, never rows: a batch of payments enqueues at once. It is of its
 -- event's instant, so that the body is looked for in that month of the feed alone.
+WITH due AS MATERIALIZED (
+    SELECT gen_random_uuid(), e.endpoint_id, j.account_id, j.test, j.event_id, j.event_sequence, j.kind,
+           CASE WHEN l.state = 'paused' THEN 'held' ELSE 'pending' END, :now::timestamptz, j.recorded_at
+    FROM journal j
+    JOIN webhook_endpoint e ON e.account_id = j.account_id AND j.kind = ANY(e.kinds)
+    LEFT JOIN webhook_lane l ON l.endpoint_id = e.endpoint_id AND l.test = j.test
+    WHERE j.journal_id = ANY(:journal_ids::bigint[]) AND j.event_id IS NOT NULL
+)
 INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, due_at,
                               created_at)
-SELECT gen_random_uuid(), e.endpoint_id, j.account_id, j.test, j.event_id, j.event_sequence, j.kind,
-       CASE WHEN l.state = 'paused' THEN 'held' ELSE 'pending' END, :now::timestamptz, j.recorded_at
-FROM journal j
-JOIN webhook_endpoint e ON e.account_id = j.account_id AND j.kind = ANY(e.kinds)
-LEFT JOIN webhook_lane l ON l.endpoint_id = e.endpoint_id AND l.test = j.test
-WHERE j.journal_id = ANY(:journal_ids::bigint[]) AND j.event_id IS NOT NULL
+TABLE due
 ON CONFLICT (endpoint_id, event_id) DO NOTHING;
 
 -- name: relax
@@ -129,20 +132,20 @@ WITH given AS (
         :started_ats::timestamptz[], :durations_ms::integer[], :statuses::integer[], :outcomes::text[],
         :answers::bytea[]
     ) AS g(delivery_id, attempt, state, step, due_at, started_at, duration_ms, status, outcome, answer)
-), noted AS (
-    INSERT INTO webhook_attempt (delivery_id, attempt, started_at, duration_ms, status, outcome, answer)
+), kept AS MATERIALIZED (
     SELECT g.delivery_id, g.attempt, g.started_at, g.duration_ms, g.status, g.outcome, g.answer
     FROM given g
     JOIN webhook_delivery d USING (delivery_id)
+), noted AS (
+    INSERT INTO webhook_attempt (delivery_id, attempt, started_at, duration_ms, status, outcome, answer)
+    TABLE kept
     ON CONFLICT (delivery_id, attempt) DO UPDATE
         SET started_at = excluded.started_at, duration_ms = excluded.duration_ms, status = excluded.status,
             outcome = excluded.outcome, answer = excluded.answer
         WHERE webhook_attempt.outcome = 'worker_lost'
     -- A row that replaces another has xmax set (a row of its own has not): what it replaces can only be a lost attempt.
     RETURNING delivery_id, attempt, started_at, outcome, duration_ms, xmax <> 0 AS replaces
-), counted AS (
-    -- For the report of webhooks (migration 0012_reports): rows of this batch's own, so that nobody waits for another's.
-    INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms)
+), counts AS MATERIALIZED (
     SELECT d.account_id, (c.started_at AT TIME ZONE 'America/Sao_Paulo')::date, c.outcome, sum(c.attempts), sum(c.duration_ms)
     FROM (
         SELECT delivery_id, started_at, outcome, 1 AS attempts, duration_ms FROM noted
@@ -154,6 +157,10 @@ WITH given AS (
     ) c
     JOIN webhook_delivery d ON d.delivery_id = c.delivery_id AND NOT d.test
     GROUP BY 1, 2, 3
+), counted AS (
+    -- For the report of webhooks (migration 0012_reports): rows of this batch's own, so that batches do not wait for
+    -- one another.
+    INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms) TABLE counts
 )
 UPDATE webhook_delivery AS d
 SET state = g.state, step = g.step, due_at = g.due_at, lease_until = NULL,
@@ -173,20 +180,20 @@ WITH relaxed AS MATERIALIZED (
                 :durations_ms::integer[], :statuses::integer[], :answers::bytea[])
          AS g(delivery_id, attempt, step, started_at, duration_ms, status, answer)
     CROSS JOIN relaxed
-), noted AS (
-    INSERT INTO webhook_attempt (delivery_id, attempt, started_at, duration_ms, status, outcome, answer)
+), kept AS MATERIALIZED (
     SELECT g.delivery_id, g.attempt, g.started_at, g.duration_ms, g.status, 'delivered', g.answer
     FROM given g
     JOIN webhook_delivery d USING (delivery_id)
+), noted AS (
+    INSERT INTO webhook_attempt (delivery_id, attempt, started_at, duration_ms, status, outcome, answer)
+    TABLE kept
     ON CONFLICT (delivery_id, attempt) DO UPDATE
         SET started_at = excluded.started_at, duration_ms = excluded.duration_ms, status = excluded.status,
             outcome = excluded.outcome, answer = excluded.answer
         WHERE webhook_attempt.outcome = 'worker_lost'
     -- A row that replaces another has xmax set (a row of its own has not): what it replaces can only be a lost attempt.
     RETURNING delivery_id, attempt, started_at, outcome, duration_ms, xmax <> 0 AS replaces
-), counted AS (
-    -- For the report of webhooks (migration 0012_reports): rows of this batch's own, so that nobody waits for another's.
-    INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms)
+), counts AS MATERIALIZED (
     SELECT d.account_id, (c.started_at AT TIME ZONE 'America/Sao_Paulo')::date, c.outcome, sum(c.attempts), sum(c.duration_ms)
     FROM (
         SELECT delivery_id, started_at, outcome, 1 AS attempts, duration_ms FROM noted
@@ -198,6 +205,10 @@ WITH relaxed AS MATERIALIZED (
     ) c
     JOIN webhook_delivery d ON d.delivery_id = c.delivery_id AND NOT d.test
     GROUP BY 1, 2, 3
+), counted AS (
+    -- For the report of webhooks (migration 0012_reports): rows of this batch's own, so that batches do not wait for
+    -- one another.
+    INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms) TABLE counts
 ), told AS (
     UPDATE webhook_delivery AS d
     SET state = 'delivered', step = g.step, due_at = :now::timestamptz, lease_until = NULL,
@@ -231,11 +242,12 @@ WITH lost AS (
     SELECT delivery_id, attempt, lease_until - :lease::interval, 0, 'worker_lost' FROM freed
     ON CONFLICT (delivery_id, attempt) DO NOTHING
     RETURNING delivery_id, started_at, outcome
-), counted AS (
-    INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms)
+), counts AS MATERIALIZED (
     SELECT d.account_id, (n.started_at AT TIME ZONE 'America/Sao_Paulo')::date, n.outcome, count(*), 0
     FROM noted n JOIN webhook_delivery d ON d.delivery_id = n.delivery_id AND NOT d.test
     GROUP BY 1, 2, 3
+), counted AS (
+    INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms) TABLE counts
 )
 SELECT delivery_id, attempt, state FROM freed;
 

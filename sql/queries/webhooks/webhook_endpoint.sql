@@ -4,10 +4,12 @@
 -- One endpoint per account. Setting it again keeps its id, so that what is still to be delivered goes to the
 -- new address; the secret before stops at once, because whoever asks for a new registration may have lost it.
 -- Both lanes are there from the start, and begin anew at a new address. No row when the account does not exist.
-WITH endpoint AS (
+WITH owner AS MATERIALIZED (
+    SELECT account_id FROM account WHERE account_id = :account_id
+), endpoint AS (
     INSERT INTO webhook_endpoint (endpoint_id, account_id, url, secret_sealed, kinds, created_at)
     SELECT gen_random_uuid(), account_id, :url, :secret_sealed, :kinds::text[], :now
-    FROM account WHERE account_id = :account_id
+    FROM owner
     ON CONFLICT (account_id) DO UPDATE
         SET url = excluded.url, secret_sealed = excluded.secret_sealed,
             previous_secret_sealed = NULL, previous_until = NULL

@@ -47,7 +47,7 @@ async def _fault(system: System, fault: str) -> None:
 
 async def _cob(books: Books, charge_id: str, world: str = "production") -> Any:
     return await books.fetchrow(
-        "SELECT * FROM simulated_bank.cob WHERE world = $1 AND txid = $2", world, charge_id.replace("-", "")
+        "SELECT * FROM simulated_cob WHERE world = $1 AND txid = $2", world, charge_id.replace("-", "")
     )
 
 
@@ -196,7 +196,7 @@ async def test_an_answer_that_was_lost_leaves_one_charge_at_the_bank(system: Sys
         return await _order_state(books, charge["charge_id"], "cob_register") == "done"
 
     await until_answer(settled)
-    count = "SELECT count(*) FROM simulated_bank.cob WHERE txid = $1"
+    count = "SELECT count(*) FROM simulated_cob WHERE txid = $1"
     assert await books.fetchval(count, charge["charge_id"].replace("-", "")) == 1
     assert (await door.charge(charge["charge_id"]))["status"] == "pending"
     assert await door.events(charge_id=charge["charge_id"]) == []

@@ -195,7 +195,7 @@ async def test_a_boleto_past_its_time_and_an_old_line_are_not_paid(bank: Running
     await adapter.redate_boleto(boleto.number, boleto.due_on + timedelta(days=1))
     assert (await bank.control("pay", line=old))[0] == 409
     await pool.execute(
-        "UPDATE simulated_bank.boleto SET due_on = $2 WHERE number = $1", boleto.number, today() - timedelta(days=9)
+        "UPDATE simulated_boleto SET due_on = $2 WHERE number = $1", boleto.number, today() - timedelta(days=9)
     )
     assert (await bank.control("pay", number=boleto.number))[0] == 409
 
@@ -255,7 +255,7 @@ async def test_the_sandbox_says_no_as_the_bank_does(sandbox: SimulatedBank, pool
     assert timedelta(minutes=29) < young.retry_at - utc_now() <= timedelta(minutes=30)
     assert isinstance(await sandbox.redate_boleto(boleto.number, later), NotYet)
     past = utc_now() - timedelta(minutes=31)
-    await pool.execute("UPDATE simulated_bank.boleto SET registered_at = $2 WHERE number = $1", boleto.number, past)
+    await pool.execute("UPDATE simulated_boleto SET registered_at = $2 WHERE number = $1", boleto.number, past)
     assert await sandbox.redate_boleto(boleto.number, later) == Done(None)
     assert (await state_of(sandbox, boleto)).due_on == later
     assert await sandbox.write_off_boleto(boleto.number) == Done(None)

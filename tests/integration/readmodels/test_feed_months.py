@@ -147,7 +147,7 @@ async def test_a_month_older_than_400_days_leaves_the_feed_whole_and_its_rows_ar
     assert (await detach(conn, ended_before=now - KEPT)).months >= 1
     assert await shown(conn, account_id) == [2, 3]
     kept = await conn.fetchval(
-        f"SELECT count(*) FROM feed_archive.read_event_{old:%Y_%m} WHERE account_id = $1",  # noqa: S608
+        f"SELECT count(*) FROM feed_archive_{old:%Y_%m} WHERE account_id = $1",  # noqa: S608
         account_id,
     )
     assert kept == 1

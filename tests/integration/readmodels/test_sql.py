@@ -46,6 +46,8 @@ async def test_a_statement_fits_the_database_and_its_row(
             await conn.execute(sql.STATEMENTS[shadow].text)
     elif name.startswith("rebuild.fill_"):
         await conn.execute(sql.STATEMENTS[name.replace("fill_", "shadow_")].text)
+    elif name == "rebuild.page":
+        await conn.execute(sql.STATEMENTS["rebuild.shadow_order"].text)
     for variant in WRITTEN[name]:
         prepared = await conn.prepare(sql.STATEMENTS[variant].text)
         assert len(prepared.get_parameters()) == len(sql.STATEMENTS[variant].parameters)

@@ -133,7 +133,7 @@ async def test_a_forged_callback_moves_nothing_and_silences_nobody(
     # The id comes true, and the bank tells us: it is looked into again.
     (payment,) = await pay(bank, charge_id)
     await context.pool.execute(
-        "UPDATE simulated_bank.pix SET end_to_end_id = $1 WHERE end_to_end_id = $2",
+        "UPDATE simulated_pix SET end_to_end_id = $1 WHERE end_to_end_id = $2",
         forged["end_to_end_id"], payment["end_to_end_id"],
     )  # fmt: skip
     assert await hint(context, forged) == 1
@@ -179,7 +179,7 @@ async def test_money_for_no_charge_of_ours_stops_nothing(context: Context, accou
     charge_id = await registered(context, account)
     await pay(bank, charge_id)
     await context.pool.execute(
-        "INSERT INTO simulated_bank.pix (world, end_to_end_id, txid, amount_cents, paid_at, payer_name, payer_document)"
+        "INSERT INTO simulated_pix (world, end_to_end_id, txid, amount_cents, paid_at, payer_name, payer_document)"
         " VALUES ('production', $1, $2, 100, now(), 'X', '00000000191'),"
         " ('production', $3, 'DEOUTRO', 100, now(), 'X', '1')",
         f"E{new_id().hex[:31]}", new_id().hex, f"E{new_id().hex[:31]}",

@@ -147,7 +147,7 @@ async def test_the_sandbox_bank_acts_as_asked(context: Context, account: UUID) -
     assert (await order_of(pool, lost))["state"] == (await order_of(pool, away))["state"] == "done"
     assert (await order_of(pool, away))["attempts"] == 3
     assert await state_at(context, away, True) == "ATIVA"
-    assert await pool.fetchval("SELECT count(*) FROM simulated_bank.cob WHERE txid = $1", lost.hex) == 1
+    assert await pool.fetchval("SELECT count(*) FROM simulated_cob WHERE txid = $1", lost.hex) == 1
 
 
 async def becomes(context: Context, charge_id: UUID, state: str) -> None:
@@ -327,7 +327,7 @@ async def test_a_heap_of_sandbox_orders_is_done_in_batches(context: Context, acc
     )
     assert done == 1000
     cobs = await context.pool.fetchval(
-        "SELECT count(*) FROM simulated_bank.cob WHERE txid = ANY($1::text[]) AND status = 'ATIVA'",
+        "SELECT count(*) FROM simulated_cob WHERE txid = ANY($1::text[]) AND status = 'ATIVA'",
         [each.hex for each in charge_ids],
     )
     assert cobs == 1000

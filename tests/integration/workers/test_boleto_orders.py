@@ -244,7 +244,7 @@ async def test_a_line_that_is_not_the_banks_blocks_alarms_and_is_written_off(
 
             async def misunderstood(boleto: Boleto) -> Any:
                 answer = await register(boleto)
-                update = "UPDATE simulated_bank.boleto SET amount_cents = $2, due_on = $3 WHERE number = $1"
+                update = "UPDATE simulated_boleto SET amount_cents = $2, due_on = $3 WHERE number = $1"
                 amount_cents = boleto.amount_cents + 100 * (differs == "amount")
                 await pool.execute(
                     update, boleto.number, amount_cents, boleto.due_on + timedelta(days=differs == "due date")

@@ -102,7 +102,7 @@ class Desk:
         number = await self.pool.fetchval("SELECT number FROM boleto WHERE charge_id = $1", charge_id)
         if rail == "pix":  # the bank gave it a PIX side
             await self.pool.execute(
-                "UPDATE simulated_bank.boleto SET txid = 'BOLETO' || substr(number, 4) || 'DATA01012026'"
+                "UPDATE simulated_boleto SET txid = 'BOLETO' || substr(number, 4) || 'DATA01012026'"
                 " WHERE number = $1", number,
             )  # fmt: skip
         (payment,) = await simulated.boletos.pay(number, rail=cast(Any, rail), tell=False)
@@ -157,8 +157,8 @@ class Desk:
     async def sent(self, refund_id: UUID) -> list[int]:
         """What went out at the bank under this refund's id, cents."""
         rows = await self.pool.fetch(
-            "SELECT amount_cents FROM simulated_bank.devolucao WHERE id = $1"
-            " UNION ALL SELECT amount_cents FROM simulated_bank.transfer WHERE id = $1", refund_id.hex,
+            "SELECT amount_cents FROM simulated_devolucao WHERE id = $1"
+            " UNION ALL SELECT amount_cents FROM simulated_transfer WHERE id = $1", refund_id.hex,
         )  # fmt: skip
         return [row[0] for row in rows]
 
@@ -184,8 +184,8 @@ class Desk:
     async def arrives(self) -> None:
         """What is on its way at the bank is due by now."""
         now = utc_now()
-        await self.pool.execute("UPDATE simulated_bank.devolucao SET settles_at = $1 WHERE settles_at > $1", now)
-        await self.pool.execute("UPDATE simulated_bank.transfer SET settles_at = $1 WHERE settles_at > $1", now)
+        await self.pool.execute("UPDATE simulated_devolucao SET settles_at = $1 WHERE settles_at > $1", now)
+        await self.pool.execute("UPDATE simulated_transfer SET settles_at = $1 WHERE settles_at > $1", now)
 
     async def later(self, charge_id: UUID) -> None:
         """More time has passed than any call of ours lives."""
@@ -264,7 +264,7 @@ async def test_a_boleto_paid_on_its_line_goes_to_the_key(desk: Desk, test: bool)
     await desk.works(charge_id, test=test)
     found = await desk.found(refund_id, test=test)
     assert (found.status, found.return_id) == ("succeeded", None)
-    sent = await desk.pool.fetchrow("SELECT * FROM simulated_bank.transfer WHERE id = $1", refund_id.hex)
+    sent = await desk.pool.fetchrow("SELECT * FROM simulated_transfer WHERE id = $1", refund_id.hex)
     assert sent is not None
     assert (sent["pix_key"], sent["document"], sent["amount_cents"]) == (TO.pix_key, TO.document, 1000)
     assert found.end_to_end_id == sent["end_to_end_id"]

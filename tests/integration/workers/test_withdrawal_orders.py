@@ -88,7 +88,7 @@ class Desk:
 
     async def arrives(self) -> None:
         """What is on its way at the bank is due by now."""
-        await self.pool.execute("UPDATE simulated_bank.transfer SET settles_at = $1 WHERE settles_at > $1", utc_now())
+        await self.pool.execute("UPDATE simulated_transfer SET settles_at = $1 WHERE settles_at > $1", utc_now())
 
     async def lost(self, withdrawal_id: UUID) -> None:
         """Its worker's lease runs out."""
@@ -110,9 +110,7 @@ class Desk:
 
     async def sent(self, withdrawal_id: UUID) -> list[int]:
         """What the bank says went out under this withdrawal's id, cents."""
-        rows = await self.pool.fetch(
-            "SELECT amount_cents FROM simulated_bank.transfer WHERE id = $1", withdrawal_id.hex
-        )
+        rows = await self.pool.fetch("SELECT amount_cents FROM simulated_transfer WHERE id = $1", withdrawal_id.hex)
         return [row[0] for row in rows]
 
     async def balance(self) -> int:
@@ -137,7 +135,7 @@ class Desk:
             " AND withdrawal_id IS NOT NULL", self.account,
         )  # fmt: skip
         theirs = await self.pool.fetchval(
-            "SELECT coalesce(sum(t.amount_cents), 0)::bigint FROM simulated_bank.transfer t"
+            "SELECT coalesce(sum(t.amount_cents), 0)::bigint FROM simulated_transfer t"
             " WHERE t.pix_key = $1 AND NOT t.fails", str(self.account),
         )  # fmt: skip
         assert ours == theirs
