@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from banks.simulated.bank import LOCATIONS_MAX, SANDBOX, SimulatedBank
-from cli.serve import answers
-from cli.supervise import Child, Port
+from cli.run.serve import answers
+from cli.run.supervise import Child, Port
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import create_merchant
 from domain.mode import Mode

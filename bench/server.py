@@ -12,8 +12,8 @@ from api.app import make_api
 from api.route import Route, handler_of
 from api.routes import pix
 from bench.naive import create_naively
-from cli import asgi
-from cli.serve import one_process
+from cli.run import asgi
+from cli.run.serve import one_process
 from runtime.log import AccessLog
 from runtime.metrics import Meter
 from runtime.settings import read_settings

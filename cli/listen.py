@@ -20,7 +20,7 @@ import msgspec
 
 from cli import running
 from cli.answer import Commands
-from cli.supervise import CannotRun, say
+from cli.run.supervise import CannotRun, say
 
 _POLL_S = 0.5  # one small index range each time
 _PAGE = 100

@@ -6,8 +6,9 @@ Every command answers people in plain lines and programs in JSON (--json); an er
 import argparse
 import sys
 
-from cli import bank, integrator, listen, merchant, pix, readmodels, report, serve, staff, status, up, webhook
-from cli.supervise import CannotRun
+from cli import bank, integrator, listen, merchant, pix, readmodels, report, staff, status, webhook
+from cli.run import serve, up
+from cli.run.supervise import CannotRun
 
 _FAMILIES = (up, serve, status, merchant, staff, webhook, integrator, pix, bank, listen, readmodels, report)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from cli.supervise import CannotRun
+from cli.run.supervise import CannotRun
 
 
 class Running(msgspec.Struct, kw_only=True):

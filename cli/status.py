@@ -5,7 +5,7 @@ import asyncio
 
 from cli import running
 from cli.answer import Commands, answer, reaching_postgres
-from cli.serve import answers
+from cli.run.serve import answers
 
 
 def add_commands(commands: Commands) -> None:

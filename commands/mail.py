@@ -20,7 +20,7 @@ import sql
 from commands.webhooks.notices import claim_unmailed, mark_mailed
 from domain.charge import Status
 from domain.errors import Code, Refused
-from domain.reminders import due_day, next_reminder_at, reminder_now
+from domain.schedules.reminders import due_day, next_reminder_at, reminder_now
 from runtime.ids import new_id
 from runtime.seal import Seal
 from sql import Connection

@@ -28,7 +28,7 @@ from domain.boleto.business_days import effective_due_date, expires_at
 from domain.charge import Status
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, day_ends, iso, to_millisecond
-from domain.recurrence import Frequency, Recurrence, issue_at
+from domain.schedules.recurrence import Frequency, Recurrence, issue_at
 from readmodels.charges.charge import BoletoDoc, ChargeDoc
 from runtime.ids import new_id, new_token
 from runtime.settings import Settings

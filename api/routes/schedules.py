@@ -50,7 +50,7 @@ from domain.boleto.codes import LAST_DUE
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, parse_day
 from domain.mode import Mode, Owner
-from domain.recurrence import CHARGES_MAX, ISSUE_DAYS_BEFORE_MAX, Frequency, Recurrence
+from domain.schedules.recurrence import CHARGES_MAX, ISSUE_DAYS_BEFORE_MAX, Frequency, Recurrence
 from readmodels.charges.schedule import (
     STATUSES,
     ScheduledCharge,

@@ -9,7 +9,7 @@ import sql
 from domain.errors import Code
 from domain.instants import iso
 from domain.money import reais
-from domain.recurrence import issue_at
+from domain.schedules.recurrence import issue_at
 from readmodels.charges.charge import ChargeProjection, Failure, present, read_doc
 from readmodels.page import ListFilters, SequencePosition, SortOrder, TimePosition, Window, sequence_page, time_page
 from runtime.seal import Seal

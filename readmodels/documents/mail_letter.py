@@ -13,7 +13,7 @@ from domain.boleto.codes import printed_line
 from domain.brazilian import brl, day, moment
 from domain.charge import Status
 from domain.instants import SAO_PAULO, iso, parse_day
-from domain.reminders import due_day
+from domain.schedules.reminders import due_day
 from readmodels.charges.charge import ChargeDoc
 
 _MERCHANT_MAX: Final = 80

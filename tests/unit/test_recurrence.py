@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from domain.boleto.codes import LAST_DUE
 from domain.instants import SAO_PAULO
-from domain.recurrence import CHARGES_MAX, DAYS, MONTHS, Frequency, Recurrence, issue_at
-from domain.reminders import APART, Reminder, due_day, next_reminder_at, reminder_at, reminder_now
+from domain.schedules.recurrence import CHARGES_MAX, DAYS, MONTHS, Frequency, Recurrence, issue_at
+from domain.schedules.reminders import APART, Reminder, due_day, next_reminder_at, reminder_at, reminder_now
 
 frequencies = st.sampled_from(Frequency)
 first_dates = st.dates(date(2020, 1, 1), date(2060, 12, 31))

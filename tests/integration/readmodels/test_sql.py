@@ -27,8 +27,8 @@ def bound() -> dict[str, type[msgspec.Struct] | None]:
     for room in ROOMS:
         package = importlib.import_module(room)
         for module in pkgutil.walk_packages(package.__path__, f"{room}."):
-            # cli.asgi is the application itself: importing it needs a configured environment.
-            if not module.name.endswith("__main__") and module.name != "cli.asgi":
+            # cli.run.asgi is the application itself: importing it needs a configured environment.
+            if not module.name.endswith("__main__") and module.name != "cli.run.asgi":
                 importlib.import_module(module.name)
     return sql.BOUND
 

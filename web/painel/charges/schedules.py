@@ -18,7 +18,7 @@ from commands.schedules import CHANGES, METHODS, PIX, NewSchedule, change_schedu
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, parse_day
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, reais
-from domain.recurrence import CHARGES_MAX, ISSUE_DAYS_BEFORE_MAX, Frequency, Recurrence
+from domain.schedules.recurrence import CHARGES_MAX, ISSUE_DAYS_BEFORE_MAX, Frequency, Recurrence
 from readmodels.charges.schedule import (
     STATUSES,
     ScheduledCharge,

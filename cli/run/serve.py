@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cli.answer import Commands
-from cli.supervise import CannotRun, Child, Port, Supervisor, say
+from cli.run.supervise import CannotRun, Child, Port, Supervisor, say
 
 _BACKLOG = 4096
 _KEEP_ALIVE_S = 75
@@ -57,7 +57,7 @@ def serve(_: argparse.Namespace) -> int:
 
 
 def api_children(processes: int, port: Port, env: Mapping[str, str], log: Path | None) -> list[Child]:
-    command = [sys.executable, "-m", "cli.serve"]
+    command = [sys.executable, "-m", "cli.run.serve"]
     return [Child("api", command, env=env, log=log, port=port, index=index) for index in range(processes)]
 
 
@@ -83,7 +83,7 @@ def one_process(fd: int) -> int:
     import uvicorn
     import uvloop
 
-    from cli.asgi import app
+    from cli.run.asgi import app
 
     class Server(uvicorn.Server):
         @contextlib.contextmanager

@@ -20,8 +20,8 @@ import msgspec
 
 from cli import running
 from cli.answer import Commands
-from cli.serve import answers, api_children, counters
-from cli.supervise import CannotRun, Child, Port, Server, Supervisor, say
+from cli.run.serve import answers, api_children, counters
+from cli.run.supervise import CannotRun, Child, Port, Server, Supervisor, say
 from runtime.embedded import EmbeddedPostgres, EmbeddedRedis, port_is_free, remembered_port
 from runtime.files import write_private
 from runtime.postgres_account import CannotStart
@@ -29,7 +29,7 @@ from runtime.settings import Settings, read_settings
 
 _READY_S_MAX = 60.0
 _REACH_S_MAX = 5.0
-_ROOT = Path(__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[2]
 
 # Two that can do everything, and one that must still complete its registration.
 _DEMO = (

@@ -1,0 +1,1 @@
+"""Running the system: everything at once, supervised, or one process of it."""

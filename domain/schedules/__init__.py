@@ -1,0 +1,1 @@
+"""When a schedule charges, and when a payer is reminded."""
