@@ -40,7 +40,7 @@ class BoletoPayer(Struct, frozen=True, kw_only=True):
     """For our own mails: banks are not told, or they would write to him as well."""
 
 
-class Boleto(Struct, frozen=True, kw_only=True):
+class NewBoleto(Struct, frozen=True, kw_only=True):
     """A boleto to register. `hybrid`: it carries a QR Code too, and either way of paying closes the other."""
 
     number: str

@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from banks.boletos import Boleto, BoletoState, NotYet, PaidBoleto, RegisteredBoleto
+from banks.boletos import BoletoState, NewBoleto, NotYet, PaidBoleto, RegisteredBoleto
 from banks.received import ReceivedPix
 from banks.transfers import Return, Sent, Transfer
 
@@ -116,7 +116,7 @@ class Bank(Protocol):
 
     async def find_transfer(self, id: str) -> Sent | NotFound | Unknown: ...
 
-    async def register_boleto(self, boleto: Boleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
+    async def register_boleto(self, boleto: NewBoleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
         """Register a boleto. Asked again with the same number and boleto it is registered once.
 
         The line is the one computed under the agreement, or it is Rejected. After a refusal whose

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from datetime import date, datetime
 from typing import Final, TypeVar
 
-from banks.boletos import Boleto, BoletoState, NotYet, PaidBoleto, RegisteredBoleto
+from banks.boletos import BoletoState, NewBoleto, NotYet, PaidBoleto, RegisteredBoleto
 from banks.protocol import Bank, Cob, CobState, Done, Location, NotFound, Rejected, Unknown
 from banks.received import ReceivedPix
 from banks.transfers import Return, Sent, Transfer
@@ -74,7 +74,7 @@ class Acting:
     async def find_transfer(self, id: str) -> Sent | NotFound | Unknown:
         return await self._bank.find_transfer(id)
 
-    async def register_boleto(self, boleto: Boleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
+    async def register_boleto(self, boleto: NewBoleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
         return await self._act_on_boleto(lambda: self._bank.register_boleto(boleto))
 
     async def find_boleto(self, number: str) -> BoletoState | NotFound | Unknown:

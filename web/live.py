@@ -40,7 +40,7 @@ class TooManyStreams(Exception):
     """The limit is reached; this page polls."""
 
 
-class Page:
+class LivePage:
     """One open page. `seen` is None as long as, and when, there is no such charge."""
 
     def __init__(self) -> None:
@@ -89,18 +89,18 @@ class Live:
         self._now = now
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._pages_max = PAGES_MAX if files < 0 else min(PAGES_MAX, files // _SHARE_OF_FILES)
-        self._pages: dict[str, set[Page]] = {}
+        self._pages: dict[str, set[LivePage]] = {}
         self._open = 0
         self._looking: asyncio.Task[None] | None = None
         self._closed = False
 
     @asynccontextmanager
-    async def page(self, public_id: str) -> AsyncIterator[Page]:
+    async def page(self, public_id: str) -> AsyncIterator[LivePage]:
         """A page that gets updates until the end of the block."""
         beside = self._pages.get(public_id, ())
         if self._closed or self._open >= self._pages_max or len(beside) >= PAGES_A_CHARGE_MAX:
             raise TooManyStreams
-        page = Page()
+        page = LivePage()
         self._pages.setdefault(public_id, set()).add(page)
         self._open += 1
         if self._looking is None:
@@ -152,7 +152,7 @@ class Live:
 
 
 async def send_events(
-    page: Page, send: Callable[[bytes], Awaitable[None]], *, settled: Callable[[PageState], bool]
+    page: LivePage, send: Callable[[bytes], Awaitable[None]], *, settled: Callable[[PageState], bool]
 ) -> None:
     """The server-sent events of one page, until its stream ends."""
     loop = asyncio.get_running_loop()

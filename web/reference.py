@@ -46,7 +46,7 @@ _PATTERNS: Final = (
 # fmt: on
 
 
-class Field(Struct, frozen=True, kw_only=True):
+class DocumentedField(Struct, frozen=True, kw_only=True):
     """A parameter, or a field of a body or answer. `type` reads on into `schema`, a schema's name, if there is one."""
 
     name: str
@@ -58,7 +58,7 @@ class Field(Struct, frozen=True, kw_only=True):
     description: str = ""
 
 
-class Result(Struct, frozen=True):
+class DocumentedAnswer(Struct, frozen=True):
     status: str
     description: str
     schema: str
@@ -83,13 +83,13 @@ class Operation(Struct, frozen=True, kw_only=True):
     tag: str
     notes: str
     scopes: tuple[str, ...]
-    parameters: tuple[tuple[str, tuple[Field, ...]], ...]
+    parameters: tuple[tuple[str, tuple[DocumentedField, ...]], ...]
     """By place: path, query, header."""
     body: str
     """The name of its schema."""
     body_required: bool
-    body_fields: tuple[Field, ...]
-    results: tuple[Result, ...]
+    body_fields: tuple[DocumentedField, ...]
+    results: tuple[DocumentedAnswer, ...]
     refusals: tuple[Refusal, ...]
     curl: str
 
@@ -97,7 +97,7 @@ class Operation(Struct, frozen=True, kw_only=True):
 class Schema(Struct, frozen=True):
     name: str
     description: str
-    fields: tuple[Field, ...]
+    fields: tuple[DocumentedField, ...]
 
 
 class Reference(Struct, frozen=True):
@@ -203,7 +203,7 @@ class _Reader:
             if each in properties
         }
 
-    def _parameter(self, told: dict[str, Any]) -> Field:
+    def _parameter(self, told: dict[str, Any]) -> DocumentedField:
         return self._field(
             told["name"],
             told["schema"],
@@ -211,12 +211,12 @@ class _Reader:
             description=told.get("description", ""),
         )
 
-    def _fields(self, schema: dict[str, Any]) -> Iterator[Field]:
+    def _fields(self, schema: dict[str, Any]) -> Iterator[DocumentedField]:
         required = schema.get("required", ())
         for name, each in schema.get("properties", {}).items():
             yield self._field(name, each, required=name in required)
 
-    def _unfolded(self, schema: dict[str, Any], before: str = "", depth: int = 0) -> Iterator[Field]:
+    def _unfolded(self, schema: dict[str, Any], before: str = "", depth: int = 0) -> Iterator[DocumentedField]:
         """The fields of a body with those of its parts after them, as `payer.name`."""
         assert depth < _DEPTH_MAX, before
         required = schema.get("required", ())
@@ -225,12 +225,12 @@ class _Reader:
             if inner := _name(_but_null(each)[0]):
                 yield from self._unfolded(self._schemas[inner], f"{before}{name}.", depth + 1)
 
-    def _field(self, name: str, schema: dict[str, Any], *, required: bool, description: str = "") -> Field:
+    def _field(self, name: str, schema: dict[str, Any], *, required: bool, description: str = "") -> DocumentedField:
         bare, nullable = _but_null(schema)
         kind = _kind(bare)
         items = bare.get("items", {}) if bare.get("type") == "array" else bare
         values = items.get("enum", [items["const"]] if "const" in items else [])
-        return Field(
+        return DocumentedField(
             name=name,
             type=kind if not nullable else f"{kind} or null" if kind else "or null",
             schema=_name(items),
@@ -240,12 +240,14 @@ class _Reader:
             description=description or schema.get("description") or bare.get("description", ""),
         )
 
-    def _results(self, responses: dict[str, Any]) -> Iterator[Result]:
+    def _results(self, responses: dict[str, Any]) -> Iterator[DocumentedAnswer]:
         for status, told in responses.items():
             if status.startswith("2"):
                 media_type, content = next(iter(told.get("content", {"": {}}).items()))
                 headers = tuple(told.get("headers", ()))
-                yield Result(status, told["description"], _name(content.get("schema", {})), media_type, headers)
+                yield DocumentedAnswer(
+                    status, told["description"], _name(content.get("schema", {})), media_type, headers
+                )
 
     def _refusals(self, responses: dict[str, Any]) -> Iterator[Refusal]:
         for status, told in responses.items():

@@ -26,8 +26,8 @@ from banks.boletos import (
     PAID,
     PIX_REFUSED,
     WRITTEN_OFF,
-    Boleto,
     BoletoState,
+    NewBoleto,
     NotYet,
     PaidBoleto,
     RegisteredBoleto,
@@ -162,7 +162,7 @@ class Cobrancas:
         # When each boleto was last read afresh, by the loop's clock, oldest first.
         self._read_at: OrderedDict[str, float] = OrderedDict()
 
-    async def register_boleto(self, boleto: Boleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
+    async def register_boleto(self, boleto: NewBoleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
         try:
             codes = self._codes(boleto)
         except ValueError as error:
@@ -279,7 +279,7 @@ class Cobrancas:
         return NotYet(None) if state.registered_on >= earliest else None
 
     async def _with_pix(
-        self, boleto: Boleto, codes: tuple[str, str], emv: str | None
+        self, boleto: NewBoleto, codes: tuple[str, str], emv: str | None
     ) -> Done[RegisteredBoleto] | Rejected | Unknown:
         """The registered boleto, with a QR Code when it is to have one: an answer without it is not believed."""
         if boleto.hybrid and emv is None:
@@ -362,14 +362,14 @@ class Cobrancas:
             index = page.proximo_indice
         return Unknown("too many pages")
 
-    def _codes(self, boleto: Boleto) -> tuple[str, str]:
+    def _codes(self, boleto: NewBoleto) -> tuple[str, str]:
         if not boleto.number.startswith(self._prefix):
             raise ValueError("the number is another agreement's")
         return boleto_codes(
             boleto.number, due_on=boleto.due_on, amount_cents=boleto.amount_cents, carteira=self._carteira
         )
 
-    def _body(self, boleto: Boleto) -> dict[str, Any]:
+    def _body(self, boleto: NewBoleto) -> dict[str, Any]:
         # The bank takes no day of issue before its own today: a registration that waited over midnight moves along.
         today = self._now().astimezone(SAO_PAULO).date()
         payer = boleto.payer
@@ -431,7 +431,7 @@ def _empty_404(heard: Heard | Unknown) -> bool:
     return _is_404(heard) and isinstance(heard, Heard) and heard.body.strip() in (b"", b"{}", b"[]")
 
 
-def _line_differs(boleto: Boleto, codes: tuple[str, str], barcode: str, line: str) -> Rejected | None:
+def _line_differs(boleto: NewBoleto, codes: tuple[str, str], barcode: str, line: str) -> Rejected | None:
     """The incident that a payer must never meet: the bank's boleto is not the one we would print."""
     if (barcode, line) == codes:
         return None
@@ -439,7 +439,7 @@ def _line_differs(boleto: Boleto, codes: tuple[str, str], barcode: str, line: st
     return Rejected(LINE_MISMATCH, "The bank's line or barcode is not the one computed from the boleto.")
 
 
-def _same(found: _Found, boleto: Boleto) -> bool:
+def _same(found: _Found, boleto: NewBoleto) -> bool:
     """Is this the boleto we asked for? Not by its texts: the bank folds and cuts them."""
     state, document = found.state, str(found.payer_document).strip()
     return (

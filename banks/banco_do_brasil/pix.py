@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from banks.banco_do_brasil.cobrancas import Cobrancas
 from banks.banco_do_brasil.transport import NOTHING_FOUND, READ_S, WRITE_S, Heard, Transport, read, refusal, unknown
-from banks.boletos import Boleto, BoletoState, NotYet, PaidBoleto, RegisteredBoleto
+from banks.boletos import BoletoState, NewBoleto, NotYet, PaidBoleto, RegisteredBoleto
 from banks.protocol import (
     DESCRIPTION_CHARACTERS_MAX,
     Cob,
@@ -340,7 +340,7 @@ class BancoDoBrasil:
 
     # Boletos
 
-    async def register_boleto(self, boleto: Boleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
+    async def register_boleto(self, boleto: NewBoleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
         return await self._agreement.register_boleto(boleto)
 
     async def find_boleto(self, number: str) -> BoletoState | NotFound | Unknown:

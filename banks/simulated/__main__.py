@@ -18,8 +18,8 @@ from aiohttp import web
 
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from banks.simulated.boleto_control import BoletoControl
-from banks.simulated.boleto_wire import Agreement, BoletoWire
-from banks.simulated.control import Control, Teller
+from banks.simulated.boleto_wire import BoletoWire, SimulatedAgreement
+from banks.simulated.control import ControlRoutes, Teller
 from banks.simulated.return_wire import ReturnWire
 from banks.simulated.signing import JWKS_PATH, open_signer
 from banks.simulated.wire import BODY_BYTES_MAX, Access, Wire, books_may_be_away
@@ -92,7 +92,7 @@ async def opened_app(settings: Settings, pool: Pool) -> AsyncIterator[web.Applic
         token_key=seal.key("simulated bank, tokens"),
     )
     wire = Wire(bank, signer, access, fault=await bank.fault())
-    agreement = Agreement(
+    agreement = SimulatedAgreement(
         convenio=int(settings.bank_convenio),
         carteira=int(settings.bank_carteira),
         variacao=settings.bank_variacao,
@@ -108,7 +108,7 @@ async def opened_app(settings: Settings, pool: Pool) -> AsyncIterator[web.Applic
         telling = asyncio.create_task(teller.run())
         try:
             app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[books_may_be_away])
-            app.add_routes([*Control(bank, wire, teller).routes(), *BoletoControl(bank.boletos).routes()])
+            app.add_routes([*ControlRoutes(bank, wire, teller).routes(), *BoletoControl(bank.boletos).routes()])
             app.add_routes([*boleto_wire.routes(), *ReturnWire(wire, bank.returns).routes(), *wire.routes()])
             yield app
         finally:

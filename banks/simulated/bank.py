@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
-from banks.boletos import Boleto, BoletoState, NotYet, PaidBoleto, RegisteredBoleto
+from banks.boletos import BoletoState, NewBoleto, NotYet, PaidBoleto, RegisteredBoleto
 from banks.protocol import (
     DESCRIPTION_CHARACTERS_MAX,
     Cob,
@@ -92,7 +92,7 @@ class Callback(Struct, frozen=True):
     created_at: datetime
 
 
-class Paid(Struct, frozen=True, kw_only=True):
+class PayerPix(Struct, frozen=True, kw_only=True):
     """A payer's PIX as his bank sends it."""
 
     end_to_end_id: str
@@ -127,7 +127,7 @@ class _Fault(Struct, frozen=True):
     fault: str
 
 
-class Payer(Struct, frozen=True):
+class CobPayer(Struct, frozen=True):
     """The devedor of a cob; kept sealed."""
 
     name: str | None
@@ -153,7 +153,7 @@ set_fault = sql.run("simulated_bank.set_fault")
 find_fault = sql.maybe("simulated_bank.fault", _Fault)
 
 _encode = msgspec.json.Encoder().encode
-_read_payer = msgspec.json.Decoder(Payer).decode
+_read_payer = msgspec.json.Decoder(CobPayer).decode
 
 
 class SimulatedBank:
@@ -269,7 +269,7 @@ class SimulatedBank:
     async def find_transfer(self, id: str) -> Sent | NotFound | Unknown:
         return await self.returns.find_transfer(id)
 
-    async def register_boleto(self, boleto: Boleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
+    async def register_boleto(self, boleto: NewBoleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
         return await self.boletos.register_boleto(boleto)
 
     async def find_boleto(self, number: str) -> BoletoState | NotFound | Unknown:
@@ -290,7 +290,7 @@ class SimulatedBank:
 
     # What is beyond the port: payers, and what the bank's own face on the wire needs.
 
-    async def receive(self, paid: Sequence[Paid], *, tell: bool) -> None:
+    async def receive(self, paid: Sequence[PayerPix], *, tell: bool) -> None:
         """Payers paid. Each endToEndId is booked once; `tell`: the receiver's callback is called."""
         now = self.now()
         async with session(self._pool) as conn:
@@ -355,13 +355,13 @@ class SimulatedBank:
             found = await find_fault(conn, world=self.world)
         return "up" if found is None else found.fault
 
-    def payer(self, cob: BookedCob) -> Payer | None:
+    def payer(self, cob: BookedCob) -> CobPayer | None:
         return None if cob.payer_sealed is None else _read_payer(self._seal.open(cob.payer_sealed))
 
     def _sealed_payer(self, cob: Cob) -> bytes | None:
         if cob.payer_name is None and cob.payer_document is None:
             return None
-        return self._seal.seal(_encode(Payer(cob.payer_name, cob.payer_document)))
+        return self._seal.seal(_encode(CobPayer(cob.payer_name, cob.payer_document)))
 
 
 def _received(pix: BookedPix) -> ReceivedPix:

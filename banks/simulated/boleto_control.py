@@ -9,7 +9,16 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from banks.simulated.boletos import ANNOUNCED, OPEN, SETTLED, BookedBoleto, Rail, Rules, SimulatedBoletos, UntoldPayment
+from banks.simulated.boletos import (
+    ANNOUNCED,
+    OPEN,
+    SETTLED,
+    BoletoRules,
+    BookedBoleto,
+    Rail,
+    SimulatedBoletos,
+    UntoldPayment,
+)
 from banks.simulated.requests import Wrong, asked_amount, asked_body, asked_times
 from domain.boleto.business_days import effective_due_date
 from domain.boleto.codes import barcode_of_line
@@ -63,7 +72,7 @@ class BoletoControl:
         """Any of {apply_30_minutes, detail_cache_s, settle_after_s}; answers all of them."""
         try:
             asked = await asked_body(request)
-            rules = msgspec.convert({**msgspec.structs.asdict(await self._boletos.rules()), **asked}, Rules)
+            rules = msgspec.convert({**msgspec.structs.asdict(await self._boletos.rules()), **asked}, BoletoRules)
             if not (0 <= rules.detail_cache_s <= 3600 and 0 <= rules.settle_after_s <= 3600):
                 raise Wrong(400, "seconds must be from 0 to 3600")
         except msgspec.ValidationError as error:

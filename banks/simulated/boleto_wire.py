@@ -18,7 +18,7 @@ from aiohttp import web
 from msgspec import Raw, Struct
 
 from banks.banco_do_brasil.cobrancas import INDICATORS
-from banks.boletos import Boleto, BoletoPayer
+from banks.boletos import BoletoPayer, NewBoleto
 from banks.simulated.boletos import (
     ANNOUNCED,
     OPEN,
@@ -97,7 +97,7 @@ _BLANKS: Final = (
 )  # fmt: skip
 
 
-class Agreement(Struct, frozen=True, kw_only=True):
+class SimulatedAgreement(Struct, frozen=True, kw_only=True):
     """The one agreement this bank has; of type 4: numbers are chosen by the client."""
 
     convenio: int
@@ -123,7 +123,7 @@ class BoletoWire:
         wire: Wire,
         boletos: SimulatedBoletos,
         signer: Signer,
-        agreement: Agreement,
+        agreement: SimulatedAgreement,
         *,
         quirks: frozenset[str] = frozenset(),
     ) -> None:
@@ -436,7 +436,7 @@ class BoletoWire:
             raise BoletoInvalid("4999030", "Convenio nao informado ou inexistente.")
 
 
-def _boleto(body: dict[str, Any], agreement: Agreement, *, today: date, with_pix: bool) -> Boleto:
+def _boleto(body: dict[str, Any], agreement: SimulatedAgreement, *, today: date, with_pix: bool) -> NewBoleto:
     """The boleto a POST describes; BoletoInvalid names the first rule of the guide that is broken."""
     own = (body.get("numeroConvenio"), body.get("numeroCarteira"), body.get("numeroVariacaoCarteira"))
     if own != (agreement.convenio, agreement.carteira, agreement.variacao):
@@ -476,7 +476,7 @@ def _boleto(body: dict[str, Any], agreement: Agreement, *, today: date, with_pix
         begins = _day(fine.get("data"))
         if begins is None or begins <= due_on:
             raise _field("multa.data")
-    return Boleto(
+    return NewBoleto(
         number=number,
         seu_numero=seu_numero,
         amount_cents=amount_cents,

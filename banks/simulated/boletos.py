@@ -20,9 +20,9 @@ from banks.boletos import (
     NUMBER_TAKEN,
     PAID,
     WRITTEN_OFF,
-    Boleto,
     BoletoPayer,
     BoletoState,
+    NewBoleto,
     NotYet,
     PaidBoleto,
     RegisteredBoleto,
@@ -143,7 +143,7 @@ class UntoldPayment(Struct, frozen=True):
     url: str
 
 
-class Rules(Struct, frozen=True):
+class BoletoRules(Struct, frozen=True):
     """The real bank's rules that are off unless somebody wants them (0013_simulated_bank.sql)."""
 
     apply_30_minutes: bool
@@ -179,7 +179,7 @@ claim_untold = sql.many("simulated_boleto.claim_untold", UntoldPayment)
 mark_told = sql.run("simulated_boleto.told")
 set_webhook = sql.run("simulated_boleto.set_webhook")
 find_webhook = sql.maybe("simulated_boleto.webhook", _Url)
-find_rules = sql.one("simulated_boleto.rules", Rules)
+find_rules = sql.one("simulated_boleto.rules", BoletoRules)
 set_rules = sql.run("simulated_boleto.set_rules")
 
 _encode = msgspec.json.Encoder().encode
@@ -198,7 +198,7 @@ class SimulatedBoletos:
 
     # The port (banks/protocol.py)
 
-    async def register_boleto(self, boleto: Boleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
+    async def register_boleto(self, boleto: NewBoleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
         try:
             boleto_codes(boleto.number, due_on=boleto.due_on, amount_cents=boleto.amount_cents)
         except ValueError as error:
@@ -248,7 +248,7 @@ class SimulatedBoletos:
 
     # What is beyond the port: payers, and what the bank's own face on the wire needs.
 
-    async def add(self, boleto: Boleto) -> bool:
+    async def add(self, boleto: NewBoleto) -> bool:
         """Register it; False when the number was ever used."""
         txid, token, location = self._new_pix(boleto.number) if boleto.hybrid else (None, None, None)
         async with session(self._pool) as conn:
@@ -417,11 +417,11 @@ class SimulatedBoletos:
             found = await find_webhook(conn, world=self._world)
         return None if found is None else found.url
 
-    async def rules(self) -> Rules:
+    async def rules(self) -> BoletoRules:
         async with session(self._pool) as conn:
             return await find_rules(conn, world=self._world)
 
-    async def set_rules(self, rules: Rules) -> None:
+    async def set_rules(self, rules: BoletoRules) -> None:
         async with session(self._pool) as conn:
             await set_rules(
                 conn,
@@ -463,7 +463,7 @@ class SimulatedBoletos:
                 booked = await self.booked(number)
                 return NotYet(None if booked is None else booked.registered_at + TOO_YOUNG)
 
-    def _same(self, booked: BookedBoleto, boleto: Boleto) -> bool:
+    def _same(self, booked: BookedBoleto, boleto: NewBoleto) -> bool:
         return (
             booked.amount_cents == boleto.amount_cents
             and booked.due_on == boleto.due_on

@@ -11,7 +11,7 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from banks.simulated.bank import BookedCob, Paid, SimulatedBank, Untold
+from banks.simulated.bank import BookedCob, PayerPix, SimulatedBank, Untold
 from banks.simulated.boleto_control import TOLD_AT_ONCE, is_of_boleto, pay_boleto, tell_boletos
 from banks.simulated.boletos import new_end_to_end_id
 from banks.simulated.requests import Wrong, asked_amount, asked_body, asked_times
@@ -33,7 +33,7 @@ _TELL_S = 5.0
 _log = structlog.get_logger()
 
 
-class Control:
+class ControlRoutes:
     def __init__(self, bank: SimulatedBank, wire: Wire, teller: "Teller") -> None:
         self._bank = bank
         self._wire = wire
@@ -73,7 +73,7 @@ class Control:
         ]
         return web.json_response({"payments": payments})
 
-    async def _pay(self, body: dict[str, Any]) -> list[Paid]:
+    async def _pay(self, body: dict[str, Any]) -> list[PayerPix]:
         txid = _txid(body)
         times = asked_times(body, most=TIMES_MAX)
         amount_cents = asked_amount(body, most_cents=PIX_CENTS_MAX)
@@ -83,7 +83,7 @@ class Control:
         # To the millisecond, as the SPI settles; the same payment `times` over is several of one instant.
         now = to_millisecond(self._bank.now())
         paid = [
-            Paid(
+            PayerPix(
                 end_to_end_id=new_end_to_end_id(now),
                 txid=txid,
                 amount_cents=amount_cents or cob.amount_cents,

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from banks.protocol import DESCRIPTION_CHARACTERS_MAX, Rejected
 from banks.simulated.requests import Wrong, asked_body
-from banks.simulated.returns import BookedReturn, BookedTransfer, Rules, SimulatedReturns
+from banks.simulated.returns import BookedReturn, BookedTransfer, ReturnRules, SimulatedReturns
 from banks.simulated.wire import Invalid, Wire
 from banks.transfers import PIX_UNKNOWN, Return, Transfer
 from domain.documents import well_formed
@@ -97,7 +97,7 @@ class ReturnWire:
         try:
             asked = await asked_body(request)
             before = await self._returns.rules()
-            rules = msgspec.convert({**msgspec.structs.asdict(before), **asked}, Rules)
+            rules = msgspec.convert({**msgspec.structs.asdict(before), **asked}, ReturnRules)
             if not 0 <= rules.settle_after_s <= SETTLE_AFTER_S_MAX:
                 raise Wrong(400, f"settle_after_s must be from 0 to {SETTLE_AFTER_S_MAX:.0f}")
         except msgspec.ValidationError as error:

@@ -1,6 +1,7 @@
 """The simulated bank's money on its way back: devolucoes of PIX it received, and PIX it sends to keys.
 
-What became of them follows from the clock and from rules that can be switched (`Rules`); nothing runs behind them.
+What became of them follows from the clock and from rules that can be switched (`ReturnRules`); nothing runs behind
+them.
 """
 
 import re
@@ -34,7 +35,7 @@ _TOLD: Final[dict[Status, Literal["processing", "done", "not_done"]]] = {
 }
 
 
-class Rules(Struct, frozen=True):
+class ReturnRules(Struct, frozen=True):
     """How long what is sent is on its way, and whether it does not arrive in the end."""
 
     settle_after_s: float
@@ -79,7 +80,7 @@ add_return = sql.run("simulated_return.add")
 find_return = sql.maybe("simulated_return.find", BookedReturn)
 add_transfer = sql.run("simulated_return.add_transfer")
 find_transfer = sql.maybe("simulated_return.find_transfer", BookedTransfer)
-find_rules = sql.one("simulated_return.rules", Rules)
+find_rules = sql.one("simulated_return.rules", ReturnRules)
 set_rules = sql.run("simulated_return.set_rules")
 
 
@@ -179,11 +180,11 @@ class SimulatedReturns:
         async with session(self._pool) as conn:
             return await find_transfer(conn, world=self._world, id=id)
 
-    async def rules(self) -> Rules:
+    async def rules(self) -> ReturnRules:
         async with session(self._pool) as conn:
             return await find_rules(conn, world=self._world)
 
-    async def set_rules(self, rules: Rules) -> None:
+    async def set_rules(self, rules: ReturnRules) -> None:
         """For what is asked for from now on."""
         async with session(self._pool) as conn:
             await set_rules(conn, world=self._world, settle_after_s=rules.settle_after_s, fails=rules.fails)

@@ -19,7 +19,7 @@ from runtime.postgres import Connection
 _PUBLIC_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
-class Paid(Struct, frozen=True):
+class SettledView(Struct, frozen=True):
     """The part of a payment that may be shown to whoever has the link: nothing about the person who paid."""
 
     amount_cents: int | None = None
@@ -50,7 +50,7 @@ class _Told(Struct, frozen=True):
     cancelled_at: datetime | None = None
     cancel_reason: str | None = None
     refunded_cents: int = 0
-    payment: Paid | None = None
+    payment: SettledView | None = None
 
 
 class _Row(Struct, frozen=True):
@@ -95,7 +95,7 @@ class PayerPage(Struct, frozen=True, kw_only=True):
     paid_at: datetime | None
     cancelled_at: datetime | None
     cancel_reason: str | None
-    payment: Paid | None
+    payment: SettledView | None
 
 
 class PageState(Struct, frozen=True):

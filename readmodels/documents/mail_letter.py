@@ -22,7 +22,7 @@ _TEST_MARK: Final = "[TESTE/SANDBOX]"
 """In front of the event type of a notice about test events (spec, delivery rules)."""
 
 
-class Code(Struct, frozen=True):
+class PixCode(Struct, frozen=True):
     """Something to copy and pay with."""
 
     label: str
@@ -35,7 +35,7 @@ class Letter(Struct, frozen=True, kw_only=True):
     lead: str
     amount: str = ""
     facts: tuple[tuple[str, str], ...] = ()
-    codes: tuple[Code, ...] = ()
+    codes: tuple[PixCode, ...] = ()
     link: tuple[str, str] | None = None
     """What it is called, and its address."""
     note: str | None = None
@@ -88,9 +88,9 @@ def _invitation(
     codes = []
     qr_code = doc.qr_code or (doc.boleto.qr_code if doc.boleto is not None else None)
     if qr_code is not None:
-        codes.append(Code("PIX copia e cola", qr_code))
+        codes.append(PixCode("PIX copia e cola", qr_code))
     if doc.boleto is not None:
-        codes.append(Code("Linha digitável do boleto", printed_line(doc.boleto.linha_digitavel)))
+        codes.append(PixCode("Linha digitável do boleto", printed_line(doc.boleto.linha_digitavel)))
     return Letter(
         subject=subject,
         heading=heading,

@@ -10,8 +10,8 @@ import pytest_asyncio
 
 from banks.boletos import NOT_FOUND, PAID, WRITTEN_OFF, BoletoState, PaidBoleto
 from banks.protocol import Bank, Cob, CobState, Done, NotFound, Rejected
-from banks.simulated.bank import SANDBOX, Paid, SimulatedBank
-from banks.simulated.boletos import Rules
+from banks.simulated.bank import SANDBOX, PayerPix, SimulatedBank
+from banks.simulated.boletos import BoletoRules
 from banks.transfers import PIX_UNKNOWN, Return, Sent, Transfer
 from runtime.ids import new_id
 from runtime.postgres import Pool
@@ -41,14 +41,14 @@ class Subject:
     async def paid(self, cob: Cob) -> str:
         """The endToEndId of a payment of the cob."""
         end_to_end_id = f"E00000000{new_id().hex[:23]}"
-        paid = Paid(end_to_end_id=end_to_end_id, txid=cob.txid, amount_cents=cob.amount_cents, paid_at=utc_now())
+        paid = PayerPix(end_to_end_id=end_to_end_id, txid=cob.txid, amount_cents=cob.amount_cents, paid_at=utc_now())
         await self.books.receive([paid], tell=False)
         return end_to_end_id
 
 
 @pytest_asyncio.fixture(params=[ADAPTER, SIMULATED], scope="module", loop_scope="session")
 async def subject(request: pytest.FixtureRequest, pool: Pool) -> AsyncIterator[Subject]:
-    rules = Rules(apply_30_minutes=False, detail_cache_s=0, settle_after_s=0)
+    rules = BoletoRules(apply_30_minutes=False, detail_cache_s=0, settle_after_s=0)
     if request.param == SIMULATED:
         seal = Seal(bytes.fromhex(SECRET_KEY))
         books = SimulatedBank(pool, seal, world=SANDBOX, url="http://app.example:8000", now=utc_now)

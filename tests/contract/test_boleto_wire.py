@@ -22,13 +22,13 @@ from banks.boletos import (
     PIX_REFUSED,
     STANDS_AT_BANK,
     WRITTEN_OFF,
-    Boleto,
     BoletoState,
+    NewBoleto,
     NotYet,
     RegisteredBoleto,
 )
 from banks.protocol import Done, NotFound, Rejected, Unknown
-from banks.simulated.boletos import Rules
+from banks.simulated.boletos import BoletoRules
 from runtime.postgres import Pool
 from tests.support.banking import utc_now
 from tests.support.boleto_bank import (
@@ -59,7 +59,7 @@ async def bank(pool: Pool) -> AsyncIterator[RunningBoletoBank]:
 async def bank_is_up(bank: RunningBoletoBank) -> None:
     bank.wire.fault = "up"
     bank.boletos.quirks = frozenset()
-    await bank.books.set_rules(Rules(apply_30_minutes=False, detail_cache_s=0, settle_after_s=0))
+    await bank.books.set_rules(BoletoRules(apply_30_minutes=False, detail_cache_s=0, settle_after_s=0))
     bank.requests.clear()
 
 
@@ -67,18 +67,18 @@ def count(bank: RunningBoletoBank, method: str, path: str) -> int:
     return bank.requests.count(f"{method} /cobrancas/v2/boletos{path}")
 
 
-async def registered(bank: RunningBoletoBank, **fields: Any) -> Boleto:
+async def registered(bank: RunningBoletoBank, **fields: Any) -> NewBoleto:
     boleto = new_boleto(**fields)
     assert isinstance(await bank.adapter().register_boleto(boleto), Done)
     bank.requests.clear()
     return boleto
 
 
-def line_of(boleto: Boleto) -> str:
+def line_of(boleto: NewBoleto) -> str:
     return boleto_codes(boleto.number, due_on=boleto.due_on, amount_cents=boleto.amount_cents)[1]
 
 
-def detail(boleto: Boleto, **fields: Any) -> dict[str, Any]:
+def detail(boleto: NewBoleto, **fields: Any) -> dict[str, Any]:
     """A detail of the real bank, as far as it is read."""
     barcode, line = boleto_codes(boleto.number, due_on=boleto.due_on, amount_cents=boleto.amount_cents)
     return {
@@ -255,13 +255,13 @@ async def test_a_write_off_and_a_payment_at_once_have_one_winner(bank: RunningBo
     adapter = bank.adapter()
     boletos = [await registered(bank) for _ in range(12)]
 
-    async def write_off(boleto: Boleto) -> Any:
+    async def write_off(boleto: NewBoleto) -> Any:
         return await adapter.write_off_boleto(boleto.number)
 
-    async def pay(boleto: Boleto) -> int:
+    async def pay(boleto: NewBoleto) -> int:
         return (await bank.control("pay", number=boleto.number))[0]
 
-    async def race(boleto: Boleto, pay_first: bool) -> None:
+    async def race(boleto: NewBoleto, pay_first: bool) -> None:
         if pay_first:
             status, written = await asyncio.gather(pay(boleto), write_off(boleto))
         else:
@@ -482,7 +482,7 @@ async def test_tokens_that_end_in_the_middle_are_renewed(bank: RunningBoletoBank
     assert await adapter.write_off_boleto(boleto.number) == Done(None)
 
 
-# Rules of the bank
+# BoletoRules of the bank
 
 
 async def test_a_young_boleto_is_changed_later(bank: RunningBoletoBank, pool: Pool) -> None:

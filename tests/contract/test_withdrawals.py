@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from banks.simulated.bank import PRODUCTION, SimulatedBank
-from banks.simulated.returns import Rules
+from banks.simulated.returns import ReturnRules
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from commands.webhooks.endpoint import choose_kinds, set_endpoint
 from domain.events import EventKind
@@ -84,7 +84,7 @@ class Shop:
 
     async def bank(self, *, fails: bool = False) -> None:
         bank: Any = self.context.banks[Mode.PRODUCTION]
-        await bank.returns.set_rules(Rules(settle_after_s=0, fails=fails))
+        await bank.returns.set_rules(ReturnRules(settle_after_s=0, fails=fails))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -354,7 +354,7 @@ async def test_a_pending_one_is_cancelled_and_never_sent(shop: Shop) -> None:
 async def test_what_the_bank_has_been_asked_for_cannot_be_cancelled(shop: Shop) -> None:
     made = await shop.withdraw("40.00")
     bank: Any = shop.context.banks[Mode.PRODUCTION]
-    await bank.returns.set_rules(Rules(settle_after_s=60, fails=False))
+    await bank.returns.set_rules(ReturnRules(settle_after_s=60, fails=False))
     await shop.works()
     assert (await shop.get(f"/{made['withdrawal_id']}"))["status"] == "processing"
     assert (await shop.cancel(made["withdrawal_id"])).code() == "WITHDRAWAL_NOT_CANCELLABLE"

@@ -14,7 +14,7 @@ from aiohttp import web
 from banks.banco_do_brasil.pix import BancoDoBrasil
 from banks.protocol import Location
 from banks.simulated.bank import PRODUCTION, SANDBOX, SimulatedBank
-from banks.simulated.control import Control, Teller
+from banks.simulated.control import ControlRoutes, Teller
 from banks.simulated.return_wire import ReturnWire
 from banks.simulated.signing import JWKS_PATH, open_signer
 from banks.simulated.wire import Access, Wire, books_may_be_away
@@ -98,7 +98,7 @@ async def running_bank(
         telling = asyncio.create_task(teller.run())
         app = web.Application(middlewares=[note, books_may_be_away])
         app.add_routes(
-            [*Control(bank, wire, teller).routes(), *ReturnWire(wire, bank.returns).routes(), *wire.routes()]
+            [*ControlRoutes(bank, wire, teller).routes(), *ReturnWire(wire, bank.returns).routes(), *wire.routes()]
         )
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
         await runner.setup()

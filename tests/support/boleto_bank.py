@@ -16,11 +16,11 @@ from banks.banco_do_brasil.cobrancas import Cobrancas
 from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.banco_do_brasil.pix import BancoDoBrasil
 from banks.banco_do_brasil.transport import Transport
-from banks.boletos import Boleto, BoletoPayer
+from banks.boletos import BoletoPayer, NewBoleto
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from banks.simulated.boleto_control import BoletoControl
-from banks.simulated.boleto_wire import Agreement, BoletoWire
-from banks.simulated.control import Control, Teller
+from banks.simulated.boleto_wire import BoletoWire, SimulatedAgreement
+from banks.simulated.control import ControlRoutes, Teller
 from banks.simulated.return_wire import ReturnWire
 from banks.simulated.signing import JWKS_PATH, open_signer
 from banks.simulated.wire import Access, Wire, books_may_be_away
@@ -32,7 +32,7 @@ from tests.support.banking import CLIENT, SECRET_KEY, utc_now
 from tests.support.merchant import until_answer
 
 CONVENIO = "3128557"
-AGREEMENT = Agreement(convenio=int(CONVENIO), carteira=17, variacao=35, agencia=452, conta=123873)
+AGREEMENT = SimulatedAgreement(convenio=int(CONVENIO), carteira=17, variacao=35, agencia=452, conta=123873)
 # Numbers are used once for ever, also over several runs on one database.
 _controls = itertools.count(random.randrange(1, 9_000_000_000))
 
@@ -45,7 +45,7 @@ def new_number() -> str:
     return number_at_bank(CONVENIO, next(_controls))
 
 
-def new_boleto(**fields: Any) -> Boleto:
+def new_boleto(**fields: Any) -> NewBoleto:
     payer = {
         "name": "João d'Ávila & Filhos – nº 3", "document": "01234567890", "street": "Rua São José", "number": "12-A",
         "city": "São Paulo", "state": "SP", "zip_code": "01310100",
@@ -54,7 +54,7 @@ def new_boleto(**fields: Any) -> Boleto:
         "number": new_number(), "seu_numero": "PEDIDO-1", "amount_cents": 12345, "issued_on": today(),
         "due_on": today() + timedelta(days=10), "hybrid": False, "payer": BoletoPayer(**payer),
     }  # fmt: skip
-    return Boleto(**(given | fields))
+    return NewBoleto(**(given | fields))
 
 
 def boleto_adapter(http: aiohttp.ClientSession, url: str, **options: Any) -> BancoDoBrasil:
@@ -136,7 +136,7 @@ async def running_boleto_bank(pool: Pool, *, token_life_s: int = 600) -> AsyncIt
         teller = Teller(bank, wire, http)
         telling = asyncio.create_task(teller.run())
         app = web.Application(middlewares=[note, books_may_be_away])
-        app.add_routes([*Control(bank, wire, teller).routes(), *BoletoControl(bank.boletos).routes()])
+        app.add_routes([*ControlRoutes(bank, wire, teller).routes(), *BoletoControl(bank.boletos).routes()])
         app.add_routes([*boletos.routes(), *ReturnWire(wire, bank.returns).routes(), *wire.routes()])
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
         await runner.setup()

@@ -12,7 +12,7 @@ from api.bodies import fingerprint
 from banks.banco_do_brasil.agreement import boleto_codes
 from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.banco_do_brasil.seu_numero import seu_numero
-from banks.boletos import Boleto, BoletoPayer
+from banks.boletos import BoletoPayer, NewBoleto
 from banks.simulated.bank import PRODUCTION, SANDBOX, SimulatedBank
 from commands.bank_orders.kinds import Payload, Registration
 from commands.charges.create_boleto import RegistrationResult, issue_boletos, take_numbers
@@ -118,7 +118,7 @@ async def boleto_issued_before(
         name="João d'Ávila", document="52998224725", street="Avenida Paulista", number="1578", city="São Paulo",
         state="SP", zip_code="01310100",
     )  # fmt: skip
-    boleto = Boleto(
+    boleto = NewBoleto(
         number=number, seu_numero=seu_numero(external_id, control=control), amount_cents=amount_cents,
         issued_on=created_at.date(), due_on=due_on, hybrid=False, payer=payer,
     )  # fmt: skip

@@ -28,10 +28,10 @@ from banks.banco_do_brasil.pix import BancoDoBrasil
 from banks.banco_do_brasil.transport import Transport
 from banks.simulated.bank import PRODUCTION, SANDBOX, SimulatedBank
 from banks.simulated.boleto_control import BoletoControl
-from banks.simulated.boleto_wire import Agreement, BoletoWire
-from banks.simulated.control import Control, Teller
+from banks.simulated.boleto_wire import BoletoWire, SimulatedAgreement
+from banks.simulated.control import ControlRoutes, Teller
 from banks.simulated.return_wire import ReturnWire
-from banks.simulated.returns import Rules as ReturnRules
+from banks.simulated.returns import ReturnRules
 from banks.simulated.signing import JWKS_PATH, open_signer
 from banks.simulated.wire import Access, Wire, books_may_be_away
 from commands.merchants.integrators import create_integrator, set_integrator
@@ -436,7 +436,7 @@ async def _serving_bank(
         token_key=b"k" * 32,
     )
     wire = Wire(bank, signer, access)
-    agreement = Agreement(
+    agreement = SimulatedAgreement(
         convenio=int(settings.bank_convenio),
         carteira=int(settings.bank_carteira),
         variacao=settings.bank_variacao,
@@ -446,7 +446,7 @@ async def _serving_bank(
     teller = Teller(bank, wire, http)
     telling = asyncio.create_task(teller.run())
     app = web.Application(middlewares=[books_may_be_away])
-    app.add_routes([*Control(bank, wire, teller).routes(), *BoletoControl(bank.boletos).routes()])
+    app.add_routes([*ControlRoutes(bank, wire, teller).routes(), *BoletoControl(bank.boletos).routes()])
     app.add_routes([*BoletoWire(wire, bank.boletos, signer, agreement).routes()])
     app.add_routes([*ReturnWire(wire, bank.returns).routes(), *wire.routes()])
     try:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import StopTest
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from banks.simulated.returns import Rules as ReturnRules
+from banks.simulated.returns import ReturnRules
 from readmodels.verify import verify
 from tests.support.boleto_merchant import PAGADOR
 from tests.support.in_process import Reply, envelope

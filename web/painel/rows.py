@@ -66,7 +66,7 @@ class EntryRow(Struct, frozen=True):
     created_at: datetime
 
 
-class RefundRow(Struct, frozen=True):
+class ShownRefund(Struct, frozen=True):
     """`reference` is the refund's own, or what its charge is known by."""
 
     link: str
@@ -148,17 +148,17 @@ def entry_row(item: LedgerItem, request: PageRequest) -> EntryRow:
     )
 
 
-async def refund_rows(conn: Connection, items: Sequence[RefundProjection], request: PageRequest) -> list[RefundRow]:
+async def refund_rows(conn: Connection, items: Sequence[RefundProjection], request: PageRequest) -> list[ShownRefund]:
     """Of a page of refunds. One that was given no reference goes by its charge's: that is what a merchant knows."""
     docs = await charges_by_id(conn, [(UUID(item.charge_id), request.owner) for item in items])
     charged = {doc.charge_id: charge_row(doc, request).reference for doc in docs if doc is not None}
     return [refund_row(item, request, charged.get(item.charge_id, "")) for item in items]
 
 
-def refund_row(item: RefundProjection, request: PageRequest, charged: str = "") -> RefundRow:
+def refund_row(item: RefundProjection, request: PageRequest, charged: str = "") -> ShownRefund:
     """`charged`: what the charge is known by."""
     failure = item.failure_code or ""
-    return RefundRow(
+    return ShownRefund(
         link=request.here(f"/cobrancas/{item.charge_id}"),
         refund_id=item.refund_id,
         charge_id=item.charge_id,

@@ -24,7 +24,7 @@ from readmodels.documents.mail_letter import Letter, charge_letter, notice_lette
 from readmodels.documents.mail_message import Attached, BadAddress, message_bytes
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.context import Context
-from workers.mail.smtp import Outcome, Rejected, Sent, SmtpConnection, Unknown
+from workers.mail.smtp import MailRejected, MailSent, MailUnknown, Outcome, SmtpConnection
 
 CONNECTIONS_MAX: Final = 4
 """Of one process to the mail server."""
@@ -243,14 +243,14 @@ class MailSender:
     async def _store(self, ready: _Ready, outcome: Outcome) -> None:
         due = ready.due
         match outcome:
-            case Sent():
+            case MailSent():
                 now = self._context.now()
                 await self._settle(due, "sent", subject=ready.subject, sent_at=now)
                 _log.info("mail_sent", mail_id=str(due.mail_id), kind=due.kind, attempt=due.attempts)
-            case Rejected(code):
+            case MailRejected(code):
                 await self._settle(due, "failed", subject=ready.subject, trouble=code)
                 _log.info("mail_refused", mail_id=str(due.mail_id), kind=due.kind, code=code)
-            case Unknown(detail, ours):
+            case MailUnknown(detail, ours):
                 if ours:
                     _log.warning("mail_server_trouble", detail=detail, attempt=due.attempts)
                 await self._later(due, detail)

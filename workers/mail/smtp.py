@@ -1,7 +1,7 @@
 """Hand messages to a mail server, and read its answers as values.
 
-Only "no, for good, to this mail" is `Rejected`. Everything else may be over in a while, or may have gone through: it is
-tried again, with the same Message-ID.
+Only "no, for good, to this mail" is `MailRejected`. Everything else may be over in a while, or may have gone through:
+it is tried again, with the same Message-ID.
 """
 
 import asyncio
@@ -20,24 +20,24 @@ MAIL_S: Final = 60.0
 _PERMANENT = 500
 
 
-class Sent(Struct, frozen=True):
+class MailSent(Struct, frozen=True):
     """The server has accepted it."""
 
 
-class Rejected(Struct, frozen=True):
+class MailRejected(Struct, frozen=True):
     """Refused for good. `code` is the server's, three digits."""
 
     code: str
 
 
-class Unknown(Struct, frozen=True):
+class MailUnknown(Struct, frozen=True):
     """Not accepted, or not known. `ours`: nothing is wrong with the mail, so the operator should look."""
 
     detail: str
     ours: bool = False
 
 
-Outcome = Sent | Rejected | Unknown
+Outcome = MailSent | MailRejected | MailUnknown
 
 
 class SmtpConnection:
@@ -65,7 +65,7 @@ class SmtpConnection:
                     await self._smtp.connect()
                     self._transport = cast(asyncio.WriteTransport, self._smtp.transport)
                 await self._smtp.sendmail(self._from, [to], message)
-            return Sent()
+            return MailSent()
         except aiosmtplib.SMTPRecipientsRefused as refused:
             return _refusal(refused.recipients[0].code)
         except aiosmtplib.SMTPDataError as refused:
@@ -73,12 +73,12 @@ class SmtpConnection:
         except aiosmtplib.SMTPResponseException as refused:
             # Greeting, login or sender: the same for every mail.
             self._drop()
-            return Unknown(f"{type(refused).__name__} {refused.code}", ours=True)
+            return MailUnknown(f"{type(refused).__name__} {refused.code}", ours=True)
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:
             self._drop()
             if type(error) is TimeoutError:  # MAIL_S
-                return Unknown("too slow")
-            return Unknown(type(error).__name__, ours=not isinstance(error, aiosmtplib.SMTPServerDisconnected))
+                return MailUnknown("too slow")
+            return MailUnknown(type(error).__name__, ours=not isinstance(error, aiosmtplib.SMTPServerDisconnected))
 
     async def close(self) -> None:
         if self._smtp.is_connected:
@@ -95,4 +95,4 @@ class SmtpConnection:
 
 
 def _refusal(code: int) -> Outcome:
-    return Rejected(str(code)) if code >= _PERMANENT else Unknown(str(code))
+    return MailRejected(str(code)) if code >= _PERMANENT else MailUnknown(str(code))

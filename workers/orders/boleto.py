@@ -39,7 +39,7 @@ from workers.concurrency import run_concurrently
 from workers.context import Context
 from workers.orders.boleto_changes import (
     BoletoOrder,
-    Ended,
+    OrderEnded,
     boleto_of,
     cancelling,
     confirming_first,
@@ -89,7 +89,7 @@ _read_write_off = msgspec.json.Decoder(WriteOff).decode
 _read_pay = msgspec.json.Decoder(Pay).decode
 _read_redate = msgspec.json.Decoder(Redate).decode
 
-Result = Ended | Later | None
+Result = OrderEnded | Later | None
 """None: the order has been settled with its change already."""
 
 
@@ -158,23 +158,23 @@ class BoletoOrderWorker:
                 return None
             case Rejected(code, message):
                 if code in (NUMBER_TAKEN, WRITTEN_OFF):
-                    return Ended(Outcome(refused=NUMBER_TAKEN))
+                    return OrderEnded(Outcome(refused=NUMBER_TAKEN))
                 if code == LINE_MISMATCH:
                     # What the payer would scan is not what the bank has: never handed out, and somebody has to look.
                     _log.error("boleto_line_differs", number=boleto.number)
                 else:
                     _log.warning("boleto_refused", number=boleto.number, code=code, message=message)
                 if code in STANDS_AT_BANK:
-                    return Ended(_UNAVAILABLE, undo=True, request=_encode(replace(request, stands=True)))
+                    return OrderEnded(_UNAVAILABLE, undo=True, request=_encode(replace(request, stands=True)))
                 # An earlier attempt, whose answer was lost, may have registered it all the same.
-                return Ended(_UNAVAILABLE, undo=order.attempts > 1)
+                return OrderEnded(_UNAVAILABLE, undo=order.attempts > 1)
             case Unknown(detail):
                 return Later(detail=detail)
 
     async def _write_off(self, bank: Bank, order: BoletoOrder) -> Result:
         request = _read_write_off(order.request)
         if order.status != Status.PENDING or order.number is None:
-            return Ended(_NOT_PENDING)
+            return OrderEnded(_NOT_PENDING)
         if order.late(self._context.now()):
             return _PAST_DEADLINE
         if request.fail:
@@ -185,46 +185,46 @@ class BoletoOrderWorker:
             )
         match await bank.write_off_boleto(order.number, registered_at=order.registered_at):
             case Done() | Rejected(code="WRITTEN_OFF"):
-                return Ended(change=change)
+                return OrderEnded(change=change)
             case Rejected(code) if code == NOT_FOUND:
                 # A bank in a bad minute says so of boletos it has: cancelled here, it is looked for and closed there.
                 _log.error("boleto_not_at_bank", number=order.number)
-                return Ended(change=change, undo=True)
+                return OrderEnded(change=change, undo=True)
             case Rejected(code) if code == PAID:
                 state = await bank.find_boleto(order.number)
                 if not isinstance(state, BoletoState) or state.status != "paid":
                     return Later(detail="paid, and not to be read yet")
-                return Ended(change=confirming_first(self._context, state, change))
+                return OrderEnded(change=confirming_first(self._context, state, change))
             case NotYet(retry_at):
-                return Ended(self._not_yet(order, retry_at), undo=order.attempts > 1)
+                return OrderEnded(self._not_yet(order, retry_at), undo=order.attempts > 1)
             case Rejected(code, message):
                 _log.warning("boleto_not_written_off", number=order.number, code=code, message=message)
                 # An earlier attempt, whose answer was lost, may write it off all the same.
-                return Ended(_UNAVAILABLE, undo=order.attempts > 1)
+                return OrderEnded(_UNAVAILABLE, undo=order.attempts > 1)
             case Unknown(detail):
                 return Later(detail=detail)
 
     async def _redate(self, bank: Bank, order: BoletoOrder) -> Result:
         request = _read_redate(order.request)
         if order.status != Status.PENDING or order.number is None:
-            return Ended(_NOT_PENDING)
+            return OrderEnded(_NOT_PENDING)
         if order.late(self._context.now()):
             return _PAST_DEADLINE
         due_on = parse_day(request.due_date)
         match await bank.redate_boleto(order.number, due_on, registered_at=order.registered_at):
             case Done():
-                return Ended(change=redating(self._context, order, due_on, request))
+                return OrderEnded(change=redating(self._context, order, due_on, request))
             case Rejected(code) if code in (PAID, WRITTEN_OFF):
                 state = await bank.find_boleto(order.number)
                 if not isinstance(state, BoletoState):
                     return Later(detail="the boleto cannot be read")
                 # Paid with too little it is pending here, and closed at the bank for ever.
-                return Ended(_UNAVAILABLE, change=following(self._context, order, state, wanted=Status.PENDING))
+                return OrderEnded(_UNAVAILABLE, change=following(self._context, order, state, wanted=Status.PENDING))
             case NotYet(retry_at):
-                return Ended(self._not_yet(order, retry_at))
+                return OrderEnded(self._not_yet(order, retry_at))
             case Rejected(code, message):
                 _log.warning("boleto_not_redated", number=order.number, code=code, message=message)
-                return Ended(_UNAVAILABLE)
+                return OrderEnded(_UNAVAILABLE)
             case Unknown(detail):
                 return Later(detail=detail)
 
@@ -233,7 +233,7 @@ class BoletoOrderWorker:
         assert isinstance(simulated, SimulatedBank), "only the sandbox has simulated payers"
         request = _read_pay(order.request)
         if order.number is None or (order.status != Status.PENDING and not request.force):
-            return Ended(_NOT_PENDING)
+            return OrderEnded(_NOT_PENDING)
         async with session(self._context.pool) as conn:
             ours = await find_booked(conn, number=order.number)
         booked = await simulated.boletos.booked(order.number)
@@ -254,14 +254,14 @@ class BoletoOrderWorker:
             )
             match await (bank.pay(pay) if isinstance(bank, Acting) else pay()):
                 case Rejected():
-                    return Ended(_UNAVAILABLE)
+                    return OrderEnded(_UNAVAILABLE)
                 case Unknown(detail):
                     return Later(detail=detail)
         state = await bank.find_boleto(order.number)
         if not isinstance(state, BoletoState) or state.status in ("open", "in_between"):
             return Later(detail="not settled yet")
         wanted = None if request.force else Status.PAID
-        return Ended(change=following(self._context, order, state, wanted=wanted, payments=request.times))
+        return OrderEnded(change=following(self._context, order, state, wanted=wanted, payments=request.times))
 
     def _not_yet(self, order: BoletoOrder, retry_at: datetime | None) -> Outcome:
         """The bank takes no change yet: when to come back."""
@@ -275,7 +275,7 @@ class BoletoOrderWorker:
         match result:
             case None:
                 outcome = Outcome()
-            case Ended():
+            case OrderEnded():
                 outcome = await self._end(order, result)
             case Later():
                 outcome = await self._put_off(order, result)
@@ -286,7 +286,7 @@ class BoletoOrderWorker:
         if outcome is not None and order.reply_to is not None:
             await send_reply(self._context.redis, order.reply_to, order.order_id, _encode(outcome))
 
-    async def _end(self, order: BoletoOrder, ended: Ended) -> Outcome:
+    async def _end(self, order: BoletoOrder, ended: OrderEnded) -> Outcome:
         outcome, now = ended.outcome, self._context.now()
         async with transaction(self._context.pool) as conn:
             if ended.change is not None:

@@ -11,7 +11,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from banks.boletos import Boleto, BoletoPayer, BoletoState
+from banks.boletos import BoletoPayer, BoletoState, NewBoleto
 from commands.bank_orders.boleto_orders import Outcome
 from commands.bank_orders.kinds import Redate, Registration, WriteOff
 from commands.charges.cancel import cancellation
@@ -60,7 +60,7 @@ class BoletoOrder(ClaimedOrder, frozen=True, gc=False):
         return on_clock(now, self.ahead_s)
 
 
-class Ended(Struct, frozen=True):
+class OrderEnded(Struct, frozen=True):
     """The order is over, with this outcome. `undo`: what the bank did is to be undone, by the order's request unless
     another `request` says more."""
 
@@ -70,11 +70,11 @@ class Ended(Struct, frozen=True):
     request: bytes | None = None
 
 
-def boleto_of(context: Context, request: Registration, *, ahead_s: int = 0) -> Boleto:
+def boleto_of(context: Context, request: Registration, *, ahead_s: int = 0) -> NewBoleto:
     doc = request.payload.charge
     assert doc.boleto is not None
     assert doc.due_date is not None
-    return Boleto(
+    return NewBoleto(
         number=doc.boleto.nosso_numero,
         seu_numero=doc.boleto.seu_numero,
         amount_cents=doc.amount_cents,

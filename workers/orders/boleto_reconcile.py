@@ -10,14 +10,14 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from banks.boletos import Boleto, BoletoState, NotYet
+from banks.boletos import BoletoState, NewBoleto, NotYet
 from banks.protocol import Bank, Done, NotFound, Rejected, Unknown
 from commands.bank_orders.kinds import OrderKind, Reconciliation
 from commands.charges.create_boleto import read_registration
 from domain.charge import CancelReason, Status
 from domain.instants import SAO_PAULO
 from workers.context import Context
-from workers.orders.boleto_changes import BoletoOrder, Ended, boleto_of, following, issuing_found
+from workers.orders.boleto_changes import BoletoOrder, OrderEnded, boleto_of, following, issuing_found
 from workers.orders.lease import Later
 
 WATCH: Final = timedelta(seconds=60)
@@ -40,7 +40,7 @@ _read_reconciliation = msgspec.json.Decoder(Reconciliation).decode
 _read_reason = msgspec.json.Decoder(_Reason).decode
 
 
-async def reconcile_boleto(context: Context, bank: Bank, order: BoletoOrder) -> Ended | Later:
+async def reconcile_boleto(context: Context, bank: Bank, order: BoletoOrder) -> OrderEnded | Later:
     """Look what the bank has, and make it equal to what we have."""
     cause = _read_reconciliation(order.request)
     number, asked = order.number, None
@@ -57,14 +57,14 @@ async def reconcile_boleto(context: Context, bank: Bank, order: BoletoOrder) -> 
                 return Later(detail="may be on its way")
             if order.status == Status.PENDING:
                 _log.error("boleto_not_at_bank", number=number)
-            return Ended()
+            return OrderEnded()
         case BoletoState() as state:
             if asked is not None and not asked.stands and not _same(state, boleto_of(context, asked)):
                 # Another issuer under the agreement has the number: that boleto is not ours to touch.
                 _log.warning("boleto_number_taken", number=number)
-                return Ended()
+                return OrderEnded()
             result = await _reconcile(context, bank, order, cause, state)
-            if result == Ended() and _may_still_change(order, cause, context.now()):
+            if result == OrderEnded() and _may_still_change(order, cause, context.now()):
                 # Of a dual charge sooner: who books its other leg meanwhile leaves the boleto to this order.
                 at = None if order.dual else context.now() + LOOK_AGAIN
                 return Later(detail="may be on its way", at=at)
@@ -84,37 +84,37 @@ def _may_still_change(order: BoletoOrder, cause: Reconciliation, now: datetime) 
 
 async def _reconcile(
     context: Context, bank: Bank, order: BoletoOrder, cause: Reconciliation, state: BoletoState
-) -> Ended | Later:
+) -> OrderEnded | Later:
     now = context.now()
     if state.status == "in_between":
         return Later(detail="money may be on its way")
     if state.status == "paid":
         if order.number is None:
-            return Ended(change=issuing_found(context, order, read_registration(cause.request), state))
-        return Ended(change=following(context, order, state))
+            return OrderEnded(change=issuing_found(context, order, read_registration(cause.request), state))
+        return OrderEnded(change=following(context, order, state))
     if state.status == "written_off":
         written_off = cause.after == OrderKind.BOLETO_WRITE_OFF
         reason = _read_reason(cause.request).reason if written_off else CancelReason.CANCELLED
-        return Ended(change=following(context, order, state, reason=reason))
+        return OrderEnded(change=following(context, order, state, reason=reason))
     if order.status == Status.PENDING:
         if order.due_on == state.due_on or order.due_on is None:
-            return Ended()
+            return OrderEnded()
         if order.due_on < order.clock(now).astimezone(SAO_PAULO).date():
             # A due date on a weekend, which cannot be given back: what is printed then is payable for longer.
             _log.warning("boleto_due_differs", number=state.number)
-            return Ended()
+            return OrderEnded()
         answer = await bank.redate_boleto(state.number, order.due_on, registered_at=order.registered_at)
     elif (order.status in (Status.PAID, Status.REFUNDED) and not order.dual) or (
         order.status == Status.EXPIRED and order.due_on == state.due_on
     ):
         # A boleto with one way of paying is open beside a paid charge for a moment only, while the bank tells us old
         # news. An expired one may stand: money that arrives late still counts.
-        return Ended()
+        return OrderEnded()
     else:
         answer = await bank.write_off_boleto(state.number, registered_at=order.registered_at or order.created_at)
     match answer:
         case Done():
-            return Ended()
+            return OrderEnded()
         case NotYet(retry_at):
             # That it is too young is only the likeliest reason of a no: ask now and then before its time as well.
             again = context.now() + TOO_YOUNG * order.attempts
@@ -127,7 +127,7 @@ async def _reconcile(
             return Later(detail=detail)
 
 
-def _same(state: BoletoState, boleto: Boleto) -> bool:
+def _same(state: BoletoState, boleto: NewBoleto) -> bool:
     """Whether the bank's boleto is the one we asked for. Its due date has not been changed: it never had a charge."""
     return (state.amount_cents, state.due_on, state.seu_numero) == (
         boleto.amount_cents,

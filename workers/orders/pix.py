@@ -17,7 +17,7 @@ from msgspec import Struct
 import sql
 from banks.protocol import Bank, Cob, Done, NotFound, Rejected, Unknown
 from banks.scenario import acting
-from banks.simulated.bank import Paid, SimulatedBank
+from banks.simulated.bank import PayerPix, SimulatedBank
 from commands.bank_orders.kinds import CobRemoval, CobRequest, CobRevision, LocationsRequest, OrderKind, PixSimulation
 from commands.bank_orders.pix_locations import LocationsMade, add_to_pool
 from commands.charges.change import Outcome
@@ -228,10 +228,10 @@ def _cob(context: Context, order: PixOrder) -> Cob:
     )
 
 
-def _paid(order: PixOrder) -> Paid:
+def _paid(order: PixOrder) -> PayerPix:
     assert order.charge_id is not None
     request = _read_pix(order.request)
-    return Paid(
+    return PayerPix(
         end_to_end_id=request.end_to_end_id,
         txid=order.charge_id.hex,
         amount_cents=request.amount_cents,

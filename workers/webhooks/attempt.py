@@ -17,7 +17,7 @@ _READ_S = 2.0
 _STALE_S = 1.0
 
 
-class Answer(NamedTuple):
+class ReceiverAnswer(NamedTuple):
     """What the receiver did. `outcome` is of webhook_attempt's words; without an answer `status` is None."""
 
     outcome: str
@@ -26,7 +26,7 @@ class Answer(NamedTuple):
     retry_after: str | None = None
 
 
-async def post(http: aiohttp.ClientSession, url: str, body: bytes, headers: dict[str, str]) -> Answer:
+async def post(http: aiohttp.ClientSession, url: str, body: bytes, headers: dict[str, str]) -> ReceiverAnswer:
     """One attempt, ten seconds at most (the session's timeout). Nothing a receiver does is raised."""
     clock = asyncio.get_running_loop().time
     began = clock()
@@ -40,10 +40,12 @@ async def post(http: aiohttp.ClientSession, url: str, body: bytes, headers: dict
                 raise
             return await _request(http, url, body, headers, Trace())
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        return Answer(_outcome(error))
+        return ReceiverAnswer(_outcome(error))
 
 
-async def _request(http: aiohttp.ClientSession, url: str, body: bytes, headers: dict[str, str], trace: Trace) -> Answer:
+async def _request(
+    http: aiohttp.ClientSession, url: str, body: bytes, headers: dict[str, str], trace: Trace
+) -> ReceiverAnswer:
     response = await http.post(url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=trace)
     # The status is the answer. What becomes of the body, and of the time it takes, changes nothing any more.
     try:
@@ -54,7 +56,7 @@ async def _request(http: aiohttp.ClientSession, url: str, body: bytes, headers: 
             response.release()
         else:
             response.close()
-    return Answer(
+    return ReceiverAnswer(
         "delivered" if 200 <= response.status <= 299 else "rejected",
         response.status,
         kept,

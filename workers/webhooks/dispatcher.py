@@ -30,7 +30,7 @@ from domain.webhooks.signature import delivery_headers
 from runtime.batching import Batcher
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.context import Context
-from workers.webhooks.attempt import Answer, post
+from workers.webhooks.attempt import ReceiverAnswer, post
 from workers.webhooks.lanes import CAP, CAP_TEST, DueDelivery, Result, store_landed, tend_lanes
 
 FLIGHTS_MAX = 1_000
@@ -310,10 +310,10 @@ class WebhookDispatcher:
             del self._flying[lane]
         self._ring_if_short()
 
-    async def _send(self, due: DueDelivery, now: datetime) -> Answer:
+    async def _send(self, due: DueDelivery, now: datetime) -> ReceiverAnswer:
         context = self._context
         if not context.settings.webhook_allow_private and not due.url.startswith("https://"):
-            return Answer("blocked_address")
+            return ReceiverAnswer("blocked_address")
         overlaps = due.previous_until is not None and now < due.previous_until
         previous = due.previous_secret_sealed if overlaps else None
         headers = delivery_headers(

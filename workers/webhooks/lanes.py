@@ -24,7 +24,7 @@ from runtime.ids import new_id
 from runtime.postgres import Pool, session, transaction
 from runtime.settings import Settings
 from sql import Connection
-from workers.webhooks.attempt import Answer
+from workers.webhooks.attempt import ReceiverAnswer
 
 CAP = 10
 CAP_TEST = 5
@@ -66,7 +66,7 @@ class Result(NamedTuple):
     """An attempt that ended. `chance` in [0, 1) spreads the next one."""
 
     due: DueDelivery
-    answer: Answer
+    answer: ReceiverAnswer
     started_at: datetime
     duration_ms: int
     chance: float

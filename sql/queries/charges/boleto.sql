@@ -50,7 +50,7 @@ RETURNING order_id;
 -- may have been paid meanwhile, and that payment left the boleto to this order. No row: the answer is there.
 WITH given_up AS (
     UPDATE bank_order SET state = 'abandoned', lease_until = NULL, outcome = :outcome
-    WHERE order_id = :order_id AND state IN ('waiting', 'working') AND (:attempts::integer IS NULL OR attempts = :attempts)
+    WHERE order_id = :order_id AND state IN ('waiting', 'working') AND attempts = coalesce(:attempts::integer, attempts)
     RETURNING account_id, charge_id, test, kind, request, attempts, order_id
 ), dual AS MATERIALIZED (
     SELECT FROM given_up g JOIN charge c ON c.charge_id = g.charge_id AND c.payment_method = 'boleto_pix'

@@ -16,13 +16,13 @@ import pytest_asyncio
 from aiohttp import web
 
 from banks.banco_do_brasil.agreement import boleto_codes
-from banks.boletos import NOT_FOUND, NUMBER_TAKEN, PAID, WRITTEN_OFF, Boleto, BoletoState, NotYet
+from banks.boletos import NOT_FOUND, NUMBER_TAKEN, PAID, WRITTEN_OFF, BoletoState, NewBoleto, NotYet
 from banks.choice import open_banks
 from banks.protocol import Done, NotFound, Rejected, Unknown
 from banks.scenario import acting
 from banks.simulated.__main__ import opened_app
 from banks.simulated.bank import SANDBOX, SimulatedBank
-from banks.simulated.boletos import Rules
+from banks.simulated.boletos import BoletoRules
 from domain.mode import Mode
 from runtime.embedded import free_port
 from runtime.postgres import Pool
@@ -66,17 +66,17 @@ def sandbox(pool: Pool) -> SimulatedBank:
 @pytest_asyncio.fixture(autouse=True, loop_scope="session")
 async def as_delivered(bank: RunningBoletoBank, sandbox: SimulatedBank) -> None:
     bank.wire.fault = "up"
-    await bank.books.set_rules(Rules(apply_30_minutes=False, detail_cache_s=0, settle_after_s=600))
-    await sandbox.boletos.set_rules(Rules(apply_30_minutes=False, detail_cache_s=0, settle_after_s=0))
+    await bank.books.set_rules(BoletoRules(apply_30_minutes=False, detail_cache_s=0, settle_after_s=600))
+    await sandbox.boletos.set_rules(BoletoRules(apply_30_minutes=False, detail_cache_s=0, settle_after_s=0))
 
 
-async def registered(bank: Any, **fields: Any) -> Boleto:
+async def registered(bank: Any, **fields: Any) -> NewBoleto:
     boleto = new_boleto(**fields)
     assert isinstance(await bank.register_boleto(boleto), Done)
     return boleto
 
 
-async def state_of(bank: Any, boleto: Boleto) -> BoletoState:
+async def state_of(bank: Any, boleto: NewBoleto) -> BoletoState:
     state = await bank.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     return state
@@ -248,7 +248,7 @@ async def test_the_sandbox_says_no_as_the_bank_does(sandbox: SimulatedBank, pool
     assert isinstance(taken, Rejected)
     assert taken.code == NUMBER_TAKEN
     later = boleto.due_on + timedelta(days=2)
-    await sandbox.boletos.set_rules(Rules(apply_30_minutes=True, detail_cache_s=0, settle_after_s=0))
+    await sandbox.boletos.set_rules(BoletoRules(apply_30_minutes=True, detail_cache_s=0, settle_after_s=0))
     young = await sandbox.write_off_boleto(boleto.number)
     assert isinstance(young, NotYet)
     assert young.retry_at is not None

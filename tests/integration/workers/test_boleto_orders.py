@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from banks.banco_do_brasil.agreement import boleto_codes
-from banks.boletos import Boleto, BoletoPayer
+from banks.boletos import BoletoPayer, NewBoleto
 from commands.bank_orders.boleto_orders import give_up, place_change
 from commands.bank_orders.kinds import Payload, Redate, Registration, WriteOff
 from commands.charges.create_boleto import RegistrationOrder, order_boletos
@@ -242,7 +242,7 @@ async def test_a_line_that_is_not_the_banks_blocks_alarms_and_is_written_off(
             order = await ordered(context, await make_account(pool))
             register = context.banks[Mode.PRODUCTION].register_boleto
 
-            async def misunderstood(boleto: Boleto) -> Any:
+            async def misunderstood(boleto: NewBoleto) -> Any:
                 answer = await register(boleto)
                 update = "UPDATE simulated_boleto SET amount_cents = $2, due_on = $3 WHERE number = $1"
                 amount_cents = boleto.amount_cents + 100 * (differs == "amount")

@@ -14,9 +14,9 @@ import pytest_asyncio
 
 from banks.banco_do_brasil.pix import BancoDoBrasil
 from banks.protocol import Done, NotFound, Rejected, Unknown
-from banks.simulated.bank import Paid, SimulatedBank
+from banks.simulated.bank import PayerPix, SimulatedBank
 from banks.simulated.boletos import new_end_to_end_id
-from banks.simulated.returns import Rules
+from banks.simulated.returns import ReturnRules
 from banks.transfers import NO_TRANSFERS, PIX_UNKNOWN, Return, Sent, Transfer
 from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
 from commands.money.refund import NewRefund, TransferDestination, begin_refunds
@@ -48,7 +48,7 @@ from workers.orders.pix import drain_orders
 from workers.orders.refund import RefundOrderWorker
 
 TO = TransferDestination(pix_key="maria@example.com", document="52998224725")
-PLAIN = Rules(settle_after_s=0, fails=False)
+PLAIN = ReturnRules(settle_after_s=0, fails=False)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -77,7 +77,7 @@ class Desk:
         made = await self.simulated(test).create_locations(1)
         (charge_id,) = await make_charges(self.pool, self.account, made.value, test=test, amount_cents=cents)
         now = to_millisecond(utc_now())
-        paid = Paid(end_to_end_id=new_end_to_end_id(now), txid=charge_id.hex, amount_cents=cents, paid_at=now)
+        paid = PayerPix(end_to_end_id=new_end_to_end_id(now), txid=charge_id.hex, amount_cents=cents, paid_at=now)
         if at_bank:
             await self.simulated(test).receive([paid], tell=False)
         await self._confirm(Confirmation(
@@ -460,7 +460,7 @@ async def test_a_pix_the_bank_does_not_know_yet_is_asked_again(desk: Desk) -> No
         await desk.works(charge_id, test=test, rounds=2)
         assert await desk.status(refund_id, test=test) == ("pending", None)
         end_to_end_id = msgspec.json.decode((await desk.order(charge_id))["request"])["end_to_end_id"]
-        paid = Paid(end_to_end_id=end_to_end_id, txid=charge_id.hex, amount_cents=1000, paid_at=utc_now())
+        paid = PayerPix(end_to_end_id=end_to_end_id, txid=charge_id.hex, amount_cents=1000, paid_at=utc_now())
         await desk.simulated(test).receive([paid], tell=False)
         await desk.works(charge_id, test=test)
         assert await desk.status(refund_id, test=test) == ("succeeded", None)

@@ -8,7 +8,7 @@ import pytest
 
 import workers.mail.smtp
 from runtime.settings import SmtpServer
-from workers.mail.smtp import Sent, SmtpConnection, Unknown
+from workers.mail.smtp import MailSent, MailUnknown, SmtpConnection
 
 _TOO_SLOW_S = 1.0
 
@@ -42,7 +42,7 @@ async def test_a_mail_given_up_never_shares_a_connection_with_the_next(monkeypat
     connection = SmtpConnection(SmtpServer(host="127.0.0.1", port=port), "cobrancas@example.com")
     outcomes = [await connection.send(f"{name}@example.com", _message(name)) for name in ("ana", "bia", "eva")]
     await connection.close()
-    assert outcomes == [Unknown("too slow"), Sent(), Sent()]
+    assert outcomes == [MailUnknown("too slow"), MailSent(), MailSent()]
     async with asyncio.timeout(30):
         await abandoned.wait()
     server.close()
@@ -74,7 +74,7 @@ async def test_a_server_that_reads_nothing_is_left_with_what_it_has(monkeypatch:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port: int = server.sockets[0].getsockname()[1]
     connection = SmtpConnection(SmtpServer(host="127.0.0.1", port=port), "cobrancas@example.com")
-    assert await connection.send("ana@example.com", message) == Unknown("too slow")
+    assert await connection.send("ana@example.com", message) == MailUnknown("too slow")
     given_up.set()
     async with asyncio.timeout(30):
         assert await read < len(message)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from banks.simulated.returns import Rules
+from banks.simulated.returns import ReturnRules
 from banks.transfers import Transfer
 from commands.bank_orders.kinds import SendOrder
 from commands.merchants.kyc import Kyc, decide_kyc
@@ -46,7 +46,7 @@ from workers.orders.pix import drain_orders
 from workers.orders.refund import RefundOrderWorker
 from workers.orders.withdrawal import WithdrawalOrderWorker, withdraw_daily
 
-PLAIN = Rules(settle_after_s=0, fails=False)
+PLAIN = ReturnRules(settle_after_s=0, fails=False)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -60,7 +60,7 @@ class TimelineEntry(Struct, frozen=True):
     link: str = ""
 
 
-class Paid(Struct, frozen=True):
+class PaymentEntry(Struct, frozen=True):
     """A payment of the charge. `remaining_cents` can still be sent back."""
 
     payment_id: str
@@ -140,9 +140,9 @@ async def charge_of(request: PageRequest, charge_id: UUID) -> ChargeDoc:
     return doc
 
 
-def paid(doc: PaymentDoc, request: PageRequest) -> Paid:
+def paid(doc: PaymentDoc, request: PageRequest) -> PaymentEntry:
     payer = open_payer(doc, request.seal)
-    return Paid(
+    return PaymentEntry(
         payment_id=doc.payment_id,
         amount_cents=doc.amount_cents,
         refunded_cents=doc.refunded_cents,
