@@ -49,6 +49,10 @@ class Answer(ASGIResponse):
         self.raw_headers = [_JSON, (b"content-length", b"%d" % len(body)), *headers]
         self.background = None
 
+    def to_asgi_response(self, *_: object, **__: object) -> "Answer":
+        """For the framework, which calls it on what an exception handler answers."""
+        return self
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": False})

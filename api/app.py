@@ -3,20 +3,20 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
-import structlog
-from litestar import Litestar, Request, Response
+from litestar import Litestar
 from litestar.datastructures import State
-from litestar.exceptions import HTTPException
+from litestar.di import Provide
 from litestar.handlers import HTTPRouteHandler
 from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.answers import refusal
+from api.admission import BYTES_MAX
 from api.context import ApiContext, close_context, open_context
+from api.exchange import failure, new_exchange
+from api.handlers import answer_failure, handler_of, provide_context
 from api.openapi.document import document
-from api.route import BYTES_MAX, Route, handler_of, new_request_id
+from api.route import Route
 from api.routes import (
     boleto_pdf,
     boletos,
@@ -63,7 +63,6 @@ _FREE = "/v1/idempotency-keys/"
 # BR Codes of our shape have between 130 and 220 characters: their QR tables are made before the first request.
 _BR_CODE_LENGTHS = range(130, 221)
 _WARM_AFTER_S = 3.0
-_log = structlog.get_logger()
 
 
 def make_api(
@@ -94,21 +93,7 @@ def make_api(
             if access_log is not None:
                 await access_log.stop()
 
-    def answer_exception(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-        """What never reached a handler: unknown paths, wrong methods, and whatever the framework itself refuses."""
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        code = {404: Code.ROUTE_NOT_FOUND, 405: Code.METHOD_NOT_ALLOWED, 413: Code.PAYLOAD_TOO_LARGE}.get(status)
-        if code is None:
-            code = Code.VALIDATION_ERROR if 400 <= status < 500 else Code.INTERNAL_ERROR
-        request_id = new_request_id()
-        if code is Code.INTERNAL_ERROR:
-            _log.error("request_broken", request_id=request_id, error=type(error).__name__, exc_info=error)
-        answer = refusal(Refused(code), request_id=request_id, docs_url=settings.docs_url)
-        allow = getattr(error, "headers", None) or {}
-        headers = {name: value for name, value in allow.items() if name.lower() == "allow"}
-        headers["X-Request-Id"] = request_id
-        return Response(answer.body, status_code=code.status, media_type="application/json", headers=headers)
-
+    state.docs_url = settings.docs_url
     state.openapi = document(ROUTES, settings)
     app = Litestar(
         route_handlers=[
@@ -121,7 +106,8 @@ def make_api(
         openapi_config=None,
         logging_config=None,
         request_max_body_size=BYTES_MAX,
-        exception_handlers={HTTPException: answer_exception, Exception: answer_exception},
+        exception_handlers={Exception: answer_failure},
+        dependencies={"context": Provide(provide_context, sync_to_thread=False)},
         debug=False,
         pdb_on_exception=False,
     )
@@ -154,9 +140,9 @@ def _as_written(asgi: ASGIApp, docs_url: str) -> ASGIApp:
         path = scope.get("path", "")
         if (path[-1:] != "/" and "//" not in path) or path.startswith(_FREE):
             return asgi(scope, receive, send)
-        request_id = new_request_id()
-        answer = refusal(Refused(Code.ROUTE_NOT_FOUND), request_id=request_id, docs_url=docs_url)
-        answer.raw_headers.append((b"x-request-id", request_id.encode()))
+        exchange = new_exchange()
+        answer = failure(Refused(Code.ROUTE_NOT_FOUND), scope, exchange, docs_url)
+        answer.raw_headers += exchange.all_headers()
         return answer(scope, receive, send)
 
     return outermost
@@ -179,7 +165,7 @@ def _identified(asgi: ASGIApp, methods: dict[str, bytes]) -> ASGIApp:
                     (name, allowed if allowed is not None and name.lower() == b"allow" else value)
                     for name, value in message["headers"]
                 ]
-                message["headers"] = [*headers, (b"x-request-id", new_request_id().encode())]
+                message["headers"] = [*headers, *new_exchange().all_headers()]
             await send(message)
 
         return asgi(scope, receive, identify)

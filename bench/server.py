@@ -9,7 +9,8 @@ from litestar.handlers import HTTPRouteHandler
 
 from api.answers import Answer
 from api.app import make_api
-from api.route import Route, handler_of
+from api.handlers import handler_of
+from api.route import Route
 from api.routes import pix
 from bench.naive import create_naively
 from cli.run import asgi
@@ -44,6 +45,7 @@ def naive_handler(api: list[Litestar]) -> HTTPRouteHandler:
         name="createNaively",
         summary="",
         handle=create_naively,
+        hot=True,
         scopes=("charges:create",),
         key=True,
         body=pix.CreatePix,

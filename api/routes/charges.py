@@ -202,6 +202,7 @@ ROUTES = (
         method="GET",
         path="/v1/charges/{charge_id:str}",
         name="getCharge",
+        hot=True,
         summary="Look a charge up",
         tag="Charges",
         handle=look_up,

@@ -99,6 +99,7 @@ ROUTES = (
         method="POST",
         path="/v1/charges/pix",
         name="createPixCharge",
+        hot=True,
         summary="Create a PIX charge",
         tag="Charges",
         handle=create,

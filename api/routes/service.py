@@ -5,13 +5,16 @@ import hmac
 from collections.abc import Callable
 from typing import Any
 
-import structlog
 from litestar import Request
+from litestar.datastructures import State
+from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 
-from api.answers import Answer, Bytes, refusal
+from api.admission import read_body
+from api.answers import Answer, Bytes
 from api.context import ApiContext
-from api.route import Method, new_request_id, read_body
+from api.handlers import Recorded
+from api.route import Method
 from api.routes import token
 from banks.choice import CALLBACKS
 from commands.bank_orders.callback import store_hints
@@ -23,15 +26,14 @@ from runtime.postgres import session as database
 from runtime.redis import REDIS_UNAVAILABLE
 
 _READY_S = 1.0
-_log = structlog.get_logger()
 
 
-async def healthy(context: ApiContext, request: Request[Any, Any, Any]) -> Answer:
+async def healthy() -> Answer:
     """The process turns; nothing else is asked."""
     return Answer(b'{"status":"ok"}')
 
 
-async def ready(context: ApiContext, request: Request[Any, Any, Any]) -> Answer:
+async def ready(context: NamedDependency[ApiContext]) -> Answer:
     """200 when PostgreSQL answers. Redis gone is `degraded`, not unready: no promise rests on it."""
     try:
         async with asyncio.timeout(_READY_S), database(context.pool) as conn:
@@ -46,16 +48,16 @@ async def ready(context: ApiContext, request: Request[Any, Any, Any]) -> Answer:
     return Answer(b'{"status":"ok","postgres":true,"redis":true}')
 
 
-async def metrics(context: ApiContext, request: Request[Any, Any, Any]) -> Answer:
+async def metrics() -> Answer:
     return Bytes(exposition(), b"text/plain; version=0.0.4; charset=utf-8")
 
 
-async def openapi(context: ApiContext, request: Request[Any, Any, Any]) -> Answer:
-    document: bytes = request.app.state.openapi
+async def openapi(state: State) -> Answer:
+    document: bytes = state.openapi
     return Answer(document)
 
 
-async def bank_callback(context: ApiContext, request: Request[Any, Any, Any]) -> Answer:
+async def bank_callback(context: NamedDependency[ApiContext], request: Request[Any, Any, Any]) -> Answer:
     """A hint from the bank: kept, answered, and then checked by asking the bank. It moves nothing by itself."""
     given = request.scope["path_params"]["token"].encode("utf-8", "surrogateescape")
     if not hmac.compare_digest(given, context.settings.bank_callback_token.encode()):
@@ -82,29 +84,14 @@ _OPEN: tuple[tuple[Method, str, str, Any], ...] = (
 
 def open_handlers(context: Callable[[], ApiContext], meter: Meter) -> list[HTTPRouteHandler]:
     """The handlers of routes that need no access token."""
-    return [_handler(method, path, name, serve, context, meter) for method, path, name, serve in _OPEN]
-
-
-def _handler(
-    method: Method, path: str, name: str, serve: Any, context: Callable[[], ApiContext], meter: Meter
-) -> HTTPRouteHandler:
-    async def handle(request: Request[Any, Any, Any]) -> Answer:
-        at = context()
-        request_id = new_request_id()
-        started = meter.start()
-        answer: Answer
-        try:
-            answer = await serve(at, request)
-        except Refused as refused:
-            answer = refusal(refused, request_id=request_id, docs_url=at.settings.docs_url)
-        except (*DB_UNAVAILABLE, OverflowError):
-            busy = Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
-            answer = refusal(busy, request_id=request_id, docs_url=at.settings.docs_url)
-        except Exception as error:
-            _log.exception("request_broken", request_id=request_id, route=path, error=type(error).__name__)
-            answer = refusal(Refused(Code.INTERNAL_ERROR), request_id=request_id, docs_url=at.settings.docs_url)
-        answer.raw_headers.append((b"x-request-id", request_id.encode()))
-        meter.finish(method, path, answer.status_code, started, request_id)
-        return answer
-
-    return HTTPRouteHandler(path, http_method=method, name=name, status_code=200, include_in_schema=False)(handle)
+    return [
+        HTTPRouteHandler(
+            path,
+            http_method=method,
+            name=name,
+            status_code=200,
+            include_in_schema=False,
+            middleware=[Recorded(method, path, context, meter)],
+        )(serve)
+        for method, path, name, serve in _OPEN
+    ]

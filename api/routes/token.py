@@ -9,13 +9,14 @@ from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, unquote_plus
 
 from litestar import Request
+from litestar.di import NamedDependency
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 import sql
+from api.admission import read_body
 from api.answers import Answer, encode
 from api.bodies import read_object
 from api.context import ApiContext
-from api.route import read_body
 from commands.merchants.merchants import ALL_SCOPES
 from domain.errors import Refused
 from runtime.postgres import DB_UNAVAILABLE, session
@@ -87,7 +88,7 @@ find_credential = sql.maybe("credential.find", Credential)
 issue_token = sql.run("credential.issue_token")
 
 
-async def issue(context: ApiContext, request: Request[Any, Any, Any]) -> Answer:
+async def issue(context: NamedDependency[ApiContext], request: Request[Any, Any, Any]) -> Answer:
     """200 with a token, or the RFC's error: 400, or 401 with `WWW-Authenticate` when the client is not who it says."""
     try:
         token = await _issue(context, request)

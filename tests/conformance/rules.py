@@ -14,8 +14,9 @@ import msgspec
 from msgspec import Struct
 from structlog.testing import capture_logs
 
+from api.admission import BYTES_MAX
 from api.app import ROUTES
-from api.route import BYTES_MAX, Route
+from api.route import Route
 from domain.errors import Code
 from domain.mode import Mode
 from tests.conformance.requests import BODIES, GRANTED, ONE_MODE, PLACES, RESOURCES

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from api.route import BYTES_MAX
+from api.admission import BYTES_MAX
 from commands.merchants.merchants import set_rate
 from domain.errors import Refused
 from runtime.embedded import free_port

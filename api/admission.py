@@ -1,0 +1,131 @@
+"""The checks every route with a token shares, in the order of contract section 1."""
+
+import contextlib
+from typing import Any
+
+from litestar import Request
+from litestar.types import Receive, Scope
+
+from api.bodies import fingerprint, read_object
+from api.callers import Caller
+from api.context import ApiContext
+from api.exchange import Exchange
+from api.idempotency.lock import read_key
+from api.route import Call, Route, header_values
+from domain.errors import Code, Refused
+from runtime.postgres import DB_UNAVAILABLE
+
+BYTES_MAX = 256 * 1024
+
+
+async def admit(route: Route, context: ApiContext, scope: Scope, receive: Receive, exchange: Exchange) -> Call:
+    """The request, once its size and type, token, rate, mode, scope, key and JSON are in order; or Refused."""
+    try:
+        raw = await _read(route, scope, receive)
+    except Refused:
+        await _identify(context, scope, exchange)
+        raise
+    now = context.now()
+    caller = exchange.caller = await _caller(context, scope)
+    await _spend(context, caller, exchange)
+    if route.mode is not None and caller.mode is not route.mode:
+        raise Refused(Code.SANDBOX_ONLY)
+    if route.scopes and not any(scope in caller.scopes for scope in route.scopes):
+        raise Refused(Code.INSUFFICIENT_SCOPE)
+    key = read_key(header_values(scope, b"idempotency-key")) if route.key else ""
+    body: dict[str, Any] = {}
+    mark = b""
+    if route.body is not None:
+        if raw or not route.body_optional:
+            body = read_object(raw)
+        if route.key:
+            # The path as asked for: a key used for one charge is not another charge's.
+            mark = fingerprint(route.method, scope["path"], body)
+    return Call(
+        scope=scope,
+        request_id=exchange.request_id,
+        at=now,
+        caller=caller,
+        body=body,
+        key=key,
+        fingerprint=mark,
+    )
+
+
+async def _read(route: Route, scope: Scope, receive: Receive) -> bytes:
+    if route.method == "GET":
+        return b""
+    raw = await _body(scope, receive)
+    if route.body is not None and not _is_json(scope) and not _no_body(route, raw):
+        raise Refused(Code.UNSUPPORTED_MEDIA_TYPE)
+    return raw
+
+
+async def _caller(context: ApiContext, scope: Scope) -> Caller:
+    authorization = header_values(scope, b"authorization")
+    return await context.callers.of(authorization[0] if len(authorization) == 1 else None, now=context.now())
+
+
+async def _spend(context: ApiContext, caller: Caller, exchange: Exchange) -> None:
+    """One token of the credential's bucket; what is left is told whether or not there was one."""
+    rate, burst = caller.rate_per_s or context.settings.rate_per_s, caller.rate_burst or context.settings.rate_burst
+    try:
+        left, reset_s = await context.buckets.spend(caller.client_id, rate_per_s=rate, burst=burst)
+    except Refused as limited:
+        exchange.headers = _limits(burst, 0, limited.retry_after_s or 1)
+        raise
+    exchange.headers = _limits(burst, left, reset_s)
+
+
+def _limits(burst: int, left: int, reset_s: int) -> list[tuple[bytes, bytes]]:
+    return [
+        (b"ratelimit-limit", b"%d" % burst),
+        (b"ratelimit-remaining", b"%d" % left),
+        (b"ratelimit-reset", b"%d" % reset_s),
+    ]
+
+
+async def _identify(context: ApiContext, scope: Scope, exchange: Exchange) -> None:
+    """Of a request refused for its size or type, before its token: it counts against the limits of its credential and
+    stands in its log. The refusal stands whatever goes wrong here."""
+    with contextlib.suppress(Refused, *DB_UNAVAILABLE):
+        exchange.caller = await _caller(context, scope)
+        await _spend(context, exchange.caller, exchange)
+
+
+async def read_body(request: Request[Any, Any, Any]) -> bytes:
+    """For routes without a token, which are not admitted: the body within its bound."""
+    return await _body(request.scope, request.receive)
+
+
+async def _body(scope: Scope, receive: Receive) -> bytes:
+    """The body straight from the server: the framework's way costs as much as the rest of the framework."""
+    for value in header_values(scope, b"content-length"):
+        if len(value) > 9 or (value.isdigit() and int(value) > BYTES_MAX):
+            raise Refused(Code.PAYLOAD_TOO_LARGE)  # said to be too large: not a byte of it is waited for
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Refused(Code.MALFORMED_JSON)  # the client has gone; nobody reads this
+        part = message["body"]
+        size += len(part)
+        if size > BYTES_MAX:
+            raise Refused(Code.PAYLOAD_TOO_LARGE)
+        if not message["more_body"]:
+            return b"".join((*parts, part)) if parts else part
+        parts.append(part)
+
+
+def _no_body(route: Route, raw: bytes) -> bool:
+    """Nothing was sent, and nothing has no type, whatever a client's library calls it. Where that is a fault, a
+    credential of the wrong mode is told about its mode first."""
+    return not raw and (route.body_optional or route.mode is not None)
+
+
+def _is_json(scope: Scope) -> bool:
+    types = header_values(scope, b"content-type")
+    return len(types) == 1 and (
+        types[0] == b"application/json" or types[0].split(b";", 1)[0].strip().lower() == b"application/json"
+    )

@@ -1,0 +1,72 @@
+"""A request and its answer: the request id, what is told about limits, and what is recorded of both."""
+
+import structlog
+from litestar.exceptions import HTTPException
+from litestar.types import Scope
+from msgspec import Struct
+
+from api.answers import Answer, refusal
+from api.callers import Caller
+from api.context import ApiContext
+from domain.errors import Code, Refused
+from runtime.ids import new_token
+from runtime.metrics import Meter
+from runtime.postgres import DB_UNAVAILABLE
+
+_OF_THE_FRAMEWORK = {404: Code.ROUTE_NOT_FOUND, 405: Code.METHOD_NOT_ALLOWED, 413: Code.PAYLOAD_TOO_LARGE}
+_log = structlog.get_logger()
+
+
+class Exchange(Struct):
+    request_id: str
+    started: float = 0.0
+    headers: list[tuple[bytes, bytes]] = []
+    """Added to whatever is answered."""
+    caller: Caller | None = None
+    code: str | None = None
+    """Of the refusal, where it was one."""
+
+    def all_headers(self) -> list[tuple[bytes, bytes]]:
+        return [*self.headers, (b"x-request-id", self.request_id.encode())]
+
+    def record(self, method: str, route: str, path: str, status: int, context: ApiContext, meter: Meter) -> None:
+        took_s = meter.finish(method, route, status, self.started, self.request_id)
+        if self.caller is not None:
+            context.request_log.add(self.caller, self.request_id, method, path, status, self.code, took_s)
+
+
+def new_exchange(started: float = 0.0) -> Exchange:
+    return Exchange(f"req_{new_token()}", started)
+
+
+def failure(error: Exception, scope: Scope, exchange: Exchange, docs_url: str) -> Answer:
+    """The envelope of everything that is raised while a request is answered: by us, by a part that is away, or by the
+    framework."""
+    refused = _refused(error, scope, exchange)
+    exchange.code = refused.code.name
+    answer = refusal(refused, request_id=exchange.request_id, docs_url=docs_url)
+    if refused.code is Code.METHOD_NOT_ALLOWED:
+        allowed = (getattr(error, "headers", None) or {}).items()
+        answer.raw_headers += [(b"allow", value.encode()) for name, value in allowed if name.lower() == "allow"]
+    return answer
+
+
+def _refused(error: Exception, scope: Scope, exchange: Exchange) -> Refused:
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, (*DB_UNAVAILABLE, OverflowError)):
+        _log.warning(
+            "unavailable", request_id=exchange.request_id, route=scope.get("path_template"), error=type(error).__name__
+        )
+        return Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    if 400 <= status < 500:
+        return Refused(_OF_THE_FRAMEWORK.get(status, Code.VALIDATION_ERROR))
+    _log.error(
+        "request_broken",
+        request_id=exchange.request_id,
+        route=scope.get("path_template"),
+        error=type(error).__name__,
+        exc_info=error,
+    )
+    return Refused(Code.INTERNAL_ERROR)

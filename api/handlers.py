@@ -1,0 +1,119 @@
+"""Routes of the table as handlers of Litestar: a guard admits the request, dependencies give the handler its context
+and call, one exception handler answers every failure, one middleware records.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from litestar import Request
+from litestar.connection import ASGIConnection
+from litestar.datastructures import State
+from litestar.di import NamedDependency, Provide
+from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.admission import admit
+from api.answers import Answer
+from api.context import ApiContext
+from api.exchange import Exchange, failure, new_exchange
+from api.route import Call, Method, Route
+from runtime.metrics import Meter
+
+
+def handler_of(route: Route, opened: Callable[[], ApiContext], meter: Meter) -> HTTPRouteHandler:
+    async def handle(context: NamedDependency[ApiContext], call: NamedDependency[Call]) -> Answer:
+        return await route.handle(context, call)
+
+    recorded = Recorded(route.method, route.path, opened, meter)
+    return HTTPRouteHandler(
+        route.path,
+        http_method=route.method,
+        name=route.name,
+        status_code=200,
+        include_in_schema=False,
+        opt={"route": route},
+        guards=[admitted],
+        dependencies={"call": Provide(provide_call, sync_to_thread=False)},
+        middleware=[HotRoute(route, opened, meter) if route.hot else recorded],
+    )(handle)
+
+
+async def admitted(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """Guard: the checks of api/admission.py, which make the call."""
+    scope = connection.scope
+    state: dict[str, Any] = scope["state"]
+    context: ApiContext = connection.app.state.context
+    state["call"] = await admit(handler.opt["route"], context, scope, connection.receive, state["exchange"])
+
+
+def provide_context(state: State) -> ApiContext:
+    context: ApiContext = state.context
+    return context
+
+
+def provide_call(request: Request[Any, Any, Any], context: NamedDependency[ApiContext]) -> Call:
+    call: Call = request.scope["state"]["call"]
+    return call
+
+
+def answer_failure(request: Request[Any, Any, Any], error: Any) -> Any:
+    """Exception handler. What no route was found for was not recorded, and has no request id yet."""
+    scope = request.scope
+    recorded: Exchange | None = scope["state"].get("exchange")
+    exchange = recorded or new_exchange()
+    answer = failure(error, scope, exchange, request.app.state.docs_url)
+    if recorded is None:
+        answer.raw_headers += exchange.all_headers()
+    return answer
+
+
+class Recorded:
+    """Middleware: gives the request its id, adds headers to whatever is answered, counts and logs it."""
+
+    def __init__(self, method: Method, path: str, context: Callable[[], ApiContext], meter: Meter) -> None:
+        self._method = method
+        self._path = path
+        self._context = context
+        self._meter = meter
+
+    def __call__(self, app: ASGIApp) -> ASGIApp:
+        async def run(scope: Scope, receive: Receive, send: Send) -> None:
+            exchange = scope["state"]["exchange"] = new_exchange(self._meter.start())
+
+            async def recording(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    message["headers"] = [*message["headers"], *exchange.all_headers()]
+                    exchange.record(
+                        self._method, self._path, scope["path"], message["status"], self._context(), self._meter
+                    )
+                await send(message)
+
+            await app(scope, receive, recording)
+
+        return run
+
+
+class HotRoute:
+    """Middleware that answers in front of the framework's handler, which it never calls: the same checks and the same
+    handler function, without the framework's request, dependencies and response. For the two routes that a bench
+    measures against an empty one (docs/decisions/0016-litestar.md).
+    """
+
+    def __init__(self, route: Route, context: Callable[[], ApiContext], meter: Meter) -> None:
+        self._route = route
+        self._context = context
+        self._meter = meter
+
+    def __call__(self, app: ASGIApp) -> ASGIApp:
+        return self.answer
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route, context = self._route, self._context()
+        exchange = new_exchange(self._meter.start())
+        try:
+            answer = await route.handle(context, await admit(route, context, scope, receive, exchange))
+        except Exception as error:
+            answer = failure(error, scope, exchange, context.settings.docs_url)
+        answer.raw_headers += exchange.all_headers()
+        exchange.record(route.method, route.path, scope["path"], answer.status_code, context, self._meter)
+        await answer(scope, receive, send)
