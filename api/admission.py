@@ -6,7 +6,7 @@ from typing import Any
 from litestar import Request
 from litestar.types import Receive, Scope
 
-from api.bodies import fingerprint, read_object
+from api.body.reading import fingerprint, read_object
 from api.callers import Caller
 from api.context import ApiContext
 from api.exchange import Exchange

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 import sql
-from api.boletos import Boletos
 from api.callers import Callers
-from api.charges import Charges
 from api.idempotency.guard import IdempotencyGuard
 from api.idempotency.lock import IdempotencyLocks
 from api.idempotency.used_keys import UsedKeys
-from api.money import Refunds, Withdrawals
-from api.pix import PixCreations
+from api.operations.boletos import Boletos
+from api.operations.charges import Charges
+from api.operations.money import Refunds, Withdrawals
+from api.operations.pix import PixCreations
 from api.rate import Buckets
 from api.request_log import RequestLog
 from commands.bank_orders.pix_locations import LocationReserve

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from urllib.parse import parse_qsl
 from uuid import UUID
 
-from api.bodies import TEXT_PATTERN
+from api.body.reading import TEXT_PATTERN
 from api.route import Parameter
 from domain.errors import Code, Refused
 from domain.instants import day_begins, day_ends, parse_day

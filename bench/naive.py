@@ -7,7 +7,7 @@ import msgspec
 import segno
 
 from api.answers import Answer, encode
-from api.bodies import shaped
+from api.body.reading import shaped
 from api.context import ApiContext
 from api.query import path_id
 from api.route import Call

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from api.fields import DAY, INSTANT
+from api.body.fields import DAY, INSTANT
 from api.openapi.parts import ID, REFERENCE, WHOLE, or_null
 from api.routes.boletos import KINDS as KINDS_OF_BOLETO
 from api.routes.events import KINDS

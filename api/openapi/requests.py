@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from api.payers import PERSON_TYPES
+from api.body.payers import PERSON_TYPES
 
 
 def sharpen_requests(components: dict[str, Any]) -> None:

@@ -7,10 +7,7 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from api.answers import Answer
-from api.bodies import shaped
-from api.charge_answers import charge_answer, charge_id_in, check_one_reference, issue_boleto, with_reference
-from api.context import ApiContext
-from api.fields import (
+from api.body.fields import (
     EXTERNAL_ID_MAX,
     BoletoAmount,
     Description,
@@ -24,8 +21,11 @@ from api.fields import (
     own_account,
     text,
 )
+from api.body.payers import Pagador, boleto_payer
+from api.body.reading import shaped
+from api.charge_answers import charge_answer, charge_id_in, check_one_reference, issue_boleto, with_reference
+from api.context import ApiContext
 from api.gate import SANDBOX_BANK, scenario_of
-from api.payers import Pagador, boleto_payer
 from api.route import Call, Route
 from commands.bank_orders.boleto_issuer import BoletoRequest
 from domain.boleto.codes import LAST_DUE

@@ -6,10 +6,10 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
-from api.bodies import shaped
+from api.body.fields import EXTERNAL_ID_MAX, choice, text
+from api.body.reading import shaped
 from api.charge_answers import charge_answer, charge_id_in, charge_id_of, check_one_reference, with_reference
 from api.context import ApiContext
-from api.fields import EXTERNAL_ID_MAX, choice, text
 from api.gate import SANDBOX_BANK, payers_bank, sandbox_payment_id, scenario_of
 from api.paging import paged
 from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, word

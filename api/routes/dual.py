@@ -8,10 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from api.answers import Answer
-from api.bodies import shaped
-from api.charge_answers import issue_boleto
-from api.context import ApiContext
-from api.fields import (
+from api.body.fields import (
     BoletoAmount,
     Description,
     DueDay,
@@ -23,8 +20,11 @@ from api.fields import (
     due_day,
     own_account,
 )
+from api.body.payers import ENGLISH_NAMES, DualPayer, boleto_payer, pagador_of
+from api.body.reading import shaped
+from api.charge_answers import issue_boleto
+from api.context import ApiContext
 from api.gate import SANDBOX_BANK, scenario_of
-from api.payers import ENGLISH_NAMES, DualPayer, boleto_payer, pagador_of
 from api.route import Call, Route
 from commands.bank_orders.boleto_issuer import BoletoRequest
 from domain.boleto.codes import LAST_DUE

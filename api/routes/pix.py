@@ -7,10 +7,7 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from api.answers import Answer
-from api.bodies import shaped
-from api.charge_answers import created, replay_charge
-from api.context import ApiContext
-from api.fields import (
+from api.body.fields import (
     LIFETIME_DEFAULT_S,
     Amount,
     Description,
@@ -19,10 +16,13 @@ from api.fields import (
     Lifetime,
     pix_cents,
 )
+from api.body.payers import PixPayer, check_document, seal_payer
+from api.body.reading import shaped
+from api.charge_answers import created, replay_charge
+from api.context import ApiContext
 from api.gate import SANDBOX_BANK, approved, scenario_of
 from api.idempotency.replay import check_same
 from api.idempotency.used_keys import UsedKey
-from api.payers import PixPayer, check_document, seal_payer
 from api.route import Call, Route
 from commands.charges.create_pix import Creation
 from domain.errors import Code, Refused

@@ -5,10 +5,10 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
-from api.bodies import shaped
+from api.body.fields import matching, text
+from api.body.reading import shaped
 from api.charge_answers import charge_id_of
 from api.context import ApiContext
-from api.fields import matching, text
 from api.route import Call, Route
 from commands.mail import MAILED, ask_for_mail
 from domain.errors import Code, Refused

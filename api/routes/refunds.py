@@ -8,14 +8,14 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.answers import Answer, encode
-from api.bodies import shaped
+from api.body.fields import EXTERNAL_ID_MAX, Amount, Description, Id, matching, pix_cents, text
+from api.body.payers import check_document, document
+from api.body.reading import shaped
 from api.context import ApiContext
-from api.fields import EXTERNAL_ID_MAX, Amount, Description, Id, matching, pix_cents, text
 from api.gate import SANDBOX_BANK, scenario_of
 from api.idempotency.replay import count_first, replay
 from api.idempotency.used_keys import UsedKey
 from api.paging import paged
-from api.payers import check_document, document
 from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id, word
 from api.route import Call, Route
 from commands.money.refund import NewRefund, TransferDestination

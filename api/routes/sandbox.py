@@ -8,10 +8,10 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
-from api.bodies import shaped
+from api.body.fields import INSTANT, Amount, boleto_cents, checked, pix_cents
+from api.body.reading import shaped
 from api.charge_answers import charge_answer, charge_id_of
 from api.context import ApiContext
-from api.fields import INSTANT, Amount, boleto_cents, checked, pix_cents
 from api.gate import SANDBOX_BANK, payers_bank, sandbox_payment_id, scenario_of
 from api.route import Call, Route
 from commands.bank_orders.kinds import Pay

@@ -8,9 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
-from api.bodies import shaped
-from api.context import ApiContext
-from api.fields import (
+from api.body.fields import (
     DAY,
     EXTERNAL_ID_MAX,
     Amount,
@@ -24,11 +22,7 @@ from api.fields import (
     pix_cents,
     text,
 )
-from api.gate import approved, check_terms
-from api.idempotency.replay import count_first, replay
-from api.idempotency.used_keys import UsedKey
-from api.paging import paged
-from api.payers import (
+from api.body.payers import (
     ENGLISH_NAMES,
     PERSON_TYPES,
     AnyDocument,
@@ -43,6 +37,12 @@ from api.payers import (
     pagador_of,
     seal_payer,
 )
+from api.body.reading import shaped
+from api.context import ApiContext
+from api.gate import approved, check_terms
+from api.idempotency.replay import count_first, replay
+from api.idempotency.used_keys import UsedKey
+from api.paging import paged
 from api.query import CURSOR, LIMIT, ORDER, Query, one_of, path_id, word
 from api.route import Call, Route
 from commands.schedules import METHODS, PIX, NewSchedule, change_schedule, create_schedule

@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 import sql
 from api.admission import read_body
 from api.answers import Answer, encode
-from api.bodies import read_object
+from api.body.reading import read_object
 from api.context import ApiContext
 from commands.merchants.merchants import ALL_SCOPES
 from domain.errors import Refused

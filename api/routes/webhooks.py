@@ -10,7 +10,7 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
-from api.bodies import shaped
+from api.body.reading import shaped
 from api.context import ApiContext
 from api.paging import paged
 from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id

@@ -7,9 +7,9 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
-from api.bodies import shaped
+from api.body.fields import EXTERNAL_ID_MAX, Amount, Description, pix_cents, text
+from api.body.reading import shaped
 from api.context import ApiContext
-from api.fields import EXTERNAL_ID_MAX, Amount, Description, pix_cents, text
 from api.idempotency.replay import count_first, replay
 from api.idempotency.used_keys import UsedKey
 from api.paging import paged

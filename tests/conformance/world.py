@@ -16,8 +16,8 @@ from uuid import UUID
 import httpx
 import msgspec
 
-import api.boletos
 import api.idempotency.guard
+import api.operations.boletos
 from api.route import Route
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from commands.charges.change import ChargeChange, ChargeCommand, Entry, change_charges
@@ -261,7 +261,7 @@ class World:
         """Nobody asks the bank, and doors wait only a moment for it."""
         self.listens = False
         try:
-            with patch.object(api.boletos, "DEADLINE_S", SILENT_S):
+            with patch.object(api.operations.boletos, "DEADLINE_S", SILENT_S):
                 yield
         finally:
             self.listens = True

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from api.bodies import fingerprint
+from api.body.reading import fingerprint
 from banks.banco_do_brasil.agreement import boleto_codes
 from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.banco_do_brasil.seu_numero import seu_numero

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from api.bodies import fingerprint
+from api.body.reading import fingerprint
 from tests.support.merchant import (
     Books,
     Door,

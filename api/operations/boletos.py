@@ -10,7 +10,7 @@ from typing import Final
 from uuid import UUID
 
 from api.callers import Caller
-from api.charges import Charges
+from api.operations.charges import Charges
 from commands.bank_orders.boleto_issuer import DEADLINE_S, RETRY_AFTER_S, BoletoIssuer, BoletoRequest
 from commands.bank_orders.kinds import Pay, Redate, WriteOff
 from commands.bank_orders.pix_locations import LocationReserve

@@ -1,6 +1,6 @@
 """Read a JSON body strictly: every fault is a 4xx that names the field, and a specific code wins over a general one.
 
-The bounds of a field stand in its type (api/fields.py): msgspec enforces them, and only a body that fails is read
+The bounds of a field stand in its type (api/body/fields.py): msgspec enforces them, and only a body that fails is read
 again, field by field, to tell all that is wrong with it.
 """
 

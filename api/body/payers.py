@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from api.body.fields import Email, checked, choice, matching, not_blank, text
 from api.context import ApiContext
-from api.fields import Email, checked, choice, matching, not_blank, text
 from banks.boletos import BoletoPayer
 from domain.documents import check_digits_hold, well_formed
 from domain.errors import Code, Refused

@@ -1,5 +1,5 @@
-"""Fields that several bodies share: each type states its bound once, enforced by `api.bodies.shaped` and documented in
-the OpenAPI document from here."""
+"""Fields that several bodies share: each type states its bound once. It is enforced by api/body/reading.py, and
+documented in the OpenAPI document from here."""
 
 from collections.abc import Callable, Collection
 from datetime import date
@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msgspec import Meta
 
-from api.bodies import TEXT_PATTERN
+from api.body.reading import TEXT_PATTERN
 from api.query import UUID_REGEX, path_id
 from domain.boleto.codes import LAST_DUE
 from domain.errors import Code, Refused
