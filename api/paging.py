@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, defstruct
 
 from api.answers import Answer, encode
 from api.context import ApiContext
@@ -12,6 +12,11 @@ from api.route import Call
 from runtime.postgres import session
 
 Position = TypeVar("Position", bound=Struct)
+
+
+def page_of(item: type[Struct], name: str) -> type[Struct]:
+    """The type of a page's answer, as documented."""
+    return defstruct(name, [("data", list[item]), ("next_cursor", str | None)], frozen=True)  # type: ignore[valid-type]
 
 
 def _as_it_is(item: Any) -> object:

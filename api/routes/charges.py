@@ -11,7 +11,7 @@ from api.body.reading import shaped
 from api.charge_answers import charge_answer, charge_id_in, charge_id_of, check_one_reference, with_reference
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, payers_bank, sandbox_payment_id, scenario_of
-from api.paging import paged
+from api.paging import page_of, paged
 from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, word
 from api.route import Call, Route
 from commands.charges.cancel import cancellation
@@ -40,9 +40,7 @@ class CancelByReference(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ) = None
 
 
-class ChargePage(Struct, frozen=True):
-    data: list[ChargeProjection]
-    next_cursor: str | None
+ChargePage = page_of(ChargeProjection, "ChargePage")
 
 
 class ChargeSummary(Struct, frozen=True):

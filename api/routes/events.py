@@ -4,7 +4,7 @@ from msgspec import Raw, Struct
 
 from api.answers import Answer
 from api.context import ApiContext
-from api.paging import paged
+from api.paging import page_of, paged
 from api.query import CURSOR, LIMIT, ORDER, SEQUENCE, Query, day, identifier, one_of, word
 from api.route import Call, Parameter, Route
 from domain.errors import Code, Refused
@@ -34,9 +34,7 @@ class EventItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     created_at: str
 
 
-class EventPage(Struct, frozen=True):
-    data: list[EventItem]
-    next_cursor: str | None
+EventPage = page_of(EventItem, "EventPage")
 
 
 async def list_events(context: ApiContext, call: Call) -> Answer:

@@ -2,11 +2,9 @@
 
 from functools import partial
 
-from msgspec import Struct
-
 from api.answers import Answer, encode
 from api.context import ApiContext
-from api.paging import paged
+from api.paging import page_of, paged
 from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id, word
 from api.route import Call, Route
 from domain.charge import Anomaly
@@ -21,14 +19,8 @@ PAYMENT_METHODS = ("pix", "boleto")
 ANOMALIES = tuple(each.value for each in Anomaly)
 
 
-class PaymentPage(Struct, frozen=True):
-    data: list[PaymentItem]
-    next_cursor: str | None
-
-
-class LedgerPage(Struct, frozen=True):
-    data: list[LedgerItem]
-    next_cursor: str | None
+PaymentPage = page_of(PaymentItem, "PaymentPage")
+LedgerPage = page_of(LedgerItem, "LedgerPage")
 
 
 async def list_payments(context: ApiContext, call: Call) -> Answer:

@@ -15,7 +15,7 @@ from api.context import ApiContext
 from api.gate import SANDBOX_BANK, scenario_of
 from api.idempotency.replay import count_first, replay
 from api.idempotency.used_keys import UsedKey
-from api.paging import paged
+from api.paging import page_of, paged
 from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id, word
 from api.route import Call, Route
 from commands.money.refund import NewRefund, TransferDestination
@@ -60,9 +60,7 @@ class CreateRefund(Struct, frozen=True, kw_only=True, omit_defaults=True):
     destination: RefundDestination | None = None
 
 
-class RefundPage(Struct, frozen=True):
-    data: list[RefundProjection]
-    next_cursor: str | None
+RefundPage = page_of(RefundProjection, "RefundPage")
 
 
 async def create(context: ApiContext, call: Call) -> Answer:

@@ -42,7 +42,7 @@ from api.context import ApiContext
 from api.gate import approved, check_terms
 from api.idempotency.replay import count_first, replay
 from api.idempotency.used_keys import UsedKey
-from api.paging import paged
+from api.paging import page_of, paged
 from api.query import CURSOR, LIMIT, ORDER, Query, one_of, path_id, word
 from api.route import Call, Route
 from commands.schedules import METHODS, PIX, NewSchedule, change_schedule, create_schedule
@@ -115,14 +115,8 @@ class CreateSchedule(Struct, frozen=True, kw_only=True):
     send_email: bool | None = None
 
 
-class SchedulePage(Struct, frozen=True):
-    data: list[ScheduleProjection]
-    next_cursor: str | None
-
-
-class ScheduledChargePage(Struct, frozen=True):
-    data: list[ScheduledCharge]
-    next_cursor: str | None
+SchedulePage = page_of(ScheduleProjection, "SchedulePage")
+ScheduledChargePage = page_of(ScheduledCharge, "ScheduledChargePage")
 
 
 async def create(context: ApiContext, call: Call) -> Answer:

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from api.answers import Answer, encode
 from api.body.reading import shaped
 from api.context import ApiContext
-from api.paging import paged
+from api.paging import page_of, paged
 from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id
 from api.route import Call, Route
 from commands.webhooks.redeliver import RANGE_MAX, redeliver, redeliver_range
@@ -25,9 +25,7 @@ from runtime.postgres import session, transaction
 _SEQUENCE_MAX = 2**62
 
 
-class DeliveryPage(Struct, frozen=True):
-    data: list[Delivery]
-    next_cursor: str | None
+DeliveryPage = page_of(Delivery, "DeliveryPage")
 
 
 class EventRange(Struct, frozen=True):

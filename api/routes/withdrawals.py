@@ -12,7 +12,7 @@ from api.body.reading import shaped
 from api.context import ApiContext
 from api.idempotency.replay import count_first, replay
 from api.idempotency.used_keys import UsedKey
-from api.paging import paged
+from api.paging import page_of, paged
 from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, path_id, word
 from api.route import Call, Route
 from commands.money.withdraw import NewWithdrawal, cancel_withdrawal
@@ -48,9 +48,7 @@ class CreateWithdrawal(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = None
 
 
-class WithdrawalPage(Struct, frozen=True):
-    data: list[WithdrawalProjection]
-    next_cursor: str | None
+WithdrawalPage = page_of(WithdrawalProjection, "WithdrawalPage")
 
 
 async def create(context: ApiContext, call: Call) -> Answer:
