@@ -42,13 +42,7 @@ async def admit(route: Route, context: ApiContext, scope: Scope, receive: Receiv
             # The path as asked for: a key used for one charge is not another charge's.
             mark = fingerprint(route.method, scope["path"], body)
     return Call(
-        scope=scope,
-        request_id=exchange.request_id,
-        at=now,
-        caller=caller,
-        body=body,
-        key=key,
-        fingerprint=mark,
+        scope=scope, request_id=exchange.request_id, at=now, caller=caller, body=body, key=key, fingerprint=mark
     )
 
 

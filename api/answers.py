@@ -39,10 +39,7 @@ class Answer(ASGIResponse):
     __slots__ = ("raw_headers",)
 
     def __init__(
-        self,
-        body: bytes,
-        status: int = 200,
-        headers: tuple[tuple[bytes, bytes], ...] | list[tuple[bytes, bytes]] = (),
+        self, body: bytes, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] | list[tuple[bytes, bytes]] = ()
     ) -> None:
         self.body = body
         self.status_code = status

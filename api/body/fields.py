@@ -102,21 +102,16 @@ BoletoAmount = Annotated[
     ),
 ]
 DueDay = Annotated[
-    str,
-    checked(due_day, f"must be an existing day YYYY-MM-DD, at most {LAST_DUE}", code=Code.INVALID_DUE_DATE, **DAY),
+    str, checked(due_day, f"must be an existing day YYYY-MM-DD, at most {LAST_DUE}", code=Code.INVALID_DUE_DATE, **DAY)
 ]
 Lifetime = Annotated[int, _lifetime]
 Email = Annotated[str, Meta(max_length=EMAIL_MAX), matching(EMAIL, "must be an e-mail address")]
 ExternalId = Annotated[
-    Annotated[str, text(EXTERNAL_ID_MAX)] | None,
-    Meta(description="The merchant's own reference; need not be unique."),
+    Annotated[str, text(EXTERNAL_ID_MAX)] | None, Meta(description="The merchant's own reference; need not be unique.")
 ]
 Description = Annotated[str, text(DESCRIPTION_MAX)]
 IntegradorCode = Annotated[
-    Annotated[
-        str,
-        matching("INTG-[A-Z0-9]{6}", "must be INTG- and 6 of A-Z 0-9", code=Code.INTEGRADOR_CODE_INVALID),
-    ]
+    Annotated[str, matching("INTG-[A-Z0-9]{6}", "must be INTG- and 6 of A-Z 0-9", code=Code.INTEGRADOR_CODE_INVALID)]
     | None,
     Meta(description="The partner who brought the charge; stamped for ever."),
 ]

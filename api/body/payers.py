@@ -116,12 +116,7 @@ def seal_payer(payer: Struct, document: str | None, context: ApiContext) -> tupl
 
 
 def boleto_payer(
-    given: Pagador,
-    context: ApiContext,
-    *,
-    production: bool,
-    names: Mapping[str, str] = {},
-    phone: str | None = None,
+    given: Pagador, context: ApiContext, *, production: bool, names: Mapping[str, str] = {}, phone: str | None = None
 ) -> BoletoPayer:
     """The payer as registered at the bank; Refused(VALIDATION_ERROR) for a document that is not one of that person.
 

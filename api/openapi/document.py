@@ -103,10 +103,7 @@ def document(routes: Sequence[Route], settings: Settings) -> bytes:
                     "oauth2": {
                         "type": "oauth2",
                         "flows": {
-                            "clientCredentials": {
-                                "tokenUrl": f"{settings.base_url}/v1/oauth/token",
-                                "scopes": SCOPES,
-                            }
+                            "clientCredentials": {"tokenUrl": f"{settings.base_url}/v1/oauth/token", "scopes": SCOPES}
                         },
                     },
                     "accessToken": {

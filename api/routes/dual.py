@@ -55,11 +55,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
     """As of a boleto; the cob of the PIX leg is registered right after."""
     asked = shaped(call.body, CreateDual)
     payer = boleto_payer(
-        pagador_of(asked.payer),
-        context,
-        production=not call.caller.test,
-        names=ENGLISH_NAMES,
-        phone=asked.payer.phone,
+        pagador_of(asked.payer), context, production=not call.caller.test, names=ENGLISH_NAMES, phone=asked.payer.phone
     )
     wanted = BoletoRequest(
         issuer=call.caller.issuer,

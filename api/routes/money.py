@@ -49,10 +49,7 @@ async def list_ledger(context: ApiContext, call: Call) -> Answer:
     query = Query(call.scope["query_string"], LEDGER)
     created_from, created_to = query.days("created_from", "created_to")
     filters = LedgerFilters(
-        type=query.choice("type", ENTRY_TYPES),
-        created_from=created_from,
-        created_to=created_to,
-        order=query.order(),
+        type=query.choice("type", ENTRY_TYPES), created_from=created_from, created_to=created_to, order=query.order()
     )
     _own_account(call)
     return await paged(context, call, query, "ledger", filters, SequencePosition, ledger_page)

@@ -7,15 +7,7 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from api.answers import Answer
-from api.body.fields import (
-    LIFETIME_DEFAULT_S,
-    Amount,
-    Description,
-    ExternalId,
-    Id,
-    Lifetime,
-    pix_cents,
-)
+from api.body.fields import LIFETIME_DEFAULT_S, Amount, Description, ExternalId, Id, Lifetime, pix_cents
 from api.body.payers import PixPayer, check_document, seal_payer
 from api.body.reading import shaped
 from api.charge_answers import created, replay_charge

@@ -93,19 +93,13 @@ class CreateSchedule(Struct, frozen=True, kw_only=True):
     frequency: Annotated[str, choice(FREQUENCIES)]
     first_due_date: Annotated[DueDay, Meta(description=f"After today in São Paulo, {LAST_DUE} at the latest.")]
     end_date: Annotated[
-        Annotated[
-            str,
-            checked(parse_day, "must be an existing day YYYY-MM-DD", code=Code.DATE_RANGE_INVALID, **DAY),
-        ]
+        Annotated[str, checked(parse_day, "must be an existing day YYYY-MM-DD", code=Code.DATE_RANGE_INVALID, **DAY)]
         | None,
         Meta(description="The last due date there may be; not together with max_charges."),
     ] = None
     max_charges: Annotated[int, Meta(ge=1, le=CHARGES_MAX)] | None = None
     issue_days_before: (
-        Annotated[
-            int,
-            Meta(ge=0, le=ISSUE_DAYS_BEFORE_MAX, extra_json_schema={"default": ISSUE_DAYS_BEFORE_DEFAULT}),
-        ]
+        Annotated[int, Meta(ge=0, le=ISSUE_DAYS_BEFORE_MAX, extra_json_schema={"default": ISSUE_DAYS_BEFORE_DEFAULT})]
         | None
     ) = None
     external_id: Annotated[
@@ -265,11 +259,7 @@ def _payer(asked: CreateSchedule, context: ApiContext) -> tuple[bytes, str | Non
 
 
 OF_SCHEDULE = (ORDER, LIMIT, CURSOR)
-LIST = (
-    one_of("status", STATUSES, repeatable=True),
-    word("external_id", "The schedule's own reference."),
-    *OF_SCHEDULE,
-)
+LIST = (one_of("status", STATUSES, repeatable=True), word("external_id", "The schedule's own reference."), *OF_SCHEDULE)
 _PAGE_ERRORS = (Code.VALIDATION_ERROR, Code.LIMIT_INVALID, Code.CURSOR_INVALID)
 _PATH: Final = "/v1/charge-schedules"
 

@@ -179,10 +179,7 @@ def _client(request: Request[Any, Any, Any], given: dict[str, str]) -> tuple[str
         try:
             text = b64decode(headers[0][6:].strip(), validate=True).decode("utf-8")
             client_id, colon, secret = text.partition(":")
-            client_id, secret = (
-                unquote_plus(client_id, errors="strict"),
-                unquote_plus(secret, errors="strict"),
-            )
+            client_id, secret = (unquote_plus(client_id, errors="strict"), unquote_plus(secret, errors="strict"))
         except ValueError:
             raise _Declined(401, "invalid_client", "The Authorization header cannot be read.", basic=True) from None
         if not colon or "\0" in client_id:
