@@ -1,1 +1,1 @@
-"""The door for merchants' programs: the /v1 API."""
+"""The HTTP API for merchants' programs, /v1."""

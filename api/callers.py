@@ -25,7 +25,7 @@ REMEMBER_S = 3.0
 REMEMBER_TEST_S = SPREAD_S
 # Tokens that are nobody's are remembered too, so that guessing costs the guesser more than us.
 REMEMBER_UNKNOWN_S = 1.0
-_MOST = 50_000
+_CALLERS_MAX = 50_000
 
 
 class Caller(Struct, frozen=True, gc=False):
@@ -89,7 +89,7 @@ class Callers:
         known = self._known.get(token_hash)
         if known is None or known[1] < clock:
             caller = await self._batcher.submit(token_hash)
-            if len(self._known) >= _MOST:
+            if len(self._known) >= _CALLERS_MAX:
                 self._known.clear()
             self._known[token_hash] = (caller, clock + (caller.remembered_s if caller else REMEMBER_UNKNOWN_S))
         else:

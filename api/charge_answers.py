@@ -61,7 +61,7 @@ async def replay_charge(context: ApiContext, call: Call, used: UsedKey) -> Answe
 
 
 async def issue_boleto(
-    context: ApiContext, call: Call, wanted: BoletoRequest, account_id: UUID | None, *, due_field: str
+    context: ApiContext, call: Call, request: BoletoRequest, account_id: UUID | None, *, due_field: str
 ) -> Answer:
     """201 with the charge once the bank has registered its boleto; 200 when the key made it before.
 
@@ -71,16 +71,16 @@ async def issue_boleto(
         return await replay_charge(context, call, used)
     if not await approved(context, call):
         raise Refused(Code.KYC_REQUIRED)
-    if wanted.kind == DUAL and not call.caller.test and await context.pix_suspended():
+    if request.kind == DUAL and not call.caller.test and await context.pix_suspended():
         raise Refused(Code.PIX_AVULSO_SUSPENDED)
     if account_id is not None and account_id != call.caller.account_id:
         raise Refused(Code.ACCOUNT_MISMATCH)
-    if wanted.due_on <= call.now.astimezone(SAO_PAULO).date():
+    if request.due_on <= call.now.astimezone(SAO_PAULO).date():
         raise Refused(Code.INVALID_DUE_DATE, fields={due_field: f"must be after today, at most {LAST_DUE}"})
-    await check_terms(context, call, wanted.integrador_code)
+    await check_terms(context, call, request.integrador_code)
     # The wait for an equal request counts as waiting for the bank.
     deadline = asyncio.get_running_loop().time() + WAIT_S
-    made = await context.guard.run(call.key_name, partial(context.boletos.create, wanted, deadline))
+    made = await context.guard.run(call.key_name, partial(context.boletos.create, request, deadline))
     if isinstance(made, UsedKey):
         return await replay_charge(context, call, made)
     return created(context, call, made)

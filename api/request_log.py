@@ -2,7 +2,7 @@
 
 Off the path of a request, which costs one small tuple here (and 3 us later, when it is written). Nothing waits for it
 and nothing fails of it: what is more than ROWS_MAX while PostgreSQL does not take rows is left out and counted, and a
-process that is killed takes its last second with it. A batch whose outcome was not heard of is left out rather than
+process that is killed takes its last second with it. A batch whose outcome is not known is left out rather than
 written twice. Only requests of a known credential are written down: the others are nobody's. Neither a body nor a query
 nor a header is.
 """

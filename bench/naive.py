@@ -45,7 +45,7 @@ VALUES ($1, $2, $3, $4, 'cob_register', $5, $6, $6)
 """
 
 
-async def create_naively(door: ApiContext, call: Call) -> Answer:
+async def create_naively(context: ApiContext, call: Call) -> Answer:
     caller, now = call.caller, call.now
     asked = shaped(call.body, CreatePix)
     amount_cents = parse_amount(asked.amount, most_cents=PIX_CENTS_MAX)
@@ -56,7 +56,7 @@ async def create_naively(door: ApiContext, call: Call) -> Answer:
     payer, document = asked.payer, asked.payer.document if asked.payer else None
     if document is not None and not well_formed(document, letters=False):
         raise Refused(Code.VALIDATION_ERROR)
-    (location,) = await door.reserve.take(caller.mode, 1)
+    (location,) = await context.reserve.take(caller.mode, 1)
     charge_id, expires_at = new_id(), now + timedelta(seconds=lifetime_s)
     qr_code = dynamic_br_code(location=location.location, amount_cents=amount_cents, name=caller.name, city=caller.city)
     doc = ChargeDoc(
@@ -70,19 +70,19 @@ async def create_naively(door: ApiContext, call: Call) -> Answer:
         version=1,
         amount_cents=amount_cents,
         description=description,
-        payer_document_hash=door.seal.blind(document) if document else None,
+        payer_document_hash=context.seal.blind(document) if document else None,
         txid=charge_id.hex,
         qr_code=qr_code,
         created_at=iso(now),
         expires_at=iso(expires_at),
     )
     owner = caller.owner
-    async with transaction(door.pool) as conn:
+    async with transaction(context.pool) as conn:
         if await conn.fetchrow(_CLAIM, owner, call.key, call.fingerprint, charge_id, now) is None:
             raise Refused(Code.IDEMPOTENCY_KEY_REUSED)
         await conn.execute(
             _CHARGE, caller.account_id, charge_id, caller.test, amount_cents, external_id, now, expires_at,
-            location.location, door.seal.seal(msgspec.json.encode(payer)) if payer else None,
+            location.location, context.seal.seal(msgspec.json.encode(payer)) if payer else None,
         )  # fmt: skip
         await conn.execute(
             _JOURNAL, owner, charge_id, now, caller.client_id, call.request_id,
@@ -96,5 +96,5 @@ async def create_naively(door: ApiContext, call: Call) -> Answer:
                  "location_id": location.location_id, "pix_key": caller.pix_key}  # fmt: skip
         await conn.execute(_ORDER, new_id(), caller.account_id, charge_id, caller.test, msgspec.json.encode(order), now)
     image = segno.make_qr(qr_code).png_data_uri(scale=4)
-    shown = present(msgspec.structs.replace(doc, qr_code=None), door.seal, now=now)
+    shown = present(msgspec.structs.replace(doc, qr_code=None), context.seal, now=now)
     return Answer(encode(msgspec.structs.replace(shown, pix=Pix(charge_id.hex, qr_code, image))), 201)

@@ -50,15 +50,15 @@ class Boletos:
     async def close(self) -> None:
         await self._orders.close()
 
-    async def create(self, wanted: BoletoRequest, deadline: float) -> ChargeDoc | None:
+    async def create(self, request: BoletoRequest, deadline: float) -> ChargeDoc | None:
         """The charge the bank registered a boleto for; None when its key was used. `deadline` is in the loop's time.
 
         Refused(BANK_UNAVAILABLE) when the bank did not say yes in time: then nothing stays registered.
         """
         until = min(asyncio.get_running_loop().time() + DEADLINE_S, deadline)
-        charge_id = await self._issuer.issue(wanted, self._orders.submit, until=until)
+        charge_id = await self._issuer.issue(request, self._orders.submit, until=until)
         # Not found: the key was used by another request meanwhile, and the boleto is being undone.
-        return None if charge_id is None else await self._charges.look_up(charge_id, wanted.issuer.owner)
+        return None if charge_id is None else await self._charges.look_up(charge_id, request.issuer.owner)
 
     async def cancel(
         self, charge_id: UUID, caller: Caller, *, reason: str, request_id: str, scenario: str | None

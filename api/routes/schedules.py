@@ -151,7 +151,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
     async with session(context.pool) as conn:
         made = await create_schedule(conn, new, now=call.now)
     if not made:
-        # A twin was faster; its row is there, for the statement waited for it.
+        # An equal request was faster; its row is there, for the statement waited for it.
         used = await context.keys.find(call.key_name)
         if used is None:
             raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)

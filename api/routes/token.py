@@ -105,7 +105,7 @@ async def issue(context: NamedDependency[ApiContext], request: Request[Any, Any,
 
 async def _issue(context: ApiContext, request: Request[Any, Any, Any]) -> Token:
     given = await _read(request)
-    # What is asked comes before who asks: an empty form is no wrong client.
+    # The grant type is looked at before the client: an empty form is no wrong client.
     grant_type = given.get("grant_type")
     if not grant_type:
         raise _Declined(400, "invalid_request", "grant_type is missing.")
