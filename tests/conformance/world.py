@@ -28,7 +28,7 @@ from commands.webhooks.endpoint import set_endpoint
 from domain.charge import Charge
 from domain.errors import Code
 from domain.instants import SAO_PAULO
-from domain.mode import Mode
+from domain.mode import Mode, Owner
 from runtime.jobs import BOLETO_ORDERS
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
@@ -300,7 +300,7 @@ class World:
     async def at_work(self, mode: str, key: str) -> AsyncIterator[None]:
         """Somebody else is at work under this key, for longer than a twin is waited for."""
         locks = self.api.app.state.context.locks
-        name = (self.mine.account_id, mode == "test", key)
+        name = (Owner.of(self.mine.account_id, mode == "test"), key)
         _, token = await locks.take(name)
         try:
             with patch.object(api.idempotency.guard, "WAIT_S", SILENT_S):
