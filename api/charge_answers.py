@@ -14,8 +14,8 @@ from api.idempotency.replay import count_first, replay
 from api.idempotency.used_keys import UsedKey
 from api.query import path_id
 from api.route import Call
-from commands.bank_orders.boleto_issuer import BoletoRequest
 from commands.charges.cancel import charge_of_reference
+from commands.charges.create_boleto import BoletoRequest
 from domain.boleto.codes import LAST_DUE
 from domain.charge import DUAL
 from domain.errors import Code, Refused

@@ -5,7 +5,6 @@ What depends on time or state is looked at after the key, so that a replay is an
 
 import asyncio
 import secrets
-import string
 from datetime import datetime
 from typing import Final
 
@@ -16,11 +15,9 @@ from commands.bank_orders.boleto_issuer import RETRY_AFTER_S
 from commands.bank_orders.boleto_orders import find_terms
 from commands.schedules import has_address
 from domain.errors import Code, Refused
-from domain.pix.br_code import end_to_end_id
+from domain.pix.end_to_end import TAIL_BYTES, sandbox_end_to_end_id
 from runtime.postgres import session
 
-# The ISPB of the sandbox payer's bank: no institution has it.
-_SANDBOX_ISPB: Final = "99999999"
 SANDBOX_BANK: Final = Parameter(
     name="X-Sandbox-Bank",
     schema={"type": "string", "enum": list(SCENARIOS)},
@@ -70,5 +67,4 @@ async def payers_bank(scenario: str | None) -> None:
 
 def sandbox_payment_id(at: datetime) -> str:
     """The endToEndId of a payment that a sandbox payer makes."""
-    tail = "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(11))
-    return end_to_end_id(_SANDBOX_ISPB, at, tail)
+    return sandbox_end_to_end_id(at, secrets.token_bytes(TAIL_BYTES))

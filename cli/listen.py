@@ -60,7 +60,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def listen(args: argparse.Namespace) -> int:
-    from commands.webhooks.endpoint import fault_of
+    from commands.webhooks.address import fault_of
     from domain.events import DEFAULT_KINDS, EventKind
     from domain.webhooks.signature import secret_text
 

@@ -21,7 +21,8 @@ def set_url(args: argparse.Namespace) -> int:
     import asyncio
     import os
 
-    from commands.webhooks.endpoint import check_address, set_endpoint
+    from commands.webhooks.address import check_address
+    from commands.webhooks.endpoint import set_endpoint
     from runtime.seal import Seal
 
     seal = Seal(running.secret_key())

@@ -1,12 +1,13 @@
-"""Write down what happened: journal, numbers, read tables, webhooks and bank orders, in one transaction."""
+"""Post to the journal: number events and entries, append, project, and leave deliveries and bank orders to workers.
 
-from __future__ import annotations
+Everything that happens is written here, in the transaction that makes it happen. The clocks of the accounts concerned
+are locked last, because a busy account's transactions queue for them.
+"""
 
 from base64 import b64encode
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -16,37 +17,54 @@ import sql
 from commands.bank_orders.kinds import kind_of
 from domain.errors import Code, Refused
 from domain.mode import Owner
-from domain.refund import RefundStatus
 from readmodels.projector import Projection, project
 from runtime.ids import new_id
 from sql import Connection
 
-if TYPE_CHECKING:
-    from commands.charges.change import ChargeChange, ChargeCommand
 
-_encode = msgspec.json.Encoder().encode
+class Event(Struct, frozen=True, gc=False):
+    """What a merchant is told; `body` is the webhook's, frozen."""
 
-
-class Clock(Struct, frozen=True, gc=False):
-    """Where an account's clock stands after this transaction's numbers were taken."""
-
-    account_id: UUID
-    test: bool
-    event_sequence: int
-    entry_sequence: int
-    balance_cents: int
-    latest_at: datetime
-
-    @property
-    def owner(self) -> Owner:
-        return Owner.of(self.account_id, self.test)
+    event_id: UUID
+    body: bytes
 
 
-class JournalRow(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """A row of the journal as the statement reads it: one object costs the client less than twelve arrays do.
+class Entry(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """A line of the ledger; credits are positive cents."""
+
+    type: str
+    amount_cents: int
+    payment_id: UUID | None = None
+    refund_id: UUID | None = None
+    withdrawal_id: UUID | None = None
+    covered: bool = False
+    """Of a debit: the balance must cover it, else everything of its transaction is Refused(INSUFFICIENT_BALANCE)."""
+
+
+class Posting(Struct, frozen=True, gc=False, kw_only=True):
+    """One thing that happened: a journal row, and what comes with it.
 
     Without a charge it is about the account's wallet alone, and `version` is of whatever else it is about.
     """
+
+    owner: Owner
+    charge_id: UUID | None = None
+    version: int
+    kind: str
+    at: datetime
+    """When it happened, by the account's clock."""
+    actor: str
+    request_id: str | None = None
+    payload: dict[str, Any]
+    """The documents, or what changes in them, under the names in _PROJECTIONS."""
+    event: Event | None = None
+    entry: Entry | None = None
+    order: Struct | None = None
+    """The request of the order that it leaves for the charge's bank (commands/bank_orders/kinds.py)."""
+
+
+class JournalRow(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """A row as the statement reads it: one object costs the client less than twelve arrays do."""
 
     account_id: UUID
     test: bool
@@ -66,142 +84,161 @@ class Appended(Struct, frozen=True, gc=False):
     journal_id: int
 
 
+class Clock(Struct, frozen=True, gc=False):
+    """Where an account's clock stands after this transaction's numbers were taken."""
+
+    account_id: UUID
+    test: bool
+    event_sequence: int
+    entry_sequence: int
+    balance_cents: int
+    latest_at: datetime
+
+    @property
+    def owner(self) -> Owner:
+        return Owner.of(self.account_id, self.test)
+
+
 advance_clocks = sql.many("clock.advance", Clock)
 append = sql.many("journal.append", Appended)
 enqueue_deliveries = sql.run("webhook_delivery.enqueue")
 add_orders = sql.run("order.add")
+_encode = msgspec.json.Encoder().encode
+
+_PROJECTIONS: Final = {
+    "charge": Projection.CHANGED,
+    "payment": Projection.PAYMENTS,
+    "fund": Projection.FUNDS,
+    "refund": Projection.REFUNDS_ENDED,
+    "withdrawal": Projection.WITHDRAWALS_CHANGED,
+    "entry": Projection.ENTRIES,
+}
+"""Which projection reads which part of a payload."""
+_BEGINNINGS: Final = {
+    ("refund", "refund.created"): Projection.REFUNDS,
+    ("withdrawal", "withdrawal.created"): Projection.WITHDRAWALS,
+}
+"""Where a part's first row has a projection of its own."""
 
 
-class _Numbers:
-    """Counts one clock forward, from its first number of this transaction."""
+async def post(conn: Connection, postings: Sequence[Posting], *, now: datetime) -> None:
+    """Journal them in order. A row is dated by its account's clock; orders and deliveries are due by `now`, real time.
 
-    def __init__(self, clock: Clock, *, events: int, entries: int, cents: int) -> None:
-        self.event = clock.event_sequence - events
-        self.entry = clock.entry_sequence - entries
-        self.balance = clock.balance_cents - cents
-        self.at = clock.latest_at
-
-
-async def record(conn: Connection, changes: Sequence[tuple[ChargeChange, ChargeCommand]], *, now: datetime) -> None:
-    """Journal the steps in order, give events and entries their numbers, project them, and leave the work they cause.
-
-    Lines are dated by the clock of their account, work is due by real time, which is `now`.
-    The charges are locked by this transaction; nobody outside is waited for. Raises Refused(INSUFFICIENT_BALANCE) when
-    the balance does not cover a debit that it must cover: what it is after each line is known only here, under the
-    clock's lock. Nothing of the transaction may stay then; whoever sent several wishes sends each again alone.
+    Charges concerned are locked by this transaction. Raises Refused(INSUFFICIENT_BALANCE) when the balance does not
+    cover a debit that it must cover, which is known only under the clock's lock. Nothing of the transaction may stay
+    then; of several commands each is to be tried again alone.
     """
-    await _order(conn, [change for change, _ in changes if change.order is not None], now=now)
-    numbers = await _take_numbers(conn, changes, now=now)
+    await _order(conn, [posting for posting in postings if posting.order is not None], now=now)
+    counts = await _take_numbers(conn, postings)
+    projections: set[Projection] = set()
     items: list[bytes] = []
-    which = {Projection.CHANGED}
-    for change, command in changes:
-        charge = change.charge
-        of = numbers.get(charge.owner)
-        payload: dict[str, Any] = {}
-        if charge.external_id is not None:
-            payload["external_id"] = charge.external_id
-        if change.charge_fields is not None:
-            payload["charge"] = {"status": charge.status, "version": charge.version, **change.charge_fields}
-        if change.payment_fields is not None:
-            payload["payment"] = change.payment_fields
-            which.add(Projection.PAYMENTS)
-        if change.refund is not None:
-            payload["refund"] = change.refund_fields
-            payload["fund"] = change.fund_fields
-            begun = change.refund.status == RefundStatus.PENDING
-            which |= {Projection.REFUNDS if begun else Projection.REFUNDS_ENDED, Projection.FUNDS}
-        if change.entry is not None:
-            assert of is not None
-            of.entry += 1
-            of.balance += change.entry.amount_cents
-            if change.entry.covered and of.balance < 0:
-                raise Refused(Code.INSUFFICIENT_BALANCE)
-            which.add(Projection.ENTRIES)
-            payload["entry"] = entry = {
-                "sequence": of.entry,
-                "entry_id": new_id(),
-                "type": change.entry.type,
-                "amount_cents": change.entry.amount_cents,
-                "balance_after_cents": of.balance,
-                "payment_id": change.entry.payment_id,
-            }
-            if change.entry.refund_id is not None:
-                entry["refund_id"] = change.entry.refund_id
-        if change.event is not None:
-            assert of is not None
-            of.event += 1
-            which.add(Projection.EVENTS)
+    for posting in postings:
+        count = counts.get(posting.owner)
+        payload, event, sequence = posting.payload, posting.event, None
+        if posting.entry is not None:
+            assert count is not None
+            payload = {**payload, "entry": count.next_entry(posting.entry)}
+        if event is not None:
+            assert count is not None
+            sequence = count.event = count.event + 1
+            projections.add(Projection.EVENTS)
+        for part in payload:
+            if part in _PROJECTIONS:
+                projections.add(_BEGINNINGS.get((part, posting.kind), _PROJECTIONS[part]))
         items.append(
             _encode(
                 JournalRow(
-                    account_id=charge.account_id,
-                    test=charge.test,
-                    charge_id=charge.charge_id,
-                    version=charge.version,
-                    kind=change.kind,
-                    recorded_at=of.at if of is not None else charge.clock(now),
-                    actor=command.actor,
-                    request_id=command.request_id,
+                    account_id=posting.owner.account_id,
+                    test=posting.owner.test,
+                    charge_id=posting.charge_id,
+                    version=posting.version,
+                    kind=posting.kind,
+                    recorded_at=posting.at if count is None else count.at,
+                    actor=posting.actor,
+                    request_id=posting.request_id,
                     payload=payload,
-                    event_id=change.event.event_id if change.event else None,
-                    event_sequence=of.event if change.event and of else None,
-                    event_body=b64encode(change.event.body).decode() if change.event else None,
+                    event_id=None if event is None else event.event_id,
+                    event_sequence=sequence,
+                    event_body=None if event is None else b64encode(event.body).decode(),
                 )
             )
         )
     journal_ids = [row.journal_id for row in await append(conn, items=items)]
-    await project(conn, journal_ids, [each for each in Projection if each in which])
-    if Projection.EVENTS in which:
+    await project(conn, journal_ids, [each for each in Projection if each in projections])
+    if Projection.EVENTS in projections:
         await enqueue_deliveries(conn, journal_ids=journal_ids, now=now)
 
 
-async def _take_numbers(
-    conn: Connection, changes: Sequence[tuple[ChargeChange, ChargeCommand]], *, now: datetime
-) -> dict[Owner, _Numbers]:
+class _Count:
+    """How far this transaction moves a clock; after `start`, the clock counted on from its first number."""
+
+    def __init__(self, at: datetime) -> None:
+        self.at = at
+        self.event = self.entry = self.cents = 0
+
+    def start(self, clock: Clock) -> None:
+        self.at = clock.latest_at
+        self.event = clock.event_sequence - self.event
+        self.entry = clock.entry_sequence - self.entry
+        self.cents = clock.balance_cents - self.cents
+
+    def next_entry(self, entry: Entry) -> dict[str, Any]:
+        self.entry += 1
+        self.cents += entry.amount_cents
+        if entry.covered and self.cents < 0:
+            raise Refused(Code.INSUFFICIENT_BALANCE)
+        told = {
+            "sequence": self.entry,
+            "entry_id": new_id(),
+            "type": entry.type,
+            "amount_cents": entry.amount_cents,
+            "balance_after_cents": self.cents,
+            "payment_id": entry.payment_id,
+            "refund_id": entry.refund_id,
+            "withdrawal_id": entry.withdrawal_id,
+        }
+        return {name: value for name, value in told.items() if value is not None}
+
+
+async def _take_numbers(conn: Connection, postings: Sequence[Posting]) -> dict[Owner, _Count]:
     """Lock and advance the clocks that are needed, in key order so that no two transactions wait in a circle."""
-    ats: dict[Owner, datetime] = {}
-    events: dict[Owner, int] = defaultdict(int)
-    entries: dict[Owner, int] = defaultdict(int)
-    cents: dict[Owner, int] = defaultdict(int)
-    for change, _ in changes:
-        key = change.charge.owner
-        ats[key] = max(change.charge.clock(now), ats.get(key, now))
-        events[key] += change.event is not None
-        if change.entry is not None:
-            entries[key] += 1
-            cents[key] += change.entry.amount_cents
-    keys = sorted(key for key in events if events[key] or entries[key])
-    if not keys:
-        return {}
-    clocks = await advance_clocks(
-        conn,
-        account_ids=[key.account_id for key in keys],
-        tests=[key.test for key in keys],
-        events=[events[key] for key in keys],
-        entries=[entries[key] for key in keys],
-        cents=[cents[key] for key in keys],
-        ats=[ats[key] for key in keys],
-    )
-    return {
-        clock.owner: _Numbers(
-            clock,
-            events=events[clock.owner],
-            entries=entries[clock.owner],
-            cents=cents[clock.owner],
+    counts: dict[Owner, _Count] = {}
+    for posting in postings:
+        if posting.event is None and posting.entry is None:
+            continue
+        count = counts.get(posting.owner)
+        if count is None:
+            count = counts[posting.owner] = _Count(posting.at)
+        count.at = max(count.at, posting.at)
+        count.event += posting.event is not None
+        if posting.entry is not None:
+            count.entry += 1
+            count.cents += posting.entry.amount_cents
+    if counts:
+        keys = sorted(counts)
+        clocks = await advance_clocks(
+            conn,
+            account_ids=[key.account_id for key in keys],
+            tests=[key.test for key in keys],
+            events=[counts[key].event for key in keys],
+            entries=[counts[key].entry for key in keys],
+            cents=[counts[key].cents for key in keys],
+            ats=[counts[key].at for key in keys],
         )
-        for clock in clocks
-    }
+        for clock in clocks:
+            counts[clock.owner].start(clock)
+    return counts
 
 
-async def _order(conn: Connection, changes: list[ChargeChange], *, now: datetime) -> None:
-    orders = [change.order for change in changes if change.order is not None]
+async def _order(conn: Connection, postings: Sequence[Posting], *, now: datetime) -> None:
+    orders = [posting.order for posting in postings if posting.order is not None]
     if orders:
         await add_orders(
             conn,
-            order_ids=[new_id() for _ in changes],
-            account_ids=[change.charge.account_id for change in changes],
-            charge_ids=[change.charge.charge_id for change in changes],
-            tests=[change.charge.test for change in changes],
+            order_ids=[new_id() for _ in postings],
+            account_ids=[posting.owner.account_id for posting in postings],
+            charge_ids=[posting.charge_id for posting in postings],
+            tests=[posting.owner.test for posting in postings],
             kinds=[kind_of(order) for order in orders],
             requests=[_encode(order) for order in orders],
             now=now,

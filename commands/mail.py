@@ -1,7 +1,7 @@
 """Write mails to payers and to merchants' people: rows here, sent by workers (workers/mail/sender.py).
 
-A production charge created with `send_email` leaves a wish. A wish becomes a mail about the charge, reminders while it
-is pending, and a receipt; that it was paid or got another date is heard from the account's feed.
+A production charge created with `send_email` leaves a request. It becomes a mail about the charge, reminders while that
+is pending, and a receipt. Payments and new due dates are read from the account's feed.
 """
 
 import hmac
@@ -25,7 +25,7 @@ from runtime.ids import new_id
 from runtime.seal import Seal
 from sql import Connection
 
-WISHES_MAX: Final = 200
+REQUESTS_MAX: Final = 200
 NOTICES_MAX: Final = 100
 PEOPLE_MAX: Final = 20
 """Of one account that are told of a notice."""
@@ -33,9 +33,9 @@ MAILED: Final = (Status.PENDING, Status.PAID, Status.REFUNDED)
 """Of which there is something to say: how to pay it, or that it is paid."""
 ASKED_MAX: Final = 20
 ASKED_IN: Final = timedelta(hours=1)
-"""So many mails about one charge may a merchant ask for in such a time: he chooses the address."""
+"""Mails about one charge that a merchant may ask for in ASKED_IN, whose addresses the merchant chooses."""
 PAID_LATE: Final = timedelta(days=30)
-"""For so long after its expiry a charge's payment still gets a receipt."""
+"""How long after its expiry a charge's payment still gets a receipt."""
 
 _NO_DAY: Final = date(1970, 1, 1)
 _ACCOUNTS_MAX = 200
@@ -44,7 +44,7 @@ _LEASE = timedelta(minutes=1)
 _MAC = 16
 
 
-class _Wish(Struct, frozen=True, gc=False):
+class _Request(Struct, frozen=True, gc=False):
     charge_id: UUID
     account_id: UUID
     begun_at: datetime | None
@@ -79,7 +79,7 @@ class _Payer(Struct, frozen=True):
 
 
 class _Next(Struct, frozen=True, gc=False):
-    """What becomes of a wish: the mail to write now, and when to look again (None: it is over)."""
+    """What becomes of a request: the mail to write now, and when to look again (None: it is over)."""
 
     kind: str | None
     about_day: date
@@ -94,11 +94,11 @@ class _New(Struct, frozen=True, gc=False):
     to: str
 
 
-find_due_wishes = sql.many("mail.due_wishes", _Wish)
+find_due_requests = sql.many("mail.due_requests", _Request)
 begin_following = sql.run("mail.begin_following")
-find_wished_charges = sql.many("mail.wished_charges", _Charge)
-set_wishes = sql.run("mail.set_wishes")
-end_wishes = sql.run("mail.end_wishes")
+find_requested_charges = sql.many("mail.requested_charges", _Charge)
+set_requests = sql.run("mail.set_requests")
+end_requests = sql.run("mail.end_requests")
 follow = sql.one("mail.follow", _Count)
 add = sql.run("mail.add")
 ask = sql.maybe("mail.ask", _State)
@@ -109,63 +109,65 @@ _read_payer = msgspec.json.Decoder(_Payer).decode
 
 
 async def follow_feeds(conn: Connection, *, now: datetime) -> int:
-    """Hear of payments and new dates of charges with wishes; answers of how many accounts there is more to read."""
+    """Read payments and new due dates of charges with requests; answers how many accounts have more to read."""
     return (await follow(conn, now=now, accounts_most=_ACCOUNTS_MAX, events_most=_EVENTS_MAX)).count
 
 
 async def write_mails(conn: Connection, *, now: datetime, seal: Seal) -> int:
-    """Turn due wishes into mails, and say when each is looked at again; answers how many were looked at."""
-    wishes = await find_due_wishes(conn, now=now, most=WISHES_MAX)
-    if not wishes:
+    """Turn due requests into mails, and say when each is looked at again; answers how many were looked at."""
+    requests = await find_due_requests(conn, now=now, most=REQUESTS_MAX)
+    if not requests:
         return 0
-    await begin_following(conn, account_ids=sorted({wish.account_id for wish in wishes}))
-    found = await find_wished_charges(conn, charge_ids=[wish.charge_id for wish in wishes])
+    await begin_following(conn, account_ids=sorted({request.account_id for request in requests}))
+    found = await find_requested_charges(conn, charge_ids=[request.charge_id for request in requests])
     charges = {charge.charge_id: charge for charge in found}
     mails: list[_New] = []
-    going_on: list[tuple[_Wish, _Next]] = []
-    ended: list[_Wish] = []
-    for wish in wishes:
-        charge = charges[wish.charge_id]
+    going_on: list[tuple[_Request, _Next]] = []
+    ended: list[_Request] = []
+    for request in requests:
+        charge = charges[request.charge_id]
         to = payer_email(charge.payer_sealed, seal)
-        after = _next(wish, charge, now=now)
+        after = _next(request, charge, now=now)
         if to is not None and after.kind is not None:
             mails.append(_New(charge, after.kind, after.about_day, to))
         if to is None or after.due_at is None:
-            ended.append(wish)
+            ended.append(request)
         else:
-            going_on.append((wish, after))
+            going_on.append((request, after))
     if mails:
         await _add(conn, mails, now=now, seal=seal)
     if going_on:
-        await set_wishes(
+        await set_requests(
             conn,
-            charge_ids=[wish.charge_id for wish, _ in going_on],
-            account_ids=[wish.account_id for wish, _ in going_on],
+            charge_ids=[request.charge_id for request, _ in going_on],
+            account_ids=[request.account_id for request, _ in going_on],
             due_ats=[after.due_at for _, after in going_on],
             begun_ats=[after.begun_at for _, after in going_on],
         )
     if ended:
-        await end_wishes(
-            conn, charge_ids=[wish.charge_id for wish in ended], account_ids=[wish.account_id for wish in ended]
+        await end_requests(
+            conn,
+            charge_ids=[request.charge_id for request in ended],
+            account_ids=[request.account_id for request in ended],
         )
-    return len(wishes)
+    return len(requests)
 
 
-def _next(wish: _Wish, charge: _Charge, *, now: datetime) -> _Next:
+def _next(request: _Request, charge: _Charge, *, now: datetime) -> _Next:
     status = Status(charge.status)
     if status in (Status.PAID, Status.REFUNDED):
-        return _Next("receipt", _NO_DAY, wish.begun_at, None)
+        return _Next("receipt", _NO_DAY, request.begun_at, None)
     if status in (Status.CANCELLED, Status.FAILED) or now >= charge.expires_at + PAID_LATE:
-        return _Next(None, _NO_DAY, wish.begun_at, None)
+        return _Next(None, _NO_DAY, request.begun_at, None)
     over_at = charge.expires_at + PAID_LATE
     if charge.expires_at <= now:
-        return _Next(None, _NO_DAY, wish.begun_at or now, over_at)
+        return _Next(None, _NO_DAY, request.begun_at or now, over_at)
     due = due_day(charge.due_date, charge.expires_at)
     due_at = next_reminder_at(due, after=now) or over_at
-    if wish.begun_at is None:
+    if request.begun_at is None:
         return _Next("charge", _NO_DAY, now, due_at)
-    reminder = reminder_now(due, begun_at=wish.begun_at, now=now)
-    return _Next(reminder, due, wish.begun_at, due_at)
+    reminder = reminder_now(due, begun_at=request.begun_at, now=now)
+    return _Next(reminder, due, request.begun_at, due_at)
 
 
 async def _add(conn: Connection, mails: Sequence[_New], *, now: datetime, seal: Seal) -> None:
@@ -227,7 +229,7 @@ async def ask_for_mail(
     address, Refused(RATE_LIMITED) when too many were asked for.
     """
     if to is None:
-        (charge,) = await find_wished_charges(conn, charge_ids=[charge_id])
+        (charge,) = await find_requested_charges(conn, charge_ids=[charge_id])
         to = payer_email(charge.payer_sealed, seal)
     if to is None:
         raise Refused(Code.PAYER_EMAIL_REQUIRED)

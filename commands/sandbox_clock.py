@@ -79,7 +79,7 @@ async def reach_instant(conn: Connection, account_id: UUID, to: datetime, *, now
 async def settle(pool: Pool, account_id: UUID, *, now: Callable[[], datetime]) -> None:
     """After a move was committed: return when everything that is due by the clock has happened, everywhere.
 
-    Whoever was let in before goes by the clock as he found it, for SPREAD_S: his charges may be due too.
+    Requests admitted before the move use the old clock for up to SPREAD_S: their charges may be due too.
     Refused(SERVICE_UNAVAILABLE) when there is more to expire than one call can see to: the clock was moved, the sweeper
     goes on, and so does asking for the same instant again.
     """

@@ -1,13 +1,12 @@
 """Charge schedules: take them in, stop them, and issue the charge of each number once.
 
-A number's Idempotency-Key, `schedule:<id>:<number>`, is what makes its charge happen once: whatever dies in between,
-who looks next finds the charge under its key, or none. PIX charges are written with the schedule's advance in one
+A number's Idempotency-Key, `schedule:<id>:<number>`, makes its charge happen once: after a crash the next look
+finds the charge under its key, or none. PIX charges are written with the schedule's advance in one
 transaction; boletos are ordered from the bank as the API orders them (commands/charges/create_boleto.py), and found by
 looking.
 """
 
 import hashlib
-from base64 import b64encode
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -16,22 +15,15 @@ import msgspec
 from msgspec import Struct
 
 import sql
-from banks.banco_do_brasil.agreement import boleto_codes
-from banks.banco_do_brasil.nosso_numero import number_at_bank
-from banks.banco_do_brasil.seu_numero import seu_numero
+from banks.banco_do_brasil.agreement import Agreement
 from banks.protocol import Location
-from commands.bank_orders.kinds import Payload, Registration
-from commands.charges.create_boleto import RegistrationOrder, order_boletos
+from commands.charges.create_boleto import BoletoRequest, compose_boleto, order_boletos
 from commands.charges.create_pix import Creation, compose_pix, create_pix
 from commands.charges.issuer import Issuer
-from domain.boleto.business_days import effective_due_date, expires_at
-from domain.charge import Status
 from domain.errors import Code, Refused
-from domain.instants import SAO_PAULO, day_ends, iso, to_millisecond
+from domain.instants import SAO_PAULO, day_ends, to_millisecond
 from domain.schedules.recurrence import Frequency, Recurrence, issue_at
-from readmodels.charges.charge import BoletoDoc, ChargeDoc
-from runtime.ids import new_id, new_token
-from runtime.settings import Settings
+from runtime.ids import new_id
 from sql import Connection
 
 PIX: Final = "pix"
@@ -41,7 +33,7 @@ LEASE: Final = timedelta(seconds=60)
 BOLETO_LOOK: Final = timedelta(seconds=2)
 """Between looks whether the bank has registered a boleto."""
 BOLETO_DEADLINE: Final = timedelta(minutes=5)
-"""Nobody waits at a door, so a slow bank has time; a silent one is asked by another order."""
+"""No request waits, so a slow bank has time; a silent one is asked by another order."""
 RETRIES: Final = tuple(timedelta(minutes=each) for each in (1, 5, 15, 60))
 """The last again and again, until the number's due date is over."""
 ADDRESS: Final = ("street", "city", "state", "zip_code")
@@ -55,7 +47,7 @@ CHANGES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "cancel": (("active", "paused"), "cancelled"),
 }
 # fmt: on
-"""From which statuses each change leads where. In the status it leads to it is granted without doing anything."""
+"""From which statuses each change leads where. In the status it leads to it succeeds without doing anything."""
 
 
 class NewSchedule(Struct, frozen=True, kw_only=True):
@@ -117,6 +109,17 @@ class DueCharge(Struct, frozen=True, gc=False):
             first_due_date=self.first_due_date,
             end_date=self.end_date,
             max_charges=self.max_charges,
+        )
+
+    @property
+    def issuer(self) -> Issuer:
+        return Issuer(
+            account_id=self.account_id,
+            test=False,
+            name=self.name,
+            city=self.city,
+            pix_key=self.pix_key,
+            actor=ACTOR,
         )
 
     @property
@@ -209,14 +212,7 @@ async def issue_pix(conn: Connection, due: DueCharge, location: Location, *, now
     now = to_millisecond(now)
     charge_id = new_id()
     creation = Creation(
-        issuer=Issuer(
-            account_id=due.account_id,
-            test=False,
-            name=due.name,
-            city=due.city,
-            pix_key=due.pix_key,
-            actor=ACTOR,
-        ),
+        issuer=due.issuer,
         key=due.key,
         fingerprint=due.mark,
         charge_id=charge_id,
@@ -238,58 +234,26 @@ async def issue_pix(conn: Connection, due: DueCharge, location: Location, *, now
     return True
 
 
-async def order_boleto(conn: Connection, due: DueCharge, *, control: int, settings: Settings, now: datetime) -> None:
-    """Have the bank register the number's boleto. Nothing happens when that is under way already."""
+async def order_boleto(conn: Connection, due: DueCharge, control: int, *, agreement: Agreement, now: datetime) -> None:
+    """Have the bank register the boleto, under this control number. Nothing happens when that is under way already."""
     now = to_millisecond(now)
-    charge_id = new_id()
-    number = number_at_bank(settings.bank_convenio, control)
-    barcode, line = boleto_codes(
-        number, due_on=due.due_date, amount_cents=due.amount_cents, carteira=settings.bank_carteira
-    )
-    doc = ChargeDoc(
-        account_id=str(due.account_id),
-        charge_id=str(charge_id),
-        test=False,
-        public_id=new_token(),
-        external_id=due.external_id,
-        payment_method=due.payment_method,
-        status=Status.PENDING,
-        version=1,
+    request = BoletoRequest(
+        issuer=due.issuer,
+        key=due.key,
+        fingerprint=due.mark,
+        request_id=due.key,
+        kind=due.payment_method,
         amount_cents=due.amount_cents,
-        description=due.description,
+        due_on=due.due_date,
+        payer_sealed=due.payer_sealed,
         payer_document_hash=due.payer_document_hash,
-        nosso_numero=number,
-        boleto=BoletoDoc(
-            nosso_numero=number,
-            seu_numero=seu_numero(due.external_id, control=control),
-            linha_digitavel=line,
-            codigo_barras=barcode,
-            tipo_cobranca=due.payment_method,
-            data_vencimento=due.due_date.isoformat(),
-        ),
+        external_id=due.external_id,
+        description=due.description,
         send_email=due.send_email,
         schedule_id=str(due.schedule_id),
-        created_at=iso(now),
-        due_date=due.due_date.isoformat(),
-        effective_due_date=effective_due_date(due.due_date).isoformat(),
-        expires_at=iso(expires_at(due.due_date)),
     )
-    order = RegistrationOrder(
-        order_id=new_id(),
-        account_id=due.account_id,
-        charge_id=charge_id,
-        test=False,
-        created_at=now,
-        deadline=now + BOLETO_DEADLINE,
-        reply_to=None,
-        request=Registration(
-            key=due.key,
-            fingerprint=due.mark.hex(),
-            actor=ACTOR,
-            request_id=due.key,
-            payer_sealed=b64encode(due.payer_sealed).decode(),
-            payload=Payload(doc),
-        ),
+    order = compose_boleto(
+        request, control, agreement=agreement, now=now, deadline=now + BOLETO_DEADLINE, reply_to=None
     )
     await order_boletos(conn, [order])
     await wait(conn, due, look_at=now + BOLETO_LOOK, ordered=True)

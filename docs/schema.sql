@@ -327,6 +327,15 @@ CREATE TABLE mail_follow (
     CONSTRAINT mail_follow_pkey PRIMARY KEY (account_id)
 ) WITH (fillfactor=85);
 
+CREATE TABLE mail_request (
+    charge_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    due_at timestamp with time zone,
+    begun_at timestamp with time zone,
+    CONSTRAINT mail_request_pkey PRIMARY KEY (charge_id, account_id)
+) WITH (fillfactor=85);
+CREATE INDEX mail_request_due ON mail_request USING btree (due_at) WHERE due_at IS NOT NULL;
+
 CREATE TABLE mail_stop (
     account_id uuid NOT NULL,
     to_hash text NOT NULL,
@@ -334,15 +343,6 @@ CREATE TABLE mail_stop (
     CONSTRAINT mail_stop_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
     CONSTRAINT mail_stop_pkey PRIMARY KEY (account_id, to_hash)
 );
-
-CREATE TABLE mail_wish (
-    charge_id uuid NOT NULL,
-    account_id uuid NOT NULL,
-    due_at timestamp with time zone,
-    begun_at timestamp with time zone,
-    CONSTRAINT mail_wish_pkey PRIMARY KEY (charge_id, account_id)
-) WITH (fillfactor=85);
-CREATE INDEX mail_wish_due ON mail_wish USING btree (due_at) WHERE due_at IS NOT NULL;
 
 CREATE TABLE migration (
     name text NOT NULL,

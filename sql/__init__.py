@@ -99,6 +99,17 @@ def run(name: str) -> Callable[..., Awaitable[str]]:
     return call
 
 
+def count(name: str) -> Callable[..., Awaitable[int]]:
+    """Bind a statement that writes; the call answers how many rows it wrote."""
+    execute = run(name)
+
+    async def call(conn: Connection, **given: Any) -> int:
+        tag = await execute(conn, **given)
+        return int(tag.rpartition(" ")[2])
+
+    return call
+
+
 def many(name: str, row: type[Row]) -> Callable[..., Awaitable[list[Row]]]:
     """Bind a statement to the rows it returns."""
     text, names = _bind(name, row)

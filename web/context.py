@@ -31,6 +31,7 @@ class WebContext:
         await self.replies.start()
 
     async def close(self) -> None:
+        await self.boletos.close()
         await self.jobs.stop()
         await self.replies.stop()
         await self._redis.aclose(close_connection_pool=True)

@@ -51,12 +51,11 @@ _BACKOFF_S_MAX = 2.0
 _CANCELS_MAX = 15
 _CANCEL_S = 0.2
 _TOKENS_KEPT = timedelta(hours=1)
-_DELETED = "DELETE "
 
 _log = structlog.get_logger()
 _runs = Counter("duty_runs", "Rounds of a duty that did something or failed.", ["duty", "result"])
 
-forget_expired_tokens = sql.run("credential.forget_expired_tokens")
+forget_expired_tokens = sql.count("credential.forget_expired_tokens")
 
 
 class Duty(NamedTuple):
@@ -109,8 +108,7 @@ def duties(context: Context, dispatcher: WebhookDispatcher) -> list[Duty]:
 async def forget_tokens(context: Context) -> int:
     """Delete access tokens an hour after they expired; answers how many."""
     async with session(context.pool) as conn:
-        done = await forget_expired_tokens(conn, before=context.now() - _TOKENS_KEPT)
-    return int(done.removeprefix(_DELETED))
+        return await forget_expired_tokens(conn, before=context.now() - _TOKENS_KEPT)
 
 
 class Runner:

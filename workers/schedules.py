@@ -5,9 +5,10 @@ from typing import Final
 
 import structlog
 
+from banks.choice import agreement_of
 from banks.protocol import Location
 from commands.bank_orders.pix_locations import LOW, take_block
-from commands.charges.create_boleto import CONTROLS_A_BLOCK, take_numbers
+from commands.charges.control_numbers import ControlNumbers
 from commands.schedules import (
     BOLETO_LOOK,
     CLAIMED_MAX,
@@ -38,8 +39,7 @@ _log = structlog.get_logger()
 class ScheduleWorker:
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._numbers: list[int] = []
-        self._taking = asyncio.Lock()
+        self._numbers = ControlNumbers(context.pool)
         self._room = asyncio.Semaphore(AT_ONCE)
 
     async def drain(self) -> int:
@@ -114,15 +114,7 @@ class ScheduleWorker:
 
     async def _order_boleto(self, due: DueCharge) -> None:
         context = self._context
-        control = await self._control()
+        control = await self._numbers.next()
         async with transaction(context.pool) as conn:
-            await order_boleto(conn, due, control=control, settings=context.settings, now=context.now())
+            await order_boleto(conn, due, control, agreement=agreement_of(context.settings), now=context.now())
         context.jobs.wake(BOLETO_ORDERS[Mode.PRODUCTION])
-
-    async def _control(self) -> int:
-        async with self._taking:
-            if not self._numbers:
-                async with session(self._context.pool) as conn:
-                    first = (await take_numbers(conn)).control
-                self._numbers = list(range(first + CONTROLS_A_BLOCK - 1, first - 1, -1))
-            return self._numbers.pop()

@@ -1,25 +1,23 @@
-"""Issue and change boletos: the registrations of requests that wait at the same moment are ordered together.
+"""Issue and change boletos: what the API asks of them, waited for until the request's deadline.
 
 How an order is waited for, and what becomes of one that is given up: commands/bank_orders/boleto_issuer.py.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import date, datetime
 from typing import Final
 from uuid import UUID
 
 from api.callers import Caller
 from api.operations.charges import Charges
-from commands.bank_orders.boleto_issuer import DEADLINE_S, RETRY_AFTER_S, BoletoIssuer, BoletoRequest
+from commands.bank_orders.boleto_issuer import DEADLINE_S, RETRY_AFTER_S, BoletoIssuer
 from commands.bank_orders.kinds import Pay, Redate, WriteOff
 from commands.bank_orders.pix_locations import LocationReserve
-from commands.charges.create_boleto import ORDERED_MAX, RegistrationOrder, order_boletos
+from commands.charges.create_boleto import BoletoRequest
 from domain.charge import Status
 from domain.errors import Code, Refused
-from domain.mode import Mode
 from readmodels.charges.charge import ChargeDoc
-from runtime.batching import Batcher
 from runtime.ids import new_id
 from runtime.jobs import WEBHOOKS, Jobs
 from runtime.postgres import Pool, session
@@ -45,10 +43,9 @@ class Boletos:
         self._jobs = jobs
         self._charges = charges
         self._issuer = BoletoIssuer(settings, pool, jobs, replies, reserve, now)
-        self._orders: Batcher[RegistrationOrder, bool] = Batcher(self._write, lanes=2, most=ORDERED_MAX)
 
     async def close(self) -> None:
-        await self._orders.close()
+        await self._issuer.close()
 
     async def create(self, request: BoletoRequest, deadline: float) -> ChargeDoc | None:
         """The charge the bank registered a boleto for; None when its key was used. `deadline` is in the loop's time.
@@ -56,7 +53,7 @@ class Boletos:
         Refused(BANK_UNAVAILABLE) when the bank did not say yes in time: then nothing stays registered.
         """
         until = min(asyncio.get_running_loop().time() + DEADLINE_S, deadline)
-        charge_id = await self._issuer.issue(request, self._orders.submit, until=until)
+        charge_id = await self._issuer.issue(request, until=until)
         # Not found: the key was used by another request meanwhile, and the boleto is being undone.
         return None if charge_id is None else await self._charges.look_up(charge_id, request.issuer.owner)
 
@@ -88,13 +85,6 @@ class Boletos:
             reason="cancelled", fail=True, actor=caller.client_id, request_id=request_id, scenario=scenario
         )
         await self._change(charge_id, caller, request)
-
-    async def _write(self, orders: Sequence[RegistrationOrder]) -> list[bool]:
-        async with session(self._pool) as conn:
-            written = await order_boletos(conn, orders)
-        for mode in {Mode.of(order.test) for order in orders if order.order_id in written}:
-            self._issuer.wake(mode)
-        return [order.order_id in written for order in orders]
 
     async def _change(
         self, charge_id: UUID, caller: Caller, request: WriteOff | Redate | Pay, *, pending_only: bool = True

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from commands.charges.change import WISHES_MAX, ChargeCommand, Outcome, change_charges
+from commands.charges.change import COMMANDS_MAX, ChargeCommand, Outcome, change_charges
 from commands.charges.expire import expire_account
 from domain.errors import Code, Refused
 from domain.mode import Owner
@@ -25,7 +25,7 @@ class Charges:
         self._jobs = jobs
         self._now = now
         self._lookups: Batcher[ChargeLookup, CurrentCharge | None] = Batcher(self._read, lanes=1, most=LOOKUPS_MAX)
-        self._changes: Batcher[ChargeCommand, Outcome] = Batcher(self._change, lanes=2, most=WISHES_MAX)
+        self._changes: Batcher[ChargeCommand, Outcome] = Batcher(self._change, lanes=2, most=COMMANDS_MAX)
 
     async def close(self) -> None:
         await self._changes.close()

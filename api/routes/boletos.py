@@ -21,13 +21,13 @@ from api.body.fields import (
     own_account,
     text,
 )
-from api.body.payers import Pagador, boleto_payer
+from api.body.payers import Pagador, boleto_payer, seal_payer
 from api.body.reading import shaped
 from api.charge_answers import charge_answer, charge_id_in, check_one_reference, issue_boleto, with_reference
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, scenario_of
 from api.route import Call, Route
-from commands.bank_orders.boleto_issuer import BoletoRequest
+from commands.charges.create_boleto import BoletoRequest
 from domain.boleto.codes import LAST_DUE
 from domain.charge import DUAL, Status
 from domain.errors import Code, Refused
@@ -61,6 +61,8 @@ class ChangeDueDate(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 async def create(context: ApiContext, call: Call) -> Answer:
     asked = shaped(call.body, CreateBoleto)
+    payer = boleto_payer(asked.pagador, context, production=not call.caller.test)
+    payer_sealed, payer_document_hash = seal_payer(payer, payer.document, context)
     wanted = BoletoRequest(
         issuer=call.caller.issuer,
         key=call.key,
@@ -69,7 +71,8 @@ async def create(context: ApiContext, call: Call) -> Answer:
         kind=asked.tipo,
         amount_cents=boleto_cents(asked.valorCents),
         due_on=due_day(asked.dataVencimento),
-        payer=boleto_payer(asked.pagador, context, production=not call.caller.test),
+        payer_sealed=payer_sealed,
+        payer_document_hash=payer_document_hash,
         external_id=asked.external_id,
         description=asked.descricao,
         integrador_code=asked.integrador_code,

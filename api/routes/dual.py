@@ -20,13 +20,13 @@ from api.body.fields import (
     due_day,
     own_account,
 )
-from api.body.payers import ENGLISH_NAMES, DualPayer, boleto_payer, pagador_of
+from api.body.payers import ENGLISH_NAMES, DualPayer, boleto_payer, pagador_of, seal_payer
 from api.body.reading import shaped
 from api.charge_answers import issue_boleto
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, scenario_of
 from api.route import Call, Route
-from commands.bank_orders.boleto_issuer import BoletoRequest
+from commands.charges.create_boleto import BoletoRequest
 from domain.boleto.codes import LAST_DUE
 from domain.charge import DUAL
 from domain.errors import Code
@@ -57,6 +57,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
     payer = boleto_payer(
         pagador_of(asked.payer), context, production=not call.caller.test, names=ENGLISH_NAMES, phone=asked.payer.phone
     )
+    payer_sealed, payer_document_hash = seal_payer(payer, payer.document, context)
     wanted = BoletoRequest(
         issuer=call.caller.issuer,
         key=call.key,
@@ -65,7 +66,8 @@ async def create(context: ApiContext, call: Call) -> Answer:
         kind=DUAL,
         amount_cents=boleto_cents(asked.amount),
         due_on=due_day(asked.due_date),
-        payer=payer,
+        payer_sealed=payer_sealed,
+        payer_document_hash=payer_document_hash,
         external_id=asked.external_id,
         description=asked.description,
         integrador_code=asked.integrador_code,

@@ -31,7 +31,8 @@ from banks.protocol import Done, NotFound, Rejected, Unknown
 from banks.received import ReceivedPix
 from domain.instants import SAO_PAULO, day_begins, day_ends, iso
 from domain.money import reais
-from domain.pix.br_code import dynamic_br_code, end_to_end_id
+from domain.pix.br_code import dynamic_br_code
+from domain.pix.end_to_end import end_to_end_id
 from runtime.postgres import Pool, session
 from runtime.seal import Seal
 

@@ -5,77 +5,51 @@ what the bank may have done (sql/queries/charges/boleto.sql, give_up). No transa
 """
 
 import asyncio
-from base64 import b64encode
-from collections.abc import Awaitable, Callable
-from datetime import date, datetime, timedelta
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
 import msgspec
 import structlog
-from msgspec import Struct
 
-from banks.banco_do_brasil.agreement import boleto_codes
-from banks.banco_do_brasil.nosso_numero import number_at_bank
-from banks.banco_do_brasil.seu_numero import seu_numero
-from banks.boletos import NUMBER_TAKEN, BoletoPayer
+from banks.boletos import NUMBER_TAKEN
+from banks.choice import agreement_of
 from banks.protocol import Location
 from commands.bank_orders.boleto_orders import Outcome, give_up, look, place_change
-from commands.bank_orders.kinds import Pay, Payload, PixLeg, Redate, Registration, WriteOff, kind_of
+from commands.bank_orders.kinds import Pay, Redate, WriteOff, kind_of
 from commands.bank_orders.pix_locations import LocationReserve
+from commands.charges.control_numbers import ControlNumbers
 from commands.charges.create_boleto import (
-    CONTROLS_A_BLOCK,
+    ORDERED_MAX,
+    BoletoRequest,
     RegistrationOrder,
-    take_numbers,
+    compose_boleto,
+    order_boletos,
 )
-from commands.charges.issuer import Issuer
-from domain.boleto.business_days import effective_due_date, expires_at
-from domain.charge import DUAL, Status
+from domain.charge import DUAL
 from domain.errors import Code, Refused
-from domain.instants import iso
 from domain.mode import Mode, Owner
-from domain.pix.br_code import dynamic_br_code
-from readmodels.charges.charge import BoletoDoc, ChargeDoc
-from runtime.ids import new_id, new_token
+from runtime.batching import Batcher
+from runtime.ids import new_id
 from runtime.jobs import BOLETO_ORDERS, Jobs
 from runtime.postgres import Pool, session, transaction
 from runtime.replies import Replies
-from runtime.seal import Seal
 from runtime.settings import Settings
 from sql import Connection
 
 DEADLINE_S: Final = 10.0
 """How long a request waits for the bank."""
 RETRY_AFTER_S: Final = 2
-_NUMBERS_MAX = 3  # tried for one boleto, when others are at home in our agreement
+_NUMBERS_MAX = 3  # tried for one boleto
 
 _log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
 _read_outcome = msgspec.json.Decoder(Outcome).decode
 
 
-class BoletoRequest(Struct, frozen=True, gc=False, kw_only=True):
-    """A valid request to issue a boleto. The payer's document is kept in the clear nowhere but in `payer`."""
-
-    issuer: Issuer
-    key: str
-    fingerprint: bytes
-    request_id: str
-    kind: str
-    amount_cents: int
-    due_on: date
-    payer: BoletoPayer
-    external_id: str | None
-    description: str | None
-    integrador_code: str | None
-    scenario: str | None
-    send_email: bool = False
-    pix_lifetime_s: int | None = None
-    """Of a dual charge whose PIX leg has a time of its own."""
-
-
 class BoletoIssuer:
-    """One for each process that takes orders; it has a block of control numbers in hand."""
+    """One for each process that takes orders."""
 
     def __init__(
         self,
@@ -86,41 +60,67 @@ class BoletoIssuer:
         reserve: LocationReserve,
         now: Callable[[], datetime],
     ) -> None:
-        self._settings = settings
+        self._agreement = agreement_of(settings)
         self._pool = pool
         self._jobs = jobs
         self._replies = replies
         self._reserve = reserve
-        self._seal = Seal(settings.secret_key)
         self._now = now
-        self._numbers: list[int] = []
-        self._taking = asyncio.Lock()
+        self._numbers = ControlNumbers(pool)
+        self._orders: Batcher[RegistrationOrder, bool] = Batcher(self._write, lanes=2, most=ORDERED_MAX)
 
-    async def issue(
-        self, wanted: BoletoRequest, write: Callable[[RegistrationOrder], Awaitable[bool]], *, until: float
-    ) -> UUID | None:
-        """The id of the charge made of the boleto that the bank has registered; None when its key belongs to another.
+    async def close(self) -> None:
+        await self._orders.close()
 
-        `write` stores the order, or answers False when the key made something before or is at work. `until` is in the
-        loop's time. Refused(BANK_UNAVAILABLE) when the bank did not say yes in time: then nothing stays registered.
+    async def issue(self, request: BoletoRequest, *, until: float) -> UUID | None:
+        """The id of the charge made of the boleto that the bank has registered; None when the key made something before
+        or is at work.
+
+        `until` is in the loop's time. Refused(BANK_UNAVAILABLE) when the bank did not say yes in time: then nothing
+        stays registered.
         """
-        loop = asyncio.get_running_loop()
-        place = None
-        if wanted.kind == DUAL:
+        location = None
+        if request.kind == DUAL:
             # Not given back once it was ordered: a creation that failed may be found paid, with this QR Code.
-            (place,) = await self._reserve.take(wanted.issuer.mode, 1)
-        for _ in range(_NUMBERS_MAX):
-            order = await self._order(wanted, place, until - loop.time())
-            if not await write(order):
-                if place is not None:
-                    self._reserve.give_back(wanted.issuer.mode, [place])
-                return None
-            outcome = await self.wait(order.order_id, until - loop.time())
+            (location,) = await self._reserve.take(request.issuer.mode, 1)
+        order = await self.compose(request, location, until=until)
+        if not await self._orders.submit(order):
+            if location is not None:
+                self._reserve.give_back(request.issuer.mode, [location])
+            return None
+        return await self.registered(request, order, location, until=until)
+
+    async def compose(
+        self, request: BoletoRequest, location: Location | None = None, *, until: float
+    ) -> RegistrationOrder:
+        """The order for a boleto with the next number, for a caller that writes it in its own transaction and then
+        waits until it is `registered`."""
+        now = self._now()
+        return compose_boleto(
+            request,
+            await self._numbers.next(),
+            location,
+            agreement=self._agreement,
+            now=now,
+            deadline=now + timedelta(seconds=max(until - asyncio.get_running_loop().time(), 0.0)),
+            reply_to=self._replies.reply_to,
+        )
+
+    async def registered(
+        self, request: BoletoRequest, order: RegistrationOrder, location: Location | None = None, *, until: float
+    ) -> UUID | None:
+        """What `issue` answers, once the order is written. A number that the bank has given to another issuer under the
+        same convenio is followed by an order with the next one."""
+        for again in reversed(range(_NUMBERS_MAX)):
+            outcome = await self.wait(order.order_id, until - asyncio.get_running_loop().time())
             if not outcome.refused:
                 return order.charge_id
-            if outcome.refused != NUMBER_TAKEN:
+            if outcome.refused != NUMBER_TAKEN or not again:
                 break
-            _log.warning("boleto_number_taken", number=_boleto_of(order).nosso_numero)
+            _log.warning("boleto_number_taken", number=order.request.payload.charge.nosso_numero)
+            order = await self.compose(request, location, until=until)
+            if not await self._orders.submit(order):
+                return None
         raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
 
     async def place(
@@ -179,89 +179,9 @@ class BoletoIssuer:
                 return unavailable
             return await look(conn, order_id) or unavailable
 
-    async def _order(self, wanted: BoletoRequest, place: Location | None, left_s: float) -> RegistrationOrder:
-        settings = self._settings
-        control = await self._control()
-        number = number_at_bank(settings.bank_convenio, control)
-        barcode, line = boleto_codes(
-            number, due_on=wanted.due_on, amount_cents=wanted.amount_cents, carteira=settings.bank_carteira
-        )
-        now = self._now()
-        issuer = wanted.issuer
-        charge_id = new_id()
-        seal = self._seal
-        pix, br_code = None, None
-        if place is not None:
-            br_code = dynamic_br_code(
-                location=place.location, amount_cents=wanted.amount_cents, name=issuer.name, city=issuer.city
-            )
-            pix = PixLeg(
-                location_id=place.location_id,
-                location=place.location,
-                pix_key=issuer.pix_key,
-                lifetime_s=wanted.pix_lifetime_s,
-            )
-        doc = ChargeDoc(
-            account_id=str(issuer.account_id),
-            charge_id=str(charge_id),
-            test=issuer.test,
-            public_id=new_token(),
-            external_id=wanted.external_id,
-            payment_method=wanted.kind,
-            status=Status.PENDING,
-            version=1,
-            amount_cents=wanted.amount_cents,
-            description=wanted.description,
-            payer_document_hash=seal.blind(wanted.payer.document),
-            txid=None if place is None else charge_id.hex,
-            qr_code=br_code,
-            nosso_numero=number,
-            boleto=BoletoDoc(
-                nosso_numero=number,
-                seu_numero=seu_numero(wanted.external_id, control=control),
-                linha_digitavel=line,
-                codigo_barras=barcode,
-                tipo_cobranca=wanted.kind,
-                data_vencimento=wanted.due_on.isoformat(),
-            ),
-            integrador_code=wanted.integrador_code,
-            send_email=wanted.send_email,
-            created_at=iso(now),
-            due_date=wanted.due_on.isoformat(),
-            effective_due_date=effective_due_date(wanted.due_on).isoformat(),
-            expires_at=iso(expires_at(wanted.due_on)),
-        )
-        return RegistrationOrder(
-            order_id=new_id(),
-            account_id=issuer.account_id,
-            charge_id=charge_id,
-            test=issuer.test,
-            created_at=now,
-            deadline=now + timedelta(seconds=max(left_s, 0.0)),
-            reply_to=self._replies.reply_to,
-            request=Registration(
-                key=wanted.key,
-                fingerprint=wanted.fingerprint.hex(),
-                actor=issuer.actor,
-                request_id=wanted.request_id,
-                payer_sealed=b64encode(seal.seal(_encode(wanted.payer))).decode(),
-                payload=Payload(doc),
-                scenario=wanted.scenario,
-                pix=pix,
-            ),
-        )
-
-    async def _control(self) -> int:
-        """The next control number: committed by the sequence, so that no process ever has it too."""
-        async with self._taking:
-            if not self._numbers:
-                async with session(self._pool) as conn:
-                    first = (await take_numbers(conn)).control
-                self._numbers = list(range(first + CONTROLS_A_BLOCK - 1, first - 1, -1))
-            return self._numbers.pop()
-
-
-def _boleto_of(order: RegistrationOrder) -> BoletoDoc:
-    boleto = order.request.payload.charge.boleto
-    assert boleto is not None
-    return boleto
+    async def _write(self, orders: Sequence[RegistrationOrder]) -> list[bool]:
+        async with session(self._pool) as conn:
+            written = await order_boletos(conn, orders)
+        for mode in {Mode.of(order.test) for order in orders if order.order_id in written}:
+            self.wake(mode)
+        return [order.order_id in written for order in orders]

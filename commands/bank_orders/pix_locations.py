@@ -100,7 +100,7 @@ class LocationReserve:
         self._held: dict[Mode, deque[Location]] = {mode: deque() for mode in Mode}
         self._block = dict.fromkeys(Mode, _BLOCK_LEAST)
         self._claimed_at = dict.fromkeys(Mode, 0.0)
-        # Callers of one mode claim one after the other; whoever waits for the bank, waits for all of them.
+        # Callers of one mode claim one after the other; the one that waits for the bank waits for all.
         self._claiming = {mode: asyncio.Lock() for mode in Mode}
         self._wanted = dict.fromkeys(Mode, 0)
         self._failed_at = dict.fromkeys(Mode, 0.0)
@@ -152,9 +152,9 @@ class LocationReserve:
             self._block[mode] = max(self._block[mode] // 2, _BLOCK_LEAST)
         return self._block[mode]
 
-    async def _claim(self, mode: Mode, most: int) -> list[Location]:
+    async def _claim(self, mode: Mode, limit: int) -> list[Location]:
         async with session(self._pool) as conn:
-            rows = await take_block(conn, test=mode.test, most=most, low=LOW[mode])
+            rows = await take_block(conn, test=mode.test, most=limit, low=LOW[mode])
         if not rows or rows[0].low:
             self._jobs.wake(LOCATION_POOL[mode])
         return [Location(row.location_id, row.location) for row in rows]

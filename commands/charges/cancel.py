@@ -12,7 +12,8 @@ from msgspec import Struct
 
 import sql
 from commands.bank_orders.kinds import CobRemoval
-from commands.charges.change import ChargeChange, ChargeCommand, Event
+from commands.charges.change import ChargeChange, ChargeCommand
+from commands.journal import Event
 from domain.charge import CancelReason, Charge, ChargeTransition, after
 from domain.errors import Code, Refused
 from domain.events import EventKind, cancelled_body
@@ -40,9 +41,9 @@ def cancellation(
     written_off: bool = False,
     scenario: str | None = None,
 ) -> ChargeCommand:
-    """The wish to cancel; Refused(CHARGE_NOT_PENDING) unless the charge is pending.
+    """Cancel it; Refused(CHARGE_NOT_PENDING) unless the charge is pending.
 
-    A boleto must have been `written_off` at the bank; of a PIX charge the bank hears after, acting by `scenario`.
+    A boleto must have been `written_off` at the bank; the cob of a PIX charge is removed afterwards, by `scenario`.
     """
 
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
@@ -54,7 +55,7 @@ def cancellation(
             ChargeChange(
                 charge=cancelled,
                 kind=EventKind.CHARGE_CANCELLED,
-                event=Event(event_id=event_id, kind=EventKind.CHARGE_CANCELLED, body=body),
+                event=Event(event_id, body),
                 charge_fields={"cancelled_at": iso(now), "cancel_reason": reason},
                 order=None if charge.boleto and not charge.dual else CobRemoval(scenario),
             )

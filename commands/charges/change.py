@@ -1,9 +1,8 @@
 """Change charges: the one way in which a status changes, money is booked and an event gets its number.
 
-Wishes travel in batches. The charges are locked in id order, each wish is decided on the locked
-values (domain.charge), what was decided is stored, and last of all each account's clock is moved
-on: it is the row a busy account's transactions queue for, so nothing but the journal, its
-projections and the commit come after it.
+Commands are batched. The charges are locked in id order, each command is decided on the locked
+values (domain.charge), what was decided is stored, and last of all it is posted to the journal,
+which locks each account's clock.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,40 +14,22 @@ import msgspec
 from msgspec import Struct
 
 import sql
-from commands.journal import record
+from commands.journal import Entry, Event, Posting, post
 from commands.money.partner_shares import AttributedPayment, accrue_shares
-from commands.money.refund_store import store_refunds
+from commands.money.refund_store import RefundChange, fund_fields, store_refunds
 from domain.charge import Charge, ChargeTransition, Payment, after
 from domain.errors import Code, Refused
 from domain.events import EventKind, expired_body
 from domain.mode import Owner
-from domain.refund import Refund, RefundablePayment
 from runtime.ids import new_id
 from sql import Connection
 
-WISHES_MAX = 200
+COMMANDS_MAX = 200
 
 lock_charges = sql.many("charge.lock", Charge)
 store_charges = sql.run("charge.store")
 insert_payments = sql.run("payment.insert")
 _encode = msgspec.json.Encoder().encode
-
-
-class Event(Struct, frozen=True, gc=False):
-    event_id: UUID
-    kind: EventKind
-    body: bytes
-
-
-class Entry(Struct, frozen=True, gc=False):
-    """A line of the ledger; credits are positive cents."""
-
-    type: str
-    amount_cents: int
-    payment_id: UUID | None = None
-    refund_id: UUID | None = None
-    covered: bool = False
-    """Of a debit: the balance must cover it, else everything of its transaction is Refused(INSUFFICIENT_BALANCE)."""
 
 
 class ChargeChange(Struct, frozen=True, gc=False, kw_only=True):
@@ -61,20 +42,14 @@ class ChargeChange(Struct, frozen=True, gc=False, kw_only=True):
     """What changes in the charge's document, beside status and version."""
     payment: Payment | None = None
     payment_fields: dict[str, Any] | None = None
-    refund: Refund | None = None
-    """As it is now; comes with its payment, `fund`, as that is now."""
-    fund: RefundablePayment | None = None
-    refund_fields: dict[str, Any] | None = None
-    """The refund's document when it begins, what changes in it when it ends."""
-    fund_fields: dict[str, Any] | None = None
-    """What changes in the document of the refund's payment."""
+    refund: RefundChange | None = None
     entry: Entry | None = None
     order: Struct | None = None
     """The request of an order to the bank (commands/bank_orders/kinds.py)."""
 
 
 class ChargeCommand(Struct, frozen=True, gc=False, kw_only=True):
-    """What somebody wants of one charge. `owner` is None for the bank, who knows charges by txid only."""
+    """A change asked for of one charge. `owner` is None for the bank, which knows charges by txid only."""
 
     charge_id: UUID
     owner: Owner | None
@@ -83,9 +58,9 @@ class ChargeCommand(Struct, frozen=True, gc=False, kw_only=True):
     actor: str
     request_id: str | None = None
     source: str | None = None
-    """Of a payment: already on the books, the wish is granted without doing anything."""
+    """Of a payment: already on the books, the command succeeds without doing anything."""
     paid_at: datetime | None = None
-    """Of a payment: one made before expiry wins over it, however late we hear of it."""
+    """Of a payment: one made before expiry wins over it, however late the bank tells of it."""
 
 
 class _Booked(Struct, frozen=True):
@@ -100,13 +75,13 @@ Outcome = Charge | Refused
 
 
 async def change_charges(conn: Connection, charge_commands: Sequence[ChargeCommand], *, now: datetime) -> list[Outcome]:
-    """Decide every wish in order and record what follows; the charge as it then stands, or the refusal, for each.
+    """Decide every command in order and record what follows; the charge as it then stands, or the refusal, for each.
 
     `now` is real time. Each charge is judged, and what happens to it dated, by its own account's clock, which came
     with its lock: in a sandbox that was advanced it is later there (docs/decisions/0013).
-    A wish for a charge that does not exist or is not the owner's is Refused(CHARGE_NOT_FOUND).
+    A command for a charge that does not exist or is not the owner's is Refused(CHARGE_NOT_FOUND).
     """
-    assert len(charge_commands) <= WISHES_MAX
+    assert len(charge_commands) <= COMMANDS_MAX
     locked = await lock_charges(conn, charge_ids=sorted({command.charge_id for command in charge_commands}))
     standing = {charge.charge_id: charge for charge in locked}
     booked = await _booked(conn, charge_commands, standing)
@@ -144,8 +119,10 @@ async def change_charges(conn: Connection, charge_commands: Sequence[ChargeComma
         before = {charge.charge_id: charge for charge in locked}
         await _store(conn, [now_is for key, now_is in standing.items() if now_is is not before[key]])
         await _store_payments(conn, [change for change, _ in changes if change.payment is not None], now=now)
-        await store_refunds(conn, [change for change, _ in changes if change.refund is not None], now=now)
-        await record(conn, changes, now=now)
+        await store_refunds(
+            conn, [(change.charge, change.refund) for change, _ in changes if change.refund is not None], now=now
+        )
+        await post(conn, [_posting(change, command, now) for change, command in changes], now=now)
     return outcomes
 
 
@@ -153,8 +130,35 @@ def expire(charge: Charge) -> ChargeChange:
     """The step by which a pending charge whose time has passed becomes expired."""
     expired = after(charge, ChargeTransition.EXPIRED)
     event_id = new_id()
-    event = Event(event_id=event_id, kind=EventKind.CHARGE_EXPIRED, body=expired_body(expired, event_id=event_id))
+    event = Event(event_id, expired_body(expired, event_id=event_id))
     return ChargeChange(charge=expired, kind=EventKind.CHARGE_EXPIRED, event=event, charge_fields={})
+
+
+def _posting(change: ChargeChange, command: ChargeCommand, now: datetime) -> Posting:
+    charge = change.charge
+    payload: dict[str, Any] = {}
+    if charge.external_id is not None:
+        payload["external_id"] = charge.external_id
+    if change.charge_fields is not None:
+        payload["charge"] = {"status": charge.status, "version": charge.version, **change.charge_fields}
+    if change.payment_fields is not None:
+        payload["payment"] = change.payment_fields
+    if change.refund is not None:
+        payload["refund"] = change.refund.fields
+        payload["fund"] = fund_fields(change.refund.fund)
+    return Posting(
+        owner=charge.owner,
+        charge_id=charge.charge_id,
+        version=charge.version,
+        kind=change.kind,
+        at=charge.clock(now),
+        actor=command.actor,
+        request_id=command.request_id,
+        payload=payload,
+        event=change.event,
+        entry=change.entry,
+        order=change.order,
+    )
 
 
 async def _booked(
@@ -233,7 +237,7 @@ async def _store_payments(conn: Connection, changes: list[ChargeChange], *, now:
 
 
 def _stamped(changes: list[ChargeChange]) -> list[AttributedPayment]:
-    """The payments of charges that a partner brought: what he is due of them is written with them."""
+    """The payments of charges of partners: the share that is due of each is written with it."""
     return [
         AttributedPayment(
             change.charge.account_id,

@@ -1,7 +1,7 @@
 """Book what a bank says it received for boletos.
 
 A bank tells a boleto's total, not its payments: what is new is the total less what was booked, decided under the
-charge's lock. A payment is known by its boleto and the total it made, so the same news told twice is one payment.
+charge's lock. A payment is known by its boleto and the total it made, so one total told twice is one payment.
 
 Of new money each PIX that the bank lists for the boleto is a payment of its own, which can go back to whoever sent it.
 The rest is one payment; or several, when that many were announced and it is the boleto's amount so often. Money the
@@ -18,7 +18,7 @@ from msgspec import Struct
 import sql
 from banks.boletos import BoletoState
 from banks.received import ReceivedPix
-from commands.charges.change import WISHES_MAX, Outcome, lock_charges
+from commands.charges.change import COMMANDS_MAX, Outcome, lock_charges
 from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
 from domain.instants import day_begins, day_ends, to_millisecond
 from runtime.seal import Seal
@@ -71,7 +71,7 @@ async def confirm_boletos(
     `announced` is how many payments callbacks tell of, by number: it parts money the bank confirmed, and adds none.
     Of the numbers in `patient` nothing is booked while the money may be more payments than were announced so far.
     """
-    assert len(states) <= WISHES_MAX
+    assert len(states) <= COMMANDS_MAX
     now = to_millisecond(now)
     received = {state.number: state for state in states if state.paid_cents > 0}
     if not received:
@@ -95,7 +95,7 @@ async def confirm_boletos(
             named=each.named,
             unnamed_cents=each.unnamed_cents,
             announced=announced.get(each.number, 1),
-            room=WISHES_MAX // len(news),
+            limit=COMMANDS_MAX // len(news),
         )
         if each.number in patient and any(_may_be_several(part, amount_cents) for part in parts):
             continue
@@ -118,9 +118,9 @@ def split(
     named: Collection[str],
     unnamed_cents: int,
     announced: int,
-    room: int,
+    limit: int,
 ) -> list[Part]:
-    """The payments that make up a boleto's new money, in the order in which they are booked: 1 to `room`.
+    """The payments that make up a boleto's new money, in the order in which they are booked: 1 to `limit`.
 
     `amount_cents` is the boleto's, `named` the endToEndIds booked for it before, `unnamed_cents` what was booked as PIX
     when the bank did not name them, `announced` how many payments callbacks tell of.
@@ -134,7 +134,7 @@ def split(
         if unnamed_cents > 0:
             # The oldest of those never named are the money that was booked unnamed.
             unnamed_cents -= pix.amount_cents
-        elif pix.amount_cents <= left_cents and (len(parts) + 1 < room or pix.amount_cents == left_cents):
+        elif pix.amount_cents <= left_cents and (len(parts) + 1 < limit or pix.amount_cents == left_cents):
             parts.append(Part(pix.amount_cents, pix))
             left_cents -= pix.amount_cents
         else:
@@ -143,16 +143,16 @@ def split(
     if left_cents == 0:
         return parts
     by_pix = state.paid_by_pix and not parts
-    count = _count(left_cents, amount_cents, most=min(announced, room) - len(parts))
+    count = _count(left_cents, amount_cents, limit=min(announced, limit) - len(parts))
     rest = [Part(left_cents // count, None, by_pix=by_pix)] * count
     return rest + parts if state.paid_by_pix else parts + rest
 
 
-def _count(new_cents: int, amount_cents: int, *, most: int) -> int:
+def _count(new_cents: int, amount_cents: int, *, limit: int) -> int:
     """How many payments nobody names apart: one, unless it is the boleto's amount several times and so many can be
     meant."""
     count, rest = divmod(new_cents, amount_cents)
-    return count if rest == 0 and 1 < count <= most else 1
+    return count if rest == 0 and 1 < count <= limit else 1
 
 
 def _may_be_several(part: Part, amount_cents: int) -> bool:

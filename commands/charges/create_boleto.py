@@ -1,12 +1,13 @@
-"""Issue boletos: ordered by the door with their number chosen, made charges once the bank has registered them.
+"""Issue boletos: ordered with their number chosen, made charges once the bank has registered them.
 
-The order holds everything the charge will be, so that whoever hears the bank's yes can make it: key, charge, boleto,
-journal and read row come in one statement with the order's own end (sql/queries/charges/boleto.sql, issue). The cob of
-a dual charge is ordered in that statement too: a creation that is given up leaves neither leg.
+The order holds everything the charge will be, so that the worker that reads the bank's yes can make it: key, charge,
+boleto, journal and read row come in one statement with the order's own end (sql/queries/charges/boleto.sql, issue). The
+cob of a dual charge is ordered in that statement too: a creation that is given up leaves neither leg.
 """
 
+from base64 import b64encode
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from uuid import UUID
 
 import msgspec
@@ -14,14 +15,44 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import sql
-from commands.bank_orders.kinds import CobRequest, Payload, Registration
+from banks.banco_do_brasil.agreement import Agreement
+from banks.protocol import Location
+from commands.bank_orders.kinds import CobRequest, Payload, PixLeg, Registration
+from commands.charges.issuer import Issuer, br_code_at
+from domain.boleto.business_days import effective_due_date, expires_at
+from domain.charge import Status
 from domain.instants import iso, to_millisecond
 from domain.sandbox_clock import on_clock
+from readmodels.charges.charge import BoletoDoc, ChargeDoc
+from runtime.ids import new_id, new_token
 from sql import Connection
 
 ISSUED_MAX = 100
 ORDERED_MAX = 100
-CONTROLS_A_BLOCK = 50
+
+
+class BoletoRequest(Struct, frozen=True, gc=False, kw_only=True):
+    """A valid request to issue a boleto."""
+
+    issuer: Issuer
+    key: str
+    fingerprint: bytes
+    request_id: str
+    kind: str
+    amount_cents: int
+    due_on: date
+    payer_sealed: bytes
+    """banks.boletos.BoletoPayer as JSON, sealed."""
+    payer_document_hash: str | None
+    external_id: str | None
+    description: str | None
+    integrador_code: str | None = None
+    scenario: str | None = None
+    send_email: bool = False
+    schedule_id: str | None = None
+    """Of the schedule it is a charge of."""
+    pix_lifetime_s: int | None = None
+    """Of a dual charge whose PIX leg has a time of its own."""
 
 
 class RegistrationOrder(Struct, frozen=True, gc=False, kw_only=True):
@@ -49,10 +80,6 @@ class RegistrationResult(Struct, frozen=True, gc=False, kw_only=True):
     """Of the order for the cob, when it is a dual charge."""
     ahead_s: int = 0
     """By how much the charge's clock is ahead of real time."""
-
-
-class Control(Struct, frozen=True):
-    control: int
 
 
 class _Ordered(Struct, frozen=True, gc=False):
@@ -88,12 +115,98 @@ class _Item(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     at: datetime | None = None
 
 
-take_numbers = sql.one("boleto.take_numbers", Control)
 order_registrations = sql.many("boleto.order_registrations", _Ordered)
 _issue = sql.one("boleto.issue", _Issued)
 _issue_found = sql.one("boleto.issue_found", _Projected)
 _encode = msgspec.json.Encoder().encode
 read_registration = msgspec.json.Decoder(Registration).decode
+
+
+def compose_boleto(
+    request: BoletoRequest,
+    control: int,
+    location: Location | None = None,
+    *,
+    agreement: Agreement,
+    now: datetime,
+    deadline: datetime,
+    reply_to: str | None,
+) -> RegistrationOrder:
+    """The order to register it, with the charge as it will be; `location` is where the cob of a dual charge will be."""
+    issuer, charge_id = request.issuer, new_id()
+    doc = _compose_doc(request, charge_id, control, location, agreement=agreement, now=now)
+    return RegistrationOrder(
+        order_id=new_id(),
+        account_id=issuer.account_id,
+        charge_id=charge_id,
+        test=issuer.test,
+        created_at=now,
+        deadline=deadline,
+        reply_to=reply_to,
+        request=Registration(
+            key=request.key,
+            fingerprint=request.fingerprint.hex(),
+            actor=issuer.actor,
+            request_id=request.request_id,
+            payer_sealed=b64encode(request.payer_sealed).decode(),
+            payload=Payload(doc),
+            scenario=request.scenario,
+            pix=None
+            if location is None
+            else PixLeg(
+                location_id=location.location_id,
+                location=location.location,
+                pix_key=issuer.pix_key,
+                lifetime_s=request.pix_lifetime_s,
+            ),
+        ),
+    )
+
+
+def _compose_doc(
+    request: BoletoRequest,
+    charge_id: UUID,
+    control: int,
+    location: Location | None,
+    *,
+    agreement: Agreement,
+    now: datetime,
+) -> ChargeDoc:
+    issuer = request.issuer
+    due_date = request.due_on.isoformat()
+    number = agreement.number(control)
+    barcode, line = agreement.codes(number, due_on=request.due_on, amount_cents=request.amount_cents)
+    return ChargeDoc(
+        account_id=str(issuer.account_id),
+        charge_id=str(charge_id),
+        test=issuer.test,
+        public_id=new_token(),
+        external_id=request.external_id,
+        payment_method=request.kind,
+        status=Status.PENDING,
+        version=1,
+        amount_cents=request.amount_cents,
+        description=request.description,
+        payer_document_hash=request.payer_document_hash,
+        txid=None if location is None else charge_id.hex,
+        qr_code=None if location is None else br_code_at(location, issuer, request.amount_cents),
+        nosso_numero=number,
+        boleto=BoletoDoc(
+            nosso_numero=number,
+            seu_numero=agreement.seu_numero(request.external_id, control=control),
+            linha_digitavel=line,
+            codigo_barras=barcode,
+            tipo_cobranca=request.kind,
+            data_vencimento=due_date,
+        ),
+        integrador_code=request.integrador_code,
+        send_email=request.send_email,
+        schedule_id=request.schedule_id,
+        created_at=iso(now),
+        due_date=due_date,
+        effective_due_date=effective_due_date(request.due_on).isoformat(),
+        expires_at=iso(expires_at(request.due_on)),
+    )
 
 
 async def order_boletos(conn: Connection, orders: Sequence[RegistrationOrder]) -> set[UUID]:

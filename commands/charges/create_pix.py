@@ -1,6 +1,6 @@
-"""Accept PIX charges: decide, store, record. The bank hears of them right after, from workers.
+"""Accept PIX charges: decide, store, record. Workers register them at the bank right after.
 
-Creations travel in batches: one statement writes everything and commits by itself. Every
+Creations are batched: one statement writes everything and commits by itself. Every
 identifier the bank will see is chosen before (the txid is the charge id in hex).
 """
 
@@ -15,10 +15,9 @@ from msgspec import Struct
 import sql
 from banks.protocol import Location
 from commands.bank_orders.kinds import CobRequest, Payload
-from commands.charges.issuer import Issuer
+from commands.charges.issuer import Issuer, br_code_at
 from domain.instants import iso, to_millisecond
 from domain.mode import Owner
-from domain.pix.br_code import dynamic_br_code
 from readmodels.charges.charge import ChargeDoc
 from runtime.ids import new_id, new_token
 from sql import Connection
@@ -116,9 +115,7 @@ def compose_pix(creation: Creation, location: Location) -> NewPix:
         send_email=creation.send_email,
         schedule_id=creation.schedule_id,
         txid=creation.charge_id.hex,
-        qr_code=dynamic_br_code(
-            location=location.location, amount_cents=creation.amount_cents, name=issuer.name, city=issuer.city
-        ),
+        qr_code=br_code_at(location, issuer, creation.amount_cents),
         created_at=iso(created_at),
         expires_at=iso(expires_at),
     )

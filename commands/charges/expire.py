@@ -7,7 +7,7 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
-from commands.charges.change import WISHES_MAX, ChargeChange, ChargeCommand, change_charges
+from commands.charges.change import COMMANDS_MAX, ChargeChange, ChargeCommand, change_charges
 from domain.charge import Charge
 from domain.instants import to_millisecond
 from domain.mode import Owner
@@ -45,7 +45,7 @@ async def expire_account(pool: Pool, owner: Owner, *, now: datetime) -> int:
     for _ in range(BATCHES_MAX):
         async with session(pool) as conn:
             found = await find_overdue_of_account(
-                conn, account_id=owner.account_id, test=owner.test, now=now, most=WISHES_MAX
+                conn, account_id=owner.account_id, test=owner.test, now=now, most=COMMANDS_MAX
             )
         if not found:
             break
@@ -56,9 +56,9 @@ async def expire_account(pool: Pool, owner: Owner, *, now: datetime) -> int:
 
 
 async def expire_all(pool: Pool, *, now: datetime) -> int:
-    """One round of the sweeper: expire up to WISHES_MAX overdue charges, whoever's they are; how many."""
+    """One round of the sweeper: expire up to COMMANDS_MAX overdue charges of any account; how many."""
     async with session(pool) as conn:
-        found = await find_overdue(conn, now=now, most=WISHES_MAX)
+        found = await find_overdue(conn, now=now, most=COMMANDS_MAX)
     if found:
         async with transaction(pool) as conn:
             await expire_charges(conn, [each.charge_id for each in found], now=now, actor="sweeper")

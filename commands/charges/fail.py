@@ -4,7 +4,8 @@ from datetime import datetime
 from uuid import UUID
 
 from commands.bank_orders.kinds import CLOSE, CobRemoval, Reconciliation
-from commands.charges.change import ChargeChange, ChargeCommand, Event, Outcome, change_charges
+from commands.charges.change import ChargeChange, ChargeCommand, Outcome, change_charges
+from commands.journal import Event
 from domain.charge import Charge, ChargeTransition, after
 from domain.events import EventKind, failed_body
 from domain.instants import to_millisecond
@@ -42,11 +43,10 @@ def failing(
     request_id: str | None,
     written_off: bool = False,
 ) -> ChargeCommand:
-    """The wish to fail a charge; Refused(CHARGE_NOT_PENDING) unless it is pending.
+    """Fail a charge; Refused(CHARGE_NOT_PENDING) unless it is pending.
 
     Of a dual charge the leg that is left goes too: the cob when the boleto was `written_off`, else the boleto. A PIX
-    charge
-    fails because its bank refused the cob; one that its `owner` has fail, in the sandbox, has a cob, which goes.
+    charge fails because its bank refused the cob; one that its `owner` fails in the sandbox has a cob, which goes.
     """
 
     def decide(charge: Charge, at: datetime) -> list[ChargeChange]:
@@ -62,7 +62,7 @@ def failing(
             ChargeChange(
                 charge=failed,
                 kind=EventKind.CHARGE_FAILED,
-                event=Event(event_id=event_id, kind=EventKind.CHARGE_FAILED, body=body),
+                event=Event(event_id, body),
                 charge_fields={"failure": {"code": code, "message": message}},
                 order=order,
             )

@@ -1,4 +1,4 @@
-"""Whose charge it will be: what issuing one needs to know of the account and of who asks."""
+"""The account that issues a charge, and the actor on whose behalf."""
 
 from datetime import datetime
 from uuid import UUID
@@ -6,8 +6,11 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
+from banks.protocol import Location
 from domain.mode import Mode, Owner
+from domain.pix.br_code import dynamic_br_code
 from domain.sandbox_clock import on_clock
+from sql import Connection
 
 
 class Issuer(Struct, frozen=True, gc=False, kw_only=True):
@@ -35,6 +38,11 @@ class Issuer(Struct, frozen=True, gc=False, kw_only=True):
         return on_clock(now, self.ahead_s)
 
 
+def br_code_at(location: Location, issuer: Issuer, amount_cents: int) -> str:
+    """The BR Code of a cob that will be at `location`."""
+    return dynamic_br_code(location=location.location, amount_cents=amount_cents, name=issuer.name, city=issuer.city)
+
+
 class PixKeyOwner(Struct, frozen=True):
     """What an account is registered with."""
 
@@ -45,5 +53,19 @@ class PixKeyOwner(Struct, frozen=True):
     """By how much its sandbox is ahead of real time; 0 in production."""
 
 
-find_registered = sql.maybe("account.registered", PixKeyOwner)
-"""`account_id` and `test`."""
+_find_registered = sql.maybe("account.registered", PixKeyOwner)
+
+
+async def issuer_of(conn: Connection, owner: Owner, *, actor: str) -> Issuer:
+    """An account that exists, as the issuer of its charges."""
+    found = await _find_registered(conn, account_id=owner.account_id, test=owner.test)
+    assert found is not None
+    return Issuer(
+        account_id=owner.account_id,
+        test=owner.test,
+        name=found.name,
+        city=found.city,
+        pix_key=found.pix_key,
+        actor=actor,
+        ahead_s=found.ahead_s,
+    )

@@ -1,4 +1,4 @@
-"""Book money the bank confirmed, and the sandbox's simulated payment, which takes the same road."""
+"""Book money the bank confirmed, and the sandbox's simulated payment in the same way."""
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence
@@ -10,7 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from commands.bank_orders.kinds import CLOSE, CobRemoval, PixSimulation
-from commands.charges.change import ChargeChange, ChargeCommand, Entry, Event, Outcome, change_charges
+from commands.charges.change import ChargeChange, ChargeCommand, Outcome, change_charges
+from commands.journal import Entry, Event
 from domain.charge import Charge, ChargeTransition, Payment, Receipt, Status, after, judge
 from domain.documents import masked
 from domain.errors import Code, Refused
@@ -152,7 +153,7 @@ def book(
             ChargeChange(
                 charge=charge,
                 kind=kind,
-                event=Event(event_id=event_id, kind=kind, body=body),
+                event=Event(event_id, body),
                 charge_fields={"payment": fields, "paid_at": iso(receipt.paid_at)}
                 if first and payment.settles
                 else None,

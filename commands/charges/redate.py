@@ -11,7 +11,8 @@ from msgspec.structs import asdict, replace
 import sql
 from banks.banco_do_brasil.agreement import boleto_codes
 from commands.bank_orders.kinds import CobRevision
-from commands.charges.change import ChargeChange, ChargeCommand, Event, Outcome, change_charges
+from commands.charges.change import ChargeChange, ChargeCommand, Outcome, change_charges
+from commands.journal import Event
 from domain.boleto.business_days import effective_due_date, expires_at
 from domain.charge import Charge, ChargeTransition, after
 from domain.errors import Refused
@@ -57,7 +58,7 @@ async def redate_boleto(
             ChargeChange(
                 charge=moved,
                 kind=EventKind.CHARGE_DUE_DATE_CHANGED,
-                event=Event(event_id=event_id, kind=EventKind.CHARGE_DUE_DATE_CHANGED, body=body),
+                event=Event(event_id, body),
                 charge_fields={
                     "due_date": due_on.isoformat(),
                     "effective_due_date": effective_due_date(due_on).isoformat(),

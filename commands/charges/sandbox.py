@@ -19,7 +19,7 @@ SANDBOX_FAILURE = ("SANDBOX_FAILURE", "The charge was made to fail in the sandbo
 
 
 def expiring(charge_id: UUID, owner: Owner, *, actor: str, request_id: str) -> ChargeCommand:
-    """The wish that a pending charge's time be over now; Refused(CHARGE_NOT_PENDING) for any other."""
+    """End a pending charge's time now; Refused(CHARGE_NOT_PENDING) for any other."""
 
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
         if charge.status != Status.PENDING:
@@ -41,7 +41,7 @@ def paying(
     actor: str,
     request_id: str,
 ) -> ChargeCommand:
-    """The wish that a PIX charge be paid, once for each endToEndId, whatever its state: this is how anomalies are made.
+    """Pay a PIX charge once for each endToEndId, whatever its state: this is how anomalies are made.
 
     The amount is the charge's, and the instant now, unless given.
     """

@@ -39,7 +39,7 @@ set_share = sql.run("integrator.set_share")
 async def create_integrator(
     conn: Connection, *, name: str, account_id: UUID | None, now: datetime, share_bps: int = 0
 ) -> Integrator:
-    """A partner with a code of his own: `INTG-` and six of A-Z0-9. The share is in basis points.
+    """A partner with a code: `INTG-` and six of A-Z0-9. The share is in basis points.
 
     Refused(VALIDATION_ERROR) for a name or share that cannot be, Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown
     account.

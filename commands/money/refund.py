@@ -1,13 +1,12 @@
-"""Refund a payment: begin a refund a merchant asks for, and end it when the bank has carried it out or refused.
+"""Begin the refund of a payment that a merchant asks for.
 
-The wallet is debited when a refund begins and credited back when it fails (contract section 11). How much can be asked
-for is decided under the charge's lock, whether the balance covers it under the clock's (commands/journal.py).
+The wallet is debited when a refund begins and credited back when it fails (commands/money/refund_end.py). How much can
+be asked for is decided under the charge's lock, whether the balance covers it under the clock's (commands/journal.py).
 """
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -16,43 +15,36 @@ from msgspec import Struct
 import sql
 from commands.bank_orders.kinds import RefundReturn, RefundTransfer
 from commands.charges.change import (
-    WISHES_MAX,
+    COMMANDS_MAX,
     ChargeChange,
     ChargeCommand,
-    Entry,
-    Event,
-    Outcome,
     change_charges,
     lock_charges,
 )
+from commands.journal import Entry
+from commands.money.refund_store import RefundChange
 from domain.charge import Charge
 from domain.errors import Refused
-from domain.events import EventKind, charge_refunded_body, refund_body
 from domain.instants import iso
 from domain.mode import Owner
 from domain.refund import (
-    FailureCode,
     Refund,
     RefundablePayment,
     RefundMethod,
     RefundRequest,
-    RefundStatus,
     begin,
-    fail,
-    succeed,
 )
-from readmodels.money.refund import RefundDoc, RefundProjection, project_refund, read_refund_doc
-from runtime.ids import new_id
+from readmodels.money.refund import RefundDoc, RefundProjection, project_refund
 from sql import Connection
 
-REFUNDS_MAX = WISHES_MAX
+REFUNDS_MAX = COMMANDS_MAX
 
 Owner = Owner
 """(account, test)."""
 
 
 class NewRefund(Struct, frozen=True, gc=False, kw_only=True):
-    """A valid request for a refund. `refund_id` is chosen by the door, so that a repeated write is recognised."""
+    """A valid request for a refund. `refund_id` is chosen by the caller, so that a repeated write is recognised."""
 
     owner: Owner
     key: str
@@ -78,50 +70,18 @@ class TransferDestination(Struct, frozen=True, gc=False):
     document: str
 
 
-class Ending(Struct, frozen=True, gc=False, kw_only=True):
-    """What the bank says became of a refund. No failure code: the money is back with the payer."""
-
-    charge_id: UUID
-    refund_id: UUID
-    end_to_end_id: str | None = None
-    """Of the PIX that was sent, for a transfer."""
-    return_id: str | None = None
-    failure: FailureCode | None = None
-
-
 class _Taken(Struct, frozen=True, gc=False):
     resource_id: UUID
-
-
-class _Standing(Struct, frozen=True, gc=False):
-    account_id: UUID
-    refund_id: UUID
-    test: bool
-    charge_id: UUID
-    payment_id: UUID
-    amount_cents: int
-    status: str
-    created_at: datetime
-    paid_cents: int
-    refunded_cents: int
-    refunding_cents: int
-    settles: bool
-    paid_at: datetime
-    refund_doc: bytes
-    payment_doc: bytes
-    outstanding_cents: int
 
 
 take_keys = sql.many("refund.take_keys", _Taken)
 give_keys_back = sql.run("refund.give_keys_back")
 find_funds = sql.many("refund.funds", RefundablePayment)
-find_standing = sql.many("refund.standing", _Standing)
 _encode = msgspec.json.Encoder().encode
-_read_fields = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class _Funds:
-    """Payments as the wishes of one batch leave them, one after the other."""
+    """Payments as the refunds of one batch leave them, one after the other."""
 
     def __init__(self, funds: Sequence[RefundablePayment]) -> None:
         self._by_id = {(fund.charge_id, fund.payment_id): fund for fund in funds}
@@ -134,9 +94,6 @@ class _Funds:
 
     def put(self, fund: RefundablePayment) -> None:
         self._by_id[fund.charge_id, fund.payment_id] = fund
-
-
-# Begin
 
 
 async def begin_refunds(
@@ -242,10 +199,7 @@ def _beginning(
             ChargeChange(
                 charge=charge,
                 kind="refund.created",
-                refund=refund,
-                fund=fund,
-                refund_fields=msgspec.to_builtins(doc),
-                fund_fields=_fund_fields(fund),
+                refund=RefundChange(refund, fund, msgspec.to_builtins(doc)),
                 # What a partner was given of it is taken back when the money is back
                 # (commands/money/partner_shares.py).
                 entry=Entry(
@@ -282,163 +236,3 @@ def _order(
         description=asked.description,
         scenario=asked.scenario,
     )
-
-
-# End
-
-
-async def end_refunds(
-    conn: Connection, endings: Sequence[Ending], *, now: datetime, actor: str = "bank"
-) -> list[Outcome]:
-    """End each refund as the bank says it ended; one that has ended before stays as it is."""
-    assert len(endings) <= REFUNDS_MAX
-    await lock_charges(conn, charge_ids=sorted({each.charge_id for each in endings}))
-    rows = await find_standing(conn, refund_ids=[each.refund_id for each in endings])
-    books = _Books(rows)
-    charge_commands = [
-        ChargeCommand(charge_id=each.charge_id, owner=None, decide=_ending(each, books), actor=actor)
-        for each in endings
-    ]
-    return await change_charges(conn, charge_commands, now=now)
-
-
-class _Books:
-    """Refunds and payments as the endings of one batch leave them, one after the other."""
-
-    def __init__(self, rows: Sequence[_Standing]) -> None:
-        self.refunds = {
-            row.refund_id: Refund(
-                account_id=row.account_id,
-                refund_id=row.refund_id,
-                test=row.test,
-                charge_id=row.charge_id,
-                payment_id=row.payment_id,
-                amount_cents=row.amount_cents,
-                status=row.status,
-                created_at=row.created_at,
-            )
-            for row in rows
-        }
-        self.docs = {row.refund_id: read_refund_doc(row.refund_doc) for row in rows}
-        self.funds = {
-            row.payment_id: RefundablePayment(
-                account_id=row.account_id,
-                payment_id=row.payment_id,
-                charge_id=row.charge_id,
-                amount_cents=row.paid_cents,
-                refunded_cents=row.refunded_cents,
-                refunding_cents=row.refunding_cents,
-                settles=row.settles,
-                paid_at=row.paid_at,
-                end_to_end_id=None,
-            )
-            for row in rows
-        }
-        self.payments = {row.payment_id: _read_fields(row.payment_doc) for row in rows}
-        self.outstanding_cents = {row.charge_id: row.outstanding_cents for row in rows}
-
-
-def _ending(ending: Ending, books: _Books) -> Callable[[Charge, datetime], list[ChargeChange]]:
-    def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
-        refund = books.refunds.get(ending.refund_id)
-        assert refund is not None, "orders are written with their refunds"
-        if refund.status != RefundStatus.PENDING:
-            return []
-        if ending.failure is not None:
-            return _failed(charge, refund, ending, books, now=now)
-        return _succeeded(charge, refund, ending, books, now=now)
-
-    return decide
-
-
-def _succeeded(charge: Charge, refund: Refund, ending: Ending, books: _Books, *, now: datetime) -> list[ChargeChange]:
-    outstanding_cents = books.outstanding_cents[charge.charge_id]
-    charge, refunded, refund, fund = succeed(
-        charge, refund, books.funds[refund.payment_id], outstanding_cents=outstanding_cents
-    )
-    books.outstanding_cents[charge.charge_id] = outstanding_cents - refund.amount_cents
-    books.refunds[refund.refund_id], books.funds[fund.payment_id] = refund, fund
-    charge_fields: dict[str, Any] = {"refunded_cents": charge.refunded_cents}
-    if fund.settles:
-        # The charge shows the payment that settled it; a document's field is replaced whole.
-        charge_fields["payment"] = {**books.payments[fund.payment_id], **_fund_fields(fund)}
-    changes = [_ended(charge, refund, fund, ending, books, now=now, charge_fields=charge_fields)]
-    if refunded is not None:
-        event_id = new_id()
-        body = charge_refunded_body(refunded, event_id=event_id, refunded_at=now)
-        event = Event(event_id=event_id, kind=EventKind.CHARGE_REFUNDED, body=body)
-        changes.append(ChargeChange(charge=refunded, kind=EventKind.CHARGE_REFUNDED, event=event, charge_fields={}))
-    return changes
-
-
-def _failed(charge: Charge, refund: Refund, ending: Ending, books: _Books, *, now: datetime) -> list[ChargeChange]:
-    refund, fund = fail(refund, books.funds[refund.payment_id])
-    books.refunds[refund.refund_id], books.funds[fund.payment_id] = refund, fund
-    credit = Entry(
-        type="refund_reversal",
-        amount_cents=refund.amount_cents,
-        payment_id=refund.payment_id,
-        refund_id=refund.refund_id,
-    )
-    return [_ended(charge, refund, fund, ending, books, now=now, entry=credit)]
-
-
-def _ended(
-    charge: Charge,
-    refund: Refund,
-    fund: RefundablePayment,
-    ending: Ending,
-    books: _Books,
-    *,
-    now: datetime,
-    charge_fields: dict[str, Any] | None = None,
-    entry: Entry | None = None,
-) -> ChargeChange:
-    doc = books.docs[refund.refund_id]
-    kind = EventKind.REFUND_SUCCEEDED if ending.failure is None else EventKind.REFUND_FAILED
-    end_to_end_id = ending.end_to_end_id or doc.end_to_end_id
-    event_id = new_id()
-    body = refund_body(
-        kind,
-        charge,
-        refund,
-        fund,
-        event_id=event_id,
-        completed_at=now,
-        reason=doc.reason,
-        external_id=doc.external_id,
-        end_to_end_id=end_to_end_id,
-        return_id=ending.return_id,
-        failure_code=ending.failure,
-    )
-    told = {
-        "end_to_end_id": end_to_end_id,
-        "return_id": ending.return_id,
-        "failure_code": ending.failure,
-    }
-    return ChargeChange(
-        charge=charge,
-        kind=kind,
-        event=Event(event_id=event_id, kind=kind, body=body),
-        charge_fields=charge_fields,
-        refund=refund,
-        fund=fund,
-        refund_fields={
-            "refund_id": refund.refund_id,
-            "status": refund.status,
-            "completed_at": iso(now),
-            **{name: value for name, value in told.items() if value is not None},
-        },
-        fund_fields=_fund_fields(fund),
-        entry=entry,
-    )
-
-
-def _fund_fields(fund: RefundablePayment) -> dict[str, Any]:
-    """What its document says of refunds. Its key in the read table comes along, for the projection to find it by."""
-    return {
-        "payment_id": fund.payment_id,
-        "paid_at": iso(fund.paid_at),
-        "refunded_cents": fund.refunded_cents,
-        "refunding_cents": fund.refunding_cents,
-    }

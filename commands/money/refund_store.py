@@ -3,21 +3,28 @@
 All of it belongs to charges that the transaction has locked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 import sql
 from commands.money.partner_shares import RefundedShare, take_shares_back
-from domain.refund import RefundStatus
+from domain.charge import Charge
+from domain.instants import iso
+from domain.refund import Refund, RefundablePayment, RefundStatus
 from sql import Connection
 
-if TYPE_CHECKING:
-    from commands.charges.change import ChargeChange
+
+class RefundChange(Struct, frozen=True, gc=False):
+    """A refund and its payment as they are now, and the refund's document: whole when it begins, else what changes."""
+
+    refund: Refund
+    fund: RefundablePayment
+    fields: dict[str, Any]
+
 
 insert_refunds = sql.run("refund.insert")
 end_refunds = sql.run("refund.end")
@@ -26,26 +33,18 @@ store_refunded = sql.run("refund.store_refunded")
 _encode = msgspec.json.Encoder().encode
 
 
-async def store_refunds(conn: Connection, changes: Sequence[ChargeChange], *, now: datetime) -> None:
-    """Steps come in order; of a payment or charge that stands in several, the last one tells how it is now.
+async def store_refunds(conn: Connection, changes: Sequence[tuple[Charge, RefundChange]], *, now: datetime) -> None:
+    """Store them, each with its charge. Of a payment or charge that stands in several, the last one tells its state.
 
     What a partner was given of a payment is taken back when money of it is back, not when it is asked for.
     """
     if not changes:
         return
-    refunds = [change.refund for change in changes if change.refund is not None]
+    refunds = [change.refund for _, change in changes]
     begun = [refund for refund in refunds if refund.status == RefundStatus.PENDING]
     if begun:
         await insert_refunds(conn, items=[_encode(refund) for refund in begun])
-    ended = [refund for refund in refunds if refund.status != RefundStatus.PENDING]
-    if ended:
-        await end_refunds(
-            conn,
-            refund_ids=[refund.refund_id for refund in ended],
-            account_ids=[refund.account_id for refund in ended],
-            statuses=[refund.status for refund in ended],
-        )
-    funds = list({change.fund.payment_id: change.fund for change in changes if change.fund is not None}.values())
+    funds = list({change.fund.payment_id: change.fund for _, change in changes}.values())
     await store_funds(
         conn,
         payment_ids=[fund.payment_id for fund in funds],
@@ -53,21 +52,41 @@ async def store_refunds(conn: Connection, changes: Sequence[ChargeChange], *, no
         refunded_cents=[fund.refunded_cents for fund in funds],
         refunding_cents=[fund.refunding_cents for fund in funds],
     )
-    charges = list({change.charge.charge_id: change.charge for change in changes}.values())
-    if ended:
-        await store_refunded(
-            conn,
-            charge_ids=[charge.charge_id for charge in charges],
-            account_ids=[charge.account_id for charge in charges],
-            refunded_cents=[charge.refunded_cents for charge in charges],
-        )
-        await take_shares_back(conn, [back for change in changes if (back := _back(change)) is not None], now=now)
-
-
-def _back(change: ChargeChange) -> RefundedShare | None:
-    refund, fund = change.refund, change.fund
-    if refund is None or fund is None or refund.status != RefundStatus.SUCCEEDED:
-        return None
-    return RefundedShare(
-        refund.account_id, refund.payment_id, refund.refund_id, refund.amount_cents, refunded_cents=fund.refunded_cents
+    ended = [refund for refund in refunds if refund.status != RefundStatus.PENDING]
+    if not ended:
+        return
+    await end_refunds(
+        conn,
+        refund_ids=[refund.refund_id for refund in ended],
+        account_ids=[refund.account_id for refund in ended],
+        statuses=[refund.status for refund in ended],
     )
+    charges = list({charge.charge_id: charge for charge, _ in changes}.values())
+    await store_refunded(
+        conn,
+        charge_ids=[charge.charge_id for charge in charges],
+        account_ids=[charge.account_id for charge in charges],
+        refunded_cents=[charge.refunded_cents for charge in charges],
+    )
+    taken_back = [
+        RefundedShare(
+            change.refund.account_id,
+            change.refund.payment_id,
+            change.refund.refund_id,
+            change.refund.amount_cents,
+            refunded_cents=change.fund.refunded_cents,
+        )
+        for _, change in changes
+        if change.refund.status == RefundStatus.SUCCEEDED
+    ]
+    await take_shares_back(conn, taken_back, now=now)
+
+
+def fund_fields(fund: RefundablePayment) -> dict[str, Any]:
+    """What a payment's document says of refunds, with its key in the read table for the projection to find it by."""
+    return {
+        "payment_id": fund.payment_id,
+        "paid_at": iso(fund.paid_at),
+        "refunded_cents": fund.refunded_cents,
+        "refunding_cents": fund.refunding_cents,
+    }

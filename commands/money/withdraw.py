@@ -1,13 +1,9 @@
 """Withdraw: begin a withdrawal, cancel it, and carry it through what the bank says; and the daily one by itself.
 
-Nothing here concerns a charge, so it does not travel with the wishes of commands/charges/change.py: a withdrawal is one
-row,
-locked, and one transaction writes what became of it, moves the account's clock on, and leaves journal, read tables,
-webhooks and the bank's order behind. The wallet is debited at the beginning and credited back at a cancellation or a
-failure.
+A withdrawal is one locked row; one transaction stores its change and posts it to the journal. The wallet is debited at
+the beginning and credited back at a cancellation or a failure.
 """
 
-from base64 import b64encode
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -17,10 +13,11 @@ from msgspec import Struct
 
 import sql
 from commands.bank_orders.kinds import SendOrder
-from commands.journal import Clock, JournalRow, advance_clocks, append, enqueue_deliveries
+from commands.journal import Entry, Event, Posting, post
 from domain.errors import Code, Refused
 from domain.events import EventKind, withdrawal_body
 from domain.instants import iso
+from domain.mode import Mode, Owner
 from domain.money import PIX_CENTS_MAX
 from domain.withdrawal import (
     MINIMUM_CENTS,
@@ -34,7 +31,6 @@ from domain.withdrawal import (
     masked_key,
 )
 from readmodels.money.withdrawal import WithdrawalDoc, withdrawal_doc
-from readmodels.projector import Projection, project
 from runtime.ids import new_id
 from sql import Connection
 
@@ -42,11 +38,11 @@ CREATED: Final = "withdrawal.created"
 PROCESSING: Final = "withdrawal.processing"
 CANCELLED: Final = "withdrawal.cancelled"
 DAILY: Final = "daily-withdrawal"
-"""Who asks for the one that nobody asks for."""
+"""The actor of the automatic daily withdrawal."""
 
 
 class NewWithdrawal(Struct, frozen=True, gc=False, kw_only=True):
-    """A valid request. `withdrawal_id` is chosen by the door, so that a repeated write is recognised."""
+    """A valid request. `withdrawal_id` is chosen by the caller, so that a repeated write is recognised."""
 
     account_id: UUID
     key: str
@@ -86,23 +82,6 @@ class _Daily(Struct, frozen=True, gc=False):
     pix_key: str
     document: str
     balance_cents: int
-
-
-class _WithdrawalChange(Struct, frozen=True, gc=False, kw_only=True):
-    """One thing that happened to a withdrawal: a journal row, and what comes with it."""
-
-    withdrawal: Withdrawal
-    kind: str
-    fields: dict[str, Any]
-    """The document when it begins, afterwards what changes in it beside status and version."""
-    external_id: str | None
-    entry: str | None = None
-    cents: int = 0
-    """Of the entry; credits are positive. A debit must be covered by the balance."""
-    event_id: UUID | None = None
-    event_body: bytes | None = None
-    actor: str
-    request_id: str | None = None
 
 
 find_terms = sql.maybe("withdrawal.terms", WithdrawalTerms)
@@ -148,12 +127,12 @@ async def create_withdrawal(
     if ordered is None:
         return None
     doc = _doc(withdrawal, terms.pix_key, description=new.description, external_id=new.external_id)
-    await _record_beginning(conn, withdrawal, doc, actor=new.actor, request_id=new.request_id, now=now)
+    await _post_beginning(conn, withdrawal, doc, actor=new.actor, request_id=new.request_id, now=now)
     return doc
 
 
 async def daily_withdrawal(conn: Connection, *, day: date, now: datetime, grace_s: float) -> Withdrawal | bool:
-    """Look at one account that wants to be paid out daily and was not looked at on `day`; False when there is none.
+    """Take one account that is paid out daily and was not taken yet on `day`; False when there is none.
 
     The withdrawal begun, or True when there was nothing to send: less than the minimum above what is to stay, no PIX
     key, or this day's is made already. Raises Refused(INSUFFICIENT_BALANCE) when the balance fell meanwhile: nothing
@@ -184,7 +163,7 @@ async def daily_withdrawal(conn: Connection, *, day: date, now: datetime, grace_
     if ordered is None:
         return True
     doc = _doc(withdrawal, terms.pix_key, automatic=True)
-    await _record_beginning(conn, withdrawal, doc, actor=DAILY, request_id=None, now=now)
+    await _post_beginning(conn, withdrawal, doc, actor=DAILY, request_id=None, now=now)
     return withdrawal
 
 
@@ -217,20 +196,9 @@ async def cancel_withdrawal(
     withdrawal = cancel(found)
     await _store(conn, withdrawal)
     await abandon_order(conn, withdrawal_id=withdrawal_id)
-    await _record(
-        conn,
-        _WithdrawalChange(
-            withdrawal=withdrawal,
-            kind=CANCELLED,
-            fields={"completed_at": iso(now)},
-            external_id=doc.external_id,
-            entry="withdrawal_reversal",
-            cents=withdrawal.amount_cents,
-            actor=actor,
-            request_id=request_id,
-        ),
-        now=now,
-    )
+    fields = {"completed_at": iso(now)}
+    entry = _reversal(withdrawal)
+    await _post(conn, withdrawal, CANCELLED, doc, fields, entry=entry, actor=actor, request_id=request_id, now=now)
     return await _found(conn, withdrawal)
 
 
@@ -248,10 +216,7 @@ async def start_sending(
         await check_approved(conn, account_id)
         withdrawal = after(found, WithdrawalStatus.PROCESSING)
         await _store(conn, withdrawal)
-        what = _WithdrawalChange(
-            withdrawal=withdrawal, kind=PROCESSING, fields={"processing_at": iso(now)}, external_id=None, actor=actor
-        )
-        await _record(conn, what, now=now)
+        await _post(conn, withdrawal, PROCESSING, None, {"processing_at": iso(now)}, actor=actor, now=now)
         return await _found(conn, withdrawal)
     return await _found(conn, found) if found.status == WithdrawalStatus.PROCESSING else None
 
@@ -283,20 +248,16 @@ async def end_withdrawal(conn: Connection, ended: Ended, *, now: datetime, actor
         end_to_end_id=ended.end_to_end_id,
         failure_code=ended.failure,
     )
-    told = {"end_to_end_id": ended.end_to_end_id, "failure_code": ended.failure}
-    await _record(
+    told = {"completed_at": iso(now), "end_to_end_id": ended.end_to_end_id, "failure_code": ended.failure}
+    await _post(
         conn,
-        _WithdrawalChange(
-            withdrawal=withdrawal,
-            kind=kind,
-            fields={"completed_at": iso(now), **{name: value for name, value in told.items() if value is not None}},
-            external_id=doc.external_id,
-            entry="withdrawal_reversal" if failed else None,
-            cents=withdrawal.amount_cents if failed else 0,
-            event_id=event_id,
-            event_body=body,
-            actor=actor,
-        ),
+        withdrawal,
+        kind,
+        doc,
+        {name: value for name, value in told.items() if value is not None},
+        entry=_reversal(withdrawal) if failed else None,
+        event=Event(event_id, body),
+        actor=actor,
         now=now,
     )
 
@@ -346,87 +307,67 @@ async def _found(conn: Connection, withdrawal: Withdrawal) -> WithdrawalDoc:
     return doc
 
 
-async def _record_beginning(
-    conn: Connection,
-    withdrawal: Withdrawal,
-    doc: WithdrawalDoc,
-    *,
-    actor: str,
-    request_id: str | None,
-    now: datetime,
+async def _post_beginning(
+    conn: Connection, withdrawal: Withdrawal, doc: WithdrawalDoc, *, actor: str, request_id: str | None, now: datetime
 ) -> None:
-    await _record(
+    debit = Entry(
+        type="withdrawal",
+        amount_cents=-withdrawal.amount_cents,
+        withdrawal_id=withdrawal.withdrawal_id,
+        covered=True,
+    )
+    await _post(
         conn,
-        _WithdrawalChange(
-            withdrawal=withdrawal,
-            kind=CREATED,
-            fields=msgspec.to_builtins(doc),
-            external_id=doc.external_id,
-            entry="withdrawal",
-            cents=-withdrawal.amount_cents,
-            actor=actor,
-            request_id=request_id,
-        ),
+        withdrawal,
+        CREATED,
+        doc,
+        msgspec.to_builtins(doc),
+        entry=debit,
+        actor=actor,
+        request_id=request_id,
         now=now,
     )
 
 
-async def _record(conn: Connection, what: _WithdrawalChange, *, now: datetime) -> None:
-    """Journal it, give event and entry their numbers, project them. The clock is locked last: a busy account waits.
+def _reversal(withdrawal: Withdrawal) -> Entry:
+    return Entry(
+        type="withdrawal_reversal", amount_cents=withdrawal.amount_cents, withdrawal_id=withdrawal.withdrawal_id
+    )
 
-    Raises Refused(INSUFFICIENT_BALANCE): what the balance is after a debit is known only under the clock's lock.
-    """
-    withdrawal = what.withdrawal
-    which = {Projection.WITHDRAWALS if what.kind == CREATED else Projection.WITHDRAWALS_CHANGED}
+
+async def _post(
+    conn: Connection,
+    withdrawal: Withdrawal,
+    kind: str,
+    doc: WithdrawalDoc | None,
+    fields: dict[str, Any],
+    *,
+    entry: Entry | None = None,
+    event: Event | None = None,
+    actor: str,
+    request_id: str | None = None,
+    now: datetime,
+) -> None:
+    """`fields` is the whole document when it begins, afterwards what changes in it beside status and version."""
     payload: dict[str, Any] = {
         "withdrawal": {
-            **what.fields,
+            **fields,
             "withdrawal_id": withdrawal.withdrawal_id,
             "status": withdrawal.status,
             "version": withdrawal.version,
         }
     }
-    if what.external_id is not None:
-        payload["external_id"] = what.external_id
-    clock: Clock | None = None
-    if what.entry is not None or what.event_id is not None:
-        (clock,) = await advance_clocks(
-            conn,
-            account_ids=[withdrawal.account_id],
-            tests=[False],
-            events=[int(what.event_id is not None)],
-            entries=[int(what.entry is not None)],
-            cents=[what.cents],
-            ats=[now],
-        )
-        if what.cents < 0 and clock.balance_cents < 0:
-            raise Refused(Code.INSUFFICIENT_BALANCE)
-    if what.entry is not None and clock is not None:
-        which.add(Projection.ENTRIES)
-        payload["entry"] = {
-            "sequence": clock.entry_sequence,
-            "entry_id": new_id(),
-            "type": what.entry,
-            "amount_cents": what.cents,
-            "balance_after_cents": clock.balance_cents,
-            "withdrawal_id": withdrawal.withdrawal_id,
-        }
-    if what.event_id is not None:
-        which.add(Projection.EVENTS)
-    line = JournalRow(
-        account_id=withdrawal.account_id,
-        test=False,
+    if doc is not None and doc.external_id is not None:
+        payload["external_id"] = doc.external_id
+    posting = Posting(
+        owner=Owner(withdrawal.account_id, Mode.PRODUCTION),
         version=withdrawal.version,
-        kind=what.kind,
-        recorded_at=now if clock is None else clock.latest_at,
-        actor=what.actor,
-        request_id=what.request_id,
+        kind=kind,
+        at=now,
+        actor=actor,
+        request_id=request_id,
         payload=payload,
-        event_id=what.event_id,
-        event_sequence=clock.event_sequence if what.event_id is not None and clock is not None else None,
-        event_body=None if what.event_body is None else b64encode(what.event_body).decode(),
+        event=event,
+        entry=entry,
     )
-    journal_ids = [row.journal_id for row in await append(conn, items=[_encode(line)])]
-    await project(conn, journal_ids, [each for each in Projection if each in which])
-    if what.event_id is not None:
-        await enqueue_deliveries(conn, journal_ids=journal_ids, now=now)
+    await post(conn, [posting], now=now)

@@ -26,7 +26,7 @@ CHANCE: Final = 44
 OVERLAPS: Final[dict[str, timedelta]] = {
     "now": timedelta(0), "1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7),
 }  # fmt: skip
-"""How long the secret before a rotation still opens the door."""
+"""How long the secret before a rotation still works."""
 
 
 class _Id(Struct, frozen=True):

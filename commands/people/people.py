@@ -1,10 +1,9 @@
 """The people of an account, and the platform's staff: taken in, given a role, a new password, let go.
 
-Who changes somebody holds everybody of the account first, so that of two owners who remove each other one stays.
+A change locks all people of the account first, so that of two owners who remove each other one stays.
 Passwords come hashed (runtime/passwords.py): that takes 20 ms, and a transaction is open here.
 """
 
-import re
 from datetime import datetime
 from uuid import UUID
 
@@ -12,15 +11,14 @@ from msgspec import Struct
 
 import sql
 from commands.people.second_factor import clear, hold
-from commands.people.sessions import EMAIL_MAX, PASSWORD_MAX, end_all_sessions
+from commands.people.sessions import PASSWORD_MAX, end_all_sessions
 from domain.errors import Code, Refused
+from domain.payer import is_mail_address
 from sql import Connection
 
 PEOPLE_MAX = 50
 PASSWORD_LEAST = 10
 ROLES = ("owner", "finance", "developer", "support")
-# As much as every mail server takes; whether anybody reads it shows when he signs in.
-_EMAIL = re.compile(r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63}){1,8}")
 
 
 class _Member(Struct, frozen=True):
@@ -66,7 +64,7 @@ async def change_role(conn: Connection, account_id: UUID, email: str, role: str)
 
 
 async def remove_person(conn: Connection, account_id: UUID, email: str) -> bool:
-    """False when there is no such person here; Refused(VALIDATION_ERROR) for the last owner. Ends his sessions."""
+    """False when there is no such person here; Refused(VALIDATION_ERROR) for the last owner. Ends the sessions."""
     people = await _lock(conn, account_id=account_id)
     if not _is_here(people, email):
         return False
@@ -76,7 +74,8 @@ async def remove_person(conn: Connection, account_id: UUID, email: str) -> bool:
 
 
 async def reset_access(conn: Connection, account_id: UUID, email: str, password_hash: str) -> bool:
-    """A new password, no second factor, no session: for somebody who lost either. False when he is not of here."""
+    """A new password, no second factor, no session: for somebody who lost either. False for a person not of the
+    account."""
     if not _is_here(await _lock(conn, account_id=account_id), email):
         return False
     await _give_access(conn, email, password_hash)
@@ -90,7 +89,7 @@ def check_password(password: str) -> None:
 
 
 async def change_password(conn: Connection, email: str, password_hash: str) -> None:
-    """One's own."""
+    """The signed-in person's own."""
     await _set_password(conn, email=email, password_hash=password_hash)
 
 
@@ -102,7 +101,7 @@ async def add_staff(conn: Connection, email: str, password_hash: str, *, now: da
 
 
 async def reset_staff(conn: Connection, email: str, password_hash: str) -> bool:
-    """As `reset_access`; False when he is not of the staff."""
+    """As `reset_access`; False for somebody not of the staff."""
     if not await _is_staff(conn, email):
         return False
     await _give_access(conn, email, password_hash)
@@ -110,7 +109,7 @@ async def reset_staff(conn: Connection, email: str, password_hash: str) -> bool:
 
 
 async def remove_staff(conn: Connection, email: str) -> bool:
-    """False when he is not of the staff. The last one may go: the operator makes another."""
+    """False for somebody not of the staff. The last one may go: the operator makes another."""
     if not await _is_staff(conn, email):
         return False
     await _remove(conn, email=email)
@@ -129,7 +128,7 @@ async def _is_staff(conn: Connection, email: str) -> bool:
 
 
 def _check_email(email: str) -> None:
-    if len(email) > EMAIL_MAX or not _EMAIL.fullmatch(email):
+    if not is_mail_address(email) or email != email.lower():
         raise Refused(Code.VALIDATION_ERROR, fields={"email": "must be an e-mail address in lower case"})
 
 

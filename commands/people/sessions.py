@@ -23,7 +23,7 @@ from sql import Connection
 IDLE = timedelta(hours=12)
 LIFETIME = timedelta(days=7)
 SESSIONS_MAX = 20
-"""Of one person; the oldest makes room."""
+"""Of one person; a new one ends the oldest."""
 WINDOW = timedelta(minutes=15)
 EMAIL_ATTEMPTS = 10
 ADDRESS_ATTEMPTS = 50
@@ -48,7 +48,7 @@ class Side(Enum):
 
 
 class Session(Struct, frozen=True):
-    """Who asks for a page, as he is at this moment; `account_id` is PLATFORM for staff."""
+    """The person behind a request, as stored now; `account_id` is PLATFORM for staff."""
 
     seen_at: datetime
     email: str
@@ -107,9 +107,9 @@ async def take_attempt(conn: Connection, email: str, address: str, *, now: datet
     """
     await _forget_attempts(conn, now=now)
     # The address first: who has used its attempts up writes no rows for e-mails any more.
-    for subject, most in ((_of_address(address, seal), ADDRESS_ATTEMPTS), (_of_email(email, seal), EMAIL_ATTEMPTS)):
+    for subject, limit in ((_of_address(address, seal), ADDRESS_ATTEMPTS), (_of_email(email, seal), EMAIL_ATTEMPTS)):
         taken = await _take_attempt(conn, subject=subject, now=now, until=now + WINDOW)
-        if taken.attempts > most:
+        if taken.attempts > limit:
             raise Refused(Code.RATE_LIMITED, retry_after_s=max(1, int((taken.until - now).total_seconds()) + 1))
 
 

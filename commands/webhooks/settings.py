@@ -1,4 +1,4 @@
-"""What a merchant's people do with their endpoint beside what `webhooks` holds: move it, and try it out."""
+"""Move a webhook endpoint, and send it a trial event."""
 
 from datetime import datetime
 from uuid import UUID
@@ -10,13 +10,13 @@ from banks.protocol import Location
 from commands.bank_orders.pix_locations import take_block
 from commands.charges.change import change_charges
 from commands.charges.create_pix import Creation, compose_pix, create_pix
-from commands.charges.issuer import Issuer
+from commands.charges.issuer import issuer_of
 from commands.charges.pay import simulated_payment
-from commands.webhooks.endpoint import fault_of
+from commands.webhooks.address import AddressFault, fault_of
 from domain.errors import Code, Refused
 from domain.instants import to_millisecond
 from domain.mode import Mode, Owner
-from domain.pix.br_code import end_to_end_id
+from domain.pix.end_to_end import sandbox_end_to_end_id
 from runtime.ids import new_id
 from runtime.seal import Seal
 from sql import Connection
@@ -24,23 +24,13 @@ from sql import Connection
 TRIAL_CENTS = 100
 TRIAL_DESCRIPTION = "Teste do webhook, pelo painel"
 _TRIAL_LIFETIME_S = 3_600
-# The ISPB of the sandbox's bank: no institution has it.
-_SANDBOX_ISPB = "99999999"
 
 
 class _Endpoint(Struct, frozen=True):
     endpoint_id: UUID
 
 
-class _Account(Struct, frozen=True):
-    name: str
-    city: str
-    pix_key: str
-    ahead_s: int
-
-
 _move = sql.maybe("webhook_settings.move", _Endpoint)
-_account = sql.one("webhook_settings.account", _Account)
 
 
 async def move_endpoint(conn: Connection, account_id: UUID, url: str, *, allow_private: bool) -> None:
@@ -51,19 +41,18 @@ async def move_endpoint(conn: Connection, account_id: UUID, url: str, *, allow_p
     """
     fault = fault_of(url, allow_private=allow_private)
     if fault is None and await _move(conn, account_id=account_id, url=url) is None:
-        fault = "The account has no webhook address."
+        fault = AddressFault.NONE
     if fault is not None:
         raise Refused(Code.VALIDATION_ERROR, fields={"url": fault})
 
 
 async def send_trial(
-    conn: Connection, account_id: UUID, *, now: datetime, actor: str, request_id: str, tail: str, seal: Seal
+    conn: Connection, account_id: UUID, *, now: datetime, actor: str, request_id: str, chance: bytes, seal: Seal
 ) -> UUID:
-    """A sandbox charge of 1.00, paid at once: its payment.received goes the way every event goes, and whoever reads
-    the charge again through the API, as receivers should, finds it. Answers the charge's id.
+    """A sandbox charge of 1.00, paid at once: its payment.received is delivered as every event is, and a receiver that
+    reads the charge through the API, as receivers should, finds it. Answers the charge's id.
 
-    `tail`: eleven letters and digits by chance, the end of the payment's endToEndId.
-
+    `chance`: TAIL_BYTES for the payment's endToEndId.
     Refused(BANK_UNAVAILABLE) while the sandbox has no location left.
     """
     now = to_millisecond(now)
@@ -71,18 +60,10 @@ async def send_trial(
     if not places:
         raise Refused(Code.BANK_UNAVAILABLE)
     (place,) = places
-    account = await _account(conn, account_id=account_id)
+    issuer = await issuer_of(conn, Owner(account_id, Mode.SANDBOX), actor=actor)
     charge_id = new_id()
     creation = Creation(
-        issuer=Issuer(
-            account_id=account_id,
-            test=True,
-            name=account.name,
-            city=account.city,
-            pix_key=account.pix_key,
-            actor=actor,
-            ahead_s=account.ahead_s,
-        ),
+        issuer=issuer,
         # Its own id: a key nobody else can have used.
         key=f"trial-{charge_id}",
         fingerprint=bytes(32),
@@ -100,14 +81,14 @@ async def send_trial(
     location = Location(place.location_id, place.location)
     made = await create_pix(conn, [compose_pix(creation, location)])
     assert made == {charge_id}, "a key of its own is new"
-    wish = simulated_payment(
+    command = simulated_payment(
         charge_id,
-        Owner(account_id, Mode.SANDBOX),
-        end_to_end_id=end_to_end_id(_SANDBOX_ISPB, now, tail),
+        issuer.owner,
+        end_to_end_id=sandbox_end_to_end_id(now, chance),
         seal=seal,
         actor=actor,
         request_id=request_id,
     )
-    (outcome,) = await change_charges(conn, [wish], now=now)
+    (outcome,) = await change_charges(conn, [command], now=now)
     assert not isinstance(outcome, Refused), "a charge made this moment is pending"
     return charge_id

@@ -4,10 +4,8 @@ Every object is an id of two digits, a length of two digits and a value. Lengths
 that is written is ASCII; payers' banks refuse the rest.
 """
 
-import re
 import unicodedata
 from binascii import crc_hqx
-from datetime import UTC, datetime
 from functools import lru_cache
 
 from domain.money import reais
@@ -58,14 +56,3 @@ def ascii_fold(text: str, most: int, *, otherwise: str) -> str:
             signs.append(" ")
     # Cut first, strip after: the cut may fall right behind a word.
     return " ".join("".join(signs).split())[:most].rstrip() or otherwise[:most]
-
-
-def end_to_end_id(ispb: str, at: datetime, tail: str) -> str:
-    """The endToEndId of one PIX, 32 characters: E, ISPB of the payer's bank, UTC minute, a tail of 11.
-
-    `at` is any aware instant; the SPI refuses stale ones.
-    """
-    assert re.fullmatch(r"[0-9]{8}", ispb), "an ISPB has eight digits"
-    assert at.tzinfo is not None, "an instant without a zone is no instant"
-    assert re.fullmatch(r"[0-9A-Za-z]{11}", tail), "a tail has eleven letters or digits"
-    return f"E{ispb}{at.astimezone(UTC):%Y%m%d%H%M}{tail}"

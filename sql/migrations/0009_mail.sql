@@ -1,7 +1,7 @@
 -- E-mail: what a charge's creation asked for, notices to merchants, mails to send, and addresses that want no more.
 
 -- A production charge whose payer is to be told. Written in the creation's own statement, and only when asked.
-CREATE TABLE mail_wish (
+CREATE TABLE mail_request (
     charge_id   uuid NOT NULL,
     account_id  uuid NOT NULL,
     -- When to look next: at once after the creation, then at the next reminder, or when the feed has an event of it.
@@ -11,9 +11,9 @@ CREATE TABLE mail_wish (
     begun_at    timestamptz,
     PRIMARY KEY (charge_id, account_id)
 ) WITH (fillfactor = 85);
-CREATE INDEX mail_wish_due ON mail_wish (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX mail_request_due ON mail_request (due_at) WHERE due_at IS NOT NULL;
 
--- How far mails have followed the feed of an account with rows in mail_wish. The feed is dense and in order, so nothing
+-- How far mails have followed the feed of an account with rows in mail_request. The feed is dense and in order, so nothing
 -- is missed.
 CREATE TABLE mail_follow (
     account_id  uuid PRIMARY KEY,

@@ -20,8 +20,9 @@ import api.idempotency.guard
 import api.operations.boletos
 from api.route import Route
 from banks.simulated.bank import PRODUCTION, SimulatedBank
-from commands.charges.change import ChargeChange, ChargeCommand, Entry, change_charges
+from commands.charges.change import ChargeChange, ChargeCommand, change_charges
 from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
+from commands.journal import Entry
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from commands.merchants.pix_suspension import resume_pix, suspend_pix
 from commands.webhooks.endpoint import set_endpoint

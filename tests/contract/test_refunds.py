@@ -14,12 +14,13 @@ from uuid import UUID, uuid4
 import msgspec
 import pytest
 
-from commands.charges.change import ChargeChange, ChargeCommand, Entry, change_charges
+from commands.charges.change import ChargeChange, ChargeCommand, change_charges
 from commands.charges.expire import expire_all
 from commands.charges.fail import fail_charge
 from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
+from commands.journal import Entry
 from commands.merchants.merchants import create_merchant
-from commands.money.refund import Ending, end_refunds
+from commands.money.refund_end import Ending, end_refunds
 from domain.charge import Charge
 from domain.refund import FailureCode
 from readmodels.verify import verify

@@ -60,7 +60,7 @@ def _told(
             named=named,
             unnamed_cents=unnamed_cents,
             announced=announced,
-            room=10,
+            limit=10,
         )
         booked_cents += sum(part.amount_cents for part in parts)
         assert booked_cents == state.paid_cents

@@ -20,7 +20,8 @@ from banks.protocol import Location
 from commands.charges.cancel import cancellation
 from commands.charges.change import change_charges
 from commands.charges.pay import Confirmation, confirm_payments
-from commands.money.refund import Ending, NewRefund, begin_refunds, end_refunds
+from commands.money.refund import NewRefund, begin_refunds
+from commands.money.refund_end import Ending, end_refunds
 from domain.charge import CancelReason
 from domain.errors import Refused
 from domain.instants import to_millisecond

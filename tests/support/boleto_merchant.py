@@ -1,7 +1,6 @@
 """A merchant's boletos for tests: bodies, creations, what can be asked of them, and what their bank has."""
 
 import os
-from base64 import b64encode
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -9,20 +8,17 @@ from uuid import UUID, uuid4
 import msgspec
 
 from api.body.reading import fingerprint
-from banks.banco_do_brasil.agreement import boleto_codes
-from banks.banco_do_brasil.nosso_numero import number_at_bank
-from banks.banco_do_brasil.seu_numero import seu_numero
 from banks.boletos import BoletoPayer, NewBoleto
 from banks.simulated.bank import PRODUCTION, SANDBOX, SimulatedBank
-from commands.bank_orders.kinds import Payload, Registration
-from commands.charges.create_boleto import RegistrationResult, issue_boletos, take_numbers
+from commands.charges.control_numbers import take_block
+from commands.charges.create_boleto import BoletoRequest, RegistrationResult, compose_boleto, issue_boletos
+from commands.charges.issuer import Issuer
 from commands.webhooks.endpoint import set_endpoint
-from domain.boleto.business_days import effective_due_date, expires_at
-from domain.instants import SAO_PAULO, iso, to_millisecond
-from readmodels.charges.charge import BoletoDoc, ChargeDoc
-from runtime.ids import new_id, new_token
+from domain.instants import SAO_PAULO, to_millisecond
+from runtime.ids import new_id
 from runtime.postgres import open_pool
 from runtime.seal import Seal
+from tests.support.boletos import AGREEMENT
 from tests.support.merchant import Answer, Books, Door
 from tests.support.system import System
 
@@ -112,17 +108,25 @@ async def boleto_issued_before(
     """A boleto issued a week before `due_on`, registered at the simulated bank and made a charge by the command that
     makes them; so that days pass without waiting. `body` is what its `key` was used for. Answers the charge's id."""
     created_at = to_millisecond(datetime.combine(due_on - timedelta(days=7), datetime.now(UTC).timetz()))
-    control = (await take_numbers(books)).control
-    number = number_at_bank(CONVENIO, control)
     payer = BoletoPayer(
         name="João d'Ávila", document="52998224725", street="Avenida Paulista", number="1578", city="São Paulo",
         state="SP", zip_code="01310100",
     )  # fmt: skip
+    seal = Seal(system.secret_key)
+    request = BoletoRequest(
+        issuer=Issuer(account_id=UUID(door.account_id), test=test, name="", city="", pix_key="", actor="test"),
+        key=key or str(uuid4()), fingerprint=fingerprint("POST", BOLETO, body or {}), request_id="req_before",
+        kind="boleto", amount_cents=amount_cents, due_on=due_on, external_id=external_id, description=None,
+        payer_sealed=seal.seal(msgspec.json.encode(payer)), payer_document_hash=None,
+    )  # fmt: skip
+    control = (await take_block(books)).control
+    order = compose_boleto(request, control, agreement=AGREEMENT, now=created_at, deadline=created_at, reply_to=None)
+    composed = order.request.payload.charge.boleto
+    assert composed is not None
     boleto = NewBoleto(
-        number=number, seu_numero=seu_numero(external_id, control=control), amount_cents=amount_cents,
+        number=composed.nosso_numero, seu_numero=composed.seu_numero, amount_cents=amount_cents,
         issued_on=created_at.date(), due_on=due_on, hybrid=False, payer=payer,
     )  # fmt: skip
-    seal = Seal(system.secret_key)
     pool = await open_pool(system.database_url, name="tests", size=1)
     try:
         world = SANDBOX if test else PRODUCTION
@@ -130,32 +134,20 @@ async def boleto_issued_before(
         assert await bank.boletos.add(boleto)
     finally:
         await pool.close()
-    barcode, line = boleto_codes(number, due_on=due_on, amount_cents=amount_cents)
-    order_id, charge_id = new_id(), new_id()
-    doc = ChargeDoc(
-        account_id=door.account_id, charge_id=str(charge_id), test=test, public_id=new_token(), external_id=external_id,
-        payment_method="boleto", status="pending", version=1, amount_cents=amount_cents, nosso_numero=number,
-        boleto=BoletoDoc(
-            nosso_numero=number, seu_numero=boleto.seu_numero, linha_digitavel=line, codigo_barras=barcode,
-            tipo_cobranca="boleto", data_vencimento=due_on.isoformat(),
-        ),
-        created_at=iso(created_at), due_date=due_on.isoformat(),
-        effective_due_date=effective_due_date(due_on).isoformat(), expires_at=iso(expires_at(due_on)),
-    )  # fmt: skip
-    request = Registration(
-        key=key or str(charge_id), fingerprint=fingerprint("POST", BOLETO, body or {}).hex(), actor="test",
-        request_id="req_before", payload=Payload(doc),
-        payer_sealed=b64encode(seal.seal(msgspec.json.encode(payer))).decode(),
-    )  # fmt: skip
     async with books.transaction():
         # Claimed from its birth: no worker takes it up.
         await books.execute(
             "INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, state, attempts, due_at,"
             " created_at) VALUES ($1, $2, $3, $4, 'boleto_register', $5, 'working', 1, $6, $6)",
-            order_id, UUID(door.account_id), charge_id, test, msgspec.json.encode(request), created_at,
+            order.order_id, order.account_id, order.charge_id, test, msgspec.json.encode(order.request), created_at,
         )  # fmt: skip
         made = RegistrationResult(
-            order_id=order_id, attempts=1, reconcile_id=new_id(), request=request, qr_code=None, at=created_at
+            order_id=order.order_id,
+            attempts=1,
+            reconcile_id=new_id(),
+            request=order.request,
+            qr_code=None,
+            at=created_at,
         )
-        assert await issue_boletos(books, [made]) == ({order_id}, {charge_id})
-    return str(charge_id)
+        assert await issue_boletos(books, [made]) == ({order.order_id}, {order.charge_id})
+    return str(order.charge_id)

@@ -1,6 +1,6 @@
 """Boletos as their creation and what happens to them leave them: the charge, its journal, the read tables.
 
-Written without the commands and without a bank, so that what is seen of a boleto can be tested in any state, at any
+Written without a bank, so that what is seen of a boleto can be tested in any state, at any
 time.
 """
 
@@ -12,18 +12,20 @@ from uuid import UUID
 import msgspec
 from msgspec.structs import replace
 
-from banks.banco_do_brasil.agreement import boleto_codes
-from banks.banco_do_brasil.nosso_numero import CONTROL_MAX, number_at_bank
+from banks.banco_do_brasil.agreement import Agreement
+from banks.banco_do_brasil.nosso_numero import CONTROL_MAX
 from banks.boletos import BoletoPayer
+from commands.charges.create_boleto import BoletoRequest, compose_boleto
+from commands.charges.issuer import Issuer
 from commands.journal import append
 from domain.boleto.business_days import effective_due_date, expires_at
 from domain.instants import iso
-from readmodels.charges.charge import BoletoDoc, ChargeDoc
+from readmodels.charges.charge import ChargeDoc
 from readmodels.projector import Projection, project
-from runtime.ids import new_id, new_token
 from runtime.seal import Seal
 from sql import Connection
 
+AGREEMENT = Agreement(convenio="3128557", carteira="17", agencia=452, conta=123873)
 PAYER = BoletoPayer(
     name="José da Conceição Araújo",
     document="12345678909",
@@ -53,29 +55,23 @@ async def issue(
     **more: Any,
 ) -> ChargeDoc:
     """A pending boleto; `more` are fields of its document."""
-    charge_id = new_id()
-    number = number_at_bank("3128557", 1 + secrets.randbelow(CONTROL_MAX))
-    method = "boleto_hibrido" if hybrid else "boleto"
-    doc = ChargeDoc(
-        account_id=str(account_id),
-        charge_id=str(charge_id),
-        test=test,
-        public_id=new_token(),
-        payment_method=method,
-        status="pending",
-        version=1,
-        amount_cents=amount_cents,
-        payer_document_hash=seal.blind(payer.document),
-        nosso_numero=number,
-        created_at=iso(now),
-        boleto=_boleto(number, "PED-000123", method, due, amount_cents, BR_CODE if hybrid else None),
-        **{**_dates(due), **more},
-    )
+    request = BoletoRequest(
+        issuer=Issuer(account_id=account_id, test=test, name="", city="", pix_key="", actor="test"),
+        key="", fingerprint=b"", request_id="", kind="boleto_hibrido" if hybrid else "boleto",
+        amount_cents=amount_cents, due_on=due, external_id=None, description=None,
+        payer_sealed=seal.seal(msgspec.json.encode(payer)), payer_document_hash=seal.blind(payer.document),
+    )  # fmt: skip
+    control = 1 + secrets.randbelow(CONTROL_MAX)
+    order = compose_boleto(request, control, agreement=AGREEMENT, now=now, deadline=now, reply_to=None)
+    doc = order.request.payload.charge
+    assert doc.boleto is not None
+    boleto = replace(doc.boleto, seu_numero="PED-000123", qr_code=BR_CODE if hybrid else None)
+    doc = replace(doc, boleto=boleto, **more)
     await conn.execute(
         "INSERT INTO charge (account_id, charge_id, test, payment_method, status, version, amount_cents, created_at,"
         " expires_at, payer_sealed) VALUES ($1, $2, $3, $4, 'pending', 1, $5, $6, $7, $8)",
-        account_id, charge_id, test, method, amount_cents, now, expires_at(due),
-        seal.seal(msgspec.json.encode(payer)),
+        account_id, UUID(doc.charge_id), test, doc.payment_method, amount_cents, now, expires_at(due),
+        request.payer_sealed,
     )  # fmt: skip
     await _record(conn, doc, "charge.created", now, doc, Projection.CREATED)
     return doc
@@ -98,25 +94,13 @@ async def redate(conn: Connection, doc: ChargeDoc, due: date, now: datetime) -> 
     """Another due date, and so another line and barcode."""
     old = doc.boleto
     assert old is not None
-    boleto = _boleto(old.nosso_numero, old.seu_numero, old.tipo_cobranca, due, doc.amount_cents, old.qr_code)
-    fields = {**_dates(due), "boleto": boleto, "redated": doc.redated + 1}
+    barcode, line = AGREEMENT.codes(old.nosso_numero, due_on=due, amount_cents=doc.amount_cents)
+    fields = {
+        "due_date": str(due), "effective_due_date": str(effective_due_date(due)), "expires_at": iso(expires_at(due)),
+        "boleto": replace(old, linha_digitavel=line, codigo_barras=barcode, data_vencimento=str(due)),
+        "redated": doc.redated + 1,
+    }  # fmt: skip
     return await happen(conn, doc, "charge.due_date_changed", now, **fields)
-
-
-def _dates(due: date) -> dict[str, str]:
-    return {
-        "due_date": str(due),
-        "effective_due_date": str(effective_due_date(due)),
-        "expires_at": iso(expires_at(due)),
-    }
-
-
-def _boleto(number: str, seu_numero: str, method: str, due: date, amount_cents: int, qr_code: str | None) -> BoletoDoc:
-    barcode, line = boleto_codes(number, due_on=due, amount_cents=amount_cents)
-    return BoletoDoc(
-        nosso_numero=number, seu_numero=seu_numero, linha_digitavel=line, codigo_barras=barcode, qr_code=qr_code,
-        tipo_cobranca=method, data_vencimento=str(due),
-    )  # fmt: skip
 
 
 async def _record(conn: Connection, doc: ChargeDoc, kind: str, now: datetime, charge: Any, which: Projection) -> None:

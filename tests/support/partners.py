@@ -10,7 +10,8 @@ from commands.charges.create_pix import NewPix, create_pix
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.merchants.integrators import create_integrator
 from commands.money.partner_shares import post_shares
-from commands.money.refund import Ending, NewRefund, begin_refunds, end_refunds
+from commands.money.refund import NewRefund, begin_refunds
+from commands.money.refund_end import Ending, end_refunds
 from domain.errors import Refused
 from domain.instants import iso, to_millisecond
 from domain.mode import Owner

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from brcode.utils.brcodeId import jsonFromBrcode
 
-from domain.pix.br_code import ascii_fold, dynamic_br_code, end_to_end_id
+from domain.pix.br_code import ascii_fold, dynamic_br_code
+from domain.pix.end_to_end import end_to_end_id
 from tests.support.br_code_reader import parse_br_code
 
 # reference/pix-and-boleto.md 1.6: examples of the manual and of pix-api, then fixtures of other libraries.

@@ -19,7 +19,6 @@ MOVED_MAX = 10_000
 DELIVERIES_KEPT = KEPT + timedelta(days=31)
 """A month leaves whole: by then every event of it has, and none of its deliveries can be sent again."""
 _FORGOTTEN_MAX = 1_000
-_DELETED = "DELETE "
 
 _log = structlog.get_logger()
 
@@ -30,7 +29,7 @@ class _Months(Struct, frozen=True):
 
 make = sql.one("feed_month.make", _Months)
 detach = sql.one("feed_month.detach", _Months)
-forget = sql.run("webhook_delivery.forget")
+forget = sql.count("webhook_delivery.forget")
 
 
 async def keep_months(context: Context) -> int:
@@ -53,5 +52,4 @@ async def keep_months(context: Context) -> int:
 async def forget_deliveries(context: Context) -> int:
     """Delete a batch of deliveries whose events left the feed; answers how many."""
     async with session(context.pool) as conn:
-        done = await forget(conn, before=context.now() - DELIVERIES_KEPT, most=_FORGOTTEN_MAX)
-    return int(done.removeprefix(_DELETED))
+        return await forget(conn, before=context.now() - DELIVERIES_KEPT, most=_FORGOTTEN_MAX)

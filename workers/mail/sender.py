@@ -37,7 +37,6 @@ BACKOFF_S: Final = (30, 120, 600, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400)
 CAUGHT_KEPT: Final = 200
 _RELEASED_MAX = 200
 _FORGOTTEN_MAX = 1_000
-_DELETED = "DELETE "
 _SPREAD = 0.2
 
 _log = structlog.get_logger()
@@ -83,7 +82,7 @@ class _Skip(Struct, frozen=True):
 claim = sql.many("mail.claim", DueMail)
 settle = sql.run("mail.settle")
 release = sql.run("mail.release")
-forget = sql.run("mail.forget")
+forget = sql.count("mail.forget")
 catch = sql.run("mail.catch")
 forget_caught = sql.run("mail.forget_caught")
 
@@ -111,8 +110,7 @@ async def forget_mails(context: Context) -> int:
     """Delete a batch of mails that have been over for longer than they are kept; answers how many."""
     before = context.now() - timedelta(days=context.settings.mail_kept_days)
     async with session(context.pool) as conn:
-        done = await forget(conn, before=before, most=_FORGOTTEN_MAX)
-    return int(done.removeprefix(_DELETED))
+        return await forget(conn, before=before, most=_FORGOTTEN_MAX)
 
 
 class MailSender:

@@ -14,7 +14,8 @@ from banks.protocol import Bank
 from banks.scenario import acting
 from banks.transfers import Return, Transfer
 from commands.bank_orders.kinds import OrderKind, OrderLane, RefundReturn, RefundTransfer
-from commands.money.refund import Ending, TransferDestination, end_refunds
+from commands.money.refund import TransferDestination
+from commands.money.refund_end import Ending, end_refunds
 from domain.instants import to_millisecond
 from domain.mode import Mode
 from runtime.batching import Batcher

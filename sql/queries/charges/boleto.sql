@@ -127,8 +127,8 @@ WITH given AS (
     INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
     SELECT cob_order_id, account_id, charge_id, test, 'cob_register', cob, at, at
     FROM mine WHERE cob IS NOT NULL
-), wished AS (
-    INSERT INTO mail_wish (charge_id, account_id, due_at)
+), mail_requested AS (
+    INSERT INTO mail_request (charge_id, account_id, due_at)
     SELECT charge_id, account_id, created_at FROM mine WHERE send_email AND NOT test
 ), journaled AS (
     INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)

@@ -1,7 +1,7 @@
 -- What partners are given of payments, and what is taken back when those are refunded. Rows are written in the
 -- transaction of the payment or refund, and posted to the partner's ledger by a worker.
 
--- name: owe
+-- name: accrue
 -- Of payments of charges with a partner's code. The share is the one in force when the charge was issued, rounded down
 -- to the cent; nothing is owed to a partner without an account, without a share, or with less than a cent of it.
 WITH owed AS MATERIALIZED (
@@ -48,7 +48,7 @@ SELECT share_id, account_id, test, payment_id, refund_id, integrador_code, partn
 FROM partner_share
 WHERE posted_at IS NULL
 ORDER BY number
-LIMIT :most
+LIMIT :limit
 FOR UPDATE;
 
 -- name: posted

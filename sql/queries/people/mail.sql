@@ -1,8 +1,8 @@
--- E-mail: wishes become mails, mails are sent. No transaction stays open while a mail server thinks.
+-- E-mail: requests become mails, mails are sent. No transaction stays open while a mail server thinks.
 
--- name: due_wishes
+-- name: due_requests
 -- Held for the rest of the transaction; another worker passes over them.
-SELECT charge_id, account_id, begun_at FROM mail_wish
+SELECT charge_id, account_id, begun_at FROM mail_request
 WHERE due_at <= :now
 ORDER BY due_at
 LIMIT :most
@@ -20,24 +20,24 @@ INSERT INTO mail_follow (account_id, sequence)
 TABLE follower
 ON CONFLICT DO NOTHING;
 
--- name: wished_charges
--- What decides which mail a wish becomes.
+-- name: requested_charges
+-- What decides which mail a request becomes.
 SELECT c.charge_id, c.account_id, c.status, c.expires_at, r.due_date, c.payer_sealed
 FROM charge c JOIN read_charge r ON r.charge_id = c.charge_id AND r.account_id = c.account_id
 WHERE c.charge_id = ANY(:charge_ids::uuid[]);
 
--- name: set_wishes
-UPDATE mail_wish w SET due_at = g.due_at, begun_at = g.begun_at
+-- name: set_requests
+UPDATE mail_request w SET due_at = g.due_at, begun_at = g.begun_at
 FROM unnest(:charge_ids::uuid[], :account_ids::uuid[], :due_ats::timestamptz[], :begun_ats::timestamptz[])
      AS g (charge_id, account_id, due_at, begun_at)
 WHERE w.charge_id = g.charge_id AND w.account_id = g.account_id;
 
--- name: end_wishes
-DELETE FROM mail_wish w USING unnest(:charge_ids::uuid[], :account_ids::uuid[]) AS g (charge_id, account_id)
+-- name: end_requests
+DELETE FROM mail_request w USING unnest(:charge_ids::uuid[], :account_ids::uuid[]) AS g (charge_id, account_id)
 WHERE w.charge_id = g.charge_id AND w.account_id = g.account_id;
 
 -- name: follow
--- Read on in the feeds of accounts with wishes, and wake those whose charge was paid or got another date. The clock and
+-- Read on in the feeds of accounts with requests, and wake those whose charge was paid or got another date. The clock and
 -- the events up to it are of one snapshot, and a feed has no gaps: what was read to is behind us for good.
 WITH moved AS (
     SELECT f.account_id, f.sequence AS after, k.event_sequence AS newest
@@ -53,7 +53,7 @@ WITH moved AS (
         ORDER BY sequence LIMIT :events_most
     ) e
 ), woken AS (
-    UPDATE mail_wish w SET due_at = :now
+    UPDATE mail_request w SET due_at = :now
     FROM told t
     WHERE t.type IN ('payment.received', 'charge.due_date_changed')
       AND w.charge_id = t.charge_id AND w.account_id = t.account_id
@@ -143,7 +143,7 @@ WHERE mail_id IN (
 
 -- name: forget
 -- Mails that are over since before :before, a bounded number at a time; never one that waits or is being sent. Their
--- due_at is when that was settled (mail_over). Nothing is mailed anew for it: what is still to come stands in mail_wish.
+-- due_at is when that was settled (mail_over). Nothing is mailed anew for it: what is still to come stands in mail_request.
 WITH ended AS (
     SELECT mail_id FROM mail
     WHERE state IN ('sent', 'failed', 'skipped') AND due_at < :before

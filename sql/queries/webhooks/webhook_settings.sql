@@ -42,9 +42,3 @@ SELECT endpoint_id FROM endpoint;
 -- name: notices
 -- notice_of_account. What the account's people were told of its webhooks.
 SELECT test, kind, event_type, at FROM notice WHERE account_id = :account_id ORDER BY at DESC, notice_id DESC LIMIT :most;
-
--- name: account
--- What a test charge is made of, and the clock it goes by.
-SELECT a.name, a.city, a.pix_key, coalesce(k.ahead_s, 0) AS ahead_s
-FROM account a LEFT JOIN sandbox_clock k USING (account_id)
-WHERE a.account_id = :account_id;

@@ -18,7 +18,7 @@ import pytest_asyncio
 from banks.protocol import Location
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import MerchantCreated
-from commands.money.refund import Ending, end_refunds
+from commands.money.refund_end import Ending, end_refunds
 from domain.brazilian import brl
 from domain.instants import SAO_PAULO
 from domain.mode import Mode, Owner

@@ -17,6 +17,7 @@ import pytest_asyncio
 from banks.protocol import Location
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import MerchantCreated
+from commands.webhooks.address import AddressFault
 from domain.events import DEFAULT_KINDS, EventKind
 from domain.mode import Mode
 from runtime.ids import new_id
@@ -24,6 +25,7 @@ from runtime.postgres import Pool
 from tests.support.dashboard import Books, Person, Seen, a_merchant, person_of, settings_with
 from tests.support.pages import serving
 from tests.support.webhooks import KEY, SEAL, Receiver, Request, receiving, working
+from web.painel.settings.webhooks import FAULTS
 
 PATH = "/painel/webhooks"
 TEST_DELIVERIES = "/painel/teste/webhooks/entregas"
@@ -202,6 +204,10 @@ async def test_an_address_that_is_not_public_is_refused_where_payments_are_real(
         assert (await person.post(PATH, on=PATH, url=url)).status == 400
         # Nor by way of moving one that was taken.
         assert (await person.post(f"{PATH}/endereco", on=PATH, url=url)).status == 400
+
+
+def test_every_fault_of_an_address_has_its_words_in_portuguese() -> None:
+    assert set(FAULTS) == set(AddressFault)
 
 
 async def test_the_two_kinds_of_every_endpoint_stay_and_others_are_chosen(desk: Desk, pool: Pool) -> None:

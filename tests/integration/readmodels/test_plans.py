@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 import sql
-from commands.charges.change import WISHES_MAX
+from commands.charges.change import COMMANDS_MAX
 from commands.charges.expire import find_overdue, find_overdue_of_account
 from domain.mode import Mode, Owner
 from readmodels.charges.charge import charges_by_id
@@ -355,9 +355,9 @@ async def test_a_batch_of_lookups_reads_the_rows_it_asks_for(explained: Explaine
 
 async def test_who_looks_for_overdue_charges_reads_those_only(explained: Explained) -> None:
     for now in (START, START + timedelta(days=2), START + timedelta(days=365)):
-        await find_overdue_of_account(explained, account_id=BIG, test=True, now=now, most=WISHES_MAX)
-        await find_overdue(explained, now=now, most=WISHES_MAX)
-    assert_cheap(explained.plans, ranges=45, page=WISHES_MAX)
+        await find_overdue_of_account(explained, account_id=BIG, test=True, now=now, most=COMMANDS_MAX)
+        await find_overdue(explained, now=now, most=COMMANDS_MAX)
+    assert_cheap(explained.plans, ranges=45, page=COMMANDS_MAX)
 
 
 async def test_the_days_of_a_month_cost_probes_and_not_their_payments(explained: Explained) -> None:

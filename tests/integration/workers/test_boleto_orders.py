@@ -1,6 +1,5 @@
 """Orders about boletos, done by a worker at a bank that fails on purpose: what is left in both books."""
 
-from base64 import b64encode
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,19 +9,19 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from banks.banco_do_brasil.agreement import boleto_codes
+from banks.banco_do_brasil.nosso_numero import parse_number
 from banks.boletos import BoletoPayer, NewBoleto
 from commands.bank_orders.boleto_orders import give_up, place_change
-from commands.bank_orders.kinds import Payload, Redate, Registration, WriteOff
-from commands.charges.create_boleto import RegistrationOrder, order_boletos
-from domain.boleto.business_days import effective_due_date, expires_at
-from domain.instants import iso, to_millisecond
+from commands.bank_orders.kinds import Redate, WriteOff
+from commands.charges.create_boleto import BoletoRequest, RegistrationOrder, compose_boleto, order_boletos
+from commands.charges.issuer import Issuer
+from domain.instants import to_millisecond
 from domain.mode import Mode
-from readmodels.charges.charge import BoletoDoc, ChargeDoc
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, session, transaction
 from tests.support.banking import due_now, make_account, utc_now, worker_context
 from tests.support.boleto_bank import RunningBoletoBank, new_number, running_boleto_bank, today
+from tests.support.boletos import AGREEMENT
 from workers.context import Context
 from workers.orders.boleto import BoletoOrderWorker
 from workers.orders.boleto_changes import boleto_of
@@ -56,28 +55,17 @@ async def ordered(
     context: Context, account_id: UUID, *, number: str = "", key: str = "", hybrid: bool = False, cents: int = 5000
 ) -> RegistrationOrder:
     """An order to register a boleto, as the door writes it."""
-    number, due, now = number or new_number(), today() + timedelta(days=10), to_millisecond(utc_now())
-    barcode, line = boleto_codes(number, due_on=due, amount_cents=cents)
-    kind = "boleto_hibrido" if hybrid else "boleto"
-    charge_id = new_id()
-    doc = ChargeDoc(
-        account_id=str(account_id), charge_id=str(charge_id), test=False, public_id=new_token(), payment_method=kind,
-        status="pending", version=1, amount_cents=cents, nosso_numero=number,
-        boleto=BoletoDoc(
-            nosso_numero=number, seu_numero="PEDIDO 7", linha_digitavel=line, codigo_barras=barcode,
-            tipo_cobranca=kind, data_vencimento=due.isoformat(),
-        ),
-        created_at=iso(now), due_date=due.isoformat(), effective_due_date=effective_due_date(due).isoformat(),
-        expires_at=iso(expires_at(due)),
+    request = BoletoRequest(
+        issuer=Issuer(account_id=account_id, test=False, name="", city="", pix_key="", actor="test"),
+        key=key or new_token(), fingerprint=b"\xab" * 32, request_id="req_test",
+        kind="boleto_hibrido" if hybrid else "boleto", amount_cents=cents, due_on=today() + timedelta(days=10),
+        payer_sealed=context.seal.seal(msgspec.json.encode(PAYER)), payer_document_hash=None, external_id="PEDIDO 7",
+        description=None,
     )  # fmt: skip
-    order = RegistrationOrder(
-        order_id=new_id(), account_id=account_id, charge_id=charge_id, test=False, created_at=now,
-        deadline=now + timedelta(seconds=10), reply_to="nobody",
-        request=Registration(
-            key=key or new_token(), fingerprint="ab" * 32, actor="test", request_id="req_test",
-            payer_sealed=b64encode(context.seal.seal(msgspec.json.encode(PAYER))).decode(), payload=Payload(doc),
-        ),
-    )  # fmt: skip
+    now, (_, control) = to_millisecond(utc_now()), parse_number(number or new_number())
+    order = compose_boleto(
+        request, control, agreement=AGREEMENT, now=now, deadline=now + timedelta(seconds=10), reply_to="nobody"
+    )
     async with session(context.pool) as conn:
         assert await order_boletos(conn, [order]) == {order.order_id}
     return order

@@ -2,7 +2,6 @@
 bank that is down, changes of the boleto that are under way, and payers who are quicker than we are."""
 
 import asyncio
-from base64 import b64encode
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,24 +13,25 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from banks.banco_do_brasil.agreement import boleto_codes
+from banks.banco_do_brasil.nosso_numero import parse_number
 from banks.boletos import BoletoPayer, BoletoState
 from banks.protocol import Cob, Done, NotFound, Rejected, Unknown
 from commands.bank_orders.boleto_orders import give_up, place_change
-from commands.bank_orders.kinds import Payload, PixLeg, Redate, Registration, WriteOff
-from commands.charges.create_boleto import RegistrationOrder, order_boletos
+from commands.bank_orders.kinds import Redate, WriteOff
+from commands.charges.create_boleto import BoletoRequest, RegistrationOrder, compose_boleto, order_boletos
+from commands.charges.issuer import Issuer
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.merchants.integrators import create_integrator
-from domain.boleto.business_days import effective_due_date, expires_at
+from domain.boleto.business_days import expires_at
 from domain.charge import Charge
-from domain.instants import iso, to_millisecond
+from domain.instants import to_millisecond
 from domain.mode import Mode
-from readmodels.charges.charge import BoletoDoc, ChargeDoc
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, session, transaction
 from tests.support.banking import due_now, make_account, utc_now, worker_context
 from tests.support.boleto_bank import RunningBoletoBank, new_number, running_boleto_bank, today
 from tests.support.boleto_merchant import in_days, redate
+from tests.support.boletos import AGREEMENT
 from tests.support.dual_merchant import (
     at_rest,
     becomes,
@@ -257,28 +257,16 @@ async def made(context: Context, desk: BoletoOrderWorker, *, cents: int = 5000) 
     answer = await context.banks[Mode.PRODUCTION].create_locations(1)
     assert isinstance(answer, Done)
     (place,) = answer.value
-    due, now, charge_id = today() + timedelta(days=10), to_millisecond(utc_now()), new_id()
-    barcode, line = boleto_codes(number, due_on=due, amount_cents=cents)
-    doc = ChargeDoc(
-        account_id=str(account_id), charge_id=str(charge_id), test=False, public_id=new_token(),
-        payment_method="boleto_pix", status="pending", version=1, amount_cents=cents, nosso_numero=number,
-        txid=charge_id.hex, qr_code="000201",
-        boleto=BoletoDoc(
-            nosso_numero=number, seu_numero="PEDIDO 7", linha_digitavel=line, codigo_barras=barcode,
-            tipo_cobranca="boleto_pix", data_vencimento=due.isoformat(),
-        ),
-        created_at=iso(now), due_date=due.isoformat(), effective_due_date=effective_due_date(due).isoformat(),
-        expires_at=iso(expires_at(due)),
+    request = BoletoRequest(
+        issuer=Issuer(account_id=account_id, test=False, name="A", city="B", pix_key=str(account_id), actor="test"),
+        key=new_token(), fingerprint=b"\xab" * 32, request_id="req_test", kind="boleto_pix", amount_cents=cents,
+        due_on=today() + timedelta(days=10), payer_sealed=context.seal.seal(_encode(PAYER)), payer_document_hash=None,
+        external_id="PEDIDO 7", description=None,
     )  # fmt: skip
-    order = RegistrationOrder(
-        order_id=new_id(), account_id=account_id, charge_id=charge_id, test=False, created_at=now,
-        deadline=now + timedelta(seconds=10), reply_to="nobody",
-        request=Registration(
-            key=new_token(), fingerprint="ab" * 32, actor="test", request_id="req_test",
-            payer_sealed=b64encode(context.seal.seal(_encode(PAYER))).decode(), payload=Payload(doc),
-            pix=PixLeg(location_id=place.location_id, location=place.location, pix_key=str(account_id)),
-        ),
-    )  # fmt: skip
+    now, (_, control) = to_millisecond(utc_now()), parse_number(number)
+    order = compose_boleto(
+        request, control, place, agreement=AGREEMENT, now=now, deadline=now + timedelta(seconds=10), reply_to="nobody"
+    )
     async with session(context.pool) as conn:
         assert await order_boletos(conn, [order]) == {order.order_id}
     await desk.drain()

@@ -120,7 +120,7 @@ async def post(pool: Pool, servers: Any) -> AsyncIterator[Post]:
 @asynccontextmanager
 async def opened(pool: Pool, servers: Any, **env: str) -> AsyncIterator[Post]:
     await pool.execute("DELETE FROM mail")
-    await pool.execute("DELETE FROM mail_wish")
+    await pool.execute("DELETE FROM mail_request")
     await pool.execute("UPDATE notice SET mailed_at = now() WHERE mailed_at IS NULL")
     async with transaction(pool) as conn:
         merchant = await create_merchant(conn, name="Açaí & Cia", address=True, kyc="approved", now=START)
@@ -180,7 +180,7 @@ async def test_nobody_is_mailed_for_a_test_charge_or_unasked_or_without_an_addre
     for day in range(12):
         await post.at(START + timedelta(days=day))
     assert post.server.mails == []
-    assert await post.context.pool.fetchval("SELECT count(*) FROM mail_wish") == 0
+    assert await post.context.pool.fetchval("SELECT count(*) FROM mail_request") == 0
 
 
 async def test_a_pending_charge_is_reminded_of_three_days_before_and_on_the_day_at_nine_and_no_more(post: Post) -> None:
@@ -254,7 +254,7 @@ async def boleto(post: Post, to: str, due: date) -> ChargeDoc:
             payer=msgspec.structs.replace(PAYER, email=to), send_email=True,
         )  # fmt: skip
         await conn.execute(
-            "INSERT INTO mail_wish (charge_id, account_id, due_at) VALUES ($1, $2, $3)",
+            "INSERT INTO mail_request (charge_id, account_id, due_at) VALUES ($1, $2, $3)",
             UUID(doc.charge_id), post.merchant.account_id, post.now,
         )  # fmt: skip
     return doc

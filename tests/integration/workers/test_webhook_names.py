@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from commands.webhooks.endpoint import check_address
+from commands.webhooks.address import check_address
 from domain.errors import Refused
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import Pool

@@ -1,16 +1,20 @@
-"""Have a boleto changed at its bank: an order is placed in the transaction of its audit row, a worker does it, and its
-outcome is waited for. No transaction is open while the bank thinks."""
+"""Change a charge with its audit row, or have its boleto changed at its bank.
+
+The bank's order is placed in the transaction of the audit row, a worker does it, and its outcome is waited for. No
+transaction is open while the bank thinks.
+"""
 
 import asyncio
 from uuid import UUID
 
 from commands.bank_orders.boleto_issuer import DEADLINE_S
 from commands.bank_orders.kinds import Pay, Redate, WriteOff
+from commands.charges.change import ChargeCommand, change_charges
 from domain.charge import Status
 from domain.errors import Code, Refused
 from readmodels.charges.charge import charges_by_id
 from runtime.ids import new_id
-from runtime.jobs import BOLETO_ORDERS, WEBHOOKS
+from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, WEBHOOKS
 from web.painel.page_request import PageRequest
 
 
@@ -40,3 +44,13 @@ async def change_boleto(
             raise Refused(Code.BANK_UNAVAILABLE)
     await desk.changed(order_id, until - loop.time())
     request.context.jobs.wake(WEBHOOKS)
+
+
+async def change_charge(request: PageRequest, action: str, command: ChargeCommand, **facts: object) -> None:
+    """Carry the command out with its audit row, or raise its refusal."""
+    async with request.change(
+        action, subject=str(command.charge_id), wakes=[WEBHOOKS, PIX_ORDERS[request.mode]], **facts
+    ) as conn:
+        (outcome,) = await change_charges(conn, [command], now=request.now)
+        if isinstance(outcome, Refused):
+            raise outcome

@@ -5,7 +5,7 @@ Through the commands that the API's calls go through; the id of the form is the 
 
 from datetime import date
 from hashlib import sha256
-from secrets import token_hex
+from secrets import token_bytes
 from typing import Any, Final
 from uuid import UUID
 
@@ -14,7 +14,6 @@ from litestar.response import Response
 
 from commands.bank_orders.kinds import Pay, Redate, WriteOff
 from commands.charges.cancel import cancellation
-from commands.charges.change import ChargeCommand, change_charges
 from commands.charges.pay import simulated_payment
 from commands.mail import MAILED, ask_for_mail
 from commands.money.refund import NewRefund, TransferDestination, begin_refunds
@@ -23,14 +22,14 @@ from domain.charge import CancelReason, Status
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO
 from domain.money import PIX_CENTS_MAX, reais
-from domain.pix.br_code import end_to_end_id
+from domain.pix.end_to_end import TAIL_BYTES, sandbox_end_to_end_id
 from domain.refund import is_pix_key
 from readmodels.charges.charge import ChargeDoc
 from readmodels.dashboard.charge import payments_of
 from runtime.ids import new_id
-from runtime.jobs import PIX_ORDERS, REFUND_ORDERS, WEBHOOKS
+from runtime.jobs import REFUND_ORDERS, WEBHOOKS
 from runtime.postgres import session
-from web.painel.charges.boleto_change import change_boleto
+from web.painel.charges.boleto_change import change_boleto, change_charge
 from web.painel.charges.charge_page import charge_of, paid, show_charge
 from web.painel.fields import Filled
 from web.painel.labels import CANCEL_REASONS, REFUSED
@@ -38,8 +37,6 @@ from web.painel.page_request import PageRequest
 
 REASON_MAX: Final = 140
 MESSAGE_MAX: Final = 1_000
-# The ISPB of the sandbox's bank: no institution has it.
-_SANDBOX_ISPB = "99999999"
 # A pix key that is a document or a telephone, however it is punctuated.
 _PUNCTUATION: Final = str.maketrans("", "", ".-/() ")
 
@@ -56,7 +53,7 @@ async def cancel(request: PageRequest) -> Response[Any]:
         command = cancellation(
             charge_id, request.owner, reason=reason, actor=request.actor, request_id=request.request_id
         )
-        await _grant(request, "charge.cancelled", command, reason=str(reason))
+        await change_charge(request, "charge.cancelled", command, reason=str(reason))
     else:
         bank_order = WriteOff(reason=reason, actor=request.actor, request_id=request.request_id)
         await change_boleto(request, "boleto.write_off_ordered", charge_id, bank_order, reason=str(reason))
@@ -72,25 +69,16 @@ async def pay_in_test(request: PageRequest) -> Response[Any]:
         command = simulated_payment(
             charge_id,
             request.owner,
-            end_to_end_id=end_to_end_id(_SANDBOX_ISPB, request.now, token_hex(6)[:11]),
+            end_to_end_id=sandbox_end_to_end_id(request.now, token_bytes(TAIL_BYTES)),
             seal=request.seal,
             actor=request.actor,
             request_id=request.request_id,
         )
-        await _grant(request, "charge.paid_in_test", command)
+        await change_charge(request, "charge.paid_in_test", command)
     else:
         bank_order = Pay(actor=request.actor, request_id=request.request_id)
         await change_boleto(request, "boleto.test_payment_ordered", charge_id, bank_order)
     return request.go(request.here(f"/cobrancas/{charge_id}"), done="simulado")
-
-
-async def _grant(request: PageRequest, action: str, command: ChargeCommand, **facts: object) -> None:
-    async with request.change(
-        action, subject=str(command.charge_id), wakes=[WEBHOOKS, PIX_ORDERS[request.mode]], **facts
-    ) as conn:
-        (outcome,) = await change_charges(conn, [command], now=request.now)
-        if isinstance(outcome, Refused):
-            raise outcome
 
 
 async def redate(request: PageRequest) -> Response[Any]:

@@ -15,11 +15,11 @@ import msgspec
 from litestar.response import Response
 
 from banks.boletos import BoletoPayer
-from commands.bank_orders.boleto_issuer import DEADLINE_S, BoletoRequest
+from commands.bank_orders.boleto_issuer import DEADLINE_S
 from commands.bank_orders.boleto_orders import find_terms
-from commands.charges.create_boleto import RegistrationOrder, order_boletos
+from commands.charges.create_boleto import BoletoRequest, order_boletos
 from commands.charges.create_pix import Creation, compose_pix, create_pix
-from commands.charges.issuer import Issuer, find_registered
+from commands.charges.issuer import Issuer, issuer_of
 from commands.people.audit import AlreadySent
 from commands.schedules import has_address
 from domain.documents import well_formed
@@ -88,20 +88,9 @@ async def made_before(request: PageRequest) -> UUID:
     return made.resource_id
 
 
-async def issuer_of(request: PageRequest) -> Issuer:
+async def _issuer(request: PageRequest) -> Issuer:
     async with session(request.pool) as conn:
-        found = await find_registered(conn, account_id=request.session.account_id, test=request.test)
-    assert found is not None, "a session's account exists"
-    owner = request.owner
-    return Issuer(
-        account_id=owner.account_id,
-        test=owner.test,
-        name=found.name,
-        city=found.city,
-        pix_key=found.pix_key,
-        actor=request.actor,
-        ahead_s=found.ahead_s,
-    )
+        return await issuer_of(conn, request.owner, actor=request.actor)
 
 
 def check_approved(request: PageRequest) -> None:
@@ -131,7 +120,7 @@ async def _pix(request: PageRequest, filled: Filled) -> UUID | None:
     check_approved(request)
     document = payer.get("document")
     creation = Creation(
-        issuer=await issuer_of(request),
+        issuer=await _issuer(request),
         key=request.key,
         fingerprint=sha256(request.key.encode()).digest(),
         charge_id=new_id(),
@@ -179,14 +168,15 @@ async def _boleto(request: PageRequest, filled: Filled) -> UUID | None:
     if filled.faults or amount_cents is None or due_on is None or payer is None:
         return None
     wanted = BoletoRequest(
-        issuer=await issuer_of(request),
+        issuer=await _issuer(request),
         key=request.key,
         fingerprint=sha256(request.key.encode()).digest(),
         request_id=request.request_id,
         kind=kind,
         amount_cents=amount_cents,
         due_on=due_on,
-        payer=payer,
+        payer_sealed=request.seal.seal(msgspec.json.encode(payer)),
+        payer_document_hash=request.seal.blind(payer.document),
         external_id=external_id,
         description=description,
         integrador_code=integrador_code,
@@ -197,30 +187,19 @@ async def _boleto(request: PageRequest, filled: Filled) -> UUID | None:
 
 
 async def _registered(request: PageRequest, wanted: BoletoRequest) -> UUID:
-    written = False
-
-    async def write(order: RegistrationOrder) -> bool:
-        nonlocal written
-        if written:
-            # The bank had another boleto under the first number: the audit log has this form already.
-            async with session(request.pool) as conn:
-                ordered = await order_boletos(conn, [order])
-            request.context.boletos.wake(request.mode)
-            return bool(ordered)
-        async with request.change(
-            "boleto.ordered",
-            subject=str(order.charge_id),
-            wakes=[BOLETO_ORDERS[request.mode]],
-            method=wanted.kind,
-            amount=reais(wanted.amount_cents),
-        ) as conn:
-            if not await order_boletos(conn, [order]):
-                raise AlreadySent
-        written = True
-        return True
-
+    issuer = request.context.boletos
     until = asyncio.get_running_loop().time() + DEADLINE_S
-    charge_id = await request.context.boletos.issue(wanted, write, until=until)
+    order = await issuer.compose(wanted, until=until)
+    async with request.change(
+        "boleto.ordered",
+        subject=str(order.charge_id),
+        wakes=[BOLETO_ORDERS[request.mode]],
+        method=wanted.kind,
+        amount=reais(wanted.amount_cents),
+    ) as conn:
+        if not await order_boletos(conn, [order]):
+            raise AlreadySent
+    charge_id = await issuer.registered(wanted, order, until=until)
     if charge_id is None:
         raise AlreadySent
     return charge_id

@@ -3,9 +3,8 @@
 They do what the API's sandbox tools do, through the same commands (api/routes/sandbox.py, docs/sandbox.md).
 """
 
-import secrets
-import string
 from datetime import timedelta
+from secrets import token_bytes
 from typing import Any, Final
 from uuid import UUID
 
@@ -13,17 +12,16 @@ from litestar.response import Response
 
 from banks.scenario import SCENARIOS
 from commands.bank_orders.kinds import Pay, WriteOff
-from commands.charges.change import ChargeCommand, change_charges
 from commands.charges.fail import failing
 from commands.charges.sandbox import SANDBOX_FAILURE, expiring, paying
 from commands.sandbox_clock import advance_clock, settle
 from domain.errors import Code, Refused
 from domain.instants import to_millisecond
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX
-from domain.pix.br_code import end_to_end_id
+from domain.pix.end_to_end import TAIL_BYTES, sandbox_end_to_end_id
 from domain.sandbox_clock import ADVANCE_S_MAX, AHEAD_S_MAX
-from runtime.jobs import PIX_ORDERS, WEBHOOKS
-from web.painel.charges.boleto_change import change_boleto
+from runtime.jobs import WEBHOOKS
+from web.painel.charges.boleto_change import change_boleto, change_charge
 from web.painel.charges.charge_page import charge_of
 from web.painel.fields import Filled
 from web.painel.page_request import PageRequest
@@ -32,9 +30,6 @@ TIMES_MAX: Final = 10
 _DAY_S: Final = 86_400
 _UNITS: Final = {"days": (366, _DAY_S), "hours": (999, 3_600), "minutes": (9_999, 60)}
 """Fields of the form: the most of each, and its seconds."""
-_LETTERS: Final = string.ascii_letters + string.digits
-# The ISPB of the sandbox's bank: no institution has it.
-_SANDBOX_ISPB: Final = "99999999"
 # fmt: off
 SCENARIO_WORDS: Final = {
     "unavailable": "O banco não responde. Emitir ou alterar um boleto dá 502; um Pix é criado e registrado depois.",
@@ -78,7 +73,7 @@ async def expire(request: PageRequest) -> Response[Any]:
     charge_id = request.id("charge_id")
     await charge_of(request, charge_id)
     command = expiring(charge_id, request.owner, actor=request.actor, request_id=request.request_id)
-    await _grant(request, "charge.expired_in_test", command)
+    await change_charge(request, "charge.expired_in_test", command)
     return _back(request, charge_id, "expirada")
 
 
@@ -91,7 +86,7 @@ async def fail(request: PageRequest) -> Response[Any]:
         command = failing(
             charge_id, request.owner, code=code, message=message, actor=request.actor, request_id=request.request_id
         )
-        await _grant(request, "charge.failed_in_test", command)
+        await change_charge(request, "charge.failed_in_test", command)
     else:
         bank_order = WriteOff(reason="cancelled", fail=True, actor=request.actor, request_id=request.request_id)
         await change_boleto(request, "charge.failed_in_test", charge_id, bank_order)
@@ -113,14 +108,14 @@ async def pay(request: PageRequest) -> Response[Any]:
         command = paying(
             charge_id,
             request.owner,
-            end_to_end_ids=[_end_to_end_id(request) for _ in range(times)],
+            end_to_end_ids=[sandbox_end_to_end_id(request.account_now, token_bytes(TAIL_BYTES)) for _ in range(times)],
             amount_cents=amount_cents,
             paid_at=None,
             seal=request.seal,
             actor=request.actor,
             request_id=request.request_id,
         )
-        await _grant(request, "charge.paid_in_test", command)
+        await change_charge(request, "charge.paid_in_test", command)
     else:
         bank_order = Pay(
             actor=request.actor, request_id=request.request_id, amount_cents=amount_cents, times=times, force=True
@@ -150,19 +145,6 @@ def _in_words(ahead: timedelta) -> str:
     minutes, seconds = divmod(rest_s, 60)
     counted = ((ahead.days, "dia"), (hours, "hora"), (minutes, "minuto"), (seconds, "segundo"))
     return ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for count, word in counted if count)
-
-
-async def _grant(request: PageRequest, action: str, command: ChargeCommand) -> None:
-    async with request.change(
-        action, subject=str(command.charge_id), wakes=[WEBHOOKS, PIX_ORDERS[request.mode]]
-    ) as conn:
-        (outcome,) = await change_charges(conn, [command], now=request.now)
-        if isinstance(outcome, Refused):
-            raise outcome
-
-
-def _end_to_end_id(request: PageRequest) -> str:
-    return end_to_end_id(_SANDBOX_ISPB, request.account_now, "".join(secrets.choice(_LETTERS) for _ in range(11)))
 
 
 def _back(request: PageRequest, charge_id: UUID, done: str) -> Response[Any]:

@@ -1,12 +1,12 @@
 """The account's one webhook endpoint: its address, events, secret and health."""
 
 import secrets
-from typing import Any
+from typing import Any, Final
 
 from litestar.response import Response
 
+from commands.webhooks.address import URL_LENGTH_MAX, AddressFault, check_address
 from commands.webhooks.endpoint import (
-    check_address,
     choose_kinds,
     remove_endpoint,
     resume,
@@ -17,6 +17,7 @@ from commands.webhooks.endpoint import (
 from commands.webhooks.settings import move_endpoint, send_trial
 from domain.errors import Code, Refused
 from domain.events import DEFAULT_KINDS, EventKind
+from domain.pix.end_to_end import TAIL_BYTES
 from readmodels.webhooks.endpoint import WAITING_MAX, endpoint_of, lanes_health, latest_notices
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import session
@@ -24,23 +25,19 @@ from web.painel.labels import KINDS, LANES, NOTICES, PAUSED
 from web.painel.page_request import PageRequest
 
 _BACK = "/painel/webhooks"
-# What the command says of an address, for people here. Anything else is said in general words.
-_FAULTS = {
-    "The address must not contain spaces, backslashes or control characters.":
-        "O endereço não pode ter espaços nem barras invertidas.",
-    "The address is not a URL.": "Isso não é um endereço da web.",
-    "The address must begin with https:// and name a host.": "O endereço precisa começar com https:// e ter um nome.",
-    "The address must begin with https://.": "O endereço precisa começar com https://.",
-    "The address must not contain a user, a password or a fragment.":
-        "O endereço não pode ter usuário, senha nem #.",
-    "The address must name a host; IP addresses are not taken.":
-        "Use um nome, e não um número de IP.",
-    "The host must be a public name.": "O nome precisa ser público na internet.",
-    "The host must resolve to public addresses only.": "O nome precisa levar só a endereços públicos da internet.",
-    "The port must be 443 or one above 1023 that no other protocol owns.":
-        "A porta precisa ser 443, ou uma acima de 1023 que não seja de outro protocolo.",
-}  # fmt: skip
-_OTHER_FAULT = "Este endereço não pode ser usado. Confira e tente de novo."
+FAULTS: Final = {
+    AddressFault.LENGTH: f"O endereço precisa ter de 1 a {URL_LENGTH_MAX} caracteres.",
+    AddressFault.CHARACTERS: "O endereço não pode ter espaços nem barras invertidas.",
+    AddressFault.NO_URL: "Isso não é um endereço da web.",
+    AddressFault.SCHEME_OR_HOST: "O endereço precisa começar com https:// e ter um nome.",
+    AddressFault.CREDENTIALS_OR_FRAGMENT: "O endereço não pode ter usuário, senha nem #.",
+    AddressFault.NOT_HTTPS: "O endereço precisa começar com https://.",
+    AddressFault.IP_ADDRESS: "Use um nome, e não um número de IP.",
+    AddressFault.PRIVATE_NAME: "O nome precisa ser público na internet.",
+    AddressFault.PRIVATE_ADDRESS: "O nome precisa levar só a endereços públicos da internet.",
+    AddressFault.PORT: "A porta precisa ser 443, ou uma acima de 1023 que não seja de outro protocolo.",
+    AddressFault.NONE: "A conta não tem webhook cadastrado.",
+}
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -129,7 +126,7 @@ async def try_out(request: PageRequest) -> Response[Any]:
             now=request.now,
             actor=request.actor,
             request_id=request.request_id,
-            tail=secrets.token_hex(6)[:11],
+            chance=secrets.token_bytes(TAIL_BYTES),
             seal=request.seal,
         )
     return request.go(request.here("/webhooks/entregas"), done="teste")
@@ -144,8 +141,9 @@ async def _check(request: PageRequest, url: str) -> None:
 
 
 def _fault(refused: Refused) -> str:
-    said = (refused.fields or {}).get("url", "")
-    return _FAULTS.get(said, _OTHER_FAULT)
+    if refused.fields is None:
+        raise refused
+    return FAULTS[AddressFault(refused.fields["url"])]
 
 
 async def _page(

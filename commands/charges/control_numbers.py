@@ -1,0 +1,37 @@
+"""Control numbers of boletos, taken from the sequence a block at a time."""
+
+import asyncio
+from typing import Final
+
+from msgspec import Struct
+
+import sql
+from runtime.postgres import Pool, session
+
+BLOCK: Final = 50
+"""The sequence's increment."""
+
+
+class Control(Struct, frozen=True):
+    control: int
+
+
+take_block = sql.one("boleto.take_numbers", Control)
+
+
+class ControlNumbers:
+    """One for each process. A block is committed by the sequence, so no number is handed out twice."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._block = iter(range(0))
+        self._taking = asyncio.Lock()
+
+    async def next(self) -> int:
+        async with self._taking:
+            control = next(self._block, None)
+            if control is None:
+                async with session(self._pool) as conn:
+                    control = (await take_block(conn)).control
+                self._block = iter(range(control + 1, control + BLOCK))
+            return control

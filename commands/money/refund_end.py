@@ -1,0 +1,211 @@
+"""End refunds as the bank says: the money is back with the payer, or in the wallet (contract section 11)."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from commands.charges.change import (
+    ChargeChange,
+    ChargeCommand,
+    Outcome,
+    change_charges,
+    lock_charges,
+)
+from commands.journal import Entry, Event
+from commands.money.refund import REFUNDS_MAX
+from commands.money.refund_store import RefundChange, fund_fields
+from domain.charge import Charge
+from domain.events import EventKind, charge_refunded_body, refund_body
+from domain.instants import iso
+from domain.refund import (
+    FailureCode,
+    Refund,
+    RefundablePayment,
+    RefundStatus,
+    fail,
+    succeed,
+)
+from readmodels.money.refund import read_refund_doc
+from runtime.ids import new_id
+from sql import Connection
+
+
+class Ending(Struct, frozen=True, gc=False, kw_only=True):
+    """What the bank says became of a refund. No failure code: the money is back with the payer."""
+
+    charge_id: UUID
+    refund_id: UUID
+    end_to_end_id: str | None = None
+    """Of the PIX that was sent, for a transfer."""
+    return_id: str | None = None
+    failure: FailureCode | None = None
+
+
+class _Standing(Struct, frozen=True, gc=False):
+    account_id: UUID
+    refund_id: UUID
+    test: bool
+    charge_id: UUID
+    payment_id: UUID
+    amount_cents: int
+    status: str
+    created_at: datetime
+    paid_cents: int
+    refunded_cents: int
+    refunding_cents: int
+    settles: bool
+    paid_at: datetime
+    refund_doc: bytes
+    payment_doc: bytes
+    outstanding_cents: int
+
+
+find_standing = sql.many("refund.standing", _Standing)
+_read_fields = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+async def end_refunds(
+    conn: Connection, endings: Sequence[Ending], *, now: datetime, actor: str = "bank"
+) -> list[Outcome]:
+    """End each refund as the bank says it ended; one that has ended before stays as it is."""
+    assert len(endings) <= REFUNDS_MAX
+    await lock_charges(conn, charge_ids=sorted({each.charge_id for each in endings}))
+    rows = await find_standing(conn, refund_ids=[each.refund_id for each in endings])
+    books = _Books(rows)
+    charge_commands = [
+        ChargeCommand(charge_id=each.charge_id, owner=None, decide=_ending(each, books), actor=actor)
+        for each in endings
+    ]
+    return await change_charges(conn, charge_commands, now=now)
+
+
+class _Books:
+    """Refunds and payments as the endings of one batch leave them, one after the other."""
+
+    def __init__(self, rows: Sequence[_Standing]) -> None:
+        self.refunds = {
+            row.refund_id: Refund(
+                account_id=row.account_id,
+                refund_id=row.refund_id,
+                test=row.test,
+                charge_id=row.charge_id,
+                payment_id=row.payment_id,
+                amount_cents=row.amount_cents,
+                status=row.status,
+                created_at=row.created_at,
+            )
+            for row in rows
+        }
+        self.docs = {row.refund_id: read_refund_doc(row.refund_doc) for row in rows}
+        self.funds = {
+            row.payment_id: RefundablePayment(
+                account_id=row.account_id,
+                payment_id=row.payment_id,
+                charge_id=row.charge_id,
+                amount_cents=row.paid_cents,
+                refunded_cents=row.refunded_cents,
+                refunding_cents=row.refunding_cents,
+                settles=row.settles,
+                paid_at=row.paid_at,
+                end_to_end_id=None,
+            )
+            for row in rows
+        }
+        self.payments = {row.payment_id: _read_fields(row.payment_doc) for row in rows}
+        self.outstanding_cents = {row.charge_id: row.outstanding_cents for row in rows}
+
+
+def _ending(ending: Ending, books: _Books) -> Callable[[Charge, datetime], list[ChargeChange]]:
+    def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
+        refund = books.refunds.get(ending.refund_id)
+        assert refund is not None, "orders are written with their refunds"
+        if refund.status != RefundStatus.PENDING:
+            return []
+        if ending.failure is not None:
+            return _failed(charge, refund, ending, books, now=now)
+        return _succeeded(charge, refund, ending, books, now=now)
+
+    return decide
+
+
+def _succeeded(charge: Charge, refund: Refund, ending: Ending, books: _Books, *, now: datetime) -> list[ChargeChange]:
+    outstanding_cents = books.outstanding_cents[charge.charge_id]
+    charge, refunded, refund, fund = succeed(
+        charge, refund, books.funds[refund.payment_id], outstanding_cents=outstanding_cents
+    )
+    books.outstanding_cents[charge.charge_id] = outstanding_cents - refund.amount_cents
+    books.refunds[refund.refund_id], books.funds[fund.payment_id] = refund, fund
+    charge_fields: dict[str, Any] = {"refunded_cents": charge.refunded_cents}
+    if fund.settles:
+        # The charge shows the payment that settled it; a document's field is replaced whole.
+        charge_fields["payment"] = {**books.payments[fund.payment_id], **fund_fields(fund)}
+    changes = [_ended(charge, refund, fund, ending, books, now=now, charge_fields=charge_fields)]
+    if refunded is not None:
+        event_id = new_id()
+        body = charge_refunded_body(refunded, event_id=event_id, refunded_at=now)
+        event = Event(event_id, body)
+        changes.append(ChargeChange(charge=refunded, kind=EventKind.CHARGE_REFUNDED, event=event, charge_fields={}))
+    return changes
+
+
+def _failed(charge: Charge, refund: Refund, ending: Ending, books: _Books, *, now: datetime) -> list[ChargeChange]:
+    refund, fund = fail(refund, books.funds[refund.payment_id])
+    books.refunds[refund.refund_id], books.funds[fund.payment_id] = refund, fund
+    credit = Entry(
+        type="refund_reversal",
+        amount_cents=refund.amount_cents,
+        payment_id=refund.payment_id,
+        refund_id=refund.refund_id,
+    )
+    return [_ended(charge, refund, fund, ending, books, now=now, entry=credit)]
+
+
+def _ended(
+    charge: Charge,
+    refund: Refund,
+    fund: RefundablePayment,
+    ending: Ending,
+    books: _Books,
+    *,
+    now: datetime,
+    charge_fields: dict[str, Any] | None = None,
+    entry: Entry | None = None,
+) -> ChargeChange:
+    doc = books.docs[refund.refund_id]
+    kind = EventKind.REFUND_SUCCEEDED if ending.failure is None else EventKind.REFUND_FAILED
+    end_to_end_id = ending.end_to_end_id or doc.end_to_end_id
+    event_id = new_id()
+    body = refund_body(
+        kind,
+        charge,
+        refund,
+        fund,
+        event_id=event_id,
+        completed_at=now,
+        reason=doc.reason,
+        external_id=doc.external_id,
+        end_to_end_id=end_to_end_id,
+        return_id=ending.return_id,
+        failure_code=ending.failure,
+    )
+    told = {
+        "refund_id": refund.refund_id,
+        "status": refund.status,
+        "completed_at": iso(now),
+        "end_to_end_id": end_to_end_id,
+        "return_id": ending.return_id,
+        "failure_code": ending.failure,
+    }
+    return ChargeChange(
+        charge=charge,
+        kind=kind,
+        event=Event(event_id, body),
+        charge_fields=charge_fields,
+        refund=RefundChange(refund, fund, {name: value for name, value in told.items() if value is not None}),
+        entry=entry,
+    )
