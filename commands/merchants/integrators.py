@@ -1,11 +1,11 @@
-"""Take partners in, and say what share they are given: the code stands on the charges they bring, for ever.
+"""Register partners (integradores) and their shares; a partner's code stays on the charges issued with it.
 
-A charge pays its partner the share that was in force when it was issued, whatever it is when the money comes, as long
-as he has an account by then: what was agreed when he brought the charge is not changed behind his back, in either
-direction. A code that is inactive is refused on new boletos; the charges that carry it already keep paying.
+A payment accrues the share that was in force when its charge was issued, if the partner has an account by then: later
+changes of the share do not alter it. A code that is inactive is refused on new boletos; charges that carry it already
+keep accruing.
 
-Shares are agreed in real time, and a test charge is issued by its sandbox's clock: in one that is ahead it pays what is
-agreed for that later time by when the money comes.
+Shares are agreed in real time, and a test charge is issued by its sandbox's clock: in one that is ahead, the share in
+force at that later time, as agreed when the money comes, is used.
 """
 
 import secrets

@@ -39,9 +39,6 @@ from sql import Connection
 
 REFUNDS_MAX = COMMANDS_MAX
 
-Owner = Owner
-"""(account, test)."""
-
 
 class NewRefund(Struct, frozen=True, gc=False, kw_only=True):
     """A valid request for a refund. `refund_id` is chosen by the caller, so that a repeated write is recognised."""
