@@ -73,6 +73,6 @@ async def project_journal(conn: Connection, *, totals_up_to: int, progress: Call
 
 async def _pages(conn: Connection) -> AsyncIterator[list[int]]:
     after = 0
-    while rows := await _page(conn, after=after, most=_PAGE):
+    while rows := await _page(conn, after=after, limit=_PAGE):
         yield [row.journal_id for row in rows]
         after += len(rows)

@@ -247,7 +247,9 @@ class SimulatedBank:
 
     async def received(self, since: datetime, until: datetime) -> Done[list[ReceivedPix]] | Unknown:
         async with session(self._pool) as conn:
-            rows = await find_received(conn, world=self.world, since=since, until=until, most=_RECEIVED_MAX + 1, skip=0)
+            rows = await find_received(
+                conn, world=self.world, since=since, until=until, limit=_RECEIVED_MAX + 1, skip=0
+            )
         if len(rows) > _RECEIVED_MAX:
             return Unknown("too many for one answer")
         return Done([_received(row) for row in rows])
@@ -317,7 +319,7 @@ class SimulatedBank:
 
     async def pix_of(self, txid: str) -> list[BookedPix]:
         async with session(self._pool) as conn:
-            return await find_pix_of_cob(conn, world=self.world, txid=txid, most=_PIX_OF_COB_MAX)
+            return await find_pix_of_cob(conn, world=self.world, txid=txid, limit=_PIX_OF_COB_MAX)
 
     async def pix(self, end_to_end_id: str) -> BookedPix | None:
         async with session(self._pool) as conn:
@@ -330,7 +332,7 @@ class SimulatedBank:
         async with session(self._pool) as conn:
             total = await count_received(conn, world=self.world, since=since, until=until)
             rows = await find_received(
-                conn, world=self.world, since=since, until=until, most=per_page, skip=page * per_page
+                conn, world=self.world, since=since, until=until, limit=per_page, skip=page * per_page
             )
         return rows, total.count
 
@@ -338,9 +340,9 @@ class SimulatedBank:
         async with session(self._pool) as conn:
             return await find_callback(conn, world=self.world, pix_key=pix_key)
 
-    async def claim_untold(self, *, most: int, attempts_most: int) -> list[Untold]:
+    async def claim_untold(self, *, limit: int, attempts_max: int) -> list[Untold]:
         async with session(self._pool) as conn:
-            return await claim_untold(conn, world=self.world, now=self.now(), most=most, attempts_most=attempts_most)
+            return await claim_untold(conn, world=self.world, now=self.now(), limit=limit, attempts_max=attempts_max)
 
     async def mark_told(self, end_to_end_ids: list[str]) -> None:
         async with session(self._pool) as conn:

@@ -145,7 +145,7 @@ async def pay_boleto(boletos: SimulatedBoletos, body: dict[str, Any]) -> list[di
 
 async def tell_boletos(boletos: SimulatedBoletos, http: aiohttp.ClientSession) -> int:
     """Announce what is due, an array of payments in one POST; answers how many were due."""
-    due = await boletos.claim_untold(most=TOLD_AT_ONCE, attempts_most=_TELL_ATTEMPTS)
+    due = await boletos.claim_untold(limit=TOLD_AT_ONCE, attempts_max=_TELL_ATTEMPTS)
     by_url: defaultdict[str, list[UntoldPayment]] = defaultdict(list)
     for each in due:
         by_url[each.url].append(each)

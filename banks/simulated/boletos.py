@@ -242,7 +242,7 @@ class SimulatedBoletos:
         return Done(None) if became == "written_off" else await self._answered(number, became)
 
     async def boletos_paid(self, since: date, until: date) -> Done[list[PaidBoleto]] | Unknown:
-        rows = await self.closed_page(moved=(since, until), states=[SETTLED], most=_PAID_MAX + 1)
+        rows = await self.closed_page(moved=(since, until), states=[SETTLED], limit=_PAID_MAX + 1)
         if len(rows) > _PAID_MAX:
             return Unknown("too many for one answer")
         return Done([_paid(row) for row in rows])
@@ -355,7 +355,7 @@ class SimulatedBoletos:
         due: tuple[date, date] = (_FIRST_DAY, _LAST_DAY),
         overdue: Sequence[bool] = (True, False),
         skip: int = 0,
-        most: int = PAGE + 1,
+        limit: int = PAGE + 1,
     ) -> list[ListedBoleto]:
         async with session(self._pool) as conn:
             return await find_open_page(
@@ -368,7 +368,7 @@ class SimulatedBoletos:
                 overdue=list(overdue),
                 today=self.today(),
                 now=self.now(),
-                most=most,
+                limit=limit,
                 skip=skip,
             )
 
@@ -381,7 +381,7 @@ class SimulatedBoletos:
         overdue: Sequence[bool] = (True, False),
         states: Sequence[int] = (SETTLED, WRITTEN_OFF_STATE),
         skip: int = 0,
-        most: int = PAGE + 1,
+        limit: int = PAGE + 1,
     ) -> list[ListedBoleto]:
         async with session(self._pool) as conn:
             return await find_closed_page(
@@ -397,13 +397,13 @@ class SimulatedBoletos:
                 states=list(states),
                 today=self.today(),
                 now=self.now(),
-                most=most,
+                limit=limit,
                 skip=skip,
             )
 
-    async def claim_untold(self, *, most: int, attempts_most: int) -> list[UntoldPayment]:
+    async def claim_untold(self, *, limit: int, attempts_max: int) -> list[UntoldPayment]:
         async with session(self._pool) as conn:
-            return await claim_untold(conn, world=self._world, now=self.now(), most=most, attempts_most=attempts_most)
+            return await claim_untold(conn, world=self._world, now=self.now(), limit=limit, attempts_max=attempts_max)
 
     async def mark_told(self, payment_ids: list[int]) -> None:
         async with session(self._pool) as conn:

@@ -160,7 +160,7 @@ class Teller:
 
     async def tell(self) -> int:
         """Call back what is due, PIX of one key together; answers how many were due."""
-        due = await self._bank.claim_untold(most=_TELL_AT_ONCE, attempts_most=_TELL_ATTEMPTS)
+        due = await self._bank.claim_untold(limit=_TELL_AT_ONCE, attempts_max=_TELL_ATTEMPTS)
         by_url: defaultdict[str, list[Untold]] = defaultdict(list)
         for each in due:
             by_url[each.url].append(each)

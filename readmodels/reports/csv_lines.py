@@ -10,8 +10,8 @@ from datetime import date, datetime
 from domain.instants import SAO_PAULO
 
 BOM = b"\xef\xbb\xbf"
-CONTENT_TYPE = "text/csv"  # who answers with it says the character set beside it
-# What a spreadsheet takes for the beginning of a formula, also in its wide forms, and what it skips before one.
+CONTENT_TYPE = "text/csv"  # the answer adds the character set
+# How a formula begins for a spreadsheet, also in full-width characters.
 _FORMULA = frozenset("=+-@|%＝＋－＠")
 _QUOTED = frozenset(';",\t\r\n')
 

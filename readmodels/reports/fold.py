@@ -18,8 +18,8 @@ from sql import Connection
 ROWS_MAX: Final = 2_000
 TOLD_MAX: Final = 10_000
 """Counts of webhook attempts added up in one round."""
-_LOOK_AGAIN_S = 0.02
-_LOOKS_MAX = 25  # half a second: whoever takes longer is waited for in the next round
+_POLL_S = 0.02
+_POLLS_MAX = 25  # half a second; the next round waits again
 
 
 class Fold(Enum):
@@ -72,25 +72,25 @@ async def fold(conn: Connection, journal_ids: Sequence[int]) -> None:
 async def settled_up_to(conn: Connection) -> Horizon | None:
     """The last journal number and its instant, once no row below it can appear any more; outside a transaction.
 
-    None when a writer that was under way has not ended after half a second.
+    None when a transaction that was open then has not ended after half a second.
     """
     horizon = await find_horizon(conn)
-    under_way = {each.writer for each in await find_writers(conn)}
-    for _ in range(_LOOKS_MAX):
-        if not under_way:
+    open_then = {each.writer for each in await find_writers(conn)}
+    for _ in range(_POLLS_MAX):
+        if not open_then:
             return horizon
-        await asyncio.sleep(_LOOK_AGAIN_S)
-        under_way &= {each.writer for each in await find_writers(conn)}
+        await asyncio.sleep(_POLL_S)
+        open_then &= {each.writer for each in await find_writers(conn)}
     return None
 
 
 async def fold_up_to(conn: Connection, horizon: Horizon) -> int | None:
-    """Fold the next rows, at most ROWS_MAX, in this transaction; how many, or None while somebody else is folding."""
+    """Fold the next rows, at most ROWS_MAX, in this transaction; how many, or None while another worker is folding."""
     at = await claim(conn)
     if at is None:
         return None
-    await add_attempts(conn, most=TOLD_MAX)
-    rows = [row.journal_id for row in await page(conn, above=at.journal_id, up_to=horizon.journal_id, most=ROWS_MAX)]
+    await add_attempts(conn, limit=TOLD_MAX)
+    rows = [row.journal_id for row in await page(conn, above=at.journal_id, up_to=horizon.journal_id, limit=ROWS_MAX)]
     await fold(conn, rows)
     if len(rows) == ROWS_MAX:
         await advance(conn, journal_id=rows[-1], as_of=at.as_of)

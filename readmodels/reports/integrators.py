@@ -8,7 +8,7 @@ from msgspec import Struct
 import sql
 from sql import Connection
 
-MOST = 500
+INTEGRATORS_MAX = 500
 
 
 class Integrator(Struct, frozen=True):
@@ -26,6 +26,6 @@ find_integrator = sql.maybe("integrator.find", Integrator)
 _list = sql.many("integrator.list", Integrator)
 
 
-async def list_integrators(conn: Connection, *, after: str = "", most: int = MOST) -> list[Integrator]:
-    """At most `most` partners in the order of their codes, beginning behind the code `after`."""
-    return await _list(conn, after=after, most=most)
+async def list_integrators(conn: Connection, *, after: str = "", limit: int = INTEGRATORS_MAX) -> list[Integrator]:
+    """At most `limit` partners in the order of their codes, beginning behind the code `after`."""
+    return await _list(conn, after=after, limit=limit)

@@ -1,6 +1,6 @@
-"""What a report is: how it is asked for, what its columns hold, and how its rows are told in JSON and in files.
+"""What a report is: how it is requested, what its columns hold, and how its rows are written in JSON and CSV.
 
-REPORTS (readmodels/reports/reports.py) names every one of them.
+REPORTS (readmodels/reports/reports.py) lists them.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -22,7 +22,7 @@ from sql import Connection
 ALL_ACCOUNTS: Final = UUID(int=0)
 """Stands for all accounts in the daily totals."""
 DAYS_MAX: Final = 731
-_SETTLEMENT_MOST_DAYS = 92
+_SETTLEMENT_DAYS_MAX = 92
 
 
 class ColumnKind(StrEnum):
@@ -87,7 +87,7 @@ class Report(NamedTuple):
     """Whether `by` means something."""
     of_one_account: bool = False
     live: bool = False
-    """Read from what it tells of and not from the totals: it does not lag."""
+    """Read from the tables themselves and not from the totals: it does not lag."""
 
 
 class Freshness(Struct, frozen=True):
@@ -102,7 +102,7 @@ grant_views = sql.run("report.grant")
 
 
 def keeping(conn: Connection) -> Lend:
-    """Lends this one connection, for whoever takes the rows at once or wants them of one snapshot."""
+    """Lends this one connection, for rows that are taken at once or of one snapshot."""
     return lambda: nullcontext(conn)
 
 
@@ -122,11 +122,11 @@ def ask(
     """
     if report.of_one_account and account_id is None:
         raise Refused(Code.VALIDATION_ERROR, fields={"account_id": "this report is of one account"})
-    most = _SETTLEMENT_MOST_DAYS if report.live else DAYS_MAX
+    days_max = _SETTLEMENT_DAYS_MAX if report.live else DAYS_MAX
     last = last or (today - timedelta(days=1) if report.live and first is None else today)
     first = first or (last if report.live else last - timedelta(days=29))
-    if not 0 <= (last - first).days < most:
-        raise Refused(Code.DATE_RANGE_INVALID, fields={"from": f"must be 0 to {most - 1} days before the last day"})
+    if not 0 <= (last - first).days < days_max:
+        raise Refused(Code.DATE_RANGE_INVALID, fields={"from": f"must be 0 to {days_max - 1} days before the last day"})
     return ReportQuery(first=first, last=last, today=today, account_id=account_id, by=by)
 
 

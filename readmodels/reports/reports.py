@@ -29,7 +29,7 @@ from readmodels.reports.totals import (
 
 _LANES_PAGE = 500
 DELIVERIES_MAX: Final = 10_000
-"""Deliveries of an account in one state are counted no further: a number that says so means "at least"."""
+"""Deliveries of an account in one state are counted no further: this number means "at least"."""
 
 
 class _Lane(Struct, frozen=True, gc=False):
@@ -53,7 +53,7 @@ async def _webhook_lanes(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
         after, last = UUID(int=max(0, asked.account_id.int - 1)), asked.account_id
     while True:
         async with lend() as conn:
-            lanes = await find_lanes(conn, after=after, last=last, most=DELIVERIES_MAX, page=_LANES_PAGE)
+            lanes = await find_lanes(conn, after=after, last=last, limit=DELIVERIES_MAX, page=_LANES_PAGE)
         for lane in lanes:
             yield (*astuple(lane)[1:], str(lane.account_id))
         if len(lanes) < _LANES_PAGE:

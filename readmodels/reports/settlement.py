@@ -1,7 +1,7 @@
 """The settlement of an account, day by day, from the ledger itself: what a day began with, each line, how it closed.
 
-A day that does not add up is our fault, and is not shown. Its check sum is made of the lines as they are told, so that
-whoever has the file can make it again.
+A day that does not add up is our fault, and is not shown. Its check sum is made of the lines as they are shown, so that
+it can be recomputed from the file.
 """
 
 from collections.abc import AsyncIterator
@@ -33,21 +33,21 @@ class _Line(Struct, frozen=True, gc=False):
     external_id: str | None
 
 
-class _Standing(Struct, frozen=True, gc=False):
+class _Position(Struct, frozen=True, gc=False):
     sequence: int
     balance_after_cents: int
 
 
-find_standing = sql.maybe("report.settled_before", _Standing)
+find_position = sql.maybe("report.settled_before", _Position)
 find_lines = sql.many("report.settlement", _Line)
 
 
 class _Day:
-    """One day of an account being settled: opening, its lines, closing. What does not add up is our fault."""
+    """One day of an account being settled: opening, its lines, closing."""
 
-    def __init__(self, account_id: UUID, day: date, opening: _Standing) -> None:
+    def __init__(self, account_id: UUID, day: date, opening: _Position) -> None:
         self._day = day
-        self._opening = self._standing = opening
+        self._opening = self._at = opening
         self._lines = 0
         self._moved_cents = 0
         self._digest = sha256(f"{account_id};{day};{reais(opening.balance_after_cents)}\n".encode())
@@ -56,12 +56,12 @@ class _Day:
         return (self._day, "opening", *[None] * 3, None, self._opening.balance_after_cents, *[None] * 8)
 
     def take(self, line: _Line) -> Row:
-        assert line.sequence == self._standing.sequence + 1, "the numbers of a ledger are dense"
+        assert line.sequence == self._at.sequence + 1, "the numbers of a ledger are dense"
         amount, balance = reais(line.amount_cents), reais(line.balance_after_cents)
         self._digest.update(
             f"{line.sequence};{line.entry_id};{iso(line.created_at)};{line.type};{amount};{balance}\n".encode()
         )
-        self._standing = _Standing(line.sequence, line.balance_after_cents)
+        self._at = _Position(line.sequence, line.balance_after_cents)
         self._moved_cents += line.amount_cents
         self._lines += 1
         references = [line.charge_id, line.payment_id, line.refund_id, line.withdrawal_id]
@@ -71,15 +71,15 @@ class _Day:
             line.external_id, None, None,
         )  # fmt: skip
 
-    def end(self) -> tuple[Row, _Standing]:
-        closing_cents = self._standing.balance_after_cents
+    def end(self) -> tuple[Row, _Position]:
+        closing_cents = self._at.balance_after_cents
         assert self._opening.balance_after_cents + self._moved_cents == closing_cents, (
             "a balance is the sum of its lines"
         )
         self._digest.update(f"{reais(closing_cents)}\n".encode())
         digest = self._digest.hexdigest()
         row = (self._day, "closing", *[None] * 3, self._moved_cents, closing_cents, *[None] * 6, self._lines, digest)
-        return row, self._standing
+        return row, self._at
 
 
 async def settlement(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
@@ -88,8 +88,8 @@ async def settlement(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
     day = asked.first
     begins, ends = day_begins(asked.first), day_ends(asked.last)
     async with lend() as conn:
-        before = await find_standing(conn, account_id=asked.account_id, at=begins)
-    at = _Day(asked.account_id, day, before or _Standing(0, 0))
+        before = await find_position(conn, account_id=asked.account_id, at=begins)
+    at = _Day(asked.account_id, day, before or _Position(0, 0))
     yield at.begin()
     from_at, from_sequence = begins, 0
     while True:
@@ -100,25 +100,25 @@ async def settlement(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
                 from_at=from_at,
                 from_sequence=from_sequence,
                 before=ends,
-                most=_LINES_PAGE,
+                limit=_LINES_PAGE,
             )
         for line in lines:
             on = line.created_at.astimezone(SAO_PAULO).date()
             while day < on:
-                closing, standing = at.end()
+                closing, position = at.end()
                 yield closing
                 day += timedelta(days=1)
-                at = _Day(asked.account_id, day, standing)
+                at = _Day(asked.account_id, day, position)
                 yield at.begin()
             yield at.take(line)
         if len(lines) < _LINES_PAGE:
             break
         from_at, from_sequence = lines[-1].created_at, lines[-1].sequence + 1
     while True:
-        closing, standing = at.end()
+        closing, position = at.end()
         yield closing
         if day == asked.last:
             return
         day += timedelta(days=1)
-        at = _Day(asked.account_id, day, standing)
+        at = _Day(asked.account_id, day, position)
         yield at.begin()

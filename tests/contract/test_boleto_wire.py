@@ -304,7 +304,7 @@ async def test_every_paid_boleto_of_the_days_is_listed_over_pages_and_strangers_
     assert isinstance(paid, Done)
     assert sorted(boleto.number for boleto in paid.value) == sorted(mine)
     assert {(boleto.amount_cents, boleto.paid_cents, boleto.moved_on) for boleto in paid.value} == {(12345, 12300, day)}
-    everything = await bank.books.closed_page(moved=(day, day), most=1000)
+    everything = await bank.books.closed_page(moved=(day, day), limit=1000)
     assert len(everything) == 408
     first = await bank.books.closed_page(moved=(day, day))
     assert len(first) == 301  # a page of 300, and one to see that there is another

@@ -80,7 +80,7 @@ async def _page(
             partner = await find_integrator(conn, integrador_code=one) if _CODE.fullmatch(one) else None
             found = [] if partner is None else [partner]
         else:
-            page, last = cut(await list_integrators(conn, after=after, most=PAGE + 1), PAGE)
+            page, last = cut(await list_integrators(conn, after=after, limit=PAGE + 1), PAGE)
             found = list(page)
     if at and not found:
         raise NotFoundException

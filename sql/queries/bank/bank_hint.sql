@@ -1,8 +1,8 @@
 -- Callbacks of the bank, as hints, and how far the reconciler has asked.
 
 -- name: store
--- Told twice, kept once. One that was found to be unfounded is looked into again when it is told again: whoever
--- forges a hint must not be able to silence the true one.
+-- Received twice, kept once. One that was found to be unfounded is checked again when it is received again: a forged
+-- hint must not suppress the true one.
 INSERT INTO bank_hint AS h (about, txid, received_at, due_at)
 SELECT DISTINCT ON (g.about) g.about, g.txid, :now::timestamptz, :now::timestamptz
 FROM unnest(:abouts::text[], :txids::text[]) AS g (about, txid)
@@ -13,8 +13,7 @@ WHERE h.state = 'unfounded'
 RETURNING about;
 
 -- name: claim
--- Take what is due. It is put off by the length of a lease and not marked: a worker that dies gives it back by
--- doing nothing.
+-- Take what is due. It is deferred by the length of a lease and not marked: after a worker's death it is due again.
 UPDATE bank_hint SET attempts = attempts + 1, due_at = :lease_until
 WHERE hint_id IN (
     SELECT hint_id FROM bank_hint WHERE state = 'waiting' AND due_at <= :now

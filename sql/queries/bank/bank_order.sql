@@ -71,7 +71,7 @@ RETURNING o.order_id, o.test, o.kind, o.request, o.attempts, o.created_at, o.dea
           o.outcome;
 
 -- name: ends
--- When a charge ends as it stands now, for who has just told its bank; no row: nobody may pay it any more.
+-- When a charge ends now, for a worker that has just told the bank; no row: it is not payable any more.
 SELECT expires_at FROM charge WHERE charge_id = :charge_id AND status = 'pending';
 
 -- name: settle

@@ -1,8 +1,9 @@
 -- Orders to banks, written by commands in the transaction that makes them necessary.
 
 -- name: add
--- A boleto has one open order at a time (bank_order_boleto_alone). Who would close the boleto of a charge that was just paid by
--- its PIX leg, and finds another change under way, leaves it to that: its end looks again (workers/orders/boleto.py).
+-- A boleto has one open order at a time (bank_order_boleto_alone). An order to close the boleto of a charge that was just
+-- paid by its PIX leg is not written while another change is under way: the end of that one looks again
+-- (workers/orders/boleto.py).
 INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
 SELECT g.order_id, g.account_id, g.charge_id, g.test, g.kind, g.request, :now, :now
 FROM unnest(:order_ids::uuid[], :account_ids::uuid[], :charge_ids::uuid[], :tests::boolean[], :kinds::text[],

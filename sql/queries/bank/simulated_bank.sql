@@ -1,7 +1,7 @@
--- The simulated bank's books (banks/simulated). Every statement stands in one world.
+-- The simulated bank's cobs and received PIX (banks/simulated). Every statement is about one world.
 
 -- name: add_locations
--- One statement for any number: thousands of locations a second cost one round trip each thousand.
+-- One statement for any number, so that thousands of locations a second cost a round trip a thousand.
 INSERT INTO simulated_location (world, token, location, created_at)
 SELECT :world, g.token, :prefix::text || g.token, :now FROM unnest(:tokens::text[]) AS g (token)
 RETURNING location_id, location;
@@ -93,7 +93,7 @@ ON CONFLICT DO NOTHING;
 -- name: pix_of_cob
 SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document
 FROM simulated_pix WHERE world = :world AND txid = :txid
-ORDER BY paid_at, end_to_end_id LIMIT :most;
+ORDER BY paid_at, end_to_end_id LIMIT :limit;
 
 -- name: pix
 SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document
@@ -103,10 +103,10 @@ FROM simulated_pix WHERE world = :world AND end_to_end_id = :end_to_end_id;
 SELECT count(*) AS count FROM simulated_pix WHERE world = :world AND paid_at BETWEEN :since AND :until;
 
 -- name: received
--- Pages by number, as the standard has them: here OFFSET is the bank's way, not ours.
+-- Pages by number, as the standard has them, hence OFFSET.
 SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document
 FROM simulated_pix WHERE world = :world AND paid_at BETWEEN :since AND :until
-ORDER BY paid_at, end_to_end_id LIMIT :most OFFSET :skip;
+ORDER BY paid_at, end_to_end_id LIMIT :limit OFFSET :skip;
 
 -- name: register_callback
 INSERT INTO simulated_callback (world, pix_key, url, created_at) VALUES (:world, :pix_key, :url, :now)
@@ -116,15 +116,15 @@ ON CONFLICT (world, pix_key) DO UPDATE SET url = excluded.url, created_at = excl
 SELECT pix_key, url, created_at FROM simulated_callback WHERE world = :world AND pix_key = :pix_key;
 
 -- name: claim_untold
--- What receivers are to be told. The next try is written down before this one is made, so a bank that dies in
--- between tells twice and never not at all. Money whose receiver wants no callback is not told.
+-- Callbacks that are due. The next try is stored before this one is made, so a bank that dies in between calls twice
+-- and never not at all. Money whose receiver registered no callback is left out.
 WITH due AS (
     SELECT world, end_to_end_id FROM simulated_pix
-    WHERE world = :world AND tell_at <= :now ORDER BY tell_at LIMIT :most FOR UPDATE SKIP LOCKED
+    WHERE world = :world AND tell_at <= :now ORDER BY tell_at LIMIT :limit FOR UPDATE SKIP LOCKED
 ), tried AS (
     UPDATE simulated_pix p
     SET tell_attempts = p.tell_attempts + 1,
-        tell_at = CASE WHEN p.tell_attempts + 1 < :attempts_most::integer
+        tell_at = CASE WHEN p.tell_attempts + 1 < :attempts_max::integer
                        THEN :now::timestamptz + least(0.5 * 2 ^ p.tell_attempts, 60) * interval '1 second' END
     FROM due d WHERE p.world = d.world AND p.end_to_end_id = d.end_to_end_id
     RETURNING p.end_to_end_id, p.txid, p.amount_cents, p.pix_key, p.paid_at, p.payer_name, p.payer_document
@@ -142,7 +142,7 @@ ON CONFLICT (world) DO UPDATE SET fault = excluded.fault;
 SELECT fault FROM simulated_fault WHERE world = :world;
 
 -- name: keep_key
--- Processes that start together each make a key; the first one stays.
+-- Processes that start together each make a key; the first one is kept.
 INSERT INTO simulated_signing_key (kid, private_sealed, certificate, created_at)
 VALUES (:kid, :private_sealed, :certificate, :now) ON CONFLICT DO NOTHING;
 

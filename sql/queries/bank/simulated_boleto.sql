@@ -1,7 +1,7 @@
--- The simulated bank's boletos (banks/simulated/boletos.py). Every statement stands in one world.
+-- The simulated bank's boletos (banks/simulated/boletos.py). Every statement is about one world.
 
 -- name: add
--- No row when the number was ever used, whatever became of its boleto.
+-- No row when the number was ever used.
 INSERT INTO simulated_boleto (world, number, seu_numero, amount_cents, issued_on, due_on, description,
                                  payer_sealed, registered_at, txid, token, location)
 VALUES (:world, :number, :seu_numero, :amount_cents, :issued_on, :due_on, :description, :payer_sealed, :now,
@@ -34,7 +34,7 @@ WHERE s.world = :world AND s.number = :number AND s.txid IS NOT NULL AND p.rail 
 ORDER BY p.payment_id;
 
 -- name: number_at
--- Whose address it is that a payer's bank found in a QR Code.
+-- The boleto whose address a payer's bank found in a QR Code.
 SELECT number FROM simulated_boleto WHERE token = :token AND world = :world;
 
 -- name: redate
@@ -46,8 +46,8 @@ WHERE s.world = :world AND s.number = :number AND s.payments = 0 AND s.written_o
 RETURNING s.number;
 
 -- name: write_off
--- As `redate`. A payment at the same moment waits for this row, or this statement for it: `payments` is looked at
--- again then, so that a boleto is never both paid and written off, but when somebody forces it.
+-- As `redate`. A payment at the same moment waits for this row, or this statement for it: `payments` is read
+-- again then, so that a boleto is never both paid and written off unless the payment was forced.
 UPDATE simulated_boleto s SET written_off_at = :now, moved_at = :now
 WHERE s.world = :world AND s.number = :number AND s.payments = 0 AND s.written_off_at IS NULL
   AND (s.registered_at <= :old_enough
@@ -66,10 +66,10 @@ WHERE world = :world AND number = :number AND payments = 0 AND written_off_at IS
 RETURNING number;
 
 -- name: pay
--- A payer pays, on either rail, several times when he is asked to. A payer's bank looks first (:force says that the
--- money was on its way already): the boleto must be open, which closes the other rail too; or, for a payer who comes
--- back after having paid too little, have had exactly :after payments. The PIX side is also among
--- the PIX received, under the boleto's txid, as at the real bank.
+-- A payer pays, on either rail, once or several times. A payer's bank checks first (:force says that the money was under
+-- way already): the boleto must be open, which closes the other rail too; or, for a further payment after one that was too
+-- small, have had exactly :after payments. The PIX side is also among the PIX received, under the boleto's txid, as at
+-- the real bank.
 WITH paid AS (
     UPDATE simulated_boleto s
     SET payments = s.payments + cardinality(:end_to_end_ids::text[]),
@@ -97,7 +97,7 @@ WITH paid AS (
 SELECT payment_id, number, rail, amount_cents, paid_at, end_to_end_id FROM booked ORDER BY payment_id;
 
 -- name: call_off
--- An announced payment does not come after all: what is not settled yet is called off, and told.
+-- Call off what is announced and not settled yet; the receiver is told.
 WITH off AS (
     UPDATE simulated_boleto_payment SET called_off = true, tell_at = :now, tell_attempts = 0
     WHERE world = :world AND number = :number AND NOT called_off AND settles_at > :now
@@ -111,14 +111,14 @@ FROM counted c WHERE s.world = :world AND s.number = :number AND c.count > 0
 RETURNING c.count;
 
 -- name: open_page
--- The list of what is open or only announced, by registration; the offset is the bank's way, not ours.
+-- The list of what is open or only announced, by registration; OFFSET as the real bank's pages.
 SELECT s.number, s.amount_cents, s.due_on, s.registered_at, s.payments, s.written_off_at, s.moved_at,
        0::bigint AS paid_cents
 FROM simulated_boleto s
 WHERE s.world = :world AND s.registered_at >= :registered_from AND s.registered_at < :registered_before
   AND s.due_on BETWEEN :due_from AND :due_to AND (s.due_on < :today) = ANY(:overdue::boolean[])
   AND (s.moved_at IS NULL OR s.moved_at > :now)
-ORDER BY s.registered_at, s.number LIMIT :most OFFSET :skip;
+ORDER BY s.registered_at, s.number LIMIT :limit OFFSET :skip;
 
 -- name: closed_page
 -- The list of what is settled or written off, by the moment it was. :states: 6 settled, 7 written off.
@@ -131,18 +131,18 @@ WHERE s.world = :world AND s.moved_at >= :moved_from AND s.moved_at < :moved_bef
   AND s.registered_at >= :registered_from AND s.registered_at < :registered_before
   AND s.due_on BETWEEN :due_from AND :due_to AND (s.due_on < :today) = ANY(:overdue::boolean[])
   AND (CASE WHEN s.payments > 0 THEN 6 ELSE 7 END) = ANY(:states::integer[])
-ORDER BY s.moved_at, s.number LIMIT :most OFFSET :skip;
+ORDER BY s.moved_at, s.number LIMIT :limit OFFSET :skip;
 
 -- name: claim_untold
--- What the receiver is to be told. The next try is written down before this one is made, so a bank that dies in
--- between tells twice and never not at all. Without an address nobody is told.
+-- Announcements that are due. The next try is stored before this one is made, so a bank that dies in between announces
+-- twice and never not at all. Without an address nothing is announced.
 WITH due AS (
     SELECT world, payment_id FROM simulated_boleto_payment
-    WHERE world = :world AND tell_at <= :now ORDER BY tell_at LIMIT :most FOR UPDATE SKIP LOCKED
+    WHERE world = :world AND tell_at <= :now ORDER BY tell_at LIMIT :limit FOR UPDATE SKIP LOCKED
 ), tried AS (
     UPDATE simulated_boleto_payment p
     SET tell_attempts = p.tell_attempts + 1,
-        tell_at = CASE WHEN p.tell_attempts + 1 < :attempts_most::integer
+        tell_at = CASE WHEN p.tell_attempts + 1 < :attempts_max::integer
                        THEN :now::timestamptz + least(0.5 * 2 ^ p.tell_attempts, 60) * interval '1 second' END
     FROM due d WHERE p.world = d.world AND p.payment_id = d.payment_id
     RETURNING p.payment_id, p.number, p.rail, p.amount_cents, p.paid_at, p.called_off, p.payer_name, p.payer_document

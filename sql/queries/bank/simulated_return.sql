@@ -1,4 +1,4 @@
--- The simulated bank's money on its way back (banks/simulated/returns.py). Every statement stands in one world.
+-- The simulated bank's returns and transfers (banks/simulated/returns.py). Every statement is about one world.
 
 -- name: hold_pix
 SELECT amount_cents, paid_at FROM simulated_pix
@@ -11,7 +11,7 @@ WHERE world = :world AND end_to_end_id = :end_to_end_id AND NOT called_off
 ORDER BY payment_id LIMIT 1 FOR UPDATE;
 
 -- name: gone
--- What has gone back or is on its way; what did not arrive is the receiver's again.
+-- What has gone back or is under way; a return that failed does not count.
 SELECT coalesce(sum(amount_cents), 0)::bigint AS cents FROM simulated_devolucao
 WHERE world = :world AND end_to_end_id = :end_to_end_id AND NOT (fails AND settles_at <= :now);
 
@@ -25,7 +25,7 @@ SELECT id, amount_cents, description, return_id, asked_at, settles_at, fails FRO
 WHERE world = :world AND end_to_end_id = :end_to_end_id AND id = :id;
 
 -- name: add_transfer
--- Asked again it stays as it was.
+-- Repeated with the same id, nothing changes.
 INSERT INTO simulated_transfer (world, id, amount_cents, pix_key, document, description, end_to_end_id, asked_at,
                                      settles_at, fails)
 VALUES (:world, :id, :amount_cents, :pix_key, :document, :description, :end_to_end_id, :now, :settles_at, :fails)

@@ -64,7 +64,7 @@ WITH given_up AS (
 SELECT order_id FROM given_up;
 
 -- name: order_reconciliation
--- Have a worker make the bank's books equal ours.
+-- Have a worker make the bank's state equal to ours.
 INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
 SELECT :reconcile_id, :account_id, :charge_id, :test, 'boleto_reconcile',
        jsonb_build_object('after', :after::text, 'request', :request::jsonb), :now, :now
@@ -77,7 +77,7 @@ WHERE order_id = :order_id AND state IN ('done', 'refused', 'abandoned');
 
 -- name: issue
 -- Registered boletos become charges: order settled, key, charge, boleto, journal and read row in one statement. An order
--- that was given up meanwhile, or is another lease's, makes nothing (whoever gave it up has left an order to undo it).
+-- that was given up meanwhile, or is another lease's, makes nothing (giving it up wrote an order to undo it).
 -- A key that was used meanwhile makes no charge, and has the boleto undone. With a dual charge comes the order for its cob.
 -- `at` is the real instant, of items whose account's clock shows another: keys and orders go by it.
 WITH given AS (
@@ -172,7 +172,7 @@ WITH given AS (
 SELECT project_created(array_agg(journal_id)) AS projected FROM journaled;
 
 -- name: of_numbers
--- Whose boletos these are.
+-- The charges of these boletos.
 SELECT number, charge_id FROM boleto WHERE number = ANY(:numbers::text[]);
 
 -- name: booked_of
@@ -180,7 +180,7 @@ SELECT booked_cents FROM boleto WHERE number = :number;
 
 -- name: standing
 -- What was booked so far for boletos whose charges are locked by this transaction, and what their payments show: the PIX
--- that were named, and how much came as PIX nobody could name.
+-- that were named, and how much came as unidentified PIX.
 SELECT s.number, s.charge_id, s.account_id, s.booked_cents, r.integrador_code, p.named, p.unnamed_cents
 FROM boleto s
 JOIN read_charge r ON r.charge_id = s.charge_id AND r.account_id = s.account_id
@@ -195,7 +195,7 @@ CROSS JOIN LATERAL (
 WHERE s.number = ANY(:numbers::text[]);
 
 -- name: booked
--- Carry the bank's totals over, with the payments that make them up.
+-- Store the bank's totals, with the payments that make them up.
 UPDATE boleto s SET booked_cents = g.booked_cents
 FROM unnest(:numbers::text[], :booked_cents::bigint[]) AS g (number, booked_cents)
 WHERE s.number = g.number AND s.booked_cents < g.booked_cents;
@@ -204,7 +204,7 @@ WHERE s.number = g.number AND s.booked_cents < g.booked_cents;
 UPDATE boleto SET due_on = :due_on WHERE charge_id = :charge_id AND account_id = :account_id;
 
 -- name: unbooked
--- Of the boletos that the bank lists as paid, those with money that is not on the books; numbers nobody here knows too.
+-- Of the boletos that the bank lists as paid, those with money that is not on the books; unknown numbers too.
 SELECT g.number, s.number IS NOT NULL AS known
 FROM unnest(:numbers::text[], :paid_cents::bigint[]) AS g (number, paid_cents)
 LEFT JOIN boleto s ON s.number = g.number

@@ -52,7 +52,7 @@ WITH given AS (
 SELECT array_agg(charge_id) AS charge_ids, project_created(array_agg(journal_id)) AS projected FROM journaled;
 
 -- name: lock
--- Hold the charges for the rest of the transaction, in id order; everyone who changes a status comes this way.
+-- Hold the charges for the rest of the transaction, in id order; every change of a status begins here.
 -- With them comes by how much the sandbox they belong to is ahead of real time; production has no such clock.
 SELECT c.account_id, c.charge_id, c.test, c.payment_method, c.status, c.version, c.amount_cents, c.refunded_cents,
        c.external_id, c.created_at, c.expires_at, coalesce(k.ahead_s, 0) AS ahead_s
@@ -63,7 +63,7 @@ ORDER BY c.charge_id
 FOR UPDATE OF c;
 
 -- name: store
--- What deciding columns became of each charge changed; all are locked by this transaction.
+-- The changed columns of charges that this transaction has locked.
 UPDATE charge c
 SET status = g.status, version = g.version, expires_at = g.expires_at
 FROM unnest(:charge_ids::uuid[], :account_ids::uuid[], :statuses::text[], :versions::integer[],

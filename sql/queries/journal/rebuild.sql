@@ -13,7 +13,7 @@ CREATE TEMPORARY TABLE journal_order (
 WITH journaled AS MATERIALIZED (SELECT journal_id FROM journal ORDER BY version, journal_id)
 INSERT INTO journal_order (journal_id) TABLE journaled;
 -- name: page
-SELECT journal_id FROM journal_order WHERE place > :after ORDER BY place LIMIT :most;
+SELECT journal_id FROM journal_order WHERE place > :after ORDER BY place LIMIT :limit;
 
 -- name: shadow_charge
 CREATE TEMPORARY TABLE read_charge (LIKE read_charge INCLUDING ALL) ON COMMIT DROP;

@@ -1,41 +1,30 @@
--- Read tables against the journal, and the books' own arithmetic. Each line is a count that must be 0.
+-- Read tables against the journal, and the arithmetic of the books. Each row is a count that must be 0.
 
 -- name: differences
 SELECT 'read_charge' AS table, 'missing or stale' AS what, count(*) AS rows
 FROM (TABLE pg_temp.read_charge EXCEPT TABLE read_charge) d
 UNION ALL
-SELECT 'read_charge' AS table, 'not in the journal' AS what, count(*) AS rows
-FROM (TABLE read_charge EXCEPT TABLE pg_temp.read_charge) d
+SELECT 'read_charge', 'not in the journal', count(*) FROM (TABLE read_charge EXCEPT TABLE pg_temp.read_charge) d
 UNION ALL
-SELECT 'read_payment' AS table, 'missing or stale' AS what, count(*) AS rows
-FROM (TABLE pg_temp.read_payment EXCEPT TABLE read_payment) d
+SELECT 'read_payment', 'missing or stale', count(*) FROM (TABLE pg_temp.read_payment EXCEPT TABLE read_payment) d
 UNION ALL
-SELECT 'read_payment' AS table, 'not in the journal' AS what, count(*) AS rows
-FROM (TABLE read_payment EXCEPT TABLE pg_temp.read_payment) d
+SELECT 'read_payment', 'not in the journal', count(*) FROM (TABLE read_payment EXCEPT TABLE pg_temp.read_payment) d
 UNION ALL
-SELECT 'read_refund' AS table, 'missing or stale' AS what, count(*) AS rows
-FROM (TABLE pg_temp.read_refund EXCEPT TABLE read_refund) d
+SELECT 'read_refund', 'missing or stale', count(*) FROM (TABLE pg_temp.read_refund EXCEPT TABLE read_refund) d
 UNION ALL
-SELECT 'read_refund' AS table, 'not in the journal' AS what, count(*) AS rows
-FROM (TABLE read_refund EXCEPT TABLE pg_temp.read_refund) d
+SELECT 'read_refund', 'not in the journal', count(*) FROM (TABLE read_refund EXCEPT TABLE pg_temp.read_refund) d
 UNION ALL
-SELECT 'read_withdrawal' AS table, 'missing or stale' AS what, count(*) AS rows
-FROM (TABLE pg_temp.read_withdrawal EXCEPT TABLE read_withdrawal) d
+SELECT 'read_withdrawal', 'missing or stale', count(*) FROM (TABLE pg_temp.read_withdrawal EXCEPT TABLE read_withdrawal) d
 UNION ALL
-SELECT 'read_withdrawal' AS table, 'not in the journal' AS what, count(*) AS rows
-FROM (TABLE read_withdrawal EXCEPT TABLE pg_temp.read_withdrawal) d
+SELECT 'read_withdrawal', 'not in the journal', count(*) FROM (TABLE read_withdrawal EXCEPT TABLE pg_temp.read_withdrawal) d
 UNION ALL
-SELECT 'read_event' AS table, 'missing or stale' AS what, count(*) AS rows
-FROM (TABLE pg_temp.read_event EXCEPT TABLE read_event) d
+SELECT 'read_event', 'missing or stale', count(*) FROM (TABLE pg_temp.read_event EXCEPT TABLE read_event) d
 UNION ALL
-SELECT 'read_event' AS table, 'not in the journal' AS what, count(*) AS rows
-FROM (TABLE read_event EXCEPT TABLE pg_temp.read_event) d
+SELECT 'read_event', 'not in the journal', count(*) FROM (TABLE read_event EXCEPT TABLE pg_temp.read_event) d
 UNION ALL
-SELECT 'read_ledger' AS table, 'missing or stale' AS what, count(*) AS rows
-FROM (TABLE pg_temp.read_ledger EXCEPT TABLE read_ledger) d
+SELECT 'read_ledger', 'missing or stale', count(*) FROM (TABLE pg_temp.read_ledger EXCEPT TABLE read_ledger) d
 UNION ALL
-SELECT 'read_ledger' AS table, 'not in the journal' AS what, count(*) AS rows
-FROM (TABLE read_ledger EXCEPT TABLE pg_temp.read_ledger) d;
+SELECT 'read_ledger', 'not in the journal', count(*) FROM (TABLE read_ledger EXCEPT TABLE pg_temp.read_ledger) d;
 
 -- name: broken
 SELECT 'books' AS table, 'ledger lines whose balance_after is not the one before plus the amount' AS what, count(*) AS rows
@@ -51,7 +40,7 @@ SELECT 'books', 'numbers missing in a feed', coalesce(sum(c.event_sequence - coa
 FROM account_clock c LEFT JOIN (
     SELECT account_id, test, count(*) AS events FROM read_event GROUP BY 1, 2) e USING (account_id, test)
 LEFT JOIN (
-    -- Of months that were taken out.
+    -- Of detached months.
     SELECT account_id, test, count(*) AS events FROM journal
     WHERE event_id IS NOT NULL AND recorded_at < (SELECT begins_at FROM feed_begin) GROUP BY 1, 2) g USING (account_id, test)
 UNION ALL
@@ -87,7 +76,7 @@ SELECT 'books', 'refunds not debited once, or not credited back exactly when the
 FROM refund f LEFT JOIN (
     SELECT account_id, refund_id, sum(amount_cents) FILTER (WHERE type = 'refund') AS debited,
            coalesce(sum(amount_cents) FILTER (WHERE type = 'refund_reversal'), 0) AS reversed, count(*) AS lines
-    -- A merchant may be his own partner.
+    -- A merchant's account may be its own partner's.
     FROM read_ledger WHERE refund_id IS NOT NULL AND type <> 'partner_share' GROUP BY 1, 2) l
      ON l.account_id = f.account_id AND l.refund_id = f.refund_id
 WHERE (l.debited, l.reversed, l.lines) IS DISTINCT FROM
@@ -128,51 +117,38 @@ FROM charge c JOIN (
 WHERE (c.status = 'refunded' AND p.settling > 0) OR (c.status = 'paid' AND p.outstanding = 0);
 
 -- name: report_differences
--- Daily totals, both folded up to the same journal row. A cell that everything has left stays, with nothing in it.
+-- Daily totals, both folded up to the same journal row. A row that everything has left stays, with zeros.
 SELECT 'report_charge' AS table, 'missing or stale' AS what, count(*) AS rows
-FROM (SELECT * FROM pg_temp.report_charge EXCEPT SELECT * FROM report_charge) d
+FROM (TABLE pg_temp.report_charge EXCEPT TABLE report_charge) d
 UNION ALL
-SELECT 'report_charge' AS table, 'not in the journal' AS what, count(*) AS rows
-FROM (SELECT * FROM report_charge EXCEPT SELECT * FROM pg_temp.report_charge) d
+SELECT 'report_charge', 'not in the journal', count(*) FROM (TABLE report_charge EXCEPT TABLE pg_temp.report_charge) d
 UNION ALL
-SELECT 'report_cohort' AS table, 'missing or stale' AS what, count(*) AS rows
-FROM (SELECT * FROM pg_temp.report_cohort WHERE charges <> 0 EXCEPT SELECT * FROM report_cohort WHERE charges <> 0) d
+SELECT 'report_cohort', 'missing or stale', count(*) FROM (SELECT * FROM pg_temp.report_cohort WHERE charges <> 0 EXCEPT SELECT * FROM report_cohort WHERE charges <> 0) d
 UNION ALL
-SELECT 'report_cohort' AS table, 'not in the journal' AS what, count(*) AS rows
-FROM (SELECT * FROM report_cohort WHERE charges <> 0 EXCEPT SELECT * FROM pg_temp.report_cohort WHERE charges <> 0) d
+SELECT 'report_cohort', 'not in the journal', count(*) FROM (SELECT * FROM report_cohort WHERE charges <> 0 EXCEPT SELECT * FROM pg_temp.report_cohort WHERE charges <> 0) d
 UNION ALL
-SELECT 'report_due' AS table, 'missing or stale' AS what, count(*) AS rows
-FROM (SELECT * FROM pg_temp.report_due WHERE charges <> 0 EXCEPT SELECT * FROM report_due WHERE charges <> 0) d
+SELECT 'report_due', 'missing or stale', count(*) FROM (SELECT * FROM pg_temp.report_due WHERE charges <> 0 EXCEPT SELECT * FROM report_due WHERE charges <> 0) d
 UNION ALL
-SELECT 'report_due' AS table, 'not in the journal' AS what, count(*) AS rows
-FROM (SELECT * FROM report_due WHERE charges <> 0 EXCEPT SELECT * FROM pg_temp.report_due WHERE charges <> 0) d
+SELECT 'report_due', 'not in the journal', count(*) FROM (SELECT * FROM report_due WHERE charges <> 0 EXCEPT SELECT * FROM pg_temp.report_due WHERE charges <> 0) d
 UNION ALL
-SELECT 'report_wait' AS table, 'missing or stale' AS what, count(*) AS rows
-FROM (SELECT * FROM pg_temp.report_wait EXCEPT SELECT * FROM report_wait) d
+SELECT 'report_wait', 'missing or stale', count(*) FROM (TABLE pg_temp.report_wait EXCEPT TABLE report_wait) d
 UNION ALL
-SELECT 'report_wait' AS table, 'not in the journal' AS what, count(*) AS rows
-FROM (SELECT * FROM report_wait EXCEPT SELECT * FROM pg_temp.report_wait) d
+SELECT 'report_wait', 'not in the journal', count(*) FROM (TABLE report_wait EXCEPT TABLE pg_temp.report_wait) d
 UNION ALL
-SELECT 'report_entry' AS table, 'missing or stale' AS what, count(*) AS rows
-FROM (SELECT * FROM pg_temp.report_entry EXCEPT SELECT * FROM report_entry) d
+SELECT 'report_entry', 'missing or stale', count(*) FROM (TABLE pg_temp.report_entry EXCEPT TABLE report_entry) d
 UNION ALL
-SELECT 'report_entry' AS table, 'not in the journal' AS what, count(*) AS rows
-FROM (SELECT * FROM report_entry EXCEPT SELECT * FROM pg_temp.report_entry) d
+SELECT 'report_entry', 'not in the journal', count(*) FROM (TABLE report_entry EXCEPT TABLE pg_temp.report_entry) d
 UNION ALL
-SELECT 'report_refund' AS table, 'missing or stale' AS what, count(*) AS rows
-FROM (SELECT * FROM pg_temp.report_refund EXCEPT SELECT * FROM report_refund) d
+SELECT 'report_refund', 'missing or stale', count(*) FROM (TABLE pg_temp.report_refund EXCEPT TABLE report_refund) d
 UNION ALL
-SELECT 'report_refund' AS table, 'not in the journal' AS what, count(*) AS rows
-FROM (SELECT * FROM report_refund EXCEPT SELECT * FROM pg_temp.report_refund) d
+SELECT 'report_refund', 'not in the journal', count(*) FROM (TABLE report_refund EXCEPT TABLE pg_temp.report_refund) d
 UNION ALL
-SELECT 'report_integrator' AS table, 'missing or stale' AS what, count(*) AS rows
-FROM (SELECT * FROM pg_temp.report_integrator EXCEPT SELECT * FROM report_integrator) d
+SELECT 'report_integrator', 'missing or stale', count(*) FROM (TABLE pg_temp.report_integrator EXCEPT TABLE report_integrator) d
 UNION ALL
-SELECT 'report_integrator' AS table, 'not in the journal' AS what, count(*) AS rows
-FROM (SELECT * FROM report_integrator EXCEPT SELECT * FROM pg_temp.report_integrator) d;
+SELECT 'report_integrator', 'not in the journal', count(*) FROM (TABLE report_integrator EXCEPT TABLE pg_temp.report_integrator) d;
 
 -- name: shares_broken
--- Of each payment the partner has his share, rounded down, of what is not back with the payer.
+-- Of each payment the partner has its share, rounded down, of what is not back with the payer.
 SELECT 'books' AS table, 'partner shares that are not what is left of their payments, to the cent' AS what, count(*) AS rows
 FROM (
     SELECT s.account_id, s.payment_id, sum(s.share_cents) AS cents, max(s.amount_cents) FILTER (WHERE s.refund_id IS NULL) AS amount,

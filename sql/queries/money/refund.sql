@@ -1,8 +1,8 @@
 -- The write side of refunds, and the orders about them. Each refund changes only while its charge is locked.
 
 -- name: take_keys
--- The keys of refunds asked for, in the order in which everybody takes keys, before any charge is locked: by their bytes,
--- as whoever sorts them in the program, whatever order the database's language has. No row: the key made something before.
+-- The keys of requested refunds, taken before any charge is locked and in the order of all keys: by their bytes, as the
+-- program sorts them, whatever the database's collation. No row: the key made something before.
 INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
 SELECT g.account_id, g.test, g.key, g.fingerprint, 'refund', g.refund_id, :now
 FROM unnest(:account_ids::uuid[], :tests::boolean[], :keys::text[], :fingerprints::bytea[], :refund_ids::uuid[])
@@ -20,7 +20,7 @@ WHERE i.account_id = g.account_id AND i.test = g.test AND i.key = g.key AND i.re
 
 -- name: funds
 -- Of each charge the payment that settled it, and those named. Found by read_payment's index, because payments are
--- written a thousand times for each that is refunded: they pay for no index of their own.
+-- written a thousand times for each that is refunded, and another index would cost each of them.
 SELECT p.account_id, p.payment_id, p.charge_id, p.amount_cents, p.refunded_cents, p.refunding_cents, p.settles,
        p.paid_at, r.doc ->> 'end_to_end_id' AS end_to_end_id
 FROM read_payment r

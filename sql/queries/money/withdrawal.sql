@@ -2,12 +2,12 @@
 -- own row is locked, and what it does to the wallet follows under the account's clock.
 
 -- name: terms
--- The account as it is this moment: money goes out by it, so nothing that is remembered will do.
+-- The account as it is now: a cached one could send money to an old key.
 SELECT account_id, kyc = 'approved' AS approved, pix_key, document FROM account WHERE account_id = :account_id;
 
 -- name: insert_asked
--- The key that makes it happen once, the withdrawal, and the order to send it, whose id is the withdrawal's, so that who
--- cancels finds it. A twin in another transaction is waited for at the key, with nothing else locked. No row: the key made
+-- The key that makes it happen once, the withdrawal, and the order to send it, whose id is the withdrawal's, so that a
+-- cancellation finds it. The same key in another transaction is waited for, with nothing else locked. No row: the key made
 -- something before.
 WITH claimed AS (
     INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
@@ -50,7 +50,7 @@ UPDATE bank_order SET state = 'abandoned', lease_until = NULL
 WHERE order_id = :withdrawal_id AND state IN ('waiting', 'working');
 
 -- name: approved
--- Whether the account's registration is approved, and stays so until this transaction ends: who blocks it waits for those
+-- Whether the account's registration is approved, and stays so until this transaction ends: blocking it waits for those
 -- that are about to ask the bank, so that none begins afterwards.
 SELECT kyc = 'approved' AS approved FROM account WHERE account_id = :account_id FOR SHARE;
 

@@ -1,4 +1,4 @@
--- Merchants and the people behind them.
+-- Merchants and their people.
 
 -- name: insert
 INSERT INTO account (account_id, name, document, city, address, kyc, pix_key, created_at)

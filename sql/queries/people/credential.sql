@@ -1,11 +1,11 @@
--- Who is calling.
+-- Credentials and tokens of callers.
 
 -- name: find
 SELECT client_id, account_id, test, secret_hash, previous_secret_hash, previous_until, scopes, revoked_at
 FROM credential WHERE client_id = :client_id;
 
 -- name: issue_token
--- With the minute of the credential's last use, which its owner looks at before he revokes one.
+-- With the minute of the credential's last use, for its owner to look at before revoking it.
 WITH used AS (
     UPDATE credential SET last_token_at = :issued_at
     WHERE client_id = :client_id AND (last_token_at IS NULL OR last_token_at < :issued_at::timestamptz - interval '1 minute')

@@ -1,14 +1,14 @@
 -- Partners. A share's past is kept: a charge pays the share that was in force when it was issued.
 
 -- name: list
--- Each partner with his share as it is now.
+-- Each partner with the current share.
 SELECT i.integrador_code, i.name, i.account_id, i.active, i.created_at,
        coalesce((SELECT s.share_bps FROM integrator_share s WHERE s.integrador_code = i.integrador_code
                  ORDER BY s.since DESC LIMIT 1), 0) AS share_bps
 FROM integrator i
 WHERE i.integrador_code > :after
 ORDER BY i.integrador_code
-LIMIT :most;
+LIMIT :limit;
 
 -- name: find
 SELECT i.integrador_code, i.name, i.account_id, i.active, i.created_at,

@@ -1,4 +1,4 @@
--- E-mail: requests become mails, mails are sent. No transaction stays open while a mail server thinks.
+-- E-mail: rows of mail_request become mails, mails are sent. No transaction is open while a mail server answers.
 
 -- name: due_requests
 -- Held for the rest of the transaction; another worker passes over them.
@@ -9,8 +9,8 @@ LIMIT :most
 FOR UPDATE SKIP LOCKED;
 
 -- name: begin_following
--- From here on the feed tells what becomes of these accounts' charges. Comes before their state is read: whatever
--- happens between the two is seen twice, never missed.
+-- Follow these accounts' feeds from here on. Comes before the charges' state is read: what happens in between is seen
+-- twice, never missed.
 WITH follower AS MATERIALIZED (
     SELECT g.account_id, coalesce(k.event_sequence, 0)
     FROM unnest(:account_ids::uuid[]) AS g (account_id)
@@ -21,7 +21,7 @@ TABLE follower
 ON CONFLICT DO NOTHING;
 
 -- name: requested_charges
--- What decides which mail a request becomes.
+-- All that decides which mail is to be written.
 SELECT c.charge_id, c.account_id, c.status, c.expires_at, r.due_date, c.payer_sealed
 FROM charge c JOIN read_charge r ON r.charge_id = c.charge_id AND r.account_id = c.account_id
 WHERE c.charge_id = ANY(:charge_ids::uuid[]);
@@ -38,7 +38,7 @@ WHERE w.charge_id = g.charge_id AND w.account_id = g.account_id;
 
 -- name: follow
 -- Read on in the feeds of accounts with requests, and wake those whose charge was paid or got another date. The clock and
--- the events up to it are of one snapshot, and a feed has no gaps: what was read to is behind us for good.
+-- the events up to it are of one snapshot, and a feed has no gaps: what was read is never read again.
 WITH moved AS (
     SELECT f.account_id, f.sequence AS after, k.event_sequence AS newest
     FROM mail_follow f JOIN account_clock k ON k.account_id = f.account_id AND NOT k.test
@@ -66,7 +66,7 @@ WITH moved AS (
     FROM read r
     WHERE f.account_id = r.account_id
 )
--- Only who is behind is read on at once: a feed that moves all the time is looked at again in its time.
+-- Only accounts that are behind are read on at once.
 SELECT count(*) AS count FROM read WHERE events = :events_most;
 
 -- name: add
@@ -79,8 +79,8 @@ FROM unnest(:mail_ids::uuid[], :account_ids::uuid[], :charge_ids::uuid[], :kinds
 ON CONFLICT DO NOTHING;
 
 -- name: ask
--- A mail a merchant asks for. No row: too many were asked for this charge since :since. An address that wants none gets
--- none, and the merchant is told so.
+-- A mail a merchant asks for. No row: too many were asked for this charge since :since. An address that unsubscribed gets
+-- none, and the merchant is told.
 WITH asked AS MATERIALIZED (
     SELECT EXISTS (SELECT FROM mail_stop WHERE account_id = :account_id AND to_hash = :to_hash) AS stopped,
            (SELECT count(*) FROM mail WHERE charge_id = :charge_id AND kind = 'asked' AND created_at > :since) AS before
@@ -157,7 +157,7 @@ DELETE FROM mail m USING ended WHERE m.mail_id = ended.mail_id;
 INSERT INTO mail_stop (account_id, to_hash, stopped_at) VALUES (:account_id, :to_hash, :now) ON CONFLICT DO NOTHING;
 
 -- name: merchant
--- Whose mails a link stops.
+-- The merchant and address of an unsubscribe link.
 SELECT name FROM account WHERE account_id = :account_id;
 
 -- name: catch

@@ -1,7 +1,7 @@
--- What a merchant's people are told of.
+-- Notices to a merchant's people.
 
 -- name: add
--- Each with an id of its own, chosen by whoever writes it.
+-- Each with an id of its own, chosen by the caller.
 INSERT INTO notice (notice_id, account_id, test, kind, event_type, endpoint_id, at, facts, mail_after)
 SELECT g.notice_id, g.account_id, g.test, g.kind, g.event_type, g.endpoint_id, :now, g.facts, :now
 FROM unnest(:notice_ids::uuid[], :account_ids::uuid[], :tests::boolean[], :kinds::text[], :event_types::text[],
@@ -9,7 +9,7 @@ FROM unnest(:notice_ids::uuid[], :account_ids::uuid[], :tests::boolean[], :kinds
      AS g(notice_id, account_id, test, kind, event_type, endpoint_id, facts);
 
 -- name: claim_unmailed
--- A lease and no lock: no transaction stays open while a mail server thinks. Whoever dies with it lets it run out.
+-- A lease and no lock: no transaction is open while a mail server answers. When a worker dies, the lease runs out.
 WITH due AS (
     SELECT notice_id FROM notice
     WHERE mailed_at IS NULL AND mail_after <= :now

@@ -1,11 +1,11 @@
--- The people behind an account, the platform's staff, and everybody's second factor.
+-- The people of an account, the platform's staff, and second factors.
 
 -- name: lock
--- Everybody of an account, in one order: who adds, changes or removes one decides over all of them. Nobody else's rows.
+-- All people of an account, locked in one order: adding, changing or removing one is decided over all of them.
 SELECT email, role FROM dashboard_user WHERE account_id = :account_id ORDER BY email FOR UPDATE;
 
 -- name: add
--- No row: somebody has this e-mail, here or elsewhere.
+-- No row: the e-mail is in use, in this account or another.
 INSERT INTO dashboard_user (email, account_id, role, password_hash, created_at)
 VALUES (:email, :account_id, :role, :password_hash, :now)
 ON CONFLICT (email) DO NOTHING
@@ -21,18 +21,18 @@ RETURNING email;
 UPDATE dashboard_user SET role = :role WHERE email = :email;
 
 -- name: renew_password
--- The same password, kept as it is kept today; one that was changed meanwhile stays.
+-- The same password, hashed as today; one that was changed meanwhile stays.
 UPDATE dashboard_user SET password_hash = :password_hash WHERE email = :email AND password_hash = :was;
 
 -- name: set_password
 UPDATE dashboard_user SET password_hash = :password_hash WHERE email = :email;
 
 -- name: remove
--- Sessions and recovery codes go with the person; what he did stays written down.
+-- Sessions and recovery codes go with the person; the audit log keeps what they did.
 DELETE FROM dashboard_user WHERE email = :email;
 
 -- name: hold
--- The person's own row, for the rest of the transaction: of a code sent twice at once one is taken.
+-- The person's row, locked: of a code sent twice at once one is accepted.
 SELECT password_hash, totp_sealed, totp_step, role FROM dashboard_user WHERE email = :email FOR UPDATE;
 
 -- name: set_second_factor

@@ -1,7 +1,7 @@
 -- By how much each account's sandbox is ahead of real time. An account that never advanced it has no row.
 
 -- name: advance
--- On from where it stands, whoever else advances it at the same moment. No row: that would be too far in all.
+-- Relative to where it stands, also when two calls advance it at once. No row: that would be too far in all.
 INSERT INTO sandbox_clock AS k (account_id, ahead_s, moved_at) VALUES (:account_id, :by_s, :now)
 ON CONFLICT (account_id) DO UPDATE SET ahead_s = k.ahead_s + excluded.ahead_s, moved_at = excluded.moved_at
 WHERE k.ahead_s + excluded.ahead_s <= :most_s
@@ -22,7 +22,7 @@ RETURNING ahead_s;
 SELECT ahead_s FROM sandbox_clock WHERE account_id = :account_id;
 
 -- name: of_charge
--- For who comes with a txid and not with an account: a test charge's, or no row.
+-- By a txid, for callers that know no account: a test charge's, or no row.
 SELECT k.ahead_s FROM charge c JOIN sandbox_clock k ON k.account_id = c.account_id
 WHERE c.charge_id = :charge_id AND c.test;
 

@@ -1,8 +1,8 @@
--- Who is signed in to the dashboard, and who may try.
+-- Sessions of the dashboard, and the throttle of sign-in attempts.
 
 -- name: take_attempt
--- Counted before the password is looked at, in one statement: fifty guesses at once are fifty. A window that is over
--- begins anew with this one.
+-- Counted before the password is looked at, in one statement: fifty guesses at once count as fifty. After the end
+-- of its window the count begins anew.
 INSERT INTO sign_in_attempt AS a (subject, attempts, until) VALUES (:subject, 1, :until)
 ON CONFLICT (subject) DO UPDATE
     SET attempts = CASE WHEN a.until <= :now THEN 1 ELSE a.attempts + 1 END,

@@ -35,7 +35,7 @@ WHERE d.until IS NOT NULL
 ORDER BY d.n;
 
 -- name: standing
--- Balance, and counts that go no further than :most: "more than a thousand" is all anybody needs to know.
+-- Balance, and counts that go no further than :most: the page shows "more than a thousand".
 SELECT coalesce((SELECT balance_after_cents FROM read_ledger WHERE account_id = :account_id AND test = :test
                  ORDER BY sequence DESC LIMIT 1), 0)::bigint AS balance_cents,
        o.charges AS open_charges, o.cents AS open_cents, x.charges AS expired_charges, x.cents AS expired_cents,
@@ -61,17 +61,17 @@ CROSS JOIN
             LIMIT :most) AS expired) AS x;
 
 -- name: payer
--- Who is to pay a charge, as the merchant told us; sealed.
+-- The payer of a charge as the merchant named it; sealed.
 SELECT payer_sealed FROM charge WHERE charge_id = :charge_id AND account_id = :account_id AND test = :test;
 
 -- name: payers
--- Who is to pay each of these charges: one probe of charge's key for each, and there are no more than a page has rows.
+-- The payers of a page of charges: one probe of charge's key for each.
 SELECT charge_id, payer_sealed FROM charge
 WHERE charge_id = ANY(:charge_ids::uuid[]) AND account_id = :account_id AND test = :test AND payer_sealed IS NOT NULL;
 
 -- name: life
 -- journal_of_charge. What happened to a charge after its creation, the latest :most of it, oldest first. The caller has
--- read the charge and knows whose it is; the account is asked for all the same.
+-- checked that the charge is the account's; the statement checks it again.
 SELECT journal_id, kind, recorded_at, actor, request_id, version FROM (
     SELECT journal_id, kind, recorded_at, actor, request_id, version FROM journal
     WHERE charge_id = :charge_id AND kind <> 'charge.created' AND account_id = :account_id AND test = :test

@@ -1,4 +1,4 @@
--- What the platform's staff look at: merchants, and how the machinery stands.
+-- What the platform's staff look at: merchants, and the state of queues and workers.
 
 -- name: merchants
 -- both ways
@@ -42,8 +42,8 @@ FROM unnest(:states::text[]) WITH ORDINALITY AS k (kyc, place) ORDER BY k.place;
 SELECT (SELECT suspended_at FROM pix_suspension) AS suspended_at;
 
 -- name: queues
--- What waits, each along the index it is worked off by and counted no further than :most; the oldest that is due tells
--- by how much the workers lag.
+-- What waits, each along the index of its queue and counted no further than :most; the oldest that is due shows by how
+-- much the workers lag.
 SELECT 'bank_pix' AS name, count(*) AS waiting, min(due_at) AS due_at FROM (
     SELECT due_at FROM bank_order WHERE lane = 'pix' AND NOT test AND state = 'waiting'
     ORDER BY due_at, order_id LIMIT :most) AS q
@@ -84,5 +84,5 @@ SELECT (SELECT max(until) FROM bank_reconciled) AS reconciled_until,
        (SELECT count(*) FROM (SELECT FROM bank_order WHERE state = 'working' LIMIT :most) AS few) AS working;
 
 -- name: lanes_in_trouble
--- Of production. A row or two for each endpoint, looked through as a whole: this page is opened by few.
+-- Of production. A row or two for each endpoint, read whole: only staff open this page.
 SELECT state, count(*) AS lanes FROM webhook_lane WHERE state <> 'open' AND NOT test GROUP BY state ORDER BY state;

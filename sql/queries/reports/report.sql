@@ -1,4 +1,4 @@
--- Reports, read from the daily totals (migration 0012_reports). The account of zeros stands for all accounts, so each question is
+-- Reports, read from the daily totals (migration 0012_reports). The nil UUID stands for all accounts, so each report is
 -- one range of a primary key, however many charges and accounts there are. Sums over days are made while reading: a year
 -- has some thousand rows.
 
@@ -8,7 +8,7 @@ SELECT as_of, greatest(0, ceil(extract(epoch FROM statement_timestamp() - as_of)
 FROM report_position WHERE as_of > '-infinity';
 
 -- name: grant
--- Roles are made by who administers the database; this lets one read the views, and nothing else (migration 0012_reports).
+-- Lets a role, made by the database's administrator, read the views and nothing else (migration 0012_reports).
 SELECT reporting_grant(:role);
 
 -- name: receipts
@@ -124,18 +124,18 @@ HAVING sum(attempts) > 0
 ORDER BY 1;
 
 -- name: webhook_lanes
--- As it is now, a page of a range of the accounts with an endpoint. Each number is counted along the index its rows are
--- worked off by, and no further than :most: a receiver that was down for a week must not make this a long read.
+-- As it is now, a page of a range of the accounts with an endpoint. Each number is counted along the index of its queue,
+-- and no further than :limit: a receiver that was down for a week does not make this a long read.
 SELECT e.account_id, a.name, l.state, coalesce(l.paused_at, l.failing_since) AS since,
        (SELECT count(*) FROM (
            SELECT FROM webhook_delivery d WHERE d.endpoint_id = e.endpoint_id AND NOT d.test AND d.state = 'pending'
-           LIMIT :most) AS few) AS pending,
+           LIMIT :limit) AS few) AS pending,
        (SELECT count(*) FROM (
            SELECT FROM webhook_delivery d WHERE d.endpoint_id = e.endpoint_id AND NOT d.test AND d.state = 'held'
-           LIMIT :most) AS few) AS held,
+           LIMIT :limit) AS few) AS held,
        (SELECT count(*) FROM (
            SELECT FROM webhook_delivery d WHERE d.account_id = e.account_id AND NOT d.test AND d.state = 'exhausted'
-           LIMIT :most) AS few) AS exhausted
+           LIMIT :limit) AS few) AS exhausted
 FROM webhook_endpoint e
 JOIN account a ON a.account_id = e.account_id
 JOIN webhook_lane l ON l.endpoint_id = e.endpoint_id AND NOT l.test
@@ -156,4 +156,4 @@ SELECT sequence, entry_id, created_at, type, amount_cents, balance_after_cents, 
 FROM read_ledger
 WHERE account_id = :account_id AND NOT test AND (created_at, sequence) >= (:from_at, :from_sequence) AND created_at < :before
 ORDER BY created_at, sequence
-LIMIT :most;
+LIMIT :limit;

@@ -1,6 +1,6 @@
 -- Daily totals, folded from given journal rows, each row once: the same statements live, in a rebuild and in a
 -- verification. Tables are named without their schema, as in project.sql. Production only. Every line is added under its
--- account and under the account of zeros, all of them together.
+-- account and under the nil UUID, all of them together.
 
 -- name: horizon
 -- The last number handed out before this instant. Not all that are below it are committed yet: see writers.
@@ -9,14 +9,14 @@ FROM journal_journal_id_seq;
 
 -- name: writers
 -- Transactions that may still commit journal rows. The lock is taken before a row gets its number and given back after
--- its commit can be seen: once everybody who held it when the horizon was read is gone, nothing below the horizon can
--- come any more. Nobody is held up by looking.
+-- its commit can be seen: once all transactions that held it when the horizon was read have ended, nothing below the
+-- horizon can appear any more. Looking at pg_locks delays none of them.
 SELECT virtualtransaction AS writer FROM pg_locks
 WHERE locktype = 'relation' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND relation = 'journal'::regclass AND mode = 'RowExclusiveLock' AND granted;
 
 -- name: claim
--- One worker folds at a time; the others have something else to do.
+-- One worker folds at a time; the others skip.
 SELECT journal_id, as_of FROM report_position FOR UPDATE SKIP LOCKED;
 
 -- name: hold
@@ -26,13 +26,13 @@ SELECT journal_id, as_of FROM report_position FOR UPDATE;
 SELECT journal_id, as_of FROM report_position;
 
 -- name: page
-SELECT journal_id FROM journal WHERE journal_id > :above AND journal_id <= :up_to ORDER BY journal_id LIMIT :most;
+SELECT journal_id FROM journal WHERE journal_id > :above AND journal_id <= :up_to ORDER BY journal_id LIMIT :limit;
 
 -- name: advance
 UPDATE report_position SET journal_id = :journal_id, as_of = greatest(as_of, :as_of);
 
 -- name: charges
--- What changed along each charge, folded; it leaves the cell it was counted in and enters the one it belongs to now.
+-- What changed along each charge, folded; it leaves the row it was counted in and enters the one it belongs to now.
 WITH told AS (
     SELECT j.charge_id, j.account_id, jsonb_merge(j.payload -> 'charge' ORDER BY j.version, j.journal_id) AS fields
     FROM journal j
@@ -74,7 +74,7 @@ WITH told AS (
     ON CONFLICT (account_id, status, due_date, payment_method) DO UPDATE
     SET charges = r.charges + excluded.charges, cents = r.cents + excluded.cents
 )
--- A charge is settled once, so its time is told once. A payer's clock may be behind ours: never less than a second.
+-- A charge is settled once, so its time is counted once. A payer's clock may be behind ours: never less than a second.
 INSERT INTO report_wait AS r (account_id, day, payment_method, bucket, charges)
 SELECT a.account_id, (n.created_at AT TIME ZONE 'America/Sao_Paulo')::date, n.payment_method,
        floor(8 * ln(greatest(extract(epoch FROM n.paid_at - n.created_at), 1)::double precision)
@@ -160,10 +160,10 @@ SET charges = r.charges + excluded.charges, charge_cents = r.charge_cents + excl
     given_cents = r.given_cents + excluded.given_cents, taken_back_cents = r.taken_back_cents + excluded.taken_back_cents;
 
 -- name: attempts
--- What the senders of webhooks left to be added up. Not of the journal: a rebuild leaves it alone.
+-- Counts that webhook workers left to be added up. Not of the journal: a rebuild leaves them alone.
 WITH told AS (
     DELETE FROM report_attempt_told
-    WHERE ctid = ANY(ARRAY(SELECT ctid FROM report_attempt_told LIMIT :most))
+    WHERE ctid = ANY(ARRAY(SELECT ctid FROM report_attempt_told LIMIT :limit))
     RETURNING *
 )
 INSERT INTO report_attempt AS r (account_id, day, outcome, attempts, duration_ms)

@@ -1,4 +1,4 @@
--- What programs asked of the API (migration 0011_request_log), in days.
+-- Requests that programs made to the API (migration 0011_request_log), partitioned by day.
 
 -- name: page
 -- both ways

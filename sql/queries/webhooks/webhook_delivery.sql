@@ -1,4 +1,4 @@
--- What is to be told to merchants: one row per event and endpoint, and the attempts made.
+-- Deliveries to merchants: one row per event and endpoint, and the attempts made.
 --
 -- States: pending (due_at says when), sending (leased to a worker), delivered, held (the lane is paused),
 -- exhausted (the schedule is used up, or held too long), stuck (workers died of it five times).
@@ -29,7 +29,7 @@ SELECT set_config('synchronous_commit', 'off', true);
 -- that the next statement can count what is in flight and keep the cap exactly. A loose index scan: one probe per
 -- lane that has anything pending, whatever its backlog; it begins behind the lane that was served last and stops
 -- when it has enough, so that all lanes have their turn. A broken lane has room for one probe when its time has come;
--- a paused one for what is pending there all the same, which is its probe. Relaxed, as above, without a trip more.
+-- a paused one for what is pending there all the same, which is its probe. Relaxed, as above, without another round trip.
 WITH RECURSIVE relaxed AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ), lane AS (
@@ -170,8 +170,8 @@ WHERE d.delivery_id = g.delivery_id
   AND ((d.state = 'sending' AND d.attempt = g.attempt) OR (g.state = 'delivered' AND d.state <> 'delivered'));
 
 -- name: store_delivered
--- The common batch: every receiver said yes. One trip, relaxed, and no lane is written. Answers which of them are not
--- at rest, because there a success changes something; of a lane at rest it says nothing new.
+-- The common batch: every receiver accepted. One round trip, relaxed, and no lane is written. Answers the lanes that a
+-- success changes: those that are not healthy.
 WITH relaxed AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ), given AS (

@@ -1,8 +1,8 @@
--- Where merchants want to be told.
+-- Merchants' webhook endpoints.
 
 -- name: set
 -- One endpoint per account. Setting it again keeps its id, so that what is still to be delivered goes to the
--- new address; the secret before stops at once, because whoever asks for a new registration may have lost it.
+-- new address; the secret before stops at once, because a new registration may mean that it leaked.
 -- Both lanes are there from the start, and begin anew at a new address. No row when the account does not exist.
 WITH owner AS MATERIALIZED (
     SELECT account_id FROM account WHERE account_id = :account_id
@@ -25,11 +25,11 @@ WITH owner AS MATERIALIZED (
 SELECT endpoint_id FROM endpoint;
 
 -- name: choose_kinds
--- The endpoint with the kinds of events it wants to hear of from now on.
+-- The kinds of events that the endpoint gets from now on.
 UPDATE webhook_endpoint SET kinds = :kinds::text[] WHERE account_id = :account_id RETURNING endpoint_id;
 
 -- name: remove
--- With all that was still to be told: nothing is sent to an address that was taken back.
+-- With its pending deliveries: nothing is sent to an address that was removed.
 DELETE FROM webhook_endpoint WHERE account_id = :account_id RETURNING endpoint_id;
 
 -- name: revoke_previous

@@ -3,7 +3,7 @@
 -- name: lock
 -- The lanes of a batch of finished attempts that may change by it: those with a failure, and those a success changes
 -- because they are not at rest. A healthy lane is read and neither locked nor written. Locked in key order, so that
--- two batches never wait for each other in a circle.
+-- two batches never deadlock.
 SELECT l.endpoint_id, l.test, l.state, l.room, l.consecutive_failures AS failures, l.failing_since, l.strained_by,
        l.blocked_until, l.probes, l.gone, l.gone_since, l.noticed, l.paused_at, l.paused_reason, l.holding
 FROM unnest(:endpoint_ids::uuid[], :tests::boolean[], :failed::boolean[], :caps::integer[])

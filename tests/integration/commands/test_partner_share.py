@@ -310,7 +310,7 @@ async def test_partners_are_listed_by_pages(pool: Pool) -> None:
     made = {(await partner_with(pool, share)).integrador_code: share for share in (0, 1, 10_000)}
     found: list[Any] = []
     async with session(pool) as conn:
-        while page := await list_integrators(conn, after=found[-1].integrador_code if found else "", most=2):
+        while page := await list_integrators(conn, after=found[-1].integrador_code if found else "", limit=2):
             found += page
     assert [each.integrador_code for each in found] == sorted({each.integrador_code for each in found})
     assert {each.integrador_code: each.share_bps for each in found if each.integrador_code in made} == made
