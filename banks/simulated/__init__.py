@@ -1,1 +1,1 @@
-"""The simulated bank: its books, what its locations answer, and its face on the wire."""
+"""The simulated bank: its tables, what its locations answer, and its HTTP API."""

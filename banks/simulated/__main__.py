@@ -49,7 +49,7 @@ async def _main(settings: Settings) -> None:
     stopped = asyncio.create_task(stopping.wait())
     await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)
     if not serving.done():
-        # Requests under way get a moment; what a caller lost, he asks about.
+        # Open requests get a moment; a caller that lost an answer asks again.
         await asyncio.wait((serving,), timeout=_CLOSE_S * 2)
     stopped.cancel()
     if serving.done():
@@ -81,7 +81,7 @@ async def _serve(settings: Settings, stopping: asyncio.Event) -> None:
 
 @asynccontextmanager
 async def opened_app(settings: Settings, pool: Pool) -> AsyncIterator[web.Application]:
-    """The application over the books of the production world, with its callbacks under way."""
+    """The application over the production world's tables, with its callbacks running."""
     seal = Seal(settings.secret_key)
     bank = SimulatedBank(pool, seal, world=PRODUCTION, url=settings.bank_url, now=lambda: datetime.now(UTC))
     signer = await open_signer(pool, seal, jku=settings.bank_url + JWKS_PATH, now=bank.now())

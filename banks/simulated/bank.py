@@ -1,4 +1,4 @@
-"""The simulated bank, with books of its own in PostgreSQL (tables simulated_*).
+"""The simulated bank, with tables of its own in PostgreSQL (simulated_*).
 
 The worker asks it directly for sandbox mode; `python -m banks.simulated` puts the wire of API Pix before the
 books of the production world. Each call is one statement, a transaction of its own, as another company's is.
@@ -55,7 +55,7 @@ _ANSWERS: Final[dict[str, Done[None] | Rejected]] = {
 
 
 class BookedCob(Struct, frozen=True):
-    """A cob as it stands in the books."""
+    """A stored cob."""
 
     txid: str
     status: str
@@ -81,7 +81,7 @@ class BookedPix(Struct, frozen=True):
 
 
 class Untold(BookedPix, frozen=True):
-    """A PIX its receiver is to be told of, and where."""
+    """A PIX whose callback is due, and its address."""
 
     url: str
 
@@ -93,7 +93,7 @@ class Callback(Struct, frozen=True):
 
 
 class PayerPix(Struct, frozen=True, kw_only=True):
-    """A payer's PIX as his bank sends it."""
+    """A PIX as the payer's bank sends it."""
 
     end_to_end_id: str
     txid: str
@@ -170,7 +170,7 @@ class SimulatedBank:
         self.boletos = SimulatedBoletos(pool, seal, world=world, url=url, now=now)
 
     def ahead(self, ahead_s: int) -> "SimulatedBank":
-        """The same books as they stand so many seconds later: for who lives on a clock of his own."""
+        """The same tables seen so many seconds later: for an account whose sandbox clock is ahead."""
         if not ahead_s:
             return self
         return SimulatedBank(
@@ -290,7 +290,7 @@ class SimulatedBank:
     async def boletos_paid(self, since: date, until: date) -> Done[list[PaidBoleto]] | Unknown:
         return await self.boletos.boletos_paid(since, until)
 
-    # What is beyond the port: payers, and what the bank's own face on the wire needs.
+    # Beyond the port: payers, and what the bank's HTTP API needs.
 
     async def receive(self, paid: Sequence[PayerPix], *, tell: bool) -> None:
         """Payers paid. Each endToEndId is booked once; `tell`: the receiver's callback is called."""

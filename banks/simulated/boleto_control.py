@@ -1,4 +1,4 @@
-"""The other face of the simulated bank's boletos: payers, switches, and the announcements told to receivers."""
+"""Control of the simulated bank's boletos: payers, rules, and the announcements sent to receivers."""
 
 import asyncio
 import re
@@ -32,7 +32,7 @@ _TELL_ATTEMPTS = 12
 _TELL_S = 5.0
 _NUMBER = re.compile(r"000[1-9][0-9]{16}")
 _TXID = re.compile(r"BOLETO([1-9][0-9]{16})DATA[0-9]{8}")
-# What the announcement says of its kind: by this bank, by another bank, called off; and of the way.
+# Codes of the announcement: paid by this bank, by another bank, called off; and the channel.
 _BY_OTHER_BANK: Final = 2
 _CALLED_OFF: Final = 10
 _CHANNELS: Final = {"boleto": 3, "pix": 4}
@@ -97,7 +97,7 @@ class BoletoControl:
 
 
 def is_of_boleto(body: dict[str, Any]) -> bool:
-    """Whether a payment asked of the control face is a boleto's: it names a number, a line, or a boleto's txid."""
+    """Whether a payment requested of the control API is a boleto's: it names a number, a line, or a boleto's txid."""
     return "number" in body or "line" in body or str(body.get("txid", "")).startswith("BOLETO")
 
 

@@ -1,4 +1,4 @@
-"""The simulated bank's face for boletos: API Cobrancas v2 as Banco do Brasil speaks it, and the hybrid boletos'
+"""The simulated bank's boletos over HTTP: API Cobrancas v2 as Banco do Brasil speaks it, and the hybrid boletos'
 locations.
 
 Beside the OAuth, the application key and the faults of banks/simulated/wire.py. Codes of refusals but three are
@@ -78,7 +78,7 @@ _LIST_PARAMETERS: Final = frozenset(
         "codigoEstadoTituloCobranca", "indice",
     }
 )  # fmt: skip
-# Every other field of the detail: numbers are 0 and dates "" until something is to be told.
+# Every other field of the detail: numbers are 0 and dates "" until they are known.
 _ZEROS: Final = (
     "codigoTipoMulta", "codigoCanalPagamento", "codigoIndicadorEconomico", "codigoTipoJuroMora",
     "valorPagamentoParcialTitulo", "valorAbatimentoTituloCobranca", "percentualJuroMoraTitulo",
@@ -554,7 +554,7 @@ def _done(became: Became) -> None:
 def _qr(booked: BookedBoleto) -> dict[str, str]:
     if booked.location is None or booked.txid is None:
         return {"url": "", "txId": "", "emv": ""}
-    # The blank behind the txId stands in the bank's own example.
+    # The space after the txId is in the bank's own example.
     return {"url": booked.location, "txId": f"{booked.txid} ", "emv": booked.emv or ""}
 
 

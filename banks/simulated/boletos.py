@@ -46,7 +46,7 @@ PAGE = 300
 
 # The ISPB of the bank the payers here are with: no institution has it.
 PAYER_ISPB: Final = "99999998"
-# Who pays here: a fictional person, whose document is nobody's.
+# The payer: a fictional person with an unassigned document.
 PAYER_NAME: Final = "PAGADOR DE TESTE"
 PAYER_DOCUMENT: Final = "00000000191"
 # The key behind every boleto's PIX side: at the real bank, the one the agreement names.
@@ -63,7 +63,7 @@ Became = Literal["done", "not_found", "written_off", "paid", "announced", "too_y
 
 
 class BookedBoleto(Struct, frozen=True):
-    """A boleto as it stands in the books; what was received counts only what is settled."""
+    """A stored boleto; what was received counts only what is settled."""
 
     number: str
     seu_numero: str
@@ -128,7 +128,7 @@ class BoletoPayment(Struct, frozen=True):
 
 
 class UntoldPayment(Struct, frozen=True):
-    """An announced payment, or one called off, its receiver is to be told of, and where."""
+    """A payment whose announcement or calling off is to be sent, and the address."""
 
     payment_id: int
     number: str
@@ -145,7 +145,7 @@ class UntoldPayment(Struct, frozen=True):
 
 
 class BoletoRules(Struct, frozen=True):
-    """The real bank's rules that are off unless somebody wants them (0013_simulated_bank.sql)."""
+    """The real bank's rules that are off by default (0013_simulated_bank.sql)."""
 
     apply_30_minutes: bool
     detail_cache_s: float
@@ -209,7 +209,7 @@ class SimulatedBoletos:
         if booked is None:
             return Unknown("the boleto is gone")
         if not added:
-            # Asked again, or a stranger's number: the first boleto stands as it is.
+            # A repeated or another client's number: the first boleto stays.
             if not self._same(booked, boleto):
                 return Rejected(NUMBER_TAKEN, "The number is another boleto's.")
             if booked.state == WRITTEN_OFF_STATE:
@@ -247,7 +247,7 @@ class SimulatedBoletos:
             return Unknown("too many for one answer")
         return Done([_paid(row) for row in rows])
 
-    # What is beyond the port: payers, and what the bank's own face on the wire needs.
+    # Beyond the port: payers, and what the bank's HTTP API needs.
 
     async def add(self, boleto: NewBoleto) -> bool:
         """Register it; False when the number was ever used."""

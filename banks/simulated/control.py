@@ -1,4 +1,4 @@
-"""The simulated bank's other face: be a payer, make the bank fail; and its callbacks to receivers."""
+"""The simulated bank's control API: pay, make the bank fail; and its callbacks to receivers."""
 
 import asyncio
 from collections import defaultdict
@@ -22,7 +22,7 @@ from runtime.postgres import DB_UNAVAILABLE
 
 TIMES_MAX = 100
 REGISTERED_S_MAX = 5.0
-"""How long a payment waits for its charge to be registered: the merchant's worker may be on its way."""
+"""How long a payment waits for its charge to be registered: the merchant's worker may still be registering it."""
 
 _LOOK_S = 0.05
 _TELL_EVERY_S = 0.5
@@ -143,7 +143,7 @@ class Teller:
             self._rung.clear()
             more = False
             try:
-                # A bank that is down calls nobody.
+                # A bank that is down sends no callbacks.
                 if self._wire.fault != "down":
                     more = await self.tell() == _TELL_AT_ONCE
                     more = await tell_boletos(self._bank.boletos, self._http) == TOLD_AT_ONCE or more

@@ -1,4 +1,4 @@
-"""What the simulated bank's control face is asked, and how it says that it cannot be done."""
+"""Requests to the simulated bank's control API, and their refusal."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from domain.money import parse_amount
 
 
 class Wrong(Exception):
-    """What is asked of the control face cannot be done; answered as {"message": ...}."""
+    """The control API cannot do this; answered as {"message": ...}."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

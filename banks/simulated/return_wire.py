@@ -1,4 +1,4 @@
-"""The simulated bank's money on its way back, on the wire: the devolucao of API Pix v2, and transfers to PIX keys.
+"""The simulated bank's returns over HTTP: the devolucao of API Pix v2, and transfers to PIX keys.
 
 Transfers have a wire of this bank's own, under /transfers/v1, in the manner of API Pix (docs/decisions/0007). The rules
 that say how long money is on its way, and whether it arrives, are switched at /simulated/refund-rules.

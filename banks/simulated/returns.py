@@ -1,4 +1,4 @@
-"""The simulated bank's money on its way back: devolucoes of PIX it received, and PIX it sends to keys.
+"""The simulated bank's returns: devolucoes of PIX it received, and PIX it sends to keys.
 
 What became of them follows from the clock and from rules that can be switched (`ReturnRules`); nothing runs behind
 them.
@@ -36,7 +36,7 @@ _TOLD: Final[dict[Status, Literal["processing", "done", "not_done"]]] = {
 
 
 class ReturnRules(Struct, frozen=True):
-    """How long what is sent is on its way, and whether it does not arrive in the end."""
+    """How long a return takes, and whether it fails then."""
 
     settle_after_s: float
     fails: bool
@@ -113,7 +113,7 @@ class SimulatedReturns:
         now = self.now()
         key = {"world": self._world, "end_to_end_id": asked.end_to_end_id}
         async with transaction(self._pool) as conn:
-            # Who gives parts of one PIX back stands in line here: the sum below counts what the one before took.
+            # Returns of one PIX wait for each other here: the sum below counts the one before.
             received = await hold_pix(conn, **key) or await hold_boleto_pix(conn, **key)
             if received is None:
                 return Rejected(PIX_UNKNOWN, "O Pix não foi encontrado.")

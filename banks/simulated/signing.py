@@ -78,7 +78,7 @@ class Signer:
 
 
 async def open_signer(pool: Pool, seal: Seal, *, jku: str, now: datetime) -> Signer:
-    """The signer whose key stands in the books; made there the first time."""
+    """The signer of the stored key; made and stored the first time."""
     kid = seal.blind("simulated bank, signing key")[:_KID_CHARACTERS]
     async with session(pool) as conn:
         kept = await find_key(conn, kid=kid)
@@ -95,7 +95,7 @@ async def open_signer(pool: Pool, seal: Seal, *, jku: str, now: datetime) -> Sig
 
 
 def payload(cob: BookedCob, *, now: datetime) -> bytes:
-    """The payload of a cob as it stands. Whoever has the QR may read it, so it does not name the payer."""
+    """The payload of a cob as it stands. Anybody with the QR may read it, so it does not name the payer."""
     shown: dict[str, object] = {
         "revisao": cob.revisao,
         "calendario": {

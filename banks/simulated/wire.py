@@ -1,4 +1,4 @@
-"""The simulated bank's face on the wire: API Pix v2 as Banco do Brasil speaks it, OAuth, locations.
+"""The simulated bank over HTTP: API Pix v2 as Banco do Brasil speaks it, OAuth, locations.
 
 Turns of the real bank that can be switched on for tests: `quirks` holds any of "textoImagemQRcode" (instead
 of pixCopiaECola), "put_200" (instead of 201) and "shape_a" (errors as {erros: [...]}).
@@ -74,7 +74,7 @@ class Invalid(Exception):
 
 @web.middleware
 async def books_may_be_away(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Without its books the bank is out of service; what was under way may have been done."""
+    """Without its database the bank is out of service; an open request may have been done."""
     try:
         return await handler(request)
     except DB_UNAVAILABLE:
@@ -124,7 +124,7 @@ class Wire:
             web.get("/pix/v2/{token}", self.faulty(self.location)),
         ]
 
-    # The way in
+    # Authentication
 
     def faulty(self, handle: Handler) -> Handler:
         async def answer(request: web.Request) -> web.StreamResponse:
@@ -145,7 +145,7 @@ class Wire:
                 response = await handle(request)
             except Invalid as invalid:
                 response = self._problem(invalid)
-            # What only reads is answered: whoever lost an answer can ask what became of it.
+            # Reads are answered: a caller that lost an answer can ask what became of its request.
             if fault == "lost_reply" and _changes(request):
                 _cut(request)
             if fault == "cut" and _changes(request):
@@ -364,7 +364,7 @@ class Wire:
 
 
 def shown_pix(pix: BookedPix) -> dict[str, Any]:
-    """A received PIX as API Pix shows it, with the payer as Banco do Brasil adds him."""
+    """A received PIX as API Pix shows it, with the payer as Banco do Brasil adds it."""
     shown: dict[str, Any] = {
         "endToEndId": pix.end_to_end_id,
         "txid": pix.txid,
@@ -482,7 +482,7 @@ def _asks_token(request: web.Request) -> bool:
 
 
 def _changes(request: web.Request) -> bool:
-    """What was named by the caller, who can ask what became of it when the answer is lost; not so a new location."""
+    """What the caller named, so that it can ask again when the answer is lost; a new location is not."""
     return request.method in ("PUT", "PATCH") or (request.method == "POST" and request.path.startswith("/cobrancas/"))
 
 

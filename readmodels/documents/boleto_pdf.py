@@ -2,7 +2,7 @@
 
 xhtml2pdf renders the form once per kind of boleto (boleto_form.html) and pypdf brings it into its final shape. A boleto
 is that form and one incremental update (ISO 32000-1, 7.5.6) with a content stream of its own: 1 ms instead of 80
-(docs/decisions/0015-boleto-pdf.md). The beneficiary is part of the update, not of the form: a form per merchant would
+(docs/decisions/0018-boleto-pdf.md). The beneficiary is part of the update, not of the form: a form per merchant would
 make the first payer of each wait for a rendering.
 """
 

@@ -1,6 +1,6 @@
 """What is written onto a printed form, as a PDF content stream: texts that stay in their boxes, a barcode, a QR Code.
 
-Its operators are written here and not by reportlab's canvas, for speed: see docs/decisions/0015-boleto-pdf.md.
+Its operators are written here and not by reportlab's canvas, for speed: see docs/decisions/0018-boleto-pdf.md.
 """
 
 import re
