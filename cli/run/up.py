@@ -65,17 +65,7 @@ def _run(home: Path, supervisor: Supervisor) -> int:
     host, number = env.get("HOST", "127.0.0.1"), _number(env, "PORT", 8000)
     processes = _number(env, "API_PROCESSES", 2)
     port = Port(host, number, processes)  # first: a port in use is the likeliest fault
-    fsync = env.get("QUITA_FSYNC", "on") != "off"
-    if not env.get("DATABASE_URL"):
-        postgres = EmbeddedPostgres()
-        supervisor.add_server(_server("postgres", postgres))
-        postgres.start(home, fsync=fsync)
-        env["DATABASE_URL"] = postgres.dsn
-    if not env.get("REDIS_URL"):
-        redis = EmbeddedRedis()
-        supervisor.add_server(_server("redis", redis))
-        redis.start(home)
-        env["REDIS_URL"] = redis.dsn
+    _start_servers(home, env, supervisor)
     own_bank = not env.get("BANK_URL")
     if own_bank:
         env["BANK_PORT"] = str(_bank_port(env, home))
@@ -99,17 +89,7 @@ def _run(home: Path, supervisor: Supervisor) -> int:
         supervisor.add(Child("bank", bank, env=env, log=supervisor.log("bank")))
 
     def changed() -> None:
-        state = running.Running(
-            home=str(home),
-            port=settings.port,
-            database_url=settings.database_url,
-            redis_url=settings.redis_url,
-            base_url=settings.base_url,
-            app_url=settings.app_url,
-            docs_url=settings.docs_url,
-            bank_url=settings.bank_url,
-            pids=supervisor.pids(),
-        )
+        state = _state(home, settings, supervisor.pids())
         write_private(home / "run.json", msgspec.json.encode(state))
 
     def ready() -> None:
@@ -131,6 +111,34 @@ def _run(home: Path, supervisor: Supervisor) -> int:
     supervisor.run(ready=lambda: answers(settings.port), on_ready=ready, ready_s_max=_READY_S_MAX)
     say("stopping")
     return 0
+
+
+def _state(home: Path, settings: Settings, pids: dict[str, list[int]]) -> running.Running:
+    return running.Running(
+        home=str(home),
+        port=settings.port,
+        database_url=settings.database_url,
+        redis_url=settings.redis_url,
+        base_url=settings.base_url,
+        app_url=settings.app_url,
+        docs_url=settings.docs_url,
+        bank_url=settings.bank_url,
+        pids=pids,
+    )
+
+
+def _start_servers(home: Path, env: dict[str, str], supervisor: Supervisor) -> None:
+    """PostgreSQL and Redis of our own where `env` names no others; their addresses are put there."""
+    if not env.get("DATABASE_URL"):
+        postgres = EmbeddedPostgres()
+        supervisor.add_server(_server("postgres", postgres))
+        postgres.start(home, fsync=env.get("QUITA_FSYNC", "on") != "off")
+        env["DATABASE_URL"] = postgres.dsn
+    if not env.get("REDIS_URL"):
+        redis = EmbeddedRedis()
+        supervisor.add_server(_server("redis", redis))
+        redis.start(home)
+        env["REDIS_URL"] = redis.dsn
 
 
 def _make_home(home: Path) -> None:

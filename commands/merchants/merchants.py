@@ -26,7 +26,7 @@ ALL_SCOPES = (
 RATE_MAX = 1_000_000
 
 
-class Credential(Struct, frozen=True):
+class NewCredential(Struct, frozen=True):
     """Shown once; only the secret's hash is kept."""
 
     client_id: str
@@ -50,8 +50,8 @@ class MerchantCreated(Struct, frozen=True):
 
     name: str
     account_id: UUID
-    test: Credential
-    production: Credential
+    test: NewCredential
+    production: NewCredential
     dashboard: Dashboard
     integrator_code: str
 
@@ -101,7 +101,7 @@ async def create_merchant(
     )
     made = {}
     for mode, test in (("test", True), ("production", False)):
-        credential = Credential(f"{mode}_{secrets.token_hex(12)}", secret_of(secrets.token_bytes(32)))
+        credential = NewCredential(f"{mode}_{secrets.token_hex(12)}", secret_of(secrets.token_bytes(32)))
         await insert_credential(
             conn,
             client_id=credential.client_id,

@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
-from commands.merchants.merchants import ALL_SCOPES, Credential, secret_of
+from commands.merchants.merchants import ALL_SCOPES, NewCredential, secret_of
 from domain.errors import Code, Refused
 from sql import Connection
 
@@ -58,7 +58,7 @@ async def create_credential(
     scopes: Collection[str],
     now: datetime,
     chance: bytes,
-) -> Credential:
+) -> NewCredential:
     """A credential of this mode made of CHANCE random bytes.
 
     Refused(VALIDATION_ERROR) for a name that is none, for scopes that do not exist, for no scope at all, and when
@@ -89,12 +89,12 @@ async def create_credential(
         name=name,
         now=now,
     )
-    return Credential(client_id, secret)
+    return NewCredential(client_id, secret)
 
 
 async def rotate_credential(
     conn: Connection, account_id: UUID, client_id: str, *, overlap: timedelta, now: datetime, chance: bytes
-) -> Credential | None:
+) -> NewCredential | None:
     """A new secret made of CHANCE random bytes; the one before works until `overlap` is over.
 
     Without an overlap somebody else may have had it: the tokens it got stop too, within 5 s everywhere. None for a
@@ -114,7 +114,7 @@ async def rotate_credential(
         return None
     if not overlap:
         await _end_tokens(conn, client_id=client_id)
-    return Credential(client_id, secret)
+    return NewCredential(client_id, secret)
 
 
 async def revoke_credential(conn: Connection, account_id: UUID, client_id: str, *, now: datetime) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
-from commands.merchants.merchants import ALL_SCOPES, Credential
+from commands.merchants.merchants import ALL_SCOPES, NewCredential
 from commands.people.credentials import (
     CHANCE,
     CREDENTIALS_MAX,
@@ -129,7 +129,7 @@ def _values_of(request: PageRequest, credential: CredentialRow) -> dict[str, obj
     }
 
 
-def _secret(request: PageRequest, made: Credential, title: str, previous_until: object) -> Response[Any]:
+def _secret(request: PageRequest, made: NewCredential, title: str, previous_until: object) -> Response[Any]:
     shown = {
         "title": title,
         "fields": [("client_id", made.client_id), ("client_secret", made.client_secret)],
