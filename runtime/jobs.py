@@ -6,7 +6,7 @@ PostgreSQL. So a lost job costs time only (crons look each second), and `wake` c
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -41,7 +41,6 @@ QUEUE = "quita:jobs"
 POLL_S = 0.5
 """How often a worker at rest reads the queue, where crons wait for their time."""
 _WOKEN = f"{QUEUE}:woken"
-_AGAIN = f"{QUEUE}:again:"
 _JOB_KEPT_MS = 86_400_000
 _COALESCED_S = 0.002
 _PAUSE_S = 0.2
@@ -49,15 +48,17 @@ _PAUSE_S = 0.2
 _SOCKET_S = 2.0
 
 # arq's enqueue_job (four round trips) in one, with the wake-up of a worker that waits. The job's id is its lane. A job
-# that still waits covers this request too; one that runs may have looked already, so its lane is to run once more.
+# that still waits covers this request too. One that runs may have looked already: the worker is told the lane itself.
 _ENQUEUE = """
+local woken = ARGV[2]
 if redis.call('ZADD', KEYS[1], 'NX', ARGV[1], ARGV[2]) == 1 then
   redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4])
-  redis.call('LPUSH', KEYS[5], 1)
-  redis.call('LTRIM', KEYS[5], 0, 0)
-elseif redis.call('EXISTS', KEYS[3]) == 1 then
-  redis.call('SET', KEYS[4], 1, 'PX', ARGV[4])
+  woken = ''
+elseif redis.call('EXISTS', KEYS[3]) == 0 then
+  return
 end
+redis.call('LREM', KEYS[4], 1, woken)
+redis.call('RPUSH', KEYS[4], woken)
 """
 
 _log = structlog.get_logger()
@@ -97,7 +98,7 @@ class Jobs:
     async def enqueue(self, lane: str) -> bool:
         """Put the lane's job into the queue; False when Redis is away."""
         now_ms = _now_ms()
-        keys = (QUEUE, job_key_prefix + lane, in_progress_key_prefix + lane, _AGAIN + lane, _WOKEN)
+        keys = (QUEUE, job_key_prefix + lane, in_progress_key_prefix + lane, _WOKEN)
         job = serialize_job(lane, (), {}, None, now_ms, serializer=msgspec.msgpack.encode)
         try:
             await self._script(keys=keys, args=(now_ms, lane, job, _JOB_KEPT_MS))
@@ -135,15 +136,16 @@ class QueueRedis(ArqRedis):
         super().__init__(pool, codec.encode, codec.decode, QUEUE)
         self.read_at = 0.0
         """When the queue was last read, by time.monotonic()."""
+        self.run_now: Callable[[str], None] = lambda lane: None
+        """Called with a lane that was asked for while its job ran, here or in another worker."""
 
     async def zrangebyscore(self, *args: Any, **kwargs: Any) -> Any:
-        await cast("Awaitable[Any]", self.blpop([_WOKEN], timeout=cast("int", POLL_S)))
+        woken = await cast("Awaitable[Any]", self.blpop([_WOKEN], timeout=cast("int", POLL_S)))
         self.read_at = time.monotonic()
+        if woken and woken[1]:
+            self.run_now(woken[1].decode())
+            return []  # no job was added
         return await super().zrangebyscore(*args, **kwargs | {"max": _now_ms()})  # arq's "max" is from before the wait
-
-    async def asked_again(self, lane: str) -> bool:
-        """Was this lane asked for while its job ran? True once."""
-        return bool(await self.getdel(_AGAIN + lane))
 
 
 def _now_ms() -> int:

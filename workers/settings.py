@@ -23,7 +23,7 @@ from arq.worker import Function
 
 from domain.boleto.business_days import effective_due_date
 from runtime import log
-from runtime.jobs import LANES, QUEUE, WEBHOOKS, Jobs, QueueRedis
+from runtime.jobs import LANES, QUEUE, WEBHOOKS, QueueRedis
 from runtime.settings import Settings, read_settings
 from workers.context import Context, open_context
 from workers.duties import JOB_S, Runner, duties, end
@@ -62,24 +62,18 @@ def _every(interval_s: int, at: dict[str, Any]) -> CronJob:
     return cron(run, name=f"every_{interval_s}_s", run_at_startup=True, **at)
 
 
-async def _run_again(ctx: dict[str, Any]) -> None:
-    """A lane that was asked for while its job ran has another job."""
-    if ctx["job_id"] in LANES and await ctx["redis"].asked_again(ctx["job_id"]):
-        await Jobs(ctx["redis"]).enqueue(ctx["job_id"])
-
-
 async def _start(ctx: dict[str, Any]) -> None:
-    if "runner" in ctx:
-        return  # `python -m workers` has one already, which outlives Redis
-    log.setup("worker")
-    main = asyncio.current_task()
-    assert main is not None
-    ctx["opened"] = AsyncExitStack()
+    if "runner" not in ctx:  # `python -m workers` has one already, which outlives Redis
+        log.setup("worker")
+        main = asyncio.current_task()
+        assert main is not None
+        ctx["opened"] = AsyncExitStack()
 
-    def leave() -> None:
-        ctx["leaving"] = asyncio.create_task(end(main))  # arq then calls _stop
+        def leave() -> None:
+            ctx["leaving"] = asyncio.create_task(end(main))  # arq then calls _stop
 
-    ctx["runner"] = await ctx["opened"].enter_async_context(open_runner(read_settings(), on_signal=leave))
+        ctx["runner"] = await ctx["opened"].enter_async_context(open_runner(read_settings(), on_signal=leave))
+    ctx["redis"].run_now = ctx["runner"].wake
 
 
 async def _stop(ctx: dict[str, Any]) -> None:
@@ -91,7 +85,6 @@ class WorkerSettings:
     cron_jobs: ClassVar[list[CronJob]] = [_every(interval_s, at) for interval_s, at in _INTERVALS.items()]
     on_startup = _start
     on_shutdown = _stop
-    after_job_end = _run_again
     redis_settings = RedisSettings.from_dsn(_REDIS_URL)  # for `arq --check`
     redis_pool = QueueRedis(_REDIS_URL)
     queue_name = QUEUE
