@@ -12,6 +12,7 @@ from api.body.fields import (
     DAY,
     EXTERNAL_ID_MAX,
     Amount,
+    BoletoAmount,
     Description,
     DueDay,
     Email,
@@ -109,14 +110,21 @@ class CreateSchedule(Struct, frozen=True, kw_only=True):
     send_email: bool | None = None
 
 
+class CreateBoletoSchedule(CreateSchedule, frozen=True, kw_only=True):
+    """The same with the bound of a boleto's amount, whose fault goes before those without a code of their own."""
+
+    amount: BoletoAmount
+
+
 SchedulePage = page_of(ScheduleProjection, "SchedulePage")
 ScheduledChargePage = page_of(ScheduledCharge, "ScheduledChargePage")
 
 
 async def create(context: ApiContext, call: Call) -> Answer:
     """201 with the schedule; 200 when the key made it before."""
-    asked = shaped(call.body, CreateSchedule)
-    amount_cents = pix_cents(asked.amount) if asked.payment_method == PIX else boleto_cents(asked.amount)
+    pix = call.body.get("payment_method") == PIX
+    asked = shaped(call.body, CreateSchedule if pix else CreateBoletoSchedule)
+    amount_cents = pix_cents(asked.amount) if pix else boleto_cents(asked.amount)
     first_due_date = due_day(asked.first_due_date)
     end_date = None if asked.end_date is None else parse_day(asked.end_date)
     if end_date is not None and end_date < first_due_date:

@@ -160,6 +160,7 @@ async def test_one_key_makes_one_schedule_however_many_ask_at_once(world: World)
 FAULTS: list[tuple[dict[str, Any], str, str]] = [
     *(({"amount": amount}, "AMOUNT_INVALID", "amount") for amount in (..., None, 1, "0", "1.000", "x")),
     ({"payment_method": "boleto", "amount": "100000000.00"}, "AMOUNT_INVALID", "amount"),
+    ({"payment_method": "boleto", "amount": "100000000.00", "frequency": "never"}, "AMOUNT_INVALID", "amount"),
     *(
         ({"first_due_date": day}, "INVALID_DUE_DATE", "first_due_date")
         for day in (..., None, 1, "2027-02-30", "x", "2050-01-01", "2020-01-01", str(today()))
