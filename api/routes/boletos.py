@@ -59,6 +59,12 @@ class ChangeDueDate(Struct, frozen=True, kw_only=True, omit_defaults=True):
     external_id: Annotated[str, text(EXTERNAL_ID_MAX)] | None = None
 
 
+class _NewDueDate(Struct, frozen=True):
+    """Of the body, what is looked at first."""
+
+    due_date: DueDay
+
+
 async def create(context: ApiContext, call: Call) -> Answer:
     asked = shaped(call.body, CreateBoleto)
     payer = boleto_payer(asked.pagador, context, production=not call.caller.test)
@@ -84,9 +90,9 @@ async def create(context: ApiContext, call: Call) -> Answer:
 
 async def change_due_date(context: ApiContext, call: Call) -> Answer:
     """200 with the charge and its new due date, which the bank has confirmed."""
+    due_on = due_day(shaped(call.body, _NewDueDate).due_date)
     check_one_reference(call.body.get("charge_id"), call.body.get("external_id"))
     asked = shaped(call.body, ChangeDueDate)
-    due_on = due_day(asked.due_date)
     if due_on < call.now.astimezone(SAO_PAULO).date():
         raise Refused(Code.INVALID_DUE_DATE, fields={"due_date": "has passed"})
     scenario = scenario_of(call)
