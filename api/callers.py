@@ -78,7 +78,7 @@ class Callers:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._known: dict[bytes, tuple[Caller | None, float]] = {}
-        self._batcher: Batcher[bytes, Caller | None] = Batcher(self._find, lanes=1, most=200)
+        self._batcher: Batcher[bytes, Caller | None] = Batcher(self._find, lanes=1, batch_max=200)
 
     async def of(self, authorization: bytes | None, *, now: datetime) -> Caller:
         """The caller of an Authorization header; Refused(UNAUTHENTICATED) when it is missing or stands for nobody."""

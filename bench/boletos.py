@@ -133,8 +133,8 @@ def _merge(form: boleto_pdf._Form, boleto: PrintedBoleto) -> bytes:
     return file.getvalue()
 
 
-def _within(value: float, most: float) -> str:
-    return f"aim <= {most:g}: {'ok' if value <= most else 'MISSED'}"
+def _within(value: float, maximum: float) -> str:
+    return f"aim <= {maximum:g}: {'ok' if value <= maximum else 'MISSED'}"
 
 
 @contextmanager

@@ -108,13 +108,13 @@ def status(expected: int) -> Check:
 async def connect(port: int, count: int, *, processes: int) -> list[Connection]:
     """`count` connections, the same number to each process: the kernel hashes them, so who got too many is closed."""
     kept: Counter[bytes] = Counter()
-    most = -(-count // processes)
+    share_max = -(-count // processes)
     found: list[Connection] = []
     for _ in range(count * _TRIES_PER_CONNECTION):
         if len(found) == count:
             return found
         process, connection = await _try(port)
-        if kept[process] < most:
+        if kept[process] < share_max:
             kept[process] += 1
             found.append(connection)
         else:

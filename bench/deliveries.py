@@ -74,12 +74,12 @@ class Receiver:
             self.requests += 1
             self.seen.setdefault(event_id.decode(), float(at))
 
-    async def saw(self, event_ids: Sequence[str], *, most_s: float = _ARRIVED_S_MAX) -> None:
-        deadline = time.monotonic() + most_s
+    async def saw(self, event_ids: Sequence[str], *, within_s: float = _ARRIVED_S_MAX) -> None:
+        deadline = time.monotonic() + within_s
         while any(each not in self.seen for each in reversed(event_ids)):
             if time.monotonic() > deadline:
                 missing = sum(each not in self.seen for each in event_ids)
-                raise AssertionError(f"{missing} of {len(event_ids)} events not delivered in {most_s:.0f} s")
+                raise AssertionError(f"{missing} of {len(event_ids)} events not delivered in {within_s:.0f} s")
             await asyncio.sleep(0.005)
 
 

@@ -47,8 +47,8 @@ async def hot_account(house: House, seconds: float) -> list[Finding]:
                 seal=seal, chance=os.urandom(32),
             )  # fmt: skip
         for _ in range(ROUNDS):
-            batched.append(await _book(pool, merchant, seal, _BATCHED_PER_ROUND, lanes=_LANES, most=_TOGETHER))
-            alone.append(await _book(pool, merchant, seal, _ALONE_PER_ROUND, lanes=_ALONE_LANES, most=1))
+            batched.append(await _book(pool, merchant, seal, _BATCHED_PER_ROUND, lanes=_LANES, batch_max=_TOGETHER))
+            alone.append(await _book(pool, merchant, seal, _ALONE_PER_ROUND, lanes=_ALONE_LANES, batch_max=1))
         await _check(pool, merchant, ROUNDS * (_BATCHED_PER_ROUND + _ALONE_PER_ROUND))
     return [
         rate("payments on one account, batched", batched, target=3_000, note=f"up to {_TOGETHER} a transaction"),
@@ -56,7 +56,7 @@ async def hot_account(house: House, seconds: float) -> list[Finding]:
     ]
 
 
-async def _book(pool: Pool, merchant: Merchant, seal: Seal, count: int, *, lanes: int, most: int) -> float:
+async def _book(pool: Pool, merchant: Merchant, seal: Seal, count: int, *, lanes: int, batch_max: int) -> float:
     """Book `count` payments of as many new charges; payments per second."""
     confirmations = iter(await _charges(pool, merchant, count))
 
@@ -64,7 +64,7 @@ async def _book(pool: Pool, merchant: Merchant, seal: Seal, count: int, *, lanes
         async with transaction(pool) as conn:
             return await confirm_payments(conn, items, now=datetime.now(UTC), seal=seal)
 
-    batcher: Batcher[Confirmation, Outcome] = Batcher(flush, lanes=lanes, most=most)
+    batcher: Batcher[Confirmation, Outcome] = Batcher(flush, lanes=lanes, batch_max=batch_max)
 
     async def arrive(those: Iterator[Confirmation]) -> None:
         for each in those:

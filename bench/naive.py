@@ -48,7 +48,7 @@ VALUES ($1, $2, $3, $4, 'cob_register', $5, $6, $6)
 async def create_naively(context: ApiContext, call: Call) -> Answer:
     caller, now = call.caller, call.now
     asked = shaped(call.body, CreatePix)
-    amount_cents = parse_amount(asked.amount, most_cents=PIX_CENTS_MAX)
+    amount_cents = parse_amount(asked.amount, cents_max=PIX_CENTS_MAX)
     lifetime_s = asked.expires_in or 86_400
     external_id, description = asked.external_id, asked.description
     if path_id(asked.account_id) != caller.account_id:

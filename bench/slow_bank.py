@@ -57,7 +57,7 @@ def _length(head: bytes) -> int:
 
 def _registered(asked: Any) -> bytes:
     day, month, year = (int(part) for part in asked["dataVencimento"].split("."))
-    cents = parse_amount(f"{asked['valorOriginal']:.2f}", most_cents=9_999_999_999)
+    cents = parse_amount(f"{asked['valorOriginal']:.2f}", cents_max=9_999_999_999)
     barcode, line = boleto_codes(asked["numeroTituloCliente"], due_on=date(year, month, day), amount_cents=cents)
     return msgspec.json.encode(
         {"numero": asked["numeroTituloCliente"], "linhaDigitavel": line, "codigoBarraNumerico": barcode}

@@ -132,6 +132,6 @@ def _cents(text: str) -> int:
     if text in ("0", "0.00"):
         return 0
     try:
-        return parse_amount(text, most_cents=PIX_CENTS_MAX)
+        return parse_amount(text, cents_max=PIX_CENTS_MAX)
     except ValueError:
         raise argparse.ArgumentTypeError('must be an amount such as "100.00"') from None

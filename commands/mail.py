@@ -110,12 +110,12 @@ _read_payer = msgspec.json.Decoder(_Payer).decode
 
 async def follow_feeds(conn: Connection, *, now: datetime) -> int:
     """Read payments and new due dates of charges with requests; answers how many accounts have more to read."""
-    return (await follow(conn, now=now, accounts_most=_ACCOUNTS_MAX, events_most=_EVENTS_MAX)).count
+    return (await follow(conn, now=now, accounts_max=_ACCOUNTS_MAX, events_max=_EVENTS_MAX)).count
 
 
 async def write_mails(conn: Connection, *, now: datetime, seal: Seal) -> int:
     """Turn due requests into mails, and say when each is looked at again; answers how many were looked at."""
-    requests = await find_due_requests(conn, now=now, most=REQUESTS_MAX)
+    requests = await find_due_requests(conn, now=now, limit=REQUESTS_MAX)
     if not requests:
         return 0
     await begin_following(conn, account_ids=sorted({request.account_id for request in requests}))
@@ -188,7 +188,7 @@ async def _add(conn: Connection, mails: Sequence[_New], *, now: datetime, seal: 
 
 async def write_notices(conn: Connection, *, now: datetime, seal: Seal) -> int:
     """Turn notices nobody has mailed into mails to the account's people; answers how many notices there were."""
-    notices = await claim_unmailed(conn, now=now, lease_until=now + _LEASE, most=NOTICES_MAX)
+    notices = await claim_unmailed(conn, now=now, lease_until=now + _LEASE, limit=NOTICES_MAX)
     if not notices:
         return 0
     people = await find_people(conn, account_ids=sorted({notice.account_id for notice in notices}))
@@ -244,7 +244,7 @@ async def ask_for_mail(
         attach_pdf=attach_pdf,
         now=now,
         since=now - ASKED_IN,
-        most=ASKED_MAX,
+        limit=ASKED_MAX,
     )
     if asked is None:
         raise Refused(Code.RATE_LIMITED, retry_after_s=int(ASKED_IN.total_seconds()))

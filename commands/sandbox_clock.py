@@ -56,7 +56,7 @@ async def clock_of_boleto(conn: Connection, number: str, *, now: datetime) -> da
 async def advance_clock(conn: Connection, account_id: UUID, by_s: int, *, now: datetime) -> int:
     """Move it on by so much; the seconds it is ahead then. Refused(VALIDATION_ERROR) beyond AHEAD_S_MAX in all."""
     assert 0 < by_s <= ADVANCE_S_MAX
-    moved = await _advance(conn, account_id=account_id, by_s=by_s, most_s=AHEAD_S_MAX, now=now)
+    moved = await _advance(conn, account_id=account_id, by_s=by_s, ahead_s_max=AHEAD_S_MAX, now=now)
     if moved is None:
         days = AHEAD_S_MAX // 86_400
         raise Refused(Code.VALIDATION_ERROR, fields={"advance": f"the clock goes {days} days ahead at most"})
@@ -68,7 +68,7 @@ async def reach_instant(conn: Connection, account_id: UUID, to: datetime, *, now
     ahead_s = ahead_to_reach(to, now=now)
     moved = None
     if ahead_s <= AHEAD_S_MAX:
-        moved = await _reach(conn, account_id=account_id, ahead_s=ahead_s, at_once_most_s=ADVANCE_S_MAX, now=now)
+        moved = await _reach(conn, account_id=account_id, ahead_s=ahead_s, step_s_max=ADVANCE_S_MAX, now=now)
     if moved is None:
         days = (ADVANCE_S_MAX // 86_400, AHEAD_S_MAX // 86_400)
         fault = f"must be at most {days[0]} days later than the clock, and {days[1]} days later than real time"

@@ -1079,7 +1079,7 @@ BEGIN
 END $function$
 ;
 
-CREATE OR REPLACE FUNCTION feed_make_months(first date, last date, moved_most integer DEFAULT NULL::integer)
+CREATE OR REPLACE FUNCTION feed_make_months(first date, last date, moved_max integer DEFAULT NULL::integer)
  RETURNS integer
  LANGUAGE plpgsql
  SET lock_timeout TO '500ms'
@@ -1105,9 +1105,9 @@ BEGIN
         CONTINUE WHEN to_regclass(name) IS NOT NULL OR to_regclass('feed_archive_' || tag) IS NOT NULL;
         from_at := month::timestamp AT TIME ZONE 'UTC';
         to_at := (month + interval '1 month') AT TIME ZONE 'UTC';
-        CONTINUE WHEN moved_most < (SELECT count(*) FROM (SELECT FROM read_event_other
+        CONTINUE WHEN moved_max < (SELECT count(*) FROM (SELECT FROM read_event_other
                                                           WHERE created_at >= from_at AND created_at < to_at
-                                                          LIMIT moved_most::bigint + 1) AS lying);
+                                                          LIMIT moved_max::bigint + 1) AS lying);
         EXECUTE format('CREATE TABLE %I (LIKE read_event INCLUDING ALL)', name);
         LOCK TABLE ONLY read_event IN SHARE ROW EXCLUSIVE MODE;
         EXECUTE format('WITH moved AS (DELETE FROM read_event_other WHERE created_at >= %L AND created_at < %L RETURNING *) '

@@ -24,10 +24,10 @@ def brl(cents: int) -> str:
     return f"R${_NO_BREAK}{amount(cents)}"
 
 
-def parse_brl(text: str, *, most_cents: int) -> int:
+def parse_brl(text: str, *, cents_max: int) -> int:
     """Cents of an amount as people here type it: "10", "10,5", "1.234,56", with or without R$.
 
-    ValueError for anything else, and outside 0,01 to `most_cents`. "10.50" is refused: it could be
+    ValueError for anything else, and outside 0,01 to `cents_max`. "10.50" is refused: it could be
     thousands or cents.
     """
     match = _AMOUNT.fullmatch(text.replace(_NO_BREAK, " ").removeprefix("R$").strip())
@@ -35,7 +35,7 @@ def parse_brl(text: str, *, most_cents: int) -> int:
         raise ValueError("not an amount")
     whole, decimals = match.groups(default="")
     cents = int(whole.replace(".", "")) * 100 + int(decimals.ljust(2, "0"))
-    if not 0 < cents <= most_cents:
+    if not 0 < cents <= cents_max:
         raise ValueError("amount out of bounds")
     return cents
 

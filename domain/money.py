@@ -11,18 +11,18 @@ BOLETO_CENTS_MAX = 9_999_999_999
 _AMOUNT = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,2}))?")
 
 
-def parse_amount(text: object, *, most_cents: int) -> int:
+def parse_amount(text: object, *, cents_max: int) -> int:
     """Cents of an amount in reais as a merchant writes it: "12", "12.3" or "12.34" (contract, section 2).
 
-    ValueError when it is no such text (JSON numbers included), is zero, or is above `most_cents`.
+    ValueError when it is no such text (JSON numbers included), is zero, or is above `cents_max`.
     """
     match = _AMOUNT.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise ValueError("not an amount: one to ten digits, then at most two decimals")
     whole, decimals = match.groups(default="")
     cents = int(whole) * 100 + int(decimals.ljust(2, "0"))
-    if not 0 < cents <= most_cents:
-        raise ValueError(f"amount outside 0.01 to {reais(most_cents)}")
+    if not 0 < cents <= cents_max:
+        raise ValueError(f"amount outside 0.01 to {reais(cents_max)}")
     return cents
 
 

@@ -19,9 +19,9 @@ ALONE_S: Final = 10.0
 class Batcher(Generic[Item, Outcome]):
     """`flush(items)` answers one outcome (or exception) per item, in order.
 
-    `lanes` flushes may run at once, each of at most `most` items. The item of a cancelled caller is flushed all the
-    same. After a failure of `alone_again` items are retried alone until `alone_s` after the flush began; the rest get a
-    TimeoutError.
+    `lanes` flushes may run at once, each of at most `batch_max` items. The item of a cancelled caller is flushed all
+    the same. After a failure of `alone_again` items are retried alone until `alone_s` after the flush began; the rest
+    get a TimeoutError.
     """
 
     def __init__(
@@ -29,15 +29,15 @@ class Batcher(Generic[Item, Outcome]):
         flush: Callable[[Sequence[Item]], Awaitable[Sequence[Outcome | BaseException]]],
         *,
         lanes: int,
-        most: int,
-        waiting_most: int = 20_000,
+        batch_max: int,
+        waiting_max: int = 20_000,
         alone_again: tuple[type[BaseException], ...] = (Exception,),
         alone_s: float = ALONE_S,
     ) -> None:
         self._flush = flush
         self._lanes_free = lanes
-        self._most = most
-        self._waiting_most = waiting_most
+        self._batch_max = batch_max
+        self._waiting_max = waiting_max
         self._alone_again = alone_again
         self._alone_s = alone_s
         self._waiting: list[tuple[Item, asyncio.Future[Outcome]]] = []
@@ -45,7 +45,7 @@ class Batcher(Generic[Item, Outcome]):
 
     async def submit(self, item: Item) -> Outcome:
         """The outcome of this item; raises what its flush answered for it, or OverflowError when too many wait."""
-        if len(self._waiting) >= self._waiting_most:
+        if len(self._waiting) >= self._waiting_max:
             raise OverflowError("too many waiting")
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
@@ -60,7 +60,7 @@ class Batcher(Generic[Item, Outcome]):
         # A task starts on the loop's next turn: all items of this turn are in its first batch.
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+                batch, self._waiting = self._waiting[: self._batch_max], self._waiting[self._batch_max :]
                 await self._serve(batch)
         finally:
             self._lanes_free += 1

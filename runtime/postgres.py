@@ -103,9 +103,9 @@ async def session(pool: Pool) -> AsyncIterator[Connection]:
         yield conn
 
 
-async def when_back(pool: Pool, *, most_s: float) -> None:
-    """Wait, at most `most_s`, until PostgreSQL answers again; raises the last error when it does not."""
-    deadline = time.monotonic() + most_s
+async def when_back(pool: Pool, *, timeout_s: float) -> None:
+    """Wait, at most `timeout_s`, until PostgreSQL answers again; raises the last error when it does not."""
+    deadline = time.monotonic() + timeout_s
     wait_s = _ASK_AGAIN_S_MIN
     while True:
         try:

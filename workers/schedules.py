@@ -46,7 +46,7 @@ class ScheduleWorker:
         """One round; answers how many schedules were taken up."""
         now = self._context.now()
         async with session(self._context.pool) as conn:
-            dues = await claim(conn, now=now, most=CLAIMED_MAX, lease_until=now + LEASE)
+            dues = await claim(conn, now=now, limit=CLAIMED_MAX, lease_until=now + LEASE)
         await asyncio.gather(*(self._do(due) for due in dues))
         return len(dues)
 
@@ -99,7 +99,7 @@ class ScheduleWorker:
     async def _issue_pix(self, due: DueCharge) -> Code | None:
         context = self._context
         async with session(context.pool) as conn:
-            found = await take_block(conn, test=False, most=1, low=LOW[Mode.PRODUCTION])
+            found = await take_block(conn, test=False, limit=1, low=LOW[Mode.PRODUCTION])
         if not found or found[0].low:
             context.jobs.wake(LOCATION_POOL[Mode.PRODUCTION])
         if not found:

@@ -67,13 +67,13 @@ def own_account(given: str | None) -> UUID | None:
 def boleto_cents(amount: str, field: str = "amount") -> int:
     """Of an amount that is an `Amount`; Refused(AMOUNT_INVALID) for more than a boleto carries."""
     try:
-        return parse_amount(amount, most_cents=BOLETO_CENTS_MAX)
+        return parse_amount(amount, cents_max=BOLETO_CENTS_MAX)
     except ValueError:
         raise Refused(Code.AMOUNT_INVALID, fields={field: _BOLETO_AMOUNT_FAULT}) from None
 
 
 def pix_cents(amount: str) -> int:
-    return parse_amount(amount, most_cents=PIX_CENTS_MAX)
+    return parse_amount(amount, cents_max=PIX_CENTS_MAX)
 
 
 _AMOUNT_FAULT: Final = 'must be a string such as "10.50", greater than 0'

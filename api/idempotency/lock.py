@@ -63,7 +63,7 @@ class IdempotencyLocks:
         self._redis = redis
         self._lock = redis.register_script(_LOCK)
         self._unlock = redis.register_script(_UNLOCK)
-        self._batcher: Batcher[KeyName, tuple[Lock, str]] = Batcher(self._take, lanes=1, most=200)
+        self._batcher: Batcher[KeyName, tuple[Lock, str]] = Batcher(self._take, lanes=1, batch_max=200)
         self._silent_until = 0.0
 
     async def take(self, name: KeyName) -> tuple[Lock, str]:

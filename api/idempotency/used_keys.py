@@ -36,8 +36,8 @@ count_replays = sql.run("idempotency.count_replays")
 class UsedKeys:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._finds: Batcher[KeyName, UsedKey | None] = Batcher(self._find, lanes=1, most=_KEYS_MAX)
-        self._replays: Batcher[KeyName, None] = Batcher(self._count, lanes=1, most=_KEYS_MAX)
+        self._finds: Batcher[KeyName, UsedKey | None] = Batcher(self._find, lanes=1, batch_max=_KEYS_MAX)
+        self._replays: Batcher[KeyName, None] = Batcher(self._count, lanes=1, batch_max=_KEYS_MAX)
 
     async def find(self, name: KeyName) -> UsedKey | None:
         return await self._finds.submit(name)

@@ -24,8 +24,8 @@ class Charges:
         self._pool = pool
         self._jobs = jobs
         self._now = now
-        self._lookups: Batcher[ChargeLookup, CurrentCharge | None] = Batcher(self._read, lanes=1, most=LOOKUPS_MAX)
-        self._changes: Batcher[ChargeCommand, Outcome] = Batcher(self._change, lanes=2, most=COMMANDS_MAX)
+        self._lookups: Batcher[ChargeLookup, CurrentCharge | None] = Batcher(self._read, lanes=1, batch_max=LOOKUPS_MAX)
+        self._changes: Batcher[ChargeCommand, Outcome] = Batcher(self._change, lanes=2, batch_max=COMMANDS_MAX)
 
     async def close(self) -> None:
         await self._changes.close()

@@ -27,7 +27,7 @@ class Refunds:
         self._now = now
         # A batch that a balance does not cover is undone, and each of it tried again alone.
         self._batcher: Batcher[NewRefund, RefundProjection | None] = Batcher(
-            self._begin, lanes=CONNECTIONS_MAX, most=REFUNDS_MAX
+            self._begin, lanes=CONNECTIONS_MAX, batch_max=REFUNDS_MAX
         )
 
     async def close(self) -> None:

@@ -37,7 +37,7 @@ class PixCreations:
         self._suspended = suspended
         # One for each mode: a bank that does not answer in one does not delay the other.
         self._batchers: dict[Mode, Batcher[Creation, ChargeDoc | None]] = {
-            mode: Batcher(self._write, lanes=1, most=CREATIONS_MAX, alone_s=_DATABASE_BACK_S) for mode in Mode
+            mode: Batcher(self._write, lanes=1, batch_max=CREATIONS_MAX, alone_s=_DATABASE_BACK_S) for mode in Mode
         }
 
     async def close(self) -> None:
@@ -98,7 +98,7 @@ class PixCreations:
                 left_s = deadline - asyncio.get_running_loop().time()
                 if left_s <= 0:
                     raise
-                await when_back(self._pool, most_s=left_s)
+                await when_back(self._pool, timeout_s=left_s)
                 used = [await self._keys.find((Owner.of(new.account_id, new.test), new.key)) for new in news]
                 earlier = {
                     new.charge_id

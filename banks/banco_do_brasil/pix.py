@@ -452,10 +452,10 @@ class BancoDoBrasil:
         return await self._transport.ask(method, self._api_url + path, scopes, body=body, query=query)
 
 
-def safe_text(text: str, most: int) -> str:
+def safe_text(text: str, length_max: int) -> str:
     """What the bank takes anywhere: letters without accents, digits and a few signs; may be empty."""
     folded = ascii_fold(text, len(text) * 4 + 1, otherwise=" ")
-    return " ".join(_UNSAFE.sub(" ", folded).split())[:most].rstrip()
+    return " ".join(_UNSAFE.sub(" ", folded).split())[:length_max].rstrip()
 
 
 def _rfc3339(at: datetime) -> str:
@@ -543,7 +543,7 @@ def _sent_of(heard: Heard | Unknown, id: str) -> Sent | None:
 
 def _cents(text: str) -> int | None:
     try:
-        return parse_amount(text, most_cents=PIX_CENTS_MAX)
+        return parse_amount(text, cents_max=PIX_CENTS_MAX)
     except ValueError:
         return None
 

@@ -111,8 +111,8 @@ async def pay_boleto(boletos: SimulatedBoletos, body: dict[str, Any]) -> list[di
     rail = body.get("rail", "pix" if "txid" in body else "boleto")
     if rail not in _CHANNELS:
         raise Wrong(400, "rail must be boleto or pix")
-    times = asked_times(body, most=TIMES_MAX)
-    amount_cents = asked_amount(body, most_cents=BOLETO_CENTS_MAX)
+    times = asked_times(body, times_max=TIMES_MAX)
+    amount_cents = asked_amount(body, cents_max=BOLETO_CENTS_MAX)
     booked = await boletos.booked(number)
     if booked is None:
         raise Wrong(404, "the bank has no such boleto")

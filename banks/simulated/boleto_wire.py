@@ -528,9 +528,9 @@ def _one_of(body: dict[str, Any], name: str, allowed: tuple[object, ...]) -> Non
         raise _field(name)
 
 
-def _text(given: dict[str, Any], name: str, most: int) -> str:
+def _text(given: dict[str, Any], name: str, length_max: int) -> str:
     text = given.get(name)
-    if not isinstance(text, str) or len(text) > most or _TEXT.fullmatch(text) is None:
+    if not isinstance(text, str) or len(text) > length_max or _TEXT.fullmatch(text) is None:
         raise _field(name)
     return text
 

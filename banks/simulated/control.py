@@ -75,8 +75,8 @@ class ControlRoutes:
 
     async def _pay(self, body: dict[str, Any]) -> list[PayerPix]:
         txid = _txid(body)
-        times = asked_times(body, most=TIMES_MAX)
-        amount_cents = asked_amount(body, most_cents=PIX_CENTS_MAX)
+        times = asked_times(body, times_max=TIMES_MAX)
+        amount_cents = asked_amount(body, cents_max=PIX_CENTS_MAX)
         cob = await self._registered(txid)
         if body.get("force") is not True:
             self._check_payable(cob)

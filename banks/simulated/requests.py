@@ -27,18 +27,18 @@ async def asked_body(request: web.Request) -> dict[str, Any]:
         raise Wrong(400, "the body is not a JSON object") from None
 
 
-def asked_times(body: dict[str, Any], *, most: int) -> int:
+def asked_times(body: dict[str, Any], *, times_max: int) -> int:
     times = body.get("times", 1)
-    if type(times) is not int or not 1 <= times <= most:
-        raise Wrong(400, f"times must be a whole number from 1 to {most}")
+    if type(times) is not int or not 1 <= times <= times_max:
+        raise Wrong(400, f"times must be a whole number from 1 to {times_max}")
     return times
 
 
-def asked_amount(body: dict[str, Any], *, most_cents: int) -> int | None:
+def asked_amount(body: dict[str, Any], *, cents_max: int) -> int | None:
     """Cents, None when no amount is given."""
     if (amount := body.get("amount")) is None:
         return None
     try:
-        return parse_amount(amount, most_cents=most_cents)
+        return parse_amount(amount, cents_max=cents_max)
     except ValueError as error:
         raise Wrong(400, f"amount: {error}") from None

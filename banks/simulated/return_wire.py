@@ -148,7 +148,7 @@ def _amount(body: dict[str, Any], kind: str) -> int:
     try:
         if not isinstance(amount, str) or _AMOUNT.fullmatch(amount) is None:
             raise ValueError("not as the schema asks")
-        return parse_amount(amount, most_cents=PIX_CENTS_MAX)
+        return parse_amount(amount, cents_max=PIX_CENTS_MAX)
     except ValueError:
         raise Invalid(kind, 400, "O valor não respeita o schema.", of="valor", value=str(amount)[:40]) from None
 

@@ -321,8 +321,8 @@ class Wire:
         since, until = _instant(request, "inicio"), _instant(request, "fim")
         if not timedelta() <= until - since <= WINDOW:
             raise Invalid("PixConsultaInvalida", 400, "O intervalo vai até 5 dias.", of="fim")
-        page = _number(request, "paginacao.paginaAtual", 0, most=1_000_000)
-        per_page = _number(request, "paginacao.itensPorPagina", PAGE, most=PAGE) or PAGE
+        page = _number(request, "paginacao.paginaAtual", 0, maximum=1_000_000)
+        per_page = _number(request, "paginacao.itensPorPagina", PAGE, maximum=PAGE) or PAGE
         if (txid := request.query.get("txid")) is not None:
             of_txid = [pix for pix in await self.bank.pix_of(txid) if since <= pix.paid_at <= until]
             rows, total = of_txid[page * per_page : (page + 1) * per_page], len(of_txid)
@@ -386,7 +386,7 @@ def _cob(txid: str, body: dict[str, Any], *, now: datetime) -> Cob:
     try:
         if not isinstance(amount, str) or _AMOUNT.fullmatch(amount) is None:
             raise ValueError("not as the schema asks")
-        cents = parse_amount(amount, most_cents=PIX_CENTS_MAX)
+        cents = parse_amount(amount, cents_max=PIX_CENTS_MAX)
     except ValueError:
         raise _schema("cob.valor.original", amount) from None
     lifetime_s = _lifetime_s(body)
@@ -453,9 +453,9 @@ def _instant(request: web.Request, name: str) -> datetime:
     return at
 
 
-def _number(request: web.Request, name: str, default: int, *, most: int) -> int:
+def _number(request: web.Request, name: str, default: int, *, maximum: int) -> int:
     text = request.query.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) <= most):
+    if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) <= maximum):
         raise Invalid("PixConsultaInvalida", 400, "Não é um número aceito.", of=name, value=text[:40])
     return int(text)
 

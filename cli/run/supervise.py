@@ -273,9 +273,9 @@ class Supervisor:
                 child.process.kill()
                 child.process.wait()
 
-    def _sleep(self, most_s: float) -> None:
+    def _sleep(self, timeout_s: float) -> None:
         due = [child.due - time.monotonic() for child in self._children if child.process is None]
-        wait_s = max(0.0, min([most_s, *due]))
+        wait_s = max(0.0, min([timeout_s, *due]))
         if select.select([self._wake_in], [], [], wait_s)[0]:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._wake_in, 4096)

@@ -67,7 +67,7 @@ class BoletoIssuer:
         self._reserve = reserve
         self._now = now
         self._numbers = ControlNumbers(pool)
-        self._orders: Batcher[RegistrationOrder, bool] = Batcher(self._write, lanes=2, most=ORDERED_MAX)
+        self._orders: Batcher[RegistrationOrder, bool] = Batcher(self._write, lanes=2, batch_max=ORDERED_MAX)
 
     async def close(self) -> None:
         await self._orders.close()

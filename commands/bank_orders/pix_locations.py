@@ -154,7 +154,7 @@ class LocationReserve:
 
     async def _claim(self, mode: Mode, limit: int) -> list[Location]:
         async with session(self._pool) as conn:
-            rows = await take_block(conn, test=mode.test, most=limit, low=LOW[mode])
+            rows = await take_block(conn, test=mode.test, limit=limit, low=LOW[mode])
         if not rows or rows[0].low:
             self._jobs.wake(LOCATION_POOL[mode])
         return [Location(row.location_id, row.location) for row in rows]

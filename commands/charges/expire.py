@@ -45,7 +45,7 @@ async def expire_account(pool: Pool, owner: Owner, *, now: datetime) -> int:
     for _ in range(BATCHES_MAX):
         async with session(pool) as conn:
             found = await find_overdue_of_account(
-                conn, account_id=owner.account_id, test=owner.test, now=now, most=COMMANDS_MAX
+                conn, account_id=owner.account_id, test=owner.test, now=now, limit=COMMANDS_MAX
             )
         if not found:
             break
@@ -58,7 +58,7 @@ async def expire_account(pool: Pool, owner: Owner, *, now: datetime) -> int:
 async def expire_all(pool: Pool, *, now: datetime) -> int:
     """One round of the sweeper: expire up to COMMANDS_MAX overdue charges of any account; how many."""
     async with session(pool) as conn:
-        found = await find_overdue(conn, now=now, most=COMMANDS_MAX)
+        found = await find_overdue(conn, now=now, limit=COMMANDS_MAX)
     if found:
         async with transaction(pool) as conn:
             await expire_charges(conn, [each.charge_id for each in found], now=now, actor="sweeper")

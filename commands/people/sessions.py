@@ -149,7 +149,7 @@ async def open_session(
         session_hash=hashlib.sha256(chance).digest(),
         email=person.email,
         now=now,
-        most=SESSIONS_MAX,
+        limit=SESSIONS_MAX,
         born_before=now - LIFETIME,
     )
     return chance.hex()

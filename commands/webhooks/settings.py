@@ -56,7 +56,7 @@ async def send_trial(
     Refused(BANK_UNAVAILABLE) while the sandbox has no location left.
     """
     now = to_millisecond(now)
-    places = await take_block(conn, test=True, most=1, low=0)
+    places = await take_block(conn, test=True, limit=1, low=0)
     if not places:
         raise Refused(Code.BANK_UNAVAILABLE)
     (place,) = places

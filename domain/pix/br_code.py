@@ -42,8 +42,8 @@ def _merchant_objects(name: str, city: str) -> str:
     return f"5802BR59{len(name):02}{name}60{len(city):02}{city}62070503***"
 
 
-def ascii_fold(text: str, most: int, *, otherwise: str) -> str:
-    """Printable ASCII of 1 to `most` characters: "São  Paulo" -> "Sao Paulo".
+def ascii_fold(text: str, length_max: int, *, otherwise: str) -> str:
+    """Printable ASCII of 1 to `length_max` characters: "São  Paulo" -> "Sao Paulo".
 
     Accents go, letters without an ASCII form go, every other sign becomes a blank; blanks collapse.
     `otherwise` stands in when nothing is left (a name in another script).
@@ -55,4 +55,4 @@ def ascii_fold(text: str, most: int, *, otherwise: str) -> str:
         elif unicodedata.category(sign)[0] not in "LM":  # neither letter nor mark: a dash, a tab, an emoji
             signs.append(" ")
     # Cut first, strip after: the cut may fall right behind a word.
-    return " ".join("".join(signs).split())[:most].rstrip() or otherwise[:most]
+    return " ".join("".join(signs).split())[:length_max].rstrip() or otherwise[:length_max]

@@ -104,18 +104,18 @@ async def payers_of(
 
 async def life_of(conn: Connection, charge_id: UUID, owner: Owner) -> list[Happening]:
     """The latest LIFE_MAX things that happened to the account's charge after its creation, oldest first."""
-    return await _life(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, most=LIFE_MAX)
+    return await _life(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, limit=LIFE_MAX)
 
 
 async def payments_of(conn: Connection, charge_id: UUID, owner: Owner) -> list[PaymentDoc]:
     """What was paid for the charge, the odd ones too, newest first; at most PAYMENTS_MAX."""
-    rows = await _payments(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, most=PAYMENTS_MAX)
+    rows = await _payments(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, limit=PAYMENTS_MAX)
     return [_read_payment(row.doc) for row in rows]
 
 
 async def mails_of(conn: Connection, charge_id: UUID, account_id: UUID, *, seal: Seal) -> list[Written]:
     """The e-mails about the charge, oldest first; at most LIFE_MAX."""
-    rows = await _mails(conn, charge_id=charge_id, account_id=account_id, most=LIFE_MAX)
+    rows = await _mails(conn, charge_id=charge_id, account_id=account_id, limit=LIFE_MAX)
     return [
         Written(row.kind, row.state, row.trouble, seal.open(row.to_sealed).decode(), row.created_at, row.sent_at)
         for row in rows

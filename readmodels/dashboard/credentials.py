@@ -33,4 +33,4 @@ find_credential = sql.maybe("credential_admin.find", CredentialRow)
 
 async def credentials_of(conn: Connection, account_id: UUID) -> list[CredentialRow]:
     """Of both modes: those that work, newest first, then the latest that were revoked."""
-    return await _of_account(conn, account_id=account_id, most=_CREDENTIALS_MAX, revoked_most=_REVOKED_MAX)
+    return await _of_account(conn, account_id=account_id, limit=_CREDENTIALS_MAX, revoked_limit=_REVOKED_MAX)

@@ -107,7 +107,7 @@ async def standing(conn: Connection, owner: Owner, *, now: datetime) -> Dashboar
         anomalies=[str(each) for each in Anomaly],
         methods=list(METHODS),
         since=now - timedelta(days=DAYS),
-        most=COUNT_MAX,
+        limit=COUNT_MAX,
     )
 
 

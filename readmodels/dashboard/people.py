@@ -33,8 +33,8 @@ own_factor = sql.one("people.own", OwnFactor)
 
 
 async def people_of_account(conn: Connection, account_id: UUID) -> list[PersonRow]:
-    return await _of_account(conn, account_id=account_id, most=SHOWN_MAX)
+    return await _of_account(conn, account_id=account_id, limit=SHOWN_MAX)
 
 
 async def staff(conn: Connection) -> list[PersonRow]:
-    return await _staff(conn, most=SHOWN_MAX)
+    return await _staff(conn, limit=SHOWN_MAX)

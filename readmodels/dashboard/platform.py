@@ -114,23 +114,23 @@ async def merchants_like(conn: Connection, text: str) -> list[MerchantRow]:
         return await _of_person(conn, email=text.lower())
     plain = re.sub(r"[.\-/ ]", "", text)
     if plain.isascii() and plain.isdigit():
-        found = await _of_document(conn, document=plain, most=FOUND_MAX)
+        found = await _of_document(conn, document=plain, limit=FOUND_MAX)
         if found:
             return found
     low = text.lower()
-    return await _named(conn, low=low, high=low + "\U0010ffff", most=FOUND_MAX)
+    return await _named(conn, low=low, high=low + "\U0010ffff", limit=FOUND_MAX)
 
 
 async def kyc_counts(conn: Connection, states: Sequence[str]) -> list[KycCount]:
-    return await _kyc_counts(conn, states=list(states), most=COUNT_MAX)
+    return await _kyc_counts(conn, states=list(states), limit=COUNT_MAX)
 
 
 async def queues(conn: Connection) -> list[Queue]:
-    return await _queues(conn, most=COUNT_MAX)
+    return await _queues(conn, limit=COUNT_MAX)
 
 
 async def bank_state(conn: Connection) -> BankState:
-    return await _bank(conn, most=COUNT_MAX)
+    return await _bank(conn, limit=COUNT_MAX)
 
 
 def is_complete(address: bytes | None) -> bool:

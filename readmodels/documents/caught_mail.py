@@ -46,7 +46,7 @@ _find = sql.maybe("mail.caught_one", _Row)
 
 async def caught_mails(conn: Connection, *, seal: Seal) -> list[CaughtMail]:
     """The newest first."""
-    return [_read(row, seal) for row in await _find_all(conn, most=SHOWN_MAX)]
+    return [_read(row, seal) for row in await _find_all(conn, limit=SHOWN_MAX)]
 
 
 async def caught_mail(conn: Connection, mail_id: UUID, *, seal: Seal) -> CaughtMail | None:

@@ -55,8 +55,8 @@ _notices = sql.many("webhook_settings.notices", NoticeRow)
 
 async def lanes_health(conn: Connection, account_id: UUID) -> list[LaneHealth]:
     """Production, then test; nothing without an endpoint."""
-    return await _lanes(conn, account_id=account_id, most=WAITING_MAX)
+    return await _lanes(conn, account_id=account_id, limit=WAITING_MAX)
 
 
 async def latest_notices(conn: Connection, account_id: UUID) -> list[NoticeRow]:
-    return await _notices(conn, account_id=account_id, most=NOTICES_MAX)
+    return await _notices(conn, account_id=account_id, limit=NOTICES_MAX)

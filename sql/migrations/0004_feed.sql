@@ -33,9 +33,9 @@ INSERT INTO feed_begin (begins_at) VALUES ('-infinity');
 -- Writers wait from before those events are moved until the month is attached: some milliseconds for a month that is yet
 -- to come. Readers wait for the attaching alone. It gives up after half a second of waiting (55P03), so that nothing
 -- queues behind it for longer; the caller tries again.
--- A month with more than :moved_most events in the default partition is left there, because payments would wait for as
+-- A month with more than :moved_max events in the default partition is left there, because payments would wait for as
 -- long as the moving takes; NULL moves any number.
-CREATE FUNCTION feed_make_months(first date, last date, moved_most integer DEFAULT NULL) RETURNS integer
+CREATE FUNCTION feed_make_months(first date, last date, moved_max integer DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET lock_timeout = '500ms' AS $$
 DECLARE
     months date[];
@@ -58,9 +58,9 @@ BEGIN
         CONTINUE WHEN to_regclass(name) IS NOT NULL OR to_regclass('feed_archive_' || tag) IS NOT NULL;
         from_at := month::timestamp AT TIME ZONE 'UTC';
         to_at := (month + interval '1 month') AT TIME ZONE 'UTC';
-        CONTINUE WHEN moved_most < (SELECT count(*) FROM (SELECT FROM read_event_other
+        CONTINUE WHEN moved_max < (SELECT count(*) FROM (SELECT FROM read_event_other
                                                           WHERE created_at >= from_at AND created_at < to_at
-                                                          LIMIT moved_most::bigint + 1) AS lying);
+                                                          LIMIT moved_max::bigint + 1) AS lying);
         EXECUTE format('CREATE TABLE %I (LIKE read_event INCLUDING ALL)', name);
         LOCK TABLE ONLY read_event IN SHARE ROW EXCLUSIVE MODE;
         EXECUTE format('WITH moved AS (DELETE FROM read_event_other WHERE created_at >= %L AND created_at < %L RETURNING *) '

@@ -542,7 +542,7 @@ async def test_a_boleto_nobody_looks_at_expires_once(system: System, shop: Shop,
         pending = "SELECT count(*) FROM charge WHERE charge_id = ANY($1::text[]::uuid[]) AND status = 'pending'"
         return bool(await books.fetchval(pending, charge_ids) == 0)
 
-    await until_answer(swept, most_s=30)
+    await until_answer(swept, within_s=30)
     events = await shop.sandbox.events()
     assert Counter((event["type"], event["charge_id"]) for event in events) == {
         ("charge.expired", charge_id): 1 for charge_id in charge_ids

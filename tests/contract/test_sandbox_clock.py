@@ -169,7 +169,7 @@ async def test_the_sweeper_goes_by_each_accounts_own_clock(shop: Shop, books: Bo
     async def swept() -> bool:
         return bool(await books.fetchval(status, charge["charge_id"]) == "expired")
 
-    await until_answer(swept, most_s=30)
+    await until_answer(swept, within_s=30)
     assert await books.fetchval(status, same["charge_id"]) == "pending"
 
 
@@ -314,7 +314,7 @@ async def test_what_a_pause_held_goes_out_when_it_ends_and_not_on_the_sandboxs_d
         state = "SELECT state FROM webhook_delivery WHERE account_id::text = $1"
         assert await books.fetchval(state, door.account_id) == "held"
         await books.execute(lane.replace("now() + interval '1 hour'", "NULL"), door.account_id, "open")
-        await receiver.reached(1, most_s=20)
+        await receiver.reached(1, within_s=20)
 
 
 async def test_the_payer_sees_the_charge_as_the_sandbox_has_it(system: System, shop: Shop) -> None:

@@ -269,7 +269,7 @@ class Chaos:
                 assert answer.status in (200, 503), await answer.text()
                 return answer.status == 200
 
-        await until_answer(chosen, most_s=60)
+        await until_answer(chosen, within_s=60)
 
 
 async def test_after_chaos_both_books_agree_and_each_key_made_one_boleto(alone: System, shop: Shop) -> None:

@@ -72,7 +72,7 @@ class Load:
             return len(self.paid) >= until_now + BETWEEN_KILLS
 
         try:
-            await until_answer(more, most_s=30)
+            await until_answer(more, within_s=30)
         except AssertionError:
             raise AssertionError(f"the load does not go on: {self.told}") from None
 

@@ -248,7 +248,7 @@ def test_a_plain_user_runs_a_copy_of_the_checkout() -> None:
                 [interpreter, "-m", "cli.main", "up"], cwd=checkout, env=env, stdout=out, stderr=out,
                 user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[],
             )  # fmt: skip
-        until(lambda: (home / "dev.json").exists() or running.poll() is not None, most_s=90)
+        until(lambda: (home / "dev.json").exists() or running.poll() is not None, within_s=90)
         running.send_signal(signal.SIGTERM)
         assert running.wait(60) == 0, (top / "out").read_text(encoding="utf-8")
         assert (home / "postgres").stat().st_uid == nobody.pw_uid

@@ -155,11 +155,11 @@ def test_reading_junk_raises_nothing_but_value_errors(text: str) -> None:
 @settings(max_examples=400, **SAME_EVERY_RUN)
 @given(
     text=st.one_of(st.text("ABCabc çãõáéíóúâêôàüÇÃÕÁÉÍÓÚ&-.,/'ºª–", max_size=80), st.text(max_size=80)),
-    most=st.integers(1, 60),
+    length_max=st.integers(1, 60),
 )
-def test_folded_text_is_bounded_settled_and_in_the_banks_letters(text: str, most: int) -> None:
-    folded = fold_for_bank(text, most)
-    assert len(folded) <= most
+def test_folded_text_is_bounded_settled_and_in_the_banks_letters(text: str, length_max: int) -> None:
+    folded = fold_for_bank(text, length_max)
+    assert len(folded) <= length_max
     assert set(folded) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,/&-")
     assert folded == " ".join(folded.split())
-    assert fold_for_bank(folded, most) == folded
+    assert fold_for_bank(folded, length_max) == folded

@@ -36,7 +36,7 @@ def test_every_code_is_accepted_by_another_reader_and_says_what_was_asked(
     assert theirs["26"] == {"00": "br.gov.bcb.pix", "25": location}
     assert theirs["62"] == {"05": "***"}
     assert (theirs["01"], theirs["52"], theirs["53"], theirs["58"]) == ("12", "0000", "986", "BR")
-    assert parse_amount(theirs["54"], most_cents=PIX_CENTS_MAX) == cents
+    assert parse_amount(theirs["54"], cents_max=PIX_CENTS_MAX) == cents
     assert re.fullmatch(r"[0-9]{1,10}\.[0-9]{2}", theirs["54"])
     # What no published reader checks: lengths and signs of 59 and 60.
     assert re.fullmatch(r"[!-~]([ -~]{0,23}[!-~])?", theirs["59"])
@@ -49,12 +49,12 @@ def test_every_code_is_accepted_by_another_reader_and_says_what_was_asked(
 
 
 @settings(max_examples=500, **SAME_EVERY_RUN)
-@given(text=st.text(max_size=80), most=st.integers(1, 40))
-def test_folding_is_bounded_printable_and_settled(text: str, most: int) -> None:
-    folded = ascii_fold(text, most, otherwise="RECEBEDOR")
-    assert 1 <= len(folded) <= most
+@given(text=st.text(max_size=80), length_max=st.integers(1, 40))
+def test_folding_is_bounded_printable_and_settled(text: str, length_max: int) -> None:
+    folded = ascii_fold(text, length_max, otherwise="RECEBEDOR")
+    assert 1 <= len(folded) <= length_max
     assert re.fullmatch(r"[!-~]+( [!-~]+)*", folded)
-    assert ascii_fold(folded, most, otherwise="x") == folded
+    assert ascii_fold(folded, length_max, otherwise="x") == folded
 
 
 @settings(max_examples=600, **SAME_EVERY_RUN)

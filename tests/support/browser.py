@@ -53,9 +53,9 @@ class Tab:
         assert failed is None or answer["result"].get("subtype") == "error", failed
         return answer.get("result", {}).get("value")
 
-    async def until(self, expression: str, wanted: object = True, *, most_s: float = _UNTIL_S_MAX) -> None:
+    async def until(self, expression: str, wanted: object = True, *, within_s: float = _UNTIL_S_MAX) -> None:
         seen = None
-        deadline = asyncio.get_running_loop().time() + most_s
+        deadline = asyncio.get_running_loop().time() + within_s
         while asyncio.get_running_loop().time() < deadline:
             seen = await self.value(expression)
             if seen == wanted:

@@ -91,7 +91,7 @@ async def at_rest(books: Books, charge: dict[str, Any]) -> None:
     async def over() -> bool:
         return bool(await books.fetchval(_LEFT, UUID(charge["charge_id"])) == 0)
 
-    await until_answer(over, most_s=30)
+    await until_answer(over, within_s=30)
 
 
 async def pay_at_bank(system: System, door: Door, charge: dict[str, Any], leg: str, **more: Any) -> int:

@@ -219,7 +219,7 @@ async def created_before(
     created_at = to_millisecond(now - timedelta(seconds=ago_s))
     expires_at = to_millisecond(created_at + timedelta(seconds=lifetime_s))
     charge_id = new_id()
-    (place, *_) = await until_answer(lambda: take_block(books, test=test, most=1, low=0))
+    (place, *_) = await until_answer(lambda: take_block(books, test=test, limit=1, low=0))
     doc = ChargeDoc(
         account_id=door.account_id,
         charge_id=str(charge_id),
@@ -255,11 +255,11 @@ async def created_before(
     return str(charge_id)
 
 
-async def until_answer(ask: Any, *, most_s: float = 30.0) -> Any:
+async def until_answer(ask: Any, *, within_s: float = 30.0) -> Any:
     """Ask a coroutine until its answer is truthy."""
-    deadline = asyncio.get_running_loop().time() + most_s
+    deadline = asyncio.get_running_loop().time() + within_s
     while not (found := await ask()):
-        assert asyncio.get_running_loop().time() < deadline, f"not within {most_s} s"
+        assert asyncio.get_running_loop().time() < deadline, f"not within {within_s} s"
         await asyncio.sleep(0.05)
     return found
 

@@ -175,12 +175,12 @@ def remove_home(home: Path) -> None:
     shutil.rmtree(home.parent, ignore_errors=True)
 
 
-def until(true: Any, *, most_s: float = 30.0, what: str = "") -> Any:
-    """Ask until the answer is truthy; fails after `most_s`."""
-    deadline = time.monotonic() + most_s
+def until(true: Any, *, within_s: float = 30.0, what: str = "") -> Any:
+    """Ask until the answer is truthy; fails after `within_s`."""
+    deadline = time.monotonic() + within_s
     while True:
         found = true()
         if found:
             return found
-        assert time.monotonic() < deadline, f"not within {most_s} s: {what or true}"
+        assert time.monotonic() < deadline, f"not within {within_s} s: {what or true}"
         time.sleep(0.05)

@@ -64,7 +64,7 @@ class Receiver:
     def __init__(self, answers: Answers = lambda _: 200, delay_s: float = 0.0) -> None:
         self.requests: list[Request] = []
         self.flying = 0
-        self.flying_most = 0
+        self.flying_max = 0
         self.url = ""
         self._answers = answers
         self._more = asyncio.Condition()
@@ -77,7 +77,7 @@ class Receiver:
                 headers = dict(line.split(": ", 1) for line in head.split("\r\n")[1:] if line)
                 body = await reader.readexactly(int(headers["Content-Length"]))
                 self.flying += 1
-                self.flying_most = max(self.flying_most, self.flying)
+                self.flying_max = max(self.flying_max, self.flying)
                 async with self._more:
                     self.requests.append(Request(headers, body, time.monotonic(), self.flying))
                     number = len(self.requests)
@@ -97,12 +97,12 @@ class Receiver:
         finally:
             writer.close()
 
-    async def reached(self, count: int, *, most_s: float = PATIENCE_S) -> None:
-        async with self._more, asyncio.timeout(most_s):
+    async def reached(self, count: int, *, within_s: float = PATIENCE_S) -> None:
+        async with self._more, asyncio.timeout(within_s):
             await self._more.wait_for(lambda: len(self.requests) >= count)
 
-    async def heard(self, event_ids: Collection[str], *, most_s: float = PATIENCE_S) -> None:
-        async with self._more, asyncio.timeout(most_s):
+    async def heard(self, event_ids: Collection[str], *, within_s: float = PATIENCE_S) -> None:
+        async with self._more, asyncio.timeout(within_s):
             await self._more.wait_for(lambda: {each.event_id for each in self.requests} >= set(event_ids))
 
 

@@ -17,7 +17,7 @@ async def test_what_arrives_while_one_is_served_travels_together() -> None:
         await may_end.wait()
         return [item * 2 for item in items]
 
-    batcher: Batcher[int, int] = Batcher(flush, lanes=1, most=50)
+    batcher: Batcher[int, int] = Batcher(flush, lanes=1, batch_max=50)
     alone = asyncio.create_task(batcher.submit(0))
     await asyncio.sleep(0.01)
     waiting = [asyncio.create_task(batcher.submit(item)) for item in range(1, 51)]
@@ -35,7 +35,7 @@ async def test_one_bad_item_fails_alone() -> None:
             raise ValueError("seven")
         return list(items)
 
-    batcher: Batcher[int, int] = Batcher(flush, lanes=1, most=50)
+    batcher: Batcher[int, int] = Batcher(flush, lanes=1, batch_max=50)
     outcomes = await asyncio.gather(*(batcher.submit(item) for item in range(20)), return_exceptions=True)
     assert [outcome for outcome in outcomes if not isinstance(outcome, ValueError)] == [
         item for item in range(20) if item != 7
@@ -52,7 +52,7 @@ async def test_a_whole_that_cannot_be_had_is_told_to_all_in_bounded_time() -> No
         await asyncio.sleep(0.05)  # as a database that does not answer
         raise ConnectionRefusedError
 
-    batcher: Batcher[int, int] = Batcher(flush, lanes=1, most=100, alone_s=1.0)
+    batcher: Batcher[int, int] = Batcher(flush, lanes=1, batch_max=100, alone_s=1.0)
     loop = asyncio.get_running_loop()
     began = loop.time()
     outcomes = await asyncio.gather(*(batcher.submit(item) for item in range(100)), return_exceptions=True)
@@ -70,7 +70,7 @@ async def test_a_refusal_of_the_whole_is_nobodys_answer() -> None:
             raise PermissionError
         return list(items)
 
-    batcher: Batcher[int, int] = Batcher(flush, lanes=1, most=100, alone_s=1.0)
+    batcher: Batcher[int, int] = Batcher(flush, lanes=1, batch_max=100, alone_s=1.0)
     outcomes = await asyncio.gather(*(batcher.submit(item) for item in range(10)), return_exceptions=True)
     assert outcomes[0] == 0
     assert {type(outcome) for outcome in outcomes} == {int, TimeoutError}
@@ -83,7 +83,7 @@ async def test_a_batcher_that_is_full_says_so_at_once() -> None:
         await may_end.wait()
         return list(items)
 
-    batcher: Batcher[int, int] = Batcher(flush, lanes=1, most=1, waiting_most=3)
+    batcher: Batcher[int, int] = Batcher(flush, lanes=1, batch_max=1, waiting_max=3)
     served = asyncio.create_task(batcher.submit(0))
     await asyncio.sleep(0.01)
     waiting = [asyncio.create_task(batcher.submit(item)) for item in range(1, 4)]

@@ -328,7 +328,7 @@ def test_an_amount_that_the_barcode_cannot_carry_is_never_written(cents: int) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "most", "folded"),
+    ("text", "length_max", "folded"),
     [
         ("João da Silva", 60, "JOAO DA SILVA"),
         ("  Conceição \t Araújo\nMüller  ", 60, "CONCEICAO ARAUJO MULLER"),
@@ -351,5 +351,5 @@ def test_an_amount_that_the_barcode_cannot_carry_is_never_written(cents: int) ->
         ("", 60, ""),
     ],
 )
-def test_text_is_folded_to_the_letters_the_bank_takes(text: str, most: int, folded: str) -> None:
-    assert fold_for_bank(text, most) == folded
+def test_text_is_folded_to_the_letters_the_bank_takes(text: str, length_max: int, folded: str) -> None:
+    assert fold_for_bank(text, length_max) == folded

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from domain.brazilian import brl, moment_exact, parse_brl, short_id, thousands
 from runtime.ids import new_id
 
-MOST = 10**12 - 1
+CENTS_MAX = 10**12 - 1
 
 
 @pytest.mark.parametrize(
@@ -24,11 +24,11 @@ MOST = 10**12 - 1
         ("1.234", 1_234_00),
         ("R$ 1.234,56", 1_234_56),
         ("R$\u00a012", 12_00),
-        ("9.999.999.999,99", MOST),
+        ("9.999.999.999,99", CENTS_MAX),
     ],
 )
 def test_an_amount_is_read_as_it_is_written_here(text: str, cents: int) -> None:
-    assert parse_brl(text, most_cents=MOST) == cents
+    assert parse_brl(text, cents_max=CENTS_MAX) == cents
 
 
 @pytest.mark.parametrize(
@@ -55,18 +55,18 @@ def test_an_amount_is_read_as_it_is_written_here(text: str, cents: int) -> None:
 )
 def test_what_could_be_two_amounts_is_none(text: str) -> None:
     with pytest.raises(ValueError, match="amount"):
-        parse_brl(text, most_cents=MOST)
+        parse_brl(text, cents_max=CENTS_MAX)
 
 
 def test_an_amount_ends_at_its_bound() -> None:
-    assert parse_brl("100", most_cents=100_00) == 100_00
+    assert parse_brl("100", cents_max=100_00) == 100_00
     with pytest.raises(ValueError, match="bounds"):
-        parse_brl("100,01", most_cents=100_00)
+        parse_brl("100,01", cents_max=100_00)
 
 
-@given(st.integers(1, MOST))
+@given(st.integers(1, CENTS_MAX))
 def test_every_amount_that_is_shown_can_be_typed(cents: int) -> None:
-    assert parse_brl(brl(cents), most_cents=MOST) == cents
+    assert parse_brl(brl(cents), cents_max=CENTS_MAX) == cents
 
 
 def test_an_instant_can_be_read_to_the_second_in_brasilia() -> None:

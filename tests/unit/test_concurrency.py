@@ -13,7 +13,7 @@ async def test_a_bank_that_was_asked_is_heard_while_postgresql_is_away() -> None
     rounds = 0
     landed: list[int] = []
 
-    async def claim(most: int) -> Sequence[int]:
+    async def claim(limit: int) -> Sequence[int]:
         nonlocal rounds
         rounds += 1
         if rounds == 1:
@@ -35,7 +35,7 @@ async def test_one_slow_answer_holds_nobody_up_however_many_orders_come() -> Non
     slow_may_end = asyncio.Event()
     begun = done = 0
 
-    async def claim(most: int) -> Sequence[int]:
+    async def claim(limit: int) -> Sequence[int]:
         nonlocal begun
         begun += 1
         return [begun] if begun <= many else []
@@ -58,7 +58,7 @@ async def test_a_worker_that_stops_begins_nothing_new_and_lets_what_flies_land()
     begun: list[int] = []
     landed: list[int] = []
 
-    async def claim(most: int) -> Sequence[int]:
+    async def claim(limit: int) -> Sequence[int]:
         begun.append(len(begun))
         return begun[-1:]
 

@@ -18,7 +18,7 @@ from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, parse_amount, reais
     ],
 )
 def test_an_amount_is_read_to_the_cent(text: str, cents: int) -> None:
-    assert parse_amount(text, most_cents=PIX_CENTS_MAX) == cents
+    assert parse_amount(text, cents_max=PIX_CENTS_MAX) == cents
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_an_amount_is_read_to_the_cent(text: str, cents: int) -> None:
 )
 def test_what_is_no_amount_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="amount"):
-        parse_amount(text, most_cents=PIX_CENTS_MAX)
+        parse_amount(text, cents_max=PIX_CENTS_MAX)
 
 
 def test_an_amount_above_the_limit_of_its_rail_is_refused() -> None:
-    assert parse_amount("99999999.99", most_cents=BOLETO_CENTS_MAX) == BOLETO_CENTS_MAX
+    assert parse_amount("99999999.99", cents_max=BOLETO_CENTS_MAX) == BOLETO_CENTS_MAX
     with pytest.raises(ValueError, match=r"99999999\.99"):
-        parse_amount("100000000.00", most_cents=BOLETO_CENTS_MAX)
+        parse_amount("100000000.00", cents_max=BOLETO_CENTS_MAX)
 
 
 @pytest.mark.parametrize(
@@ -96,4 +96,4 @@ def test_reais_always_have_two_decimals(cents: int, text: str) -> None:
 
 def test_what_was_written_is_read_back_unchanged() -> None:
     for cents in (*range(1, 12_000), *range(1, PIX_CENTS_MAX, 98_765_432_1)):
-        assert parse_amount(reais(cents), most_cents=PIX_CENTS_MAX) == cents
+        assert parse_amount(reais(cents), cents_max=PIX_CENTS_MAX) == cents

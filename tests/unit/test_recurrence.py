@@ -73,10 +73,12 @@ def test_each_charge_is_due_after_the_one_before_and_keeps_the_first_day(
 
 
 @given(frequencies, first_dates, numbers, st.integers(1, CHARGES_MAX))
-def test_there_are_as_many_charges_as_asked_for(frequency: Frequency, first: date, number: int, most: int) -> None:
+def test_there_are_as_many_charges_as_asked_for(
+    frequency: Frequency, first: date, number: int, charges_max: int
+) -> None:
     endless = Recurrence(frequency=frequency, first_due_date=first)
-    limited = Recurrence(frequency=frequency, first_due_date=first, max_charges=most)
-    assert limited.due_date(number) == (endless.due_date(number) if number <= most else None)
+    limited = Recurrence(frequency=frequency, first_due_date=first, max_charges=charges_max)
+    assert limited.due_date(number) == (endless.due_date(number) if number <= charges_max else None)
 
 
 @given(first_dates, st.integers(0, 30))

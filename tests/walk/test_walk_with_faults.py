@@ -75,8 +75,8 @@ class Told:
         self.code: str | None = None
         """Of the partner who brought it."""
         self.cancelled = False
-        self.received_least = 0
-        self.received_most = 0
+        self.received_min = 0
+        self.received_max = 0
         self.version = 1
 
 
@@ -214,12 +214,12 @@ class Chaos:
         else:
             await self.pay_at_bank(charge, cents, chance)
             return
-        charge.received_most += cents
+        charge.received_max += cents
         answer = await self.ask(charge.door, path.rpartition("/")[2], "POST", path, json=body)
         if answer is not None and answer.status == 200:
-            charge.received_least += cents
+            charge.received_min += cents
         elif answer is not None and answer.status < 500:
-            charge.received_most -= cents
+            charge.received_max -= cents
 
     async def pay_at_bank(self, charge: Told, cents: int, chance: random.Random) -> None:
         asked: dict[str, Any] = {"amount": f"{cents // 100}.{cents % 100:02}", "force": chance.random() < 0.2}
@@ -227,19 +227,19 @@ class Chaos:
             asked["number"] = charge.number
         else:
             asked |= {"charge_id": charge.charge_id, "force": False}
-        charge.received_most += cents
+        charge.received_max += cents
         try:
             async with self.http.post(f"{self.system.bank_url}/simulated/pay", json=asked) as answer:
                 self.said[f"bank pays {answer.status}"] += 1
                 if answer.status == 200:
-                    charge.received_least += cents
+                    charge.received_min += cents
                 elif answer.status < 500:
-                    charge.received_most -= cents
+                    charge.received_max -= cents
         except GONE:
             self.said["bank pays cut"] += 1
 
     async def refund(self, chance: random.Random) -> None:
-        paid = [charge for charge in self.charges if charge.received_most]
+        paid = [charge for charge in self.charges if charge.received_max]
         charge = chance.choice(paid or self.charges)
         body: dict[str, Any] = {"destination": DESTINATION} if charge.number else {}
         if chance.random() < 0.6:
@@ -451,8 +451,8 @@ async def nothing_was_lost(chaos: Chaos, books: Books, accounts: list[UUID]) -> 
         assert row is not None
         assert not charge.cancelled or row["status"] == "cancelled", "a cancellation that was answered is lost"
         assert row["version"] >= charge.version
-        assert charge.received_least <= row["credited"] <= charge.received_most, (
-            charge.charge_id, charge.received_least, row["credited"], charge.received_most,
+        assert charge.received_min <= row["credited"] <= charge.received_max, (
+            charge.charge_id, charge.received_min, row["credited"], charge.received_max,
         )  # fmt: skip
 
 

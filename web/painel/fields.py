@@ -42,28 +42,28 @@ class Filled:
     def wrong(self, name: str, fault: str) -> None:
         self.faults.setdefault(name, fault)
 
-    def text(self, name: str, most: int, *, required: bool = False) -> str | None:
+    def text(self, name: str, length_max: int, *, required: bool = False) -> str | None:
         value = self.value(name)
         if not value:
             if required:
                 self.wrong(name, _REQUIRED)
             return None
-        if len(value) > most:
-            self.wrong(name, f"Use até {most} caracteres.")
+        if len(value) > length_max:
+            self.wrong(name, f"Use até {length_max} caracteres.")
         elif _CONTROL.search(value):
             self.wrong(name, "Há caracteres que não podem ser usados.")
         return value
 
-    def cents(self, name: str, most_cents: int, *, required: bool = True) -> int | None:
+    def cents(self, name: str, cents_max: int, *, required: bool = True) -> int | None:
         value = self.value(name)
         if not value:
             if required:
                 self.wrong(name, _REQUIRED)
             return None
         try:
-            return parse_brl(value, most_cents=most_cents)
+            return parse_brl(value, cents_max=cents_max)
         except ValueError:
-            self.wrong(name, f"Informe um valor como 10,50, maior que zero e até {brl(most_cents)}.")
+            self.wrong(name, f"Informe um valor como 10,50, maior que zero e até {brl(cents_max)}.")
             return None
 
     def day(self, name: str, *, first: date | None = None, required: bool = True) -> date | None:
@@ -90,12 +90,12 @@ class Filled:
             self.wrong(name, "Escolha uma das opções.")
         return value
 
-    def whole(self, name: str, least: int, most: int) -> int | None:
+    def whole(self, name: str, minimum: int, maximum: int) -> int | None:
         value = self.value(name)
         if not value:
             return None
-        if not (value.isascii() and value.isdigit() and len(value) <= 9 and least <= int(value) <= most):
-            self.wrong(name, f"Informe um número inteiro de {least} a {most}.")
+        if not (value.isascii() and value.isdigit() and len(value) <= 9 and minimum <= int(value) <= maximum):
+            self.wrong(name, f"Informe um número inteiro de {minimum} a {maximum}.")
             return None
         return int(value)
 

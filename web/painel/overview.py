@@ -41,7 +41,7 @@ async def show(request: PageRequest) -> Response[Any]:
         odd_rows = await payment_rows(conn, odd[:_ODD], request)
     values = {
         "standing": now_is,
-        "most": COUNT_MAX,
+        "count_max": COUNT_MAX,
         "span": DAYS,
         "days": days,
         "plot": plot(days),

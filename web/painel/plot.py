@@ -24,21 +24,21 @@ class Bar(Struct, frozen=True):
 
 
 class Plot(Struct, frozen=True):
-    """In the SVG's own units, `width` by `height`. `most` is the highest bar, in cents."""
+    """In the SVG's own units, `width` by `height`. `peak_cents` is the highest bar."""
 
     width: int
     height: int
     bars: list[Bar]
-    most: int
+    peak_cents: int
     label: str
 
 
 def plot(days: Sequence[Day]) -> Plot:
-    most = max((each.received_cents for each in days), default=0)
+    peak_cents = max((each.received_cents for each in days), default=0)
     bars = []
     for number, each in enumerate(days):
         # A day with any payment differs visibly from a day without.
-        height = max(round(each.received_cents * _HEIGHT / most), _LEAST) if each.received_cents > 0 else 0
+        height = max(round(each.received_cents * _HEIGHT / peak_cents), _LEAST) if each.received_cents > 0 else 0
         bars.append(
             Bar(
                 x=number * _STEP + (_STEP - _BAR) // 2,
@@ -50,5 +50,5 @@ def plot(days: Sequence[Day]) -> Plot:
             )
         )
     total = sum(each.received_cents for each in days)
-    label = f"Recebido por dia nos últimos {len(days)} dias: {brl(total)} ao todo, {brl(most)} no melhor dia."
-    return Plot(len(days) * _STEP, _HEIGHT, bars, most, label)
+    label = f"Recebido por dia nos últimos {len(days)} dias: {brl(total)} ao todo, {brl(peak_cents)} no melhor dia."
+    return Plot(len(days) * _STEP, _HEIGHT, bars, peak_cents, label)

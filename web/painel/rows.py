@@ -185,4 +185,4 @@ def signed(text: str) -> Cents:
 
 def cents(text: str) -> int:
     """Of an amount as the read models write it; 0.00 is one."""
-    return 0 if text == "0.00" else parse_amount(text, most_cents=_CENTS_MAX)
+    return 0 if text == "0.00" else parse_amount(text, cents_max=_CENTS_MAX)

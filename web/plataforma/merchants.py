@@ -39,7 +39,7 @@ async def show_list(request: PageRequest) -> Response[Any]:
             request, asked, "merchants", kyc, TimePosition, fetch,
             lambda row: TimePosition(row.at, row.id),
         )  # fmt: skip
-    values = {"asked": asked, "walked": walked, "kyc": KYC, "chips": KYC_CHIPS, "most": FOUND_MAX}
+    values = {"asked": asked, "walked": walked, "kyc": KYC, "chips": KYC_CHIPS, "found_max": FOUND_MAX}
     return request.show("plataforma/merchants.html", values, status=400 if asked.faults else 200)
 
 

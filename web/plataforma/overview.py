@@ -62,7 +62,7 @@ async def _page(request: PageRequest, *, fault: str = "") -> Response[Any]:
             "lanes": await lanes_in_trouble(conn),
         }
     words = {"kyc_words": KYC, "queue_words": QUEUES, "lane_words": LANES}
-    more = {"days": _DAYS, "most": COUNT_MAX, "now": request.now, "fault": fault}
+    more = {"days": _DAYS, "count_max": COUNT_MAX, "now": request.now, "fault": fault}
     return request.show("plataforma/overview.html", values | words | more, status=400 if fault else 200)
 
 

@@ -62,7 +62,7 @@ async def show(request: PageRequest) -> Response[Any]:
         "wanted": wanted,
         "rows": rows,
         "more": more,
-        "most": ROWS_MAX,
+        "rows_max": ROWS_MAX,
         "columns": columns,
         "numbers": [each.kind in (ColumnKind.MONEY, ColumnKind.COUNT, ColumnKind.RATIO) for each in columns],
         "freshness": fresh,

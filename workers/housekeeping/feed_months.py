@@ -39,7 +39,7 @@ async def keep_months(context: Context) -> int:
     try:
         async with transaction(context.pool) as conn:
             last = (now + MONTHS_AHEAD).date()
-            made = (await make(conn, first=now.date(), last=last, moved_most=MOVED_MAX)).months
+            made = (await make(conn, first=now.date(), last=last, moved_max=MOVED_MAX)).months
         async with transaction(context.pool) as conn:
             gone = (await detach(conn, ended_before=now - KEPT)).months
     except asyncpg.LockNotAvailableError:
@@ -52,4 +52,4 @@ async def keep_months(context: Context) -> int:
 async def forget_deliveries(context: Context) -> int:
     """Delete a batch of deliveries whose events left the feed; answers how many."""
     async with session(context.pool) as conn:
-        return await forget(conn, before=context.now() - DELIVERIES_KEPT, most=_FORGOTTEN_MAX)
+        return await forget(conn, before=context.now() - DELIVERIES_KEPT, limit=_FORGOTTEN_MAX)

@@ -33,7 +33,7 @@ async def keep_days(context: Context) -> int:
         async with transaction(context.pool) as conn:
             made = (await make(conn, first=now.date(), last=(now + AHEAD).date())).days
         async with transaction(context.pool) as conn:
-            forgotten = (await forget(conn, ended_before=now - KEPT, most=_MOST)).days
+            forgotten = (await forget(conn, ended_before=now - KEPT, limit=_MOST)).days
     except asyncpg.LockNotAvailableError:
         _log.info("request_log_days_busy")
     if made or forgotten:

@@ -102,7 +102,7 @@ async def write_due_mails(context: Context) -> int:
 async def release_mails(context: Context) -> int:
     """Mails whose worker died go again; answers 0: nothing asks for another round at once."""
     async with session(context.pool) as conn:
-        await release(conn, now=context.now(), most=_RELEASED_MAX)
+        await release(conn, now=context.now(), limit=_RELEASED_MAX)
     return 0
 
 
@@ -110,7 +110,7 @@ async def forget_mails(context: Context) -> int:
     """Delete a batch of mails that have been over for longer than they are kept; answers how many."""
     before = context.now() - timedelta(days=context.settings.mail_kept_days)
     async with session(context.pool) as conn:
-        return await forget(conn, before=before, most=_FORGOTTEN_MAX)
+        return await forget(conn, before=before, limit=_FORGOTTEN_MAX)
 
 
 class MailSender:
@@ -133,7 +133,7 @@ class MailSender:
             return 0
         now = self._context.now()
         async with session(self._context.pool) as conn:
-            claimed = await claim(conn, now=now, most=CLAIMED_MAX, lease_until=now + LEASE)
+            claimed = await claim(conn, now=now, limit=CLAIMED_MAX, lease_until=now + LEASE)
         if not claimed:
             return 0
         until = asyncio.get_running_loop().time() + ROUND_S

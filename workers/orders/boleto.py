@@ -101,7 +101,7 @@ class BoletoOrderWorker:
         self._mode = mode
         self._at_once = at_once
         self._bank = context.banks[mode]
-        self._issuing: Batcher[RegistrationResult, bool] = Batcher(self._issue, lanes=2, most=ISSUED_MAX)
+        self._issuing: Batcher[RegistrationResult, bool] = Batcher(self._issue, lanes=2, batch_max=ISSUED_MAX)
         self._kinds: dict[str, Callable[[Bank, BoletoOrder], Awaitable[Result]]] = {
             OrderKind.BOLETO_REGISTER: self._register,
             OrderKind.BOLETO_WRITE_OFF: self._write_off,

@@ -57,7 +57,7 @@ class RefundOrderWorker:
         self._mode = mode
         self._at_once = at_once
         self._bank = context.banks[mode]
-        self._ending: Batcher[tuple[MoneyOrder, Known], None] = Batcher(self._end, lanes=2, most=_STORED_MAX)
+        self._ending: Batcher[tuple[MoneyOrder, Known], None] = Batcher(self._end, lanes=2, batch_max=_STORED_MAX)
 
     async def drain(self) -> int:
         """Do what is due; answers how many orders were taken up. One slow answer holds nobody else up."""

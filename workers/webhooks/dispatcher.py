@@ -122,7 +122,7 @@ class WebhookDispatcher:
         self._alarms: set[int] = set()
         self._stopping = False
         self._claiming = asyncio.Lock()
-        self._store = Batcher(self._store_batch, lanes=2, most=_RESULTS_MAX, alone_again=_ONE_BAD)
+        self._store = Batcher(self._store_batch, lanes=2, batch_max=_RESULTS_MAX, alone_again=_ONE_BAD)
 
     async def drain(self) -> int:
         """Claim one round of what is due and let it fly; answers how many. 0: nothing due, or no room."""
@@ -146,7 +146,7 @@ class WebhookDispatcher:
     async def _claim_page(self, now: datetime) -> int:
         """Claim from the next lanes; answers how many. `_after` is back at the start when all had their turn."""
         leased_until = now + self._lease
-        most_lanes = min(LANES_MAX, self._places())
+        lanes_max = min(LANES_MAX, self._places())
         async with transaction(self._context.pool) as conn:
             lanes = await take_lanes(
                 conn,
@@ -155,10 +155,10 @@ class WebhookDispatcher:
                 now=now,
                 cap=CAP,
                 cap_test=CAP_TEST,
-                most=most_lanes,
+                limit=lanes_max,
             )
-            mosts = self._share([lane for lane in lanes if lane.ours])
-            ours = [lane for lane in lanes if lane.key in mosts]
+            claim_max = self._share([lane for lane in lanes if lane.ours])
+            ours = [lane for lane in lanes if lane.key in claim_max]
             claimed = (
                 await claim(
                     conn,
@@ -167,23 +167,23 @@ class WebhookDispatcher:
                     probes=[lane.probe for lane in ours],
                     turns=[lane.turn for lane in ours],
                     rooms=[lane.room for lane in ours],
-                    mosts=[mosts[lane.key] for lane in ours],
+                    claim_maxes=[claim_max[lane.key] for lane in ours],
                     now=now,
                     lease_until=leased_until,
                 )
                 if ours
                 else []
             )
-        full = len(lanes) == most_lanes
+        full = len(lanes) == lanes_max
         self._after = lanes[-1].key if full else _BEFORE_ALL
         found = Counter(due.lane for due in claimed)
         for lane in lanes:
             key = lane.key
-            room, most = lane.room - self._flying[key], mosts.get(key, 0)
-            if not lane.ours or found[key] < min(room, most):
+            room, limit = lane.room - self._flying[key], claim_max.get(key, 0)
+            if not lane.ours or found[key] < min(room, limit):
                 continue  # another worker has it, or it is empty
             # It gave all it might and may have more: it is looked at again when there is room, or a place.
-            if room <= most:
+            if room <= limit:
                 self._crowded[key] = lane.room * 3 // 4
             else:
                 self._short = True
@@ -195,7 +195,7 @@ class WebhookDispatcher:
         """Give back what dead workers held; answers how many."""
         async with session(self._context.pool) as conn:
             freed = await release(
-                conn, now=self._context.now(), most=_RELEASE_MAX, losses_most=LOSSES_MAX, lease=self._lease
+                conn, now=self._context.now(), limit=_RELEASE_MAX, losses_max=LOSSES_MAX, lease=self._lease
             )
         for each in freed:
             stuck = each.state == "stuck"
@@ -216,11 +216,11 @@ class WebhookDispatcher:
         # Always at rest afterwards: what a lane has held goes out slowly, a portion at each interval.
         return 0
 
-    async def stop(self, most_s: float = FINISH_S) -> None:
-        """Claim no more and let what flies land, at most `most_s`; the lease covers the rest."""
+    async def stop(self, timeout_s: float = FINISH_S) -> None:
+        """Claim no more and let what flies land, at most `timeout_s`; the lease covers the rest."""
         self._stopping = True
         try:
-            async with asyncio.timeout(most_s):
+            async with asyncio.timeout(timeout_s):
                 async with self._claiming:
                     pass  # what a round has claimed at this moment flies by now
                 while self._flights:
@@ -246,17 +246,17 @@ class WebhookDispatcher:
         left_test = FLIGHTS_TEST_MAX - self._flying_test
         busy = len(self._flights) >= _BUSY
         each = max(1, left // len(lanes)) if lanes else 0
-        mosts: dict[LaneKey, int] = {}
+        claim_max: dict[LaneKey, int] = {}
         for lane in lanes:
             key = lane.key
-            most = min(lane.room, each, left, left_test) if lane.test else min(lane.room, each, left)
+            limit = min(lane.room, each, left, left_test) if lane.test else min(lane.room, each, left)
             if busy:
-                most = min(most, _ROOM_WHEN_BUSY - self._flying[key])
-            if most > 0:
-                mosts[key] = most
-                left -= most
-                left_test -= most * lane.test
-        return mosts
+                limit = min(limit, _ROOM_WHEN_BUSY - self._flying[key])
+            if limit > 0:
+                claim_max[key] = limit
+                left -= limit
+                left_test -= limit * lane.test
+        return claim_max
 
     def _fly(self, due: DueDelivery, leased_until: datetime) -> None:
         self._flying[due.lane] += 1

@@ -302,16 +302,16 @@ async def tend_lanes(pool: Pool, settings: Settings, *, now: datetime) -> int:
     Answers how many deliveries it made ready to be sent. What it could not do now it does in the next round.
     """
     async with session(pool) as conn:
-        await hold(conn, now=now, lanes_most=_LANES_MAX, most=_MOVED_MAX)
+        await hold(conn, now=now, lanes_max=_LANES_MAX, limit=_MOVED_MAX)
         probes = await probe(
             conn,
             now=now,
             next_at=now + timedelta(seconds=settings.webhook_paused_probe_s),
-            lanes_most=_LANES_MAX,
+            lanes_max=_LANES_MAX,
         )
-        released = await release_held(conn, lanes_most=_LANES_MAX, most=_MOVED_MAX)
+        released = await release_held(conn, lanes_max=_LANES_MAX, limit=_MOVED_MAX)
         forgotten = await forget_held(
-            conn, before=now - timedelta(seconds=settings.webhook_held_s), most=_FORGOTTEN_MAX
+            conn, before=now - timedelta(seconds=settings.webhook_held_s), limit=_FORGOTTEN_MAX
         )
     if forgotten:
         _log.warning("deliveries_held_too_long", count=len(forgotten))

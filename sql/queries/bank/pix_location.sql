@@ -7,7 +7,7 @@ WITH taken AS (
     DELETE FROM pix_location
     WHERE test = :test AND location_id IN (
         SELECT location_id FROM pix_location WHERE test = :test
-        ORDER BY location_id LIMIT :most FOR UPDATE SKIP LOCKED
+        ORDER BY location_id LIMIT :limit FOR UPDATE SKIP LOCKED
     )
     RETURNING location_id, location
 ), mark AS (

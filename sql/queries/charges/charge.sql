@@ -78,7 +78,7 @@ WHERE account_id = :account_id AND test = :test AND status = 'pending'
   AND expires_at <= :now::timestamptz + interval '1 second' * coalesce((
       SELECT ahead_s FROM sandbox_clock WHERE :test::boolean AND account_id = :account_id), 0)
 ORDER BY expires_at
-LIMIT :most;
+LIMIT :limit;
 
 -- name: overdue
 -- The same over all accounts, each by its own clock: hop from account to account along the index (it holds pending charges
@@ -99,9 +99,9 @@ CROSS JOIN LATERAL (
     SELECT charge_id FROM charge
     WHERE account_id = o.account_id AND test = o.test AND status = 'pending'
       AND expires_at <= :now::timestamptz + interval '1 second' * coalesce(k.ahead_s, 0)
-    ORDER BY expires_at LIMIT :most
+    ORDER BY expires_at LIMIT :limit
 ) d
-LIMIT :most;
+LIMIT :limit;
 
 -- name: pending_by_reference
 -- At most two are fetched: two are already one too many.

@@ -68,7 +68,7 @@ WITH due AS (
     FROM schedule
     WHERE (status = 'active' OR ordered) AND look_at <= :now
     ORDER BY look_at
-    LIMIT :most
+    LIMIT :limit
     FOR UPDATE SKIP LOCKED
 )
 UPDATE schedule s SET look_at = :lease_until

@@ -2,7 +2,7 @@
 
 -- name: make
 -- Gives up after half a second of waiting for writers or readers.
-SELECT feed_make_months(:first::date, :last::date, :moved_most::integer) AS months;
+SELECT feed_make_months(:first::date, :last::date, :moved_max::integer) AS months;
 
 -- name: detach
 -- Gives up soon when readers hold locks, so that nothing queues behind it; the caller tries again.

@@ -3,10 +3,10 @@
 -- name: of_account
 -- Those that work, newest first, then the latest of those that were revoked: a list that cannot grow without end.
 (SELECT client_id, test, name, scopes, created_at, rotated_at, previous_until, last_token_at, revoked_at FROM credential
- WHERE account_id = :account_id AND revoked_at IS NULL ORDER BY created_at DESC, client_id LIMIT :most)
+ WHERE account_id = :account_id AND revoked_at IS NULL ORDER BY created_at DESC, client_id LIMIT :limit)
 UNION ALL
 (SELECT client_id, test, name, scopes, created_at, rotated_at, previous_until, last_token_at, revoked_at FROM credential
- WHERE account_id = :account_id AND revoked_at IS NOT NULL ORDER BY revoked_at DESC LIMIT :revoked_most);
+ WHERE account_id = :account_id AND revoked_at IS NOT NULL ORDER BY revoked_at DESC LIMIT :revoked_limit);
 
 -- name: find
 SELECT client_id, test, name, scopes, created_at, rotated_at, previous_until, last_token_at, revoked_at FROM credential

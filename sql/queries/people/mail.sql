@@ -5,7 +5,7 @@
 SELECT charge_id, account_id, begun_at FROM mail_request
 WHERE due_at <= :now
 ORDER BY due_at
-LIMIT :most
+LIMIT :limit
 FOR UPDATE SKIP LOCKED;
 
 -- name: begin_following
@@ -43,14 +43,14 @@ WITH moved AS (
     SELECT f.account_id, f.sequence AS after, k.event_sequence AS newest
     FROM mail_follow f JOIN account_clock k ON k.account_id = f.account_id AND NOT k.test
     WHERE k.event_sequence > f.sequence
-    LIMIT :accounts_most
+    LIMIT :accounts_max
     FOR UPDATE OF f SKIP LOCKED
 ), told AS (
     SELECT m.account_id, e.sequence, e.charge_id, e.type
     FROM moved m CROSS JOIN LATERAL (
         SELECT sequence, charge_id, type FROM read_event
         WHERE account_id = m.account_id AND NOT test AND sequence > m.after AND sequence <= m.newest
-        ORDER BY sequence LIMIT :events_most
+        ORDER BY sequence LIMIT :events_max
     ) e
 ), woken AS (
     UPDATE mail_request w SET due_at = :now
@@ -62,12 +62,12 @@ WITH moved AS (
     FROM moved m LEFT JOIN told t USING (account_id)
     GROUP BY m.account_id, m.newest
 ), carried AS (
-    UPDATE mail_follow f SET sequence = CASE WHEN r.events < :events_most THEN r.newest ELSE r.last END
+    UPDATE mail_follow f SET sequence = CASE WHEN r.events < :events_max THEN r.newest ELSE r.last END
     FROM read r
     WHERE f.account_id = r.account_id
 )
 -- Only accounts that are behind are read on at once.
-SELECT count(*) AS count FROM read WHERE events = :events_most;
+SELECT count(*) AS count FROM read WHERE events = :events_max;
 
 -- name: add
 -- Mails that were written before stay as they are: an automatic one is written once.
@@ -90,7 +90,7 @@ INSERT INTO mail (mail_id, account_id, charge_id, kind, to_sealed, to_hash, note
 SELECT :mail_id, :account_id, :charge_id, 'asked', :to_sealed, :to_hash, :note_sealed, :attach_pdf,
        CASE WHEN stopped THEN 'skipped' ELSE 'waiting' END, CASE WHEN stopped THEN 'stopped' END, :now, :now
 FROM asked
-WHERE before < :most
+WHERE before < :limit
 RETURNING state;
 
 -- name: add_notice
@@ -110,7 +110,7 @@ WITH due AS (
     SELECT mail_id, charge_id, account_id, notice_id FROM mail
     WHERE state = 'waiting' AND due_at <= :now
     ORDER BY due_at, mail_id
-    LIMIT :most
+    LIMIT :limit
     FOR UPDATE SKIP LOCKED
 )
 UPDATE mail m
@@ -138,7 +138,7 @@ WHERE mail_id = :mail_id AND attempts = :attempts AND state = 'sending';
 UPDATE mail SET state = 'waiting', due_at = :now, lease_until = NULL
 WHERE mail_id IN (
     SELECT mail_id FROM mail WHERE state = 'sending' AND lease_until <= :now
-    ORDER BY lease_until LIMIT :most FOR UPDATE SKIP LOCKED
+    ORDER BY lease_until LIMIT :limit FOR UPDATE SKIP LOCKED
 );
 
 -- name: forget
@@ -148,7 +148,7 @@ WITH ended AS (
     SELECT mail_id FROM mail
     WHERE state IN ('sent', 'failed', 'skipped') AND due_at < :before
     ORDER BY due_at, mail_id
-    LIMIT :most
+    LIMIT :limit
     FOR UPDATE SKIP LOCKED
 )
 DELETE FROM mail m USING ended WHERE m.mail_id = ended.mail_id;
@@ -169,7 +169,7 @@ ON CONFLICT (mail_id) DO UPDATE SET caught_at = excluded.caught_at, message_seal
 DELETE FROM caught_mail WHERE mail_id IN (SELECT mail_id FROM caught_mail ORDER BY caught_at DESC, mail_id DESC OFFSET :kept);
 
 -- name: caught
-SELECT mail_id, caught_at, message_sealed FROM caught_mail ORDER BY caught_at DESC, mail_id DESC LIMIT :most;
+SELECT mail_id, caught_at, message_sealed FROM caught_mail ORDER BY caught_at DESC, mail_id DESC LIMIT :limit;
 
 -- name: caught_one
 SELECT mail_id, caught_at, message_sealed FROM caught_mail WHERE mail_id = :mail_id;

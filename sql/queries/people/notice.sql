@@ -14,7 +14,7 @@ WITH due AS (
     SELECT notice_id FROM notice
     WHERE mailed_at IS NULL AND mail_after <= :now
     ORDER BY mail_after
-    LIMIT :most
+    LIMIT :limit
     FOR UPDATE SKIP LOCKED
 )
 UPDATE notice AS n

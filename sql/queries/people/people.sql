@@ -59,12 +59,12 @@ DELETE FROM recovery_code WHERE email = :email AND code_hash = :code_hash RETURN
 
 -- name: of_account
 SELECT u.email, u.role, u.created_at, u.totp_since, (SELECT max(s.seen_at) FROM dashboard_session s WHERE s.email = u.email) AS seen_at
-FROM dashboard_user u WHERE u.account_id = :account_id ORDER BY u.email LIMIT :most;
+FROM dashboard_user u WHERE u.account_id = :account_id ORDER BY u.email LIMIT :limit;
 
 -- name: staff
 -- A handful: no index is kept for them.
 SELECT u.email, u.role, u.created_at, u.totp_since, (SELECT max(s.seen_at) FROM dashboard_session s WHERE s.email = u.email) AS seen_at
-FROM dashboard_user u WHERE u.account_id IS NULL ORDER BY u.email LIMIT :most;
+FROM dashboard_user u WHERE u.account_id IS NULL ORDER BY u.email LIMIT :limit;
 
 -- name: own
 -- One's own second factor, and how many recovery codes are left.

@@ -4,7 +4,7 @@
 -- Relative to where it stands, also when two calls advance it at once. No row: that would be too far in all.
 INSERT INTO sandbox_clock AS k (account_id, ahead_s, moved_at) VALUES (:account_id, :by_s, :now)
 ON CONFLICT (account_id) DO UPDATE SET ahead_s = k.ahead_s + excluded.ahead_s, moved_at = excluded.moved_at
-WHERE k.ahead_s + excluded.ahead_s <= :most_s
+WHERE k.ahead_s + excluded.ahead_s <= :ahead_s_max
 RETURNING ahead_s;
 
 -- name: reach
@@ -14,7 +14,7 @@ WITH current AS MATERIALIZED (
 )
 INSERT INTO sandbox_clock AS k (account_id, ahead_s, moved_at)
 SELECT :account_id, :ahead_s::bigint, :now FROM current
-WHERE :ahead_s::bigint <= :at_once_most_s + current.ahead_s
+WHERE :ahead_s::bigint <= :step_s_max + current.ahead_s
 ON CONFLICT (account_id) DO UPDATE SET ahead_s = greatest(k.ahead_s, excluded.ahead_s), moved_at = excluded.moved_at
 RETURNING ahead_s;
 

@@ -33,7 +33,7 @@ FROM dashboard_user WHERE email = :email AND role = 'staff';
 -- name: open
 -- With it go the sessions that make one too many of this person, and some of anybody's that are over.
 WITH surplus AS (
-    SELECT session_hash FROM dashboard_session WHERE email = :email ORDER BY created_at DESC OFFSET :most::integer - 1
+    SELECT session_hash FROM dashboard_session WHERE email = :email ORDER BY created_at DESC OFFSET :limit::integer - 1
 ), over AS (
     SELECT session_hash FROM dashboard_session WHERE created_at <= :born_before ORDER BY created_at LIMIT 50
 ), ended AS (

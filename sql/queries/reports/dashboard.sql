@@ -35,7 +35,7 @@ WHERE d.until IS NOT NULL
 ORDER BY d.n;
 
 -- name: standing
--- Balance, and counts that go no further than :most: the page shows "more than a thousand".
+-- Balance, and counts that go no further than :limit: the page shows "more than a thousand".
 SELECT coalesce((SELECT balance_after_cents FROM read_ledger WHERE account_id = :account_id AND test = :test
                  ORDER BY sequence DESC LIMIT 1), 0)::bigint AS balance_cents,
        o.charges AS open_charges, o.cents AS open_cents, x.charges AS expired_charges, x.cents AS expired_cents,
@@ -44,12 +44,12 @@ SELECT coalesce((SELECT balance_after_cents FROM read_ledger WHERE account_id = 
                                   SELECT FROM read_payment
                                   WHERE account_id = :account_id AND test = :test AND anomaly = k.anomaly
                                     AND paid_at >= :since
-                                  LIMIT :most) AS one
-                              LIMIT :most) AS odd) AS anomalies
+                                  LIMIT :limit) AS one
+                              LIMIT :limit) AS odd) AS anomalies
 FROM (SELECT count(*) AS charges, coalesce(sum(amount_cents), 0)::bigint AS cents
       FROM (SELECT amount_cents FROM read_charge
             WHERE account_id = :account_id AND test = :test AND status = 'pending'
-            LIMIT :most) AS pending) AS o
+            LIMIT :limit) AS pending) AS o
 CROSS JOIN
      (SELECT count(*) AS charges, coalesce(sum(amount_cents), 0)::bigint AS cents
       FROM (SELECT amount_cents FROM unnest(:methods::text[]) AS m(method)
@@ -57,8 +57,8 @@ CROSS JOIN
                 SELECT amount_cents FROM read_charge
                 WHERE account_id = :account_id AND test = :test AND status = 'expired' AND payment_method = m.method
                   AND created_at >= :since
-                LIMIT :most) AS one
-            LIMIT :most) AS expired) AS x;
+                LIMIT :limit) AS one
+            LIMIT :limit) AS expired) AS x;
 
 -- name: payer
 -- The payer of a charge as the merchant named it; sealed.
@@ -70,13 +70,13 @@ SELECT charge_id, payer_sealed FROM charge
 WHERE charge_id = ANY(:charge_ids::uuid[]) AND account_id = :account_id AND test = :test AND payer_sealed IS NOT NULL;
 
 -- name: life
--- journal_of_charge. What happened to a charge after its creation, the latest :most of it, oldest first. The caller has
+-- journal_of_charge. What happened to a charge after its creation, the latest :limit of it, oldest first. The caller has
 -- checked that the charge is the account's; the statement checks it again.
 SELECT journal_id, kind, recorded_at, actor, request_id, version FROM (
     SELECT journal_id, kind, recorded_at, actor, request_id, version FROM journal
     WHERE charge_id = :charge_id AND kind <> 'charge.created' AND account_id = :account_id AND test = :test
     ORDER BY version DESC, journal_id DESC
-    LIMIT :most
+    LIMIT :limit
 ) AS latest
 ORDER BY version, journal_id;
 
@@ -90,13 +90,13 @@ SELECT kind, state, trouble, to_sealed, created_at, sent_at FROM (
     (SELECT kind, state, trouble, to_sealed, created_at, sent_at FROM mail
      WHERE charge_id = :charge_id AND kind = 'asked' AND account_id = :account_id
      ORDER BY created_at DESC
-     LIMIT :most)
+     LIMIT :limit)
 ) AS written
 ORDER BY created_at
-LIMIT :most;
+LIMIT :limit;
 
 -- name: payments
--- Every payment of one charge, the latest :most of them; there is more than one only when something went wrong. They are
+-- Every payment of one charge, the latest :limit of them; there is more than one only when something went wrong. They are
 -- found (read_payment_charge) before they are ordered: planned while the table is small, the account's whole range of
 -- instants would look as cheap.
 WITH of_charge AS MATERIALIZED (
@@ -105,7 +105,7 @@ WITH of_charge AS MATERIALIZED (
 SELECT doc FROM of_charge
 WHERE account_id = :account_id AND test = :test
 ORDER BY paid_at DESC, payment_id DESC
-LIMIT :most;
+LIMIT :limit;
 
 -- name: closings
 -- Each day of the statement: what it began with, what came in, what went out, what it ended with. As in `days` from the

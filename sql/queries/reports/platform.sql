@@ -12,12 +12,12 @@ ORDER BY created_at {DESC}, account_id {DESC} LIMIT :limit;
 -- account_name: names that begin so, whatever the case. The upper bound is given, because a pattern that is a parameter
 -- has no index.
 SELECT created_at AS at, account_id AS id, name, document, kyc, address FROM account
-WHERE lower(name) ~>=~ :low AND lower(name) ~<~ :high ORDER BY lower(name) USING ~<~, account_id LIMIT :most;
+WHERE lower(name) ~>=~ :low AND lower(name) ~<~ :high ORDER BY lower(name) USING ~<~, account_id LIMIT :limit;
 
 -- name: merchants_of_document
 -- account_document.
 SELECT created_at AS at, account_id AS id, name, document, kyc, address FROM account
-WHERE document = :document ORDER BY account_id LIMIT :most;
+WHERE document = :document ORDER BY account_id LIMIT :limit;
 
 -- name: merchants_of_person
 SELECT a.created_at AS at, a.account_id AS id, a.name, a.document, a.kyc, a.address FROM dashboard_user u JOIN account a USING (account_id)
@@ -34,27 +34,27 @@ SELECT a.account_id, a.name, a.document, a.city, a.address, a.kyc, a.kyc_reason,
 FROM account a WHERE a.account_id = :account_id;
 
 -- name: kyc_counts
--- Counted no further than :most: a page that reaches it says "more than".
-SELECT k.kyc, (SELECT count(*) FROM (SELECT FROM account a WHERE a.kyc = k.kyc LIMIT :most) AS few) AS merchants
+-- Counted no further than :limit: a page that reaches it says "more than".
+SELECT k.kyc, (SELECT count(*) FROM (SELECT FROM account a WHERE a.kyc = k.kyc LIMIT :limit) AS few) AS merchants
 FROM unnest(:states::text[]) WITH ORDINALITY AS k (kyc, place) ORDER BY k.place;
 
 -- name: suspension
 SELECT (SELECT suspended_at FROM pix_suspension) AS suspended_at;
 
 -- name: queues
--- What waits, each along the index of its queue and counted no further than :most; the oldest that is due shows by how
+-- What waits, each along the index of its queue and counted no further than :limit; the oldest that is due shows by how
 -- much the workers lag.
 SELECT 'bank_pix' AS name, count(*) AS waiting, min(due_at) AS due_at FROM (
     SELECT due_at FROM bank_order WHERE lane = 'pix' AND NOT test AND state = 'waiting'
-    ORDER BY due_at, order_id LIMIT :most) AS q
+    ORDER BY due_at, order_id LIMIT :limit) AS q
 UNION ALL
 SELECT 'bank_boletos', count(*), min(due_at) FROM (
     SELECT due_at FROM bank_order WHERE lane = 'boleto' AND NOT test AND state = 'waiting'
-    ORDER BY due_at, order_id LIMIT :most) AS q
+    ORDER BY due_at, order_id LIMIT :limit) AS q
 UNION ALL
 SELECT 'bank_refunds', count(*), min(due_at) FROM (
     SELECT due_at FROM bank_order WHERE lane = 'refund' AND NOT test AND state = 'waiting'
-    ORDER BY due_at, order_id LIMIT :most) AS q
+    ORDER BY due_at, order_id LIMIT :limit) AS q
 UNION ALL
 SELECT 'bank_withdrawals', count(*), min(due_at) FROM (
     -- As they are claimed (bank_order.claim_money): held ones wait for a person, and are no lag.
@@ -63,25 +63,25 @@ SELECT 'bank_withdrawals', count(*), min(due_at) FROM (
         AND (SELECT w.status <> 'pending' OR a.kyc = 'approved'
              FROM withdrawal w JOIN account a ON a.account_id = w.account_id
              WHERE w.withdrawal_id = o.order_id AND w.account_id = o.account_id)
-    ORDER BY o.due_at, o.order_id LIMIT :most) AS q
+    ORDER BY o.due_at, o.order_id LIMIT :limit) AS q
 UNION ALL
 SELECT 'bank_hints', count(*), min(due_at) FROM (
-    SELECT due_at FROM bank_hint WHERE state = 'waiting' ORDER BY due_at LIMIT :most) AS q
+    SELECT due_at FROM bank_hint WHERE state = 'waiting' ORDER BY due_at LIMIT :limit) AS q
 UNION ALL
 SELECT 'webhooks', count(*), min(due_at) FROM (
-    SELECT due_at FROM webhook_delivery WHERE state = 'pending' LIMIT :most) AS q
+    SELECT due_at FROM webhook_delivery WHERE state = 'pending' LIMIT :limit) AS q
 UNION ALL
 SELECT 'webhooks_held', count(*), min(due_at) FROM (
-    SELECT due_at FROM webhook_delivery WHERE state = 'held' ORDER BY due_at LIMIT :most) AS q
+    SELECT due_at FROM webhook_delivery WHERE state = 'held' ORDER BY due_at LIMIT :limit) AS q
 UNION ALL
 SELECT 'mails', count(*), min(due_at) FROM (
-    SELECT due_at FROM mail WHERE state = 'waiting' ORDER BY due_at, mail_id LIMIT :most) AS q;
+    SELECT due_at FROM mail WHERE state = 'waiting' ORDER BY due_at, mail_id LIMIT :limit) AS q;
 
 -- name: bank
 -- How far the bank has been asked for what it received, how many locations are kept ready, how many orders workers hold.
 SELECT (SELECT max(until) FROM bank_reconciled) AS reconciled_until,
-       (SELECT count(*) FROM (SELECT FROM pix_location WHERE NOT test LIMIT :most) AS few) AS locations,
-       (SELECT count(*) FROM (SELECT FROM bank_order WHERE state = 'working' LIMIT :most) AS few) AS working;
+       (SELECT count(*) FROM (SELECT FROM pix_location WHERE NOT test LIMIT :limit) AS few) AS locations,
+       (SELECT count(*) FROM (SELECT FROM bank_order WHERE state = 'working' LIMIT :limit) AS few) AS working;
 
 -- name: lanes_in_trouble
 -- Of production. A row or two for each endpoint, read whole: only staff open this page.

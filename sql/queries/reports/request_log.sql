@@ -34,5 +34,5 @@ FROM (SELECT set_config('lock_timeout', '500ms', true)) AS patience;
 
 -- name: forget_days
 -- Gives up soon while a reader holds the table: other statements would queue behind the lock. It is tried again.
-SELECT request_log_forget_days(:ended_before::timestamptz, :most::integer) AS days
+SELECT request_log_forget_days(:ended_before::timestamptz, :limit::integer) AS days
 FROM (SELECT set_config('lock_timeout', '500ms', true)) AS patience;

@@ -59,19 +59,19 @@ FROM (
     SELECT * FROM due
     WHERE (SELECT count(*) FROM webhook_delivery f
            WHERE f.endpoint_id = due.endpoint_id AND f.test = due.test AND f.state = 'sending') < due.room
-    LIMIT :most
+    LIMIT :limit
 ) AS roomy
 CROSS JOIN relaxed;
 
 -- name: claim
--- Lease what is due in these lanes: at most :mosts of each, and never more than its room leaves. It follows
+-- Lease what is due in these lanes: at most :claim_maxes of each, and never more than its room leaves. It follows
 -- take_lanes as a statement of its own because its snapshot must be younger than the locks. Of a lane that is not
 -- open one is taken, in turn from the ten oldest and the newest: one bad event must not keep a healthy lane closed.
 -- The newest event is looked for among the last that became due, because retries of older ones are due late as well.
 WITH lane AS (
-    SELECT g.endpoint_id, g.test, g.probe, g.turn, greatest(0, least(g.most, g.room - flying.n)) AS room
+    SELECT g.endpoint_id, g.test, g.probe, g.turn, greatest(0, least(g.claim_max, g.room - flying.n)) AS room
     FROM unnest(:endpoint_ids::uuid[], :tests::boolean[], :probes::boolean[], :turns::integer[], :rooms::integer[],
-                :mosts::integer[]) AS g(endpoint_id, test, probe, turn, room, most)
+                :claim_maxes::integer[]) AS g(endpoint_id, test, probe, turn, room, claim_max)
     CROSS JOIN LATERAL (
         SELECT count(*)::integer AS n FROM webhook_delivery f
         WHERE f.endpoint_id = g.endpoint_id AND f.test = g.test AND f.state = 'sending'
@@ -228,11 +228,11 @@ WITH lost AS (
     SELECT delivery_id, lease_until FROM webhook_delivery
     WHERE state = 'sending' AND lease_until <= :now
     ORDER BY lease_until
-    LIMIT :most
+    LIMIT :limit
     FOR UPDATE SKIP LOCKED
 ), freed AS (
     UPDATE webhook_delivery AS d
-    SET state = CASE WHEN d.losses + 1 >= :losses_most::integer THEN 'stuck' ELSE 'pending' END,
+    SET state = CASE WHEN d.losses + 1 >= :losses_max::integer THEN 'stuck' ELSE 'pending' END,
         losses = d.losses + 1, due_at = :now::timestamptz, lease_until = NULL
     FROM lost
     WHERE d.delivery_id = lost.delivery_id
@@ -260,9 +260,9 @@ DELETE FROM webhook_delivery d USING (
     CROSS JOIN LATERAL (
         SELECT o.delivery_id, o.created_at FROM webhook_delivery o
         WHERE o.account_id = k.account_id AND o.test = k.test
-        ORDER BY o.sequence LIMIT :most
+        ORDER BY o.sequence LIMIT :limit
     ) oldest
     WHERE oldest.created_at < :before
-    LIMIT :most
+    LIMIT :limit
 ) gone
 WHERE d.delivery_id = gone.delivery_id;

@@ -47,7 +47,7 @@ FOR UPDATE OF l;
 -- After a pause: what waits is held, a bounded number a lane and round. A row that comes too late to be caught is
 -- sent as if it had been asked for by hand, alone, and is held when it fails: nothing is lost by the race.
 WITH lane AS (
-    SELECT endpoint_id, test FROM webhook_lane WHERE holding ORDER BY endpoint_id, test LIMIT :lanes_most
+    SELECT endpoint_id, test FROM webhook_lane WHERE holding ORDER BY endpoint_id, test LIMIT :lanes_max
     FOR UPDATE SKIP LOCKED
 ), picked AS (
     SELECT lane.endpoint_id, lane.test, d.delivery_id
@@ -56,7 +56,7 @@ WITH lane AS (
         SELECT delivery_id FROM webhook_delivery
         WHERE endpoint_id = lane.endpoint_id AND test = lane.test AND state = 'pending'
         ORDER BY due_at, sequence
-        LIMIT :most
+        LIMIT :limit
         FOR UPDATE SKIP LOCKED
     ) AS d
 ), held AS (
@@ -70,7 +70,7 @@ WITH lane AS (
     SET holding = false
     FROM lane
     WHERE l.endpoint_id = lane.endpoint_id AND l.test = lane.test
-      AND (SELECT count(*) FROM picked WHERE picked.endpoint_id = lane.endpoint_id AND picked.test = lane.test) < :most
+      AND (SELECT count(*) FROM picked WHERE picked.endpoint_id = lane.endpoint_id AND picked.test = lane.test) < :limit
 )
 SELECT delivery_id FROM held;
 
@@ -94,7 +94,7 @@ WITH RECURSIVE lane AS (
     FROM lane
     LEFT JOIN webhook_lane l ON l.endpoint_id = lane.endpoint_id AND l.test = lane.test
     WHERE l.state IS DISTINCT FROM 'paused'
-    LIMIT :lanes_most
+    LIMIT :lanes_max
 ), picked AS (
     SELECT d.delivery_id
     FROM opened
@@ -102,7 +102,7 @@ WITH RECURSIVE lane AS (
         SELECT delivery_id FROM webhook_delivery
         WHERE endpoint_id = opened.endpoint_id AND test = opened.test AND state = 'held'
         ORDER BY sequence
-        LIMIT :most
+        LIMIT :limit
         FOR UPDATE SKIP LOCKED
     ) AS d
 )
@@ -120,7 +120,7 @@ WITH lane AS (
     SELECT endpoint_id, test, probes FROM webhook_lane
     WHERE state = 'paused' AND blocked_until <= :now
     ORDER BY blocked_until
-    LIMIT :lanes_most
+    LIMIT :lanes_max
     FOR UPDATE SKIP LOCKED
 ), postponed AS (
     UPDATE webhook_lane AS l
@@ -156,7 +156,7 @@ WITH old AS (
     SELECT delivery_id FROM webhook_delivery
     WHERE state = 'held' AND due_at <= :before
     ORDER BY due_at
-    LIMIT :most
+    LIMIT :limit
     FOR UPDATE SKIP LOCKED
 )
 UPDATE webhook_delivery AS d

@@ -4,18 +4,18 @@
 SELECT endpoint_id, url, kinds, created_at, previous_until FROM webhook_endpoint WHERE account_id = :account_id;
 
 -- name: lanes
--- Health, production first. What waits is counted no further than :most; the latest success and the latest failure are
+-- Health, production first. What waits is counted no further than :limit; the latest success and the latest failure are
 -- looked for among the newest deliveries only.
 SELECT l.test, l.state, l.consecutive_failures AS failures, l.failing_since, l.blocked_until, l.paused_at, l.paused_reason,
        (SELECT count(*) FROM (SELECT FROM webhook_delivery d
                               WHERE d.account_id = e.account_id AND d.test = l.test AND d.state IN ('pending', 'sending')
-                              LIMIT :most) w) AS waiting,
+                              LIMIT :limit) w) AS waiting,
        (SELECT count(*) FROM (SELECT FROM webhook_delivery d
                               WHERE d.account_id = e.account_id AND d.test = l.test AND d.state = 'held'
-                              LIMIT :most) h) AS held,
+                              LIMIT :limit) h) AS held,
        (SELECT count(*) FROM (SELECT FROM webhook_delivery d
                               WHERE d.account_id = e.account_id AND d.test = l.test AND d.state IN ('exhausted', 'stuck')
-                              LIMIT :most) g) AS given_up,
+                              LIMIT :limit) g) AS given_up,
        (SELECT max(n.delivered_at) FROM (SELECT d.delivered_at FROM webhook_delivery d
                                          WHERE d.account_id = e.account_id AND d.test = l.test
                                          ORDER BY d.sequence DESC LIMIT 100) n) AS delivered_at
@@ -41,4 +41,4 @@ SELECT endpoint_id FROM endpoint;
 
 -- name: notices
 -- notice_of_account. What the account's people were told of its webhooks.
-SELECT test, kind, event_type, at FROM notice WHERE account_id = :account_id ORDER BY at DESC, notice_id DESC LIMIT :most;
+SELECT test, kind, event_type, at FROM notice WHERE account_id = :account_id ORDER BY at DESC, notice_id DESC LIMIT :limit;

@@ -102,7 +102,7 @@ async def test_the_sweeper_expires_what_nobody_reads(shop: Shop, books: Books) -
         pending = "SELECT count(*) FROM charge WHERE charge_id = ANY($1::text[]::uuid[]) AND status = 'pending'"
         return bool(await books.fetchval(pending, charge_ids) == 0)
 
-    await until_answer(swept, most_s=SWEPT_S_MAX)
+    await until_answer(swept, within_s=SWEPT_S_MAX)
     actors = "SELECT DISTINCT actor FROM journal WHERE charge_id = ANY($1::text[]::uuid[]) AND kind = 'charge.expired'"
     assert [row["actor"] for row in await books.fetch(actors, charge_ids)] == ["sweeper"]
     for charge_id in charge_ids[:3]:

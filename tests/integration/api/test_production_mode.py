@@ -51,12 +51,12 @@ async def _cob(books: Books, charge_id: str, world: str = "production") -> Any:
     )
 
 
-async def _becomes(door: Door, charge_id: str, status: str, *, most_s: float = 20.0) -> dict[str, Any]:
+async def _becomes(door: Door, charge_id: str, status: str, *, within_s: float = 20.0) -> dict[str, Any]:
     async def now() -> dict[str, Any] | None:
         charge = await door.charge(charge_id)
         return charge if charge["status"] == status else None
 
-    found: dict[str, Any] = await until_answer(now, most_s=most_s)
+    found: dict[str, Any] = await until_answer(now, within_s=within_s)
     return found
 
 

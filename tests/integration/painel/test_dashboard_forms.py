@@ -495,7 +495,7 @@ async def test_each_role_makes_and_changes_what_its_row_of_the_table_says(shop: 
 
 # What a page costs
 
-_MOST = {
+_LENGTH_MAX = {
     "/painel": 10,
     "/painel/cobrancas": 2,
     "/painel/pagamentos": 1,
@@ -529,13 +529,13 @@ async def test_a_list_costs_the_same_few_statements_however_long_it_is(shop: Sho
             serving(alone, lambda: datetime.now(UTC), SETTINGS) as there,
             person_of(there, shop.merchant) as owner,
         ):
-            for path, most in _MOST.items():
+            for path, length_max in _LENGTH_MAX.items():
                 await owner.opened(path)
                 with told(alone) as said:
                     await owner.opened(path)
                 # The session's own: who it is, and that he was seen.
                 own = [each for each in said if "dashboard_session" not in each]
-                assert len(own) <= most, (path, [each[:80] for each in own])
+                assert len(own) <= length_max, (path, [each[:80] for each in own])
     finally:
         await alone.close()
 

@@ -111,7 +111,7 @@ async def shown(conn: Any, account_id: UUID) -> list[int]:
 
 async def test_an_event_lies_in_its_month_and_one_without_a_month_is_kept_all_the_same(conn: Any) -> None:
     now, account_id = datetime.now(UTC), new_id()
-    await make(conn, first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_most=MOVED_MAX)
+    await make(conn, first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_max=MOVED_MAX)
     await happened(conn, account_id, 1, now)
     await happened(conn, account_id, 2, now + timedelta(days=3000))
     assert await month_of(conn, account_id, 1) == f"read_event_{now:%Y_%m}"
@@ -123,7 +123,7 @@ async def test_a_month_made_late_takes_what_was_kept_for_it(conn: Any) -> None:
     account_id, at = new_id(), datetime(2033, 5, 31, 23, 59, 59, 999_000, tzinfo=UTC)
     await happened(conn, account_id, 1, at)
     await happened(conn, account_id, 2, at + timedelta(milliseconds=1))
-    assert (await make(conn, first=at.date(), last=at.date(), moved_most=MOVED_MAX)).months >= 1
+    assert (await make(conn, first=at.date(), last=at.date(), moved_max=MOVED_MAX)).months >= 1
     assert await month_of(conn, account_id, 1) == "read_event_2033_05"
     assert await month_of(conn, account_id, 2) == "read_event_other"
 
@@ -131,15 +131,15 @@ async def test_a_month_made_late_takes_what_was_kept_for_it(conn: Any) -> None:
 async def test_months_are_made_ahead_and_made_once(conn: Any) -> None:
     first = datetime(2031, 1, 15, tzinfo=UTC).date()
     last = datetime(2031, 4, 1, tzinfo=UTC).date()
-    await make(conn, first=first, last=last, moved_most=MOVED_MAX)
+    await make(conn, first=first, last=last, moved_max=MOVED_MAX)
     assert {f"read_event_2031_0{month}" for month in range(1, 5)} <= set(await months_of(conn))
-    assert (await make(conn, first=first, last=last, moved_most=MOVED_MAX)).months == 0
+    assert (await make(conn, first=first, last=last, moved_max=MOVED_MAX)).months == 0
 
 
 async def test_a_month_older_than_400_days_leaves_the_feed_whole_and_its_rows_are_kept(conn: Any) -> None:
     now, account_id = datetime.now(UTC), new_id()
     old = now - KEPT - timedelta(days=70)
-    await make(conn, first=old.date(), last=now.date(), moved_most=MOVED_MAX)
+    await make(conn, first=old.date(), last=now.date(), moved_max=MOVED_MAX)
     await happened(conn, account_id, 1, old)
     await happened(conn, account_id, 2, now - KEPT + timedelta(days=1))
     await happened(conn, account_id, 3, now)
@@ -162,7 +162,7 @@ async def test_a_month_older_than_400_days_leaves_the_feed_whole_and_its_rows_ar
 async def test_numbers_of_months_that_left_are_not_missing(conn: Any) -> None:
     now, account_id = datetime.now(UTC), new_id()
     old = now - KEPT - timedelta(days=70)
-    await make(conn, first=old.date(), last=now.date(), moved_most=MOVED_MAX)
+    await make(conn, first=old.date(), last=now.date(), moved_max=MOVED_MAX)
     for sequence, at in enumerate((old, old, now), 1):
         await happened(conn, account_id, sequence, at)
     await conn.execute(
@@ -251,7 +251,7 @@ async def test_a_month_of_too_many_events_waits_for_a_start_and_is_shown_meanwhi
     for sequence in (1, 2, 3):
         await happened(own.pool, account_id, sequence, now)
     async with own.pool.acquire() as conn, conn.transaction():
-        later = (await make(conn, first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_most=2)).months
+        later = (await make(conn, first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_max=2)).months
     assert await month_of(own.pool, account_id, 3) == "read_event_other"
     assert later == len(await months_of(own.pool)) - 1 == len(names_until(now + MONTHS_AHEAD)) - 1
     assert await shown(own.pool, account_id) == [1, 2, 3]

@@ -355,8 +355,8 @@ async def test_a_batch_of_lookups_reads_the_rows_it_asks_for(explained: Explaine
 
 async def test_who_looks_for_overdue_charges_reads_those_only(explained: Explained) -> None:
     for now in (START, START + timedelta(days=2), START + timedelta(days=365)):
-        await find_overdue_of_account(explained, account_id=BIG, test=True, now=now, most=COMMANDS_MAX)
-        await find_overdue(explained, now=now, most=COMMANDS_MAX)
+        await find_overdue_of_account(explained, account_id=BIG, test=True, now=now, limit=COMMANDS_MAX)
+        await find_overdue(explained, now=now, limit=COMMANDS_MAX)
     assert_cheap(explained.plans, ranges=45, page=COMMANDS_MAX)
 
 

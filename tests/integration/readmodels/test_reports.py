@@ -612,7 +612,7 @@ async def test_an_attempt_written_off_that_did_arrive_is_counted_as_what_it_was(
             " RETURNING delivery_id", UUID(event_id),
         )  # fmt: skip
         async with session(pool) as conn:
-            await release(conn, now=datetime.now(UTC), most=10, losses_most=5, lease=timedelta(seconds=30))
+            await release(conn, now=datetime.now(UTC), limit=10, losses_max=5, lease=timedelta(seconds=30))
         await fold_all(pool)
         ((row),) = await rows_of(pool, "webhooks", merchant.account_id)
         assert (row["attempts"], row["lost"], row["delivered"]) == (1, 1, 0)
@@ -795,7 +795,7 @@ async def test_a_report_reads_only_its_range_of_an_index(grown: Any, name: str, 
     _reads_index_ranges(plan, COST[name])
 
 
-def _reads_index_ranges(plan: Any, most: int) -> None:
+def _reads_index_ranges(plan: Any, rows_max: int) -> None:
     nodes = [plan]
     read = 0
     while nodes:
@@ -804,7 +804,7 @@ def _reads_index_ranges(plan: Any, most: int) -> None:
         assert node["Node Type"] not in ("Seq Scan", "Bitmap Heap Scan"), json.dumps(plan)
         if node["Node Type"].startswith("Index"):
             read += node["Actual Loops"] * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0))
-    assert read <= most, (read, json.dumps(plan))
+    assert read <= rows_max, (read, json.dumps(plan))
 
 
 async def test_a_page_of_a_settlement_reads_its_lines(grown: Any) -> None:

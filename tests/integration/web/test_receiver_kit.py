@@ -37,7 +37,7 @@ NOW = int(time.time())  # of the vectors, which name their own clock
 
 
 def patiently(true: Any) -> Any:
-    return until(true, most_s=60)
+    return until(true, within_s=60)
 
 
 def delivery(

@@ -420,7 +420,7 @@ async def test_the_mail_of_a_worker_that_died_goes_when_its_lease_is_over(post: 
     await post.pix("olga@example.com")
     await write_due_mails(post.context)
     async with post.context.pool.acquire() as conn:
-        lost = await mail_worker.claim(conn, now=post.now, most=10, lease_until=post.now + LEASE)
+        lost = await mail_worker.claim(conn, now=post.now, limit=10, lease_until=post.now + LEASE)
     assert len(lost) == 1
     await release_mails(post.context)
     await post.work()

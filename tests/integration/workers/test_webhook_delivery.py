@@ -234,8 +234,8 @@ async def test_in_flight_never_exceeds_the_cap_with_three_workers(pool: Pool, re
     assert Counter(each.event_id for each in live.requests).most_common(1)[0][1] == 1
     assert len(live.requests) == 150
     assert len(sandbox.requests) == 60
-    assert CAP / 2 < live.flying_most <= CAP
-    assert CAP_TEST / 2 < sandbox.flying_most <= CAP_TEST
+    assert CAP / 2 < live.flying_max <= CAP
+    assert CAP_TEST / 2 < sandbox.flying_max <= CAP_TEST
 
 
 async def test_receivers_that_never_answer_delay_nobody_else(pool: Pool, redis_url: str) -> None:
@@ -253,7 +253,7 @@ async def test_receivers_that_never_answer_delay_nobody_else(pool: Pool, redis_u
             await healthy.reached(20)
             took_s = time.monotonic() - began
     assert took_s < ATTEMPT_S - 1, "a silent receiver is given ten seconds"
-    assert hanging.flying_most <= 10 * 2, "a lane nobody knows begins with two"
+    assert hanging.flying_max <= 10 * 2, "a lane nobody knows begins with two"
 
 
 async def test_trouble_in_the_sandbox_does_not_delay_production_of_the_same_endpoint(

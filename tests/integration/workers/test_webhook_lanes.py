@@ -113,7 +113,7 @@ async def test_a_broken_lane_is_probed_one_at_a_time_and_what_waits_uses_up_noth
             await happen(pool, merchant, 40)
             await in_state(pool, merchant, "broken")
             before, began = len(receiver.requests), time.monotonic()
-            await receiver.reached(before + 6, most_s=20)
+            await receiver.reached(before + 6, within_s=20)
             took_s = time.monotonic() - began
             probes = receiver.requests[before + 2 :]  # what was under way when it broke is none
             await until(pool, merchant, "pending")
@@ -402,7 +402,7 @@ async def test_a_notice_is_mailed_by_one_and_comes_back_if_that_one_dies(pool: P
 
     async def claimed(at: datetime) -> set[UUID]:
         async with session(pool) as conn:
-            rows = await claim_unmailed(conn, now=at, lease_until=at + timedelta(minutes=1), most=1000)
+            rows = await claim_unmailed(conn, now=at, lease_until=at + timedelta(minutes=1), limit=1000)
         return {row.notice_id for row in rows if row.account_id == merchant.account_id}
 
     first = await claimed(now)

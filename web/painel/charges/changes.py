@@ -209,7 +209,7 @@ async def _refund_form(request: PageRequest, doc: ChargeDoc, filled: Filled, *, 
         "filled": filled,
         "payments": [paid(each, request) for each in payments],
         "base": request.here(f"/cobrancas/{doc.charge_id}"),
-        "reason_most": REASON_MAX,
+        "reason_max": REASON_MAX,
     }
     return request.show("refund.html", values, status=status if filled.faults else 200)
 

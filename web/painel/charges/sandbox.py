@@ -29,7 +29,7 @@ from web.painel.page_request import PageRequest
 TIMES_MAX: Final = 10
 _DAY_S: Final = 86_400
 _UNITS: Final = {"days": (366, _DAY_S), "hours": (999, 3_600), "minutes": (9_999, 60)}
-"""Fields of the form: the most of each, and its seconds."""
+"""Fields of the form: the maximum of each, and its seconds."""
 # fmt: off
 SCENARIO_WORDS: Final = {
     "unavailable": "O banco não responde. Emitir ou alterar um boleto dá 502; um Pix é criado e registrado depois.",
@@ -48,7 +48,7 @@ async def show_clock(request: PageRequest) -> Response[Any]:
 async def advance(request: PageRequest) -> Response[Any]:
     """On by days, hours and minutes together; the next page shows what has come of it."""
     filled = Filled(request)
-    parts = {name: filled.whole(name, 0, most) or 0 for name, (most, _) in _UNITS.items()}
+    parts = {name: filled.whole(name, 0, maximum) or 0 for name, (maximum, _) in _UNITS.items()}
     by_s = sum(count * _UNITS[name][1] for name, count in parts.items())
     if not filled.faults and not 0 < by_s <= ADVANCE_S_MAX:
         filled.wrong("days", f"Informe quanto avançar, até {ADVANCE_S_MAX // _DAY_S} dias por vez.")
@@ -130,8 +130,8 @@ async def _clock_page(request: PageRequest, filled: Filled) -> Response[Any]:
         "clock": request.account_now,
         "real": request.now,
         "ahead": _in_words(request.account_now - request.now),
-        "most_days": ADVANCE_S_MAX // _DAY_S,
-        "ahead_most_days": AHEAD_S_MAX // _DAY_S,
+        "step_days_max": ADVANCE_S_MAX // _DAY_S,
+        "ahead_days_max": AHEAD_S_MAX // _DAY_S,
         "scenarios": SCENARIO_WORDS,
         "base_url": request.settings.base_url,
         "account_id": request.session.account_id,

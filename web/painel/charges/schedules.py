@@ -258,8 +258,6 @@ def _form(request: PageRequest, method: str, filled: Filled, *, status: int = 40
         "states": STATE_WORDS,
         "frequencies": FREQUENCIES,
         "tomorrow": (_today(request) + timedelta(days=1)).isoformat(),
-        "most": CHARGES_MAX,
-        "days_most": ISSUE_DAYS_BEFORE_MAX,
         "waiting": request.session.kyc != "approved",
     }
     return request.show("new_schedule.html", values, status=status if filled.faults else 200)

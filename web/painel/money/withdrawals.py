@@ -187,7 +187,7 @@ async def _page(
         "daily": daily,
         "daily_cents": daily_cents,
         "daily_hour": request.settings.daily_withdrawal_hour,
-        "description_most": DESCRIPTION_MAX,
+        "description_max": DESCRIPTION_MAX,
     }
     return await LIST.page(request, asked, values, status=status if filled.faults or daily.faults else 200)
 

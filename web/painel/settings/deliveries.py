@@ -77,7 +77,7 @@ async def _list(request: PageRequest, *, first: str = "", last: str = "", fault:
         "first": first,
         "last": last,
         "fault": fault,
-        "most": RANGE_MAX,
+        "range_max": RANGE_MAX,
     }
     return await LIST.page(request, ListQuery(request.http, LIST.names), values, status=400 if fault else 200)
 

@@ -162,7 +162,7 @@ async def _page(
         "lanes": lanes,
         "lane_words": LANES,
         "paused_words": PAUSED,
-        "most": WAITING_MAX,
+        "count_max": WAITING_MAX,
         "notices": notices,
         "notice_words": NOTICES,
         "kinds": KINDS,
