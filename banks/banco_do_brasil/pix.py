@@ -240,18 +240,21 @@ class BancoDoBrasil:
 
     async def create_locations(self, count: int) -> Done[list[Location]] | Rejected | Unknown:
         room = asyncio.Semaphore(_AT_ONCE)
+        made: list[Location] = []
+        failures: list[Rejected | Unknown] = []
 
-        async def one() -> Location | Rejected | Unknown:
+        async def one() -> None:
             async with room:
-                return await self._create_location()
+                if failures:
+                    return  # a bank that is away would be asked in vain for each of the others
+                answer = await self._create_location()
+                if isinstance(answer, Location):
+                    made.append(answer)
+                else:
+                    failures.append(answer)
 
-        answers = await asyncio.gather(*(one() for _ in range(count)))
-        made = [answer for answer in answers if isinstance(answer, Location)]
-        if made:
-            return Done(made)
-        (first, *_) = answers
-        assert not isinstance(first, Location)
-        return first
+        await asyncio.gather(*(one() for _ in range(count)))
+        return Done(made) if made else failures[0]
 
     async def received(self, since: datetime, until: datetime) -> Done[list[ReceivedPix]] | Unknown:
         found: list[ReceivedPix] = []

@@ -5,6 +5,7 @@ any of the shapes its APIs write, from the gateway's trouble with our request.
 """
 
 import asyncio
+import math
 import ssl
 from base64 import b64encode
 from collections.abc import Mapping
@@ -85,6 +86,8 @@ class Transport:
         # By scope set, as the bank binds them: token and the loop time from which it is renewed.
         self._tokens: dict[tuple[str, ...], tuple[str, float]] = {}
         self._renewing: dict[tuple[str, ...], asyncio.Lock] = {}
+        # By scope set: the last renewal that failed, and the loop time at which it did.
+        self._failed: dict[tuple[str, ...], tuple[Unknown, float]] = {}
 
     async def ask(
         self,
@@ -120,25 +123,35 @@ class Transport:
         return heard
 
     async def _token(self, scopes: tuple[str, ...]) -> str | Unknown:
-        """A token with these scopes; one request at a time renews it for everybody."""
+        """A token with these scopes; one request renews it, or fails to, for everybody who waits."""
         clock = asyncio.get_running_loop().time
+        came_at = clock()
         async with self._renewing.setdefault(scopes, asyncio.Lock()):
             token, renew_at = self._tokens.get(scopes, ("", 0.0))
             if token and clock() < renew_at:
                 return token
-            asked_at = clock()
-            heard = await self._request(
-                "POST",
-                self._oauth_url,
-                limit_s=self._read_s,
-                headers={"Authorization": self._basic},
-                data={"grant_type": "client_credentials", "scope": " ".join(scopes)},
-            )
-            issued = read(heard, _Token) if isinstance(heard, Heard) and heard.ok else None
-            if issued is None:
-                return Unknown(f"token: {unknown(heard).detail}")
-            self._tokens[scopes] = (issued.access_token, asked_at + issued.expires_in - _RENEW_EARLY_S)
-            return issued.access_token
+            failure, failed_at = self._failed.get(scopes, (Unknown(""), -math.inf))
+            if failed_at >= came_at:
+                return failure
+            renewed = await self._renew(scopes)
+            if isinstance(renewed, Unknown):
+                self._failed[scopes] = (renewed, clock())
+            return renewed
+
+    async def _renew(self, scopes: tuple[str, ...]) -> str | Unknown:
+        asked_at = asyncio.get_running_loop().time()
+        heard = await self._request(
+            "POST",
+            self._oauth_url,
+            limit_s=self._read_s,
+            headers={"Authorization": self._basic},
+            data={"grant_type": "client_credentials", "scope": " ".join(scopes)},
+        )
+        issued = read(heard, _Token) if isinstance(heard, Heard) and heard.ok else None
+        if issued is None:
+            return Unknown(f"token: {unknown(heard).detail}")
+        self._tokens[scopes] = (issued.access_token, asked_at + issued.expires_in - _RENEW_EARLY_S)
+        return issued.access_token
 
     async def _request(self, method: str, url: str, *, limit_s: float, **given: Any) -> Heard | Unknown:
         try:

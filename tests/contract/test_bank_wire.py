@@ -230,6 +230,19 @@ async def test_one_token_serves_many_calls_at_once_and_a_401_renews_it_once(bank
     assert bank.requests.count("POST /oauth/token") == 2
 
 
+async def test_a_renewal_that_fails_fails_for_all_who_wait_for_it(bank: RunningBank) -> None:
+    adapter = bank.adapter(client_secret="errado")
+    for attempt in (1, 2):
+        answers = await asyncio.gather(*(adapter.get_cob("a" * 32) for _ in range(50)))
+        assert set(answers) == {Unknown("token: HTTP 401")}
+        assert bank.requests.count("POST /oauth/token") == attempt, "who comes later asks again"
+
+
+async def test_a_bank_that_is_away_is_not_asked_for_each_location(bank: RunningBank) -> None:
+    assert await bank.adapter(client_secret="errado").create_locations(200) == Unknown("token: HTTP 401")
+    assert bank.requests.count("POST /oauth/token") == 1
+
+
 async def test_a_token_that_expires_mid_run_is_renewed_before_it_does(pool: Pool) -> None:
     async with running_bank(pool, token_life_s=61) as bank:
         adapter = bank.adapter()
