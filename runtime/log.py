@@ -41,13 +41,8 @@ def setup(process_name: str) -> None:
     def stamp(_: object, level: str, fields: _Fields) -> dict[str, Any]:
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         level = "error" if level == "exception" else level
-        return {
-            "ts": now,
-            "level": level,
-            "process": process_name,
-            "event": fields.pop("event", ""),
-            **fields,
-        }
+        head: dict[str, Any] = {"ts": now, "level": level, "process": process_name, "event": fields.pop("event", "")}
+        return {**head, **fields, **head}  # a field of one of these names never replaces what the line itself says
 
     def render(_: object, __: str, fields: _Fields) -> bytes:
         return _encoder.encode(fields)

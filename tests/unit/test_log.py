@@ -20,23 +20,33 @@ from tests.support.webhooks import paths
     ],
 )
 def test_a_value_that_does_not_fit_is_not_quoted(raised: str) -> None:
-    program = f"""
-import asyncpg, structlog
-from runtime.log import setup
-setup("probe")
+    written = logged(f"""
 try:
     raise {raised}
 except Exception:
-    structlog.get_logger().exception("failed")
-"""
+    log.exception("failed")
+""")
+    line = json.loads(written)
+    assert line["error"].endswith("Error")
+    assert line["reason"].startswith("SQLSTATE 22")
+    assert line["trace"]
+    assert b"12345678909" not in written
+
+
+def test_a_field_never_replaces_the_level_or_the_process_of_its_line() -> None:
+    line = json.loads(logged('log.warning("pool_not_filled", level=0, process=None, ts=1, ready=0)'))
+    assert list(line) == ["ts", "level", "process", "event", "ready"]
+    assert (line["level"], line["process"], line["ready"]) == ("warning", "probe", 0)
+    assert isinstance(line["ts"], str)
+
+
+def logged(program: str) -> bytes:
+    """What a process of this program writes to stderr."""
+    head = "import asyncpg, structlog\nfrom runtime.log import setup\nsetup('probe')\nlog = structlog.get_logger()\n"
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", head + program],
         capture_output=True,
         check=True,
         env={**os.environ, "PYTHONPATH": paths()},
     )
-    line = json.loads(done.stderr)
-    assert line["error"].endswith("Error")
-    assert line["reason"].startswith("SQLSTATE 22")
-    assert line["trace"]
-    assert b"12345678909" not in done.stderr
+    return done.stderr

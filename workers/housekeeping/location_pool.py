@@ -35,7 +35,7 @@ async def fill_pool(context: Context, mode: Mode) -> int:
             break
         answer = await context.banks[mode].create_locations(min(missing, CHUNK[mode]))
         if not isinstance(answer, Done):
-            _log.warning("location_pool_not_filled", test=mode.test, level=level + added, answer=type(answer).__name__)
+            _log.warning("location_pool_not_filled", test=mode.test, ready=level + added, answer=type(answer).__name__)
             break
         async with session(context.pool) as conn:
             await add_to_pool(conn, mode, answer.value)
