@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 import msgspec
 import structlog
 from arq.connections import ArqRedis
-from arq.constants import in_progress_key_prefix, job_key_prefix
+from arq.constants import job_key_prefix
 from arq.jobs import serialize_job
 from redis.asyncio import ConnectionPool, Redis
 
@@ -47,18 +47,14 @@ _PAUSE_S = 0.2
 """After a wake-up that failed: Redis is away, and asking it more often helps nobody."""
 _SOCKET_S = 2.0
 
-# arq's enqueue_job (four round trips) in one, with the wake-up of a worker that waits. The job's id is its lane. A job
-# that still waits covers this request too. One that runs may have looked already: the worker is told the lane itself.
+# arq's enqueue_job (four round trips) in one, with the wake-up of a worker that waits. The job's id is its lane: one that
+# waits or runs covers this request too. The name goes to the list in any case: whoever reads it looks after this request.
 _ENQUEUE = """
-local woken = ARGV[2]
 if redis.call('ZADD', KEYS[1], 'NX', ARGV[1], ARGV[2]) == 1 then
   redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4])
-  woken = ''
-elseif redis.call('EXISTS', KEYS[3]) == 0 then
-  return
 end
-redis.call('LREM', KEYS[4], 1, woken)
-redis.call('RPUSH', KEYS[4], woken)
+redis.call('LREM', KEYS[3], 1, ARGV[2])
+redis.call('RPUSH', KEYS[3], ARGV[2])
 """
 
 _log = structlog.get_logger()
@@ -98,7 +94,7 @@ class Jobs:
     async def enqueue(self, lane: str) -> bool:
         """Put the lane's job into the queue; False when Redis is away."""
         now_ms = _now_ms()
-        keys = (QUEUE, job_key_prefix + lane, in_progress_key_prefix + lane, _WOKEN)
+        keys = (QUEUE, job_key_prefix + lane, _WOKEN)
         job = serialize_job(lane, (), {}, None, now_ms, serializer=msgspec.msgpack.encode)
         try:
             await self._script(keys=keys, args=(now_ms, lane, job, _JOB_KEPT_MS))
@@ -137,14 +133,13 @@ class QueueRedis(ArqRedis):
         self.read_at = 0.0
         """When the queue was last read, by time.monotonic()."""
         self.run_now: Callable[[str], None] = lambda lane: None
-        """Called with a lane that was asked for while its job ran, here or in another worker."""
+        """Called with a lane as soon as it is asked for; its job comes four round trips later, and joins it."""
 
     async def zrangebyscore(self, *args: Any, **kwargs: Any) -> Any:
         woken = await cast("Awaitable[Any]", self.blpop([_WOKEN], timeout=cast("int", POLL_S)))
         self.read_at = time.monotonic()
-        if woken and woken[1]:
+        if woken:
             self.run_now(woken[1].decode())
-            return []  # no job was added
         return await super().zrangebyscore(*args, **kwargs | {"max": _now_ms()})  # arq's "max" is from before the wait
 
 

@@ -132,10 +132,12 @@ class Runner:
         if name not in self._tasks or self._tasks[name].done():
             self._tasks[name] = asyncio.create_task(self._keep(self.duties[name]), name=name)
 
-    async def run(self, *names: str) -> None:
-        """Run these and wait for them, at most JOB_S."""
+    async def run(self, *names: str, asked_s_ago: float = 0.0) -> None:
+        """Run these, unless they began after they were asked for, and wait for them, at most JOB_S."""
+        asked_at = asyncio.get_running_loop().time() - asked_s_ago
         for name in names:
-            self.wake(name)
+            if self._began.get(name, asked_at - 1) < asked_at:
+                self.wake(name)
         if tasks := [self._tasks[name] for name in names if name in self._tasks]:
             await asyncio.wait(tasks, timeout=JOB_S)
 

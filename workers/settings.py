@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ClassVar
 
@@ -49,7 +50,8 @@ _log = structlog.get_logger()
 
 def _lane(name: str) -> Function:
     async def run(ctx: dict[str, Any]) -> None:
-        await ctx["runner"].run(name)
+        waited = datetime.now(UTC) - ctx["enqueue_time"]
+        await ctx["runner"].run(name, asked_s_ago=waited.total_seconds())
 
     return func(run, name=name)
 
