@@ -5,7 +5,7 @@ asking twice registers once. Days are days in São Paulo.
 """
 
 from datetime import date, datetime
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
@@ -23,6 +23,48 @@ PAID: Final = "PAID"
 WRITTEN_OFF: Final = "WRITTEN_OFF"
 NOT_FOUND: Final = "NOT_FOUND"
 """The bank has no boleto of this number: nothing to change or to write off."""
+
+
+class Agreement(Protocol):
+    """The agreement under which boletos are issued at one bank: their numbers and codes, and what is printed."""
+
+    @property
+    def bank(self) -> str:
+        """The bank's code in the payment system (COMPE), three digits."""
+        ...
+
+    @property
+    def bank_name(self) -> str: ...
+
+    @property
+    def printed_bank_code(self) -> str:
+        """With its check digit: "001-9"."""
+        ...
+
+    @property
+    def printed_account(self) -> str:
+        """Agency and beneficiary's code: "0452-9 / 123873-5"."""
+        ...
+
+    @property
+    def carteira(self) -> str: ...
+
+    def number(self, control: int) -> str:
+        """The nosso numero by which the bank knows the boleto with this control number, which is used once for ever."""
+        ...
+
+    def printed_number(self, number: str) -> str:
+        """The nosso numero as it stands on the boleto; ValueError when it is no number of ours."""
+        ...
+
+    def seu_numero(self, external_id: str | None, *, control: int) -> str:
+        """What the boleto is called by its merchant, in the letters the bank takes."""
+        ...
+
+    def codes(self, number: str, *, due_on: date, amount_cents: int) -> tuple[str, str]:
+        """Barcode and line that the boleto must have; ValueError for a number that is none of ours or a day that no
+        barcode carries."""
+        ...
 
 
 class BoletoPayer(Struct, frozen=True, kw_only=True):

@@ -1,18 +1,15 @@
-"""Which bank serves which mode."""
+"""Which banks there are, and which serves which order. The only product file outside its package that knows a bank."""
 
-import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Final
-from urllib.parse import urlsplit
+from typing import Final, NamedTuple
 
 import aiohttp
+from msgspec import Struct
 
-from banks.banco_do_brasil.agreement import Agreement
-from banks.banco_do_brasil.callbacks import boleto_hints, pix_hints
-from banks.banco_do_brasil.cobrancas import Cobrancas
-from banks.banco_do_brasil.pix import BancoDoBrasil
-from banks.banco_do_brasil.transport import Transport
+from banks.banco_do_brasil import adapter as banco_do_brasil
+from banks.banco_do_brasil.agreement import COMPE as BANCO_DO_BRASIL
+from banks.boletos import Agreement
 from banks.protocol import Bank
 from banks.simulated.bank import SANDBOX, SimulatedBank
 from domain.mode import Mode
@@ -20,96 +17,54 @@ from runtime.postgres import Pool
 from runtime.seal import Seal
 from runtime.settings import Settings
 
-# Where Banco do Brasil issues tokens for each of its API hosts; any other bank does it on its own.
-_OAUTH: Final = {
-    "api-pix.bb.com.br": "https://oauth.bb.com.br",
-    "api-pix.hm.bb.com.br": "https://oauth.hm.bb.com.br",
-    "api.hm.bb.com.br": "https://oauth.hm.bb.com.br",
+HintReader = Callable[[bytes], dict[str, str]]
+"""Of a callback's body: hints, by what each is known by, with the txid or boleto number to ask the bank for."""
+
+
+class BankEntry(NamedTuple):
+    open: Callable[[Settings, aiohttp.ClientSession, Callable[[], datetime]], Bank]
+    agreement: Callable[[Settings], Agreement]
+    callbacks: Mapping[str, HintReader]
+    """By what follows the token in the path the bank calls: no two banks call the same path."""
+
+
+BANKS: Final[Mapping[str, BankEntry]] = {
+    BANCO_DO_BRASIL: BankEntry(banco_do_brasil.open_bank, banco_do_brasil.agreement_of, banco_do_brasil.CALLBACKS),
 }
-# None of these hosts sends PIX by an API that we know: they take BANK_TRANSFERS_URL. The simulated bank has one.
-# Boletos are on another host than production's PIX, which asks for client certificates.
-_BOLETOS: Final = {
-    "api-pix.bb.com.br": "https://api.bb.com.br",
-    "api-pix.hm.bb.com.br": "https://api.hm.bb.com.br",
-}
-
-CALLBACKS: Final[dict[str, Callable[[bytes], dict[str, str]]]] = {
-    "": pix_hints,
-    "pix": pix_hints,
-    "boletos": boleto_hints,
-}
-"""By what follows the token in the path the bank calls: how its body is read."""
+"""By COMPE code."""
+CALLBACKS: Final = {path: (code, read) for code, entry in BANKS.items() for path, read in entry.callbacks.items()}
 
 
-def agreement_of(settings: Settings) -> Agreement:
-    """Under which boletos are issued now."""
-    return Agreement(
-        convenio=settings.bank_convenio,
-        carteira=settings.bank_carteira,
-        agencia=settings.bank_agencia,
-        conta=settings.bank_conta,
-    )
+class Banks(Struct):
+    """The simulated bank serves every test order, whichever bank's agreement it was made under."""
+
+    sandbox: SimulatedBank
+    production: dict[str, Bank]
+    """By COMPE code."""
+
+    def of(self, mode: Mode, code: str, *, ahead_s: int = 0) -> Bank:
+        """The bank of a production order; of a test order the sandbox's, so many seconds ahead of real time: it goes by
+        the clock of whom it serves, as their charges do."""
+        return self.sandbox.ahead(ahead_s) if mode is Mode.SANDBOX else self.production[code]
 
 
-def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal: Seal) -> dict[Mode, Bank]:
-    """The simulated bank's sandbox books, and the bank of production at BANK_URL.
+def agreement_of(settings: Settings, code: str) -> Agreement:
+    """Under which that bank's boletos are issued now."""
+    return BANKS[code].agreement(settings)
 
-    ValueError when the certificate we are to show it cannot be read.
+
+def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal: Seal) -> Banks:
+    """The simulated bank's sandbox books, and the banks of production that BANKS names.
+
+    ValueError for a code that is no bank's, or when the certificate we are to show cannot be read.
     """
 
     def now() -> datetime:
         return datetime.now(UTC)
 
-    host = urlsplit(settings.bank_url).hostname or ""
-    oauth_url = f"{_OAUTH.get(host, settings.bank_url)}/oauth/token"
-    tls = _tls(settings)
-    boletos = Cobrancas(
-        Transport(
-            http,
-            oauth_url=oauth_url,
-            client_id=settings.bank_boleto_client_id,
-            client_secret=settings.bank_boleto_client_secret,
-            app_key=settings.bank_boleto_app_key,
-            tls=tls,
-        ),
-        api_url=f"{_BOLETOS.get(host, settings.bank_url)}/cobrancas/v2",
-        convenio=settings.bank_convenio,
-        carteira=settings.bank_carteira,
-        variacao=settings.bank_variacao,
-        agencia=settings.bank_agencia,
-        conta=settings.bank_conta,
-        now=now,
+    if unknown := set(settings.banks) - BANKS.keys():
+        raise ValueError(f"BANKS names a bank that is not known here: {', '.join(sorted(unknown))}")
+    return Banks(
+        sandbox=SimulatedBank(pool, seal, world=SANDBOX, url=settings.app_url, now=now),
+        production={code: BANKS[code].open(settings, http, now) for code in settings.banks},
     )
-    return {
-        Mode.SANDBOX: SimulatedBank(pool, seal, world=SANDBOX, url=settings.app_url, now=now),
-        Mode.PRODUCTION: BancoDoBrasil(
-            http,
-            api_url=f"{settings.bank_url}/pix/v2",
-            oauth_url=oauth_url,
-            client_id=settings.bank_client_id,
-            client_secret=settings.bank_client_secret,
-            app_key=settings.bank_app_key,
-            tls=tls,
-            now=now,
-            boletos=boletos,
-            transfers_url=settings.bank_transfers_url
-            or (None if host in _OAUTH else f"{settings.bank_url}/transfers/v1"),
-        ),
-    }
-
-
-def _tls(settings: Settings) -> ssl.SSLContext:
-    """Verified as usual, and with our certificate where there is one: for tokens too."""
-    context = ssl.create_default_context()
-    if settings.bank_certificate is None:
-        return context
-    try:
-        context.load_cert_chain(
-            settings.bank_certificate,
-            settings.bank_certificate_key,
-            # Given in any case: without it OpenSSL would ask at the terminal.
-            lambda: settings.bank_certificate_password,
-        )
-    except OSError as error:
-        raise ValueError(f"BANK_CERTIFICATE cannot be used: {error}") from error
-    return context

@@ -74,7 +74,9 @@ class Location(Struct, frozen=True):
     location: str
 
 
-class Bank(Protocol):
+class PixBank(Protocol):
+    """PIX that are received: charges, what came in, callbacks."""
+
     async def put_cob(self, cob: Cob) -> Done[CobState] | Rejected | Unknown:
         """Register a cob. Asked again with the same txid it is registered once."""
         ...
@@ -101,6 +103,10 @@ class Bank(Protocol):
         """Have the bank POST `{url}/pix` when money arrives on the key."""
         ...
 
+
+class TransferBank(Protocol):
+    """Money that goes out."""
+
     async def return_pix(self, asked: Return) -> Done[Sent] | Rejected | Unknown:
         """Give a received PIX back. Asked again with the same id it is given back once; Done may be `processing`.
 
@@ -116,6 +122,8 @@ class Bank(Protocol):
 
     async def find_transfer(self, id: str) -> Sent | NotFound | Unknown: ...
 
+
+class BoletoBank(Protocol):
     async def register_boleto(self, boleto: NewBoleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
         """Register a boleto. Asked again with the same number and boleto it is registered once.
 
@@ -146,3 +154,14 @@ class Bank(Protocol):
     async def boletos_paid(self, since: date, until: date) -> Done[list[PaidBoleto]] | Unknown:
         """Every boleto of ours paid on these days, both included, whole or Unknown."""
         ...
+
+
+class Bank(Protocol):
+    @property
+    def pix(self) -> PixBank: ...
+
+    @property
+    def boletos(self) -> BoletoBank: ...
+
+    @property
+    def transfers(self) -> TransferBank: ...

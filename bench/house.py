@@ -118,7 +118,7 @@ class House:
         async with session(pool) as conn:
             there = await conn.fetchval("SELECT count(*) FROM pix_location WHERE test")
         while there < count:
-            made = (await bank.create_locations(LOCATIONS_MAX)).value
+            made = (await bank.pix.create_locations(LOCATIONS_MAX)).value
             async with session(pool) as conn:
                 await add_to_pool(conn, Mode.SANDBOX, made)
             there += len(made)

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
-from banks.banco_do_brasil.agreement import Agreement
+from banks.boletos import Agreement
 from banks.protocol import Location
 from commands.charges.create_boleto import BoletoRequest, compose_boleto, order_boletos
 from commands.charges.create_pix import Creation, compose_pix, create_pix

@@ -57,6 +57,9 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     app_url: str
     """APP_URL: where payers and merchants' people reach /pagar and /painel."""
     docs_url: str
+    banks: tuple[str, ...]
+    """BANKS: COMPE codes of the banks of production, commas between them. The first carries new charges; the others go
+    on serving the charges they carry."""
     bank_url: str
     """BANK_URL: the bank of production mode; locally the simulated bank's own process."""
     bank_client_id: str
@@ -126,13 +129,17 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     staff_totp_required: bool
     """STAFF_TOTP_REQUIRED=0 lets the platform's staff work without a second factor: local work."""
 
+    @property
+    def bank(self) -> str:
+        """The COMPE code of the bank that carries new charges."""
+        return self.banks[0]
+
     def __repr__(self) -> str:
         return f"Settings(home={str(self.home)!r}, port={self.port})"
 
 
 def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
     """Settings from the environment; raises ValueError naming the variable that is wrong or missing."""
-    home = Path(env.get("QUITA_HOME") or ".quita").resolve()
     port = _int(env, "PORT", 8000)
     host = env.get("HOST", "127.0.0.1")
     client_id = env.get("BANK_CLIENT_ID", "quita-local")
@@ -140,7 +147,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
     app_key = env.get("BANK_APP_KEY", "quita-local-app")
     base_url = env.get("BASE_URL", f"http://127.0.0.1:{port}").rstrip("/")
     return Settings(
-        home=home,
+        home=Path(env.get("QUITA_HOME") or ".quita").resolve(),
         database_url=_required(env, "DATABASE_URL"),
         redis_url=_required(env, "REDIS_URL"),
         port=port,
@@ -148,6 +155,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         base_url=base_url,
         app_url=env.get("APP_URL", base_url).rstrip("/"),
         docs_url=env.get("DOCS_URL", f"{base_url}/docs").rstrip("/"),
+        banks=_codes(env, "BANKS", "001"),
         bank_url=env.get("BANK_URL", "http://127.0.0.1:8009").rstrip("/"),
         bank_client_id=client_id,
         bank_client_secret=client_secret,
@@ -262,6 +270,13 @@ def _int(env: Mapping[str, str], name: str, default: int) -> int:
     if not text.isascii() or not text.isdigit():
         raise ValueError(f"{name} must be a whole number, not {text!r}")
     return int(text)
+
+
+def _codes(env: Mapping[str, str], name: str, default: str) -> tuple[str, ...]:
+    codes = tuple((env.get(name) or default).split(","))
+    if not all(re.fullmatch(r"[0-9]{3}", code) for code in codes):
+        raise ValueError(f"{name} must be codes of three digits with commas between them")
+    return codes
 
 
 def _file(env: Mapping[str, str], name: str) -> Path | None:

@@ -11,9 +11,7 @@ import aiohttp
 from msgspec import Struct, field
 from redis.asyncio import Redis
 
-from banks.choice import open_banks
-from banks.protocol import Bank
-from domain.mode import Mode
+from banks.choice import Banks, open_banks
 from runtime.jobs import Wakes
 from runtime.postgres import Pool, open_pool
 from runtime.redis import open_redis
@@ -33,8 +31,7 @@ class Context(Struct):
     seal: Seal
     http: aiohttp.ClientSession
     """For banks. Webhooks have a session of their own, whose resolver refuses addresses that are not public."""
-    banks: dict[Mode, Bank]
-    """The simulated bank for sandbox mode, the real adapter for production."""
+    banks: Banks
     now: Callable[[], datetime]
     worker: str
     """The name of this process, for logs and leases."""

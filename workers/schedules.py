@@ -114,7 +114,8 @@ class ScheduleWorker:
 
     async def _order_boleto(self, due: DueCharge) -> None:
         context = self._context
+        agreement = agreement_of(context.settings, context.settings.bank)
         control = await self._numbers.next()
         async with transaction(context.pool) as conn:
-            await order_boleto(conn, due, control, agreement=agreement_of(context.settings), now=context.now())
+            await order_boleto(conn, due, control, agreement=agreement, now=context.now())
         context.jobs.wake(BOLETO_ORDERS[Mode.PRODUCTION])

@@ -63,7 +63,7 @@ async def bank_callback(context: NamedDependency[ApiContext], request: Request[A
     if not hmac.compare_digest(given, context.settings.bank_callback_token.encode()):
         raise Refused(Code.ROUTE_NOT_FOUND)
     body = await read_body(request)
-    read = CALLBACKS[request.scope["path"].rpartition("/bank/")[2].partition("/")[2]]
+    _, read = CALLBACKS[request.scope["path"].rpartition("/bank/")[2].partition("/")[2]]
     async with transaction(context.pool) as conn:
         await store_hints(conn, read(body), now=context.now())
     context.jobs.wake(BANK_HINTS)
@@ -76,9 +76,10 @@ _OPEN: tuple[tuple[Method, str, str, Any], ...] = (
     ("GET", "/metrics", "metrics", metrics),
     ("GET", "/v1/openapi.json", "openapi", openapi),
     ("POST", "/v1/oauth/token", "issueToken", token.issue),
-    ("POST", "/bank/{token:str}", "bankCallback", bank_callback),
-    ("POST", "/bank/{token:str}/pix", "bankCallbackPix", bank_callback),
-    ("POST", "/bank/{token:str}/boletos", "bankCallbackBoletos", bank_callback),
+    *(
+        ("POST", f"/bank/{{token:str}}/{path}".rstrip("/"), f"bankCallback{path.title()}", bank_callback)
+        for path in CALLBACKS
+    ),
 )
 
 

@@ -13,37 +13,36 @@ COMPE: Final = "001"
 """The bank's code in the payment system."""
 
 
-class Agreement(Struct, frozen=True, kw_only=True):
-    """An agreement of seven digits, of type 4: control numbers are chosen by us."""
+class ConvenioAgreement(Struct, frozen=True, kw_only=True):
+    """An agreement (banks/boletos.py) of seven digits, of type 4: control numbers are chosen by us.
 
+    `agencia` and `conta` without check digits.
+    """
+
+    bank: ClassVar[str] = COMPE
     bank_name: ClassVar[str] = "Banco do Brasil"
-    bank_code: ClassVar[str] = "001-9"
-    """As printed: COMPE code and check digit."""
+    printed_bank_code: ClassVar[str] = "001-9"
 
     convenio: str
     carteira: str
+    variacao: int
     agencia: int
     conta: int
 
     @property
     def printed_account(self) -> str:
-        """Agency and beneficiary's code on the boleto: "0452-9 / 123873-5"."""
         return f"{_checked(f'{self.agencia:04}')} / {_checked(str(self.conta))}"
 
     def number(self, control: int) -> str:
-        """The twenty digits by which the bank knows a boleto."""
         return number_at_bank(self.convenio, control)
 
     def printed_number(self, number: str) -> str:
-        """The number as it stands on the boleto; ValueError when it is no number of ours."""
         return printed_number(number)
 
     def seu_numero(self, external_id: str | None, *, control: int) -> str:
-        """What the boleto is called by its merchant, in the letters the bank takes."""
         return seu_numero(external_id, control=control)
 
     def codes(self, number: str, *, due_on: date, amount_cents: int) -> tuple[str, str]:
-        """Barcode and line; as `boleto_codes`."""
         return boleto_codes(number, due_on=due_on, amount_cents=amount_cents, carteira=self.carteira)
 
 

@@ -8,7 +8,7 @@ decided by them but "number used": any answer that is not plainly yes is decided
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import date, datetime, timedelta
 from typing import Any, Final, Literal
 
@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from msgspec import Raw, Struct
 
-from banks.banco_do_brasil.agreement import boleto_codes
+from banks.banco_do_brasil.agreement import ConvenioAgreement
 from banks.banco_do_brasil.text import fold_for_bank
 from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
 from banks.boletos import (
@@ -33,6 +33,7 @@ from banks.boletos import (
     RegisteredBoleto,
 )
 from banks.protocol import Done, NotFound, Rejected, Unknown
+from banks.received import ReceivedPix
 from domain.boleto.codes import barcode_of_line
 from domain.instants import SAO_PAULO
 from domain.money import BOLETO_CENTS_MAX, reais
@@ -133,7 +134,8 @@ class _Found(Struct, frozen=True):
 class Cobrancas:
     """The boletos of one agreement (convenio of seven digits, type 4: numbers chosen by us).
 
-    `api_url` is ".../cobrancas/v2"; `agencia` and `conta` without check digits; `detail_age_s` is for tests.
+    `api_url` is ".../cobrancas/v2"; `pix_received` answers the PIX of a txid that came until the end of a day;
+    `detail_age_s` is for tests.
     """
 
     def __init__(
@@ -141,22 +143,17 @@ class Cobrancas:
         transport: Transport,
         *,
         api_url: str,
-        convenio: str,
-        carteira: str,
-        variacao: int,
-        agencia: int,
-        conta: int,
+        agreement: ConvenioAgreement,
+        pix_received: Callable[[str, date], Awaitable[list[ReceivedPix] | Unknown]],
         now: Callable[[], datetime],
         detail_age_s: float = DETAIL_AGE_S,
     ) -> None:
         self._transport = transport
         self._url = f"{api_url}/boletos"
-        self._convenio = int(convenio)
-        self._prefix = f"000{convenio}"
-        self._carteira = carteira
-        self._variacao = variacao
-        self._agencia = agencia
-        self._conta = conta
+        self._agreement = agreement
+        self._convenio = int(agreement.convenio)
+        self._prefix = f"000{agreement.convenio}"
+        self._pix_received = pix_received
         self._now = now
         self._detail_age_s = detail_age_s
         # When each boleto was last read afresh, by the loop's clock, oldest first.
@@ -204,7 +201,14 @@ class Cobrancas:
         pix = await self._pix_of(number)
         qr = pix.qr_code if isinstance(pix, _PixOfBoleto) else None
         txid = qr.tx_id.strip() if qr is not None and qr.tx_id else None
-        return msgspec.structs.replace(state, qr_code=_emv(qr), txid=txid)
+        received: list[ReceivedPix] | Unknown = []
+        if txid is not None and state.paid_on is not None:
+            # Cobrancas knows that PIX paid it, and their txid; only API Pix tells which ones. One question, back from
+            # the day of the last money: what came before was looked at in its time. Silence there costs nothing.
+            received = await self._pix_received(txid, state.paid_on)
+        return msgspec.structs.replace(
+            state, qr_code=_emv(qr), txid=txid, pix=() if isinstance(received, Unknown) else tuple(received)
+        )
 
     async def redate_boleto(
         self, number: str, due_on: date, *, registered_at: datetime | None = None
@@ -337,8 +341,8 @@ class Cobrancas:
         for _ in range(_PAGES_MAX):
             query = {
                 "indicadorSituacao": "B",
-                "agenciaBeneficiario": str(self._agencia),
-                "contaBeneficiario": str(self._conta),
+                "agenciaBeneficiario": str(self._agreement.agencia),
+                "contaBeneficiario": str(self._agreement.conta),
                 "boletoVencido": overdue,
                 "dataInicioMovimento": _day_text(since),
                 "dataFimMovimento": _day_text(until),
@@ -365,9 +369,7 @@ class Cobrancas:
     def _codes(self, boleto: NewBoleto) -> tuple[str, str]:
         if not boleto.number.startswith(self._prefix):
             raise ValueError("the number is another agreement's")
-        return boleto_codes(
-            boleto.number, due_on=boleto.due_on, amount_cents=boleto.amount_cents, carteira=self._carteira
-        )
+        return self._agreement.codes(boleto.number, due_on=boleto.due_on, amount_cents=boleto.amount_cents)
 
     def _body(self, boleto: NewBoleto) -> dict[str, Any]:
         # The bank takes no day of issue before its own today: a registration that waited over midnight moves along.
@@ -377,8 +379,8 @@ class Cobrancas:
         street = fold_for_bank(payer.street, 60 - len(house) - 2)
         body: dict[str, Any] = {
             "numeroConvenio": self._convenio,
-            "numeroCarteira": int(self._carteira),
-            "numeroVariacaoCarteira": self._variacao,
+            "numeroCarteira": int(self._agreement.carteira),
+            "numeroVariacaoCarteira": self._agreement.variacao,
             "codigoModalidade": 1,
             "dataEmissao": _day_text(max(boleto.issued_on, today)),
             "dataVencimento": _day_text(boleto.due_on),

@@ -6,20 +6,15 @@ What is not plainly yes or no is Unknown; after a PUT that was not plainly answe
 """
 
 import asyncio
-import re
-import ssl
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import quote
 
-import aiohttp
-import msgspec
 from msgspec import Struct
 
-from banks.banco_do_brasil.cobrancas import Cobrancas
-from banks.banco_do_brasil.transport import NOTHING_FOUND, READ_S, WRITE_S, Heard, Transport, read, refusal, unknown
-from banks.boletos import BoletoState, NewBoleto, NotYet, PaidBoleto, RegisteredBoleto
+from banks.banco_do_brasil.text import pix_cents, safe_text
+from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
 from banks.protocol import (
     DESCRIPTION_CHARACTERS_MAX,
     Cob,
@@ -31,15 +26,12 @@ from banks.protocol import (
     Unknown,
 )
 from banks.received import ReceivedPix
-from banks.transfers import NO_TRANSFERS, PIX_UNKNOWN, Return, Sent, Transfer
 from domain.documents import well_formed
 from domain.instants import SAO_PAULO, day_ends
-from domain.money import PIX_CENTS_MAX, parse_amount, reais
-from domain.pix.br_code import ascii_fold
+from domain.money import reais
 
 COB = ("cob.read", "cob.write")
 PIX = ("pix.read",)
-RETURNS = ("pix.read", "pix.write")
 LOCATIONS = ("payloadlocation.read", "payloadlocation.write")
 WEBHOOK = ("webhook.read", "webhook.write")
 WINDOW = timedelta(days=5)
@@ -50,15 +42,6 @@ _PER_PAGE = 100
 _AT_ONCE = 16  # locations asked for at the same time
 _REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 _ACTIVE: Final = "ATIVA"
-_PIX_NOT_FOUND: Final = "PixNaoEncontrado"
-# What becomes of a devolucao, and of a PIX sent.
-_SENT: Final[dict[str, Literal["processing", "done", "not_done"]]] = {
-    "EM_PROCESSAMENTO": "processing",
-    "DEVOLVIDO": "done",
-    "REALIZADO": "done",
-    "NAO_REALIZADO": "not_done",
-}
-_UNSAFE = re.compile(r"[^A-Za-z0-9 .,/&-]+")
 
 
 class _Devedor(Struct, frozen=True):
@@ -121,57 +104,13 @@ class _Received(Struct, frozen=True):
     pix: list[_Pix] | None = None
 
 
-class _Sent(Struct, frozen=True, rename="camel"):
-    """A devolucao; or a PIX sent, which has an endToEndId where that has an rtrId."""
+class ApiPix:
+    """PIX that are received, over HTTP at `api_url` (".../pix/v2")."""
 
-    id: str
-    valor: str
-    status: str
-    rtr_id: str | None = None
-    end_to_end_id: str | None = None
-    motivo: str | None = None
-
-
-class BancoDoBrasil:
-    """Over HTTP at `api_url` (".../pix/v2"), tokens from `oauth_url`; `tls` is for client certificates.
-
-    `read_s` and `write_s` bound one request from connecting to the last byte. `boletos` is the agreement for boletos,
-    which the bank's portal keeps as an application of its own. `transfers_url` is where PIX are sent from, for a bank
-    that does so over the wire of docs/decisions/0007; API Pix only receives.
-    """
-
-    def __init__(
-        self,
-        http: aiohttp.ClientSession,
-        *,
-        api_url: str,
-        oauth_url: str,
-        client_id: str,
-        client_secret: str,
-        app_key: str,
-        now: Callable[[], datetime],
-        app_key_param: str = "gw-dev-app-key",
-        read_s: float = READ_S,
-        write_s: float = WRITE_S,
-        tls: ssl.SSLContext | None = None,
-        boletos: Cobrancas | None = None,
-        transfers_url: str | None = None,
-    ) -> None:
+    def __init__(self, transport: Transport, *, api_url: str, now: Callable[[], datetime]) -> None:
+        self._transport = transport
         self._api_url = api_url
-        self._transfers_url = transfers_url
         self._now = now
-        self._boletos = boletos
-        self._transport = Transport(
-            http,
-            oauth_url=oauth_url,
-            client_id=client_id,
-            client_secret=client_secret,
-            app_key=app_key,
-            app_key_param=app_key_param,
-            read_s=read_s,
-            write_s=write_s,
-            tls=tls,
-        )
 
     async def put_cob(self, cob: Cob) -> Done[CobState] | Rejected | Unknown:
         body = self._cob_body(cob)
@@ -278,103 +217,11 @@ class BancoDoBrasil:
             return Done(None)
         return refusal(heard) or unknown(heard)
 
-    # Money that goes back
-
-    async def return_pix(self, asked: Return) -> Done[Sent] | Rejected | Unknown:
-        url = self._return_url(asked.end_to_end_id, asked.id)
-        body = _sent_body(asked.amount_cents, asked.description)
-        answer = await self._send(url, asked.id, asked.amount_cents, body)
-        if isinstance(answer, Rejected) and answer.code == _PIX_NOT_FOUND:
-            return Rejected(PIX_UNKNOWN, answer.message)
-        return answer
-
-    async def find_return(self, end_to_end_id: str, id: str) -> Sent | NotFound | Unknown:
-        return await self._find_sent(self._return_url(end_to_end_id, id), id)
-
-    async def send_pix(self, asked: Transfer) -> Done[Sent] | Rejected | Unknown:
-        if self._transfers_url is None:
-            return Rejected(NO_TRANSFERS, "This bank sends no PIX for us.")
-        body = {
-            **_sent_body(asked.amount_cents, asked.description),
-            "chave": asked.pix_key,
-            "documento": asked.document,
-        }
-        return await self._send(self._transfer_url(asked.id), asked.id, asked.amount_cents, body)
-
-    async def find_transfer(self, id: str) -> Sent | NotFound | Unknown:
-        if self._transfers_url is None:
-            return NotFound()
-        return await self._find_sent(self._transfer_url(id), id)
-
-    def _return_url(self, end_to_end_id: str, id: str) -> str:
-        return f"{self._api_url}/pix/{quote(end_to_end_id, safe='')}/devolucao/{id}"
-
-    def _transfer_url(self, id: str) -> str:
-        return f"{self._transfers_url}/transferencia/{id}"
-
-    async def _send(self, url: str, id: str, amount_cents: int, body: object) -> Done[Sent] | Rejected | Unknown:
-        """PUT money on its way; when that was not plainly answered with yes, what GET finds decides."""
-        heard = await self._transport.ask("PUT", url, RETURNS, body=body)
-        put = _sent_of(heard, id)
-        if put is not None and put.amount_cents == amount_cents:
-            return Done(put)
-        # A lost answer, or a no to an id that an earlier, lost attempt has used: the bank knows.
-        no = refusal(heard)
-        found = await self._find_sent(url, id)
-        match found:
-            case Sent(amount_cents=cents) if cents == amount_cents:
-                return Done(found)
-            case Sent():
-                return Unknown("another amount under this id")
-            case NotFound():
-                return no or unknown(heard)
-            case Unknown():
-                return found
-
-    async def _find_sent(self, url: str, id: str) -> Sent | NotFound | Unknown:
-        heard = await self._transport.ask("GET", url, RETURNS)
-        if isinstance(heard, Heard) and heard.ok:
-            return _sent_of(heard, id) or Unknown("unreadable return")
-        # A gateway's 404 page is not the bank saying "no such thing".
-        no = refusal(heard)
-        if no is None or not isinstance(heard, Heard):
-            return unknown(heard)
-        return NotFound() if heard.status == 404 or no.code == NOTHING_FOUND else unknown(heard)
-
-    # Boletos
-
-    async def register_boleto(self, boleto: NewBoleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
-        return await self._agreement.register_boleto(boleto)
-
-    async def find_boleto(self, number: str) -> BoletoState | NotFound | Unknown:
-        state = await self._agreement.find_boleto(number)
-        if not isinstance(state, BoletoState) or state.txid is None or state.paid_on is None:
-            return state
-        # Cobrancas knows that PIX paid it, and their txid; only API Pix tells which ones. One question, back from the
-        # day of the last money: what came before was looked at in its time. Silence there costs nothing.
-        until = day_ends(state.paid_on)
-        received = await self._received_window(until - WINDOW, until, of={"txid": state.txid})
-        if isinstance(received, Unknown):
-            return state
-        return msgspec.structs.replace(state, pix=tuple(pix for pix in received if pix.txid == state.txid))
-
-    async def redate_boleto(
-        self, number: str, due_on: date, *, registered_at: datetime | None = None
-    ) -> Done[None] | Rejected | NotYet | Unknown:
-        return await self._agreement.redate_boleto(number, due_on, registered_at=registered_at)
-
-    async def write_off_boleto(
-        self, number: str, *, registered_at: datetime | None = None
-    ) -> Done[None] | Rejected | NotYet | Unknown:
-        return await self._agreement.write_off_boleto(number, registered_at=registered_at)
-
-    async def boletos_paid(self, since: date, until: date) -> Done[list[PaidBoleto]] | Unknown:
-        return await self._agreement.boletos_paid(since, until)
-
-    @property
-    def _agreement(self) -> Cobrancas:
-        assert self._boletos is not None, "this bank was opened without an agreement for boletos"
-        return self._boletos
+    async def received_of(self, txid: str, paid_on: date) -> list[ReceivedPix] | Unknown:
+        """The PIX with this txid that came until the end of that day: one question, back over WINDOW."""
+        until = day_ends(paid_on)
+        received = await self._received_window(until - WINDOW, until, of={"txid": txid})
+        return received if isinstance(received, Unknown) else [pix for pix in received if pix.txid == txid]
 
     async def _find(self, txid: str) -> _Cob | NotFound | Unknown:
         heard = await self._ask("GET", f"/cob/{txid}", COB)
@@ -455,12 +302,6 @@ class BancoDoBrasil:
         return await self._transport.ask(method, self._api_url + path, scopes, body=body, query=query)
 
 
-def safe_text(text: str, length_max: int) -> str:
-    """What the bank takes anywhere: letters without accents, digits and a few signs; may be empty."""
-    folded = ascii_fold(text, len(text) * 4 + 1, otherwise=" ")
-    return " ".join(_UNSAFE.sub(" ", folded).split())[:length_max].rstrip()
-
-
 def _rfc3339(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -470,7 +311,7 @@ def _same(found: _Cob, cob: Cob) -> bool:
     location_id = found.loc.id if found.loc is not None else None
     return (
         found.txid == cob.txid
-        and _cents(found.valor.original) == cob.amount_cents
+        and pix_cents(found.valor.original) == cob.amount_cents
         and found.chave in (None, cob.pix_key)
         and location_id in (None, cob.location_id)
     )
@@ -492,7 +333,7 @@ def _revised(cob: _Cob, lifetime_s: int) -> Done[None] | Rejected | None:
 
 def _state(cob: _Cob) -> CobState | None:
     received = [_received(each, cob.txid) for each in cob.pix or ()]
-    cents = _cents(cob.valor.original)
+    cents = pix_cents(cob.valor.original)
     if cents is None or None in received:
         return None
     return CobState(
@@ -507,7 +348,7 @@ def _state(cob: _Cob) -> CobState | None:
 
 
 def _received(pix: _Pix, txid: str | None = None) -> ReceivedPix | None:
-    cents, paid_at = _cents(pix.valor), _instant(pix.horario)
+    cents, paid_at = pix_cents(pix.valor), _instant(pix.horario)
     txid = pix.txid or txid
     if cents is None or paid_at is None or txid is None or not pix.end_to_end_id.isalnum():
         return None
@@ -521,34 +362,6 @@ def _received(pix: _Pix, txid: str | None = None) -> ReceivedPix | None:
         payer_name=payer.nome,
         payer_document=document if document and well_formed(document, letters=True) else None,
     )
-
-
-def _sent_body(amount_cents: int, description: str | None) -> dict[str, str]:
-    text = safe_text(description or "", DESCRIPTION_CHARACTERS_MAX)
-    return {"valor": reais(amount_cents), **({"descricao": text} if text else {})}
-
-
-def _sent_of(heard: Heard | Unknown, id: str) -> Sent | None:
-    """None when this is no answer about `id` that can be read."""
-    said = read(heard, _Sent) if isinstance(heard, Heard) and heard.ok else None
-    if said is None or said.id != id or said.status not in _SENT:
-        return None
-    cents = _cents(said.valor)
-    if cents is None:
-        return None
-    return Sent(
-        status=_SENT[said.status],
-        amount_cents=cents,
-        reference=said.rtr_id or said.end_to_end_id,
-        detail=said.motivo,
-    )
-
-
-def _cents(text: str) -> int | None:
-    try:
-        return parse_amount(text, cents_max=PIX_CENTS_MAX)
-    except ValueError:
-        return None
 
 
 def _instant(text: str) -> datetime | None:

@@ -1,11 +1,16 @@
-"""Names, addresses and messages in the letters that the bank takes on a boleto.
+"""Texts in the letters that the bank takes, and amounts as it writes them.
 
-The set that passes in every text field of Banco do Brasil's API is small; anything else costs the registration.
+The set that passes in every text field of Banco do Brasil's APIs is small; anything else costs the registration.
 """
 
+import re
 import unicodedata
 from typing import Final
 
+from domain.money import PIX_CENTS_MAX, parse_amount
+from domain.pix.br_code import ascii_fold
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9 .,/&-]+")
 _ALLOWED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,/&-")
 
 
@@ -27,3 +32,17 @@ def fold_for_bank(text: str, length_max: int) -> str:
             signs.append(" ")
     # Cut first, strip after: the cut may fall right behind a word.
     return " ".join("".join(signs).split())[:length_max].rstrip()
+
+
+def safe_text(text: str, most: int) -> str:
+    """What API Pix takes anywhere: letters without accents, digits and a few signs; may be empty."""
+    folded = ascii_fold(text, len(text) * 4 + 1, otherwise=" ")
+    return " ".join(_UNSAFE.sub(" ", folded).split())[:most].rstrip()
+
+
+def pix_cents(text: str) -> int | None:
+    """Cents of an amount of API Pix ("12.34"); None when it is none."""
+    try:
+        return parse_amount(text, cents_max=PIX_CENTS_MAX)
+    except ValueError:
+        return None

@@ -109,7 +109,7 @@ async def opened_app(settings: Settings, pool: Pool) -> AsyncIterator[web.Applic
         try:
             app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[books_may_be_away])
             app.add_routes([*ControlRoutes(bank, wire, teller).routes(), *BoletoControl(bank.boletos).routes()])
-            app.add_routes([*boleto_wire.routes(), *ReturnWire(wire, bank.returns).routes(), *wire.routes()])
+            app.add_routes([*boleto_wire.routes(), *ReturnWire(wire, bank.transfers).routes(), *wire.routes()])
             yield app
         finally:
             telling.cancel()

@@ -6,14 +6,13 @@ books of the production world. Each call is one statement, a transaction of its 
 
 import secrets
 from collections.abc import Callable, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 import sql
-from banks.boletos import BoletoState, NewBoleto, NotYet, PaidBoleto, RegisteredBoleto
 from banks.protocol import (
     DESCRIPTION_CHARACTERS_MAX,
     Cob,
@@ -27,7 +26,6 @@ from banks.protocol import (
 from banks.received import ReceivedPix
 from banks.simulated.boletos import PAYER_DOCUMENT, PAYER_NAME, SimulatedBoletos
 from banks.simulated.returns import SimulatedReturns
-from banks.transfers import Return, Sent, Transfer
 from domain.sandbox_clock import on_clock
 from runtime.postgres import Pool, session
 from runtime.seal import Seal
@@ -166,8 +164,12 @@ class SimulatedBank:
         self._url = url
         self._prefix = f"{url.partition('://')[2]}/pix/v2/"
         self.now = now
-        self.returns = SimulatedReturns(pool, world=world, now=now)
+        self.transfers = SimulatedReturns(pool, world=world, now=now)
         self.boletos = SimulatedBoletos(pool, seal, world=world, url=url, now=now)
+
+    @property
+    def pix(self) -> "SimulatedBank":
+        return self
 
     def ahead(self, ahead_s: int) -> "SimulatedBank":
         """The same tables seen so many seconds later: for an account whose sandbox clock is ahead."""
@@ -259,37 +261,6 @@ class SimulatedBank:
             await register(conn, world=self.world, pix_key=pix_key, url=url, now=self.now())
         return Done(None)
 
-    async def return_pix(self, asked: Return) -> Done[Sent] | Rejected | Unknown:
-        return await self.returns.return_pix(asked)
-
-    async def find_return(self, end_to_end_id: str, id: str) -> Sent | NotFound | Unknown:
-        return await self.returns.find_return(end_to_end_id, id)
-
-    async def send_pix(self, asked: Transfer) -> Done[Sent] | Rejected | Unknown:
-        return await self.returns.send_pix(asked)
-
-    async def find_transfer(self, id: str) -> Sent | NotFound | Unknown:
-        return await self.returns.find_transfer(id)
-
-    async def register_boleto(self, boleto: NewBoleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
-        return await self.boletos.register_boleto(boleto)
-
-    async def find_boleto(self, number: str) -> BoletoState | NotFound | Unknown:
-        return await self.boletos.find_boleto(number)
-
-    async def redate_boleto(
-        self, number: str, due_on: date, *, registered_at: datetime | None = None
-    ) -> Done[None] | Rejected | NotYet | Unknown:
-        return await self.boletos.redate_boleto(number, due_on, registered_at=registered_at)
-
-    async def write_off_boleto(
-        self, number: str, *, registered_at: datetime | None = None
-    ) -> Done[None] | Rejected | NotYet | Unknown:
-        return await self.boletos.write_off_boleto(number, registered_at=registered_at)
-
-    async def boletos_paid(self, since: date, until: date) -> Done[list[PaidBoleto]] | Unknown:
-        return await self.boletos.boletos_paid(since, until)
-
     # Beyond the port: payers, and what the bank's HTTP API needs.
 
     async def receive(self, paid: Sequence[PayerPix], *, tell: bool) -> None:
@@ -321,7 +292,7 @@ class SimulatedBank:
         async with session(self._pool) as conn:
             return await find_pix_of_cob(conn, world=self.world, txid=txid, limit=_PIX_OF_COB_MAX)
 
-    async def pix(self, end_to_end_id: str) -> BookedPix | None:
+    async def booked_pix(self, end_to_end_id: str) -> BookedPix | None:
         async with session(self._pool) as conn:
             return await find_pix(conn, world=self.world, end_to_end_id=end_to_end_id)
 

@@ -340,7 +340,7 @@ class Wire:
         return web.json_response(shown)
 
     async def get_pix(self, request: web.Request) -> web.Response:
-        pix = await self.bank.pix(request.match_info["e2eid"])
+        pix = await self.bank.booked_pix(request.match_info["e2eid"])
         if pix is None:
             raise Invalid("PixNaoEncontrado", 404, "O Pix não foi encontrado.")
         return web.json_response(shown_pix(pix))

@@ -60,7 +60,7 @@ class BoletoIssuer:
         reserve: LocationReserve,
         now: Callable[[], datetime],
     ) -> None:
-        self._agreement = agreement_of(settings)
+        self._agreement = agreement_of(settings, settings.bank)
         self._pool = pool
         self._jobs = jobs
         self._replies = replies

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import sql
-from banks.banco_do_brasil.agreement import Agreement
+from banks.boletos import Agreement
 from banks.protocol import Location
 from commands.bank_orders.kinds import CobRequest, Payload, PixLeg, Registration
 from commands.charges.issuer import Issuer, br_code_at

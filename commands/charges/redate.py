@@ -9,7 +9,7 @@ from uuid import UUID
 from msgspec.structs import asdict, replace
 
 import sql
-from banks.banco_do_brasil.agreement import boleto_codes
+from banks.boletos import Agreement
 from commands.bank_orders.kinds import CobRevision
 from commands.charges.change import ChargeChange, ChargeCommand, Outcome, change_charges
 from commands.journal import Event
@@ -33,7 +33,7 @@ async def redate_boleto(
     boleto: BoletoDoc,
     redated: int,
     pix_until: str | None,
-    carteira: str,
+    agreement: Agreement,
     now: datetime,
     actor: str,
     request_id: str | None,
@@ -45,9 +45,7 @@ async def redate_boleto(
     """
 
     def decide(charge: Charge, at: datetime) -> list[ChargeChange]:
-        barcode, line = boleto_codes(
-            boleto.nosso_numero, due_on=due_on, amount_cents=charge.amount_cents, carteira=carteira
-        )
+        barcode, line = agreement.codes(boleto.nosso_numero, due_on=due_on, amount_cents=charge.amount_cents)
         moved = replace(after(charge, ChargeTransition.REDATED), expires_at=expires_at(due_on))
         event_id = new_id()
         body = due_date_changed_body(

@@ -82,7 +82,7 @@ def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Printed
     issued_on = _day_of(doc.created_at)
     due = parse_day(boleto.data_vencimento)
     last = due if doc.effective_due_date is None else parse_day(doc.effective_due_date)
-    agreement = agreement_of(settings)
+    agreement = agreement_of(settings, settings.bank)
     return PrintedBoleto(
         beneficiary_name=row.name,
         beneficiary_document=row.document,
@@ -90,7 +90,7 @@ def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Printed
             address.street, address.number, address.district, address.city, address.state, address.zip_code
         ),
         bank_name=agreement.bank_name,
-        bank_code=agreement.bank_code,
+        bank_code=agreement.printed_bank_code,
         agency_code=agreement.printed_account,
         payer_name=payer.name,
         payer_document=payer.document,

@@ -30,7 +30,7 @@ class Subject:
         self.books = books
 
     async def cob(self, **fields: Any) -> Cob:
-        made = await self.bank.create_locations(1)
+        made = await self.bank.pix.create_locations(1)
         assert isinstance(made, Done)
         given: dict[str, Any] = {
             "txid": new_id().hex, "amount_cents": 12345, "created_at": utc_now(), "expires_in_s": 3600,
@@ -65,57 +65,57 @@ async def subject(request: pytest.FixtureRequest, pool: Pool) -> AsyncIterator[S
 
 async def test_a_cob_put_twice_is_one(subject: Subject) -> None:
     cob = await subject.cob()
-    first = await subject.bank.put_cob(cob)
+    first = await subject.bank.pix.put_cob(cob)
     assert isinstance(first, Done)
     assert (first.value.status, first.value.revisao, first.value.amount_cents) == ("ATIVA", 0, 12345)
-    assert await subject.bank.put_cob(cob) == first
-    state = await subject.bank.get_cob(cob.txid)
+    assert await subject.bank.pix.put_cob(cob) == first
+    state = await subject.bank.pix.get_cob(cob.txid)
     assert isinstance(state, CobState)
     assert (state.txid, state.received) == (cob.txid, [])
 
 
 async def test_what_nobody_registered_is_not_found(subject: Subject) -> None:
     txid = new_id().hex
-    assert await subject.bank.get_cob(txid) == NotFound()
-    assert await subject.bank.remove_cob(txid) == NotFound()
-    assert await subject.bank.revise_cob(txid, utc_now() + timedelta(hours=1)) == NotFound()
-    assert await subject.bank.find_boleto(new_boleto().number) == NotFound()
+    assert await subject.bank.pix.get_cob(txid) == NotFound()
+    assert await subject.bank.pix.remove_cob(txid) == NotFound()
+    assert await subject.bank.pix.revise_cob(txid, utc_now() + timedelta(hours=1)) == NotFound()
+    assert await subject.bank.boletos.find_boleto(new_boleto().number) == NotFound()
 
 
 async def test_a_removed_cob_stays_removed_however_often_asked(subject: Subject) -> None:
     cob = await subject.cob()
-    assert isinstance(await subject.bank.put_cob(cob), Done)
-    assert [await subject.bank.remove_cob(cob.txid) for _ in range(2)] == [Done(None), Done(None)]
-    assert isinstance(await subject.bank.put_cob(cob), Rejected)
-    assert isinstance(await subject.bank.revise_cob(cob.txid, utc_now() + timedelta(hours=2)), Rejected)
+    assert isinstance(await subject.bank.pix.put_cob(cob), Done)
+    assert [await subject.bank.pix.remove_cob(cob.txid) for _ in range(2)] == [Done(None), Done(None)]
+    assert isinstance(await subject.bank.pix.put_cob(cob), Rejected)
+    assert isinstance(await subject.bank.pix.revise_cob(cob.txid, utc_now() + timedelta(hours=2)), Rejected)
 
 
 async def test_a_paid_cob_shows_who_paid_and_is_not_removed(subject: Subject) -> None:
     cob = await subject.cob()
-    assert isinstance(await subject.bank.put_cob(cob), Done)
+    assert isinstance(await subject.bank.pix.put_cob(cob), Done)
     before = utc_now() - timedelta(minutes=1)
     end_to_end_id = await subject.paid(cob)
-    state = await subject.bank.get_cob(cob.txid)
+    state = await subject.bank.pix.get_cob(cob.txid)
     assert isinstance(state, CobState)
     assert (state.status, [pix.end_to_end_id for pix in state.received]) == ("CONCLUIDA", [end_to_end_id])
-    assert isinstance(await subject.bank.remove_cob(cob.txid), Rejected)
-    listed = await subject.bank.received(before, utc_now() + timedelta(minutes=1))
+    assert isinstance(await subject.bank.pix.remove_cob(cob.txid), Rejected)
+    listed = await subject.bank.pix.received(before, utc_now() + timedelta(minutes=1))
     assert isinstance(listed, Done)
     assert state.received[0] in listed.value
 
 
 async def test_a_revised_cob_ends_when_it_was_told_to(subject: Subject) -> None:
     cob = await subject.cob()
-    assert isinstance(await subject.bank.put_cob(cob), Done)
+    assert isinstance(await subject.bank.pix.put_cob(cob), Done)
     until = utc_now() + timedelta(hours=5)
-    assert [await subject.bank.revise_cob(cob.txid, until) for _ in range(2)] == [Done(None), Done(None)]
+    assert [await subject.bank.pix.revise_cob(cob.txid, until) for _ in range(2)] == [Done(None), Done(None)]
     booked = await subject.books.booked(cob.txid)
     assert booked is not None
     assert abs((booked.created_at + timedelta(seconds=booked.expires_in_s) - until).total_seconds()) <= 2
 
 
 async def test_locations_are_made_ahead_and_are_short_enough_for_a_code(subject: Subject) -> None:
-    made = await subject.bank.create_locations(3)
+    made = await subject.bank.pix.create_locations(3)
     assert isinstance(made, Done)
     assert 1 <= len({location.location_id for location in made.value}) == len(made.value) <= 3
     assert all(len(location.location) <= 77 and "://" not in location.location for location in made.value)
@@ -124,7 +124,7 @@ async def test_locations_are_made_ahead_and_are_short_enough_for_a_code(subject:
 async def test_a_callback_may_be_registered_again(subject: Subject) -> None:
     key = str(new_id())
     for path in ("old", "new"):
-        assert await subject.bank.register_callback(key, f"https://merchant.example/{path}") == Done(None)
+        assert await subject.bank.pix.register_callback(key, f"https://merchant.example/{path}") == Done(None)
 
 
 # Money out
@@ -132,36 +132,36 @@ async def test_a_callback_may_be_registered_again(subject: Subject) -> None:
 
 async def test_a_pix_given_back_twice_under_one_id_goes_back_once(subject: Subject) -> None:
     cob = await subject.cob()
-    assert isinstance(await subject.bank.put_cob(cob), Done)
+    assert isinstance(await subject.bank.pix.put_cob(cob), Done)
     end_to_end_id = await subject.paid(cob)
     asked = Return(id=new_id().hex, end_to_end_id=end_to_end_id, amount_cents=345)
-    assert await subject.bank.find_return(end_to_end_id, asked.id) == NotFound()
-    first, again = [await subject.bank.return_pix(asked) for _ in range(2)]
+    assert await subject.bank.transfers.find_return(end_to_end_id, asked.id) == NotFound()
+    first, again = [await subject.bank.transfers.return_pix(asked) for _ in range(2)]
     assert isinstance(first, Done)
     assert isinstance(again, Done)
     assert first.value.amount_cents == again.value.amount_cents == 345
-    found = await subject.bank.find_return(end_to_end_id, asked.id)
+    found = await subject.bank.transfers.find_return(end_to_end_id, asked.id)
     assert isinstance(found, Sent)
     assert found.reference == first.value.reference
     too_much = Return(id=new_id().hex, end_to_end_id=end_to_end_id, amount_cents=12_001)
-    assert isinstance(await subject.bank.return_pix(too_much), Rejected)
+    assert isinstance(await subject.bank.transfers.return_pix(too_much), Rejected)
 
 
 async def test_a_pix_the_bank_does_not_know_is_not_given_back(subject: Subject) -> None:
     asked = Return(id=new_id().hex, end_to_end_id=f"E00000000{new_id().hex[:23]}", amount_cents=1)
-    answer = await subject.bank.return_pix(asked)
+    answer = await subject.bank.transfers.return_pix(asked)
     assert isinstance(answer, Rejected)
     assert answer.code == PIX_UNKNOWN
 
 
 async def test_a_transfer_sent_twice_under_one_id_is_sent_once(subject: Subject) -> None:
     asked = Transfer(id=new_id().hex, pix_key="11144477735", document="11144477735", amount_cents=500)
-    assert await subject.bank.find_transfer(asked.id) == NotFound()
-    first, again = [await subject.bank.send_pix(asked) for _ in range(2)]
+    assert await subject.bank.transfers.find_transfer(asked.id) == NotFound()
+    first, again = [await subject.bank.transfers.send_pix(asked) for _ in range(2)]
     assert isinstance(first, Done)
     assert isinstance(again, Done)
     assert first.value.amount_cents == 500
-    found = await subject.bank.find_transfer(asked.id)
+    found = await subject.bank.transfers.find_transfer(asked.id)
     assert isinstance(found, Sent)
     assert found.reference == first.value.reference == again.value.reference
 
@@ -171,12 +171,12 @@ async def test_a_transfer_sent_twice_under_one_id_is_sent_once(subject: Subject)
 
 async def test_a_boleto_registered_twice_is_one_with_the_line_of_the_agreement(subject: Subject) -> None:
     boleto = new_boleto(hybrid=True)
-    first, again = [await subject.bank.register_boleto(boleto) for _ in range(2)]
+    first, again = [await subject.bank.boletos.register_boleto(boleto) for _ in range(2)]
     assert isinstance(first, Done)
     assert isinstance(again, Done)
     assert (first.value.line, first.value.barcode) == (again.value.line, again.value.barcode)
     assert first.value.qr_code is not None
-    state = await subject.bank.find_boleto(boleto.number)
+    state = await subject.bank.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert (state.status, state.amount_cents, state.due_on) == ("open", 12345, boleto.due_on)
     assert (state.line, state.barcode) == (first.value.line, first.value.barcode)
@@ -184,41 +184,46 @@ async def test_a_boleto_registered_twice_is_one_with_the_line_of_the_agreement(s
 
 async def test_a_number_that_is_used_is_refused_to_another_boleto(subject: Subject) -> None:
     boleto = new_boleto()
-    assert isinstance(await subject.bank.register_boleto(boleto), Done)
-    assert isinstance(await subject.bank.register_boleto(new_boleto(number=boleto.number, amount_cents=1)), Rejected)
+    assert isinstance(await subject.bank.boletos.register_boleto(boleto), Done)
+    assert isinstance(
+        await subject.bank.boletos.register_boleto(new_boleto(number=boleto.number, amount_cents=1)), Rejected
+    )
 
 
 async def test_an_open_boleto_takes_another_date_and_is_written_off(subject: Subject) -> None:
     boleto = new_boleto()
-    assert isinstance(await subject.bank.register_boleto(boleto), Done)
+    assert isinstance(await subject.bank.boletos.register_boleto(boleto), Done)
     later = today() + timedelta(days=40)
-    assert [await subject.bank.redate_boleto(boleto.number, later) for _ in range(2)] == [Done(None), Done(None)]
-    state = await subject.bank.find_boleto(boleto.number)
+    assert [await subject.bank.boletos.redate_boleto(boleto.number, later) for _ in range(2)] == [
+        Done(None),
+        Done(None),
+    ]
+    state = await subject.bank.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert state.due_on == later
-    assert isinstance(await subject.bank.write_off_boleto(boleto.number), Done)
-    state = await subject.bank.find_boleto(boleto.number)
+    assert isinstance(await subject.bank.boletos.write_off_boleto(boleto.number), Done)
+    state = await subject.bank.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert state.status == "written_off"
-    redated = await subject.bank.redate_boleto(boleto.number, later + timedelta(days=1))
+    redated = await subject.bank.boletos.redate_boleto(boleto.number, later + timedelta(days=1))
     assert isinstance(redated, Rejected)
     assert redated.code == WRITTEN_OFF
 
 
 async def test_a_paid_boleto_is_listed_and_takes_no_change(subject: Subject) -> None:
     boleto = new_boleto()
-    assert isinstance(await subject.bank.register_boleto(boleto), Done)
+    assert isinstance(await subject.bank.boletos.register_boleto(boleto), Done)
     await subject.books.boletos.pay(boleto.number, rail="boleto", tell=False)
-    state = await subject.bank.find_boleto(boleto.number)
+    state = await subject.bank.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert (state.status, state.paid_cents) == ("paid", 12345)
-    listed = await subject.bank.boletos_paid(today() - timedelta(days=1), today())
+    listed = await subject.bank.boletos.boletos_paid(today() - timedelta(days=1), today())
     assert isinstance(listed, Done)
     mine = [each for each in listed.value if each.number == boleto.number]
     assert [(type(each), each.paid_cents) for each in mine] == [(PaidBoleto, 12345)]
     for answer in (
-        await subject.bank.write_off_boleto(boleto.number),
-        await subject.bank.redate_boleto(boleto.number, today() + timedelta(days=40)),
+        await subject.bank.boletos.write_off_boleto(boleto.number),
+        await subject.bank.boletos.redate_boleto(boleto.number, today() + timedelta(days=40)),
     ):
         assert isinstance(answer, Rejected)
         assert answer.code == PAID
@@ -227,8 +232,8 @@ async def test_a_paid_boleto_is_listed_and_takes_no_change(subject: Subject) -> 
 async def test_a_boleto_nobody_registered_cannot_be_changed(subject: Subject) -> None:
     number = new_boleto().number
     for answer in (
-        await subject.bank.write_off_boleto(number),
-        await subject.bank.redate_boleto(number, today() + timedelta(days=1)),
+        await subject.bank.boletos.write_off_boleto(number),
+        await subject.bank.boletos.redate_boleto(number, today() + timedelta(days=1)),
     ):
         assert isinstance(answer, Rejected)
         assert answer.code == NOT_FOUND

@@ -19,11 +19,12 @@ from joserfc import jws
 from joserfc.errors import BadSignatureError
 from joserfc.jwk import ECKey, KeySet
 
-from banks.banco_do_brasil.pix import BancoDoBrasil, safe_text
+from banks.banco_do_brasil.adapter import BancoDoBrasil
+from banks.banco_do_brasil.text import safe_text
 from banks.protocol import Cob, CobState, Done, NotFound, Rejected, Unknown
 from runtime.ids import new_id
 from runtime.postgres import Pool
-from tests.support.banking import CLIENT, RunningBank, running_bank, utc_now
+from tests.support.banking import CLIENT, RunningBank, adapter_at, running_bank, utc_now
 from tests.support.br_code_reader import parse_br_code
 
 
@@ -40,7 +41,7 @@ def bank_is_up(bank: RunningBank) -> None:
 
 
 async def new_cob(bank: Any, **fields: Any) -> Cob:
-    made = await bank.create_locations(1)
+    made = await bank.pix.create_locations(1)
     assert isinstance(made, Done)
     given: dict[str, Any] = {
         "txid": new_id().hex, "amount_cents": 12345, "created_at": utc_now(), "expires_in_s": 3600,
@@ -61,7 +62,7 @@ async def test_a_cob_is_put_read_paid_and_removed(bank: RunningBank) -> None:
     cob = await new_cob(
         adapter, description="Café & pão – nº 7 €", payer_name="João da Silva", payer_document="11144477735"
     )
-    put = await adapter.put_cob(cob)
+    put = await adapter.pix.put_cob(cob)
     assert isinstance(put, Done)
     assert (put.value.status, put.value.revisao, put.value.amount_cents) == ("ATIVA", 0, 12345)
     booked = await bank.bank.booked(cob.txid)
@@ -72,12 +73,12 @@ async def test_a_cob_is_put_read_paid_and_removed(bank: RunningBank) -> None:
     assert payer is not None
     assert (payer.name, payer.document) == ("Joao da Silva", "11144477735")
 
-    assert await adapter.put_cob(cob) == put  # again: the same charge, unchanged
+    assert await adapter.pix.put_cob(cob) == put  # again: the same charge, unchanged
 
     status, paid = await bank.control("pay", txid=cob.txid)
     assert status == 200
     (payment,) = paid["payments"]
-    state = await adapter.get_cob(cob.txid)
+    state = await adapter.pix.get_cob(cob.txid)
     assert isinstance(state, CobState)
     assert state.status == "CONCLUIDA"
     (received,) = state.received
@@ -89,16 +90,16 @@ async def test_a_cob_is_put_read_paid_and_removed(bank: RunningBank) -> None:
     assert len(received.end_to_end_id) == 32
     assert received.payer_document == "00000000191"
     assert received.paid_at == datetime.fromisoformat(payment["paid_at"])
-    assert isinstance(await adapter.remove_cob(cob.txid), Rejected)
+    assert isinstance(await adapter.pix.remove_cob(cob.txid), Rejected)
 
     other = await new_cob(adapter)
-    await adapter.put_cob(other)
-    assert await adapter.remove_cob(other.txid) == Done(None)
-    assert await adapter.remove_cob(other.txid) == Done(None)
-    assert isinstance(await adapter.put_cob(other), Rejected)
+    await adapter.pix.put_cob(other)
+    assert await adapter.pix.remove_cob(other.txid) == Done(None)
+    assert await adapter.pix.remove_cob(other.txid) == Done(None)
+    assert isinstance(await adapter.pix.put_cob(other), Rejected)
     nobody = new_id().hex
-    assert await adapter.remove_cob(nobody) == NotFound()
-    assert await adapter.get_cob(nobody) == NotFound()
+    assert await adapter.pix.remove_cob(nobody) == NotFound()
+    assert await adapter.pix.get_cob(nobody) == NotFound()
 
 
 async def test_a_payer_pays_what_is_registered_active_and_in_time(bank: RunningBank) -> None:
@@ -106,7 +107,7 @@ async def test_a_payer_pays_what_is_registered_active_and_in_time(bank: RunningB
     cob = await new_cob(adapter)
     paying = asyncio.create_task(bank.control("pay", txid=cob.txid, amount="1.50", times=3))
     await asyncio.sleep(0.2)  # not registered yet: the payer waits
-    await adapter.put_cob(cob)
+    await adapter.pix.put_cob(cob)
     status, answer = await paying
     assert status == 200
     assert [each["amount"] for each in answer["payments"]] == ["1.50"] * 3
@@ -117,7 +118,7 @@ async def test_a_payer_pays_what_is_registered_active_and_in_time(bank: RunningB
     assert (await bank.control("pay", txid=cob.txid, force=True))[0] == 200
 
     late = await new_cob(adapter, created_at=utc_now() - timedelta(hours=2))
-    await adapter.put_cob(late)  # one second is left
+    await adapter.pix.put_cob(late)  # one second is left
     await asyncio.sleep(1.1)
     assert (await bank.control("pay", txid=late.txid))[0] == 409
     assert (await bank.control("pay", txid=late.txid, force=True))[0] == 200
@@ -133,17 +134,17 @@ async def test_a_payer_pays_what_is_registered_active_and_in_time(bank: RunningB
 async def test_received_is_whole_over_pages_and_windows(bank: RunningBank) -> None:
     adapter = bank.adapter()
     cob = await new_cob(adapter)
-    await adapter.put_cob(cob)
+    await adapter.pix.put_cob(cob)
     since = utc_now() - timedelta(seconds=1)
     for _ in range(3):
         await bank.control("pay", txid=cob.txid, times=80, force=True)
     bank.requests.clear()
-    answer = await adapter.received(since - timedelta(days=7), utc_now() + timedelta(seconds=2))
+    answer = await adapter.pix.received(since - timedelta(days=7), utc_now() + timedelta(seconds=2))
     assert isinstance(answer, Done)
     assert len([pix for pix in answer.value if pix.txid == cob.txid]) == 240
     lists = [each for each in bank.requests if each == "GET /pix/v2/pix"]
     assert len(lists) >= 4  # seven days are two windows; the second has three pages or more
-    empty = await adapter.received(datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC))
+    empty = await adapter.pix.received(datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC))
     assert empty == Done([])
 
 
@@ -152,7 +153,7 @@ async def test_the_turns_of_the_real_bank_change_nothing(pool: Pool, quirk: str)
     async with running_bank(pool, quirks=frozenset({quirk})) as bank:
         adapter = bank.adapter()
         cob = await new_cob(adapter)
-        assert isinstance(await adapter.put_cob(cob), Done)
+        assert isinstance(await adapter.pix.put_cob(cob), Done)
 
 
 # Unknown is not no
@@ -163,11 +164,11 @@ async def test_a_lost_reply_is_adopted_by_asking(bank: RunningBank, pool: Pool) 
     cob = await new_cob(adapter)
     bank.wire.fault = "lost_reply"
     bank.requests.clear()
-    put = await adapter.put_cob(cob)
+    put = await adapter.pix.put_cob(cob)
     assert isinstance(put, Done)
     assert bank.requests[-1] == f"GET /pix/v2/cob/{cob.txid}"
     assert await cobs_of(pool, cob.txid) == 1
-    assert await adapter.remove_cob(cob.txid) == Done(None)
+    assert await adapter.pix.remove_cob(cob.txid) == Done(None)
 
 
 async def test_a_bank_that_is_down_is_unknown_and_the_same_txid_works_later(bank: RunningBank, pool: Pool) -> None:
@@ -175,15 +176,15 @@ async def test_a_bank_that_is_down_is_unknown_and_the_same_txid_works_later(bank
     cob = await new_cob(adapter)
     for fault in ("down",):
         assert (await bank.control("fault", fault=fault)) == (200, {"fault": fault})
-        assert isinstance(await adapter.put_cob(cob), Unknown)
-        assert isinstance(await adapter.get_cob(cob.txid), Unknown)
-        assert isinstance(await adapter.remove_cob(cob.txid), Unknown)
-        assert isinstance(await adapter.create_locations(2), Unknown)
-        assert isinstance(await adapter.received(utc_now() - timedelta(hours=1), utc_now()), Unknown)
-        assert isinstance(await adapter.register_callback("k", "http://x.example"), Unknown)
+        assert isinstance(await adapter.pix.put_cob(cob), Unknown)
+        assert isinstance(await adapter.pix.get_cob(cob.txid), Unknown)
+        assert isinstance(await adapter.pix.remove_cob(cob.txid), Unknown)
+        assert isinstance(await adapter.pix.create_locations(2), Unknown)
+        assert isinstance(await adapter.pix.received(utc_now() - timedelta(hours=1), utc_now()), Unknown)
+        assert isinstance(await adapter.pix.register_callback("k", "http://x.example"), Unknown)
     assert await bank.bank.fault() == "down"  # kept in the books: a restart changes nothing
     await bank.control("fault", fault="up")
-    assert isinstance(await adapter.put_cob(cob), Done)
+    assert isinstance(await adapter.pix.put_cob(cob), Done)
     assert await cobs_of(pool, cob.txid) == 1
     assert (await bank.control("fault", fault="on fire"))[0] == 400
 
@@ -191,29 +192,29 @@ async def test_a_bank_that_is_down_is_unknown_and_the_same_txid_works_later(bank
 async def test_slower_than_we_wait_is_unknown_slower_than_usual_is_not(bank: RunningBank) -> None:
     cob = await new_cob(bank.adapter())
     bank.wire.fault = "slow"
-    assert isinstance(await bank.adapter(read_s=0.1, write_s=0.1).put_cob(cob), Unknown)
-    assert isinstance(await bank.adapter().put_cob(cob), Done)
+    assert isinstance(await bank.adapter(read_s=0.1, write_s=0.1).pix.put_cob(cob), Unknown)
+    assert isinstance(await bank.adapter().pix.put_cob(cob), Done)
 
 
 async def test_a_refusal_is_for_good_and_says_why(bank: RunningBank, pool: Pool) -> None:
     adapter = bank.adapter()
     cob = await new_cob(adapter)
     bank.wire.fault = "refuse"
-    assert await adapter.put_cob(cob) == Rejected("CobOperacaoInvalida", "Recusada a pedido.")
+    assert await adapter.pix.put_cob(cob) == Rejected("CobOperacaoInvalida", "Recusada a pedido.")
     bank.wire.fault = "up"
-    assert isinstance(await adapter.put_cob(await new_cob(adapter, amount_cents=0)), Rejected)
+    assert isinstance(await adapter.pix.put_cob(await new_cob(adapter, amount_cents=0)), Rejected)
     taken = await new_cob(adapter)
-    await adapter.put_cob(taken)
-    assert isinstance(await adapter.put_cob(await new_cob(adapter, location_id=taken.location_id)), Rejected)
+    await adapter.pix.put_cob(taken)
+    assert isinstance(await adapter.pix.put_cob(await new_cob(adapter, location_id=taken.location_id)), Rejected)
     assert await cobs_of(pool, cob.txid) == 0
 
 
 async def test_our_own_mistakes_never_fail_a_charge(bank: RunningBank) -> None:
     """A wrong application key, secret or scope is about us: the charge is asked for again when it is mended."""
     cob = await new_cob(bank.adapter())
-    assert isinstance(await bank.adapter(app_key="outra").put_cob(cob), Unknown)
-    assert isinstance(await bank.adapter(app_key_param="gw-app-key").put_cob(cob), Unknown)
-    assert isinstance(await bank.adapter(client_secret="errado").put_cob(cob), Unknown)
+    assert isinstance(await bank.adapter(app_key="outra").pix.put_cob(cob), Unknown)
+    assert isinstance(await bank.adapter(app_key_param="gw-app-key").pix.put_cob(cob), Unknown)
+    assert isinstance(await bank.adapter(client_secret="errado").pix.put_cob(cob), Unknown)
 
 
 # Tokens
@@ -222,10 +223,10 @@ async def test_our_own_mistakes_never_fail_a_charge(bank: RunningBank) -> None:
 async def test_one_token_serves_many_calls_at_once_and_a_401_renews_it_once(bank: RunningBank) -> None:
     adapter = bank.adapter()
     cobs = [await new_cob(bank.bank) for _ in range(10)]
-    await asyncio.gather(*(adapter.put_cob(cob) for cob in cobs))
+    await asyncio.gather(*(adapter.pix.put_cob(cob) for cob in cobs))
     assert bank.requests.count("POST /oauth/token") == 1
     bank.wire.forget_tokens()
-    answers = await asyncio.gather(*(adapter.get_cob(cob.txid) for cob in cobs))
+    answers = await asyncio.gather(*(adapter.pix.get_cob(cob.txid) for cob in cobs))
     assert all(isinstance(answer, CobState) for answer in answers)
     assert bank.requests.count("POST /oauth/token") == 2
 
@@ -233,13 +234,13 @@ async def test_one_token_serves_many_calls_at_once_and_a_401_renews_it_once(bank
 async def test_a_renewal_that_fails_fails_for_all_who_wait_for_it(bank: RunningBank) -> None:
     adapter = bank.adapter(client_secret="errado")
     for attempt in (1, 2):
-        answers = await asyncio.gather(*(adapter.get_cob("a" * 32) for _ in range(50)))
+        answers = await asyncio.gather(*(adapter.pix.get_cob("a" * 32) for _ in range(50)))
         assert set(answers) == {Unknown("token: HTTP 401")}
         assert bank.requests.count("POST /oauth/token") == attempt, "who comes later asks again"
 
 
 async def test_a_bank_that_is_away_is_not_asked_for_each_location(bank: RunningBank) -> None:
-    assert await bank.adapter(client_secret="errado").create_locations(200) == Unknown("token: HTTP 401")
+    assert await bank.adapter(client_secret="errado").pix.create_locations(200) == Unknown("token: HTTP 401")
     assert bank.requests.count("POST /oauth/token") == 1
 
 
@@ -247,12 +248,12 @@ async def test_a_token_that_expires_mid_run_is_renewed_before_it_does(pool: Pool
     async with running_bank(pool, token_life_s=61) as bank:
         adapter = bank.adapter()
         cob = await new_cob(bank.bank)
-        await adapter.put_cob(cob)
+        await adapter.pix.put_cob(cob)
         await asyncio.sleep(1.1)  # 60 s before its end it counts as expired
-        assert isinstance(await adapter.get_cob(cob.txid), CobState)
+        assert isinstance(await adapter.pix.get_cob(cob.txid), CobState)
         assert bank.requests.count("POST /oauth/token") == 2
     async with running_bank(pool, token_life_s=0) as bank:
-        assert isinstance(await bank.adapter().get_cob(cob.txid), Unknown)  # never good: asked once more, no more
+        assert isinstance(await bank.adapter().pix.get_cob(cob.txid), Unknown)  # never good: asked once more, no more
         assert bank.requests.count(f"GET /pix/v2/cob/{cob.txid}") == 2
 
 
@@ -317,8 +318,7 @@ async def saying(status: int, body: str, kind: str = "application/json") -> Asyn
     try:
         async with aiohttp.ClientSession() as http:
             url = f"http://127.0.0.1:{port}"
-            client: dict[str, Any] = {**CLIENT}
-            yield BancoDoBrasil(http, api_url=url, oauth_url=f"{url}/token", now=utc_now, **client)
+            yield adapter_at(http, url)
     finally:
         await runner.cleanup()
 
@@ -362,7 +362,7 @@ OK_OTHER = '{"txid":"%s","status":"ATIVA","valor":{"original":"%s"},"revisao":0}
 )
 async def test_only_a_plain_no_is_a_no(status: int, body: str, kind: str, wanted: Any) -> None:
     async with saying(status, body, kind) as adapter:
-        answer = await adapter.put_cob(COB)
+        answer = await adapter.pix.put_cob(COB)
     if isinstance(wanted, Rejected):
         assert answer == wanted
     else:
@@ -373,14 +373,14 @@ async def test_a_no_to_a_txid_that_is_there_with_our_data_is_a_yes(bank: Running
     """An earlier attempt whose answer was lost went through; the bank then says that the txid exists."""
     adapter = bank.adapter()
     cob = await new_cob(adapter)
-    await adapter.put_cob(cob)
+    await adapter.pix.put_cob(cob)
     bank.wire.fault = "refuse"
-    assert isinstance(await adapter.put_cob(cob), Done)
+    assert isinstance(await adapter.pix.put_cob(cob), Done)
 
 
 async def test_what_an_error_says_never_holds_the_application_key(bank: RunningBank) -> None:
     bank.wire.fault = "down"
-    answer = await bank.adapter().get_cob("a" * 32)
+    answer = await bank.adapter().pix.get_cob("a" * 32)
     assert isinstance(answer, Unknown)
     assert CLIENT["app_key"] not in answer.detail
 
@@ -402,7 +402,7 @@ def fetch(bank: RunningBank) -> Fetch:
 
 async def test_a_location_answers_a_payload_that_strangers_can_verify(bank: RunningBank, fetch: Fetch) -> None:
     adapter = bank.adapter()
-    made = await adapter.create_locations(3)
+    made = await adapter.pix.create_locations(3)
     assert isinstance(made, Done)
     assert all(len(each.location) <= 77 and "://" not in each.location for each in made.value)
     location = made.value[0]
@@ -411,7 +411,7 @@ async def test_a_location_answers_a_payload_that_strangers_can_verify(bank: Runn
     assert json.loads(body)["type"].endswith("/CobPayloadNaoEncontrado")
 
     cob = await new_cob(adapter, location_id=location.location_id, description="Pedido 7")
-    await adapter.put_cob(cob)
+    await adapter.pix.put_cob(cob)
     status, kind, token = await fetch(f"http://{location.location}")
     assert (status, kind) == (200, "application/jose")
     header = json.loads(base64.urlsafe_b64decode(token.split(b".")[0] + b"=="))
@@ -450,7 +450,7 @@ def certified(certificate: str) -> ECKey:
 async def test_the_code_the_bank_prints_leads_to_its_location(bank: RunningBank) -> None:
     adapter = bank.adapter()
     cob = await new_cob(adapter)
-    put = await adapter.put_cob(cob)
+    put = await adapter.pix.put_cob(cob)
     assert isinstance(put, Done)
     booked = await bank.bank.booked(cob.txid)
     assert booked is not None

@@ -30,11 +30,10 @@ from banks.boletos import (
 from banks.protocol import Done, NotFound, Rejected, Unknown
 from banks.simulated.boletos import BoletoRules
 from runtime.postgres import Pool
-from tests.support.banking import utc_now
+from tests.support.banking import adapter_at, utc_now
 from tests.support.boleto_bank import (
     CONVENIO,
     RunningBoletoBank,
-    boleto_adapter,
     canned_bank,
     new_boleto,
     new_number,
@@ -69,7 +68,7 @@ def count(bank: RunningBoletoBank, method: str, path: str) -> int:
 
 async def registered(bank: RunningBoletoBank, **fields: Any) -> NewBoleto:
     boleto = new_boleto(**fields)
-    assert isinstance(await bank.adapter().register_boleto(boleto), Done)
+    assert isinstance(await bank.adapter().boletos.register_boleto(boleto), Done)
     bank.requests.clear()
     return boleto
 
@@ -97,7 +96,7 @@ def detail(boleto: NewBoleto, **fields: Any) -> dict[str, Any]:
 async def test_a_boleto_is_registered_read_redated_and_written_off(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
     boleto = new_boleto(description="Ação nº 7 – parcela 1/3")
-    made = await adapter.register_boleto(boleto)
+    made = await adapter.boletos.register_boleto(boleto)
     barcode, line = boleto_codes(boleto.number, due_on=boleto.due_on, amount_cents=boleto.amount_cents)
     assert made == Done(RegisteredBoleto(line=line, barcode=barcode, qr_code=None))
     booked = await bank.books.booked(boleto.number)
@@ -107,25 +106,25 @@ async def test_a_boleto_is_registered_read_redated_and_written_off(bank: Running
     assert (payer.name, payer.document) == ("JOAO D AVILA & FILHOS - NO 3", "01234567890")
     assert (payer.street, payer.zip_code) == ("RUA SAO JOSE, 12-A", "01310100")
 
-    state = await adapter.find_boleto(boleto.number)
+    state = await adapter.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert (state.status, state.amount_cents, state.due_on) == ("open", 12345, boleto.due_on)
     assert (state.seu_numero, state.line, state.barcode) == (boleto.seu_numero, line, barcode)
     assert (state.registered_on, state.paid_cents, state.paid_on) == (today(), 0, None)
 
     later = boleto.due_on + timedelta(days=5)
-    assert await adapter.redate_boleto(boleto.number, later) == Done(None)
-    state = await adapter.find_boleto(boleto.number)
+    assert await adapter.boletos.redate_boleto(boleto.number, later) == Done(None)
+    state = await adapter.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert state.due_on == later
     assert state.line == boleto_codes(boleto.number, due_on=later, amount_cents=12345)[1]
 
-    assert await adapter.write_off_boleto(boleto.number) == Done(None)
-    assert await adapter.write_off_boleto(boleto.number) == Done(None)  # however often asked
-    state = await adapter.find_boleto(boleto.number)
+    assert await adapter.boletos.write_off_boleto(boleto.number) == Done(None)
+    assert await adapter.boletos.write_off_boleto(boleto.number) == Done(None)  # however often asked
+    state = await adapter.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert state.status == "written_off"
-    redated = await adapter.redate_boleto(boleto.number, later)
+    redated = await adapter.boletos.redate_boleto(boleto.number, later)
     assert isinstance(redated, Rejected)
     assert redated.code == WRITTEN_OFF
 
@@ -136,13 +135,13 @@ async def test_a_payer_without_letters_the_bank_takes_is_registered_all_the_same
     for document in ("12345678000195", "12ABC34501DE35"):
         fields = {name: getattr(payer, name) for name in payer.__struct_fields__}
         boleto = new_boleto(payer=type(payer)(**(fields | odd | {"document": document})), description="日本")
-        assert isinstance(await bank.adapter().register_boleto(boleto), Done)
+        assert isinstance(await bank.adapter().boletos.register_boleto(boleto), Done)
 
 
 async def test_a_hybrid_boleto_carries_a_code_whose_location_tells_the_truth(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
     boleto = new_boleto(hybrid=True)
-    made = await adapter.register_boleto(boleto)
+    made = await adapter.boletos.register_boleto(boleto)
     assert isinstance(made, Done)
     assert made.value.qr_code is not None
     location = parse_br_code(made.value.qr_code)["26-25"]
@@ -166,7 +165,7 @@ async def test_a_hybrid_boleto_carries_a_code_whose_location_tells_the_truth(ban
 async def test_a_hybrid_boleto_registered_without_its_code_gets_one(bank: RunningBoletoBank) -> None:
     bank.boletos.quirks = frozenset({"no_qr"})
     boleto = new_boleto(hybrid=True)
-    made = await bank.adapter().register_boleto(boleto)
+    made = await bank.adapter().boletos.register_boleto(boleto)
     assert isinstance(made, Done)
     assert made.value.qr_code is not None
     assert count(bank, "POST", f"/{boleto.number}/gerar-pix") == 1
@@ -187,7 +186,7 @@ async def test_a_paid_boleto_says_how_much_when_and_by_which_way(bank: RunningBo
     status, paid = await bank.control("pay", line=line_of(boleto), amount="124.01")
     assert status == 200
     assert paid["payments"][0]["end_to_end_id"] is None
-    state = await adapter.find_boleto(boleto.number)
+    state = await adapter.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert (state.status, state.paid_cents, state.paid_on) == ("paid", 12401, today())
     assert (state.paid_by_pix, state.pix, state.credited_on) == (False, (), today())
@@ -197,7 +196,7 @@ async def test_a_hybrid_boleto_paid_by_pix_shows_it_in_the_detail(bank: RunningB
     adapter = bank.adapter()
     boleto = await registered(bank, hybrid=True)
     _, paid = await bank.control("pay", number=boleto.number, rail="pix")
-    state = await adapter.find_boleto(boleto.number)
+    state = await adapter.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert (state.status, state.paid_cents, state.paid_by_pix) == ("paid", 12345, True)
     (pix,) = state.pix
@@ -206,7 +205,7 @@ async def test_a_hybrid_boleto_paid_by_pix_shows_it_in_the_detail(bank: RunningB
     assert state.txid.startswith(f"BOLETO{boleto.number[3:]}DATA")
     assert state.qr_code is not None
     # It is also among the PIX received, under a txid that is no charge's.
-    received = await adapter.received(utc_now() - timedelta(minutes=5), utc_now() + timedelta(seconds=1))
+    received = await adapter.pix.received(utc_now() - timedelta(minutes=5), utc_now() + timedelta(seconds=1))
     assert isinstance(received, Done)
     assert [pix.end_to_end_id for pix in received.value if pix.txid == state.txid] == [pix.end_to_end_id]
 
@@ -218,7 +217,7 @@ async def test_every_pix_into_a_boleto_is_named_whatever_came_last(bank: Running
     for rail, amount in (("pix", "100.00"), ("pix", "23.45"), ("boleto", "1.00")):
         _, paid = await bank.control("pay", number=boleto.number, rail=rail, amount=amount, force=True)
         sent += [payment["end_to_end_id"] for payment in paid["payments"]]
-    state = await adapter.find_boleto(boleto.number)
+    state = await adapter.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert (state.paid_by_pix, state.paid_cents) == (False, 12445)
     assert [(pix.end_to_end_id, pix.amount_cents) for pix in state.pix] == [(sent[0], 10_000), (sent[1], 2345)]
@@ -229,14 +228,14 @@ async def test_money_on_its_way_is_neither_open_nor_paid(bank: RunningBoletoBank
     adapter = bank.adapter()
     boleto = await registered(bank)
     await bank.control("pay", number=boleto.number)
-    state = await adapter.find_boleto(boleto.number)
+    state = await adapter.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert (state.status, state.paid_cents) == ("in_between", 0)
     # It is neither written off nor definitely not: the bank decides when the money is there.
-    assert isinstance(await adapter.write_off_boleto(boleto.number), Unknown)
+    assert isinstance(await adapter.boletos.write_off_boleto(boleto.number), Unknown)
     _, off = await bank.control("boleto-call-off", number=boleto.number)
     assert off == {"called_off": 1}
-    assert await adapter.write_off_boleto(boleto.number) == Done(None)
+    assert await adapter.boletos.write_off_boleto(boleto.number) == Done(None)
 
 
 async def test_a_paid_boleto_is_not_written_off_and_not_redated(bank: RunningBoletoBank) -> None:
@@ -244,8 +243,8 @@ async def test_a_paid_boleto_is_not_written_off_and_not_redated(bank: RunningBol
     boleto = await registered(bank)
     await bank.control("pay", number=boleto.number)
     for answer in (
-        await adapter.write_off_boleto(boleto.number),
-        await adapter.redate_boleto(boleto.number, boleto.due_on + timedelta(days=1)),
+        await adapter.boletos.write_off_boleto(boleto.number),
+        await adapter.boletos.redate_boleto(boleto.number, boleto.due_on + timedelta(days=1)),
     ):
         assert isinstance(answer, Rejected)
         assert answer.code == PAID
@@ -256,7 +255,7 @@ async def test_a_write_off_and_a_payment_at_once_have_one_winner(bank: RunningBo
     boletos = [await registered(bank) for _ in range(12)]
 
     async def write_off(boleto: NewBoleto) -> Any:
-        return await adapter.write_off_boleto(boleto.number)
+        return await adapter.boletos.write_off_boleto(boleto.number)
 
     async def pay(boleto: NewBoleto) -> int:
         return (await bank.control("pay", number=boleto.number))[0]
@@ -266,7 +265,7 @@ async def test_a_write_off_and_a_payment_at_once_have_one_winner(bank: RunningBo
             status, written = await asyncio.gather(pay(boleto), write_off(boleto))
         else:
             written, status = await asyncio.gather(write_off(boleto), pay(boleto))
-        state = await adapter.find_boleto(boleto.number)
+        state = await adapter.boletos.find_boleto(boleto.number)
         assert isinstance(state, BoletoState)
         if status == 200:
             assert isinstance(written, Rejected)
@@ -300,7 +299,7 @@ async def test_every_paid_boleto_of_the_days_is_listed_over_pages_and_strangers_
         mine + strangers, at,
     )  # fmt: skip
     bank.requests.clear()
-    paid = await adapter.boletos_paid(day, day)
+    paid = await adapter.boletos.boletos_paid(day, day)
     assert isinstance(paid, Done)
     assert sorted(boleto.number for boleto in paid.value) == sorted(mine)
     assert {(boleto.amount_cents, boleto.paid_cents, boleto.moved_on) for boleto in paid.value} == {(12345, 12300, day)}
@@ -318,7 +317,7 @@ async def test_every_paid_boleto_of_the_days_is_listed_over_pages_and_strangers_
 
 async def test_an_empty_list_is_no_trouble(bank: RunningBoletoBank) -> None:
     long_ago = today() - timedelta(days=8000)
-    assert await bank.adapter().boletos_paid(long_ago, long_ago + timedelta(days=200)) == Done([])
+    assert await bank.adapter().boletos.boletos_paid(long_ago, long_ago + timedelta(days=200)) == Done([])
     page = {"indicadorSituacao": "A", "agenciaBeneficiario": "452", "contaBeneficiario": "123873"}
     assert (await _raw_list(bank, page | {"dataFimRegistro": "01.01.2001"}))[0] == 404
     await registered(bank)
@@ -328,7 +327,7 @@ async def test_an_empty_list_is_no_trouble(bank: RunningBoletoBank) -> None:
 
 
 async def _raw_list(bank: RunningBoletoBank, query: dict[str, str]) -> tuple[int, Any]:
-    token = await bank.adapter()._agreement._transport._token(("cobrancas.boletos-info",))
+    token = await bank.adapter().boletos._transport._token(("cobrancas.boletos-info",))
     async with bank.http.get(
         f"{bank.url}/cobrancas/v2/boletos",
         params={"gw-dev-app-key": "chave-do-app", **query},
@@ -343,12 +342,12 @@ async def _raw_list(bank: RunningBoletoBank, query: dict[str, str]) -> tuple[int
 async def test_asking_again_registers_once(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
     boleto = new_boleto(hybrid=True)
-    first = await adapter.register_boleto(boleto)
+    first = await adapter.boletos.register_boleto(boleto)
     assert isinstance(first, Done)
-    assert await adapter.register_boleto(boleto) == first
-    assert await bank.adapter().register_boleto(boleto) == first
+    assert await adapter.boletos.register_boleto(boleto) == first
+    assert await bank.adapter().boletos.register_boleto(boleto) == first
     await bank.control("pay", number=boleto.number)
-    assert await adapter.register_boleto(boleto) == first  # paid meanwhile: registered all the same
+    assert await adapter.boletos.register_boleto(boleto) == first  # paid meanwhile: registered all the same
 
 
 @pytest.mark.parametrize(
@@ -368,7 +367,7 @@ async def test_a_strangers_boleto_under_our_number_is_never_taken_for_ours(
     if "payer" in other:
         fields = {name: getattr(boleto.payer, name) for name in boleto.payer.__struct_fields__}
         other = {"payer": type(boleto.payer)(**(fields | {"document": "98765432100"}))}
-    again = await bank.adapter().register_boleto(new_boleto(number=boleto.number, **other))
+    again = await bank.adapter().boletos.register_boleto(new_boleto(number=boleto.number, **other))
     assert isinstance(again, Rejected)
     assert again.code == NUMBER_TAKEN
     booked = await bank.books.booked(boleto.number)
@@ -379,11 +378,11 @@ async def test_a_strangers_boleto_under_our_number_is_never_taken_for_ours(
 async def test_a_number_stays_used_after_the_write_off(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
     boleto = await registered(bank)
-    await adapter.write_off_boleto(boleto.number)
-    again = await adapter.register_boleto(boleto)
+    await adapter.boletos.write_off_boleto(boleto.number)
+    again = await adapter.boletos.register_boleto(boleto)
     assert isinstance(again, Rejected)
     assert again.code == WRITTEN_OFF
-    other = await adapter.register_boleto(new_boleto(number=boleto.number, amount_cents=1))
+    other = await adapter.boletos.register_boleto(new_boleto(number=boleto.number, amount_cents=1))
     assert isinstance(other, Rejected)
     assert other.code == NUMBER_TAKEN
 
@@ -391,8 +390,11 @@ async def test_a_number_stays_used_after_the_write_off(bank: RunningBoletoBank) 
 async def test_nothing_is_changed_that_is_not_there(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
     number = new_number()
-    assert await adapter.find_boleto(number) == NotFound()
-    for answer in (await adapter.write_off_boleto(number), await adapter.redate_boleto(number, today())):
+    assert await adapter.boletos.find_boleto(number) == NotFound()
+    for answer in (
+        await adapter.boletos.write_off_boleto(number),
+        await adapter.boletos.redate_boleto(number, today()),
+    ):
         assert isinstance(answer, Rejected)
         assert answer.code == NOT_FOUND
 
@@ -405,13 +407,13 @@ async def test_a_lost_answer_is_found_out_by_asking(bank: RunningBoletoBank, fau
     adapter = bank.adapter()
     boleto = new_boleto(hybrid=True)
     bank.wire.fault = fault
-    made = await adapter.register_boleto(boleto)
+    made = await adapter.boletos.register_boleto(boleto)
     assert isinstance(made, Done)
     assert made.value.qr_code is not None
     assert count(bank, "POST", "") == 1  # never sent twice
     later = boleto.due_on + timedelta(days=3)
-    assert await adapter.redate_boleto(boleto.number, later) == Done(None)
-    assert await adapter.write_off_boleto(boleto.number) == Done(None)
+    assert await adapter.boletos.redate_boleto(boleto.number, later) == Done(None)
+    assert await adapter.boletos.write_off_boleto(boleto.number) == Done(None)
     assert count(bank, "PATCH", f"/{boleto.number}") == 1
     assert count(bank, "POST", f"/{boleto.number}/baixar") == 1
 
@@ -423,17 +425,17 @@ async def test_silence_and_nonsense_are_unknown_and_the_next_try_succeeds(bank: 
     standing = await registered(bank)
     boleto = new_boleto()
     bank.wire.fault = fault
-    assert isinstance(await adapter.register_boleto(boleto), Unknown)
-    assert isinstance(await adapter.redate_boleto(standing.number, today() + timedelta(days=30)), Unknown)
-    assert isinstance(await adapter.write_off_boleto(standing.number), Unknown)
+    assert isinstance(await adapter.boletos.register_boleto(boleto), Unknown)
+    assert isinstance(await adapter.boletos.redate_boleto(standing.number, today() + timedelta(days=30)), Unknown)
+    assert isinstance(await adapter.boletos.write_off_boleto(standing.number), Unknown)
     if fault != "timeout_before":
-        assert isinstance(await adapter.find_boleto(standing.number), Unknown)
-        assert isinstance(await adapter.boletos_paid(today(), today()), Unknown)
+        assert isinstance(await adapter.boletos.find_boleto(standing.number), Unknown)
+        assert isinstance(await adapter.boletos.boletos_paid(today(), today()), Unknown)
     bank.wire.fault = "up"
     adapter = bank.adapter()
-    assert await adapter.find_boleto(boleto.number) == NotFound()
-    assert isinstance(await adapter.register_boleto(boleto), Done)
-    assert await adapter.write_off_boleto(standing.number) == Done(None)
+    assert await adapter.boletos.find_boleto(boleto.number) == NotFound()
+    assert isinstance(await adapter.boletos.register_boleto(boleto), Done)
+    assert await adapter.boletos.write_off_boleto(standing.number) == Done(None)
 
 
 async def test_a_slow_bank_is_unknown_and_what_it_did_is_adopted(
@@ -442,18 +444,20 @@ async def test_a_slow_bank_is_unknown_and_what_it_did_is_adopted(
     monkeypatch.setattr(bank.wire, "_slow_s", 2.0)
     adapter = bank.adapter(read_s=1.0, write_s=1.0)
     boleto = new_boleto()
-    assert await adapter.find_boleto(boleto.number) == NotFound()  # with tokens at hand, only what follows is slow
-    assert isinstance(await adapter.register_boleto(new_boleto()), Done)
+    assert (
+        await adapter.boletos.find_boleto(boleto.number) == NotFound()
+    )  # with tokens at hand, only what follows is slow
+    assert isinstance(await adapter.boletos.register_boleto(new_boleto()), Done)
     bank.wire.fault = "slow"
-    assert isinstance(await adapter.register_boleto(boleto), Unknown)
+    assert isinstance(await adapter.boletos.register_boleto(boleto), Unknown)
     bank.wire.fault = "up"
 
     async def was_done() -> bool:
-        return isinstance(await adapter.find_boleto(boleto.number), BoletoState)
+        return isinstance(await adapter.boletos.find_boleto(boleto.number), BoletoState)
 
     await until_answer(was_done)
     bank.requests.clear()
-    assert isinstance(await adapter.register_boleto(boleto), Done)
+    assert isinstance(await adapter.boletos.register_boleto(boleto), Done)
     assert count(bank, "GET", f"/{boleto.number}") == 1  # adopted
 
 
@@ -461,25 +465,25 @@ async def test_a_refusal_is_for_good_and_leaves_nothing(bank: RunningBoletoBank)
     adapter = bank.adapter()
     boleto = new_boleto()
     bank.wire.fault = "refuse"
-    refused = await adapter.register_boleto(boleto)
+    refused = await adapter.boletos.register_boleto(boleto)
     assert isinstance(refused, Rejected)
     assert refused.code == "4678420"
     bank.boletos.quirks = frozenset({"shape_f"})
-    assert await adapter.register_boleto(boleto) == refused
-    assert await adapter.find_boleto(boleto.number) == NotFound()
+    assert await adapter.boletos.register_boleto(boleto) == refused
+    assert await adapter.boletos.find_boleto(boleto.number) == NotFound()
 
 
 async def test_tokens_that_end_in_the_middle_are_renewed(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
     boleto = new_boleto()
-    assert isinstance(await adapter.register_boleto(boleto), Done)
+    assert isinstance(await adapter.boletos.register_boleto(boleto), Done)
     bank.wire.forget_tokens()
     bank.requests.clear()
-    found = await asyncio.gather(*(adapter.find_boleto(boleto.number) for _ in range(8)))
+    found = await asyncio.gather(*(adapter.boletos.find_boleto(boleto.number) for _ in range(8)))
     assert all(isinstance(each, BoletoState) for each in found)
     assert bank.requests.count("POST /oauth/token") == 1
     bank.wire.forget_tokens()
-    assert await adapter.write_off_boleto(boleto.number) == Done(None)
+    assert await adapter.boletos.write_off_boleto(boleto.number) == Done(None)
 
 
 # BoletoRules of the bank
@@ -492,31 +496,31 @@ async def test_a_young_boleto_is_changed_later(bank: RunningBoletoBank, pool: Po
     registered_at = utc_now()
     later = boleto.due_on + timedelta(days=1)
     for answer in (
-        await adapter.write_off_boleto(boleto.number, registered_at=registered_at),
-        await adapter.redate_boleto(boleto.number, later, registered_at=registered_at),
+        await adapter.boletos.write_off_boleto(boleto.number, registered_at=registered_at),
+        await adapter.boletos.redate_boleto(boleto.number, later, registered_at=registered_at),
     ):
         assert isinstance(answer, NotYet)
         assert answer.retry_at is not None
         assert timedelta(minutes=30) <= answer.retry_at - registered_at <= timedelta(minutes=32)
-    assert await adapter.write_off_boleto(boleto.number) == NotYet(None)  # the detail tells the day only
+    assert await adapter.boletos.write_off_boleto(boleto.number) == NotYet(None)  # the detail tells the day only
     await pool.execute(
         "UPDATE simulated_boleto SET registered_at = $2 WHERE number = $1", boleto.number, utc_now() - OLD
     )
-    assert await adapter.redate_boleto(boleto.number, later, registered_at=registered_at - OLD) == Done(None)
-    assert await adapter.write_off_boleto(boleto.number, registered_at=registered_at - OLD) == Done(None)
+    assert await adapter.boletos.redate_boleto(boleto.number, later, registered_at=registered_at - OLD) == Done(None)
+    assert await adapter.boletos.write_off_boleto(boleto.number, registered_at=registered_at - OLD) == Done(None)
 
 
 async def test_an_old_answer_never_decides_that_nothing_happened(bank: RunningBoletoBank) -> None:
     await bank.rules(detail_cache_s=30)
     adapter = bank.adapter(detail_age_s=30.0)
     boleto = await registered(bank)
-    assert isinstance(await adapter.find_boleto(boleto.number), BoletoState)
+    assert isinstance(await adapter.boletos.find_boleto(boleto.number), BoletoState)
     await bank.control("pay", number=boleto.number)
     # The bank says no, and shows the boleto as open: what it shows is from before.
     old = utc_now() - OLD
-    assert isinstance(await adapter.write_off_boleto(boleto.number, registered_at=old), Unknown)
+    assert isinstance(await adapter.boletos.write_off_boleto(boleto.number, registered_at=old), Unknown)
     bank.boletos._shown.clear()  # half a minute passes, here and there
-    answer = await bank.adapter(detail_age_s=30.0).write_off_boleto(boleto.number, registered_at=old)
+    answer = await bank.adapter(detail_age_s=30.0).boletos.write_off_boleto(boleto.number, registered_at=old)
     assert isinstance(answer, Rejected)
     assert answer.code == PAID
 
@@ -526,23 +530,23 @@ async def test_an_old_answer_never_decides_that_it_was_done_either(bank: Running
     await bank.rules(detail_cache_s=30)
     adapter = bank.adapter(detail_age_s=30.0)
     boleto = await registered(bank)
-    assert isinstance(await adapter.find_boleto(boleto.number), BoletoState)
-    assert await adapter.redate_boleto(boleto.number, boleto.due_on + timedelta(days=7)) == Done(None)
+    assert isinstance(await adapter.boletos.find_boleto(boleto.number), BoletoState)
+    assert await adapter.boletos.redate_boleto(boleto.number, boleto.due_on + timedelta(days=7)) == Done(None)
     for fault in ("refuse", "timeout_before"):
         bank.wire.fault = fault
         assert isinstance(
-            await adapter.redate_boleto(boleto.number, boleto.due_on, registered_at=utc_now() - OLD), Unknown
+            await adapter.boletos.redate_boleto(boleto.number, boleto.due_on, registered_at=utc_now() - OLD), Unknown
         )
         booked = await bank.books.booked(boleto.number)
         assert booked is not None
         assert booked.due_on == boleto.due_on + timedelta(days=7)
     bank.wire.fault = "up"
-    assert await adapter.redate_boleto(boleto.number, boleto.due_on) == Done(None)
+    assert await adapter.boletos.redate_boleto(boleto.number, boleto.due_on) == Done(None)
 
 
 async def test_a_change_names_every_indicator_and_one_only(bank: RunningBoletoBank) -> None:
     boleto = await registered(bank)
-    transport = bank.adapter()._agreement._transport
+    transport = bank.adapter().boletos._transport
     url = f"{bank.url}/cobrancas/v2/boletos/{boleto.number}"
     scopes = ("cobrancas.boletos-requisicao",)
     body = {"numeroConvenio": int(CONVENIO), "indicadorNovaDataVencimento": "S"}
@@ -571,7 +575,7 @@ async def test_a_change_names_every_indicator_and_one_only(bank: RunningBoletoBa
     ids=lambda fault: next(iter(fault)),
 )  # fmt: skip
 async def test_the_bank_refuses_what_its_guide_forbids(bank: RunningBoletoBank, fault: dict[str, Any]) -> None:
-    agreement = bank.adapter()._agreement
+    agreement = bank.adapter().boletos
     boleto = new_boleto()
     body = agreement._body(boleto) | fault
     heard = await agreement._ask("POST", "", ("cobrancas.boletos-requisicao",), body=body)
@@ -587,7 +591,7 @@ async def test_without_a_good_key_token_or_scope_nobody_gets_in(bank: RunningBol
     async with bank.http.get(url, params={"gw-dev-app-key": "chave-do-app"}) as answer:
         assert answer.status == 401
         assert (await answer.json())["statusCode"] == 401
-    transport = bank.adapter()._agreement._transport
+    transport = bank.adapter().boletos._transport
     heard = await transport.ask("GET", url, ("cob.read",))
     assert not isinstance(heard, Unknown)
     assert heard.status == 403
@@ -613,7 +617,7 @@ REGISTER = "POST /cobrancas/v2/boletos"
 @pytest.mark.parametrize("status", [400, 422])
 async def test_the_banks_no_is_heard_in_each_of_its_shapes(status: int, shape: Any) -> None:
     async with canned_bank({REGISTER: (status, shape)}) as url, aiohttp.ClientSession() as http:
-        assert await boleto_adapter(http, url).register_boleto(new_boleto()) == Rejected("4874999", "Nao")
+        assert await adapter_at(http, url).boletos.register_boleto(new_boleto()) == Rejected("4874999", "Nao")
 
 
 @pytest.mark.parametrize(
@@ -630,17 +634,17 @@ async def test_whatever_is_not_the_banks_no_is_unknown(said: Any) -> None:
     one = f"/cobrancas/v2/boletos/{boleto.number}"
     async with aiohttp.ClientSession() as http:
         async with canned_bank({REGISTER: said}) as url:
-            assert isinstance(await boleto_adapter(http, url).register_boleto(boleto), Unknown)
+            assert isinstance(await adapter_at(http, url).boletos.register_boleto(boleto), Unknown)
         old = {f"GET {one}": (200, detail(boleto)), f"PATCH {one}": said, f"POST {one}/baixar": said}
         async with canned_bank(old) as url:
-            adapter = boleto_adapter(http, url)
-            assert isinstance(await adapter.redate_boleto(boleto.number, today()), Unknown)
-            assert isinstance(await adapter.write_off_boleto(boleto.number), Unknown)
+            adapter = adapter_at(http, url)
+            assert isinstance(await adapter.boletos.redate_boleto(boleto.number, today()), Unknown)
+            assert isinstance(await adapter.boletos.write_off_boleto(boleto.number), Unknown)
         everything = {f"GET {one}": said, "GET /cobrancas/v2/boletos": said}
         async with canned_bank(everything) as url:
-            adapter = boleto_adapter(http, url)
-            assert isinstance(await adapter.find_boleto(boleto.number), Unknown)
-            assert isinstance(await adapter.boletos_paid(today(), today()), Unknown)
+            adapter = adapter_at(http, url)
+            assert isinstance(await adapter.boletos.find_boleto(boleto.number), Unknown)
+            assert isinstance(await adapter.boletos.boletos_paid(today(), today()), Unknown)
 
 
 @pytest.mark.parametrize(
@@ -649,27 +653,27 @@ async def test_whatever_is_not_the_banks_no_is_unknown(said: Any) -> None:
 async def test_not_found_is_heard_in_each_of_its_shapes(said: Any) -> None:
     number = new_number()
     async with aiohttp.ClientSession() as http, canned_bank({f"GET /cobrancas/v2/boletos/{number}": said}) as url:
-        assert await boleto_adapter(http, url).find_boleto(number) == NotFound()
+        assert await adapter_at(http, url).boletos.find_boleto(number) == NotFound()
 
 
 async def test_a_used_number_whose_boleto_is_not_shown_yet_is_unknown() -> None:
     used = {"erros": [{"codigo": "4874915", "mensagem": "Nosso Numero ja incluido anteriormente."}]}
     async with aiohttp.ClientSession() as http, canned_bank({REGISTER: (400, used)}) as url:
-        assert isinstance(await boleto_adapter(http, url).register_boleto(new_boleto()), Unknown)
+        assert isinstance(await adapter_at(http, url).boletos.register_boleto(new_boleto()), Unknown)
 
 
 async def test_a_refusal_after_a_lost_success_is_no_refusal() -> None:
     boleto = new_boleto()
     said = {REGISTER: (400, A), f"GET /cobrancas/v2/boletos/{boleto.number}": (200, detail(boleto))}
     async with aiohttp.ClientSession() as http, canned_bank(said) as url:
-        assert isinstance(await boleto_adapter(http, url).register_boleto(boleto), Done)
+        assert isinstance(await adapter_at(http, url).boletos.register_boleto(boleto), Done)
 
 
 async def test_another_line_than_ours_blocks_the_boleto_and_raises_an_alarm(bank: RunningBoletoBank) -> None:
     bank.boletos.quirks = frozenset({"wrong_line"})
     boleto = new_boleto()
     with capture_logs() as logs:
-        made = await bank.adapter().register_boleto(boleto)
+        made = await bank.adapter().boletos.register_boleto(boleto)
     assert isinstance(made, Rejected)
     assert made.code == LINE_MISMATCH
     assert made.code in STANDS_AT_BANK
@@ -679,7 +683,7 @@ async def test_another_line_than_ours_blocks_the_boleto_and_raises_an_alarm(bank
     barcode, line = boleto_codes(boleto.number, due_on=boleto.due_on + timedelta(days=1), amount_cents=12345)
     said = {one: (200, detail(boleto, codigoLinhaDigitavel=line, textoCodigoBarrasTituloCobranca=barcode))}
     async with canned_bank(said | {REGISTER: (504, NONE)}) as url:
-        adopted = await boleto_adapter(bank.http, url).register_boleto(boleto)
+        adopted = await adapter_at(bank.http, url).boletos.register_boleto(boleto)
     assert isinstance(adopted, Rejected)
     assert adopted.code == LINE_MISMATCH
 
@@ -693,11 +697,11 @@ async def test_a_boleto_that_gets_no_pix_is_not_passed_off_as_hybrid() -> None:
         f"POST {one}/gerar-pix": (400, A),
     }
     async with aiohttp.ClientSession() as http, canned_bank(said) as url:
-        refused = await boleto_adapter(http, url).register_boleto(boleto)
+        refused = await adapter_at(http, url).boletos.register_boleto(boleto)
         assert isinstance(refused, Rejected)
         assert refused.code == PIX_REFUSED
         said[f"POST {one}/gerar-pix"] = (504, NONE)
-        assert isinstance(await boleto_adapter(http, url).register_boleto(boleto), Unknown)
+        assert isinstance(await adapter_at(http, url).boletos.register_boleto(boleto), Unknown)
 
 
 @pytest.mark.parametrize(
@@ -717,7 +721,7 @@ async def test_only_what_is_surely_paid_counts_as_paid(code: int, status: str) -
     )  # fmt: skip
     answers = {f"GET /cobrancas/v2/boletos/{boleto.number}": (200, said)}
     async with aiohttp.ClientSession() as http, canned_bank(answers) as url:
-        state = await boleto_adapter(http, url).find_boleto(boleto.number)
+        state = await adapter_at(http, url).boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert state.status == status
     money = (state.paid_cents, state.interest_cents, str(state.paid_on), state.credited_on)
@@ -728,7 +732,7 @@ async def test_paid_without_an_amount_is_not_told_yet() -> None:
     boleto = new_boleto()
     answers = {f"GET /cobrancas/v2/boletos/{boleto.number}": (200, detail(boleto, codigoEstadoTituloCobranca=6))}
     async with aiohttp.ClientSession() as http, canned_bank(answers) as url:
-        state = await boleto_adapter(http, url).find_boleto(boleto.number)
+        state = await adapter_at(http, url).boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert state.status == "in_between"
 
@@ -742,4 +746,4 @@ async def test_another_boletos_detail_is_not_believed() -> None:
     ):  # fmt: skip
         answers = {f"GET /cobrancas/v2/boletos/{boleto.number}": (200, said)}
         async with aiohttp.ClientSession() as http, canned_bank(answers) as url:
-            assert isinstance(await boleto_adapter(http, url).find_boleto(boleto.number), Unknown)
+            assert isinstance(await adapter_at(http, url).boletos.find_boleto(boleto.number), Unknown)

@@ -20,7 +20,7 @@ from domain.instants import SAO_PAULO
 from domain.mode import Mode
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
-from tests.support.banking import SECRET_KEY, worker_context
+from tests.support.banking import BANK, SECRET_KEY, worker_context
 from tests.support.in_process import Api, Reply, bearer, open_api
 from tests.support.merchant import new_shop, until_answer
 from tests.support.system import System
@@ -354,15 +354,15 @@ async def test_a_silent_bank_delays_a_boleto_and_registers_it_once(world: World)
     made = await world.created(
         payment_method="boleto", first_due_date=str(first), payer={**PAYER, "address": ADDRESS}, max_charges=1
     )
-    bank = world.context.banks[Mode.PRODUCTION]
+    bank = world.context.banks.production[BANK]
     silent = _Silent(bank)
-    world.context.banks[Mode.PRODUCTION] = silent
+    world.context.banks.production[BANK] = silent
     await world.work(at(first - timedelta(days=10)))
     assert silent.asked >= 3
     assert await world.charges(made["schedule_id"]) == []
     failure = (await world.get(made["schedule_id"]))["failure"]
     assert (failure["number"], failure["code"]) == (1, "BANK_UNAVAILABLE")
-    world.context.banks[Mode.PRODUCTION] = bank
+    world.context.banks.production[BANK] = bank
     await world.work(world.now + RETRIES[0])
     (issued,) = await world.charges(made["schedule_id"])
     assert issued["state"] == "issued"
@@ -376,12 +376,16 @@ class _Silent:
         self._bank = bank
         self.asked = 0
 
+    @property
+    def boletos(self) -> Any:
+        return self
+
     async def register_boleto(self, boleto: Any) -> Unknown:
         self.asked += 1
         return Unknown("silence")
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._bank, name)
+        return getattr(self._bank if name in ("pix", "transfers") else self._bank.boletos, name)
 
 
 async def test_many_workers_at_once_issue_each_number_once(world: World) -> None:

@@ -18,11 +18,10 @@ from banks.simulated.returns import ReturnRules
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from commands.webhooks.endpoint import choose_kinds, set_endpoint
 from domain.events import EventKind
-from domain.mode import Mode
 from readmodels.verify import verify
 from runtime.postgres import Pool, transaction
 from tests.contract.test_openapi import conforms
-from tests.support.banking import SECRET_KEY, worker_context
+from tests.support.banking import BANK, SECRET_KEY, worker_context
 from tests.support.in_process import Api, Reply, open_api
 from tests.support.wallet import SEAL, balance_of, put_money
 from workers.context import Context
@@ -83,8 +82,8 @@ class Shop:
         await WithdrawalOrderWorker(self.context).drain()
 
     async def bank(self, *, fails: bool = False) -> None:
-        bank: Any = self.context.banks[Mode.PRODUCTION]
-        await bank.returns.set_rules(ReturnRules(settle_after_s=0, fails=fails))
+        bank: Any = self.context.banks.production[BANK]
+        await bank.transfers.set_rules(ReturnRules(settle_after_s=0, fails=fails))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -353,8 +352,8 @@ async def test_a_pending_one_is_cancelled_and_never_sent(shop: Shop) -> None:
 
 async def test_what_the_bank_has_been_asked_for_cannot_be_cancelled(shop: Shop) -> None:
     made = await shop.withdraw("40.00")
-    bank: Any = shop.context.banks[Mode.PRODUCTION]
-    await bank.returns.set_rules(ReturnRules(settle_after_s=60, fails=False))
+    bank: Any = shop.context.banks.production[BANK]
+    await bank.transfers.set_rules(ReturnRules(settle_after_s=60, fails=False))
     await shop.works()
     assert (await shop.get(f"/{made['withdrawal_id']}"))["status"] == "processing"
     assert (await shop.cancel(made["withdrawal_id"])).code() == "WITHDRAWAL_NOT_CANCELLABLE"

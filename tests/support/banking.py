@@ -1,17 +1,22 @@
 """A simulated bank on a real socket, a worker's context, and charges as the door writes them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import aiohttp
 import msgspec
 from aiohttp import web
 
-from banks.banco_do_brasil.pix import BancoDoBrasil
+from banks.banco_do_brasil.adapter import BancoDoBrasil, agreement_of
+from banks.banco_do_brasil.cobrancas import Cobrancas
+from banks.banco_do_brasil.pix import ApiPix
+from banks.banco_do_brasil.transfers import PixTransfers
+from banks.banco_do_brasil.transport import Transport
+from banks.choice import Banks
 from banks.protocol import Location
 from banks.simulated.bank import PRODUCTION, SANDBOX, SimulatedBank
 from banks.simulated.control import ControlRoutes, Teller
@@ -34,6 +39,8 @@ from runtime.settings import Settings, read_settings
 from workers.context import Context
 
 SECRET_KEY = "5a" * 32
+BANK: Final = "001"
+"""The COMPE code of the bank that carries everything here."""
 CLIENT = {"client_id": "loja", "client_secret": "segredo", "app_key": "chave-do-app"}
 
 
@@ -51,6 +58,34 @@ def settings_for(bank_url: str = "http://127.0.0.1:9", **env: str) -> Settings:
     return read_settings(given | env)
 
 
+def adapter_at(
+    http: aiohttp.ClientSession,
+    url: str,
+    *,
+    now: Callable[[], datetime] = utc_now,
+    transfers_url: str | None = "",
+    detail_age_s: float = 0.0,
+    **options: Any,
+) -> BancoDoBrasil:
+    """The adapter of the bank at `url`; `options` are its transport's. `transfers_url` is on its wire unless given."""
+    limits = {"read_s": 2.0, "write_s": 2.0}
+    transport = Transport(http, **({"oauth_url": f"{url}/oauth/token"} | CLIENT | limits | options))
+    pix = ApiPix(transport, api_url=f"{url}/pix/v2", now=now)
+    boletos = Cobrancas(
+        transport,
+        api_url=f"{url}/cobrancas/v2",
+        agreement=AGREEMENT,
+        pix_received=pix.received_of,
+        now=now,
+        detail_age_s=detail_age_s,
+    )
+    sends = f"{url}/transfers/v1" if transfers_url == "" else transfers_url
+    return BancoDoBrasil(pix, boletos, PixTransfers(transport, api_url=f"{url}/pix/v2", transfers_url=sends))
+
+
+AGREEMENT: Final = agreement_of(settings_for())
+
+
 class RunningBank:
     """The bank of the production world at `url`; `wire.fault` misbehaves it without a request."""
 
@@ -62,11 +97,7 @@ class RunningBank:
         self.requests: list[str] = []
 
     def adapter(self, **options: Any) -> BancoDoBrasil:
-        given: dict[str, Any] = {
-            "api_url": f"{self.url}/pix/v2", "oauth_url": f"{self.url}/oauth/token", "now": utc_now,
-            "read_s": 2.0, "write_s": 2.0, **CLIENT,
-        }  # fmt: skip
-        return BancoDoBrasil(self.http, **(given | options))
+        return adapter_at(self.http, self.url, **({"transfers_url": None} | options))
 
     async def control(self, path: str, **body: Any) -> tuple[int, Any]:
         async with self.http.post(f"{self.url}/simulated/{path}", json=body) as answer:
@@ -98,7 +129,7 @@ async def running_bank(
         telling = asyncio.create_task(teller.run())
         app = web.Application(middlewares=[note, books_may_be_away])
         app.add_routes(
-            [*ControlRoutes(bank, wire, teller).routes(), *ReturnWire(wire, bank.returns).routes(), *wire.routes()]
+            [*ControlRoutes(bank, wire, teller).routes(), *ReturnWire(wire, bank.transfers).routes(), *wire.routes()]
         )
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
         await runner.setup()
@@ -129,7 +160,7 @@ async def worker_context(pool: Pool, redis_url: str, production: Any) -> AsyncIt
             jobs=jobs,
             seal=seal,
             http=http,
-            banks={Mode.SANDBOX: sandbox, Mode.PRODUCTION: production},
+            banks=Banks(sandbox, {BANK: production}),
             now=utc_now,
             worker="test",
         )

@@ -12,10 +12,8 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from banks.banco_do_brasil.cobrancas import Cobrancas
+from banks.banco_do_brasil.adapter import BancoDoBrasil
 from banks.banco_do_brasil.nosso_numero import number_at_bank
-from banks.banco_do_brasil.pix import BancoDoBrasil
-from banks.banco_do_brasil.transport import Transport
 from banks.boletos import BoletoPayer, NewBoleto
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from banks.simulated.boleto_control import BoletoControl
@@ -28,7 +26,7 @@ from domain.instants import SAO_PAULO
 from runtime.embedded import free_port
 from runtime.postgres import Pool
 from runtime.seal import Seal
-from tests.support.banking import CLIENT, SECRET_KEY, utc_now
+from tests.support.banking import CLIENT, SECRET_KEY, adapter_at, utc_now
 from tests.support.merchant import until_answer
 
 CONVENIO = "3128557"
@@ -57,19 +55,6 @@ def new_boleto(**fields: Any) -> NewBoleto:
     return NewBoleto(**(given | fields))
 
 
-def boleto_adapter(http: aiohttp.ClientSession, url: str, **options: Any) -> BancoDoBrasil:
-    limits = {"read_s": 2.0, "write_s": 2.0} | {k: options.pop(k) for k in ("read_s", "write_s") if k in options}
-    oauth = {"oauth_url": f"{url}/oauth/token", **CLIENT, **limits}
-    agreement: dict[str, Any] = {
-        "api_url": f"{url}/cobrancas/v2", "convenio": CONVENIO, "carteira": "17", "variacao": 35, "agencia": 452,
-        "conta": 123873, "now": utc_now, "detail_age_s": 0.0,
-    }  # fmt: skip
-    boletos = Cobrancas(Transport(http, **oauth), **(agreement | options))
-    return BancoDoBrasil(
-        http, api_url=f"{url}/pix/v2", now=utc_now, boletos=boletos, transfers_url=f"{url}/transfers/v1", **oauth
-    )
-
-
 class RunningBoletoBank:
     def __init__(
         self, url: str, pool: Pool, bank: SimulatedBank, wire: Wire, boletos: BoletoWire, http: aiohttp.ClientSession
@@ -86,7 +71,7 @@ class RunningBoletoBank:
         """Numbers of boletos that this bank has and says it does not know."""
 
     def adapter(self, **options: Any) -> BancoDoBrasil:
-        return boleto_adapter(self.http, self.url, **options)
+        return adapter_at(self.http, self.url, **options)
 
     async def control(self, path: str, **body: Any) -> tuple[int, Any]:
         async with self.http.post(f"{self.url}/simulated/{path}", json=body) as answer:
@@ -137,7 +122,7 @@ async def running_boleto_bank(pool: Pool, *, token_life_s: int = 600) -> AsyncIt
         telling = asyncio.create_task(teller.run())
         app = web.Application(middlewares=[note, books_may_be_away])
         app.add_routes([*ControlRoutes(bank, wire, teller).routes(), *BoletoControl(bank.boletos).routes()])
-        app.add_routes([*boletos.routes(), *ReturnWire(wire, bank.returns).routes(), *wire.routes()])
+        app.add_routes([*boletos.routes(), *ReturnWire(wire, bank.transfers).routes(), *wire.routes()])
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port).start()

@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 from msgspec.structs import replace
 
-from banks.banco_do_brasil.agreement import Agreement
+from banks.banco_do_brasil.agreement import ConvenioAgreement
 from banks.banco_do_brasil.nosso_numero import CONTROL_MAX
 from banks.boletos import BoletoPayer
 from commands.charges.create_boleto import BoletoRequest, compose_boleto
@@ -25,7 +25,7 @@ from readmodels.projector import Projection, project
 from runtime.seal import Seal
 from sql import Connection
 
-AGREEMENT = Agreement(convenio="3128557", carteira="17", agencia=452, conta=123873)
+AGREEMENT = ConvenioAgreement(convenio="3128557", carteira="17", variacao=35, agencia=452, conta=123873)
 PAYER = BoletoPayer(
     name="José da Conceição Araújo",
     document="12345678909",

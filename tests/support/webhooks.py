@@ -15,6 +15,8 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 
 import sql
+from banks.choice import Banks
+from banks.simulated.bank import SANDBOX, SimulatedBank
 from commands.webhooks.endpoint import SetEndpoint, set_endpoint
 from runtime.ids import new_id
 from runtime.jobs import WEBHOOKS, Jobs
@@ -252,7 +254,7 @@ async def working(
             jobs=runner,
             seal=SEAL,
             http=http,
-            banks={},
+            banks=Banks(SimulatedBank(pool, SEAL, world=SANDBOX, url="", now=now), {}),
             now=now,
             worker="test",
             stopping=runner.stopping,

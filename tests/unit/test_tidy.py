@@ -15,7 +15,6 @@ FILES_MAX: Final = 15
 
 LONG_FILES: Final = {
     "banks/banco_do_brasil/cobrancas.py": "one API of the bank: every call with its wire format",
-    "banks/banco_do_brasil/pix.py": "one API of the bank: every call with its wire format",
     "banks/simulated/boleto_wire.py": "the same API from the bank's side, in one piece to be read beside the adapter",
     "banks/simulated/boletos.py": "the simulated bank's books of boletos: one state machine",
     "banks/simulated/wire.py": "the PIX API from the bank's side, in one piece to be read beside the adapter",
@@ -82,6 +81,28 @@ def test_no_modules_import_each_other() -> None:
         for name in leaves:
             del imports[name]
     assert _circle(imports) == []
+
+
+def test_a_bank_is_known_to_its_package_and_the_table_of_banks_only() -> None:
+    """So a second bank is a package, a row of banks/choice.py and settings. The simulated bank plays this one."""
+    knowing = {
+        path
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        for name in _names(node)
+        if name.startswith("banks.banco_do_brasil")
+    }
+    allowed = ("banks/banco_do_brasil/", "banks/simulated/", "banks/choice.py")
+    assert {path for path in knowing if not path.startswith(allowed)} == set()
+
+
+def _names(node: ast.AST) -> list[str]:
+    """The modules an import names."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module is not None:
+        return [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return []
 
 
 def _imports(tree: ast.Module, modules: dict[str, str]) -> set[str]:

@@ -23,9 +23,8 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from banks.banco_do_brasil.cobrancas import Cobrancas
-from banks.banco_do_brasil.pix import BancoDoBrasil
-from banks.banco_do_brasil.transport import Transport
+from banks.banco_do_brasil.adapter import open_bank
+from banks.choice import Banks
 from banks.simulated.bank import PRODUCTION, SANDBOX, SimulatedBank
 from banks.simulated.boleto_control import BoletoControl
 from banks.simulated.boleto_wire import BoletoWire, SimulatedAgreement
@@ -247,7 +246,7 @@ class Service:
         """How both banks treat what is asked of them from now on; `refuse` is production's only."""
         self.wire.fault = "refuse" if refuse else "up"
         for bank in self.banks.values():
-            await bank.returns.set_rules(returns)
+            await bank.transfers.set_rules(returns)
 
     async def suspend(self) -> None:
         async with self.pool.acquire() as conn, conn.transaction():
@@ -448,7 +447,7 @@ async def _serving_bank(
     app = web.Application(middlewares=[books_may_be_away])
     app.add_routes([*ControlRoutes(bank, wire, teller).routes(), *BoletoControl(bank.boletos).routes()])
     app.add_routes([*BoletoWire(wire, bank.boletos, signer, agreement).routes()])
-    app.add_routes([*ReturnWire(wire, bank.returns).routes(), *wire.routes()])
+    app.add_routes([*ReturnWire(wire, bank.transfers).routes(), *wire.routes()])
     try:
         async with _listening(app, port):
             yield wire
@@ -498,6 +497,7 @@ async def _working(service: Service, seal: Seal) -> AsyncIterator[None]:
     async with AsyncExitStack() as opened:
         redis = open_redis(settings.redis_url, blocking=False)
         opened.push_async_callback(redis.aclose, close_connection_pool=True)
+        adapter = open_bank(settings, service.http, now, detail_age_s=0.0)
         context = Context(
             settings=settings,
             pool=service.pool,
@@ -505,7 +505,7 @@ async def _working(service: Service, seal: Seal) -> AsyncIterator[None]:
             jobs=runner,
             seal=seal,
             http=service.http,
-            banks={Mode.SANDBOX: service.banks[Mode.SANDBOX], Mode.PRODUCTION: _adapter(service)},
+            banks=Banks(service.banks[Mode.SANDBOX], {settings.bank: adapter}),
             now=now,
             worker="walk",
             stopping=runner.stopping,
@@ -519,34 +519,3 @@ async def _working(service: Service, seal: Seal) -> AsyncIterator[None]:
         finally:
             runner.stopping.set()
             await asyncio.gather(working, runner.stop(), dispatcher.stop(), return_exceptions=True)
-
-
-def _adapter(service: Service) -> BancoDoBrasil:
-    """As banks/choice.py makes it, on the walk's clock."""
-    settings, http, now = service.settings, service.http, service.clock.now
-    oauth_url = f"{settings.bank_url}/oauth/token"
-    credentials: dict[str, Any] = {
-        "client_id": settings.bank_client_id,
-        "client_secret": settings.bank_client_secret,
-        "app_key": settings.bank_app_key,
-    }
-    boletos = Cobrancas(
-        Transport(http, oauth_url=oauth_url, **credentials),
-        api_url=f"{settings.bank_url}/cobrancas/v2",
-        convenio=settings.bank_convenio,
-        carteira=settings.bank_carteira,
-        variacao=settings.bank_variacao,
-        agencia=settings.bank_agencia,
-        conta=settings.bank_conta,
-        now=now,
-        detail_age_s=0.0,
-    )
-    return BancoDoBrasil(
-        http,
-        api_url=f"{settings.bank_url}/pix/v2",
-        oauth_url=oauth_url,
-        now=now,
-        boletos=boletos,
-        transfers_url=f"{settings.bank_url}/transfers/v1",
-        **credentials,
-    )

@@ -33,7 +33,7 @@ async def fill_pool(context: Context, mode: Mode) -> int:
         missing = HIGH[mode] - level - added
         if missing <= 0:
             break
-        answer = await context.banks[mode].create_locations(min(missing, CHUNK[mode]))
+        answer = await context.banks.of(mode, context.settings.bank).pix.create_locations(min(missing, CHUNK[mode]))
         if not isinstance(answer, Done):
             _log.warning("location_pool_not_filled", test=mode.test, ready=level + added, answer=type(answer).__name__)
             break

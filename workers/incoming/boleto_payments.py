@@ -75,7 +75,7 @@ async def look_at_boletos(
     context: Context, numbers: Sequence[str], *, patient: Collection[str] = ()
 ) -> dict[str, BookingResult]:
     """Ask the bank for each boleto and book what is new; `patient` as in commands/charges/confirm_boletos.py."""
-    states = await ask_all(context.banks[Mode.PRODUCTION].find_boleto, numbers)
+    states = await ask_all(context.banks.of(Mode.PRODUCTION, context.settings.bank).boletos.find_boleto, numbers)
     paid = [state for state in states.values() if isinstance(state, BoletoState) and state.paid_cents > 0]
     async with session(context.pool) as conn:
         # Counted after the bank was asked: but for callbacks on their way, its total is of no more payments.
@@ -132,7 +132,7 @@ async def reconcile_boletos(context: Context) -> int:
     today = now.astimezone(SAO_PAULO).date()
     until = min(today, since + OVERLAP + _STEP)
     async with asyncio.timeout(_LIST_S):
-        answer = await context.banks[Mode.PRODUCTION].boletos_paid(since, until)
+        answer = await context.banks.of(Mode.PRODUCTION, context.settings.bank).boletos.boletos_paid(since, until)
     if isinstance(answer, Unknown):
         _log.info("boleto_reconciler_waits", detail=answer.detail)
         return 0

@@ -60,12 +60,13 @@ async def drain_hints(context: Context) -> int:
         hints = await claim(conn, now=now, limit=BATCH, lease_until=now + _LEASE)
     if not hints:
         return 0
+    bank = context.banks.production[context.settings.bank]
     boletos = {hint.txid for hint in hints if _is_boleto(hint)}
     # A boleto paid twice has two callbacks: for some seconds the other one is waited for.
     patient = boletos - {hint.txid for hint in hints if hint.attempts >= _BOLETO_LOOKS}
     seen, found = await asyncio.gather(
         look_at_boletos(context, sorted(boletos), patient=patient),
-        ask_all(context.banks[Mode.PRODUCTION].get_cob, sorted({hint.txid for hint in hints if not _is_boleto(hint)})),
+        ask_all(bank.pix.get_cob, sorted({hint.txid for hint in hints if not _is_boleto(hint)})),
     )
     received = [pix for state in found.values() if isinstance(state, CobState) for pix in state.received]
     await book(context, received)

@@ -50,7 +50,7 @@ async def reconcile(context: Context) -> int:
         reconciled = await find_reconciled(conn, bank=BANK)
     since = (reconciled.until if reconciled is not None else now - _FIRST) - OVERLAP
     until = min(now, since + OVERLAP + _STEP)
-    answer = await context.banks[Mode.PRODUCTION].received(since, until)
+    answer = await context.banks.of(Mode.PRODUCTION, context.settings.bank).pix.received(since, until)
     if isinstance(answer, Unknown):
         _log.info("reconciler_waits", detail=answer.detail)
         return 0
@@ -66,4 +66,6 @@ async def _move_callbacks(context: Context) -> None:
     """When our address has changed, the bank is told for the keys that still have the old one."""
     async with session(context.pool) as conn:
         keys = await find_callbacks_elsewhere(conn, url=callback_url(context), limit=_KEYS_MAX)
-    await register_keys(context, context.banks[Mode.PRODUCTION], [key.pix_key for key in keys])
+    await register_keys(
+        context, context.banks.of(Mode.PRODUCTION, context.settings.bank), [key.pix_key for key in keys]
+    )

@@ -19,7 +19,6 @@ import sql
 from banks.boletos import LINE_MISMATCH, NOT_FOUND, NUMBER_TAKEN, PAID, STANDS_AT_BANK, WRITTEN_OFF, BoletoState, NotYet
 from banks.protocol import Bank, Done, Rejected, Unknown
 from banks.scenario import Acting, acting
-from banks.simulated.bank import SimulatedBank
 from banks.simulated.boletos import ANNOUNCED
 from commands.bank_orders.boleto_orders import Outcome, give_up, order_reconciliation
 from commands.bank_orders.kinds import CobRemoval, OrderKind, OrderLane, Pay, Redate, WriteOff
@@ -100,7 +99,6 @@ class BoletoOrderWorker:
         self._context = context
         self._mode = mode
         self._at_once = at_once
-        self._bank = context.banks[mode]
         self._issuing: Batcher[RegistrationResult, bool] = Batcher(self._issue, lanes=2, batch_max=ISSUED_MAX)
         self._kinds: dict[str, Callable[[Bank, BoletoOrder], Awaitable[Result]]] = {
             OrderKind.BOLETO_REGISTER: self._register,
@@ -127,11 +125,8 @@ class BoletoOrderWorker:
         scenario = None
         if order.kind != OrderKind.BOLETO_RECONCILE:
             scenario = _read_scenario(order.request).scenario
-        return await self._kinds[order.kind](acting(self._bank_of(order), scenario, attempt=order.attempts), order)
-
-    def _bank_of(self, order: BoletoOrder) -> Bank:
-        """The sandbox's bank goes by the clock of whom it serves, as their charges do."""
-        return self._bank.ahead(order.ahead_s) if isinstance(self._bank, SimulatedBank) else self._bank
+        bank = self._context.banks.of(order.mode, self._context.settings.bank, ahead_s=order.ahead_s)
+        return await self._kinds[order.kind](acting(bank, scenario, attempt=order.attempts), order)
 
     # The kinds of order: ask the bank, answer what is to be stored
 
@@ -140,7 +135,7 @@ class BoletoOrderWorker:
         if order.late(self._context.now()):
             return _PAST_DEADLINE
         boleto = boleto_of(self._context, request, ahead_s=order.ahead_s)
-        answer = await bank.register_boleto(boleto)
+        answer = await bank.boletos.register_boleto(boleto)
         match answer:
             case Done(registered):
                 made = RegistrationResult(
@@ -183,7 +178,7 @@ class BoletoOrderWorker:
             change = cancelling(
                 self._context, order, request.reason, actor=request.actor, request_id=request.request_id
             )
-        match await bank.write_off_boleto(order.number, registered_at=order.registered_at):
+        match await bank.boletos.write_off_boleto(order.number, registered_at=order.registered_at):
             case Done() | Rejected(code="WRITTEN_OFF"):
                 return OrderEnded(change=change)
             case Rejected(code) if code == NOT_FOUND:
@@ -191,7 +186,7 @@ class BoletoOrderWorker:
                 _log.error("boleto_not_at_bank", number=order.number)
                 return OrderEnded(change=change, undo=True)
             case Rejected(code) if code == PAID:
-                state = await bank.find_boleto(order.number)
+                state = await bank.boletos.find_boleto(order.number)
                 if not isinstance(state, BoletoState) or state.status != "paid":
                     return Later(detail="paid, and not to be read yet")
                 return OrderEnded(change=confirming_first(self._context, state, change))
@@ -211,11 +206,11 @@ class BoletoOrderWorker:
         if order.late(self._context.now()):
             return _PAST_DEADLINE
         due_on = parse_day(request.due_date)
-        match await bank.redate_boleto(order.number, due_on, registered_at=order.registered_at):
+        match await bank.boletos.redate_boleto(order.number, due_on, registered_at=order.registered_at):
             case Done():
                 return OrderEnded(change=redating(self._context, order, due_on, request))
             case Rejected(code) if code in (PAID, WRITTEN_OFF):
-                state = await bank.find_boleto(order.number)
+                state = await bank.boletos.find_boleto(order.number)
                 if not isinstance(state, BoletoState):
                     return Later(detail="the boleto cannot be read")
                 # Paid with too little it is pending here, and closed at the bank for ever.
@@ -229,8 +224,7 @@ class BoletoOrderWorker:
                 return Later(detail=detail)
 
     async def _pay(self, bank: Bank, order: BoletoOrder) -> Result:
-        simulated = self._bank_of(order)
-        assert isinstance(simulated, SimulatedBank), "only the sandbox has simulated payers"
+        simulated = self._context.banks.sandbox.ahead(order.ahead_s)
         request = _read_pay(order.request)
         if order.number is None or (order.status != Status.PENDING and not request.force):
             return OrderEnded(_NOT_PENDING)
@@ -257,7 +251,7 @@ class BoletoOrderWorker:
                     return OrderEnded(_UNAVAILABLE)
                 case Unknown(detail):
                     return Later(detail=detail)
-        state = await bank.find_boleto(order.number)
+        state = await bank.boletos.find_boleto(order.number)
         if not isinstance(state, BoletoState) or state.status in ("open", "in_between"):
             return Later(detail="not settled yet")
         wanted = None if request.force else Status.PAID

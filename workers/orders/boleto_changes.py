@@ -12,6 +12,7 @@ import structlog
 from msgspec import Struct
 
 from banks.boletos import BoletoPayer, BoletoState, NewBoleto
+from banks.choice import agreement_of
 from commands.bank_orders.boleto_orders import Outcome
 from commands.bank_orders.kinds import Redate, Registration, WriteOff
 from commands.charges.cancel import cancellation
@@ -130,7 +131,7 @@ def redating(context: Context, order: BoletoOrder, due_on: date, request: Redate
             boleto=doc.boleto,
             redated=doc.redated,
             pix_until=doc.pix_expires_at,
-            carteira=context.settings.bank_carteira,
+            agreement=agreement_of(context.settings, context.settings.bank),
             now=to_millisecond(context.now()),
             actor=request.actor,
             request_id=request.request_id,

@@ -49,7 +49,7 @@ async def reconcile_boleto(context: Context, bank: Bank, order: BoletoOrder) -> 
         asked = read_registration(cause.request)
         number = boleto_of(context, asked).number
     now = context.now()
-    match await bank.find_boleto(number):
+    match await bank.boletos.find_boleto(number):
         case Unknown(detail):
             return Later(detail=detail)
         case NotFound():
@@ -103,7 +103,7 @@ async def _reconcile(
             # A due date on a weekend, which cannot be given back: what is printed then is payable for longer.
             _log.warning("boleto_due_differs", number=state.number)
             return OrderEnded()
-        answer = await bank.redate_boleto(state.number, order.due_on, registered_at=order.registered_at)
+        answer = await bank.boletos.redate_boleto(state.number, order.due_on, registered_at=order.registered_at)
     elif (order.status in (Status.PAID, Status.REFUNDED) and not order.dual) or (
         order.status == Status.EXPIRED and order.due_on == state.due_on
     ):
@@ -111,7 +111,9 @@ async def _reconcile(
         # news. An expired one may stand: money that arrives late still counts.
         return OrderEnded()
     else:
-        answer = await bank.write_off_boleto(state.number, registered_at=order.registered_at or order.created_at)
+        answer = await bank.boletos.write_off_boleto(
+            state.number, registered_at=order.registered_at or order.created_at
+        )
     match answer:
         case Done():
             return OrderEnded()

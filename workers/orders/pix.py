@@ -99,7 +99,7 @@ DONE: Final = Done[bytes | None](None)
 
 async def drain_orders(context: Context, mode: Mode, *, at_once: int = AT_ONCE) -> int:
     """Do what is due in one mode; answers how many orders were taken up. One slow answer holds nobody else up."""
-    bank = context.banks[mode]
+    bank = context.banks.of(mode, context.settings.bank)
 
     async def claim_some(limit: int) -> list[PixOrder]:
         # At the simulated bank a hundred go as one.
@@ -140,7 +140,7 @@ async def _do(context: Context, bank: Bank, order: PixOrder) -> None:
 async def _cob_register(context: Context, bank: Bank, order: PixOrder) -> Answer:
     if not _payable(order, context.now()):
         return DONE
-    answer = await bank.put_cob(_cob(context, order))
+    answer = await bank.pix.put_cob(_cob(context, order))
     return DONE if isinstance(answer, Done) else answer
 
 
@@ -149,7 +149,7 @@ async def _cob_remove(context: Context, bank: Bank, order: PixOrder) -> Answer:
         # Else it might be registered right after we were told that there is nothing to remove.
         return Unknown("its registration is under way")
     assert order.charge_id is not None
-    match await bank.remove_cob(order.charge_id.hex):
+    match await bank.pix.remove_cob(order.charge_id.hex):
         case Done() | NotFound():
             return DONE
         case answer:
@@ -167,7 +167,7 @@ async def _cob_revise(context: Context, bank: Bank, order: PixOrder) -> Answer:
     if not _payable(order, context.now()) or (until is not None and until <= on_clock(context.now(), order.ahead_s)):
         return DONE
     assert order.expires_at is not None
-    answer = await bank.revise_cob(order.charge_id.hex, min(order.expires_at, until or order.expires_at))
+    answer = await bank.pix.revise_cob(order.charge_id.hex, min(order.expires_at, until or order.expires_at))
     if isinstance(answer, NotFound):
         _log.error("cob_not_at_bank", charge_id=str(order.charge_id))
         return DONE
@@ -180,14 +180,12 @@ async def _cob_revise(context: Context, bank: Bank, order: PixOrder) -> Answer:
 
 async def _pix_simulate(context: Context, bank: Bank, order: PixOrder) -> Answer:
     # The bank behind a scenario: payers are not part of the port, and a scenario is for what we ask.
-    simulated = context.banks[Mode.SANDBOX]
-    assert isinstance(simulated, SimulatedBank), "only the sandbox has simulated payers"
-    await simulated.receive([_paid(order)], tell=False)
+    await context.banks.sandbox.receive([_paid(order)], tell=False)
     return DONE
 
 
 async def _locations(context: Context, bank: Bank, order: PixOrder) -> Answer:
-    answer = await bank.create_locations(_read_asked(order.request).count)
+    answer = await bank.pix.create_locations(_read_asked(order.request).count)
     if isinstance(answer, Done):
         return Done(_encode(LocationsMade(answer.value)))
     return answer
@@ -345,7 +343,7 @@ async def register_keys(context: Context, bank: Bank, keys: Sequence[str]) -> No
     url = callback_url(context)
     for key in keys:
         async with asyncio.timeout(CALL_S):
-            answer = await bank.register_callback(key, url)
+            answer = await bank.pix.register_callback(key, url)
         if not isinstance(answer, Done):
             _log.info("bank_callback_not_registered", answer=type(answer).__name__)
             return

@@ -56,7 +56,7 @@ class RefundOrderWorker:
         self._context = context
         self._mode = mode
         self._at_once = at_once
-        self._bank = context.banks[mode]
+        self._bank = context.banks.of(mode, context.settings.bank)
         self._ending: Batcher[tuple[MoneyOrder, Known], None] = Batcher(self._end, lanes=2, batch_max=_STORED_MAX)
 
     async def drain(self) -> int:
@@ -82,7 +82,9 @@ class RefundOrderWorker:
 
     async def _return(self, bank: Bank, order: MoneyOrder, request: RefundReturn) -> Answer:
         id = request.refund_id.hex
-        return await found_sent(order, partial(bank.find_return, request.end_to_end_id, id)) or await bank.return_pix(
+        if found := await found_sent(order, partial(bank.transfers.find_return, request.end_to_end_id, id)):
+            return found
+        return await bank.transfers.return_pix(
             Return(
                 id=id,
                 end_to_end_id=request.end_to_end_id,
@@ -93,10 +95,10 @@ class RefundOrderWorker:
 
     async def _transfer(self, bank: Bank, order: MoneyOrder, request: RefundTransfer) -> Answer:
         id = request.refund_id.hex
-        if found := await found_sent(order, partial(bank.find_transfer, id)):
+        if found := await found_sent(order, partial(bank.transfers.find_transfer, id)):
             return found
         to = _read_destination(self._context.seal.open(b64decode(request.destination_sealed)))
-        return await bank.send_pix(
+        return await bank.transfers.send_pix(
             Transfer(
                 id=id,
                 pix_key=to.pix_key,

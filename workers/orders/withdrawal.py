@@ -79,15 +79,15 @@ class WithdrawalOrderWorker:
 
     async def _send(self, order: MoneyOrder, request: SendOrder) -> Answer:
         """Raises errors.Refused(KYC_REQUIRED) when the bank does not have it and the account is blocked by now."""
-        bank = self._context.banks[Mode.PRODUCTION]
+        bank = self._context.banks.of(Mode.PRODUCTION, self._context.settings.bank)
         id = order.order_id.hex
-        if found := await found_sent(order, partial(bank.find_transfer, id)):
+        if found := await found_sent(order, partial(bank.transfers.find_transfer, id)):
             return found
         if order.attempts > 1:
             # It may have been blocked since it began, and the bank has not sent anything.
             async with session(self._context.pool) as conn:
                 await check_approved(conn, order.account_id)
-        return await bank.send_pix(
+        return await bank.transfers.send_pix(
             Transfer(
                 id=id,
                 pix_key=request.pix_key,

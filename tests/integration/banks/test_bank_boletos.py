@@ -72,12 +72,12 @@ async def as_delivered(bank: RunningBoletoBank, sandbox: SimulatedBank) -> None:
 
 async def registered(bank: Any, **fields: Any) -> NewBoleto:
     boleto = new_boleto(**fields)
-    assert isinstance(await bank.register_boleto(boleto), Done)
+    assert isinstance(await bank.boletos.register_boleto(boleto), Done)
     return boleto
 
 
 async def state_of(bank: Any, boleto: NewBoleto) -> BoletoState:
-    state = await bank.find_boleto(boleto.number)
+    state = await bank.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     return state
 
@@ -148,14 +148,14 @@ async def test_one_rail_closes_the_other_unless_the_money_was_on_its_way(
 async def test_money_for_a_boleto_written_off_arrives_when_it_was_on_its_way(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
     boleto = await registered(adapter)
-    assert await adapter.write_off_boleto(boleto.number) == Done(None)
+    assert await adapter.boletos.write_off_boleto(boleto.number) == Done(None)
     status, refused = await bank.control("pay", number=boleto.number)
     assert (status, refused["message"]) == (409, "the boleto was written off at the bank")
     assert (await bank.control("pay", number=boleto.number, force=True, amount="5.00"))[0] == 200
     await bank.settled(boleto.number)
     state = await state_of(adapter, boleto)
     assert (state.status, state.paid_cents) == ("paid", 500)
-    paid = await adapter.boletos_paid(today(), today())
+    paid = await adapter.boletos.boletos_paid(today(), today())
     assert isinstance(paid, Done)
     assert [each.paid_cents for each in paid.value if each.number == boleto.number] == [500]
 
@@ -192,7 +192,7 @@ async def test_a_boleto_past_its_time_and_an_old_line_are_not_paid(bank: Running
     adapter = bank.adapter()
     boleto = await registered(adapter)
     _, old = boleto_codes(boleto.number, due_on=boleto.due_on, amount_cents=12345)
-    await adapter.redate_boleto(boleto.number, boleto.due_on + timedelta(days=1))
+    await adapter.boletos.redate_boleto(boleto.number, boleto.due_on + timedelta(days=1))
     assert (await bank.control("pay", line=old))[0] == 409
     await pool.execute(
         "UPDATE simulated_boleto SET due_on = $2 WHERE number = $1", boleto.number, today() - timedelta(days=9)
@@ -215,65 +215,65 @@ async def test_switches_refuse_what_makes_no_sense(bank: RunningBoletoBank) -> N
 
 async def test_the_sandbox_registers_pays_and_tells_at_once(sandbox: SimulatedBank) -> None:
     boleto = new_boleto(hybrid=True)
-    made = await sandbox.register_boleto(boleto)
+    made = await sandbox.boletos.register_boleto(boleto)
     assert isinstance(made, Done)
     assert (made.value.barcode, made.value.line) == boleto_codes(
         boleto.number, due_on=boleto.due_on, amount_cents=12345
     )
     assert made.value.qr_code is not None
     assert parse_br_code(made.value.qr_code)["26-25"].startswith("app.example:8000/pix/v2/cobv/")
-    assert await sandbox.register_boleto(boleto) == made
+    assert await sandbox.boletos.register_boleto(boleto) == made
     (payment,) = await sandbox.boletos.pay(boleto.number, rail="boleto", tell=False)
     assert payment.amount_cents == 12345
     state = await state_of(sandbox, boleto)
     assert (state.status, state.paid_cents, state.paid_on, state.paid_by_pix) == ("paid", 12345, today(), False)
-    paid = await sandbox.boletos_paid(today(), today())
+    paid = await sandbox.boletos.boletos_paid(today(), today())
     assert isinstance(paid, Done)
     assert boleto.number in {each.number for each in paid.value}
     for answer in (
-        await sandbox.write_off_boleto(boleto.number),
-        await sandbox.redate_boleto(boleto.number, boleto.due_on),
+        await sandbox.boletos.write_off_boleto(boleto.number),
+        await sandbox.boletos.redate_boleto(boleto.number, boleto.due_on),
     ):
         assert isinstance(answer, Rejected)
         assert answer.code == PAID
 
 
 async def test_the_sandbox_says_no_as_the_bank_does(sandbox: SimulatedBank, pool: Pool) -> None:
-    assert await sandbox.find_boleto(new_number()) == NotFound()
-    missing = await sandbox.write_off_boleto(new_number())
+    assert await sandbox.boletos.find_boleto(new_number()) == NotFound()
+    missing = await sandbox.boletos.write_off_boleto(new_number())
     assert isinstance(missing, Rejected)
     assert missing.code == NOT_FOUND
     boleto = await registered(sandbox)
-    taken = await sandbox.register_boleto(new_boleto(number=boleto.number, amount_cents=1))
+    taken = await sandbox.boletos.register_boleto(new_boleto(number=boleto.number, amount_cents=1))
     assert isinstance(taken, Rejected)
     assert taken.code == NUMBER_TAKEN
     later = boleto.due_on + timedelta(days=2)
     await sandbox.boletos.set_rules(BoletoRules(apply_30_minutes=True, detail_cache_s=0, settle_after_s=0))
-    young = await sandbox.write_off_boleto(boleto.number)
+    young = await sandbox.boletos.write_off_boleto(boleto.number)
     assert isinstance(young, NotYet)
     assert young.retry_at is not None
     assert timedelta(minutes=29) < young.retry_at - utc_now() <= timedelta(minutes=30)
-    assert isinstance(await sandbox.redate_boleto(boleto.number, later), NotYet)
+    assert isinstance(await sandbox.boletos.redate_boleto(boleto.number, later), NotYet)
     past = utc_now() - timedelta(minutes=31)
     await pool.execute("UPDATE simulated_boleto SET registered_at = $2 WHERE number = $1", boleto.number, past)
-    assert await sandbox.redate_boleto(boleto.number, later) == Done(None)
+    assert await sandbox.boletos.redate_boleto(boleto.number, later) == Done(None)
     assert (await state_of(sandbox, boleto)).due_on == later
-    assert await sandbox.write_off_boleto(boleto.number) == Done(None)
-    assert await sandbox.write_off_boleto(boleto.number) == Done(None)
-    redated = await sandbox.redate_boleto(boleto.number, later)
+    assert await sandbox.boletos.write_off_boleto(boleto.number) == Done(None)
+    assert await sandbox.boletos.write_off_boleto(boleto.number) == Done(None)
+    redated = await sandbox.boletos.redate_boleto(boleto.number, later)
     assert isinstance(redated, Rejected)
     assert redated.code == WRITTEN_OFF
     assert await sandbox.boletos.pay(boleto.number, rail="boleto") == []
-    again = await sandbox.register_boleto(new_boleto(number=boleto.number, due_on=later))
+    again = await sandbox.boletos.register_boleto(new_boleto(number=boleto.number, due_on=later))
     assert isinstance(again, Rejected)
     assert again.code == WRITTEN_OFF
 
 
 async def test_the_worlds_do_not_see_each_other(bank: RunningBoletoBank, sandbox: SimulatedBank) -> None:
     boleto = await registered(sandbox)
-    assert await bank.adapter().find_boleto(boleto.number) == NotFound()
-    assert isinstance(await bank.adapter().register_boleto(boleto), Done)
-    assert await sandbox.write_off_boleto(boleto.number) == Done(None)
+    assert await bank.adapter().boletos.find_boleto(boleto.number) == NotFound()
+    assert isinstance(await bank.adapter().boletos.register_boleto(boleto), Done)
+    assert await sandbox.boletos.write_off_boleto(boleto.number) == Done(None)
     assert (await state_of(bank.adapter(), boleto)).status == "open"
 
 
@@ -297,27 +297,27 @@ async def test_of_a_write_off_and_payments_at_once_one_wins(sandbox: SimulatedBa
 async def test_an_unavailable_bank_does_nothing_however_often_it_is_asked(sandbox: SimulatedBank) -> None:
     boleto = new_boleto()
     for attempt in range(1, 5):
-        answer = await acting(sandbox, "unavailable", attempt=attempt).register_boleto(boleto)
+        answer = await acting(sandbox, "unavailable", attempt=attempt).boletos.register_boleto(boleto)
         assert isinstance(answer, Unknown)
-    assert await sandbox.find_boleto(boleto.number) == NotFound()
+    assert await sandbox.boletos.find_boleto(boleto.number) == NotFound()
 
 
 async def test_a_lost_reply_is_found_the_second_time(sandbox: SimulatedBank) -> None:
     boleto = new_boleto()
-    assert isinstance(await acting(sandbox, "lost_reply", attempt=1).register_boleto(boleto), Unknown)
+    assert isinstance(await acting(sandbox, "lost_reply", attempt=1).boletos.register_boleto(boleto), Unknown)
     assert (await state_of(sandbox, boleto)).status == "open"
-    assert isinstance(await acting(sandbox, "lost_reply", attempt=2).register_boleto(boleto), Done)
-    assert isinstance(await acting(sandbox, "lost_reply", attempt=1).write_off_boleto(boleto.number), Unknown)
-    assert await acting(sandbox, "lost_reply", attempt=2).write_off_boleto(boleto.number) == Done(None)
+    assert isinstance(await acting(sandbox, "lost_reply", attempt=2).boletos.register_boleto(boleto), Done)
+    assert isinstance(await acting(sandbox, "lost_reply", attempt=1).boletos.write_off_boleto(boleto.number), Unknown)
+    assert await acting(sandbox, "lost_reply", attempt=2).boletos.write_off_boleto(boleto.number) == Done(None)
 
 
 async def test_a_refusing_bank_changes_nothing(sandbox: SimulatedBank) -> None:
     boleto = await registered(sandbox)
     refusing = acting(sandbox, "refuse", attempt=1)
-    assert isinstance(await refusing.register_boleto(new_boleto()), Rejected)
-    assert isinstance(await refusing.redate_boleto(boleto.number, today()), Rejected)
-    assert isinstance(await refusing.write_off_boleto(boleto.number), Rejected)
-    state = await refusing.find_boleto(boleto.number)
+    assert isinstance(await refusing.boletos.register_boleto(new_boleto()), Rejected)
+    assert isinstance(await refusing.boletos.redate_boleto(boleto.number, today()), Rejected)
+    assert isinstance(await refusing.boletos.write_off_boleto(boleto.number), Rejected)
+    state = await refusing.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert (state.status, state.due_on) == ("open", boleto.due_on)
 
@@ -325,7 +325,7 @@ async def test_a_refusing_bank_changes_nothing(sandbox: SimulatedBank) -> None:
 async def test_a_slow_bank_answers_in_the_end(sandbox: SimulatedBank, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("banks.scenario.SLOW_S", 0.2)
     started = asyncio.get_running_loop().time()
-    assert isinstance(await acting(sandbox, "slow", attempt=1).register_boleto(new_boleto()), Done)
+    assert isinstance(await acting(sandbox, "slow", attempt=1).boletos.register_boleto(new_boleto()), Done)
     assert asyncio.get_running_loop().time() - started >= 0.2
 
 
@@ -342,8 +342,8 @@ async def test_the_process_and_the_worker_are_wired_for_boletos(pool: Pool) -> N
         try:
             banks = open_banks(settings, pool, http, Seal(settings.secret_key))
             for each in Mode:
-                boleto = await registered(banks[each], hybrid=True)
-                assert (await state_of(banks[each], boleto)).status == "open"
+                boleto = await registered(banks.of(each, settings.bank), hybrid=True)
+                assert (await state_of(banks.of(each, settings.bank), boleto)).status == "open"
             async with http.get(f"http://127.0.0.1:{port}/simulated/boleto-rules") as answer:
                 assert (await answer.json())["apply_30_minutes"] is False
         finally:
@@ -353,7 +353,7 @@ async def test_the_process_and_the_worker_are_wired_for_boletos(pool: Pool) -> N
 async def test_a_sandbox_boletos_code_leads_to_its_payload(pool: Pool) -> None:
     settings = settings_for()
     sandbox = SimulatedBank(pool, Seal(settings.secret_key), world=SANDBOX, url=settings.app_url, now=utc_now)
-    made = await sandbox.register_boleto(new_boleto(hybrid=True, description="PARCELA"))
+    made = await sandbox.boletos.register_boleto(new_boleto(hybrid=True, description="PARCELA"))
     assert isinstance(made, Done)
     assert made.value.qr_code is not None
     path = "/" + parse_br_code(made.value.qr_code)["26-25"].partition("/")[2]

@@ -12,7 +12,6 @@ from aiohttp import web
 
 from banks.choice import open_banks
 from banks.protocol import CobState, Unknown
-from domain.mode import Mode
 from runtime.seal import Seal
 from runtime.settings import Settings, read_settings
 from tests.support.dns_names import Authority
@@ -63,7 +62,7 @@ def _settings(bank_url: str, **more: str) -> Settings:
 async def _asked(settings: Settings) -> Any:
     pool: Any = None  # the bank of production has no books here
     async with aiohttp.ClientSession() as http:
-        return await open_banks(settings, pool, http, Seal(settings.secret_key))[Mode.PRODUCTION].get_cob(TXID)
+        return await open_banks(settings, pool, http, Seal(settings.secret_key)).production["001"].pix.get_cob(TXID)
 
 
 async def test_the_bank_is_shown_our_certificate(bank_url: str, authority: Authority) -> None:

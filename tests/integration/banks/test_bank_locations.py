@@ -24,7 +24,7 @@ from runtime.jobs import Jobs
 from runtime.postgres import Pool
 from runtime.redis import open_redis
 from runtime.replies import Replies, send_reply
-from tests.support.banking import fill, make_account, make_charges, settings_for, utc_now, worker_context
+from tests.support.banking import BANK, fill, make_account, make_charges, settings_for, utc_now, worker_context
 from tests.support.in_process import Reply, open_api
 from tests.support.merchant import until_answer
 from web.app import make_app
@@ -37,6 +37,10 @@ NOWHERE = "redis://127.0.0.1:1/0"
 
 class Silent:
     """A bank of which nothing is heard."""
+
+    @property
+    def pix(self) -> Any:
+        return self
 
     async def create_locations(self, count: int) -> Unknown:
         return Unknown("silent")
@@ -175,11 +179,15 @@ async def test_a_late_answer_goes_to_the_pool(context: Context, servers: Any) ->
     made: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     class Late:
+        @property
+        def pix(self) -> Any:
+            return self
+
         async def create_locations(self, count: int) -> Done[list[Location]]:
             await made
             return Done([Location(number, f"late/{number}") for number in range(count)])
 
-    context.banks[Mode.PRODUCTION] = Late()  # type: ignore[assignment]
+    context.banks.production[BANK] = Late()  # type: ignore[assignment]
     newest = (
         "SELECT state FROM bank_order WHERE kind = 'locations' AND created_at >= $1 ORDER BY created_at DESC LIMIT 1"
     )
@@ -241,7 +249,7 @@ async def serving(pool: Pool) -> AsyncIterator[str]:
 
 
 async def test_a_sandbox_code_leads_to_a_signed_payload(context: Context) -> None:
-    made = await context.banks[Mode.SANDBOX].create_locations(2)
+    made = await context.banks.sandbox.pix.create_locations(2)
     assert isinstance(made, Done)
     account = await make_account(context.pool)
     (charge_id,) = await make_charges(context.pool, account, made.value[:1], test=True)

@@ -18,6 +18,7 @@ from domain.mode import Mode
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from tests.support.banking import (
+    BANK,
     RunningBank,
     make_account,
     make_charges,
@@ -51,7 +52,7 @@ async def account(pool: Pool) -> UUID:
 
 
 async def registered(context: Context, account: UUID, **more: Any) -> UUID:
-    made = await context.banks[Mode.PRODUCTION].create_locations(1)
+    made = await context.banks.production[BANK].pix.create_locations(1)
     assert isinstance(made, Done)
     (charge_id,) = await make_charges(context.pool, account, made.value, test=False, **more)
     await drain_orders(context, Mode.PRODUCTION)

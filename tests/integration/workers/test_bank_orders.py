@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import msgspec
 import pytest
 import pytest_asyncio
 
-from banks.protocol import Cob, Done, Location, NotFound, Rejected, Unknown
+from banks.choice import Banks
+from banks.protocol import Bank, Cob, Done, Location, NotFound, Rejected, Unknown
+from banks.simulated.bank import SimulatedBank
 from commands.charges.cancel import cancellation
 from commands.charges.change import change_charges
 from commands.charges.pay import simulated_payment
@@ -18,6 +20,7 @@ from domain.mode import Mode, Owner
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from tests.support.banking import (
+    BANK,
     RunningBank,
     due_now,
     make_account,
@@ -54,7 +57,7 @@ async def account(pool: Pool) -> UUID:
 
 
 async def locations(context: Context, test: bool, count: int = 1) -> list[Location]:
-    made = await context.banks[Mode.of(test)].create_locations(count)
+    made = await context.banks.of(Mode.of(test), BANK).pix.create_locations(count)
     assert isinstance(made, Done)
     return made.value
 
@@ -73,7 +76,7 @@ async def cancel(context: Context, account: UUID, charge_id: UUID, test: bool) -
 
 
 async def state_at(context: Context, charge_id: UUID, test: bool) -> Any:
-    state = await context.banks[Mode.of(test)].get_cob(charge_id.hex)
+    state = await context.banks.of(Mode.of(test), BANK).pix.get_cob(charge_id.hex)
     return state if isinstance(state, NotFound | Unknown) else state.status
 
 
@@ -213,7 +216,7 @@ async def test_a_cancelled_charge_is_removed_at_the_bank_even_while_it_is_being_
         txid=charge_id.hex, amount_cents=request["amount_cents"], created_at=utc_now(), expires_in_s=60,
         location_id=request["location_id"], pix_key=request["pix_key"],
     )  # fmt: skip
-    assert isinstance(await context.banks[Mode.PRODUCTION].put_cob(cob), Done)
+    assert isinstance(await context.banks.production[BANK].pix.put_cob(cob), Done)
     over = "UPDATE bank_order SET state = 'done' WHERE charge_id = $1 AND kind = 'cob_register'"
     await context.pool.execute(over, charge_id)
     await due_now(context.pool, charge_id)
@@ -237,10 +240,10 @@ async def test_a_simulated_payment_is_in_the_sandbox_banks_books(context: Contex
     async with transaction(context.pool) as conn:
         await change_charges(conn, [wish], now=utc_now())
     await drain_orders(context, Mode.SANDBOX)
-    state: Any = await context.banks[Mode.SANDBOX].get_cob(charge_id.hex)
+    state: Any = await context.banks.sandbox.pix.get_cob(charge_id.hex)
     assert state.status == "CONCLUIDA"
     assert [pix.end_to_end_id for pix in state.received] == [end_to_end_id]
-    assert isinstance(await context.banks[Mode.SANDBOX].remove_cob(charge_id.hex), Rejected)
+    assert isinstance(await context.banks.sandbox.pix.remove_cob(charge_id.hex), Rejected)
 
 
 async def test_the_lease_of_a_dead_worker_returns(context: Context, account: UUID) -> None:
@@ -280,6 +283,13 @@ def worker_cut_off(context: Context, answer: "asyncio.Future[Any] | None" = None
     silent = answer or asyncio.get_running_loop().create_future()
 
     class Silent:
+        @property
+        def pix(self) -> Any:
+            return self
+
+        def ahead(self, ahead_s: int) -> Any:
+            return self
+
         async def put_cob(self, cob: Any) -> Any:
             return await silent
 
@@ -287,7 +297,7 @@ def worker_cut_off(context: Context, answer: "asyncio.Future[Any] | None" = None
             return Unknown("silent")
 
     return Context(**{name: getattr(context, name) for name in context.__struct_fields__} | {
-        "banks": {mode: Silent() for mode in Mode}
+        "banks": Banks(cast(SimulatedBank, Silent()), {BANK: cast(Bank, Silent())})
     })  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from domain.instants import to_millisecond
 from domain.mode import Mode
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, session, transaction
-from tests.support.banking import due_now, make_account, utc_now, worker_context
+from tests.support.banking import BANK, due_now, make_account, utc_now, worker_context
 from tests.support.boleto_bank import RunningBoletoBank, new_number, running_boleto_bank, today
 from tests.support.boletos import AGREEMENT
 from workers.context import Context
@@ -129,7 +129,7 @@ async def test_what_a_worker_registered_before_it_died_becomes_the_charge(
     context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
-    await context.banks[Mode.PRODUCTION].register_boleto(boleto_of(context, order.request))
+    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
     await pool.execute(
         "UPDATE bank_order SET state = 'working', attempts = 1, lease_until = '-infinity' WHERE order_id = $1",
         order.order_id,
@@ -143,7 +143,7 @@ async def test_a_creation_given_up_after_the_bank_was_asked_is_undone_there(
     context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
-    await context.banks[Mode.PRODUCTION].register_boleto(boleto_of(context, order.request))
+    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
     assert await given_up(context, order)
     await worked_through(context, desk, order)
@@ -166,18 +166,18 @@ async def test_a_yes_that_comes_after_the_creation_was_given_up_makes_no_charge(
     context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
-    slow = context.banks[Mode.PRODUCTION].register_boleto
+    slow = context.banks.production[BANK].boletos.register_boleto
 
     async def register(boleto: Any) -> Any:
         done = await slow(boleto)
         assert await given_up(context, order), "the door leaves while the bank answers"
         return done
 
-    context.banks[Mode.PRODUCTION].register_boleto = register  # type: ignore[method-assign]
+    context.banks.production[BANK].boletos.register_boleto = register  # type: ignore[method-assign]
     try:
         await desk.drain()
     finally:
-        del context.banks[Mode.PRODUCTION].register_boleto
+        del context.banks.production[BANK].boletos.register_boleto
     await worked_through(context, desk, order)
     assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
 
@@ -186,7 +186,7 @@ async def test_a_refusal_after_a_lost_answer_is_not_taken_for_nothing_done(
     context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
-    await context.banks[Mode.PRODUCTION].register_boleto(boleto_of(context, order.request))
+    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
     bank.wire.fault = "refuse"
     await desk.drain()
@@ -201,14 +201,14 @@ async def test_a_strangers_boleto_under_our_number_is_not_touched(
 ) -> None:
     order = await ordered(context, await make_account(pool))
     stranger = replace(boleto_of(context, order.request), amount_cents=99, seu_numero="OUTRO")
-    await context.banks[Mode.PRODUCTION].register_boleto(stranger)
+    await context.banks.production[BANK].boletos.register_boleto(stranger)
     await desk.drain()
     refused = await pool.fetchrow("SELECT state, outcome FROM bank_order WHERE order_id = $1", order.order_id)
     assert refused is not None
     assert (refused[0], msgspec.json.decode(refused[1])) == ("refused", {"refused": "NUMBER_TAKEN"})
 
     other = await ordered(context, await make_account(pool))
-    await context.banks[Mode.PRODUCTION].register_boleto(
+    await context.banks.production[BANK].boletos.register_boleto(
         replace(boleto_of(context, other.request), amount_cents=99, seu_numero="OUTRO")
     )
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", other.order_id)
@@ -228,7 +228,7 @@ async def test_a_line_that_is_not_the_banks_blocks_alarms_and_is_written_off(
         async with worker_context(pool, servers.redis_url, wrong.adapter()) as context:
             desk = BoletoOrderWorker(context, Mode.PRODUCTION)
             order = await ordered(context, await make_account(pool))
-            register = context.banks[Mode.PRODUCTION].register_boleto
+            register = context.banks.production[BANK].boletos.register_boleto
 
             async def misunderstood(boleto: NewBoleto) -> Any:
                 answer = await register(boleto)
@@ -239,7 +239,7 @@ async def test_a_line_that_is_not_the_banks_blocks_alarms_and_is_written_off(
                 )
                 return answer
 
-            context.banks[Mode.PRODUCTION].register_boleto = misunderstood  # type: ignore[method-assign]
+            context.banks.production[BANK].boletos.register_boleto = misunderstood  # type: ignore[method-assign]
             await desk.drain()
             wrong.boletos.quirks = frozenset()
             await worked_through(context, desk, order)
@@ -253,7 +253,7 @@ async def test_a_boleto_paid_although_its_creation_was_given_up_becomes_a_paid_c
     """Payers see boletos in their bank before any merchant hands them out (DDA): money is never dropped."""
     account_id = await make_account(pool)
     order = await ordered(context, account_id)
-    await context.banks[Mode.PRODUCTION].register_boleto(boleto_of(context, order.request))
+    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
     assert await given_up(context, order)
     await bank.books.pay(number_of(order), rail="boleto")
@@ -317,7 +317,7 @@ async def test_the_undo_of_a_young_boleto_waits_for_its_moment_and_looks_in_betw
     context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
-    await context.banks[Mode.PRODUCTION].register_boleto(boleto_of(context, order.request))
+    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
     await bank.rules(apply_30_minutes=True)
     try:
@@ -348,7 +348,7 @@ async def test_not_found_is_no_answer_while_the_boleto_may_be_on_its_way(
     await worked_through(context, desk, order, rounds=2)
     assert (await orders_of(pool, order))[-1] == ("boleto_reconcile", "waiting")
     # It arrives now, from a request that nobody waits for any more.
-    await context.banks[Mode.PRODUCTION].register_boleto(boleto_of(context, order.request))
+    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
     await worked_through(context, desk, order)
     assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
 
@@ -429,7 +429,7 @@ async def test_a_detail_that_is_older_than_the_change_is_not_believed(servers: A
             wish = Redate(due_date=(ours + timedelta(days=7)).isoformat(), actor="test")
         await old.rules(detail_cache_s=30)
         try:
-            assert await context.banks[Mode.PRODUCTION].find_boleto(number_of(order))
+            assert await context.banks.production[BANK].boletos.find_boleto(number_of(order))
             old.wire.fault = "lost_reply"
             change_id = await changed(context, order, kind, wish)
             await worked_through(context, desk, order, rounds=4)

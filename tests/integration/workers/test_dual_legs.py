@@ -28,7 +28,7 @@ from domain.instants import to_millisecond
 from domain.mode import Mode
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, session, transaction
-from tests.support.banking import due_now, make_account, utc_now, worker_context
+from tests.support.banking import BANK, due_now, make_account, utc_now, worker_context
 from tests.support.boleto_bank import RunningBoletoBank, new_number, running_boleto_bank, today
 from tests.support.boleto_merchant import in_days, redate
 from tests.support.boletos import AGREEMENT
@@ -254,7 +254,7 @@ def desk(context: Context) -> BoletoOrderWorker:
 async def made(context: Context, desk: BoletoOrderWorker, *, cents: int = 5000) -> RegistrationOrder:
     """A dual charge of production with both legs at the bank."""
     account_id, number = await make_account(context.pool), new_number()
-    answer = await context.banks[Mode.PRODUCTION].create_locations(1)
+    answer = await context.banks.production[BANK].pix.create_locations(1)
     assert isinstance(answer, Done)
     (place,) = answer.value
     request = BoletoRequest(
@@ -340,7 +340,7 @@ async def test_the_order_to_remove_the_cob_is_tried_until_the_bank_confirms(
     number = str(order.request.payload.charge.nosso_numero)
     assert await bank.books.pay(number, rail="boleto", tell=False)
     await bank.settled(number)
-    state = await context.banks[Mode.PRODUCTION].find_boleto(number)
+    state = await context.banks.production[BANK].boletos.find_boleto(number)
     assert isinstance(state, BoletoState)
     await book_boletos(context, [state])
     for name in ("down", "error500", "html", "timeout_before", "lost_reply"):
@@ -387,20 +387,20 @@ async def test_a_pix_paid_while_the_bank_is_at_a_change_leaves_no_open_boleto(
         else Redate(due_date=in_days(30), actor="x")
     )
     assert await placed(context, order, kind, request)
-    at_bank = context.banks[Mode.PRODUCTION]
+    at_bank = context.banks.production[BANK]
     name = "write_off_boleto" if kind == "boleto_write_off" else "redate_boleto"
-    asking = getattr(at_bank, name)
+    asking = getattr(at_bank.boletos, name)
 
     async def meanwhile(*given: Any, **more: Any) -> Any:
         await pix_booked(context, order)
         return await asking(*given, **more)
 
     await bank.rules(apply_30_minutes=True)
-    setattr(at_bank, name, meanwhile)
+    setattr(at_bank.boletos, name, meanwhile)
     try:
         await desk.drain()
     finally:
-        delattr(at_bank, name)
+        delattr(at_bank.boletos, name)
         await bank.rules(apply_30_minutes=False)
     # Rejected for being too young, it had left the boleto open.
     assert (await kinds_of(pool, order))[0] == (kind, "refused")
@@ -423,16 +423,16 @@ async def test_a_pix_paid_while_somebody_looks_whether_all_is_equal_leaves_no_op
     if last:
         older = "UPDATE bank_order SET created_at = created_at - interval '61 seconds' WHERE charge_id = $1"
         await pool.execute(older, order.charge_id)
-    at_bank = context.banks[Mode.PRODUCTION]
-    asking = at_bank.find_boleto
+    at_bank = context.banks.production[BANK]
+    asking = at_bank.boletos.find_boleto
 
     async def find(number: str) -> Any:
         found = await asking(number)
-        del at_bank.find_boleto
+        del at_bank.boletos.find_boleto
         await pix_booked(context, order)
         return found
 
-    at_bank.find_boleto = find  # type: ignore[method-assign]
+    at_bank.boletos.find_boleto = find  # type: ignore[method-assign]
     await desk.drain()
     await worked_through(context, desk, order)
     assert await kinds_of(pool, order) == [("boleto_redate", "abandoned"), *[("boleto_reconcile", "done")] * (1 + last)]
@@ -475,16 +475,16 @@ async def test_a_booking_and_the_end_of_a_change_that_meet_leave_one_order_to_cl
 async def test_a_cob_the_bank_refuses_fails_the_charge_and_takes_its_boleto_back(
     context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
-    at_bank = context.banks[Mode.PRODUCTION]
+    at_bank = context.banks.production[BANK]
 
     async def put(cob: Any) -> Rejected:
         return Rejected("CobOperacaoInvalida", "no")
 
-    at_bank.put_cob = put  # type: ignore[method-assign]
+    at_bank.pix.put_cob = put  # type: ignore[method-assign]
     try:
         order = await made(context, desk)
     finally:
-        del at_bank.put_cob
+        del at_bank.pix.put_cob
     await worked_through(context, desk, order)
     assert await pool.fetchval("SELECT status FROM charge WHERE charge_id = $1", order.charge_id) == "failed"
     assert await boleto_state(bank, order) == WRITTEN_OFF
@@ -518,15 +518,15 @@ async def test_a_re_dating_that_overtakes_a_revision_is_what_the_bank_has_in_the
     context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await made(context, desk)
-    at_bank, due_on = context.banks[Mode.PRODUCTION], today() + timedelta(days=60)
+    at_bank, due_on = context.banks.production[BANK], today() + timedelta(days=60)
     end = expires_at(due_on)
     assert await placed(context, order, "boleto_redate", Redate(due_date=in_days(40), actor="x"))
     await desk.drain()
-    asking = at_bank.revise_cob
+    asking = at_bank.pix.revise_cob
 
     async def late(txid: str, expires_at: datetime) -> Any:
         """The second re-dating is done, revision and all, before the bank hears of the first."""
-        del at_bank.revise_cob
+        del at_bank.pix.revise_cob
         assert await placed(context, order, "boleto_redate", Redate(due_date=due_on.isoformat(), actor="x"))
         await desk.drain()
         assert await asking(txid, end) == Done(None)
@@ -536,7 +536,7 @@ async def test_a_re_dating_that_overtakes_a_revision_is_what_the_bank_has_in_the
         )
         return await asking(txid, expires_at)
 
-    at_bank.revise_cob = late  # type: ignore[method-assign]
+    at_bank.pix.revise_cob = late  # type: ignore[method-assign]
     await drain_orders(context, Mode.PRODUCTION)
     await due_now(pool, order.charge_id)
     await drain_orders(context, Mode.PRODUCTION)
@@ -547,25 +547,25 @@ async def test_a_re_dating_that_overtakes_a_revision_is_what_the_bank_has_in_the
 
 async def test_a_cob_is_revised_while_it_is_active_and_keeps_its_location(bank: RunningBoletoBank) -> None:
     adapter, end = bank.adapter(), utc_now() + timedelta(days=3)
-    assert await adapter.revise_cob(new_id().hex, end) == NotFound()
-    answer = await adapter.create_locations(1)
+    assert await adapter.pix.revise_cob(new_id().hex, end) == NotFound()
+    answer = await adapter.pix.create_locations(1)
     assert isinstance(answer, Done)
     cob = Cob(
         txid=new_id().hex, amount_cents=500, created_at=utc_now(), expires_in_s=600,
         location_id=answer.value[0].location_id, pix_key="chave@example.com",
     )  # fmt: skip
-    assert isinstance(await adapter.put_cob(cob), Done)
+    assert isinstance(await adapter.pix.put_cob(cob), Done)
     for _ in range(2):
-        assert await adapter.revise_cob(cob.txid, end) == Done(None)
+        assert await adapter.pix.revise_cob(cob.txid, end) == Done(None)
     booked = await bank.bank.booked(cob.txid)
     assert booked is not None
     assert (booked.revisao, booked.location_id) == (1, cob.location_id)
     assert abs((booked.created_at + timedelta(seconds=booked.expires_in_s) - end).total_seconds()) <= 1
     bank.wire.fault = "error500"
-    assert isinstance(await adapter.revise_cob(cob.txid, end + timedelta(days=1)), Unknown)
+    assert isinstance(await adapter.pix.revise_cob(cob.txid, end + timedelta(days=1)), Unknown)
     bank.wire.fault = "up"
-    assert await adapter.remove_cob(cob.txid) == Done(None)
-    assert isinstance(await adapter.revise_cob(cob.txid, end), Rejected)
+    assert await adapter.pix.remove_cob(cob.txid) == Done(None)
+    assert isinstance(await adapter.pix.revise_cob(cob.txid, end), Rejected)
 
 
 async def test_the_books_are_clean_after_all_of_it(system: System) -> None:

@@ -32,7 +32,7 @@ from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
 from runtime.settings import SmtpServer, read_settings
 from tests.support.banking import SECRET_KEY, settings_for, worker_context
-from tests.support.boletos import PAYER, issue
+from tests.support.boletos import AGREEMENT, PAYER, issue
 from tests.support.mail_server import MailServer, mail_server
 from workers.context import Context
 from workers.mail import sender as mail_worker
@@ -282,8 +282,8 @@ async def test_a_boleto_with_a_new_date_is_reminded_of_by_that_date(post: Post, 
     async with transaction(post.context.pool) as conn:
         assert doc.boleto is not None
         await redate_boleto(
-            conn, UUID(doc.charge_id), date(2027, 3, 18), boleto=doc.boleto, redated=0, pix_until=None, carteira="17",
-            now=post.now, actor="test", request_id="req",
+            conn, UUID(doc.charge_id), date(2027, 3, 18), boleto=doc.boleto, redated=0, pix_until=None,
+            agreement=AGREEMENT, now=post.now, actor="test", request_id="req",
         )  # fmt: skip
     for day in range(1, 20):
         await post.at(datetime(2027, 3, 1 + day, 9, 30, tzinfo=SAO_PAULO))

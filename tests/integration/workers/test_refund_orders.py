@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from banks.banco_do_brasil.pix import BancoDoBrasil
+from banks.banco_do_brasil.adapter import BancoDoBrasil
 from banks.protocol import Done, NotFound, Rejected, Unknown
 from banks.simulated.bank import PayerPix, SimulatedBank
 from banks.simulated.boletos import new_end_to_end_id
@@ -28,6 +28,7 @@ from readmodels.verify import verify
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from tests.support.banking import (
+    BANK,
     RunningBank,
     due_now,
     make_account,
@@ -70,11 +71,11 @@ class Desk:
         self.database_url = database_url
 
     def simulated(self, test: bool) -> SimulatedBank:
-        return cast(SimulatedBank, self.context.banks[Mode.SANDBOX]) if test else self.bank.bank
+        return self.context.banks.sandbox if test else self.bank.bank
 
     async def paid(self, *, test: bool = False, cents: int = 1000, at_bank: bool = True) -> UUID:
         """A PIX charge, paid; `at_bank`: the bank knows of it."""
-        made = await self.simulated(test).create_locations(1)
+        made = await self.simulated(test).pix.create_locations(1)
         (charge_id,) = await make_charges(self.pool, self.account, made.value, test=test, amount_cents=cents)
         now = to_millisecond(utc_now())
         paid = PayerPix(end_to_end_id=new_end_to_end_id(now), txid=charge_id.hex, amount_cents=cents, paid_at=now)
@@ -169,7 +170,7 @@ class Desk:
         return int(found)
 
     async def rules(self, *, test: bool = False, **rules: Any) -> None:
-        await self.simulated(test).returns.set_rules(msgspec.structs.replace(PLAIN, **rules))
+        await self.simulated(test).transfers.set_rules(msgspec.structs.replace(PLAIN, **rules))
 
     async def order(self, charge_id: UUID) -> Any:
         return await order_of(self.pool, charge_id, "refund_return")
@@ -284,7 +285,7 @@ async def test_whatever_the_bank_does_the_money_goes_back_exactly_once(desk: Des
     charge_id = await desk.paid()
     refund_id = await desk.refund(charge_id)
     adapter = desk.bank.adapter(write_s=1.0, read_s=1.0)
-    desk.context.banks[Mode.PRODUCTION] = adapter
+    desk.context.banks.production[BANK] = adapter
     desk.bank.wire.fault = fault
     await desk.works(charge_id, rounds=2)
     lost = fault in ("lost_reply", "cut")
@@ -406,7 +407,7 @@ async def test_a_worker_that_died_after_the_banks_yes_has_sent_the_money_once(de
     refund_id = await desk.refund(charge_id)
     (order,) = await RefundOrderWorker(desk.context, Mode.PRODUCTION)._claim(10)
     end_to_end_id = msgspec.json.decode(order.request)["end_to_end_id"]
-    await desk.context.banks[Mode.PRODUCTION].return_pix(
+    await desk.context.banks.production[BANK].transfers.return_pix(
         Return(id=refund_id.hex, end_to_end_id=end_to_end_id, amount_cents=1000)
     )
     # Here it was killed. Its lease runs out, and another takes over.
@@ -478,7 +479,7 @@ async def test_a_pix_the_bank_never_knew_fails_in_the_end(desk: Desk) -> None:
 
 
 async def test_a_bank_that_sends_no_pix_fails_the_refund_and_says_so(desk: Desk) -> None:
-    desk.context.banks[Mode.PRODUCTION] = desk.bank.adapter()
+    desk.context.banks.production[BANK] = desk.bank.adapter()
     charge_id = await desk.paid_boleto()
     refund_id = await desk.refund(charge_id, to=TO)
     await desk.works(charge_id)
@@ -487,18 +488,18 @@ async def test_a_bank_that_sends_no_pix_fails_the_refund_and_says_so(desk: Desk)
 
 
 async def test_a_way_to_send_that_was_taken_away_gives_nothing_back_that_may_be_gone(desk: Desk) -> None:
-    sends = desk.context.banks[Mode.PRODUCTION]
+    sends = desk.context.banks.production[BANK]
     charge_id = await desk.paid_boleto()
     refund_id = await desk.refund(charge_id, to=TO)
     desk.bank.wire.fault = "error500"
     await desk.works(charge_id)
     desk.bank.wire.fault = "up"
-    desk.context.banks[Mode.PRODUCTION] = desk.bank.adapter()
+    desk.context.banks.production[BANK] = desk.bank.adapter()
     await desk.later(charge_id)
     await desk.works(charge_id, rounds=2)
     assert await desk.status(refund_id) == ("pending", None)
     assert await desk.balance() == 0
-    desk.context.banks[Mode.PRODUCTION] = sends
+    desk.context.banks.production[BANK] = sends
     await desk.works(charge_id)
     assert await desk.status(refund_id) == ("succeeded", None)
 
@@ -584,7 +585,7 @@ async def test_the_bank_gives_no_more_back_than_came(desk: Desk) -> None:
     end_to_end_id = msgspec.json.decode((await desk.order(charge_id))["request"])["end_to_end_id"]
 
     def ask(cents: int, id: str | None = None, of: str = end_to_end_id) -> Any:
-        return bank.return_pix(Return(id=id or secrets.token_hex(16), end_to_end_id=of, amount_cents=cents))
+        return bank.transfers.return_pix(Return(id=id or secrets.token_hex(16), end_to_end_id=of, amount_cents=cents))
 
     answers = await asyncio.gather(*(ask(100) for _ in range(15)))
     assert sum(isinstance(each, Done) for each in answers) == 10
@@ -592,7 +593,7 @@ async def test_the_bank_gives_no_more_back_than_came(desk: Desk) -> None:
     unknown = await ask(100, of=new_end_to_end_id(utc_now()))
     assert isinstance(unknown, Rejected)
     assert unknown.code == PIX_UNKNOWN
-    assert await bank.find_return(end_to_end_id, "nobody") == NotFound()
+    assert await bank.transfers.find_return(end_to_end_id, "nobody") == NotFound()
 
 
 async def test_a_used_id_gives_the_same_answer_and_never_more_money(desk: Desk) -> None:
@@ -601,16 +602,16 @@ async def test_a_used_id_gives_the_same_answer_and_never_more_money(desk: Desk) 
     await desk.refund(charge_id)
     end_to_end_id = msgspec.json.decode((await desk.order(charge_id))["request"])["end_to_end_id"]
     asked = Return(id=id, end_to_end_id=end_to_end_id, amount_cents=300, description="Olá, ção")
-    first = await bank.return_pix(asked)
+    first = await bank.transfers.return_pix(asked)
     assert isinstance(first, Done)
-    assert await bank.return_pix(asked) == first
-    assert isinstance(await bank.return_pix(msgspec.structs.replace(asked, amount_cents=301)), Unknown)
+    assert await bank.transfers.return_pix(asked) == first
+    assert isinstance(await bank.transfers.return_pix(msgspec.structs.replace(asked, amount_cents=301)), Unknown)
     to = Transfer(id=id, pix_key=TO.pix_key, document=TO.document, amount_cents=300)
-    sent = await bank.send_pix(to)
+    sent = await bank.transfers.send_pix(to)
     assert isinstance(sent, Done)
-    assert await bank.send_pix(to) == sent
-    assert await bank.find_transfer(id) == sent.value
-    refused = await desk.bank.adapter().send_pix(to)
+    assert await bank.transfers.send_pix(to) == sent
+    assert await bank.transfers.find_transfer(id) == sent.value
+    refused = await desk.bank.adapter().transfers.send_pix(to)
     assert isinstance(refused, Rejected)
     assert refused.code == NO_TRANSFERS
 
@@ -625,15 +626,15 @@ async def test_an_answer_about_something_else_is_unknown(desk: Desk) -> None:
 
         return Heard(201, msgspec.json.encode(said))
 
-    bank._transport.ask = ask  # type: ignore[method-assign]
+    bank.transfers._transport.ask = ask  # type: ignore[method-assign]
     asked = Return(id="a1", end_to_end_id="E" * 32, amount_cents=100)
     good = {"id": "a1", "valor": "1.00", "status": "DEVOLVIDO", "rtrId": "D" * 32}
     for wrong in ({"id": "b"}, {"valor": "1.01"}, {"valor": "x"}, {"status": "?"}, {"status": None}):
         said.clear()
         said.update(good | wrong)
-        assert isinstance(await bank.return_pix(asked), Unknown), wrong
+        assert isinstance(await bank.transfers.return_pix(asked), Unknown), wrong
     said.update(good)
-    assert await bank.return_pix(asked) == Done(Sent(status="done", amount_cents=100, reference="D" * 32))
+    assert await bank.transfers.return_pix(asked) == Done(Sent(status="done", amount_cents=100, reference="D" * 32))
 
 
 async def test_the_rules_of_the_bank_are_switched_on_its_other_face(desk: Desk) -> None:
@@ -657,7 +658,7 @@ async def test_the_bank_refuses_what_breaks_its_schema(desk: Desk, body: dict[st
 
     bank = desk.bank.adapter()
     url = f"{desk.bank.url}/pix/v2/pix/{new_end_to_end_id(datetime.now(utc_now().tzinfo))}/devolucao/a1"
-    heard = await bank._transport.ask("PUT", url, ("pix.read", "pix.write"), body=body)
+    heard = await bank.transfers._transport.ask("PUT", url, ("pix.read", "pix.write"), body=body)
     assert isinstance(heard, Heard)
     said = msgspec.json.decode(heard.body)
     assert (heard.status, said["type"].rpartition("/")[2]) == (400, "PixDevolucaoInvalida")

@@ -35,7 +35,7 @@ from readmodels.money.withdrawal import WithdrawalDoc, withdrawal_doc
 from readmodels.verify import verify
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
-from tests.support.banking import RunningBank, make_account, running_bank, settings_for, utc_now, worker_context
+from tests.support.banking import BANK, RunningBank, make_account, running_bank, settings_for, utc_now, worker_context
 from tests.support.merchant import books_of, created_before, money_arrives, new_shop, until_answer
 from tests.support.system import System
 from tests.support.wallet import balance_of, put_money
@@ -123,7 +123,7 @@ class Desk:
         return [row["type"] for row in rows]
 
     async def rules(self, **rules: Any) -> None:
-        await self.bank.bank.returns.set_rules(msgspec.structs.replace(PLAIN, **rules))
+        await self.bank.bank.transfers.set_rules(msgspec.structs.replace(PLAIN, **rules))
 
     def puts(self) -> list[str]:
         return [each for each in self.bank.requests if each.startswith("PUT") and "/transferencia/" in each]
@@ -180,7 +180,7 @@ async def test_it_is_pending_until_its_moment_and_then_sent(desk: Desk) -> None:
 async def test_whatever_the_bank_does_the_money_goes_exactly_once(desk: Desk, fault: str) -> None:
     withdrawal_id = await desk.withdraw()
     adapter = desk.bank.adapter(write_s=0.3, read_s=0.3, transfers_url=f"{desk.bank.url}/transfers/v1")
-    desk.context.banks[Mode.PRODUCTION] = adapter
+    desk.context.banks.production[BANK] = adapter
     desk.bank.wire.fault = fault
     await desk.works(rounds=2)
     lost = fault in ("lost_reply", "cut")
@@ -269,16 +269,16 @@ async def test_what_a_lost_worker_may_have_sent_is_not_given_back_for_a_no(desk:
 
 async def test_a_way_to_send_that_was_taken_away_gives_nothing_back_that_may_be_gone(desk: Desk) -> None:
     withdrawal_id = await desk.withdraw()
-    sends = desk.context.banks[Mode.PRODUCTION]
+    sends = desk.context.banks.production[BANK]
     desk.bank.wire.fault = "error500"
     await desk.works()
     desk.bank.wire.fault = "up"
-    desk.context.banks[Mode.PRODUCTION] = desk.bank.adapter()
+    desk.context.banks.production[BANK] = desk.bank.adapter()
     desk.context.now = lambda: utc_now() + 2 * WATCH
     await desk.works(rounds=2)
     assert await desk.status(withdrawal_id) == ("processing", None)
     assert await desk.balance() == 9_000
-    desk.context.banks[Mode.PRODUCTION] = sends
+    desk.context.banks.production[BANK] = sends
     await desk.works()
     assert await desk.status(withdrawal_id) == ("succeeded", None)
     assert await desk.sent(withdrawal_id) == [1000]
@@ -310,7 +310,7 @@ async def test_money_on_its_way_that_does_not_arrive_is_back_in_the_wallet(desk:
 
 
 async def test_a_bank_that_sends_no_pix_fails_it_and_says_so(desk: Desk) -> None:
-    desk.context.banks[Mode.PRODUCTION] = desk.bank.adapter()
+    desk.context.banks.production[BANK] = desk.bank.adapter()
     withdrawal_id = await desk.withdraw()
     await desk.works()
     assert await desk.status(withdrawal_id) == ("failed", "TRANSFER_UNAVAILABLE")
@@ -336,7 +336,7 @@ async def test_a_worker_that_died_after_the_banks_yes_has_sent_the_money_once(de
     async with transaction(desk.pool) as conn:
         await start_sending(conn, withdrawal_id, desk.account, now=to_millisecond(utc_now()))
     request = msgspec.json.decode(order.request, type=SendOrder)
-    await desk.context.banks[Mode.PRODUCTION].send_pix(
+    await desk.context.banks.production[BANK].transfers.send_pix(
         Transfer(id=withdrawal_id.hex, pix_key=request.pix_key, document=request.document, amount_cents=1000)
     )
     # Here it was killed. Its lease runs out, and another takes over.
@@ -499,7 +499,7 @@ async def test_a_block_waits_for_who_is_about_to_ask_the_bank(desk: Desk) -> Non
 async def test_what_the_bank_was_asked_about_before_the_block_is_followed_up(desk: Desk) -> None:
     withdrawal_id = await desk.withdraw()
     desk.bank.wire.fault = "lost_reply"
-    desk.context.banks[Mode.PRODUCTION] = desk.bank.adapter(read_s=0.3, transfers_url=f"{desk.bank.url}/transfers/v1")
+    desk.context.banks.production[BANK] = desk.bank.adapter(read_s=0.3, transfers_url=f"{desk.bank.url}/transfers/v1")
     await desk.works()
     await _decide(desk, Kyc.BLOCKED)
     desk.bank.wire.fault = "up"

@@ -1,0 +1,117 @@
+"""Banco do Brasil as settings name it: its hosts, our applications there, the agreement, the callbacks it sends."""
+
+import ssl
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Final
+from urllib.parse import urlsplit
+
+import aiohttp
+from msgspec import Struct
+
+from banks.banco_do_brasil.agreement import ConvenioAgreement
+from banks.banco_do_brasil.callbacks import boleto_hints, pix_hints
+from banks.banco_do_brasil.cobrancas import DETAIL_AGE_S, Cobrancas
+from banks.banco_do_brasil.pix import ApiPix
+from banks.banco_do_brasil.transfers import PixTransfers
+from banks.banco_do_brasil.transport import READ_S, WRITE_S, Transport
+from runtime.settings import Settings
+
+# Where the bank issues tokens for each of its API hosts; any other bank on its wire does it on its own.
+_OAUTH: Final = {
+    "api-pix.bb.com.br": "https://oauth.bb.com.br",
+    "api-pix.hm.bb.com.br": "https://oauth.hm.bb.com.br",
+    "api.hm.bb.com.br": "https://oauth.hm.bb.com.br",
+}
+# None of these hosts sends PIX by an API that we know: they take BANK_TRANSFERS_URL. The simulated bank has one.
+# Boletos are on another host than production's PIX, which asks for client certificates.
+_BOLETOS: Final = {
+    "api-pix.bb.com.br": "https://api.bb.com.br",
+    "api-pix.hm.bb.com.br": "https://api.hm.bb.com.br",
+}
+
+CALLBACKS: Final[Mapping[str, Callable[[bytes], dict[str, str]]]] = {
+    "": pix_hints,
+    "pix": pix_hints,
+    "boletos": boleto_hints,
+}
+
+
+class BancoDoBrasil(Struct, frozen=True):
+    pix: ApiPix
+    boletos: Cobrancas
+    transfers: PixTransfers
+
+
+def open_bank(
+    settings: Settings,
+    http: aiohttp.ClientSession,
+    now: Callable[[], datetime],
+    *,
+    read_s: float = READ_S,
+    write_s: float = WRITE_S,
+    detail_age_s: float = DETAIL_AGE_S,
+) -> BancoDoBrasil:
+    """The bank at BANK_URL. The portal keeps PIX and boletos as applications of their own, with a token each.
+
+    ValueError when the certificate we are to show it cannot be read.
+    """
+    host = urlsplit(settings.bank_url).hostname or ""
+    oauth_url = f"{_OAUTH.get(host, settings.bank_url)}/oauth/token"
+    tls = _tls(settings)
+
+    def transport(client_id: str, client_secret: str, app_key: str) -> Transport:
+        return Transport(
+            http,
+            oauth_url=oauth_url,
+            client_id=client_id,
+            client_secret=client_secret,
+            app_key=app_key,
+            read_s=read_s,
+            write_s=write_s,
+            tls=tls,
+        )
+
+    of_pix = transport(settings.bank_client_id, settings.bank_client_secret, settings.bank_app_key)
+    of_boletos = transport(
+        settings.bank_boleto_client_id, settings.bank_boleto_client_secret, settings.bank_boleto_app_key
+    )
+    pix_url = f"{settings.bank_url}/pix/v2"
+    transfers_url = settings.bank_transfers_url or (None if host in _OAUTH else f"{settings.bank_url}/transfers/v1")
+    pix = ApiPix(of_pix, api_url=pix_url, now=now)
+    boletos = Cobrancas(
+        of_boletos,
+        api_url=f"{_BOLETOS.get(host, settings.bank_url)}/cobrancas/v2",
+        agreement=agreement_of(settings),
+        pix_received=pix.received_of,
+        now=now,
+        detail_age_s=detail_age_s,
+    )
+    return BancoDoBrasil(pix, boletos, PixTransfers(of_pix, api_url=pix_url, transfers_url=transfers_url))
+
+
+def agreement_of(settings: Settings) -> ConvenioAgreement:
+    return ConvenioAgreement(
+        convenio=settings.bank_convenio,
+        carteira=settings.bank_carteira,
+        variacao=settings.bank_variacao,
+        agencia=settings.bank_agencia,
+        conta=settings.bank_conta,
+    )
+
+
+def _tls(settings: Settings) -> ssl.SSLContext:
+    """Verified as usual, and with our certificate where there is one: for tokens too."""
+    context = ssl.create_default_context()
+    if settings.bank_certificate is None:
+        return context
+    try:
+        context.load_cert_chain(
+            settings.bank_certificate,
+            settings.bank_certificate_key,
+            # Given in any case: without it OpenSSL would ask at the terminal.
+            lambda: settings.bank_certificate_password,
+        )
+    except OSError as error:
+        raise ValueError(f"BANK_CERTIFICATE cannot be used: {error}") from error
+    return context

@@ -1,0 +1,129 @@
+"""Money that goes out of Banco do Brasil: PIX given back (devolucao, API Pix v2), and PIX sent.
+
+API Pix only receives: PIX are sent over the wire of docs/decisions/0007, where a bank has that. After a PUT that was
+not plainly answered, GET by our own id decides.
+"""
+
+from typing import Final, Literal
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from banks.banco_do_brasil.text import pix_cents, safe_text
+from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
+from banks.protocol import DESCRIPTION_CHARACTERS_MAX, Done, NotFound, Rejected, Unknown
+from banks.transfers import NO_TRANSFERS, PIX_UNKNOWN, Return, Sent, Transfer
+from domain.money import reais
+
+RETURNS = ("pix.read", "pix.write")
+
+_PIX_NOT_FOUND: Final = "PixNaoEncontrado"
+# What becomes of a devolucao, and of a PIX sent.
+_SENT: Final[dict[str, Literal["processing", "done", "not_done"]]] = {
+    "EM_PROCESSAMENTO": "processing",
+    "DEVOLVIDO": "done",
+    "REALIZADO": "done",
+    "NAO_REALIZADO": "not_done",
+}
+
+
+class _Sent(Struct, frozen=True, rename="camel"):
+    """A devolucao; or a PIX sent, which has an endToEndId where that has an rtrId."""
+
+    id: str
+    valor: str
+    status: str
+    rtr_id: str | None = None
+    end_to_end_id: str | None = None
+    motivo: str | None = None
+
+
+class PixTransfers:
+    """`api_url` is ".../pix/v2"; `transfers_url` None: this bank sends no PIX for us."""
+
+    def __init__(self, transport: Transport, *, api_url: str, transfers_url: str | None) -> None:
+        self._transport = transport
+        self._api_url = api_url
+        self._transfers_url = transfers_url
+
+    async def return_pix(self, asked: Return) -> Done[Sent] | Rejected | Unknown:
+        url = self._return_url(asked.end_to_end_id, asked.id)
+        body = _sent_body(asked.amount_cents, asked.description)
+        answer = await self._send(url, asked.id, asked.amount_cents, body)
+        if isinstance(answer, Rejected) and answer.code == _PIX_NOT_FOUND:
+            return Rejected(PIX_UNKNOWN, answer.message)
+        return answer
+
+    async def find_return(self, end_to_end_id: str, id: str) -> Sent | NotFound | Unknown:
+        return await self._find_sent(self._return_url(end_to_end_id, id), id)
+
+    async def send_pix(self, asked: Transfer) -> Done[Sent] | Rejected | Unknown:
+        if self._transfers_url is None:
+            return Rejected(NO_TRANSFERS, "This bank sends no PIX for us.")
+        body = {
+            **_sent_body(asked.amount_cents, asked.description),
+            "chave": asked.pix_key,
+            "documento": asked.document,
+        }
+        return await self._send(self._transfer_url(asked.id), asked.id, asked.amount_cents, body)
+
+    async def find_transfer(self, id: str) -> Sent | NotFound | Unknown:
+        if self._transfers_url is None:
+            return NotFound()
+        return await self._find_sent(self._transfer_url(id), id)
+
+    def _return_url(self, end_to_end_id: str, id: str) -> str:
+        return f"{self._api_url}/pix/{quote(end_to_end_id, safe='')}/devolucao/{id}"
+
+    def _transfer_url(self, id: str) -> str:
+        return f"{self._transfers_url}/transferencia/{id}"
+
+    async def _send(self, url: str, id: str, amount_cents: int, body: object) -> Done[Sent] | Rejected | Unknown:
+        """PUT money on its way; when that was not plainly answered with yes, what GET finds decides."""
+        heard = await self._transport.ask("PUT", url, RETURNS, body=body)
+        put = _sent_of(heard, id)
+        if put is not None and put.amount_cents == amount_cents:
+            return Done(put)
+        # A lost answer, or a no to an id that an earlier, lost attempt has used: the bank knows.
+        no = refusal(heard)
+        found = await self._find_sent(url, id)
+        match found:
+            case Sent(amount_cents=cents) if cents == amount_cents:
+                return Done(found)
+            case Sent():
+                return Unknown("another amount under this id")
+            case NotFound():
+                return no or unknown(heard)
+            case Unknown():
+                return found
+
+    async def _find_sent(self, url: str, id: str) -> Sent | NotFound | Unknown:
+        heard = await self._transport.ask("GET", url, RETURNS)
+        if isinstance(heard, Heard) and heard.ok:
+            return _sent_of(heard, id) or Unknown("unreadable return")
+        # A gateway's 404 page is not the bank saying "no such thing".
+        no = refusal(heard)
+        if no is None or not isinstance(heard, Heard):
+            return unknown(heard)
+        return NotFound() if heard.status == 404 or no.code == NOTHING_FOUND else unknown(heard)
+
+
+def _sent_body(amount_cents: int, description: str | None) -> dict[str, str]:
+    text = safe_text(description or "", DESCRIPTION_CHARACTERS_MAX)
+    return {"valor": reais(amount_cents), **({"descricao": text} if text else {})}
+
+
+def _sent_of(heard: Heard | Unknown, id: str) -> Sent | None:
+    """None when this is no answer about `id` that can be read."""
+    said = read(heard, _Sent) if isinstance(heard, Heard) and heard.ok else None
+    if said is None or said.id != id or said.status not in _SENT:
+        return None
+    cents = pix_cents(said.valor)
+    if cents is None:
+        return None
+    return Sent(
+        status=_SENT[said.status],
+        amount_cents=cents,
+        reference=said.rtr_id or said.end_to_end_id,
+        detail=said.motivo,
+    )
