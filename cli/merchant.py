@@ -79,12 +79,11 @@ def decide(args: argparse.Namespace) -> int:
 
 
 def address(args: argparse.Namespace) -> int:
-    from commands.merchants.merchants import set_address
+    from commands.merchants.merchants import Address, set_address
 
-    names = ("street", "number", "district", "city", "state", "zip_code")
-    fields = {name: getattr(args, name) for name in names}
-    in_transaction(lambda conn: set_address(conn, args.account_id, **fields))
-    return answer(args, {"account_id": str(args.account_id), "address": fields})
+    given = Address(args.street, args.number, args.district, args.city, args.state, args.zip_code)
+    in_transaction(lambda conn: set_address(conn, args.account_id, given))
+    return answer(args, {"account_id": str(args.account_id), "address": given})
 
 
 def pix_key(args: argparse.Namespace) -> int:

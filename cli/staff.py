@@ -3,7 +3,6 @@
 import argparse
 import secrets
 from datetime import UTC, datetime
-from typing import Any
 
 from cli.answer import Commands, answer, family, in_transaction
 
@@ -24,7 +23,7 @@ def create(args: argparse.Namespace) -> int:
     from commands.people.people import add_staff
     from runtime.passwords import hash_password
 
-    email, password = args.email.strip().lower(), secrets.token_urlsafe(15)
+    email, password = _email(args), secrets.token_urlsafe(15)
     in_transaction(lambda conn: add_staff(conn, email, hash_password(password), now=datetime.now(UTC)))
     return answer(args, {"email": email, "password": password})
 
@@ -33,25 +32,22 @@ def reset(args: argparse.Namespace) -> int:
     from commands.people.people import reset_staff
     from runtime.passwords import hash_password
 
-    email, password = args.email.strip().lower(), secrets.token_urlsafe(15)
-
-    async def run(conn: Any) -> None:
-        _found(await reset_staff(conn, email, hash_password(password)))
-
-    in_transaction(run)
+    email, password = _email(args), secrets.token_urlsafe(15)
+    _found(in_transaction(lambda conn: reset_staff(conn, email, hash_password(password))))
     return answer(args, {"email": email, "password": password})
 
 
 def remove(args: argparse.Namespace) -> int:
     from commands.people.people import remove_staff
 
-    email = args.email.strip().lower()
-
-    async def run(conn: Any) -> None:
-        _found(await remove_staff(conn, email))
-
-    in_transaction(run)
+    email = _email(args)
+    _found(in_transaction(lambda conn: remove_staff(conn, email)))
     return answer(args, {"email": email, "removed": True})
+
+
+def _email(args: argparse.Namespace) -> str:
+    email: str = args.email
+    return email.strip().lower()
 
 
 def _found(there: bool) -> None:

@@ -215,17 +215,8 @@ async def _take_numbers(conn: Connection, postings: Sequence[Posting]) -> dict[O
             count.entry += 1
             count.cents += posting.entry.amount_cents
     if counts:
-        keys = sorted(counts)
-        clocks = await advance_clocks(
-            conn,
-            account_ids=[key.account_id for key in keys],
-            tests=[key.test for key in keys],
-            events=[counts[key].event for key in keys],
-            entries=[counts[key].entry for key in keys],
-            cents=[counts[key].cents for key in keys],
-            ats=[counts[key].at for key in keys],
-        )
-        for clock in clocks:
+        owners = sorted(counts)
+        for clock in await advance_clocks(conn, owners=owners, counts=[counts[owner] for owner in owners]):
             counts[clock.owner].start(clock)
     return counts
 
@@ -236,9 +227,7 @@ async def _order(conn: Connection, postings: Sequence[Posting], *, now: datetime
         await add_orders(
             conn,
             order_ids=[new_id() for _ in postings],
-            account_ids=[posting.owner.account_id for posting in postings],
-            charge_ids=[posting.charge_id for posting in postings],
-            tests=[posting.owner.test for posting in postings],
+            postings=postings,
             kinds=[kind_of(order) for order in orders],
             requests=[_encode(order) for order in orders],
             now=now,

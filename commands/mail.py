@@ -88,10 +88,16 @@ class _Next(Struct, frozen=True, gc=False):
 
 
 class _New(Struct, frozen=True, gc=False):
+    mail_id: UUID
     charge: _Charge
     kind: str
     about_day: date
     to: str
+
+    @property
+    def attach_pdf(self) -> bool:
+        """Reminders carry the line and the link: the PDF came with the first mail."""
+        return self.kind == "charge"
 
 
 find_due_requests = sql.many("mail.due_requests", _Request)
@@ -129,7 +135,7 @@ async def write_mails(conn: Connection, *, now: datetime, seal: Seal) -> int:
         to = payer_email(charge.payer_sealed, seal)
         after = _next(request, charge, now=now)
         if to is not None and after.kind is not None:
-            mails.append(_New(charge, after.kind, after.about_day, to))
+            mails.append(_New(new_id(), charge, after.kind, after.about_day, to))
         if to is None or after.due_at is None:
             ended.append(request)
         else:
@@ -137,19 +143,10 @@ async def write_mails(conn: Connection, *, now: datetime, seal: Seal) -> int:
     if mails:
         await _add(conn, mails, now=now, seal=seal)
     if going_on:
-        await set_requests(
-            conn,
-            charge_ids=[request.charge_id for request, _ in going_on],
-            account_ids=[request.account_id for request, _ in going_on],
-            due_ats=[after.due_at for _, after in going_on],
-            begun_ats=[after.begun_at for _, after in going_on],
-        )
+        requests_left, steps = zip(*going_on, strict=True)
+        await set_requests(conn, requests=requests_left, steps=steps)
     if ended:
-        await end_requests(
-            conn,
-            charge_ids=[request.charge_id for request in ended],
-            account_ids=[request.account_id for request in ended],
-        )
+        await end_requests(conn, requests=ended)
     return len(requests)
 
 
@@ -173,15 +170,9 @@ def _next(request: _Request, charge: _Charge, *, now: datetime) -> _Next:
 async def _add(conn: Connection, mails: Sequence[_New], *, now: datetime, seal: Seal) -> None:
     await add(
         conn,
-        mail_ids=[new_id() for _ in mails],
-        account_ids=[mail.charge.account_id for mail in mails],
-        charge_ids=[mail.charge.charge_id for mail in mails],
-        kinds=[mail.kind for mail in mails],
-        about_days=[mail.about_day for mail in mails],
+        mails=mails,
         to_sealed=[seal.seal(mail.to.encode()) for mail in mails],
         to_hashes=[address_hash(mail.to, seal) for mail in mails],
-        # Reminders carry the line and the link: the paper came with the first mail.
-        attach_pdfs=[mail.kind == "charge" for mail in mails],
         now=now,
     )
 
@@ -201,8 +192,7 @@ async def write_notices(conn: Connection, *, now: datetime, seal: Seal) -> int:
         await add_notice(
             conn,
             mail_ids=[new_id() for _ in told],
-            account_ids=[notice.account_id for notice, _ in told],
-            notice_ids=[notice.notice_id for notice, _ in told],
+            notices=[notice for notice, _ in told],
             to_sealed=[seal.seal(email.encode()) for _, email in told],
             to_hashes=[address_hash(email, seal) for _, email in told],
             now=now,

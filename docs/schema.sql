@@ -1018,7 +1018,7 @@ CREATE TABLE webhook_lane (
     consecutive_failures integer DEFAULT 0 NOT NULL,
     failing_since timestamp with time zone,
     blocked_until timestamp with time zone,
-    room integer DEFAULT 2 NOT NULL,
+    concurrency integer DEFAULT 2 NOT NULL,
     strained_by uuid[] DEFAULT '{}'::uuid[] NOT NULL,
     probes integer DEFAULT 0 NOT NULL,
     gone integer DEFAULT 0 NOT NULL,
@@ -1027,10 +1027,10 @@ CREATE TABLE webhook_lane (
     paused_at timestamp with time zone,
     paused_reason text,
     holding boolean DEFAULT false NOT NULL,
+    CONSTRAINT webhook_lane_concurrency_check CHECK (concurrency > 0),
     CONSTRAINT webhook_lane_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoint(endpoint_id) ON DELETE CASCADE,
     CONSTRAINT webhook_lane_paused_reason_check CHECK (paused_reason = ANY (ARRAY['no_success'::text, 'gone'::text])),
     CONSTRAINT webhook_lane_pkey PRIMARY KEY (endpoint_id, test),
-    CONSTRAINT webhook_lane_room_check CHECK (room > 0),
     CONSTRAINT webhook_lane_state_check CHECK (state = ANY (ARRAY['open'::text, 'broken'::text, 'paused'::text]))
 );
 CREATE INDEX webhook_lane_holding ON webhook_lane USING btree (endpoint_id, test) WHERE holding;

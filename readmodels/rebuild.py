@@ -17,18 +17,14 @@ class _Journaled(Struct, frozen=True):
     journal_id: int
 
 
-_TABLES = ("charge", "payment", "refund", "withdrawal", "event", "ledger")
-_TOTALS = ("charge", "cohort", "due", "wait", "entry", "refund", "integrator")
 _page = sql.many("rebuild.page", _Journaled)
 _fill_order = sql.run("rebuild.fill_order")
 hold_journal = sql.run("rebuild.hold_journal")
 _real_first = sql.run("rebuild.real_first")
-empty = sql.run("rebuild.empty")
-empty_totals = sql.run("rebuild.empty_reports")
-_SHADOW = [sql.run(f"rebuild.shadow_{table}") for table in ("order", *_TABLES)]
-_SHADOW += [sql.run(f"rebuild.shadow_report_{table}") for table in _TOTALS]
-_FILL = {f"read_{table}": sql.run(f"rebuild.fill_{table}") for table in _TABLES}
-_FILL |= {f"report_{table}": sql.run(f"rebuild.fill_report_{table}") for table in _TOTALS}
+_shadow_order = sql.run("rebuild.shadow_order")
+_SHADOW = sql.for_each("rebuild.shadow", sql.run)
+_EMPTY = sql.for_each("rebuild.empty", sql.run)
+_FILL = sql.for_each("rebuild.fill", sql.count)
 
 
 async def rebuild(database_url: str, *, progress: Callable[[int], None] = lambda done: None) -> dict[str, int]:
@@ -40,9 +36,9 @@ async def rebuild(database_url: str, *, progress: Callable[[int], None] = lambda
             await hold(conn)
             horizon = await find_horizon(conn)  # nobody appends: all that is below it is there
             await project_journal(conn, totals_up_to=horizon.journal_id, progress=progress)
-            await empty(conn)
-            await empty_totals(conn)
-            rows = {table: int((await fill(conn)).rsplit(" ", 1)[1]) for table, fill in _FILL.items()}
+            for empty in _EMPTY.values():
+                await empty(conn)
+            rows = {table: await fill(conn) for table, fill in _FILL.items()}
             await advance(conn, journal_id=horizon.journal_id, as_of=horizon.as_of)
             return rows
     finally:
@@ -57,7 +53,7 @@ async def project_journal(conn: Connection, *, totals_up_to: int, progress: Call
     The daily totals of reports are filled from the rows up to `totals_up_to`, as they lag. `progress` is told how many
     journal rows are done.
     """
-    for shadow in _SHADOW:
+    for shadow in (_shadow_order, *_SHADOW.values()):
         await shadow(conn)
     await _fill_order(conn)
     done = 0

@@ -4,7 +4,7 @@ One snapshot sees journal and read tables as of the same instant; the tables are
 the real ones and compared both ways. The books' own arithmetic is checked as well.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
@@ -22,9 +22,15 @@ class Difference(Struct, frozen=True):
     rows: int
 
 
-find_differences = sql.many("verify.differences", Difference)
+def _many(name: str) -> Callable[[sql.Connection], Awaitable[list[Difference]]]:
+    return sql.many(name, Difference)
+
+
+_DIFFERENCES = [
+    *sql.for_each("verify.differences", _many).values(),
+    *sql.for_each("verify.differences_in_counts", _many).values(),
+]
 find_broken = sql.many("verify.broken", Difference)
-find_report_differences = sql.many("verify.report_differences", Difference)
 find_broken_shares = sql.many("verify.shares_broken", Difference)
 
 
@@ -35,7 +41,7 @@ async def verify(database_url: str, *, progress: Callable[[int], None] = lambda 
         async with conn.transaction(isolation="repeatable_read"):
             totals_up_to = (await position(conn)).journal_id
             await project_journal(conn, totals_up_to=totals_up_to, progress=progress)
-            looks = (find_differences, find_report_differences, find_broken, find_broken_shares)
+            looks = (*_DIFFERENCES, find_broken, find_broken_shares)
             return [each for look in looks for each in await look(conn) if each.rows]
     finally:
         await conn.close()

@@ -13,7 +13,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeAlias
 
 from runtime.files import open_log, write_private
 from runtime.postgres_account import MAJOR, Account, CannotStart, package, postgres_account
@@ -72,6 +72,8 @@ def remembered_port(file: Path) -> int:
 
 class EmbeddedPostgres:
     """One PostgreSQL with its data in `home`/postgres."""
+
+    kind = "postgres"
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -181,6 +183,8 @@ class EmbeddedPostgres:
 class EmbeddedRedis:
     """One Valkey without persistence: it holds nothing that must survive."""
 
+    kind = "redis"
+
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._home = Path()
@@ -252,6 +256,9 @@ class EmbeddedRedis:
 
     def _log_path(self) -> Path:
         return self._home / "logs" / "redis.log"
+
+
+EmbeddedServer: TypeAlias = EmbeddedPostgres | EmbeddedRedis
 
 
 def _end_leftover(data: Path) -> None:

@@ -4,7 +4,8 @@
     ...
     found = await find_charges(conn, charge_ids=[...])
 
-`:name` parameters become asyncpg's `$n`. A row type is a msgspec Struct whose fields are the
+`:name` parameters become asyncpg's `$n`; `:charges.charge_id::uuid[]` is the array of that attribute of each of the
+argument `charges`, for statements that write many rows. A row type is a msgspec Struct whose fields are the
 statement's columns, in order; tests/integration/readmodels/test_sql.py prepares every statement against a
 migrated database and compares, so a typo never outlives the test run.
 
@@ -15,11 +16,18 @@ one has its own plan. `sql.list_of` binds them all and picks by the order and th
     -- both ways                            page_desc, and page_asc with {<} and {DESC} turned round
     ...
       AND status = :status -- when status   a line of those statements whose filter `status` is given
+
+What is done to several tables is written once and becomes a statement for each, which `sql.for_each` binds:
+
+    -- name: empty
+    -- for each of read_charge, read_payment    a list that goes on in the next line begins it with two blanks
+    DELETE FROM {each};
 """
 
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import chain, combinations
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -27,14 +35,16 @@ import asyncpg
 from msgspec import Struct
 
 Row = TypeVar("Row", bound=Struct)
+Bound = TypeVar("Bound")
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
 else:
     Connection = asyncpg.Connection
 
-_HEADER = re.compile(r"^-- name: (\w+)\n(-- both ways\n)?", re.M)
+_HEADER = re.compile(r"^-- name: (\w+)\n(-- both ways\n)?(?:-- for each of ([\w, ]+(?:\n--  [\w, ]+)*)\n)?", re.M)
 _WHEN = re.compile(r" -- when (\w+)$", re.M)
-_PARAMETER = re.compile(r"'[^']*'|--[^\n]*|::\w+|:([a-z][a-z0-9_]*)")  # quotes, comments and casts are left alone
+# Quotes, comments and casts are left alone.
+_PARAMETER = re.compile(r"'[^']*'|--[^\n]*|::\w+|:([a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)*)")
 
 
 class Statement(NamedTuple):
@@ -43,13 +53,16 @@ class Statement(NamedTuple):
 
 
 def parse(source: str) -> dict[str, Statement]:
-    """Split a .sql file into its named statements, with each variant `page_desc+status+method` of a list's."""
+    """Split a .sql file into its named statements, with each variant `page_desc+status+method` of a list's, and
+    `empty+read_charge` of what is done to several tables."""
     _, *blocks = _HEADER.split(source)
-    return {
-        variant: _numbered(text)
-        for name, both_ways, body in zip(blocks[::3], blocks[1::3], blocks[2::3], strict=True)
-        for variant, text in _variants(name, body, both_ways=both_ways is not None)
-    }
+    found: dict[str, str] = {}
+    for name, both_ways, each_of, body in zip(*(blocks[n::4] for n in range(4)), strict=True):
+        if each_of is None:
+            found |= _variants(name, body, both_ways=both_ways is not None)
+        else:
+            found |= {f"{name}+{each}": body.replace("{each}", each) for each in re.findall(r"\w+", each_of)}
+    return {name: _numbered(text) for name, text in found.items()}
 
 
 def _variants(name: str, body: str, *, both_ways: bool) -> Iterator[tuple[str, str]]:
@@ -91,10 +104,10 @@ BOUND: dict[str, type[Struct] | None] = {}
 
 def run(name: str) -> Callable[..., Awaitable[str]]:
     """Bind a statement whose rows, if any, are not wanted; the call answers PostgreSQL's command tag."""
-    text, names = _bind(name, None)
+    text, arguments = _bind(name, None)
 
     async def call(conn: Connection, **given: Any) -> str:
-        return await conn.execute(text, *[given[each] for each in names])
+        return await conn.execute(text, *arguments(given))
 
     return call
 
@@ -112,10 +125,10 @@ def count(name: str) -> Callable[..., Awaitable[int]]:
 
 def many(name: str, row: type[Row]) -> Callable[..., Awaitable[list[Row]]]:
     """Bind a statement to the rows it returns."""
-    text, names = _bind(name, row)
+    text, arguments = _bind(name, row)
 
     async def call(conn: Connection, **given: Any) -> list[Row]:
-        records = await conn.fetch(text, *[given[each] for each in names])
+        records = await conn.fetch(text, *arguments(given))
         return [row(*record) for record in records]
 
     return call
@@ -130,18 +143,23 @@ def list_of(name: str, row: type[Row]) -> Callable[..., Awaitable[list[Row]]]:
 
     async def call(conn: Connection, *, order: str = "", **given: Any) -> list[Row]:
         directed = f"{name}_{order}" if order else name
-        text, names = variants["+".join([directed, *(each for each in filters if given.get(each) is not None)])]
-        return [row(*record) for record in await conn.fetch(text, *[given[each] for each in names])]
+        text, arguments = variants["+".join([directed, *(each for each in filters if given.get(each) is not None)])]
+        return [row(*record) for record in await conn.fetch(text, *arguments(given))]
 
     return call
 
 
+def for_each(name: str, bind: Callable[[str], Bound]) -> dict[str, Bound]:
+    """Bind each variant of a statement `for each of` several tables, by the table."""
+    return {each.partition("+")[2]: bind(each) for each in STATEMENTS if each.startswith(f"{name}+")}
+
+
 def maybe(name: str, row: type[Row]) -> Callable[..., Awaitable[Row | None]]:
     """Bind a statement to the one row it returns, or None."""
-    text, names = _bind(name, row)
+    text, arguments = _bind(name, row)
 
     async def call(conn: Connection, **given: Any) -> Row | None:
-        record = await conn.fetchrow(text, *[given[each] for each in names])
+        record = await conn.fetchrow(text, *arguments(given))
         return None if record is None else row(*record)
 
     return call
@@ -159,6 +177,21 @@ def one(name: str, row: type[Row]) -> Callable[..., Awaitable[Row]]:
     return call
 
 
-def _bind(name: str, row: type[Struct] | None) -> Statement:
+def _bind(name: str, row: type[Struct] | None) -> tuple[str, Callable[[dict[str, Any]], list[Any]]]:
+    """The statement's text, and what makes its arguments from a call's."""
     BOUND[name] = row
-    return STATEMENTS[name]
+    text, parameters = STATEMENTS[name]
+    readers = [_reader(parameter) for parameter in parameters]
+
+    def arguments(given: dict[str, Any]) -> list[Any]:
+        return [read(given) for read in readers]
+
+    return text, arguments
+
+
+def _reader(parameter: str) -> Callable[[dict[str, Any]], Any]:
+    name, _, path = parameter.partition(".")
+    if not path:
+        return itemgetter(name)
+    attribute = attrgetter(path)
+    return lambda given: [attribute(each) for each in given[name]]

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
+from runtime.embedded import EmbeddedServer
 from runtime.files import open_log
 from runtime.process import child_setup
 
@@ -155,20 +156,6 @@ class Child:
         return said
 
 
-class Server:
-    """An embedded server, as the supervisor sees it."""
-
-    def __init__(
-        self, kind: str, *, pid: Callable[[], int], alive: Callable[[], bool], restart: Callable[[], None],
-        stop: Callable[[], None],
-    ) -> None:  # fmt: skip
-        self.kind = kind
-        self.pid = pid
-        self.alive = alive
-        self.restart = restart
-        self.stop = stop
-
-
 class Supervisor:
     """Children stop in the order they were added, servers after them in reverse order."""
 
@@ -176,7 +163,7 @@ class Supervisor:
         self.logs = logs
         self.stopping = False
         self._children: list[Child] = []
-        self._servers: list[Server] = []
+        self._servers: list[EmbeddedServer] = []
         self._read: dict[Path, int] = {}
         self._changed: Callable[[], None] = lambda: None
         self._wake_in, self._wake_out = os.pipe()
@@ -200,7 +187,7 @@ class Supervisor:
     def add(self, child: Child) -> None:
         self._children.append(child)
 
-    def add_server(self, server: Server) -> None:
+    def add_server(self, server: EmbeddedServer) -> None:
         self._servers.append(server)
 
     def on_change(self, changed: Callable[[], None]) -> None:
@@ -210,7 +197,7 @@ class Supervisor:
     def pids(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {"supervisor": [os.getpid()]}
         for server in self._servers:
-            found[server.kind] = [server.pid()]
+            found[server.kind] = [server.pid]
         for child in self._children:
             pids = found.setdefault(child.kind, [])
             if child.process is not None:

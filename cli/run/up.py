@@ -21,7 +21,7 @@ import msgspec
 from cli import running
 from cli.answer import Commands
 from cli.run.serve import answers, api_children, counters
-from cli.run.supervise import CannotRun, Child, Port, Server, Supervisor, say
+from cli.run.supervise import CannotRun, Child, Port, Supervisor, say
 from runtime.embedded import EmbeddedPostgres, EmbeddedRedis, port_is_free, remembered_port
 from runtime.files import write_private
 from runtime.postgres_account import CannotStart
@@ -131,12 +131,12 @@ def _start_servers(home: Path, env: dict[str, str], supervisor: Supervisor) -> N
     """PostgreSQL and Redis of our own where `env` names no others; their addresses are put there."""
     if not env.get("DATABASE_URL"):
         postgres = EmbeddedPostgres()
-        supervisor.add_server(_server("postgres", postgres))
+        supervisor.add_server(postgres)
         postgres.start(home, fsync=env.get("QUITA_FSYNC", "on") != "off")
         env["DATABASE_URL"] = postgres.dsn
     if not env.get("REDIS_URL"):
         redis = EmbeddedRedis()
-        supervisor.add_server(_server("redis", redis))
+        supervisor.add_server(redis)
         redis.start(home)
         env["REDIS_URL"] = redis.dsn
 
@@ -196,10 +196,6 @@ def _bank_port(env: dict[str, str], home: Path) -> int:
     if not port_is_free(asked):
         raise CannotRun(f"port {asked} is taken; set BANK_PORT to another")
     return asked
-
-
-def _server(kind: str, embedded: EmbeddedPostgres | EmbeddedRedis) -> Server:
-    return Server(kind, pid=lambda: embedded.pid, alive=embedded.alive, restart=embedded.restart, stop=embedded.stop)
 
 
 async def _prepare(settings: Settings, home: Path) -> tuple[list[Any], dict[str, str]]:

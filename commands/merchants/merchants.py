@@ -1,4 +1,4 @@
-"""Take a merchant in: account, test and production credentials, a person for the dashboard, a partner code."""
+"""Register a merchant: account, test and production credentials, a person for the dashboard, a partner code."""
 
 import hashlib
 import re
@@ -13,6 +13,7 @@ from msgspec import Struct
 
 import sql
 from commands.merchants.integrators import check_name, create_integrator
+from commands.people.people import add_person
 from domain.errors import Code, Refused
 from runtime.ids import new_id
 from runtime.passwords import hash_password
@@ -40,6 +41,17 @@ def secret_of(chance: bytes) -> str:
     return "_" + text[1:] if text.startswith("-") else text
 
 
+class Address(Struct, frozen=True):
+    """Where a merchant is registered; `state` is two letters, `zip_code` eight digits (CEP)."""
+
+    street: str
+    number: str
+    district: str
+    city: str
+    state: str
+    zip_code: str
+
+
 class Dashboard(Struct, frozen=True):
     email: str
     password: str
@@ -61,20 +73,12 @@ class _Id(Struct, frozen=True):
 
 
 insert_account = sql.run("account.insert")
-insert_credential = sql.run("account.insert_credential")
-insert_user = sql.run("account.insert_user")
+insert_credential = sql.run("credential_admin.create")
 store_address = sql.maybe("account.set_address", _Id)
 store_rate = sql.maybe("account.set_rate", _Id)
 
-# A made-up address: demo merchants are nobody.
-_ADDRESS = {
-    "street": "Rua das Palmeiras",
-    "number": "100",
-    "district": "Centro",
-    "city": "Sao Paulo",
-    "state": "SP",
-    "zip_code": "01001000",
-}
+_ADDRESS = Address("Rua das Palmeiras", "100", "Centro", "Sao Paulo", "SP", "01001000")
+"""Fictional, as demo merchants are."""
 
 
 async def create_merchant(
@@ -109,47 +113,25 @@ async def create_merchant(
             test=test,
             secret_hash=hashlib.sha256(credential.client_secret.encode()).digest(),
             scopes=list(ALL_SCOPES),
-            created_at=now,
+            name=None,
+            now=now,
         )
         made[mode] = credential
     integrator = await create_integrator(conn, name=name, account_id=account_id, now=now)
     dashboard = Dashboard(f"{_slug(name)}.{account_id.hex[-6:]}@example.com", secrets.token_urlsafe(12))
-    await insert_user(
-        conn,
-        email=dashboard.email,
-        account_id=account_id,
-        password_hash=hash_password(dashboard.password),
-        created_at=now,
-    )
+    await add_person(conn, account_id, dashboard.email, "owner", hash_password(dashboard.password), now=now)
     return MerchantCreated(name, account_id, made["test"], made["production"], dashboard, integrator.integrador_code)
 
 
-async def set_address(
-    conn: Connection,
-    account_id: UUID,
-    *,
-    street: str,
-    number: str,
-    district: str,
-    city: str,
-    state: str,
-    zip_code: str,
-) -> None:
+async def set_address(conn: Connection, account_id: UUID, address: Address) -> None:
     """Complete the registration; Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
-    if not re.fullmatch(r"[0-9]{8}", zip_code) or not re.fullmatch(r"[A-Z]{2}", state):
+    if not re.fullmatch(r"[0-9]{8}", address.zip_code) or not re.fullmatch(r"[A-Z]{2}", address.state):
         raise Refused(
             Code.VALIDATION_ERROR,
             fields={"zip_code": "must be 8 digits", "state": "must be 2 capital letters"},
         )
-    address = {
-        "street": street,
-        "number": number,
-        "district": district,
-        "city": city,
-        "state": state,
-        "zip_code": zip_code,
-    }
-    if await store_address(conn, account_id=account_id, address=msgspec.json.encode(address), city=city) is None:
+    stored = await store_address(conn, account_id=account_id, address=msgspec.json.encode(address), city=address.city)
+    if stored is None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
 
 

@@ -70,30 +70,13 @@ mark_posted = sql.run("partner_share.posted")
 async def accrue_shares(conn: Connection, payments: Sequence[AttributedPayment], *, now: datetime) -> None:
     """Write down what is due of these payments; nothing where the partner has no account or share."""
     if payments:
-        await _accrue(
-            conn,
-            payment_ids=[each.payment_id for each in payments],
-            account_ids=[each.account_id for each in payments],
-            tests=[each.test for each in payments],
-            integrador_codes=[each.integrador_code for each in payments],
-            amounts_cents=[each.amount_cents for each in payments],
-            issued_ats=[each.issued_at for each in payments],
-            now=now,
-        )
+        await _accrue(conn, payments=payments, now=now)
 
 
-async def take_shares_back(conn: Connection, backs: Sequence[RefundedShare], *, now: datetime) -> None:
+async def take_shares_back(conn: Connection, refunds: Sequence[RefundedShare], *, now: datetime) -> None:
     """Write down what of the shares of these payments is to be taken back; nothing where none was given."""
-    if backs:
-        await _take_back(
-            conn,
-            refund_ids=[each.refund_id for each in backs],
-            payment_ids=[each.payment_id for each in backs],
-            account_ids=[each.account_id for each in backs],
-            amounts_cents=[each.amount_cents for each in backs],
-            refunded_cents=[each.refunded_cents for each in backs],
-            now=now,
-        )
+    if refunds:
+        await _take_back(conn, refunds=refunds, now=now)
 
 
 async def post_shares(conn: Connection, *, now: datetime) -> int:
@@ -132,5 +115,5 @@ async def post_shares(conn: Connection, *, now: datetime) -> int:
         for due in dues
     ]
     await post(conn, postings, now=now)
-    await mark_posted(conn, share_ids=[due.share_id for due in dues], now=now)
+    await mark_posted(conn, dues=dues, now=now)
     return len(dues)

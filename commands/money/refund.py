@@ -125,36 +125,15 @@ async def begin_refunds(
     for each, outcome in zip(mine, outcomes, strict=True):
         if isinstance(outcome, Refused):
             refused[each.refund_id] = outcome
-    await _give_keys_back(conn, [each for each in mine if each.refund_id in refused])
+    if refused:
+        await give_keys_back(conn, refused=[each for each in mine if each.refund_id in refused])
     return [begun.get(each.refund_id) or refused.get(each.refund_id) for each in asked]
 
 
 async def _take_keys(conn: Connection, asked: Sequence[NewRefund], *, now: datetime) -> list[NewRefund]:
     """Those whose key is theirs now. A twin in another transaction is waited for here, with nothing else locked."""
-    taken = {
-        row.resource_id
-        for row in await take_keys(
-            conn,
-            account_ids=[each.owner.account_id for each in asked],
-            tests=[each.owner.test for each in asked],
-            keys=[each.key for each in asked],
-            fingerprints=[each.fingerprint for each in asked],
-            refund_ids=[each.refund_id for each in asked],
-            now=now,
-        )
-    }
+    taken = {row.resource_id for row in await take_keys(conn, asked=asked, now=now)}
     return [each for each in asked if each.refund_id in taken]
-
-
-async def _give_keys_back(conn: Connection, refused: Sequence[NewRefund]) -> None:
-    if refused:
-        await give_keys_back(
-            conn,
-            account_ids=[each.owner.account_id for each in refused],
-            tests=[each.owner.test for each in refused],
-            keys=[each.key for each in refused],
-            refund_ids=[each.refund_id for each in refused],
-        )
 
 
 def _beginning(

@@ -45,29 +45,13 @@ async def store_refunds(conn: Connection, changes: Sequence[tuple[Charge, Refund
     if begun:
         await insert_refunds(conn, items=[_encode(refund) for refund in begun])
     funds = list({change.fund.payment_id: change.fund for _, change in changes}.values())
-    await store_funds(
-        conn,
-        payment_ids=[fund.payment_id for fund in funds],
-        account_ids=[fund.account_id for fund in funds],
-        refunded_cents=[fund.refunded_cents for fund in funds],
-        refunding_cents=[fund.refunding_cents for fund in funds],
-    )
+    await store_funds(conn, funds=funds)
     ended = [refund for refund in refunds if refund.status != RefundStatus.PENDING]
     if not ended:
         return
-    await end_refunds(
-        conn,
-        refund_ids=[refund.refund_id for refund in ended],
-        account_ids=[refund.account_id for refund in ended],
-        statuses=[refund.status for refund in ended],
-    )
+    await end_refunds(conn, ended=ended)
     charges = list({charge.charge_id: charge for charge, _ in changes}.values())
-    await store_refunded(
-        conn,
-        charge_ids=[charge.charge_id for charge in charges],
-        account_ids=[charge.account_id for charge in charges],
-        refunded_cents=[charge.refunded_cents for charge in charges],
-    )
+    await store_refunded(conn, charges=charges)
     taken_back = [
         RefundedShare(
             change.refund.account_id,

@@ -50,16 +50,11 @@ mark_mailed = sql.run("notice.mark_mailed")
 
 async def give_notice(conn: Connection, notices: Sequence[NewNotice], *, now: datetime) -> None:
     """Write them in the transaction of what they tell of."""
-    if not notices:
-        return
-    await add(
-        conn,
-        notice_ids=[each.notice_id for each in notices],
-        account_ids=[each.account_id for each in notices],
-        tests=[each.test for each in notices],
-        kinds=[each.kind for each in notices],
-        event_types=[f"{SANDBOX_MARK} {each.event_type}" if each.test else each.event_type for each in notices],
-        endpoint_ids=[each.endpoint_id for each in notices],
-        facts=[msgspec.json.encode(each.facts) for each in notices],
-        now=now,
-    )
+    if notices:
+        await add(
+            conn,
+            notices=notices,
+            event_types=[f"{SANDBOX_MARK} {each.event_type}" if each.test else each.event_type for each in notices],
+            facts=[msgspec.json.encode(each.facts) for each in notices],
+            now=now,
+        )

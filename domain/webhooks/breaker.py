@@ -1,4 +1,4 @@
-"""How much a lane (an endpoint in one mode) is asked at once: breaker, slow start, pause and recovery.
+"""How many requests a lane (an endpoint in one mode) may have in flight: breaker, slow start, pause and recovery.
 
 The result of each attempt is folded into its lane. Every failure counts towards the notices and the pause. Only
 failures of the receiver as a whole (no answer, 429, 5xx) open the breaker, and only those of three deliveries: an event
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from domain.webhooks.retry import RETRY_AFTER_S_MAX
 
-ROOM_FIRST = 2
+CONCURRENCY_FIRST = 2
 """Requests at once of a new lane: an endpoint that never answers must not occupy many."""
 FAILURES_TOLD = 5
 """Failures in a row after which the merchant is told (contract section 9), and the breaker may open."""
@@ -50,10 +50,11 @@ class Transition(StrEnum):
 
 
 class Lane(Struct, frozen=True, kw_only=True):
-    """`room`: requests at once. `failures`: in a row. `probes`: failed ones since it broke or was paused."""
+    """`concurrency`: how many requests may be in flight. `failures`: in a row. `probes`: failed ones since it broke or
+    was paused."""
 
     state: LaneState = LaneState.OPEN
-    room: int = ROOM_FIRST
+    concurrency: int = CONCURRENCY_FIRST
     failures: int = 0
     failing_since: datetime | None = None
     strained_by: tuple[UUID, ...] = ()
@@ -68,13 +69,13 @@ class Lane(Struct, frozen=True, kw_only=True):
 
 
 class AttemptResult(Struct, frozen=True, kw_only=True):
-    """An attempt that ended. `outcome` as workers/webhooks/attempt.py names it, `wish_s` the Retry-After."""
+    """An attempt that ended. `outcome` as workers/webhooks/attempt.py names it, `retry_after_s` the Retry-After."""
 
     delivery_id: UUID
     outcome: str
     status: int | None = None
     probe: bool = False
-    wish_s: float | None = None
+    retry_after_s: float | None = None
 
 
 class Rules(Struct, frozen=True, kw_only=True):
@@ -97,9 +98,9 @@ def on_result(lane: Lane, result: AttemptResult, rules: Rules, *, now: datetime)
 def _succeeded(lane: Lane, rules: Rules) -> Lane:
     if lane.state is not LaneState.OPEN:
         # Slow start: one more for each success, so that a receiver that just recovered is not flooded.
-        return Lane(room=1)
+        return Lane(concurrency=1)
     # A Retry-After holds, even when a request sent before it succeeds.
-    return Lane(room=min(rules.cap, lane.room + 1), blocked_until=lane.blocked_until)
+    return Lane(concurrency=min(rules.cap, lane.concurrency + 1), blocked_until=lane.blocked_until)
 
 
 def _failed(lane: Lane, result: AttemptResult, rules: Rules, *, now: datetime) -> tuple[Lane, tuple[Transition, ...]]:
@@ -116,18 +117,18 @@ def _failed(lane: Lane, result: AttemptResult, rules: Rules, *, now: datetime) -
         gone_since=(lane.gone_since or now) if gone else None,
         probes=lane.probes + result.probe,
         # Each unanswered request occupies a place for ten seconds: one at a time until one is answered.
-        room=1 if result.outcome in ("timeout", "dns_error") else lane.room,
+        concurrency=1 if result.outcome in ("timeout", "dns_error") else lane.concurrency,
     )
     if lane.state is LaneState.PAUSED:
         return lane, ()
-    turns: tuple[Transition, ...] = ()
+    transitions: tuple[Transition, ...] = ()
     if lane.failures == FAILURES_TOLD:
-        turns = (Transition.FAILING,)
+        transitions = (Transition.FAILING,)
         lane = replace(lane, noticed=True)
     reason = _reason_to_pause(lane, rules, now=now)
     if reason is not None:
-        return _paused(lane, reason, rules, now=now), (*turns, Transition.PAUSED)
-    return _with_backoff(lane, result, rules, now=now), turns
+        return _paused(lane, reason, rules, now=now), (*transitions, Transition.PAUSED)
+    return _with_backoff(lane, result, rules, now=now), transitions
 
 
 def _with_backoff(lane: Lane, result: AttemptResult, rules: Rules, *, now: datetime) -> Lane:
@@ -140,13 +141,13 @@ def _with_backoff(lane: Lane, result: AttemptResult, rules: Rules, *, now: datet
     )
     wait_s = 0.0
     if breaks:
-        lane = replace(lane, state=LaneState.BROKEN, room=1, probes=0)
+        lane = replace(lane, state=LaneState.BROKEN, concurrency=1, probes=0)
         wait_s = rules.probe_s_min
     elif lane.state is LaneState.BROKEN and result.probe:
         wait_s = min(rules.probe_s_max, rules.probe_s_min * 2 ** min(lane.probes, _DOUBLINGS_MAX))
-    if result.wish_s is not None and result.status in (_TOO_MANY, _UNAVAILABLE):
+    if result.retry_after_s is not None and result.status in (_TOO_MANY, _UNAVAILABLE):
         # These two concern the whole receiver (RFC 9110 15.6.4, RFC 6585 4), any other status one request.
-        wait_s = max(wait_s, min(result.wish_s, RETRY_AFTER_S_MAX))
+        wait_s = max(wait_s, min(result.retry_after_s, RETRY_AFTER_S_MAX))
     if not wait_s:
         return lane
     until = now + timedelta(seconds=wait_s)
@@ -174,7 +175,7 @@ def _paused(lane: Lane, reason: PausedReason, rules: Rules, *, now: datetime) ->
     return replace(
         lane,
         state=LaneState.PAUSED,
-        room=1,
+        concurrency=1,
         probes=0,
         blocked_until=probe_at,
         noticed=True,
@@ -186,4 +187,4 @@ def _paused(lane: Lane, reason: PausedReason, rules: Rules, *, now: datetime) ->
 
 def resumed(lane: Lane) -> Lane:
     """The lane after its merchant resumed it: as new, but a success still sends the notice of recovery."""
-    return Lane(room=1, noticed=lane.noticed)
+    return Lane(concurrency=1, noticed=lane.noticed)

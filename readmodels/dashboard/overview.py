@@ -23,17 +23,12 @@ _OTHER_TYPES = [each for each in ENTRY_TYPES if each != "payment"]
 
 
 class Day(Struct, frozen=True):
-    """What was credited on a São Paulo day, in cents."""
+    """A São Paulo day of the statement, in cents: opening + in - out = closing. `received_cents` are its payments,
+    `lines` its entries."""
 
     on: date
     payments: int
     received_cents: int
-
-
-class Closing(Struct, frozen=True):
-    """A São Paulo day of the statement, in cents: opening + in - out = closing. `lines` are its entries."""
-
-    on: date
     opening_cents: int
     in_cents: int
     out_cents: int
@@ -59,44 +54,23 @@ class Made(Struct, frozen=True):
     resource_id: UUID
 
 
-class _Closing(Struct, frozen=True):
-    opening_cents: int
-    in_cents: int
-    out_cents: int
-    closing_cents: int
-    lines: int
-
-
-class _Day(Struct, frozen=True):
-    payments: int
-    received_cents: int
-
-
 made_with = sql.maybe("idempotency.made", Made)
 """`account_id, test, key`."""
-_days = sql.many("dashboard.days", _Day)
-_closings = sql.many("dashboard.closings", _Closing)
+_days = sql.many("dashboard.days", Day)
 _standing = sql.one("dashboard.standing", DashboardTotals)
 
 
 async def received_by_day(conn: Connection, owner: Owner, *, now: datetime) -> list[Day]:
     """The last DAYS days, today included, oldest first."""
     today = now.astimezone(SAO_PAULO).date()
-    days = [today - timedelta(days=back) for back in range(DAYS - 1, -1, -1)]
-    edges = [day_begins(each) for each in (*days, today + timedelta(days=1))]
-    rows = await _days(conn, account_id=owner.account_id, test=owner.test, edges=edges, other_types=_OTHER_TYPES)
-    return [Day(on, row.payments, row.received_cents) for on, row in zip(days, rows, strict=True)]
+    return await closings(conn, owner, [today - timedelta(days=back) for back in range(DAYS - 1, -1, -1)])
 
 
-async def closings(conn: Connection, owner: Owner, days: Sequence[date]) -> list[Closing]:
+async def closings(conn: Connection, owner: Owner, days: Sequence[date]) -> list[Day]:
     """Of these days, which follow one another; at most CLOSINGS_MAX."""
     assert 0 < len(days) <= CLOSINGS_MAX
     edges = [day_begins(each) for each in (*days, days[-1] + timedelta(days=1))]
-    rows = await _closings(conn, account_id=owner.account_id, test=owner.test, edges=edges, other_types=_OTHER_TYPES)
-    return [
-        Closing(on, row.opening_cents, row.in_cents, row.out_cents, row.closing_cents, row.lines)
-        for on, row in zip(days, rows, strict=True)
-    ]
+    return await _days(conn, account_id=owner.account_id, test=owner.test, edges=edges, other_types=_OTHER_TYPES)
 
 
 async def standing(conn: Connection, owner: Owner, *, now: datetime) -> DashboardTotals:

@@ -23,7 +23,7 @@ CREATE TABLE webhook_lane (
     -- Nothing is sent before: the receiver's Retry-After, or the next probe of a lane that is broken or paused.
     blocked_until         timestamptz,
     -- How many requests may be in flight: grows with each success up to the cap, falls back to one.
-    room                  integer NOT NULL DEFAULT 2 CHECK (room > 0),
+    concurrency           integer NOT NULL DEFAULT 2 CHECK (concurrency > 0),
     -- Deliveries (at most three) that strained the receiver since its last success: one bad event breaks no lane.
     strained_by           uuid[] NOT NULL DEFAULT '{}',
     -- Failed probes since the lane broke or paused: they decide when the next one goes, and with which delivery.

@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 
 from domain.webhooks.breaker import (
+    CONCURRENCY_FIRST,
     FAILURES_TOLD,
-    ROOM_FIRST,
     AttemptResult,
     Lane,
     LaneState,
@@ -27,9 +27,13 @@ def taken(n: int = 0) -> AttemptResult:
     return AttemptResult(delivery_id=UUID(int=n), outcome="delivered", status=200)
 
 
-def refused(n: int, status: int | None = 503, *, probe: bool = False, wish_s: float | None = None) -> AttemptResult:
+def refused(
+    n: int, status: int | None = 503, *, probe: bool = False, retry_after_s: float | None = None
+) -> AttemptResult:
     outcome = "connection_refused" if status is None else "rejected"
-    return AttemptResult(delivery_id=UUID(int=n), outcome=outcome, status=status, probe=probe, wish_s=wish_s)
+    return AttemptResult(
+        delivery_id=UUID(int=n), outcome=outcome, status=status, probe=probe, retry_after_s=retry_after_s
+    )
 
 
 def after(lane: Lane, *landings: AttemptResult, now: datetime = NOW) -> Lane:
@@ -47,7 +51,7 @@ def told(lane: Lane, *landings: AttemptResult, now: datetime = NOW) -> list[Tran
 
 
 def broken() -> Lane:
-    return after(Lane(room=10), *(refused(n) for n in range(5)))
+    return after(Lane(concurrency=10), *(refused(n) for n in range(5)))
 
 
 def paused() -> Lane:
@@ -56,16 +60,16 @@ def paused() -> Lane:
 
 def test_a_new_lane_grows_with_each_success_up_to_its_cap() -> None:
     lane = Lane()
-    assert lane.room == ROOM_FIRST == 2
-    assert after(lane, taken()).room == 3
-    assert after(lane, *[taken()] * 20).room == 10
+    assert lane.concurrency == CONCURRENCY_FIRST == 2
+    assert after(lane, taken()).concurrency == 3
+    assert after(lane, *[taken()] * 20).concurrency == 10
 
 
 def test_five_failures_of_three_deliveries_open_the_breaker() -> None:
-    lane = after(Lane(room=10), *(refused(n) for n in range(4)))
+    lane = after(Lane(concurrency=10), *(refused(n) for n in range(4)))
     assert lane.state is LaneState.OPEN
     lane = after(lane, refused(4))
-    assert (lane.state, lane.room, lane.probes) == (LaneState.BROKEN, 1, 0)
+    assert (lane.state, lane.concurrency, lane.probes) == (LaneState.BROKEN, 1, 0)
     assert lane.blocked_until == NOW + timedelta(seconds=5)
 
 
@@ -115,28 +119,28 @@ def test_what_was_under_way_when_it_broke_is_no_probe() -> None:
 
 def test_a_success_closes_it_and_it_starts_slowly() -> None:
     lane = after(broken(), taken())
-    assert lane == Lane(room=1)
-    rooms = []
-    for _ in range(4):  # each round all that had room succeed
-        rooms.append(lane.room)
-        lane = after(lane, *[taken()] * lane.room)
-    assert rooms == [1, 2, 4, 8]
-    assert lane.room == 10
+    assert lane == Lane(concurrency=1)
+    concurrencies = []
+    for _ in range(4):  # each round all requests in flight succeed
+        concurrencies.append(lane.concurrency)
+        lane = after(lane, *[taken()] * lane.concurrency)
+    assert concurrencies == [1, 2, 4, 8]
+    assert lane.concurrency == 10
 
 
 def test_who_does_not_answer_is_asked_one_at_a_time() -> None:
     for outcome in ("timeout", "dns_error"):
-        assert after(Lane(room=10), AttemptResult(delivery_id=UUID(int=1), outcome=outcome)).room == 1
-    assert after(Lane(room=10), refused(1)).room == 10
+        assert after(Lane(concurrency=10), AttemptResult(delivery_id=UUID(int=1), outcome=outcome)).concurrency == 1
+    assert after(Lane(concurrency=10), refused(1)).concurrency == 10
 
 
 def test_too_many_requests_speaks_for_the_whole_lane_up_to_an_hour() -> None:
     for status in (429, 503):
-        assert after(Lane(), refused(1, status, wish_s=30)).blocked_until == NOW + timedelta(seconds=30)
-        assert after(Lane(), refused(1, status, wish_s=1e9)).blocked_until == NOW + timedelta(hours=1)
-    assert after(Lane(), refused(1, 500, wish_s=30)).blocked_until is None
-    assert after(Lane(), refused(1, 404, wish_s=30)).blocked_until is None
-    shorter_later = after(Lane(), refused(1, 429, wish_s=30), refused(2, 429, wish_s=3))
+        assert after(Lane(), refused(1, status, retry_after_s=30)).blocked_until == NOW + timedelta(seconds=30)
+        assert after(Lane(), refused(1, status, retry_after_s=1e9)).blocked_until == NOW + timedelta(hours=1)
+    assert after(Lane(), refused(1, 500, retry_after_s=30)).blocked_until is None
+    assert after(Lane(), refused(1, 404, retry_after_s=30)).blocked_until is None
+    shorter_later = after(Lane(), refused(1, 429, retry_after_s=30), refused(2, 429, retry_after_s=3))
     assert shorter_later.blocked_until == NOW + timedelta(seconds=30)
     assert after(shorter_later, taken()).blocked_until == NOW + timedelta(seconds=30)
 
@@ -197,6 +201,6 @@ def test_failures_while_paused_change_nothing_but_whose_turn_it_is() -> None:
 
 def test_a_resumed_lane_starts_slowly_and_anew_and_is_told_when_it_works() -> None:
     lane = resumed(paused())
-    assert (lane.state, lane.room, lane.failures) == (LaneState.OPEN, 1, 0)
+    assert (lane.state, lane.concurrency, lane.failures) == (LaneState.OPEN, 1, 0)
     assert told(lane, taken()) == [Transition.RECOVERED]
     assert told(lane, *(refused(n) for n in range(5))) == [Transition.FAILING]

@@ -1,10 +1,10 @@
-"""Tell merchants what happened: claim what is due, sign it, send it, write down how it went.
+"""Deliver webhooks: claim what is due, sign it, send it, store what came of it.
 
-A lane is an endpoint in one mode. Lanes wait for nobody: each has room for a few requests at once, which
+A lane is an endpoint in one mode. No lane waits for another: each has a few requests in flight at most, which
 PostgreSQL counts over all workers, and what a lane may do at all is decided in domain/webhooks/breaker.py. Requests
-fly as tasks across the rounds of the duty, which itself only claims and returns.
+run as tasks across the rounds of the duty, which itself only claims and returns.
 
-A delivery is at least once. What protects it is the lease in PostgreSQL: a worker that dies leaves
+Delivery is at least once. The lease in PostgreSQL sees to that: a worker that dies leaves
 rows that `release` finds, and nothing else needs to be cleaned up.
 """
 
@@ -31,52 +31,53 @@ from runtime.batching import Batcher
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.context import Context
 from workers.webhooks.attempt import ReceiverAnswer, post
-from workers.webhooks.lanes import CAP, CAP_TEST, DueDelivery, Result, store_landed, tend_lanes
+from workers.webhooks.lanes import CAP, CAP_TEST, DueDelivery, FinishedAttempt, store_attempts, tend_lanes
 
-FLIGHTS_MAX = 1_000
-FLIGHTS_TEST_MAX = 300
-"""Of all: what sandbox lanes may take together, however many of them hang."""
+IN_FLIGHT_MAX = 1_000
+IN_FLIGHT_TEST_MAX = 300
+"""Of all: what sandbox lanes may have together, however many of them hang."""
 LANES_MAX = 128
 FINISH_S = 12.0
 LOSSES_MAX = 5
-"""Workers that may die of a delivery before it is set aside for a person to look at."""
+"""Workers that may die of a delivery before it is stuck, for a person to look at."""
 
 _YOUNG_S = 0.05
-_AT_RISK_MAX = 40
-"""Requests begun in the last 50 ms, and answers not written down yet. Thousands a second are no more than this at once,
-and receivers that take longer do not count. More would only wait for each other in here, and be sent twice if this
-process died."""
-_BUSY = FLIGHTS_MAX // 2
-_ROOM_WHEN_BUSY = 2
+_UNSTORED_MAX = 40
+"""Requests begun in the last 50 ms, and answers not stored yet. Thousands a second are no more than this at once,
+and receivers that take longer do not count. More would only wait for each other in this process, and be sent twice if
+it died."""
+_BUSY = IN_FLIGHT_MAX // 2
+_CONCURRENCY_WHEN_BUSY = 2
 _RESULTS_MAX = 200
 _RELEASE_MAX = 500
 _STORE_TRIES = 12
 _PAGES_MAX = 1_000
-_ALARM_S_MAX = 60.0
-_ALARMS_PER_S = 20
+_TIMER_S_MAX = 60.0
+_TIMERS_PER_S = 20
 # One row can be at fault here (its endpoint was deleted meanwhile), so its neighbours are written without it.
 _ONE_BAD = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError)
 
-_BEFORE_ALL = (UUID(int=0), Mode.PRODUCTION)
+_BEFORE_ALL = LaneKey(UUID(int=0), Mode.PRODUCTION)
 
 _log = structlog.get_logger()
 _delivered = Metric("webhook_deliveries", "Webhook attempts by outcome.", ["outcome", "mode"])
 _duration = Histogram("webhook_delivery_duration_seconds", "How long receivers took.", ["mode"])
 
 
-class _Taken(Struct, frozen=True):
-    """A lane that has something due. `room`: requests at once; `probe`: it is not open, and one is sent in `turn`."""
+class _DueLane(Struct, frozen=True):
+    """A lane that has something due. `concurrency`: requests in flight; `probe`: it is not open, one request is sent;
+    `ours`: no other worker has it locked."""
 
     endpoint_id: UUID
     test: bool
     probe: bool
-    turn: int
-    room: int
+    failed_probes: int
+    concurrency: int
     ours: bool
 
     @property
     def key(self) -> LaneKey:
-        return self.endpoint_id, Mode.of(self.test)
+        return LaneKey(self.endpoint_id, Mode.of(self.test))
 
 
 class _Freed(Struct, frozen=True):
@@ -85,13 +86,13 @@ class _Freed(Struct, frozen=True):
     state: str
 
 
-take_lanes = sql.many("webhook_delivery.take_lanes", _Taken)
+take_lanes = sql.many("webhook_delivery.take_lanes", _DueLane)
 claim = sql.many("webhook_delivery.claim", DueDelivery)
 release = sql.many("webhook_delivery.release", _Freed)
 
 
 class WebhookDispatcher:
-    """The deliveries of one worker process. `wake` is called when there may be something to claim again.
+    """The deliveries of one worker process. `wake` is called when there may be something to claim.
 
     `lease_s` unless given is the installation's; `chance` draws from [0, 1).
     """
@@ -111,30 +112,30 @@ class WebhookDispatcher:
         self._lease = timedelta(seconds=context.settings.webhook_lease_s if lease_s is None else lease_s)
         self._chance = chance
         self._after: LaneKey = _BEFORE_ALL
-        self._flights: set[asyncio.Task[None]] = set()
-        self._flying: Counter[LaneKey] = Counter()
-        self._flying_test = 0
-        self._at_risk: set[UUID] = set()
-        # Lanes that may have more than they had room for, and with how many in flight to look at them again: a claim
-        # for each landed request would cost more than the request.
-        self._crowded: dict[LaneKey, int] = {}
-        self._short = False  # somebody was given less than his lane had room for
-        self._alarms: set[int] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._in_flight: Counter[LaneKey] = Counter()
+        self._in_flight_test = 0
+        self._unstored: set[UUID] = set()
+        # Lanes at their concurrency that may have more due, and with how many in flight to look at them again: a claim
+        # for each request that ended would cost more than the request.
+        self._full: dict[LaneKey, int] = {}
+        self._short = False  # a lane got fewer claims than its concurrency allows, for lack of capacity here
+        self._timers: set[int] = set()
         self._stopping = False
         self._claiming = asyncio.Lock()
         self._store = Batcher(self._store_batch, lanes=2, batch_max=_RESULTS_MAX, alone_again=_ONE_BAD)
 
     async def drain(self) -> int:
-        """Claim one round of what is due and let it fly; answers how many. 0: nothing due, or no room."""
+        """Claim one round of what is due and begin to send it; answers how many. 0: nothing due, or no capacity."""
         async with self._claiming:
             return await self._claim_round()
 
     async def _claim_round(self) -> int:
-        whole = self._after == _BEFORE_ALL  # of a walk that began in the middle, the first part is still to be seen
+        whole = self._after == _BEFORE_ALL  # a scan that began in the middle has not seen the first part yet
         for _ in range(_PAGES_MAX):
             if self._stopping:
                 return 0
-            if self._places() <= 0:
+            if self._capacity() <= 0:
                 self._short = True
                 return 0
             claimed = await self._claim_page(self._context.now())
@@ -144,14 +145,14 @@ class WebhookDispatcher:
         return 0
 
     async def _claim_page(self, now: datetime) -> int:
-        """Claim from the next lanes; answers how many. `_after` is back at the start when all had their turn."""
+        """Claim from the next lanes; answers how many. `_after` is back at the start when all lanes were looked at."""
         leased_until = now + self._lease
-        lanes_max = min(LANES_MAX, self._places())
+        lanes_max = min(LANES_MAX, self._capacity())
         async with transaction(self._context.pool) as conn:
             lanes = await take_lanes(
                 conn,
-                after_endpoint=self._after[0],
-                after_test=self._after[1].test,
+                after_endpoint=self._after.endpoint_id,
+                after_test=self._after.mode.test,
                 now=now,
                 cap=CAP,
                 cap_test=CAP_TEST,
@@ -159,40 +160,28 @@ class WebhookDispatcher:
             )
             claim_max = self._share([lane for lane in lanes if lane.ours])
             ours = [lane for lane in lanes if lane.key in claim_max]
+            maxes = [claim_max[lane.key] for lane in ours]
             claimed = (
-                await claim(
-                    conn,
-                    endpoint_ids=[lane.endpoint_id for lane in ours],
-                    tests=[lane.test for lane in ours],
-                    probes=[lane.probe for lane in ours],
-                    turns=[lane.turn for lane in ours],
-                    rooms=[lane.room for lane in ours],
-                    claim_maxes=[claim_max[lane.key] for lane in ours],
-                    now=now,
-                    lease_until=leased_until,
-                )
-                if ours
-                else []
+                await claim(conn, lanes=ours, claim_maxes=maxes, now=now, lease_until=leased_until) if ours else []
             )
-        full = len(lanes) == lanes_max
-        self._after = lanes[-1].key if full else _BEFORE_ALL
+        self._after = lanes[-1].key if len(lanes) == lanes_max else _BEFORE_ALL
         found = Counter(due.lane for due in claimed)
         for lane in lanes:
             key = lane.key
-            room, limit = lane.room - self._flying[key], claim_max.get(key, 0)
-            if not lane.ours or found[key] < min(room, limit):
-                continue  # another worker has it, or it is empty
-            # It gave all it might and may have more: it is looked at again when there is room, or a place.
-            if room <= limit:
-                self._crowded[key] = lane.room * 3 // 4
+            free, limit = lane.concurrency - self._in_flight[key], claim_max.get(key, 0)
+            if not lane.ours or found[key] < min(free, limit):
+                continue  # another worker has it, or nothing else of it is due
+            # It may have more due: it is looked at again when one of its requests, or any request, has ended.
+            if free <= limit:
+                self._full[key] = lane.concurrency * 3 // 4
             else:
                 self._short = True
         for due in claimed:
-            self._fly(due, leased_until)
+            self._begin(due, leased_until)
         return len(claimed)
 
     async def release(self) -> int:
-        """Give back what dead workers held; answers how many."""
+        """Release the leases of workers that died; answers how many."""
         async with session(self._context.pool) as conn:
             freed = await release(
                 conn, now=self._context.now(), limit=_RELEASE_MAX, losses_max=LOSSES_MAX, lease=self._lease
@@ -209,106 +198,114 @@ class WebhookDispatcher:
         return len(freed)
 
     async def tend(self) -> int:
-        """One round for lanes that are or were paused; answers how many deliveries it made ready."""
+        """One round for lanes that are or were paused; answers 0."""
         ready = await tend_lanes(self._context.pool, self._context.settings, now=self._context.now())
         if ready:
             self._wake()
-        # Always at rest afterwards: what a lane has held goes out slowly, a portion at each interval.
+        # Never at once again: what a lane has held is released slowly, a portion at each interval.
         return 0
 
     async def stop(self, timeout_s: float = FINISH_S) -> None:
-        """Claim no more and let what flies land, at most `timeout_s`; the lease covers the rest."""
+        """Claim no more and let requests in flight end, for at most `timeout_s`; the lease covers the rest."""
         self._stopping = True
         try:
             async with asyncio.timeout(timeout_s):
                 async with self._claiming:
-                    pass  # what a round has claimed at this moment flies by now
-                while self._flights:
-                    await asyncio.wait(set(self._flights))
+                    pass  # a round that was claiming has begun to send
+                while self._tasks:
+                    await asyncio.wait(set(self._tasks))
         except TimeoutError:
-            late = set(self._flights)
+            late = set(self._tasks)
             for task in late:
                 task.cancel()
             if late:
                 _log.warning("deliveries_left_behind", count=len(late))
                 await asyncio.wait(late, timeout=1.0)
 
-    def _places(self) -> int:
-        return min(FLIGHTS_MAX - len(self._flights), _AT_RISK_MAX - len(self._at_risk))
+    def _capacity(self) -> int:
+        """How many more requests this process may begin."""
+        return min(IN_FLIGHT_MAX - len(self._tasks), _UNSTORED_MAX - len(self._unstored))
 
-    def _share(self, lanes: Sequence[_Taken]) -> dict[LaneKey, int]:
-        """How many each lane may begin now, for the sake of the others: places in this process are for all.
+    def _share(self, lanes: Sequence[_DueLane]) -> dict[LaneKey, int]:
+        """How many claims each lane may have of this process's capacity, which all lanes share.
 
-        When the house is nearly full each gets one in turn; the second half of the places is for lanes that
-        have hardly any, so that however many receivers hang, whoever answers is still served.
+        When it is short each lane gets one, in rotation; its second half is for lanes with hardly any request in
+        flight, so that however many receivers hang, one that answers is still served.
         """
-        left = self._places()
-        left_test = FLIGHTS_TEST_MAX - self._flying_test
-        busy = len(self._flights) >= _BUSY
+        left = self._capacity()
+        left_test = IN_FLIGHT_TEST_MAX - self._in_flight_test
+        busy = len(self._tasks) >= _BUSY
         each = max(1, left // len(lanes)) if lanes else 0
         claim_max: dict[LaneKey, int] = {}
         for lane in lanes:
             key = lane.key
-            limit = min(lane.room, each, left, left_test) if lane.test else min(lane.room, each, left)
+            limit = min(lane.concurrency, each, left)
+            if lane.test:
+                limit = min(limit, left_test)
             if busy:
-                limit = min(limit, _ROOM_WHEN_BUSY - self._flying[key])
+                limit = min(limit, _CONCURRENCY_WHEN_BUSY - self._in_flight[key])
             if limit > 0:
                 claim_max[key] = limit
                 left -= limit
                 left_test -= limit * lane.test
         return claim_max
 
-    def _fly(self, due: DueDelivery, leased_until: datetime) -> None:
-        self._flying[due.lane] += 1
-        self._flying_test += due.test
-        self._at_risk.add(due.delivery_id)
+    def _begin(self, due: DueDelivery, leased_until: datetime) -> None:
+        self._in_flight[due.lane] += 1
+        self._in_flight_test += due.test
+        self._unstored.add(due.delivery_id)
         task = asyncio.create_task(self._deliver(due, leased_until))
-        self._flights.add(task)
-        task.add_done_callback(self._flights.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _deliver(self, due: DueDelivery, leased_until: datetime) -> None:
-        aging = asyncio.get_running_loop().call_later(_YOUNG_S, self._safe, due.delivery_id)
+        aging = asyncio.get_running_loop().call_later(_YOUNG_S, self._discount, due.delivery_id)
         try:
             started_at = self._context.now()
             if started_at >= leased_until:
-                return  # this process stood still, and somebody else sends it by now
+                return  # this process was suspended, and another worker has the lease by now
             clock = asyncio.get_running_loop().time
             began = clock()
             answer = await self._send(due, started_at)
             duration_s = clock() - began
             aging.cancel()
-            self._at_risk.add(due.delivery_id)
+            self._unstored.add(due.delivery_id)
             mode = "test" if due.test else "production"
             _delivered.labels(answer.outcome, mode).inc()
             _duration.labels(mode).observe(duration_s)
-            await self._store.submit(Result(due, answer, started_at, round(duration_s * 1000), self._chance()))
+            await self._store.submit(FinishedAttempt(due, answer, started_at, round(duration_s * 1000), self._chance()))
         except Exception:
-            # Ours, not the receiver's: nothing is written, the lease gives it back.
+            # Our fault, not the receiver's: nothing is stored, and the lease runs out.
             _log.exception("delivery_failed_here", delivery_id=due.delivery_id, attempt=due.attempt)
         finally:
             aging.cancel()
-            self._safe(due.delivery_id)
-            self._landed(due.lane)
+            self._discount(due.delivery_id)
+            self._end(due.lane)
 
-    def _safe(self, delivery_id: UUID) -> None:
-        self._at_risk.discard(delivery_id)
-        self._ring_if_short()
+    def _discount(self, delivery_id: UUID) -> None:
+        """It counts as unstored no more: its result is stored, or its receiver takes long."""
+        self._unstored.discard(delivery_id)
+        self._wake_if_short()
 
-    def _ring_if_short(self) -> None:
-        # Half of the places at least: a claim costs the same for one as for many.
-        if self._short and len(self._at_risk) <= _AT_RISK_MAX // 2:
+    def _wake_if_short(self) -> None:
+        # With half of the capacity at least: a claim costs the same for one as for many.
+        if self._short and len(self._unstored) <= _UNSTORED_MAX // 2:
             self._short = False
-            asyncio.get_running_loop().call_soon(self._wake)  # a turn later, when a landed flight has left its set
+            self._wake_soon()
 
-    def _landed(self, lane: LaneKey) -> None:
-        self._flying_test -= lane[1].test
-        self._flying[lane] -= 1
-        if self._flying[lane] <= self._crowded.get(lane, -1):
-            del self._crowded[lane]
-            asyncio.get_running_loop().call_soon(self._wake)
-        if not self._flying[lane]:
-            del self._flying[lane]
-        self._ring_if_short()
+    def _wake_soon(self) -> None:
+        # In the loop's next iteration, when a task that ended has left its set.
+        asyncio.get_running_loop().call_soon(self._wake)
+
+    def _end(self, lane: LaneKey) -> None:
+        self._in_flight_test -= lane.mode.test
+        self._in_flight[lane] -= 1
+        if self._in_flight[lane] <= self._full.get(lane, -1):
+            del self._full[lane]
+            self._wake_soon()
+        if not self._in_flight[lane]:
+            del self._in_flight[lane]
+        self._wake_if_short()
 
     async def _send(self, due: DueDelivery, now: datetime) -> ReceiverAnswer:
         context = self._context
@@ -328,38 +325,40 @@ class WebhookDispatcher:
         )
         return await post(self._http, due.url, due.body, headers)
 
-    async def _store_batch(self, results: Sequence[Result]) -> list[None]:
-        """Write them down, with patience for a restart of PostgreSQL: the requests have been made."""
+    async def _store_batch(self, attempts: Sequence[FinishedAttempt]) -> list[None]:
+        """Store them, however long PostgreSQL takes to restart within the retries: the requests have been made."""
         for wait_s in (*[min(0.05 * 2**n, 2.0) for n in range(_STORE_TRIES)], None):
             try:
                 now = self._context.now()
-                fates, open_again = await store_landed(self._context.pool, self._context.settings, results, now=now)
+                outcomes, open_again = await store_attempts(
+                    self._context.pool, self._context.settings, attempts, now=now
+                )
                 break
             except (*DB_UNAVAILABLE, asyncpg.DeadlockDetectedError):
                 if wait_s is None:
                     raise
                 await asyncio.sleep(wait_s)
-        for result, fate in zip(results, fates, strict=True):
-            if fate.state == "exhausted":
-                _log.warning("delivery_exhausted", delivery_id=result.due.delivery_id, test=result.due.test)
-            elif fate.state == "pending":
-                self._wake_at(fate.due_at, now)
+        for attempt, outcome in zip(attempts, outcomes, strict=True):
+            if outcome.state == "exhausted":
+                _log.warning("delivery_exhausted", delivery_id=attempt.due.delivery_id, test=attempt.due.test)
+            elif outcome.state == "pending":
+                self._wake_at(outcome.due_at, now)
         for at in open_again:
             self._wake_at(at, now)
-        return [None] * len(results)
+        return [None] * len(attempts)
 
     def _wake_at(self, at: datetime, now: datetime) -> None:
-        """Look when this becomes due, if that is soon; the duty's interval and other workers cover the rest."""
+        """Wake when this becomes due, if that is soon; the duty's interval and other workers cover the rest."""
         delay_s = (at - now).total_seconds()
-        if delay_s > _ALARM_S_MAX:
+        if delay_s > _TIMER_S_MAX:
             return
         loop = asyncio.get_running_loop()
-        # Rounded up to a twentieth of a second, so that there are few however much fails.
-        moment = math.ceil((loop.time() + max(0.0, delay_s)) * _ALARMS_PER_S) + 1
-        if moment not in self._alarms:
-            self._alarms.add(moment)
-            loop.call_at(moment / _ALARMS_PER_S, self._ring, moment)
+        # Rounded up to a twentieth of a second, so that there are few timers however many deliveries fail.
+        moment = math.ceil((loop.time() + max(0.0, delay_s)) * _TIMERS_PER_S) + 1
+        if moment not in self._timers:
+            self._timers.add(moment)
+            loop.call_at(moment / _TIMERS_PER_S, self._timer_ended, moment)
 
-    def _ring(self, moment: int) -> None:
-        self._alarms.discard(moment)
+    def _timer_ended(self, moment: int) -> None:
+        self._timers.discard(moment)
         self._wake()

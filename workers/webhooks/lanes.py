@@ -1,7 +1,7 @@
-"""Lanes at work: fold what attempts came to into them, and tend those that are paused or were.
+"""Store finished attempts, fold them into their lanes, and tend lanes that are or were paused.
 
 A batch of finished attempts is written in one transaction: the lanes that change, the deliveries, the
-attempts and the notices. What is decided of a lane is decided in domain/webhooks/breaker.py.
+attempts and the notices. What becomes of a lane is decided in domain/webhooks/breaker.py.
 """
 
 from collections import defaultdict
@@ -27,6 +27,7 @@ from sql import Connection
 from workers.webhooks.attempt import ReceiverAnswer
 
 CAP = 10
+"""Requests in flight to one endpoint, in production."""
 CAP_TEST = 5
 
 _PROBE_S_MAX = 60.0
@@ -59,11 +60,11 @@ class DueDelivery(Struct, frozen=True):
 
     @property
     def lane(self) -> LaneKey:
-        return self.endpoint_id, Mode.of(self.test)
+        return LaneKey(self.endpoint_id, Mode.of(self.test))
 
 
-class Result(NamedTuple):
-    """An attempt that ended. `chance` in [0, 1) spreads the next one."""
+class FinishedAttempt(NamedTuple):
+    """`chance` in [0, 1) spreads the next attempt."""
 
     due: DueDelivery
     answer: ReceiverAnswer
@@ -86,9 +87,18 @@ class _Notified(Struct, frozen=True):
     url: str
 
 
-class _Active(Struct, frozen=True):
+class _Unhealthy(Struct, frozen=True):
     endpoint_id: UUID
     test: bool
+
+
+class _Transition(NamedTuple):
+    """A change of a lane that its merchant is notified of, the attempt that made it, and the lane afterwards."""
+
+    key: LaneKey
+    kind: Transition
+    attempt: FinishedAttempt
+    lane: Lane
 
 
 class _Moved(Struct, frozen=True):
@@ -96,9 +106,8 @@ class _Moved(Struct, frozen=True):
 
 
 relax = sql.run("webhook_delivery.relax")
-store_results = sql.run("webhook_delivery.store_results")
-store_delivered = sql.many("webhook_delivery.store_delivered", _Active)
-told_of = sql.many("webhook_lane.told_of", _Notified)
+store_results = sql.many("webhook_delivery.store_results", _Unhealthy)
+find_endpoints = sql.many("webhook_lane.endpoints", _Notified)
 hold = sql.many("webhook_lane.hold", _Moved)
 release_held = sql.many("webhook_lane.release", _Moved)
 probe = sql.many("webhook_lane.probe", _Moved)
@@ -117,181 +126,150 @@ def rules_of(settings: Settings, mode: Mode) -> Rules:
     )
 
 
-async def store_landed(
-    pool: Pool, settings: Settings, results: Sequence[Result], *, now: datetime
+async def store_attempts(
+    pool: Pool, settings: Settings, attempts: Sequence[FinishedAttempt], *, now: datetime
 ) -> tuple[list[DeliveryOutcome], list[datetime]]:
-    """Write a batch down. Answers what became of each delivery, and when lanes it blocked may be asked again."""
+    """Write a batch. Answers what became of each delivery, and when the lanes it blocked may be asked again."""
     by_lane: dict[LaneKey, list[int]] = defaultdict(list)
-    for at, each in enumerate(results):
+    for at, each in enumerate(attempts):
         by_lane[each.due.lane].append(at)
-    if all(each.answer.outcome == "delivered" for each in results):
-        astir = await _store_delivered(pool, results, by_lane.keys(), now=now)
-        if astir:
+    if all(each.answer.outcome == "delivered" for each in attempts):
+        # The common batch: one round trip, and no lane is written unless a success changes it.
+        delivered = [DeliveryOutcome("delivered", each.due.step + 1, now) for each in attempts]
+        async with session(pool) as conn:
+            unhealthy = await _store(conn, attempts, delivered, by_lane.keys(), now=now)
+        if unhealthy:
             async with transaction(pool) as conn:
                 await relax(conn)
-                await _fold(conn, settings, results, {key: by_lane[key] for key in astir}, now=now)
-        return [DeliveryOutcome("delivered", each.due.step + 1, now) for each in results], []
+                await _fold(conn, settings, attempts, {key: by_lane[key] for key in unhealthy}, now=now)
+        return delivered, []
     async with transaction(pool) as conn:
-        await relax(conn)
-        fates, blocked_untils = await _fold(conn, settings, results, by_lane, now=now)
-        written = [fates[at] for at in range(len(results))]
-        await _store_results(conn, results, written, now=now)
-    return written, blocked_untils
+        by_place, blocked_untils = await _fold(conn, settings, attempts, by_lane, now=now)
+        outcomes = [by_place[at] for at in range(len(attempts))]
+        await _store(conn, attempts, outcomes, (), now=now)
+    return outcomes, blocked_untils
+
+
+async def _store(
+    conn: Connection,
+    attempts: Sequence[FinishedAttempt],
+    outcomes: Sequence[DeliveryOutcome],
+    lanes: Collection[LaneKey],
+    *,
+    now: datetime,
+) -> list[LaneKey]:
+    """Store attempts and deliveries; answers which of `lanes` a success changes, because they are not healthy."""
+    rows = await store_results(
+        conn, attempts=attempts, outcomes=outcomes, lanes=lanes, cap=CAP, cap_test=CAP_TEST, now=now
+    )
+    return [LaneKey(row.endpoint_id, Mode.of(row.test)) for row in rows]
 
 
 async def _fold(
     conn: Connection,
     settings: Settings,
-    results: Sequence[Result],
+    attempts: Sequence[FinishedAttempt],
     by_lane: dict[LaneKey, list[int]],
     *,
     now: datetime,
 ) -> tuple[dict[int, DeliveryOutcome], list[datetime]]:
-    """Fold the results at these places into their lanes, write those that change, and tell of what is to be told."""
+    """Fold the attempts at these places into their lanes, write the lanes that change, and notify their merchants."""
     rows = await lock_lanes(
         conn,
-        endpoint_ids=[endpoint_id for endpoint_id, _ in by_lane],
-        tests=[mode.test for _, mode in by_lane],
-        failed=[any(results[at].answer.outcome != "delivered" for at in by_lane[key]) for key in by_lane],
-        caps=[_cap(key) for key in by_lane],
+        lanes=by_lane,
+        failed=[any(attempts[at].answer.outcome != "delivered" for at in places) for places in by_lane.values()],
+        cap=CAP,
+        cap_test=CAP_TEST,
     )
     before = {row.key: row.lane() for row in rows}
     after: dict[LaneKey, Lane] = {}
-    fates: dict[int, DeliveryOutcome] = {}
-    turns: list[tuple[LaneKey, Transition, Result, Lane]] = []
+    outcomes: dict[int, DeliveryOutcome] = {}
+    transitions: list[_Transition] = []
     for key, places in by_lane.items():
-        # Without a row the lane is healthy, or its endpoint is gone.
+        # Without a row the lane is healthy, or its endpoint was removed.
         lane = before.get(key, Lane())
-        rules = rules_of(settings, key[1])
+        rules = rules_of(settings, key.mode)
         for at in places:
-            result = results[at]
-            wish_s = retry_after_s(result.answer.retry_after, now=now)
-            lane, told = on_result(lane, _attempt_result(result, wish_s), rules, now=now)
-            turns += [(key, turn, result, lane) for turn in told if key in before]
-            fates[at] = _fate(result, lane, settings, wish_s=wish_s, now=now)
+            attempt = attempts[at]
+            asked_s = retry_after_s(attempt.answer.retry_after, now=now)
+            lane, kinds = on_result(lane, _attempt_result(attempt, asked_s), rules, now=now)
+            transitions += [_Transition(key, kind, attempt, lane) for kind in kinds if key in before]
+            outcomes[at] = _outcome(attempt, lane, settings, asked_s=asked_s, now=now)
         if key in before and lane != before[key]:
             after[key] = lane
     await store_lanes(conn, after)
-    if turns:
-        await _give_notice(conn, turns, before, now=now)
+    if transitions:
+        await _give_notice(conn, transitions, before, now=now)
     for key, lane in after.items():
         if lane.state is not before[key].state:
-            _log.warning("webhook_lane_changed", endpoint_id=key[0], test=key[1].test, state=lane.state.value)
-    return fates, [lane.blocked_until for lane in after.values() if lane.blocked_until is not None]
+            _log.warning(
+                "webhook_lane_changed", endpoint_id=key.endpoint_id, test=key.mode.test, state=lane.state.value
+            )
+    return outcomes, [lane.blocked_until for lane in after.values() if lane.blocked_until is not None]
 
 
-async def _store_delivered(
-    pool: Pool, results: Sequence[Result], lanes: Collection[LaneKey], *, now: datetime
-) -> list[LaneKey]:
-    """Write successes down; answers which of these lanes they change."""
-    async with session(pool) as conn:
-        rows = await store_delivered(
-            conn,
-            delivery_ids=[each.due.delivery_id for each in results],
-            attempts=[each.due.attempt for each in results],
-            steps=[each.due.step + 1 for each in results],
-            started_ats=[each.started_at for each in results],
-            durations_ms=[each.duration_ms for each in results],
-            statuses=[each.answer.status for each in results],
-            answers=[each.answer.kept for each in results],
-            endpoint_ids=[endpoint_id for endpoint_id, _ in lanes],
-            tests=[mode.test for _, mode in lanes],
-            caps=[_cap(key) for key in lanes],
-            now=now,
-        )
-    return [(row.endpoint_id, Mode.of(row.test)) for row in rows]
-
-
-def _cap(key: LaneKey) -> int:
-    return CAP_TEST if key[1].test else CAP
-
-
-def _attempt_result(result: Result, wish_s: float | None) -> AttemptResult:
+def _attempt_result(attempt: FinishedAttempt, asked_s: float | None) -> AttemptResult:
     return AttemptResult(
-        delivery_id=result.due.delivery_id,
-        outcome=result.answer.outcome,
-        status=result.answer.status,
-        probe=result.due.probe,
-        wish_s=wish_s,
+        delivery_id=attempt.due.delivery_id,
+        outcome=attempt.answer.outcome,
+        status=attempt.answer.status,
+        probe=attempt.due.probe,
+        retry_after_s=asked_s,
     )
 
 
-def _fate(result: Result, lane: Lane, settings: Settings, *, wish_s: float | None, now: datetime) -> DeliveryOutcome:
-    """Where the delivery goes after this attempt; `lane` is as the attempt left it."""
-    due = result.due
-    if result.answer.outcome == "delivered":
+def _outcome(
+    attempt: FinishedAttempt, lane: Lane, settings: Settings, *, asked_s: float | None, now: datetime
+) -> DeliveryOutcome:
+    """What becomes of the delivery; `lane` is as the attempt left it, `asked_s` the answer's Retry-After."""
+    due = attempt.due
+    if attempt.answer.outcome == "delivered":
         return DeliveryOutcome("delivered", due.step + 1, now)
     if lane.state is LaneState.PAUSED:
-        # Also what was just tried for the last time: it may go out when the lane is well again.
+        # Also after the last attempt of the schedule: it may be sent when the lane has recovered.
         return DeliveryOutcome("held", due.step, due.due_at)
     step = due.step + 1
     delay_s = next_delay_s(
         settings.webhook_delays_s,
         step,
         jitter=settings.webhook_jitter,
-        chance=result.chance,
-        retry_after_s=wish_s,
+        chance=attempt.chance,
+        retry_after_s=asked_s,
     )
     if delay_s is None:
         return DeliveryOutcome("exhausted", step, now)
     return DeliveryOutcome("pending", step, now + timedelta(seconds=delay_s))
 
 
-async def _store_results(
-    conn: Connection, results: Sequence[Result], fates: Sequence[DeliveryOutcome], *, now: datetime
-) -> None:
-    await store_results(
-        conn,
-        delivery_ids=[each.due.delivery_id for each in results],
-        attempts=[each.due.attempt for each in results],
-        states=[fate.state for fate in fates],
-        steps=[fate.step for fate in fates],
-        due_ats=[fate.due_at for fate in fates],
-        started_ats=[each.started_at for each in results],
-        durations_ms=[each.duration_ms for each in results],
-        statuses=[each.answer.status for each in results],
-        outcomes=[each.answer.outcome for each in results],
-        answers=[each.answer.kept for each in results],
-        now=now,
-    )
-
-
 async def _give_notice(
-    conn: Connection,
-    turns: list[tuple[LaneKey, Transition, Result, Lane]],
-    before: dict[LaneKey, Lane],
-    *,
-    now: datetime,
+    conn: Connection, transitions: Sequence[_Transition], before: dict[LaneKey, Lane], *, now: datetime
 ) -> None:
-    endpoints = {
-        each.endpoint_id: each for each in await told_of(conn, endpoint_ids=list({key[0] for key, *_ in turns}))
-    }
-    await give_notice(
-        conn,
-        [
-            NewNotice(
-                notice_id=new_id(),
-                account_id=endpoints[key[0]].account_id,
-                test=key[1].test,
-                kind=turn.value,
-                event_type=result.due.type,
-                endpoint_id=key[0],
-                facts=_facts(turn, result, lane, before[key], endpoints[key[0]].url),
-            )
-            for key, turn, result, lane in turns
-            if key[0] in endpoints
-        ],
-        now=now,
-    )
+    found = await find_endpoints(conn, endpoint_ids=list({each.key.endpoint_id for each in transitions}))
+    endpoints = {each.endpoint_id: each for each in found}
+    notices = [
+        NewNotice(
+            notice_id=new_id(),
+            account_id=endpoint.account_id,
+            test=each.key.mode.test,
+            kind=each.kind.value,
+            event_type=each.attempt.due.type,
+            endpoint_id=endpoint.endpoint_id,
+            facts=_facts(each, before[each.key], endpoint.url),
+        )
+        for each in transitions
+        if (endpoint := endpoints.get(each.key.endpoint_id)) is not None
+    ]
+    await give_notice(conn, notices, now=now)
 
 
-def _facts(turn: Transition, result: Result, lane: Lane, before: Lane, url: str) -> dict[str, Any]:
+def _facts(transition: _Transition, before: Lane, url: str) -> dict[str, Any]:
     """What the reader needs to act: where, since when, and what the last answer was."""
+    lane, answer = transition.lane, transition.attempt.answer
     since = lane.failing_since or before.failing_since
     facts: dict[str, Any] = {"url": url, "failing_since": None if since is None else iso(since)}
-    if turn is not Transition.RECOVERED:
-        facts |= {"failures": lane.failures, "outcome": result.answer.outcome, "status": result.answer.status}
-    if turn is Transition.PAUSED:
+    if transition.kind is not Transition.RECOVERED:
+        facts |= {"failures": lane.failures, "outcome": answer.outcome, "status": answer.status}
+    if transition.kind is Transition.PAUSED:
         facts["reason"] = lane.paused_reason
     return facts
 

@@ -6,8 +6,8 @@
 -- (workers/orders/boleto.py).
 INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
 SELECT g.order_id, g.account_id, g.charge_id, g.test, g.kind, g.request, :now, :now
-FROM unnest(:order_ids::uuid[], :account_ids::uuid[], :charge_ids::uuid[], :tests::boolean[], :kinds::text[],
-            :requests::jsonb[]) AS g (order_id, account_id, charge_id, test, kind, request)
+FROM unnest(:order_ids::uuid[], :postings.owner.account_id::uuid[], :postings.charge_id::uuid[],
+            :postings.owner.test::boolean[], :kinds::text[], :requests::jsonb[]) AS g (order_id, account_id, charge_id, test, kind, request)
 ON CONFLICT (charge_id)
     WHERE kind IN ('boleto_write_off', 'boleto_redate', 'boleto_pay', 'boleto_reconcile') AND state IN ('waiting', 'working')
     DO NOTHING;

@@ -1,30 +1,21 @@
 -- Read tables against the journal, and the arithmetic of the books. Each row is a count that must be 0.
 
 -- name: differences
-SELECT 'read_charge' AS table, 'missing or stale' AS what, count(*) AS rows
-FROM (TABLE pg_temp.read_charge EXCEPT TABLE read_charge) d
+-- for each of read_charge, read_payment, read_refund, read_withdrawal, read_event, read_ledger, report_charge,
+--   report_wait, report_entry, report_refund, report_integrator
+-- Daily totals are folded up to the same journal row on both sides.
+SELECT '{each}' AS table, 'missing or stale' AS what, count(*) AS rows FROM (TABLE pg_temp.{each} EXCEPT TABLE {each}) d
 UNION ALL
-SELECT 'read_charge', 'not in the journal', count(*) FROM (TABLE read_charge EXCEPT TABLE pg_temp.read_charge) d
+SELECT '{each}', 'not in the journal', count(*) FROM (TABLE {each} EXCEPT TABLE pg_temp.{each}) d;
+
+-- name: differences_in_counts
+-- for each of report_cohort, report_due
+-- A row that every charge has left stays, with zeros.
+SELECT '{each}' AS table, 'missing or stale' AS what, count(*) AS rows
+FROM (SELECT * FROM pg_temp.{each} WHERE charges <> 0 EXCEPT SELECT * FROM {each} WHERE charges <> 0) d
 UNION ALL
-SELECT 'read_payment', 'missing or stale', count(*) FROM (TABLE pg_temp.read_payment EXCEPT TABLE read_payment) d
-UNION ALL
-SELECT 'read_payment', 'not in the journal', count(*) FROM (TABLE read_payment EXCEPT TABLE pg_temp.read_payment) d
-UNION ALL
-SELECT 'read_refund', 'missing or stale', count(*) FROM (TABLE pg_temp.read_refund EXCEPT TABLE read_refund) d
-UNION ALL
-SELECT 'read_refund', 'not in the journal', count(*) FROM (TABLE read_refund EXCEPT TABLE pg_temp.read_refund) d
-UNION ALL
-SELECT 'read_withdrawal', 'missing or stale', count(*) FROM (TABLE pg_temp.read_withdrawal EXCEPT TABLE read_withdrawal) d
-UNION ALL
-SELECT 'read_withdrawal', 'not in the journal', count(*) FROM (TABLE read_withdrawal EXCEPT TABLE pg_temp.read_withdrawal) d
-UNION ALL
-SELECT 'read_event', 'missing or stale', count(*) FROM (TABLE pg_temp.read_event EXCEPT TABLE read_event) d
-UNION ALL
-SELECT 'read_event', 'not in the journal', count(*) FROM (TABLE read_event EXCEPT TABLE pg_temp.read_event) d
-UNION ALL
-SELECT 'read_ledger', 'missing or stale', count(*) FROM (TABLE pg_temp.read_ledger EXCEPT TABLE read_ledger) d
-UNION ALL
-SELECT 'read_ledger', 'not in the journal', count(*) FROM (TABLE read_ledger EXCEPT TABLE pg_temp.read_ledger) d;
+SELECT '{each}', 'not in the journal', count(*)
+FROM (SELECT * FROM {each} WHERE charges <> 0 EXCEPT SELECT * FROM pg_temp.{each} WHERE charges <> 0) d;
 
 -- name: broken
 SELECT 'books' AS table, 'ledger lines whose balance_after is not the one before plus the amount' AS what, count(*) AS rows
@@ -115,37 +106,6 @@ FROM charge c JOIN (
            sum(amount_cents - refunded_cents) FILTER (WHERE settles) AS settling
     FROM payment GROUP BY 1, 2) p ON p.account_id = c.account_id AND p.charge_id = c.charge_id
 WHERE (c.status = 'refunded' AND p.settling > 0) OR (c.status = 'paid' AND p.outstanding = 0);
-
--- name: report_differences
--- Daily totals, both folded up to the same journal row. A row that everything has left stays, with zeros.
-SELECT 'report_charge' AS table, 'missing or stale' AS what, count(*) AS rows
-FROM (TABLE pg_temp.report_charge EXCEPT TABLE report_charge) d
-UNION ALL
-SELECT 'report_charge', 'not in the journal', count(*) FROM (TABLE report_charge EXCEPT TABLE pg_temp.report_charge) d
-UNION ALL
-SELECT 'report_cohort', 'missing or stale', count(*) FROM (SELECT * FROM pg_temp.report_cohort WHERE charges <> 0 EXCEPT SELECT * FROM report_cohort WHERE charges <> 0) d
-UNION ALL
-SELECT 'report_cohort', 'not in the journal', count(*) FROM (SELECT * FROM report_cohort WHERE charges <> 0 EXCEPT SELECT * FROM pg_temp.report_cohort WHERE charges <> 0) d
-UNION ALL
-SELECT 'report_due', 'missing or stale', count(*) FROM (SELECT * FROM pg_temp.report_due WHERE charges <> 0 EXCEPT SELECT * FROM report_due WHERE charges <> 0) d
-UNION ALL
-SELECT 'report_due', 'not in the journal', count(*) FROM (SELECT * FROM report_due WHERE charges <> 0 EXCEPT SELECT * FROM pg_temp.report_due WHERE charges <> 0) d
-UNION ALL
-SELECT 'report_wait', 'missing or stale', count(*) FROM (TABLE pg_temp.report_wait EXCEPT TABLE report_wait) d
-UNION ALL
-SELECT 'report_wait', 'not in the journal', count(*) FROM (TABLE report_wait EXCEPT TABLE pg_temp.report_wait) d
-UNION ALL
-SELECT 'report_entry', 'missing or stale', count(*) FROM (TABLE pg_temp.report_entry EXCEPT TABLE report_entry) d
-UNION ALL
-SELECT 'report_entry', 'not in the journal', count(*) FROM (TABLE report_entry EXCEPT TABLE pg_temp.report_entry) d
-UNION ALL
-SELECT 'report_refund', 'missing or stale', count(*) FROM (TABLE pg_temp.report_refund EXCEPT TABLE report_refund) d
-UNION ALL
-SELECT 'report_refund', 'not in the journal', count(*) FROM (TABLE report_refund EXCEPT TABLE pg_temp.report_refund) d
-UNION ALL
-SELECT 'report_integrator', 'missing or stale', count(*) FROM (TABLE pg_temp.report_integrator EXCEPT TABLE report_integrator) d
-UNION ALL
-SELECT 'report_integrator', 'not in the journal', count(*) FROM (TABLE report_integrator EXCEPT TABLE pg_temp.report_integrator) d;
 
 -- name: shares_broken
 -- Of each payment the partner has its share, rounded down, of what is not back with the payer.

@@ -7,8 +7,8 @@
 WITH owed AS MATERIALIZED (
     SELECT g.payment_id, g.account_id, g.test, g.payment_id, i.integrador_code, i.account_id, g.amount_cents, s.share_bps,
            g.amount_cents * s.share_bps / 10000, :now::timestamptz
-    FROM unnest(:payment_ids::uuid[], :account_ids::uuid[], :tests::boolean[], :integrador_codes::text[],
-                :amounts_cents::bigint[], :issued_ats::timestamptz[])
+    FROM unnest(:payments.payment_id::uuid[], :payments.account_id::uuid[], :payments.test::boolean[],
+                :payments.integrador_code::text[], :payments.amount_cents::bigint[], :payments.issued_at::timestamptz[])
          AS g (payment_id, account_id, test, integrador_code, amount_cents, issued_at)
     JOIN integrator i ON i.integrador_code = g.integrador_code AND i.account_id IS NOT NULL
     CROSS JOIN LATERAL (
@@ -28,8 +28,9 @@ TABLE owed;
 WITH returned AS MATERIALIZED (
     SELECT g.refund_id, p.account_id, p.test, p.payment_id, g.refund_id, p.integrador_code, p.partner_id, g.amount_cents,
            p.share_bps, k.after_cents - k.before_cents, :now::timestamptz
-    FROM unnest(:refund_ids::uuid[], :payment_ids::uuid[], :account_ids::uuid[], :amounts_cents::bigint[],
-                :refunded_cents::bigint[]) AS g (refund_id, payment_id, account_id, amount_cents, refunded_cents)
+    FROM unnest(:refunds.refund_id::uuid[], :refunds.payment_id::uuid[], :refunds.account_id::uuid[],
+                :refunds.amount_cents::bigint[], :refunds.refunded_cents::bigint[])
+         AS g (refund_id, payment_id, account_id, amount_cents, refunded_cents)
     JOIN partner_share p ON p.share_id = g.payment_id AND p.account_id = g.account_id
     CROSS JOIN LATERAL (
         SELECT (p.amount_cents - g.refunded_cents + g.amount_cents) * p.share_bps / 10000 AS before_cents,
@@ -52,4 +53,4 @@ LIMIT :limit
 FOR UPDATE;
 
 -- name: posted
-UPDATE partner_share SET posted_at = :now WHERE share_id = ANY(:share_ids::uuid[]);
+UPDATE partner_share SET posted_at = :now WHERE share_id = ANY(:dues.share_id::uuid[]);

@@ -5,8 +5,8 @@
 -- program sorts them, whatever the database's collation. No row: the key made something before.
 INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
 SELECT g.account_id, g.test, g.key, g.fingerprint, 'refund', g.refund_id, :now
-FROM unnest(:account_ids::uuid[], :tests::boolean[], :keys::text[], :fingerprints::bytea[], :refund_ids::uuid[])
-     AS g (account_id, test, key, fingerprint, refund_id)
+FROM unnest(:asked.owner.account_id::uuid[], :asked.owner.test::boolean[], :asked.key::text[],
+            :asked.fingerprint::bytea[], :asked.refund_id::uuid[]) AS g (account_id, test, key, fingerprint, refund_id)
 ORDER BY g.account_id, g.test, g.key COLLATE "C"
 ON CONFLICT DO NOTHING
 RETURNING resource_id;
@@ -14,8 +14,8 @@ RETURNING resource_id;
 -- name: give_keys_back
 -- Of what was refused, in the transaction that took them: only what made something keeps its key.
 DELETE FROM idempotency i
-USING unnest(:account_ids::uuid[], :tests::boolean[], :keys::text[], :refund_ids::uuid[])
-      AS g (account_id, test, key, refund_id)
+USING unnest(:refused.owner.account_id::uuid[], :refused.owner.test::boolean[], :refused.key::text[],
+             :refused.refund_id::uuid[]) AS g (account_id, test, key, refund_id)
 WHERE i.account_id = g.account_id AND i.test = g.test AND i.key = g.key AND i.resource_id = g.refund_id;
 
 -- name: funds
@@ -52,17 +52,19 @@ CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
 
 -- name: end
 UPDATE refund f SET status = g.status
-FROM unnest(:refund_ids::uuid[], :account_ids::uuid[], :statuses::text[]) AS g (refund_id, account_id, status)
+FROM unnest(:ended.refund_id::uuid[], :ended.account_id::uuid[], :ended.status::text[])
+     AS g (refund_id, account_id, status)
 WHERE f.refund_id = g.refund_id AND f.account_id = g.account_id;
 
 -- name: store_funds
 UPDATE payment p SET refunded_cents = g.refunded_cents, refunding_cents = g.refunding_cents
-FROM unnest(:payment_ids::uuid[], :account_ids::uuid[], :refunded_cents::bigint[], :refunding_cents::bigint[])
+FROM unnest(:funds.payment_id::uuid[], :funds.account_id::uuid[], :funds.refunded_cents::bigint[],
+            :funds.refunding_cents::bigint[])
      AS g (payment_id, account_id, refunded_cents, refunding_cents)
 WHERE p.payment_id = g.payment_id AND p.account_id = g.account_id;
 
 -- name: store_refunded
 UPDATE charge c SET refunded_cents = g.refunded_cents
-FROM unnest(:charge_ids::uuid[], :account_ids::uuid[], :refunded_cents::bigint[])
+FROM unnest(:charges.charge_id::uuid[], :charges.account_id::uuid[], :charges.refunded_cents::bigint[])
      AS g (charge_id, account_id, refunded_cents)
 WHERE c.charge_id = g.charge_id AND c.account_id = g.account_id;

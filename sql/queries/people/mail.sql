@@ -28,12 +28,14 @@ WHERE c.charge_id = ANY(:charge_ids::uuid[]);
 
 -- name: set_requests
 UPDATE mail_request w SET due_at = g.due_at, begun_at = g.begun_at
-FROM unnest(:charge_ids::uuid[], :account_ids::uuid[], :due_ats::timestamptz[], :begun_ats::timestamptz[])
+FROM unnest(:requests.charge_id::uuid[], :requests.account_id::uuid[], :steps.due_at::timestamptz[],
+            :steps.begun_at::timestamptz[])
      AS g (charge_id, account_id, due_at, begun_at)
 WHERE w.charge_id = g.charge_id AND w.account_id = g.account_id;
 
 -- name: end_requests
-DELETE FROM mail_request w USING unnest(:charge_ids::uuid[], :account_ids::uuid[]) AS g (charge_id, account_id)
+DELETE FROM mail_request w
+USING unnest(:requests.charge_id::uuid[], :requests.account_id::uuid[]) AS g (charge_id, account_id)
 WHERE w.charge_id = g.charge_id AND w.account_id = g.account_id;
 
 -- name: follow
@@ -73,8 +75,9 @@ SELECT count(*) AS count FROM read WHERE events = :events_max;
 -- Mails that were written before stay as they are: an automatic one is written once.
 INSERT INTO mail (mail_id, account_id, charge_id, kind, about_day, to_sealed, to_hash, attach_pdf, due_at, created_at)
 SELECT g.mail_id, g.account_id, g.charge_id, g.kind, g.about_day, g.to_sealed, g.to_hash, g.attach_pdf, :now, :now
-FROM unnest(:mail_ids::uuid[], :account_ids::uuid[], :charge_ids::uuid[], :kinds::text[], :about_days::date[],
-            :to_sealed::bytea[], :to_hashes::text[], :attach_pdfs::boolean[])
+FROM unnest(:mails.mail_id::uuid[], :mails.charge.account_id::uuid[], :mails.charge.charge_id::uuid[],
+            :mails.kind::text[], :mails.about_day::date[], :to_sealed::bytea[], :to_hashes::text[],
+            :mails.attach_pdf::boolean[])
      AS g (mail_id, account_id, charge_id, kind, about_day, to_sealed, to_hash, attach_pdf)
 ON CONFLICT DO NOTHING;
 
@@ -97,7 +100,8 @@ RETURNING state;
 -- One for each person of the account; a notice is mailed once, however often it is taken up.
 INSERT INTO mail (mail_id, account_id, notice_id, kind, to_sealed, to_hash, due_at, created_at)
 SELECT g.mail_id, g.account_id, g.notice_id, 'notice', g.to_sealed, g.to_hash, :now, :now
-FROM unnest(:mail_ids::uuid[], :account_ids::uuid[], :notice_ids::uuid[], :to_sealed::bytea[], :to_hashes::text[])
+FROM unnest(:mail_ids::uuid[], :notices.account_id::uuid[], :notices.notice_id::uuid[], :to_sealed::bytea[],
+            :to_hashes::text[])
      AS g (mail_id, account_id, notice_id, to_sealed, to_hash)
 ON CONFLICT DO NOTHING;
 

@@ -4,8 +4,8 @@
 -- Each with an id of its own, chosen by the caller.
 INSERT INTO notice (notice_id, account_id, test, kind, event_type, endpoint_id, at, facts, mail_after)
 SELECT g.notice_id, g.account_id, g.test, g.kind, g.event_type, g.endpoint_id, :now, g.facts, :now
-FROM unnest(:notice_ids::uuid[], :account_ids::uuid[], :tests::boolean[], :kinds::text[], :event_types::text[],
-            :endpoint_ids::uuid[], :facts::jsonb[])
+FROM unnest(:notices.notice_id::uuid[], :notices.account_id::uuid[], :notices.test::boolean[], :notices.kind::text[],
+            :event_types::text[], :notices.endpoint_id::uuid[], :facts::jsonb[])
      AS g(notice_id, account_id, test, kind, event_type, endpoint_id, facts);
 
 -- name: claim_unmailed

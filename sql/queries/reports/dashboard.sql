@@ -1,14 +1,14 @@
 -- What the dashboard's first page and the page of one charge show beside what the API's lists show.
 
 -- name: days
--- What was credited on each day, from the statement's running balance: a day's movement is the difference of two
--- balances, its number of lines the difference of two numbers, and what of it was no payment is few lines, found by
--- their types, each summed up where it is found, so that no plan reads the day and throws its payments away. So a page
--- costs two probes a day however many payments there were. `edges` are the days' beginnings, and
--- the end of the last.
+-- What each day of the statement began with, what came in, what went out, what it ended with, and of that what was
+-- received. All from the running balance: a day's movement is the difference of two balances, its number of lines the
+-- difference of two numbers; what of it was no payment is few lines, found by their types and numbers, each summed up
+-- where it is found, so that no plan reads the day and discards its payments. So a page costs two looks a day and those
+-- lines, however many payments there were. `edges` are the days' beginnings, and the end of the last.
 WITH edge AS (
-    SELECT g.n, coalesce(e.sequence, 0) AS sequence, coalesce(e.balance_after_cents, 0) AS balance_cents
-    FROM unnest(:edges::timestamptz[]) WITH ORDINALITY AS g(at, n)
+    SELECT g.at, coalesce(e.sequence, 0) AS sequence, coalesce(e.balance_after_cents, 0) AS balance_cents
+    FROM unnest(:edges::timestamptz[]) AS g(at)
     LEFT JOIN LATERAL (
         SELECT sequence, balance_after_cents FROM read_ledger
         WHERE account_id = :account_id AND test = :test AND created_at < g.at
@@ -16,23 +16,30 @@ WITH edge AS (
         LIMIT 1
     ) AS e ON true
 ), day AS (
-    SELECT n, sequence AS after, lead(sequence) OVER next AS until,
-           lead(balance_cents) OVER next - balance_cents AS moved_cents
-    FROM edge WINDOW next AS (ORDER BY n)
+    SELECT at, sequence AS after, lead(sequence) OVER next AS until, balance_cents AS opening_cents,
+           lead(balance_cents) OVER next AS closing_cents
+    FROM edge WINDOW next AS (ORDER BY at)
 )
-SELECT (d.until - d.after - coalesce(o.lines, 0))::bigint AS payments,
-       (d.moved_cents - coalesce(o.cents, 0))::bigint AS received_cents
+SELECT (d.at AT TIME ZONE 'America/Sao_Paulo')::date AS "on",
+       (d.until - d.after - coalesce(o.lines, 0))::bigint AS payments,
+       (d.closing_cents - d.opening_cents - coalesce(o.cents, 0))::bigint AS received_cents,
+       d.opening_cents::bigint AS opening_cents,
+       (d.closing_cents - d.opening_cents + coalesce(o.out_cents, 0))::bigint AS in_cents,
+       coalesce(o.out_cents, 0)::bigint AS out_cents,
+       d.closing_cents::bigint AS closing_cents,
+       (d.until - d.after)::bigint AS lines
 FROM day d
 LEFT JOIN LATERAL (
-    SELECT sum(l.lines) AS lines, sum(l.cents) AS cents
+    SELECT sum(l.lines) AS lines, sum(l.cents) AS cents, sum(l.out_cents) AS out_cents
     FROM unnest(:other_types::text[]) AS k(type)
     CROSS JOIN LATERAL (
-        SELECT count(*) AS lines, sum(amount_cents) AS cents FROM read_ledger
+        SELECT count(*) AS lines, sum(amount_cents) AS cents, -sum(amount_cents) FILTER (WHERE amount_cents < 0) AS out_cents
+        FROM read_ledger
         WHERE account_id = :account_id AND test = :test AND type = k.type AND sequence > d.after AND sequence <= d.until
     ) AS l
 ) AS o ON true
 WHERE d.until IS NOT NULL
-ORDER BY d.n;
+ORDER BY d.at;
 
 -- name: standing
 -- Balance, and counts that go no further than :limit: the page shows "more than a thousand".
@@ -106,39 +113,3 @@ SELECT doc FROM of_charge
 WHERE account_id = :account_id AND test = :test
 ORDER BY paid_at DESC, payment_id DESC
 LIMIT :limit;
-
--- name: closings
--- Each day of the statement: what it began with, what came in, what went out, what it ended with. As in `days` from the
--- running balance: a day costs two probes and its lines that are no payment, however many payments it had. Those are
--- found by type and number; what of the movement is not in them came in.
-WITH edge AS (
-    SELECT g.n, coalesce(e.sequence, 0) AS sequence, coalesce(e.balance_after_cents, 0) AS balance_cents
-    FROM unnest(:edges::timestamptz[]) WITH ORDINALITY AS g(at, n)
-    LEFT JOIN LATERAL (
-        SELECT sequence, balance_after_cents FROM read_ledger
-        WHERE account_id = :account_id AND test = :test AND created_at < g.at
-        ORDER BY created_at DESC, sequence DESC
-        LIMIT 1
-    ) AS e ON true
-), day AS (
-    SELECT n, sequence AS after, lead(sequence) OVER next AS until, balance_cents AS opening_cents,
-           lead(balance_cents) OVER next AS closing_cents
-    FROM edge WINDOW next AS (ORDER BY n)
-)
-SELECT d.opening_cents::bigint AS opening_cents,
-       (d.closing_cents - d.opening_cents + coalesce(o.cents, 0))::bigint AS in_cents,
-       coalesce(o.cents, 0)::bigint AS out_cents,
-       d.closing_cents::bigint AS closing_cents,
-       (d.until - d.after)::bigint AS lines
-FROM day d
-LEFT JOIN LATERAL (
-    SELECT -sum(l.cents) AS cents
-    FROM unnest(:other_types::text[]) AS k(type)
-    CROSS JOIN LATERAL (
-        SELECT sum(amount_cents) AS cents FROM read_ledger
-        WHERE account_id = :account_id AND test = :test AND type = k.type AND sequence > d.after AND sequence <= d.until
-          AND amount_cents < 0
-    ) AS l
-) AS o ON true
-WHERE d.until IS NOT NULL
-ORDER BY d.n;

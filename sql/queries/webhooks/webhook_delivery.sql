@@ -25,11 +25,11 @@ ON CONFLICT (endpoint_id, event_id) DO NOTHING;
 SELECT set_config('synchronous_commit', 'off', true);
 
 -- name: take_lanes
--- Lanes with something due and room for it, each locked against other workers until the end of the transaction, so
--- that the next statement can count what is in flight and keep the cap exactly. A loose index scan: one probe per
--- lane that has anything pending, whatever its backlog; it begins behind the lane that was served last and stops
--- when it has enough, so that all lanes have their turn. A broken lane has room for one probe when its time has come;
--- a paused one for what is pending there all the same, which is its probe. Relaxed, as above, without another round trip.
+-- Lanes with something due that may have another request in flight, each locked against other workers until the end of
+-- the transaction, so that the next statement can count what is in flight and keep the cap exactly. A loose index scan:
+-- one look per lane that has anything pending, whatever its backlog; it begins behind the lane that was served last and
+-- stops when it has enough, so that all lanes are served in rotation. A broken lane may send one probe when it is due; a
+-- paused one what is pending there all the same, which is its probe. Relaxed, as above, without another round trip.
 WITH RECURSIVE relaxed AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ), lane AS (
@@ -45,37 +45,40 @@ WITH RECURSIVE relaxed AS MATERIALIZED (
         ORDER BY d.endpoint_id, d.test, d.due_at LIMIT 1
     ) AS next
 ), due AS MATERIALIZED (
-    SELECT lane.endpoint_id, lane.test, l.state <> 'open' AS probe, coalesce(l.probes, 0) AS turn,
+    SELECT lane.endpoint_id, lane.test, l.state <> 'open' AS probe, coalesce(l.probes, 0) AS failed_probes,
            CASE WHEN l.state <> 'open' THEN 1
-                ELSE least(CASE WHEN lane.test THEN :cap_test::integer ELSE :cap::integer END, l.room) END AS room
+                ELSE least(CASE WHEN lane.test THEN :cap_test::integer ELSE :cap::integer END, l.concurrency)
+           END AS concurrency
     FROM lane
     LEFT JOIN webhook_lane l ON l.endpoint_id = lane.endpoint_id AND l.test = lane.test
     WHERE lane.due_at <= :now
       AND (l.blocked_until IS NULL OR l.blocked_until <= :now OR l.state = 'paused')
 )
-SELECT endpoint_id, test, coalesce(probe, false) AS probe, turn, room,
+SELECT endpoint_id, test, coalesce(probe, false) AS probe, failed_probes, concurrency,
        pg_try_advisory_xact_lock(hashtextextended(endpoint_id::text, test::integer)) AS ours
 FROM (
     SELECT * FROM due
     WHERE (SELECT count(*) FROM webhook_delivery f
-           WHERE f.endpoint_id = due.endpoint_id AND f.test = due.test AND f.state = 'sending') < due.room
+           WHERE f.endpoint_id = due.endpoint_id AND f.test = due.test AND f.state = 'sending') < due.concurrency
     LIMIT :limit
-) AS roomy
+) AS free
 CROSS JOIN relaxed;
 
 -- name: claim
--- Lease what is due in these lanes: at most :claim_maxes of each, and never more than its room leaves. It follows
--- take_lanes as a statement of its own because its snapshot must be younger than the locks. Of a lane that is not
--- open one is taken, in turn from the ten oldest and the newest: one bad event must not keep a healthy lane closed.
--- The newest event is looked for among the last that became due, because retries of older ones are due late as well.
+-- Lease what is due in these lanes: at most :claim_maxes of each, and never more than its concurrency leaves. It follows
+-- take_lanes as a statement of its own because its snapshot must be younger than the locks. Of a lane that is not open
+-- one is taken, rotating over the ten oldest and the newest: one bad event must not keep a healthy lane closed. The
+-- newest event is looked for among the last that became due, because retries of older ones are due late as well.
 WITH lane AS (
-    SELECT g.endpoint_id, g.test, g.probe, g.turn, greatest(0, least(g.claim_max, g.room - flying.n)) AS room
-    FROM unnest(:endpoint_ids::uuid[], :tests::boolean[], :probes::boolean[], :turns::integer[], :rooms::integer[],
-                :claim_maxes::integer[]) AS g(endpoint_id, test, probe, turn, room, claim_max)
+    SELECT g.endpoint_id, g.test, g.probe, g.failed_probes,
+           greatest(0, least(g.claim_max, g.concurrency - in_flight.n)) AS claimable
+    FROM unnest(:lanes.endpoint_id::uuid[], :lanes.test::boolean[], :lanes.probe::boolean[],
+                :lanes.failed_probes::integer[], :lanes.concurrency::integer[], :claim_maxes::integer[])
+         AS g(endpoint_id, test, probe, failed_probes, concurrency, claim_max)
     CROSS JOIN LATERAL (
         SELECT count(*)::integer AS n FROM webhook_delivery f
         WHERE f.endpoint_id = g.endpoint_id AND f.test = g.test AND f.state = 'sending'
-    ) AS flying
+    ) AS in_flight
 ), picked AS (
     SELECT d.delivery_id, false AS probe
     FROM lane
@@ -83,7 +86,7 @@ WITH lane AS (
         SELECT delivery_id FROM webhook_delivery
         WHERE endpoint_id = lane.endpoint_id AND test = lane.test AND state = 'pending' AND due_at <= :now
         ORDER BY due_at, sequence
-        LIMIT lane.room
+        LIMIT lane.claimable
         FOR UPDATE SKIP LOCKED
     ) AS d
     WHERE NOT lane.probe
@@ -106,7 +109,7 @@ WITH lane AS (
              ORDER BY sequence DESC LIMIT 1)
         ) AS among
     ) AS d
-    WHERE lane.probe AND lane.room > 0 AND d.n = 1 + lane.turn % d.several
+    WHERE lane.probe AND lane.claimable > 0 AND d.n = 1 + lane.failed_probes % d.several
 ), claimed AS (
     UPDATE webhook_delivery AS d
     SET state = 'sending', attempt = d.attempt + 1, lease_until = :lease_until::timestamptz
@@ -125,13 +128,19 @@ ORDER BY c.due_at, c.sequence;
 -- name: store_results
 -- A batch of finished attempts. The attempt's number guards the row: the late answer of a lease that was lost never
 -- undoes what a newer attempt did. Success is the exception, because the receiver has it: it ends every state.
--- An attempt that was written off as worker_lost and did finish is written as what it was.
-WITH given AS (
-    SELECT * FROM unnest(
-        :delivery_ids::uuid[], :attempts::integer[], :states::text[], :steps::integer[], :due_ats::timestamptz[],
-        :started_ats::timestamptz[], :durations_ms::integer[], :statuses::integer[], :outcomes::text[],
-        :answers::bytea[]
+-- An attempt that was written off as worker_lost and did finish is written as what it was. Relaxed, as above, without
+-- another round trip. Answers which of the given lanes a success changes: those that are not healthy.
+WITH relaxed AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'off', true)
+), given AS (
+    SELECT g.*
+    FROM unnest(
+        :attempts.due.delivery_id::uuid[], :attempts.due.attempt::integer[], :outcomes.state::text[],
+        :outcomes.step::integer[], :outcomes.due_at::timestamptz[], :attempts.started_at::timestamptz[],
+        :attempts.duration_ms::integer[], :attempts.answer.status::integer[], :attempts.answer.outcome::text[],
+        :attempts.answer.kept::bytea[]
     ) AS g(delivery_id, attempt, state, step, due_at, started_at, duration_ms, status, outcome, answer)
+    CROSS JOIN relaxed
 ), kept AS MATERIALIZED (
     SELECT g.delivery_id, g.attempt, g.started_at, g.duration_ms, g.status, g.outcome, g.answer
     FROM given g
@@ -161,65 +170,19 @@ WITH given AS (
     -- For the report of webhooks (migration 0012_reports): rows of this batch's own, so that batches do not wait for
     -- one another.
     INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms) TABLE counts
-)
-UPDATE webhook_delivery AS d
-SET state = g.state, step = g.step, due_at = g.due_at, lease_until = NULL,
-    delivered_at = CASE WHEN g.state = 'delivered' THEN :now::timestamptz END
-FROM given g
-WHERE d.delivery_id = g.delivery_id
-  AND ((d.state = 'sending' AND d.attempt = g.attempt) OR (g.state = 'delivered' AND d.state <> 'delivered'));
-
--- name: store_delivered
--- The common batch: every receiver accepted. One round trip, relaxed, and no lane is written. Answers the lanes that a
--- success changes: those that are not healthy.
-WITH relaxed AS MATERIALIZED (
-    SELECT set_config('synchronous_commit', 'off', true)
-), given AS (
-    SELECT g.*
-    FROM unnest(:delivery_ids::uuid[], :attempts::integer[], :steps::integer[], :started_ats::timestamptz[],
-                :durations_ms::integer[], :statuses::integer[], :answers::bytea[])
-         AS g(delivery_id, attempt, step, started_at, duration_ms, status, answer)
-    CROSS JOIN relaxed
-), kept AS MATERIALIZED (
-    SELECT g.delivery_id, g.attempt, g.started_at, g.duration_ms, g.status, 'delivered', g.answer
-    FROM given g
-    JOIN webhook_delivery d USING (delivery_id)
-), noted AS (
-    INSERT INTO webhook_attempt (delivery_id, attempt, started_at, duration_ms, status, outcome, answer)
-    TABLE kept
-    ON CONFLICT (delivery_id, attempt) DO UPDATE
-        SET started_at = excluded.started_at, duration_ms = excluded.duration_ms, status = excluded.status,
-            outcome = excluded.outcome, answer = excluded.answer
-        WHERE webhook_attempt.outcome = 'worker_lost'
-    -- A row that replaces another has xmax set (a row of its own has not): what it replaces can only be a lost attempt.
-    RETURNING delivery_id, attempt, started_at, outcome, duration_ms, xmax <> 0 AS replaces
-), counts AS MATERIALIZED (
-    SELECT d.account_id, (c.started_at AT TIME ZONE 'America/Sao_Paulo')::date, c.outcome, sum(c.attempts), sum(c.duration_ms)
-    FROM (
-        SELECT delivery_id, started_at, outcome, 1 AS attempts, duration_ms FROM noted
-        UNION ALL
-        -- A lost attempt lasted 0 ms. This statement still sees it as it was before.
-        SELECT n.delivery_id, coalesce(w.started_at, n.started_at), 'worker_lost', -1, 0
-        FROM noted n LEFT JOIN webhook_attempt w ON w.delivery_id = n.delivery_id AND w.attempt = n.attempt
-        WHERE n.replaces
-    ) c
-    JOIN webhook_delivery d ON d.delivery_id = c.delivery_id AND NOT d.test
-    GROUP BY 1, 2, 3
-), counted AS (
-    -- For the report of webhooks (migration 0012_reports): rows of this batch's own, so that batches do not wait for
-    -- one another.
-    INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms) TABLE counts
-), told AS (
+), stored AS (
     UPDATE webhook_delivery AS d
-    SET state = 'delivered', step = g.step, due_at = :now::timestamptz, lease_until = NULL,
-        delivered_at = :now::timestamptz
+    SET state = g.state, step = g.step, due_at = g.due_at, lease_until = NULL,
+        delivered_at = CASE WHEN g.state = 'delivered' THEN :now::timestamptz END
     FROM given g
-    WHERE d.delivery_id = g.delivery_id AND d.state <> 'delivered'
+    WHERE d.delivery_id = g.delivery_id
+      AND ((d.state = 'sending' AND d.attempt = g.attempt) OR (g.state = 'delivered' AND d.state <> 'delivered'))
 )
 SELECT l.endpoint_id, l.test
-FROM unnest(:endpoint_ids::uuid[], :tests::boolean[], :caps::integer[]) AS g(endpoint_id, test, cap)
+FROM unnest(:lanes.endpoint_id::uuid[], :lanes.mode.test::boolean[]) AS g(endpoint_id, test)
 JOIN webhook_lane l ON l.endpoint_id = g.endpoint_id AND l.test = g.test
-WHERE l.state <> 'open' OR l.consecutive_failures > 0 OR l.room < g.cap;
+WHERE l.state <> 'open' OR l.consecutive_failures > 0
+   OR l.concurrency < CASE WHEN g.test THEN :cap_test::integer ELSE :cap::integer END;
 
 -- name: release
 -- Leases that ran out: their worker died. The attempt counts, the step does not, because our crash must not use up

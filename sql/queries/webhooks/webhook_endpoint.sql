@@ -18,7 +18,7 @@ WITH owner AS MATERIALIZED (
     INSERT INTO webhook_lane (endpoint_id, test)
     SELECT endpoint_id, mode.test FROM endpoint CROSS JOIN (VALUES (false), (true)) AS mode (test)
     ON CONFLICT (endpoint_id, test) DO UPDATE
-        SET state = 'open', room = 2, consecutive_failures = 0, failing_since = NULL, strained_by = '{}',
+        SET state = 'open', concurrency = 2, consecutive_failures = 0, failing_since = NULL, strained_by = '{}',
             blocked_until = NULL, probes = 0, gone = 0, gone_since = NULL, paused_at = NULL, paused_reason = NULL,
             holding = false
 )

@@ -4,38 +4,38 @@
 -- The lanes of a batch of finished attempts that may change by it: those with a failure, and those a success changes
 -- because they are not at rest. A healthy lane is read and neither locked nor written. Locked in key order, so that
 -- two batches never deadlock.
-SELECT l.endpoint_id, l.test, l.state, l.room, l.consecutive_failures AS failures, l.failing_since, l.strained_by,
+SELECT l.endpoint_id, l.test, l.state, l.concurrency, l.consecutive_failures AS failures, l.failing_since, l.strained_by,
        l.blocked_until, l.probes, l.gone, l.gone_since, l.noticed, l.paused_at, l.paused_reason, l.holding
-FROM unnest(:endpoint_ids::uuid[], :tests::boolean[], :failed::boolean[], :caps::integer[])
-     AS g(endpoint_id, test, failed, cap)
+FROM unnest(:lanes.endpoint_id::uuid[], :lanes.mode.test::boolean[], :failed::boolean[]) AS g(endpoint_id, test, failed)
 JOIN webhook_lane l ON l.endpoint_id = g.endpoint_id AND l.test = g.test
-WHERE g.failed OR l.state <> 'open' OR l.consecutive_failures > 0 OR l.room < g.cap
+WHERE g.failed OR l.state <> 'open' OR l.consecutive_failures > 0
+   OR l.concurrency < CASE WHEN g.test THEN :cap_test::integer ELSE :cap::integer END
 ORDER BY l.endpoint_id, l.test
 FOR UPDATE OF l;
 
 -- name: store
--- A list of `strained_by` is given as one text each, because arrays of arrays must be rectangular.
 UPDATE webhook_lane AS l
-SET state = g.state, room = g.room, consecutive_failures = g.failures, failing_since = g.failing_since,
+SET state = g.state, concurrency = g.concurrency, consecutive_failures = g.failures, failing_since = g.failing_since,
     strained_by = g.strained_by::uuid[], blocked_until = g.blocked_until, probes = g.probes, gone = g.gone,
     gone_since = g.gone_since, noticed = g.noticed, paused_at = g.paused_at, paused_reason = g.paused_reason,
     holding = g.holding
 FROM unnest(
-    :endpoint_ids::uuid[], :tests::boolean[], :states::text[], :rooms::integer[], :failures::integer[],
-    :failing_sinces::timestamptz[], :strained_bys::text[], :blocked_untils::timestamptz[], :probes::integer[],
-    :gones::integer[], :gone_sinces::timestamptz[], :noticed::boolean[], :paused_ats::timestamptz[],
-    :paused_reasons::text[], :holdings::boolean[]
-) AS g(endpoint_id, test, state, room, failures, failing_since, strained_by, blocked_until, probes, gone, gone_since,
+    :keys.endpoint_id::uuid[], :keys.mode.test::boolean[], :lanes.state::text[], :lanes.concurrency::integer[],
+    :lanes.failures::integer[], :lanes.failing_since::timestamptz[], :strained_bys::text[],
+    :lanes.blocked_until::timestamptz[], :lanes.probes::integer[], :lanes.gone::integer[],
+    :lanes.gone_since::timestamptz[], :lanes.noticed::boolean[], :lanes.paused_at::timestamptz[],
+    :lanes.paused_reason::text[], :lanes.holding::boolean[]
+) AS g(endpoint_id, test, state, concurrency, failures, failing_since, strained_by, blocked_until, probes, gone, gone_since,
        noticed, paused_at, paused_reason, holding)
 WHERE l.endpoint_id = g.endpoint_id AND l.test = g.test;
 
--- name: told_of
+-- name: endpoints
 -- What a notice says of an endpoint.
 SELECT e.endpoint_id, e.account_id, e.url FROM webhook_endpoint e WHERE e.endpoint_id = ANY(:endpoint_ids::uuid[]);
 
 -- name: of_account
 -- Both lanes of the account's endpoint, held for the rest of the transaction.
-SELECT l.endpoint_id, l.test, l.state, l.room, l.consecutive_failures AS failures, l.failing_since, l.strained_by,
+SELECT l.endpoint_id, l.test, l.state, l.concurrency, l.consecutive_failures AS failures, l.failing_since, l.strained_by,
        l.blocked_until, l.probes, l.gone, l.gone_since, l.noticed, l.paused_at, l.paused_reason, l.holding
 FROM webhook_endpoint e
 JOIN webhook_lane l ON l.endpoint_id = e.endpoint_id
@@ -113,9 +113,9 @@ WHERE d.delivery_id = picked.delivery_id
 RETURNING d.delivery_id;
 
 -- name: probe
--- A paused lane is asked now and then whether it is well again, with one of the deliveries held for it. Whose turn it
--- is rotates over the ten oldest and the newest: one that is at fault itself must not keep the lane closed. What is held
--- was due when it was held, and stays due since then: a probe does not prolong how long it is kept.
+-- A paused lane is probed at an interval, with one of the deliveries held for it. Which one rotates over the ten oldest
+-- and the newest: one that is at fault itself must not keep the lane closed. What is held was due when it was held, and
+-- stays due since then: a probe does not prolong how long it is kept.
 WITH lane AS (
     SELECT endpoint_id, test, probes FROM webhook_lane
     WHERE state = 'paused' AND blocked_until <= :now

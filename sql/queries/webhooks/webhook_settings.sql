@@ -31,7 +31,7 @@ WITH endpoint AS (
     UPDATE webhook_endpoint SET url = :url WHERE account_id = :account_id RETURNING endpoint_id
 ), lanes AS (
     UPDATE webhook_lane l
-    SET state = 'open', room = 2, consecutive_failures = 0, failing_since = NULL, strained_by = '{}',
+    SET state = 'open', concurrency = 2, consecutive_failures = 0, failing_since = NULL, strained_by = '{}',
         blocked_until = NULL, probes = 0, gone = 0, gone_since = NULL, paused_at = NULL, paused_reason = NULL,
         holding = false
     FROM endpoint

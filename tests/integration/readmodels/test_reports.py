@@ -55,8 +55,9 @@ from tests.support.partners import (
 from tests.support.system import ROOT, System
 from tests.support.wallet import SEAL
 from tests.support.webhooks import happen, merchant_at, receiving, until, working
+from workers.webhooks.attempt import ReceiverAnswer
 from workers.webhooks.dispatcher import release
-from workers.webhooks.lanes import store_delivered
+from workers.webhooks.lanes import DeliveryOutcome, store_results
 
 DAYS = 24
 TODAY = FIRST = date.min  # set when this file's turn comes: it was read long before, maybe on another day
@@ -620,11 +621,15 @@ async def test_an_attempt_written_off_that_did_arrive_is_counted_as_what_it_was(
         await pool.execute(
             "UPDATE webhook_delivery SET state = 'sending', attempt = 1 WHERE delivery_id = $1", delivery
         )
+        now = datetime.now(UTC)
+        attempt = SimpleNamespace(
+            due=SimpleNamespace(delivery_id=delivery, attempt=1), started_at=now, duration_ms=40,
+            answer=ReceiverAnswer("delivered", 200, b""),
+        )  # fmt: skip
         async with transaction(pool) as conn:
-            await store_delivered(
-                conn, delivery_ids=[delivery], attempts=[1], steps=[1], started_ats=[datetime.now(UTC)],
-                durations_ms=[40], statuses=[200], answers=[b""], endpoint_ids=[], tests=[], caps=[],
-                now=datetime.now(UTC),
+            await store_results(
+                conn, attempts=[attempt], outcomes=[DeliveryOutcome("delivered", 1, now)], lanes=[], cap=10, cap_test=5,
+                now=now,
             )  # fmt: skip
         await fold_all(pool)
         ((row),) = await rows_of(pool, "webhooks", merchant.account_id)

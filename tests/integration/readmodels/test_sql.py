@@ -42,11 +42,12 @@ async def test_a_statement_fits_the_database_and_its_row(
     conn: Any, bound: dict[str, type[msgspec.Struct] | None], name: str
 ) -> None:
     if name.startswith("verify."):  # compares with tables that exist for as long as it runs
-        for shadow in (each for each in sql.STATEMENTS if each.startswith("rebuild.shadow_")):
+        for shadow in (each for each in sql.STATEMENTS if each.startswith("rebuild.shadow")):
             await conn.execute(sql.STATEMENTS[shadow].text)
-    elif name.startswith("rebuild.fill_"):
-        await conn.execute(sql.STATEMENTS[name.replace("fill_", "shadow_")].text)
-    elif name == "rebuild.page":
+    elif name == "rebuild.fill":
+        for shadow in WRITTEN["rebuild.shadow"]:
+            await conn.execute(sql.STATEMENTS[shadow].text)
+    elif name in ("rebuild.page", "rebuild.fill_order"):
         await conn.execute(sql.STATEMENTS["rebuild.shadow_order"].text)
     for variant in WRITTEN[name]:
         prepared = await conn.prepare(sql.STATEMENTS[variant].text)
