@@ -22,8 +22,8 @@ from bench.boletos import boletos, printing
 from bench.cost import cost
 from bench.creation import against_empty, against_naive
 from bench.deliveries import deliveries
+from bench.environment import BenchEnvironment, open_environment
 from bench.hot_account import hot_account
-from bench.house import House, open_house
 from bench.jobs import jobs
 from bench.lookup import lookup
 from bench.report import Finding
@@ -33,7 +33,7 @@ from bench.start import start
 
 class Scenario(NamedTuple):
     title: str
-    run: Callable[[House, float], Awaitable[list[Finding]]]
+    run: Callable[[BenchEnvironment, float], Awaitable[list[Finding]]]
     needs_api: bool = True
 
 
@@ -82,18 +82,18 @@ def main() -> int:
 
 
 def _run(scenario: Scenario, seconds: float) -> list[Finding]:
-    """Each in a house of its own: what one leaves behind is not the next one's load."""
+    """Each in an environment of its own, so that what one leaves does not load the next."""
 
-    async def measure(house: House) -> list[Finding]:
+    async def measure(environment: BenchEnvironment) -> list[Finding]:
         gc.collect()
         gc.freeze()
-        return await scenario.run(house, seconds)
+        return await scenario.run(environment, seconds)
 
-    with open_house() as house:
+    with open_environment() as environment:
         if not scenario.needs_api:
-            return uvloop.run(measure(house))
-        with house.api():
-            return uvloop.run(measure(house))
+            return uvloop.run(measure(environment))
+        with environment.api():
+            return uvloop.run(measure(environment))
 
 
 def _machine() -> str:

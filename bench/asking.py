@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bench.client import Check, http
-from bench.house import Merchant
+from bench.environment import Merchant
 
 
 def charge_body(merchant: Merchant) -> dict[str, Any]:

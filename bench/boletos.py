@@ -20,8 +20,9 @@ from reportlab.pdfgen.canvas import Canvas
 from banks.banco_do_brasil.agreement import boleto_codes
 from banks.banco_do_brasil.nosso_numero import number_at_bank, printed_number
 from bench.client import connect, http, status, window
-from bench.house import House, Merchant
+from bench.environment import BenchEnvironment, Merchant
 from bench.report import Finding
+from domain.mode import Mode
 from domain.pix.br_code import dynamic_br_code
 from readmodels.documents import boleto_pdf
 from readmodels.documents.boleto_pdf import BoletoPrinter, PrintedBoleto
@@ -40,16 +41,16 @@ _WHOLE = 5
 _MERGED = 3
 
 
-async def boletos(house: House, seconds: float) -> list[Finding]:
+async def boletos(environment: BenchEnvironment, seconds: float) -> list[Finding]:
     """Creation added to the bank's time alone and at half load, and the most that one worker process does."""
-    with _slow_bank(house), house.worker():
-        async with house.database() as pool:
-            merchant = await house.merchant(pool, test=False)
+    with _slow_bank(environment), environment.worker():
+        async with environment.database() as pool:
+            merchant = await environment.merchant(pool, Mode.PRODUCTION)
         request, made = _issues(merchant), status(201)
-        lone = await connect(house.port, 1, processes=1)
+        lone = await connect(environment.port, 1, processes=1)
         await window(lone, request, made, seconds=_SETTLED_S)
         alone = await window(lone, request, made, seconds=seconds / 3)
-        busy = await connect(house.port, _BUSY, processes=house.processes)
+        busy = await connect(environment.port, _BUSY, processes=environment.processes)
         await window(busy, request, made, seconds=_WARM_S)
         full = await window(busy, request, made, seconds=seconds / 3)
         # As many requests under way as half of that rate has, when each takes the bank's time.
@@ -72,7 +73,7 @@ async def boletos(house: House, seconds: float) -> list[Finding]:
     ]
 
 
-async def printing(house: House, seconds: float) -> list[Finding]:
+async def printing(environment: BenchEnvironment, seconds: float) -> list[Finding]:
     """A boleto stamped into its form, against the same with reportlab and pypdf, and against the page rendered whole by
     xhtml2pdf; CPU of this process."""
     printer = BoletoPrinter()
@@ -140,9 +141,9 @@ def _within(value: float, maximum: float) -> str:
 
 
 @contextmanager
-def _slow_bank(house: House) -> Iterator[None]:
-    port = urlsplit(house.settings.bank_url).port
-    bank = subprocess.Popen([sys.executable, "-m", "bench.slow_bank", str(port), str(BANK_MS)], env=house.env)
+def _slow_bank(environment: BenchEnvironment) -> Iterator[None]:
+    port = urlsplit(environment.settings.bank_url).port
+    bank = subprocess.Popen([sys.executable, "-m", "bench.slow_bank", str(port), str(BANK_MS)], env=environment.env)
     try:
         yield
     finally:

@@ -7,7 +7,7 @@ from redis.asyncio import Redis
 
 from bench.asking import creations
 from bench.client import Window, connect, http, status, window
-from bench.house import House
+from bench.environment import BenchEnvironment
 from bench.report import Finding
 from runtime.postgres import Pool, session
 from runtime.redis import open_redis
@@ -18,18 +18,18 @@ _INSIDE = {"set", "hmget", "hset", "pexpire", "time"}
 _OWN = {"info", "auth", "client", "client|setinfo", "hello", "ping"}
 
 
-async def cost(house: House, seconds: float) -> list[Finding]:
+async def cost(environment: BenchEnvironment, seconds: float) -> list[Finding]:
     found: list[Finding] = []
-    redis = open_redis(house.settings.redis_url, blocking=False)
-    async with house.database() as pool:
+    redis = open_redis(environment.settings.redis_url, blocking=False)
+    async with environment.database() as pool:
         async with session(pool) as conn:
             await conn.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
-        merchant = await house.merchant(pool)
-        await house.fill_locations(pool, 40_000)
+        merchant = await environment.merchant(pool)
+        await environment.fill_locations(pool, 40_000)
         create, empty = creations(merchant, "/v1/charges/pix"), creations(merchant, "/bench/empty")
         for at_once in (64, 1):
             # One connection per process at least: the kernel's choice, and ours to spread.
-            connections = await connect(house.port, at_once, processes=min(house.processes, at_once))
+            connections = await connect(environment.port, at_once, processes=min(environment.processes, at_once))
             await window(connections, create, status(201), seconds=_WARM_S)
             statements, commands = await _statements(pool), await _commands(redis)
             made = await window(connections, create, status(201), seconds=seconds / 4)
@@ -47,10 +47,10 @@ def _counted(at_once: int, made: Window, statements: Counter[str], commands: Cou
     sent = sum(count for name, count in commands.items() if name not in _INSIDE)
     inside = sum(count for name, count in commands.items() if name in _INSIDE)
     # What is under way when the window closes is not in its count: at most one per connection.
-    told = ", ".join(f"{name} {count / made.count:.3f}" for name, count in statements.most_common(6))
+    note = ", ".join(f"{name} {count / made.count:.3f}" for name, count in statements.most_common(6))
     asked = ", ".join(f"{name} {count / made.count:.3f}" for name, count in commands.most_common(8))
     return [
-        Finding(f"statements per creation, {at_once} at once", statements.total() / made.count, "each", note=told),
+        Finding(f"statements per creation, {at_once} at once", statements.total() / made.count, "each", note=note),
         Finding(f"Redis commands sent per creation, {at_once} at once", sent / made.count, "each", note=asked),
         Finding(f"  and run inside scripts, {at_once} at once", inside / made.count, "each"),
     ]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from bench import merchant_client
 from bench.asking import charge_body, creations
 from bench.client import Connection, Window, connect, status, window
-from bench.house import House, Merchant
+from bench.environment import BenchEnvironment, Merchant
 from bench.report import Finding, rate, ratio
 from runtime.postgres import Pool, session
 
@@ -19,16 +19,16 @@ _LOCATIONS_PER_S_OF_MERCHANT = 4_500
 _BEYOND_S = 10.0
 
 
-async def against_empty(house: House, seconds: float) -> list[Finding]:
-    """Workers off, then on: what the bank is told right after costs the same two cores."""
-    async with house.database() as pool:
-        merchant = await house.merchant(pool)
-        connections = await connect(house.port, CONNECTIONS, processes=house.processes)
-        found = await _compare(house, pool, merchant, connections, seconds, "workers off")
+async def against_empty(environment: BenchEnvironment, seconds: float) -> list[Finding]:
+    """Workers off, then on: the bank orders that follow cost the same two cores."""
+    async with environment.database() as pool:
+        merchant = await environment.merchant(pool)
+        connections = await connect(environment.port, CONNECTIONS, processes=environment.processes)
+        found = await _compare(environment, pool, merchant, connections, seconds, "workers off")
         async with session(pool) as conn:
             await conn.execute("TRUNCATE bank_order")  # else the worker would first do what was left
-        with house.worker():
-            found += await _compare(house, pool, merchant, connections, seconds, "workers on")
+        with environment.worker():
+            found += await _compare(environment, pool, merchant, connections, seconds, "workers on")
             async with session(pool) as conn:
                 waiting = await conn.fetchval("SELECT count(*) FROM bank_order WHERE state <> 'done'")
                 done = await conn.fetchval("SELECT count(*) FROM bank_order WHERE state = 'done'")
@@ -38,13 +38,18 @@ async def against_empty(house: House, seconds: float) -> list[Finding]:
 
 
 async def _compare(
-    house: House, pool: Pool, merchant: Merchant, connections: list[Connection], seconds: float, what: str
+    environment: BenchEnvironment,
+    pool: Pool,
+    merchant: Merchant,
+    connections: list[Connection],
+    seconds: float,
+    what: str,
 ) -> list[Finding]:
     create, empty = creations(merchant, "/v1/charges/pix"), creations(merchant, "/bench/empty")
     slice_s = seconds / 2 / ROUNDS / 2
 
     async def one(request: Callable[[], bytes], code: int, for_s: float) -> Window:
-        await house.fill_locations(pool, int(_LOCATIONS_PER_S * for_s))
+        await environment.fill_locations(pool, int(_LOCATIONS_PER_S * for_s))
         return await window(connections, request, status(code), seconds=for_s)
 
     await one(create, 201, _WARM_S)
@@ -53,12 +58,12 @@ async def _compare(
     rates = [(ours.per_s, other.per_s) for ours, other in pairs]
     # Half of the time with each client.
     enough = int(_LOCATIONS_PER_S_OF_MERCHANT * (seconds / 4 + _BEYOND_S))
-    await house.fill_locations(pool, enough)
+    await environment.fill_locations(pool, enough)
     body = charge_body(merchant)
-    merchants = await merchant_client.compare(house, merchant, seconds / 2, body=body, charge_ids=[])
-    await house.fill_locations(pool, enough)
+    merchants = await merchant_client.compare(environment, merchant, seconds / 2, body=body, charge_ids=[])
+    await environment.fill_locations(pool, enough)
     locusts = await merchant_client.compare(
-        house, merchant, seconds / 2, body=body, charge_ids=[], client="bench.locust_client"
+        environment, merchant, seconds / 2, body=body, charge_ids=[], client="bench.locust_client"
     )
     return [
         ratio(f"creation / empty POST, {what}", rates, target=0.40),
@@ -73,15 +78,15 @@ async def _compare(
     ]
 
 
-async def against_naive(house: House, seconds: float) -> list[Finding]:
-    async with house.database() as pool:
-        merchant = await house.merchant(pool)
-        connections = await connect(house.port, CONNECTIONS, processes=house.processes)
+async def against_naive(environment: BenchEnvironment, seconds: float) -> list[Finding]:
+    async with environment.database() as pool:
+        merchant = await environment.merchant(pool)
+        connections = await connect(environment.port, CONNECTIONS, processes=environment.processes)
         create, naive = creations(merchant, "/v1/charges/pix"), creations(merchant, "/bench/naive")
         slice_s = seconds / ROUNDS / 2
         rates = []
         for number in range(ROUNDS + 1):
-            await house.fill_locations(pool, int(_LOCATIONS_PER_S * slice_s))
+            await environment.fill_locations(pool, int(_LOCATIONS_PER_S * slice_s))
             ours = await window(connections, create, status(201), seconds=slice_s)
             other = await window(connections, naive, status(201), seconds=slice_s)
             if number:  # the first round warms up

@@ -21,7 +21,7 @@ import aiohttp
 import uvloop
 
 import sql
-from bench.house import House
+from bench.environment import BenchEnvironment
 from bench.report import Finding
 from commands.webhooks.endpoint import set_endpoint
 from domain.webhooks.signature import delivery_headers
@@ -100,7 +100,7 @@ async def receiving(delay_s: float) -> AsyncIterator[Receiver]:
         await listening
 
 
-class Told(NamedTuple):
+class Events(NamedTuple):
     """When each event was committed, by its id."""
 
     at: dict[str, float]
@@ -109,14 +109,14 @@ class Told(NamedTuple):
         return sorted((receiver.seen[event_id] - at) * 1000 for event_id, at in self.at.items())
 
 
-async def deliveries(house: House, seconds: float) -> list[Finding]:
+async def deliveries(environment: BenchEnvironment, seconds: float) -> list[Finding]:
     """The rate is held for `seconds` each time; the rest is a number of events."""
     found: list[Finding] = []
-    redis = open_redis(house.settings.redis_url, blocking=False)
+    redis = open_redis(environment.settings.redis_url, blocking=False)
     jobs = Jobs(redis)
-    async with house.database() as pool, receiving(RECEIVER_S) as receiver, receiving(0) as fast:
-        merchants = [await merchant_at(pool, house, receiver.url) for _ in range(ENDPOINTS)]
-        with house.worker():
+    async with environment.database() as pool, receiving(RECEIVER_S) as receiver, receiving(0) as fast:
+        merchants = [await merchant_at(pool, environment, receiver.url) for _ in range(ENDPOINTS)]
+        with environment.worker():
             await _warm(pool, jobs, merchants, receiver)
             found += [await _lone(pool, jobs, merchants, receiver)]
             calm: list[float] = []
@@ -124,11 +124,11 @@ async def deliveries(house: House, seconds: float) -> list[Finding]:
             async with receiving(-1) as hanging:
                 for _ in range(ROUNDS):
                     alone = (await _rate(pool, jobs, merchants, receiver, seconds)).took_ms(receiver)
-                    silent = [await merchant_at(pool, house, hanging.url) for _ in range(HANGING)]
-                    told = await _rate(pool, jobs, [*merchants, *silent], receiver, seconds, apart=silent)
+                    silent = [await merchant_at(pool, environment, hanging.url) for _ in range(HANGING)]
+                    measured = await _rate(pool, jobs, [*merchants, *silent], receiver, seconds, apart=silent)
                     for each in silent:
                         await forget(pool, each)
-                    pairs.append((_at(told.took_ms(receiver), 0.99), _at(alone, 0.99)))
+                    pairs.append((_at(measured.took_ms(receiver), 0.99), _at(alone, 0.99)))
                     calm += alone
             found += _latencies(f"{RATE_PER_S} events/s", sorted(calm), p50=50, p99=1000)
             ratios = sorted(troubled / alone for troubled, alone in pairs)
@@ -138,7 +138,7 @@ async def deliveries(house: House, seconds: float) -> list[Finding]:
                     ratios[len(ratios) // 2], "x", spread=(ratios[0], ratios[-1]), note="aim <= 2",
                 )
             )  # fmt: skip
-            crowded = await merchant_at(pool, house, receiver.url)
+            crowded = await merchant_at(pool, environment, receiver.url)
             await happen(pool, [crowded] * BACKLOG)
             jobs.wake(WEBHOOKS)
             await asyncio.sleep(1.0)
@@ -147,8 +147,8 @@ async def deliveries(house: House, seconds: float) -> list[Finding]:
                 Finding(f"lone event beside {BACKLOG:,} due of another", lone.value, lone.unit, note=lone.note)
             )
             await forget(pool, crowded)
-            quick = [await merchant_at(pool, house, fast.url) for _ in range(ENDPOINTS)]
-            found += await _bursts(house, pool, jobs, quick, fast)
+            quick = [await merchant_at(pool, environment, fast.url) for _ in range(ENDPOINTS)]
+            found += await _bursts(environment, pool, jobs, quick, fast)
         for each in [*merchants, *quick]:
             await forget(pool, each)
     await jobs.stop()
@@ -159,21 +159,21 @@ async def deliveries(house: House, seconds: float) -> list[Finding]:
 async def _warm(pool: Pool, jobs: Jobs, merchants: list[Merchant], receiver: Receiver) -> None:
     """The worker is up, its connections are, and each lane has shown how much it bears."""
     for _ in range(3):
-        told = await happen(pool, merchants * 3)
+        event_ids = await happen(pool, merchants * 3)
         jobs.wake(WEBHOOKS)
-        await receiver.saw(told)
+        await receiver.saw(event_ids)
     await asyncio.sleep(0.5)
 
 
 async def _lone(pool: Pool, jobs: Jobs, merchants: list[Merchant], receiver: Receiver) -> Finding:
-    told: dict[str, float] = {}
+    made_at: dict[str, float] = {}
     for merchant in merchants[:LONE]:
         (event_id,) = await happen(pool, [merchant])
-        told[event_id] = time.time()
+        made_at[event_id] = time.time()
         jobs.wake(WEBHOOKS)
         await receiver.saw([event_id])
         await asyncio.sleep(0.05)
-    took = Told(told).took_ms(receiver)
+    took = Events(made_at).took_ms(receiver)
     return Finding(
         "lone event at rest, commit to first byte, p50", _at(took, 0.5), "ms",
         note=f"p99 {_at(took, 0.99):.0f} ms (aim <= 30)",
@@ -188,9 +188,9 @@ async def _rate(
     seconds: float,
     *,
     apart: Sequence[Merchant] = (),
-) -> Told:
-    """Events at RATE_PER_S for so long, waited for; those of `apart` are made but neither waited for nor told."""
-    told: dict[str, float] = {}
+) -> Events:
+    """Events at RATE_PER_S for so long, waited for; those of `apart` are made but neither waited for nor measured."""
+    made_at: dict[str, float] = {}
     count, chance = int(RATE_PER_S * seconds), random.Random(1)
     made = 0
     began = time.monotonic()
@@ -201,25 +201,27 @@ async def _rate(
             ids = await happen(pool, chosen)
             jobs.wake(WEBHOOKS)
             at = time.time()
-            told |= {event_id: at for event_id, merchant in zip(ids, chosen, strict=True) if merchant not in apart}
+            made_at |= {event_id: at for event_id, merchant in zip(ids, chosen, strict=True) if merchant not in apart}
             made = until
         await asyncio.sleep(_TICK_S)
-    await receiver.saw(list(told))
-    return Told(told)
+    await receiver.saw(list(made_at))
+    return Events(made_at)
 
 
-async def _bursts(house: House, pool: Pool, jobs: Jobs, merchants: list[Merchant], fast: Receiver) -> list[Finding]:
+async def _bursts(
+    environment: BenchEnvironment, pool: Pool, jobs: Jobs, merchants: list[Merchant], fast: Receiver
+) -> list[Finding]:
     """What waits is worked off: by the worker, and by the naive sender, who is given fewer."""
     for _ in range(3):  # lanes are new: let them grow
-        told = await happen(pool, merchants * 4)
+        event_ids = await happen(pool, merchants * 4)
         jobs.wake(WEBHOOKS)
-        await fast.saw(told)
-    told = await happen(pool, merchants * (BURST // ENDPOINTS))
+        await fast.saw(event_ids)
+    event_ids = await happen(pool, merchants * (BURST // ENDPOINTS))
     began = time.time()
     jobs.wake(WEBHOOKS)
-    await fast.saw(told)
-    ours = BURST / (max(fast.seen[each] for each in told) - began)
-    naive = await _naive(house, pool, merchants, fast)
+    await fast.saw(event_ids)
+    ours = BURST / (max(fast.seen[each] for each in event_ids) - began)
+    naive = await _naive(environment, pool, merchants, fast)
     return [
         Finding("one worker into a fast receiver", ours, "/s", target=1_000, note=f"{BURST} waiting"),
         Finding(
@@ -229,7 +231,7 @@ async def _bursts(house: House, pool: Pool, jobs: Jobs, merchants: list[Merchant
     ]  # fmt: skip
 
 
-async def _naive(house: House, pool: Pool, merchants: list[Merchant], fast: Receiver) -> float:
+async def _naive(environment: BenchEnvironment, pool: Pool, merchants: list[Merchant], fast: Receiver) -> float:
     """What one writes first: a job for each delivery, with a transaction held while the merchant thinks."""
     waiting = [(merchant, new_id()) for merchant in merchants for _ in range(NAIVE_BURST // ENDPOINTS)]
     await pool.execute("CREATE TABLE IF NOT EXISTS naive (event_id uuid PRIMARY KEY, body bytea, state text, at real)")
@@ -271,7 +273,7 @@ def _at(ordered: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
-async def merchant_at(pool: Pool, house: House, url: str) -> Merchant:
+async def merchant_at(pool: Pool, environment: BenchEnvironment, url: str) -> Merchant:
     account_id, now = new_id(), datetime.now(UTC)
     async with transaction(pool) as conn:
         await conn.execute(
@@ -280,7 +282,7 @@ async def merchant_at(pool: Pool, house: House, url: str) -> Merchant:
             account_id,
         )
         await set_endpoint(
-            conn, account_id, url, allow_private=True, now=now, seal=Seal(house.settings.secret_key),
+            conn, account_id, url, allow_private=True, now=now, seal=Seal(environment.settings.secret_key),
             chance=os.urandom(32),
         )  # fmt: skip
     return Merchant(account_id, itertools.count(1))
@@ -293,7 +295,7 @@ async def forget(pool: Pool, merchant: Merchant) -> None:
 
 async def happen(pool: Pool, merchants: Sequence[Merchant]) -> list[str]:
     """Write an event for each as commands do, without the charges: journal, feed and deliveries in a transaction."""
-    told: list[str] = []
+    event_ids: list[str] = []
     for some in (merchants[start : start + 5_000] for start in range(0, len(merchants), 5_000)):
         ids = [new_id() for _ in some]
         async with transaction(pool) as conn:
@@ -315,8 +317,8 @@ async def happen(pool: Pool, merchants: Sequence[Merchant]) -> list[str]:
                 journal_ids,
             )
             await enqueue(conn, journal_ids=journal_ids, now=datetime.now(UTC))
-        told += [str(each) for each in ids]
-    return told
+        event_ids += [str(each) for each in ids]
+    return event_ids
 
 
 class _Mouth(asyncio.Protocol):

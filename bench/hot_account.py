@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from bench.house import House, Merchant
+from bench.environment import BenchEnvironment, Merchant
 from bench.report import Finding, rate
 from commands.charges.change import Outcome
 from commands.charges.create_pix import CREATIONS_MAX, NewPix, create_pix
@@ -35,12 +35,12 @@ _ALONE_PER_ROUND = 1_500
 _CENTS = 14_990
 
 
-async def hot_account(house: House, seconds: float) -> list[Finding]:
+async def hot_account(environment: BenchEnvironment, seconds: float) -> list[Finding]:
     """`seconds` is not used: a round is a number of payments, so that the books can be checked to the last one."""
-    seal = Seal(house.settings.secret_key)
+    seal = Seal(environment.settings.secret_key)
     batched, alone = [], []
-    async with house.database() as pool:
-        merchant = await house.merchant(pool)
+    async with environment.database() as pool:
+        merchant = await environment.merchant(pool)
         async with session(pool) as conn:
             await set_endpoint(
                 conn, UUID(merchant.account_id), "http://127.0.0.1:9/", allow_private=True, now=datetime.now(UTC),

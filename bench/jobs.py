@@ -12,7 +12,7 @@ from arq import func
 from arq.connections import ArqRedis
 from arq.worker import Worker
 
-from bench.house import House
+from bench.environment import BenchEnvironment
 from bench.report import Finding
 from runtime.jobs import QUEUE, WEBHOOKS, Jobs, QueueRedis
 from runtime.redis import open_redis
@@ -25,18 +25,18 @@ _SETTLED_S = 20.0
 _STARTED_S = 1.0
 
 
-async def jobs(house: House, seconds: float) -> list[Finding]:
+async def jobs(environment: BenchEnvironment, seconds: float) -> list[Finding]:
     """Each is at rest for `seconds`."""
-    pool = open_redis(house.settings.redis_url, blocking=False).connection_pool
+    pool = open_redis(environment.settings.redis_url, blocking=False).connection_pool
     codec = msgspec.msgpack
     polling = ArqRedis(pool, codec.encode, codec.decode, QUEUE)
-    waiting = QueueRedis(house.settings.redis_url)
+    waiting = QueueRedis(environment.settings.redis_url)
     enqueue = Jobs(polling).enqueue
     polled = await _measure(polling, POLLED_S, lambda: polling.enqueue_job(WEBHOOKS, _job_id=WEBHOOKS), seconds)
     waited = await _measure(waiting, 0.005, lambda: enqueue(WEBHOOKS), seconds)
     await waiting.aclose(close_connection_pool=True)
     await polling.aclose(close_connection_pool=True)
-    with house.worker() as pid:
+    with environment.worker() as pid:
         await asyncio.sleep(_SETTLED_S)
         before = _cpu_s(pid)
         await asyncio.sleep(seconds)

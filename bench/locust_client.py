@@ -20,25 +20,25 @@ from locust.env import Environment  # noqa: E402
 from bench.merchant_client import CONNECTIONS, ROUNDS, Task  # noqa: E402
 
 
-def _user(told: Task, path: str) -> type[FastHttpUser]:
+def _user(load: Task, path: str) -> type[FastHttpUser]:
     numbers, run = itertools.count(), secrets.token_hex(4)
-    ids = itertools.cycle(told.charge_ids)
-    bearer = {"Authorization": f"Bearer {told.token}"}
+    ids = itertools.cycle(load.charge_ids)
+    bearer = {"Authorization": f"Bearer {load.token}"}
 
     class Asking(FastHttpUser):
-        host = f"http://127.0.0.1:{told.port}"
+        host = f"http://127.0.0.1:{load.port}"
         wait_time = constant(0)
 
         @task
         def ask(self) -> None:
-            if told.charge_ids:
+            if load.charge_ids:
                 asked = path or f"/v1/charges/{next(ids)}"
                 with self.client.get(asked, headers=bearer, name="asked", catch_response=True) as answer:
                     self._judge(answer, 200)
                 return
             name = f"{run}-{next(numbers):012}"
             headers = bearer | {"Idempotency-Key": name}
-            body = {**told.body, "external_id": name}
+            body = {**load.body, "external_id": name}
             asked = path or "/v1/charges/pix"
             with self.client.post(asked, json=body, headers=headers, name="asked", catch_response=True) as answer:
                 self._judge(answer, 201)
@@ -50,22 +50,22 @@ def _user(told: Task, path: str) -> type[FastHttpUser]:
     return Asking
 
 
-def _rate(told: Task, path: str) -> float:
+def _rate(load: Task, path: str) -> float:
     """Answers a second once every user asks."""
-    environment = Environment(user_classes=[_user(told, path)])
+    environment = Environment(user_classes=[_user(load, path)])
     runner = environment.create_local_runner()
     runner.start(CONNECTIONS, spawn_rate=CONNECTIONS)  # all in a second, and no faster than locust likes it
     gevent.sleep(1.5)
     before, failed = environment.stats.total.num_requests, environment.stats.total.num_failures
-    gevent.sleep(told.slice_s)
+    gevent.sleep(load.slice_s)
     count = environment.stats.total.num_requests - before
     assert environment.stats.total.num_failures == failed == 0, environment.stats.errors
     runner.quit()
     runner.greenlet.join(5)
-    return count / told.slice_s
+    return count / load.slice_s
 
 
 if __name__ == "__main__":
-    told = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
-    pairs = [(_rate(told, ""), _rate(told, "/bench/empty")) for _ in range(ROUNDS + 1)]
+    load = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    pairs = [(_rate(load, ""), _rate(load, "/bench/empty")) for _ in range(ROUNDS + 1)]
     sys.stdout.buffer.write(msgspec.json.encode(pairs[1:]))  # the first round warms up

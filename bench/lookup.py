@@ -4,7 +4,7 @@ from bench import merchant_client
 from bench.asking import creations, lookups
 from bench.client import connect, http, status, window
 from bench.creation import CONNECTIONS, ROUNDS
-from bench.house import House
+from bench.environment import BenchEnvironment
 from bench.report import Finding, rate, ratio
 from runtime.postgres import session
 
@@ -12,11 +12,11 @@ _CHARGES = 20_000
 _MAKE_S = 5.0
 
 
-async def lookup(house: House, seconds: float) -> list[Finding]:
-    async with house.database() as pool:
-        merchant = await house.merchant(pool)
-        connections = await connect(house.port, CONNECTIONS, processes=house.processes)
-        await house.fill_locations(pool, _CHARGES * 3)
+async def lookup(environment: BenchEnvironment, seconds: float) -> list[Finding]:
+    async with environment.database() as pool:
+        merchant = await environment.merchant(pool)
+        connections = await connect(environment.port, CONNECTIONS, processes=environment.processes)
+        await environment.fill_locations(pool, _CHARGES * 3)
         create = creations(merchant, "/v1/charges/pix")
         await window(connections, create, status(201), seconds=_MAKE_S)
         async with session(pool) as conn:
@@ -36,9 +36,9 @@ async def lookup(house: House, seconds: float) -> list[Finding]:
         for connection in connections:
             connection.close()
         ids = [row[0] for row in rows]
-        merchants = await merchant_client.compare(house, merchant, seconds / 2, body={}, charge_ids=ids)
+        merchants = await merchant_client.compare(environment, merchant, seconds / 2, body={}, charge_ids=ids)
         locusts = await merchant_client.compare(
-            house, merchant, seconds / 2, body={}, charge_ids=ids, client="bench.locust_client"
+            environment, merchant, seconds / 2, body={}, charge_ids=ids, client="bench.locust_client"
         )
     return [
         ratio("lookup / empty GET", rates, target=0.5, note=f"over {len(rows)} charges"),

@@ -17,7 +17,7 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
-from bench.house import House, Merchant
+from bench.environment import BenchEnvironment, Merchant
 
 CONNECTIONS = 64
 ROUNDS = 5
@@ -25,7 +25,7 @@ _OVER_S_MAX = 60.0
 
 
 class Task(Struct, frozen=True):
-    """What the process is told on stdin. Without `charge_ids` it creates charges, from `body`."""
+    """The process reads it from stdin. Without `charge_ids` it creates charges, from `body`."""
 
     port: int
     token: str
@@ -35,7 +35,7 @@ class Task(Struct, frozen=True):
 
 
 async def compare(
-    house: House,
+    environment: BenchEnvironment,
     merchant: Merchant,
     seconds: float,
     *,
@@ -45,20 +45,20 @@ async def compare(
 ) -> list[tuple[float, float]]:
     """Rates per second of the real route and of the empty one, a pair per round: lookups of these charges, or
     creations with this body when there are none. `client` is the module to run."""
-    task = Task(house.port, merchant.token, body, charge_ids, seconds / ROUNDS / 2)
+    task = Task(environment.port, merchant.token, body, charge_ids, seconds / ROUNDS / 2)
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", client,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=house.env,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=environment.env,
     )  # fmt: skip
     try:
         async with asyncio.timeout(seconds + _OVER_S_MAX):
-            told, _ = await process.communicate(msgspec.json.encode(task))
+            output, _ = await process.communicate(msgspec.json.encode(task))
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     assert process.returncode == 0, "the client failed; its error is above"
-    return msgspec.json.decode(told, type=list[tuple[float, float]])
+    return msgspec.json.decode(output, type=list[tuple[float, float]])
 
 
 async def _measure(task: Task) -> list[tuple[float, float]]:

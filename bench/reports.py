@@ -16,7 +16,7 @@ from typing import Any, cast
 import aiohttp
 import msgspec
 
-from bench.house import House
+from bench.environment import BenchEnvironment
 from bench.report import Finding, rate
 from bench.year import write_year
 from commands.merchants.merchants import MerchantCreated, create_merchant
@@ -35,10 +35,10 @@ _FILE_S_MAX = 1_800
 _SETTLED_S, _SETTLES_S_MAX = 5, 60
 
 
-async def reports(house: House, seconds: float) -> list[Finding]:
-    """A year of 5,000 charges for each of `seconds`: 100,000 unless told otherwise, a million with --seconds 200."""
+async def reports(environment: BenchEnvironment, seconds: float) -> list[Finding]:
+    """A year of 5,000 charges for each of `seconds`: 100,000 by default, a million with --seconds 200."""
     charges = int(seconds * _CHARGES_A_SECOND)
-    async with house.database() as pool:
+    async with environment.database() as pool:
         async with session(pool) as conn:
             shop = await create_merchant(
                 conn, name="Padaria Aurora", address=True, kyc="approved", now=datetime.now(UTC)
@@ -54,8 +54,8 @@ async def reports(house: House, seconds: float) -> list[Finding]:
             await conn.execute("ANALYZE", timeout=600)
             await conn.execute("RESET statement_timeout")
         findings += await _answers(pool, shop)
-    with house.api():
-        findings += await _file(house, shop)
+    with environment.api():
+        findings += await _file(environment, shop)
     return findings
 
 
@@ -63,10 +63,10 @@ async def _fold(pool: Pool) -> None:
     while True:
         async with session(pool) as conn:
             horizon = await settled_up_to(conn)
-            told = await conn.fetchval("SELECT EXISTS (SELECT FROM report_attempt_told)")
+            uncounted = await conn.fetchval("SELECT EXISTS (SELECT FROM report_attempt_told)")
         if horizon is not None:
             async with transaction(pool) as conn:
-                if await fold_up_to(conn, horizon) == 0 and not told:
+                if await fold_up_to(conn, horizon) == 0 and not uncounted:
                     return
 
 
@@ -134,9 +134,9 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _nodes(inner)
 
 
-async def _file(house: House, shop: MerchantCreated) -> list[Finding]:
+async def _file(environment: BenchEnvironment, shop: MerchantCreated) -> list[Finding]:
     """All charges of the merchant as the dashboard's CSV, over HTTP, taken as fast as it comes."""
-    address = f"http://{house.settings.host}:{house.port}"
+    address = f"http://{environment.settings.host}:{environment.port}"
     # One connection that is kept: sign-in, file and the question for its process meet the same one.
     one = aiohttp.TCPConnector(limit=1)
     jar = aiohttp.CookieJar(unsafe=True)  # its host is an address
@@ -187,6 +187,6 @@ def _memory_mb(process: Path) -> float | None:
     """The most a process ever held; None where no kernel tells."""
     if sys.platform != "linux":
         return None
-    told = re.search(r"VmHWM:\s+(\d+) kB", (process / "status").read_text(encoding="ascii"))
-    assert told is not None
-    return int(told[1]) / 1024
+    peak = re.search(r"VmHWM:\s+(\d+) kB", (process / "status").read_text(encoding="ascii"))
+    assert peak is not None
+    return int(peak[1]) / 1024

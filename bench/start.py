@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.house import House
+from bench.environment import BenchEnvironment
 from bench.report import Finding
 from runtime.embedded import free_port
 
@@ -21,7 +21,7 @@ _AGAIN = 3
 _OWN = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "BANK_URL", "BASE_URL", "APP_URL", "DOCS_URL")
 
 
-async def start(house: House, seconds: float) -> list[Finding]:
+async def start(environment: BenchEnvironment, seconds: float) -> list[Finding]:
     """Seconds from the command to dev.json, which is written when /readyz answers 200."""
     first_s, *again_s = await asyncio.to_thread(_starts)
     return [

@@ -91,7 +91,7 @@ SELECT account_id, false, charge_id, 3, 'refund.succeeded', recorded_at + interv
         'refunding_cents', 0, 'refunded_cents', payload #> '{refund,amount_cents}'))
 FROM journal WHERE kind = 'refund.created' ORDER BY recorded_at
 """
-# Each payment was told; one attempt in ten failed. As senders leave their counts: a row for every fifty or so.
+# Each payment was delivered; one attempt in ten failed. As senders leave their counts: a row for every fifty or so.
 _TOLD = """
 INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms)
 SELECT account_id, (recorded_at AT TIME ZONE 'America/Sao_Paulo')::date, outcome, count(*), 40 * count(*)
@@ -114,8 +114,8 @@ async def write_year(pool: Pool, account_id: UUID, charges: int) -> int:
         async for ids in _pages(conn):
             await project(conn, ids, _FILLED)
             number += 1
-            # Tables that grow from nothing in a minute: each time they have doubled the planner is told, or it takes
-            # them for empty and reads the whole of them for each row.
+            # The tables grow from nothing in a minute: they are analyzed each time they have doubled, or the planner
+            # takes them for empty and reads the whole of them for each row.
             if number & (number - 1) == 0:
                 await conn.execute(f"ANALYZE {_TABLES}", timeout=900)
         await conn.execute(f"VACUUM ANALYZE {_TABLES}", timeout=900)

@@ -1,1 +1,1 @@
-"""The command `quita`: running the service, and the operator's commands. May import every other room."""
+"""The command `quita`: running the service, and the operator's commands. May import every other package."""

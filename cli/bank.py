@@ -41,14 +41,14 @@ def pay(args: argparse.Namespace) -> int:
 
     # None for a PIX charge. A payer may pay late, twice, or what was cancelled: hence `force`.
     boleto = in_transaction(lambda conn: find_number(conn, charge_id=args.charge_id))
-    told = ["amount", "times"]
+    options = ["amount", "times"]
     if boleto is None or (boleto.payment_method == DUAL and args.rail == "pix"):
         body: dict[str, Any] = {"charge_id": str(args.charge_id)}
     else:
         body = {"number": boleto.number}
-        told.append("rail")
+        options.append("rail")
     body["force"] = True
-    body |= {name: value for name in told if (value := getattr(args, name)) is not None}
+    body |= {name: value for name in options if (value := getattr(args, name)) is not None}
     return answer(args, _post("/simulated/pay", body))
 
 

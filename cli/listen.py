@@ -83,7 +83,7 @@ def listen(args: argparse.Namespace) -> int:
     except http.client.HTTPException as error:
         raise CannotRun(f"the API does not answer: {_short(error)}") from None
     after = newest if args.after_sequence is None else args.after_sequence
-    _told(
+    _show(
         args,
         {"secret": secret, "url": args.url, "after_sequence": after},
         f"events after number {after} go to {args.url}\nsecret: {secret}",
@@ -105,7 +105,7 @@ def _forward(args: argparse.Namespace, secret: str, item: dict[str, Any]) -> dic
         waits = absent and args.once is None and time.monotonic() - began < _PATIENCE_S
         if attempt == 1 or not waits:  # one line when the waiting begins, one when it ends
             outcome = f"{said['status'] or said['error']}  {said['ms']} ms" + ("; waiting for it" if waits else "")
-            _told(
+            _show(
                 args,
                 said | {"again": waits},
                 f"{said['sequence']:>6}  {said['type']:<24}  {said['event_id']}  {outcome}",
@@ -263,7 +263,7 @@ def _credential(args: argparse.Namespace) -> tuple[str, str]:
     raise CannotRun(f"{args.account_id} is not in {file}; give --client-id and --client-secret")
 
 
-def _told(args: argparse.Namespace, record: dict[str, Any], line: str) -> None:
+def _show(args: argparse.Namespace, record: dict[str, Any], line: str) -> None:
     print(msgspec.json.encode(record).decode() if args.json else line, flush=True)
 
 

@@ -69,7 +69,7 @@ async def _show(args: argparse.Namespace) -> None:
         account_id=args.account,
         by=By(getattr(args, "by", By.DAY)),
     )
-    # One snapshot: a long report tells of one instant.
+    # One snapshot: all of a long report is of one instant.
     async with connected() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
         head: dict[str, Any] = {"report": report.name, "title": report.title}
         if report.dated:

@@ -23,7 +23,7 @@ from sql import Connection
 
 
 class Event(Struct, frozen=True, gc=False):
-    """What a merchant is told; `body` is the webhook's, frozen."""
+    """An event for the merchant; `body` is the webhook's, frozen."""
 
     event_id: UUID
     body: bytes
@@ -187,7 +187,7 @@ class _Count:
         self.cents += entry.amount_cents
         if entry.covered and self.cents < 0:
             raise Refused(Code.INSUFFICIENT_BALANCE)
-        told = {
+        fields = {
             "sequence": self.entry,
             "entry_id": new_id(),
             "type": entry.type,
@@ -197,7 +197,7 @@ class _Count:
             "refund_id": entry.refund_id,
             "withdrawal_id": entry.withdrawal_id,
         }
-        return {name: value for name, value in told.items() if value is not None}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 async def _take_numbers(conn: Connection, postings: Sequence[Posting]) -> dict[Owner, _Count]:

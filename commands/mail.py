@@ -28,7 +28,7 @@ from sql import Connection
 REQUESTS_MAX: Final = 200
 NOTICES_MAX: Final = 100
 PEOPLE_MAX: Final = 20
-"""Of one account that are told of a notice."""
+"""Of one account that are mailed a notice."""
 MAILED: Final = (Status.PENDING, Status.PAID, Status.REFUNDED)
 """Of which there is something to say: how to pay it, or that it is paid."""
 ASKED_MAX: Final = 20
@@ -178,23 +178,23 @@ async def _add(conn: Connection, mails: Sequence[_New], *, now: datetime, seal: 
 
 
 async def write_notices(conn: Connection, *, now: datetime, seal: Seal) -> int:
-    """Turn notices nobody has mailed into mails to the account's people; answers how many notices there were."""
+    """Turn notices not mailed yet into mails to the account's people; answers how many notices there were."""
     notices = await claim_unmailed(conn, now=now, lease_until=now + _LEASE, limit=NOTICES_MAX)
     if not notices:
         return 0
     people = await find_people(conn, account_ids=sorted({notice.account_id for notice in notices}))
-    told = [
+    addressed = [
         (notice, email)
         for notice in notices
         for email in [each.email for each in people if each.account_id == notice.account_id][:PEOPLE_MAX]
     ]
-    if told:
+    if addressed:
         await add_notice(
             conn,
-            mail_ids=[new_id() for _ in told],
-            notices=[notice for notice, _ in told],
-            to_sealed=[seal.seal(email.encode()) for _, email in told],
-            to_hashes=[address_hash(email, seal) for _, email in told],
+            mail_ids=[new_id() for _ in addressed],
+            notices=[notice for notice, _ in addressed],
+            to_sealed=[seal.seal(email.encode()) for _, email in addressed],
+            to_hashes=[address_hash(email, seal) for _, email in addressed],
             now=now,
         )
     await mark_mailed(conn, notice_ids=[notice.notice_id for notice in notices], now=now)

@@ -1,7 +1,7 @@
-"""Advance the clock of an account's sandbox, and tell what it shows (docs/decisions/0013).
+"""Advance and read the clock of an account's sandbox (docs/decisions/0013).
 
 A test charge is judged by this clock wherever it is judged: the statements that look charges up, lock them, or look for
-overdue ones join the clock of their account. What is kept of it elsewhere is kept for SPREAD_S at most.
+overdue ones join the clock of their account. A cached position is SPREAD_S old at most.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from runtime.postgres import Pool
 from sql import Connection
 
 SPREAD_S: Final = 0.5
-"""How long the API remembers what a clock showed (api/callers.py); nobody else remembers it at all."""
+"""How long the API caches a clock's position (api/callers.py); nothing else caches it."""
 _MARGIN_S: Final = 0.05
 _ROUNDS_MAX: Final = 20
 """Of expire_account, ten thousand charges each."""
@@ -44,7 +44,7 @@ async def ahead_of(conn: Connection, account_id: UUID) -> int:
 
 
 async def clock_of_charge(conn: Connection, charge_id: UUID, *, now: datetime) -> datetime:
-    """What the clock of a charge shows at the real instant `now`, for who knows no account."""
+    """What the clock of a charge shows at the real instant `now`, for callers that know no account."""
     return on_clock(now, _seconds(await _of_charge(conn, charge_id=charge_id)))
 
 
@@ -80,8 +80,8 @@ async def settle(pool: Pool, account_id: UUID, *, now: Callable[[], datetime]) -
     """After a move was committed: return when everything that is due by the clock has happened, everywhere.
 
     Requests admitted before the move use the old clock for up to SPREAD_S: their charges may be due too.
-    Refused(SERVICE_UNAVAILABLE) when there is more to expire than one call can see to: the clock was moved, the sweeper
-    goes on, and so does asking for the same instant again.
+    Refused(SERVICE_UNAVAILABLE) when there is more to expire than one call covers: the clock was moved, and the sweeper
+    expires the rest, as does asking for the same instant again.
     """
     spread = asyncio.create_task(asyncio.sleep(SPREAD_S + _MARGIN_S))
     try:

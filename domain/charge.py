@@ -42,7 +42,7 @@ NEXT: Final[dict[Status, dict[ChargeTransition, Status]]] = {
     Status.PENDING:   {ChargeTransition.PAID: Status.PAID, ChargeTransition.CANCELLED: Status.CANCELLED,
                        ChargeTransition.EXPIRED: Status.EXPIRED, ChargeTransition.FAILED: Status.FAILED,
                        ChargeTransition.REDATED: Status.PENDING},
-    Status.EXPIRED:   {ChargeTransition.PAID: Status.PAID},  # the bank tells us later: money that arrived wins
+    Status.EXPIRED:   {ChargeTransition.PAID: Status.PAID},  # the bank reports it later: money that arrived wins
     Status.PAID:      {ChargeTransition.REFUNDED_WHOLLY: Status.REFUNDED},
     Status.CANCELLED: {},
     Status.REFUNDED:  {},
@@ -124,7 +124,7 @@ class Receipt(Struct, frozen=True, gc=False):
 
 
 class Payment(Struct, frozen=True, gc=False):
-    """A receipt, judged: whether it settles its charge and what is odd about it."""
+    """A receipt, judged: whether it settles its charge, and its anomaly."""
 
     payment_id: UUID
     receipt: Receipt

@@ -18,10 +18,11 @@ _FOR = re.compile(r"(?:^|;)\s*for\s*=\s*(?:\"([^\"]*)\"|([^;\"\s]+))", re.I)
 _WITH_PORT = re.compile(r"\[([^\]]+)\](?::[0-9]{1,5})?|([0-9.]+)(?::[0-9]{1,5})?")
 
 
-def visitor(peer: str, values: Sequence[str], *, header: str, trusted: Sequence[Network]) -> str:
-    """`peer` is who is connected to us; `values` all lines of `header`, in order. Without a trusted peer, the peer.
+def client_address(peer: str, values: Sequence[str], *, header: str, trusted: Sequence[Network]) -> str:
+    """`peer` is the address connected to us, and the answer unless it is trusted; `values` all lines of `header`, in
+    order.
 
-    A hop that cannot be read ends the walk at the proxy that reported it: junk gets no rate limit of its own.
+    A hop that cannot be read ends the search at the proxy that reported it: it gets no rate limit of its own.
     """
     here = _parse(peer)
     if here is None or not _among(here, trusted):

@@ -33,7 +33,7 @@ def masked(document: str) -> str:
     """The document as others than its owner may see it.
 
     CPF 12345678909 -> "***.456.789-**", the form the payer's own bank shows on PIX receipts.
-    CNPJ 12345678000195 -> "12.***.***/0001-**": the branch stays, it is what tells two receipts apart.
+    CNPJ 12345678000195 -> "12.***.***/0001-**": the branch stays, which distinguishes two receipts.
     """
     assert well_formed(document, letters=True), "only a document that was checked on its way in is masked"
     if len(document) == 11:

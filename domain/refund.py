@@ -1,4 +1,4 @@
-"""The life of a refund: what of a payment may go back, by which way, until when; what is left (contract section 11).
+"""The life of a refund: what of a payment may be refunded, how, until when; what remains (contract section 11).
 
 A refund holds its amount from the moment it is asked for until the bank has carried it out or refused: what is held
 cannot be asked for again. Functions here decide on values and return what is to be stored: no clock, no I/O.

@@ -11,7 +11,7 @@ from typing import Final
 ADVANCE_S_MAX: Final = 366 * 86_400
 """One call: there is no way back from P3000D that was meant to be P30D."""
 AHEAD_S_MAX: Final = 3_660 * 86_400
-"""In all, ten years: boletos beyond have no due date that a barcode could carry for long."""
+"""In all, ten years: a barcode carries due dates up to 2049 only."""
 
 _DURATION = re.compile(
     r"P(?:(\d{1,3})W|(?:(\d{1,4})D)?(?:T(?=\d)(?:(\d{1,5})H)?(?:(\d{1,7})M)?(?:(\d{1,9})S)?)?)", re.ASCII

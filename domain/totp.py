@@ -1,4 +1,4 @@
-"""One-time codes by the clock (RFC 6238 over RFC 4226): six digits, SHA-1, steps of 30 seconds, as every
+"""Time-based one-time codes (TOTP, RFC 6238 over RFC 4226): six digits, SHA-1, steps of 30 seconds, as every
 authenticator application has them."""
 
 import hmac
@@ -11,7 +11,7 @@ DIGITS = 6
 SECRET_BYTES = 20
 """As long as the hash: RFC 4226 section 4, R6."""
 DRIFT_STEPS = 1
-"""A telephone's clock may be one step off either way (RFC 6238 section 5.2)."""
+"""A device's clock may be one step off either way (RFC 6238 section 5.2)."""
 
 
 def step_at(now: datetime) -> int:
@@ -26,12 +26,12 @@ def code_at(secret: bytes, step: int, *, digits: int = DIGITS, digest: str = "sh
 
 
 def step_of(secret: bytes, code: str, *, now: datetime, after: int) -> int | None:
-    """The step a code belongs to, later than `after` (that of the last code taken) and DRIFT_STEPS from now at most;
+    """The step a code belongs to, later than `after` (that of the last code accepted) and DRIFT_STEPS from now at most;
     None when it is no code, a wrong one, or one that was used."""
     here = step_at(now)
     found = None
     for step in range(here - DRIFT_STEPS, here + DRIFT_STEPS + 1):
-        # All of them are compared, so that the time taken tells nothing.
+        # All of them are compared, so that the time it takes reveals nothing.
         if hmac.compare_digest(code_at(secret, step).encode(), code.encode()) and step > after:
             found = step
     return found

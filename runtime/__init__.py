@@ -1,1 +1,1 @@
-"""What the other rooms run on: settings, PostgreSQL, Redis, log, batching, sealing, embedded servers."""
+"""What the other packages run on: settings, PostgreSQL, Redis, log, batching, sealing, embedded servers."""

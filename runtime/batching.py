@@ -57,7 +57,7 @@ class Batcher(Generic[Item, Outcome]):
         return await future
 
     async def _run(self) -> None:
-        # A task starts on the loop's next turn: all items of this turn are in its first batch.
+        # A task starts in the loop's next iteration: all items of this one are in its first batch.
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting[: self._batch_max], self._waiting[self._batch_max :]
@@ -76,7 +76,7 @@ class Batcher(Generic[Item, Outcome]):
                 return
             for item, future in batch:
                 if clock() >= until:
-                    _settle(future, TimeoutError("its turn did not come"))
+                    _settle(future, TimeoutError("not retried in time"))
                     continue
                 try:
                     (outcome,) = await self._flush([item])

@@ -12,7 +12,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 _HASHER: Final = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 _SCRYPT_MEMORY_MAX = 64 * 1024 * 1024
-# Verified for unknown e-mails, so that the time taken does not tell whether a person exists.
+# Verified for unknown e-mails, so that the time it takes does not reveal whether a person exists.
 _NOBODY: Final = _HASHER.hash(bytes(32))
 
 

@@ -103,7 +103,7 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     webhook_held_s: float
     """WEBHOOK_HELD_S: how long what is due is held while a lane is paused."""
     webhook_paused_probe_s: float
-    """WEBHOOK_PAUSED_PROBE_S: how often a paused lane is asked whether it is well again."""
+    """WEBHOOK_PAUSED_PROBE_S: how often a paused lane is probed."""
     webhook_nameservers: tuple[str, ...]
     """WEBHOOK_NAMESERVERS: who is asked for the addresses of webhooks, as `address` or `address:port`; the system's
     unless given."""

@@ -1,1 +1,2 @@
-"""The door for time: what has to be done by itself. Facts stand in PostgreSQL; a wake-up is only a wake-up."""
+"""What is done without a request: bank orders, webhooks, mail, sweeps. PostgreSQL holds what is due; a wake-up only
+says when to look."""

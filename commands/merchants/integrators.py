@@ -24,7 +24,7 @@ from sql import Connection
 
 CODE_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 WHOLE_BPS = 10_000
-_TRIES_MAX = 10  # of 2 thousand million codes; a second try is already a rarity
+_TRIES_MAX = 10  # of 2 thousand million codes: even a second try is rare
 
 
 class _Code(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Decide about a merchant's registration (KYC): whether it may issue charges in production (contract section 14).
 
 Creations look at it in the account's row, remembered for at most three seconds with the token (api/callers.py): a
-block is in force everywhere after that. What was issued before lives on: reads, cancels, refunds and payments go on.
+block is in force everywhere after that. Charges issued before can still be read, cancelled, refunded and paid.
 Withdrawals look at the row itself, at the beginning and again right before the bank is asked: pending ones of a blocked
 account wait until it is approved again (commands/money/withdraw.py).
 """
@@ -39,23 +39,23 @@ class _Kyc(Struct, frozen=True):
     kyc: str
 
 
-_hold = sql.maybe("account.hold_kyc", _Kyc)
+_lock = sql.maybe("account.lock_kyc", _Kyc)
 _set = sql.run("account.set_kyc")
 
 
 async def decide_kyc(conn: Connection, account_id: UUID, to: Kyc, reason: str, *, now: datetime) -> None:
-    """What is so already stays as it is. Approving needs no reason, the others do.
+    """A state that holds already is no change. Approving needs no reason, the others do.
 
     Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account; Refused(VALIDATION_ERROR) with fields.reason for a
-    missing or endless one, with fields.kyc for a step that NEXT does not have.
+    missing or too long one, with fields.kyc for a step that NEXT does not have.
     """
     reason = " ".join(reason.split())
     if len(reason) > REASON_MAX or not reason.isprintable() or (not reason and to is not Kyc.APPROVED):
         raise Refused(Code.VALIDATION_ERROR, fields={"reason": f"must be 1 to {REASON_MAX} characters"})
-    held = await _hold(conn, account_id=account_id)
-    if held is None:
+    stored = await _lock(conn, account_id=account_id)
+    if stored is None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
-    at = Kyc(held.kyc)
+    at = Kyc(stored.kyc)
     if at is to:
         return
     if to not in NEXT[at]:

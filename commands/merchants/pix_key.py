@@ -26,11 +26,11 @@ SEEN_BY_THE_ACCOUNT: Final = "Plataforma"
 """Who did it as the account's own people see it: staff is not named to merchants."""
 
 
-class _Held(Struct, frozen=True):
+class _Stored(Struct, frozen=True):
     pix_key: str
 
 
-_hold = sql.maybe("account.hold_pix_key", _Held)
+_lock = sql.maybe("account.lock_pix_key", _Stored)
 _set = sql.run("account.set_pix_key")
 
 
@@ -48,17 +48,17 @@ async def set_pix_key(
         raise Refused(Code.VALIDATION_ERROR, fields={"pix_key": fault})
     if pix_key.isdigit() and not check_digits_hold(pix_key):
         raise Refused(Code.VALIDATION_ERROR, fields={"pix_key": "has wrong check digits"})
-    held = await _hold(conn, account_id=account_id)
-    if held is None:
+    stored = await _lock(conn, account_id=account_id)
+    if stored is None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
-    if held.pix_key == pix_key:
+    if stored.pix_key == pix_key:
         return
     await _set(conn, account_id=account_id, pix_key=pix_key)
     facts = {"pix_key": masked_key(pix_key)}
-    if is_pix_key(held.pix_key):
-        facts["pix_key_before"] = masked_key(held.pix_key)
+    if is_pix_key(stored.pix_key):
+        facts["pix_key_before"] = masked_key(stored.pix_key)
     for log, who in ((PLATFORM, by), (account_id, SEEN_BY_THE_ACCOUNT)):
-        deed = AuditEntry(
+        entry = AuditEntry(
             audit_id=new_id(),
             account_id=log,
             email=who,
@@ -68,4 +68,4 @@ async def set_pix_key(
             address_hash=address_hash,
             request_id=request_id,
         )
-        await write_down(conn, deed, now=now)
+        await write_down(conn, entry, now=now)

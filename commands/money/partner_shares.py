@@ -23,7 +23,7 @@ from sql import Connection
 
 SHARES_MAX = 200
 POSTED = "partner_share.posted"
-_VERSION = 1  # a posting has no life of its own
+_VERSION = 1  # a posting is never changed
 
 
 class AttributedPayment(NamedTuple):
@@ -82,7 +82,7 @@ async def take_shares_back(conn: Connection, refunds: Sequence[RefundedShare], *
 async def post_shares(conn: Connection, *, now: datetime) -> int:
     """Post what is due, at most SHARES_MAX, to the partners' ledgers; answers how many.
 
-    The entry names the payment (and the refund), so that a partner can tell what it is for, but no charge: a charge of
+    The entry names the payment (and the refund), so that the partner sees what it is for, but no charge: a charge of
     another merchant would be 404 for the partner.
     """
     now = to_millisecond(now)

@@ -193,7 +193,7 @@ def _ended(
         return_id=ending.return_id,
         failure_code=ending.failure,
     )
-    told = {
+    fields = {
         "refund_id": refund.refund_id,
         "status": refund.status,
         "completed_at": iso(now),
@@ -206,6 +206,6 @@ def _ended(
         kind=kind,
         event=Event(event_id, body),
         charge_fields=charge_fields,
-        refund=RefundChange(refund, fund, {name: value for name, value in told.items() if value is not None}),
+        refund=RefundChange(refund, fund, {name: value for name, value in fields.items() if value is not None}),
         entry=entry,
     )

@@ -34,7 +34,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def store_refunds(conn: Connection, changes: Sequence[tuple[Charge, RefundChange]], *, now: datetime) -> None:
-    """Store them, each with its charge. Of a payment or charge that stands in several, the last one tells its state.
+    """Store them, each with its charge. Of a payment or charge in several of them, the last one has its state.
 
     What a partner was given of a payment is taken back when money of it is back, not when it is asked for.
     """

@@ -94,7 +94,7 @@ abandon_order = sql.run("withdrawal.abandon_order")
 set_automatic = sql.maybe("withdrawal.set_automatic", _Account)
 end_automatic = sql.maybe("withdrawal.end_automatic", _Account)
 take_daily = sql.maybe("withdrawal.take_daily", _Daily)
-looked = sql.run("withdrawal.looked")
+mark_looked = sql.run("withdrawal.looked")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -141,7 +141,7 @@ async def daily_withdrawal(conn: Connection, *, day: date, now: datetime, grace_
     found = await take_daily(conn, day=day)
     if found is None:
         return False
-    await looked(conn, account_id=found.account_id, day=day)
+    await mark_looked(conn, account_id=found.account_id, day=day)
     amount_cents = min(found.balance_cents - found.keep_cents, PIX_CENTS_MAX)
     if amount_cents < MINIMUM_CENTS:
         return True
@@ -179,7 +179,7 @@ async def end_daily(conn: Connection, account_id: UUID) -> None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
 
 
-# What becomes of it
+# Cancel, send, end
 
 
 async def cancel_withdrawal(
@@ -248,13 +248,13 @@ async def end_withdrawal(conn: Connection, ended: Ended, *, now: datetime, actor
         end_to_end_id=ended.end_to_end_id,
         failure_code=ended.failure,
     )
-    told = {"completed_at": iso(now), "end_to_end_id": ended.end_to_end_id, "failure_code": ended.failure}
+    fields = {"completed_at": iso(now), "end_to_end_id": ended.end_to_end_id, "failure_code": ended.failure}
     await _post(
         conn,
         withdrawal,
         kind,
         doc,
-        {name: value for name, value in told.items() if value is not None},
+        {name: value for name, value in fields.items() if value is not None},
         entry=_reversal(withdrawal) if failed else None,
         event=Event(event_id, body),
         actor=actor,

@@ -1,4 +1,4 @@
-"""Write down what a person does in the dashboard, in the transaction that does it."""
+"""The audit log: what a person does in the dashboard, stored in the transaction that does it."""
 
 from datetime import datetime
 from typing import Any
@@ -26,7 +26,7 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
 
 
 class AlreadySent(Exception):
-    """A form of this id was sent before: a double click, or a page that was reloaded."""
+    """The form with this id was submitted before: a double click, or a page that was reloaded."""
 
 
 class _Id(Struct, frozen=True):
@@ -36,19 +36,20 @@ class _Id(Struct, frozen=True):
 _add = sql.maybe("audit.add", _Id)
 
 
-async def write_down(conn: Connection, deed: AuditEntry, *, now: datetime) -> None:
-    """Raises AlreadySent, and the transaction must then be given up. A twin that is under way is waited for."""
+async def write_down(conn: Connection, entry: AuditEntry, *, now: datetime) -> None:
+    """Raises AlreadySent, and the transaction must then be rolled back. One with the same id that is not committed yet
+    is waited for."""
     added = await _add(
         conn,
-        audit_id=deed.audit_id,
-        account_id=deed.account_id,
-        email=deed.email,
+        audit_id=entry.audit_id,
+        account_id=entry.account_id,
+        email=entry.email,
         at=now,
-        action=deed.action,
-        subject=deed.subject,
-        facts=msgspec.json.encode(deed.facts),
-        address_hash=deed.address_hash,
-        request_id=deed.request_id,
+        action=entry.action,
+        subject=entry.subject,
+        facts=msgspec.json.encode(entry.facts),
+        address_hash=entry.address_hash,
+        request_id=entry.request_id,
     )
     if added is None:
         raise AlreadySent

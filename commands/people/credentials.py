@@ -1,7 +1,7 @@
-"""Credentials of an account's programs: made, rotated with an overlap, revoked (contract section 3).
+"""Credentials of an account's programs: create, rotate with an overlap, revoke (contract section 3).
 
-A secret is answered once and kept as its hash. What names no credential of the account answers None: the dashboard
-says the same to a stranger's credential as to none at all.
+A secret is answered once and kept as its hash. A credential of another account is answered as one that does not exist:
+None.
 """
 
 import hashlib
@@ -15,10 +15,11 @@ from msgspec import Struct
 import sql
 from commands.merchants.merchants import ALL_SCOPES, NewCredential, secret_of
 from domain.errors import Code, Refused
+from domain.mode import Mode
 from sql import Connection
 
 CREDENTIALS_MAX = 20
-"""That work, of one account and mode."""
+"""Not revoked, of one account and mode."""
 NAME_MAX = 60
 CHANCE: Final = 44
 """Bytes: 12 for the public id, 32 for the secret."""
@@ -53,7 +54,7 @@ async def create_credential(
     conn: Connection,
     account_id: UUID,
     *,
-    test: bool,
+    mode: Mode,
     name: str,
     scopes: Collection[str],
     now: datetime,
@@ -61,8 +62,8 @@ async def create_credential(
 ) -> NewCredential:
     """A credential of this mode made of CHANCE random bytes.
 
-    Refused(VALIDATION_ERROR) for a name that is none, for scopes that do not exist, for no scope at all, and when
-    the account has enough credentials.
+    Refused(VALIDATION_ERROR) for an invalid name, for unknown scopes, for no scope at all, and when the account has
+    CREDENTIALS_MAX of this mode.
     """
     assert len(chance) == CHANCE
     name = name.strip()
@@ -74,15 +75,15 @@ async def create_credential(
     if wrong:
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)
     assert await _lock_account(conn, account_id=account_id) is not None, "who is signed in has an account"
-    if (await _count(conn, account_id=account_id, test=test)).working >= CREDENTIALS_MAX:
+    if (await _count(conn, account_id=account_id, test=mode.test)).working >= CREDENTIALS_MAX:
         raise Refused(Code.VALIDATION_ERROR, fields={"limit": f"at most {CREDENTIALS_MAX} credentials of one mode"})
-    client_id = f"{'test' if test else 'production'}_{chance[:12].hex()}"
+    client_id = f"{'test' if mode.test else 'production'}_{chance[:12].hex()}"
     secret = _secret(chance)
     await _create(
         conn,
         client_id=client_id,
         account_id=account_id,
-        test=test,
+        test=mode.test,
         secret_hash=hashlib.sha256(secret.encode()).digest(),
         # In the order they are documented in, whatever order they were chosen in.
         scopes=[scope for scope in ALL_SCOPES if scope in scopes],
@@ -97,7 +98,7 @@ async def rotate_credential(
 ) -> NewCredential | None:
     """A new secret made of CHANCE random bytes; the one before works until `overlap` is over.
 
-    Without an overlap somebody else may have had it: the tokens it got stop too, within 5 s everywhere. None for a
+    Without an overlap the old secret may have leaked: its tokens stop too, within 5 s everywhere. None for a
     credential that is not this account's or was revoked.
     """
     assert overlap in OVERLAPS.values()
@@ -118,8 +119,8 @@ async def rotate_credential(
 
 
 async def revoke_credential(conn: Connection, account_id: UUID, client_id: str, *, now: datetime) -> bool:
-    """It and its tokens stop within 5 s everywhere, for ever. False for one that is not this account's or was revoked
-    before."""
+    """It and its tokens stop working within 5 s everywhere, for good. False for one that is not this account's or was
+    revoked before."""
     return await _revoke(conn, client_id=client_id, account_id=account_id, now=now) is not None
 
 

@@ -1,4 +1,4 @@
-"""The people of an account, and the platform's staff: taken in, given a role, a new password, let go.
+"""The people of an account, and the platform's staff: add, change the role, reset the password, remove.
 
 A change locks all people of the account first, so that of two owners who remove each other one stays.
 Passwords come hashed (runtime/passwords.py): that takes 20 ms, and a transaction is open here.
@@ -10,14 +10,14 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
-from commands.people.second_factor import clear, hold
+from commands.people.second_factor import clear, lock_person
 from commands.people.sessions import PASSWORD_MAX, end_all_sessions
 from domain.errors import Code, Refused
 from domain.payer import is_mail_address
 from sql import Connection
 
 PEOPLE_MAX = 50
-PASSWORD_LEAST = 10
+PASSWORD_MIN = 10
 ROLES = ("owner", "finance", "developer", "support")
 
 
@@ -55,7 +55,7 @@ async def change_role(conn: Connection, account_id: UUID, email: str, role: str)
     """False when there is no such person here; Refused(VALIDATION_ERROR) with fields.role, also for the last owner."""
     _check_role(role)
     people = await _lock(conn, account_id=account_id)
-    if not _is_here(people, email):
+    if not _is_member(people, email):
         return False
     if role != "owner":
         _keep_an_owner(people, email)
@@ -66,7 +66,7 @@ async def change_role(conn: Connection, account_id: UUID, email: str, role: str)
 async def remove_person(conn: Connection, account_id: UUID, email: str) -> bool:
     """False when there is no such person here; Refused(VALIDATION_ERROR) for the last owner. Ends the sessions."""
     people = await _lock(conn, account_id=account_id)
-    if not _is_here(people, email):
+    if not _is_member(people, email):
         return False
     _keep_an_owner(people, email)
     await _remove(conn, email=email)
@@ -74,18 +74,18 @@ async def remove_person(conn: Connection, account_id: UUID, email: str) -> bool:
 
 
 async def reset_access(conn: Connection, account_id: UUID, email: str, password_hash: str) -> bool:
-    """A new password, no second factor, no session: for somebody who lost either. False for a person not of the
-    account."""
-    if not _is_here(await _lock(conn, account_id=account_id), email):
+    """Set a new password, remove the second factor, end all sessions: for a person who lost password or factor. False
+    for a person not of the account."""
+    if not _is_member(await _lock(conn, account_id=account_id), email):
         return False
-    await _give_access(conn, email, password_hash)
+    await _reset(conn, email, password_hash)
     return True
 
 
 def check_password(password: str) -> None:
-    """Of a password somebody chose; Refused(VALIDATION_ERROR) with fields.password."""
-    if not PASSWORD_LEAST <= len(password) <= PASSWORD_MAX:
-        raise Refused(Code.VALIDATION_ERROR, fields={"password": f"{PASSWORD_LEAST} to {PASSWORD_MAX} characters"})
+    """Check a chosen password; Refused(VALIDATION_ERROR) with fields.password."""
+    if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
+        raise Refused(Code.VALIDATION_ERROR, fields={"password": f"{PASSWORD_MIN} to {PASSWORD_MAX} characters"})
 
 
 async def change_password(conn: Connection, email: str, password_hash: str) -> None:
@@ -101,30 +101,30 @@ async def add_staff(conn: Connection, email: str, password_hash: str, *, now: da
 
 
 async def reset_staff(conn: Connection, email: str, password_hash: str) -> bool:
-    """As `reset_access`; False for somebody not of the staff."""
+    """As `reset_access`; False for a person not of the staff."""
     if not await _is_staff(conn, email):
         return False
-    await _give_access(conn, email, password_hash)
+    await _reset(conn, email, password_hash)
     return True
 
 
 async def remove_staff(conn: Connection, email: str) -> bool:
-    """False for somebody not of the staff. The last one may go: the operator makes another."""
+    """False for a person not of the staff. The last one may be removed: the operator adds another (`quita staff`)."""
     if not await _is_staff(conn, email):
         return False
     await _remove(conn, email=email)
     return True
 
 
-async def _give_access(conn: Connection, email: str, password_hash: str) -> None:
+async def _reset(conn: Connection, email: str, password_hash: str) -> None:
     await _set_password(conn, email=email, password_hash=password_hash)
     await clear(conn, email=email)
     await end_all_sessions(conn, email)
 
 
 async def _is_staff(conn: Connection, email: str) -> bool:
-    held = await hold(conn, email=email)
-    return held is not None and held.role == "staff"
+    person = await lock_person(conn, email=email)
+    return person is not None and person.role == "staff"
 
 
 def _check_email(email: str) -> None:
@@ -137,7 +137,7 @@ def _check_role(role: str) -> None:
         raise Refused(Code.VALIDATION_ERROR, fields={"role": f"must be one of {', '.join(ROLES)}"})
 
 
-def _is_here(people: list[_Member], email: str) -> bool:
+def _is_member(people: list[_Member], email: str) -> bool:
     return any(each.email == email for each in people)
 
 

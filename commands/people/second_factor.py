@@ -1,8 +1,7 @@
-"""The second factor of people who sign in: a code by the clock (RFC 6238), and ten recovery codes for the day the
-telephone is gone.
+"""The second factor at sign-in: a time-based code (TOTP, RFC 6238), and ten recovery codes for a lost device.
 
-The secret is kept sealed together with the e-mail it belongs to, so that a sealed secret moved to another row opens
-nothing; recovery codes are kept as keyed fingerprints. A code works once: the step of the last one taken is in the
+The secret is sealed together with the e-mail it belongs to, so that a sealed secret copied to another row is refused;
+recovery codes are kept as keyed fingerprints. A code works once: the step of the last one accepted is in the
 person's row, and is changed under its lock.
 """
 
@@ -21,18 +20,18 @@ from sql import Connection
 
 RECOVERY_CODES = 10
 RECOVERY_CHANCE = 8 * RECOVERY_CODES
-"""Bytes of chance `enrol` takes."""
+"""Random bytes that `enrol` takes."""
 _RECOVERY_LETTERS = 12  # 60 bits
 
 
-class Taken(Enum):
-    """What a person came in with."""
+class AcceptedCode(Enum):
+    """Which kind of code was accepted."""
 
     CODE = "code"
     RECOVERY = "recovery"
 
 
-class Held(Struct, frozen=True):
+class LockedPerson(Struct, frozen=True):
     password_hash: str
     totp_sealed: bytes | None
     totp_step: int
@@ -48,11 +47,11 @@ class _Hash(Struct, frozen=True):
     code_hash: str
 
 
-hold = sql.maybe("people.hold", Held)
+lock_person = sql.maybe("people.lock_person", LockedPerson)
 """`email`: the person's row, locked."""
 _set = sql.run("people.set_second_factor")
 clear = sql.run("people.clear_second_factor")
-"""`email`: take the second factor away, whoever decided so."""
+"""`email`: remove the second factor and its recovery codes."""
 _take_step = sql.run("people.take_step")
 _forget_recovery = sql.run("people.forget_recovery_codes")
 _add_recovery = sql.run("people.add_recovery_codes")
@@ -65,7 +64,7 @@ def seal_secret(email: str, secret: bytes, seal: Seal) -> bytes:
 
 
 def open_secret(email: str, sealed: bytes, seal: Seal) -> bytes:
-    """Raises ValueError for what was sealed for somebody else, InvalidTag for what was not sealed here."""
+    """Raises ValueError for what was sealed for another person, InvalidTag for what was not sealed with this key."""
     found = msgspec.json.decode(seal.open(sealed), type=_Secret)
     if found.email != email:
         raise ValueError("another person's secret")
@@ -81,8 +80,8 @@ async def enrol(
     password alone does not replace it.
     """
     assert len(chance) == RECOVERY_CHANCE
-    held = await hold(conn, email=email)
-    if held is None or held.totp_sealed is not None:
+    person = await lock_person(conn, email=email)
+    if person is None or person.totp_sealed is not None:
         raise Refused(Code.VALIDATION_ERROR, fields={"totp": "is on already"})
     step = step_of(secret, plain_code(code), now=now, after=0)
     if step is None:
@@ -94,30 +93,30 @@ async def enrol(
     return codes
 
 
-async def take_code(conn: Connection, email: str, given: str, *, now: datetime, seal: Seal) -> Taken | None:
-    """Use a code up, or a recovery code; None when it is wrong, was used, or this person has no second factor."""
-    held = await hold(conn, email=email)
-    if held is None or held.totp_sealed is None:
+async def take_code(conn: Connection, email: str, given: str, *, now: datetime, seal: Seal) -> AcceptedCode | None:
+    """Accept a code or a recovery code, once; None when it is wrong, was used, or this person has no second factor."""
+    person = await lock_person(conn, email=email)
+    if person is None or person.totp_sealed is None:
         return None
     if is_digits(given):
-        step = step_of(open_secret(email, held.totp_sealed, seal), plain_code(given), now=now, after=held.totp_step)
+        step = step_of(open_secret(email, person.totp_sealed, seal), plain_code(given), now=now, after=person.totp_step)
         if step is None:
             return None
         await _take_step(conn, email=email, step=step)
-        return Taken.CODE
+        return AcceptedCode.CODE
     if await _take_recovery(conn, email=email, code_hash=_hash(email, given, seal)) is None:
         return None
-    return Taken.RECOVERY
+    return AcceptedCode.RECOVERY
 
 
 def is_digits(given: str) -> bool:
-    """Whether this is a guess at a code by the clock (and not at a recovery code)."""
+    """Whether this is an attempt at a time-based code (and not at a recovery code)."""
     plain = plain_code(given)
     return len(plain) <= DIGITS or (plain.isascii() and plain.isdigit())
 
 
 def plain_code(given: str) -> str:
-    """As typed, without the blanks and hyphens people put in between."""
+    """Without the blanks and hyphens people type in between, in capitals."""
     return given.replace(" ", "").replace("-", "").upper()
 
 

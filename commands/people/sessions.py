@@ -1,9 +1,9 @@
-"""Sign people in to the dashboard, know them again, and let them go.
+"""Sessions of people in the dashboard: sign in with limited attempts, look up, end.
 
-What the browser keeps is 256 random bits; what is kept here is their hash. A session ends after 12 hours without a
-page, and after seven days in any case.
+The cookie is 256 random bits, of which only the hash is stored. A session ends after 12 hours without a request, and
+after seven days in any case.
 
-Merchants' people and the platform's staff are two sides: a session of the one is nobody's on the other.
+Merchants' people and the platform's staff are separate: a session of the one is not valid for the other.
 """
 
 import hashlib
@@ -27,11 +27,11 @@ SESSIONS_MAX = 20
 WINDOW = timedelta(minutes=15)
 EMAIL_ATTEMPTS = 10
 ADDRESS_ATTEMPTS = 50
-"""More than for an e-mail: behind one address there may be a whole office."""
+"""More than for an e-mail: a whole office may share one address."""
 CODE_WINDOW = timedelta(hours=24)
 CODE_ATTEMPTS = 10
-"""Of six digits, and three of a million are right at any time: who knows the password has one chance in ninety a
-year. Recovery codes are 60 random bits and count as passwords do."""
+"""Of six digits, and three of a million are right at any time: an attacker with the password has one chance in ninety
+a year. Recovery codes are 60 random bits and count as passwords do."""
 EMAIL_MAX = 254
 PASSWORD_MAX = 200
 
@@ -39,7 +39,7 @@ _SEEN_EVERY = timedelta(minutes=1)
 
 
 PLATFORM = UUID(int=0)
-"""Where an account would stand, for staff: no account has this id."""
+"""The `account_id` of staff: no account has this id."""
 
 
 class Side(Enum):
@@ -82,7 +82,7 @@ class _Counted(Struct, frozen=True):
 
 
 _take_attempt = sql.one("session.take_attempt", _Attempts)
-_forgive = sql.run("session.forgive")
+_reset_attempts = sql.run("session.reset_attempts")
 _forget_attempts = sql.run("session.forget_attempts")
 _person = {
     Side.MERCHANTS: sql.maybe("session.merchants_person", Person),
@@ -101,12 +101,12 @@ _end_others = sql.run("session.end_others")
 
 
 async def take_attempt(conn: Connection, email: str, address: str, *, now: datetime, seal: Seal) -> None:
-    """One attempt of this e-mail and this address; Refused(RATE_LIMITED) when either has had enough of them.
+    """Count one attempt of this e-mail and this address; Refused(RATE_LIMITED) when either has used up its attempts.
 
     Not inside a transaction: an attempt that is refused has counted all the same.
     """
     await _forget_attempts(conn, now=now)
-    # The address first: who has used its attempts up writes no rows for e-mails any more.
+    # The address first: one whose attempts are used up writes no rows for e-mails any more.
     for subject, limit in ((_of_address(address, seal), ADDRESS_ATTEMPTS), (_of_email(email, seal), EMAIL_ATTEMPTS)):
         taken = await _take_attempt(conn, subject=subject, now=now, until=now + WINDOW)
         if taken.attempts > limit:
@@ -114,9 +114,9 @@ async def take_attempt(conn: Connection, email: str, address: str, *, now: datet
 
 
 async def take_code_attempt(conn: Connection, email: str, *, now: datetime, seal: Seal) -> None:
-    """One guess at a six-digit code of this person; Refused(RATE_LIMITED) after CODE_ATTEMPTS in CODE_WINDOW.
+    """Count one attempt at a six-digit code of this person; Refused(RATE_LIMITED) after CODE_ATTEMPTS in CODE_WINDOW.
 
-    Not inside a transaction. A right code takes all of them back (`open_session`).
+    Not inside a transaction. A right code resets the count (`open_session`).
     """
     taken = await _take_attempt(conn, subject=_of_code(email, seal), now=now, until=now + CODE_WINDOW)
     if taken.attempts > CODE_ATTEMPTS:
@@ -128,13 +128,13 @@ async def find_person(conn: Connection, email: str, side: Side) -> Person | None
 
 
 def password_is_right(password: str, person: Person | None) -> bool:
-    """Some 20 ms of work and 19 MiB, for nobody too. Call it from a thread."""
+    """Some 20 ms of work and 19 MiB, also for an unknown person. Call it from a thread."""
     return is_right(password, None if person is None else person.password_hash)
 
 
-async def forgive(conn: Connection, email: str, address: str, *, seal: Seal) -> None:
-    """The password was no guess: the e-mail's attempts are taken back, and the address's one. Codes still count."""
-    await _forgive(conn, email_subjects=[_of_email(email, seal)], address_subject=_of_address(address, seal))
+async def reset_attempts(conn: Connection, email: str, address: str, *, seal: Seal) -> None:
+    """The password was right: reset the e-mail's attempts, and take back one of the address's. Codes still count."""
+    await _reset_attempts(conn, email_subjects=[_of_email(email, seal)], address_subject=_of_address(address, seal))
 
 
 async def open_session(
@@ -143,7 +143,7 @@ async def open_session(
     """The cookie of a new session made of 32 bytes of `chance`; the person's password was right, and the code."""
     assert len(chance) == 32
     subjects = [_of_email(person.email, seal), _of_code(person.email, seal)]
-    await _forgive(conn, email_subjects=subjects, address_subject=_of_address(address, seal))
+    await _reset_attempts(conn, email_subjects=subjects, address_subject=_of_address(address, seal))
     await _open(
         conn,
         session_hash=hashlib.sha256(chance).digest(),
@@ -156,7 +156,7 @@ async def open_session(
 
 
 async def session_of(conn: Connection, cookie: str, side: Side, *, now: datetime) -> Session | None:
-    """Whose cookie this is; None when it is nobody's, or its time is over."""
+    """The session of this cookie; None when there is none, or it has ended."""
     session_hash = hash_of(cookie)
     if session_hash is None:
         return None
@@ -186,7 +186,7 @@ async def end_other_sessions(conn: Connection, email: str, cookie: str) -> None:
 
 
 def hash_of(cookie: str) -> bytes | None:
-    """What a cookie is kept as; None for what is no cookie of ours."""
+    """The hash a cookie is stored as; None for what is no cookie of ours."""
     if len(cookie) != 64 or not all(each in "0123456789abcdef" for each in cookie):
         return None
     return hashlib.sha256(bytes.fromhex(cookie)).digest()
@@ -201,7 +201,7 @@ def _of_code(email: str, seal: Seal) -> str:
 
 
 def _of_address(address: str, seal: Seal) -> str:
-    """An IPv6 customer has a whole /64 to try from: it counts as one address."""
+    """An IPv6 customer has a whole /64: it counts as one address."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

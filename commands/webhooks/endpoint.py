@@ -47,7 +47,7 @@ async def set_endpoint(
     seal: Seal,
     chance: bytes,
 ) -> SetEndpoint:
-    """Tell this account's events to `url` from now on, signed with a new secret made of 32 bytes of `chance`.
+    """Send this account's events to `url` from now on, signed with a new secret made of 32 bytes of `chance`.
 
     Refuses an unknown account (WALLET_ACCOUNT_NOT_FOUND) and a URL that is malformed or, unless private
     addresses are allowed, not plainly public (VALIDATION_ERROR). What its name resolves to is for
@@ -89,14 +89,15 @@ async def revoke_previous(conn: Connection, account_id: UUID) -> None:
 
 
 async def choose_kinds(conn: Connection, account_id: UUID, kinds: Collection[EventKind]) -> None:
-    """Tell these kinds of events from now on, beside the two every endpoint is sent (contract section 8)."""
+    """Send these kinds of events from now on, beside the two every endpoint is sent (contract section 8)."""
     wanted = sorted({*DEFAULT_KINDS, *kinds})
     if await choose(conn, account_id=account_id, kinds=wanted) is None:
         raise _no_endpoint()
 
 
 async def resume(conn: Connection, account_id: UUID, tests: Collection[bool]) -> None:
-    """The merchant says that it works again: open these lanes, by `test`. What is held goes out, in order and slowly.
+    """The merchant says that the receiver works again: open these lanes, by `test`. What is held is sent slowly
+    and in order.
 
     Refuses without an endpoint. A lane that is neither paused nor broken stays as it is.
     """
@@ -114,7 +115,7 @@ async def resume(conn: Connection, account_id: UUID, tests: Collection[bool]) ->
 
 
 async def remove_endpoint(conn: Connection, account_id: UUID) -> None:
-    """Forget the address and all that was still to be told it; the feed keeps the events. Refuses without one."""
+    """Remove the endpoint and its pending deliveries; the feed keeps the events. Refuses without one."""
     if await remove(conn, account_id=account_id) is None:
         raise _no_endpoint()
 

@@ -1,4 +1,4 @@
-"""Tell a merchant's people of what they should look at: written here, shown by the dashboard, sent by e-mail."""
+"""Notify a merchant's people of problems with their webhooks: stored here, shown by the dashboard, sent by e-mail."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -49,7 +49,7 @@ mark_mailed = sql.run("notice.mark_mailed")
 
 
 async def give_notice(conn: Connection, notices: Sequence[NewNotice], *, now: datetime) -> None:
-    """Write them in the transaction of what they tell of."""
+    """Store them in the transaction of what they are about."""
     if notices:
         await add(
             conn,

@@ -1,4 +1,4 @@
-"""Send events again: one delivery, or everything in a range of the feed."""
+"""Redeliver events: one delivery, or every event in a range of the feed."""
 
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -11,7 +11,7 @@ from domain.mode import Owner
 from sql import Connection
 
 RANGE_MAX = 10_000
-"""Numbers in one range: a part of a second of one transaction, and a backlog worked off in a minute or so."""
+"""Sequence numbers in one range: their transaction takes less than a second, and their delivery a minute or so."""
 
 _APART = timedelta(milliseconds=5)  # 200 a second: what ten requests in flight to a receiver of 50 ms carry
 
@@ -29,9 +29,9 @@ again_in_range = sql.one("redeliver.range", _Counted)
 
 
 async def redeliver(conn: Connection, owner: Owner, delivery_id: UUID, *, now: datetime) -> None:
-    """Have this delivery tried again at once and from the schedule's beginning. One that is being sent is left
-    alone, one that waits is hurried: neither is doubled. Refuses what is not the owner's, and what has no body any more
-    because its event left the feed (DELIVERY_NOT_FOUND)."""
+    """Make this delivery due now, with the whole retry schedule before it. One that is being sent stays as it is, and
+    none is sent twice at once. Refuses what is not the owner's, and what has no body any more because its event left
+    the feed (DELIVERY_NOT_FOUND)."""
     if await again(conn, delivery_id=delivery_id, account_id=owner.account_id, test=owner.test, now=now) is None:
         raise Refused(Code.DELIVERY_NOT_FOUND)
 
@@ -40,7 +40,7 @@ async def redeliver_range(
     conn: Connection, owner: Owner, from_sequence: int, to_sequence: int, *, now: datetime
 ) -> int:
     """Have every event of this range (both ends included) sent again, or for the first time, if the account's
-    endpoint takes its kind. Answers how many deliveries are on their way, those that already were included.
+    endpoint takes its kind. Answers how many deliveries are due, those that were due before included.
 
     Refuses a range that ends before it begins or is wider than RANGE_MAX (VALIDATION_ERROR).
     """

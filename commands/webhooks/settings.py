@@ -34,7 +34,7 @@ _move = sql.maybe("webhook_settings.move", _Endpoint)
 
 
 async def move_endpoint(conn: Connection, account_id: UUID, url: str, *, allow_private: bool) -> None:
-    """Tell this account's events to `url` from now on, signed with the secret they are signed with already.
+    """Send this account's events to `url` from now on, signed with the secret they are signed with already.
 
     Refused(VALIDATION_ERROR) for a URL that cannot be, and for an account without an endpoint. What its name resolves
     to is for `check_address`, before.
@@ -90,5 +90,5 @@ async def send_trial(
         request_id=request_id,
     )
     (outcome,) = await change_charges(conn, [command], now=now)
-    assert not isinstance(outcome, Refused), "a charge made this moment is pending"
+    assert not isinstance(outcome, Refused), "a charge that was just created is pending"
     return charge_id

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 import sql
 from domain.instants import iso
-from domain.mode import Owner
+from domain.mode import Mode, Owner
 from domain.money import reais
 from readmodels.page import Bounds, ListFilters, SequencePosition, sequence_page, window_of
 from sql import Connection
@@ -92,10 +92,10 @@ async def ledger_page(
         test=owner.test,
         type=filters.type,
     )
-    return [_present(row, owner.test) for row in rows], last
+    return [_present(row, owner.mode) for row in rows], last
 
 
-def _present(row: _Row, test: bool) -> LedgerItem:
+def _present(row: _Row, mode: Mode) -> LedgerItem:
     return LedgerItem(
         entry_id=str(row.entry_id),
         sequence=row.sequence,
@@ -109,7 +109,7 @@ def _present(row: _Row, test: bool) -> LedgerItem:
         withdrawal_id=_text(row.withdrawal_id),
         external_id=row.external_id,
         created_at=iso(row.created_at),
-        test=test,
+        test=mode.test,
     )
 
 

@@ -1,6 +1,6 @@
 -- E-mail: what a charge's creation asked for, notices to merchants, mails to send, and addresses that want no more.
 
--- A production charge whose payer is to be told. Written in the creation's own statement, and only when asked.
+-- A production charge whose payer is to be mailed. Written in the creation's own statement, and only when asked.
 CREATE TABLE mail_request (
     charge_id   uuid NOT NULL,
     account_id  uuid NOT NULL,

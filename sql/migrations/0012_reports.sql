@@ -249,9 +249,9 @@ FROM integrator i;
 COMMENT ON VIEW reporting_integrators IS 'Partners.';
 COMMENT ON COLUMN reporting_integrators.integrador_code IS 'The code that stands on their charges.';
 COMMENT ON COLUMN reporting_integrators.name IS 'The partner''s name.';
-COMMENT ON COLUMN reporting_integrators.account_id IS 'His own account, when he has one.';
+COMMENT ON COLUMN reporting_integrators.account_id IS 'The partner''s own account, if any.';
 COMMENT ON COLUMN reporting_integrators.active IS 'Whether new boletos may carry the code.';
-COMMENT ON COLUMN reporting_integrators.created_at IS 'Since when he is a partner.';
+COMMENT ON COLUMN reporting_integrators.created_at IS 'When the partner was registered.';
 COMMENT ON COLUMN reporting_integrators.share_percent IS 'Of payments of charges issued from now on.';
 
 CREATE VIEW reporting_integrators_by_day AS
@@ -273,8 +273,8 @@ COMMENT ON COLUMN reporting_integrators_by_day.share_taken_back IS 'Debited agai
 CREATE VIEW reporting_webhooks_by_day AS
 SELECT account_id, day, outcome, attempts, duration_ms
 FROM report_attempt WHERE account_id <> '00000000-0000-0000-0000-000000000000';
-COMMENT ON VIEW reporting_webhooks_by_day IS 'Attempts to tell merchants of events.';
-COMMENT ON COLUMN reporting_webhooks_by_day.account_id IS 'Who was told.';
+COMMENT ON VIEW reporting_webhooks_by_day IS 'Attempts to deliver events to merchants.';
+COMMENT ON COLUMN reporting_webhooks_by_day.account_id IS 'Whose endpoint.';
 COMMENT ON COLUMN reporting_webhooks_by_day.day IS 'The day of the attempts.';
 COMMENT ON COLUMN reporting_webhooks_by_day.outcome IS 'delivered, rejected, timeout, connection_refused, connection_reset, dns_error, tls_error, blocked_address, worker_lost, network_error.';
 COMMENT ON COLUMN reporting_webhooks_by_day.attempts IS 'How many.';

@@ -1,21 +1,21 @@
-"""Whose request it is behind proxies: what a visitor writes himself changes nothing."""
+"""Whose request it is behind proxies: what a client itself sends changes nothing."""
 
 from ipaddress import ip_network
 
 import pytest
 
-from domain.client_address import HOPS_MAX, visitor
+from domain.client_address import HOPS_MAX, client_address
 
 TRUSTED = [ip_network("10.0.0.0/8"), ip_network("2001:db8:ff::/48")]
 PROXY = "10.0.0.1"
 
 
 def _of(peer: str, *values: str, header: str = "x-forwarded-for") -> str:
-    return visitor(peer, values, header=header, trusted=TRUSTED)
+    return client_address(peer, values, header=header, trusted=TRUSTED)
 
 
 def test_without_a_trusted_proxy_the_header_is_hearsay() -> None:
-    assert visitor("192.0.2.1", ["203.0.113.9"], header="x-forwarded-for", trusted=[]) == "192.0.2.1"
+    assert client_address("192.0.2.1", ["203.0.113.9"], header="x-forwarded-for", trusted=[]) == "192.0.2.1"
     assert _of("192.0.2.1", "203.0.113.9") == "192.0.2.1"
     assert _of("", "203.0.113.9") == ""
 

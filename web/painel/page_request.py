@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from commands.people.audit import AuditEntry, write_down
 from commands.people.sessions import Session
-from domain.client_address import visitor
+from domain.client_address import client_address
 from domain.instants import to_millisecond
 from domain.mode import Mode, Owner
 from domain.sandbox_clock import on_clock
@@ -253,13 +253,13 @@ async def read_form(request: AnyRequest, seal: Seal, cookie: str) -> Form:
 
 
 def address_of(request: AnyRequest) -> str:
-    """The visitor's, also behind proxies that the settings trust (domain/client_address.py)."""
+    """The client's, also behind proxies that the settings trust (domain/client_address.py)."""
     settings: Settings = request.app.state.settings
     peer = request.client.host if request.client else ""
     if not settings.trusted_proxies:
         return peer
     header = settings.trusted_proxy_header
-    return visitor(peer, request.headers.getall(header, []), header=header, trusted=settings.trusted_proxies)
+    return client_address(peer, request.headers.getall(header, []), header=header, trusted=settings.trusted_proxies)
 
 
 def address_hash(request: AnyRequest, seal: Seal) -> str:

@@ -1,4 +1,4 @@
-"""Sweep expired charges: whoever reads a charge expires it too; this is for those nobody reads."""
+"""Expire overdue charges. A read expires a charge too; this is for charges that are not read."""
 
 from commands.charges.expire import expire_all
 from workers.context import Context

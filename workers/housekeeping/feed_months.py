@@ -1,5 +1,5 @@
-"""Keep the feed's months: make those to come, take those out that are too old (contract section 8, 400 days), and
-forget the deliveries of events that left."""
+"""The feed's monthly partitions: create those to come, detach those older than 400 days (contract section 8), and
+delete the deliveries of their events."""
 
 from datetime import timedelta
 
@@ -14,10 +14,10 @@ from workers.context import Context
 
 KEPT = timedelta(days=400)
 MOVED_MAX = 10_000
-"""Of one month, when it is made late: writers wait while they are moved. More of them are moved by a start."""
+"""Events moved from the default partition into one month: writers wait meanwhile. More are moved at a start only."""
 
 DELIVERIES_KEPT = KEPT + timedelta(days=31)
-"""A month leaves whole: by then every event of it has, and none of its deliveries can be sent again."""
+"""A month is detached as a whole: by then all its events are older than KEPT, and none can be redelivered."""
 _FORGOTTEN_MAX = 1_000
 
 _log = structlog.get_logger()
@@ -33,7 +33,7 @@ forget = sql.count("webhook_delivery.forget")
 
 
 async def keep_months(context: Context) -> int:
-    """One round. A month that somebody reads or writes at this moment waits for the next one."""
+    """One round; answers 0. A month that is being read or written is left for the next round."""
     now = context.now()
     made = gone = 0
     try:

@@ -1,4 +1,4 @@
-"""Keep what lags on purpose up to date: the totals reports are read from, and the shares partners are given."""
+"""Post what lags behind the journal by design: the daily totals of reports, and partners' shares."""
 
 from prometheus_client import Gauge
 

@@ -1,4 +1,4 @@
-"""Keep the request log's days: make those to come, drop those older than 30 days as a whole."""
+"""The request log's daily partitions: create those to come, drop those older than 30 days."""
 
 from datetime import timedelta
 
@@ -12,7 +12,7 @@ from workers.context import Context
 
 KEPT = timedelta(days=30)
 AHEAD = timedelta(days=7)
-_MOST = 40
+_DAYS_MAX = 40
 
 _log = structlog.get_logger()
 
@@ -26,14 +26,14 @@ forget = sql.one("request_log.forget_days", _Days)
 
 
 async def keep_days(context: Context) -> int:
-    """One round. A day that somebody reads or writes at this moment waits for the next."""
+    """One round; answers 0. A day that is being read or written is left for the next round."""
     now = context.now()
     made = forgotten = 0
     try:
         async with transaction(context.pool) as conn:
             made = (await make(conn, first=now.date(), last=(now + AHEAD).date())).days
         async with transaction(context.pool) as conn:
-            forgotten = (await forget(conn, ended_before=now - KEPT, limit=_MOST)).days
+            forgotten = (await forget(conn, ended_before=now - KEPT, limit=_DAYS_MAX)).days
     except asyncpg.LockNotAvailableError:
         _log.info("request_log_days_busy")
     if made or forgotten:

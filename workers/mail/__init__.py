@@ -1,1 +1,1 @@
-"""E-mail: what is due is written and sent."""
+"""E-mail: write what is due, and send it."""

@@ -1,7 +1,7 @@
 """Write the mails that are due and send them.
 
-A mail is claimed with what it will say, sent with no transaction open, and settled. It may go twice, when a worker or
-the connection dies at the wrong moment, with one Message-ID; it is never lost.
+A mail is claimed with its content, sent with no transaction open, and settled. It is sent twice when a worker or the
+connection dies before the answer is stored, with one Message-ID; it is never lost.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ CONNECTIONS_MAX: Final = 4
 CLAIMED_MAX: Final = 40
 LEASE: Final = timedelta(minutes=5)
 ROUND_S: Final = 120.0
-"""A round of sending ends before its leases do; what is left goes back to wait."""
+"""A round of sending ends before its leases do; the mails left wait for the next."""
 BACKOFF_S: Final = (30, 120, 600, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400)
 """Ten attempts in about two days; plus and minus a fifth."""
 CAUGHT_KEPT: Final = 200
@@ -88,7 +88,7 @@ forget_caught = sql.run("mail.forget_caught")
 
 
 async def write_due_mails(context: Context) -> int:
-    """Make rows of what the feeds tell, of mails asked for and of notices; answers how many, and how many feeds lag."""
+    """Write mails for events, for requests and for notices; answers how many, and how many feeds lag."""
     now = context.now()
     async with session(context.pool) as conn:
         behind = await follow_feeds(conn, now=now)
@@ -100,35 +100,35 @@ async def write_due_mails(context: Context) -> int:
 
 
 async def release_mails(context: Context) -> int:
-    """Mails whose worker died go again; answers 0: nothing asks for another round at once."""
+    """Release the leases of workers that died; answers 0: no further round is needed at once."""
     async with session(context.pool) as conn:
         await release(conn, now=context.now(), limit=_RELEASED_MAX)
     return 0
 
 
 async def forget_mails(context: Context) -> int:
-    """Delete a batch of mails that have been over for longer than they are kept; answers how many."""
+    """Delete a batch of mails that ended longer ago than they are kept; answers how many."""
     before = context.now() - timedelta(days=context.settings.mail_kept_days)
     async with session(context.pool) as conn:
         return await forget(conn, before=before, limit=_FORGOTTEN_MAX)
 
 
 class MailSender:
-    """Sends mails: to the mail server that is set, or into the catcher of local work. With neither they wait."""
+    """Sends mails: to the mail server of the settings, or to the mail catcher of local work. With neither they wait."""
 
     def __init__(self, context: Context, *, chance: random.Random | None = None) -> None:
         self._context = context
         self._settings = context.settings
         self._printer = BoletoPrinter()
         self._chance = chance or random.Random()  # noqa: S311 - spreads retries, guards nothing
-        self._told = False
+        self._warned = False
 
     async def drain(self) -> int:
-        """One round; answers how many mails were taken up."""
+        """One round; answers how many mails were claimed."""
         settings = self._settings
         if settings.smtp is None and not settings.mail_catcher:
-            if not self._told:
-                self._told = True
+            if not self._warned:
+                self._warned = True
                 _log.warning("mail_not_set_up")
             return 0
         now = self._context.now()
@@ -157,7 +157,7 @@ class MailSender:
         try:
             ready = await self._prepare(due)
         except DB_UNAVAILABLE:
-            raise  # the lease gives it back
+            raise  # the lease runs out, and it is sent again
         except Exception:
             _log.exception("mail_failed_here", mail_id=str(due.mail_id), kind=due.kind)
             await self._later(due, "failed here")

@@ -1,7 +1,7 @@
-"""Hand messages to a mail server, and read its answers as values.
+"""Send messages to a mail server; its answers are values.
 
-Only "no, for good, to this mail" is `MailRejected`. Everything else may be over in a while, or may have gone through:
-it is tried again, with the same Message-ID.
+Only a permanent refusal of this mail is `MailRejected`. Any other fault may pass, or the mail may have been accepted:
+it is sent again, with the same Message-ID.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ Outcome = MailSent | MailRejected | MailUnknown
 
 
 class SmtpConnection:
-    """Takes mails one after the other; opened with the first, and again after a failure."""
+    """Sends mails one after the other; opened with the first, and again after a failure."""
 
     def __init__(self, server: SmtpServer, mail_from: str) -> None:
         self._from = mail_from

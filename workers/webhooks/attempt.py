@@ -1,4 +1,4 @@
-"""One attempt: POST the bytes, read a little of the answer, and say in a word how it went.
+"""One attempt: POST the bytes, read the first KiB of the answer, and name the outcome.
 
 Nothing that a receiver does is raised, and nothing it does takes longer than the session's timeout.
 """
@@ -35,7 +35,7 @@ async def post(http: aiohttp.ClientSession, url: str, body: bytes, headers: dict
         try:
             return await _request(http, url, body, headers, trace)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-            # A connection kept from before that the receiver closed just now: not his failure.
+            # A kept connection that the receiver had closed: not a failure of the receiver.
             if not trace.reused or clock() - began > _STALE_S:
                 raise
             return await _request(http, url, body, headers, Trace())
@@ -47,7 +47,7 @@ async def _request(
     http: aiohttp.ClientSession, url: str, body: bytes, headers: dict[str, str], trace: Trace
 ) -> ReceiverAnswer:
     response = await http.post(url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=trace)
-    # The status is the answer. What becomes of the body, and of the time it takes, changes nothing any more.
+    # The status is the answer: whatever the body is, and however long it takes, the outcome stays.
     try:
         kept = await _read(response)
     finally:

@@ -1,9 +1,9 @@
-"""HTTP to addresses that strangers chose: names are resolved here, and only public addresses connected to.
+"""HTTP to addresses that merchants chose: names are resolved here, and only public addresses connected to.
 
 A merchant's URL may name, or be made to resolve to, our own machines. So a name is refused when any of
-its answers is not public (mixed answers are an attack or a broken zone), and the socket factory looks
-again at the very address that is about to be connected to: literals never pass a resolver.
-Nothing here looks at proxies, cookies or redirects.
+its answers is not public (mixed answers are an attack or a broken zone), and the socket factory checks
+the address itself again before it connects: literal addresses never pass a resolver.
+Proxies, cookies and redirects are not used.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ CONNECT_S = 3.0
 ATTEMPT_S = 10.0
 _RESOLVE_S = 2.0
 _LOOKUPS = 64
-"""Names that never answer hold up each other, at most, and each for two seconds."""
+"""At once. Names that never answer delay only one another, each for two seconds."""
 _SOCKETS = 1000
 _KEEP_ALIVE_S = 60.0
 _DNS_CACHE_S = 30
@@ -33,7 +33,7 @@ class BlockedAddress(OSError):
 
 
 class GuardedResolver(AbstractResolver):
-    """c-ares, because threads for lookups run out: forty dead zones would delay everybody by many seconds."""
+    """c-ares, because threads for lookups run out: forty dead zones would delay every delivery by many seconds."""
 
     def __init__(self, *, allow_private: bool, nameservers: Sequence[str] = ()) -> None:
         self._allow_private = allow_private
@@ -114,7 +114,7 @@ def _tls() -> ssl.SSLContext:
 
 
 class Trace:
-    """Given as `trace_request_ctx`, tells afterwards whether the connection was one kept from before."""
+    """Given as `trace_request_ctx`: whether the connection was a kept one."""
 
     __slots__ = ("reused",)
 

@@ -8,7 +8,7 @@
 -- items insert nothing (contract section 1: the key is looked up first, so a replay never gets here).
 --
 -- Each item is one JSON object: arrays of sixteen columns cost the client more to write than PostgreSQL to read this.
--- `at` is the real instant, of items whose account's clock shows another: what a charge tells goes by that clock, keys
+-- `at` is the real instant, of items whose account's clock shows another: what a charge shows is by that clock, keys
 -- and orders go by real time.
 WITH given AS (
     SELECT c.account_id, c.test, g.key, decode(g.fingerprint, 'hex') AS fingerprint, c.charge_id, c.amount_cents,

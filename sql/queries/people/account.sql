@@ -11,7 +11,7 @@ VALUES (:integrador_code, :name, :account_id, true, :created_at)
 ON CONFLICT (integrador_code) DO NOTHING
 RETURNING integrador_code;
 
--- name: hold_kyc
+-- name: lock_kyc
 SELECT kyc FROM account WHERE account_id = :account_id FOR NO KEY UPDATE;
 
 -- name: set_kyc
@@ -20,7 +20,7 @@ UPDATE account SET kyc = :kyc, kyc_reason = :reason, kyc_at = :now WHERE account
 -- name: set_address
 UPDATE account SET address = :address, city = :city WHERE account_id = :account_id RETURNING account_id;
 
--- name: hold_pix_key
+-- name: lock_pix_key
 SELECT pix_key FROM account WHERE account_id = :account_id FOR NO KEY UPDATE;
 
 -- name: set_pix_key

@@ -1,7 +1,7 @@
 -- What people did in the dashboard.
 
 -- name: add
--- No row: the form with this id was sent before, and what it asked for is done or under way.
+-- No row: the form with this id was submitted before, and what it asked for is done.
 INSERT INTO audit (audit_id, account_id, email, at, action, subject, facts, address_hash, request_id)
 VALUES (:audit_id, :account_id, :email, :at, :action, :subject, :facts, :address_hash, :request_id)
 ON CONFLICT (audit_id) DO NOTHING
@@ -23,5 +23,5 @@ ORDER BY at DESC, audit_id DESC
 LIMIT :limit;
 
 -- name: who
--- The people behind actors of the journal that are named by what they did here.
+-- Who an actor of the journal is, when it is named by the id of an entry of this log.
 SELECT audit_id, email FROM audit WHERE audit_id = ANY(:audit_ids::uuid[]) AND account_id = :account_id;

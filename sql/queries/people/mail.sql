@@ -47,7 +47,7 @@ WITH moved AS (
     WHERE k.event_sequence > f.sequence
     LIMIT :accounts_max
     FOR UPDATE OF f SKIP LOCKED
-), told AS (
+), event AS (
     SELECT m.account_id, e.sequence, e.charge_id, e.type
     FROM moved m CROSS JOIN LATERAL (
         SELECT sequence, charge_id, type FROM read_event
@@ -56,12 +56,12 @@ WITH moved AS (
     ) e
 ), woken AS (
     UPDATE mail_request w SET due_at = :now
-    FROM told t
+    FROM event t
     WHERE t.type IN ('payment.received', 'charge.due_date_changed')
       AND w.charge_id = t.charge_id AND w.account_id = t.account_id
 ), read AS (
     SELECT m.account_id, m.newest, count(t.sequence) AS events, max(t.sequence) AS last
-    FROM moved m LEFT JOIN told t USING (account_id)
+    FROM moved m LEFT JOIN event t USING (account_id)
     GROUP BY m.account_id, m.newest
 ), carried AS (
     UPDATE mail_follow f SET sequence = CASE WHEN r.events < :events_max THEN r.newest ELSE r.last END

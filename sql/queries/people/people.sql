@@ -31,7 +31,7 @@ UPDATE dashboard_user SET password_hash = :password_hash WHERE email = :email;
 -- Sessions and recovery codes go with the person; the audit log keeps what they did.
 DELETE FROM dashboard_user WHERE email = :email;
 
--- name: hold
+-- name: lock_person
 -- The person's row, locked: of a code sent twice at once one is accepted.
 SELECT password_hash, totp_sealed, totp_step, role FROM dashboard_user WHERE email = :email FOR UPDATE;
 
@@ -54,7 +54,7 @@ DELETE FROM recovery_code WHERE email = :email;
 INSERT INTO recovery_code (email, code_hash) SELECT :email, unnest(:code_hashes::text[]);
 
 -- name: take_recovery_code
--- No row: it is none of this person's, or was used.
+-- No row: it is not this person's, or was used.
 DELETE FROM recovery_code WHERE email = :email AND code_hash = :code_hash RETURNING code_hash;
 
 -- name: of_account
@@ -62,7 +62,7 @@ SELECT u.email, u.role, u.created_at, u.totp_since, (SELECT max(s.seen_at) FROM 
 FROM dashboard_user u WHERE u.account_id = :account_id ORDER BY u.email LIMIT :limit;
 
 -- name: staff
--- A handful: no index is kept for them.
+-- Few: no index is kept for them.
 SELECT u.email, u.role, u.created_at, u.totp_since, (SELECT max(s.seen_at) FROM dashboard_session s WHERE s.email = u.email) AS seen_at
 FROM dashboard_user u WHERE u.account_id IS NULL ORDER BY u.email LIMIT :limit;
 

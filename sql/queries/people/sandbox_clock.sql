@@ -1,7 +1,7 @@
 -- By how much each account's sandbox is ahead of real time. An account that never advanced it has no row.
 
 -- name: advance
--- Relative to where it stands, also when two calls advance it at once. No row: that would be too far in all.
+-- Relative to its position, also when two calls advance it at once. No row: that would be too far in all.
 INSERT INTO sandbox_clock AS k (account_id, ahead_s, moved_at) VALUES (:account_id, :by_s, :now)
 ON CONFLICT (account_id) DO UPDATE SET ahead_s = k.ahead_s + excluded.ahead_s, moved_at = excluded.moved_at
 WHERE k.ahead_s + excluded.ahead_s <= :ahead_s_max

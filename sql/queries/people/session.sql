@@ -1,7 +1,7 @@
 -- Sessions of the dashboard, and the throttle of sign-in attempts.
 
 -- name: take_attempt
--- Counted before the password is looked at, in one statement: fifty guesses at once count as fifty. After the end
+-- Counted before the password is looked at, in one statement: fifty attempts at once count as fifty. After the end
 -- of its window the count begins anew.
 INSERT INTO sign_in_attempt AS a (subject, attempts, until) VALUES (:subject, 1, :until)
 ON CONFLICT (subject) DO UPDATE
@@ -9,7 +9,7 @@ ON CONFLICT (subject) DO UPDATE
         until = CASE WHEN a.until <= :now THEN excluded.until ELSE a.until END
 RETURNING attempts, until;
 
--- name: forgive
+-- name: reset_attempts
 -- The password was right: the e-mail's counts are deleted, the address's is one less.
 WITH email AS (
     DELETE FROM sign_in_attempt WHERE subject = ANY(:email_subjects::text[])
@@ -26,12 +26,12 @@ SELECT email, account_id, password_hash, totp_sealed, totp_step FROM dashboard_u
 WHERE email = :email AND account_id IS NOT NULL;
 
 -- name: staff_person
--- Staff are of no account; what they do is written down under the nil UUID.
+-- Staff have no account; their entries of the audit log have the nil UUID.
 SELECT email, '00000000-0000-0000-0000-000000000000'::uuid AS account_id, password_hash, totp_sealed, totp_step
 FROM dashboard_user WHERE email = :email AND role = 'staff';
 
 -- name: open
--- With it go the sessions that make one too many of this person, and some of anybody's that are over.
+-- Also deletes this person's oldest sessions beyond the limit, and a few sessions of any person that have ended.
 WITH surplus AS (
     SELECT session_hash FROM dashboard_session WHERE email = :email ORDER BY created_at DESC OFFSET :limit::integer - 1
 ), over AS (

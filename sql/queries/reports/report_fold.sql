@@ -33,13 +33,13 @@ UPDATE report_position SET journal_id = :journal_id, as_of = greatest(as_of, :as
 
 -- name: charges
 -- What changed along each charge, folded; it leaves the row it was counted in and enters the one it belongs to now.
-WITH told AS (
+WITH change AS (
     SELECT j.charge_id, j.account_id, jsonb_merge(j.payload -> 'charge' ORDER BY j.version, j.journal_id) AS fields
     FROM journal j
     WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'charge'
     GROUP BY j.charge_id, j.account_id
 ), was AS (
-    SELECT r.* FROM told t JOIN report_charge r ON r.charge_id = t.charge_id
+    SELECT r.* FROM change t JOIN report_charge r ON r.charge_id = t.charge_id
 ), now_is AS (
     SELECT t.charge_id, t.account_id, coalesce(w.created_at, (t.fields ->> 'created_at')::timestamptz) AS created_at,
            coalesce(w.payment_method, t.fields ->> 'payment_method') AS payment_method,
@@ -47,7 +47,7 @@ WITH told AS (
            coalesce((t.fields ->> 'due_date')::date, w.due_date) AS due_date,
            coalesce(w.amount_cents, (t.fields ->> 'amount_cents')::bigint) AS amount_cents,
            (t.fields ->> 'paid_at')::timestamptz AS paid_at
-    FROM told t LEFT JOIN was w ON w.charge_id = t.charge_id
+    FROM change t LEFT JOIN was w ON w.charge_id = t.charge_id
 ), stored AS (
     INSERT INTO report_charge (charge_id, account_id, created_at, payment_method, status, due_date, amount_cents)
     SELECT charge_id, account_id, created_at, payment_method, status, due_date, amount_cents FROM now_is
@@ -161,14 +161,14 @@ SET charges = r.charges + excluded.charges, charge_cents = r.charge_cents + excl
 
 -- name: attempts
 -- Counts that webhook workers left to be added up. Not of the journal: a rebuild leaves them alone.
-WITH told AS (
+WITH counted AS (
     DELETE FROM report_attempt_told
     WHERE ctid = ANY(ARRAY(SELECT ctid FROM report_attempt_told LIMIT :limit))
     RETURNING *
 )
 INSERT INTO report_attempt AS r (account_id, day, outcome, attempts, duration_ms)
 SELECT a.account_id, t.day, t.outcome, sum(t.attempts), sum(t.duration_ms)
-FROM told t CROSS JOIN LATERAL unnest(ARRAY[t.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
+FROM counted t CROSS JOIN LATERAL unnest(ARRAY[t.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
 GROUP BY 1, 2, 3
 ON CONFLICT (account_id, day, outcome) DO UPDATE
 SET attempts = r.attempts + excluded.attempts, duration_ms = r.duration_ms + excluded.duration_ms;

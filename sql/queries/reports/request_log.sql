@@ -30,9 +30,9 @@ WHERE left(request_id, 12) = left(:request_id, 12) AND request_id = :request_id 
 
 -- name: make_days
 SELECT request_log_make_days(:first::date, :last::date) AS days
-FROM (SELECT set_config('lock_timeout', '500ms', true)) AS patience;
+FROM (SELECT set_config('lock_timeout', '500ms', true)) AS bounded;
 
 -- name: forget_days
 -- Gives up soon while a reader holds the table: other statements would queue behind the lock. It is tried again.
 SELECT request_log_forget_days(:ended_before::timestamptz, :limit::integer) AS days
-FROM (SELECT set_config('lock_timeout', '500ms', true)) AS patience;
+FROM (SELECT set_config('lock_timeout', '500ms', true)) AS bounded;

@@ -1,11 +1,10 @@
--- Sending again what was sent, or was never sent because nobody was registered. The delivery stays the same row: same
--- id, same event, same bytes, attempts counted on, the schedule from its beginning.
+-- Redeliver what was sent, or was never sent because no endpoint was registered. The delivery stays the same row: same
+-- id, same event, same bytes, attempts counted on, the retry schedule from its beginning.
 
 -- name: one
--- A row when the delivery is the asker's, and its event is still in the feed: the body that would be sent stands there,
--- and without one it would be claimed again and again and come to nothing. What is being sent this moment is left alone, what
--- waits is only hurried. It is pending also while its lane is paused: what somebody asks for by hand is the lane's next
--- probe.
+-- A row when the delivery is the account's and its event is still in the feed: the body is read from there, and without
+-- one the delivery would be claimed again and again and never sent. One that is being sent stays as it is; one that waits
+-- only becomes due. It is pending also while its lane is paused: a redelivery is the lane's next probe.
 WITH mine AS (
     SELECT d.delivery_id FROM webhook_delivery d
     WHERE d.delivery_id = :delivery_id AND d.account_id = :account_id AND d.test = :test
@@ -22,9 +21,9 @@ SELECT delivery_id FROM mine;
 
 -- name: range
 -- Every event in the range whose kind the endpoint takes. They become due one after the other in the order of the
--- feed, :apart from each other, so that what happens meanwhile need not wait behind all of them; while the lane is
--- paused they are held like everything else there. A row that is locked is being claimed, written or hurried by
--- somebody else: skipping it is right, and is why this meets no deadlock.
+-- feed, :apart from each other, so that new events need not wait behind all of them; while the lane is
+-- paused they are held like everything else there. A row that is locked is being claimed, stored or redelivered by
+-- another transaction: skipping it is right, and prevents a deadlock.
 WITH asked AS MATERIALIZED (
     SELECT e.endpoint_id, r.account_id, r.test, r.event_id, r.sequence, r.type, r.created_at,
            CASE WHEN l.state = 'paused' THEN 'held' ELSE 'pending' END AS state,

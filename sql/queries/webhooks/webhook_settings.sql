@@ -40,5 +40,5 @@ WITH endpoint AS (
 SELECT endpoint_id FROM endpoint;
 
 -- name: notices
--- notice_of_account. What the account's people were told of its webhooks.
+-- notice_of_account. The notices the account's people were sent about its webhooks.
 SELECT test, kind, event_type, at FROM notice WHERE account_id = :account_id ORDER BY at DESC, notice_id DESC LIMIT :limit;

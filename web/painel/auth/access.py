@@ -13,7 +13,7 @@ from cryptography.exceptions import InvalidTag
 from litestar.exceptions import ClientException
 from litestar.response import Response
 
-from commands.people.people import PASSWORD_LEAST, change_password, check_password
+from commands.people.people import PASSWORD_MIN, change_password, check_password
 from commands.people.second_factor import RECOVERY_CHANCE, clear, enrol, is_digits, open_secret, seal_secret, take_code
 from commands.people.sessions import (
     PASSWORD_MAX,
@@ -21,8 +21,8 @@ from commands.people.sessions import (
     count_sessions,
     end_other_sessions,
     find_person,
-    forgive,
     password_is_right,
+    reset_attempts,
     take_attempt,
     take_code_attempt,
 )
@@ -50,7 +50,7 @@ async def set_password(request: PageRequest) -> Response[Any]:
     try:
         check_password(fresh)
     except Refused:
-        return await _access(request, fault=f"A senha nova precisa de {PASSWORD_LEAST} a {PASSWORD_MAX} caracteres.")
+        return await _access(request, fault=f"A senha nova precisa de {PASSWORD_MIN} a {PASSWORD_MAX} caracteres.")
     if fresh != request.raw("again"):
         return await _access(request, fault="As duas senhas novas são diferentes.")
     fault = await _password_fault(request)
@@ -133,7 +133,7 @@ async def _password_fault(request: PageRequest) -> str:
     if not right or len(given) > PASSWORD_MAX:
         return _WRONG_PASSWORD
     async with session(request.pool) as conn:
-        await forgive(conn, email, address, seal=request.seal)
+        await reset_attempts(conn, email, address, seal=request.seal)
     return ""
 
 
@@ -151,7 +151,7 @@ async def _access(request: PageRequest, *, fault: str = "") -> Response[Any]:
         "factor": factor,
         "role": ROLES[request.session.role],
         "fault": fault,
-        "least": PASSWORD_LEAST,
+        "length_min": PASSWORD_MIN,
     }
     return request.show("access.html", values, status=400 if fault else 200)
 

@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from commands.people.audit import AuditEntry, write_down
 from commands.people.people import renew_password
-from commands.people.second_factor import Taken, is_digits, take_code
+from commands.people.second_factor import AcceptedCode, is_digits, take_code
 from commands.people.sessions import (
     EMAIL_MAX,
     LIFETIME,
@@ -168,7 +168,7 @@ async def _enter_code(request: AnyRequest, section: Section) -> Response[Any]:
     async with transaction(state.pool) as conn:
         taken = await take_code(conn, person.email, code, now=now, seal=seal)
         if taken is not None:
-            with_what = {} if taken is Taken.CODE else {"with": taken.value}
+            with_what = {} if taken is AcceptedCode.CODE else {"with": taken.value}
             return await _open_session(request, section, conn, person, halfway.where_to, now=now, facts=with_what)
         # The password is known to this browser: its owner should see that.
         await write_down(conn, _audit_entry(request, person, "session.code_refused", seal), now=now)

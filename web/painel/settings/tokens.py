@@ -45,7 +45,7 @@ async def create(request: PageRequest) -> Response[Any]:
             made = await create_credential(
                 conn,
                 request.session.account_id,
-                test=request.test,
+                mode=request.mode,
                 name=name,
                 scopes=scopes,
                 now=request.now,

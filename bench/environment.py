@@ -1,5 +1,5 @@
-"""What a bench runs on: PostgreSQL with fsync on and Valkey in a temporary home, the API as `quita serve` runs it, and
-workers when asked for. All of it ends with the bench."""
+"""What a bench runs on: PostgreSQL with fsync on and Valkey in a temporary folder, the API as `quita serve` runs it,
+and workers when asked for. All of it ends with the bench."""
 
 import asyncio
 import hashlib
@@ -43,8 +43,8 @@ class Merchant(NamedTuple):
     """Of the test credential unless said otherwise: the sandbox's bank lives in the worker."""
 
 
-class House:
-    """Opened by `open_house`; servers run, the API does not yet."""
+class BenchEnvironment:
+    """Opened by `open_environment`; servers run, the API does not yet."""
 
     def __init__(self, home: Path, env: dict[str, str], settings: Settings) -> None:
         self.home = home
@@ -89,8 +89,8 @@ class House:
             raise
         await pool.close()
 
-    async def merchant(self, pool: Pool, *, test: bool = True) -> Merchant:
-        """A merchant whose credential of this mode may ask as often as it can."""
+    async def merchant(self, pool: Pool, mode: Mode = Mode.SANDBOX) -> Merchant:
+        """A merchant whose credential of this mode has no effective rate limit."""
         now = datetime.now(UTC)
         async with session(pool) as conn:
             made = await create_merchant(conn, name="Padaria Aurora", address=True, kyc="approved", now=now)
@@ -98,7 +98,7 @@ class House:
                 "UPDATE account SET rate_per_s = $2, rate_burst = $3 WHERE account_id = $1",
                 made.account_id, _RATE_PER_S, _RATE_BURST,
             )  # fmt: skip
-            client_id = (made.test if test else made.production).client_id
+            client_id = (made.test if mode.test else made.production).client_id
             return Merchant(str(made.account_id), client_id, await self._token(client_id, pool, now))
 
     async def _token(self, client_id: str, pool: Pool, now: datetime) -> str:
@@ -125,7 +125,7 @@ class House:
 
 
 @contextmanager
-def open_house() -> Iterator[House]:
+def open_environment() -> Iterator[BenchEnvironment]:
     """PostgreSQL (fsync on) and Valkey on ports of their own, migrated."""
     folder = Path(tempfile.mkdtemp(prefix="quita-bench-"))
     folder.chmod(0o711)  # root's PostgreSQL runs as nobody, which must pass through
@@ -147,7 +147,7 @@ def open_house() -> Iterator[House]:
         }
         settings = read_settings(env)
         asyncio.run(migrate(settings.database_url))
-        yield House(home, env, settings)
+        yield BenchEnvironment(home, env, settings)
     finally:
         redis.stop()
         postgres.stop()
