@@ -102,14 +102,14 @@ CREATE TABLE bank_order (
     charge_id uuid,
     test boolean NOT NULL,
     kind text NOT NULL,
-    lane text DEFAULT 
+    lane text GENERATED ALWAYS AS (
 CASE
     WHEN (kind = ANY (ARRAY['cob_register'::text, 'cob_remove'::text, 'cob_revise'::text, 'pix_simulate'::text, 'locations'::text])) THEN 'pix'::text
     WHEN (kind = ANY (ARRAY['boleto_register'::text, 'boleto_write_off'::text, 'boleto_redate'::text, 'boleto_pay'::text, 'boleto_reconcile'::text])) THEN 'boleto'::text
     WHEN (kind = ANY (ARRAY['refund_return'::text, 'refund_transfer'::text])) THEN 'refund'::text
     WHEN (kind = 'withdrawal_send'::text) THEN 'withdrawal'::text
     ELSE NULL::text
-END NOT NULL,
+END) STORED NOT NULL,
     request jsonb NOT NULL,
     state text DEFAULT 'waiting'::text NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,

@@ -10,7 +10,9 @@ WITH relation AS (
     SELECT a.attrelid AS relation, 1 AS part, a.attnum::text AS name, a.attnum AS place,
            concat_ws(' ', '   ', a.attname, format_type(a.atttypid, a.atttypmod),
                      CASE WHEN a.attidentity <> '' THEN 'GENERATED ALWAYS AS IDENTITY' END,
-                     'DEFAULT ' || pg_get_expr(d.adbin, d.adrelid), CASE WHEN a.attnotnull THEN 'NOT NULL' END) AS text
+                     CASE a.attgenerated WHEN 's' THEN format('GENERATED ALWAYS AS (%s) STORED', pg_get_expr(d.adbin, d.adrelid))
+                                         ELSE 'DEFAULT ' || pg_get_expr(d.adbin, d.adrelid) END,
+                     CASE WHEN a.attnotnull THEN 'NOT NULL' END) AS text
     FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     WHERE a.attnum > 0 AND NOT a.attisdropped
     UNION ALL

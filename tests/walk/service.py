@@ -14,11 +14,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
 import aiohttp
-import asyncpg
 import msgspec
 import structlog
 from aiohttp import web
@@ -44,7 +42,7 @@ from runtime.postgres import Pool, open_pool
 from runtime.redis import open_redis
 from runtime.seal import Seal
 from runtime.settings import Settings
-from sql.migrate import migrate
+from tests.support.database import own_database
 from tests.support.in_process import Api, Reply, bearer, open_api
 from workers.__main__ import keep_running
 from workers.context import Context
@@ -340,17 +338,8 @@ class Service:
 @asynccontextmanager
 async def running_service(database_url: str, redis_url: str) -> AsyncIterator[Service]:
     """A service with a database of its own on this server."""
-    name = f"walk_{secrets.token_hex(6)}"
-    admin = await asyncpg.connect(database_url)
-    try:
-        await admin.execute(f'CREATE DATABASE "{name}"')
-        own_url = urlunsplit(urlsplit(database_url)._replace(path=f"/{name}"))
-        await migrate(own_url)
-        async with _running(own_url, redis_url) as service:
-            yield service
-    finally:
-        await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-        await admin.close()
+    async with own_database(database_url, "walk") as own_url, _running(own_url, redis_url) as service:
+        yield service
 
 
 @asynccontextmanager

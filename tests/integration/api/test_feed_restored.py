@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
@@ -19,7 +18,7 @@ import pytest_asyncio
 from commands.merchants.merchants import MerchantCreated
 from readmodels.verify import find_broken
 from runtime.embedded import EmbeddedPostgres
-from sql.migrate import migrate
+from tests.support.database import own_database
 from tests.support.in_process import Api, open_api
 from tests.support.system import remove_home, temporary_home
 
@@ -29,16 +28,8 @@ RESTORE_S_MAX = 60
 @pytest_asyncio.fixture
 async def before(servers: Any) -> AsyncIterator[str]:
     """The URL of a migrated database of the test's own, in the cluster of all tests."""
-    name = f"dumped_{secrets.token_hex(6)}"
-    admin = await asyncpg.connect(servers.database_url)
-    try:
-        await admin.execute(f'CREATE DATABASE "{name}"')
-        own_url = urlunsplit(urlsplit(servers.database_url)._replace(path=f"/{name}"))
-        await migrate(own_url)
-        yield own_url
-    finally:
-        await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-        await admin.close()
+    async with own_database(servers.database_url, "dumped") as url:
+        yield url
 
 
 @pytest.fixture

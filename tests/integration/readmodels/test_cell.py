@@ -32,7 +32,7 @@ def bare(text: str) -> str:
 
 
 async def test_a_cell_works_in_a_schema_of_its_own(servers: Any) -> None:
-    async with own_database(servers, "cell") as url:
+    async with own_database(servers.database_url, "cell", migrated=False) as url:
         admin = await asyncpg.connect(url)
         await admin.execute(f"CREATE SCHEMA {CELL}")
         cell = f"{url}?search_path={CELL}"

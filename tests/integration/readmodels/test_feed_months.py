@@ -1,17 +1,14 @@
 """The feed lies in months: there is always one to write into, and old ones leave as a whole (400 days)."""
 
 import asyncio
-import secrets
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
-import asyncpg
 import msgspec
 import pytest
 import pytest_asyncio
@@ -25,6 +22,7 @@ from readmodels.webhooks.event_list import EventFilters, event_page
 from runtime.ids import new_id
 from runtime.postgres import Pool, open_pool
 from sql.migrate import MONTHS_AHEAD, migrate
+from tests.support.database import own_database
 from workers.housekeeping.feed_months import (
     DELIVERIES_KEPT,
     KEPT,
@@ -54,18 +52,10 @@ class Own(NamedTuple):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def own(servers: Any) -> AsyncIterator[Own]:
-    name = f"months_{secrets.token_hex(6)}"
-    admin = await asyncpg.connect(servers.database_url)
-    try:
-        await admin.execute(f'CREATE DATABASE "{name}"')
-        own_url = urlunsplit(urlsplit(servers.database_url)._replace(path=f"/{name}"))
-        await migrate(own_url)
-        opened = await open_pool(own_url, name="tests", size=10)
-        yield Own(own_url, opened, SimpleNamespace(pool=opened, now=lambda: datetime.now(UTC)))
+    async with own_database(servers.database_url, "months") as url:
+        opened = await open_pool(url, name="tests", size=10)
+        yield Own(url, opened, SimpleNamespace(pool=opened, now=lambda: datetime.now(UTC)))
         await opened.close()
-    finally:
-        await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-        await admin.close()
 
 
 async def months_of(conn: Any) -> list[str]:

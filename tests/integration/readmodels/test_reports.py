@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import random
-import secrets
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,7 +13,6 @@ from datetime import UTC, date, datetime, time, timedelta
 from time import sleep
 from types import SimpleNamespace
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
 import asyncpg
@@ -37,10 +35,10 @@ from readmodels.reports.report import By, ReportQuery, as_csv, as_json, ask, fre
 from readmodels.reports.reports import DELIVERIES_MAX, REPORTS
 from readmodels.verify import verify
 from runtime.postgres import Connection, Pool, connect, open_pool, session, transaction
-from sql.migrate import migrate
 from tests.integration.readmodels.test_plans import Explained, assert_cheap
 from tests.support.banking import SECRET_KEY, make_account
 from tests.support.boleto_merchant import boleto_issued_before
+from tests.support.database import own_database
 from tests.support.merchant import new_shop, until_answer
 from tests.support.partners import (
     confirmation,
@@ -86,16 +84,8 @@ def one_day() -> None:
 async def servers(servers: Any) -> AsyncIterator[Any]:
     """The same servers with a database of our own: what all merchants have together would otherwise be told of other
     tests' rows too, and some of those were never journaled."""
-    name = f"reports_{secrets.token_hex(6)}"
-    admin = await asyncpg.connect(servers.database_url)
-    try:
-        await admin.execute(f'CREATE DATABASE "{name}"')
-        own_url = urlunsplit(urlsplit(servers.database_url)._replace(path=f"/{name}"))
-        await migrate(own_url)
-        yield SimpleNamespace(database_url=own_url, redis_url=servers.redis_url)
-    finally:
-        await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-        await admin.close()
+    async with own_database(servers.database_url, "reports") as url:
+        yield SimpleNamespace(database_url=url, redis_url=servers.redis_url)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -858,7 +848,6 @@ async def test_webhooks_now_are_counted_along_indexes_and_no_further_than_said(g
 
 
 async def test_a_role_that_is_granted_the_views_reads_them_and_nothing_else(pool: Pool, world: World) -> None:
-    import asyncpg
 
     async with pool.acquire() as conn:
         transaction = conn.transaction()

@@ -20,8 +20,7 @@ async def test_the_migrations_make_the_committed_schema(conn: Any) -> None:
 
 
 async def test_a_database_of_an_older_state_is_refused_with_what_to_do(servers: Any) -> None:
-    async with own_database(servers, "outdated") as url:
-        await migrate(url)
+    async with own_database(servers.database_url, "outdated") as url:
         conn = await asyncpg.connect(url)
         await conn.execute("INSERT INTO migration (name) VALUES ('0004_bank')")
         await conn.close()
