@@ -52,7 +52,7 @@ class ApiContext:
         self.request_log = RequestLog(pool)
         self.printer = BoletoPrinter()
         self.replies = Replies(open_redis(settings.redis_url, blocking=True), pool)
-        self.reserve = LocationReserve(pool, self.jobs, self.replies, now)
+        self.reserve = LocationReserve(settings.bank, pool, self.jobs, self.replies, now)
         self.keys = UsedKeys(pool)
         self.locks = IdempotencyLocks(self.redis)
         self.guard = IdempotencyGuard(self.keys, self.locks)
@@ -60,7 +60,7 @@ class ApiContext:
         self.pix = PixCreations(pool, self.jobs, self.reserve, self.keys, self.now, self.pix_suspended)
         self.boletos = Boletos(settings, pool, self.jobs, self.replies, self.reserve, self.charges, self.now)
         self.refunds = Refunds(pool, self.jobs, self.now)
-        self.withdrawals = Withdrawals(pool, self.now, grace_s=settings.withdrawal_grace_s)
+        self.withdrawals = Withdrawals(pool, self.now, bank=settings.bank, grace_s=settings.withdrawal_grace_s)
 
     def now(self) -> datetime:
         """The real instant, to the millisecond."""

@@ -120,7 +120,7 @@ class BenchEnvironment:
         while there < count:
             made = (await bank.pix.create_locations(LOCATIONS_MAX)).value
             async with session(pool) as conn:
-                await add_to_pool(conn, Mode.SANDBOX, made)
+                await add_to_pool(conn, Mode.SANDBOX, self.settings.bank, made)
             there += len(made)
 
 

@@ -122,6 +122,7 @@ def _charge(merchant: Merchant, now: datetime) -> NewPix:
         expires_at=iso(expires_at),
     )
     return NewPix(
+        bank="001",
         account_id=UUID(merchant.account_id),
         test=True,
         key=charge_id.hex,

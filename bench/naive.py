@@ -26,9 +26,9 @@ INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, reso
 VALUES ($1, $2, $3, $4, 'charge', $5, $6) ON CONFLICT DO NOTHING RETURNING resource_id
 """
 _CHARGE = """
-INSERT INTO charge (account_id, charge_id, test, payment_method, status, version, amount_cents, external_id, created_at,
-                    expires_at, location, payer_sealed)
-VALUES ($1, $2, $3, 'pix', 'pending', 1, $4, $5, $6, $7, $8, $9)
+INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents, external_id,
+                    created_at, expires_at, location, payer_sealed)
+VALUES ($1, $2, $3, '001', 'pix', 'pending', 1, $4, $5, $6, $7, $8, $9)
 """
 _JOURNAL = """
 INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)
@@ -40,8 +40,8 @@ INSERT INTO read_charge (account_id, charge_id, test, created_at, status, paymen
 VALUES ($1, $2, $3, $4, 'pending', 'pix', $5, $6, $7, $8, 1, $9)
 """
 _ORDER = """
-INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
-VALUES ($1, $2, $3, $4, 'cob_register', $5, $6, $6)
+INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
+VALUES ($1, $2, $3, $4, '001', 'cob_register', $5, $6, $6)
 """
 
 

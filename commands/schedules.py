@@ -16,7 +16,7 @@ from msgspec import Struct
 
 import sql
 from banks.boletos import Agreement
-from banks.protocol import Location
+from commands.bank_orders.pix_locations import PixLocation
 from commands.charges.create_boleto import BoletoRequest, compose_boleto, order_boletos
 from commands.charges.create_pix import Creation, compose_pix, create_pix
 from commands.charges.issuer import Issuer
@@ -204,7 +204,7 @@ def over(due: DueCharge, *, now: datetime) -> bool:
     return now.astimezone(SAO_PAULO).date() > due.due_date
 
 
-async def issue_pix(conn: Connection, due: DueCharge, location: Location, *, now: datetime) -> bool:
+async def issue_pix(conn: Connection, due: DueCharge, location: PixLocation, *, now: datetime) -> bool:
     """Create the number's charge and advance, in the caller's transaction. It can be paid until its due date is over.
 
     False: the key is used, or PIX is suspended.

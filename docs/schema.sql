@@ -75,21 +75,23 @@ CREATE TABLE auto_withdrawal (
 CREATE INDEX auto_withdrawal_due ON auto_withdrawal USING btree (looked_on, account_id);
 
 CREATE TABLE bank_callback (
+    bank text NOT NULL,
     pix_key text NOT NULL,
     url text NOT NULL,
     registered_at timestamp with time zone NOT NULL,
-    CONSTRAINT bank_callback_pkey PRIMARY KEY (pix_key)
+    CONSTRAINT bank_callback_pkey PRIMARY KEY (bank, pix_key)
 );
 
 CREATE TABLE bank_hint (
     hint_id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    bank text NOT NULL,
     about text NOT NULL,
     txid text NOT NULL,
     received_at timestamp with time zone NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     due_at timestamp with time zone NOT NULL,
     state text DEFAULT 'waiting'::text NOT NULL,
-    CONSTRAINT bank_hint_about_key UNIQUE (about),
+    CONSTRAINT bank_hint_about_bank_key UNIQUE (about, bank),
     CONSTRAINT bank_hint_pkey PRIMARY KEY (hint_id),
     CONSTRAINT bank_hint_state_check CHECK (state = ANY (ARRAY['waiting'::text, 'confirmed'::text, 'unfounded'::text]))
 );
@@ -101,6 +103,7 @@ CREATE TABLE bank_order (
     account_id uuid,
     charge_id uuid,
     test boolean NOT NULL,
+    bank text NOT NULL,
     kind text NOT NULL,
     lane text GENERATED ALWAYS AS (
 CASE
@@ -130,22 +133,25 @@ CREATE INDEX bank_order_leased ON bank_order USING btree (lease_until) WHERE sta
 
 CREATE TABLE bank_reconciled (
     bank text NOT NULL,
+    method text NOT NULL,
     until timestamp with time zone NOT NULL,
-    CONSTRAINT bank_reconciled_pkey PRIMARY KEY (bank)
+    CONSTRAINT bank_reconciled_method_check CHECK (method = ANY (ARRAY['pix'::text, 'boleto'::text])),
+    CONSTRAINT bank_reconciled_pkey PRIMARY KEY (bank, method)
 );
 
 CREATE TABLE boleto (
     account_id uuid NOT NULL,
     charge_id uuid NOT NULL,
+    bank text NOT NULL,
     number text NOT NULL,
     due_on date NOT NULL,
     registered_at timestamp with time zone NOT NULL,
     booked_cents bigint DEFAULT 0 NOT NULL,
     CONSTRAINT boleto_booked_cents_check CHECK (booked_cents >= 0),
-    CONSTRAINT boleto_number_check CHECK (number ~ '^000[1-9][0-9]{16}$'::text),
+    CONSTRAINT boleto_number_check CHECK (length(number) >= 1 AND length(number) <= 25),
     CONSTRAINT boleto_pkey PRIMARY KEY (charge_id, account_id)
 ) WITH (fillfactor=85);
-CREATE UNIQUE INDEX boleto_number ON boleto USING btree (number);
+CREATE UNIQUE INDEX boleto_number ON boleto USING btree (number, bank);
 
 CREATE TABLE caught_mail (
     mail_id uuid NOT NULL,
@@ -159,6 +165,7 @@ CREATE TABLE charge (
     account_id uuid NOT NULL,
     charge_id uuid NOT NULL,
     test boolean NOT NULL,
+    bank text NOT NULL,
     payment_method text NOT NULL,
     status text NOT NULL,
     version integer NOT NULL,
@@ -170,6 +177,7 @@ CREATE TABLE charge (
     location text,
     payer_sealed bytea,
     CONSTRAINT charge_amount_cents_check CHECK (amount_cents > 0),
+    CONSTRAINT charge_bank_check CHECK (length(bank) = 3),
     CONSTRAINT charge_payment_method_check CHECK (payment_method = ANY (ARRAY['pix'::text, 'boleto'::text, 'boleto_hibrido'::text, 'boleto_pix'::text])),
     CONSTRAINT charge_pkey PRIMARY KEY (charge_id, account_id),
     CONSTRAINT charge_refunded_cents_check CHECK (refunded_cents >= 0),
@@ -421,10 +429,11 @@ CREATE UNIQUE INDEX payment_settling ON payment USING btree (charge_id, account_
 
 CREATE TABLE pix_location (
     test boolean NOT NULL,
+    bank text NOT NULL,
     location_id bigint NOT NULL,
     location text NOT NULL,
     CONSTRAINT pix_location_location_check CHECK (length(location) <= 77),
-    CONSTRAINT pix_location_pkey PRIMARY KEY (test, location_id)
+    CONSTRAINT pix_location_pkey PRIMARY KEY (test, bank, location_id)
 );
 
 CREATE TABLE pix_suspension (

@@ -78,14 +78,21 @@ def duties(context: Context, dispatcher: WebhookDispatcher) -> list[Duty]:
             Duty(LOCATION_POOL[mode], partial(fill_pool, context, mode),       5),
         )
     ]
+    by_bank = [
+        duty
+        for bank in context.banks.production
+        for duty in (
+            Duty(f"reconciler_{bank}",        partial(reconcile, context, bank),         30),
+            Duty(f"boleto_reconciler_{bank}", partial(reconcile_boletos, context, bank), 60),
+        )
+    ]
     return [
         *by_mode,
+        *by_bank,
         Duty(WITHDRAWAL_ORDERS[Mode.PRODUCTION], WithdrawalOrderWorker(context).drain, 1),
         Duty("daily_withdrawals", partial(withdraw_daily, context),      30),
         Duty("release_orders",    partial(release_orders, context),       5),
         Duty(BANK_HINTS,          partial(drain_hints, context),          1),
-        Duty("reconciler",        partial(reconcile, context),           30),
-        Duty("boleto_reconciler", partial(reconcile_boletos, context),   60),
         Duty("expiry",            partial(sweep_expired, context),        5),
         Duty(WEBHOOKS,            dispatcher.drain,                       1),
         Duty("release_webhooks",  dispatcher.release,                     1),

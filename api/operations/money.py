@@ -48,13 +48,14 @@ class Refunds:
 class Withdrawals:
     """Not batched: those of one account wait for its clock all the same."""
 
-    def __init__(self, pool: Pool, now: Callable[[], datetime], *, grace_s: float) -> None:
+    def __init__(self, pool: Pool, now: Callable[[], datetime], *, bank: str, grace_s: float) -> None:
         self._pool = pool
         self._now = now
+        self._bank = bank
         self._grace_s = grace_s
         self._connections = asyncio.Semaphore(CONNECTIONS_MAX)
 
     async def create(self, asked: NewWithdrawal) -> WithdrawalDoc | None:
         """The pending withdrawal; None when its key was used. Or Refused."""
         async with self._connections, transaction(self._pool) as conn:
-            return await create_withdrawal(conn, asked, now=self._now(), grace_s=self._grace_s)
+            return await create_withdrawal(conn, asked, now=self._now(), bank=self._bank, grace_s=self._grace_s)

@@ -63,9 +63,9 @@ async def bank_callback(context: NamedDependency[ApiContext], request: Request[A
     if not hmac.compare_digest(given, context.settings.bank_callback_token.encode()):
         raise Refused(Code.ROUTE_NOT_FOUND)
     body = await read_body(request)
-    _, read = CALLBACKS[request.scope["path"].rpartition("/bank/")[2].partition("/")[2]]
+    bank, read = CALLBACKS[request.scope["path"].rpartition("/bank/")[2].partition("/")[2]]
     async with transaction(context.pool) as conn:
-        await store_hints(conn, read(body), now=context.now())
+        await store_hints(conn, read(body), bank=bank, now=context.now())
     context.jobs.wake(BANK_HINTS)
     return Answer(b"{}")
 

@@ -15,10 +15,9 @@ import structlog
 
 from banks.boletos import NUMBER_TAKEN
 from banks.choice import agreement_of
-from banks.protocol import Location
 from commands.bank_orders.boleto_orders import Outcome, give_up, look, place_change
 from commands.bank_orders.kinds import Pay, Redate, WriteOff, kind_of
-from commands.bank_orders.pix_locations import LocationReserve
+from commands.bank_orders.pix_locations import LocationReserve, PixLocation
 from commands.charges.control_numbers import ControlNumbers
 from commands.charges.create_boleto import (
     ORDERED_MAX,
@@ -91,7 +90,7 @@ class BoletoIssuer:
         return await self.registered(request, order, location, until=until)
 
     async def compose(
-        self, request: BoletoRequest, location: Location | None = None, *, until: float
+        self, request: BoletoRequest, location: PixLocation | None = None, *, until: float
     ) -> RegistrationOrder:
         """The order for a boleto with the next number, for a caller that writes it in its own transaction and then
         waits until it is `registered`."""
@@ -107,7 +106,7 @@ class BoletoIssuer:
         )
 
     async def registered(
-        self, request: BoletoRequest, order: RegistrationOrder, location: Location | None = None, *, until: float
+        self, request: BoletoRequest, order: RegistrationOrder, location: PixLocation | None = None, *, until: float
     ) -> UUID | None:
         """What `issue` answers, once the order is written. A number that the bank has given to another issuer under the
         same convenio is followed by an order with the next one."""

@@ -15,8 +15,9 @@ class _Stored(Struct, frozen=True):
 store = sql.many("bank_hint.store", _Stored)
 
 
-async def store_hints(conn: Connection, hints: dict[str, str], *, now: datetime) -> int:
-    """Keep hints: what each is known by, and the txid or boleto number to ask for. Answers how many are new."""
+async def store_hints(conn: Connection, hints: dict[str, str], *, bank: str, now: datetime) -> int:
+    """Keep hints of this bank: what each is known by, and the txid or boleto number to ask for; answers how many are
+    new."""
     if not hints:
         return 0
-    return len(await store(conn, abouts=list(hints), txids=list(hints.values()), now=now))
+    return len(await store(conn, bank=bank, abouts=list(hints), txids=list(hints.values()), now=now))

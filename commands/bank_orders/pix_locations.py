@@ -41,9 +41,13 @@ _ASK_MAX = 512
 _FILLS_MAX = 8
 
 
-class _Taken(Struct, frozen=True):
-    location_id: int
-    location: str
+class PixLocation(Location, frozen=True):
+    """A location, and the bank that made it: it carries the charge that is made with it."""
+
+    bank: str
+
+
+class _Taken(PixLocation, frozen=True):
     low: bool
 
 
@@ -71,20 +75,23 @@ _encode = msgspec.json.Encoder().encode
 _read_made = msgspec.json.Decoder(LocationsMade).decode
 
 
-async def add_to_pool(conn: Connection, mode: Mode, locations: Sequence[Location]) -> None:
+async def add_to_pool(conn: Connection, mode: Mode, bank: str, locations: Sequence[Location]) -> None:
+    """Keep locations that this bank has made."""
     await add(
         conn,
         test=mode.test,
+        bank=bank,
         location_ids=[location.location_id for location in locations],
         locations=[location.location for location in locations],
     )
 
 
 class LocationReserve:
-    """`deadline_s` bounds the wait for the bank when the pool is empty."""
+    """Locations of the bank that carries new charges. `deadline_s` bounds the wait for it when the pool is empty."""
 
     def __init__(
         self,
+        bank: str,
         pool: Pool,
         jobs: Jobs,
         replies: Replies,
@@ -92,12 +99,13 @@ class LocationReserve:
         *,
         deadline_s: float = DEADLINE_S,
     ) -> None:
+        self._bank = bank
         self._pool = pool
         self._jobs = jobs
         self._replies = replies
         self._now = now
         self._deadline_s = deadline_s
-        self._held: dict[Mode, deque[Location]] = {mode: deque() for mode in Mode}
+        self._held: dict[Mode, deque[PixLocation]] = {mode: deque() for mode in Mode}
         self._block = dict.fromkeys(Mode, _BLOCK_LEAST)
         self._claimed_at = dict.fromkeys(Mode, 0.0)
         # Callers of one mode claim one after the other; the one that waits for the bank waits for all.
@@ -105,7 +113,7 @@ class LocationReserve:
         self._wanted = dict.fromkeys(Mode, 0)
         self._failed_at = dict.fromkeys(Mode, 0.0)
 
-    async def take(self, mode: Mode, count: int, *, waited_s: float = 0.0) -> list[Location]:
+    async def take(self, mode: Mode, count: int, *, waited_s: float = 0.0) -> list[PixLocation]:
         """`count` locations nobody else has; Refused(BANK_UNAVAILABLE) when the bank makes none in time.
 
         `waited_s` is how long all of those who ask have waited already, for a place in a batch.
@@ -125,7 +133,7 @@ class LocationReserve:
                 self._wanted[mode] -= count
         return [held.popleft() for _ in range(count)]
 
-    def give_back(self, mode: Mode, locations: Sequence[Location]) -> None:
+    def give_back(self, mode: Mode, locations: Sequence[PixLocation]) -> None:
         """Locations nothing was made with after all."""
         self._held[mode].extend(locations)
 
@@ -152,14 +160,14 @@ class LocationReserve:
             self._block[mode] = max(self._block[mode] // 2, _BLOCK_LEAST)
         return self._block[mode]
 
-    async def _claim(self, mode: Mode, limit: int) -> list[Location]:
+    async def _claim(self, mode: Mode, limit: int) -> list[PixLocation]:
         async with session(self._pool) as conn:
-            rows = await take_block(conn, test=mode.test, limit=limit, low=LOW[mode])
+            rows = await take_block(conn, test=mode.test, bank=self._bank, limit=limit, low=LOW[mode])
         if not rows or rows[0].low:
             self._jobs.wake(LOCATION_POOL[mode])
-        return [Location(row.location_id, row.location) for row in rows]
+        return list(rows)
 
-    async def _ask(self, mode: Mode, count: int) -> list[Location]:
+    async def _ask(self, mode: Mode, count: int) -> list[PixLocation]:
         """Have a worker ask the bank, and wait for the answer until the deadline."""
         order_id, now = new_id(), self._now()
         async with session(self._pool) as conn:
@@ -167,6 +175,7 @@ class LocationReserve:
                 conn,
                 order_id=order_id,
                 test=mode.test,
+                bank=self._bank,
                 request=_encode(LocationsRequest(count)),
                 now=now,
                 deadline=now + timedelta(seconds=self._deadline_s),
@@ -184,7 +193,7 @@ class LocationReserve:
         if not made:
             self._failed_at[mode] = asyncio.get_running_loop().time()
             raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
-        return made
+        return [PixLocation(each.location_id, each.location, self._bank) for each in made]
 
     async def _abandon(self, order_id: UUID) -> bytes | None:
         """Wait no longer. The outcome, when it arrived at the last moment."""

@@ -59,14 +59,15 @@ async def confirm_boletos(
     conn: Connection,
     states: Sequence[BoletoState],
     *,
+    bank: str,
     now: datetime,
     seal: Seal,
     actor: str = "bank",
     announced: Mapping[str, int] = {},
     patient: Collection[str] = (),
 ) -> dict[str, Outcome]:
-    """Book what is new of these boletos; the charge as it then stands (or a refusal) for each boleto something was
-    booked for, by number. Numbers of no boleto here are passed over.
+    """Book what is new of these boletos of one bank; the charge as it then stands (or a refusal) for each boleto that
+    something was booked for, by number. Numbers of no boleto here are passed over.
 
     `announced` is how many payments callbacks tell of, by number: it parts money the bank confirmed, and adds none.
     Of the numbers in `patient` nothing is booked while the money may be more payments than were announced so far.
@@ -76,11 +77,11 @@ async def confirm_boletos(
     received = {state.number: state for state in states if state.paid_cents > 0}
     if not received:
         return {}
-    of = await find_of_numbers(conn, numbers=sorted(received))
+    of = await find_of_numbers(conn, bank=bank, numbers=sorted(received))
     locked = await lock_charges(conn, charge_ids=sorted(each.charge_id for each in of))
     amounts = {charge.charge_id: charge.amount_cents for charge in locked}
     clocks = {charge.charge_id: charge.clock(now) for charge in locked}
-    standing = await find_standing(conn, numbers=[each.number for each in of])
+    standing = await find_standing(conn, bank=bank, numbers=[each.number for each in of])
     news = [each for each in standing if received[each.number].paid_cents > each.booked_cents]
     if not news:
         return {}
@@ -105,7 +106,7 @@ async def confirm_boletos(
         return {}
     booked = [each for several in confirmations.values() for each in several]
     outcomes = await confirm_payments(conn, booked, now=now, seal=seal, actor=actor)
-    await carry_over(conn, numbers=list(carried), booked_cents=list(carried.values()))
+    await carry_over(conn, bank=bank, numbers=list(carried), booked_cents=list(carried.values()))
     numbers = [number for number, several in confirmations.items() for _ in several]
     return dict(zip(numbers, outcomes, strict=True))
 

@@ -60,6 +60,7 @@ class RegistrationOrder(Struct, frozen=True, gc=False, kw_only=True):
     account_id: UUID
     charge_id: UUID
     test: bool
+    bank: str
     created_at: datetime
     deadline: datetime
     reply_to: str | None
@@ -140,6 +141,7 @@ def compose_boleto(
         account_id=issuer.account_id,
         charge_id=charge_id,
         test=issuer.test,
+        bank=agreement.bank,
         created_at=now,
         deadline=deadline,
         reply_to=reply_to,
@@ -246,13 +248,13 @@ async def issue_boletos(conn: Connection, boletos: Sequence[RegistrationResult])
 
 
 async def issue_found_boleto(
-    conn: Connection, request: Registration, *, qr_code: str | None, registered_at: datetime
+    conn: Connection, request: Registration, *, bank: str, qr_code: str | None, registered_at: datetime
 ) -> None:
     """Make the charge of a boleto that was paid although its creation had been given up. Asked again, it is there.
 
     `registered_at` is on the charge's own clock.
     """
-    await _issue_found(conn, item=_encode(_item(request, qr_code, registered_at)))
+    await _issue_found(conn, bank=bank, item=_encode(_item(request, qr_code, registered_at)))
 
 
 def _item(request: Registration, qr_code: str | None, at: datetime) -> _Item:

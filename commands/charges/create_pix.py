@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 
 import sql
-from banks.protocol import Location
 from commands.bank_orders.kinds import CobRequest, Payload
+from commands.bank_orders.pix_locations import PixLocation
 from commands.charges.issuer import Issuer, br_code_at
 from domain.instants import iso, to_millisecond
 from domain.mode import Owner
@@ -62,6 +62,7 @@ class NewPix(Struct, frozen=True, gc=False, kw_only=True):
     order_id: UUID
     created_at: datetime
     expires_at: datetime
+    bank: str
     location: str
     payer_sealed: bytes | None
     actor: str
@@ -95,7 +96,7 @@ async def create_pix(conn: Connection, items: Sequence[NewPix]) -> set[UUID]:
     return charge_ids
 
 
-def compose_pix(creation: Creation, location: Location) -> NewPix:
+def compose_pix(creation: Creation, location: PixLocation) -> NewPix:
     """The charge as it will be written, with the order that has the bank register it."""
     issuer = creation.issuer
     created_at = issuer.clock(creation.now)
@@ -138,6 +139,7 @@ def compose_pix(creation: Creation, location: Location) -> NewPix:
         at=creation.now if issuer.ahead_s else None,
         created_at=created_at,
         expires_at=expires_at,
+        bank=location.bank,
         location=location.location,
         payer_sealed=creation.payer_sealed,
         actor=issuer.actor,
@@ -152,6 +154,7 @@ class _Item(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 
     key: str
     fingerprint: str
+    bank: str
     location: str
     payer_sealed: str | None = None
     actor: str
@@ -167,6 +170,7 @@ def _item(new: NewPix) -> bytes:
         _Item(
             key=new.key,
             fingerprint=new.fingerprint.hex(),
+            bank=new.bank,
             location=new.location,
             payer_sealed=None if new.payer_sealed is None else b64encode(new.payer_sealed).decode(),
             actor=new.actor,

@@ -102,9 +102,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def create_withdrawal(
-    conn: Connection, new: NewWithdrawal, *, now: datetime, grace_s: float
+    conn: Connection, new: NewWithdrawal, *, now: datetime, bank: str, grace_s: float
 ) -> WithdrawalDoc | None:
-    """Begin it, to be sent when `grace_s` are over; None when the key made something before.
+    """Begin it, to be sent by this bank when `grace_s` are over; None when the key made something before.
 
     Raises Refused: KYC_REQUIRED, VALIDATION_ERROR (no PIX key), WITHDRAWAL_BELOW_MINIMUM, INSUFFICIENT_BALANCE. Nothing
     may stay of the transaction then, the key included.
@@ -121,6 +121,7 @@ async def create_withdrawal(
         withdrawal_id=new.withdrawal_id,
         amount_cents=new.amount_cents,
         request=_encode(_order(terms, new.amount_cents, new.description)),
+        bank=bank,
         send_at=now + timedelta(seconds=grace_s),
         now=now,
     )
@@ -131,7 +132,9 @@ async def create_withdrawal(
     return doc
 
 
-async def daily_withdrawal(conn: Connection, *, day: date, now: datetime, grace_s: float) -> Withdrawal | bool:
+async def daily_withdrawal(
+    conn: Connection, *, day: date, now: datetime, bank: str, grace_s: float
+) -> Withdrawal | bool:
     """Take one account that is paid out daily and was not taken yet on `day`; False when there is none.
 
     The withdrawal begun, or True when there was nothing to send: less than the minimum above what is to stay, no PIX
@@ -157,6 +160,7 @@ async def daily_withdrawal(conn: Connection, *, day: date, now: datetime, grace_
         amount_cents=amount_cents,
         day=day,
         request=_encode(_order(terms, amount_cents, None)),
+        bank=bank,
         send_at=now + timedelta(seconds=grace_s),
         now=now,
     )

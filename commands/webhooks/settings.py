@@ -6,7 +6,6 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
-from banks.protocol import Location
 from commands.bank_orders.pix_locations import take_block
 from commands.charges.change import change_charges
 from commands.charges.create_pix import Creation, compose_pix, create_pix
@@ -47,7 +46,15 @@ async def move_endpoint(conn: Connection, account_id: UUID, url: str, *, allow_p
 
 
 async def send_trial(
-    conn: Connection, account_id: UUID, *, now: datetime, actor: str, request_id: str, chance: bytes, seal: Seal
+    conn: Connection,
+    account_id: UUID,
+    *,
+    now: datetime,
+    bank: str,
+    actor: str,
+    request_id: str,
+    chance: bytes,
+    seal: Seal,
 ) -> UUID:
     """A sandbox charge of 1.00, paid at once: its payment.received is delivered as every event is, and a receiver that
     reads the charge through the API, as receivers should, finds it. Answers the charge's id.
@@ -56,7 +63,7 @@ async def send_trial(
     Refused(BANK_UNAVAILABLE) while the sandbox has no location left.
     """
     now = to_millisecond(now)
-    places = await take_block(conn, test=True, limit=1, low=0)
+    places = await take_block(conn, test=True, bank=bank, limit=1, low=0)
     if not places:
         raise Refused(Code.BANK_UNAVAILABLE)
     (place,) = places
@@ -78,8 +85,7 @@ async def send_trial(
         payer_document_hash=None,
         scenario=None,
     )
-    location = Location(place.location_id, place.location)
-    made = await create_pix(conn, [compose_pix(creation, location)])
+    made = await create_pix(conn, [compose_pix(creation, place)])
     assert made == {charge_id}, "a key of its own is new"
     command = simulated_payment(
         charge_id,

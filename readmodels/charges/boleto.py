@@ -39,6 +39,7 @@ class _Address(Struct, frozen=True, kw_only=True):
 
 class _Row(Struct, frozen=True):
     doc: bytes
+    bank: str
     payer_sealed: bytes | None
     name: str
     document: str
@@ -82,7 +83,7 @@ def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Printed
     issued_on = _day_of(doc.created_at)
     due = parse_day(boleto.data_vencimento)
     last = due if doc.effective_due_date is None else parse_day(doc.effective_due_date)
-    agreement = agreement_of(settings, settings.bank)
+    agreement = agreement_of(settings, row.bank)
     return PrintedBoleto(
         beneficiary_name=row.name,
         beneficiary_document=row.document,

@@ -20,6 +20,8 @@ CREATE TABLE charge (
     account_id      uuid NOT NULL,
     charge_id       uuid NOT NULL,
     test            boolean NOT NULL,
+    -- The bank that carries it (COMPE code); of a test charge, the one that it would be carried by.
+    bank            text NOT NULL CHECK (length(bank) = 3),
     payment_method  text NOT NULL CHECK (payment_method IN ('pix', 'boleto', 'boleto_hibrido', 'boleto_pix')),
     status          text NOT NULL CHECK (status IN ('pending', 'paid', 'expired', 'cancelled', 'refunded', 'failed')),
     version         integer NOT NULL,
@@ -48,7 +50,9 @@ CREATE SEQUENCE boleto_control AS bigint INCREMENT BY 50 MINVALUE 1 MAXVALUE 999
 CREATE TABLE boleto (
     account_id     uuid NOT NULL,
     charge_id      uuid NOT NULL,
-    number         text NOT NULL CHECK (number ~ '^000[1-9][0-9]{16}$'),
+    bank           text NOT NULL,
+    -- The nosso numero in the form in which that bank's API takes it.
+    number         text NOT NULL CHECK (length(number) BETWEEN 1 AND 25),
     due_on         date NOT NULL,
     -- The bank accepts changes only some time after this.
     registered_at  timestamptz NOT NULL,
@@ -57,4 +61,4 @@ CREATE TABLE boleto (
     PRIMARY KEY (charge_id, account_id)
 ) WITH (fillfactor = 85);
 -- A bank knows a boleto by its number alone.
-CREATE UNIQUE INDEX boleto_number ON boleto (number);
+CREATE UNIQUE INDEX boleto_number ON boleto (number, bank);

@@ -5,6 +5,8 @@ CREATE TABLE bank_order (
     account_id   uuid,
     charge_id    uuid,
     test         boolean NOT NULL,
+    -- Whom it is for (COMPE code): the bank that carries its charge; of an order without one, the bank of new charges.
+    bank         text NOT NULL,
     -- As in commands/bank_orders/kinds.py; a kind that is not named here has no lane and is refused. Each lane is worked
     -- off for itself: requests wait for boletos, refunds and withdrawals are asked about for days, and a bank may answer
     -- about one and not about another.
@@ -39,35 +41,42 @@ CREATE UNIQUE INDEX bank_order_boleto_alone ON bank_order (charge_id)
 -- Callbacks as they came. A hint moves nothing: it makes a worker ask the bank.
 CREATE TABLE bank_hint (
     hint_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    bank         text NOT NULL,
     -- What the hint is about (endToEndId, or the boleto's number and state): received twice, it is kept once.
-    about        text NOT NULL UNIQUE,
+    about        text NOT NULL,
     txid         text NOT NULL,
     received_at  timestamptz NOT NULL,
     attempts     integer NOT NULL DEFAULT 0,
     due_at       timestamptz NOT NULL,
-    state        text NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'confirmed', 'unfounded'))
+    state        text NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'confirmed', 'unfounded')),
+    UNIQUE (about, bank)
 );
 CREATE INDEX bank_hint_due ON bank_hint (due_at) WHERE state = 'waiting';
 -- How many payments callbacks report for one boleto is asked by its number.
 CREATE INDEX bank_hint_txid ON bank_hint (txid) WHERE state = 'waiting';
 
--- How far the reconciler has asked the bank for received PIX.
+-- How far a reconciler has asked each bank for what it received.
 CREATE TABLE bank_reconciled (
-    bank   text PRIMARY KEY,
-    until  timestamptz NOT NULL
+    bank    text NOT NULL,
+    method  text NOT NULL CHECK (method IN ('pix', 'boleto')),
+    until   timestamptz NOT NULL,
+    PRIMARY KEY (bank, method)
 );
 
--- The keys for which the bank was told our callback's address.
+-- The keys for which a bank was told our callback's address.
 CREATE TABLE bank_callback (
-    pix_key        text PRIMARY KEY,
+    bank           text NOT NULL,
+    pix_key        text NOT NULL,
     url            text NOT NULL,
-    registered_at  timestamptz NOT NULL
+    registered_at  timestamptz NOT NULL,
+    PRIMARY KEY (bank, pix_key)
 );
 
 -- Locations asked for ahead, so that creating a PIX charge waits for no bank. Taking one deletes the row.
 CREATE TABLE pix_location (
     test         boolean NOT NULL,
+    bank         text NOT NULL,
     location_id  bigint NOT NULL,
     location     text NOT NULL CHECK (length(location) <= 77),
-    PRIMARY KEY (test, location_id)
+    PRIMARY KEY (test, bank, location_id)
 );

@@ -12,8 +12,9 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from banks.protocol import Location, Unknown
+from banks.protocol import Unknown
 from banks.simulated.bank import PRODUCTION, SimulatedBank
+from commands.bank_orders.pix_locations import PixLocation
 from commands.merchants.pix_suspension import resume_pix, suspend_pix
 from commands.schedules import LEASE, RETRIES, claim, issue_pix
 from domain.instants import SAO_PAULO
@@ -415,7 +416,7 @@ async def test_a_worker_that_dies_after_the_charge_leaves_no_second_one(world: W
     async with world.context.pool.acquire() as conn:
         dues = await claim(conn, now=world.now, limit=50, lease_until=world.now + LEASE)
         (due,) = [each for each in dues if str(each.schedule_id) == made["schedule_id"]]
-        place = Location(secrets.randbits(60), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}")
+        place = PixLocation(secrets.randbits(60), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}", BANK)
         dying = conn.transaction()
         await dying.start()
         assert await issue_pix(conn, due, place, now=world.now)

@@ -187,6 +187,7 @@ async def make_charges(
     test: bool,
     amount_cents: int = 1234,
     lifetime_s: int = 3600,
+    bank: str = BANK,
     **order: Any,
 ) -> list[UUID]:
     """Pending PIX charges, as the door writes them, one for each location; `order` adds to the request to the bank."""
@@ -206,6 +207,7 @@ async def make_charges(
         }  # fmt: skip
         news.append(
             NewPix(
+                bank=bank,
                 account_id=account_id, test=test, key=str(charge_id), fingerprint=bytes(32), charge_id=charge_id,
                 order_id=new_id(), created_at=now, expires_at=now + timedelta(seconds=lifetime_s),
                 location=location.location, payer_sealed=None, actor="test", request_id="test", doc=doc,
@@ -220,7 +222,7 @@ async def make_charges(
 
 async def fill(pool: Pool, test: bool, locations: list[Location]) -> None:
     async with transaction(pool) as conn:
-        await add_to_pool(conn, Mode.of(test), locations)
+        await add_to_pool(conn, Mode.of(test), BANK, locations)
 
 
 async def status_of(pool: Pool, charge_id: UUID) -> str:

@@ -137,8 +137,8 @@ async def boleto_issued_before(
     async with books.transaction():
         # Claimed from its birth: no worker takes it up.
         await books.execute(
-            "INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, state, attempts, due_at,"
-            " created_at) VALUES ($1, $2, $3, $4, 'boleto_register', $5, 'working', 1, $6, $6)",
+            "INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, state, attempts,"
+            " due_at, created_at) VALUES ($1, $2, $3, $4, '001', 'boleto_register', $5, 'working', 1, $6, $6)",
             order.order_id, order.account_id, order.charge_id, test, msgspec.json.encode(order.request), created_at,
         )  # fmt: skip
         made = RegistrationResult(

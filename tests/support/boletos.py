@@ -68,8 +68,8 @@ async def issue(
     boleto = replace(doc.boleto, seu_numero="PED-000123", qr_code=BR_CODE if hybrid else None)
     doc = replace(doc, boleto=boleto, **more)
     await conn.execute(
-        "INSERT INTO charge (account_id, charge_id, test, payment_method, status, version, amount_cents, created_at,"
-        " expires_at, payer_sealed) VALUES ($1, $2, $3, $4, 'pending', 1, $5, $6, $7, $8)",
+        "INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents,"
+        " created_at, expires_at, payer_sealed) VALUES ($1, $2, $3, '001', $4, 'pending', 1, $5, $6, $7, $8)",
         account_id, UUID(doc.charge_id), test, doc.payment_method, amount_cents, now, expires_at(due),
         request.payer_sealed,
     )  # fmt: skip

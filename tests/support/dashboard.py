@@ -221,6 +221,7 @@ class Books(NamedTuple):
             **more,
         )
         new = NewPix(
+            bank="001",
             account_id=self.account_id,
             test=test,
             key=str(charge_id),

@@ -203,6 +203,7 @@ async def open_api(database_url: str, redis_url: str, **env: str) -> AsyncIterat
             await add_to_pool(
                 conn,
                 Mode.of(test),
+                "001",
                 [
                     Location(secrets.randbits(60), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}")
                     for _ in range(_LOCATIONS)

@@ -219,7 +219,7 @@ async def created_before(
     created_at = to_millisecond(now - timedelta(seconds=ago_s))
     expires_at = to_millisecond(created_at + timedelta(seconds=lifetime_s))
     charge_id = new_id()
-    (place, *_) = await until_answer(lambda: take_block(books, test=test, limit=1, low=0))
+    (place, *_) = await until_answer(lambda: take_block(books, test=test, bank="001", limit=1, low=0))
     doc = ChargeDoc(
         account_id=door.account_id,
         charge_id=str(charge_id),
@@ -244,6 +244,7 @@ async def created_before(
             books,
             [
                 NewPix(
+                    bank="001",
                     account_id=UUID(door.account_id), test=test, key=key or str(charge_id), fingerprint=fingerprint,
                     charge_id=charge_id, order_id=new_id(), created_at=created_at, expires_at=expires_at,
                     location=place.location, payer_sealed=None, actor="test", request_id="req_before", doc=doc,

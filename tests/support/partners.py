@@ -55,6 +55,7 @@ async def new_charge(
         created_at=iso(created_at), expires_at=iso(created_at + lifetime),
     )  # fmt: skip
     new = NewPix(
+        bank="001",
         account_id=account_id, test=test, key=str(charge_id), fingerprint=bytes(32), charge_id=charge_id,
         order_id=new_id(), created_at=created_at, expires_at=created_at + lifetime, location=location,
         payer_sealed=None, actor="test", request_id="test", doc=doc, order=b"{}",

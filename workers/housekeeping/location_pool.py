@@ -38,11 +38,11 @@ async def fill_pool(context: Context, mode: Mode) -> int:
             _log.warning("location_pool_not_filled", test=mode.test, ready=level + added, answer=type(answer).__name__)
             break
         async with session(context.pool) as conn:
-            await add_to_pool(conn, mode, answer.value)
+            await add_to_pool(conn, mode, context.settings.bank, answer.value)
         added += len(answer.value)
     return added
 
 
 async def _level(context: Context, mode: Mode) -> int:
     async with session(context.pool) as conn:
-        return (await find_level(conn, test=mode.test, high=HIGH[mode])).count
+        return (await find_level(conn, test=mode.test, bank=context.settings.bank, high=HIGH[mode])).count

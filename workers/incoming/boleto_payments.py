@@ -27,7 +27,6 @@ from runtime.postgres import session, transaction
 from workers.concurrency import ask_all
 from workers.context import Context
 
-BANK: Final = "banco_do_brasil_cobrancas"
 OVERLAP: Final = timedelta(days=1)
 """The list goes by days of movement, and may show one late."""
 
@@ -72,17 +71,19 @@ find_unbooked = sql.many("boleto.unbooked", _Unbooked)
 
 
 async def look_at_boletos(
-    context: Context, numbers: Sequence[str], *, patient: Collection[str] = ()
+    context: Context, bank: str, numbers: Sequence[str], *, patient: Collection[str] = ()
 ) -> dict[str, BookingResult]:
-    """Ask the bank for each boleto and book what is new; `patient` as in commands/charges/confirm_boletos.py."""
-    states = await ask_all(context.banks.of(Mode.PRODUCTION, context.settings.bank).boletos.find_boleto, numbers)
+    """Ask this bank for each boleto and book what is new; `patient` as in commands/charges/confirm_boletos.py."""
+    states = await ask_all(context.banks.production[bank].boletos.find_boleto, numbers)
     paid = [state for state in states.values() if isinstance(state, BoletoState) and state.paid_cents > 0]
     async with session(context.pool) as conn:
         # Counted after the bank was asked: but for callbacks on their way, its total is of no more payments.
-        reported = await find_reported(conn, numbers=[state.number for state in paid])
-    booked = await book_boletos(context, paid, {each.number: each.payments for each in reported}, patient=patient)
+        reported = await find_reported(conn, bank=bank, numbers=[state.number for state in paid])
+    booked = await book_boletos(context, bank, paid, {each.number: each.payments for each in reported}, patient=patient)
     async with session(context.pool) as conn:
-        known = {each.number for each in await find_of_numbers(conn, numbers=[state.number for state in paid])}
+        known = {
+            each.number for each in await find_of_numbers(conn, bank=bank, numbers=[state.number for state in paid])
+        }
     seen = {}
     for number in numbers:
         state = states[number]
@@ -97,6 +98,7 @@ async def look_at_boletos(
 
 async def book_boletos(
     context: Context,
+    bank: str,
     states: Iterable[BoletoState],
     announced: Mapping[str, int] = {},
     *,
@@ -109,7 +111,7 @@ async def book_boletos(
         part = ordered[start : start + _BOOK_AT_ONCE]
         async with transaction(context.pool) as conn:
             outcomes = await confirm_boletos(
-                conn, part, now=context.now(), seal=context.seal, announced=announced, patient=patient
+                conn, part, bank=bank, now=context.now(), seal=context.seal, announced=announced, patient=patient
             )
         for number, outcome in outcomes.items():
             if isinstance(outcome, Refused):
@@ -122,17 +124,17 @@ async def book_boletos(
     return booked
 
 
-async def reconcile_boletos(context: Context) -> int:
-    """One round over the bank's list of paid boletos; answers how many had money that was not on the books, plus 1
+async def reconcile_boletos(context: Context, bank: str) -> int:
+    """One round over this bank's list of paid boletos; answers how many had money that was not on the books, plus 1
     while it lags behind."""
     now = context.now()
     async with session(context.pool) as conn:
-        reconciled = await find_reconciled(conn, bank=BANK)
+        reconciled = await find_reconciled(conn, bank=bank, method="boleto")
     since = ((reconciled.until if reconciled is not None else now - _FIRST) - OVERLAP).astimezone(SAO_PAULO).date()
     today = now.astimezone(SAO_PAULO).date()
     until = min(today, since + OVERLAP + _STEP)
     async with asyncio.timeout(_LIST_S):
-        answer = await context.banks.of(Mode.PRODUCTION, context.settings.bank).boletos.boletos_paid(since, until)
+        answer = await context.banks.production[bank].boletos.boletos_paid(since, until)
     if isinstance(answer, Unknown):
         _log.info("boleto_reconciler_waits", detail=answer.detail)
         return 0
@@ -142,17 +144,20 @@ async def reconcile_boletos(context: Context) -> int:
         part = listed[start : start + _BOOK_AT_ONCE]
         async with session(context.pool) as conn:
             rows = await find_unbooked(
-                conn, numbers=[boleto.number for boleto in part], paid_cents=[boleto.paid_cents for boleto in part]
+                conn,
+                bank=bank,
+                numbers=[boleto.number for boleto in part],
+                paid_cents=[boleto.paid_cents for boleto in part],
             )
         strangers = [row.number for row in rows if not row.known]
         if strangers:
             # Of a creation that was given up (its reconciliation sees to it), or of another program of the agreement.
             _log.warning("paid_boletos_without_charge", count=len(strangers), first=strangers[0])
-        seen = await look_at_boletos(context, [row.number for row in rows if row.known])
+        seen = await look_at_boletos(context, bank, [row.number for row in rows if row.known])
         found += sum(each is BookingResult.BOOKED for each in seen.values())
     if found:
         _log.info("boleto_reconciler_found", count=found)
     done = now if until == today else datetime.combine(until, time(), SAO_PAULO)
     async with session(context.pool) as conn:
-        await set_reconciled(conn, bank=BANK, until=done)
+        await set_reconciled(conn, bank=bank, method="boleto", until=done)
     return found + (until < today)

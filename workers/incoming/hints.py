@@ -37,6 +37,7 @@ _log = structlog.get_logger()
 
 class Hint(Struct, frozen=True, gc=False):
     hint_id: int
+    bank: str
     about: str
     txid: str
     attempts: int
@@ -57,21 +58,26 @@ async def drain_hints(context: Context) -> int:
     """Check what is due; answers how many hints were taken up."""
     now = context.now()
     async with session(context.pool) as conn:
-        hints = await claim(conn, now=now, limit=BATCH, lease_until=now + _LEASE)
-    if not hints:
-        return 0
-    bank = context.banks.production[context.settings.bank]
+        hints = await claim(conn, banks=list(context.banks.production), now=now, limit=BATCH, lease_until=now + _LEASE)
+    by_bank: dict[str, list[Hint]] = {}
+    for hint in hints:
+        by_bank.setdefault(hint.bank, []).append(hint)
+    await asyncio.gather(*(_check(context, bank, told) for bank, told in by_bank.items()))
+    return len(hints)
+
+
+async def _check(context: Context, bank: str, hints: list[Hint]) -> None:
     boletos = {hint.txid for hint in hints if _is_boleto(hint)}
     # A boleto paid twice has two callbacks: for some seconds the other one is waited for.
     patient = boletos - {hint.txid for hint in hints if hint.attempts >= _BOLETO_LOOKS}
+    get_cob = context.banks.production[bank].pix.get_cob
     seen, found = await asyncio.gather(
-        look_at_boletos(context, sorted(boletos), patient=patient),
-        ask_all(bank.pix.get_cob, sorted({hint.txid for hint in hints if not _is_boleto(hint)})),
+        look_at_boletos(context, bank, sorted(boletos), patient=patient),
+        ask_all(get_cob, sorted({hint.txid for hint in hints if not _is_boleto(hint)})),
     )
     received = [pix for state in found.values() if isinstance(state, CobState) for pix in state.received]
     await book(context, received)
     await _settle(context, hints, {**found, **seen})
-    return len(hints)
 
 
 def _is_boleto(hint: Hint) -> bool:
@@ -79,7 +85,7 @@ def _is_boleto(hint: Hint) -> bool:
 
 
 async def book(context: Context, received: Sequence[ReceivedPix]) -> int:
-    """Book what the production bank says it received and is not on the books; answers how many payments that was.
+    """Book what a bank of production says it received and is not on the books; answers how many payments that was.
 
     Money whose txid is no charge of ours stands in the log as an error: somebody has to look.
     """

@@ -34,7 +34,6 @@ from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, WEBHOOKS
 from runtime.postgres import session, transaction
 from runtime.replies import send_reply
 from sql import Connection
-from workers.concurrency import run_concurrently
 from workers.context import Context
 from workers.orders.boleto_changes import (
     BoletoOrder,
@@ -51,7 +50,7 @@ from workers.orders.lease import (
     LEASE,
     Later,
     NotOurs,
-    do_order,
+    drain_lane,
     log_unknown,
     put_off,
     settle,
@@ -109,23 +108,21 @@ class BoletoOrderWorker:
         }
 
     async def drain(self) -> int:
-        """Do what is due; answers how many orders were taken up. One slow answer holds nobody else up."""
-        return await run_concurrently(self._claim, self._do, at_once=self._at_once, stopping=self._context.stopping)
+        return await drain_lane(
+            self._context, self._claim, self._ask, self._store, at_once=self._at_once, call_s=CALL_S
+        )
 
     async def _claim(self, limit: int) -> list[BoletoOrder]:
         now = self._context.now()
         async with session(self._context.pool) as conn:
             return await claim(conn, test=self._mode.test, now=now, limit=limit, lease_until=now + LEASE)
 
-    async def _do(self, order: BoletoOrder) -> None:
-        await do_order(self._context, order, self._ask, self._store, call_s=CALL_S)
-
     async def _ask(self, order: BoletoOrder) -> Result:
         # A reconciliation goes without the merchant's scenario: nothing may stay behind a test.
         scenario = None
         if order.kind != OrderKind.BOLETO_RECONCILE:
             scenario = _read_scenario(order.request).scenario
-        bank = self._context.banks.of(order.mode, self._context.settings.bank, ahead_s=order.ahead_s)
+        bank = self._context.banks.of(order.mode, order.bank, ahead_s=order.ahead_s)
         return await self._kinds[order.kind](acting(bank, scenario, attempt=order.attempts), order)
 
     # The kinds of order: ask the bank, answer what is to be stored
@@ -189,7 +186,7 @@ class BoletoOrderWorker:
                 state = await bank.boletos.find_boleto(order.number)
                 if not isinstance(state, BoletoState) or state.status != "paid":
                     return Later(detail="paid, and not to be read yet")
-                return OrderEnded(change=confirming_first(self._context, state, change))
+                return OrderEnded(change=confirming_first(self._context, order, state, change))
             case NotYet(retry_at):
                 return OrderEnded(self._not_yet(order, retry_at), undo=order.attempts > 1)
             case Rejected(code, message):
@@ -229,7 +226,7 @@ class BoletoOrderWorker:
         if order.number is None or (order.status != Status.PENDING and not request.force):
             return OrderEnded(_NOT_PENDING)
         async with session(self._context.pool) as conn:
-            ours = await find_booked(conn, number=order.number)
+            ours = await find_booked(conn, bank=order.bank, number=order.number)
         booked = await simulated.boletos.booked(order.number)
         # Money we have not booked yet may be this order's own, from before a crash: asked again it is paid once.
         unseen = booked is not None and (booked.state == ANNOUNCED or booked.paid_cents > ours.booked_cents)
@@ -299,6 +296,7 @@ class BoletoOrderWorker:
                     account_id=order.account_id,
                     charge_id=order.charge_id,
                     test=order.test,
+                    bank=order.bank,
                     after=order.kind,
                     request=ended.request or order.request,
                     now=now,

@@ -131,7 +131,7 @@ def redating(context: Context, order: BoletoOrder, due_on: date, request: Redate
             boleto=doc.boleto,
             redated=doc.redated,
             pix_until=doc.pix_expires_at,
-            agreement=agreement_of(context.settings, context.settings.bank),
+            agreement=agreement_of(context.settings, order.bank),
             now=to_millisecond(context.now()),
             actor=request.actor,
             request_id=request.request_id,
@@ -153,7 +153,7 @@ def following(
     charge then is not as `wanted`."""
 
     async def change(conn: Connection) -> Changed | None:
-        await _confirm(context, conn, state, payments=payments)
+        await _confirm(context, order.bank, conn, state, payments=payments)
         if state.status == "written_off" and order.number is not None:
             # Refused when it is not pending any more: then there is nothing to cancel.
             await cancelling(context, order, reason, actor="bank", request_id=None)(conn)
@@ -165,12 +165,12 @@ def following(
     return change
 
 
-def confirming_first(context: Context, state: BoletoState, change: Change) -> Change:
+def confirming_first(context: Context, order: BoletoOrder, state: BoletoState, change: Change) -> Change:
     """Book what the boleto was paid with; a boleto paid with too little is closed at the bank and open here, and then
     nothing stands against `change`."""
 
     async def confirmed(conn: Connection) -> Changed | None:
-        await _confirm(context, conn, state)
+        await _confirm(context, order.bank, conn, state)
         return await change(conn)
 
     return confirmed
@@ -180,16 +180,16 @@ def issuing_found(context: Context, order: BoletoOrder, request: Registration, s
     async def change(conn: Connection) -> Changed | None:
         _log.error("boleto_paid_after_it_was_given_up", number=state.number)
         at = to_millisecond(order.clock(context.now()))
-        await issue_found_boleto(conn, request, qr_code=state.qr_code, registered_at=at)
-        await _confirm(context, conn, state)
+        await issue_found_boleto(conn, request, bank=order.bank, qr_code=state.qr_code, registered_at=at)
+        await _confirm(context, order.bank, conn, state)
         return None
 
     return change
 
 
-async def _confirm(context: Context, conn: Connection, state: BoletoState, *, payments: int = 1) -> None:
+async def _confirm(context: Context, bank: str, conn: Connection, state: BoletoState, *, payments: int = 1) -> None:
     announced = {state.number: payments}
-    booked = await confirm_boletos(conn, [state], now=context.now(), seal=context.seal, announced=announced)
+    booked = await confirm_boletos(conn, [state], bank=bank, now=context.now(), seal=context.seal, announced=announced)
     for number, outcome in booked.items():
         if isinstance(outcome, Refused):
             _log.error("boleto_payment_not_booked", number=number, code=outcome.code.name)

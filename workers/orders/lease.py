@@ -21,6 +21,7 @@ from domain.mode import Mode
 from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, REFUND_ORDERS, WITHDRAWAL_ORDERS
 from runtime.postgres import DB_UNAVAILABLE, session
 from sql import Connection
+from workers.concurrency import run_concurrently
 from workers.context import Context
 
 LEASE: Final = timedelta(seconds=30)
@@ -45,6 +46,7 @@ class ClaimedOrder(Struct, frozen=True, gc=False):
 
     order_id: UUID
     test: bool
+    bank: str
     kind: str
     request: bytes
     attempts: int
@@ -95,6 +97,23 @@ _release = sql.many("bank_order.release", _Released)
 Order = TypeVar("Order", bound=ClaimedOrder)
 Result = TypeVar("Result")
 Stored = TypeVar("Stored")
+
+
+async def drain_lane(
+    context: Context,
+    claim: Callable[[int], Awaitable[Sequence[Order]]],
+    ask: Callable[[Order], Awaitable[Result | Later]],
+    store: Callable[[Order, Result | Later], Awaitable[None]],
+    *,
+    at_once: int,
+    call_s: float = CALL_S,
+) -> int:
+    """Do what is due; answers how many orders were taken up. One slow answer holds nobody else up."""
+
+    async def do(order: Order) -> None:
+        await do_order(context, order, ask, store, call_s=call_s)
+
+    return await run_concurrently(claim, do, at_once=at_once, stopping=context.stopping)
 
 
 async def do_order(

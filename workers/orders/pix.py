@@ -17,7 +17,7 @@ from msgspec import Struct
 import sql
 from banks.protocol import Bank, Cob, Done, NotFound, Rejected, Unknown
 from banks.scenario import acting
-from banks.simulated.bank import PayerPix, SimulatedBank
+from banks.simulated.bank import PayerPix
 from commands.bank_orders.kinds import CobRemoval, CobRequest, CobRevision, LocationsRequest, OrderKind, PixSimulation
 from commands.bank_orders.pix_locations import LocationsMade, add_to_pool
 from commands.charges.change import Outcome
@@ -99,7 +99,6 @@ DONE: Final = Done[bytes | None](None)
 
 async def drain_orders(context: Context, mode: Mode, *, at_once: int = AT_ONCE) -> int:
     """Do what is due in one mode; answers how many orders were taken up. One slow answer holds nobody else up."""
-    bank = context.banks.of(mode, context.settings.bank)
 
     async def claim_some(limit: int) -> list[PixOrder]:
         # At the simulated bank a hundred go as one.
@@ -112,15 +111,15 @@ async def drain_orders(context: Context, mode: Mode, *, at_once: int = AT_ONCE) 
     def begin(orders: Sequence[PixOrder]) -> list[Coroutine[Any, Any, None]]:
         begun: list[Coroutine[Any, Any, None]] = []
         alone = orders
-        if isinstance(bank, SimulatedBank):
+        if mode is Mode.SANDBOX:
             plain = [each for each in orders if each.kind in _TOGETHER and b'"scenario"' not in each.request]
             together = {each.order_id for each in plain}
             alone = [each for each in orders if each.order_id not in together]
             if plain:
-                begun.append(_do_together(context, bank, plain))
-        begun += [_do(context, bank, each) for each in alone]
+                begun.append(_do_together(context, plain))
+        begun += [_do(context, each) for each in alone]
         if mode is Mode.PRODUCTION:
-            begun.append(_register_callbacks(context, bank, orders))
+            begun.append(_register_callbacks(context, orders))
         return begun
 
     return await run_batched(claim_some, begin, at_once=at_once, look_s=_LOOK_S, stopping=context.stopping)
@@ -129,8 +128,9 @@ async def drain_orders(context: Context, mode: Mode, *, at_once: int = AT_ONCE) 
 # One order
 
 
-async def _do(context: Context, bank: Bank, order: PixOrder) -> None:
+async def _do(context: Context, order: PixOrder) -> None:
     async def ask(order: PixOrder) -> Answer:
+        bank = context.banks.of(order.mode, order.bank)
         acted = acting(bank, _read_scenario(order.request).scenario, attempt=order.attempts)
         return await _KINDS[order.kind](context, acted, order)
 
@@ -270,7 +270,7 @@ async def _store(context: Context, order: PixOrder, answer: Answer | Later) -> N
             )
         if not ours and order.kind == OrderKind.LOCATIONS and isinstance(answer, Done) and outcome is not None:
             # The request gave up meanwhile: what the bank made is good for another.
-            await add_to_pool(conn, order.mode, _read_made(outcome).locations)
+            await add_to_pool(conn, order.mode, order.bank, _read_made(outcome).locations)
     if failed is not None:
         context.jobs.wake(WEBHOOKS)
     if isinstance(failed, Charge) and failed.dual:
@@ -282,8 +282,8 @@ async def _store(context: Context, order: PixOrder, answer: Answer | Later) -> N
 # Many orders at the simulated bank: one statement there, one here
 
 
-async def _do_together(context: Context, bank: SimulatedBank, orders: list[PixOrder]) -> None:
-    now = context.now()
+async def _do_together(context: Context, orders: list[PixOrder]) -> None:
+    bank, now = context.banks.sandbox, context.now()
     try:
         wanted = [order for order in orders if order.kind == OrderKind.COB_REGISTER and _payable(order, now)]
         refused: list[tuple[PixOrder, Rejected]] = []
@@ -299,7 +299,7 @@ async def _do_together(context: Context, bank: SimulatedBank, orders: list[PixOr
         if not isinstance(error, DB_UNAVAILABLE):
             _log.warning("bank_batch_failed", count=len(orders), error=type(error).__name__)
         # Each on its own: one bad order never takes its neighbours down.
-        await asyncio.gather(*(_do(context, bank, order) for order in orders))
+        await asyncio.gather(*(_do(context, order) for order in orders))
         return
     no = {order.order_id for order, _ in refused}
     await _store_done(context, [order for order in orders if order.order_id not in no])
@@ -323,29 +323,29 @@ def callback_url(context: Context) -> str:
     return f"{context.settings.base_url}/bank/{context.settings.bank_callback_token}"
 
 
-async def _register_callbacks(context: Context, bank: Bank, orders: Sequence[PixOrder]) -> None:
+async def _register_callbacks(context: Context, orders: Sequence[PixOrder]) -> None:
     """Have the bank call us back for keys it does not yet. Quietly: the reconciler asks in any case, and the next
     order for the key tries again."""
     url = callback_url(context)
     unknown = {
-        _read_cob(order.request).pix_key
+        (order.bank, _read_cob(order.request).pix_key)
         for order in orders
         if order.kind == OrderKind.COB_REGISTER and order.callback_url != url
     }
     try:
-        await register_keys(context, bank, sorted(unknown)[:_KEYS_MAX])
+        await register_keys(context, sorted(unknown)[:_KEYS_MAX])
     except Exception as error:
         _log.info("bank_callback_not_registered", error=type(error).__name__)
 
 
-async def register_keys(context: Context, bank: Bank, keys: Sequence[str]) -> None:
-    """Register our callback for these keys and remember those the bank confirmed."""
+async def register_keys(context: Context, keys: Sequence[tuple[str, str]]) -> None:
+    """Register our callback for these keys, each after its bank's code, and remember those the bank confirmed."""
     url = callback_url(context)
-    for key in keys:
+    for bank, key in keys:
         async with asyncio.timeout(CALL_S):
-            answer = await bank.pix.register_callback(key, url)
+            answer = await context.banks.production[bank].pix.register_callback(key, url)
         if not isinstance(answer, Done):
             _log.info("bank_callback_not_registered", answer=type(answer).__name__)
             return
         async with session(context.pool) as conn:
-            await callback_registered(conn, pix_key=key, url=url, now=context.now())
+            await callback_registered(conn, bank=bank, pix_key=key, url=url, now=context.now())

@@ -21,9 +21,8 @@ from domain.mode import Mode
 from runtime.batching import Batcher
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import transaction
-from workers.concurrency import run_concurrently
 from workers.context import Context
-from workers.orders.lease import Later, do_order
+from workers.orders.lease import Later, drain_lane
 from workers.orders.outgoing import (
     Answer,
     Known,
@@ -56,23 +55,18 @@ class RefundOrderWorker:
         self._context = context
         self._mode = mode
         self._at_once = at_once
-        self._bank = context.banks.of(mode, context.settings.bank)
         self._ending: Batcher[tuple[MoneyOrder, Known], None] = Batcher(self._end, lanes=2, batch_max=_STORED_MAX)
 
     async def drain(self) -> int:
-        """Do what is due; answers how many orders were taken up. One slow answer holds nobody else up."""
-        return await run_concurrently(self._claim, self._do, at_once=self._at_once, stopping=self._context.stopping)
+        return await drain_lane(self._context, self._claim, self._ask, self._store, at_once=self._at_once)
 
     async def _claim(self, limit: int) -> list[MoneyOrder]:
         return await claim_money(self._context, OrderLane.REFUND, self._mode, limit)
 
-    async def _do(self, order: MoneyOrder) -> None:
-        await do_order(self._context, order, self._ask, self._store)
-
     async def _ask(self, order: MoneyOrder) -> Known | Later:
         lost_at = lost_before(order, now=self._context.now())
         request = _READ[order.kind](order.request)
-        acted = acting(self._bank, request.scenario, attempt=order.attempts)
+        acted = acting(self._context.banks.of(order.mode, order.bank), request.scenario, attempt=order.attempts)
         match request:
             case RefundReturn():
                 answer = await self._return(acted, order, request)

@@ -20,9 +20,8 @@ from domain.mode import Mode
 from domain.withdrawal import Withdrawal, WithdrawalFailure
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
-from workers.concurrency import run_concurrently
 from workers.context import Context
-from workers.orders.lease import Later, NotOurs, do_order
+from workers.orders.lease import Later, NotOurs, drain_lane
 from workers.orders.outgoing import (
     Answer,
     Known,
@@ -51,14 +50,10 @@ class WithdrawalOrderWorker:
         self._context = context
 
     async def drain(self) -> int:
-        """Do what is due; answers how many orders were taken up. One slow answer holds nobody else up."""
-        return await run_concurrently(self._claim, self._do, at_once=AT_ONCE, stopping=self._context.stopping)
+        return await drain_lane(self._context, self._claim, self._ask, self._store, at_once=AT_ONCE)
 
     async def _claim(self, limit: int) -> list[MoneyOrder]:
         return await claim_money(self._context, OrderLane.WITHDRAWAL, Mode.PRODUCTION, limit)
-
-    async def _do(self, order: MoneyOrder) -> None:
-        await do_order(self._context, order, self._ask, self._store)
 
     async def _ask(self, order: MoneyOrder) -> Known | Later:
         now = self._context.now()
@@ -79,7 +74,7 @@ class WithdrawalOrderWorker:
 
     async def _send(self, order: MoneyOrder, request: SendOrder) -> Answer:
         """Raises errors.Refused(KYC_REQUIRED) when the bank does not have it and the account is blocked by now."""
-        bank = self._context.banks.of(Mode.PRODUCTION, self._context.settings.bank)
+        bank = self._context.banks.of(order.mode, order.bank)
         id = order.order_id.hex
         if found := await found_sent(order, partial(bank.transfers.find_transfer, id)):
             return found
@@ -128,7 +123,11 @@ async def withdraw_daily(context: Context) -> int:
         try:
             async with transaction(context.pool) as conn:
                 found = await daily_withdrawal(
-                    conn, day=here.date(), now=now, grace_s=context.settings.withdrawal_grace_s
+                    conn,
+                    day=here.date(),
+                    now=now,
+                    bank=context.settings.bank,
+                    grace_s=context.settings.withdrawal_grace_s,
                 )
         except errors.Refused as refused:
             # The balance fell between two statements: the next round looks again.

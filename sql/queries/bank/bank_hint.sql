@@ -3,11 +3,11 @@
 -- name: store
 -- Received twice, kept once. One that was found to be unfounded is checked again when it is received again: a forged
 -- hint must not suppress the true one.
-INSERT INTO bank_hint AS h (about, txid, received_at, due_at)
-SELECT DISTINCT ON (g.about) g.about, g.txid, :now::timestamptz, :now::timestamptz
+INSERT INTO bank_hint AS h (bank, about, txid, received_at, due_at)
+SELECT DISTINCT ON (g.about) :bank, g.about, g.txid, :now::timestamptz, :now::timestamptz
 FROM unnest(:abouts::text[], :txids::text[]) AS g (about, txid)
 ORDER BY g.about
-ON CONFLICT (about) DO UPDATE
+ON CONFLICT (about, bank) DO UPDATE
 SET txid = excluded.txid, state = 'waiting', attempts = 0, due_at = excluded.due_at
 WHERE h.state = 'unfounded'
 RETURNING about;
@@ -16,15 +16,15 @@ RETURNING about;
 -- Take what is due. It is deferred by the length of a lease and not marked: after a worker's death it is due again.
 UPDATE bank_hint SET attempts = attempts + 1, due_at = :lease_until
 WHERE hint_id IN (
-    SELECT hint_id FROM bank_hint WHERE state = 'waiting' AND due_at <= :now
+    SELECT hint_id FROM bank_hint WHERE state = 'waiting' AND due_at <= :now AND bank = ANY(:banks::text[])
     ORDER BY due_at LIMIT :limit FOR UPDATE SKIP LOCKED
 )
-RETURNING hint_id, about, txid, attempts;
+RETURNING hint_id, bank, about, txid, attempts;
 
 -- name: reported
 -- How many payments the callbacks that were not checked yet report for each boleto.
 SELECT txid AS number, count(*)::integer AS payments FROM bank_hint
-WHERE state = 'waiting' AND txid = ANY(:numbers::text[]) GROUP BY txid;
+WHERE state = 'waiting' AND bank = :bank AND txid = ANY(:numbers::text[]) GROUP BY txid;
 
 -- name: settle
 UPDATE bank_hint h SET state = g.state, attempts = g.attempts, due_at = g.due_at
@@ -47,8 +47,8 @@ WHERE NOT EXISTS (
 );
 
 -- name: reconciled
-SELECT until FROM bank_reconciled WHERE bank = :bank;
+SELECT until FROM bank_reconciled WHERE bank = :bank AND method = :method;
 
 -- name: set_reconciled
-INSERT INTO bank_reconciled AS b (bank, until) VALUES (:bank, :until)
-ON CONFLICT (bank) DO UPDATE SET until = greatest(b.until, excluded.until);
+INSERT INTO bank_reconciled AS b (bank, method, until) VALUES (:bank, :method, :until)
+ON CONFLICT (bank, method) DO UPDATE SET until = greatest(b.until, excluded.until);

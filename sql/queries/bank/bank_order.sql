@@ -18,14 +18,14 @@ FROM due d
 LEFT JOIN charge c ON c.charge_id = d.charge_id
 LEFT JOIN sandbox_clock k ON :test::boolean AND k.account_id = d.account_id
 WHERE o.order_id = d.order_id
-RETURNING o.order_id, o.test, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.account_id, o.charge_id,
+RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.account_id, o.charge_id,
           c.status, c.expires_at, c.payer_sealed,
           o.kind IN ('cob_remove', 'cob_revise') AND EXISTS (
               SELECT FROM bank_order r
               WHERE r.charge_id = o.charge_id AND r.kind = 'cob_register' AND r.state IN ('waiting', 'working')
           ) AS registering,
           CASE WHEN o.kind = 'cob_register' AND NOT o.test
-               THEN (SELECT url FROM bank_callback b WHERE b.pix_key = o.request ->> 'pix_key') END AS callback_url,
+               THEN (SELECT url FROM bank_callback b WHERE b.bank = o.bank AND b.pix_key = o.request ->> 'pix_key') END AS callback_url,
           coalesce(k.ahead_s, 0) AS ahead_s;
 
 -- name: claim_boletos
@@ -45,7 +45,7 @@ LEFT JOIN boleto s ON s.charge_id = d.charge_id
 LEFT JOIN read_charge r ON r.charge_id = d.charge_id
 LEFT JOIN sandbox_clock k ON :test::boolean AND k.account_id = d.account_id
 WHERE o.order_id = d.order_id
-RETURNING o.order_id, o.test, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.account_id, o.charge_id,
+RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.account_id, o.charge_id,
           c.payment_method, c.status, s.number, s.due_on, s.registered_at, r.doc, coalesce(k.ahead_s, 0) AS ahead_s;
 
 -- name: claim_money
@@ -67,7 +67,7 @@ UPDATE bank_order o
 SET state = 'working', attempts = o.attempts + 1, lease_until = :lease_until
 FROM due d
 WHERE o.order_id = d.order_id
-RETURNING o.order_id, o.test, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.account_id, o.charge_id,
+RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.account_id, o.charge_id,
           o.outcome;
 
 -- name: ends
@@ -93,8 +93,8 @@ WHERE order_id IN (
 RETURNING order_id, test, lane;
 
 -- name: ask_for_locations
-INSERT INTO bank_order (order_id, test, kind, request, due_at, deadline, reply_to, created_at)
-VALUES (:order_id, :test, 'locations', :request, :now, :deadline, :reply_to, :now);
+INSERT INTO bank_order (order_id, test, bank, kind, request, due_at, deadline, reply_to, created_at)
+VALUES (:order_id, :test, :bank, 'locations', :request, :now, :deadline, :reply_to, :now);
 
 -- name: abandon
 -- The request no longer waits. No row: the outcome is there, and is taken after all.
@@ -106,9 +106,9 @@ RETURNING order_id;
 SELECT outcome FROM bank_order WHERE order_id = :order_id AND state IN ('done', 'refused');
 
 -- name: callback_registered
-INSERT INTO bank_callback (pix_key, url, registered_at) VALUES (:pix_key, :url, :now)
-ON CONFLICT (pix_key) DO UPDATE SET url = excluded.url, registered_at = excluded.registered_at;
+INSERT INTO bank_callback (bank, pix_key, url, registered_at) VALUES (:bank, :pix_key, :url, :now)
+ON CONFLICT (bank, pix_key) DO UPDATE SET url = excluded.url, registered_at = excluded.registered_at;
 
 -- name: callbacks_elsewhere
 -- Keys for which the bank still calls an address that is no longer ours.
-SELECT pix_key FROM bank_callback WHERE url <> :url ORDER BY pix_key LIMIT :limit;
+SELECT pix_key FROM bank_callback WHERE bank = :bank AND url <> :url ORDER BY pix_key LIMIT :limit;

@@ -14,17 +14,18 @@ WHERE a.account_id = :account_id;
 -- Orders to register, of requests whose keys made nothing yet. No row: an order of the same key is under way, or the key
 -- was used this moment; the caller looks the key up.
 WITH fresh AS MATERIALIZED (
-    SELECT g.order_id, g.account_id, g.charge_id, g.test, 'boleto_register', i.item -> 'request', g.created_at, g.deadline,
+    SELECT g.order_id, g.account_id, g.charge_id, g.test, g.bank, 'boleto_register', i.item -> 'request', g.created_at, g.deadline,
            g.reply_to, g.created_at
     FROM unnest(:items::jsonb[]) AS i (item)
     CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
-        order_id uuid, account_id uuid, charge_id uuid, test boolean, created_at timestamptz, deadline timestamptz, reply_to text)
+        order_id uuid, account_id uuid, charge_id uuid, test boolean, bank text, created_at timestamptz, deadline timestamptz,
+        reply_to text)
     WHERE NOT EXISTS (
         SELECT FROM idempotency k
         WHERE k.account_id = g.account_id AND k.test = g.test AND k.key = i.item #>> '{request,key}')
     ORDER BY g.account_id, g.test, i.item #>> '{request,key}'
 )
-INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, deadline, reply_to, created_at)
+INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, deadline, reply_to, created_at)
 TABLE fresh
 ON CONFLICT DO NOTHING
 RETURNING order_id;
@@ -37,8 +38,9 @@ WITH taken_over AS (
     WHERE charge_id = :charge_id AND kind = 'boleto_reconcile' AND state = 'waiting' AND :kind::text <> 'boleto_pay'
     RETURNING order_id
 )
-INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, deadline, reply_to, created_at)
-SELECT :order_id, :account_id, :charge_id, :test, :kind,
+INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, deadline, reply_to, created_at)
+SELECT :order_id, :account_id, :charge_id, :test,
+       (SELECT bank FROM charge WHERE charge_id = :charge_id AND account_id = :account_id), :kind,
        CASE WHEN EXISTS (SELECT FROM taken_over) THEN :request::jsonb || '{"reconcile": true}' ELSE :request::jsonb END,
        :now, :deadline, :reply_to, :now
 ON CONFLICT DO NOTHING
@@ -51,12 +53,12 @@ RETURNING order_id;
 WITH given_up AS (
     UPDATE bank_order SET state = 'abandoned', lease_until = NULL, outcome = :outcome
     WHERE order_id = :order_id AND state IN ('waiting', 'working') AND attempts = coalesce(:attempts::integer, attempts)
-    RETURNING account_id, charge_id, test, kind, request, attempts, order_id
+    RETURNING account_id, charge_id, test, bank, kind, request, attempts, order_id
 ), dual AS MATERIALIZED (
     SELECT FROM given_up g JOIN charge c ON c.charge_id = g.charge_id AND c.payment_method = 'boleto_pix'
 ), reconciliation AS (
-    INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
-    SELECT :reconcile_id, account_id, charge_id, test, 'boleto_reconcile',
+    INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
+    SELECT :reconcile_id, account_id, charge_id, test, bank, 'boleto_reconcile',
            jsonb_build_object('after', kind, 'request', request), :reconcile_at, :now
     FROM given_up
     WHERE attempts > :untouched::integer OR request ? 'reconcile' OR EXISTS (SELECT FROM dual)
@@ -65,8 +67,8 @@ SELECT order_id FROM given_up;
 
 -- name: order_reconciliation
 -- Have a worker make the bank's state equal to ours.
-INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
-SELECT :reconcile_id, :account_id, :charge_id, :test, 'boleto_reconcile',
+INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
+SELECT :reconcile_id, :account_id, :charge_id, :test, :bank, 'boleto_reconcile',
        jsonb_build_object('after', :after::text, 'request', :request::jsonb), :now, :now
 ON CONFLICT DO NOTHING;
 
@@ -98,7 +100,7 @@ WITH given AS (
     UPDATE bank_order o SET state = 'done', lease_until = NULL, outcome = g.outcome
     FROM given g
     WHERE o.order_id = g.order_id AND o.attempts = g.attempts AND o.state = 'working'
-    RETURNING o.order_id, o.request
+    RETURNING o.order_id, o.bank, o.request
 ), claimed AS (
     INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
     SELECT g.account_id, g.test, g.key, g.fingerprint, 'charge', g.charge_id, g.at
@@ -107,25 +109,25 @@ WITH given AS (
     ON CONFLICT DO NOTHING
     RETURNING resource_id
 ), mine AS (
-    SELECT g.* FROM given g JOIN claimed c ON c.resource_id = g.charge_id
+    SELECT g.*, h.bank FROM given g JOIN held h USING (order_id) JOIN claimed c ON c.resource_id = g.charge_id
 ), undone AS (
-    INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
-    SELECT g.reconcile_id, g.account_id, g.charge_id, g.test, 'boleto_reconcile',
+    INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
+    SELECT g.reconcile_id, g.account_id, g.charge_id, g.test, h.bank, 'boleto_reconcile',
            jsonb_build_object('after', 'boleto_register', 'request', h.request), g.at, g.at
     FROM given g JOIN held h USING (order_id)
     WHERE NOT EXISTS (SELECT FROM claimed c WHERE c.resource_id = g.charge_id)
 ), charged AS (
-    INSERT INTO charge (account_id, charge_id, test, payment_method, status, version, amount_cents, external_id,
+    INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents, external_id,
                         created_at, expires_at, location, payer_sealed)
-    SELECT account_id, charge_id, test, payment_method, 'pending', 1, amount_cents, external_id, created_at, expires_at,
-           location, payer_sealed
+    SELECT account_id, charge_id, test, bank, payment_method, 'pending', 1, amount_cents, external_id, created_at,
+           expires_at, location, payer_sealed
     FROM mine
 ), kept AS (
-    INSERT INTO boleto (account_id, charge_id, number, due_on, registered_at)
-    SELECT account_id, charge_id, nosso_numero, due_date, registered_at FROM mine
+    INSERT INTO boleto (account_id, charge_id, bank, number, due_on, registered_at)
+    SELECT account_id, charge_id, bank, nosso_numero, due_date, registered_at FROM mine
 ), with_cob AS (
-    INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
-    SELECT cob_order_id, account_id, charge_id, test, 'cob_register', cob, at, at
+    INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
+    SELECT cob_order_id, account_id, charge_id, test, bank, 'cob_register', cob, at, at
     FROM mine WHERE cob IS NOT NULL
 ), mail_requested AS (
     INSERT INTO mail_request (charge_id, account_id, due_at)
@@ -152,18 +154,18 @@ WITH given AS (
         account_id uuid, test boolean, charge_id uuid, payment_method text, amount_cents bigint, external_id text,
         created_at timestamptz, nosso_numero text, due_date date)
 ), charged AS (
-    INSERT INTO charge (account_id, charge_id, test, payment_method, status, version, amount_cents, external_id,
+    INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents, external_id,
                         created_at, expires_at, payer_sealed)
-    SELECT account_id, charge_id, test, payment_method, 'pending', 1, amount_cents, external_id, created_at, expires_at,
-           payer_sealed
+    SELECT account_id, charge_id, test, :bank, payment_method, 'pending', 1, amount_cents, external_id, created_at,
+           expires_at, payer_sealed
     FROM given
     ON CONFLICT DO NOTHING
     RETURNING charge_id
 ), mine AS (
     SELECT g.* FROM given g JOIN charged USING (charge_id)
 ), kept AS (
-    INSERT INTO boleto (account_id, charge_id, number, due_on, registered_at)
-    SELECT account_id, charge_id, nosso_numero, due_date, registered_at FROM mine
+    INSERT INTO boleto (account_id, charge_id, bank, number, due_on, registered_at)
+    SELECT account_id, charge_id, :bank, nosso_numero, due_date, registered_at FROM mine
 ), journaled AS (
     INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)
     SELECT account_id, test, charge_id, 1, 'charge.created', registered_at, actor, request_id, payload FROM mine
@@ -173,10 +175,10 @@ SELECT project_created(array_agg(journal_id)) AS projected FROM journaled;
 
 -- name: of_numbers
 -- The charges of these boletos.
-SELECT number, charge_id FROM boleto WHERE number = ANY(:numbers::text[]);
+SELECT number, charge_id FROM boleto WHERE bank = :bank AND number = ANY(:numbers::text[]);
 
 -- name: booked_of
-SELECT booked_cents FROM boleto WHERE number = :number;
+SELECT booked_cents FROM boleto WHERE bank = :bank AND number = :number;
 
 -- name: standing
 -- What was booked so far for boletos whose charges are locked by this transaction, and what their payments show: the PIX
@@ -192,13 +194,13 @@ CROSS JOIN LATERAL (
     FROM read_payment p
     WHERE s.booked_cents > 0 AND p.charge_id = s.charge_id AND p.method = 'pix' AND p.doc ? 'nosso_numero'
 ) p
-WHERE s.number = ANY(:numbers::text[]);
+WHERE s.bank = :bank AND s.number = ANY(:numbers::text[]);
 
 -- name: booked
 -- Store the bank's totals, with the payments that make them up.
 UPDATE boleto s SET booked_cents = g.booked_cents
 FROM unnest(:numbers::text[], :booked_cents::bigint[]) AS g (number, booked_cents)
-WHERE s.number = g.number AND s.booked_cents < g.booked_cents;
+WHERE s.bank = :bank AND s.number = g.number AND s.booked_cents < g.booked_cents;
 
 -- name: redated
 UPDATE boleto SET due_on = :due_on WHERE charge_id = :charge_id AND account_id = :account_id;
@@ -207,7 +209,7 @@ UPDATE boleto SET due_on = :due_on WHERE charge_id = :charge_id AND account_id =
 -- Of the boletos that the bank lists as paid, those with money that is not on the books; unknown numbers too.
 SELECT g.number, s.number IS NOT NULL AS known
 FROM unnest(:numbers::text[], :paid_cents::bigint[]) AS g (number, paid_cents)
-LEFT JOIN boleto s ON s.number = g.number
+LEFT JOIN boleto s ON s.bank = :bank AND s.number = g.number
 WHERE s.number IS NULL OR s.booked_cents < g.paid_cents;
 
 -- name: number_of_charge

@@ -2,7 +2,7 @@
 -- All that is printed of a boleto, in one row by the charge's key: what was agreed (the document), who is to pay (sealed,
 -- and nowhere else) and who is paid, as he is registered now. A charge that is no boleto, of somebody else or of the other
 -- mode is no row: the caller cannot tell the three apart. nosso_numero is what every boleto has and nothing else.
-SELECT read_charge.doc, charge.payer_sealed, account.name, account.document, account.address,
+SELECT read_charge.doc, charge.bank, charge.payer_sealed, account.name, account.document, account.address,
        coalesce(sandbox_clock.ahead_s, 0) AS ahead_s
 FROM read_charge
 JOIN charge ON charge.charge_id = read_charge.charge_id AND charge.account_id = read_charge.account_id
@@ -13,7 +13,7 @@ WHERE read_charge.charge_id = :charge_id AND read_charge.account_id = :account_i
 
 -- name: by_public_id
 -- The same row for the payer, who knows the link and nothing more (unique index on public_id).
-SELECT read_charge.doc, charge.payer_sealed, account.name, account.document, account.address,
+SELECT read_charge.doc, charge.bank, charge.payer_sealed, account.name, account.document, account.address,
        coalesce(sandbox_clock.ahead_s, 0) AS ahead_s
 FROM read_charge
 JOIN charge ON charge.charge_id = read_charge.charge_id AND charge.account_id = read_charge.account_id

@@ -13,12 +13,12 @@
 WITH given AS (
     SELECT c.account_id, c.test, g.key, decode(g.fingerprint, 'hex') AS fingerprint, c.charge_id, c.amount_cents,
            c.external_id, c.created_at, c.expires_at, c.send_email, g.location, decode(g.payer_sealed, 'base64') AS payer_sealed,
-           g.actor, g.request_id, i.item -> 'payload' AS payload, g.order_id, i.item -> 'order' AS request,
+           g.bank, g.actor, g.request_id, i.item -> 'payload' AS payload, g.order_id, i.item -> 'order' AS request,
            coalesce(g.at, c.created_at) AS at
     FROM unnest(:items::jsonb[]) AS i (item)
     CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
-        key text, fingerprint text, location text, payer_sealed text, actor text, request_id text, order_id uuid,
-        at timestamptz)
+        key text, fingerprint text, bank text, location text, payer_sealed text, actor text, request_id text,
+        order_id uuid, at timestamptz)
     CROSS JOIN LATERAL jsonb_to_record(i.item #> '{payload,charge}') AS c (
         account_id uuid, test boolean, charge_id uuid, amount_cents bigint, external_id text, created_at timestamptz,
         expires_at timestamptz, send_email boolean)
@@ -32,14 +32,14 @@ WITH given AS (
 ), mine AS (
     SELECT g.* FROM allowed g JOIN claimed c ON c.resource_id = g.charge_id
 ), charged AS (
-    INSERT INTO charge (account_id, charge_id, test, payment_method, status, version, amount_cents, external_id,
+    INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents, external_id,
                         created_at, expires_at, location, payer_sealed)
-    SELECT account_id, charge_id, test, 'pix', 'pending', 1, amount_cents, external_id,
+    SELECT account_id, charge_id, test, bank, 'pix', 'pending', 1, amount_cents, external_id,
            created_at, expires_at, location, payer_sealed
     FROM mine
 ), ordered AS (
-    INSERT INTO bank_order (order_id, account_id, charge_id, test, kind, request, due_at, created_at)
-    SELECT order_id, account_id, charge_id, test, 'cob_register', request, at, at FROM mine
+    INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
+    SELECT order_id, account_id, charge_id, test, bank, 'cob_register', request, at, at FROM mine
 ), mail_requested AS (
     INSERT INTO mail_request (charge_id, account_id, due_at)
     SELECT charge_id, account_id, created_at FROM mine WHERE send_email AND NOT test

@@ -19,8 +19,8 @@ WITH claimed AS (
     SELECT :account_id, resource_id, 'pending', 1, :amount_cents, :now FROM claimed
     RETURNING withdrawal_id
 )
-INSERT INTO bank_order (order_id, account_id, test, kind, request, due_at, created_at)
-SELECT withdrawal_id, :account_id, false, 'withdrawal_send', :request, :send_at, :now FROM made
+INSERT INTO bank_order (order_id, account_id, test, bank, kind, request, due_at, created_at)
+SELECT withdrawal_id, :account_id, false, :bank, 'withdrawal_send', :request, :send_at, :now FROM made
 RETURNING order_id;
 
 -- name: insert_daily
@@ -31,8 +31,8 @@ WITH made AS (
     ON CONFLICT (account_id, automatic_on) WHERE automatic_on IS NOT NULL DO NOTHING
     RETURNING withdrawal_id
 )
-INSERT INTO bank_order (order_id, account_id, test, kind, request, due_at, created_at)
-SELECT withdrawal_id, :account_id, false, 'withdrawal_send', :request, :send_at, :now FROM made
+INSERT INTO bank_order (order_id, account_id, test, bank, kind, request, due_at, created_at)
+SELECT withdrawal_id, :account_id, false, :bank, 'withdrawal_send', :request, :send_at, :now FROM made
 RETURNING order_id;
 
 -- name: lock

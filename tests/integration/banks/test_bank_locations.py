@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
@@ -60,7 +60,7 @@ async def reserve_of(context: Context, redis_url: str, **more: Any) -> AsyncIter
     replies = Replies(open_redis(redis_url, blocking=True), context.pool)
     await replies.start()
     try:
-        yield LocationReserve(context.pool, Jobs(context.redis), replies, utc_now, **more)
+        yield LocationReserve(BANK, context.pool, Jobs(context.redis), replies, utc_now, **more)
     finally:
         await replies.stop()
 
@@ -82,7 +82,7 @@ async def working(context: Context) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def ids(locations: list[Location]) -> list[int]:
+def ids(locations: Sequence[Location]) -> list[int]:
     return [location.location_id for location in locations]
 
 

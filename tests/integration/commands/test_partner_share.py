@@ -322,7 +322,10 @@ async def _withdraw(pool: Pool, account_id: UUID, cents: int) -> None:
         description=None, external_id=None, actor="test", request_id="test",
     )  # fmt: skip
     async with transaction(pool) as conn:
-        assert await create_withdrawal(conn, new, now=to_millisecond(datetime.now(UTC)), grace_s=3600) is not None
+        assert (
+            await create_withdrawal(conn, new, now=to_millisecond(datetime.now(UTC)), bank="001", grace_s=3600)
+            is not None
+        )
 
 
 async def _share_of(pool: Pool, partner_id: UUID, payment_id: UUID) -> int:

@@ -83,7 +83,10 @@ async def test_a_withdrawal_on_its_way_keeps_the_key_it_was_asked_for_with(pool:
             amount_cents=100, description=None, external_id=None, actor="test", request_id="test",
         )  # fmt: skip
         async with transaction(pool) as conn:
-            assert await create_withdrawal(conn, asked, now=to_millisecond(utc_now()), grace_s=3600) is not None
+            assert (
+                await create_withdrawal(conn, asked, now=to_millisecond(utc_now()), bank="001", grace_s=3600)
+                is not None
+            )
         return asked.withdrawal_id
 
     async def goes_to(withdrawal_id: UUID) -> str:

@@ -70,6 +70,7 @@ async def address(pool: Pool) -> AsyncIterator[str]:
             await add_to_pool(
                 conn,
                 Mode.of(test),
+                "001",
                 [Location(9_000_000 + n, f"bank.example/{new_token()}") for n in range(40 * test, 40 * test + 40)],
             )
     async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as found:

@@ -70,7 +70,7 @@ async def locations(pool: Pool) -> None:
     """What a worker keeps ready: the sandbox's locations."""
     made = [Location(new_id().int >> 70, f"bank.example.com/pix/v2/{new_id().hex}") for _ in range(20)]
     async with pool.acquire() as conn:
-        await add_to_pool(conn, Mode.SANDBOX, made)
+        await add_to_pool(conn, Mode.SANDBOX, "001", made)
 
 
 async def registered(desk: Desk, receiver: Receiver) -> str:
@@ -133,7 +133,9 @@ async def test_without_a_location_left_the_test_event_says_so_and_leaves_nothing
             assert "Nenhuma cobrança ainda." in (await desk.person.opened("/painel/teste/cobrancas")).text
     finally:
         async with pool.acquire() as conn:
-            await add_to_pool(conn, Mode.SANDBOX, [Location(row["location_id"], row["location"]) for row in kept])
+            await add_to_pool(
+                conn, Mode.SANDBOX, "001", [Location(row["location_id"], row["location"]) for row in kept]
+            )
 
 
 async def test_a_rotated_secret_signs_and_the_old_one_along_for_a_day(

@@ -65,9 +65,9 @@ _SEED = (
     FROM seed
     """,
     """
-    INSERT INTO charge (account_id, charge_id, test, payment_method, status, version, amount_cents, created_at,
+    INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents, created_at,
                         expires_at)
-    SELECT account_id, id, true, 'pix', status, 1, 1000, at, at + interval '1 day' FROM seed
+    SELECT account_id, id, true, '001', 'pix', status, 1, 1000, at, at + interval '1 day' FROM seed
     """,
     """
     INSERT INTO read_payment (account_id, test, paid_at, payment_id, charge_id, method, anomaly, external_id, doc)

@@ -70,7 +70,7 @@ async def hint(context: Context, *payments: Any, root: str | None = "pix") -> in
     items = [{"endToEndId": each["end_to_end_id"], "txid": each["txid"], "valor": "1.00"} for each in payments]
     body = msgspec.json.encode({root: items} if root else items)
     async with transaction(context.pool) as conn:
-        return await store_hints(conn, pix_hints(body), now=utc_now())
+        return await store_hints(conn, pix_hints(body), bank=BANK, now=utc_now())
 
 
 async def booked(pool: Pool, charge_id: UUID) -> list[Any]:
@@ -106,7 +106,7 @@ async def test_callbacks_told_twice_or_at_once_book_once(context: Context, accou
     (payment,) = await pay(bank, charge_id)
     assert await hint(context, payment, payment) == 1
     assert await hint(context, payment, root=None) == 0
-    await asyncio.gather(*(drain_hints(context) for _ in range(3)), reconcile(context), reconcile(context))
+    await asyncio.gather(*(drain_hints(context) for _ in range(3)), reconcile(context, BANK), reconcile(context, BANK))
     await again(context)
     assert len(await booked(context.pool, charge_id)) == 1
     assert await hint(context, payment) == 0
@@ -159,13 +159,13 @@ async def test_the_reconciler_finds_what_no_callback_told(context: Context, acco
     charge_ids = [await registered(context, account) for _ in range(2)]
     payments = await pay(bank, charge_ids[0], times=2) + await pay(bank, charge_ids[1], amount="12.33")
     bank.wire.fault = "down"
-    assert await reconcile(context) == 0
+    assert await reconcile(context, BANK) == 0
     assert await booked(context.pool, charge_ids[0]) == []
     bank.wire.fault = "up"
     context.now = lambda: utc_now() + timedelta(seconds=1)
     found = 0
     for _ in range(10):
-        found += (part := await reconcile(context))
+        found += (part := await reconcile(context, BANK))
         if not part:
             break
     assert found >= 3
@@ -173,7 +173,7 @@ async def test_the_reconciler_finds_what_no_callback_told(context: Context, acco
     assert {row["source"] for row in rows} == {payment["end_to_end_id"] for payment in payments}
     assert sorted(str(row["anomaly"]) for row in rows) == ["None", "amount_mismatch", "duplicate"]
     assert await status_of(context.pool, charge_ids[1]) == "pending"
-    assert await reconcile(context) == 0  # asked again, booked already
+    assert await reconcile(context, BANK) == 0  # asked again, booked already
 
 
 async def test_money_for_no_charge_of_ours_stops_nothing(context: Context, account: UUID, bank: RunningBank) -> None:
@@ -186,7 +186,7 @@ async def test_money_for_no_charge_of_ours_stops_nothing(context: Context, accou
         f"E{new_id().hex[:31]}", new_id().hex, f"E{new_id().hex[:31]}",
     )  # fmt: skip
     context.now = lambda: utc_now() + timedelta(seconds=1)
-    await reconcile(context)
+    await reconcile(context, BANK)
     assert await status_of(context.pool, charge_id) == "paid"
 
 
@@ -198,7 +198,7 @@ async def test_the_bank_calls_back_until_it_is_heard(context: Context, account: 
         body = await request.read()
         heard.append(msgspec.json.decode(body))
         async with transaction(context.pool) as conn:
-            await store_hints(conn, pix_hints(body), now=utc_now())
+            await store_hints(conn, pix_hints(body), bank=BANK, now=utc_now())
         if len(heard) == 1:
             return web.Response(status=500)  # kept, but the bank does not know
         twice.set()
@@ -241,7 +241,7 @@ async def test_the_bank_calls_back_until_it_is_heard(context: Context, account: 
     ],
 )  # fmt: skip
 async def test_what_cannot_be_read_is_passed_over(conn: Any, body: bytes) -> None:
-    assert await store_hints(conn, pix_hints(body), now=utc_now()) == 0
+    assert await store_hints(conn, pix_hints(body), bank=BANK, now=utc_now()) == 0
 
 
 async def test_a_callback_is_read_as_leniently_as_it_may_be(conn: Any) -> None:
@@ -251,6 +251,9 @@ async def test_a_callback_is_read_as_leniently_as_it_may_be(conn: Any) -> None:
         {"txid": txid, "endToEndId": "with blanks"},
         {"txid": txid, "endToEndId": 7},
     ]
-    assert await store_hints(conn, pix_hints(msgspec.json.encode({"pix": items, "more": 1})), now=utc_now()) == 2
+    assert (
+        await store_hints(conn, pix_hints(msgspec.json.encode({"pix": items, "more": 1})), bank=BANK, now=utc_now())
+        == 2
+    )
     rows = await conn.fetch("SELECT about, txid FROM bank_hint WHERE txid = $1 ORDER BY about", txid)
     assert [tuple(row) for row in rows] == [(f"E{txid[:31]}", txid), (f"txid:{txid}", txid)]

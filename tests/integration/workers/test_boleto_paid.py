@@ -296,12 +296,12 @@ async def test_a_payment_no_callback_tells_of_is_found_by_asking(system: System,
 
         async def found() -> bool:
             """Settled a moment later, and told to nobody."""
-            assert await reconcile_boletos(context) <= 2, "another one's round may have come before"
+            assert await reconcile_boletos(context, "001") <= 2, "another one's round may have come before"
             return {(await door.charge(each["charge_id"]))["status"] for each in (charge, other)} == {"paid"}
 
         await until_answer(found)
         # Found again it is nothing new.
-        assert await reconcile_boletos(context) == 0
+        assert await reconcile_boletos(context, "001") == 0
     assert await door.balance() == "300.00"
     assert len(await door.events()) == 2
 

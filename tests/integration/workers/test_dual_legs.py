@@ -342,7 +342,7 @@ async def test_the_order_to_remove_the_cob_is_tried_until_the_bank_confirms(
     await bank.settled(number)
     state = await context.banks.production[BANK].boletos.find_boleto(number)
     assert isinstance(state, BoletoState)
-    await book_boletos(context, [state])
+    await book_boletos(context, BANK, [state])
     for name in ("down", "error500", "html", "timeout_before", "lost_reply"):
         bank.wire.fault = name
         await due_now(pool, order.charge_id)

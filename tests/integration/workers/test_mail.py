@@ -87,6 +87,7 @@ class Post:
         )  # fmt: skip
         payer = SEAL.seal(msgspec.json.encode({"name": "Ana", **({} if to is None else {"email": to})}))
         new = NewPix(
+            bank="001",
             account_id=self.merchant.account_id, test=test, key=str(charge_id), fingerprint=bytes(32),
             charge_id=charge_id, order_id=new_id(), created_at=now, expires_at=now + lifetime, location="l/1",
             payer_sealed=payer, actor="test", request_id="req", doc=doc, order=b"{}",

@@ -40,7 +40,7 @@ from tests.support.merchant import books_of, created_before, money_arrives, new_
 from tests.support.system import System
 from tests.support.wallet import balance_of, put_money
 from workers.context import Context
-from workers.orders.lease import release_orders
+from workers.orders.lease import do_order, release_orders
 from workers.orders.outgoing import BACKOFF_S, SILENT_S, WATCH, Known
 from workers.orders.pix import drain_orders
 from workers.orders.refund import RefundOrderWorker
@@ -75,7 +75,7 @@ class Desk:
             account_id=self.account, key=secrets.token_hex(8), fingerprint=bytes(32), withdrawal_id=withdrawal_id,
             amount_cents=cents, description="Saque nº 1", external_id=None, actor="test", request_id="test",
         )  # fmt: skip
-        assert await create_withdrawal(conn, asked, now=to_millisecond(utc_now()), grace_s=0) is not None
+        assert await create_withdrawal(conn, asked, now=to_millisecond(utc_now()), bank="001", grace_s=0) is not None
         return withdrawal_id
 
     async def works(self, *, rounds: int = 1) -> None:
@@ -389,7 +389,7 @@ async def test_what_was_cancelled_after_a_worker_claimed_it_is_not_sent(desk: De
     async with transaction(desk.pool) as conn:
         now = to_millisecond(utc_now())
         await cancel_withdrawal(conn, withdrawal_id, desk.account, actor="test", request_id=None, now=now)
-    await worker._do(order)
+    await do_order(desk.context, order, worker._ask, worker._store)
     assert await desk.status(withdrawal_id) == ("cancelled", None)
     assert (await desk.order(withdrawal_id))["state"] == "abandoned"
     assert desk.puts() == []
@@ -477,7 +477,7 @@ async def test_what_was_claimed_before_the_block_is_not_sent_after_it(desk: Desk
     worker = WithdrawalOrderWorker(desk.context)
     (order,) = await worker._claim(10)
     await _decide(desk, Kyc.BLOCKED)
-    await worker._do(order)
+    await do_order(desk.context, order, worker._ask, worker._store)
     assert await desk.status(withdrawal_id) == ("pending", None)
     assert desk.puts() == []
     await _decide(desk, Kyc.APPROVED)
@@ -638,7 +638,7 @@ async def test_a_balance_that_falls_meanwhile_is_looked_at_again(desk: Desk) -> 
 
     async def look() -> Withdrawal | bool:
         async with transaction(desk.pool) as conn:
-            return await daily_withdrawal(conn, day=DAY, now=now, grace_s=0)
+            return await daily_withdrawal(conn, day=DAY, now=now, bank="001", grace_s=0)
 
     async with transaction(desk.pool) as conn:
         # Asked for by hand, and not committed while the daily one reads the balance.

@@ -116,6 +116,7 @@ async def ask(request: PageRequest) -> Response[Any]:
                     request_id=request.request_id,
                 ),
                 now=request.now,
+                bank=request.settings.bank,
                 grace_s=request.settings.withdrawal_grace_s,
             )
             if made is None:

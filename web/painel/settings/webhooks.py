@@ -124,6 +124,7 @@ async def try_out(request: PageRequest) -> Response[Any]:
             conn,
             request.session.account_id,
             now=request.now,
+            bank=request.settings.bank,
             actor=request.actor,
             request_id=request.request_id,
             chance=secrets.token_bytes(TAIL_BYTES),

@@ -1,0 +1,118 @@
+"""Two banks of production: each carries its own charges, and is asked about those only."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+from uuid import UUID
+
+import pytest
+import pytest_asyncio
+
+from banks.banco_do_brasil.callbacks import pix_hints
+from banks.choice import BANKS, agreement_of, open_banks
+from banks.protocol import Done
+from commands.bank_orders.callback import store_hints
+from commands.bank_orders.pix_locations import take_block
+from domain.mode import Mode
+from runtime.ids import new_id
+from runtime.postgres import Pool, transaction
+from runtime.seal import Seal
+from tests.support.banking import (
+    BANK,
+    SECRET_KEY,
+    RunningBank,
+    make_account,
+    make_charges,
+    order_of,
+    running_bank,
+    settings_for,
+    utc_now,
+    worker_context,
+)
+from workers.context import Context
+from workers.incoming.boleto_payments import reconcile_boletos
+from workers.incoming.hints import drain_hints
+from workers.incoming.reconciler import reconcile
+from workers.orders.pix import drain_orders
+
+OTHER = "999"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def banks(pool: Pool) -> AsyncIterator[dict[str, RunningBank]]:
+    async with AsyncExitStack() as opened:
+        yield {code: await opened.enter_async_context(running_bank(pool)) for code in (BANK, OTHER)}
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def context(pool: Pool, servers: Any, banks: dict[str, RunningBank]) -> AsyncIterator[Context]:
+    async with worker_context(pool, servers.redis_url, banks[BANK].adapter()) as made:
+        made.banks.production[OTHER] = banks[OTHER].adapter()
+        await pool.execute("DELETE FROM bank_reconciled WHERE bank = $1", OTHER)
+        for bank in banks.values():
+            bank.requests.clear()
+        yield made
+
+
+def asked(bank: RunningBank, path: str) -> int:
+    return sum(path in request for request in bank.requests)
+
+
+@pytest.mark.parametrize(("code", "another"), [(BANK, OTHER), (OTHER, BANK)])
+async def test_a_charge_is_registered_asked_about_and_removed_at_the_bank_that_carries_it(
+    context: Context, banks: dict[str, RunningBank], code: str, another: str
+) -> None:
+    made = await context.banks.production[code].pix.create_locations(1)
+    assert isinstance(made, Done)
+    account = await make_account(context.pool)
+    (charge_id,) = await make_charges(context.pool, account, made.value, test=False, bank=code)
+    await drain_orders(context, Mode.PRODUCTION)
+    assert (await order_of(context.pool, charge_id))["bank"] == code
+    assert asked(banks[code], f"PUT /pix/v2/cob/{charge_id.hex}") == 1
+    assert asked(banks[code], f"PUT /pix/v2/webhook/{account}") == 1
+    await _told(context, code, charge_id)
+    await drain_hints(context)
+    assert asked(banks[code], f"GET /pix/v2/cob/{charge_id.hex}") == 1
+    assert asked(banks[another], charge_id.hex) == asked(banks[another], "webhook") == 0
+
+
+async def _told(context: Context, code: str, charge_id: UUID) -> None:
+    body = b'{"pix": [{"endToEndId": "E%s", "txid": "%s"}]}' % (new_id().hex[:31].encode(), charge_id.hex.encode())
+    async with transaction(context.pool) as conn:
+        assert await store_hints(conn, pix_hints(body), bank=code, now=utc_now()) == 1
+
+
+async def test_each_bank_is_reconciled_for_itself(context: Context, banks: dict[str, RunningBank]) -> None:
+    await reconcile(context, OTHER)
+    await reconcile_boletos(context, OTHER)
+    assert asked(banks[OTHER], "GET /pix/v2/pix") == 1
+    assert banks[BANK].requests == []
+    rows = await context.pool.fetch("SELECT method FROM bank_reconciled WHERE bank = $1", OTHER)
+    assert "pix" in {row["method"] for row in rows}
+
+
+async def test_a_charge_takes_a_location_of_the_bank_of_new_charges_only(context: Context) -> None:
+    insert = "INSERT INTO pix_location (test, bank, location_id, location) VALUES (false, $1, 1, $2)"
+    async with context.pool.acquire() as conn:
+        transaction = conn.transaction()
+        await transaction.start()
+        await conn.execute("DELETE FROM pix_location WHERE NOT test")
+        for code in (BANK, OTHER):
+            await conn.execute(insert, code, f"bank-{code}.example/1")
+        (taken,) = await take_block(conn, test=False, bank=OTHER, limit=10, low=0)
+        assert (taken.bank, taken.location) == (OTHER, "bank-999.example/1")
+        await transaction.rollback()
+
+
+def test_a_bank_nobody_knows_is_refused_when_a_process_starts() -> None:
+    nothing: Any = None
+    with pytest.raises(ValueError, match="BANKS names a bank that is not known here: 999"):
+        open_banks(settings_for(BANKS="001,999"), nothing, nothing, Seal(bytes.fromhex(SECRET_KEY)))
+    with pytest.raises(ValueError, match="BANKS must be codes"):
+        settings_for(BANKS="1")
+
+
+def test_the_agreement_of_each_bank_has_its_code() -> None:
+    for code in BANKS:
+        agreement = agreement_of(settings_for(), code)
+        assert (agreement.bank, agreement.printed_bank_code[:3]) == (code, code)
