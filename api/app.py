@@ -14,7 +14,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from api.admission import BYTES_MAX
 from api.context import ApiContext, close_context, open_context
 from api.exchange import failure, new_exchange
-from api.handlers import answer_failure, handler_of, provide_context
+from api.handlers import answer_failure, handler_of, open_handler_of, provide_context
 from api.openapi.document import document
 from api.route import Route
 from api.routes import (
@@ -30,10 +30,11 @@ from api.routes import (
     refunds,
     sandbox,
     schedules,
+    service,
+    token,
     webhooks,
     withdrawals,
 )
-from api.routes.service import open_handlers
 from domain.boleto.business_days import effective_due_date
 from domain.errors import Code, Refused
 from domain.pix.qr import prepare
@@ -98,7 +99,7 @@ def make_api(
     app = Litestar(
         route_handlers=[
             *(handler_of(route, context, meter) for route in ROUTES),
-            *open_handlers(context, meter),
+            *(open_handler_of(route, context, meter) for route in (*service.ROUTES, *token.ROUTES)),
             *also,
         ],
         lifespan=[lifespan],

@@ -10,15 +10,14 @@ from api.answers import Answer, encode
 from api.context import ApiContext
 from api.gate import approved, check_terms
 from api.idempotency.guard import WAIT_S
-from api.idempotency.replay import count_first, replay
-from api.idempotency.used_keys import UsedKey
-from api.query import path_id
+from api.idempotency.replay import create_once, replay
 from api.route import Call
 from commands.charges.cancel import charge_of_reference
 from commands.charges.create_boleto import BoletoRequest
 from domain.boleto.codes import LAST_DUE
 from domain.charge import DUAL
-from domain.errors import Code, Refused
+from domain.errors import Code, Refused, required
+from domain.identifiers import parse_id
 from domain.instants import SAO_PAULO
 from readmodels.charges.charge import ChargeDoc, ChargeProjection, present
 from readmodels.charges.charge_list import METHODS
@@ -40,24 +39,21 @@ def charge_id_of(call: Call) -> UUID:
 
 
 def charge_id_in(given: str) -> UUID:
-    charge_id = path_id(given)
-    if charge_id is None:
-        raise Refused(Code.CHARGE_NOT_FOUND)
-    return charge_id
+    return required(parse_id(given), Code.CHARGE_NOT_FOUND)
 
 
 async def charge_answer(context: ApiContext, call: Call, charge_id: UUID) -> Answer:
     return Answer(encode(await _find(context, call, charge_id)))
 
 
-def created(context: ApiContext, call: Call, doc: ChargeDoc) -> Answer:
-    _created[doc.payment_method, doc.test].inc()
-    count_first()
-    return Answer(encode(present(doc, context.seal, now=call.now)), 201)
+async def create_charge(
+    context: ApiContext, call: Call, operation: Callable[[], Awaitable[ChargeDoc | None]]
+) -> Answer:
+    def count(doc: ChargeDoc) -> ChargeProjection:
+        _created[doc.payment_method, doc.test].inc()
+        return present(doc, context.seal, now=call.now)
 
-
-async def replay_charge(context: ApiContext, call: Call, used: UsedKey) -> Answer:
-    return await replay(context, call, used, partial(_find, context, call))
+    return await create_once(context, call, operation, partial(_find, context, call), count)
 
 
 async def issue_boleto(
@@ -68,7 +64,7 @@ async def issue_boleto(
     `account_id` is as sent, `due_field` what the body calls the due date.
     """
     if (used := await context.keys.find(call.key_name)) is not None:
-        return await replay_charge(context, call, used)
+        return await replay(context, call, used, partial(_find, context, call))
     if not await approved(context, call):
         raise Refused(Code.KYC_REQUIRED)
     if request.kind == DUAL and not call.caller.test and await context.pix_suspended():
@@ -80,10 +76,7 @@ async def issue_boleto(
     await check_terms(context, call, request.integrador_code)
     # The wait for an equal request counts as waiting for the bank.
     deadline = asyncio.get_running_loop().time() + WAIT_S
-    made = await context.guard.run(call.key_name, partial(context.boletos.create, request, deadline))
-    if isinstance(made, UsedKey):
-        return await replay_charge(context, call, made)
-    return created(context, call, made)
+    return await create_charge(context, call, partial(context.boletos.create, request, deadline))
 
 
 async def with_reference(

@@ -16,7 +16,7 @@ from api.admission import admit
 from api.answers import Answer
 from api.context import ApiContext
 from api.exchange import Exchange, failure, new_exchange
-from api.route import Call, Method, Route
+from api.route import Call, Method, OpenRoute, Route
 from runtime.metrics import Meter
 
 
@@ -36,6 +36,17 @@ def handler_of(route: Route, opened: Callable[[], ApiContext], meter: Meter) -> 
         dependencies={"call": Provide(provide_call, sync_to_thread=False)},
         middleware=[HotRoute(route, opened, meter) if route.hot else recorded],
     )(handle)
+
+
+def open_handler_of(route: OpenRoute, opened: Callable[[], ApiContext], meter: Meter) -> HTTPRouteHandler:
+    return HTTPRouteHandler(
+        route.path,
+        http_method=route.method,
+        name=route.name,
+        status_code=200,
+        include_in_schema=False,
+        middleware=[Recorded(route.method, route.path, opened, meter)],
+    )(route.handle)
 
 
 async def admitted(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:

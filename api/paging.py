@@ -1,17 +1,20 @@
-"""One page of a list: limit, cursor, rows, next cursor. A cursor is bound to its list, its owner and its filters."""
+"""Lists of the API: their parameters, and a page of one with its cursor, which is bound to list, owner and filters."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, defstruct
 
 from api.answers import Answer, encode
 from api.context import ApiContext
-from api.query import Query
-from api.route import Call
+from api.query import CURSOR, LIMIT, ORDER, Query, parameters_of
+from api.route import Call, Parameter
+from domain.errors import Code
+from readmodels.filters import read_filters
+from readmodels.page import ListFilters
 from runtime.postgres import session
 
-Position = TypeVar("Position", bound=Struct)
+Filters = TypeVar("Filters", bound=ListFilters)
 
 
 def page_of(item: type[Struct], name: str) -> type[Struct]:
@@ -23,23 +26,56 @@ def _as_it_is(item: Any) -> object:
     return item
 
 
-async def paged(
-    context: ApiContext,
-    call: Call,
-    query: Query,
-    name: str,
-    filters: object,
-    position: type[Position],
-    rows: Callable[..., Awaitable[tuple[Sequence[Any], Position | None]]],
-    shown: Callable[[Any], object] = _as_it_is,
-) -> Answer:
-    """`rows(conn, owner, filters, after, limit)` reads at most `limit` rows after a position, and answers
-    the last position where more follow."""
-    limit = query.limit()
-    bound_to = [name, call.caller.owner, filters]
-    cursor = query.cursor()
-    after = None if cursor is None else context.cursors.read(cursor, position, bound_to)
-    async with session(context.pool) as conn:
-        items, last = await rows(conn, call.caller.owner, filters, after, limit)
-    next_cursor = None if last is None else context.cursors.write(last, bound_to)
-    return Answer(encode({"data": [shown(item) for item in items], "next_cursor": next_cursor}))
+class PagedList(Generic[Filters]):
+    """`name` is what its cursors are bound to, `position` where one of them stands, `told` as of parameters_of."""
+
+    def __init__(
+        self, name: str, position: type[Struct], filters: type[Filters], told: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self.position = position
+        self.filters = filters
+        self.filter_parameters: tuple[Parameter, ...] = (*parameters_of(filters, told or {}), ORDER)
+        self.parameters = (*self.filter_parameters, LIMIT, CURSOR)
+        ranged = any(each.name.endswith("_from") for each in self.filter_parameters)
+        self.filter_errors = (Code.VALIDATION_ERROR, *([Code.DATE_RANGE_INVALID] if ranged else []))
+        self.errors = (*self.filter_errors, Code.LIMIT_INVALID, Code.CURSOR_INVALID)
+
+    def read(self, context: ApiContext, call: Call) -> "ListRequest[Filters]":
+        return ListRequest(self, context, call, self.parameters)
+
+    def read_filters(self, context: ApiContext, call: Call) -> Filters:
+        """Of what is answered for all rows at once."""
+        return ListRequest(self, context, call, self.filter_parameters).filters
+
+
+class ListRequest(Generic[Filters]):
+    """A page that is asked for."""
+
+    def __init__(
+        self, of: PagedList[Filters], context: ApiContext, call: Call, parameters: Sequence[Parameter]
+    ) -> None:
+        self._of = of
+        self._context = context
+        self._owner = call.caller.owner
+        self.query = Query(call.scope["query_string"], parameters)
+        self.filters: Filters = read_filters(of.filters, self.query, context.seal.blind)
+
+    async def page(
+        self,
+        rows: Callable[..., Awaitable[tuple[Sequence[Any], Struct | None]]],
+        shown: Callable[[Any], object] = _as_it_is,
+        *,
+        filters: ListFilters | None = None,
+    ) -> Answer:
+        """`rows(conn, owner, filters, after, limit)` reads at most `limit` rows after a position, and answers the last
+        position where more follow. `filters` stand in for those of the query."""
+        cursors = self._context.cursors
+        limit, cursor = self.query.limit(), self.query.cursor()
+        filters = filters or self.filters
+        bound = [self._of.name, self._owner, filters]
+        after = None if cursor is None else cursors.read(cursor, self._of.position, bound)
+        async with session(self._context.pool) as conn:
+            items, last = await rows(conn, self._owner, filters, after, limit)
+        next_cursor = None if last is None else cursors.write(last, bound)
+        return Answer(encode({"data": [shown(item) for item in items], "next_cursor": next_cursor}))

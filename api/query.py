@@ -1,28 +1,36 @@
 """Query parameters of lists, read strictly: a filter that is ignored returns the wrong rows (contract section 2)."""
 
 import re
-from collections.abc import Sequence
-from datetime import date, datetime
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
 from urllib.parse import parse_qsl
-from uuid import UUID
 
 from api.body.reading import TEXT_PATTERN
 from api.route import Parameter
 from domain.errors import Code, Refused
-from domain.instants import day_begins, day_ends, parse_day
-from readmodels.page import LIMIT_DEFAULT, LIMIT_MAX, SortOrder
+from domain.identifiers import UUID_REGEX
+from readmodels.filters import ORDERS, SEQUENCE_MAX, TEXT_MAX, Fault, Filter, Kind, filters_of
+from readmodels.page import LIMIT_DEFAULT, LIMIT_MAX, ListFilters
 
 _DIGITS = re.compile(r"[0-9]+")
-UUID_REGEX = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-_UUID = re.compile(UUID_REGEX)
 _TEXT = re.compile(TEXT_PATTERN)
-_SEQUENCE_MAX = 2**62
-_TEXT_MAX = 255
 REPEATED_MAX = 20
 
 
+_FAULTS = {
+    Fault.EMPTY: "must not be empty",
+    Fault.TOO_LONG: "must have at most {} characters",
+    Fault.CHARACTERS: "must not contain control characters",
+    Fault.NOT_ONE_OF: "must be one of {}",
+    Fault.NO_ID: "must be a UUID",
+    Fault.NO_NUMBER: "must be a whole number, 0 or more",
+    Fault.NO_DAY: "must be an existing date, YYYY-MM-DD",
+    Fault.ENDS_FIRST: "must not be before {}",
+}
+
+
 class Query:
-    """The parameters of one request; each getter refuses what it cannot read."""
+    """The parameters of one request; what cannot be read is refused."""
 
     def __init__(self, query_string: bytes, known: Sequence[Parameter]) -> None:
         try:
@@ -41,66 +49,20 @@ class Query:
                 code = {"limit": Code.LIMIT_INVALID, "cursor": Code.CURSOR_INVALID}.get(name, Code.VALIDATION_ERROR)
                 raise Refused(code, fields={name: "is given too many times"})
 
-    def text(self, name: str) -> str | None:
-        value = self._one(name)
-        if value == "":
-            raise Refused(Code.VALIDATION_ERROR, fields={name: "must not be empty"})
-        if value is not None and len(value) > _TEXT_MAX:
-            raise Refused(Code.VALIDATION_ERROR, fields={name: f"must have at most {_TEXT_MAX} characters"})
-        if value is not None and not _TEXT.fullmatch(value):
-            raise Refused(Code.VALIDATION_ERROR, fields={name: "must not contain control characters"})
-        return value
+    def values(self, name: str) -> list[str]:
+        return self._given.get(name, [])
 
-    def choice(self, name: str, allowed: Sequence[str]) -> str | None:
-        value = self._one(name)
-        if value is not None and value not in allowed:
-            raise Refused(Code.VALIDATION_ERROR, fields={name: f"must be one of {', '.join(allowed)}"})
-        return value
+    def is_plain(self, text: str) -> bool:
+        return _TEXT.fullmatch(text) is not None
 
-    def choices(self, name: str, allowed: Sequence[str]) -> tuple[str, ...]:
-        values = self._given.get(name, [])
-        for value in values:
-            if value not in allowed:
-                raise Refused(Code.VALIDATION_ERROR, fields={name: f"must be one of {', '.join(allowed)}"})
-        return tuple(sorted(set(values)))
+    def bare(self, number: str) -> str:
+        """As sent: punctuation is the caller's to drop."""
+        return number
 
-    def uuid(self, name: str) -> UUID | None:
-        value = self._one(name)
-        if value is None:
-            return None
-        if not _UUID.fullmatch(value):
-            raise Refused(Code.VALIDATION_ERROR, fields={name: "must be a UUID"})
-        return UUID(value)
-
-    def sequence(self, name: str) -> int | None:
-        value = self._one(name)
-        if value is None:
-            return None
-        if not _DIGITS.fullmatch(value) or not value.isascii() or len(value) > 19 or int(value) > _SEQUENCE_MAX:
-            raise Refused(Code.VALIDATION_ERROR, fields={name: "must be a whole number, 0 or more"})
-        return int(value)
-
-    def days(self, first: str, last: str) -> tuple[datetime | None, datetime | None]:
-        """A range of São Paulo days, both inclusive, as instants: from the first's beginning to the last's end."""
-        begin, end = self.dates(first, last)
-        return (None if begin is None else day_begins(begin)), (None if end is None else day_ends(end))
-
-    def dates(self, first: str, last: str) -> tuple[date | None, date | None]:
-        """A range of days; Refused(DATE_RANGE_INVALID) for what is no date or ends before it begins."""
-        found: list[date | None] = []
-        for name in (first, last):
-            value = self._one(name)
-            try:
-                found.append(None if value is None else parse_day(value))
-            except ValueError:
-                raise Refused(Code.DATE_RANGE_INVALID, fields={name: "must be an existing date, YYYY-MM-DD"}) from None
-        begin, end = found
-        if begin is not None and end is not None and begin > end:
-            raise Refused(Code.DATE_RANGE_INVALID, fields={last: f"must not be before {first}"})
-        return begin, end
-
-    def order(self) -> SortOrder:
-        return SortOrder(self.choice("order", ("asc", "desc")) or "desc")
+    def fault(self, name: str, fault: Fault, fact: object = None) -> NoReturn:
+        code = Code.DATE_RANGE_INVALID if fault in (Fault.NO_DAY, Fault.ENDS_FIRST) else Code.VALIDATION_ERROR
+        said = ", ".join(fact) if isinstance(fact, Sequence) and not isinstance(fact, str) else fact
+        raise Refused(code, fields={name: _FAULTS[fault].format(said)})
 
     def limit(self) -> int:
         """1..100; above 100 means 100; ASCII digits only."""
@@ -123,11 +85,6 @@ class Query:
         return values[0] if values else None
 
 
-def path_id(value: str) -> UUID | None:
-    """A UUID in its one canonical spelling, or None: another spelling names nothing."""
-    return UUID(value) if _UUID.fullmatch(value) else None
-
-
 LIMIT = Parameter(
     name="limit",
     schema={"type": "integer", "minimum": 1, "default": LIMIT_DEFAULT},
@@ -138,26 +95,29 @@ CURSOR = Parameter(
     schema={"type": "string", "minLength": 1, "maxLength": 512, "pattern": "^[A-Za-z0-9_-]+$"},
     description="next_cursor of the page before, with the same filters; anything else is CURSOR_INVALID.",
 )
-ORDER = Parameter(name="order", schema={"type": "string", "enum": ["asc", "desc"], "default": "desc"})
+ORDER = Parameter(name="order", schema={"type": "string", "enum": list(ORDERS), "default": "desc"})
 UUID_PATTERN = f"^{UUID_REGEX}$"
 # Parameters of routes as documented: exactly what Query lets in.
-SEQUENCE = {"type": "integer", "minimum": 0, "maximum": _SEQUENCE_MAX}
 _DAY = {"type": "string", "format": "date", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}
-_ID = {"type": "string", "format": "uuid", "pattern": UUID_PATTERN}
-_WORD = {"type": "string", "minLength": 1, "maxLength": _TEXT_MAX, "pattern": TEXT_PATTERN}
+_WORD = {"type": "string", "minLength": 1, "maxLength": TEXT_MAX, "pattern": TEXT_PATTERN}
+_SCHEMAS: dict[Kind, dict[str, Any]] = {
+    Kind.ID: {"type": "string", "format": "uuid", "pattern": UUID_PATTERN},
+    Kind.SEQUENCE: {"type": "integer", "minimum": 0, "maximum": SEQUENCE_MAX},
+}
 
 
-def day(name: str, description: str) -> Parameter:
-    return Parameter(name=name, schema=_DAY, description=f"{description} (America/Sao_Paulo, inclusive).")
+def parameters_of(filters: type[ListFilters], told: Mapping[str, str]) -> Iterator[Parameter]:
+    """What the filters let in. `told` describes a parameter by its name, a range by what its days are days of."""
+    for each in filters_of(filters):
+        yield from _parameters(each, told.get(each.parameter, ""))
 
 
-def identifier(name: str) -> Parameter:
-    return Parameter(name=name, schema=_ID)
-
-
-def word(name: str, description: str = "") -> Parameter:
-    return Parameter(name=name, schema=_WORD, description=description)
-
-
-def one_of(name: str, allowed: Sequence[str], *, repeatable: bool) -> Parameter:
-    return Parameter(name=name, schema={"type": "string", "enum": list(allowed)}, repeatable=repeatable)
+def _parameters(each: Filter, description: str) -> Iterator[Parameter]:
+    if each.kind in (Kind.INSTANTS, Kind.DAYS):
+        for name, side in zip(each.parameters, ("after", "before"), strict=True):
+            said = f"{description} on or {side} this day (America/Sao_Paulo, inclusive)."
+            yield Parameter(name=name, schema=_DAY, description=said)
+        return
+    schema = {"type": "string", "enum": list(each.allowed)} if each.allowed else _SCHEMAS.get(each.kind, _WORD)
+    repeatable = each.kind is Kind.CHOICES
+    yield Parameter(name=each.parameter, schema=schema, description=description, repeatable=repeatable)

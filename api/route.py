@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from litestar.types import Scope
 from msgspec import Struct
+from msgspec.structs import replace
 
 from api.answers import Answer
 from api.callers import Caller
@@ -54,6 +55,20 @@ class Route(Struct, frozen=True, kw_only=True):
     answers: dict[int, Any] = {}
     errors: tuple[Code, ...] = ()
     tag: str = ""
+
+
+class OpenRoute(Struct, frozen=True):
+    """A route without an access token: its handler asks the framework for what it needs."""
+
+    method: Method
+    path: str
+    name: str
+    handle: Callable[..., Awaitable[Answer]]
+
+
+def routes_of(tag: str, *routes: Route, mode: Mode | None = None) -> tuple[Route, ...]:
+    """The routes of one resource, with the tag, and the mode if any, of those that have none of their own."""
+    return tuple(replace(route, tag=route.tag or tag, mode=route.mode or mode) for route in routes)
 
 
 class Call:

@@ -9,11 +9,11 @@ import segno
 from api.answers import Answer, encode
 from api.body.reading import shaped
 from api.context import ApiContext
-from api.query import path_id
 from api.route import Call
 from api.routes.pix import CreatePix
 from domain.documents import well_formed
 from domain.errors import Code, Refused
+from domain.identifiers import parse_id
 from domain.instants import iso
 from domain.money import PIX_CENTS_MAX, parse_amount
 from domain.pix.br_code import dynamic_br_code
@@ -51,7 +51,7 @@ async def create_naively(context: ApiContext, call: Call) -> Answer:
     amount_cents = parse_amount(asked.amount, cents_max=PIX_CENTS_MAX)
     lifetime_s = asked.expires_in or 86_400
     external_id, description = asked.external_id, asked.description
-    if path_id(asked.account_id) != caller.account_id:
+    if parse_id(asked.account_id) != caller.account_id:
         raise Refused(Code.CHARGE_NOT_FOUND)
     payer, document = asked.payer, asked.payer.document if asked.payer else None
     if document is not None and not well_formed(document, letters=False):

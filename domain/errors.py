@@ -1,6 +1,9 @@
 """Every refusal this service can give, in one table. The pages at {docs_url}/errors/<code> are made from it."""
 
 from enum import Enum, unique
+from typing import TypeVar
+
+Found = TypeVar("Found")
 
 
 @unique
@@ -82,3 +85,10 @@ class Refused(Exception):
         self.fields = fields
         self.retry_after_s = retry_after_s
         self.facts = facts
+
+
+def required(found: Found | None, code: Code) -> Found:
+    """What was looked for; Refused(code) when there is no such thing."""
+    if found is None:
+        raise Refused(code)
+    return found

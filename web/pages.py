@@ -16,6 +16,8 @@ from litestar.response import Response
 from msgspec import Struct
 
 from domain import brazilian
+from domain.instants import parse_day
+from web.painel import rows
 
 _HERE = Path(__file__).parent
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
@@ -65,6 +67,10 @@ _templates.filters.update(
     thousands=brazilian.thousands,
     merchant_document=brazilian.merchant_document,
     boleto_line=brazilian.boleto_line,
+    parse_day=parse_day,
+    instant=rows.instant,
+    cents=rows.cents,
+    reference=rows.reference,
 )
 
 

@@ -9,9 +9,9 @@ from uuid import UUID
 from msgspec import Meta
 
 from api.body.reading import TEXT_PATTERN
-from api.query import UUID_REGEX, path_id
 from domain.boleto.codes import LAST_DUE
 from domain.errors import Code, Refused
+from domain.identifiers import UUID_REGEX, parse_id
 from domain.instants import parse_day
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, parse_amount
 from domain.payer import EMAIL_MAX
@@ -61,7 +61,7 @@ def due_day(text: str) -> date:
 
 
 def own_account(given: str | None) -> UUID | None:
-    return None if given is None else path_id(given)
+    return None if given is None else parse_id(given)
 
 
 def boleto_cents(amount: str, field: str = "amount") -> int:

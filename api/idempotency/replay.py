@@ -1,6 +1,7 @@
 """What a creation answers to a key that made something before (contract section 4), and the count of keys."""
 
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 from uuid import UUID
 
 from api.answers import Answer, encode
@@ -10,15 +11,12 @@ from api.route import Call
 from domain.errors import Code, Refused
 from runtime.metrics import idempotency_total
 
+Made = TypeVar("Made")
+
 # Looked up once: finding a counter by its labels costs more than counting.
 _first = idempotency_total.labels("first")
 _replayed = idempotency_total.labels("replay")
 _reused = idempotency_total.labels("reused")
-
-
-def count_first() -> None:
-    """A key that made something now."""
-    _first.inc()
 
 
 def check_same(call: Call, used: UsedKey) -> None:
@@ -35,3 +33,21 @@ async def replay(context: ApiContext, call: Call, used: UsedKey, find: Callable[
     _replayed.inc()
     headers = [(b"idempotent-replayed", b"true"), (b"idempotency-key", call.key.encode())]
     return Answer(encode(await find(used.resource_id)), 200, headers)
+
+
+async def create_once(
+    context: ApiContext,
+    call: Call,
+    operation: Callable[[], Awaitable[Made | None]],
+    find: Callable[[UUID], Awaitable[object]],
+    present: Callable[[Made], object],
+) -> Answer:
+    """201 with what the operation makes, or the replay of what the key made before; `operation` as of the guard."""
+    made = await context.guard.run(call.key_name, operation)
+    return await replay(context, call, made, find) if isinstance(made, UsedKey) else first(present(made))
+
+
+def first(made: object) -> Answer:
+    """201 with what a key has just made."""
+    _first.inc()
+    return Answer(encode(made), 201)

@@ -5,8 +5,6 @@ from typing import Any
 from api.body.fields import DAY, INSTANT
 from api.openapi.parts import ID, REFERENCE, WHOLE, or_null
 from api.routes.boletos import KINDS as KINDS_OF_BOLETO
-from api.routes.events import KINDS
-from api.routes.money import ANOMALIES, PAYMENT_METHODS
 from api.routes.schedules import FREQUENCIES
 from api.routes.token import LIFETIME_S
 from commands.schedules import METHODS as METHODS_OF_SCHEDULE
@@ -16,8 +14,11 @@ from readmodels.charges.charge_list import METHODS, STATUSES
 from readmodels.charges.schedule import STATES as SCHEDULED_STATES
 from readmodels.charges.schedule import STATUSES as SCHEDULE_STATUSES
 from readmodels.money.ledger import ENTRY_TYPES
+from readmodels.money.payment_list import ANOMALIES
+from readmodels.money.payment_list import METHODS as PAYMENT_METHODS
 from readmodels.money.refund_list import STATUSES as REFUND_STATUSES
 from readmodels.money.withdrawal import STATUSES as WITHDRAWAL_STATUSES
+from readmodels.webhooks.event_list import KINDS
 
 # An event about a withdrawal tells its end.
 _WITHDRAWAL_ENDS = (WithdrawalStatus.SUCCEEDED.value, WithdrawalStatus.FAILED.value)

@@ -3,10 +3,10 @@
 from msgspec import Struct
 
 from api.answers import Answer, Bytes
+from api.charge_answers import charge_id_of
 from api.context import ApiContext
-from api.query import path_id
-from api.route import Call, Route
-from domain.errors import Code, Refused
+from api.route import Call, Route, routes_of
+from domain.errors import Code, required
 from readmodels.charges.boleto import boleto_to_print
 from runtime.postgres import session
 
@@ -24,28 +24,25 @@ async def print_boleto(context: ApiContext, call: Call) -> Answer:
     handed out in every state; one that is not to be paid any more says so and carries no codes
     (readmodels/charges/boleto.py).
     """
-    charge_id = path_id(call.path("charge_id"))
-    if charge_id is None:
-        raise Refused(Code.CHARGE_NOT_FOUND)
+    charge_id = charge_id_of(call)
     async with session(context.pool) as conn:
-        boleto = await boleto_to_print(
+        found = await boleto_to_print(
             conn, charge_id, call.caller.owner, seal=context.seal, settings=context.settings, now=call.at
         )
-    if boleto is None:
-        raise Refused(Code.CHARGE_NOT_FOUND)
+    boleto = required(found, Code.CHARGE_NOT_FOUND)
     answer = Bytes(await context.printer.printed(boleto), b"application/pdf")
     # The name is ours, ASCII without blanks or quotes: RFC 6266's plain form says it all.
     answer.raw_headers.append((b"content-disposition", f'attachment; filename="{boleto.file_name}"'.encode("ascii")))
     return answer
 
 
-ROUTES = (
+ROUTES = routes_of(
+    "Charges",
     Route(
         method="GET",
         path="/v1/charges/boleto/{charge_id:str}/pdf",
         name="printBoleto",
         summary="Download a boleto as PDF",
-        tag="Charges",
         handle=print_boleto,
         scopes=("charges:read",),
         answers={

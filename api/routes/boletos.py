@@ -26,7 +26,7 @@ from api.body.reading import shaped
 from api.charge_answers import charge_answer, charge_id_in, check_one_reference, issue_boleto, with_reference
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, scenario_of
-from api.route import Call, Route
+from api.route import Call, Route, routes_of
 from commands.charges.create_boleto import BoletoRequest
 from domain.boleto.codes import LAST_DUE
 from domain.charge import DUAL, Status
@@ -115,13 +115,13 @@ async def _redate(context: ApiContext, call: Call, charge_id: UUID, due_on: date
     return await charge_answer(context, call, charge_id)
 
 
-ROUTES = (
+ROUTES = routes_of(
+    "Charges",
     Route(
         method="POST",
         path="/v1/charges/boleto",
         name="createBoletoCharge",
         summary="Issue a boleto: plain, with an embedded PIX QR Code, or with a PIX charge beside it",
-        tag="Charges",
         handle=create,
         scopes=("charges:create",),
         key=True,
@@ -146,7 +146,6 @@ ROUTES = (
         path="/v1/charges/due-date",
         name="changeDueDate",
         summary="Change the due date of a pending boleto",
-        tag="Charges",
         handle=change_due_date,
         scopes=("charges:create",),
         body=ChangeDueDate,

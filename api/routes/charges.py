@@ -11,16 +11,15 @@ from api.body.reading import shaped
 from api.charge_answers import charge_answer, charge_id_in, charge_id_of, check_one_reference, with_reference
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, payers_bank, sandbox_payment_id, scenario_of
-from api.paging import page_of, paged
-from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, word
-from api.route import Call, Route
+from api.paging import PagedList, page_of
+from api.route import Call, Route, routes_of
 from commands.charges.cancel import cancellation
 from commands.charges.pay import simulated_payment
 from domain.charge import CancelReason
 from domain.errors import Code
 from domain.mode import Mode
 from readmodels.charges.charge import ChargeProjection, present
-from readmodels.charges.charge_list import METHODS, STATUSES, ChargeFilters, StatusSummary, charge_page, charge_summary
+from readmodels.charges.charge_list import ChargeFilters, StatusSummary, charge_page, charge_summary
 from readmodels.page import TimePosition
 from runtime.postgres import session
 
@@ -89,24 +88,13 @@ async def simulate_payment(context: ApiContext, call: Call) -> Answer:
 
 
 async def list_charges(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.scope["query_string"], LIST)
-    filters = _filters(query, context)
+    asked = CHARGES.read(context, call)
     await context.charges.expire_overdue(call.caller.owner)
-    return await paged(
-        context,
-        call,
-        query,
-        "charges",
-        filters,
-        TimePosition,
-        charge_page,
-        lambda doc: present(doc, context.seal, now=call.now),
-    )
+    return await asked.page(charge_page, lambda doc: present(doc, context.seal, now=call.now))
 
 
 async def summarize(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.scope["query_string"], FILTERS)
-    filters = _filters(query, context)
+    filters = CHARGES.read_filters(context, call)
     await context.charges.expire_overdue(call.caller.owner)
     async with session(context.pool) as conn:
         rows = await charge_summary(conn, call.caller.owner, filters)
@@ -134,67 +122,36 @@ async def _cancel(context: ApiContext, call: Call, charge_id: UUID, reason: Canc
     return await charge_answer(context, call, charge_id)
 
 
-def _filters(query: Query, context: ApiContext) -> ChargeFilters:
-    created_from, created_to = query.days("created_from", "created_to")
-    due_from, due_to = query.dates("due_from", "due_to")
-    document = query.text("payer_document")
-    return ChargeFilters(
-        statuses=query.choices("status", STATUSES),
-        methods=query.choices("payment_method", METHODS),
-        external_id=query.text("external_id"),
-        payer_document_hash=None if document is None else context.seal.blind(document),
-        nosso_numero=query.text("nosso_numero"),
-        txid=query.text("txid"),
-        integrador_code=query.text("integrador_code"),
-        created_from=created_from,
-        created_to=created_to,
-        due_from=due_from,
-        due_to=due_to,
-        order=query.order(),
-    )
-
-
-FILTERS = (
-    one_of("status", STATUSES, repeatable=True),
-    one_of("payment_method", METHODS, repeatable=True),
-    word("external_id"),
-    word("payer_document", "Digits of the payer's CPF or CNPJ."),
-    word("nosso_numero"),
-    word("txid"),
-    word("integrador_code"),
-    day("created_from", "Created on or after this day"),
-    day("created_to", "Created on or before this day"),
-    day("due_from", "Due on or after this day"),
-    day("due_to", "Due on or before this day"),
-    ORDER,
+CHARGES = PagedList(
+    "charges",
+    TimePosition,
+    ChargeFilters,
+    {"payer_document": "Digits of the payer's CPF or CNPJ.", "created": "Created", "due": "Due"},
 )
-LIST = (*FILTERS, LIMIT, CURSOR)
-_LIST_ERRORS = (Code.VALIDATION_ERROR, Code.DATE_RANGE_INVALID)
 
-ROUTES = (
+ROUTES = routes_of(
+    "Charges",
     Route(
         method="GET",
         path="/v1/charges",
         name="listCharges",
         summary="List charges",
-        tag="Charges",
         handle=list_charges,
         scopes=("charges:read",),
-        query=LIST,
+        query=CHARGES.parameters,
         answers={200: ChargePage},
-        errors=(*_LIST_ERRORS, Code.LIMIT_INVALID, Code.CURSOR_INVALID),
+        errors=CHARGES.errors,
     ),
     Route(
         method="GET",
         path="/v1/charges/summary",
         name="summarizeCharges",
         summary="Count and amount of charges per status",
-        tag="Charges",
         handle=summarize,
         scopes=("charges:read",),
-        query=FILTERS,
+        query=CHARGES.filter_parameters,
         answers={200: ChargeSummary},
-        errors=_LIST_ERRORS,
+        errors=CHARGES.filter_errors,
     ),
     Route(
         method="GET",
@@ -202,7 +159,6 @@ ROUTES = (
         name="getCharge",
         hot=True,
         summary="Look a charge up",
-        tag="Charges",
         handle=look_up,
         scopes=("charges:read",),
         answers={200: ChargeProjection},
@@ -213,7 +169,6 @@ ROUTES = (
         path="/v1/charges/{charge_id:str}/cancel",
         name="cancelCharge",
         summary="Cancel a pending charge",
-        tag="Charges",
         handle=cancel,
         scopes=("charges:create",),
         headers=(SANDBOX_BANK,),
@@ -225,7 +180,6 @@ ROUTES = (
         path="/v1/charges/cancel",
         name="cancelChargeByReference",
         summary="Cancel a pending charge by charge_id or external_id, or close it as paid another way",
-        tag="Charges",
         handle=cancel_by_reference,
         scopes=("charges:create",),
         body=CancelByReference,

@@ -25,7 +25,7 @@ from api.body.reading import shaped
 from api.charge_answers import issue_boleto
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, scenario_of
-from api.route import Call, Route
+from api.route import Call, Route, routes_of
 from commands.charges.create_boleto import BoletoRequest
 from domain.boleto.codes import LAST_DUE
 from domain.charge import DUAL
@@ -78,13 +78,13 @@ async def create(context: ApiContext, call: Call) -> Answer:
     return await issue_boleto(context, call, wanted, own_account(asked.account_id), due_field="due_date")
 
 
-ROUTES = (
+ROUTES = routes_of(
+    "Charges",
     Route(
         method="POST",
         path="/v1/charges/dual",
         name="createDualCharge",
         summary="Issue a charge to be paid by boleto or by PIX: the first payment closes the other way",
-        tag="Charges",
         handle=create,
         scopes=("charges:create",),
         key=True,

@@ -9,7 +9,7 @@ import sql
 from api.answers import Answer, encode
 from api.context import ApiContext
 from api.idempotency.lock import read_key
-from api.route import Call, Route
+from api.route import Call, Route, routes_of
 from domain.errors import Code
 from domain.instants import iso
 from runtime.postgres import session
@@ -59,13 +59,13 @@ async def look_up(context: ApiContext, call: Call) -> Answer:
     return Answer(encode(state))
 
 
-ROUTES = (
+ROUTES = routes_of(
+    "Charges",
     Route(
         method="GET",
         path="/v1/idempotency-keys/{key:path}",
         name="getIdempotencyKey",
         summary="Ask what an Idempotency-Key made",
-        tag="Charges",
         handle=look_up,
         scopes=("charges:read",),
         answers={200: KeyState},

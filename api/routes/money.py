@@ -4,40 +4,22 @@ from functools import partial
 
 from api.answers import Answer, encode
 from api.context import ApiContext
-from api.paging import page_of, paged
-from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id, word
-from api.route import Call, Route
-from domain.charge import Anomaly
+from api.paging import PagedList, page_of
+from api.route import Call, Route, routes_of
 from domain.errors import Code, Refused
+from domain.identifiers import parse_id
 from domain.mode import Owner
-from readmodels.money.ledger import ENTRY_TYPES, Balance, LedgerFilters, LedgerItem, balance, ledger_page
+from readmodels.money.ledger import Balance, LedgerFilters, LedgerItem, balance, ledger_page
 from readmodels.money.payment_list import PaymentFilters, PaymentItem, payment_page
 from readmodels.page import SequencePosition, TimePosition
 from runtime.postgres import session
-
-PAYMENT_METHODS = ("pix", "boleto")
-ANOMALIES = tuple(each.value for each in Anomaly)
-
 
 PaymentPage = page_of(PaymentItem, "PaymentPage")
 LedgerPage = page_of(LedgerItem, "LedgerPage")
 
 
 async def list_payments(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.scope["query_string"], PAYMENTS)
-    paid_from, paid_to = query.days("paid_from", "paid_to")
-    filters = PaymentFilters(
-        paid_from=paid_from,
-        paid_to=paid_to,
-        charge_id=query.uuid("charge_id"),
-        external_id=query.text("external_id"),
-        method=query.choice("method", PAYMENT_METHODS),
-        anomaly=query.choice("anomaly", ANOMALIES),
-        order=query.order(),
-    )
-    return await paged(
-        context, call, query, "payments", filters, TimePosition, partial(payment_page, seal=context.seal)
-    )
+    return await PAYMENTS.read(context, call).page(partial(payment_page, seal=context.seal))
 
 
 async def read_balance(context: ApiContext, call: Call) -> Answer:
@@ -46,62 +28,38 @@ async def read_balance(context: ApiContext, call: Call) -> Answer:
 
 
 async def list_ledger(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.scope["query_string"], LEDGER)
-    created_from, created_to = query.days("created_from", "created_to")
-    filters = LedgerFilters(
-        type=query.choice("type", ENTRY_TYPES), created_from=created_from, created_to=created_to, order=query.order()
-    )
+    asked = LEDGER.read(context, call)
     _own_account(call)
-    return await paged(context, call, query, "ledger", filters, SequencePosition, ledger_page)
+    return await asked.page(ledger_page)
 
 
 def _own_account(call: Call) -> Owner:
-    account_id = path_id(call.path("account_id"))
-    if account_id is None or account_id != call.caller.account_id:
+    if parse_id(call.path("account_id")) != call.caller.account_id:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
     return call.caller.owner
 
 
-PAYMENTS = (
-    day("paid_from", "Paid on or after this day"),
-    day("paid_to", "Paid on or before this day"),
-    identifier("charge_id"),
-    word("external_id"),
-    one_of("method", PAYMENT_METHODS, repeatable=False),
-    one_of("anomaly", ANOMALIES, repeatable=False),
-    ORDER,
-    LIMIT,
-    CURSOR,
-)
-LEDGER = (
-    one_of("type", ENTRY_TYPES, repeatable=False),
-    day("created_from", "Written on or after this day"),
-    day("created_to", "Written on or before this day"),
-    ORDER,
-    LIMIT,
-    CURSOR,
-)
-_LIST_ERRORS = (Code.VALIDATION_ERROR, Code.DATE_RANGE_INVALID, Code.LIMIT_INVALID, Code.CURSOR_INVALID)
+PAYMENTS = PagedList("payments", TimePosition, PaymentFilters, {"paid": "Paid"})
+LEDGER = PagedList("ledger", SequencePosition, LedgerFilters, {"created": "Written"})
 
-ROUTES = (
+ROUTES = routes_of(
+    "Money",
     Route(
         method="GET",
         path="/v1/payments",
         name="listPayments",
         summary="List payments received",
-        tag="Money",
         handle=list_payments,
         scopes=("payments:read",),
-        query=PAYMENTS,
+        query=PAYMENTS.parameters,
         answers={200: PaymentPage},
-        errors=_LIST_ERRORS,
+        errors=PAYMENTS.errors,
     ),
     Route(
         method="GET",
         path="/v1/accounts/{account_id:str}/balance",
         name="getBalance",
         summary="Read the balance",
-        tag="Money",
         handle=read_balance,
         scopes=("payments:read",),
         answers={200: Balance},
@@ -112,11 +70,10 @@ ROUTES = (
         path="/v1/accounts/{account_id:str}/ledger",
         name="listLedger",
         summary="List the ledger's lines",
-        tag="Money",
         handle=list_ledger,
         scopes=("payments:read",),
-        query=LEDGER,
+        query=LEDGER.parameters,
         answers={200: LedgerPage},
-        errors=(Code.WALLET_ACCOUNT_NOT_FOUND, *_LIST_ERRORS),
+        errors=(Code.WALLET_ACCOUNT_NOT_FOUND, *LEDGER.errors),
     ),
 )

@@ -10,12 +10,11 @@ from api.answers import Answer
 from api.body.fields import LIFETIME_DEFAULT_S, Amount, Description, ExternalId, Id, Lifetime, pix_cents
 from api.body.payers import PixPayer, check_document, seal_payer
 from api.body.reading import shaped
-from api.charge_answers import created, replay_charge
+from api.charge_answers import create_charge
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, approved, scenario_of
 from api.idempotency.replay import check_same
-from api.idempotency.used_keys import UsedKey
-from api.route import Call, Route
+from api.route import Call, Route, routes_of
 from commands.charges.create_pix import Creation
 from domain.errors import Code, Refused
 from readmodels.charges.charge import ChargeProjection
@@ -64,10 +63,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
         scenario=scenario,
         send_email=asked.send_email is True,
     )
-    made = await context.guard.run(call.key_name, partial(context.pix.create, creation))
-    if isinstance(made, UsedKey):
-        return await replay_charge(context, call, made)
-    return created(context, call, made)
+    return await create_charge(context, call, partial(context.pix.create, creation))
 
 
 async def _allowed(context: ApiContext, call: Call, account_id: UUID) -> None:
@@ -86,14 +82,14 @@ async def _allowed(context: ApiContext, call: Call, account_id: UUID) -> None:
     check_same(call, used)
 
 
-ROUTES = (
+ROUTES = routes_of(
+    "Charges",
     Route(
         method="POST",
         path="/v1/charges/pix",
         name="createPixCharge",
         hot=True,
         summary="Create a PIX charge",
-        tag="Charges",
         handle=create,
         scopes=("charges:create",),
         key=True,

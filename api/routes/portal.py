@@ -9,7 +9,7 @@ from api.body.fields import matching, text
 from api.body.reading import shaped
 from api.charge_answers import charge_id_of
 from api.context import ApiContext
-from api.route import Call, Route
+from api.route import Call, Route, routes_of
 from commands.mail import MAILED, ask_for_mail
 from domain.errors import Code, Refused
 from domain.mode import Mode
@@ -65,19 +65,19 @@ async def send_email(context: ApiContext, call: Call) -> Answer:
     return Answer(encode(EmailAsked(email_id=str(mail_id), charge_id=doc.charge_id, to=to, status=status)), 202)
 
 
-ROUTES = (
+ROUTES = routes_of(
+    "Charges",
     Route(
         method="POST",
         path="/v1/portal/charges/{charge_id:str}/send-email",
         name="sendChargeEmail",
         summary="Send a charge to its payer by e-mail",
-        tag="Charges",
         handle=send_email,
         scopes=("charges:create",),
-        mode=Mode.PRODUCTION,
         body=SendEmail,
         body_optional=True,
         answers={202: EmailAsked},
         errors=(Code.CHARGE_NOT_FOUND, Code.CHARGE_NOT_PENDING, Code.PAYER_EMAIL_REQUIRED),
     ),
+    mode=Mode.PRODUCTION,
 )

@@ -13,17 +13,17 @@ from api.body.payers import check_document, document
 from api.body.reading import shaped
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, scenario_of
-from api.idempotency.replay import count_first, replay
+from api.idempotency.replay import first, replay
 from api.idempotency.used_keys import UsedKey
-from api.paging import page_of, paged
-from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id, word
-from api.route import Call, Route
+from api.paging import PagedList, page_of
+from api.route import Call, Route, routes_of
 from commands.money.refund import NewRefund, TransferDestination
-from domain.errors import Code, Refused
+from domain.errors import Code, required
+from domain.identifiers import parse_id
 from domain.refund import PIX_KEY, PIX_KEY_CHARACTERS_MAX
 from readmodels.money.refund import RefundProjection, refund_by_id
-from readmodels.money.refund_list import STATUSES, RefundFilters, refund_page
-from readmodels.page import TimePosition
+from readmodels.money.refund_list import RefundFilters, refund_page
+from readmodels.page import ListFilters, TimePosition
 from runtime.ids import new_id
 from runtime.postgres import session
 
@@ -72,18 +72,15 @@ async def create(context: ApiContext, call: Call) -> Answer:
         to = TransferDestination(pix_key=destination.pix_key, document=destination.document)
         sealed = context.seal.seal(msgspec.json.encode(to))
     scenario = scenario_of(call)
-    charge_id = path_id(call.path("charge_id"))
     if (used := await context.keys.find(call.key_name)) is not None:
-        return await _replay(context, call, used)
-    if charge_id is None:
-        raise Refused(Code.CHARGE_NOT_FOUND)
+        return await replay(context, call, used, partial(_find, context, call))
     refund_id = new_id()
     asked_for = NewRefund(
         owner=call.caller.owner,
         key=call.key,
         fingerprint=call.fingerprint,
         refund_id=refund_id,
-        charge_id=charge_id,
+        charge_id=required(parse_id(call.path("charge_id")), Code.CHARGE_NOT_FOUND),
         amount_cents=None if asked.amount is UNSET else pix_cents(asked.amount),
         payment_id=None if asked.payment_id is None else UUID(asked.payment_id),
         reason=asked.reason,
@@ -97,80 +94,46 @@ async def create(context: ApiContext, call: Call) -> Answer:
     made = await context.guard.run(call.key_name, partial(context.refunds.create, asked_for))
     if isinstance(made, UsedKey):
         if made.resource_id != refund_id:
-            return await _replay(context, call, made)
+            return await replay(context, call, made, partial(_find, context, call))
         # It was written after all, by an attempt whose answer was lost.
         made = await _find(context, call, refund_id)
-    count_first()
-    return Answer(encode(made), 201)
+    return first(made)
 
 
 async def look_up(context: ApiContext, call: Call) -> Answer:
-    refund_id = path_id(call.path("refund_id"))
-    if refund_id is None:
-        raise Refused(Code.REFUND_NOT_FOUND)
+    refund_id = required(parse_id(call.path("refund_id")), Code.REFUND_NOT_FOUND)
     return Answer(encode(await _find(context, call, refund_id)))
 
 
 async def list_refunds(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.scope["query_string"], LIST)
-    created_from, created_to = query.days("created_from", "created_to")
-    filters = RefundFilters(
-        statuses=query.choices("status", STATUSES),
-        charge_id=query.uuid("charge_id"),
-        payment_id=query.uuid("payment_id"),
-        external_id=query.text("external_id"),
-        created_from=created_from,
-        created_to=created_to,
-        order=query.order(),
-    )
-    return await _page(context, call, query, filters)
+    return await REFUNDS.read(context, call).page(refund_page)
 
 
 async def list_of_charge(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.scope["query_string"], OF_CHARGE)
-    order, charge_id = query.order(), path_id(call.path("charge_id"))
-    query.limit()
-    if charge_id is None:
-        raise Refused(Code.CHARGE_NOT_FOUND)
+    asked = OF_CHARGE.read(context, call)
+    asked.query.limit()
+    charge_id = required(parse_id(call.path("charge_id")), Code.CHARGE_NOT_FOUND)
     await context.charges.find(charge_id, call.caller.owner)
-    return await _page(context, call, query, RefundFilters(charge_id=charge_id, order=order))
-
-
-async def _page(context: ApiContext, call: Call, query: Query, filters: RefundFilters) -> Answer:
-    return await paged(context, call, query, "refunds", filters, TimePosition, refund_page)
-
-
-async def _replay(context: ApiContext, call: Call, used: UsedKey) -> Answer:
-    return await replay(context, call, used, partial(_find, context, call))
+    return await asked.page(refund_page, filters=RefundFilters(charge_id=charge_id, order=asked.filters.order))
 
 
 async def _find(context: ApiContext, call: Call, refund_id: UUID) -> RefundProjection:
     async with session(context.pool) as conn:
-        found = await refund_by_id(conn, refund_id, call.caller.owner)
-    if found is None:
-        raise Refused(Code.REFUND_NOT_FOUND)
-    return found
+        return required(await refund_by_id(conn, refund_id, call.caller.owner), Code.REFUND_NOT_FOUND)
 
 
-OF_CHARGE = (ORDER, LIMIT, CURSOR)
-LIST = (
-    identifier("charge_id"),
-    identifier("payment_id"),
-    one_of("status", STATUSES, repeatable=True),
-    word("external_id", "The refund's own reference."),
-    day("created_from", "Asked for on or after this day"),
-    day("created_to", "Asked for on or before this day"),
-    *OF_CHARGE,
+OF_CHARGE: PagedList[ListFilters] = PagedList("refunds", TimePosition, ListFilters)
+REFUNDS = PagedList(
+    "refunds", TimePosition, RefundFilters, {"external_id": "The refund's own reference.", "created": "Asked for"}
 )
-_PAGE_ERRORS = (Code.VALIDATION_ERROR, Code.LIMIT_INVALID, Code.CURSOR_INVALID)
 
-ROUTES = (
+ROUTES = routes_of(
+    "Refunds",
     Route(
         method="POST",
         path="/v1/charges/{charge_id:str}/refunds",
         name="createRefund",
         summary="Refund a paid charge, wholly or in part",
-        tag="Refunds",
         handle=create,
         scopes=("refunds:create",),
         key=True,
@@ -194,31 +157,28 @@ ROUTES = (
         path="/v1/charges/{charge_id:str}/refunds",
         name="listRefundsOfCharge",
         summary="List a charge's refunds",
-        tag="Refunds",
         handle=list_of_charge,
         scopes=("payments:read",),
-        query=OF_CHARGE,
+        query=OF_CHARGE.parameters,
         answers={200: RefundPage},
-        errors=(Code.CHARGE_NOT_FOUND, *_PAGE_ERRORS),
+        errors=(Code.CHARGE_NOT_FOUND, *OF_CHARGE.errors),
     ),
     Route(
         method="GET",
         path="/v1/refunds",
         name="listRefunds",
         summary="List refunds",
-        tag="Refunds",
         handle=list_refunds,
         scopes=("payments:read",),
-        query=LIST,
+        query=REFUNDS.parameters,
         answers={200: RefundPage},
-        errors=(Code.DATE_RANGE_INVALID, *_PAGE_ERRORS),
+        errors=(Code.DATE_RANGE_INVALID, *OF_CHARGE.errors),
     ),
     Route(
         method="GET",
         path="/v1/refunds/{refund_id:str}",
         name="getRefund",
         summary="Look a refund up",
-        tag="Refunds",
         handle=look_up,
         scopes=("payments:read",),
         answers={200: RefundProjection},

@@ -13,7 +13,7 @@ from api.body.reading import shaped
 from api.charge_answers import charge_answer, charge_id_of
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, payers_bank, sandbox_payment_id, scenario_of
-from api.route import Call, Route
+from api.route import Call, Route, routes_of
 from commands.bank_orders.kinds import Pay
 from commands.charges.fail import failing
 from commands.charges.sandbox import SANDBOX_FAILURE, expiring, paying
@@ -203,16 +203,15 @@ async def _charge(context: ApiContext, call: Call) -> ChargeDoc:
 
 _ERRORS = (Code.CHARGE_NOT_FOUND, Code.CHARGE_NOT_PENDING, Code.BANK_UNAVAILABLE)
 
-ROUTES = (
+ROUTES = routes_of(
+    "Sandbox",
     Route(
         method="GET",
         path="/v1/sandbox/clock",
         name="readSandboxClock",
         summary="What the clock of the account's sandbox shows",
-        tag="Sandbox",
         handle=read_clock,
         scopes=("charges:create", "charges:read"),
-        mode=Mode.SANDBOX,
         answers={200: SandboxClock},
     ),
     Route(
@@ -220,10 +219,8 @@ ROUTES = (
         path="/v1/sandbox/clock",
         name="advanceSandboxClock",
         summary="Advance the clock of the account's sandbox; answers when everything that is due by it has happened",
-        tag="Sandbox",
         handle=move,
         scopes=("charges:create",),
-        mode=Mode.SANDBOX,
         body=AdvanceClock,
         answers={200: SandboxClock},
         errors=(Code.VALIDATION_ERROR, Code.SERVICE_UNAVAILABLE),
@@ -233,10 +230,8 @@ ROUTES = (
         path="/v1/sandbox/charges/{charge_id:str}/expire",
         name="sandboxExpire",
         summary="Let a test charge's time be over",
-        tag="Sandbox",
         handle=expire,
         scopes=("charges:create",),
-        mode=Mode.SANDBOX,
         answers={200: ChargeProjection},
         errors=_ERRORS[:2],
     ),
@@ -245,10 +240,8 @@ ROUTES = (
         path="/v1/sandbox/charges/{charge_id:str}/fail",
         name="sandboxFail",
         summary="Let the bank refuse a test charge for good",
-        tag="Sandbox",
         handle=fail,
         scopes=("charges:create",),
-        mode=Mode.SANDBOX,
         headers=(SANDBOX_BANK,),
         answers={200: ChargeProjection},
         errors=_ERRORS,
@@ -258,14 +251,13 @@ ROUTES = (
         path="/v1/sandbox/charges/{charge_id:str}/pay",
         name="sandboxPay",
         summary="Pay a test charge: any amount, at any time, several times, in any state",
-        tag="Sandbox",
         handle=pay,
         scopes=("charges:create",),
-        mode=Mode.SANDBOX,
         body=SandboxPayment,
         body_optional=True,
         headers=(SANDBOX_BANK,),
         answers={200: ChargeProjection},
         errors=(Code.AMOUNT_INVALID, Code.CHARGE_NOT_FOUND, Code.BANK_UNAVAILABLE),
     ),
+    mode=Mode.SANDBOX,
 )

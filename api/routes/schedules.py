@@ -1,7 +1,7 @@
 """Charge schedules: what is to be charged again and again (contract section 13). Production only."""
 
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from uuid import UUID
 
 import msgspec
@@ -41,19 +41,18 @@ from api.body.payers import (
 from api.body.reading import shaped
 from api.context import ApiContext
 from api.gate import approved, check_terms
-from api.idempotency.replay import count_first, replay
-from api.idempotency.used_keys import UsedKey
-from api.paging import page_of, paged
-from api.query import CURSOR, LIMIT, ORDER, Query, one_of, path_id, word
-from api.route import Call, Route
+from api.idempotency.replay import first, replay
+from api.paging import PagedList, page_of
+from api.route import Call, Route, routes_of
 from commands.schedules import METHODS, PIX, NewSchedule, change_schedule, create_schedule
 from domain.boleto.codes import LAST_DUE
-from domain.errors import Code, Refused
+from domain.errors import Code, Refused, required
+from domain.identifiers import parse_id
 from domain.instants import SAO_PAULO, parse_day
-from domain.mode import Mode, Owner
+from domain.mode import Mode
 from domain.schedules.recurrence import CHARGES_MAX, ISSUE_DAYS_BEFORE_MAX, Frequency, Recurrence
 from readmodels.charges.schedule import (
-    STATUSES,
+    NumberFilters,
     ScheduledCharge,
     ScheduleFilters,
     ScheduleProjection,
@@ -61,10 +60,9 @@ from readmodels.charges.schedule import (
     schedule_page,
     scheduled_charges,
 )
-from readmodels.page import SequencePosition, TimePosition
+from readmodels.page import ListFilters, SequencePosition, TimePosition
 from runtime.ids import new_id
 from runtime.postgres import session, transaction
-from sql import Connection
 
 ISSUE_DAYS_BEFORE_DEFAULT: Final = 10
 FREQUENCIES: Final = tuple(each.value for each in Frequency)
@@ -154,18 +152,17 @@ async def create(context: ApiContext, call: Call) -> Answer:
         payer_document_hash=payer_document_hash,
     )
     if (used := await context.keys.find(call.key_name)) is not None:
-        return await _replay(context, call, used)
+        return await replay(context, call, used, partial(_find, context, call))
     await _allowed(context, call, new)
     async with session(context.pool) as conn:
         made = await create_schedule(conn, new, now=call.now)
-    if not made:
-        # An equal request was faster; its row is there, for the statement waited for it.
-        used = await context.keys.find(call.key_name)
-        if used is None:
-            raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
-        return await _replay(context, call, used)
-    count_first()
-    return Answer(encode(await _find(context, call, new.schedule_id)), 201)
+    if made:
+        return first(await _find(context, call, new.schedule_id))
+    # An equal request was faster; its row is there, for the statement waited for it.
+    used = await context.keys.find(call.key_name)
+    if used is None:
+        raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
+    return await replay(context, call, used, partial(_find, context, call))
 
 
 async def look_up(context: ApiContext, call: Call) -> Answer:
@@ -173,32 +170,18 @@ async def look_up(context: ApiContext, call: Call) -> Answer:
 
 
 async def list_schedules(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.scope["query_string"], LIST)
-    filters = ScheduleFilters(
-        statuses=query.choices("status", STATUSES), external_id=query.text("external_id"), order=query.order()
-    )
-
-    async def rows(conn: Connection, owner: Owner, *rest: Any) -> Any:
-        return await schedule_page(conn, owner.account_id, *rest)
-
-    return await paged(context, call, query, "schedules", filters, TimePosition, rows)
+    return await SCHEDULES.read(context, call).page(schedule_page)
 
 
 async def list_charges(context: ApiContext, call: Call) -> Answer:
     """By number; the newest first unless asked otherwise."""
-    query = Query(call.scope["query_string"], OF_SCHEDULE)
-    order, schedule_id = query.order(), _id(call)
-    query.limit()
+    asked = OF_SCHEDULE.read(context, call)
+    asked.query.limit()
+    schedule_id = _id(call)
     await _find(context, call, schedule_id)
     await context.charges.expire_overdue(call.caller.owner)
-
-    async def rows(conn: Connection, owner: Owner, bound: Any, *rest: Any) -> Any:
-        return await scheduled_charges(
-            conn, schedule_id, owner.account_id, order, *rest, seal=context.seal, now=context.now()
-        )
-
-    filters = [schedule_id, order]
-    return await paged(context, call, query, "scheduled charges", filters, SequencePosition, rows)
+    filters = NumberFilters(schedule_id=schedule_id, order=asked.filters.order)
+    return await asked.page(partial(scheduled_charges, seal=context.seal, now=context.now()), filters=filters)
 
 
 async def pause(context: ApiContext, call: Call) -> Answer:
@@ -222,10 +205,6 @@ async def _change(context: ApiContext, call: Call, change: str) -> Answer:
     return Answer(encode(found))
 
 
-async def _replay(context: ApiContext, call: Call, used: UsedKey) -> Answer:
-    return await replay(context, call, used, partial(_find, context, call))
-
-
 async def _allowed(context: ApiContext, call: Call, new: NewSchedule) -> None:
     """What depends on time or state: looked at after the key, so that a replay is answered whatever has changed."""
     if not await approved(context, call):
@@ -239,17 +218,11 @@ async def _allowed(context: ApiContext, call: Call, new: NewSchedule) -> None:
 
 async def _find(context: ApiContext, call: Call, schedule_id: UUID) -> ScheduleProjection:
     async with session(context.pool) as conn:
-        found = await schedule_by_id(conn, schedule_id, call.caller.account_id)
-    if found is None:
-        raise Refused(Code.SCHEDULE_NOT_FOUND)
-    return found
+        return required(await schedule_by_id(conn, schedule_id, call.caller.account_id), Code.SCHEDULE_NOT_FOUND)
 
 
 def _id(call: Call) -> UUID:
-    schedule_id = path_id(call.path("schedule_id"))
-    if schedule_id is None:
-        raise Refused(Code.SCHEDULE_NOT_FOUND)
-    return schedule_id
+    return required(parse_id(call.path("schedule_id")), Code.SCHEDULE_NOT_FOUND)
 
 
 def _payer(asked: CreateSchedule, context: ApiContext) -> tuple[bytes, str | None]:
@@ -266,21 +239,19 @@ def _payer(asked: CreateSchedule, context: ApiContext) -> tuple[bytes, str | Non
     return seal_payer(boleto, payer.document, context)
 
 
-OF_SCHEDULE = (ORDER, LIMIT, CURSOR)
-LIST = (one_of("status", STATUSES, repeatable=True), word("external_id", "The schedule's own reference."), *OF_SCHEDULE)
-_PAGE_ERRORS = (Code.VALIDATION_ERROR, Code.LIMIT_INVALID, Code.CURSOR_INVALID)
+OF_SCHEDULE: PagedList[ListFilters] = PagedList("scheduled charges", SequencePosition, ListFilters)
+SCHEDULES = PagedList("schedules", TimePosition, ScheduleFilters, {"external_id": "The schedule's own reference."})
 _PATH: Final = "/v1/charge-schedules"
 
-ROUTES = (
+ROUTES = routes_of(
+    "Schedules",
     Route(
         method="POST",
         path=_PATH,
         name="createSchedule",
         summary="Charge a payer again and again",
-        tag="Schedules",
         handle=create,
         scopes=("schedules:write",),
-        mode=Mode.PRODUCTION,
         key=True,
         body=CreateSchedule,
         answers={201: ScheduleProjection, 200: ScheduleProjection},
@@ -298,23 +269,19 @@ ROUTES = (
         path=_PATH,
         name="listSchedules",
         summary="List schedules",
-        tag="Schedules",
         handle=list_schedules,
         scopes=("payments:read",),
-        mode=Mode.PRODUCTION,
-        query=LIST,
+        query=SCHEDULES.parameters,
         answers={200: SchedulePage},
-        errors=_PAGE_ERRORS,
+        errors=SCHEDULES.errors,
     ),
     Route(
         method="GET",
         path=_PATH + "/{schedule_id:str}",
         name="getSchedule",
         summary="Look a schedule up",
-        tag="Schedules",
         handle=look_up,
         scopes=("payments:read",),
-        mode=Mode.PRODUCTION,
         answers={200: ScheduleProjection},
         errors=(Code.SCHEDULE_NOT_FOUND,),
     ),
@@ -323,13 +290,11 @@ ROUTES = (
         path=_PATH + "/{schedule_id:str}/charges",
         name="listChargesOfSchedule",
         summary="List what became of a schedule's charges",
-        tag="Schedules",
         handle=list_charges,
         scopes=("payments:read", "charges:read"),
-        mode=Mode.PRODUCTION,
-        query=OF_SCHEDULE,
+        query=OF_SCHEDULE.parameters,
         answers={200: ScheduledChargePage},
-        errors=(Code.SCHEDULE_NOT_FOUND, *_PAGE_ERRORS),
+        errors=(Code.SCHEDULE_NOT_FOUND, *OF_SCHEDULE.errors),
     ),
     *(
         Route(
@@ -337,10 +302,8 @@ ROUTES = (
             path=_PATH + "/{schedule_id:str}/" + change,
             name=f"{change}Schedule",
             summary=summary,
-            tag="Schedules",
             handle=handle,
             scopes=("schedules:write",),
-            mode=Mode.PRODUCTION,
             answers={200: ScheduleProjection},
             errors=(Code.SCHEDULE_NOT_FOUND, Code.SCHEDULE_ENDED),
         )
@@ -350,4 +313,5 @@ ROUTES = (
             ("cancel", "Issue no more charges", cancel),
         )
     ),
+    mode=Mode.PRODUCTION,
 )

@@ -1,26 +1,22 @@
-"""Routes without an access token: health, metrics, the OpenAPI document, the bank's callbacks, tokens."""
+"""Routes without an access token: health, metrics, the OpenAPI document, the bank's callbacks."""
 
 import asyncio
 import hmac
-from collections.abc import Callable
 from typing import Any
 
 from litestar import Request
 from litestar.datastructures import State
 from litestar.di import NamedDependency
-from litestar.handlers import HTTPRouteHandler
 
 from api.admission import read_body
 from api.answers import Answer, Bytes
 from api.context import ApiContext
-from api.handlers import Recorded
-from api.route import Method
-from api.routes import token
+from api.route import OpenRoute
 from banks.choice import CALLBACKS
 from commands.bank_orders.callback import store_hints
 from domain.errors import Code, Refused
 from runtime.jobs import BANK_HINTS
-from runtime.metrics import Meter, exposition
+from runtime.metrics import exposition
 from runtime.postgres import DB_UNAVAILABLE, transaction
 from runtime.postgres import session as database
 from runtime.redis import REDIS_UNAVAILABLE
@@ -70,29 +66,13 @@ async def bank_callback(context: NamedDependency[ApiContext], request: Request[A
     return Answer(b"{}")
 
 
-_OPEN: tuple[tuple[Method, str, str, Any], ...] = (
-    ("GET", "/healthz", "healthz", healthy),
-    ("GET", "/readyz", "readyz", ready),
-    ("GET", "/metrics", "metrics", metrics),
-    ("GET", "/v1/openapi.json", "openapi", openapi),
-    ("POST", "/v1/oauth/token", "issueToken", token.issue),
+ROUTES = (
+    OpenRoute("GET", "/healthz", "healthz", healthy),
+    OpenRoute("GET", "/readyz", "readyz", ready),
+    OpenRoute("GET", "/metrics", "metrics", metrics),
+    OpenRoute("GET", "/v1/openapi.json", "openapi", openapi),
     *(
-        ("POST", f"/bank/{{token:str}}/{path}".rstrip("/"), f"bankCallback{path.title()}", bank_callback)
+        OpenRoute("POST", f"/bank/{{token:str}}/{path}".rstrip("/"), f"bankCallback{path.title()}", bank_callback)
         for path in CALLBACKS
     ),
 )
-
-
-def open_handlers(context: Callable[[], ApiContext], meter: Meter) -> list[HTTPRouteHandler]:
-    """The handlers of routes that need no access token."""
-    return [
-        HTTPRouteHandler(
-            path,
-            http_method=method,
-            name=name,
-            status_code=200,
-            include_in_schema=False,
-            middleware=[Recorded(method, path, context, meter)],
-        )(serve)
-        for method, path, name, serve in _OPEN
-    ]

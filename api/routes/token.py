@@ -17,6 +17,7 @@ from api.admission import read_body
 from api.answers import Answer, encode
 from api.body.reading import read_object
 from api.context import ApiContext
+from api.route import OpenRoute
 from commands.merchants.merchants import ALL_SCOPES
 from domain.errors import Refused
 from runtime.postgres import DB_UNAVAILABLE, session
@@ -200,3 +201,6 @@ def _scopes(asked: str | None, held: list[str]) -> list[str]:
     if not wanted or any(scope not in held for scope in wanted):
         raise _Declined(400, "invalid_scope", "The credential does not hold this scope.")
     return [scope for scope in held if scope in wanted]
+
+
+ROUTES = (OpenRoute("POST", "/v1/oauth/token", "issueToken", issue),)

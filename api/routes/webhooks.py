@@ -12,13 +12,13 @@ from msgspec import Meta, Struct
 from api.answers import Answer, encode
 from api.body.reading import shaped
 from api.context import ApiContext
-from api.paging import page_of, paged
-from api.query import CURSOR, LIMIT, ORDER, Query, day, identifier, one_of, path_id
-from api.route import Call, Route
+from api.paging import PagedList, page_of
+from api.route import Call, Route, routes_of
 from commands.webhooks.redeliver import RANGE_MAX, redeliver, redeliver_range
-from domain.errors import Code, Refused
+from domain.errors import Code, required
+from domain.identifiers import parse_id
 from readmodels.page import SequencePosition
-from readmodels.webhooks.delivery_list import KINDS, STATES, Delivery, DeliveryFilters, delivery, delivery_page
+from readmodels.webhooks.delivery_list import Delivery, DeliveryFilters, delivery, delivery_page
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import session, transaction
 
@@ -42,18 +42,7 @@ class RangeRedelivered(Struct, frozen=True):
 
 
 async def list_deliveries(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.scope["query_string"], DELIVERIES)
-    created_from, created_to = query.days("created_from", "created_to")
-    filters = DeliveryFilters(
-        states=query.choices("state", STATES),
-        types=query.choices("type", KINDS),
-        event_id=query.uuid("event_id"),
-        charge_id=query.uuid("charge_id"),
-        created_from=created_from,
-        created_to=created_to,
-        order=query.order(),
-    )
-    return await paged(context, call, query, "webhook-deliveries", filters, SequencePosition, delivery_page)
+    return await DELIVERIES.read(context, call).page(delivery_page)
 
 
 async def read_delivery(context: ApiContext, call: Call) -> Answer:
@@ -77,52 +66,35 @@ async def redeliver_events(context: ApiContext, call: Call) -> Answer:
 
 
 def _delivery_id(call: Call) -> UUID:
-    delivery_id = path_id(call.path("delivery_id"))
-    if delivery_id is None:
-        raise Refused(Code.DELIVERY_NOT_FOUND)
-    return delivery_id
+    return required(parse_id(call.path("delivery_id")), Code.DELIVERY_NOT_FOUND)
 
 
 async def _delivery(context: ApiContext, call: Call, delivery_id: UUID) -> Delivery:
     async with session(context.pool) as conn:
-        found = await delivery(conn, call.caller.owner, delivery_id)
-    if found is None:
-        raise Refused(Code.DELIVERY_NOT_FOUND)
-    return found
+        return required(await delivery(conn, call.caller.owner, delivery_id), Code.DELIVERY_NOT_FOUND)
 
 
-DELIVERIES = (
-    one_of("state", STATES, repeatable=True),
-    one_of("type", KINDS, repeatable=True),
-    identifier("event_id"),
-    identifier("charge_id"),
-    day("created_from", "The event was recorded on or after this day"),
-    day("created_to", "The event was recorded on or before this day"),
-    ORDER,
-    LIMIT,
-    CURSOR,
-)
+DELIVERIES = PagedList("webhook-deliveries", SequencePosition, DeliveryFilters, {"created": "The event was recorded"})
 _READ = ("payments:read", "charges:read")
 
-ROUTES = (
+ROUTES = routes_of(
+    "Webhooks",
     Route(
         method="GET",
         path="/v1/webhook-deliveries",
         name="listWebhookDeliveries",
         summary="List webhook deliveries and their attempts, newest event first",
-        tag="Webhooks",
         handle=list_deliveries,
         scopes=_READ,
-        query=DELIVERIES,
+        query=DELIVERIES.parameters,
         answers={200: DeliveryPage},
-        errors=(Code.VALIDATION_ERROR, Code.DATE_RANGE_INVALID, Code.LIMIT_INVALID, Code.CURSOR_INVALID),
+        errors=DELIVERIES.errors,
     ),
     Route(
         method="GET",
         path="/v1/webhook-deliveries/{delivery_id:str}",
         name="getWebhookDelivery",
         summary="Look a webhook delivery up",
-        tag="Webhooks",
         handle=read_delivery,
         scopes=_READ,
         answers={200: Delivery},
@@ -133,7 +105,6 @@ ROUTES = (
         path="/v1/webhook-deliveries/{delivery_id:str}/redeliver",
         name="redeliverWebhook",
         summary="Send a delivery again, at once and from the schedule's beginning",
-        tag="Webhooks",
         handle=redeliver_one,
         scopes=("charges:create",),
         answers={202: Delivery},
@@ -144,7 +115,6 @@ ROUTES = (
         path="/v1/events/redeliver",
         name="redeliverEvents",
         summary="Send every event of a range of the feed again, also those from before the endpoint was registered",
-        tag="Webhooks",
         handle=redeliver_events,
         scopes=("charges:create",),
         body=EventRange,

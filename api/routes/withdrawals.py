@@ -1,7 +1,7 @@
 """Withdrawals: the balance to the account's own PIX key (contract section 13). Production only."""
 
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from uuid import UUID
 
 from msgspec import Meta, Struct
@@ -10,18 +10,16 @@ from api.answers import Answer, encode
 from api.body.fields import EXTERNAL_ID_MAX, Amount, Description, pix_cents, text
 from api.body.reading import shaped
 from api.context import ApiContext
-from api.idempotency.replay import count_first, replay
-from api.idempotency.used_keys import UsedKey
-from api.paging import page_of, paged
-from api.query import CURSOR, LIMIT, ORDER, Query, day, one_of, path_id, word
-from api.route import Call, Route
+from api.idempotency.replay import create_once, replay
+from api.paging import PagedList, page_of
+from api.route import Call, Route, routes_of
 from commands.money.withdraw import NewWithdrawal, cancel_withdrawal
-from domain.errors import Code, Refused
-from domain.mode import Mode, Owner
+from domain.errors import Code, required
+from domain.identifiers import parse_id
+from domain.mode import Mode
 from domain.money import reais
 from domain.withdrawal import MINIMUM_CENTS
 from readmodels.money.withdrawal import (
-    STATUSES,
     WithdrawalDoc,
     WithdrawalFilters,
     WithdrawalProjection,
@@ -32,7 +30,6 @@ from readmodels.money.withdrawal import (
 from readmodels.page import TimePosition
 from runtime.ids import new_id
 from runtime.postgres import session, transaction
-from sql import Connection
 
 
 class CreateWithdrawal(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -54,8 +51,12 @@ WithdrawalPage = page_of(WithdrawalProjection, "WithdrawalPage")
 async def create(context: ApiContext, call: Call) -> Answer:
     """201 with the pending withdrawal; 200 when the key made it before. The bank is told after, by a worker."""
     asked = shaped(call.body, CreateWithdrawal)
+
+    async def find(withdrawal_id: UUID) -> WithdrawalProjection:
+        return project_withdrawal(await _find(context, call, withdrawal_id))
+
     if (used := await context.keys.find(call.key_name)) is not None:
-        return await _replay(context, call, used)
+        return await replay(context, call, used, find)
     new = NewWithdrawal(
         account_id=call.caller.account_id,
         key=call.key,
@@ -67,11 +68,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
         actor=call.caller.client_id,
         request_id=call.request_id,
     )
-    made = await context.guard.run(call.key_name, partial(context.withdrawals.create, new))
-    if isinstance(made, UsedKey):
-        return await _replay(context, call, made)
-    count_first()
-    return Answer(encode(project_withdrawal(made)), 201)
+    return await create_once(context, call, partial(context.withdrawals.create, new), find, project_withdrawal)
 
 
 async def look_up(context: ApiContext, call: Call) -> Answer:
@@ -79,20 +76,7 @@ async def look_up(context: ApiContext, call: Call) -> Answer:
 
 
 async def list_withdrawals(context: ApiContext, call: Call) -> Answer:
-    query = Query(call.scope["query_string"], LIST)
-    created_from, created_to = query.days("created_from", "created_to")
-    filters = WithdrawalFilters(
-        statuses=query.choices("status", STATUSES),
-        external_id=query.text("external_id"),
-        created_from=created_from,
-        created_to=created_to,
-        order=query.order(),
-    )
-
-    async def rows(conn: Connection, owner: Owner, *rest: Any) -> Any:
-        return await withdrawal_page(conn, owner.account_id, *rest)
-
-    return await paged(context, call, query, "withdrawals", filters, TimePosition, rows, project_withdrawal)
+    return await WITHDRAWALS.read(context, call).page(withdrawal_page, project_withdrawal)
 
 
 async def cancel(context: ApiContext, call: Call) -> Answer:
@@ -110,49 +94,32 @@ async def cancel(context: ApiContext, call: Call) -> Answer:
     return Answer(encode(project_withdrawal(doc)))
 
 
-async def _replay(context: ApiContext, call: Call, used: UsedKey) -> Answer:
-    async def find(withdrawal_id: UUID) -> WithdrawalProjection:
-        return project_withdrawal(await _find(context, call, withdrawal_id))
-
-    return await replay(context, call, used, find)
-
-
 async def _find(context: ApiContext, call: Call, withdrawal_id: UUID) -> WithdrawalDoc:
     async with session(context.pool) as conn:
-        found = await withdrawal_doc(conn, withdrawal_id, call.caller.account_id)
-    if found is None:
-        raise Refused(Code.WITHDRAWAL_NOT_FOUND)
-    return found
+        return required(await withdrawal_doc(conn, withdrawal_id, call.caller.account_id), Code.WITHDRAWAL_NOT_FOUND)
 
 
 def _id(call: Call) -> UUID:
-    withdrawal_id = path_id(call.path("withdrawal_id"))
-    if withdrawal_id is None:
-        raise Refused(Code.WITHDRAWAL_NOT_FOUND)
-    return withdrawal_id
+    return required(parse_id(call.path("withdrawal_id")), Code.WITHDRAWAL_NOT_FOUND)
 
 
-LIST = (
-    one_of("status", STATUSES, repeatable=True),
-    word("external_id", "The withdrawal's own reference."),
-    day("created_from", "Asked for on or after this day"),
-    day("created_to", "Asked for on or before this day"),
-    ORDER,
-    LIMIT,
-    CURSOR,
+WITHDRAWALS = PagedList(
+    "withdrawals",
+    TimePosition,
+    WithdrawalFilters,
+    {"external_id": "The withdrawal's own reference.", "created": "Asked for"},
 )
 _PATH: Final = "/v1/withdrawals"
 
-ROUTES = (
+ROUTES = routes_of(
+    "Withdrawals",
     Route(
         method="POST",
         path=_PATH,
         name="createWithdrawal",
         summary="Withdraw from the balance to the account's PIX key",
-        tag="Withdrawals",
         handle=create,
         scopes=("withdrawals:create",),
-        mode=Mode.PRODUCTION,
         key=True,
         body=CreateWithdrawal,
         answers={201: WithdrawalProjection, 200: WithdrawalProjection},
@@ -170,23 +137,19 @@ ROUTES = (
         path=_PATH,
         name="listWithdrawals",
         summary="List withdrawals",
-        tag="Withdrawals",
         handle=list_withdrawals,
         scopes=("payments:read",),
-        mode=Mode.PRODUCTION,
-        query=LIST,
+        query=WITHDRAWALS.parameters,
         answers={200: WithdrawalPage},
-        errors=(Code.VALIDATION_ERROR, Code.DATE_RANGE_INVALID, Code.LIMIT_INVALID, Code.CURSOR_INVALID),
+        errors=WITHDRAWALS.errors,
     ),
     Route(
         method="GET",
         path=_PATH + "/{withdrawal_id:str}",
         name="getWithdrawal",
         summary="Look a withdrawal up",
-        tag="Withdrawals",
         handle=look_up,
         scopes=("payments:read",),
-        mode=Mode.PRODUCTION,
         answers={200: WithdrawalProjection},
         errors=(Code.WITHDRAWAL_NOT_FOUND,),
     ),
@@ -195,11 +158,10 @@ ROUTES = (
         path=_PATH + "/{withdrawal_id:str}/cancel",
         name="cancelWithdrawal",
         summary="Cancel a pending withdrawal",
-        tag="Withdrawals",
         handle=cancel,
         scopes=("withdrawals:create",),
-        mode=Mode.PRODUCTION,
         answers={200: WithdrawalProjection},
         errors=(Code.WITHDRAWAL_NOT_FOUND, Code.WITHDRAWAL_NOT_CANCELLABLE),
     ),
+    mode=Mode.PRODUCTION,
 )

@@ -51,6 +51,11 @@ class PaymentDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True
     refunding_cents: int = 0
     """On its way to him: refunds that are pending."""
 
+    @property
+    def remaining_cents(self) -> int:
+        """What can still be sent back."""
+        return self.amount_cents - self.refunded_cents - self.refunding_cents
+
 
 class BoletoDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """A boleto as stored: its number at the bank in twenty digits, line and barcode bare."""

@@ -4,6 +4,7 @@ Which filters are given decides which statement of read_charge.sql walks, and so
 """
 
 from datetime import date, datetime
+from typing import Annotated
 from uuid import UUID
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from domain.charge import Status
 from domain.mode import Owner
 from domain.money import reais
 from readmodels.charges.charge import ChargeDoc, read_doc
+from readmodels.filters import Digits, Fingerprint, OneOf
 from readmodels.page import BEGINNING, END, DocRow, ListFilters, SortOrder, TimePosition, time_page
 from sql import Connection
 
@@ -25,13 +27,11 @@ _LAST_DAY = date(9999, 12, 30)
 
 
 class ChargeFilters(ListFilters, frozen=True, kw_only=True):
-    """What to show. Days are already instants (São Paulo); `payer_document_hash` is the blind fingerprint."""
-
-    statuses: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ()
+    statuses: Annotated[tuple[str, ...], OneOf(STATUSES, "status")] = ()
+    methods: Annotated[tuple[str, ...], OneOf(METHODS, "payment_method")] = ()
     external_id: str | None = None
-    payer_document_hash: str | None = None
-    nosso_numero: str | None = None
+    payer_document_hash: Annotated[str | None, Fingerprint("payer_document")] = None
+    nosso_numero: Annotated[str | None, Digits()] = None
     txid: str | None = None
     integrador_code: str | None = None
     created_from: datetime | None = None

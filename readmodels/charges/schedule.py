@@ -1,6 +1,7 @@
 """Charge schedules as they are seen: one, a page of them, and what became of a schedule's numbers."""
 
 from datetime import date, datetime
+from typing import Annotated
 from uuid import UUID
 
 from msgspec import Struct
@@ -8,10 +9,12 @@ from msgspec import Struct
 import sql
 from domain.errors import Code
 from domain.instants import iso
+from domain.mode import Owner
 from domain.money import reais
 from domain.schedules.recurrence import issue_at
 from readmodels.charges.charge import ChargeProjection, Failure, present, read_doc
-from readmodels.page import ListFilters, SequencePosition, SortOrder, TimePosition, Window, sequence_page, time_page
+from readmodels.filters import OneOf
+from readmodels.page import ListFilters, SequencePosition, TimePosition, Window, sequence_page, time_page
 from runtime.seal import Seal
 from sql import Connection
 
@@ -97,8 +100,12 @@ class _ChargeRow(Struct, frozen=True, gc=False):
 
 
 class ScheduleFilters(ListFilters, frozen=True, kw_only=True):
-    statuses: tuple[str, ...] = ()
+    statuses: Annotated[tuple[str, ...], OneOf(STATUSES, "status")] = ()
     external_id: str | None = None
+
+
+class NumberFilters(ListFilters, frozen=True, kw_only=True):
+    schedule_id: UUID
 
 
 _find = sql.maybe("schedule.find", _Row)
@@ -113,7 +120,7 @@ async def schedule_by_id(conn: Connection, schedule_id: UUID, account_id: UUID) 
 
 
 async def schedule_page(
-    conn: Connection, account_id: UUID, filters: ScheduleFilters, after: TimePosition | None, limit: int
+    conn: Connection, owner: Owner, filters: ScheduleFilters, after: TimePosition | None, limit: int
 ) -> tuple[list[ScheduleProjection], TimePosition | None]:
     """One page in the order (created_at, schedule_id), and where the next one begins."""
     rows, last = await time_page(
@@ -122,18 +129,17 @@ async def schedule_page(
         filters.order,
         after,
         limit,
-        account_id=account_id,
+        account_id=owner.account_id,
         statuses=filters.statuses or None,
         external_id=filters.external_id,
     )
-    return [_present(row, account_id) for row in rows], last
+    return [_present(row, owner.account_id) for row in rows], last
 
 
 async def scheduled_charges(
     conn: Connection,
-    schedule_id: UUID,
-    account_id: UUID,
-    order: SortOrder,
+    owner: Owner,
+    filters: NumberFilters,
     after: SequencePosition | None,
     limit: int,
     *,
@@ -142,7 +148,14 @@ async def scheduled_charges(
 ) -> tuple[list[ScheduledCharge], SequencePosition | None]:
     """One page of a schedule's numbers."""
     rows, last = await sequence_page(
-        _charges, conn, order, after, limit, _ALL_NUMBERS, schedule_id=schedule_id, account_id=account_id
+        _charges,
+        conn,
+        filters.order,
+        after,
+        limit,
+        _ALL_NUMBERS,
+        schedule_id=filters.schedule_id,
+        account_id=owner.account_id,
     )
     return [_present_charge(row, seal, now) for row in rows], last
 

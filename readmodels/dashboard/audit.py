@@ -7,7 +7,8 @@ import msgspec
 from msgspec import Struct
 
 import sql
-from readmodels.page import SortOrder, TimePosition, time_page
+from domain.mode import Owner
+from readmodels.page import ListFilters, TimePosition, time_page
 from sql import Connection
 
 PLATFORM = UUID(int=0)
@@ -42,10 +43,10 @@ _on_subject = sql.many("audit.on_subject", _Row)
 
 
 async def audit_page(
-    conn: Connection, account_id: UUID, order: SortOrder, after: TimePosition | None, limit: int
+    conn: Connection, owner: Owner, filters: ListFilters, after: TimePosition | None, limit: int
 ) -> tuple[list[AuditRow], TimePosition | None]:
     """One page of what the account's people did, and where the next one begins."""
-    rows, last = await time_page(_page, conn, order, after, limit, account_id=account_id)
+    rows, last = await time_page(_page, conn, filters.order, after, limit, account_id=owner.account_id)
     return [_present(row) for row in rows], last
 
 

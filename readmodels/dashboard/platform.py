@@ -9,7 +9,9 @@ import msgspec
 from msgspec import Struct
 
 import sql
-from readmodels.page import SortOrder, TimePosition, time_page
+from domain.identifiers import parse_id
+from domain.mode import Owner
+from readmodels.page import ListFilters, TimePosition, time_page
 from sql import Connection
 
 COUNT_MAX = 1_000
@@ -17,7 +19,13 @@ COUNT_MAX = 1_000
 FOUND_MAX = 50
 """Merchants of one search; who wants others types more of the name."""
 _ADDRESS = ("street", "city", "state", "zip_code")
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+class MerchantFilters(ListFilters, frozen=True, kw_only=True):
+    """`text`: an id, a document, a person's e-mail or the beginning of a name."""
+
+    text: str | None = None
+    kyc: str | None = None
 
 
 class MerchantRow(Struct, frozen=True):
@@ -100,16 +108,18 @@ lanes_in_trouble = sql.many("platform.lanes_in_trouble", LaneCount)
 
 
 async def merchant_page(
-    conn: Connection, kyc: str | None, order: SortOrder, after: TimePosition | None, limit: int
+    conn: Connection, owner: Owner, filters: MerchantFilters, after: TimePosition | None, limit: int
 ) -> tuple[Sequence[MerchantRow], TimePosition | None]:
-    """One page of the merchants (of one state), and where the next one begins."""
-    return await time_page(_merchants, conn, order, after, limit, kyc=kyc)
+    """One page of the merchants (of one state), and where the next one begins; of a search all that it finds."""
+    if filters.text is not None:
+        return await _merchants_like(conn, filters.text), None
+    return await time_page(_merchants, conn, filters.order, after, limit, kyc=filters.kyc)
 
 
-async def merchants_like(conn: Connection, text: str) -> list[MerchantRow]:
-    """Those an id, a document, a person's e-mail or the beginning of a name finds, FOUND_MAX at most."""
-    if _UUID.fullmatch(text):
-        return await _of_id(conn, account_id=UUID(text))
+async def _merchants_like(conn: Connection, text: str) -> list[MerchantRow]:
+    """FOUND_MAX at most."""
+    if (account_id := parse_id(text)) is not None:
+        return await _of_id(conn, account_id=account_id)
     if "@" in text:
         return await _of_person(conn, email=text.lower())
     plain = re.sub(r"[.\-/ ]", "", text)

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 import sql
 from domain.mode import Owner
-from readmodels.page import BEGINNING, END, SortOrder
+from readmodels.page import BEGINNING, END, ListFilters, SortOrder
 from sql import Connection
 
 LOOK = 5_000
@@ -22,7 +22,7 @@ class StatusClass(StrEnum):
     BROKEN = "5xx"
 
 
-class RequestFilters(Struct, frozen=True):
+class RequestFilters(ListFilters, frozen=True, kw_only=True):
     """`path` and `client_id` are beginnings. `from_at` and `to_at` bound the search: [from_at, to_at)."""
 
     status: StatusClass = StatusClass.ALL
@@ -62,18 +62,20 @@ async def request_page(
     conn: Connection,
     owner: Owner,
     filters: RequestFilters,
-    order: SortOrder,
     after: RequestPosition | None,
     limit: int,
+    *,
+    since: datetime = BEGINNING,
 ) -> tuple[Sequence[RequestRow], RequestPosition | None]:
-    """One page and where the next one begins; the page may be short, even empty, when LOOK requests held no more."""
-    begins, ends = filters.from_at or BEGINNING, filters.to_at or END
+    """One page and where the next one begins; the page may be short, even empty, when LOOK requests held no more.
+    Without a `from_at` the search goes back to `since`."""
+    begins, ends = filters.from_at or since, filters.to_at or END
     looked = await _page(
         conn,
-        order=order,
+        order=filters.order,
         account_id=owner.account_id,
         test=owner.test,
-        at=after.at if after else begins if order is SortOrder.ASC else ends,
+        at=after.at if after else begins if filters.order is SortOrder.ASC else ends,
         id=after.request_id if after else "",
         from_at=begins,
         to_at=ends,

@@ -1,6 +1,7 @@
 """The wallet: balance and statement. The balance is the newest line's balance_after, so the two can never disagree."""
 
 from datetime import datetime
+from typing import Annotated
 from uuid import UUID
 
 from msgspec import Struct
@@ -9,6 +10,7 @@ import sql
 from domain.instants import iso
 from domain.mode import Mode, Owner
 from domain.money import reais
+from readmodels.filters import OneOf
 from readmodels.page import Bounds, ListFilters, SequencePosition, sequence_page, window_of
 from sql import Connection
 
@@ -18,7 +20,7 @@ ENTRY_TYPES = (
 
 
 class LedgerFilters(ListFilters, frozen=True, kw_only=True):
-    type: str | None = None
+    type: Annotated[str | None, OneOf(ENTRY_TYPES)] = None
     created_from: datetime | None = None
     created_to: datetime | None = None
 

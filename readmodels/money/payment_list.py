@@ -1,17 +1,23 @@
 """Payments received, page by page, by the instant they were paid."""
 
 from datetime import datetime
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct, structs
 
 import sql
+from domain.charge import Anomaly
 from domain.mode import Owner
 from readmodels.charges.charge import Payer, PaymentDoc, present_payment
+from readmodels.filters import OneOf
 from readmodels.page import BEGINNING, END, DocRow, ListFilters, TimePosition, time_page
 from runtime.seal import Seal
 from sql import Connection
+
+METHODS = ("pix", "boleto")
+ANOMALIES = tuple(each.value for each in Anomaly)
 
 
 class PaymentFilters(ListFilters, frozen=True, kw_only=True):
@@ -19,8 +25,8 @@ class PaymentFilters(ListFilters, frozen=True, kw_only=True):
     paid_to: datetime | None = None
     charge_id: UUID | None = None
     external_id: str | None = None
-    method: str | None = None
-    anomaly: str | None = None
+    method: Annotated[str | None, OneOf(METHODS)] = None
+    anomaly: Annotated[str | None, OneOf(ANOMALIES)] = None
 
 
 class PaymentItem(Struct, frozen=True, gc=False, kw_only=True):

@@ -1,11 +1,13 @@
 """Refunds, page by page, by the instant they were asked for."""
 
 from datetime import datetime
+from typing import Annotated
 from uuid import UUID
 
 import sql
 from domain.mode import Owner
 from domain.refund import RefundStatus
+from readmodels.filters import OneOf
 from readmodels.money.refund import RefundProjection, RefundRow, present_refund
 from readmodels.page import BEGINNING, END, ListFilters, TimePosition, time_page
 from sql import Connection
@@ -14,9 +16,9 @@ STATUSES = tuple(each.value for each in RefundStatus)
 
 
 class RefundFilters(ListFilters, frozen=True, kw_only=True):
-    statuses: tuple[str, ...] = ()
     charge_id: UUID | None = None
     payment_id: UUID | None = None
+    statuses: Annotated[tuple[str, ...], OneOf(STATUSES, "status")] = ()
     external_id: str | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None

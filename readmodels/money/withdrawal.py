@@ -4,14 +4,17 @@ Production only: nothing here has a mode.
 """
 
 from datetime import datetime
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct
 
 import sql
+from domain.mode import Owner
 from domain.money import reais
 from domain.withdrawal import WithdrawalStatus
+from readmodels.filters import OneOf
 from readmodels.page import BEGINNING, END, DocRow, ListFilters, TimePosition, time_page
 from sql import Connection
 
@@ -62,7 +65,7 @@ class WithdrawalProjection(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class WithdrawalFilters(ListFilters, frozen=True, kw_only=True):
-    statuses: tuple[str, ...] = ()
+    statuses: Annotated[tuple[str, ...], OneOf(STATUSES, "status")] = ()
     external_id: str | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None
@@ -98,7 +101,7 @@ async def withdrawal_doc(conn: Connection, withdrawal_id: UUID, account_id: UUID
 
 
 async def withdrawal_page(
-    conn: Connection, account_id: UUID, filters: WithdrawalFilters, after: TimePosition | None, limit: int
+    conn: Connection, owner: Owner, filters: WithdrawalFilters, after: TimePosition | None, limit: int
 ) -> tuple[list[WithdrawalDoc], TimePosition | None]:
     """One page in the order (created_at, withdrawal_id), and where the next one begins."""
     rows, last = await time_page(
@@ -107,7 +110,7 @@ async def withdrawal_page(
         filters.order,
         after,
         limit,
-        account_id=account_id,
+        account_id=owner.account_id,
         statuses=filters.statuses or None,
         external_id=filters.external_id,
         created_from=filters.created_from or BEGINNING,

@@ -14,15 +14,14 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 import sql
-from domain.events import EventKind
 from domain.instants import iso
 from domain.mode import Owner
+from readmodels.filters import OneOf
 from readmodels.page import ListFilters, SequencePosition, sequence_page, window_of
-from readmodels.webhooks.event_list import find_bounds
+from readmodels.webhooks.event_list import KINDS, find_bounds
 from sql import Connection
 
 STATES = ("pending", "sending", "delivered", "held", "exhausted", "stuck")
-KINDS = tuple(each.value for each in EventKind)
 OUTCOMES = (
     "delivered", "rejected", "timeout", "connection_refused", "connection_reset", "dns_error", "tls_error",
     "blocked_address", "worker_lost", "network_error",
@@ -64,10 +63,8 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 
 class DeliveryFilters(ListFilters, frozen=True, kw_only=True):
-    """Days are already instants (São Paulo)."""
-
-    states: tuple[str, ...] = ()
-    types: tuple[str, ...] = ()
+    states: Annotated[tuple[str, ...], OneOf(STATES, "state")] = ()
+    types: Annotated[tuple[str, ...], OneOf(KINDS, "type")] = ()
     event_id: UUID | None = None
     charge_id: UUID | None = None
     created_from: datetime | None = None

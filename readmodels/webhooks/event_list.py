@@ -1,19 +1,23 @@
 """The feed: every event of an account and mode, each with its dense number, in the bytes its webhook carries."""
 
 from datetime import datetime
+from typing import Annotated
 from uuid import UUID
 
 from msgspec import Struct
 
 import sql
-from domain.events import feed_item
+from domain.events import EventKind, feed_item
 from domain.mode import Owner
+from readmodels.filters import OneOf
 from readmodels.page import Bounds, ListFilters, SequencePosition, Window, sequence_page, window_of
 from sql import Connection
 
+KINDS = tuple(each.value for each in EventKind)
+
 
 class EventFilters(ListFilters, frozen=True, kw_only=True):
-    types: tuple[str, ...] = ()
+    types: Annotated[tuple[str, ...], OneOf(KINDS, "type")] = ()
     charge_id: UUID | None = None
     external_id: str | None = None
     created_from: datetime | None = None

@@ -26,7 +26,8 @@ from commands.webhooks.redeliver import RANGE_MAX
 from domain.mode import Mode, Owner
 from domain.webhooks.signature import sign
 from readmodels.page import SequencePosition, SortOrder
-from readmodels.webhooks.delivery_list import KINDS, STATES, DeliveryFilters, delivery_page, find_attempts
+from readmodels.webhooks.delivery_list import STATES, DeliveryFilters, delivery_page, find_attempts
+from readmodels.webhooks.event_list import KINDS
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
 from tests.integration.readmodels.test_plans import Explained, assert_cheap

@@ -24,7 +24,7 @@ Columns = Mapping[str, Callable[[Item], Field]]
 """What each heading shows of an item, in the order of the file. Headings never change: programs read them too."""
 
 
-def sheet(
+def csv_answer(
     request: PageRequest, name: str, columns: Columns[Item], found: AsyncIterator[Sequence[Item]]
 ) -> Response[Any]:
     """The file. `name` is what it is about; the day, and in test the mode, are added."""

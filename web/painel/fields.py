@@ -8,18 +8,16 @@ differs.
 import re
 from collections.abc import Iterable, Mapping
 from datetime import date
-from typing import Final
 
 from domain.boleto.codes import LAST_DUE
-from domain.brazilian import brl, parse_brl
+from domain.brazilian import brl, day, parse_brl
 from domain.documents import check_digits_hold, well_formed
 from domain.instants import parse_day
 from domain.payer import is_mail_address
+from web.painel.lists import MARKS
 from web.painel.page_request import PageRequest
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_MARKS = re.compile(r"[.\-/ ]")
-_REQUIRED: Final = "Preencha este campo."
 
 
 class Filled:
@@ -43,45 +41,33 @@ class Filled:
         self.faults.setdefault(name, fault)
 
     def text(self, name: str, length_max: int, *, required: bool = False) -> str | None:
-        value = self.value(name)
-        if not value:
-            if required:
-                self.wrong(name, _REQUIRED)
-            return None
-        if len(value) > length_max:
+        value = self._given(name, required=required)
+        if value is not None and len(value) > length_max:
             self.wrong(name, f"Use até {length_max} caracteres.")
-        elif _CONTROL.search(value):
+        elif value is not None and _CONTROL.search(value):
             self.wrong(name, "Há caracteres que não podem ser usados.")
         return value
 
     def cents(self, name: str, cents_max: int, *, required: bool = True) -> int | None:
-        value = self.value(name)
-        if not value:
-            if required:
-                self.wrong(name, _REQUIRED)
-            return None
+        value = self._given(name, required=required)
         try:
-            return parse_brl(value, cents_max=cents_max)
+            return None if value is None else parse_brl(value, cents_max=cents_max)
         except ValueError:
             self.wrong(name, f"Informe um valor como 10,50, maior que zero e até {brl(cents_max)}.")
             return None
 
     def day(self, name: str, *, first: date | None = None, required: bool = True) -> date | None:
         """Up to the last day a barcode carries; `first` is the earliest it may be."""
-        value = self.value(name)
-        if not value:
-            if required:
-                self.wrong(name, _REQUIRED)
-            return None
+        value = self._given(name, required=required)
         try:
-            found = parse_day(value)
+            found = None if value is None else parse_day(value)
         except ValueError:
             self.wrong(name, "Não é uma data.")
             return None
-        if first is not None and found < first:
-            self.wrong(name, f"Escolha {first.day:02}/{first.month:02}/{first.year} ou um dia depois.")
-        elif found > LAST_DUE:
-            self.wrong(name, f"O último dia possível é {LAST_DUE.day:02}/{LAST_DUE.month:02}/{LAST_DUE.year}.")
+        if found is not None and first is not None and found < first:
+            self.wrong(name, f"Escolha {day(first)} ou um dia depois.")
+        elif found is not None and found > LAST_DUE:
+            self.wrong(name, f"O último dia possível é {day(LAST_DUE)}.")
         return found
 
     def choice(self, name: str, allowed: Iterable[str]) -> str:
@@ -90,33 +76,28 @@ class Filled:
             self.wrong(name, "Escolha uma das opções.")
         return value
 
-    def whole(self, name: str, minimum: int, maximum: int) -> int | None:
-        value = self.value(name)
-        if not value:
+    def whole(self, name: str, x_min: int, x_max: int) -> int | None:
+        value = self._given(name, required=False)
+        if value is None:
             return None
-        if not (value.isascii() and value.isdigit() and len(value) <= 9 and minimum <= int(value) <= maximum):
-            self.wrong(name, f"Informe um número inteiro de {minimum} a {maximum}.")
+        if not (value.isascii() and value.isdigit() and len(value) <= 9 and x_min <= int(value) <= x_max):
+            self.wrong(name, f"Informe um número inteiro de {x_min} a {x_max}.")
             return None
         return int(value)
 
-    def digits(self, name: str, length: int, what: str, *, required: bool = True) -> str | None:
+    def digits(self, name: str, length: int, fault: str, *, required: bool = True) -> str | None:
         """So many digits, however they are punctuated."""
-        value = _MARKS.sub("", self.value(name))
-        if not value:
-            if required:
-                self.wrong(name, _REQUIRED)
-            return None
-        if not (value.isascii() and value.isdigit() and len(value) == length):
-            self.wrong(name, what)
+        value = self._given(name, required=required, bare=True)
+        if value is not None and not (value.isascii() and value.isdigit() and len(value) == length):
+            self.wrong(name, fault)
         return value
 
     def document(self, name: str, *, letters: bool, production: bool, required: bool) -> str | None:
         """A CPF or CNPJ, bare. Fictional ones will do in test, as for the API."""
-        value = _MARKS.sub("", self.value(name)).upper()
-        if not value:
-            if required:
-                self.wrong(name, _REQUIRED)
+        value = self._given(name, required=required, bare=True)
+        if value is None:
             return None
+        value = value.upper()
         if not well_formed(value, letters=letters):
             self.wrong(name, "Informe um CPF (11 dígitos) ou CNPJ (14).")
         elif production and not check_digits_hold(value):
@@ -124,11 +105,16 @@ class Filled:
         return value
 
     def email(self, name: str, *, required: bool = False) -> str | None:
-        value = self.value(name)
-        if not value:
-            if required:
-                self.wrong(name, _REQUIRED)
-            return None
-        if not is_mail_address(value):
+        value = self._given(name, required=required)
+        if value is not None and not is_mail_address(value):
             self.wrong(name, "Não é um endereço de e-mail.")
         return value
+
+    def _given(self, name: str, *, required: bool, bare: bool = False) -> str | None:
+        """None for a field left empty, which is a fault when it is required; `bare`: without punctuation."""
+        value = self.value(name)
+        if bare:
+            value = MARKS.sub("", value)
+        if not value and required:
+            self.wrong(name, "Preencha este campo.")
+        return value or None

@@ -7,10 +7,11 @@ from litestar.response import Response
 from msgspec import Struct
 from msgspec.structs import replace
 
+from readmodels.filters import filters_of, read_filters
 from readmodels.page import ListFilters, SortOrder
 from runtime.postgres import session
 from sql import Connection
-from web.painel.csv_export import ROWS, Columns, sheet
+from web.painel.csv_export import ROWS, Columns, csv_answer
 from web.painel.lists import PAGE, ListQuery, walk
 from web.painel.page_request import PageRequest, go
 
@@ -32,16 +33,18 @@ async def _in_one(request: PageRequest, filters: Filters) -> Sequence[Filters]:
 
 
 class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=True):
-    """`name` is the template's, `path` the page's; `names` are the filters of its address, `words` the template's."""
+    """`name` is the template's, `path` the page's, `words` the template's."""
 
     name: str
     path: str
-    names: tuple[str, ...]
-    words: Mapping[str, object]
-    filters: Callable[[ListQuery, PageRequest], Filters]
-    fetch: Callable[
-        [Connection, PageRequest, Filters, Position | None, int], Awaitable[tuple[Sequence[Item], Position | None]]
-    ]
+    words: Mapping[str, object] = {}
+    filters: type[Filters]
+    more_names: tuple[str, ...] = ()
+    """Of the address's parameters those that no field of the filters tells."""
+    read: Callable[[ListQuery, PageRequest], Filters] | None = None
+    """How the filters are read where their fields do not tell: then `more_names` are all."""
+    fetch: Callable[[PageRequest], Callable[..., Awaitable[tuple[Sequence[Item], Position | None]]]]
+    """The read model's function of a page: (conn, owner, filters, after, limit)."""
     position: type[Position]
     at: Callable[[Item], Position]
     """Where an item stands."""
@@ -53,14 +56,18 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
     parts: Callable[[PageRequest, Filters], Awaitable[Sequence[Filters]]] = _in_one
     """The filters of a file's parts, in their order."""
 
+    def query(self, request: PageRequest) -> ListQuery:
+        told = [name for each in filters_of(self.filters) for name in each.parameters] if self.read is None else []
+        return ListQuery(request.http, (*told, *self.more_names))
+
     async def show(self, request: PageRequest) -> Response[Any]:
-        return await self.page(request, ListQuery(request.http, self.names), {})
+        return await self.page(request, self.query(request), {})
 
     async def page(
         self, request: PageRequest, asked: ListQuery, values: Mapping[str, object], *, status: int = 200
     ) -> Response[Any]:
         """With more `values` for the template. 400, and no rows, when a filter cannot be read."""
-        filters = self.filters(asked, request)
+        filters = self._filters(asked, request)
         shown = {"asked": asked, "walked": None, **self.words, **values}
         if asked.faults:
             return request.show(f"{self.name}.html", shown, status=400)
@@ -68,7 +75,8 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
 
         async def fetch(order: SortOrder, after: Position | None) -> tuple[list[tuple[Item, Any]], Position | None]:
             async with session(request.pool) as conn:
-                items, last = await self.fetch(conn, request, replace(filters, order=order), after, PAGE)
+                wanted = replace(filters, order=order)
+                items, last = await self.fetch(request)(conn, request.owner, wanted, after, PAGE)
                 return list(zip(items, await self.rows(conn, items, request), strict=True)), last
 
         walked = await walk(
@@ -79,19 +87,22 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
 
     async def csv(self, request: PageRequest) -> Response[Any]:
         """Back to the page, which says what is wrong, when a filter cannot be read."""
-        asked = ListQuery(request.http, self.names)
-        filters = self.filters(asked, request)
+        asked = self.query(request)
+        filters = self._filters(asked, request)
         if asked.faults:
             return go(request.here(self.path) + asked.link())
         await self.before(request)
-        return sheet(request, self.path.removeprefix("/"), self.columns, self._all(request, filters))
+        return csv_answer(request, self.path.removeprefix("/"), self.columns, self._all(request, filters))
 
     async def _all(self, request: PageRequest, filters: Filters) -> AsyncIterator[Sequence[Item]]:
         for part in await self.parts(request, filters):
             after: Position | None = None
             while True:
                 async with session(request.pool) as conn:
-                    items, after = await self.fetch(conn, request, part, after, ROWS)
+                    items, after = await self.fetch(request)(conn, request.owner, part, after, ROWS)
                 yield items
                 if after is None:
                     break
+
+    def _filters(self, asked: ListQuery, request: PageRequest) -> Filters:
+        return self.read(asked, request) if self.read else read_filters(self.filters, asked, request.seal.blind)

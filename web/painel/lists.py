@@ -6,24 +6,31 @@ a filter that is ignored returns the wrong rows.
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import date, datetime
 from typing import Generic, TypeVar
 from urllib.parse import parse_qsl, urlencode
-from uuid import UUID
 
 from litestar.exceptions import ClientException
 from msgspec import Struct
 
-from domain.instants import day_begins, day_ends, parse_day
+from readmodels.filters import TEXT_MAX, Fault
 from readmodels.page import SortOrder
 from web.painel.page_request import AnyRequest, PageRequest
 
 PAGE = 25
-_WORD_MAX = 255
 _REPEATED_MAX = 20
 # Where a walk stands, and what the page before said: they filter nothing.
 _NEXT, _PREVIOUS, _DONE = "depois", "antes", "feito"
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+MARKS = re.compile(r"[.\-/ ]")
+"""With which people punctuate a document or a number: what is stored are its letters and digits."""
+_TOO_LONG = f"Use até {TEXT_MAX} caracteres."
+_FAULTS = {
+    Fault.TOO_LONG: _TOO_LONG,
+    Fault.CHARACTERS: _TOO_LONG,
+    Fault.NOT_ONE_OF: "Escolha uma das opções.",
+    Fault.NO_ID: "Não é um identificador válido.",
+    Fault.NO_DAY: "Não é uma data.",
+    Fault.ENDS_FIRST: "Termina antes de começar.",
+}
 
 Row = TypeVar("Row")
 Position = TypeVar("Position", bound=Struct)
@@ -59,55 +66,15 @@ class ListQuery:
     def values(self, name: str) -> list[str]:
         return self.given.get(name, [])
 
-    def word(self, name: str) -> str | None:
-        value = self.value(name)
-        if len(value) > _WORD_MAX or not value.isprintable():
-            self.faults[name] = f"Use até {_WORD_MAX} caracteres."
-            return None
-        return value or None
+    def is_plain(self, text: str) -> bool:
+        return text.isprintable()
 
-    def digits(self, name: str) -> str | None:
-        """A document or number however it is punctuated: what is stored are its letters and digits."""
-        value = self.word(name)
-        return None if value is None else re.sub(r"[.\-/ ]", "", value) or None
+    def bare(self, number: str) -> str:
+        return MARKS.sub("", number)
 
-    def choices(self, name: str, allowed: Sequence[str]) -> tuple[str, ...]:
-        values = self.values(name)
-        if not set(values) <= set(allowed):
-            self.faults[name] = "Escolha uma das opções."
-            return ()
-        return tuple(sorted(set(values)))
-
-    def choice(self, name: str, allowed: Sequence[str]) -> str | None:
-        return next(iter(self.choices(name, allowed)), None)
-
-    def uuid(self, name: str) -> UUID | None:
-        value = self.word(name)
-        if value is None:
-            return None
-        if not _UUID.fullmatch(value):
-            self.faults[name] = "Não é um identificador válido."
-            return None
-        return UUID(value)
-
-    def dates(self, first: str, last: str) -> tuple[date | None, date | None]:
-        found: list[date | None] = []
-        for name in (first, last):
-            value = self.value(name)
-            try:
-                found.append(parse_day(value) if value else None)
-            except ValueError:
-                self.faults[name] = "Não é uma data."
-                found.append(None)
-        begin, end = found
-        if begin is not None and end is not None and begin > end:
-            self.faults[last] = "Termina antes de começar."
-        return begin, end
-
-    def days(self, first: str, last: str) -> tuple[datetime | None, datetime | None]:
-        """São Paulo days, both inclusive, as instants."""
-        begin, end = self.dates(first, last)
-        return (None if begin is None else day_begins(begin)), (None if end is None else day_ends(end))
+    def fault(self, name: str, fault: Fault, fact: object = None) -> None:
+        """What is wrong is said beside the field."""
+        self.faults[name] = _FAULTS[fault]
 
     def filters(self) -> list[tuple[str, str]]:
         """What is asked for, without where the walk stands."""

@@ -13,7 +13,7 @@ from readmodels.webhooks.endpoint import endpoint_of, lanes_health
 from runtime.postgres import session
 from web.painel.page_request import PageRequest
 from web.painel.plot import plot
-from web.painel.rows import charge_row, payment_rows
+from web.painel.rows import with_payers
 
 _LATEST = 8
 _ODD = 5
@@ -38,7 +38,7 @@ async def show(request: PageRequest) -> Response[Any]:
                 )
                 odd += found
             odd.sort(key=lambda payment: payment.paid_at, reverse=True)
-        odd_rows = await payment_rows(conn, odd[:_ODD], request)
+        odd_rows = await with_payers(conn, odd[:_ODD], owner, request.seal)
     values = {
         "standing": now_is,
         "count_max": COUNT_MAX,
@@ -48,7 +48,7 @@ async def show(request: PageRequest) -> Response[Any]:
         "today_cents": received_in(days, 1),
         "week_cents": received_in(days, 7),
         "month_cents": received_in(days, DAYS),
-        "charges": [charge_row(each, request) for each in charges],
+        "charges": charges,
         "odd": odd_rows,
         "lanes": lanes,
         "endpoint": endpoint,

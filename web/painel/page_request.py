@@ -20,6 +20,7 @@ from msgspec import Struct
 from commands.people.audit import AuditEntry, write_down
 from commands.people.sessions import Session
 from domain.client_address import client_address
+from domain.identifiers import parse_id
 from domain.instants import to_millisecond
 from domain.mode import Mode, Owner
 from domain.sandbox_clock import on_clock
@@ -31,7 +32,7 @@ from runtime.seal import Seal
 from runtime.settings import Settings
 from web.context import WebContext
 from web.pages import page
-from web.painel.labels import DONE
+from web.painel import labels
 from web.painel.section import PAINEL, Section
 
 FIELDS_MAX = 60
@@ -126,12 +127,8 @@ class PageRequest:
 
     def id(self, name: str) -> UUID:
         """An id of the path in its canonical spelling; 404 for any other text."""
-        given = self.text_of_path(name)
-        try:
-            found = UUID(given)
-        except ValueError:
-            raise NotFoundException from None
-        if str(found) != given:
+        found = parse_id(self.text_of_path(name))
+        if found is None:
             raise NotFoundException
         return found
 
@@ -199,16 +196,23 @@ class PageRequest:
             "path": self.http.scope["path"],
             "csrf": csrf_token(self.seal, self.cookie),
             "once": lambda: str(new_id()),
-            "done": DONE.get(done),
-            "app_url": self.settings.app_url,
+            "done": labels.DONE.get(done),
+            "labels": labels,
             **(values or {}),
         }
         name = template if "/" in template else f"painel/{template}"
         return page(name, shown, status=status, headers=page_headers(self.settings))
 
+    def show_secret(
+        self, title: str, fields: Mapping[str, str], back: tuple[str, str], previous_until: datetime | None = None
+    ) -> Response[str]:
+        """Once. `back` is the path and the text of the link on; until `previous_until` the secret before it works."""
+        values = {"title": title, "fields": fields, "previous_until": previous_until, "back": back}
+        return self.show("secret.html", values)
+
     def go(self, path: str, *, done: str = "") -> Response[Any]:
         """Redirect to another page, which says what was done (a key of DONE)."""
-        assert not done or done in DONE
+        assert not done or done in labels.DONE
         return go(path + (f"?feito={done}" if done else ""))
 
 

@@ -9,38 +9,15 @@ from commands.merchants.kyc import NEXT, REASON_MAX, Kyc, decide_kyc
 from domain.errors import Code, Refused
 from readmodels.dashboard.audit import audit_of_merchant
 from readmodels.dashboard.people import people_of_account
-from readmodels.dashboard.platform import FOUND_MAX, MerchantRow, find_merchant, merchant_page, merchants_like
-from readmodels.page import SortOrder, TimePosition
+from readmodels.dashboard.platform import FOUND_MAX, MerchantFilters, find_merchant, merchant_page
+from readmodels.filters import read_choice, read_text
+from readmodels.page import TimePosition
 from readmodels.webhooks.endpoint import lanes_health
 from runtime.postgres import session
-from web.painel.labels import ACTIONS, FACTS, ROLES
-from web.painel.lists import PAGE, ListQuery, Walked, walk
+from web.painel.list_page import ListPage
+from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
 from web.plataforma.labels import DECISIONS, KYC, KYC_CHIPS
-
-
-async def show_list(request: PageRequest) -> Response[Any]:
-    asked = ListQuery(request.http, ("busca", "situacao"))
-    text, kyc = asked.word("busca"), asked.choice("situacao", list(KYC))
-    if text is not None and kyc is not None:
-        asked.faults["situacao"] = "Busque, ou escolha uma situação."
-    walked: Walked[MerchantRow] = Walked((), "", "")
-    if text is not None and not asked.faults:
-        async with session(request.pool) as conn:
-            walked.rows = await merchants_like(conn, text)
-    elif not asked.faults:
-
-        async def fetch(order: SortOrder, after: TimePosition | None) -> tuple[list[MerchantRow], TimePosition | None]:
-            async with session(request.pool) as conn:
-                rows, more = await merchant_page(conn, kyc, order, after, PAGE)
-            return list(rows), more
-
-        walked = await walk(
-            request, asked, "merchants", kyc, TimePosition, fetch,
-            lambda row: TimePosition(row.at, row.id),
-        )  # fmt: skip
-    values = {"asked": asked, "walked": walked, "kyc": KYC, "chips": KYC_CHIPS, "found_max": FOUND_MAX}
-    return request.show("plataforma/merchants.html", values, status=400 if asked.faults else 200)
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -88,12 +65,29 @@ async def _page(request: PageRequest, *, fault: str = "", fault_of: str = "", re
         "entries": entries,
         "kyc": KYC,
         "chips": KYC_CHIPS,
-        "roles": ROLES,
-        "actions": ACTIONS,
-        "facts": FACTS,
         "decisions": {to: DECISIONS[to] for to in DECISIONS if to in NEXT[Kyc(merchant.kyc)]},
         "fault": fault,
         "fault_of": fault_of,
         "reason": reason,
     }
     return request.show("plataforma/merchant.html", values, status=400 if fault else 200)
+
+
+def _filters(asked: ListQuery, request: PageRequest) -> MerchantFilters:
+    text, kyc = read_text(asked, "busca"), read_choice(asked, "situacao", list(KYC))
+    if text is not None and kyc is not None:
+        asked.faults["situacao"] = "Busque, ou escolha uma situação."
+    return MerchantFilters(text=text, kyc=kyc)
+
+
+LIST = ListPage(
+    name="plataforma/merchants",
+    path="/lojas",
+    words={"kyc": KYC, "chips": KYC_CHIPS, "found_max": FOUND_MAX},
+    filters=MerchantFilters,
+    more_names=("busca", "situacao"),
+    read=_filters,
+    fetch=lambda request: merchant_page,
+    position=TimePosition,
+    at=lambda row: TimePosition(row.at, row.id),
+)

@@ -9,6 +9,7 @@ from litestar.response import Response
 
 from commands.merchants.integrators import create_integrator, set_integrator
 from domain.errors import Code, Refused
+from readmodels.filters import read_text
 from readmodels.page import cut
 from readmodels.reports.integrators import find_integrator, list_integrators
 from runtime.postgres import session
@@ -70,7 +71,7 @@ async def _page(
     at_fault: str = "",
 ) -> Response[Any]:
     asked = ListQuery(request.http, ("codigo",))
-    one = at or (asked.word("codigo") or "").upper()
+    one = at or (read_text(asked, "codigo") or "").upper()
     after = asked.value("depois")
     if after and not _CODE.fullmatch(after):
         raise NotFoundException

@@ -9,6 +9,7 @@ from litestar.response import Response, Stream
 
 from domain.brazilian import brl, day, moment
 from domain.errors import Refused
+from readmodels.filters import read_choice, read_days, read_id
 from readmodels.reports.csv_lines import BOM, CONTENT_TYPE, csv_line
 from readmodels.reports.report import (
     By,
@@ -105,9 +106,9 @@ def _report(request: PageRequest) -> Report:
 def _asked(request: PageRequest, report: Report) -> tuple[ListQuery, ReportQuery | None]:
     """The form's fields, and what is asked for; None where that cannot be reported (yet)."""
     asked = ListQuery(request.http, ("de", "ate", "conta", "por"))
-    first, last = asked.dates("de", "ate")
-    account_id = asked.uuid("conta")
-    by = By(asked.choice("por", list(BY)) or By.DAY)
+    first, last = read_days(asked, "de", "ate")
+    account_id = read_id(asked, "conta")
+    by = By(read_choice(asked, "por", list(BY)) or By.DAY)
     if asked.faults:
         return asked, None
     if report.of_one_account and account_id is None:

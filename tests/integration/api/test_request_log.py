@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
 import api.request_log as request_log
 import readmodels.dashboard.request_log as read_log
@@ -134,7 +135,9 @@ async def test_pages_are_walked_to_the_end_and_filters_keep_what_they_say(pool: 
         after: RequestPosition | None = None
         for _ in range(40):
             async with pool.acquire() as conn:
-                rows, after = await request_page(conn, Owner(account_id, Mode.PRODUCTION), filters, order, after, 25)
+                rows, after = await request_page(
+                    conn, Owner(account_id, Mode.PRODUCTION), replace(filters, order=order), after, 25
+                )
             found += [f"{row.at.isoformat()} {row.request_id}" for row in rows]
             if after is None:
                 return found

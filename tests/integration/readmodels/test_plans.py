@@ -296,7 +296,7 @@ async def test_a_page_of_withdrawals(explained: Explained, filters: str, order: 
     given, ranges = WITHDRAWAL_FILTERS[filters]
     after = None if walked == "first page" else TimePosition(MIDDLE, UUID(int=2**127))
     asked = WithdrawalFilters(**given, order=order)
-    await withdrawal_page(explained, BIG, asked, after, LIMIT)  # type: ignore[arg-type]
+    await withdrawal_page(explained, Owner(BIG, Mode.PRODUCTION), asked, after, LIMIT)  # type: ignore[arg-type]
     assert_cheap(explained.plans, ranges=ranges)
 
 

@@ -32,7 +32,6 @@ from domain.totp import SECRET_BYTES, in_text, otpauth
 from readmodels.dashboard.people import own_factor
 from runtime.passwords import hash_password
 from runtime.postgres import session
-from web.painel.labels import ROLES
 from web.painel.page_request import PageRequest, address_of
 
 ISSUER = "Quita"
@@ -149,7 +148,6 @@ async def _access(request: PageRequest, *, fault: str = "") -> Response[Any]:
     values = {
         "sessions": sessions,
         "factor": factor,
-        "role": ROLES[request.session.role],
         "fault": fault,
         "length_min": PASSWORD_MIN,
     }

@@ -32,7 +32,7 @@ async def change_boleto(
     loop = asyncio.get_running_loop()
     until = loop.time() + DEADLINE_S
     order_id = new_id()
-    desk = request.context.boletos
+    issuer = request.context.boletos
     wakes = [BOLETO_ORDERS[request.mode]]
     async with request.change(action, subject=str(charge_id), wakes=wakes, **facts) as conn:
         (doc,) = await charges_by_id(conn, [(charge_id, request.owner)])
@@ -40,9 +40,9 @@ async def change_boleto(
             raise Refused(Code.CHARGE_NOT_FOUND)
         if pending_only and doc.status != Status.PENDING:
             raise Refused(Code.CHARGE_NOT_PENDING, status=doc.status)
-        if not await desk.place(conn, order_id, charge_id, request.owner, bank_order, left_s=DEADLINE_S):
+        if not await issuer.place(conn, order_id, charge_id, request.owner, bank_order, left_s=DEADLINE_S):
             raise Refused(Code.BANK_UNAVAILABLE)
-    await desk.changed(order_id, until - loop.time())
+    await issuer.changed(order_id, until - loop.time())
     request.context.jobs.wake(WEBHOOKS)
 
 

@@ -4,6 +4,7 @@ Through the commands that the API's calls go through; the id of the form is the 
 """
 
 from datetime import date
+from functools import partial
 from hashlib import sha256
 from secrets import token_bytes
 from typing import Any, Final
@@ -24,13 +25,13 @@ from domain.instants import SAO_PAULO
 from domain.money import PIX_CENTS_MAX, reais
 from domain.pix.end_to_end import TAIL_BYTES, sandbox_end_to_end_id
 from domain.refund import is_pix_key
-from readmodels.charges.charge import ChargeDoc
+from readmodels.charges.charge import ChargeDoc, open_payer
 from readmodels.dashboard.charge import payments_of
 from runtime.ids import new_id
 from runtime.jobs import REFUND_ORDERS, WEBHOOKS
 from runtime.postgres import session
 from web.painel.charges.boleto_change import change_boleto, change_charge
-from web.painel.charges.charge_page import charge_of, paid, show_charge
+from web.painel.charges.charge_page import charge_of, show_charge
 from web.painel.fields import Filled
 from web.painel.labels import CANCEL_REASONS, REFUSED
 from web.painel.page_request import PageRequest
@@ -207,7 +208,8 @@ async def _refund_form(request: PageRequest, doc: ChargeDoc, filled: Filled, *, 
     values = {
         "doc": doc,
         "filled": filled,
-        "payments": [paid(each, request) for each in payments],
+        "payments": payments,
+        "paid_by": partial(open_payer, seal=request.seal),
         "base": request.here(f"/cobrancas/{doc.charge_id}"),
         "reason_max": REASON_MAX,
     }

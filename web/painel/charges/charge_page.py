@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -13,8 +14,8 @@ from commands.charges.expire import expire_account
 from commands.mail import MAILED
 from domain.charge import Status
 from domain.documents import masked, well_formed
-from domain.instants import SAO_PAULO, iso, parse_day
-from readmodels.charges.charge import ChargeDoc, PaymentDoc, charges_by_id, open_payer
+from domain.instants import SAO_PAULO, iso
+from readmodels.charges.charge import ChargeDoc, charges_by_id, open_payer
 from readmodels.dashboard.charge import (
     Happening,
     PayerDetails,
@@ -30,19 +31,15 @@ from readmodels.webhooks.delivery_list import Delivery, DeliveryFilters, deliver
 from runtime.postgres import session
 from web.painel.fields import Filled
 from web.painel.labels import (
-    ANOMALIES,
-    CANCEL_REASONS,
-    CHARGE_FAILURES,
     DELIVERY_STATES,
     KINDS,
     LIFE,
     MAIL_KINDS,
     MAIL_STATES,
-    METHODS,
     OUTCOMES,
 )
 from web.painel.page_request import PageRequest
-from web.painel.rows import charge_row, instant, refund_row
+from web.painel.rows import instant
 
 _DELIVERIES_MAX = 20
 _REFUNDS_MAX = 20
@@ -58,25 +55,6 @@ class TimelineEntry(Struct, frozen=True):
     chip: str = ""
     chip_tone: str = ""
     link: str = ""
-
-
-class PaymentEntry(Struct, frozen=True):
-    """A payment of the charge. `remaining_cents` can still be sent back."""
-
-    payment_id: str
-    amount_cents: int
-    refunded_cents: int
-    refunding_cents: int
-    remaining_cents: int
-    paid_at: datetime
-    method: str
-    payer: str
-    document: str
-    end_to_end_id: str | None
-    anomaly: str
-    late: bool
-    link: str
-    """To the form that sends it back."""
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -106,18 +84,14 @@ async def show_charge(
     ]
     values = {
         "doc": doc,
-        "row": charge_row(doc, request),
         "pending": doc.status == Status.PENDING,
         "mailed": not owner.test and doc.status in MAILED,
         "payer": None if payer is None else _shown(payer),
-        "payments": [paid(each, request) for each in payments],
-        "refunds": [refund_row(each, request) for each in refunds],
+        "payments": payments,
+        "paid_by": partial(open_payer, seal=request.seal),
+        "refunds": refunds,
         "lines": sorted(lines, key=lambda line: line.at),
-        "reasons": CANCEL_REASONS,
         "cancel_fault": cancel_fault,
-        "failures": CHARGE_FAILURES,
-        "instant": instant,
-        "parse_day": parse_day,
         "today": request.account_now.astimezone(SAO_PAULO).date().isoformat(),
         "redate": redate or Filled(shown={"due_date": doc.due_date or ""}),
         "mail": mail or Filled(shown={"to": (payer.email if payer else "") or "", "attach_pdf": "yes"}),
@@ -138,25 +112,6 @@ async def charge_of(request: PageRequest, charge_id: UUID) -> ChargeDoc:
     if doc is None:
         raise NotFoundException
     return doc
-
-
-def paid(doc: PaymentDoc, request: PageRequest) -> PaymentEntry:
-    payer = open_payer(doc, request.seal)
-    return PaymentEntry(
-        payment_id=doc.payment_id,
-        amount_cents=doc.amount_cents,
-        refunded_cents=doc.refunded_cents,
-        refunding_cents=doc.refunding_cents,
-        remaining_cents=doc.amount_cents - doc.refunded_cents - doc.refunding_cents,
-        paid_at=instant(doc.paid_at),
-        method=METHODS[doc.method],
-        payer=payer.name or "",
-        document=payer.document or "",
-        end_to_end_id=doc.end_to_end_id,
-        anomaly="" if doc.anomaly is None else ANOMALIES[doc.anomaly],
-        late=doc.late,
-        link=request.here(f"/cobrancas/{doc.charge_id}/devolver?payment_id={doc.payment_id}"),
-    )
 
 
 def _lived(life: Sequence[Happening], people: Mapping[str, str]) -> list[TimelineEntry]:

@@ -48,7 +48,7 @@ async def show_clock(request: PageRequest) -> Response[Any]:
 async def advance(request: PageRequest) -> Response[Any]:
     """On by days, hours and minutes together; the next page shows what has come of it."""
     filled = Filled(request)
-    parts = {name: filled.whole(name, 0, maximum) or 0 for name, (maximum, _) in _UNITS.items()}
+    parts = {name: filled.whole(name, 0, x_max) or 0 for name, (x_max, _) in _UNITS.items()}
     by_s = sum(count * _UNITS[name][1] for name, count in parts.items())
     if not filled.faults and not 0 < by_s <= ADVANCE_S_MAX:
         filled.wrong("days", f"Informe quanto avançar, até {ADVANCE_S_MAX // _DAY_S} dias por vez.")

@@ -4,6 +4,7 @@ Production only, as for the API (contract section 13).
 """
 
 from datetime import date, timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 from uuid import UUID
@@ -12,25 +13,24 @@ import msgspec
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
-from commands.charges.expire import expire_account
 from commands.people.audit import AlreadySent
 from commands.schedules import CHANGES, METHODS, PIX, NewSchedule, change_schedule, create_schedule
 from domain.errors import Code, Refused
-from domain.instants import SAO_PAULO, parse_day
+from domain.instants import SAO_PAULO
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, reais
 from domain.schedules.recurrence import CHARGES_MAX, ISSUE_DAYS_BEFORE_MAX, Frequency, Recurrence
 from readmodels.charges.schedule import (
-    STATUSES,
-    ScheduledCharge,
+    NumberFilters,
     ScheduleFilters,
     ScheduleProjection,
     schedule_by_id,
     schedule_page,
     scheduled_charges,
 )
-from readmodels.page import SequencePosition, SortOrder, TimePosition
+from readmodels.page import SequencePosition, TimePosition
 from runtime.ids import new_id
 from runtime.postgres import session
+from web.painel.charges.charge_list import settle
 from web.painel.charges.new_charge import (
     DESCRIPTION_MAX,
     REFERENCE_MAX,
@@ -42,26 +42,19 @@ from web.painel.charges.new_charge import (
     pix_payer,
 )
 from web.painel.fields import Filled
-from web.painel.labels import FREQUENCIES, NUMBER_STATES, REFUSED, SCHEDULE_STATES, STATUS
-from web.painel.labels import METHODS as METHOD_WORDS
+from web.painel.labels import FREQUENCIES, REFUSED
 from web.painel.list_page import ListPage
-from web.painel.lists import PAGE, ListQuery, walk
 from web.painel.page_request import PageRequest
-from web.painel.rows import cents, instant
+from web.painel.rows import instant
 
-_FORMS: Final = {PIX: "Pix", "boleto_hibrido": "Boleto com Pix", "boleto": "Boleto só com a linha digitável"}
 _DAYS_BEFORE = "10"
-# From the path's last word to the command's change, the deed's name and what is said when it is done.
+# From the path's last word to the command's change, the name in the audit log and what is said when it is done.
 _CHANGES: Final = {
     "pausar": ("pause", "schedule.paused", "pausada"),
     "retomar": ("resume", "schedule.resumed", "continuada"),
     "cancelar": ("cancel", "schedule.cancelled", "encerrada"),
 }
 _SAID_ON_FORM: Final = frozenset({Code.KYC_REQUIRED, Code.MERCHANT_ADDRESS_REQUIRED})
-
-
-async def show_list(request: PageRequest) -> Response[Any]:
-    return await LIST.page(request, ListQuery(request.http, LIST.names), _words(request))
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -71,30 +64,13 @@ async def show(request: PageRequest) -> Response[Any]:
 async def _show(request: PageRequest, *, cancel_fault: str = "") -> Response[Any]:
     """One, with what became of its numbers, the newest first."""
     found = await _schedule(request)
-    asked = ListQuery(request.http, ())
-    schedule_id = UUID(found.schedule_id)
-    await expire_account(request.pool, request.owner, now=request.now)
-
-    async def fetch(
-        order: SortOrder, after: SequencePosition | None
-    ) -> tuple[list[ScheduledCharge], SequencePosition | None]:
-        async with session(request.pool) as conn:
-            return await scheduled_charges(
-                conn, schedule_id, request.session.account_id, order, after, PAGE, seal=request.seal, now=request.now
-            )
-
-    walked = await walk(
-        request, asked, "scheduled", schedule_id, SequencePosition, fetch, lambda row: SequencePosition(row.number)
-    )
     values = {
         "schedule": found,
-        "walked": walked,
-        "base": request.here(f"/programacoes/{schedule_id}"),
+        "base": request.here(f"/programacoes/{found.schedule_id}"),
         "changes": [word for word, (change, _, _) in _CHANGES.items() if found.status in CHANGES[change][0]],
         "cancel_fault": cancel_fault,
-        **_words(request),
     }
-    return request.show("schedule.html", values, status=400 if cancel_fault else 200)
+    return await NUMBERS.page(request, NUMBERS.query(request), values, status=400 if cancel_fault else 200)
 
 
 async def pause(request: PageRequest) -> Response[Any]:
@@ -157,9 +133,9 @@ async def _create(request: PageRequest, new: NewSchedule) -> UUID:
 
 async def _change(request: PageRequest, word: str) -> Response[Any]:
     """Granted too when the schedule is as asked already, as for the API."""
-    change, deed, done = _CHANGES[word]
+    change, action, done = _CHANGES[word]
     found = await _schedule(request)
-    async with request.change(deed, subject=found.schedule_id) as conn:
+    async with request.change(action, subject=found.schedule_id) as conn:
         await change_schedule(conn, UUID(found.schedule_id), request.session.account_id, change)
     return request.go(request.here(f"/programacoes/{found.schedule_id}"), done=done)
 
@@ -214,49 +190,36 @@ async def _schedule(request: PageRequest) -> ScheduleProjection:
     return found
 
 
-def _filters(asked: ListQuery, request: PageRequest) -> ScheduleFilters:
-    return ScheduleFilters(statuses=asked.choices("status", STATUSES), external_id=asked.word("external_id"))
+def _today(request: PageRequest) -> date:
+    return request.now.astimezone(SAO_PAULO).date()
 
 
 LIST = ListPage(
     name="schedules",
     path="/programacoes",
-    names=("status", "external_id"),
-    words={},
-    filters=_filters,
-    fetch=lambda conn, request, filters, after, limit: schedule_page(
-        conn, request.session.account_id, filters, after, limit
-    ),
+    filters=ScheduleFilters,
+    fetch=lambda request: schedule_page,
     position=TimePosition,
     at=lambda row: TimePosition(instant(row.created_at), UUID(row.schedule_id)),
 )
-
-
-def _today(request: PageRequest) -> date:
-    return request.now.astimezone(SAO_PAULO).date()
-
-
-def _words(request: PageRequest) -> dict[str, object]:
-    return {
-        "states": SCHEDULE_STATES,
-        "number_states": NUMBER_STATES,
-        "frequencies": FREQUENCIES,
-        "methods": METHOD_WORDS,
-        "statuses": STATUS,
-        "cents": cents,
-        "instant": instant,
-        "parse_day": parse_day,
-    }
+NUMBERS = ListPage(
+    name="schedule",
+    path="/programacoes",
+    filters=NumberFilters,
+    read=lambda asked, request: NumberFilters(schedule_id=request.id("schedule_id")),
+    fetch=lambda request: partial(scheduled_charges, seal=request.seal, now=request.now),
+    position=SequencePosition,
+    at=lambda row: SequencePosition(row.number),
+    before=settle,
+)
 
 
 def _form(request: PageRequest, method: str, filled: Filled, *, status: int = 400) -> Response[Any]:
     values = {
         "form": method,
-        "forms": _FORMS,
         "filled": filled,
         "base": request.here("/programacoes/nova"),
         "states": STATE_WORDS,
-        "frequencies": FREQUENCIES,
         "tomorrow": (_today(request) + timedelta(days=1)).isoformat(),
         "waiting": request.session.kyc != "approved",
     }

@@ -1,40 +1,33 @@
 """Money: the statement with the balance after each line and its days' closings, and the payments with what is odd."""
 
 from calendar import monthrange
-from collections.abc import Sequence
 from datetime import date, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from litestar.response import Response
 
-from domain.charge import Anomaly
 from domain.instants import SAO_PAULO, parse_day
 from readmodels.dashboard.overview import closings
-from readmodels.money.ledger import (
-    ENTRY_TYPES as ALL_TYPES,
-)
 from readmodels.money.ledger import LedgerFilters, LedgerItem, find_balance, ledger_page
 from readmodels.money.payment_list import PaymentFilters, PaymentItem, payment_page
 from readmodels.page import SequencePosition, TimePosition
 from readmodels.reports.csv_lines import Cents
 from runtime.postgres import session
-from sql import Connection
 from web.painel.csv_export import Columns
 from web.painel.labels import ANOMALIES, ENTRY_TYPES, METHODS, MONTHS
 from web.painel.list_page import ListPage
-from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
-from web.painel.rows import EntryRow, cents, entry_row, instant, payment_rows, signed
+from web.painel.rows import cents, instant, with_payers
 
-PAID_BY = {"pix": "Pix", "boleto": "Boleto"}
 _YEAR_LEAST = 2020  # PIX began in it
 _LEDGER_COLUMNS: Columns[LedgerItem] = {
     "numero": lambda item: item.sequence,
     "quando": lambda item: instant(item.created_at),
     "lancamento": lambda item: ENTRY_TYPES[item.type],
     "valor": lambda item: Cents(cents(item.amount) * (1 if item.direction == "credit" else -1)),
-    "saldo_depois": lambda item: signed(item.balance_after),
+    "saldo_depois": lambda item: cents(item.balance_after),
     "referencia": lambda item: item.external_id,
     "charge_id": lambda item: item.charge_id,
     "payment_id": lambda item: item.payment_id,
@@ -50,13 +43,13 @@ _PAYMENT_COLUMNS: Columns[PaymentItem] = {
     "meio": lambda item: METHODS[item.method],
     "pago_em": lambda item: instant(item.paid_at),
     "creditado_em": lambda item: instant(item.credited_at),
-    "valor": lambda item: Cents(cents(item.amount)),
-    "tarifa": lambda item: Cents(cents(item.fee)),
-    "valor_liquido": lambda item: Cents(cents(item.net_amount)),
-    "juros": lambda item: Cents(cents(item.interest)),
-    "multa": lambda item: Cents(cents(item.fine)),
-    "desconto": lambda item: Cents(cents(item.discount)),
-    "valor_devolvido": lambda item: Cents(cents(item.refunded_amount)),
+    "valor": lambda item: cents(item.amount),
+    "tarifa": lambda item: cents(item.fee),
+    "valor_liquido": lambda item: cents(item.net_amount),
+    "juros": lambda item: cents(item.interest),
+    "multa": lambda item: cents(item.fine),
+    "desconto": lambda item: cents(item.discount),
+    "valor_devolvido": lambda item: cents(item.refunded_amount),
     "pagador": lambda item: item.payer.name,
     "documento": lambda item: item.payer.document,
     "atrasado": lambda item: "sim" if item.late else "não",
@@ -72,7 +65,7 @@ async def show_ledger(request: PageRequest) -> Response[Any]:
     """Production only, as every balance here."""
     async with session(request.pool) as conn:
         found = await find_balance(conn, account_id=request.owner.account_id, test=request.owner.test)
-    return await LEDGER.page(request, ListQuery(request.http, LEDGER.names), {"balance_cents": found.balance_cents})
+    return await LEDGER.page(request, LEDGER.query(request), {"balance_cents": found.balance_cents})
 
 
 async def show_closings(request: PageRequest) -> Response[Any]:
@@ -101,23 +94,6 @@ async def show_closings(request: PageRequest) -> Response[Any]:
     return request.show("closings.html", values)
 
 
-def _ledger_filters(asked: ListQuery, request: PageRequest) -> LedgerFilters:
-    created_from, created_to = asked.days("created_from", "created_to")
-    return LedgerFilters(type=asked.choice("type", ALL_TYPES), created_from=created_from, created_to=created_to)
-
-
-def _payment_filters(asked: ListQuery, request: PageRequest) -> PaymentFilters:
-    paid_from, paid_to = asked.days("paid_from", "paid_to")
-    return PaymentFilters(
-        paid_from=paid_from,
-        paid_to=paid_to,
-        charge_id=asked.uuid("charge_id"),
-        external_id=asked.word("external_id"),
-        method=asked.choice("method", tuple(PAID_BY)),
-        anomaly=asked.choice("anomaly", [str(each) for each in Anomaly]),
-    )
-
-
 def _month(text: str) -> date | None:
     """The first day of `YYYY-MM`; None for what is no month this service has known."""
     try:
@@ -127,33 +103,22 @@ def _month(text: str) -> date | None:
     return first if first.year >= _YEAR_LEAST else None
 
 
-async def _entry_rows(conn: Connection, items: Sequence[LedgerItem], request: PageRequest) -> list[EntryRow]:
-    return [entry_row(item, request) for item in items]
-
-
 LEDGER = ListPage(
     name="ledger",
     path="/extrato",
-    names=("type", "created_from", "created_to"),
-    words={"types": ENTRY_TYPES},
-    filters=_ledger_filters,
-    fetch=lambda conn, request, filters, after, limit: ledger_page(conn, request.owner, filters, after, limit),
+    filters=LedgerFilters,
+    fetch=lambda request: ledger_page,
     position=SequencePosition,
     at=lambda item: SequencePosition(item.sequence),
-    rows=_entry_rows,
     columns=_LEDGER_COLUMNS,
 )
 PAYMENTS = ListPage(
     name="payments",
     path="/pagamentos",
-    names=("paid_from", "paid_to", "charge_id", "external_id", "method", "anomaly"),
-    words={"anomalies": ANOMALIES, "methods": PAID_BY},
-    filters=_payment_filters,
-    fetch=lambda conn, request, filters, after, limit: payment_page(
-        conn, request.owner, filters, after, limit, seal=request.seal
-    ),
+    filters=PaymentFilters,
+    fetch=lambda request: partial(payment_page, seal=request.seal),
     position=TimePosition,
     at=lambda item: TimePosition(instant(item.paid_at), UUID(item.payment_id)),
-    rows=payment_rows,
+    rows=lambda conn, items, request: with_payers(conn, items, request.owner, request.seal),
     columns=_PAYMENT_COLUMNS,
 )

@@ -5,14 +5,11 @@ Production only. Through the commands that the API's calls go through; the id of
 """
 
 import re
-from collections.abc import Sequence
-from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
 from uuid import UUID
 
 from litestar.response import Response
-from msgspec import Struct
 
 from commands.money.withdraw import NewWithdrawal, cancel_withdrawal, create_withdrawal, end_daily, set_daily
 from commands.people.audit import AlreadySent
@@ -21,10 +18,9 @@ from domain.errors import Code, Refused
 from domain.mode import Mode
 from domain.money import PIX_CENTS_MAX, reais
 from domain.refund import is_pix_key
-from domain.withdrawal import MINIMUM_CENTS, WithdrawalStatus, masked_key
+from domain.withdrawal import MINIMUM_CENTS, masked_key
 from readmodels.money.ledger import find_balance
 from readmodels.money.withdrawal import (
-    STATUSES,
     WithdrawalDoc,
     WithdrawalFilters,
     find_destination,
@@ -36,7 +32,6 @@ from readmodels.reports.csv_lines import Cents
 from runtime.ids import new_id
 from runtime.jobs import WITHDRAWAL_ORDERS
 from runtime.postgres import session
-from sql import Connection
 from web.painel.csv_export import Columns
 from web.painel.fields import Filled
 from web.painel.labels import REFUND_FAILURES, REFUSED, WITHDRAWAL_STATES
@@ -68,23 +63,8 @@ _FAULTS: Final = {
 }
 
 
-class WithdrawalRow(Struct, frozen=True):
-    withdrawal_id: str
-    status: str
-    status_text: str
-    failure: str
-    amount_cents: int
-    pix_key: str
-    text: str
-    """The merchant's own words for it, or that it is the daily one."""
-    end_to_end_id: str
-    pending: bool
-    created_at: datetime
-    completed_at: datetime | None
-
-
 async def show(request: PageRequest) -> Response[Any]:
-    return await _page(request, ListQuery(request.http, LIST.names))
+    return await _page(request, LIST.query(request))
 
 
 async def ask(request: PageRequest) -> Response[Any]:
@@ -193,46 +173,12 @@ async def _page(
     return await LIST.page(request, asked, values, status=status if filled.faults or daily.faults else 200)
 
 
-def _filters(asked: ListQuery, request: PageRequest) -> WithdrawalFilters:
-    created_from, created_to = asked.days("created_from", "created_to")
-    return WithdrawalFilters(
-        statuses=asked.choices("status", STATUSES),
-        external_id=asked.word("external_id"),
-        created_from=created_from,
-        created_to=created_to,
-    )
-
-
-async def _rows(conn: Connection, docs: Sequence[WithdrawalDoc], request: PageRequest) -> list[WithdrawalRow]:
-    return [
-        WithdrawalRow(
-            withdrawal_id=doc.withdrawal_id,
-            status=doc.status,
-            status_text=WITHDRAWAL_STATES[doc.status],
-            failure=REFUND_FAILURES.get(doc.failure_code or "", doc.failure_code or ""),
-            amount_cents=doc.amount_cents,
-            pix_key=doc.pix_key,
-            text="Saque automático do dia" if doc.automatic else doc.description or doc.external_id or "Saque",
-            end_to_end_id=doc.end_to_end_id or "",
-            pending=doc.status == WithdrawalStatus.PENDING,
-            created_at=instant(doc.created_at),
-            completed_at=None if doc.completed_at is None else instant(doc.completed_at),
-        )
-        for doc in docs
-    ]
-
-
 LIST = ListPage(
     name="withdrawals",
     path=_PATH,
-    names=("status", "external_id", "created_from", "created_to"),
-    words={"states": WITHDRAWAL_STATES},
-    filters=_filters,
-    fetch=lambda conn, request, filters, after, limit: withdrawal_page(
-        conn, request.session.account_id, filters, after, limit
-    ),
+    filters=WithdrawalFilters,
+    fetch=lambda request: withdrawal_page,
     position=TimePosition,
     at=lambda doc: TimePosition(instant(doc.created_at), UUID(doc.withdrawal_id)),
-    rows=_rows,
     columns=_COLUMNS,
 )

@@ -9,19 +9,13 @@ from commands.webhooks.redeliver import RANGE_MAX, redeliver, redeliver_range
 from domain.brazilian import thousands
 from domain.errors import Refused
 from readmodels.page import SequencePosition
-from readmodels.webhooks.delivery_list import (
-    KINDS as ALL_KINDS,
-)
-from readmodels.webhooks.delivery_list import STATES, Delivery, DeliveryFilters, delivery, delivery_page
+from readmodels.webhooks.delivery_list import Delivery, DeliveryFilters, delivery, delivery_page
 from readmodels.webhooks.endpoint import endpoint_of
 from readmodels.webhooks.event_list import event_body
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import session
-from web.painel.labels import DELIVERY_STATES, KINDS, OUTCOMES
 from web.painel.list_page import ListPage
-from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
-from web.painel.rows import instant
 
 _DIGITS_MAX = 18
 
@@ -37,10 +31,6 @@ async def show(request: PageRequest) -> Response[Any]:
     values = {
         "body": "" if body is None else body.decode(),
         "delivery": found,
-        "kinds": KINDS,
-        "states": DELIVERY_STATES,
-        "outcomes": OUTCOMES,
-        "instant": instant,
         "base": request.here(f"/webhooks/entregas/{found.delivery_id}"),
         "list": request.here("/webhooks/entregas"),
         "charge": request.here(f"/cobrancas/{found.charge_id}") if found.charge_id else "",
@@ -79,28 +69,14 @@ async def _list(request: PageRequest, *, first: str = "", last: str = "", fault:
         "fault": fault,
         "range_max": RANGE_MAX,
     }
-    return await LIST.page(request, ListQuery(request.http, LIST.names), values, status=400 if fault else 200)
-
-
-def _filters(asked: ListQuery, request: PageRequest) -> DeliveryFilters:
-    created_from, created_to = asked.days("created_from", "created_to")
-    return DeliveryFilters(
-        states=asked.choices("state", STATES),
-        types=asked.choices("type", ALL_KINDS),
-        event_id=asked.uuid("event_id"),
-        charge_id=asked.uuid("charge_id"),
-        created_from=created_from,
-        created_to=created_to,
-    )
+    return await LIST.page(request, LIST.query(request), values, status=400 if fault else 200)
 
 
 LIST = ListPage(
     name="deliveries",
     path="/webhooks/entregas",
-    names=("state", "type", "event_id", "charge_id", "created_from", "created_to"),
-    words={"states": DELIVERY_STATES, "kinds": KINDS, "outcomes": OUTCOMES, "instant": instant},
-    filters=_filters,
-    fetch=lambda conn, request, filters, after, limit: delivery_page(conn, request.owner, filters, after, limit),
+    filters=DeliveryFilters,
+    fetch=lambda request: delivery_page,
     position=SequencePosition,
     at=lambda row: SequencePosition(row.sequence),
 )

@@ -1,12 +1,12 @@
 """What the account's programs asked of the API in the last 30 days, of this page's mode; and one request by its id."""
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
-from domain.instants import day_begins, day_ends
 from readmodels.dashboard.request_log import (
     LOOK,
     RequestFilters,
@@ -16,9 +16,10 @@ from readmodels.dashboard.request_log import (
     find_request,
     request_page,
 )
-from readmodels.page import SortOrder
+from readmodels.filters import read_choice, read_instants, read_text
 from runtime.postgres import session
-from web.painel.lists import PAGE, ListQuery, Walked, walk
+from web.painel.list_page import ListPage
+from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
 
 KEPT_DAYS = 30
@@ -31,36 +32,13 @@ _CLASSES = {
 
 
 async def show_list(request: PageRequest) -> Response[Any]:
-    asked = ListQuery(request.http, ("situacao", "caminho", "chave", "dia", "requisicao"))
-    wanted = asked.word("requisicao")
+    asked = LIST.query(request)
+    wanted = read_text(asked, "requisicao")
     if wanted is not None and not asked.faults:
         if await _find(request, wanted) is not None:
             return request.go(request.here(f"/requisicoes/{wanted}"))
         asked.faults["requisicao"] = "Não há requisição com este id neste ambiente."
-    status = asked.choice("situacao", list(_CLASSES))
-    day, _ = asked.dates("dia", "dia")
-    filters = RequestFilters(
-        status=StatusClass(status or ""),
-        path=asked.word("caminho") or "",
-        client_id=asked.word("chave") or "",
-        from_at=day_begins(day) if day else request.now - timedelta(days=KEPT_DAYS),
-        to_at=day_ends(day) if day else None,
-    )
-
-    async def fetch(order: SortOrder, after: RequestPosition | None) -> tuple[list[RequestRow], RequestPosition | None]:
-        async with session(request.pool) as conn:
-            rows, more = await request_page(conn, request.owner, filters, order, after, PAGE)
-        return list(rows), more
-
-    walked: Walked[RequestRow] = Walked((), "", "")
-    if not asked.faults:
-        # Bound to what was asked for: the 30 days move on between two pages.
-        walked = await walk(
-            request, asked, "requests", asked.filters(), RequestPosition, fetch,
-            lambda row: RequestPosition(row.at, row.request_id),
-        )  # fmt: skip
-    values = {"asked": asked, "walked": walked, "classes": _CLASSES, "look": LOOK, "days": KEPT_DAYS}
-    return request.show("requests.html", values, status=400 if asked.faults else 200)
+    return await LIST.page(request, asked, {})
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -76,3 +54,27 @@ async def _find(request: PageRequest, request_id: str) -> RequestRow | None:
     owner = request.owner
     async with session(request.pool) as conn:
         return await find_request(conn, request_id=request_id, account_id=owner.account_id, test=owner.test)
+
+
+def _filters(asked: ListQuery, request: PageRequest) -> RequestFilters:
+    from_at, to_at = read_instants(asked, "dia", "dia")
+    return RequestFilters(
+        status=StatusClass(read_choice(asked, "situacao", list(_CLASSES)) or ""),
+        path=read_text(asked, "caminho") or "",
+        client_id=read_text(asked, "chave") or "",
+        from_at=from_at,
+        to_at=to_at,
+    )
+
+
+LIST = ListPage(
+    name="requests",
+    path="/requisicoes",
+    words={"classes": _CLASSES, "look": LOOK, "days": KEPT_DAYS},
+    filters=RequestFilters,
+    more_names=("situacao", "caminho", "chave", "dia", "requisicao"),
+    read=_filters,
+    fetch=lambda request: partial(request_page, since=request.now - timedelta(days=KEPT_DAYS)),
+    position=RequestPosition,
+    at=lambda row: RequestPosition(row.at, row.request_id),
+)

@@ -97,7 +97,6 @@ async def _page(
         raise NotFoundException
     values = {
         "people": people,
-        "roles": ROLE_WORDS,
         "choices": {each: ROLE_WORDS[each] for each in ROLES},
         "email": email,
         "role": role or "support",
@@ -109,11 +108,4 @@ async def _page(
 
 
 def _password(request: PageRequest, email: str, password: str, title: str) -> Response[Any]:
-    shown = {
-        "title": title,
-        "fields": [("E-mail", email), ("Senha", password)],
-        "previous_until": None,
-        "back": "/painel/pessoas",
-        "back_text": "Voltar às pessoas",
-    }
-    return request.show("secret.html", shown)
+    return request.show_secret(title, {"E-mail": email, "Senha": password}, ("/painel/pessoas", "Voltar às pessoas"))

@@ -1,6 +1,7 @@
 """Credentials of programs: production and test apart, secrets shown once."""
 
 import secrets
+from datetime import datetime
 from typing import Any
 
 from litestar.exceptions import NotFoundException
@@ -19,8 +20,6 @@ from commands.people.credentials import (
 from domain.errors import Refused
 from readmodels.dashboard.credentials import CredentialRow, credentials_of, find_credential
 from runtime.postgres import session
-from web.painel.labels import OVERLAPS as OVERLAP_WORDS
-from web.painel.labels import SCOPES
 from web.painel.page_request import PageRequest
 
 _FAULTS = {
@@ -54,7 +53,7 @@ async def create(request: PageRequest) -> Response[Any]:
     except Refused as refused:
         faults = {field: _FAULTS[field] for field in refused.fields or {}}
         return await _list(request, name=name, scopes=scopes, faults=faults)
-    return _secret(request, made, "Credencial criada", None)
+    return _secret(request, made, "Credencial criada")
 
 
 async def rotate(request: PageRequest) -> Response[Any]:
@@ -97,7 +96,6 @@ async def _list(
     values = {
         "production": [each for each in found if not each.test],
         "sandbox": [each for each in found if each.test],
-        "scopes": SCOPES,
         "name": name,
         "chosen": list(ALL_SCOPES) if scopes is None else scopes,
         "faults": faults or {},
@@ -121,20 +119,12 @@ async def _credential(request: PageRequest) -> CredentialRow:
 def _values_of(request: PageRequest, credential: CredentialRow) -> dict[str, object]:
     return {
         "credential": credential,
-        "scopes": SCOPES,
-        "overlaps": OVERLAP_WORDS,
         "now": request.now,
         "fault": "",
         "revoke_fault": "",
     }
 
 
-def _secret(request: PageRequest, made: NewCredential, title: str, previous_until: object) -> Response[Any]:
-    shown = {
-        "title": title,
-        "fields": [("client_id", made.client_id), ("client_secret", made.client_secret)],
-        "previous_until": previous_until,
-        "back": request.here("/tokens"),
-        "back_text": "Voltar às credenciais",
-    }
-    return request.show("secret.html", shown)
+def _secret(request: PageRequest, made: NewCredential, title: str, until: datetime | None = None) -> Response[Any]:
+    fields = {"client_id": made.client_id, "client_secret": made.client_secret}
+    return request.show_secret(title, fields, (request.here("/tokens"), "Voltar às credenciais"), until)

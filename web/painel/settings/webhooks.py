@@ -1,6 +1,7 @@
 """The account's one webhook endpoint: its address, events, secret and health."""
 
 import secrets
+from datetime import datetime
 from typing import Any, Final
 
 from litestar.response import Response
@@ -21,7 +22,7 @@ from domain.pix.end_to_end import TAIL_BYTES
 from readmodels.webhooks.endpoint import WAITING_MAX, endpoint_of, lanes_health, latest_notices
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import session
-from web.painel.labels import KINDS, LANES, NOTICES, PAUSED
+from web.painel.labels import KINDS
 from web.painel.page_request import PageRequest
 
 _BACK = "/painel/webhooks"
@@ -61,7 +62,7 @@ async def register(request: PageRequest) -> Response[Any]:
             )
     except Refused as refused:
         return await _page(request, url=url, fault=_fault(refused))
-    return _secret(request, made.secret, "Webhook cadastrado", None)
+    return _secret(request, made.secret, "Webhook cadastrado")
 
 
 async def move(request: PageRequest) -> Response[Any]:
@@ -161,24 +162,13 @@ async def _page(
         "fault": fault,
         "remove_fault": remove_fault,
         "lanes": lanes,
-        "lane_words": LANES,
-        "paused_words": PAUSED,
         "count_max": WAITING_MAX,
         "notices": notices,
-        "notice_words": NOTICES,
-        "kinds": KINDS,
         "always": [str(each) for each in DEFAULT_KINDS],
         "now": request.now,
     }
     return request.show("webhooks.html", values, status=400 if fault or remove_fault else 200)
 
 
-def _secret(request: PageRequest, secret: str, title: str, previous_until: object) -> Response[Any]:
-    shown = {
-        "title": title,
-        "fields": [("Segredo de assinatura", secret)],
-        "previous_until": previous_until,
-        "back": _BACK,
-        "back_text": "Voltar ao webhook",
-    }
-    return request.show("secret.html", shown)
+def _secret(request: PageRequest, secret: str, title: str, until: datetime | None = None) -> Response[Any]:
+    return request.show_secret(title, {"Segredo de assinatura": secret}, (_BACK, "Voltar ao webhook"), until)

@@ -1,0 +1,215 @@
+"""The filters of a list, declared once: the fields of a ListFilters tell which parameters an address may have and how
+each is read, by the API (api/query.py) and by the dashboard (web/painel/lists.py). A filter that cannot be read is
+never left out: the wrong rows would be returned."""
+
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from enum import Enum
+from functools import cache
+from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+from msgspec import Struct
+
+from domain.identifiers import parse_id
+from domain.instants import day_begins, day_ends, parse_day
+from readmodels.page import ListFilters, SortOrder
+
+TEXT_MAX = 255
+SEQUENCE_MAX = 2**62
+ORDERS = ("asc", "desc")
+Filters = TypeVar("Filters", bound=ListFilters)
+
+
+class OneOf(Struct, frozen=True):
+    """Words the field may hold; of a tuple any number of them. `parameter` is its name in addresses."""
+
+    allowed: tuple[str, ...]
+    parameter: str = ""
+
+
+class Digits(Struct, frozen=True):
+    """A number that people punctuate."""
+
+
+class Fingerprint(Struct, frozen=True):
+    """The blind fingerprint of a number, which is what is stored of it."""
+
+    parameter: str
+
+
+class Kind(Enum):
+    TEXT = str
+    ID = UUID
+    SEQUENCE = int
+    INSTANTS = datetime
+    """Both ends of a range, given as São Paulo days, the last one included."""
+    DAYS = date
+    CHOICES = tuple
+    CHOICE = OneOf
+    DIGITS = Digits
+    FINGERPRINT = Fingerprint
+
+
+class Filter(Struct, frozen=True):
+    """`parameter` is of a range what stands before `_from` and `_to`."""
+
+    field: str
+    parameter: str
+    kind: Kind
+    allowed: tuple[str, ...] = ()
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        ranged = self.kind in (Kind.INSTANTS, Kind.DAYS)
+        return (f"{self.parameter}_from", f"{self.parameter}_to") if ranged else (self.parameter,)
+
+
+class Fault(Enum):
+    """Why a parameter cannot be read; what is said of it is the reader's to say."""
+
+    EMPTY = "empty"
+    TOO_LONG = "too long"
+    CHARACTERS = "characters"
+    NOT_ONE_OF = "not one of"
+    NO_ID = "no id"
+    NO_NUMBER = "no number"
+    NO_DAY = "no day"
+    ENDS_FIRST = "ends before it begins"
+
+
+class Given(Protocol):
+    """The parameters of one request."""
+
+    def values(self, name: str) -> Sequence[str]: ...
+    def is_plain(self, text: str) -> bool:
+        """Whether it has only characters that can be searched for."""
+
+    def bare(self, number: str) -> str:
+        """Without what people punctuate it with."""
+
+    def fault(self, name: str, fault: Fault, fact: object = None) -> None:
+        """Refuse the request or remember the fault: nothing is read of this parameter. `fact`: the words that are
+        allowed, the greatest length, or where the range begins."""
+
+
+def read_text(given: Given, name: str) -> str | None:
+    value = next(iter(given.values(name)), None)
+    if value is None:
+        return None
+    if not value:
+        given.fault(name, Fault.EMPTY)
+    elif len(value) > TEXT_MAX:
+        given.fault(name, Fault.TOO_LONG, TEXT_MAX)
+    elif not given.is_plain(value):
+        given.fault(name, Fault.CHARACTERS)
+    else:
+        return value
+    return None
+
+
+def read_digits(given: Given, name: str) -> str | None:
+    value = read_text(given, name)
+    return None if value is None else given.bare(value) or None
+
+
+def read_id(given: Given, name: str) -> UUID | None:
+    value = next(iter(given.values(name)), None)
+    found = None if value is None else parse_id(value)
+    if value is not None and found is None:
+        given.fault(name, Fault.NO_ID)
+    return found
+
+
+def read_sequence(given: Given, name: str) -> int | None:
+    value = next(iter(given.values(name)), None)
+    if value is None:
+        return None
+    if not (value.isascii() and value.isdigit() and len(value) <= 19 and int(value) <= SEQUENCE_MAX):
+        given.fault(name, Fault.NO_NUMBER)
+        return None
+    return int(value)
+
+
+def read_choices(given: Given, name: str, allowed: Sequence[str]) -> tuple[str, ...]:
+    values = set(given.values(name))
+    if not values <= set(allowed):
+        given.fault(name, Fault.NOT_ONE_OF, allowed)
+        return ()
+    return tuple(sorted(values))
+
+
+def read_choice(given: Given, name: str, allowed: Sequence[str]) -> str | None:
+    return next(iter(read_choices(given, name, allowed)), None)
+
+
+def read_days(given: Given, first: str, last: str) -> tuple[date | None, date | None]:
+    """A range, the last day included."""
+    begin, end = _day(given, first), _day(given, last)
+    if begin is not None and end is not None and begin > end:
+        given.fault(last, Fault.ENDS_FIRST, first)
+    return begin, end
+
+
+def _day(given: Given, name: str) -> date | None:
+    value = next(iter(given.values(name)), None)
+    try:
+        return None if value is None else parse_day(value)
+    except ValueError:
+        given.fault(name, Fault.NO_DAY)
+        return None
+
+
+def read_instants(given: Given, first: str, last: str) -> tuple[datetime | None, datetime | None]:
+    """A range of São Paulo days, from the first's beginning to the last's end."""
+    begin, end = read_days(given, first, last)
+    return (None if begin is None else day_begins(begin)), (None if end is None else day_ends(end))
+
+
+def read_order(given: Given) -> SortOrder:
+    return SortOrder(read_choice(given, "order", ORDERS) or SortOrder.DESC)
+
+
+@cache
+def filters_of(into: type[ListFilters]) -> tuple[Filter, ...]:
+    """In the order of its fields; a range is one of them."""
+    hints = get_type_hints(into, include_extras=True)
+    return tuple(_filter(name, hints[name]) for name in hints if name != "order" and not name.endswith("_to"))
+
+
+def _filter(name: str, hint: Any) -> Filter:
+    told = None
+    if get_origin(hint) is Annotated:
+        hint, told = get_args(hint)
+    plain = get_origin(hint) if get_origin(hint) is tuple else get_args(hint)[0]
+    kind = Kind(plain if told is None or plain is tuple else type(told))
+    return Filter(
+        name, getattr(told, "parameter", "") or name.removesuffix("_from"), kind, getattr(told, "allowed", ())
+    )
+
+
+def read_filters(into: type[Filters], given: Given, blind: Callable[[str], str]) -> Filters:
+    """What is asked for, the ranges read first. `blind` makes fingerprints."""
+    found: dict[str, Any] = {}
+    for each in sorted(filters_of(into), key=lambda each: len(each.parameters), reverse=True):
+        name = each.parameter
+        match each.kind:
+            case Kind.INSTANTS:
+                found |= zip(each.parameters, read_instants(given, *each.parameters), strict=True)
+            case Kind.DAYS:
+                found |= zip(each.parameters, read_days(given, *each.parameters), strict=True)
+            case Kind.CHOICES:
+                found[each.field] = read_choices(given, name, each.allowed)
+            case Kind.CHOICE:
+                found[each.field] = read_choice(given, name, each.allowed)
+            case Kind.FINGERPRINT:
+                number = read_digits(given, name)
+                found[each.field] = None if number is None else blind(number)
+            case kind:
+                found[each.field] = _READ[kind](given, name)
+    return into(**found, order=read_order(given))
+
+
+_READ: dict[Kind, Callable[[Given, str], object]] = {
+    Kind.TEXT: read_text, Kind.DIGITS: read_digits, Kind.ID: read_id, Kind.SEQUENCE: read_sequence,
+}  # fmt: skip
