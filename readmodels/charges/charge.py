@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import asdict
 
 import sql
 from domain.charge import DUAL, Status
@@ -267,7 +268,7 @@ def present(doc: ChargeDoc, seal: Seal, *, now: datetime) -> ChargeProjection:
         amount=reais(doc.amount_cents),
         description=doc.description,
         pix=Pix(doc.txid, doc.qr_code, png_data_uri(doc.qr_code)) if doc.qr_code is not None and doc.txid else None,
-        boleto=_present_boleto(doc.boleto) if doc.boleto is not None else None,
+        boleto=Boleto(**asdict(doc.boleto)) if doc.boleto is not None else None,
         legs=legs_of(doc, now=iso(now)) if dual else UNSET,
         payment=present_payment(doc.payment, seal) if doc.payment is not None else None,
         created_at=doc.created_at,
@@ -306,18 +307,6 @@ def legs_of(doc: ChargeDoc, *, now: str) -> list[Leg]:
         Leg("pix", str(Status.PAID if paid_by == "pix" else Status.EXPIRED if lapsed else status)),
         Leg("boleto", str(Status.PAID if paid_by == "boleto" else status)),
     ]
-
-
-def _present_boleto(doc: BoletoDoc) -> Boleto:
-    return Boleto(
-        nosso_numero=doc.nosso_numero,
-        seu_numero=doc.seu_numero,
-        linha_digitavel=doc.linha_digitavel,
-        codigo_barras=doc.codigo_barras,
-        qr_code=doc.qr_code,
-        tipo_cobranca=doc.tipo_cobranca,
-        data_vencimento=doc.data_vencimento,
-    )
 
 
 def present_payment(doc: PaymentDoc, seal: Seal) -> PaymentBlock:

@@ -16,16 +16,7 @@ from msgspec.structs import astuple
 import sql
 from readmodels.reports.report import ALL_ACCOUNTS, Column, ColumnKind, Lend, Report, ReportQuery, Row
 from readmodels.reports.settlement import settlement
-from readmodels.reports.totals import (
-    aging,
-    find_conversion,
-    find_expiry,
-    find_integrators,
-    find_receipts,
-    find_refunds,
-    find_webhooks,
-    totals,
-)
+from readmodels.reports.totals import aging, totals
 
 _LANES_PAGE = 500
 DELIVERIES_MAX: Final = 10_000
@@ -65,8 +56,15 @@ _DAY = Column("day", "Dia", ColumnKind.DATE)
 _PAID_BY = Column("method", "Pago por", ColumnKind.TEXT)
 _ISSUED_AS = Column("method", "Cobrança", ColumnKind.TEXT)
 
+
+def _of_totals(
+    name: str, title: str, about: str, help: str, columns: tuple[Column, ...], *, grouped: bool = True
+) -> Report:
+    return Report(name, title, about, help, columns, totals(name, columns), grouped=grouped)
+
+
 _ALL: Sequence[Report] = (
-    Report(
+    _of_totals(
         "receipts",
         "Recebimentos por dia",
         "Pagamentos no dia em que foram creditados, por meio de pagamento.",
@@ -79,7 +77,6 @@ _ALL: Sequence[Report] = (
             Column("late", "Após o vencimento", ColumnKind.COUNT),
             Column("anomalous", "Com anomalia", ColumnKind.COUNT),
         ),
-        totals(find_receipts),
     ),
     Report(
         "aging",
@@ -96,7 +93,7 @@ _ALL: Sequence[Report] = (
         dated=False,
         grouped=False,
     ),
-    Report(
+    _of_totals(
         "conversion",
         "Conversão e tempo até o pagamento",
         "Das cobranças emitidas em cada dia, quantas foram pagas e em quanto tempo (mediana e 90%).",
@@ -112,9 +109,8 @@ _ALL: Sequence[Report] = (
             Column("median_seconds", "Mediana (s)", ColumnKind.COUNT),
             Column("p90_seconds", "90% até (s)", ColumnKind.COUNT),
         ),
-        totals(find_conversion),
     ),
-    Report(
+    _of_totals(
         "expiry",
         "Expiração e cancelamento",
         "Das cobranças emitidas em cada dia, quantas expiraram, foram canceladas ou falharam.",
@@ -132,9 +128,8 @@ _ALL: Sequence[Report] = (
             Column("expiry", "Expiração (%)", ColumnKind.RATIO),
             Column("cancellation", "Cancelamento (%)", ColumnKind.RATIO),
         ),
-        totals(find_expiry),
     ),
-    Report(
+    _of_totals(
         "refunds",
         "Devoluções",
         "Devoluções no dia em que foram pedidas, concluídas ou recusadas.",
@@ -149,9 +144,8 @@ _ALL: Sequence[Report] = (
             Column("failed", "Recusadas", ColumnKind.COUNT),
             Column("failed_amount", "Valor recusado", ColumnKind.MONEY),
         ),
-        totals(find_refunds),
     ),
-    Report(
+    _of_totals(
         "integrators",
         "Integradores",
         "O que cada parceiro trouxe e recebeu no período.",
@@ -167,10 +161,9 @@ _ALL: Sequence[Report] = (
             Column("taken_back", "Estornada", ColumnKind.MONEY),
             Column("net", "Líquida", ColumnKind.MONEY),
         ),
-        totals(find_integrators),
         grouped=False,
     ),
-    Report(
+    _of_totals(
         "webhooks",
         "Saúde dos webhooks",
         "Tentativas de entrega por dia e seu resultado.",
@@ -186,7 +179,6 @@ _ALL: Sequence[Report] = (
             Column("success", "Sucesso (%)", ColumnKind.RATIO),
             Column("mean_ms", "Média (ms)", ColumnKind.COUNT),
         ),
-        totals(find_webhooks),
     ),
     Report(
         "webhook_lanes",

@@ -1,25 +1,16 @@
 """Rows of reports that are read from the daily totals (readmodels/reports/fold.py)."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import date, timedelta
-from typing import Any, Final
+from collections.abc import AsyncIterator, Sequence
+from datetime import date, datetime, timedelta
+from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, defstruct
 from msgspec.structs import astuple
 
 import sql
-from readmodels.reports.report import Lend, ReportQuery, Row, Rows
+from readmodels.reports.report import Column, ColumnKind, Lend, ReportQuery, Row, Rows
 
 _LONG_AGO, _FAR_OFF = date(1, 1, 1), date(9999, 12, 31)
-
-
-class _Receipts(Struct, frozen=True, gc=False):
-    day: date
-    method: str
-    payments: int
-    amount: int
-    late: int
-    anomalous: int
 
 
 class _Aging(Struct, frozen=True, gc=False):
@@ -27,78 +18,15 @@ class _Aging(Struct, frozen=True, gc=False):
     amount: int
 
 
-class _Conversion(Struct, frozen=True, gc=False):
-    day: date
-    method: str
-    charges: int
-    amount: int
-    paid: int
-    paid_amount: int
-    conversion: int
-    median_seconds: int | None
-    p90_seconds: int | None
-
-
-class _Expiry(Struct, frozen=True, gc=False):
-    day: date
-    method: str
-    charges: int
-    open: int
-    expired: int
-    expired_amount: int
-    cancelled: int
-    cancelled_amount: int
-    failed: int
-    expiry: int
-    cancellation: int
-
-
-class _Refunds(Struct, frozen=True, gc=False):
-    day: date
-    method: str
-    asked: int
-    asked_amount: int
-    succeeded: int
-    succeeded_amount: int
-    failed: int
-    failed_amount: int
-
-
-class _Integrators(Struct, frozen=True, gc=False):
-    integrador_code: str
-    name: str | None
-    charges: int
-    charge_amount: int
-    payments: int
-    payment_amount: int
-    given: int
-    taken_back: int
-    net: int
-
-
-class _Webhooks(Struct, frozen=True, gc=False):
-    day: date
-    attempts: int
-    delivered: int
-    rejected: int
-    timed_out: int
-    unreachable: int
-    lost: int
-    success: int
-    mean_ms: int
-
-
-find_receipts = sql.many("report.receipts", _Receipts)
 find_aging = sql.many("report.aging", _Aging)
-find_conversion = sql.many("report.conversion", _Conversion)
-find_expiry = sql.many("report.expiry", _Expiry)
-find_refunds = sql.many("report.refunds", _Refunds)
-find_integrators = sql.many("report.integrators", _Integrators)
-find_webhooks = sql.many("report.webhooks", _Webhooks)
+_TYPES: Final = {ColumnKind.DATE: date, ColumnKind.INSTANT: datetime, ColumnKind.TEXT: str}
+"""Of a column's values; the others are whole numbers."""
 
 
-def totals(find: Callable[..., Awaitable[list[Any]]]) -> Rows:
-    """The rows of a statement that is asked about days."""
+def totals(name: str, columns: Sequence[Column]) -> Rows:
+    """The rows of the statement of this name that is asked about days and answers the columns in their order."""
+    row = defstruct(name, [(each.name, _TYPES.get(each.kind, int) | None) for each in columns], frozen=True, gc=False)
+    find = sql.many(f"report.{name}", row)
 
     async def rows(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
         async with lend() as conn:
