@@ -5,7 +5,7 @@ How an order is waited for, and what becomes of one that is given up: commands/b
 
 import asyncio
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -57,36 +57,7 @@ class Boletos:
         # Not found: the key was used by another request meanwhile, and the boleto is being undone.
         return None if charge_id is None else await self._charges.look_up(charge_id, request.issuer.owner)
 
-    async def cancel(
-        self, charge_id: UUID, caller: Caller, *, reason: str, request_id: str, scenario: str | None
-    ) -> None:
-        """Have the boleto written off and its charge cancelled."""
-        request = WriteOff(reason=reason, actor=caller.client_id, request_id=request_id, scenario=scenario)
-        await self._change(charge_id, caller, request)
-
-    async def redate(
-        self, charge_id: UUID, caller: Caller, due_on: date, *, request_id: str, scenario: str | None
-    ) -> None:
-        request = Redate(due_date=due_on.isoformat(), actor=caller.client_id, request_id=request_id, scenario=scenario)
-        await self._change(charge_id, caller, request)
-
-    async def simulate_payment(self, charge_id: UUID, caller: Caller, *, request_id: str, scenario: str | None) -> None:
-        """A sandbox payer pays the whole boleto at the simulated bank, which decides whether it can still be paid."""
-        request = Pay(actor=caller.client_id, request_id=request_id, scenario=scenario)
-        await self._change(charge_id, caller, request)
-
-    async def sandbox_pay(self, charge_id: UUID, caller: Caller, pay: Pay) -> None:
-        """Money that was on its way arrives, whatever has become of the boleto."""
-        await self._change(charge_id, caller, pay, pending_only=False)
-
-    async def sandbox_fail(self, charge_id: UUID, caller: Caller, *, request_id: str, scenario: str | None) -> None:
-        """Have the boleto written off and its charge failed."""
-        request = WriteOff(
-            reason="cancelled", fail=True, actor=caller.client_id, request_id=request_id, scenario=scenario
-        )
-        await self._change(charge_id, caller, request)
-
-    async def _change(
+    async def change(
         self, charge_id: UUID, caller: Caller, request: WriteOff | Redate | Pay, *, pending_only: bool = True
     ) -> None:
         """Have a pending boleto changed at the bank and here; changes of one boleto take turns."""

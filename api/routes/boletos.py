@@ -27,6 +27,7 @@ from api.charge_answers import charge_answer, charge_id_in, check_one_reference,
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, scenario_of
 from api.route import Call, Route, routes_of
+from commands.bank_orders.kinds import Redate
 from commands.charges.create_boleto import BoletoRequest
 from domain.boleto.codes import LAST_DUE
 from domain.charge import DUAL, Status
@@ -111,7 +112,10 @@ async def _redate(context: ApiContext, call: Call, charge_id: UUID, due_on: date
         raise Refused(Code.CHARGE_NOT_FOUND)
     # Asked again with the date it has, there is nothing for the bank to do.
     if doc.status != Status.PENDING or doc.due_date != due_on.isoformat():
-        await context.boletos.redate(charge_id, call.caller, due_on, request_id=call.request_id, scenario=scenario)
+        order = Redate(
+            due_date=due_on.isoformat(), actor=call.caller.client_id, request_id=call.request_id, scenario=scenario
+        )
+        await context.boletos.change(charge_id, call.caller, order)
     return await charge_answer(context, call, charge_id)
 
 

@@ -13,6 +13,7 @@ from api.context import ApiContext
 from api.gate import SANDBOX_BANK, payers_bank, sandbox_payment_id, scenario_of
 from api.paging import PagedList, page_of
 from api.route import Call, Route, routes_of
+from commands.bank_orders.kinds import Pay, WriteOff
 from commands.charges.cancel import cancellation
 from commands.charges.pay import simulated_payment
 from domain.charge import CancelReason
@@ -72,7 +73,8 @@ async def simulate_payment(context: ApiContext, call: Call) -> Answer:
     scenario = scenario_of(call)
     if (await context.charges.find(charge_id, call.caller.owner)).boleto is not None:
         # The simulated bank decides whether a boleto can still be paid, as a real one does.
-        await context.boletos.simulate_payment(charge_id, call.caller, request_id=call.request_id, scenario=scenario)
+        order = Pay(actor=call.caller.client_id, request_id=call.request_id, scenario=scenario)
+        await context.boletos.change(charge_id, call.caller, order)
         return await charge_answer(context, call, charge_id)
     await payers_bank(scenario)
     command = simulated_payment(
@@ -106,9 +108,8 @@ async def _cancel(context: ApiContext, call: Call, charge_id: UUID, reason: Canc
     doc = await context.charges.find(charge_id, call.caller.owner)
     if doc.boleto is not None:
         # The bank first: a boleto that is cancelled here and open there could still be paid.
-        await context.boletos.cancel(
-            charge_id, call.caller, reason=reason, request_id=call.request_id, scenario=scenario
-        )
+        order = WriteOff(reason=reason, actor=call.caller.client_id, request_id=call.request_id, scenario=scenario)
+        await context.boletos.change(charge_id, call.caller, order)
     else:
         command = cancellation(
             charge_id,

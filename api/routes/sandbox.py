@@ -14,7 +14,7 @@ from api.charge_answers import charge_answer, charge_id_of
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, payers_bank, sandbox_payment_id, scenario_of
 from api.route import Call, Route, routes_of
-from commands.bank_orders.kinds import Pay
+from commands.bank_orders.kinds import Pay, WriteOff
 from commands.charges.fail import failing
 from commands.charges.sandbox import SANDBOX_FAILURE, expiring, paying
 from commands.sandbox_clock import advance_clock, ahead_of, reach_instant, settle
@@ -135,7 +135,10 @@ async def fail(context: ApiContext, call: Call) -> Answer:
     doc = await _charge(context, call)
     charge_id = UUID(doc.charge_id)
     if doc.boleto is not None:
-        await context.boletos.sandbox_fail(charge_id, call.caller, request_id=call.request_id, scenario=scenario)
+        order = WriteOff(
+            reason="cancelled", fail=True, actor=call.caller.client_id, request_id=call.request_id, scenario=scenario
+        )
+        await context.boletos.change(charge_id, call.caller, order)
     else:
         code, message = SANDBOX_FAILURE
         await context.charges.change(
@@ -171,7 +174,8 @@ async def pay(context: ApiContext, call: Call) -> Answer:
             force=True,
             scenario=scenario,
         )
-        await context.boletos.sandbox_pay(charge_id, call.caller, payment)
+        # Money that was on its way arrives, whatever has become of the boleto.
+        await context.boletos.change(charge_id, call.caller, payment, pending_only=False)
     else:
         await payers_bank(scenario)
         at = paid_at or call.now
