@@ -55,8 +55,8 @@ class Query:
     def is_plain(self, text: str) -> bool:
         return _TEXT.fullmatch(text) is not None
 
-    def bare(self, number: str) -> str:
-        """As sent: punctuation is the caller's to drop."""
+    def unpunctuated(self, number: str) -> str:
+        """As sent: programs are asked for the bare number, and one with punctuation finds nothing."""
         return number
 
     def fault(self, name: str, fault: Fault, fact: object = None) -> NoReturn:

@@ -39,6 +39,8 @@ class Fingerprint(Struct, frozen=True):
 
 
 class Kind(Enum):
+    """How a filter is read, by the type or the marker of its field."""
+
     TEXT = str
     ID = UUID
     SEQUENCE = int
@@ -66,7 +68,7 @@ class Filter(Struct, frozen=True):
 
 
 class Fault(Enum):
-    """Why a parameter cannot be read; what is said of it is the reader's to say."""
+    """Why a parameter cannot be read; API and dashboard have a text for each."""
 
     EMPTY = "empty"
     TOO_LONG = "too long"
@@ -78,138 +80,138 @@ class Fault(Enum):
     ENDS_FIRST = "ends before it begins"
 
 
-class Given(Protocol):
+class QueryValues(Protocol):
     """The parameters of one request."""
 
     def values(self, name: str) -> Sequence[str]: ...
     def is_plain(self, text: str) -> bool:
         """Whether it has only characters that can be searched for."""
 
-    def bare(self, number: str) -> str:
-        """Without what people punctuate it with."""
+    def unpunctuated(self, number: str) -> str:
+        """Without the marks people write between its digits, where they are let in."""
 
     def fault(self, name: str, fault: Fault, fact: object = None) -> None:
         """Refuse the request or remember the fault: nothing is read of this parameter. `fact`: the words that are
         allowed, the greatest length, or where the range begins."""
 
 
-def read_text(given: Given, name: str) -> str | None:
-    value = next(iter(given.values(name)), None)
+def read_text(query: QueryValues, name: str) -> str | None:
+    value = next(iter(query.values(name)), None)
     if value is None:
         return None
     if not value:
-        given.fault(name, Fault.EMPTY)
+        query.fault(name, Fault.EMPTY)
     elif len(value) > TEXT_MAX:
-        given.fault(name, Fault.TOO_LONG, TEXT_MAX)
-    elif not given.is_plain(value):
-        given.fault(name, Fault.CHARACTERS)
+        query.fault(name, Fault.TOO_LONG, TEXT_MAX)
+    elif not query.is_plain(value):
+        query.fault(name, Fault.CHARACTERS)
     else:
         return value
     return None
 
 
-def read_digits(given: Given, name: str) -> str | None:
-    value = read_text(given, name)
-    return None if value is None else given.bare(value) or None
+def read_digits(query: QueryValues, name: str) -> str | None:
+    value = read_text(query, name)
+    return None if value is None else query.unpunctuated(value) or None
 
 
-def read_id(given: Given, name: str) -> UUID | None:
-    value = next(iter(given.values(name)), None)
+def read_id(query: QueryValues, name: str) -> UUID | None:
+    value = next(iter(query.values(name)), None)
     found = None if value is None else parse_id(value)
     if value is not None and found is None:
-        given.fault(name, Fault.NO_ID)
+        query.fault(name, Fault.NO_ID)
     return found
 
 
-def read_sequence(given: Given, name: str) -> int | None:
-    value = next(iter(given.values(name)), None)
+def read_sequence(query: QueryValues, name: str) -> int | None:
+    value = next(iter(query.values(name)), None)
     if value is None:
         return None
     if not (value.isascii() and value.isdigit() and len(value) <= 19 and int(value) <= SEQUENCE_MAX):
-        given.fault(name, Fault.NO_NUMBER)
+        query.fault(name, Fault.NO_NUMBER)
         return None
     return int(value)
 
 
-def read_choices(given: Given, name: str, allowed: Sequence[str]) -> tuple[str, ...]:
-    values = set(given.values(name))
+def read_choices(query: QueryValues, name: str, allowed: Sequence[str]) -> tuple[str, ...]:
+    values = set(query.values(name))
     if not values <= set(allowed):
-        given.fault(name, Fault.NOT_ONE_OF, allowed)
+        query.fault(name, Fault.NOT_ONE_OF, allowed)
         return ()
     return tuple(sorted(values))
 
 
-def read_choice(given: Given, name: str, allowed: Sequence[str]) -> str | None:
-    return next(iter(read_choices(given, name, allowed)), None)
+def read_choice(query: QueryValues, name: str, allowed: Sequence[str]) -> str | None:
+    return next(iter(read_choices(query, name, allowed)), None)
 
 
-def read_days(given: Given, first: str, last: str) -> tuple[date | None, date | None]:
+def read_days(query: QueryValues, first: str, last: str) -> tuple[date | None, date | None]:
     """A range, the last day included."""
-    begin, end = _day(given, first), _day(given, last)
+    begin, end = _day(query, first), _day(query, last)
     if begin is not None and end is not None and begin > end:
-        given.fault(last, Fault.ENDS_FIRST, first)
+        query.fault(last, Fault.ENDS_FIRST, first)
     return begin, end
 
 
-def _day(given: Given, name: str) -> date | None:
-    value = next(iter(given.values(name)), None)
+def _day(query: QueryValues, name: str) -> date | None:
+    value = next(iter(query.values(name)), None)
     try:
         return None if value is None else parse_day(value)
     except ValueError:
-        given.fault(name, Fault.NO_DAY)
+        query.fault(name, Fault.NO_DAY)
         return None
 
 
-def read_instants(given: Given, first: str, last: str) -> tuple[datetime | None, datetime | None]:
+def read_instants(query: QueryValues, first: str, last: str) -> tuple[datetime | None, datetime | None]:
     """A range of São Paulo days, from the first's beginning to the last's end."""
-    begin, end = read_days(given, first, last)
+    begin, end = read_days(query, first, last)
     return (None if begin is None else day_begins(begin)), (None if end is None else day_ends(end))
 
 
-def read_order(given: Given) -> SortOrder:
-    return SortOrder(read_choice(given, "order", ORDERS) or SortOrder.DESC)
+def read_order(query: QueryValues) -> SortOrder:
+    return SortOrder(read_choice(query, "order", ORDERS) or SortOrder.DESC)
 
 
 @cache
 def filters_of(into: type[ListFilters]) -> tuple[Filter, ...]:
-    """In the order of its fields; a range is one of them."""
+    """In the order of the fields; the two of a range, `x_from` and `x_to`, make one filter."""
     hints = get_type_hints(into, include_extras=True)
     return tuple(_filter(name, hints[name]) for name in hints if name != "order" and not name.endswith("_to"))
 
 
 def _filter(name: str, hint: Any) -> Filter:
-    told = None
+    marker = None
     if get_origin(hint) is Annotated:
-        hint, told = get_args(hint)
+        hint, marker = get_args(hint)
     plain = get_origin(hint) if get_origin(hint) is tuple else get_args(hint)[0]
-    kind = Kind(plain if told is None or plain is tuple else type(told))
+    kind = Kind(plain if marker is None or plain is tuple else type(marker))
     return Filter(
-        name, getattr(told, "parameter", "") or name.removesuffix("_from"), kind, getattr(told, "allowed", ())
+        name, getattr(marker, "parameter", "") or name.removesuffix("_from"), kind, getattr(marker, "allowed", ())
     )
 
 
-def read_filters(into: type[Filters], given: Given, blind: Callable[[str], str]) -> Filters:
+def read_filters(into: type[Filters], query: QueryValues, blind: Callable[[str], str]) -> Filters:
     """What is asked for, the ranges read first. `blind` makes fingerprints."""
     found: dict[str, Any] = {}
     for each in sorted(filters_of(into), key=lambda each: len(each.parameters), reverse=True):
         name = each.parameter
         match each.kind:
             case Kind.INSTANTS:
-                found |= zip(each.parameters, read_instants(given, *each.parameters), strict=True)
+                found |= zip(each.parameters, read_instants(query, *each.parameters), strict=True)
             case Kind.DAYS:
-                found |= zip(each.parameters, read_days(given, *each.parameters), strict=True)
+                found |= zip(each.parameters, read_days(query, *each.parameters), strict=True)
             case Kind.CHOICES:
-                found[each.field] = read_choices(given, name, each.allowed)
+                found[each.field] = read_choices(query, name, each.allowed)
             case Kind.CHOICE:
-                found[each.field] = read_choice(given, name, each.allowed)
+                found[each.field] = read_choice(query, name, each.allowed)
             case Kind.FINGERPRINT:
-                number = read_digits(given, name)
+                number = read_digits(query, name)
                 found[each.field] = None if number is None else blind(number)
             case kind:
-                found[each.field] = _READ[kind](given, name)
-    return into(**found, order=read_order(given))
+                found[each.field] = _READ[kind](query, name)
+    return into(**found, order=read_order(query))
 
 
-_READ: dict[Kind, Callable[[Given, str], object]] = {
+_READ: dict[Kind, Callable[[QueryValues, str], object]] = {
     Kind.TEXT: read_text, Kind.DIGITS: read_digits, Kind.ID: read_id, Kind.SEQUENCE: read_sequence,
 }  # fmt: skip

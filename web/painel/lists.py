@@ -69,7 +69,7 @@ class ListQuery:
     def is_plain(self, text: str) -> bool:
         return text.isprintable()
 
-    def bare(self, number: str) -> str:
+    def unpunctuated(self, number: str) -> str:
         return MARKS.sub("", number)
 
     def fault(self, name: str, fault: Fault, fact: object = None) -> None:
