@@ -1,6 +1,6 @@
 """Banco do Brasil, API Cobrancas v2: registering, reading, changing and writing off boletos.
 
-The turns: dates `dd.mm.aaaa`, numbers that never begin with 0, one change in a PATCH with every indicator named,
+Peculiarities: dates `dd.mm.aaaa`, numbers that never begin with 0, one change in a PATCH with every indicator named,
 404 for an empty list, and a detail that is up to 30 s old. Codes of most refusals are not published, so nothing is
 decided by them but "number used": any answer that is not plainly yes is decided by reading the boleto.
 """

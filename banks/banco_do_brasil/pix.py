@@ -1,6 +1,6 @@
-"""Banco do Brasil, API Pix v2: the standard of the Banco Central with the bank's own turns.
+"""Banco do Brasil, API Pix v2: the standard of the Banco Central, and where the bank deviates from it.
 
-The turns: an application key in every query string, 200 where the standard says 201, errors in six shapes and
+Deviations: an application key in every query string, 200 where the standard says 201, errors in six shapes and
 sometimes HTML, a list of received PIX over at most five days, and refusals of accents in texts.
 What is not plainly yes or no is Unknown; after a PUT that was not plainly answered, GET by txid decides.
 """

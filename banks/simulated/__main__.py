@@ -1,6 +1,6 @@
 """The simulated bank as a process: `python -m banks.simulated`, on BANK_PORT or the port of BANK_URL.
 
-It keeps its books in DATABASE_URL, waits for it when it is away, and leaves with 0 on SIGTERM or SIGINT.
+Its tables are in DATABASE_URL: it waits while that is away, and ends with 0 on SIGTERM or SIGINT.
 """
 
 import asyncio
@@ -16,9 +16,10 @@ import structlog
 import uvloop
 from aiohttp import web
 
+from banks.banco_do_brasil.adapter import agreement_of
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from banks.simulated.boleto_control import BoletoControl
-from banks.simulated.boleto_wire import BoletoWire, SimulatedAgreement
+from banks.simulated.boleto_wire import BoletoWire
 from banks.simulated.control import ControlRoutes, Teller
 from banks.simulated.return_wire import ReturnWire
 from banks.simulated.signing import JWKS_PATH, open_signer
@@ -92,17 +93,10 @@ async def opened_app(settings: Settings, pool: Pool) -> AsyncIterator[web.Applic
         token_key=seal.key("simulated bank, tokens"),
     )
     wire = Wire(bank, signer, access, fault=await bank.fault())
-    agreement = SimulatedAgreement(
-        convenio=int(settings.bank_convenio),
-        carteira=int(settings.bank_carteira),
-        variacao=settings.bank_variacao,
-        agencia=settings.bank_agencia,
-        conta=settings.bank_conta,
-    )
     if url := os.environ.get("BANK_BOLETO_WEBHOOK"):
         # At the real bank this is entered by hand in its portal.
         await bank.boletos.set_webhook(url)
-    boleto_wire = BoletoWire(wire, bank.boletos, signer, agreement)
+    boleto_wire = BoletoWire(wire, bank.boletos, signer, agreement_of(settings))
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), trust_env=False) as http:
         teller = Teller(bank, wire, http)
         telling = asyncio.create_task(teller.run())

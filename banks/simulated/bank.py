@@ -1,7 +1,7 @@
 """The simulated bank, with tables of its own in PostgreSQL (simulated_*).
 
-The worker asks it directly for sandbox mode; `python -m banks.simulated` puts the wire of API Pix before the
-books of the production world. Each call is one statement, a transaction of its own, as another company's is.
+Workers call it directly for sandbox mode; `python -m banks.simulated` serves the tables of the production world as API
+Pix over HTTP. Each call is one statement in a transaction of its own: a transaction of ours never includes the bank's.
 """
 
 import secrets
@@ -193,14 +193,9 @@ class SimulatedBank:
             rows = await put_cobs(
                 conn,
                 world=self.world,
-                txids=[cob.txid for cob in cobs],
-                amounts=[cob.amount_cents for cob in cobs],
-                pix_keys=[cob.pix_key for cob in cobs],
+                cobs=cobs,
                 descriptions=[(cob.description or "")[:DESCRIPTION_CHARACTERS_MAX] or None for cob in cobs],
                 payers=[self._sealed_payer(cob) for cob in cobs],
-                created_ats=[cob.created_at for cob in cobs],
-                lifetimes_s=[cob.expires_in_s for cob in cobs],
-                location_ids=[cob.location_id for cob in cobs],
             )
         became = {row.txid: row.became for row in rows}
         return [_ANSWERS[became[cob.txid]] for cob in cobs]
@@ -270,10 +265,7 @@ class SimulatedBank:
             await receive(
                 conn,
                 world=self.world,
-                end_to_end_ids=[each.end_to_end_id for each in paid],
-                txids=[each.txid for each in paid],
-                amounts=[each.amount_cents for each in paid],
-                paid_ats=[each.paid_at for each in paid],
+                paid=paid,
                 payer_name=PAYER_NAME,
                 payer_document=PAYER_DOCUMENT,
                 tell_at=now if tell else None,

@@ -15,8 +15,9 @@ from typing import Any, Final
 
 import msgspec
 from aiohttp import web
-from msgspec import Raw, Struct
+from msgspec import Raw
 
+from banks.banco_do_brasil.agreement import ConvenioAgreement
 from banks.banco_do_brasil.cobrancas import INDICATORS
 from banks.boletos import BoletoPayer, NewBoleto
 from banks.simulated.boletos import (
@@ -97,16 +98,6 @@ _BLANKS: Final = (
 )  # fmt: skip
 
 
-class SimulatedAgreement(Struct, frozen=True, kw_only=True):
-    """The one agreement this bank has; of type 4: numbers are chosen by the client."""
-
-    convenio: int
-    carteira: int
-    variacao: int
-    agencia: int
-    conta: int
-
-
 class BoletoInvalid(Exception):
     """A request the bank refuses."""
 
@@ -123,7 +114,7 @@ class BoletoWire:
         wire: Wire,
         boletos: SimulatedBoletos,
         signer: Signer,
-        agreement: SimulatedAgreement,
+        agreement: ConvenioAgreement,
         *,
         quirks: frozenset[str] = frozenset(),
     ) -> None:
@@ -132,6 +123,7 @@ class BoletoWire:
         self._wire = wire
         self._signer = signer
         self._agreement = agreement
+        self._carteira = int(agreement.carteira)
         # What the detail last showed of each boleto, and until when it is shown again; oldest first.
         self._shown: OrderedDict[str, tuple[datetime, bytes]] = OrderedDict()
 
@@ -186,7 +178,7 @@ class BoletoWire:
         agreement = self._agreement
         shown = {
             "numero": booked.number,
-            "numeroCarteira": agreement.carteira,
+            "numeroCarteira": self._carteira,
             "numeroVariacaoCarteira": agreement.variacao,
             "codigoCliente": 704950857,
             "linhaDigitavel": line,
@@ -246,7 +238,7 @@ class BoletoWire:
             "nomeMunicipioSacadoCobranca": payer.city,
             "siglaUnidadeFederacaoSacadoCobranca": payer.state,
             "numeroCepSacadoCobranca": int(payer.zip_code),
-            "numeroCarteiraCobranca": self._agreement.carteira,
+            "numeroCarteiraCobranca": self._carteira,
             "numeroVariacaoCarteiraCobranca": self._agreement.variacao,
             "indicadorPermissaoRecebimentoParcial": "N",
         }
@@ -324,7 +316,7 @@ class BoletoWire:
             "valorAtual": _money(row.amount_cents),
             "valorPago": _money(row.paid_cents),
             "contrato": _CONTRACT,
-            "carteiraConvenio": self._agreement.carteira,
+            "carteiraConvenio": self._carteira,
             "variacaoCarteiraConvenio": self._agreement.variacao,
         }
 
@@ -427,22 +419,22 @@ class BoletoWire:
         named = request.query.get("numeroConvenio", "") if body is None else body.get("numeroConvenio")
         self._agreed(named)
         number = request.match_info["number"]
-        if _NUMBER.fullmatch(number) is None or int(number[3:10]) != self._agreement.convenio:
+        if _NUMBER.fullmatch(number) is None or number[3:10] != self._agreement.convenio:
             raise _nothing_found()
         return number
 
     def _agreed(self, named: object) -> None:
-        if str(named) != str(self._agreement.convenio):
+        if str(named) != self._agreement.convenio:
             raise BoletoInvalid("4999030", "Convenio nao informado ou inexistente.")
 
 
-def _boleto(body: dict[str, Any], agreement: SimulatedAgreement, *, today: date, with_pix: bool) -> NewBoleto:
+def _boleto(body: dict[str, Any], agreement: ConvenioAgreement, *, today: date, with_pix: bool) -> NewBoleto:
     """The boleto a POST describes; BoletoInvalid names the first rule of the guide that is broken."""
     own = (body.get("numeroConvenio"), body.get("numeroCarteira"), body.get("numeroVariacaoCarteira"))
-    if own != (agreement.convenio, agreement.carteira, agreement.variacao):
+    if own != (int(agreement.convenio), int(agreement.carteira), agreement.variacao):
         raise BoletoInvalid("4999030", "Convenio, carteira ou variacao inexistente.")
     number, seu_numero = body.get("numeroTituloCliente"), body.get("numeroTituloBeneficiario")
-    if not isinstance(number, str) or _NUMBER.fullmatch(number) is None or int(number[3:10]) != agreement.convenio:
+    if not isinstance(number, str) or _NUMBER.fullmatch(number) is None or number[3:10] != agreement.convenio:
         raise _field("numeroTituloCliente")
     if not isinstance(seu_numero, str) or _SEU_NUMERO.fullmatch(seu_numero) is None or not seu_numero.strip():
         raise _field("numeroTituloBeneficiario")

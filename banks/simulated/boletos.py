@@ -128,7 +128,7 @@ class BoletoPayment(Struct, frozen=True):
 
 
 class UntoldPayment(Struct, frozen=True):
-    """A payment whose announcement or calling off is to be sent, and the address."""
+    """A payment whose announcement, or cancellation, is to be sent, and the address."""
 
     payment_id: int
     number: str

@@ -1,7 +1,7 @@
 """The simulated bank's returns: devolucoes of PIX it received, and PIX it sends to keys.
 
-What became of them follows from the clock and from rules that can be switched (`ReturnRules`); nothing runs behind
-them.
+Whether they are settled, or failed, follows from the clock and from rules that can be switched (`ReturnRules`): no task
+runs in the background.
 """
 
 import re

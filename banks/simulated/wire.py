@@ -1,6 +1,6 @@
 """The simulated bank over HTTP: API Pix v2 as Banco do Brasil speaks it, OAuth, locations.
 
-Turns of the real bank that can be switched on for tests: `quirks` holds any of "textoImagemQRcode" (instead
+Deviations of the real bank that can be switched on for tests: `quirks` holds any of "textoImagemQRcode" (instead
 of pixCopiaECola), "put_200" (instead of 201) and "shape_a" (errors as {erros: [...]}).
 """
 
@@ -50,7 +50,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Access(Struct, frozen=True, kw_only=True):
-    """Whom the bank lets in."""
+    """The one application that is registered at the bank."""
 
     client_id: str
     client_secret: str
@@ -74,7 +74,7 @@ class Invalid(Exception):
 
 @web.middleware
 async def books_may_be_away(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Without its database the bank is out of service; an open request may have been done."""
+    """503 while PostgreSQL is away; a request that was under way may have been carried out."""
     try:
         return await handler(request)
     except DB_UNAVAILABLE:
@@ -83,7 +83,7 @@ async def books_may_be_away(request: web.Request, handler: Handler) -> web.Strea
 
 
 class Wire:
-    """The handlers, and how they misbehave (`fault`, one of FAULTS)."""
+    """The handlers, and the fault they answer with (`fault`, one of FAULTS)."""
 
     def __init__(
         self,
@@ -487,7 +487,7 @@ def _changes(request: web.Request) -> bool:
 
 
 async def _hang(request: web.Request) -> None:
-    """Say nothing until the caller has had enough."""
+    """Answer nothing until the caller disconnects."""
     for _ in range(int(_HANG_S / _HANG_LOOK_S)):
         if request.transport is None or request.transport.is_closing():
             break
@@ -496,7 +496,7 @@ async def _hang(request: web.Request) -> None:
 
 
 async def _break_off(request: web.Request, response: web.StreamResponse) -> None:
-    """Send half of an answer that says how long it would have been."""
+    """Send half of an answer whose Content-Length is that of the whole."""
     assert isinstance(response, web.Response)
     body = response.body if isinstance(response.body, bytes) else b""
     broken = web.StreamResponse(status=response.status, headers={"Content-Type": response.content_type})
@@ -507,7 +507,7 @@ async def _break_off(request: web.Request, response: web.StreamResponse) -> None
 
 
 def _cut(request: web.Request) -> None:
-    """Drop the connection without a word, as a bank that is gone does."""
+    """Close the connection without an answer, as when the bank is down."""
     if request.transport is not None:
         request.transport.abort()
     raise web.HTTPServiceUnavailable

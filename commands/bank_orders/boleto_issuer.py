@@ -1,7 +1,7 @@
-"""Where orders about boletos are waited for: written, a worker woken, and the outcome awaited or the order given up.
+"""Places orders about boletos: written, a worker woken, and the outcome awaited until a deadline or the order given up.
 
-A request that gives its order up is told so, and then nothing stays: in the same statement an order is left to undo
-what the bank may have done (sql/queries/charges/boleto.sql, give_up). No transaction is open while the bank thinks.
+A request whose order is given up is answered BANK_UNAVAILABLE, and nothing stays: the same statement writes an order to
+undo what the bank may have done (sql/queries/charges/boleto.sql, give_up). No transaction is open meanwhile.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""The locations a process of the API has in hand, so that creating a PIX charge waits for no bank and no lock.
+"""The locations that a process of the API holds in memory, so that creating a PIX charge waits for no bank and no lock.
 
-They are taken from the pool in blocks and live in memory: a process that crashes wastes what it held. Nothing else
-is lost with them; an address nobody was given is only an address.
+They are taken from the pool in blocks, and a process that crashes loses those it held: an address that no charge has is
+missed by nobody.
 """
 
 import asyncio
@@ -77,13 +77,7 @@ _read_made = msgspec.json.Decoder(LocationsMade).decode
 
 async def add_to_pool(conn: Connection, mode: Mode, bank: str, locations: Sequence[Location]) -> None:
     """Keep locations that this bank has made."""
-    await add(
-        conn,
-        test=mode.test,
-        bank=bank,
-        location_ids=[location.location_id for location in locations],
-        locations=[location.location for location in locations],
-    )
+    await add(conn, test=mode.test, bank=bank, locations=locations)
 
 
 class LocationReserve:

@@ -16,8 +16,8 @@ from banks.transfers import PIX_UNKNOWN, Return, Sent, Transfer
 from runtime.ids import new_id
 from runtime.postgres import Pool
 from runtime.seal import Seal
-from tests.support.banking import SECRET_KEY, utc_now
-from tests.support.boleto_bank import AGREEMENT, new_boleto, running_boleto_bank, today
+from tests.support.banking import AGREEMENT, SECRET_KEY, utc_now
+from tests.support.boleto_bank import new_boleto, running_boleto_bank, today
 
 ADAPTER, SIMULATED = "the adapter of Banco do Brasil", "the simulated bank"
 

@@ -17,7 +17,7 @@ from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.boletos import BoletoPayer, NewBoleto
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from banks.simulated.boleto_control import BoletoControl
-from banks.simulated.boleto_wire import BoletoWire, SimulatedAgreement
+from banks.simulated.boleto_wire import BoletoWire
 from banks.simulated.control import ControlRoutes, Teller
 from banks.simulated.return_wire import ReturnWire
 from banks.simulated.signing import JWKS_PATH, open_signer
@@ -26,11 +26,10 @@ from domain.instants import SAO_PAULO
 from runtime.embedded import free_port
 from runtime.postgres import Pool
 from runtime.seal import Seal
-from tests.support.banking import CLIENT, SECRET_KEY, adapter_at, utc_now
+from tests.support.banking import AGREEMENT, CLIENT, SECRET_KEY, adapter_at, utc_now
 from tests.support.merchant import until_answer
 
-CONVENIO = "3128557"
-AGREEMENT = SimulatedAgreement(convenio=int(CONVENIO), carteira=17, variacao=35, agencia=452, conta=123873)
+CONVENIO = AGREEMENT.convenio
 # Numbers are used once for ever, also over several runs on one database.
 _controls = itertools.count(random.randrange(1, 9_000_000_000))
 

@@ -21,11 +21,11 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from banks.banco_do_brasil.adapter import open_bank
+from banks.banco_do_brasil.adapter import agreement_of, open_bank
 from banks.choice import Banks
 from banks.simulated.bank import PRODUCTION, SANDBOX, SimulatedBank
 from banks.simulated.boleto_control import BoletoControl
-from banks.simulated.boleto_wire import BoletoWire, SimulatedAgreement
+from banks.simulated.boleto_wire import BoletoWire
 from banks.simulated.control import ControlRoutes, Teller
 from banks.simulated.return_wire import ReturnWire
 from banks.simulated.returns import ReturnRules
@@ -424,13 +424,7 @@ async def _serving_bank(
         token_key=b"k" * 32,
     )
     wire = Wire(bank, signer, access)
-    agreement = SimulatedAgreement(
-        convenio=int(settings.bank_convenio),
-        carteira=int(settings.bank_carteira),
-        variacao=settings.bank_variacao,
-        agencia=settings.bank_agencia,
-        conta=settings.bank_conta,
-    )
+    agreement = agreement_of(settings)
     teller = Teller(bank, wire, http)
     telling = asyncio.create_task(teller.run())
     app = web.Application(middlewares=[books_may_be_away])

@@ -1,1 +1,1 @@
-"""What the bank tells, and what it is asked on the workers' own initiative: hints, payments, reconciliation."""
+"""What banks report: callbacks checked as hints, payments booked, and what they received reconciled with the ledger."""

@@ -39,7 +39,7 @@ _log = structlog.get_logger()
 
 
 class BookingResult(Enum):
-    """What came of looking at a boleto."""
+    """What asking the bank for a boleto led to."""
 
     BOOKED = "booked"
     """Money that was not on the books is now."""
@@ -143,16 +143,11 @@ async def reconcile_boletos(context: Context, bank: str) -> int:
     for start in range(0, len(listed), _BOOK_AT_ONCE):
         part = listed[start : start + _BOOK_AT_ONCE]
         async with session(context.pool) as conn:
-            rows = await find_unbooked(
-                conn,
-                bank=bank,
-                numbers=[boleto.number for boleto in part],
-                paid_cents=[boleto.paid_cents for boleto in part],
-            )
-        strangers = [row.number for row in rows if not row.known]
-        if strangers:
+            rows = await find_unbooked(conn, bank=bank, boletos=part)
+        unknown = [row.number for row in rows if not row.known]
+        if unknown:
             # Of a creation that was given up (its reconciliation sees to it), or of another program of the agreement.
-            _log.warning("paid_boletos_without_charge", count=len(strangers), first=strangers[0])
+            _log.warning("paid_boletos_without_charge", count=len(unknown), first=unknown[0])
         seen = await look_at_boletos(context, bank, [row.number for row in rows if row.known])
         found += sum(each is BookingResult.BOOKED for each in seen.values())
     if found:

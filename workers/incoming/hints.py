@@ -1,8 +1,8 @@
 """Check what the bank's callbacks say: ask the bank, and book what it confirms. A hint itself moves nothing."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -43,6 +43,13 @@ class Hint(Struct, frozen=True, gc=False):
     attempts: int
 
 
+class _Verdict(Struct, frozen=True, gc=False):
+    hint_id: int
+    state: str
+    attempts: int
+    due_at: datetime
+
+
 class _Unbooked(Struct, frozen=True, gc=False):
     end_to_end_id: str
     known: bool
@@ -77,7 +84,10 @@ async def _check(context: Context, bank: str, hints: list[Hint]) -> None:
     )
     received = [pix for state in found.values() if isinstance(state, CobState) for pix in state.received]
     await book(context, received)
-    await _settle(context, hints, {**found, **seen})
+    states: dict[str, CobState | NotFound | Unknown | BookingResult] = {**found, **seen}
+    verdicts = [_verdict(hint, states[hint.txid], context.now()) for hint in hints]
+    async with session(context.pool) as conn:
+        await settle(conn, verdicts=verdicts)
 
 
 def _is_boleto(hint: Hint) -> bool:
@@ -142,42 +152,23 @@ def _confirmation(pix: ReceivedPix, integrador_code: str | None) -> Confirmation
     )
 
 
-def _boleto_confirms(state: CobState | NotFound | Unknown | BookingResult, hint: Hint) -> bool:
-    """A boleto shows a total: when that holds nothing new, what the hint is about may be in it already, or not yet."""
+def _verdict(hint: Hint, state: CobState | NotFound | Unknown | BookingResult, now: datetime) -> _Verdict:
+    if isinstance(state, Unknown) or state is BookingResult.UNKNOWN:
+        # The bank's silence says nothing against the hint.
+        return _Verdict(hint.hint_id, "waiting", hint.attempts - 1, now + timedelta(seconds=_UNKNOWN_S))
+    if _confirms(state, hint):
+        verdict = "confirmed"
+    elif hint.attempts >= ATTEMPTS_MAX:
+        verdict = "unfounded"
+        _log.warning("bank_hint_unfounded", txid=hint.txid)
+    else:
+        verdict = "waiting"
+    wait_s = _BACKOFF_S[min(hint.attempts, len(_BACKOFF_S)) - 1]
+    return _Verdict(hint.hint_id, verdict, hint.attempts, now + timedelta(seconds=wait_s))
+
+
+def _confirms(state: CobState | NotFound | BookingResult, hint: Hint) -> bool:
+    if isinstance(state, CobState):
+        return any(hint.about in (pix.end_to_end_id, f"txid:{pix.txid}") for pix in state.received)
+    # A boleto shows a total: when that holds nothing new, what the hint is about may be in it already, or not yet.
     return state is BookingResult.BOOKED or (state is BookingResult.NOTHING_NEW and hint.attempts >= _BOLETO_LOOKS)
-
-
-async def _settle(
-    context: Context, hints: list[Hint], found: Mapping[str, CobState | NotFound | Unknown | BookingResult]
-) -> None:
-    now = context.now()
-    states, attempts, due_ats = [], [], []
-    for hint in hints:
-        state = found[hint.txid]
-        confirmed = (
-            isinstance(state, CobState)
-            and any(hint.about in (pix.end_to_end_id, f"txid:{pix.txid}") for pix in state.received)
-        ) or _boleto_confirms(state, hint)
-        wait_s = _BACKOFF_S[min(hint.attempts, len(_BACKOFF_S)) - 1]
-        tried = hint.attempts
-        if confirmed:
-            verdict = "confirmed"
-        elif isinstance(state, Unknown) or state is BookingResult.UNKNOWN:
-            # The bank's silence says nothing against the hint.
-            verdict, wait_s, tried = "waiting", _UNKNOWN_S, hint.attempts - 1
-        elif hint.attempts >= ATTEMPTS_MAX:
-            verdict = "unfounded"
-            _log.warning("bank_hint_unfounded", txid=hint.txid)
-        else:
-            verdict = "waiting"
-        states.append(verdict)
-        attempts.append(tried)
-        due_ats.append(now + timedelta(seconds=wait_s))
-    async with session(context.pool) as conn:
-        await settle(
-            conn,
-            hint_ids=[hint.hint_id for hint in hints],
-            states=states,
-            attempts=attempts,
-            due_ats=due_ats,
-        )

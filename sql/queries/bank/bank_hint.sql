@@ -28,8 +28,8 @@ WHERE state = 'waiting' AND bank = :bank AND txid = ANY(:numbers::text[]) GROUP 
 
 -- name: settle
 UPDATE bank_hint h SET state = g.state, attempts = g.attempts, due_at = g.due_at
-FROM unnest(:hint_ids::bigint[], :states::text[], :attempts::integer[], :due_ats::timestamptz[])
-     AS g (hint_id, state, attempts, due_at)
+FROM unnest(:verdicts.hint_id::bigint[], :verdicts.state::text[], :verdicts.attempts::integer[],
+            :verdicts.due_at::timestamptz[]) AS g (hint_id, state, attempts, due_at)
 WHERE h.hint_id = g.hint_id AND h.state = 'waiting';
 
 -- name: unbooked

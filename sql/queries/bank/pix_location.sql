@@ -18,7 +18,7 @@ SELECT t.location_id, t.location, t.bank, m.low FROM taken t CROSS JOIN mark m O
 
 -- name: add
 INSERT INTO pix_location (test, bank, location_id, location)
-SELECT :test, :bank, g.location_id, g.location FROM unnest(:location_ids::bigint[], :locations::text[])
+SELECT :test, :bank, g.location_id, g.location FROM unnest(:locations.location_id::bigint[], :locations.location::text[])
      AS g (location_id, location)
 ON CONFLICT DO NOTHING;
 

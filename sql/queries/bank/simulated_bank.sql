@@ -12,8 +12,8 @@ RETURNING location_id, location;
 -- DISTINCT ON: one statement cannot update a row twice.
 WITH given AS (
     SELECT DISTINCT ON (g.txid) * FROM unnest(
-        :txids::text[], :amounts::bigint[], :pix_keys::text[], :descriptions::text[], :payers::bytea[],
-        :created_ats::timestamptz[], :lifetimes_s::integer[], :location_ids::bigint[]
+        :cobs.txid::text[], :cobs.amount_cents::bigint[], :cobs.pix_key::text[], :descriptions::text[], :payers::bytea[],
+        :cobs.created_at::timestamptz[], :cobs.expires_in_s::integer[], :cobs.location_id::bigint[]
     ) AS g (txid, amount_cents, pix_key, description, payer_sealed, created_at, expires_in_s, location_id)
 ), placed AS (
     SELECT g.*, l.location,
@@ -74,7 +74,7 @@ RETURNING txid;
 -- money is received all the same; so is money for a cob that was never registered.
 WITH given AS (
     SELECT * FROM unnest(
-        :end_to_end_ids::text[], :txids::text[], :amounts::bigint[], :paid_ats::timestamptz[]
+        :paid.end_to_end_id::text[], :paid.txid::text[], :paid.amount_cents::bigint[], :paid.paid_at::timestamptz[]
     ) AS g (end_to_end_id, txid, amount_cents, paid_at)
 ), concluded AS (
     UPDATE simulated_cob c SET status = 'CONCLUIDA', revisao = c.revisao + 1
