@@ -3,23 +3,24 @@
 import asyncio
 import re
 from collections import defaultdict
-from typing import Any, Final, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar, cast
 
 import aiohttp
 import msgspec
 from aiohttp import web
 
+from banks.simulated.bank import Untold
 from banks.simulated.boletos import (
     ANNOUNCED,
     OPEN,
     SETTLED,
-    BoletoRules,
     BookedBoleto,
     Rail,
     SimulatedBoletos,
     UntoldPayment,
 )
-from banks.simulated.requests import Wrong, asked_amount, asked_body, asked_times
+from banks.simulated.requests import Wrong, asked_amount, asked_body, asked_rules, asked_times
 from domain.boleto.business_days import effective_due_date
 from domain.boleto.codes import barcode_of_line
 from domain.instants import SAO_PAULO, iso, to_millisecond
@@ -37,6 +38,8 @@ _BY_OTHER_BANK: Final = 2
 _CALLED_OFF: Final = 10
 _CHANNELS: Final = {"boleto": 3, "pix": 4}
 _WHY: Final = {OPEN: "has no PIX side", ANNOUNCED: "is being paid", SETTLED: "is paid"}
+
+Due = TypeVar("Due", Untold, UntoldPayment)
 
 
 class BoletoControl:
@@ -56,12 +59,9 @@ class BoletoControl:
 
     async def set_webhook(self, request: web.Request) -> web.Response:
         """{url}: where announcements are POSTed from now on; at the real bank this is done by hand in its portal."""
-        try:
-            url = (await asked_body(request)).get("url")
-            if not isinstance(url, str) or not url.startswith(("https://", "http://")) or len(url) > 2048:
-                raise Wrong(400, "url must be an http or https address")
-        except Wrong as wrong:
-            return wrong.answer()
+        url = (await asked_body(request)).get("url")
+        if not isinstance(url, str) or not url.startswith(("https://", "http://")) or len(url) > 2048:
+            raise Wrong(400, "url must be an http or https address")
         await self._boletos.set_webhook(url)
         return web.json_response({"url": url})
 
@@ -70,15 +70,9 @@ class BoletoControl:
 
     async def set_rules(self, request: web.Request) -> web.Response:
         """Any of {apply_30_minutes, detail_cache_s, settle_after_s}; answers all of them."""
-        try:
-            asked = await asked_body(request)
-            rules = msgspec.convert({**msgspec.structs.asdict(await self._boletos.rules()), **asked}, BoletoRules)
-            if not (0 <= rules.detail_cache_s <= 3600 and 0 <= rules.settle_after_s <= 3600):
-                raise Wrong(400, "seconds must be from 0 to 3600")
-        except msgspec.ValidationError as error:
-            return Wrong(400, str(error)).answer()
-        except Wrong as wrong:
-            return wrong.answer()
+        rules = await asked_rules(request, await self._boletos.rules())
+        if not (0 <= rules.detail_cache_s <= 3600 and 0 <= rules.settle_after_s <= 3600):
+            raise Wrong(400, "seconds must be from 0 to 3600")
         await self._boletos.set_rules(rules)
         return web.json_response(msgspec.structs.asdict(rules))
 
@@ -87,12 +81,9 @@ class BoletoControl:
 
     async def call_off(self, request: web.Request) -> web.Response:
         """{number}: payments that are announced and not settled do not come after all; {called_off: how many}."""
-        try:
-            number = (await asked_body(request)).get("number")
-            if not isinstance(number, str):
-                raise Wrong(400, "number is missing")
-        except Wrong as wrong:
-            return wrong.answer()
+        number = (await asked_body(request)).get("number")
+        if not isinstance(number, str):
+            raise Wrong(400, "number is missing")
         return web.json_response({"called_off": await self._boletos.call_off(number)})
 
 
@@ -146,14 +137,40 @@ async def pay_boleto(boletos: SimulatedBoletos, body: dict[str, Any]) -> list[di
 async def tell_boletos(boletos: SimulatedBoletos, http: aiohttp.ClientSession) -> int:
     """Announce what is due, an array of payments in one POST; answers how many were due."""
     due = await boletos.claim_untold(limit=TOLD_AT_ONCE, attempts_max=_TELL_ATTEMPTS)
-    by_url: defaultdict[str, list[UntoldPayment]] = defaultdict(list)
+    told = await post_by_url(http, due, lambda part: [shown_announcement(each) for each in part], taken=range(200, 300))
+    if told:
+        await boletos.mark_told([each.payment_id for each in told])
+    return len(due)
+
+
+async def post_by_url(
+    http: aiohttp.ClientSession,
+    due: Sequence[Due],
+    shown: Callable[[list[Due]], object],
+    *,
+    path: str = "",
+    taken: range,
+) -> list[Due]:
+    """POST what is due, in one body for each address; answers what was taken: the statuses that say so."""
+    by_url: defaultdict[str, list[Due]] = defaultdict(list)
     for each in due:
         by_url[each.url].append(each)
-    heard = await asyncio.gather(*(_post(http, url, told) for url, told in by_url.items()))
-    told = [each.payment_id for part, ok in zip(by_url.values(), heard, strict=True) if ok for each in part]
-    if told:
-        await boletos.mark_told(told)
-    return len(due)
+
+    async def post(url: str, part: list[Due]) -> list[Due]:
+        try:
+            async with http.post(
+                url + path,
+                data=msgspec.json.encode(shown(part)),
+                headers={"Content-Type": "application/json"},
+                timeout=aiohttp.ClientTimeout(total=_TELL_S),
+                allow_redirects=False,
+            ) as response:
+                return part if response.status in taken else []
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+            return []
+
+    parts = await asyncio.gather(*(post(url, part) for url, part in by_url.items()))
+    return [each for part in parts for each in part]
 
 
 def shown_announcement(payment: UntoldPayment) -> dict[str, Any]:
@@ -178,20 +195,6 @@ def shown_announcement(payment: UntoldPayment) -> dict[str, Any]:
         "nomePortador": payment.payer_name,
         "formaPagamento": 2,
     }
-
-
-async def _post(http: aiohttp.ClientSession, url: str, told: list[UntoldPayment]) -> bool:
-    try:
-        async with http.post(
-            url,
-            data=msgspec.json.encode([shown_announcement(each) for each in told]),
-            headers={"Content-Type": "application/json"},
-            timeout=aiohttp.ClientTimeout(total=_TELL_S),
-            allow_redirects=False,
-        ) as response:
-            return 200 <= response.status < 300
-    except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
-        return False
 
 
 async def _now(boletos: SimulatedBoletos, before: BookedBoleto) -> BookedBoleto:

@@ -1,18 +1,16 @@
 """The simulated bank's control API: pay, make the bank fail; and its callbacks to receivers."""
 
 import asyncio
-from collections import defaultdict
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import aiohttp
-import msgspec
 import structlog
 from aiohttp import web
 
-from banks.simulated.bank import BookedCob, PayerPix, SimulatedBank, Untold
-from banks.simulated.boleto_control import TOLD_AT_ONCE, is_of_boleto, pay_boleto, tell_boletos
+from banks.simulated.bank import BookedCob, PayerPix, SimulatedBank
+from banks.simulated.boleto_control import TOLD_AT_ONCE, is_of_boleto, pay_boleto, post_by_url, tell_boletos
 from banks.simulated.boletos import new_end_to_end_id
 from banks.simulated.requests import Wrong, asked_amount, asked_body, asked_times
 from banks.simulated.wire import FAULTS, Wire, shown_pix
@@ -28,7 +26,6 @@ _LOOK_S = 0.05
 _TELL_EVERY_S = 0.5
 _TELL_AT_ONCE = 200
 _TELL_ATTEMPTS = 12
-_TELL_S = 5.0
 
 _log = structlog.get_logger()
 
@@ -52,15 +49,12 @@ class ControlRoutes:
         A payer's bank looks before it pays: the cob must be ATIVA and in time, unless `force` says that the
         money was on its way already. A boleto is named by number or line instead (`pay_boleto`).
         """
-        try:
-            body = await asked_body(request)
-            if is_of_boleto(body):
-                of_boleto = await pay_boleto(self._bank.boletos, body)
-                self._teller.wake()
-                return web.json_response({"payments": of_boleto})
-            paid = await self._pay(body)
-        except Wrong as wrong:
-            return wrong.answer()
+        body = await asked_body(request)
+        if is_of_boleto(body):
+            of_boleto = await pay_boleto(self._bank.boletos, body)
+            self._teller.wake()
+            return web.json_response({"payments": of_boleto})
+        paid = await self._pay(body)
         self._teller.wake()
         payments = [
             {
@@ -110,12 +104,9 @@ class ControlRoutes:
 
     async def set_fault(self, request: web.Request) -> web.Response:
         """{fault: one of FAULTS}: how the bank behaves from now on, over restarts too."""
-        try:
-            fault = (await asked_body(request)).get("fault")
-            if fault not in FAULTS:
-                raise Wrong(400, f"fault must be one of {', '.join(FAULTS)}")
-        except Wrong as wrong:
-            return wrong.answer()
+        fault = (await asked_body(request)).get("fault")
+        if fault not in FAULTS:
+            raise Wrong(400, f"fault must be one of {', '.join(FAULTS)}")
         await self._bank.set_fault(fault)
         self._wire.fault = fault
         self._teller.wake()
@@ -161,28 +152,16 @@ class Teller:
     async def tell(self) -> int:
         """Call back what is due, PIX of one key together; answers how many were due."""
         due = await self._bank.claim_untold(limit=_TELL_AT_ONCE, attempts_max=_TELL_ATTEMPTS)
-        by_url: defaultdict[str, list[Untold]] = defaultdict(list)
-        for each in due:
-            by_url[each.url].append(each)
-        heard = await asyncio.gather(*(self._post(url, told) for url, told in by_url.items()))
-        told = [each.end_to_end_id for part, ok in zip(by_url.values(), heard, strict=True) if ok for each in part]
+        told = await post_by_url(
+            self._http,
+            due,
+            lambda part: {"pix": [shown_pix(each) for each in part]},
+            path="/pix",
+            taken=range(200, 201),
+        )
         if told:
-            await self._bank.mark_told(told)
+            await self._bank.mark_told([each.end_to_end_id for each in told])
         return len(due)
-
-    async def _post(self, url: str, told: list[Untold]) -> bool:
-        body = msgspec.json.encode({"pix": [shown_pix(each) for each in told]})
-        try:
-            async with self._http.post(
-                f"{url}/pix",
-                data=body,
-                headers={"Content-Type": "application/json"},
-                timeout=aiohttp.ClientTimeout(total=_TELL_S),
-                allow_redirects=False,
-            ) as response:
-                return response.status == 200
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
-            return False
 
 
 def _txid(body: dict[str, Any]) -> str:

@@ -1,23 +1,22 @@
 """Requests to the simulated bank's control API, and their refusal."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import web
+from msgspec import Struct
 
 from domain.money import parse_amount
 
+Rules = TypeVar("Rules", bound=Struct)
 
-class Wrong(Exception):
-    """The control API cannot do this; answered as {"message": ...}."""
+
+class Wrong(web.HTTPException):
+    """The control API cannot do this; aiohttp answers it as {"message": ...}."""
 
     def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-
-    def answer(self) -> web.Response:
-        return web.json_response({"message": self.message}, status=self.status)
+        self.status_code = status
+        super().__init__(text=msgspec.json.encode({"message": message}).decode(), content_type="application/json")
 
 
 async def asked_body(request: web.Request) -> dict[str, Any]:
@@ -25,6 +24,15 @@ async def asked_body(request: web.Request) -> dict[str, Any]:
         return msgspec.json.decode(await request.read(), type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise Wrong(400, "the body is not a JSON object") from None
+
+
+async def asked_rules(request: web.Request, rules: Rules) -> Rules:
+    """These rules, changed as the body says."""
+    asked = await asked_body(request)
+    try:
+        return msgspec.convert({**msgspec.structs.asdict(rules), **asked}, type(rules))
+    except msgspec.ValidationError as error:
+        raise Wrong(400, str(error)) from None
 
 
 def asked_times(body: dict[str, Any], *, times_max: int) -> int:

@@ -11,8 +11,8 @@ import msgspec
 from aiohttp import web
 
 from banks.protocol import DESCRIPTION_CHARACTERS_MAX, Rejected
-from banks.simulated.requests import Wrong, asked_body
-from banks.simulated.returns import BookedReturn, BookedTransfer, ReturnRules, SimulatedReturns
+from banks.simulated.requests import Wrong, asked_rules
+from banks.simulated.returns import BookedReturn, BookedTransfer, SimulatedReturns
 from banks.simulated.wire import Invalid, Wire
 from banks.transfers import PIX_UNKNOWN, Return, Transfer
 from domain.documents import well_formed
@@ -94,16 +94,9 @@ class ReturnWire:
 
     async def set_rules(self, request: web.Request) -> web.Response:
         """Any of {settle_after_s, fails}, for what is asked for from now on; answers both."""
-        try:
-            asked = await asked_body(request)
-            before = await self._returns.rules()
-            rules = msgspec.convert({**msgspec.structs.asdict(before), **asked}, ReturnRules)
-            if not 0 <= rules.settle_after_s <= SETTLE_AFTER_S_MAX:
-                raise Wrong(400, f"settle_after_s must be from 0 to {SETTLE_AFTER_S_MAX:.0f}")
-        except msgspec.ValidationError as error:
-            return Wrong(400, str(error)).answer()
-        except Wrong as wrong:
-            return wrong.answer()
+        rules = await asked_rules(request, await self._returns.rules())
+        if not 0 <= rules.settle_after_s <= SETTLE_AFTER_S_MAX:
+            raise Wrong(400, f"settle_after_s must be from 0 to {SETTLE_AFTER_S_MAX:.0f}")
         await self._returns.set_rules(rules)
         return web.json_response(msgspec.structs.asdict(rules))
 

@@ -21,7 +21,7 @@ from banks.protocol import Bank, Done, Rejected, Unknown
 from banks.scenario import Acting, acting
 from banks.simulated.boletos import ANNOUNCED
 from commands.bank_orders.boleto_orders import Outcome, give_up, order_reconciliation
-from commands.bank_orders.kinds import CobRemoval, OrderKind, OrderLane, Pay, Redate, WriteOff
+from commands.bank_orders.kinds import CobRemoval, OrderKind, Pay, Redate, WriteOff
 from commands.charges.change import lock_charges
 from commands.charges.create_boleto import ISSUED_MAX, RegistrationResult, issue_boletos, read_registration
 from domain.charge import Status
@@ -321,7 +321,7 @@ class BoletoOrderWorker:
         reconciles = order.kind == OrderKind.BOLETO_RECONCILE
         if reconciles or (order.attempts < ATTEMPTS_MAX and not order.late(now)):
             wait_s = wait_after(RECONCILE_BACKOFF_S if reconciles else BACKOFF_S, order.attempts)
-            await put_off(self._context, order, OrderLane.BOLETO, later, wait_s)
+            await put_off(self._context, order, later, wait_s)
             return None
         log_unknown(order, later)
         async with transaction(self._context.pool) as conn:

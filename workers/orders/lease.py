@@ -16,7 +16,7 @@ import structlog
 from msgspec import Struct
 
 import sql
-from commands.bank_orders.kinds import OrderLane
+from commands.bank_orders.kinds import OrderKind, OrderLane
 from domain.mode import Mode
 from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, REFUND_ORDERS, WITHDRAWAL_ORDERS
 from runtime.postgres import DB_UNAVAILABLE, session
@@ -34,6 +34,7 @@ _WAKES: Final[dict[str, Mapping[Mode, str]]] = {
     OrderLane.REFUND: REFUND_ORDERS,
     OrderLane.WITHDRAWAL: WITHDRAWAL_ORDERS,
 }
+_LANES: Final[dict[str, OrderLane]] = {kind: kind.lane for kind in OrderKind}
 _STORE_WAITS_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
 _SWEEP_S = 1.0  # between rounds of a worker that nobody wakes
 _RELEASE_MAX = 500
@@ -177,7 +178,7 @@ def wait_after(waits_s: Sequence[float], attempts: int, *, wait_s_max: float = f
 
 
 async def put_off(
-    context: Context, order: ClaimedOrder, lane: OrderLane, later: Later, wait_s: float, *, outcome: bytes | None = None
+    context: Context, order: ClaimedOrder, later: Later, wait_s: float, *, outcome: bytes | None = None
 ) -> None:
     """Have the order wait, `later.at` or `wait_s` long, for its next attempt."""
     log_unknown(order, later)
@@ -186,7 +187,7 @@ async def put_off(
         await settle(conn, [(order, "waiting", outcome)], due_at=due_at)
     if later.at is None and wait_s < _SWEEP_S:
         # Most of what is unknown is known a moment later, and the next sweep would be too late.
-        asyncio.get_running_loop().call_later(wait_s, context.jobs.wake, _WAKES[lane][order.mode])
+        asyncio.get_running_loop().call_later(wait_s, context.jobs.wake, _WAKES[_LANES[order.kind]][order.mode])
 
 
 def log_unknown(order: ClaimedOrder, later: Later) -> None:

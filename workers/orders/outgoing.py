@@ -162,10 +162,10 @@ async def settle_known(
     return [(order, each) for order, each in known if order.order_id in settled]
 
 
-async def put_off_money(context: Context, order: MoneyOrder, lane: OrderLane, later: Later) -> None:
+async def put_off_money(context: Context, order: MoneyOrder, later: Later) -> None:
     wait_s = money_wait(order.attempts, silent=later.silent)
     last = LastAnswer(later.detail, order.attempts, later.lost_at)
-    await put_off(context, order, lane, later, wait_s, outcome=_encode(last))
+    await put_off(context, order, later, wait_s, outcome=_encode(last))
 
 
 def money_wait(attempts: int, *, silent: bool) -> float:

@@ -104,7 +104,7 @@ class RefundOrderWorker:
 
     async def _store(self, order: MoneyOrder, result: Known | Later) -> None:
         if isinstance(result, Later):
-            await put_off_money(self._context, order, OrderLane.REFUND, result)
+            await put_off_money(self._context, order, result)
             return
         await self._ending.submit((order, result))
         self._context.jobs.wake(WEBHOOKS)

@@ -94,7 +94,7 @@ class WithdrawalOrderWorker:
 
     async def _store(self, order: MoneyOrder, result: Known | Later) -> None:
         if isinstance(result, Later):
-            await put_off_money(self._context, order, OrderLane.WITHDRAWAL, result)
+            await put_off_money(self._context, order, result)
             return
         now = self._context.now()
         async with transaction(self._context.pool) as conn:
