@@ -27,15 +27,15 @@ def _as_it_is(item: Any) -> object:
 
 
 class PagedList(Generic[Filters]):
-    """`name` is what its cursors are bound to, `position` where one of them stands, `told` as of parameters_of."""
+    """`name` is what its cursors are bound to, `position` where one of them stands, `descriptions` as of parameters_of."""
 
     def __init__(
-        self, name: str, position: type[Struct], filters: type[Filters], told: Mapping[str, str] | None = None
+        self, name: str, position: type[Struct], filters: type[Filters], descriptions: Mapping[str, str] | None = None
     ) -> None:
         self.name = name
         self.position = position
         self.filters = filters
-        self.filter_parameters: tuple[Parameter, ...] = (*parameters_of(filters, told or {}), ORDER)
+        self.filter_parameters: tuple[Parameter, ...] = (*parameters_of(filters, descriptions or {}), ORDER)
         self.parameters = (*self.filter_parameters, LIMIT, CURSOR)
         ranged = any(each.name.endswith("_from") for each in self.filter_parameters)
         self.filter_errors = (Code.VALIDATION_ERROR, *([Code.DATE_RANGE_INVALID] if ranged else []))

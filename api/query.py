@@ -106,10 +106,10 @@ _SCHEMAS: dict[Kind, dict[str, Any]] = {
 }
 
 
-def parameters_of(filters: type[ListFilters], told: Mapping[str, str]) -> Iterator[Parameter]:
-    """What the filters let in. `told` describes a parameter by its name, a range by what its days are days of."""
+def parameters_of(filters: type[ListFilters], descriptions: Mapping[str, str]) -> Iterator[Parameter]:
+    """What the filters let in. `descriptions` are by the parameter's name; that of a range says of what its days are."""
     for each in filters_of(filters):
-        yield from _parameters(each, told.get(each.parameter, ""))
+        yield from _parameters(each, descriptions.get(each.parameter, ""))
 
 
 def _parameters(each: Filter, description: str) -> Iterator[Parameter]:
