@@ -40,7 +40,9 @@ async def keep_running(runner: Runner, redis_url: str) -> None:
     redis = QueueRedis(redis_url)
     arq, sweeping = asyncio.create_task(_keep_arq(runner, redis)), asyncio.create_task(_keep_sweeping(runner, redis))
     await runner.stopping.wait()
-    await end(arq, sweeping)
+    for task in (arq, sweeping):
+        task.cancel()  # once: a second time would cut short how arq is ended, and leave its connections open
+    await asyncio.wait((arq, sweeping))
     await redis.aclose(close_connection_pool=True)
 
 
@@ -57,16 +59,17 @@ async def _keep_arq(runner: Runner, redis: QueueRedis) -> None:
         worker = create_worker(cast("Any", WorkerSettings), ctx={"runner": runner}, redis_pool=redis)
         for each in worker.cron_jobs:
             each.next_run = None  # what was due while Redis was away is not made up for run by run
-        began = time.monotonic()
+        began, running = time.monotonic(), asyncio.create_task(worker.async_run())
         try:
-            await worker.async_run()
+            await asyncio.wait((running,))  # a cancellation ends this wait; the Redis client could swallow it
+            await running
         except Exception as error:
             failures = 1 if redis.read_at > began else failures + 1
             if failures & (failures - 1) == 0:
                 _log.warning("arq_restarts", failures=failures, error=type(error).__name__)
             await asyncio.gather(*worker.tasks.values(), return_exceptions=True)  # they wait JOB_S at most
         finally:
-            await end(*[task for task in (worker.main_task, *worker.tasks.values()) if task is not None])
+            await end(running, *worker.tasks.values())
         await asyncio.sleep(_RESTART_S)
 
 
