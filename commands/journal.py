@@ -80,10 +80,6 @@ class JournalRow(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True
     event_body: str | None = None
 
 
-class Appended(Struct, frozen=True, gc=False):
-    journal_id: int
-
-
 class Clock(Struct, frozen=True, gc=False):
     """Where an account's clock stands after this transaction's numbers were taken."""
 
@@ -100,7 +96,7 @@ class Clock(Struct, frozen=True, gc=False):
 
 
 advance_clocks = sql.many("clock.advance", Clock)
-append = sql.many("journal.append", Appended)
+append = sql.many("journal.append", int)
 enqueue_deliveries = sql.run("webhook_delivery.enqueue")
 add_orders = sql.run("order.add")
 _encode = msgspec.json.Encoder().encode
@@ -163,7 +159,7 @@ async def post(conn: Connection, postings: Sequence[Posting], *, now: datetime) 
                 )
             )
         )
-    journal_ids = [row.journal_id for row in await append(conn, items=items)]
+    journal_ids = await append(conn, items=items)
     await project(conn, journal_ids, [each for each in Projection if each in projections])
     if Projection.EVENTS in projections:
         await enqueue_deliveries(conn, journal_ids=journal_ids, now=now)

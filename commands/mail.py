@@ -59,14 +59,6 @@ class _Charge(Struct, frozen=True, gc=False):
     payer_sealed: bytes | None
 
 
-class _Count(Struct, frozen=True):
-    count: int
-
-
-class _State(Struct, frozen=True):
-    state: str
-
-
 class _Person(Struct, frozen=True):
     account_id: UUID
     email: str
@@ -105,9 +97,9 @@ begin_following = sql.run("mail.begin_following")
 find_requested_charges = sql.many("mail.requested_charges", _Charge)
 set_requests = sql.run("mail.set_requests")
 end_requests = sql.run("mail.end_requests")
-follow = sql.one("mail.follow", _Count)
+follow = sql.one("mail.follow", int)
 add = sql.run("mail.add")
-ask = sql.maybe("mail.ask", _State)
+ask = sql.maybe("mail.ask", str)
 add_notice = sql.run("mail.add_notice")
 find_people = sql.many("mail.people", _Person)
 stop = sql.run("mail.stop")
@@ -116,7 +108,7 @@ _read_payer = msgspec.json.Decoder(_Payer).decode
 
 async def follow_feeds(conn: Connection, *, now: datetime) -> int:
     """Read payments and new due dates of charges with requests; answers how many accounts have more to read."""
-    return (await follow(conn, now=now, accounts_max=_ACCOUNTS_MAX, events_max=_EVENTS_MAX)).count
+    return await follow(conn, now=now, accounts_max=_ACCOUNTS_MAX, events_max=_EVENTS_MAX)
 
 
 async def write_mails(conn: Connection, *, now: datetime, seal: Seal) -> int:
@@ -223,7 +215,7 @@ async def ask_for_mail(
         to = payer_email(charge.payer_sealed, seal)
     if to is None:
         raise Refused(Code.PAYER_EMAIL_REQUIRED)
-    asked = await ask(
+    state = await ask(
         conn,
         mail_id=mail_id,
         account_id=account_id,
@@ -236,9 +228,9 @@ async def ask_for_mail(
         since=now - ASKED_IN,
         limit=ASKED_MAX,
     )
-    if asked is None:
+    if state is None:
         raise Refused(Code.RATE_LIMITED, retry_after_s=int(ASKED_IN.total_seconds()))
-    return to, "queued" if asked.state == "waiting" else "stopped"
+    return to, "queued" if state == "waiting" else "stopped"
 
 
 def payer_email(payer_sealed: bytes | None, seal: Seal) -> str | None:

@@ -10,8 +10,6 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from msgspec import Struct
-
 import sql
 from commands.charges.expire import expire_account
 from domain.errors import Code, Refused
@@ -27,30 +25,26 @@ _ROUNDS_MAX: Final = 20
 """Of expire_account, ten thousand charges each."""
 
 
-class _Ahead(Struct, frozen=True):
-    ahead_s: int
-
-
-_advance = sql.maybe("sandbox_clock.advance", _Ahead)
-_reach = sql.maybe("sandbox_clock.reach", _Ahead)
-_find = sql.maybe("sandbox_clock.find", _Ahead)
-_of_charge = sql.maybe("sandbox_clock.of_charge", _Ahead)
-_of_boleto = sql.maybe("sandbox_clock.of_boleto", _Ahead)
+_advance = sql.maybe("sandbox_clock.advance", int)
+_reach = sql.maybe("sandbox_clock.reach", int)
+_find = sql.maybe("sandbox_clock.find", int)
+_of_charge = sql.maybe("sandbox_clock.of_charge", int)
+_of_boleto = sql.maybe("sandbox_clock.of_boleto", int)
 
 
 async def ahead_of(conn: Connection, account_id: UUID) -> int:
     """By how many seconds the account's sandbox is ahead of real time."""
-    return _seconds(await _find(conn, account_id=account_id))
+    return await _find(conn, account_id=account_id) or 0
 
 
 async def clock_of_charge(conn: Connection, charge_id: UUID, *, now: datetime) -> datetime:
     """What the clock of a charge shows at the real instant `now`, for callers that know no account."""
-    return on_clock(now, _seconds(await _of_charge(conn, charge_id=charge_id)))
+    return on_clock(now, await _of_charge(conn, charge_id=charge_id) or 0)
 
 
 async def clock_of_boleto(conn: Connection, number: str, *, now: datetime) -> datetime:
     """The same by a boleto's number."""
-    return on_clock(now, _seconds(await _of_boleto(conn, number=number)))
+    return on_clock(now, await _of_boleto(conn, number=number) or 0)
 
 
 async def advance_clock(conn: Connection, account_id: UUID, by_s: int, *, now: datetime) -> int:
@@ -60,7 +54,7 @@ async def advance_clock(conn: Connection, account_id: UUID, by_s: int, *, now: d
     if moved is None:
         days = AHEAD_S_MAX // 86_400
         raise Refused(Code.VALIDATION_ERROR, fields={"advance": f"the clock goes {days} days ahead at most"})
-    return moved.ahead_s
+    return moved
 
 
 async def reach_instant(conn: Connection, account_id: UUID, to: datetime, *, now: datetime) -> int:
@@ -73,7 +67,7 @@ async def reach_instant(conn: Connection, account_id: UUID, to: datetime, *, now
         days = (ADVANCE_S_MAX // 86_400, AHEAD_S_MAX // 86_400)
         fault = f"must be at most {days[0]} days later than the clock, and {days[1]} days later than real time"
         raise Refused(Code.VALIDATION_ERROR, fields={"to": fault})
-    return moved.ahead_s
+    return moved
 
 
 async def settle(pool: Pool, account_id: UUID, *, now: Callable[[], datetime]) -> None:
@@ -97,7 +91,3 @@ async def _expire(pool: Pool, account_id: UUID, *, now: Callable[[], datetime]) 
         if not await expire_account(pool, Owner(account_id, Mode.SANDBOX), now=now()):
             return
     raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
-
-
-def _seconds(found: _Ahead | None) -> int:
-    return 0 if found is None else found.ahead_s

@@ -5,9 +5,9 @@
     found = await find_charges(conn, charge_ids=[...])
 
 `:name` parameters become asyncpg's `$n`; `:charges.charge_id::uuid[]` is the array of that attribute of each of the
-argument `charges`, for statements that write many rows. A row type is a msgspec Struct whose fields are the
-statement's columns, in order; tests/integration/readmodels/test_sql.py prepares every statement against a
-migrated database and compares, so a typo never outlives the test run.
+argument `charges`, for statements that write many rows. A row type is a msgspec Struct whose fields are the statement's
+columns, in order, or the type of its only column, which is never NULL then. tests/integration/readmodels/test_sql.py
+prepares every statement against a migrated database and compares, so a typo never outlives the test run.
 
 The statement of a list is written once and becomes one statement for each order and each set of filters, so that every
 one has its own plan. `sql.list_of` binds them all and picks by the order and the filters of a call:
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import asyncpg
 from msgspec import Struct
 
-Row = TypeVar("Row", bound=Struct)
+Row = TypeVar("Row")
 Bound = TypeVar("Bound")
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
@@ -98,7 +98,7 @@ STATEMENTS: dict[str, Statement] = {
     for path in sorted(Path(__file__).parent.glob("queries/**/*.sql"))
     for name, statement in parse(path.read_text(encoding="utf-8")).items()
 }
-BOUND: dict[str, type[Struct] | None] = {}
+BOUND: dict[str, type[Any] | None] = {}
 """What each bound statement is read into; walked by test_sql.py."""
 
 
@@ -126,10 +126,10 @@ def count(name: str) -> Callable[..., Awaitable[int]]:
 def many(name: str, row: type[Row]) -> Callable[..., Awaitable[list[Row]]]:
     """Bind a statement to the rows it returns."""
     text, arguments = _bind(name, row)
+    read = _row_reader(row)
 
     async def call(conn: Connection, **given: Any) -> list[Row]:
-        records = await conn.fetch(text, *arguments(given))
-        return [row(*record) for record in records]
+        return [read(record) for record in await conn.fetch(text, *arguments(given))]
 
     return call
 
@@ -140,11 +140,12 @@ def list_of(name: str, row: type[Row]) -> Callable[..., Awaitable[list[Row]]]:
     ours = re.compile(rf"{re.escape(name)}(_desc|_asc)?(\+.*)?")
     variants = {each: _bind(each, row) for each in STATEMENTS if ours.fullmatch(each)}
     _, *filters = max(variants, key=len).split("+")
+    read = _row_reader(row)
 
     async def call(conn: Connection, *, order: str = "", **given: Any) -> list[Row]:
         directed = f"{name}_{order}" if order else name
         text, arguments = variants["+".join([directed, *(each for each in filters if given.get(each) is not None)])]
-        return [row(*record) for record in await conn.fetch(text, *arguments(given))]
+        return [read(record) for record in await conn.fetch(text, *arguments(given))]
 
     return call
 
@@ -157,10 +158,11 @@ def for_each(name: str, bind: Callable[[str], Bound]) -> dict[str, Bound]:
 def maybe(name: str, row: type[Row]) -> Callable[..., Awaitable[Row | None]]:
     """Bind a statement to the one row it returns, or None."""
     text, arguments = _bind(name, row)
+    read = _row_reader(row)
 
     async def call(conn: Connection, **given: Any) -> Row | None:
         record = await conn.fetchrow(text, *arguments(given))
-        return None if record is None else row(*record)
+        return None if record is None else read(record)
 
     return call
 
@@ -177,7 +179,11 @@ def one(name: str, row: type[Row]) -> Callable[..., Awaitable[Row]]:
     return call
 
 
-def _bind(name: str, row: type[Struct] | None) -> tuple[str, Callable[[dict[str, Any]], list[Any]]]:
+def _row_reader(row: type[Row]) -> Callable[[Any], Row]:
+    return (lambda record: row(*record)) if issubclass(row, Struct) else itemgetter(0)
+
+
+def _bind(name: str, row: type[Any] | None) -> tuple[str, Callable[[dict[str, Any]], list[Any]]]:
     """The statement's text, and what makes its arguments from a call's."""
     BOUND[name] = row
     text, parameters = STATEMENTS[name]

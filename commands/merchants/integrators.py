@@ -14,7 +14,6 @@ from datetime import datetime
 from uuid import UUID
 
 import asyncpg
-from msgspec import Struct
 
 import sql
 from domain.errors import Code, Refused
@@ -27,12 +26,8 @@ WHOLE_BPS = 10_000
 _TRIES_MAX = 10  # of 2 thousand million codes: even a second try is rare
 
 
-class _Code(Struct, frozen=True):
-    integrador_code: str
-
-
-insert = sql.maybe("account.insert_integrator", _Code)
-change = sql.maybe("integrator.change", _Code)
+insert = sql.maybe("account.insert_integrator", str)
+change = sql.maybe("integrator.change", str)
 set_share = sql.run("integrator.set_share")
 
 

@@ -11,8 +11,6 @@ from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
-from msgspec import Struct
-
 import sql
 from domain.errors import Code, Refused
 from sql import Connection
@@ -35,11 +33,7 @@ NEXT: Final[dict[Kyc, frozenset[Kyc]]] = {
 }
 
 
-class _Kyc(Struct, frozen=True):
-    kyc: str
-
-
-_lock = sql.maybe("account.lock_kyc", _Kyc)
+_lock = sql.maybe("account.lock_kyc", str)
 _set = sql.run("account.set_kyc")
 
 
@@ -55,7 +49,7 @@ async def decide_kyc(conn: Connection, account_id: UUID, to: Kyc, reason: str, *
     stored = await _lock(conn, account_id=account_id)
     if stored is None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
-    at = Kyc(stored.kyc)
+    at = Kyc(stored)
     if at is to:
         return
     if to not in NEXT[at]:

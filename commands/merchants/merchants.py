@@ -68,14 +68,10 @@ class MerchantCreated(Struct, frozen=True):
     integrator_code: str
 
 
-class _Id(Struct, frozen=True):
-    account_id: UUID
-
-
 insert_account = sql.run("account.insert")
 insert_credential = sql.run("credential_admin.create")
-store_address = sql.maybe("account.set_address", _Id)
-store_rate = sql.maybe("account.set_rate", _Id)
+store_address = sql.maybe("account.set_address", UUID)
+store_rate = sql.maybe("account.set_rate", UUID)
 
 _ADDRESS = Address("Rua das Palmeiras", "100", "Centro", "Sao Paulo", "SP", "01001000")
 """Fictional, as demo merchants are."""

@@ -9,8 +9,6 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from msgspec import Struct
-
 import sql
 from commands.people.audit import AuditEntry, write_down
 from commands.people.sessions import PLATFORM
@@ -26,11 +24,7 @@ SEEN_BY_THE_ACCOUNT: Final = "Plataforma"
 """Who did it as the account's own people see it: staff is not named to merchants."""
 
 
-class _Stored(Struct, frozen=True):
-    pix_key: str
-
-
-_lock = sql.maybe("account.lock_pix_key", _Stored)
+_lock = sql.maybe("account.lock_pix_key", str)
 _set = sql.run("account.set_pix_key")
 
 
@@ -51,12 +45,12 @@ async def set_pix_key(
     stored = await _lock(conn, account_id=account_id)
     if stored is None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
-    if stored.pix_key == pix_key:
+    if stored == pix_key:
         return
     await _set(conn, account_id=account_id, pix_key=pix_key)
     facts = {"pix_key": masked_key(pix_key)}
-    if is_pix_key(stored.pix_key):
-        facts["pix_key_before"] = masked_key(stored.pix_key)
+    if is_pix_key(stored):
+        facts["pix_key_before"] = masked_key(stored)
     for log, who in ((PLATFORM, by), (account_id, SEEN_BY_THE_ACCOUNT)):
         entry = AuditEntry(
             audit_id=new_id(),

@@ -67,11 +67,7 @@ class TransferDestination(Struct, frozen=True, gc=False):
     document: str
 
 
-class _Taken(Struct, frozen=True, gc=False):
-    resource_id: UUID
-
-
-take_keys = sql.many("refund.take_keys", _Taken)
+take_keys = sql.many("refund.take_keys", UUID)
 give_keys_back = sql.run("refund.give_keys_back")
 find_funds = sql.many("refund.funds", RefundablePayment)
 _encode = msgspec.json.Encoder().encode
@@ -132,7 +128,7 @@ async def begin_refunds(
 
 async def _take_keys(conn: Connection, asked: Sequence[NewRefund], *, now: datetime) -> list[NewRefund]:
     """Those whose key is theirs now. A twin in another transaction is waited for here, with nothing else locked."""
-    taken = {row.resource_id for row in await take_keys(conn, asked=asked, now=now)}
+    taken = set(await take_keys(conn, asked=asked, now=now))
     return [each for each in asked if each.refund_id in taken]
 
 

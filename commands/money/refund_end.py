@@ -88,19 +88,7 @@ class _Books:
     """Refunds and payments as the endings of one batch leave them, one after the other."""
 
     def __init__(self, rows: Sequence[_Standing]) -> None:
-        self.refunds = {
-            row.refund_id: Refund(
-                account_id=row.account_id,
-                refund_id=row.refund_id,
-                test=row.test,
-                charge_id=row.charge_id,
-                payment_id=row.payment_id,
-                amount_cents=row.amount_cents,
-                status=row.status,
-                created_at=row.created_at,
-            )
-            for row in rows
-        }
+        self.refunds = {row.refund_id: msgspec.convert(row, Refund, from_attributes=True) for row in rows}
         self.docs = {row.refund_id: read_refund_doc(row.refund_doc) for row in rows}
         self.funds = {
             row.payment_id: RefundablePayment(

@@ -64,18 +64,6 @@ class Ended(Struct, frozen=True, gc=False, kw_only=True):
     failure: WithdrawalFailure | None = None
 
 
-class _Order(Struct, frozen=True, gc=False):
-    order_id: UUID
-
-
-class _Account(Struct, frozen=True, gc=False):
-    account_id: UUID
-
-
-class _Approved(Struct, frozen=True, gc=False):
-    approved: bool
-
-
 class _Daily(Struct, frozen=True, gc=False):
     account_id: UUID
     keep_cents: int
@@ -85,14 +73,14 @@ class _Daily(Struct, frozen=True, gc=False):
 
 
 find_terms = sql.maybe("withdrawal.terms", WithdrawalTerms)
-insert_asked = sql.maybe("withdrawal.insert_asked", _Order)
-insert_daily = sql.maybe("withdrawal.insert_daily", _Order)
+insert_asked = sql.maybe("withdrawal.insert_asked", UUID)
+insert_daily = sql.maybe("withdrawal.insert_daily", UUID)
 lock = sql.maybe("withdrawal.lock", Withdrawal)
-hold_approved = sql.one("withdrawal.approved", _Approved)
+hold_approved = sql.one("withdrawal.approved", bool)
 store = sql.run("withdrawal.store")
 abandon_order = sql.run("withdrawal.abandon_order")
-set_automatic = sql.maybe("withdrawal.set_automatic", _Account)
-end_automatic = sql.maybe("withdrawal.end_automatic", _Account)
+set_automatic = sql.maybe("withdrawal.set_automatic", UUID)
+end_automatic = sql.maybe("withdrawal.end_automatic", UUID)
 take_daily = sql.maybe("withdrawal.take_daily", _Daily)
 mark_looked = sql.run("withdrawal.looked")
 _encode = msgspec.json.Encoder().encode
@@ -227,7 +215,7 @@ async def start_sending(
 
 async def check_approved(conn: Connection, account_id: UUID) -> None:
     """Refused(KYC_REQUIRED) when the account is not approved; when it is, it stays so until the transaction ends."""
-    if not (await hold_approved(conn, account_id=account_id)).approved:
+    if not await hold_approved(conn, account_id=account_id):
         raise Refused(Code.KYC_REQUIRED)
 
 

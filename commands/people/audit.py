@@ -29,11 +29,7 @@ class AlreadySent(Exception):
     """The form with this id was submitted before: a double click, or a page that was reloaded."""
 
 
-class _Id(Struct, frozen=True):
-    audit_id: UUID
-
-
-_add = sql.maybe("audit.add", _Id)
+_add = sql.maybe("audit.add", UUID)
 
 
 async def write_down(conn: Connection, entry: AuditEntry, *, now: datetime) -> None:

@@ -10,8 +10,6 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from msgspec import Struct
-
 import sql
 from commands.merchants.merchants import ALL_SCOPES, NewCredential, secret_of
 from domain.errors import Code, Refused
@@ -30,24 +28,12 @@ OVERLAPS: Final[dict[str, timedelta]] = {
 """How long the secret before a rotation still works."""
 
 
-class _Id(Struct, frozen=True):
-    client_id: str
-
-
-class _Account(Struct, frozen=True):
-    account_id: UUID
-
-
-class _Counted(Struct, frozen=True):
-    working: int
-
-
-_lock_account = sql.maybe("credential_admin.lock_account", _Account)
-_count = sql.one("credential_admin.count", _Counted)
+_lock_account = sql.maybe("credential_admin.lock_account", UUID)
+_count = sql.one("credential_admin.count", int)
 _create = sql.run("credential_admin.create")
-_rotate = sql.maybe("credential_admin.rotate", _Id)
+_rotate = sql.maybe("credential_admin.rotate", str)
 _end_tokens = sql.run("credential_admin.end_tokens")
-_revoke = sql.maybe("credential_admin.revoke", _Id)
+_revoke = sql.maybe("credential_admin.revoke", str)
 
 
 async def create_credential(
@@ -75,7 +61,7 @@ async def create_credential(
     if wrong:
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)
     assert await _lock_account(conn, account_id=account_id) is not None, "who is signed in has an account"
-    if (await _count(conn, account_id=account_id, test=mode.test)).working >= CREDENTIALS_MAX:
+    if await _count(conn, account_id=account_id, test=mode.test) >= CREDENTIALS_MAX:
         raise Refused(Code.VALIDATION_ERROR, fields={"limit": f"at most {CREDENTIALS_MAX} credentials of one mode"})
     client_id = f"{'test' if mode.test else 'production'}_{chance[:12].hex()}"
     secret = _secret(chance)

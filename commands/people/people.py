@@ -26,13 +26,9 @@ class _Member(Struct, frozen=True):
     role: str
 
 
-class _Email(Struct, frozen=True):
-    email: str
-
-
 _lock = sql.many("people.lock", _Member)
-_add = sql.maybe("people.add", _Email)
-_add_staff = sql.maybe("people.add_staff", _Email)
+_add = sql.maybe("people.add", str)
+_add_staff = sql.maybe("people.add_staff", str)
 _set_role = sql.run("people.set_role")
 _set_password = sql.run("people.set_password")
 renew_password = sql.run("people.renew_password")

@@ -43,10 +43,6 @@ class _Secret(Struct, frozen=True, array_like=True):
     secret: bytes
 
 
-class _Hash(Struct, frozen=True):
-    code_hash: str
-
-
 lock_person = sql.maybe("people.lock_person", LockedPerson)
 """`email`: the person's row, locked."""
 _set = sql.run("people.set_second_factor")
@@ -55,7 +51,7 @@ clear = sql.run("people.clear_second_factor")
 _take_step = sql.run("people.take_step")
 _forget_recovery = sql.run("people.forget_recovery_codes")
 _add_recovery = sql.run("people.add_recovery_codes")
-_take_recovery = sql.maybe("people.take_recovery_code", _Hash)
+_take_recovery = sql.maybe("people.take_recovery_code", str)
 
 
 def seal_secret(email: str, secret: bytes, seal: Seal) -> bytes:

@@ -77,24 +77,14 @@ class _Attempts(Struct, frozen=True):
     until: datetime
 
 
-class _Counted(Struct, frozen=True):
-    sessions: int
-
-
 _take_attempt = sql.one("session.take_attempt", _Attempts)
 _reset_attempts = sql.run("session.reset_attempts")
 _forget_attempts = sql.run("session.forget_attempts")
-_person = {
-    Side.MERCHANTS: sql.maybe("session.merchants_person", Person),
-    Side.STAFF: sql.maybe("session.staff_person", Person),
-}
+_find_person = sql.maybe("session.person", Person)
 _open = sql.run("session.open")
-_find = {
-    Side.MERCHANTS: sql.maybe("session.find_merchants", Session),
-    Side.STAFF: sql.maybe("session.find_staff", Session),
-}
+_find = sql.maybe("session.find", Session)
 _touch = sql.run("session.touch")
-_count = sql.one("session.count", _Counted)
+_count = sql.one("session.count", int)
 _end = sql.run("session.end")
 _end_all = sql.run("session.end_all")
 _end_others = sql.run("session.end_others")
@@ -124,7 +114,7 @@ async def take_code_attempt(conn: Connection, email: str, *, now: datetime, seal
 
 
 async def find_person(conn: Connection, email: str, side: Side) -> Person | None:
-    return await _person[side](conn, email=email)
+    return await _find_person(conn, email=email, staff=side is Side.STAFF)
 
 
 def password_is_right(password: str, person: Person | None) -> bool:
@@ -160,14 +150,20 @@ async def session_of(conn: Connection, cookie: str, side: Side, *, now: datetime
     session_hash = hash_of(cookie)
     if session_hash is None:
         return None
-    found = await _find[side](conn, session_hash=session_hash, seen_after=now - IDLE, born_after=now - LIFETIME)
+    found = await _find(
+        conn,
+        session_hash=session_hash,
+        staff=side is Side.STAFF,
+        seen_after=now - IDLE,
+        born_after=now - LIFETIME,
+    )
     if found is not None and found.seen_at <= now - _SEEN_EVERY:
         await _touch(conn, session_hash=session_hash, now=now)
     return found
 
 
 async def count_sessions(conn: Connection, email: str, *, now: datetime) -> int:
-    return (await _count(conn, email=email, seen_after=now - IDLE, born_after=now - LIFETIME)).sessions
+    return await _count(conn, email=email, seen_after=now - IDLE, born_after=now - LIFETIME)
 
 
 async def end_session(conn: Connection, cookie: str) -> None:

@@ -26,15 +26,11 @@ class SetEndpoint(Struct, frozen=True):
     """Shown this once, and kept sealed."""
 
 
-class _Endpoint(Struct, frozen=True):
-    endpoint_id: UUID
-
-
-set_url = sql.maybe("webhook_endpoint.set", _Endpoint)
-rotate = sql.maybe("webhook_endpoint.rotate", _Endpoint)
-revoke = sql.maybe("webhook_endpoint.revoke_previous", _Endpoint)
-remove = sql.maybe("webhook_endpoint.remove", _Endpoint)
-choose = sql.maybe("webhook_endpoint.choose_kinds", _Endpoint)
+set_url = sql.maybe("webhook_endpoint.set", UUID)
+rotate = sql.maybe("webhook_endpoint.rotate", UUID)
+revoke = sql.maybe("webhook_endpoint.revoke_previous", UUID)
+remove = sql.maybe("webhook_endpoint.remove", UUID)
+choose = sql.maybe("webhook_endpoint.choose_kinds", UUID)
 
 
 async def set_endpoint(
@@ -58,7 +54,7 @@ async def set_endpoint(
     if fault is not None:
         raise Refused(Code.VALIDATION_ERROR, fields={"url": fault})
     secret = secret_text(chance)
-    endpoint = await set_url(
+    endpoint_id = await set_url(
         conn,
         account_id=account_id,
         url=url,
@@ -66,20 +62,20 @@ async def set_endpoint(
         kinds=DEFAULT_KINDS,
         now=now,
     )
-    if endpoint is None:
+    if endpoint_id is None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
-    return SetEndpoint(endpoint.endpoint_id, secret)
+    return SetEndpoint(endpoint_id, secret)
 
 
 async def rotate_secret(conn: Connection, account_id: UUID, *, now: datetime, seal: Seal, chance: bytes) -> SetEndpoint:
     """A new secret signs from now on, the one before signs along for 24 h. Refuses without an endpoint."""
     secret = secret_text(chance)
-    endpoint = await rotate(
+    endpoint_id = await rotate(
         conn, account_id=account_id, secret_sealed=seal.seal(secret.encode()), previous_until=now + OVERLAP
     )
-    if endpoint is None:
+    if endpoint_id is None:
         raise _no_endpoint()
-    return SetEndpoint(endpoint.endpoint_id, secret)
+    return SetEndpoint(endpoint_id, secret)
 
 
 async def revoke_previous(conn: Connection, account_id: UUID) -> None:

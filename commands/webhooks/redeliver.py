@@ -3,8 +3,6 @@
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from msgspec import Struct
-
 import sql
 from domain.errors import Code, Refused
 from domain.mode import Owner
@@ -16,16 +14,8 @@ RANGE_MAX = 10_000
 _APART = timedelta(milliseconds=5)  # 200 a second: what ten requests in flight to a receiver of 50 ms carry
 
 
-class _Found(Struct, frozen=True):
-    delivery_id: UUID
-
-
-class _Counted(Struct, frozen=True):
-    deliveries: int
-
-
-again = sql.maybe("redeliver.one", _Found)
-again_in_range = sql.one("redeliver.range", _Counted)
+again = sql.maybe("redeliver.one", UUID)
+again_in_range = sql.one("redeliver.range", int)
 
 
 async def redeliver(conn: Connection, owner: Owner, delivery_id: UUID, *, now: datetime) -> None:
@@ -48,7 +38,7 @@ async def redeliver_range(
         raise Refused(Code.VALIDATION_ERROR, fields={"to_sequence": "must not be before from_sequence"})
     if to_sequence - from_sequence >= RANGE_MAX:
         raise Refused(Code.VALIDATION_ERROR, fields={"to_sequence": f"a range has at most {RANGE_MAX} numbers"})
-    counted = await again_in_range(
+    return await again_in_range(
         conn,
         account_id=owner.account_id,
         test=owner.test,
@@ -57,4 +47,3 @@ async def redeliver_range(
         apart=_APART,
         now=now,
     )
-    return counted.deliveries

@@ -3,8 +3,6 @@
 from datetime import datetime
 from uuid import UUID
 
-from msgspec import Struct
-
 import sql
 from commands.bank_orders.pix_locations import take_block
 from commands.charges.change import change_charges
@@ -25,11 +23,7 @@ TRIAL_DESCRIPTION = "Teste do webhook, pelo painel"
 _TRIAL_LIFETIME_S = 3_600
 
 
-class _Endpoint(Struct, frozen=True):
-    endpoint_id: UUID
-
-
-_move = sql.maybe("webhook_settings.move", _Endpoint)
+_move = sql.maybe("webhook_settings.move", UUID)
 
 
 async def move_endpoint(conn: Connection, account_id: UUID, url: str, *, allow_private: bool) -> None:

@@ -108,5 +108,5 @@ async def _record(conn: Connection, doc: ChargeDoc, kind: str, now: datetime, ch
         "account_id": doc.account_id, "test": doc.test, "charge_id": doc.charge_id, "version": doc.version,
         "kind": kind, "recorded_at": iso(now), "actor": "test", "payload": {"charge": charge},
     }  # fmt: skip
-    (row,) = await append(conn, items=[msgspec.json.encode(line)])
-    await project(conn, [row.journal_id], [which])
+    (journal_id,) = await append(conn, items=[msgspec.json.encode(line)])
+    await project(conn, [journal_id], [which])

@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import asyncpg
 import structlog
-from msgspec import Struct
 
 import sql
 from runtime.postgres import session, transaction
@@ -23,12 +22,8 @@ _FORGOTTEN_MAX = 1_000
 _log = structlog.get_logger()
 
 
-class _Months(Struct, frozen=True):
-    months: int
-
-
-make = sql.one("feed_month.make", _Months)
-detach = sql.one("feed_month.detach", _Months)
+make = sql.one("feed_month.make", int)
+detach = sql.one("feed_month.detach", int)
 forget = sql.count("webhook_delivery.forget")
 
 
@@ -39,9 +34,9 @@ async def keep_months(context: Context) -> int:
     try:
         async with transaction(context.pool) as conn:
             last = (now + MONTHS_AHEAD).date()
-            made = (await make(conn, first=now.date(), last=last, moved_max=MOVED_MAX)).months
+            made = await make(conn, first=now.date(), last=last, moved_max=MOVED_MAX)
         async with transaction(context.pool) as conn:
-            gone = (await detach(conn, ended_before=now - KEPT)).months
+            gone = await detach(conn, ended_before=now - KEPT)
     except asyncpg.LockNotAvailableError:
         _log.info("feed_months_busy")
     if made or gone:

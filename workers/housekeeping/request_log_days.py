@@ -4,7 +4,6 @@ from datetime import timedelta
 
 import asyncpg
 import structlog
-from msgspec import Struct
 
 import sql
 from runtime.postgres import transaction
@@ -17,12 +16,8 @@ _DAYS_MAX = 40
 _log = structlog.get_logger()
 
 
-class _Days(Struct, frozen=True):
-    days: int
-
-
-make = sql.one("request_log.make_days", _Days)
-forget = sql.one("request_log.forget_days", _Days)
+make = sql.one("request_log.make_days", int)
+forget = sql.one("request_log.forget_days", int)
 
 
 async def keep_days(context: Context) -> int:
@@ -31,9 +26,9 @@ async def keep_days(context: Context) -> int:
     made = forgotten = 0
     try:
         async with transaction(context.pool) as conn:
-            made = (await make(conn, first=now.date(), last=(now + AHEAD).date())).days
+            made = await make(conn, first=now.date(), last=(now + AHEAD).date())
         async with transaction(context.pool) as conn:
-            forgotten = (await forget(conn, ended_before=now - KEPT, limit=_DAYS_MAX)).days
+            forgotten = await forget(conn, ended_before=now - KEPT, limit=_DAYS_MAX)
     except asyncpg.LockNotAvailableError:
         _log.info("request_log_days_busy")
     if made or forgotten:

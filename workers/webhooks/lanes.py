@@ -101,17 +101,13 @@ class _Transition(NamedTuple):
     lane: Lane
 
 
-class _Moved(Struct, frozen=True):
-    delivery_id: UUID
-
-
 relax = sql.run("webhook_delivery.relax")
 store_results = sql.many("webhook_delivery.store_results", _Unhealthy)
 find_endpoints = sql.many("webhook_lane.endpoints", _Notified)
-hold = sql.many("webhook_lane.hold", _Moved)
-release_held = sql.many("webhook_lane.release", _Moved)
-probe = sql.many("webhook_lane.probe", _Moved)
-forget_held = sql.many("webhook_lane.forget_held", _Moved)
+hold = sql.count("webhook_lane.hold")
+release_held = sql.count("webhook_lane.release")
+probe = sql.count("webhook_lane.probe")
+forget_held = sql.count("webhook_lane.forget_held")
 
 
 def rules_of(settings: Settings, mode: Mode) -> Rules:
@@ -292,5 +288,5 @@ async def tend_lanes(pool: Pool, settings: Settings, *, now: datetime) -> int:
             conn, before=now - timedelta(seconds=settings.webhook_held_s), limit=_FORGOTTEN_MAX
         )
     if forgotten:
-        _log.warning("deliveries_held_too_long", count=len(forgotten))
-    return len(probes) + len(released)
+        _log.warning("deliveries_held_too_long", count=forgotten)
+    return probes + released

@@ -21,14 +21,11 @@ UPDATE sign_in_attempt SET attempts = attempts - 1 WHERE subject = :address_subj
 DELETE FROM sign_in_attempt WHERE subject IN (
     SELECT subject FROM sign_in_attempt WHERE until <= :now ORDER BY until LIMIT 50 FOR UPDATE SKIP LOCKED);
 
--- name: merchants_person
-SELECT email, account_id, password_hash, totp_sealed, totp_step FROM dashboard_user
-WHERE email = :email AND account_id IS NOT NULL;
-
--- name: staff_person
--- Staff have no account; their entries of the audit log have the nil UUID.
-SELECT email, '00000000-0000-0000-0000-000000000000'::uuid AS account_id, password_hash, totp_sealed, totp_step
-FROM dashboard_user WHERE email = :email AND role = 'staff';
+-- name: person
+-- Of merchants, or of the staff. Staff have no account; their entries of the audit log have the nil UUID.
+SELECT email, coalesce(account_id, '00000000-0000-0000-0000-000000000000') AS account_id, password_hash, totp_sealed,
+       totp_step
+FROM dashboard_user WHERE email = :email AND (account_id IS NULL) = :staff;
 
 -- name: open
 -- Also deletes this person's oldest sessions beyond the limit, and a few sessions of any person that have ended.
@@ -42,23 +39,18 @@ WITH surplus AS (
 )
 INSERT INTO dashboard_session (session_hash, email, created_at, seen_at) VALUES (:session_hash, :email, :now, :now);
 
--- name: find_merchants
--- The role is read with every page: one that was taken away is gone with the next. Staff have no account to join.
--- The clock of the account's sandbox is for pages of the test section.
-SELECT s.seen_at, u.email, u.role, u.account_id, a.name, a.kyc, u.totp_sealed IS NOT NULL AS second_factor,
-       coalesce(k.ahead_s, 0) AS ahead_s
+-- name: find
+-- The role is read with every page: one that was taken away is gone with the next. Staff have no account to join. The
+-- clock of the account's sandbox is for pages of the test section.
+SELECT s.seen_at, u.email, u.role, coalesce(u.account_id, '00000000-0000-0000-0000-000000000000') AS account_id,
+       coalesce(a.name, 'Plataforma') AS name, coalesce(a.kyc, 'approved') AS kyc,
+       u.totp_sealed IS NOT NULL AS second_factor, coalesce(k.ahead_s, 0) AS ahead_s
 FROM dashboard_session s
 JOIN dashboard_user u USING (email)
-JOIN account a USING (account_id)
+LEFT JOIN account a ON a.account_id = u.account_id
 LEFT JOIN sandbox_clock k ON k.account_id = u.account_id
-WHERE s.session_hash = :session_hash AND s.seen_at > :seen_after AND s.created_at > :born_after;
-
--- name: find_staff
-SELECT s.seen_at, u.email, u.role, '00000000-0000-0000-0000-000000000000'::uuid AS account_id,
-       'Plataforma' AS name, 'approved' AS kyc, u.totp_sealed IS NOT NULL AS second_factor, 0::bigint AS ahead_s
-FROM dashboard_session s
-JOIN dashboard_user u USING (email)
-WHERE s.session_hash = :session_hash AND s.seen_at > :seen_after AND s.created_at > :born_after AND u.role = 'staff';
+WHERE s.session_hash = :session_hash AND s.seen_at > :seen_after AND s.created_at > :born_after
+  AND (u.account_id IS NULL) = :staff;
 
 -- name: touch
 UPDATE dashboard_session SET seen_at = :now WHERE session_hash = :session_hash;

@@ -113,7 +113,7 @@ async def test_a_month_made_late_takes_what_was_kept_for_it(conn: Any) -> None:
     account_id, at = new_id(), datetime(2033, 5, 31, 23, 59, 59, 999_000, tzinfo=UTC)
     await happened(conn, account_id, 1, at)
     await happened(conn, account_id, 2, at + timedelta(milliseconds=1))
-    assert (await make(conn, first=at.date(), last=at.date(), moved_max=MOVED_MAX)).months >= 1
+    assert await make(conn, first=at.date(), last=at.date(), moved_max=MOVED_MAX) >= 1
     assert await month_of(conn, account_id, 1) == "read_event_2033_05"
     assert await month_of(conn, account_id, 2) == "read_event_other"
 
@@ -123,7 +123,7 @@ async def test_months_are_made_ahead_and_made_once(conn: Any) -> None:
     last = datetime(2031, 4, 1, tzinfo=UTC).date()
     await make(conn, first=first, last=last, moved_max=MOVED_MAX)
     assert {f"read_event_2031_0{month}" for month in range(1, 5)} <= set(await months_of(conn))
-    assert (await make(conn, first=first, last=last, moved_max=MOVED_MAX)).months == 0
+    assert await make(conn, first=first, last=last, moved_max=MOVED_MAX) == 0
 
 
 async def test_a_month_older_than_400_days_leaves_the_feed_whole_and_its_rows_are_kept(conn: Any) -> None:
@@ -134,7 +134,7 @@ async def test_a_month_older_than_400_days_leaves_the_feed_whole_and_its_rows_ar
     await happened(conn, account_id, 2, now - KEPT + timedelta(days=1))
     await happened(conn, account_id, 3, now)
     assert await shown(conn, account_id) == [1, 2, 3]
-    assert (await detach(conn, ended_before=now - KEPT)).months >= 1
+    assert await detach(conn, ended_before=now - KEPT) >= 1
     assert await shown(conn, account_id) == [2, 3]
     kept = await conn.fetchval(
         f"SELECT count(*) FROM feed_archive_{old:%Y_%m} WHERE account_id = $1",  # noqa: S608
@@ -146,7 +146,7 @@ async def test_a_month_older_than_400_days_leaves_the_feed_whole_and_its_rows_ar
     ids = [row[0] for row in await conn.fetch("SELECT journal_id FROM journal WHERE account_id = $1", account_id)]
     await project_events(conn, journal_ids=ids)
     assert await shown(conn, account_id) == [2, 3]
-    assert (await detach(conn, ended_before=now - KEPT)).months == 0
+    assert await detach(conn, ended_before=now - KEPT) == 0
 
 
 async def test_numbers_of_months_that_left_are_not_missing(conn: Any) -> None:
@@ -241,7 +241,7 @@ async def test_a_month_of_too_many_events_waits_for_a_start_and_is_shown_meanwhi
     for sequence in (1, 2, 3):
         await happened(own.pool, account_id, sequence, now)
     async with own.pool.acquire() as conn, conn.transaction():
-        later = (await make(conn, first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_max=2)).months
+        later = await make(conn, first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_max=2)
     assert await month_of(own.pool, account_id, 3) == "read_event_other"
     assert later == len(await months_of(own.pool)) - 1 == len(names_until(now + MONTHS_AHEAD)) - 1
     assert await shown(own.pool, account_id) == [1, 2, 3]
