@@ -40,10 +40,10 @@ async def reports(environment: BenchEnvironment, seconds: float) -> list[Finding
     charges = int(seconds * _CHARGES_A_SECOND)
     async with environment.database() as pool:
         async with session(pool) as conn:
-            shop = await create_merchant(
+            merchant = await create_merchant(
                 conn, name="Padaria Aurora", address=True, kyc="approved", now=datetime.now(UTC)
             )
-        rows = await write_year(pool, shop.account_id, charges)
+        rows = await write_year(pool, merchant.account_id, charges)
         began = time.perf_counter()
         await _fold(pool)
         took_s = time.perf_counter() - began
@@ -53,9 +53,9 @@ async def reports(environment: BenchEnvironment, seconds: float) -> list[Finding
             await conn.execute("SET statement_timeout = 0")
             await conn.execute("ANALYZE", timeout=600)
             await conn.execute("RESET statement_timeout")
-        findings += await _answers(pool, shop)
+        findings += await _answers(pool, merchant)
     with environment.api():
-        findings += await _file(environment, shop)
+        findings += await _file(environment, merchant)
     return findings
 
 
@@ -70,14 +70,14 @@ async def _fold(pool: Pool) -> None:
                     return
 
 
-async def _answers(pool: Pool, shop: MerchantCreated) -> list[Finding]:
+async def _answers(pool: Pool, merchant: MerchantCreated) -> list[Finding]:
     """The slowest of some answers of each report, over the longest time it is asked for, of one merchant and of all."""
     today = today_at(datetime.now(UTC))
     findings = []
     for report in REPORTS.values():
         if report.live and not report.dated:
             continue  # of the moment, not of a year
-        of_whom = {"one merchant": shop.account_id} | ({} if report.of_one_account else {"all": None})
+        of_whom = {"one merchant": merchant.account_id} | ({} if report.of_one_account else {"all": None})
         span, said = (_QUARTER, "a quarter") if report.live else (_YEAR, "a year")
         for of, account_id in of_whom.items():
             asked = ReportQuery(first=today - span, last=today, today=today, account_id=account_id)
@@ -134,7 +134,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _nodes(inner)
 
 
-async def _file(environment: BenchEnvironment, shop: MerchantCreated) -> list[Finding]:
+async def _file(environment: BenchEnvironment, merchant: MerchantCreated) -> list[Finding]:
     """All charges of the merchant as the dashboard's CSV, over HTTP, taken as fast as it comes."""
     address = f"http://{environment.settings.host}:{environment.port}"
     # One connection that is kept: sign-in, file and the question for its process meet the same one.
@@ -145,7 +145,12 @@ async def _file(environment: BenchEnvironment, shop: MerchantCreated) -> list[Fi
         async with browser.get("/painel/entrar") as page:
             token = re.search(r'name="csrf" value="([^"]+)"', await page.text())
         assert token is not None
-        form = {"csrf": token[1], "email": shop.dashboard.email, "password": shop.dashboard.password, "para": ""}
+        form = {
+            "csrf": token[1],
+            "email": merchant.dashboard.email,
+            "password": merchant.dashboard.password,
+            "para": "",
+        }
         async with browser.post("/painel/entrar", data=form, allow_redirects=False) as answer:
             assert answer.status == 303, await answer.text()
         async with browser.get("/bench/process") as answer:

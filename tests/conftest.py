@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from runtime.embedded import EmbeddedPostgres, EmbeddedRedis
 from tests.support.in_process import Api, open_api
-from tests.support.merchant import Books, Shop, books_of, new_shop
+from tests.support.merchant import ApiMerchant, Books, books_of, new_merchant
 from tests.support.system import System, remove_home, temporary_home
 
 # What hypothesis asks is the same in every run, and no clock decides it: a run fails for what was changed. To look for
@@ -92,9 +92,9 @@ def system() -> Iterator[System]:
 
 
 @pytest.fixture
-async def shop(system: System) -> AsyncIterator[Shop]:
+async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
     """A merchant of the test's own in the whole system."""
-    async with new_shop(system) as opened:
+    async with new_merchant(system) as opened:
         yield opened
 
 

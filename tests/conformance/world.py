@@ -369,14 +369,14 @@ async def open_world(servers: Any, pool: Pool) -> AsyncIterator[World]:
                     world.awake[mode].set()
 
         async def work(mode: Mode) -> None:
-            desk = BoletoOrderWorker(context, mode)
+            boletos = BoletoOrderWorker(context, mode)
             while True:
                 # What waits for its next try is found without a wake-up.
                 with suppress(TimeoutError):
                     await asyncio.wait_for(world.awake[mode].wait(), 0.25)
                 world.awake[mode].clear()
                 if world.listens:
-                    await desk.drain()
+                    await boletos.drain()
 
         with patch.object(at.app.state.context.jobs, "wake", heard):
             workers = [asyncio.create_task(work(mode)) for mode in Mode]

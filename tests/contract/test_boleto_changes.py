@@ -28,9 +28,9 @@ from tests.support.boleto_merchant import (
 )
 from tests.support.merchant import (
     Answer,
+    ApiClient,
+    ApiMerchant,
     Books,
-    Door,
-    Shop,
     assert_books_are_clean,
     paused,
     until_answer,
@@ -46,12 +46,12 @@ def refused(answer: Answer, status: int, code: str) -> None:
     assert (answer.status, answer.code) == (status, code), answer.raw
 
 
-async def cancel(door: Door, charge_id: str, scenario: str | None = None, **more: Any) -> Answer:
+async def cancel(client: ApiClient, charge_id: str, scenario: str | None = None, **more: Any) -> Answer:
     """By id, or with `more` by reference."""
     headers = {} if scenario is None else {"X-Sandbox-Bank": scenario}
     if more:
-        return await door.ask("POST", "/v1/charges/cancel", json={"charge_id": charge_id, **more}, headers=headers)
-    return await door.ask("POST", f"/v1/charges/{charge_id}/cancel", headers=headers)
+        return await client.ask("POST", "/v1/charges/cancel", json={"charge_id": charge_id, **more}, headers=headers)
+    return await client.ask("POST", f"/v1/charges/{charge_id}/cancel", headers=headers)
 
 
 def number_of(charge: dict[str, Any]) -> str:
@@ -79,14 +79,14 @@ async def settled(books: Books, charge: dict[str, Any]) -> None:
 @pytest.mark.parametrize("reason", [None, "cancelled", "paid_externally"])
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 async def test_a_cancelled_boleto_is_written_off_and_told_everywhere(
-    shop: Shop, books: Books, mode: str, reason: str | None
+    merchant: ApiMerchant, books: Books, mode: str, reason: str | None
 ) -> None:
-    door: Door = getattr(shop, mode)
-    charge = await issued(door, external_id="PED-7", tipo="boleto_hibrido")
+    client: ApiClient = getattr(merchant, mode)
+    charge = await issued(client, external_id="PED-7", tipo="boleto_hibrido")
     if reason is None:
-        answer = await cancel(door, charge["charge_id"])
+        answer = await cancel(client, charge["charge_id"])
     else:
-        answer = await door.post("/v1/charges/cancel", {"external_id": "PED-7", "reason": reason})
+        answer = await client.post("/v1/charges/cancel", {"external_id": "PED-7", "reason": reason})
     assert answer.status == 200, answer.raw
     cancelled = answer.body
     assert cancelled == charge | {"status": "cancelled", "version": 2, "cancelled_at": cancelled["cancelled_at"]}
@@ -95,40 +95,40 @@ async def test_a_cancelled_boleto_is_written_off_and_told_everywhere(
     assert row["written_off_at"] is not None
     # The bank first: it had written the boleto off when the charge was cancelled.
     assert iso(row["written_off_at"]) <= cancelled["cancelled_at"]
-    assert await door.charge(charge["charge_id"]) == cancelled
-    assert await door.all("/v1/charges", status="cancelled") == [cancelled]
-    (event,) = await door.events()
+    assert await client.charge(charge["charge_id"]) == cancelled
+    assert await client.all("/v1/charges", status="cancelled") == [cancelled]
+    (event,) = await client.events()
     assert event == {
         "event": "charge.cancelled", "event_id": event["event_id"], "charge_id": charge["charge_id"],
-        "account_id": door.account_id, "status": "cancelled", "amount": "150.00", "external_id": "PED-7",
+        "account_id": client.account_id, "status": "cancelled", "amount": "150.00", "external_id": "PED-7",
         "test": mode == "sandbox", "reason": reason or "cancelled", "cancelled_at": cancelled["cancelled_at"],
         "version": 2, "type": "charge.cancelled", "sequence": 1, "created_at": event["created_at"],
     }  # fmt: skip
     assert UUID.fullmatch(event["event_id"])
-    assert await door.balance() == "0.00"
+    assert await client.balance() == "0.00"
     # Cancelling again changes nothing.
     for again in (
-        await cancel(door, charge["charge_id"]),
-        await cancel(door, charge["charge_id"], reason="cancelled"),
-        await redate(door, in_days(20), charge_id=charge["charge_id"]),
+        await cancel(client, charge["charge_id"]),
+        await cancel(client, charge["charge_id"], reason="cancelled"),
+        await redate(client, in_days(20), charge_id=charge["charge_id"]),
     ):
         refused(again, 409, "CHARGE_NOT_PENDING")
-    refused(await door.post("/v1/charges/cancel", {"external_id": "PED-7"}), 404, "CHARGE_NOT_FOUND")
-    assert await door.charge(charge["charge_id"]) == cancelled
-    assert len(await door.events()) == 1
+    refused(await client.post("/v1/charges/cancel", {"external_id": "PED-7"}), 404, "CHARGE_NOT_FOUND")
+    assert await client.charge(charge["charge_id"]) == cancelled
+    assert len(await client.events()) == 1
 
 
 async def test_a_webhook_tells_payment_and_cancellation_and_not_what_was_not_asked_for(
-    system: System, shop: Shop, books: Books
+    system: System, merchant: ApiMerchant, books: Books
 ) -> None:
-    door = shop.sandbox
+    client = merchant.sandbox
     async with receiving() as receiver:
-        await listen(system, books, door, receiver.url)
-        first, second = await issued(door, external_id="A"), await issued(door, external_id="B")
-        assert (await redate(door, in_days(20), charge_id=first["charge_id"])).status == 200
-        assert (await cancel(door, first["charge_id"])).status == 200
-        assert (await door.pay(second["charge_id"])).status == 200
-        told = {event["event_id"]: event for event in await door.events()}
+        await listen(system, books, client, receiver.url)
+        first, second = await issued(client, external_id="A"), await issued(client, external_id="B")
+        assert (await redate(client, in_days(20), charge_id=first["charge_id"])).status == 200
+        assert (await cancel(client, first["charge_id"])).status == 200
+        assert (await client.pay(second["charge_id"])).status == 200
+        told = {event["event_id"]: event for event in await client.events()}
         assert Counter(event["type"] for event in told.values()) == {
             "charge.due_date_changed": 1, "charge.cancelled": 1, "payment.received": 1,
         }  # fmt: skip
@@ -145,76 +145,78 @@ async def test_a_webhook_tells_payment_and_cancellation_and_not_what_was_not_ask
 
 @pytest.mark.parametrize("scenario", ["unavailable", "refuse"])
 async def test_a_bank_that_does_not_confirm_the_write_off_leaves_the_charge_pending(
-    shop: Shop, books: Books, scenario: str
+    merchant: ApiMerchant, books: Books, scenario: str
 ) -> None:
-    door = shop.sandbox
-    charge = await issued(door, external_id="PED-1")
+    client = merchant.sandbox
+    charge = await issued(client, external_id="PED-1")
     for answer in (
-        await cancel(door, charge["charge_id"], scenario),
-        await door.ask(
+        await cancel(client, charge["charge_id"], scenario),
+        await client.ask(
             "POST", "/v1/charges/cancel", json={"external_id": "PED-1"}, headers={"X-Sandbox-Bank": scenario}
         ),
     ):
         refused(answer, 502, "BANK_UNAVAILABLE")
         assert int(answer.headers["Retry-After"]) > 0
-        assert await door.charge(charge["charge_id"]) == charge
+        assert await client.charge(charge["charge_id"]) == charge
     await settled(books, charge)
-    assert await door.charge(charge["charge_id"]) == charge
+    assert await client.charge(charge["charge_id"]) == charge
     assert await open_at_bank(books, charge)
-    assert await door.events() == []
+    assert await client.events() == []
     # And the refusal was retryable.
-    assert (await cancel(door, charge["charge_id"])).status == 200
+    assert (await cancel(client, charge["charge_id"])).status == 200
     assert not await open_at_bank(books, charge)
 
 
 @pytest.mark.parametrize("scenario", ["lost_reply", "slow"])
-async def test_a_write_off_that_is_slow_or_not_heard_of_cancels_once(shop: Shop, books: Books, scenario: str) -> None:
-    door = shop.sandbox
-    charge = await issued(door)
-    assert (await cancel(door, charge["charge_id"], scenario)).status == 200
+async def test_a_write_off_that_is_slow_or_not_heard_of_cancels_once(
+    merchant: ApiMerchant, books: Books, scenario: str
+) -> None:
+    client = merchant.sandbox
+    charge = await issued(client)
+    assert (await cancel(client, charge["charge_id"], scenario)).status == 200
     assert not await open_at_bank(books, charge)
-    assert [event["type"] for event in await door.events()] == ["charge.cancelled"]
+    assert [event["type"] for event in await client.events()] == ["charge.cancelled"]
 
 
-async def test_a_scenario_nobody_knows_is_refused_before_the_charge_is_looked_for(shop: Shop) -> None:
+async def test_a_scenario_nobody_knows_is_refused_before_the_charge_is_looked_for(merchant: ApiMerchant) -> None:
     for answer in (
-        await cancel(shop.sandbox, NOBODY, "sleepy"),
-        await redate(shop.sandbox, in_days(3), charge_id=NOBODY, headers={"X-Sandbox-Bank": "sleepy"}),
+        await cancel(merchant.sandbox, NOBODY, "sleepy"),
+        await redate(merchant.sandbox, in_days(3), charge_id=NOBODY, headers={"X-Sandbox-Bank": "sleepy"}),
     ):
         refused(answer, 400, "VALIDATION_ERROR")
         assert [each["field"] for each in answer.body["error"]["fields"]] == ["X-Sandbox-Bank"]
-    refused(await cancel(shop.production, NOBODY, "sleepy"), 404, "CHARGE_NOT_FOUND")
+    refused(await cancel(merchant.production, NOBODY, "sleepy"), 404, "CHARGE_NOT_FOUND")
 
 
-async def test_twenty_cancellations_at_once_cancel_once(shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    charge = await issued(door, external_id="PED-1")
-    answers = await asyncio.gather(*(cancel(door, charge["charge_id"]) for _ in range(20)))
+async def test_twenty_cancellations_at_once_cancel_once(merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
+    charge = await issued(client, external_id="PED-1")
+    answers = await asyncio.gather(*(cancel(client, charge["charge_id"]) for _ in range(20)))
     assert Counter(answer.status for answer in answers) == {200: 1, 409: 19}, [answer.raw for answer in answers]
     assert {answer.code for answer in answers if answer.status == 409} == {"CHARGE_NOT_PENDING"}
-    assert len(await door.events()) == 1
+    assert len(await client.events()) == 1
 
 
-async def test_a_reference_means_its_one_pending_charge_of_either_kind(shop: Shop) -> None:
-    door = shop.sandbox
-    boleto, pix = await issued(door, external_id="N-1"), await door.created(external_id="N-1")
-    refused(await door.post("/v1/charges/cancel", {"external_id": "N-1"}), 409, "CANCEL_REFERENCE_AMBIGUOUS")
-    assert (await door.cancel(pix["charge_id"])).status == 200
-    answer = await door.post("/v1/charges/cancel", {"external_id": "N-1"})
+async def test_a_reference_means_its_one_pending_charge_of_either_kind(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    boleto, pix = await issued(client, external_id="N-1"), await client.created(external_id="N-1")
+    refused(await client.post("/v1/charges/cancel", {"external_id": "N-1"}), 409, "CANCEL_REFERENCE_AMBIGUOUS")
+    assert (await client.cancel(pix["charge_id"])).status == 200
+    answer = await client.post("/v1/charges/cancel", {"external_id": "N-1"})
     assert (answer.status, answer.body["charge_id"]) == (200, boleto["charge_id"])
 
 
 async def test_of_cancelling_re_dating_and_paying_at_once_one_after_the_other_is_done(
-    system: System, shop: Shop, books: Books
+    system: System, merchant: ApiMerchant, books: Books
 ) -> None:
-    door = shop.sandbox
-    charges = await asyncio.gather(*(issued(door) for _ in range(12)))
+    client = merchant.sandbox
+    charges = await asyncio.gather(*(issued(client) for _ in range(12)))
 
     async def contest(charge: dict[str, Any], place: int) -> list[Answer]:
         at_once = [
-            door.pay(charge["charge_id"]),
-            cancel(door, charge["charge_id"]),
-            redate(door, in_days(30), charge_id=charge["charge_id"]),
+            client.pay(charge["charge_id"]),
+            cancel(client, charge["charge_id"]),
+            redate(client, in_days(30), charge_id=charge["charge_id"]),
         ]
         turned = at_once[place % 3 :] + at_once[: place % 3]
         return list(await asyncio.gather(*turned))
@@ -222,9 +224,9 @@ async def test_of_cancelling_re_dating_and_paying_at_once_one_after_the_other_is
     contests = await asyncio.gather(*(contest(charge, place) for place, charge in enumerate(charges)))
     for charge, answers in zip(charges, contests, strict=True):
         assert {answer.status for answer in answers} <= {200, 409}, [answer.raw for answer in answers]
-        now = await door.charge(charge["charge_id"])
+        now = await client.charge(charge["charge_id"])
         row = await at_bank(books, number_of(charge))
-        events = [event["type"] for event in await door.events(charge_id=charge["charge_id"])]
+        events = [event["type"] for event in await client.events(charge_id=charge["charge_id"])]
         ended = {"paid": "payment.received", "cancelled": "charge.cancelled"}[now["status"]]
         assert events in ([ended], ["charge.due_date_changed", ended])
         assert (row["payments"], row["written_off_at"] is not None) == (
@@ -242,12 +244,12 @@ async def test_of_cancelling_re_dating_and_paying_at_once_one_after_the_other_is
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 @pytest.mark.parametrize("by", ["charge_id", "external_id"])
 async def test_a_new_due_date_is_the_banks_and_changes_line_and_barcode(
-    shop: Shop, books: Books, mode: str, by: str
+    merchant: ApiMerchant, books: Books, mode: str, by: str
 ) -> None:
-    door: Door = getattr(shop, mode)
-    charge = await issued(door, external_id="PED/2", tipo="boleto_hibrido", dataVencimento=in_days(5))
+    client: ApiClient = getattr(merchant, mode)
+    charge = await issued(client, external_id="PED/2", tipo="boleto_hibrido", dataVencimento=in_days(5))
     # A Saturday before Carnival: payable until Ash Wednesday.
-    answer = await redate(door, "2030-03-02", **{by: charge[by]})
+    answer = await redate(client, "2030-03-02", **{by: charge[by]})
     assert answer.status == 200, answer.raw
     moved = answer.body
     boleto = moved["boleto"]
@@ -263,35 +265,35 @@ async def test_a_new_due_date_is_the_banks_and_changes_line_and_barcode(
     assert (old[:4], old[9:]) == (new[:4], new[9:]), "only check digit and due factor"
     assert int(new[5:9]) == 1000 + (date(2030, 3, 2) - date(2025, 2, 22)).days
     assert (await at_bank(books, number_of(charge)))["due_on"].isoformat() == "2030-03-02"
-    assert await door.charge(charge["charge_id"]) == moved
-    (event,) = await door.events()
+    assert await client.charge(charge["charge_id"]) == moved
+    (event,) = await client.events()
     assert event == {
         "event": "charge.due_date_changed", "event_id": event["event_id"], "charge_id": charge["charge_id"],
-        "account_id": door.account_id, "status": "pending", "amount": "150.00", "external_id": "PED/2",
+        "account_id": client.account_id, "status": "pending", "amount": "150.00", "external_id": "PED/2",
         "test": mode == "sandbox", "due_date": "2030-03-02", "previous_due_date": charge["due_date"], "version": 2,
         "type": "charge.due_date_changed", "sequence": 1, "created_at": event["created_at"],
     }  # fmt: skip
     # The same date again is done already.
-    again = await redate(door, "2030-03-02", **{by: charge[by]})
+    again = await redate(client, "2030-03-02", **{by: charge[by]})
     assert (again.status, again.body) == (200, moved)
-    assert len(await door.events()) == 1
+    assert len(await client.events()) == 1
     # And back to an earlier day: what was payable for longer is so no more.
-    back = await redate(door, in_days(5), **{by: charge[by]})
+    back = await redate(client, in_days(5), **{by: charge[by]})
     assert (back.status, back.body["boleto"]) == (200, charge["boleto"])
     assert back.body["effective_due_date"] == charge["effective_due_date"]
 
 
-async def test_today_is_late_enough_for_a_new_due_date_yesterday_is_not(shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    charge = await issued(door)
+async def test_today_is_late_enough_for_a_new_due_date_yesterday_is_not(merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
+    charge = await issued(client)
     for late in (in_days(-1), "2020-01-01"):
-        refused(await redate(door, late, charge_id=charge["charge_id"]), 400, "INVALID_DUE_DATE")
-    assert await door.charge(charge["charge_id"]) == charge
-    answer = await redate(door, in_days(0), charge_id=charge["charge_id"])
+        refused(await redate(client, late, charge_id=charge["charge_id"]), 400, "INVALID_DUE_DATE")
+    assert await client.charge(charge["charge_id"]) == charge
+    answer = await redate(client, in_days(0), charge_id=charge["charge_id"])
     assert (answer.status, answer.body["due_date"], answer.body["status"]) == (200, in_days(0), "pending")
     assert answer.body["effective_due_date"] >= in_days(0)
     assert (await at_bank(books, number_of(charge)))["due_on"] == today()
-    assert (await door.pay(charge["charge_id"])).status == 200
+    assert (await client.pay(charge["charge_id"])).status == 200
 
 
 @pytest.mark.parametrize(
@@ -299,11 +301,11 @@ async def test_today_is_late_enough_for_a_new_due_date_yesterday_is_not(shop: Sh
     ["missing", None, 20301231, True, {}, [], "", "2030-02-30", "31/12/2030", "2030-12-31T00:00:00Z", "2049-10-14"],
     ids=repr,
 )
-async def test_any_fault_of_the_new_due_date_is_invalid_due_date(shop: Shop, due: Any) -> None:
+async def test_any_fault_of_the_new_due_date_is_invalid_due_date(merchant: ApiMerchant, due: Any) -> None:
     more: list[dict[str, Any]] = [{"charge_id": NOBODY}, {"charge_id": NOBODY, "external_id": "x"}, {}]
     for named in more:
         body = named if due == "missing" else {"due_date": due, **named}
-        answer = await shop.sandbox.ask("PATCH", "/v1/charges/due-date", json=body)
+        answer = await merchant.sandbox.ask("PATCH", "/v1/charges/due-date", json=body)
         refused(answer, 400, "INVALID_DUE_DATE")
         assert [each["field"] for each in answer.body["error"]["fields"]] == ["due_date"]
 
@@ -325,83 +327,85 @@ async def test_any_fault_of_the_new_due_date_is_invalid_due_date(shop: Shop, due
     ],
     ids=repr,
 )
-async def test_what_names_no_boleto_re_dates_none(shop: Shop, named: dict[str, Any], status: int, code: str) -> None:
-    refused(await redate(shop.sandbox, in_days(3), **named), status, code)
+async def test_what_names_no_boleto_re_dates_none(
+    merchant: ApiMerchant, named: dict[str, Any], status: int, code: str
+) -> None:
+    refused(await redate(merchant.sandbox, in_days(3), **named), status, code)
 
 
-async def test_a_pix_charge_has_no_due_date_to_change(shop: Shop) -> None:
-    door = shop.sandbox
-    pix = await door.created(external_id="N-2")
-    refused(await redate(door, in_days(3), charge_id=pix["charge_id"]), 404, "CHARGE_NOT_FOUND")
-    refused(await redate(door, in_days(3), external_id="N-2"), 404, "CHARGE_NOT_FOUND")
+async def test_a_pix_charge_has_no_due_date_to_change(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    pix = await client.created(external_id="N-2")
+    refused(await redate(client, in_days(3), charge_id=pix["charge_id"]), 404, "CHARGE_NOT_FOUND")
+    refused(await redate(client, in_days(3), external_id="N-2"), 404, "CHARGE_NOT_FOUND")
     # Beside a PIX charge of the same name the boleto is still the only one that can be meant.
-    boleto = await issued(door, external_id="N-2")
-    answer = await redate(door, in_days(3), external_id="N-2")
+    boleto = await issued(client, external_id="N-2")
+    answer = await redate(client, in_days(3), external_id="N-2")
     assert (answer.status, answer.body["charge_id"]) == (200, boleto["charge_id"])
-    assert await door.charge(pix["charge_id"]) == pix
+    assert await client.charge(pix["charge_id"]) == pix
 
 
-async def test_a_reference_of_several_pending_boletos_is_ambiguous(shop: Shop) -> None:
-    door = shop.sandbox
-    first, second = await issued(door, external_id="N-3"), await issued(door, external_id="N-3")
-    await issued(shop.production, external_id="N-3")
-    refused(await redate(door, in_days(3), external_id="N-3"), 409, "CANCEL_REFERENCE_AMBIGUOUS")
-    assert (await cancel(door, first["charge_id"])).status == 200
-    assert (await redate(door, in_days(3), external_id="N-3")).body["charge_id"] == second["charge_id"]
-    assert (await cancel(door, second["charge_id"])).status == 200
-    refused(await redate(door, in_days(4), external_id="N-3"), 404, "CHARGE_NOT_FOUND")
+async def test_a_reference_of_several_pending_boletos_is_ambiguous(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    first, second = await issued(client, external_id="N-3"), await issued(client, external_id="N-3")
+    await issued(merchant.production, external_id="N-3")
+    refused(await redate(client, in_days(3), external_id="N-3"), 409, "CANCEL_REFERENCE_AMBIGUOUS")
+    assert (await cancel(client, first["charge_id"])).status == 200
+    assert (await redate(client, in_days(3), external_id="N-3")).body["charge_id"] == second["charge_id"]
+    assert (await cancel(client, second["charge_id"])).status == 200
+    refused(await redate(client, in_days(4), external_id="N-3"), 404, "CHARGE_NOT_FOUND")
 
 
-async def test_a_boleto_that_is_not_pending_keeps_its_due_date(shop: Shop) -> None:
-    door = shop.sandbox
-    paid, cancelled = await issued(door), await issued(door)
-    assert (await door.pay(paid["charge_id"])).status == 200
-    assert (await cancel(door, cancelled["charge_id"])).status == 200
+async def test_a_boleto_that_is_not_pending_keeps_its_due_date(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    paid, cancelled = await issued(client), await issued(client)
+    assert (await client.pay(paid["charge_id"])).status == 200
+    assert (await cancel(client, cancelled["charge_id"])).status == 200
     for charge in (paid, cancelled):
-        before = await door.charge(charge["charge_id"])
+        before = await client.charge(charge["charge_id"])
         # The date it has, too: the state is what counts.
         for due in (in_days(20), charge["due_date"]):
-            refused(await redate(door, due, charge_id=charge["charge_id"]), 409, "CHARGE_NOT_PENDING")
-        assert await door.charge(charge["charge_id"]) == before
+            refused(await redate(client, due, charge_id=charge["charge_id"]), 409, "CHARGE_NOT_PENDING")
+        assert await client.charge(charge["charge_id"]) == before
 
 
 @pytest.mark.parametrize("scenario", ["unavailable", "refuse"])
 async def test_a_bank_that_does_not_confirm_a_new_due_date_changes_nothing(
-    shop: Shop, books: Books, scenario: str
+    merchant: ApiMerchant, books: Books, scenario: str
 ) -> None:
-    door = shop.sandbox
-    charge = await issued(door)
-    answer = await redate(door, in_days(30), charge_id=charge["charge_id"], headers={"X-Sandbox-Bank": scenario})
+    client = merchant.sandbox
+    charge = await issued(client)
+    answer = await redate(client, in_days(30), charge_id=charge["charge_id"], headers={"X-Sandbox-Bank": scenario})
     refused(answer, 502, "BANK_UNAVAILABLE")
     assert int(answer.headers["Retry-After"]) > 0
     await settled(books, charge)
-    assert await door.charge(charge["charge_id"]) == charge
+    assert await client.charge(charge["charge_id"]) == charge
     assert (await at_bank(books, number_of(charge)))["due_on"].isoformat() == charge["due_date"]
-    assert await door.events() == []
-    assert (await redate(door, in_days(30), charge_id=charge["charge_id"])).status == 200
+    assert await client.events() == []
+    assert (await redate(client, in_days(30), charge_id=charge["charge_id"])).status == 200
 
 
 @pytest.mark.parametrize("scenario", ["lost_reply", "slow"])
 async def test_a_new_due_date_that_is_slow_or_not_heard_of_is_changed_once(
-    shop: Shop, books: Books, scenario: str
+    merchant: ApiMerchant, books: Books, scenario: str
 ) -> None:
-    door = shop.sandbox
-    charge = await issued(door)
-    answer = await redate(door, in_days(30), charge_id=charge["charge_id"], headers={"X-Sandbox-Bank": scenario})
+    client = merchant.sandbox
+    charge = await issued(client)
+    answer = await redate(client, in_days(30), charge_id=charge["charge_id"], headers={"X-Sandbox-Bank": scenario})
     assert (answer.status, answer.body["due_date"]) == (200, in_days(30))
-    assert [event["type"] for event in await door.events()] == ["charge.due_date_changed"]
+    assert [event["type"] for event in await client.events()] == ["charge.due_date_changed"]
     assert (await at_bank(books, number_of(charge)))["due_on"].isoformat() == in_days(30)
 
 
-async def test_ten_re_datings_at_once_leave_the_date_the_bank_has(shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    charge = await issued(door)
+async def test_ten_re_datings_at_once_leave_the_date_the_bank_has(merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
+    charge = await issued(client)
     answers = await asyncio.gather(
-        *(redate(door, in_days(20 + number), charge_id=charge["charge_id"]) for number in range(10))
+        *(redate(client, in_days(20 + number), charge_id=charge["charge_id"]) for number in range(10))
     )
     assert {answer.status for answer in answers} == {200}, [answer.raw for answer in answers]
-    now = await door.charge(charge["charge_id"])
-    events = await door.events()
+    now = await client.charge(charge["charge_id"])
+    events = await client.events()
     assert now["due_date"] == (await at_bank(books, number_of(charge)))["due_on"].isoformat()
     assert now["due_date"] == events[-1]["due_date"]
     assert now["version"] == 11
@@ -411,11 +415,11 @@ async def test_ten_re_datings_at_once_leave_the_date_the_bank_has(shop: Shop, bo
 
 
 async def test_while_the_bank_finds_a_boleto_too_young_changes_are_refused_for_a_while(
-    system: System, shop: Shop, books: Books
+    system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     """Banco do Brasil changes and writes off thirty minutes after the registration (contract section 6)."""
-    door = shop.production
-    charge = await issued(door)
+    client = merchant.production
+    charge = await issued(client)
 
     async def rule(on: bool) -> None:
         async with aiohttp.ClientSession() as http:
@@ -426,34 +430,34 @@ async def test_while_the_bank_finds_a_boleto_too_young_changes_are_refused_for_a
     await rule(True)
     try:
         for answer in (
-            await cancel(door, charge["charge_id"]),
-            await redate(door, in_days(30), charge_id=charge["charge_id"]),
+            await cancel(client, charge["charge_id"]),
+            await redate(client, in_days(30), charge_id=charge["charge_id"]),
         ):
             refused(answer, 502, "BANK_UNAVAILABLE")
             # To be sure of the bank's clock, a minute more than its half hour.
             assert 1740 < int(answer.headers["Retry-After"]) <= 1860
-        assert await door.charge(charge["charge_id"]) == charge
+        assert await client.charge(charge["charge_id"]) == charge
     finally:
         await rule(False)
-    assert (await redate(door, in_days(30), charge_id=charge["charge_id"])).status == 200
-    assert (await cancel(door, charge["charge_id"])).status == 200
+    assert (await redate(client, in_days(30), charge_id=charge["charge_id"])).status == 200
+    assert (await cancel(client, charge["charge_id"])).status == 200
     assert not await open_at_bank(books, charge)
 
 
 # --- Lists -----------------------------------------------------------------------------------------------------------
 
 
-async def test_boletos_are_found_by_what_is_on_them(shop: Shop, books: Books) -> None:
-    door = shop.sandbox
+async def test_boletos_are_found_by_what_is_on_them(merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
-    plain = await issued(door, dataVencimento=in_days(10))
-    hybrid = await issued(door, tipo="boleto_hibrido", dataVencimento=in_days(20))
-    brought = await issued(door, dataVencimento=in_days(30), integrador_code=partner.integrador_code)
-    pix = await door.created()
-    await issued(shop.production, dataVencimento=in_days(10))
+    plain = await issued(client, dataVencimento=in_days(10))
+    hybrid = await issued(client, tipo="boleto_hibrido", dataVencimento=in_days(20))
+    brought = await issued(client, dataVencimento=in_days(30), integrador_code=partner.integrador_code)
+    pix = await client.created()
+    await issued(merchant.production, dataVencimento=in_days(10))
 
     async def found(**asked: Any) -> list[str]:
-        return [each["charge_id"] for each in await door.all("/v1/charges", order="asc", **asked)]
+        return [each["charge_id"] for each in await client.all("/v1/charges", order="asc", **asked)]
 
     boletos = [each["charge_id"] for each in (plain, hybrid, brought)]
     assert await found() == [*boletos, pix["charge_id"]]
@@ -473,14 +477,14 @@ async def test_boletos_are_found_by_what_is_on_them(shop: Shop, books: Books) ->
     assert await found(due_to=in_days(19)) == [boletos[0]]
     assert await found(due_from=in_days(20), payment_method="boleto") == [boletos[2]]
     assert await found(due_from=in_days(31)) == []
-    refused(await door.get("/v1/charges", due_from=in_days(20), due_to=in_days(10)), 400, "DATE_RANGE_INVALID")
+    refused(await client.get("/v1/charges", due_from=in_days(20), due_to=in_days(10)), 400, "DATE_RANGE_INVALID")
     # A boleto is where its due date is now.
-    assert (await redate(door, in_days(25), charge_id=boletos[0])).status == 200
+    assert (await redate(client, in_days(25), charge_id=boletos[0])).status == 200
     assert await found(due_to=in_days(19)) == []
     assert await found(due_from=in_days(20), due_to=in_days(25)) == boletos[:2]
-    assert (await cancel(door, boletos[1])).status == 200
+    assert (await cancel(client, boletos[1])).status == 200
     assert await found(due_from=in_days(20), due_to=in_days(25), status="pending") == [boletos[0]]
-    counts = (await door.get("/v1/charges/summary", due_from=in_days(20), payment_method="boleto")).body["data"]
+    counts = (await client.get("/v1/charges/summary", due_from=in_days(20), payment_method="boleto")).body["data"]
     assert [(row["status"], row["count"], row["amount"]) for row in counts if row["count"]] == [
         ("pending", 2, "300.00")
     ]
@@ -489,36 +493,36 @@ async def test_boletos_are_found_by_what_is_on_them(shop: Shop, books: Books) ->
 # --- Expiry ----------------------------------------------------------------------------------------------------------
 
 
-async def _overdue(system: System, books: Books, door: Door, **more: Any) -> str:
+async def _overdue(system: System, books: Books, client: ApiClient, **more: Any) -> str:
     """A boleto whose last day to pay has passed; nobody has noticed yet."""
-    return await boleto_issued_before(system, books, door, test=True, due_on=today() - timedelta(days=15), **more)
+    return await boleto_issued_before(system, books, client, test=True, due_on=today() - timedelta(days=15), **more)
 
 
 @pytest.mark.parametrize("act", ["read", "list", "list by status", "feed", "cancel", "cancel by id", "re-date", "pay"])
 async def test_a_boleto_whose_time_has_passed_is_expired_for_whoever_comes(
-    system: System, shop: Shop, books: Books, act: str
+    system: System, merchant: ApiMerchant, books: Books, act: str
 ) -> None:
-    door = shop.sandbox
+    client = merchant.sandbox
     with paused(system, "worker"):
-        charge_id = await _overdue(system, books, door, external_id="PED-9")
+        charge_id = await _overdue(system, books, client, external_id="PED-9")
         if act == "list":
-            assert [each["status"] for each in await door.all("/v1/charges")] == ["expired"]
+            assert [each["status"] for each in await client.all("/v1/charges")] == ["expired"]
         elif act == "list by status":
-            assert await door.all("/v1/charges", status="pending") == []
-            assert len(await door.all("/v1/charges", status="expired")) == 1
+            assert await client.all("/v1/charges", status="pending") == []
+            assert len(await client.all("/v1/charges", status="expired")) == 1
         elif act == "feed":
-            assert len(await door.events()) == 1
+            assert len(await client.events()) == 1
         elif act == "cancel":
-            refused(await cancel(door, charge_id), 409, "CHARGE_NOT_PENDING")
+            refused(await cancel(client, charge_id), 409, "CHARGE_NOT_PENDING")
         elif act == "cancel by id":
-            refused(await cancel(door, charge_id, reason="paid_externally"), 409, "CHARGE_NOT_PENDING")
+            refused(await cancel(client, charge_id, reason="paid_externally"), 409, "CHARGE_NOT_PENDING")
         elif act == "re-date":
-            refused(await redate(door, in_days(3), charge_id=charge_id), 409, "CHARGE_NOT_PENDING")
+            refused(await redate(client, in_days(3), charge_id=charge_id), 409, "CHARGE_NOT_PENDING")
         elif act == "pay":
-            refused(await door.pay(charge_id), 409, "CHARGE_NOT_PENDING")
-        charge = await door.charge(charge_id)
+            refused(await client.pay(charge_id), 409, "CHARGE_NOT_PENDING")
+        charge = await client.charge(charge_id)
     assert (charge["status"], charge["version"], charge["payment"]) == ("expired", 2, None)
-    (event,) = await door.events(charge_id=charge_id)
+    (event,) = await client.events(charge_id=charge_id)
     assert (event["type"], event["status"], event["external_id"]) == ("charge.expired", "expired", "PED-9")
     # At 00:00 in São Paulo of the day after the last day to pay.
     ended = datetime.fromisoformat(event["expires_at"]).astimezone(SAO_PAULO)
@@ -526,36 +530,36 @@ async def test_a_boleto_whose_time_has_passed_is_expired_for_whoever_comes(
     assert (ended.hour, ended.minute, ended.second, ended.microsecond) == (0, 0, 0, 0)
 
 
-async def test_by_reference_an_overdue_boleto_is_not_there(system: System, shop: Shop, books: Books) -> None:
-    door = shop.sandbox
+async def test_by_reference_an_overdue_boleto_is_not_there(system: System, merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
     with paused(system, "worker"):
-        await _overdue(system, books, door, external_id="PED-9")
-        refused(await door.post("/v1/charges/cancel", {"external_id": "PED-9"}), 404, "CHARGE_NOT_FOUND")
-        refused(await redate(door, in_days(3), external_id="PED-9"), 404, "CHARGE_NOT_FOUND")
-    assert [event["type"] for event in await door.events()] == ["charge.expired"]
+        await _overdue(system, books, client, external_id="PED-9")
+        refused(await client.post("/v1/charges/cancel", {"external_id": "PED-9"}), 404, "CHARGE_NOT_FOUND")
+        refused(await redate(client, in_days(3), external_id="PED-9"), 404, "CHARGE_NOT_FOUND")
+    assert [event["type"] for event in await client.events()] == ["charge.expired"]
 
 
-async def test_a_boleto_nobody_looks_at_expires_once(system: System, shop: Shop, books: Books) -> None:
-    charge_ids = [await _overdue(system, books, shop.sandbox) for _ in range(3)]
+async def test_a_boleto_nobody_looks_at_expires_once(system: System, merchant: ApiMerchant, books: Books) -> None:
+    charge_ids = [await _overdue(system, books, merchant.sandbox) for _ in range(3)]
 
     async def swept() -> bool:
         pending = "SELECT count(*) FROM charge WHERE charge_id = ANY($1::text[]::uuid[]) AND status = 'pending'"
         return bool(await books.fetchval(pending, charge_ids) == 0)
 
     await until_answer(swept, within_s=30)
-    events = await shop.sandbox.events()
+    events = await merchant.sandbox.events()
     assert Counter((event["type"], event["charge_id"]) for event in events) == {
         ("charge.expired", charge_id): 1 for charge_id in charge_ids
     }
 
 
 async def test_a_boleto_due_yesterday_on_a_day_with_banks_has_expired_and_one_due_today_has_not(
-    system: System, shop: Shop, books: Books
+    system: System, merchant: ApiMerchant, books: Books
 ) -> None:
-    door = shop.sandbox
+    client = merchant.sandbox
     for days in range(6):
         due_on = today() - timedelta(days=days)
-        charge = await door.charge(await boleto_issued_before(system, books, door, test=True, due_on=due_on))
+        charge = await client.charge(await boleto_issued_before(system, books, client, test=True, due_on=due_on))
         in_time = charge["effective_due_date"] >= today().isoformat()
         assert charge["status"] == ("pending" if in_time else "expired"), charge["due_date"]
         assert in_time or days > 0
@@ -565,11 +569,11 @@ async def test_a_boleto_due_yesterday_on_a_day_with_banks_has_expired_and_one_du
 
 
 @pytest.mark.parametrize("tipo", ["boleto", "boleto_hibrido"])
-async def test_a_boleto_paid_in_the_sandbox_is_paid_everywhere(shop: Shop, books: Books, tipo: str) -> None:
-    door = shop.sandbox
+async def test_a_boleto_paid_in_the_sandbox_is_paid_everywhere(merchant: ApiMerchant, books: Books, tipo: str) -> None:
+    client = merchant.sandbox
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
-    charge = await issued(door, "99.90", tipo=tipo, external_id="PED-3", integrador_code=partner.integrador_code)
-    answer = await door.pay(charge["charge_id"])
+    charge = await issued(client, "99.90", tipo=tipo, external_id="PED-3", integrador_code=partner.integrador_code)
+    answer = await client.pay(charge["charge_id"])
     assert answer.status == 200, answer.raw
     paid = answer.body
     block = paid["payment"]
@@ -581,80 +585,80 @@ async def test_a_boleto_paid_in_the_sandbox_is_paid_everywhere(shop: Shop, books
         "late": False, "refunded_amount": "0.00",
     }  # fmt: skip
     assert charge["created_at"] <= block["paid_at"] <= block["credited_at"] <= iso(datetime.now(UTC))
-    assert await door.charge(charge["charge_id"]) == paid
-    (item,) = await door.all("/v1/payments")
+    assert await client.charge(charge["charge_id"]) == paid
+    (item,) = await client.all("/v1/payments")
     assert item == block | {
-        "charge_id": charge["charge_id"], "external_id": "PED-3", "account_id": door.account_id,
+        "charge_id": charge["charge_id"], "external_id": "PED-3", "account_id": client.account_id,
         "payment_method": tipo, "txid": None, "nosso_numero": number_of(charge),
         "integrador_code": partner.integrador_code, "anomaly": None, "test": True,
     }  # fmt: skip
-    assert await door.all("/v1/payments", method="boleto") == [item]
-    assert await door.all("/v1/payments", method="pix") == []
-    (line,) = await door.ledger()
+    assert await client.all("/v1/payments", method="boleto") == [item]
+    assert await client.all("/v1/payments", method="pix") == []
+    (line,) = await client.ledger()
     assert (line["type"], line["direction"], line["amount"], line["balance_after"], line["payment_id"]) == (
         "payment", "credit", "99.90", "99.90", block["payment_id"],
     )  # fmt: skip
     assert (line["charge_id"], line["external_id"], line["test"]) == (charge["charge_id"], "PED-3", True)
-    assert await door.balance() == "99.90"
-    assert await shop.production.balance() == "0.00"
-    (event,) = await door.events()
+    assert await client.balance() == "99.90"
+    assert await merchant.production.balance() == "0.00"
+    (event,) = await client.events()
     assert (event["type"], event["status"], event["amount"], event["method"]) == (
         "payment.received", "paid", "99.90", "boleto",
     )  # fmt: skip
     assert (event["paid_at"], event["payment_id"], event["test"]) == (block["paid_at"], block["payment_id"], True)
     for answer in (
-        await door.pay(charge["charge_id"]),
-        await cancel(door, charge["charge_id"]),
-        await redate(door, in_days(20), charge_id=charge["charge_id"]),
+        await client.pay(charge["charge_id"]),
+        await cancel(client, charge["charge_id"]),
+        await redate(client, in_days(20), charge_id=charge["charge_id"]),
     ):
         refused(answer, 409, "CHARGE_NOT_PENDING")
-    assert await door.charge(charge["charge_id"]) == paid
+    assert await client.charge(charge["charge_id"]) == paid
     assert not await open_at_bank(books, charge)
 
 
-async def test_twenty_sandbox_payments_at_once_pay_once(shop: Shop) -> None:
-    door = shop.sandbox
-    charge = await issued(door)
-    answers = await asyncio.gather(*(door.pay(charge["charge_id"]) for _ in range(20)))
+async def test_twenty_sandbox_payments_at_once_pay_once(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    charge = await issued(client)
+    answers = await asyncio.gather(*(client.pay(charge["charge_id"]) for _ in range(20)))
     assert Counter(answer.status for answer in answers) == {200: 1, 409: 19}, [answer.raw for answer in answers]
     assert {answer.code for answer in answers if answer.status == 409} == {"CHARGE_NOT_PENDING"}
-    assert await door.balance() == "150.00"
-    assert len(await door.all("/v1/payments")) == len(await door.events()) == 1
+    assert await client.balance() == "150.00"
+    assert len(await client.all("/v1/payments")) == len(await client.events()) == 1
 
 
-async def test_a_boleto_that_is_not_pending_cannot_be_paid_in_the_sandbox(shop: Shop) -> None:
-    door = shop.sandbox
-    charge = await issued(door)
-    assert (await cancel(door, charge["charge_id"])).status == 200
-    refused(await door.pay(charge["charge_id"]), 409, "CHARGE_NOT_PENDING")
-    assert await door.all("/v1/payments") == []
+async def test_a_boleto_that_is_not_pending_cannot_be_paid_in_the_sandbox(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    charge = await issued(client)
+    assert (await cancel(client, charge["charge_id"])).status == 200
+    refused(await client.pay(charge["charge_id"]), 409, "CHARGE_NOT_PENDING")
+    assert await client.all("/v1/payments") == []
 
 
-async def test_production_has_no_simulated_payers(shop: Shop, books: Books) -> None:
-    door = shop.production
-    charge = await issued(door)
+async def test_production_has_no_simulated_payers(merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.production
+    charge = await issued(client)
     for charge_id in (charge["charge_id"], NOBODY, "x", str(uuid4())):
-        refused(await door.pay(charge_id), 403, "SANDBOX_ONLY")
-    assert await door.charge(charge["charge_id"]) == charge
+        refused(await client.pay(charge_id), 403, "SANDBOX_ONLY")
+    assert await client.charge(charge["charge_id"]) == charge
     assert await open_at_bank(books, charge)
 
 
-async def test_boletos_and_pix_share_one_ledger_that_adds_up(system: System, shop: Shop) -> None:
-    door = shop.sandbox
+async def test_boletos_and_pix_share_one_ledger_that_adds_up(system: System, merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
     bodies = [boleto_body(f"{number + 1}.25") for number in range(10)]
-    boletos = [answer.body for answer in await asyncio.gather(*(issue(door, body=body) for body in bodies))]
-    pix = await asyncio.gather(*(door.created(f"{number + 1}.50") for number in range(10)))
-    answers = await asyncio.gather(*(door.pay(charge["charge_id"]) for charge in (*boletos, *pix)))
+    boletos = [answer.body for answer in await asyncio.gather(*(issue(client, body=body) for body in bodies))]
+    pix = await asyncio.gather(*(client.created(f"{number + 1}.50") for number in range(10)))
+    answers = await asyncio.gather(*(client.pay(charge["charge_id"]) for charge in (*boletos, *pix)))
     assert {answer.status for answer in answers} == {200}
-    ledger = await door.ledger()
+    ledger = await client.ledger()
     assert [line["sequence"] for line in ledger] == list(range(1, 21))
     total = 0
     for line in ledger:
         total += int(line["amount"].replace(".", ""))
         assert int(line["balance_after"].replace(".", "")) == total
     assert total == sum(100 * (number + 1) + 25 + 100 * (number + 1) + 50 for number in range(10))
-    assert await door.balance() == ledger[-1]["balance_after"]
-    assert [event["sequence"] for event in await door.events()] == list(range(1, 21))
+    assert await client.balance() == ledger[-1]["balance_after"]
+    assert [event["sequence"] for event in await client.events()] == list(range(1, 21))
 
 
 async def test_the_books_are_clean_after_all_of_it(system: System) -> None:

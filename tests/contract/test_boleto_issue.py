@@ -33,7 +33,15 @@ from tests.support.boleto_merchant import (
     today,
 )
 from tests.support.in_process import open_api
-from tests.support.merchant import Answer, Books, Door, Shop, assert_books_are_clean, new_shop, until_answer
+from tests.support.merchant import (
+    Answer,
+    ApiClient,
+    ApiMerchant,
+    Books,
+    assert_books_are_clean,
+    new_merchant,
+    until_answer,
+)
 from tests.support.system import System
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -45,8 +53,8 @@ MISSING = "missing"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def shop(system: System) -> AsyncIterator[Shop]:
-    async with new_shop(system) as opened:
+async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
+    async with new_merchant(system) as opened:
         yield opened
 
 
@@ -96,18 +104,22 @@ def digits_of_boleto(number: str, due_on: date, cents: int) -> tuple[str, str]:
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 @pytest.mark.parametrize("tipo", ["boleto", "boleto_hibrido"])
-async def test_a_new_boleto_is_the_projection_and_nothing_else(shop: Shop, books: Books, mode: str, tipo: str) -> None:
-    door: Door = getattr(shop, mode)
+async def test_a_new_boleto_is_the_projection_and_nothing_else(
+    merchant: ApiMerchant, books: Books, mode: str, tipo: str
+) -> None:
+    client: ApiClient = getattr(merchant, mode)
     due = "2030-07-06"
     before = datetime.now(UTC)
-    answer = await issue(door, "150.5", tipo=tipo, dataVencimento=due, descricao="Aula de março", external_id="Nº 1/é")
+    answer = await issue(
+        client, "150.5", tipo=tipo, dataVencimento=due, descricao="Aula de março", external_id="Nº 1/é"
+    )
     assert answer.status == 201, answer.raw
     made = answer.body
     boleto = made["boleto"]
     barcode, line = digits_of_boleto(boleto["nosso_numero"], date(2030, 7, 6), 15050)
     hybrid = tipo == "boleto_hibrido"
     assert made == {
-        "charge_id": made["charge_id"], "account_id": door.account_id, "external_id": "Nº 1/é",
+        "charge_id": made["charge_id"], "account_id": client.account_id, "external_id": "Nº 1/é",
         "public_id": made["public_id"], "payment_method": tipo, "status": "pending", "amount": "150.50",
         "description": "Aula de março", "pix": None,
         "boleto": {
@@ -129,28 +141,30 @@ async def test_a_new_boleto_is_the_projection_and_nothing_else(shop: Shop, books
         assert brcodeJsonToBrcode({path: value for path, value in read.items() if path != "63"}) == boleto["qr_code"]
         assert (read["01"], read["54"], read["26"]["00"].lower()) == ("12", "150.50", "br.gov.bcb.pix")
         assert len(read["26"]["25"]) <= 77
-    assert (await door.charge(made["charge_id"])) == made
-    assert await door.all("/v1/charges", nosso_numero=boleto["nosso_numero"]) == [made]
+    assert (await client.charge(made["charge_id"])) == made
+    assert await client.all("/v1/charges", nosso_numero=boleto["nosso_numero"]) == [made]
     # The bank has exactly this boleto.
     row = await at_bank(books, boleto["nosso_numero"])
     assert (row["world"], row["amount_cents"], row["due_on"].isoformat(), row["seu_numero"]) == (
         mode, 15050, due, boleto["seu_numero"],
     )  # fmt: skip
     assert (row["token"] is not None) == hybrid
-    assert await door.events(charge_id=made["charge_id"]) == []
+    assert await client.events(charge_id=made["charge_id"]) == []
 
 
 @pytest.mark.parametrize(("due", "effective"), EFFECTIVE.items())
 async def test_a_due_date_without_banks_is_payable_on_the_next_business_day(
-    shop: Shop, due: str, effective: str
+    merchant: ApiMerchant, due: str, effective: str
 ) -> None:
-    made = await issued(shop.sandbox, dataVencimento=due)
+    made = await issued(merchant.sandbox, dataVencimento=due)
     assert (made["due_date"], made["effective_due_date"]) == (due, effective)
     assert made["boleto"]["data_vencimento"] == due
 
 
-async def test_every_boleto_has_a_number_of_its_own(shop: Shop) -> None:
-    made = await asyncio.gather(*(issued(door) for _ in range(40) for door in (shop.sandbox, shop.production)))
+async def test_every_boleto_has_a_number_of_its_own(merchant: ApiMerchant) -> None:
+    made = await asyncio.gather(
+        *(issued(client) for _ in range(40) for client in (merchant.sandbox, merchant.production))
+    )
     assert len({each["boleto"]["nosso_numero"] for each in made}) == 80
     assert len({each["boleto"]["linha_digitavel"] for each in made}) == 80
 
@@ -163,9 +177,9 @@ async def test_every_boleto_has_a_number_of_its_own(shop: Shop) -> None:
     ],
 )  # fmt: skip
 async def test_seu_numero_is_the_reference_where_it_fits_and_else_our_counter(
-    shop: Shop, books: Books, reference: str | None, fits: bool
+    merchant: ApiMerchant, books: Books, reference: str | None, fits: bool
 ) -> None:
-    made = await issued(shop.sandbox, external_id=reference)
+    made = await issued(merchant.sandbox, external_id=reference)
     boleto = made["boleto"]
     assert boleto["seu_numero"] == (reference if fits else str(int(boleto["nosso_numero"][10:])))
     assert made["external_id"] == reference
@@ -174,25 +188,25 @@ async def test_seu_numero_is_the_reference_where_it_fits_and_else_our_counter(
 
 
 @pytest.mark.parametrize(("amount", "shown"), [("0.01", "0.01"), ("7", "7.00"), ("99999999.99", "99999999.99")])
-async def test_an_amount_is_told_back_and_stands_in_the_barcode(shop: Shop, amount: str, shown: str) -> None:
-    made = await issued(shop.sandbox, amount)
+async def test_an_amount_is_told_back_and_stands_in_the_barcode(merchant: ApiMerchant, amount: str, shown: str) -> None:
+    made = await issued(merchant.sandbox, amount)
     assert made["amount"] == shown
     assert made["boleto"]["codigo_barras"][9:19] == shown.replace(".", "").zfill(10)
 
 
-async def test_unknown_fields_are_ignored_and_the_payer_is_never_told_back(shop: Shop) -> None:
-    answer = await issue(shop.sandbox, surpresa={"a": [None]}, pagador={**PAGADOR, "apelido": 5}, account_id=None)
+async def test_unknown_fields_are_ignored_and_the_payer_is_never_told_back(merchant: ApiMerchant) -> None:
+    answer = await issue(merchant.sandbox, surpresa={"a": [None]}, pagador={**PAGADOR, "apelido": 5}, account_id=None)
     assert answer.status == 201
     assert PAGADOR["documento"].encode() not in answer.raw
     assert "Conceição".encode() not in answer.raw
 
 
-async def test_a_company_may_pay_and_the_house_number_may_be_missing(shop: Shop) -> None:
+async def test_a_company_may_pay_and_the_house_number_may_be_missing(merchant: ApiMerchant) -> None:
     company = {**PAGADOR, "tipoPessoa": "PESSOA_JURIDICA", "documento": "12345678000195"}
-    assert (await issue(shop.production, pagador=company)).status == 201
-    assert (await issue(shop.sandbox, pagador={k: v for k, v in PAGADOR.items() if k != "numero"})).status == 201
-    assert (await issue(shop.sandbox, pagador={**PAGADOR, "numero": None})).status == 201
-    assert (await issue(shop.sandbox, account_id=shop.sandbox.account_id)).status == 201
+    assert (await issue(merchant.production, pagador=company)).status == 201
+    assert (await issue(merchant.sandbox, pagador={k: v for k, v in PAGADOR.items() if k != "numero"})).status == 201
+    assert (await issue(merchant.sandbox, pagador={**PAGADOR, "numero": None})).status == 201
+    assert (await issue(merchant.sandbox, account_id=merchant.sandbox.account_id)).status == 201
 
 
 @pytest.mark.parametrize(
@@ -205,10 +219,10 @@ async def test_a_company_may_pay_and_the_house_number_may_be_missing(shop: Shop)
     ],
     ids=lambda value: repr(value)[:30],
 )  # fmt: skip
-async def test_whatever_the_payer_is_called_the_bank_takes_it(shop: Shop, more: dict[str, str]) -> None:
+async def test_whatever_the_payer_is_called_the_bank_takes_it(merchant: ApiMerchant, more: dict[str, str]) -> None:
     """A bank has few letters and short fields; what a merchant was allowed to send is no reason for a 502."""
     description = "Parcela 1/3 – não receber após… 💸\nlinha 2 " * 10
-    answer = await issue(shop.production, pagador={**PAGADOR, **more}, descricao=description, tipo="boleto_hibrido")
+    answer = await issue(merchant.production, pagador={**PAGADOR, **more}, descricao=description, tipo="boleto_hibrido")
     assert answer.status == 201, answer.raw
     assert answer.body["description"] == description
 
@@ -224,13 +238,15 @@ async def test_whatever_the_payer_is_called_the_bank_takes_it(shop: Shop, more: 
     ],
     ids=lambda value: repr(value)[:20],
 )  # fmt: skip
-async def test_any_fault_of_the_amount_is_amount_invalid_whatever_else_is_wrong(shop: Shop, amount: Any) -> None:
+async def test_any_fault_of_the_amount_is_amount_invalid_whatever_else_is_wrong(
+    merchant: ApiMerchant, amount: Any
+) -> None:
     others: list[dict[str, Any]] = [{}, {"dataVencimento": 1, "integrador_code": 1, "tipo": None, "pagador": []}]
     for more in others:
         body = {**boleto_body(), **more, "valorCents": amount}
         if amount is MISSING:
             del body["valorCents"]
-        error = refused(await issue(shop.sandbox, body=body), 400, "AMOUNT_INVALID")
+        error = refused(await issue(merchant.sandbox, body=body), 400, "AMOUNT_INVALID")
         assert [each["field"] for each in error["fields"]] == ["valorCents"]
 
 
@@ -243,22 +259,22 @@ async def test_any_fault_of_the_amount_is_amount_invalid_whatever_else_is_wrong(
     ],
     ids=lambda value: repr(value)[:24],
 )  # fmt: skip
-async def test_any_fault_of_the_due_date_is_invalid_due_date(shop: Shop, due: Any) -> None:
+async def test_any_fault_of_the_due_date_is_invalid_due_date(merchant: ApiMerchant, due: Any) -> None:
     # That a day has passed is seen later than a payer who cannot be.
     pagador = PAGADOR if due == "2020-01-01" else {**PAGADOR, "uf": "XX"}
     for body in (boleto_body(), boleto_body(pagador=pagador)):
         body["dataVencimento"] = due
         if due is MISSING:
             del body["dataVencimento"]
-        error = refused(await issue(shop.sandbox, body=body), 400, "INVALID_DUE_DATE")
+        error = refused(await issue(merchant.sandbox, body=body), 400, "INVALID_DUE_DATE")
         assert [each["field"] for each in error["fields"]] == ["dataVencimento"]
 
 
-async def test_today_is_too_early_tomorrow_and_the_last_day_a_barcode_carries_are_not(shop: Shop) -> None:
+async def test_today_is_too_early_tomorrow_and_the_last_day_a_barcode_carries_are_not(merchant: ApiMerchant) -> None:
     for due in (in_days(-1), in_days(0)):
-        refused(await issue(shop.sandbox, dataVencimento=due), 400, "INVALID_DUE_DATE")
+        refused(await issue(merchant.sandbox, dataVencimento=due), 400, "INVALID_DUE_DATE")
     for due in (in_days(1), "2049-10-13"):
-        assert (await issued(shop.sandbox, dataVencimento=due))["due_date"] == due
+        assert (await issued(merchant.sandbox, dataVencimento=due))["due_date"] == due
 
 
 async def test_the_day_is_sao_paulos(servers: Any, pool: Any) -> None:
@@ -297,46 +313,50 @@ async def test_the_day_is_sao_paulos(servers: Any, pool: Any) -> None:
     ids=repr,
 )  # fmt: skip
 async def test_any_fault_of_the_integrador_code_is_its_own_refusal_and_makes_no_boleto(
-    shop: Shop, books: Books, code: Any
+    merchant: ApiMerchant, books: Books, code: Any
 ) -> None:
     reference = new_reference()
     # That nobody has a code is seen later than a type that cannot be.
     for tipo in ("boleto", "boleto" if code == "INTG-000000" else 7):
-        answer = await issue(shop.sandbox, integrador_code=code, external_id=reference, tipo=tipo)
+        answer = await issue(merchant.sandbox, integrador_code=code, external_id=reference, tipo=tipo)
         refused(answer, 400, "INTEGRADOR_CODE_INVALID")
     assert await boletos_of(books, reference) == []
-    assert await shop.sandbox.all("/v1/charges", external_id=reference) == []
+    assert await merchant.sandbox.all("/v1/charges", external_id=reference) == []
 
 
-async def test_an_inactive_integrador_code_is_like_an_unknown_one_and_a_stamp_stays(shop: Shop, books: Books) -> None:
-    door, reference = shop.sandbox, new_reference()
+async def test_an_inactive_integrador_code_is_like_an_unknown_one_and_a_stamp_stays(
+    merchant: ApiMerchant, books: Books
+) -> None:
+    client, reference = merchant.sandbox, new_reference()
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
     code = partner.integrador_code
     key = str(uuid4())
-    made = await issued(door, key=key, integrador_code=code)
-    assert [each["charge_id"] for each in await door.all("/v1/charges", integrador_code=code)] == [made["charge_id"]]
+    made = await issued(client, key=key, integrador_code=code)
+    assert [each["charge_id"] for each in await client.all("/v1/charges", integrador_code=code)] == [made["charge_id"]]
     await books.execute("UPDATE integrator SET active = false WHERE integrador_code = $1", code)
-    inactive = await issue(door, integrador_code=code, external_id=reference)
-    unknown = await issue(door, integrador_code="INTG-000000", external_id=reference)
+    inactive = await issue(client, integrador_code=code, external_id=reference)
+    unknown = await issue(client, integrador_code="INTG-000000", external_id=reference)
     refused(inactive, 400, "INTEGRADOR_CODE_INVALID")
     assert inactive.but_for_the_request_id() == unknown.but_for_the_request_id()
     assert await boletos_of(books, reference) == []
     # What was stamped stays stamped, and its creation is still answered.
-    assert (await issue(door, key=key, integrador_code=code)).status == 200
-    assert [each["charge_id"] for each in await door.all("/v1/charges", integrador_code=code)] == [made["charge_id"]]
+    assert (await issue(client, key=key, integrador_code=code)).status == 200
+    assert [each["charge_id"] for each in await client.all("/v1/charges", integrador_code=code)] == [made["charge_id"]]
 
 
 @pytest.mark.parametrize("given", ["theirs", NOBODY])
-async def test_an_account_that_is_not_the_tokens_is_a_mismatch(system: System, shop: Shop, given: str) -> None:
-    async with new_shop(system) as other:
+async def test_an_account_that_is_not_the_tokens_is_a_mismatch(
+    system: System, merchant: ApiMerchant, given: str
+) -> None:
+    async with new_merchant(system) as other:
         account = other.sandbox.account_id if given == "theirs" else given
-        refused(await issue(shop.sandbox, account_id=account), 403, "ACCOUNT_MISMATCH")
+        refused(await issue(merchant.sandbox, account_id=account), 403, "ACCOUNT_MISMATCH")
         assert await other.sandbox.all("/v1/charges") == []
 
 
-async def test_an_account_that_is_no_uuid_is_malformed(shop: Shop) -> None:
+async def test_an_account_that_is_no_uuid_is_malformed(merchant: ApiMerchant) -> None:
     for given in ("x", "", 5):
-        assert fields(await issue(shop.sandbox, account_id=given)) == ["account_id"]
+        assert fields(await issue(merchant.sandbox, account_id=given)) == ["account_id"]
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
@@ -357,30 +377,30 @@ async def test_an_account_that_is_no_uuid_is_malformed(shop: Shop) -> None:
 async def test_a_merchant_without_a_whole_address_issues_no_boleto(
     system: System, books: Books, mode: str, address: Any
 ) -> None:
-    async with new_shop(system) as other:
-        door: Door = getattr(other, mode)
-        whole = await books.fetchval("SELECT address FROM account WHERE account_id = $1::text::uuid", door.account_id)
+    async with new_merchant(system) as other:
+        client: ApiClient = getattr(other, mode)
+        whole = await books.fetchval("SELECT address FROM account WHERE account_id = $1::text::uuid", client.account_id)
         store = "UPDATE account SET address = $2 WHERE account_id = $1::text::uuid"
-        await books.execute(store, door.account_id, None if address is None else msgspec.json.encode(address))
+        await books.execute(store, client.account_id, None if address is None else msgspec.json.encode(address))
         key = str(uuid4())
-        refused(await issue(door, key=key), 422, "MERCHANT_ADDRESS_REQUIRED")
-        assert await door.all("/v1/charges") == []
-        await books.execute(store, door.account_id, whole)
-        assert (await issue(door, key=key)).status == 201, "a refusal does not use the key up"
+        refused(await issue(client, key=key), 422, "MERCHANT_ADDRESS_REQUIRED")
+        assert await client.all("/v1/charges") == []
+        await books.execute(store, client.account_id, whole)
+        assert (await issue(client, key=key)).status == 201, "a refusal does not use the key up"
 
 
 async def test_a_merchant_made_without_an_address_has_none(system: System) -> None:
     record = await asyncio.to_thread(system.create_merchant, address=False)
-    door = Door(system.base_url, record["account_id"], *record["test"].values())
+    client = ApiClient(system.base_url, record["account_id"], *record["test"].values())
     try:
-        refused(await issue(door), 422, "MERCHANT_ADDRESS_REQUIRED")
-        assert (await door.create()).status == 201, "a PIX charge needs none"
+        refused(await issue(client), 422, "MERCHANT_ADDRESS_REQUIRED")
+        assert (await client.create()).status == 201, "a PIX charge needs none"
     finally:
-        await door.http.close()
+        await client.http.close()
 
 
 async def test_kyc_is_for_production_and_its_end_is_noticed(system: System, books: Books) -> None:
-    async with new_shop(system, kyc="pending") as other:
+    async with new_merchant(system, kyc="pending") as other:
         assert (await issue(other.sandbox)).status == 201
         refused(await issue(other.production), 403, "KYC_REQUIRED")
         assert await other.production.all("/v1/charges") == []
@@ -404,15 +424,15 @@ async def test_kyc_is_for_production_and_its_end_is_noticed(system: System, book
     ],
     ids=lambda value: repr(value)[:24],
 )  # fmt: skip
-async def test_a_fault_of_the_payer_names_its_field(shop: Shop, field: str, value: Any) -> None:
+async def test_a_fault_of_the_payer_names_its_field(merchant: ApiMerchant, field: str, value: Any) -> None:
     pagador: dict[str, Any] = {**PAGADOR, field: value}
     if value is MISSING:
         del pagador[field]
-    assert fields(await issue(shop.sandbox, pagador=pagador)) == [f"pagador.{field}"]
+    assert fields(await issue(merchant.sandbox, pagador=pagador)) == [f"pagador.{field}"]
 
 
-async def test_several_faults_of_the_payer_are_named_at_once(shop: Shop) -> None:
-    answer = await issue(shop.sandbox, pagador={**PAGADOR, "uf": "XX", "cep": "1", "documento": "1", "nome": " "})
+async def test_several_faults_of_the_payer_are_named_at_once(merchant: ApiMerchant) -> None:
+    answer = await issue(merchant.sandbox, pagador={**PAGADOR, "uf": "XX", "cep": "1", "documento": "1", "nome": " "})
     assert set(fields(answer)) == {"pagador.uf", "pagador.cep", "pagador.documento", "pagador.nome"}
 
 
@@ -425,24 +445,24 @@ async def test_several_faults_of_the_payer_are_named_at_once(shop: Shop) -> None
     ],
     ids=lambda value: repr(value)[:24],
 )  # fmt: skip
-async def test_any_other_fault_of_the_body_names_its_field(shop: Shop, field: str, value: Any) -> None:
+async def test_any_other_fault_of_the_body_names_its_field(merchant: ApiMerchant, field: str, value: Any) -> None:
     body = {**boleto_body(), field: value}
     if value is MISSING:
         del body[field]
-    assert fields(await issue(shop.sandbox, body=body)) == [field]
+    assert fields(await issue(merchant.sandbox, body=body)) == [field]
 
 
-async def test_check_digits_are_for_production(shop: Shop) -> None:
+async def test_check_digits_are_for_production(merchant: ApiMerchant) -> None:
     for kind, document in (("PESSOA_FISICA", "52998224726"), ("PESSOA_JURIDICA", "12345678000190")):
         pagador = {**PAGADOR, "tipoPessoa": kind, "documento": document}
-        assert (await issue(shop.sandbox, pagador=pagador)).status == 201
-        assert fields(await issue(shop.production, pagador=pagador)) == ["pagador.documento"]
+        assert (await issue(merchant.sandbox, pagador=pagador)).status == 201
+        assert fields(await issue(merchant.production, pagador=pagador)) == ["pagador.documento"]
 
 
 async def test_of_several_refusals_the_first_in_the_contracts_order_wins(system: System, books: Books) -> None:
     """Everything is wrong with one request; what is answered is put right, one after the other, up to the bank."""
-    async with new_shop(system, kyc="pending") as other:
-        door = other.production
+    async with new_merchant(system, kyc="pending") as other:
+        client = other.production
         used = str(uuid4())
         body: dict[str, Any] = {
             **boleto_body(), "valorCents": "0", "dataVencimento": "never", "integrador_code": 5, "tipo": 5,
@@ -450,21 +470,21 @@ async def test_of_several_refusals_the_first_in_the_contracts_order_wins(system:
         }  # fmt: skip
         past = boleto_body(dataVencimento=(today() - timedelta(days=30)).isoformat())
         await boleto_issued_before(
-            system, books, door, test=False, due_on=today() - timedelta(days=30), key=used, body=past
+            system, books, client, test=False, due_on=today() - timedelta(days=30), key=used, body=past
         )
         headers = {"Content-Type": "text/plain"}
         raw: list[bytes] = [b" " * (256 * 1024 + 1)]
 
         async def ask() -> Answer:
             data = raw[0] if raw else msgspec.json.encode(body)
-            async with door.http.post(door.base_url + BOLETO, data=data, headers=headers) as answer:
+            async with client.http.post(client.base_url + BOLETO, data=data, headers=headers) as answer:
                 said = await answer.read()
                 return Answer(answer.status, msgspec.json.decode(said), answer.headers, said)
 
-        narrow = {"grant_type": "client_credentials", "scope": "charges:read", **door._client}
-        async with door.http.post(f"{door.base_url}/v1/oauth/token", data=narrow) as answer:
+        narrow = {"grant_type": "client_credentials", "scope": "charges:read", **client._client}
+        async with client.http.post(f"{client.base_url}/v1/oauth/token", data=narrow) as answer:
             reader = (await answer.json())["access_token"]
-        await books.execute("UPDATE account SET address = NULL WHERE account_id = $1::text::uuid", door.account_id)
+        await books.execute("UPDATE account SET address = NULL WHERE account_id = $1::text::uuid", client.account_id)
 
         refused(await ask(), 413, "PAYLOAD_TOO_LARGE")
         raw[0] = b"{"
@@ -473,7 +493,7 @@ async def test_of_several_refusals_the_first_in_the_contracts_order_wins(system:
         refused(await ask(), 401, "UNAUTHENTICATED")
         headers["Authorization"] = f"Bearer {reader}"
         refused(await ask(), 403, "INSUFFICIENT_SCOPE")
-        headers["Authorization"] = f"Bearer {await door.token()}"
+        headers["Authorization"] = f"Bearer {await client.token()}"
         refused(await ask(), 400, "IDEMPOTENCY_KEY_REQUIRED")
         headers["Idempotency-Key"] = "k" * 256
         refused(await ask(), 400, "IDEMPOTENCY_KEY_INVALID")
@@ -493,9 +513,9 @@ async def test_of_several_refusals_the_first_in_the_contracts_order_wins(system:
         refused(await ask(), 409, "IDEMPOTENCY_KEY_REUSED")
         headers["Idempotency-Key"] = str(uuid4())
         refused(await ask(), 403, "KYC_REQUIRED")
-        await books.execute("UPDATE account SET kyc = 'approved' WHERE account_id = $1::text::uuid", door.account_id)
+        await books.execute("UPDATE account SET kyc = 'approved' WHERE account_id = $1::text::uuid", client.account_id)
         refused(await ask(), 403, "ACCOUNT_MISMATCH")
-        body["account_id"] = door.account_id
+        body["account_id"] = client.account_id
         refused(await ask(), 400, "INVALID_DUE_DATE")
         body["dataVencimento"] = in_days(1)
         refused(await ask(), 400, "INTEGRADOR_CODE_INVALID")
@@ -503,7 +523,7 @@ async def test_of_several_refusals_the_first_in_the_contracts_order_wins(system:
         refused(await ask(), 422, "MERCHANT_ADDRESS_REQUIRED")
         whole = {"street": "Rua A", "number": "1", "city": "Recife", "state": "PE", "zip_code": "50030000"}
         store = "UPDATE account SET address = $2 WHERE account_id = $1::text::uuid"
-        await books.execute(store, door.account_id, msgspec.json.encode(whole))
+        await books.execute(store, client.account_id, msgspec.json.encode(whole))
         await asyncio.to_thread(system.json, "bank", "fault", "refuse")
         try:
             refused(await ask(), 502, "BANK_UNAVAILABLE")
@@ -513,11 +533,11 @@ async def test_of_several_refusals_the_first_in_the_contracts_order_wins(system:
 
 
 @pytest.mark.parametrize("scope", ["charges:read", "payments:read"])
-async def test_only_the_scope_to_create_issues_and_re_dates(shop: Shop, scope: str) -> None:
-    door = shop.sandbox
-    charge = await issued(door)
-    narrow = {"grant_type": "client_credentials", "scope": scope, **door._client}
-    async with door.http.post(f"{door.base_url}/v1/oauth/token", data=narrow) as answer:
+async def test_only_the_scope_to_create_issues_and_re_dates(merchant: ApiMerchant, scope: str) -> None:
+    client = merchant.sandbox
+    charge = await issued(client)
+    narrow = {"grant_type": "client_credentials", "scope": scope, **client._client}
+    async with client.http.post(f"{client.base_url}/v1/oauth/token", data=narrow) as answer:
         token = (await answer.json())["access_token"]
     for method, path, body in (
         ("POST", BOLETO, boleto_body()),
@@ -526,31 +546,31 @@ async def test_only_the_scope_to_create_issues_and_re_dates(shop: Shop, scope: s
         ("POST", f"/v1/charges/{charge['charge_id']}/simulate-payment", None),
     ):
         sent = {"Authorization": f"Bearer {token}", "Idempotency-Key": str(uuid4())}
-        refused(await door.ask(method, path, json=body, headers=sent), 403, "INSUFFICIENT_SCOPE")
-    assert await door.charge(charge["charge_id"]) == charge
+        refused(await client.ask(method, path, json=body, headers=sent), 403, "INSUFFICIENT_SCOPE")
+    assert await client.charge(charge["charge_id"]) == charge
 
 
 # --- The suspension of standalone PIX --------------------------------------------------------------------------------
 
 
-async def test_a_suspension_of_pix_does_not_touch_boletos(system: System, shop: Shop) -> None:
-    door, key = shop.production, str(uuid4())
-    made = await issued(door, key=key, tipo="boleto_hibrido", external_id=(name := new_reference()))
+async def test_a_suspension_of_pix_does_not_touch_boletos(system: System, merchant: ApiMerchant) -> None:
+    client, key = merchant.production, str(uuid4())
+    made = await issued(client, key=key, tipo="boleto_hibrido", external_id=(name := new_reference()))
     await asyncio.to_thread(system.json, "pix", "suspend")
     try:
         for tipo in ("boleto", "boleto_hibrido"):
-            assert (await issue(door, tipo=tipo)).status == 201
-            assert (await issue(shop.sandbox, tipo=tipo)).status == 201
-        again = await issue(door, key=key, tipo="boleto_hibrido", external_id=name)
+            assert (await issue(client, tipo=tipo)).status == 201
+            assert (await issue(merchant.sandbox, tipo=tipo)).status == 201
+        again = await issue(client, key=key, tipo="boleto_hibrido", external_id=name)
         assert (again.status, again.body) == (200, made)
-        refused(await door.create(), 403, "PIX_AVULSO_SUSPENDED")
-        refused(await issue(door, tipo="boleto_pix"), 403, "PIX_AVULSO_SUSPENDED")
+        refused(await client.create(), 403, "PIX_AVULSO_SUSPENDED")
+        refused(await issue(client, tipo="boleto_pix"), 403, "PIX_AVULSO_SUSPENDED")
         # What is malformed is so first, suspended or not.
-        refused(await issue(door, "0", tipo="boleto_pix"), 400, "AMOUNT_INVALID")
-        assert (await issue(shop.sandbox, tipo="boleto_pix")).code != "PIX_AVULSO_SUSPENDED"
+        refused(await issue(client, "0", tipo="boleto_pix"), 400, "AMOUNT_INVALID")
+        assert (await issue(merchant.sandbox, tipo="boleto_pix")).code != "PIX_AVULSO_SUSPENDED"
     finally:
         await asyncio.to_thread(system.json, "pix", "resume")
-    assert (await issue(door, tipo="boleto_pix")).code != "PIX_AVULSO_SUSPENDED"
+    assert (await issue(client, tipo="boleto_pix")).code != "PIX_AVULSO_SUSPENDED"
 
 
 # --- A key makes one boleto
@@ -558,102 +578,104 @@ async def test_a_suspension_of_pix_does_not_touch_boletos(system: System, shop: 
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
-async def test_the_same_key_and_body_is_answered_with_the_charge_as_it_is_now(shop: Shop, mode: str) -> None:
-    door: Door = getattr(shop, mode)
+async def test_the_same_key_and_body_is_answered_with_the_charge_as_it_is_now(merchant: ApiMerchant, mode: str) -> None:
+    client: ApiClient = getattr(merchant, mode)
     key, name = str(uuid4()), new_reference()
-    first = await issue(door, key=key, external_id=name)
+    first = await issue(client, key=key, external_id=name)
     assert first.status == 201
     assert "Idempotent-Replayed" not in first.headers
-    again = await issue(door, key=key, external_id=name)
+    again = await issue(client, key=key, external_id=name)
     assert (again.status, again.raw) == (200, first.raw)
     assert (again.headers["Idempotent-Replayed"], again.headers["Idempotency-Key"]) == ("true", key)
     charge_id = first.body["charge_id"]
-    moved = await redate(door, in_days(40), charge_id=charge_id)
+    moved = await redate(client, in_days(40), charge_id=charge_id)
     assert moved.status == 200
-    assert (await issue(door, key=key, external_id=name)).body == moved.body
-    cancelled = await door.cancel(charge_id)
-    assert (await issue(door, key=key, external_id=name)).body == cancelled.body
-    assert len(await door.all("/v1/charges", external_id=name)) == 1
-    told = await door.get(f"/v1/idempotency-keys/{key}")
+    assert (await issue(client, key=key, external_id=name)).body == moved.body
+    cancelled = await client.cancel(charge_id)
+    assert (await issue(client, key=key, external_id=name)).body == cancelled.body
+    assert len(await client.all("/v1/charges", external_id=name)) == 1
+    told = await client.get(f"/v1/idempotency-keys/{key}")
     assert told.body == {
         "key": key, "state": "completed", "resource_type": "charge", "resource_id": charge_id,
         "first_used_at": first.body["created_at"], "replay_count": 3,
     }  # fmt: skip
 
 
-async def test_a_replay_is_answered_when_its_due_date_has_passed(system: System, shop: Shop, books: Books) -> None:
-    door, key, due_on = shop.sandbox, str(uuid4()), today() - timedelta(days=20)
+async def test_a_replay_is_answered_when_its_due_date_has_passed(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
+    client, key, due_on = merchant.sandbox, str(uuid4()), today() - timedelta(days=20)
     body = boleto_body(dataVencimento=due_on.isoformat())
-    charge_id = await boleto_issued_before(system, books, door, test=True, due_on=due_on, key=key, body=body)
-    answer = await issue(door, key=key, body=body)
+    charge_id = await boleto_issued_before(system, books, client, test=True, due_on=due_on, key=key, body=body)
+    answer = await issue(client, key=key, body=body)
     assert (answer.status, answer.body["charge_id"], answer.body["status"]) == (200, charge_id, "expired")
-    refused(await issue(door, body=body), 400, "INVALID_DUE_DATE")
+    refused(await issue(client, body=body), 400, "INVALID_DUE_DATE")
 
 
-async def test_the_same_key_with_another_body_is_refused_and_makes_nothing(shop: Shop, books: Books) -> None:
-    door, key, name = shop.sandbox, str(uuid4()), new_reference()
-    await issued(door, key=key, external_id=name)
+async def test_the_same_key_with_another_body_is_refused_and_makes_nothing(merchant: ApiMerchant, books: Books) -> None:
+    client, key, name = merchant.sandbox, str(uuid4()), new_reference()
+    await issued(client, key=key, external_id=name)
     others: list[dict[str, Any]] = [
         {"valorCents": "150.01"}, {"valorCents": "150"}, {"dataVencimento": in_days(11)}, {"tipo": "boleto_hibrido"},
         {"pagador": {**PAGADOR, "nome": "Outra"}}, {"desconhecido": 1},
     ]  # fmt: skip
     for other in others:
         body = {**boleto_body(external_id=name), **other}
-        refused(await issue(door, key=key, body=body), 409, "IDEMPOTENCY_KEY_REUSED")
-    assert len(await boletos_of(books, name)) == len(await door.all("/v1/charges", external_id=name)) == 1
+        refused(await issue(client, key=key, body=body), 409, "IDEMPOTENCY_KEY_REUSED")
+    assert len(await boletos_of(books, name)) == len(await client.all("/v1/charges", external_id=name)) == 1
     # Nor may a PIX charge have it.
-    refused(await door.create(key=key), 409, "IDEMPOTENCY_KEY_REUSED")
+    refused(await client.create(key=key), 409, "IDEMPOTENCY_KEY_REUSED")
 
 
-async def test_a_key_belongs_to_its_account_and_mode(system: System, shop: Shop) -> None:
+async def test_a_key_belongs_to_its_account_and_mode(system: System, merchant: ApiMerchant) -> None:
     key = str(uuid4())
-    async with new_shop(system) as other:
-        doors = [shop.sandbox, shop.production, other.sandbox, other.production]
-        answers = [await issue(door, key=key) for door in doors]
+    async with new_merchant(system) as other:
+        clients = [merchant.sandbox, merchant.production, other.sandbox, other.production]
+        answers = [await issue(client, key=key) for client in clients]
     assert [answer.status for answer in answers] == [201] * 4
     assert len({answer.body["charge_id"] for answer in answers}) == 4
 
 
-async def test_what_was_refused_leaves_the_key_free(shop: Shop, books: Books) -> None:
-    door, key, name = shop.sandbox, str(uuid4()), new_reference()
-    refused(await issue(door, "0", key=key, external_id=name), 400, "AMOUNT_INVALID")
-    refused(await issue(door, key=key, external_id=name, account_id=NOBODY), 403, "ACCOUNT_MISMATCH")
-    refused(await issue(door, key=key, external_id=name, dataVencimento=in_days(0)), 400, "INVALID_DUE_DATE")
+async def test_what_was_refused_leaves_the_key_free(merchant: ApiMerchant, books: Books) -> None:
+    client, key, name = merchant.sandbox, str(uuid4()), new_reference()
+    refused(await issue(client, "0", key=key, external_id=name), 400, "AMOUNT_INVALID")
+    refused(await issue(client, key=key, external_id=name, account_id=NOBODY), 403, "ACCOUNT_MISMATCH")
+    refused(await issue(client, key=key, external_id=name, dataVencimento=in_days(0)), 400, "INVALID_DUE_DATE")
     for scenario in ("refuse", "unavailable"):
-        answer = await issue(door, key=key, external_id=name, headers={"X-Sandbox-Bank": scenario})
+        answer = await issue(client, key=key, external_id=name, headers={"X-Sandbox-Bank": scenario})
         refused(answer, 502, "BANK_UNAVAILABLE")
-        assert (await door.get(f"/v1/idempotency-keys/{key}")).body["state"] == "unknown"
+        assert (await client.get(f"/v1/idempotency-keys/{key}")).body["state"] == "unknown"
     # The key may be tried with a body corrected, too.
-    answer = await issue(door, "151.00", key=key, external_id=name)
+    answer = await issue(client, "151.00", key=key, external_id=name)
     assert answer.status == 201
-    assert len(await boletos_of(books, name)) == len(await door.all("/v1/charges", external_id=name)) == 1
+    assert len(await boletos_of(books, name)) == len(await client.all("/v1/charges", external_id=name)) == 1
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 async def test_thirty_equal_requests_at_once_make_one_boleto(
-    system: System, shop: Shop, books: Books, mode: str
+    system: System, merchant: ApiMerchant, books: Books, mode: str
 ) -> None:
     assert len(system.pids("api")) > 1
-    door: Door = getattr(shop, mode)
+    client: ApiClient = getattr(merchant, mode)
     for _ in range(3):
         key, name = str(uuid4()), new_reference()
-        answers = await asyncio.gather(*(issue(door, key=key, external_id=name) for _ in range(30)))
+        answers = await asyncio.gather(*(issue(client, key=key, external_id=name) for _ in range(30)))
         assert Counter(answer.status for answer in answers) == {201: 1, 200: 29}
         assert len({answer.raw for answer in answers}) == 1
-        assert len(await boletos_of(books, name)) == len(await door.all("/v1/charges", external_id=name)) == 1
+        assert len(await boletos_of(books, name)) == len(await client.all("/v1/charges", external_id=name)) == 1
 
 
-async def test_equal_requests_wait_for_the_first_while_the_bank_thinks(shop: Shop, books: Books) -> None:
-    door, key, name = shop.sandbox, str(uuid4()), new_reference()
+async def test_equal_requests_wait_for_the_first_while_the_bank_thinks(merchant: ApiMerchant, books: Books) -> None:
+    client, key, name = merchant.sandbox, str(uuid4()), new_reference()
     slow = {"X-Sandbox-Bank": "slow"}
-    asked = [asyncio.create_task(issue(door, key=key, external_id=name, headers=slow))]
+    asked = [asyncio.create_task(issue(client, key=key, external_id=name, headers=slow))]
 
     async def in_progress() -> bool:
-        return bool((await door.get(f"/v1/idempotency-keys/{key}")).body["state"] == "in_progress")
+        return bool((await client.get(f"/v1/idempotency-keys/{key}")).body["state"] == "in_progress")
 
     await until_answer(in_progress)
-    asked += [asyncio.create_task(issue(door, key=key, external_id=name)) for _ in range(9)]
-    other = asyncio.create_task(issue(door, "151.00", key=key, external_id=name))
+    asked += [asyncio.create_task(issue(client, key=key, external_id=name)) for _ in range(9)]
+    other = asyncio.create_task(issue(client, "151.00", key=key, external_id=name))
     await asyncio.sleep(0.5)
     answered = any(each.done() for each in asked)
     assert not (answered and await in_progress()), "while the bank thinks nobody is answered"
@@ -663,44 +685,46 @@ async def test_equal_requests_wait_for_the_first_while_the_bank_thinks(shop: Sho
     assert len(await boletos_of(books, name)) == 1
 
 
-async def test_a_key_at_work_says_so_when_redis_has_forgotten_it(system: System, shop: Shop, books: Books) -> None:
-    door, key, name = shop.sandbox, str(uuid4()), new_reference()
-    asked = asyncio.create_task(issue(door, key=key, external_id=name, headers={"X-Sandbox-Bank": "slow"}))
+async def test_a_key_at_work_says_so_when_redis_has_forgotten_it(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
+    client, key, name = merchant.sandbox, str(uuid4()), new_reference()
+    asked = asyncio.create_task(issue(client, key=key, external_id=name, headers={"X-Sandbox-Bank": "slow"}))
     path = f"/v1/idempotency-keys/{key}"
 
     async def in_progress() -> bool:
-        return bool((await door.get(path)).body["state"] == "in_progress")
+        return bool((await client.get(path)).body["state"] == "in_progress")
 
     await until_answer(in_progress)
     redis = Redis.from_url(system.redis_url)
     await redis.flushall()
     await redis.aclose()
     assert await in_progress()
-    twin = await issue(door, key=key, external_id=name)
+    twin = await issue(client, key=key, external_id=name)
     first = await asked
     assert sorted((first.status, twin.status)) == [200, 201]
     assert first.raw == twin.raw
-    assert (await door.get(path)).body["state"] == "completed"
+    assert (await client.get(path)).body["state"] == "completed"
     assert len(await boletos_of(books, name)) == 1
 
 
-async def test_of_thirty_with_one_key_and_two_bodies_one_body_wins(shop: Shop, books: Books) -> None:
+async def test_of_thirty_with_one_key_and_two_bodies_one_body_wins(merchant: ApiMerchant, books: Books) -> None:
     key, name = str(uuid4()), new_reference()
     answers = await asyncio.gather(
-        *(issue(shop.sandbox, f"{1 + number % 2}.00", key=key, external_id=name) for number in range(30))
+        *(issue(merchant.sandbox, f"{1 + number % 2}.00", key=key, external_id=name) for number in range(30))
     )
     assert Counter(answer.status for answer in answers) == {201: 1, 200: 14, 409: 15}
     assert {answer.code for answer in answers if answer.status == 409} == {"IDEMPOTENCY_KEY_REUSED"}
     assert len(await boletos_of(books, name)) == 1
 
 
-async def _leave(door: Door, key: str, body: bytes, after_s: float | None) -> None:
+async def _leave(client: ApiClient, key: str, body: bytes, after_s: float | None) -> None:
     """Ask for a boleto and hang up after so long, or as soon as the answer begins: before it is read."""
-    host, port = door.base_url.removeprefix("http://").split(":")
+    host, port = client.base_url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(
         f"POST {BOLETO} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-        f"Authorization: Bearer {await door.token()}\r\nIdempotency-Key: {key}\r\n"
+        f"Authorization: Bearer {await client.token()}\r\nIdempotency-Key: {key}\r\n"
         f"Content-Length: {len(body)}\r\n\r\n".encode()
         + body
     )
@@ -709,71 +733,71 @@ async def _leave(door: Door, key: str, body: bytes, after_s: float | None) -> No
     writer.transport.abort()
 
 
-async def test_a_client_that_hangs_up_neither_undoes_nor_doubles(shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    await door.token()
+async def test_a_client_that_hangs_up_neither_undoes_nor_doubles(merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
+    await client.token()
     asked = {str(uuid4()): boleto_body(external_id=new_reference()) for _ in range(30)}
     # The first stays until its answer begins: somebody gets through, however busy the machine is.
     await asyncio.gather(
         *(
-            _leave(door, key, msgspec.json.encode(body), place * 0.003 if place else None)
+            _leave(client, key, msgspec.json.encode(body), place * 0.003 if place else None)
             for place, (key, body) in enumerate(asked.items())
         )
     )
-    answers = await asyncio.gather(*(issue(door, key=key, body=body) for key, body in asked.items()))
+    answers = await asyncio.gather(*(issue(client, key=key, body=body) for key, body in asked.items()))
     assert {answer.status for answer in answers} <= {200, 201}
     assert 200 in {answer.status for answer in answers}, "nobody got through before hanging up"
     for body in asked.values():
         (boleto,) = await boletos_of(books, body["external_id"])
         assert boleto["written_off_at"] is None
-        assert len(await door.all("/v1/charges", external_id=body["external_id"])) == 1
+        assert len(await client.all("/v1/charges", external_id=body["external_id"])) == 1
 
 
 # --- A bank in trouble -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scenario", ["unavailable", "refuse"])
-async def test_when_the_bank_does_not_say_yes_nothing_stays(shop: Shop, books: Books, scenario: str) -> None:
-    door, name = shop.sandbox, new_reference()
-    answer = await issue(door, external_id=name, headers={"X-Sandbox-Bank": scenario})
+async def test_when_the_bank_does_not_say_yes_nothing_stays(merchant: ApiMerchant, books: Books, scenario: str) -> None:
+    client, name = merchant.sandbox, new_reference()
+    answer = await issue(client, external_id=name, headers={"X-Sandbox-Bank": scenario})
     refused(answer, 502, "BANK_UNAVAILABLE")
     assert int(answer.headers["Retry-After"]) > 0
-    assert await door.all("/v1/charges", external_id=name) == []
+    assert await client.all("/v1/charges", external_id=name) == []
     assert await boletos_of(books, name) == []
-    assert await door.events(external_id=name) == []
+    assert await client.events(external_id=name) == []
 
 
 @pytest.mark.parametrize("scenario", ["lost_reply", "slow"])
-async def test_a_lost_or_late_answer_makes_one_boleto(shop: Shop, books: Books, scenario: str) -> None:
-    door, name = shop.sandbox, new_reference()
-    made = await issued(door, external_id=name, headers={"X-Sandbox-Bank": scenario})
+async def test_a_lost_or_late_answer_makes_one_boleto(merchant: ApiMerchant, books: Books, scenario: str) -> None:
+    client, name = merchant.sandbox, new_reference()
+    made = await issued(client, external_id=name, headers={"X-Sandbox-Bank": scenario})
     (boleto,) = await boletos_of(books, name)
     assert (boleto["number"], boleto["written_off_at"]) == (made["boleto"]["nosso_numero"], None)
-    assert await door.all("/v1/charges", external_id=name) == [made]
+    assert await client.all("/v1/charges", external_id=name) == [made]
 
 
-async def test_scenarios_are_for_the_sandbox_and_must_be_known(shop: Shop) -> None:
+async def test_scenarios_are_for_the_sandbox_and_must_be_known(merchant: ApiMerchant) -> None:
     for wrong in ("sleepy", "", "SLOW"):
-        assert fields(await issue(shop.sandbox, headers={"X-Sandbox-Bank": wrong})) == ["X-Sandbox-Bank"]
+        assert fields(await issue(merchant.sandbox, headers={"X-Sandbox-Bank": wrong})) == ["X-Sandbox-Bank"]
     for ignored in ("refuse", "sleepy"):
-        assert (await issue(shop.production, headers={"X-Sandbox-Bank": ignored})).status == 201
+        assert (await issue(merchant.production, headers={"X-Sandbox-Bank": ignored})).status == 201
 
 
 @pytest.mark.parametrize("fault", ["down", "refuse", "error500"])
 async def test_a_bank_of_production_that_fails_leaves_nothing_behind(
-    system: System, shop: Shop, books: Books, fault: str
+    system: System, merchant: ApiMerchant, books: Books, fault: str
 ) -> None:
-    door, key, name = shop.production, str(uuid4()), new_reference()
+    client, key, name = merchant.production, str(uuid4()), new_reference()
     await asyncio.to_thread(system.json, "bank", "fault", fault)
     try:
-        answer = await issue(door, key=key, external_id=name)
+        answer = await issue(client, key=key, external_id=name)
         refused(answer, 502, "BANK_UNAVAILABLE")
         assert int(answer.headers["Retry-After"]) > 0
-        assert (await issue(shop.sandbox)).status == 201, "the sandbox has a bank of its own"
+        assert (await issue(merchant.sandbox)).status == 201, "the sandbox has a bank of its own"
     finally:
         await asyncio.to_thread(system.json, "bank", "fault", "up")
-    assert await door.all("/v1/charges", external_id=name) == []
-    assert (await issue(door, key=key, external_id=name)).status == 201
+    assert await client.all("/v1/charges", external_id=name) == []
+    assert (await issue(client, key=key, external_id=name)).status == 201
     open_now = [boleto for boleto in await boletos_of(books, name) if boleto["written_off_at"] is None]
     assert len(open_now) == 1
 
@@ -782,7 +806,7 @@ async def test_a_bank_of_production_that_fails_leaves_nothing_behind(
 # ---------------------------------------------------------------------------------------------
 
 
-async def test_a_boleto_of_anybody_else_or_the_other_mode_is_like_none(system: System, shop: Shop) -> None:
+async def test_a_boleto_of_anybody_else_or_the_other_mode_is_like_none(system: System, merchant: ApiMerchant) -> None:
     def asked(charge_id: str) -> list[tuple[str, str, Any]]:
         return [
             ("GET", f"/v1/charges/{charge_id}", None),
@@ -793,18 +817,18 @@ async def test_a_boleto_of_anybody_else_or_the_other_mode_is_like_none(system: S
             ("POST", f"/v1/charges/{charge_id}/simulate-payment", None),
         ]
 
-    async with new_shop(system) as other:
+    async with new_merchant(system) as other:
         name = new_reference()
-        mine = await issued(shop.sandbox, external_id=name)
+        mine = await issued(merchant.sandbox, external_id=name)
         live = await issued(other.production, external_id=name)
-        for door, charge in ((other.sandbox, mine), (other.production, mine), (other.sandbox, live)):
+        for client, charge in ((other.sandbox, mine), (other.production, mine), (other.sandbox, live)):
             for (method, path, body), (_, nowhere, nothing) in zip(
                 asked(charge["charge_id"]), asked(NOBODY), strict=True
             ):
-                unknown = await door.ask(method, nowhere, json=nothing)
-                foreign = await door.ask(method, path, json=body)
+                unknown = await client.ask(method, nowhere, json=nothing)
+                foreign = await client.ask(method, path, json=body)
                 assert foreign.but_for_the_request_id() == unknown.but_for_the_request_id(), (method, path)
-                gated = path.endswith("simulate-payment") and door is other.production
+                gated = path.endswith("simulate-payment") and client is other.production
                 assert foreign.code == ("SANDBOX_ONLY" if gated else "CHARGE_NOT_FOUND"), (method, path)
         for method, path, more in (("POST", "/v1/charges/cancel", {}), ("PATCH", DUE_DATE, {"due_date": in_days(20)})):
             unknown = await other.sandbox.ask(method, path, json={"external_id": "nobody's", **more})
@@ -812,7 +836,7 @@ async def test_a_boleto_of_anybody_else_or_the_other_mode_is_like_none(system: S
             assert foreign.but_for_the_request_id() == unknown.but_for_the_request_id()
             refused(foreign, 404, "CHARGE_NOT_FOUND")
         assert await other.sandbox.all("/v1/charges", nosso_numero=mine["boleto"]["nosso_numero"]) == []
-        assert await shop.sandbox.charge(mine["charge_id"]) == mine
+        assert await merchant.sandbox.charge(mine["charge_id"]) == mine
         assert await other.production.charge(live["charge_id"]) == live
 
 

@@ -36,7 +36,7 @@ from tests.support.dual_merchant import (
     number_of,
     pix_boleto_body,
 )
-from tests.support.merchant import Answer, Books, Door, Shop, assert_books_are_clean, new_shop
+from tests.support.merchant import Answer, ApiClient, ApiMerchant, Books, assert_books_are_clean, new_merchant
 from tests.support.system import System
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -46,8 +46,8 @@ PENDING = {"pix": "pending", "boleto": "pending"}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def shop(system: System) -> AsyncIterator[Shop]:
-    async with new_shop(system) as opened:
+async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
+    async with new_merchant(system) as opened:
         yield opened
 
 
@@ -82,21 +82,21 @@ async def nothing_of(books: Books, reference: str) -> bool:
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 @pytest.mark.parametrize("way", ["dual", "boleto"])
 async def test_a_new_dual_charge_has_both_legs_here_and_at_the_bank(
-    shop: Shop, books: Books, mode: str, way: str
+    merchant: ApiMerchant, books: Books, mode: str, way: str
 ) -> None:
-    door: Door = getattr(shop, mode)
+    client: ApiClient = getattr(merchant, mode)
     due, reference = in_days(20), new_reference()
     if way == "dual":
         body = dual_body("150.5", due_date=due, description="Aula de março", external_id=reference, send_email=False)
-        answer = await door.ask("POST", DUAL, json=body, key=str(uuid4()))
+        answer = await client.ask("POST", DUAL, json=body, key=str(uuid4()))
     else:
         body = pix_boleto_body(amount="150.5", dataVencimento=due, descricao="Aula de março", external_id=reference)
-        answer = await door.ask("POST", BOLETO, json=body, key=str(uuid4()))
+        answer = await client.ask("POST", BOLETO, json=body, key=str(uuid4()))
     assert answer.status == 201, answer.raw
     made = answer.body
     boleto, pix = made["boleto"], made["pix"]
     assert made == {
-        "charge_id": made["charge_id"], "account_id": door.account_id, "external_id": reference,
+        "charge_id": made["charge_id"], "account_id": client.account_id, "external_id": reference,
         "public_id": made["public_id"], "payment_method": "boleto_pix", "status": "pending", "amount": "150.50",
         "description": "Aula de março",
         "pix": {
@@ -122,8 +122,8 @@ async def test_a_new_dual_charge_has_both_legs_here_and_at_the_bank(
     end = datetime.fromisoformat(made["expires_at"]).astimezone(SAO_PAULO)
     assert (end - timedelta(days=1)).date().isoformat() == made["effective_due_date"]
     assert (end.hour, end.minute) == (0, 0)
-    assert await door.charge(made["charge_id"]) == made
-    assert await door.events(charge_id=made["charge_id"]) == []
+    assert await client.charge(made["charge_id"]) == made
+    assert await client.events(charge_id=made["charge_id"]) == []
     await at_rest(books, made)
     assert await boleto_at_bank(books, made) == "open"
     cob = await cob_at_bank(books, made)
@@ -134,78 +134,78 @@ async def test_a_new_dual_charge_has_both_legs_here_and_at_the_bank(
     assert await books.fetchval(location, cob["location_id"]) == read["26-25"]
 
 
-async def test_other_charges_have_no_legs(shop: Shop) -> None:
-    for charge in (await shop.sandbox.created(), await issued(shop.sandbox, tipo="boleto_hibrido")):
+async def test_other_charges_have_no_legs(merchant: ApiMerchant) -> None:
+    for charge in (await merchant.sandbox.created(), await issued(merchant.sandbox, tipo="boleto_hibrido")):
         assert "legs" not in charge
-        assert "legs" not in await shop.sandbox.charge(charge["charge_id"])
+        assert "legs" not in await merchant.sandbox.charge(charge["charge_id"])
 
 
 @pytest.mark.parametrize("lifetime_s", [60, 3600, 2592000])
 async def test_expires_in_is_the_pix_legs_own_time_and_never_longer_than_the_boleto(
-    shop: Shop, books: Books, lifetime_s: int
+    merchant: ApiMerchant, books: Books, lifetime_s: int
 ) -> None:
-    made = await dual(shop.sandbox, due_date=in_days(10), expires_in=lifetime_s)
+    made = await dual(merchant.sandbox, due_date=in_days(10), expires_in=lifetime_s)
     created_at, end = (datetime.fromisoformat(made[name]) for name in ("created_at", "expires_at"))
-    boleto_end = datetime.fromisoformat((await dual(shop.sandbox, due_date=in_days(10)))["expires_at"])
+    boleto_end = datetime.fromisoformat((await dual(merchant.sandbox, due_date=in_days(10)))["expires_at"])
     assert end == min(created_at + timedelta(seconds=lifetime_s), boleto_end)
     await at_rest(books, made)
     cob = await cob_at_bank(books, made)
     assert abs((ends_at(cob) - end).total_seconds()) <= 2
 
 
-async def test_the_payer_is_not_told_back_and_unknown_fields_are_ignored(shop: Shop) -> None:
-    answer = await issue_dual(shop.sandbox, surprise=[1], account_id=shop.sandbox.account_id, send_email=True)
+async def test_the_payer_is_not_told_back_and_unknown_fields_are_ignored(merchant: ApiMerchant) -> None:
+    answer = await issue_dual(merchant.sandbox, surprise=[1], account_id=merchant.sandbox.account_id, send_email=True)
     assert answer.status == 201
     assert PAYER["document"].encode() not in answer.raw
     assert b"joao@example.com" not in answer.raw
 
 
-async def test_a_company_may_pay_and_what_is_optional_may_be_missing(shop: Shop) -> None:
+async def test_a_company_may_pay_and_what_is_optional_may_be_missing(merchant: ApiMerchant) -> None:
     address = {name: value for name, value in PAYER["address"].items() if name != "number"}
     company = {"name": "Padaria", "document": "12345678000195", "person_type": "PESSOA_JURIDICA", "address": address}
     for payer in (company, {**company, "email": None, "phone": None, "address": {**address, "number": None}}):
-        assert (await issue_dual(shop.production, payer=payer)).status == 201
+        assert (await issue_dual(merchant.production, payer=payer)).status == 201
 
 
 # --- What is refused, and with which code ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("amount", [MISSING, None, 150, True, "", "0", "0.00", "-1", "1,00", "1.000", "100000000", {}])
-async def test_any_fault_of_the_amount_is_amount_invalid(shop: Shop, amount: Any) -> None:
+async def test_any_fault_of_the_amount_is_amount_invalid(merchant: ApiMerchant, amount: Any) -> None:
     body = {**dual_body(), "due_date": 1, "payer": [], "amount": amount}
     if amount is MISSING:
         del body["amount"]
-    error = refused(await issue_dual(shop.sandbox, body=body), 400, "AMOUNT_INVALID")
+    error = refused(await issue_dual(merchant.sandbox, body=body), 400, "AMOUNT_INVALID")
     assert [each["field"] for each in error["fields"]] == ["amount"]
 
 
 @pytest.mark.parametrize(
     "due", [MISSING, None, 20301231, "", "2030-13-01", "2030-02-29", "31/12/2030", "9999-12-31", "2020-01-01", "today"]
 )
-async def test_any_fault_of_the_due_date_is_invalid_due_date(shop: Shop, due: Any) -> None:
+async def test_any_fault_of_the_due_date_is_invalid_due_date(merchant: ApiMerchant, due: Any) -> None:
     body = {**dual_body(), "due_date": in_days(0) if due == "today" else due}
     if due is MISSING:
         del body["due_date"]
-    error = refused(await issue_dual(shop.sandbox, body=body), 400, "INVALID_DUE_DATE")
+    error = refused(await issue_dual(merchant.sandbox, body=body), 400, "INVALID_DUE_DATE")
     assert [each["field"] for each in error["fields"]] == ["due_date"]
-    assert (await issue_dual(shop.sandbox, due_date=in_days(1))).status == 201
+    assert (await issue_dual(merchant.sandbox, due_date=in_days(1))).status == 201
 
 
 @pytest.mark.parametrize("lifetime_s", [0, 59, 2592001, -60, "60", 60.5, 60.0, True, [], {}])
-async def test_any_fault_of_expires_in_is_its_own_refusal(shop: Shop, lifetime_s: Any) -> None:
-    error = refused(await issue_dual(shop.sandbox, expires_in=lifetime_s), 400, "EXPIRES_IN_INVALID")
+async def test_any_fault_of_expires_in_is_its_own_refusal(merchant: ApiMerchant, lifetime_s: Any) -> None:
+    error = refused(await issue_dual(merchant.sandbox, expires_in=lifetime_s), 400, "EXPIRES_IN_INVALID")
     assert [each["field"] for each in error["fields"]] == ["expires_in"]
 
 
 @pytest.mark.parametrize("code", [5, "", "INTG-", "INTG-abc123", "INTG-000000"])
-async def test_any_fault_of_the_integrador_code_makes_no_charge(shop: Shop, books: Books, code: Any) -> None:
+async def test_any_fault_of_the_integrador_code_makes_no_charge(merchant: ApiMerchant, books: Books, code: Any) -> None:
     reference = new_reference()
     for body in (
         dual_body(integrador_code=code, external_id=reference),
         pix_boleto_body(integrador_code=code, external_id=reference),
     ):
         path = DUAL if "amount" in body else BOLETO
-        answer = await shop.sandbox.ask("POST", path, json=body, key=str(uuid4()))
+        answer = await merchant.sandbox.ask("POST", path, json=body, key=str(uuid4()))
         refused(answer, 400, "INTEGRADOR_CODE_INVALID")
     assert await nothing_of(books, reference)
 
@@ -222,14 +222,14 @@ async def test_any_fault_of_the_integrador_code_makes_no_charge(shop: Shop, book
     ],
     ids=lambda value: repr(value)[:24],
 )  # fmt: skip
-async def test_a_fault_of_the_payer_names_its_field(shop: Shop, field: str, value: Any) -> None:
+async def test_a_fault_of_the_payer_names_its_field(merchant: ApiMerchant, field: str, value: Any) -> None:
     payer: dict[str, Any] = {**PAYER, "address": dict(PAYER["address"])}
     *within, name = field.split(".")
     at = payer[within[0]] if within else payer
     at[name] = value
     if value is MISSING:
         del at[name]
-    error = refused(await issue_dual(shop.sandbox, payer=payer), 400, "VALIDATION_ERROR")
+    error = refused(await issue_dual(merchant.sandbox, payer=payer), 400, "VALIDATION_ERROR")
     assert [each["field"] for each in error["fields"]] == [f"payer.{field}"]
 
 
@@ -240,48 +240,48 @@ async def test_a_fault_of_the_payer_names_its_field(shop: Shop, field: str, valu
         ("description", "\x00"), ("send_email", "true"), ("send_email", 1), ("account_id", "x"), ("account_id", 5),
     ],
 )  # fmt: skip
-async def test_any_other_fault_of_the_body_names_its_field(shop: Shop, field: str, value: Any) -> None:
-    answer = await issue_dual(shop.sandbox, body={**dual_body(), field: value})
+async def test_any_other_fault_of_the_body_names_its_field(merchant: ApiMerchant, field: str, value: Any) -> None:
+    answer = await issue_dual(merchant.sandbox, body={**dual_body(), field: value})
     assert [each["field"] for each in refused(answer, 400, "VALIDATION_ERROR")["fields"]] == [field]
 
 
-async def test_check_digits_are_for_production(shop: Shop) -> None:
+async def test_check_digits_are_for_production(merchant: ApiMerchant) -> None:
     payer = {**PAYER, "document": "12345678900"}
-    assert (await issue_dual(shop.sandbox, payer=payer)).status == 201
-    error = refused(await issue_dual(shop.production, payer=payer), 400, "VALIDATION_ERROR")
+    assert (await issue_dual(merchant.sandbox, payer=payer)).status == 201
+    error = refused(await issue_dual(merchant.production, payer=payer), 400, "VALIDATION_ERROR")
     assert [each["field"] for each in error["fields"]] == ["payer.document"]
 
 
 async def test_of_several_refusals_the_first_in_the_contracts_order_wins(system: System, books: Books) -> None:
-    async with new_shop(system, kyc="pending") as other:
-        door = other.production
+    async with new_merchant(system, kyc="pending") as other:
+        client = other.production
         set_address = "UPDATE account SET address = $2 WHERE account_id = $1::text::uuid"
-        whole = await books.fetchval("SELECT address FROM account WHERE account_id = $1::text::uuid", door.account_id)
-        await books.execute(set_address, door.account_id, None)
+        whole = await books.fetchval("SELECT address FROM account WHERE account_id = $1::text::uuid", client.account_id)
+        await books.execute(set_address, client.account_id, None)
         body = dual_body(account_id=NOBODY, due_date=in_days(0), integrador_code="INTG-000000")
         key = str(uuid4())
 
         async def ask() -> Answer:
-            return await issue_dual(door, body=body, key=key)
+            return await issue_dual(client, body=body, key=key)
 
-        refused(await door.ask("POST", DUAL, json=body), 400, "IDEMPOTENCY_KEY_REQUIRED")
+        refused(await client.ask("POST", DUAL, json=body), 400, "IDEMPOTENCY_KEY_REQUIRED")
         await asyncio.to_thread(system.json, "pix", "suspend")
         try:
             refused(await ask(), 403, "KYC_REQUIRED")
             await books.execute(
-                "UPDATE account SET kyc = 'approved' WHERE account_id = $1::text::uuid", door.account_id
+                "UPDATE account SET kyc = 'approved' WHERE account_id = $1::text::uuid", client.account_id
             )
             refused(await ask(), 403, "PIX_AVULSO_SUSPENDED")
         finally:
             await asyncio.to_thread(system.json, "pix", "resume")
         refused(await ask(), 403, "ACCOUNT_MISMATCH")
-        body["account_id"] = door.account_id
+        body["account_id"] = client.account_id
         refused(await ask(), 400, "INVALID_DUE_DATE")
         body["due_date"] = in_days(1)
         refused(await ask(), 400, "INTEGRADOR_CODE_INVALID")
         del body["integrador_code"]
         refused(await ask(), 422, "MERCHANT_ADDRESS_REQUIRED")
-        await books.execute(set_address, door.account_id, whole)
+        await books.execute(set_address, client.account_id, whole)
         await asyncio.to_thread(system.json, "bank", "fault", "refuse")
         try:
             refused(await ask(), 502, "BANK_UNAVAILABLE")
@@ -289,33 +289,33 @@ async def test_of_several_refusals_the_first_in_the_contracts_order_wins(system:
             await asyncio.to_thread(system.json, "bank", "fault", "up")
         assert (await ask()).status == 201
         # Nobody is asked about his KYC in the sandbox.
-        await books.execute("UPDATE account SET kyc = 'pending' WHERE account_id = $1::text::uuid", door.account_id)
+        await books.execute("UPDATE account SET kyc = 'pending' WHERE account_id = $1::text::uuid", client.account_id)
         assert (await issue_dual(other.sandbox)).status == 201
 
 
 async def test_while_pix_is_suspended_production_makes_none_and_answers_what_it_made_before(
-    system: System, shop: Shop
+    system: System, merchant: ApiMerchant
 ) -> None:
-    door, keys = shop.production, [str(uuid4()), str(uuid4())]
+    client, keys = merchant.production, [str(uuid4()), str(uuid4())]
     bodies = {DUAL: dual_body(), BOLETO: pix_boleto_body()}
     asked = list(zip(bodies.items(), keys, strict=True))
-    before = [await door.ask("POST", path, json=body, key=key) for (path, body), key in asked]
+    before = [await client.ask("POST", path, json=body, key=key) for (path, body), key in asked]
     assert [answer.status for answer in before] == [201, 201]
     await asyncio.to_thread(system.json, "pix", "suspend")
     try:
         for path, body in bodies.items():
-            refused(await door.ask("POST", path, json=body, key=str(uuid4())), 403, "PIX_AVULSO_SUSPENDED")
-            assert (await shop.sandbox.ask("POST", path, json=body, key=str(uuid4()))).status == 201
-        again = [await door.ask("POST", path, json=body, key=key) for (path, body), key in asked]
+            refused(await client.ask("POST", path, json=body, key=str(uuid4())), 403, "PIX_AVULSO_SUSPENDED")
+            assert (await merchant.sandbox.ask("POST", path, json=body, key=str(uuid4()))).status == 201
+        again = [await client.ask("POST", path, json=body, key=key) for (path, body), key in asked]
         assert [(answer.status, answer.raw) for answer in again] == [(200, answer.raw) for answer in before]
         # What was issued can still be re-dated and cancelled.
         charge_id = before[0].body["charge_id"]
-        assert (await redate(door, in_days(30), charge_id=charge_id)).status == 200
-        assert (await door.cancel(charge_id)).status == 200
+        assert (await redate(client, in_days(30), charge_id=charge_id)).status == 200
+        assert (await client.cancel(charge_id)).status == 200
     finally:
         await asyncio.to_thread(system.json, "pix", "resume")
     for path, body in bodies.items():
-        assert (await door.ask("POST", path, json=body, key=str(uuid4()))).status == 201
+        assert (await client.ask("POST", path, json=body, key=str(uuid4()))).status == 201
 
 
 def _without(*path: str) -> dict[str, Any]:
@@ -357,8 +357,10 @@ BAD: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-async def test_a_dual_charge_is_let_in_exactly_when_the_schema_says_so_and_answered_as_it_says(shop: Shop) -> None:
-    document = (await shop.sandbox.get("/v1/openapi.json")).body
+async def test_a_dual_charge_is_let_in_exactly_when_the_schema_says_so_and_answered_as_it_says(
+    merchant: ApiMerchant,
+) -> None:
+    document = (await merchant.sandbox.get("/v1/openapi.json")).body
     told = document["paths"][DUAL]["post"]
 
     def valid(schema: dict[str, Any], instance: Any) -> bool:
@@ -368,10 +370,10 @@ async def test_a_dual_charge_is_let_in_exactly_when_the_schema_says_so_and_answe
     for given, good in [(each, True) for each in GOOD] + [(each, False) for each in BAD]:
         body = given.get("body") or {**dual_body(), **given}
         assert valid(told["requestBody"]["content"]["application/json"]["schema"], body) is good, given
-        answer = await issue_dual(shop.sandbox, body=body)
+        answer = await issue_dual(merchant.sandbox, body=body)
         assert answer.status == (201 if good else 400), answer.raw
         assert valid(told["responses"][str(answer.status)]["content"]["application/json"]["schema"], answer.body)
-    other = await shop.sandbox.created()
+    other = await merchant.sandbox.created()
     shown = document["components"]["schemas"]["ChargeProjection"]
     assert valid(shown, other)
     assert not valid(shown, other | {"legs": None})
@@ -381,11 +383,13 @@ async def test_a_dual_charge_is_let_in_exactly_when_the_schema_says_so_and_answe
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
-async def test_twenty_equal_requests_at_once_make_one_boleto_and_one_cob(shop: Shop, books: Books, mode: str) -> None:
-    door: Door = getattr(shop, mode)
+async def test_twenty_equal_requests_at_once_make_one_boleto_and_one_cob(
+    merchant: ApiMerchant, books: Books, mode: str
+) -> None:
+    client: ApiClient = getattr(merchant, mode)
     key, reference = str(uuid4()), new_reference()
     body = dual_body(external_id=reference)
-    answers = await asyncio.gather(*(issue_dual(door, body=body, key=key) for _ in range(20)))
+    answers = await asyncio.gather(*(issue_dual(client, body=body, key=key) for _ in range(20)))
     assert Counter(answer.status for answer in answers) == {201: 1, 200: 19}, [answer.raw[:200] for answer in answers]
     assert len({answer.raw for answer in answers}) == 1
     made = answers[0].body
@@ -393,35 +397,37 @@ async def test_twenty_equal_requests_at_once_make_one_boleto_and_one_cob(shop: S
     boletos = "SELECT count(*) FROM simulated_boleto WHERE seu_numero = $1"
     assert await books.fetchval(boletos, reference) == 1
     assert await cob_status(books, made) == "ATIVA"
-    again = await issue_dual(door, body=body, key=key)
+    again = await issue_dual(client, body=body, key=key)
     assert (again.status, again.headers["Idempotent-Replayed"]) == (200, "true")
 
 
-async def test_a_key_used_for_one_way_in_is_not_good_for_the_other(shop: Shop) -> None:
+async def test_a_key_used_for_one_way_in_is_not_good_for_the_other(merchant: ApiMerchant) -> None:
     key = str(uuid4())
-    assert (await issue_dual(shop.sandbox, key=key)).status == 201
-    refused(await issue_dual(shop.sandbox, "151.00", key=key), 409, "IDEMPOTENCY_KEY_REUSED")
-    refused(await issue(shop.sandbox, tipo="boleto_pix", key=key), 409, "IDEMPOTENCY_KEY_REUSED")
-    refused(await shop.sandbox.create(key=key), 409, "IDEMPOTENCY_KEY_REUSED")
+    assert (await issue_dual(merchant.sandbox, key=key)).status == 201
+    refused(await issue_dual(merchant.sandbox, "151.00", key=key), 409, "IDEMPOTENCY_KEY_REUSED")
+    refused(await issue(merchant.sandbox, tipo="boleto_pix", key=key), 409, "IDEMPOTENCY_KEY_REUSED")
+    refused(await merchant.sandbox.create(key=key), 409, "IDEMPOTENCY_KEY_REUSED")
 
 
 @pytest.mark.parametrize("scenario", ["unavailable", "refuse"])
-async def test_a_creation_the_bank_does_not_confirm_leaves_neither_leg(shop: Shop, books: Books, scenario: str) -> None:
+async def test_a_creation_the_bank_does_not_confirm_leaves_neither_leg(
+    merchant: ApiMerchant, books: Books, scenario: str
+) -> None:
     reference, key = new_reference(), str(uuid4())
     body = dual_body(external_id=reference, description=reference)
-    answer = await issue_dual(shop.sandbox, body=body, key=key, headers={"X-Sandbox-Bank": scenario})
+    answer = await issue_dual(merchant.sandbox, body=body, key=key, headers={"X-Sandbox-Bank": scenario})
     refused(answer, 502, "BANK_UNAVAILABLE")
     assert int(answer.headers["Retry-After"]) > 0
     assert await nothing_of(books, reference)
     # The key is free again, and the next try makes both.
-    made = await issue_dual(shop.sandbox, body=body, key=key)
+    made = await issue_dual(merchant.sandbox, body=body, key=key)
     assert made.status == 201
     await at_rest(books, made.body)
     assert (await boleto_at_bank(books, made.body), await cob_status(books, made.body)) == ("open", "ATIVA")
 
 
-async def test_a_lost_answer_makes_one_boleto_and_one_cob(shop: Shop, books: Books) -> None:
-    made = await dual(shop.sandbox, headers={"X-Sandbox-Bank": "lost_reply"})
+async def test_a_lost_answer_makes_one_boleto_and_one_cob(merchant: ApiMerchant, books: Books) -> None:
+    made = await dual(merchant.sandbox, headers={"X-Sandbox-Bank": "lost_reply"})
     await at_rest(books, made)
     assert (await boleto_at_bank(books, made), await cob_status(books, made)) == ("open", "ATIVA")
 
@@ -432,15 +438,15 @@ async def test_a_lost_answer_makes_one_boleto_and_one_cob(shop: Shop, books: Boo
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 @pytest.mark.parametrize("by", ["id", "reference"])
 async def test_a_cancelled_dual_charge_has_neither_leg_at_the_bank(
-    shop: Shop, books: Books, mode: str, by: str
+    merchant: ApiMerchant, books: Books, mode: str, by: str
 ) -> None:
-    door: Door = getattr(shop, mode)
+    client: ApiClient = getattr(merchant, mode)
     reference = new_reference()
-    made = await dual(door, external_id=reference)
+    made = await dual(client, external_id=reference)
     if by == "id":
-        answer = await door.cancel(made["charge_id"])
+        answer = await client.cancel(made["charge_id"])
     else:
-        answer = await door.post("/v1/charges/cancel", {"external_id": reference, "reason": "paid_externally"})
+        answer = await client.post("/v1/charges/cancel", {"external_id": reference, "reason": "paid_externally"})
     assert answer.status == 200, answer.raw
     ended = [{"leg": "pix", "status": "cancelled"}, {"leg": "boleto", "status": "cancelled"}]
     wanted = {"status": "cancelled", "version": 2, "cancelled_at": answer.body["cancelled_at"], "legs": ended}
@@ -448,19 +454,19 @@ async def test_a_cancelled_dual_charge_has_neither_leg_at_the_bank(
     assert await boleto_at_bank(books, made) == "written_off"
     await at_rest(books, made)
     assert await cob_status(books, made) in ("REMOVIDA_PELO_USUARIO_RECEBEDOR", "none")
-    assert [event["type"] for event in await door.events(charge_id=made["charge_id"])] == ["charge.cancelled"]
+    assert [event["type"] for event in await client.events(charge_id=made["charge_id"])] == ["charge.cancelled"]
     for again in (
-        await door.cancel(made["charge_id"]),
-        await redate(door, in_days(20), charge_id=made["charge_id"]),
+        await client.cancel(made["charge_id"]),
+        await redate(client, in_days(20), charge_id=made["charge_id"]),
     ):
         refused(again, 409, "CHARGE_NOT_PENDING")
 
 
-async def test_a_dual_charge_moves_with_both_legs_to_its_new_due_date(shop: Shop, books: Books) -> None:
-    for door in (shop.sandbox, shop.production):
-        made = await dual(door, due_date=in_days(10))
+async def test_a_dual_charge_moves_with_both_legs_to_its_new_due_date(merchant: ApiMerchant, books: Books) -> None:
+    for client in (merchant.sandbox, merchant.production):
+        made = await dual(client, due_date=in_days(10))
         for days in (25, 3):
-            moved = await redate(door, in_days(days), charge_id=made["charge_id"])
+            moved = await redate(client, in_days(days), charge_id=made["charge_id"])
             assert moved.status == 200, moved.raw
             assert (moved.body["due_date"], legs(moved.body)) == (in_days(days), PENDING)
             await at_rest(books, made)
@@ -474,11 +480,11 @@ async def test_a_dual_charge_moves_with_both_legs_to_its_new_due_date(shop: Shop
         assert moved.body["pix"] == made["pix"]
 
 
-async def test_re_dating_moves_no_pix_leg_beyond_its_own_time(shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    made = await dual(door, due_date=in_days(30), expires_in=20 * 86400)
+async def test_re_dating_moves_no_pix_leg_beyond_its_own_time(merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
+    made = await dual(client, due_date=in_days(30), expires_in=20 * 86400)
     for days, own in ((40, True), (5, False), (60, True)):
-        moved = await redate(door, in_days(days), charge_id=made["charge_id"])
+        moved = await redate(client, in_days(days), charge_id=made["charge_id"])
         await at_rest(books, made)
         cob_end = ends_at(await cob_at_bank(books, made))
         end = datetime.fromisoformat(moved.body["expires_at"])
@@ -487,30 +493,32 @@ async def test_re_dating_moves_no_pix_leg_beyond_its_own_time(shop: Shop, books:
 
 
 @pytest.mark.parametrize("scenario", ["unavailable", "refuse"])
-async def test_a_change_the_bank_does_not_confirm_changes_neither_leg(shop: Shop, books: Books, scenario: str) -> None:
-    door, headers = shop.sandbox, {"X-Sandbox-Bank": scenario}
-    made = await dual(door)
+async def test_a_change_the_bank_does_not_confirm_changes_neither_leg(
+    merchant: ApiMerchant, books: Books, scenario: str
+) -> None:
+    client, headers = merchant.sandbox, {"X-Sandbox-Bank": scenario}
+    made = await dual(client)
     await at_rest(books, made)
     before = dict(await cob_at_bank(books, made))
     path = f"/v1/charges/{made['charge_id']}/cancel"
-    refused(await door.ask("POST", path, headers=headers), 502, "BANK_UNAVAILABLE")
-    moved = await redate(door, in_days(30), charge_id=made["charge_id"], headers=headers)
+    refused(await client.ask("POST", path, headers=headers), 502, "BANK_UNAVAILABLE")
+    moved = await redate(client, in_days(30), charge_id=made["charge_id"], headers=headers)
     refused(moved, 502, "BANK_UNAVAILABLE")
     await at_rest(books, made)
-    assert await door.charge(made["charge_id"]) == made
+    assert await client.charge(made["charge_id"]) == made
     assert await boleto_at_bank(books, made) == "open"
     assert dict(await cob_at_bank(books, made)) == before
 
 
-async def test_re_dated_many_times_at_once_the_cob_ends_with_the_boleto(shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    made = await dual(door)
+async def test_re_dated_many_times_at_once_the_cob_ends_with_the_boleto(merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
+    made = await dual(client)
     answers = await asyncio.gather(
-        *(redate(door, in_days(20 + days), charge_id=made["charge_id"]) for days in range(6))
+        *(redate(client, in_days(20 + days), charge_id=made["charge_id"]) for days in range(6))
     )
     assert {answer.status for answer in answers} == {200}
     await at_rest(books, made)
-    now = await door.charge(made["charge_id"])
+    now = await client.charge(made["charge_id"])
     end = datetime.fromisoformat(now["expires_at"])
     assert abs((ends_at(await cob_at_bank(books, made)) - end).total_seconds()) <= 1
 
@@ -518,12 +526,12 @@ async def test_re_dated_many_times_at_once_the_cob_ends_with_the_boleto(shop: Sh
 # --- Being paid in the sandbox ---------------------------------------------------------------------------------------
 
 
-async def test_simulate_payment_pays_the_boleto_and_removes_the_cob(shop: Shop, books: Books) -> None:
-    door = shop.sandbox
+async def test_simulate_payment_pays_the_boleto_and_removes_the_cob(merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
-    made = await dual(door, "99.90", integrador_code=partner.integrador_code)
+    made = await dual(client, "99.90", integrador_code=partner.integrador_code)
     await at_rest(books, made)
-    answer = await door.pay(made["charge_id"])
+    answer = await client.pay(made["charge_id"])
     assert answer.status == 200, answer.raw
     paid = answer.body
     assert (paid["status"], paid["payment"]["method"], legs(paid)) == (
@@ -531,30 +539,30 @@ async def test_simulate_payment_pays_the_boleto_and_removes_the_cob(shop: Shop, 
     )  # fmt: skip
     await at_rest(books, made)
     assert await cob_status(books, made) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"
-    (item,) = await door.all("/v1/payments", charge_id=made["charge_id"])
+    (item,) = await client.all("/v1/payments", charge_id=made["charge_id"])
     assert (item["payment_method"], item["method"], item["nosso_numero"], item["txid"], item["integrador_code"]) == (
         "boleto_pix", "boleto", number_of(made), None, partner.integrador_code,
     )  # fmt: skip
     assert item["anomaly"] is None
-    for again in (await door.pay(made["charge_id"]), await door.cancel(made["charge_id"])):
+    for again in (await client.pay(made["charge_id"]), await client.cancel(made["charge_id"])):
         refused(again, 409, "CHARGE_NOT_PENDING")
 
 
-async def test_a_second_payment_is_a_duplicate(shop: Shop) -> None:
-    door = shop.sandbox
-    made = await dual(door)
+async def test_a_second_payment_is_a_duplicate(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    made = await dual(client)
     for _ in range(2):
-        answer = await door.post(f"/v1/sandbox/charges/{made['charge_id']}/pay", {})
+        answer = await client.post(f"/v1/sandbox/charges/{made['charge_id']}/pay", {})
         assert answer.status == 200, answer.raw
-    items = await door.all("/v1/payments", charge_id=made["charge_id"])
+    items = await client.all("/v1/payments", charge_id=made["charge_id"])
     assert Counter(item["anomaly"] for item in items) == {None: 1, "duplicate": 1}
 
 
-async def test_a_charge_that_fails_leaves_neither_leg(shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    made = await dual(door)
+async def test_a_charge_that_fails_leaves_neither_leg(merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
+    made = await dual(client)
     await at_rest(books, made)
-    answer = await door.post(f"/v1/sandbox/charges/{made['charge_id']}/fail")
+    answer = await client.post(f"/v1/sandbox/charges/{made['charge_id']}/fail")
     assert answer.status == 200, answer.raw
     assert (answer.body["status"], legs(answer.body)) == ("failed", {"pix": "cancelled", "boleto": "cancelled"})
     await at_rest(books, made)
@@ -563,25 +571,25 @@ async def test_a_charge_that_fails_leaves_neither_leg(shop: Shop, books: Books) 
     )  # fmt: skip
 
 
-async def test_both_legs_expire_with_the_charge(shop: Shop) -> None:
-    door = shop.sandbox
-    made = await dual(door)
-    answer = await door.post(f"/v1/sandbox/charges/{made['charge_id']}/expire")
+async def test_both_legs_expire_with_the_charge(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    made = await dual(client)
+    answer = await client.post(f"/v1/sandbox/charges/{made['charge_id']}/expire")
     assert (answer.body["status"], legs(answer.body)) == ("expired", {"pix": "expired", "boleto": "expired"})
     # Money that was on its way counts, and says by which leg it came.
-    late = await door.post(f"/v1/sandbox/charges/{made['charge_id']}/pay", {})
+    late = await client.post(f"/v1/sandbox/charges/{made['charge_id']}/pay", {})
     assert (late.body["status"], legs(late.body)) == ("paid", {"pix": "expired", "boleto": "paid"})
 
 
-async def test_a_leg_stays_paid_when_the_money_goes_back(shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    made = await dual(door)
-    assert (await door.pay(made["charge_id"])).status == 200
+async def test_a_leg_stays_paid_when_the_money_goes_back(merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
+    made = await dual(client)
+    assert (await client.pay(made["charge_id"])).status == 200
     asked = {"destination": {"pix_key": "joao@example.com", "document": PAGADOR["documento"]}}
-    begun = await door.ask("POST", f"/v1/charges/{made['charge_id']}/refunds", json=asked, key=str(uuid4()))
+    begun = await client.ask("POST", f"/v1/charges/{made['charge_id']}/refunds", json=asked, key=str(uuid4()))
     assert begun.status == 201, begun.raw
     await at_rest(books, made)
-    now = await door.charge(made["charge_id"])
+    now = await client.charge(made["charge_id"])
     assert (now["status"], legs(now)) == ("refunded", {"pix": "cancelled", "boleto": "paid"})
 
 
@@ -631,15 +639,15 @@ def test_what_a_leg_is_follows_from_the_charge_and_the_legs_own_time(
 # --- Lists, paper, page ----------------------------------------------------------------------------------------------
 
 
-async def test_a_dual_charge_is_found_by_what_is_on_either_leg(shop: Shop, books: Books) -> None:
-    door = shop.sandbox
+async def test_a_dual_charge_is_found_by_what_is_on_either_leg(merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
     reference = new_reference()
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
-    boleto = await issued(door, external_id=reference)
-    made = await dual(door, external_id=reference, due_date=in_days(33), integrador_code=partner.integrador_code)
+    boleto = await issued(client, external_id=reference)
+    made = await dual(client, external_id=reference, due_date=in_days(33), integrador_code=partner.integrador_code)
 
     async def found(**asked: Any) -> list[dict[str, Any]]:
-        return await door.all("/v1/charges", external_id=reference, **asked)
+        return await client.all("/v1/charges", external_id=reference, **asked)
 
     assert await found(payment_method="boleto_pix") == [made]
     assert await found(payment_method="boleto") == [boleto]
@@ -651,63 +659,67 @@ async def test_a_dual_charge_is_found_by_what_is_on_either_leg(shop: Shop, books
         {"payer_document": PAYER["document"], "payment_method": "boleto_pix"},
     ):  # fmt: skip
         assert await found(**asked) == [made], asked
-    rows = (await door.get("/v1/charges/summary", external_id=reference, payment_method="boleto_pix")).body["data"]
+    rows = (await client.get("/v1/charges/summary", external_id=reference, payment_method="boleto_pix")).body["data"]
     assert [(row["status"], row["count"], row["amount"]) for row in rows if row["count"]] == [("pending", 1, "150.00")]
-    state = await door.get(f"/v1/charges/{made['charge_id']}")
+    state = await client.get(f"/v1/charges/{made['charge_id']}")
     assert state.body == made
 
 
-async def test_paper_and_page_carry_line_and_qr_code(system: System, shop: Shop) -> None:
-    door = shop.production
-    made = await dual(door)
-    headers = {"Authorization": f"Bearer {await door.token()}"}
-    async with door.http.get(f"{system.base_url}/v1/charges/boleto/{made['charge_id']}/pdf", headers=headers) as answer:
+async def test_paper_and_page_carry_line_and_qr_code(system: System, merchant: ApiMerchant) -> None:
+    client = merchant.production
+    made = await dual(client)
+    headers = {"Authorization": f"Bearer {await client.token()}"}
+    async with client.http.get(
+        f"{system.base_url}/v1/charges/boleto/{made['charge_id']}/pdf", headers=headers
+    ) as answer:
         assert (answer.status, answer.content_type) == (200, "application/pdf")
         (sheet,) = PdfReader(io.BytesIO(await answer.read())).pages
     text = sheet.extract_text().replace("\n", "")
     bare = re.sub(r"[ .]", "", text)
     assert made["boleto"]["linha_digitavel"] in bare
     assert made["pix"]["qr_code"].replace(" ", "").replace(".", "") in bare
-    async with door.http.get(f"{system.app_url}/pagar/{made['public_id']}") as answer:
+    async with client.http.get(f"{system.app_url}/pagar/{made['public_id']}") as answer:
         html = await answer.text()
     assert made["pix"]["qr_code"].split("5913")[0] in html
     assert f'data-bare="{made["boleto"]["linha_digitavel"]}"' in html
     assert "O Pix vale até" not in html
-    brief = await dual(door, expires_in=3600)
-    async with door.http.get(f"{system.app_url}/pagar/{brief['public_id']}") as answer:
+    brief = await dual(client, expires_in=3600)
+    async with client.http.get(f"{system.app_url}/pagar/{brief['public_id']}") as answer:
         assert "O Pix vale até" in await answer.text()
     # A code that ends before the boleto does not stand on paper.
-    async with door.http.get(f"{system.app_url}/pagar/{brief['public_id']}/boleto.pdf") as answer:
+    async with client.http.get(f"{system.app_url}/pagar/{brief['public_id']}/boleto.pdf") as answer:
         (sheet,) = PdfReader(io.BytesIO(await answer.read())).pages
     assert brief["pix"]["txid"] not in sheet.extract_text()
     assert "br.gov.bcb.pix" not in sheet.extract_text().replace("\n", "")
 
 
-async def test_a_qr_code_whose_time_is_over_is_shown_to_nobody(system: System, shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    made = await dual(door, expires_in=60)
+async def test_a_qr_code_whose_time_is_over_is_shown_to_nobody(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
+    client = merchant.sandbox
+    made = await dual(client, expires_in=60)
     past = iso(datetime.now(UTC) - timedelta(seconds=1))
     set_past = "UPDATE read_charge SET doc = doc || $2 WHERE charge_id = $1::text::uuid"
     before = await books.fetchval("SELECT doc FROM read_charge WHERE charge_id = $1::text::uuid", made["charge_id"])
     await books.execute(set_past, made["charge_id"], msgspec.json.encode({"pix_expires_at": past}))
     try:
-        async with door.http.get(f"{system.app_url}/pagar/{made['public_id']}") as answer:
+        async with client.http.get(f"{system.app_url}/pagar/{made['public_id']}") as answer:
             html = await answer.text()
         assert "Pix copia e cola" not in html
         assert made["boleto"]["linha_digitavel"] in html
-        assert legs(await door.charge(made["charge_id"])) == {"pix": "expired", "boleto": "pending"}
+        assert legs(await client.charge(made["charge_id"])) == {"pix": "expired", "boleto": "pending"}
     finally:
         await books.execute(set_past, made["charge_id"], before)
 
 
-async def test_somebody_elses_dual_charge_is_like_none(system: System, shop: Shop) -> None:
-    made = await dual(shop.sandbox)
-    async with new_shop(system) as other:
-        for door in (other.sandbox, shop.production):
-            refused(await door.get(f"/v1/charges/{made['charge_id']}"), 404, "CHARGE_NOT_FOUND")
-            refused(await door.cancel(made["charge_id"]), 404, "CHARGE_NOT_FOUND")
-            refused(await redate(door, in_days(9), charge_id=made["charge_id"]), 404, "CHARGE_NOT_FOUND")
-    assert legs(await shop.sandbox.charge(made["charge_id"])) == PENDING
+async def test_somebody_elses_dual_charge_is_like_none(system: System, merchant: ApiMerchant) -> None:
+    made = await dual(merchant.sandbox)
+    async with new_merchant(system) as other:
+        for client in (other.sandbox, merchant.production):
+            refused(await client.get(f"/v1/charges/{made['charge_id']}"), 404, "CHARGE_NOT_FOUND")
+            refused(await client.cancel(made["charge_id"]), 404, "CHARGE_NOT_FOUND")
+            refused(await redate(client, in_days(9), charge_id=made["charge_id"]), 404, "CHARGE_NOT_FOUND")
+    assert legs(await merchant.sandbox.charge(made["charge_id"])) == PENDING
 
 
 async def test_the_books_are_clean_after_all_of_it(system: System) -> None:

@@ -225,11 +225,11 @@ async def test_a_replay_needs_no_bank_and_a_suspension_asks_none(servers: Any, p
     async with open_api(servers.database_url, servers.redis_url) as api:
         token, used = await api.token(mode="production"), secrets.token_hex(8)
         assert (await api.post(PIX, api.pix(), token=token, key=used)).status == 201
-        door = api.app.state.context
-        door.reserve._held[Mode.PRODUCTION].clear()
-        door.reserve._deadline_s = 0.3
+        client = api.app.state.context
+        client.reserve._held[Mode.PRODUCTION].clear()
+        client.reserve._deadline_s = 0.3
         # The courtesy lock of the first call lapses after a while: the row is what answers then.
-        await door.redis.flushdb()
+        await client.redis.flushdb()
         async with pool.acquire() as conn:
             kept = await conn.fetch("DELETE FROM pix_location WHERE NOT test RETURNING *")
             now = await conn.fetchval("SELECT now()")

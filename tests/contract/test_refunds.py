@@ -39,7 +39,7 @@ FIELDS = [
 ]  # fmt: skip
 
 
-class Shop:
+class Environment:
     """The first merchant of an API, by his test credential."""
 
     def __init__(self, api: Api, pool: Pool, database_url: str) -> None:
@@ -79,10 +79,10 @@ class Shop:
                 secret_key=bytes.fromhex("5e" * 32), database_url=self.database_url, bank_url="http://bank.example.com"
             ),
         )
-        door = cast(Any, SimpleNamespace(account_id=str(self.api.first.account_id)))
+        client = cast(Any, SimpleNamespace(account_id=str(self.api.first.account_id)))
         async with self.pool.acquire() as books:
             charge_id = await boleto_issued_before(
-                system, cast(Any, books), door, test=True, due_on=today() + timedelta(days=5), amount_cents=cents
+                system, cast(Any, books), client, test=True, due_on=today() + timedelta(days=5), amount_cents=cents
             )
         of = OfBoleto(source=secrets.token_hex(10), method=rail, nosso_numero="0" * 20, integrador_code=None, txid=None)
         await self.arrives(charge_id, cents, pix=pix, boleto=of, days_ago=days_ago)
@@ -175,19 +175,19 @@ async def api(servers: Any) -> AsyncIterator[Api]:
 
 
 @pytest.fixture
-async def shop(api: Api, servers: Any, pool: Pool) -> Shop:
+async def env(api: Api, servers: Any, pool: Pool) -> Environment:
     """A merchant of the test's own."""
     async with pool.acquire() as conn:
         mine = await create_merchant(conn, name="Loja", address=True, kyc="approved", now=datetime.now(UTC))
-    return Shop(Api(api.app, api.settings, [mine, api.second, api.third]), pool, servers.database_url)
+    return Environment(Api(api.app, api.settings, [mine, api.second, api.third]), pool, servers.database_url)
 
 
 # What is answered
 
 
-async def test_a_refund_is_pending_at_once_and_has_every_field(shop: Shop) -> None:
-    charge = await shop.paid(external_id="pedido-1")
-    reply = await shop.ask(
+async def test_a_refund_is_pending_at_once_and_has_every_field(env: Environment) -> None:
+    charge = await env.paid(external_id="pedido-1")
+    reply = await env.ask(
         charge["charge_id"],
         {
             "amount": "4.50",
@@ -207,53 +207,53 @@ async def test_a_refund_is_pending_at_once_and_has_every_field(shop: Shop) -> No
         "refunded_total": "4.50", "refundable_remaining": "5.50", "created_at": made["created_at"],
         "completed_at": None, "test": True,
     }  # fmt: skip
-    assert await shop.get(f"/v1/refunds/{made['refund_id']}") == made
+    assert await env.get(f"/v1/refunds/{made['refund_id']}") == made
 
 
-async def test_without_an_amount_all_that_remains_goes_back(shop: Shop) -> None:
-    charge = await shop.paid("10.00")
-    await shop.refund(charge["charge_id"], "3.33")
-    rest = await shop.refund(charge["charge_id"])
+async def test_without_an_amount_all_that_remains_goes_back(env: Environment) -> None:
+    charge = await env.paid("10.00")
+    await env.refund(charge["charge_id"], "3.33")
+    rest = await env.refund(charge["charge_id"])
     assert (rest["amount"], rest["refunded_total"], rest["refundable_remaining"]) == ("6.67", "10.00", "0.00")
 
 
-async def test_a_request_without_a_body_asks_for_all_that_remains_and_only_once(shop: Shop) -> None:
-    charge = await shop.paid("10.00")
-    path, token = f"/v1/charges/{charge['charge_id']}/refunds", await shop.api.token()
-    made = await shop.api.post(path, None, token=token, key="whole")
+async def test_a_request_without_a_body_asks_for_all_that_remains_and_only_once(env: Environment) -> None:
+    charge = await env.paid("10.00")
+    path, token = f"/v1/charges/{charge['charge_id']}/refunds", await env.api.token()
+    made = await env.api.post(path, None, token=token, key="whole")
     assert (made.status, made.json()["amount"]) == (201, "10.00")
     # Nothing and an empty object are the same request; a request that says something is another.
     for body, status in ((None, 200), ({}, 200), ({"amount": "10.00"}, 409)):
-        again = await shop.api.post(path, body, token=token, key="whole")
+        again = await env.api.post(path, body, token=token, key="whole")
         assert again.status == status
         assert status == 409 or again.json()["refund_id"] == made.json()["refund_id"]
-    other = await shop.paid("10.00")
-    elsewhere = await shop.api.post(f"/v1/charges/{other['charge_id']}/refunds", None, token=token, key="whole")
+    other = await env.paid("10.00")
+    elsewhere = await env.api.post(f"/v1/charges/{other['charge_id']}/refunds", None, token=token, key="whole")
     assert elsewhere.code() == "IDEMPOTENCY_KEY_REUSED"
 
 
-async def test_a_refund_that_succeeds_shows_on_charge_payment_ledger_and_feed(shop: Shop) -> None:
-    charge = await shop.paid("10.00", external_id="pedido-2")
+async def test_a_refund_that_succeeds_shows_on_charge_payment_ledger_and_feed(env: Environment) -> None:
+    charge = await env.paid("10.00", external_id="pedido-2")
     charge_id = charge["charge_id"]
-    refund = await shop.refund(charge_id, "4.00", external_id="dev-2", reason="troca")
-    pending = await shop.charge(charge_id)
+    refund = await env.refund(charge_id, "4.00", external_id="dev-2", reason="troca")
+    pending = await env.charge(charge_id)
     assert pending == charge  # nothing is back yet
-    await shop.ends(refund)
-    after, (payment,) = await shop.charge(charge_id), await shop.payments(charge_id)
+    await env.ends(refund)
+    after, (payment,) = await env.charge(charge_id), await env.payments(charge_id)
     assert (after["status"], after["refunded_amount"], after["version"]) == ("paid", "4.00", charge["version"] + 1)
     assert after["payment"] == {**charge["payment"], "refunded_amount": "4.00"}
     assert payment["refunded_amount"] == "4.00"
-    found = await shop.get(f"/v1/refunds/{refund['refund_id']}")
+    found = await env.get(f"/v1/refunds/{refund['refund_id']}")
     assert (found["status"], found["failure_code"]) == ("succeeded", None)
     assert found["return_id"].startswith("D")
     assert found["completed_at"] >= found["created_at"]
-    credit, debit = await shop.ledger(charge_id)
+    credit, debit = await env.ledger(charge_id)
     assert (credit["type"], credit["refund_id"]) == ("payment", None)
     assert debit == debit | {
         "type": "refund", "direction": "debit", "amount": "4.00", "refund_id": refund["refund_id"],
         "payment_id": refund["payment_id"], "charge_id": charge_id, "external_id": "pedido-2",
     }  # fmt: skip
-    received, succeeded = await shop.events(charge_id)
+    received, succeeded = await env.events(charge_id)
     assert received["type"] == "payment.received"
     assert succeeded == {
         "event": "refund.succeeded", "event_id": succeeded["event_id"], "charge_id": charge_id,
@@ -267,180 +267,180 @@ async def test_a_refund_that_succeeds_shows_on_charge_payment_ledger_and_feed(sh
     }  # fmt: skip
 
 
-async def test_a_charge_is_refunded_when_everything_is_back_and_not_before(shop: Shop) -> None:
-    charge_id = (await shop.paid("10.00"))["charge_id"]
-    first, second = await shop.refund(charge_id, "9.99"), await shop.refund(charge_id)
-    assert (await shop.charge(charge_id))["status"] == "paid"  # all asked for, nothing back
-    await shop.ends(second)
-    assert (await shop.charge(charge_id))["status"] == "paid"
-    await shop.ends(first)
-    charge = await shop.charge(charge_id)
+async def test_a_charge_is_refunded_when_everything_is_back_and_not_before(env: Environment) -> None:
+    charge_id = (await env.paid("10.00"))["charge_id"]
+    first, second = await env.refund(charge_id, "9.99"), await env.refund(charge_id)
+    assert (await env.charge(charge_id))["status"] == "paid"  # all asked for, nothing back
+    await env.ends(second)
+    assert (await env.charge(charge_id))["status"] == "paid"
+    await env.ends(first)
+    charge = await env.charge(charge_id)
     assert (charge["status"], charge["refunded_amount"]) == ("refunded", "10.00")
     assert charge["payment"]["refunded_amount"] == "10.00"
-    kinds = [event["type"] for event in await shop.events(charge_id)]
+    kinds = [event["type"] for event in await env.events(charge_id)]
     assert kinds == ["payment.received", "refund.succeeded", "refund.succeeded", "charge.refunded"]
-    told = (await shop.events(charge_id))[-1]
+    told = (await env.events(charge_id))[-1]
     assert (told["status"], told["refunded_amount"], told["amount"]) == ("refunded", "10.00", "10.00")
     assert told["version"] == charge["version"]
-    reply = await shop.ask(charge_id)
+    reply = await env.ask(charge_id)
     assert reply.code() == "REFUND_EXCEEDS"
 
 
-async def test_both_halves_ending_in_one_moment_make_the_charge_refunded_once(shop: Shop) -> None:
-    charge_id = (await shop.paid("10.00"))["charge_id"]
-    halves = [await shop.refund(charge_id, "5.00") for _ in range(2)]
-    await shop.ends(*halves)
-    assert (await shop.charge(charge_id))["status"] == "refunded"
-    kinds = [event["type"] for event in await shop.events(charge_id)]
+async def test_both_halves_ending_in_one_moment_make_the_charge_refunded_once(env: Environment) -> None:
+    charge_id = (await env.paid("10.00"))["charge_id"]
+    halves = [await env.refund(charge_id, "5.00") for _ in range(2)]
+    await env.ends(*halves)
+    assert (await env.charge(charge_id))["status"] == "refunded"
+    kinds = [event["type"] for event in await env.events(charge_id)]
     assert kinds.count("charge.refunded") == 1
-    await shop.ends(*halves)  # told again
-    assert [event["type"] for event in await shop.events(charge_id)] == kinds
+    await env.ends(*halves)  # told again
+    assert [event["type"] for event in await env.events(charge_id)] == kinds
 
 
-async def test_a_refund_that_fails_gives_the_money_back_and_can_be_asked_for_again(shop: Shop) -> None:
-    charge = await shop.paid("10.00")
-    charge_id, before = charge["charge_id"], await shop.balance_cents()
-    refund = await shop.refund(charge_id)
-    assert await shop.balance_cents() == before - 1000
-    await shop.ends(refund, failure=FailureCode.NOT_CARRIED_OUT)
-    assert await shop.balance_cents() == before
-    assert await shop.charge(charge_id) == charge
-    found = await shop.get(f"/v1/refunds/{refund['refund_id']}")
+async def test_a_refund_that_fails_gives_the_money_back_and_can_be_asked_for_again(env: Environment) -> None:
+    charge = await env.paid("10.00")
+    charge_id, before = charge["charge_id"], await env.balance_cents()
+    refund = await env.refund(charge_id)
+    assert await env.balance_cents() == before - 1000
+    await env.ends(refund, failure=FailureCode.NOT_CARRIED_OUT)
+    assert await env.balance_cents() == before
+    assert await env.charge(charge_id) == charge
+    found = await env.get(f"/v1/refunds/{refund['refund_id']}")
     assert (found["status"], found["failure_code"]) == ("failed", "NOT_CARRIED_OUT")
     assert (found["refunded_total"], found["refundable_remaining"]) == ("0.00", "10.00")
-    lines = [(line["type"], line["direction"], line["refund_id"]) for line in await shop.ledger(charge_id)][1:]
+    lines = [(line["type"], line["direction"], line["refund_id"]) for line in await env.ledger(charge_id)][1:]
     assert lines == [("refund", "debit", refund["refund_id"]), ("refund_reversal", "credit", refund["refund_id"])]
-    failed = (await shop.events(charge_id))[-1]
+    failed = (await env.events(charge_id))[-1]
     assert (failed["type"], failed["failure_code"]) == ("refund.failed", "NOT_CARRIED_OUT")
-    assert (await shop.refund(charge_id))["amount"] == "10.00"
+    assert (await env.refund(charge_id))["amount"] == "10.00"
 
 
 # How much
 
 
-async def test_pending_refunds_count_against_what_remains(shop: Shop) -> None:
-    charge_id = (await shop.paid("10.00"))["charge_id"]
-    await shop.refund(charge_id, "6.00")
+async def test_pending_refunds_count_against_what_remains(env: Environment) -> None:
+    charge_id = (await env.paid("10.00"))["charge_id"]
+    await env.refund(charge_id, "6.00")
     for amount in ("4.01", "10.00", "9999999999.99"):
-        assert (await shop.ask(charge_id, {"amount": amount})).code() == "REFUND_EXCEEDS"
-    await shop.refund(charge_id, "4.00")
+        assert (await env.ask(charge_id, {"amount": amount})).code() == "REFUND_EXCEEDS"
+    await env.refund(charge_id, "4.00")
     for body in ({"amount": "0.01"}, {}):
-        assert (await shop.ask(charge_id, body)).code() == "REFUND_EXCEEDS"
+        assert (await env.ask(charge_id, body)).code() == "REFUND_EXCEEDS"
 
 
-async def test_fifty_at_once_of_one_real_each_give_ten_back(shop: Shop) -> None:
-    charge_id = (await shop.paid("10.00"))["charge_id"]
-    await shop.paid("100.00")  # the balance would cover more
-    replies = await asyncio.gather(*(shop.ask(charge_id, {"amount": "1.00"}) for _ in range(50)))
+async def test_fifty_at_once_of_one_real_each_give_ten_back(env: Environment) -> None:
+    charge_id = (await env.paid("10.00"))["charge_id"]
+    await env.paid("100.00")  # the balance would cover more
+    replies = await asyncio.gather(*(env.ask(charge_id, {"amount": "1.00"}) for _ in range(50)))
     assert sorted(reply.status for reply in replies) == [201] * 10 + [422] * 40
     assert {reply.code() for reply in replies if reply.status == 422} == {"REFUND_EXCEEDS"}
     assert len({reply.json()["refund_id"] for reply in replies if reply.status == 201}) == 10
     left = sorted(reply.json()["refundable_remaining"] for reply in replies if reply.status == 201)
     assert left == [f"{n}.00" for n in range(10)]
-    assert await shop.balance_cents() == 10_000
+    assert await env.balance_cents() == 10_000
 
 
-async def test_a_balance_never_goes_below_zero_by_refunds_that_meet(shop: Shop) -> None:
+async def test_a_balance_never_goes_below_zero_by_refunds_that_meet(env: Environment) -> None:
     """The money was spent otherwise: of what is asked for at once, each is decided on what the one before left."""
-    charges = [await shop.paid("10.00") for _ in range(6)]
-    await shop.spend(3_500)
-    replies = await asyncio.gather(*(shop.ask(charge["charge_id"]) for charge in charges))
+    charges = [await env.paid("10.00") for _ in range(6)]
+    await env.spend(3_500)
+    replies = await asyncio.gather(*(env.ask(charge["charge_id"]) for charge in charges))
     assert sorted(reply.status for reply in replies) == [201, 201, 422, 422, 422, 422]
     assert {reply.code() for reply in replies if reply.status == 422} == {"INSUFFICIENT_BALANCE"}
-    assert await shop.balance_cents() == 500
+    assert await env.balance_cents() == 500
     refused = charges[[reply.status for reply in replies].index(422)]["charge_id"]
-    assert (await shop.refund(refused, "5.00"))["refundable_remaining"] == "5.00"
-    assert (await shop.ask(refused, {"amount": "0.01"})).code() == "INSUFFICIENT_BALANCE"
-    assert await shop.balance_cents() == 0
+    assert (await env.refund(refused, "5.00"))["refundable_remaining"] == "5.00"
+    assert (await env.ask(refused, {"amount": "0.01"})).code() == "INSUFFICIENT_BALANCE"
+    assert await env.balance_cents() == 0
 
 
-async def test_what_was_refused_for_the_balance_keeps_no_key_and_no_trace(shop: Shop) -> None:
-    charge, key = await shop.paid("10.00"), secrets.token_hex(8)
-    await shop.spend(1)
-    assert (await shop.ask(charge["charge_id"], key=key)).code() == "INSUFFICIENT_BALANCE"
-    assert (await shop.get(f"/v1/refunds?charge_id={charge['charge_id']}"))["data"] == []
-    assert (await shop.get(f"/v1/idempotency-keys/{key}"))["state"] == "unknown"
-    assert [line["type"] for line in await shop.ledger(charge["charge_id"])] == ["payment"]
-    await shop.paid("1.00")
-    assert (await shop.ask(charge["charge_id"], key=key)).status == 201
+async def test_what_was_refused_for_the_balance_keeps_no_key_and_no_trace(env: Environment) -> None:
+    charge, key = await env.paid("10.00"), secrets.token_hex(8)
+    await env.spend(1)
+    assert (await env.ask(charge["charge_id"], key=key)).code() == "INSUFFICIENT_BALANCE"
+    assert (await env.get(f"/v1/refunds?charge_id={charge['charge_id']}"))["data"] == []
+    assert (await env.get(f"/v1/idempotency-keys/{key}"))["state"] == "unknown"
+    assert [line["type"] for line in await env.ledger(charge["charge_id"])] == ["payment"]
+    await env.paid("1.00")
+    assert (await env.ask(charge["charge_id"], key=key)).status == 201
 
 
 # What can be refunded
 
 
 @pytest.mark.parametrize("state", ["pending", "cancelled", "expired", "failed"])
-async def test_a_charge_that_is_not_paid_is_not_refundable(shop: Shop, state: str) -> None:
-    charge_id = (await shop.api.create())["charge_id"]
+async def test_a_charge_that_is_not_paid_is_not_refundable(env: Environment, state: str) -> None:
+    charge_id = (await env.api.create())["charge_id"]
     if state == "cancelled":
-        await shop.api.post(f"/v1/charges/{charge_id}/cancel", None, token=await shop.api.token())
+        await env.api.post(f"/v1/charges/{charge_id}/cancel", None, token=await env.api.token())
     elif state == "failed":
-        async with transaction(shop.pool) as conn:
+        async with transaction(env.pool) as conn:
             await fail_charge(
-                conn, account_id=shop.api.first.account_id, charge_id=UUID(charge_id), code="BANK_REFUSED",
-                message="No.", now=shop.now(), actor="test",
+                conn, account_id=env.api.first.account_id, charge_id=UUID(charge_id), code="BANK_REFUSED",
+                message="No.", now=env.now(), actor="test",
             )  # fmt: skip
     elif state == "expired":
         past = "UPDATE charge SET expires_at = '2026-01-01Z' WHERE charge_id = $1"
-        await shop.pool.execute(past, UUID(charge_id))
-        await expire_all(shop.pool, now=shop.now())
-    assert (await shop.charge(charge_id))["status"] == state
-    assert (await shop.ask(charge_id)).code() == "CHARGE_NOT_REFUNDABLE"
-    assert (await shop.ask(charge_id, {"amount": "0.01"})).code() == "CHARGE_NOT_REFUNDABLE"
-    assert (await shop.get(f"/v1/charges/{charge_id}/refunds")) == {"data": [], "next_cursor": None}
+        await env.pool.execute(past, UUID(charge_id))
+        await expire_all(env.pool, now=env.now())
+    assert (await env.charge(charge_id))["status"] == state
+    assert (await env.ask(charge_id)).code() == "CHARGE_NOT_REFUNDABLE"
+    assert (await env.ask(charge_id, {"amount": "0.01"})).code() == "CHARGE_NOT_REFUNDABLE"
+    assert (await env.get(f"/v1/charges/{charge_id}/refunds")) == {"data": [], "next_cursor": None}
 
 
-async def test_a_pix_goes_back_for_ninety_days(shop: Shop) -> None:
+async def test_a_pix_goes_back_for_ninety_days(env: Environment) -> None:
     for days, status in ((89.9, 201), (90.1, 409)):
-        charge_id = (await shop.api.create())["charge_id"]
-        await shop.arrives(charge_id, 1000, days_ago=days)
-        reply = await shop.ask(charge_id)
+        charge_id = (await env.api.create())["charge_id"]
+        await env.arrives(charge_id, 1000, days_ago=days)
+        reply = await env.ask(charge_id)
         assert reply.status == status
         assert reply.status == 201 or reply.code() == "CHARGE_NOT_REFUNDABLE"
 
 
-async def test_a_boleto_goes_back_for_a_hundred_and_eighty_days(shop: Shop) -> None:
+async def test_a_boleto_goes_back_for_a_hundred_and_eighty_days(env: Environment) -> None:
     for days, status in ((179.9, 201), (180.1, 409)):
-        charge_id = await shop.boleto(days_ago=days)
-        assert (await shop.ask(charge_id, {"destination": DESTINATION})).status == status
+        charge_id = await env.boleto(days_ago=days)
+        assert (await env.ask(charge_id, {"destination": DESTINATION})).status == status
 
 
-async def test_a_boleto_paid_on_its_line_needs_a_destination(shop: Shop) -> None:
-    charge_id = await shop.boleto()
-    assert (await shop.ask(charge_id)).code() == "REFUND_DESTINATION_REQUIRED"
-    refund = await shop.refund(charge_id, "50.00", destination=DESTINATION)
+async def test_a_boleto_paid_on_its_line_needs_a_destination(env: Environment) -> None:
+    charge_id = await env.boleto()
+    assert (await env.ask(charge_id)).code() == "REFUND_DESTINATION_REQUIRED"
+    refund = await env.refund(charge_id, "50.00", destination=DESTINATION)
     assert (refund["amount"], refund["end_to_end_id"]) == ("50.00", None)
-    order = await shop.pool.fetchrow(
+    order = await env.pool.fetchrow(
         "SELECT kind, request FROM bank_order WHERE charge_id = $1 AND kind LIKE 'refund%'", UUID(charge_id)
     )
     assert order is not None
     assert order["kind"] == "refund_transfer"
     for table in ("bank_order", "journal", "read_refund", "refund"):
-        rows = await shop.pool.fetch(f"SELECT t::text FROM {table} t WHERE charge_id = $1", UUID(charge_id))  # noqa: S608
+        rows = await env.pool.fetch(f"SELECT t::text FROM {table} t WHERE charge_id = $1", UUID(charge_id))  # noqa: S608
         assert not any("maria@" in row[0] for row in rows), f"{table} names a person in the clear"
 
 
-async def test_a_boleto_paid_by_pix_goes_back_the_way_it_came(shop: Shop) -> None:
-    charge_id = await shop.boleto(rail="pix", pix=True)
-    (payment,) = await shop.payments(charge_id)
-    refund = await shop.refund(charge_id)
+async def test_a_boleto_paid_by_pix_goes_back_the_way_it_came(env: Environment) -> None:
+    charge_id = await env.boleto(rail="pix", pix=True)
+    (payment,) = await env.payments(charge_id)
+    refund = await env.refund(charge_id)
     assert refund["end_to_end_id"] == payment["end_to_end_id"]
-    kind = await shop.pool.fetchval(
+    kind = await env.pool.fetchval(
         "SELECT kind FROM bank_order WHERE charge_id = $1 AND kind LIKE 'refund%'", UUID(charge_id)
     )
     assert kind == "refund_return"
 
 
-async def test_a_boleto_paid_by_pix_that_nobody_can_name_needs_a_destination(shop: Shop) -> None:
-    charge_id = await shop.boleto(rail="pix", pix=False)
-    assert (await shop.ask(charge_id)).code() == "REFUND_DESTINATION_REQUIRED"
-    old = await shop.boleto(rail="pix", pix=True, days_ago=100)  # API Pix takes it no more
-    assert (await shop.ask(old)).code() == "REFUND_DESTINATION_REQUIRED"
-    assert (await shop.ask(old, {"destination": DESTINATION})).status == 201
+async def test_a_boleto_paid_by_pix_that_nobody_can_name_needs_a_destination(env: Environment) -> None:
+    charge_id = await env.boleto(rail="pix", pix=False)
+    assert (await env.ask(charge_id)).code() == "REFUND_DESTINATION_REQUIRED"
+    old = await env.boleto(rail="pix", pix=True, days_ago=100)  # API Pix takes it no more
+    assert (await env.ask(old)).code() == "REFUND_DESTINATION_REQUIRED"
+    assert (await env.ask(old, {"destination": DESTINATION})).status == 201
 
 
-async def test_a_pix_charge_takes_no_destination(shop: Shop) -> None:
-    charge_id = (await shop.paid())["charge_id"]
-    reply = await shop.ask(charge_id, {"destination": DESTINATION})
+async def test_a_pix_charge_takes_no_destination(env: Environment) -> None:
+    charge_id = (await env.paid())["charge_id"]
+    reply = await env.ask(charge_id, {"destination": DESTINATION})
     assert reply.code() == "VALIDATION_ERROR"
     assert [field["field"] for field in reply.json()["error"]["fields"]] == ["destination"]
 
@@ -448,62 +448,64 @@ async def test_a_pix_charge_takes_no_destination(shop: Shop) -> None:
 # Anomalous payments
 
 
-async def test_a_duplicate_is_refunded_by_its_payment_and_the_charge_stays_paid(shop: Shop) -> None:
-    charge_id = (await shop.paid("10.00"))["charge_id"]
-    await shop.arrives(charge_id, 1000)
-    settling, duplicate = await shop.payments(charge_id)
+async def test_a_duplicate_is_refunded_by_its_payment_and_the_charge_stays_paid(env: Environment) -> None:
+    charge_id = (await env.paid("10.00"))["charge_id"]
+    await env.arrives(charge_id, 1000)
+    settling, duplicate = await env.payments(charge_id)
     assert duplicate["anomaly"] == "duplicate"
-    refund = await shop.refund(charge_id, payment_id=duplicate["payment_id"])
-    await shop.ends(refund)
-    charge = await shop.charge(charge_id)
+    refund = await env.refund(charge_id, payment_id=duplicate["payment_id"])
+    await env.ends(refund)
+    charge = await env.charge(charge_id)
     assert (charge["status"], charge["refunded_amount"]) == ("paid", "10.00")
     assert charge["payment"]["refunded_amount"] == "0.00"
-    assert [each["refunded_amount"] for each in await shop.payments(charge_id)] == ["0.00", "10.00"]
+    assert [each["refunded_amount"] for each in await env.payments(charge_id)] == ["0.00", "10.00"]
     # With the first one back too, everything is.
-    await shop.ends(await shop.refund(charge_id))
-    assert (await shop.charge(charge_id))["status"] == "refunded"
-    assert settling["payment_id"] == (await shop.charge(charge_id))["payment"]["payment_id"]
+    await env.ends(await env.refund(charge_id))
+    assert (await env.charge(charge_id))["status"] == "refunded"
+    assert settling["payment_id"] == (await env.charge(charge_id))["payment"]["payment_id"]
 
 
-async def test_a_charge_with_a_duplicate_is_not_refunded_while_that_is_not_back(shop: Shop) -> None:
-    charge_id = (await shop.paid("10.00"))["charge_id"]
-    await shop.arrives(charge_id, 1000)
-    await shop.ends(await shop.refund(charge_id))
-    assert (await shop.charge(charge_id))["status"] == "paid"
+async def test_a_charge_with_a_duplicate_is_not_refunded_while_that_is_not_back(env: Environment) -> None:
+    charge_id = (await env.paid("10.00"))["charge_id"]
+    await env.arrives(charge_id, 1000)
+    await env.ends(await env.refund(charge_id))
+    assert (await env.charge(charge_id))["status"] == "paid"
 
 
-async def test_money_that_came_after_a_cancellation_is_refunded_and_the_charge_stays_cancelled(shop: Shop) -> None:
-    charge_id = (await shop.api.create())["charge_id"]
-    await shop.api.post(f"/v1/charges/{charge_id}/cancel", None, token=await shop.api.token())
-    await shop.arrives(charge_id, 1000)
-    (payment,) = await shop.payments(charge_id)
+async def test_money_that_came_after_a_cancellation_is_refunded_and_the_charge_stays_cancelled(
+    env: Environment,
+) -> None:
+    charge_id = (await env.api.create())["charge_id"]
+    await env.api.post(f"/v1/charges/{charge_id}/cancel", None, token=await env.api.token())
+    await env.arrives(charge_id, 1000)
+    (payment,) = await env.payments(charge_id)
     assert payment["anomaly"] == "paid_after_cancel"
-    assert (await shop.ask(charge_id)).code() == "CHARGE_NOT_REFUNDABLE"  # it is not paid
-    await shop.ends(await shop.refund(charge_id, payment_id=payment["payment_id"]))
-    charge = await shop.charge(charge_id)
+    assert (await env.ask(charge_id)).code() == "CHARGE_NOT_REFUNDABLE"  # it is not paid
+    await env.ends(await env.refund(charge_id, payment_id=payment["payment_id"]))
+    charge = await env.charge(charge_id)
     assert (charge["status"], charge["refunded_amount"], charge["payment"]) == ("cancelled", "10.00", None)
 
 
-async def test_too_little_and_too_much_are_refundable_by_payment(shop: Shop) -> None:
-    charge_id = (await shop.api.create(amount="10.00"))["charge_id"]
-    await shop.arrives(charge_id, 400)
-    (little,) = await shop.payments(charge_id)
-    assert (await shop.charge(charge_id))["status"] == "pending"
-    await shop.ends(await shop.refund(charge_id, payment_id=little["payment_id"]))
-    assert (await shop.charge(charge_id))["status"] == "pending"
-    await shop.arrives(charge_id, 1500)
-    assert (await shop.charge(charge_id))["status"] == "paid"
-    await shop.ends(await shop.refund(charge_id, "5.00"))
-    assert (await shop.charge(charge_id))["status"] == "paid"
-    await shop.ends(await shop.refund(charge_id))
-    charge = await shop.charge(charge_id)
+async def test_too_little_and_too_much_are_refundable_by_payment(env: Environment) -> None:
+    charge_id = (await env.api.create(amount="10.00"))["charge_id"]
+    await env.arrives(charge_id, 400)
+    (little,) = await env.payments(charge_id)
+    assert (await env.charge(charge_id))["status"] == "pending"
+    await env.ends(await env.refund(charge_id, payment_id=little["payment_id"]))
+    assert (await env.charge(charge_id))["status"] == "pending"
+    await env.arrives(charge_id, 1500)
+    assert (await env.charge(charge_id))["status"] == "paid"
+    await env.ends(await env.refund(charge_id, "5.00"))
+    assert (await env.charge(charge_id))["status"] == "paid"
+    await env.ends(await env.refund(charge_id))
+    charge = await env.charge(charge_id)
     assert (charge["status"], charge["refunded_amount"]) == ("refunded", "19.00")
 
 
-async def test_a_payment_of_another_charge_is_none_of_this_one(shop: Shop) -> None:
-    charge, other = await shop.paid(), await shop.paid()
+async def test_a_payment_of_another_charge_is_none_of_this_one(env: Environment) -> None:
+    charge, other = await env.paid(), await env.paid()
     for payment_id in (other["payment"]["payment_id"], str(uuid4())):
-        reply = await shop.ask(charge["charge_id"], {"payment_id": payment_id})
+        reply = await env.ask(charge["charge_id"], {"payment_id": payment_id})
         assert reply.code() == "CHARGE_NOT_REFUNDABLE"
         assert [field["field"] for field in reply.json()["error"]["fields"]] == ["payment_id"]
 
@@ -511,32 +513,32 @@ async def test_a_payment_of_another_charge_is_none_of_this_one(shop: Shop) -> No
 # Who may, and in which order things are refused
 
 
-async def test_the_scope_comes_before_the_key_and_the_key_before_the_body(shop: Shop) -> None:
+async def test_the_scope_comes_before_the_key_and_the_key_before_the_body(env: Environment) -> None:
     path, headers = f"/v1/charges/{uuid4()}/refunds", [(b"content-type", b"application/json")]
-    narrow = await shop.api.token(scope="charges:create payments:read")
-    assert (await shop.ask(str(uuid4()), b"{", token=narrow)).code() == "INSUFFICIENT_SCOPE"
-    assert (await shop.api.post(path, b"{", token=await shop.api.token())).code() == "IDEMPOTENCY_KEY_REQUIRED"
-    assert (await shop.ask(str(uuid4()), b"{")).code() == "MALFORMED_JSON"
-    assert (await shop.api.ask("POST", path, headers=headers, body=b"{}")).code() == "UNAUTHENTICATED"
-    only = await shop.api.token(scope="refunds:create")
-    assert (await shop.ask((await shop.paid())["charge_id"], token=only)).status == 201
+    narrow = await env.api.token(scope="charges:create payments:read")
+    assert (await env.ask(str(uuid4()), b"{", token=narrow)).code() == "INSUFFICIENT_SCOPE"
+    assert (await env.api.post(path, b"{", token=await env.api.token())).code() == "IDEMPOTENCY_KEY_REQUIRED"
+    assert (await env.ask(str(uuid4()), b"{")).code() == "MALFORMED_JSON"
+    assert (await env.api.ask("POST", path, headers=headers, body=b"{}")).code() == "UNAUTHENTICATED"
+    only = await env.api.token(scope="refunds:create")
+    assert (await env.ask((await env.paid())["charge_id"], token=only)).status == 201
     for lists in ("/v1/refunds", f"/v1/refunds/{uuid4()}", path):
-        assert (await shop.api.get(lists, token=only)).code() == "INSUFFICIENT_SCOPE"
+        assert (await env.api.get(lists, token=only)).code() == "INSUFFICIENT_SCOPE"
 
 
-async def test_anybody_elses_charge_or_refund_is_like_none(shop: Shop) -> None:
-    charge_id = (await shop.paid())["charge_id"]
-    refund = await shop.refund(charge_id, "1.00")
-    strangers = [await shop.api.token(shop.api.second), await shop.api.token(mode="production")]
+async def test_anybody_elses_charge_or_refund_is_like_none(env: Environment) -> None:
+    charge_id = (await env.paid())["charge_id"]
+    refund = await env.refund(charge_id, "1.00")
+    strangers = [await env.api.token(env.api.second), await env.api.token(mode="production")]
     for token in strangers:
-        assert (await shop.ask(charge_id, token=token)).code() == "CHARGE_NOT_FOUND"
-        assert (await shop.api.get(f"/v1/charges/{charge_id}/refunds", token=token)).code() == "CHARGE_NOT_FOUND"
-        assert (await shop.api.get(f"/v1/refunds/{refund['refund_id']}", token=token)).code() == "REFUND_NOT_FOUND"
-        listed = await shop.api.get(f"/v1/refunds?charge_id={charge_id}", token=token)
+        assert (await env.ask(charge_id, token=token)).code() == "CHARGE_NOT_FOUND"
+        assert (await env.api.get(f"/v1/charges/{charge_id}/refunds", token=token)).code() == "CHARGE_NOT_FOUND"
+        assert (await env.api.get(f"/v1/refunds/{refund['refund_id']}", token=token)).code() == "REFUND_NOT_FOUND"
+        listed = await env.api.get(f"/v1/refunds?charge_id={charge_id}", token=token)
         assert listed.json()["data"] == []
     for unknown in (str(uuid4()), "x", refund["refund_id"].upper()):
-        assert (await shop.api.get(f"/v1/refunds/{unknown}", token=await shop.api.token())).code() == "REFUND_NOT_FOUND"
-        assert (await shop.ask(unknown)).code() == "CHARGE_NOT_FOUND"
+        assert (await env.api.get(f"/v1/refunds/{unknown}", token=await env.api.token())).code() == "REFUND_NOT_FOUND"
+        assert (await env.ask(unknown)).code() == "CHARGE_NOT_FOUND"
 
 
 @pytest.mark.parametrize(
@@ -558,46 +560,46 @@ async def test_anybody_elses_charge_or_refund_is_like_none(shop: Shop) -> None:
     ids=repr,
 )  # fmt: skip
 async def test_every_fault_of_the_body_is_refused_before_the_charge_is_looked_for(
-    shop: Shop, body: dict[str, Any], code: str
+    env: Environment, body: dict[str, Any], code: str
 ) -> None:
-    assert (await shop.ask(str(uuid4()), body)).code() == code
+    assert (await env.ask(str(uuid4()), body)).code() == code
 
 
 @pytest.mark.parametrize(
     "key", ["52998224725", "11222333000181", "+5511987654321", "a.b+c@ex-ample.com.br", str(UUID(int=1))]
 )
-async def test_every_kind_of_pix_key_is_taken(shop: Shop, key: str) -> None:
-    charge_id = await shop.boleto()
-    assert (await shop.ask(charge_id, {"destination": DESTINATION | {"pix_key": key}})).status == 201
+async def test_every_kind_of_pix_key_is_taken(env: Environment, key: str) -> None:
+    charge_id = await env.boleto()
+    assert (await env.ask(charge_id, {"destination": DESTINATION | {"pix_key": key}})).status == 201
 
 
-async def test_a_path_with_two_methods_names_both(shop: Shop) -> None:
+async def test_a_path_with_two_methods_names_both(env: Environment) -> None:
     path = f"/v1/charges/{uuid4()}/refunds"
     for method in ("OPTIONS", "PATCH"):
-        reply = await shop.api.ask(method, path)
+        reply = await env.api.ask(method, path)
         assert {"GET", "POST", "OPTIONS"} <= set(str(reply.header("allow")).split(", "))
 
 
 # Keys
 
 
-async def test_a_replay_is_the_refund_as_it_is_now_whatever_has_changed_since(shop: Shop) -> None:
-    charge_id, key, body = (await shop.paid())["charge_id"], secrets.token_hex(8), {"amount": "10.00"}
-    first = await shop.ask(charge_id, body, key=key)
+async def test_a_replay_is_the_refund_as_it_is_now_whatever_has_changed_since(env: Environment) -> None:
+    charge_id, key, body = (await env.paid())["charge_id"], secrets.token_hex(8), {"amount": "10.00"}
+    first = await env.ask(charge_id, body, key=key)
     assert first.status == 201
-    await shop.ends(first.json())  # the charge is refunded: nothing of it can be asked for any more
-    again = await shop.ask(charge_id, body, key=key)
+    await env.ends(first.json())  # the charge is refunded: nothing of it can be asked for any more
+    again = await env.ask(charge_id, body, key=key)
     assert (again.status, again.header("idempotent-replayed"), again.header("idempotency-key")) == (200, "true", key)
-    assert again.json() == await shop.get(f"/v1/refunds/{first.json()['refund_id']}")
+    assert again.json() == await env.get(f"/v1/refunds/{first.json()['refund_id']}")
     assert again.json()["status"] == "succeeded"
-    state = await shop.get(f"/v1/idempotency-keys/{key}")
+    state = await env.get(f"/v1/idempotency-keys/{key}")
     assert (state["state"], state["resource_type"]) == ("completed", "refund")
     assert state["resource_id"] == first.json()["refund_id"]
 
 
-async def test_a_key_is_good_for_one_request_only(shop: Shop) -> None:
-    charge, other, key = await shop.paid(), await shop.paid(), secrets.token_hex(8)
-    assert (await shop.ask(charge["charge_id"], {"amount": "1.00"}, key=key)).status == 201
+async def test_a_key_is_good_for_one_request_only(env: Environment) -> None:
+    charge, other, key = await env.paid(), await env.paid(), secrets.token_hex(8)
+    assert (await env.ask(charge["charge_id"], {"amount": "1.00"}, key=key)).status == 201
     for charge_id, body in (
         (charge["charge_id"], {"amount": "1.01"}),
         (charge["charge_id"], {}),
@@ -605,51 +607,51 @@ async def test_a_key_is_good_for_one_request_only(shop: Shop) -> None:
         (str(uuid4()), {"amount": "1.00"}),
         ("x", {"amount": "1.00"}),
     ):
-        assert (await shop.ask(charge_id, body, key=key)).code() == "IDEMPOTENCY_KEY_REUSED"
+        assert (await env.ask(charge_id, body, key=key)).code() == "IDEMPOTENCY_KEY_REUSED"
     creation = secrets.token_hex(8)
-    await shop.api.post("/v1/charges/pix", shop.api.pix(), token=await shop.api.token(), key=creation)
-    assert (await shop.ask(charge["charge_id"], key=creation)).code() == "IDEMPOTENCY_KEY_REUSED"
+    await env.api.post("/v1/charges/pix", env.api.pix(), token=await env.api.token(), key=creation)
+    assert (await env.ask(charge["charge_id"], key=creation)).code() == "IDEMPOTENCY_KEY_REUSED"
 
 
-async def test_fifty_equal_requests_at_once_make_one_refund(shop: Shop) -> None:
-    charge_id, key = (await shop.paid())["charge_id"], secrets.token_hex(8)
-    replies = await asyncio.gather(*(shop.ask(charge_id, {"amount": "1.00"}, key=key) for _ in range(50)))
+async def test_fifty_equal_requests_at_once_make_one_refund(env: Environment) -> None:
+    charge_id, key = (await env.paid())["charge_id"], secrets.token_hex(8)
+    replies = await asyncio.gather(*(env.ask(charge_id, {"amount": "1.00"}, key=key) for _ in range(50)))
     assert sorted(reply.status for reply in replies) == [200] * 49 + [201]
     assert len({reply.json()["refund_id"] for reply in replies}) == 1
-    assert len((await shop.get(f"/v1/charges/{charge_id}/refunds"))["data"]) == 1
+    assert len((await env.get(f"/v1/charges/{charge_id}/refunds"))["data"]) == 1
 
 
-async def test_a_refusal_keeps_no_key(shop: Shop) -> None:
-    charge_id, key = (await shop.api.create())["charge_id"], secrets.token_hex(8)
-    assert (await shop.ask(charge_id, key=key)).code() == "CHARGE_NOT_REFUNDABLE"
-    await shop.arrives(charge_id, 1000)
-    assert (await shop.ask(charge_id, key=key)).status == 201
+async def test_a_refusal_keeps_no_key(env: Environment) -> None:
+    charge_id, key = (await env.api.create())["charge_id"], secrets.token_hex(8)
+    assert (await env.ask(charge_id, key=key)).code() == "CHARGE_NOT_REFUNDABLE"
+    await env.arrives(charge_id, 1000)
+    assert (await env.ask(charge_id, key=key)).status == 201
 
 
-async def test_one_that_is_refused_takes_nobody_with_it(shop: Shop) -> None:
+async def test_one_that_is_refused_takes_nobody_with_it(env: Environment) -> None:
     """What meets in one transaction has outcomes of its own."""
-    charges = [await shop.paid() for _ in range(10)]
-    unpaid = [await shop.api.create() for _ in range(10)]
+    charges = [await env.paid() for _ in range(10)]
+    unpaid = [await env.api.create() for _ in range(10)]
     both = [each["charge_id"] for pair in zip(charges, unpaid, strict=True) for each in pair]
-    replies = await asyncio.gather(*(shop.ask(charge_id) for charge_id in both))
+    replies = await asyncio.gather(*(env.ask(charge_id) for charge_id in both))
     assert [reply.status for reply in replies] == [201, 409] * 10
 
 
 # Lists
 
 
-async def test_refunds_are_listed_by_every_filter_and_walked_by_cursor(shop: Shop) -> None:
-    first, second = await shop.paid("10.00"), await shop.paid("10.00")
-    made = [await shop.refund(first["charge_id"], "1.00", external_id="lote") for _ in range(4)]
-    made += [await shop.refund(second["charge_id"], "1.00") for _ in range(3)]
-    await shop.ends(made[0], made[5])
-    await shop.ends(made[1], failure=FailureCode.BANK_REFUSED)
+async def test_refunds_are_listed_by_every_filter_and_walked_by_cursor(env: Environment) -> None:
+    first, second = await env.paid("10.00"), await env.paid("10.00")
+    made = [await env.refund(first["charge_id"], "1.00", external_id="lote") for _ in range(4)]
+    made += [await env.refund(second["charge_id"], "1.00") for _ in range(3)]
+    await env.ends(made[0], made[5])
+    await env.ends(made[1], failure=FailureCode.BANK_REFUSED)
     ids = [each["refund_id"] for each in made]
 
     async def listed(query: str) -> list[str]:
         found, cursor = [], ""
         for _ in range(20):
-            page = await shop.get(f"/v1/refunds?limit=2&order=asc{query}{cursor}")
+            page = await env.get(f"/v1/refunds?limit=2&order=asc{query}{cursor}")
             assert all(list(each) == FIELDS for each in page["data"])
             found += [each["refund_id"] for each in page["data"]]
             if page["next_cursor"] is None:
@@ -670,9 +672,9 @@ async def test_refunds_are_listed_by_every_filter_and_walked_by_cursor(shop: Sho
     assert await listed(f"&created_from={today_ - timedelta(days=1)}&created_to={today_ + timedelta(days=1)}") == ids
     assert await listed(f"&created_to={today_ - timedelta(days=2)}") == []
     for path in (f"/v1/charges/{first['charge_id']}/refunds", f"/v1/refunds?charge_id={first['charge_id']}"):
-        assert [each["refund_id"] for each in (await shop.get(path))["data"]] == ids[3::-1]
-    page = await shop.get(f"/v1/charges/{first['charge_id']}/refunds?limit=3")
-    rest = await shop.get(f"/v1/charges/{first['charge_id']}/refunds?limit=3&cursor={page['next_cursor']}")
+        assert [each["refund_id"] for each in (await env.get(path))["data"]] == ids[3::-1]
+    page = await env.get(f"/v1/charges/{first['charge_id']}/refunds?limit=3")
+    rest = await env.get(f"/v1/charges/{first['charge_id']}/refunds?limit=3&cursor={page['next_cursor']}")
     assert [each["refund_id"] for each in page["data"] + rest["data"]] == ids[3::-1]
 
 
@@ -683,15 +685,15 @@ async def test_refunds_are_listed_by_every_filter_and_walked_by_cursor(shop: Sho
         ("limit=0", "LIMIT_INVALID"), ("cursor=x", "CURSOR_INVALID"), ("created_from=2026-02-30", "DATE_RANGE_INVALID"),
     ],
 )  # fmt: skip
-async def test_a_filter_that_is_wrong_is_refused(shop: Shop, query: str, code: str) -> None:
-    assert (await shop.api.get(f"/v1/refunds?{query}", token=await shop.api.token())).code() == code
+async def test_a_filter_that_is_wrong_is_refused(env: Environment, query: str, code: str) -> None:
+    assert (await env.api.get(f"/v1/refunds?{query}", token=await env.api.token())).code() == code
 
 
-async def test_a_scenario_of_the_sandbox_bank_goes_with_the_order(shop: Shop) -> None:
-    charge_id = (await shop.paid())["charge_id"]
-    assert (await shop.ask(charge_id, more=[(b"x-sandbox-bank", b"nonsense")])).code() == "VALIDATION_ERROR"
-    assert (await shop.ask(charge_id, more=[(b"x-sandbox-bank", b"refuse")])).status == 201
-    request = await shop.pool.fetchval(
+async def test_a_scenario_of_the_sandbox_bank_goes_with_the_order(env: Environment) -> None:
+    charge_id = (await env.paid())["charge_id"]
+    assert (await env.ask(charge_id, more=[(b"x-sandbox-bank", b"nonsense")])).code() == "VALIDATION_ERROR"
+    assert (await env.ask(charge_id, more=[(b"x-sandbox-bank", b"refuse")])).status == 201
+    request = await env.pool.fetchval(
         "SELECT request FROM bank_order WHERE charge_id = $1 AND kind = 'refund_return'", UUID(charge_id)
     )
     assert msgspec.json.decode(request)["scenario"] == "refuse"
@@ -706,34 +708,34 @@ async def document(api: Api) -> dict[str, Any]:
     return found
 
 
-async def test_answers_are_as_the_document_tells(shop: Shop, document: dict[str, Any]) -> None:
+async def test_answers_are_as_the_document_tells(env: Environment, document: dict[str, Any]) -> None:
     create, of_charge, one, every = (
         "/v1/charges/{charge_id}/refunds", "/v1/charges/{charge_id}/refunds", "/v1/refunds/{refund_id}", "/v1/refunds",
     )  # fmt: skip
-    token, key = await shop.api.token(), secrets.token_hex(8)
-    charge_id = (await shop.paid())["charge_id"]
-    boleto = await shop.boleto()
-    made = [await shop.ask(charge_id, {"amount": "1.00"}, key=key) for _ in range(2)]
-    made += [await shop.ask(charge_id, {"amount": "2.00"}), await shop.ask(boleto, {"destination": DESTINATION})]
+    token, key = await env.api.token(), secrets.token_hex(8)
+    charge_id = (await env.paid())["charge_id"]
+    boleto = await env.boleto()
+    made = [await env.ask(charge_id, {"amount": "1.00"}, key=key) for _ in range(2)]
+    made += [await env.ask(charge_id, {"amount": "2.00"}), await env.ask(boleto, {"destination": DESTINATION})]
     refused = [
-        await shop.ask(charge_id, {"amount": "2.00"}, key=key), await shop.ask(charge_id, {"amount": "9.00"}),
-        await shop.ask(charge_id, {"amount": 1}), await shop.ask(charge_id, b"{"), await shop.ask("x"),
-        await shop.ask(boleto), await shop.ask((await shop.api.create())["charge_id"]),
-        await shop.ask(charge_id, {"destination": DESTINATION}), await shop.ask(charge_id, token="nobody"),
+        await env.ask(charge_id, {"amount": "2.00"}, key=key), await env.ask(charge_id, {"amount": "9.00"}),
+        await env.ask(charge_id, {"amount": 1}), await env.ask(charge_id, b"{"), await env.ask("x"),
+        await env.ask(boleto), await env.ask((await env.api.create())["charge_id"]),
+        await env.ask(charge_id, {"destination": DESTINATION}), await env.ask(charge_id, token="nobody"),
     ]  # fmt: skip
     assert [reply.status for reply in made] == [201, 200, 201, 201]
-    await shop.ends(made[0].json())
-    await shop.ends(made[2].json(), failure=FailureCode.TRANSFER_UNAVAILABLE)
+    await env.ends(made[0].json())
+    await env.ends(made[2].json(), failure=FailureCode.TRANSFER_UNAVAILABLE)
     for reply in (*made, *refused):
         conforms(document, "post", create, reply)
     for refund in (*(each.json()["refund_id"] for each in made), str(uuid4())):
-        conforms(document, "get", one, await shop.api.get(f"/v1/refunds/{refund}", token=token))
+        conforms(document, "get", one, await env.api.get(f"/v1/refunds/{refund}", token=token))
     for path, told in ((f"/v1/charges/{charge_id}/refunds", of_charge), ("/v1/refunds", every)):
         for query in ("", "?limit=1", "?limit=0", "?cursor=x", "?order=up"):
-            conforms(document, "get", told, await shop.api.get(path + query, token=token))
-    conforms(document, "get", "/v1/events", await shop.api.get("/v1/events?limit=100", token=token))
-    account = f"/v1/accounts/{shop.api.first.account_id}/ledger"
-    conforms(document, "get", "/v1/accounts/{account_id}/ledger", await shop.api.get(account, token=token))
+            conforms(document, "get", told, await env.api.get(path + query, token=token))
+    conforms(document, "get", "/v1/events", await env.api.get("/v1/events?limit=100", token=token))
+    account = f"/v1/accounts/{env.api.first.account_id}/ledger"
+    conforms(document, "get", "/v1/accounts/{account_id}/ledger", await env.api.get(account, token=token))
 
 
 @pytest.mark.parametrize(
@@ -749,7 +751,7 @@ async def test_answers_are_as_the_document_tells(shop: Shop, document: dict[str,
     ids=repr,
 )  # fmt: skip
 async def test_a_body_is_let_in_exactly_when_the_schema_says_so(
-    shop: Shop, document: dict[str, Any], body: dict[str, Any], good: bool
+    env: Environment, document: dict[str, Any], body: dict[str, Any], good: bool
 ) -> None:
     assert body_of(document, "/v1/charges/{charge_id}/refunds").is_valid(body) is good
-    assert (await shop.ask(str(uuid4()), body)).status == (404 if good else 400)
+    assert (await env.ask(str(uuid4()), body)).status == (404 if good else 400)

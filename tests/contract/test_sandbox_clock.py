@@ -19,11 +19,11 @@ from tests.support.dual_merchant import dual, legs
 from tests.support.in_process import Api
 from tests.support.merchant import (
     Answer,
+    ApiClient,
+    ApiMerchant,
     Books,
-    Door,
-    Shop,
     assert_books_are_clean,
-    new_shop,
+    new_merchant,
     paused,
     until_answer,
 )
@@ -34,9 +34,9 @@ CLOCK = "/v1/sandbox/clock"
 DAY_S = 86_400
 
 
-async def advance(door: Door, by: str) -> datetime:
+async def advance(client: ApiClient, by: str) -> datetime:
     """What the clock shows then."""
-    answer = await door.post(CLOCK, {"advance": by})
+    answer = await client.post(CLOCK, {"advance": by})
     assert answer.status == 200, answer.raw
     return at(answer.body["now"])
 
@@ -49,42 +49,42 @@ def day_on(clock: datetime, days: int) -> str:
     return (clock.astimezone(SAO_PAULO).date() + timedelta(days=days)).isoformat()
 
 
-async def everywhere(door: Door, path: str) -> list[Answer]:
+async def everywhere(client: ApiClient, path: str) -> list[Answer]:
     """The same question on many connections at once: every process of the API is asked."""
-    return await asyncio.gather(*(door.get(path) for _ in range(24)))
+    return await asyncio.gather(*(client.get(path) for _ in range(24)))
 
 
 # What it shows
 
 
-async def test_it_shows_real_time_until_it_is_advanced_and_goes_on_from_there(shop: Shop) -> None:
-    first = (await shop.sandbox.get(CLOCK)).body
+async def test_it_shows_real_time_until_it_is_advanced_and_goes_on_from_there(merchant: ApiMerchant) -> None:
+    first = (await merchant.sandbox.get(CLOCK)).body
     assert first["advanced_seconds"] == 0
     assert first["now"] == first["real_time"]
-    answer = await shop.sandbox.post(CLOCK, {"advance": "P3DT12H"})
+    answer = await merchant.sandbox.post(CLOCK, {"advance": "P3DT12H"})
     assert answer.status == 200
     assert answer.body["advanced_seconds"] == 3 * DAY_S + DAY_S // 2
     assert at(answer.body["now"]) - at(answer.body["real_time"]) == timedelta(days=3, hours=12)
-    await advance(shop.sandbox, "PT36H")
-    shown = (await shop.sandbox.get(CLOCK)).body
+    await advance(merchant.sandbox, "PT36H")
+    shown = (await merchant.sandbox.get(CLOCK)).body
     assert shown["advanced_seconds"] == 5 * DAY_S
     await asyncio.sleep(0.002)  # it is told to the millisecond
-    later = (await shop.sandbox.get(CLOCK)).body
+    later = (await merchant.sandbox.get(CLOCK)).body
     assert at(later["now"]) > at(shown["now"])
 
 
-async def test_asked_again_to_reach_the_same_instant_it_stays_where_it_is(shop: Shop) -> None:
+async def test_asked_again_to_reach_the_same_instant_it_stays_where_it_is(merchant: ApiMerchant) -> None:
     to = iso(datetime.now(UTC) + timedelta(days=2))
-    first, again = [await shop.sandbox.post(CLOCK, {"to": to}) for _ in range(2)]
+    first, again = [await merchant.sandbox.post(CLOCK, {"to": to}) for _ in range(2)]
     assert first.status == again.status == 200
     assert at(to) <= at(first.body["now"]) < at(to) + timedelta(seconds=10)
     assert again.body["advanced_seconds"] == first.body["advanced_seconds"]
-    past = await shop.sandbox.post(CLOCK, {"to": iso(datetime.now(UTC) - timedelta(days=400))})
+    past = await merchant.sandbox.post(CLOCK, {"to": iso(datetime.now(UTC) - timedelta(days=400))})
     assert (past.status, past.body["advanced_seconds"]) == (200, first.body["advanced_seconds"])
 
 
-async def test_advanced_by_many_at_once_it_goes_as_far_as_all_of_them_together(shop: Shop) -> None:
-    answers = await asyncio.gather(*(shop.sandbox.post(CLOCK, {"advance": "PT1H"}) for _ in range(10)))
+async def test_advanced_by_many_at_once_it_goes_as_far_as_all_of_them_together(merchant: ApiMerchant) -> None:
+    answers = await asyncio.gather(*(merchant.sandbox.post(CLOCK, {"advance": "PT1H"}) for _ in range(10)))
     assert sorted(answer.body["advanced_seconds"] for answer in answers) == [3600 * n for n in range(1, 11)]
 
 
@@ -97,73 +97,75 @@ NO_WAY: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 
 
-async def test_what_is_no_way_forward_is_refused_and_moves_nothing(shop: Shop) -> None:
+async def test_what_is_no_way_forward_is_refused_and_moves_nothing(merchant: ApiMerchant) -> None:
     for body in NO_WAY:
-        answer = await shop.sandbox.post(CLOCK, body)
+        answer = await merchant.sandbox.post(CLOCK, body)
         assert (answer.status, answer.code) == (400, "VALIDATION_ERROR"), (body, answer.raw)
-    assert (await shop.sandbox.get(CLOCK)).body["advanced_seconds"] == 0
+    assert (await merchant.sandbox.get(CLOCK)).body["advanced_seconds"] == 0
 
 
-async def test_it_goes_ten_years_ahead_and_no_further(shop: Shop, books: Books) -> None:
-    await advance(shop.sandbox, "P1D")
+async def test_it_goes_ten_years_ahead_and_no_further(merchant: ApiMerchant, books: Books) -> None:
+    await advance(merchant.sandbox, "P1D")
     await books.execute("UPDATE sandbox_clock SET ahead_s = $1 WHERE account_id::text = $2", 3659 * DAY_S,
-                        shop.sandbox.account_id)  # fmt: skip
-    await advance(shop.sandbox, "P1D")
-    beyond = await shop.sandbox.post(CLOCK, {"advance": "PT1S"})
+                        merchant.sandbox.account_id)  # fmt: skip
+    await advance(merchant.sandbox, "P1D")
+    beyond = await merchant.sandbox.post(CLOCK, {"advance": "PT1S"})
     assert (beyond.status, beyond.code) == (400, "VALIDATION_ERROR")
-    charge = await issued(shop.sandbox, dataVencimento=day_on(datetime.now(UTC) + timedelta(days=3660), 3))
-    assert (await shop.sandbox.pay(charge["charge_id"])).body["status"] == "paid"
+    charge = await issued(merchant.sandbox, dataVencimento=day_on(datetime.now(UTC) + timedelta(days=3660), 3))
+    assert (await merchant.sandbox.pay(charge["charge_id"])).body["status"] == "paid"
 
 
-async def test_it_is_the_sandboxs_alone_and_its_scopes_are_its_tools(system: System, shop: Shop) -> None:
-    for answer in (await shop.production.get(CLOCK), await shop.production.post(CLOCK, {"advance": "P1D"})):
+async def test_it_is_the_sandboxs_alone_and_its_scopes_are_its_tools(system: System, merchant: ApiMerchant) -> None:
+    for answer in (await merchant.production.get(CLOCK), await merchant.production.post(CLOCK, {"advance": "P1D"})):
         assert (answer.status, answer.code) == (403, "SANDBOX_ONLY")
-    assert (await shop.sandbox.get(CLOCK)).body["advanced_seconds"] == 0
+    assert (await merchant.sandbox.get(CLOCK)).body["advanced_seconds"] == 0
 
 
 # What is due
 
 
-async def test_what_is_due_has_expired_in_every_process_the_moment_it_answers(system: System, shop: Shop) -> None:
-    door = shop.sandbox
+async def test_what_is_due_has_expired_in_every_process_the_moment_it_answers(
+    system: System, merchant: ApiMerchant
+) -> None:
+    client = merchant.sandbox
     assert len(system.pids("api")) > 1
-    warm = await everywhere(door, "/v1/charges")  # every process knows the caller by now
+    warm = await everywhere(client, "/v1/charges")  # every process knows the caller by now
     assert {answer.status for answer in warm} == {200}
-    pix = [await door.created(expires_in=2 * DAY_S, external_id="due") for _ in range(5)]
+    pix = [await client.created(expires_in=2 * DAY_S, external_id="due") for _ in range(5)]
     boletos = [
-        await issued(door, tipo=tipo, dataVencimento=day_on(datetime.now(UTC), 1))
+        await issued(client, tipo=tipo, dataVencimento=day_on(datetime.now(UTC), 1))
         for tipo in ("boleto", "boleto_hibrido")
     ]
-    both = await dual(door, due_date=day_on(datetime.now(UTC), 1))
+    both = await dual(client, due_date=day_on(datetime.now(UTC), 1))
     due = [charge["charge_id"] for charge in (*pix, *boletos, both)]
-    lasting = await door.created(expires_in=30 * DAY_S)
+    lasting = await client.created(expires_in=30 * DAY_S)
     with paused(system, "worker"):  # nobody sweeps
-        await advance(door, "P10D")
-        for answer in await everywhere(door, "/v1/charges?limit=100"):
+        await advance(client, "P10D")
+        for answer in await everywhere(client, "/v1/charges?limit=100"):
             shown = {charge["charge_id"]: charge["status"] for charge in answer.body["data"]}
             assert [shown[charge_id] for charge_id in due] == ["expired"] * len(due)
             assert shown[lasting["charge_id"]] == "pending"
-        for answer in await everywhere(door, f"/v1/charges/{due[0]}"):
+        for answer in await everywhere(client, f"/v1/charges/{due[0]}"):
             assert (answer.body["status"], answer.body["version"]) == ("expired", 2)
-        cancels = await asyncio.gather(*(door.cancel(charge_id) for charge_id in due))
+        cancels = await asyncio.gather(*(client.cancel(charge_id) for charge_id in due))
         assert {(answer.status, answer.code) for answer in cancels} == {(409, "CHARGE_NOT_PENDING")}
-        by_reference = await door.post("/v1/charges/cancel", {"external_id": "due"})
+        by_reference = await client.post("/v1/charges/cancel", {"external_id": "due"})
         assert by_reference.code == "CHARGE_NOT_FOUND"
-        assert (await door.pay(due[0])).code == "CHARGE_NOT_PENDING"
-        events = await door.events()
+        assert (await client.pay(due[0])).code == "CHARGE_NOT_PENDING"
+        events = await client.events()
     assert sorted(event["charge_id"] for event in events) == sorted(due)
     assert {event["type"] for event in events} == {"charge.expired"}
     assert [event["sequence"] for event in events] == list(range(1, len(due) + 1))
-    assert (await door.pay(lasting["charge_id"])).status == 200
+    assert (await client.pay(lasting["charge_id"])).status == 200
     assert_books_are_clean(system)
 
 
-async def test_the_sweeper_goes_by_each_accounts_own_clock(shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    charge = await door.created(expires_in=3600)
-    same = await shop.production.created(expires_in=3600)
+async def test_the_sweeper_goes_by_each_accounts_own_clock(merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
+    charge = await client.created(expires_in=3600)
+    same = await merchant.production.created(expires_in=3600)
     # As another program would: nobody asks and nothing is expired by whoever moves it.
-    await books.execute("INSERT INTO sandbox_clock VALUES ($1::text::uuid, 7200, now())", door.account_id)
+    await books.execute("INSERT INTO sandbox_clock VALUES ($1::text::uuid, 7200, now())", client.account_id)
     status = "SELECT status FROM charge WHERE charge_id::text = $1"
 
     async def swept() -> bool:
@@ -173,27 +175,27 @@ async def test_the_sweeper_goes_by_each_accounts_own_clock(shop: Shop, books: Bo
     assert await books.fetchval(status, same["charge_id"]) == "pending"
 
 
-async def test_a_charge_made_before_the_clock_moved_is_payable_until_its_own_time(shop: Shop) -> None:
-    door = shop.sandbox
-    charge = await door.created(expires_in=2 * DAY_S)
-    boleto = await issued(door, dataVencimento=day_on(datetime.now(UTC), 5))
-    clock = await advance(door, "P1D")
-    paid = (await door.pay(charge["charge_id"])).body
+async def test_a_charge_made_before_the_clock_moved_is_payable_until_its_own_time(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    charge = await client.created(expires_in=2 * DAY_S)
+    boleto = await issued(client, dataVencimento=day_on(datetime.now(UTC), 5))
+    clock = await advance(client, "P1D")
+    paid = (await client.pay(charge["charge_id"])).body
     assert paid["status"] == "paid"
     assert clock <= at(paid["paid_at"]) < clock + timedelta(seconds=10)
     assert paid["payment"]["credited_at"] == paid["payment"]["paid_at"]
-    settled = (await door.pay(boleto["charge_id"])).body
+    settled = (await client.pay(boleto["charge_id"])).body
     assert settled["status"] == "paid"
     assert clock <= at(settled["paid_at"]) < clock + timedelta(seconds=10)
     assert settled["payment"]["late"] is False
 
 
-async def test_late_money_is_late_by_the_sandboxs_clock(shop: Shop) -> None:
-    door = shop.sandbox
-    boleto = await issued(door, dataVencimento=day_on(datetime.now(UTC), 1))
-    clock = await advance(door, "P10D")
-    assert (await door.pay(boleto["charge_id"])).code == "CHARGE_NOT_PENDING"
-    late = (await door.post(f"/v1/sandbox/charges/{boleto['charge_id']}/pay", {})).body
+async def test_late_money_is_late_by_the_sandboxs_clock(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    boleto = await issued(client, dataVencimento=day_on(datetime.now(UTC), 1))
+    clock = await advance(client, "P10D")
+    assert (await client.pay(boleto["charge_id"])).code == "CHARGE_NOT_PENDING"
+    late = (await client.post(f"/v1/sandbox/charges/{boleto['charge_id']}/pay", {})).body
     assert (late["status"], late["payment"]["late"]) == ("paid", True)
     assert at(late["paid_at"]).date() == clock.date()
 
@@ -201,17 +203,17 @@ async def test_late_money_is_late_by_the_sandboxs_clock(shop: Shop) -> None:
 # What is new
 
 
-async def test_new_charges_are_of_the_sandboxs_day(shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    clock = await advance(door, "P20D")
-    pix = await door.created(expires_in=3600)
+async def test_new_charges_are_of_the_sandboxs_day(merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
+    clock = await advance(client, "P20D")
+    pix = await client.created(expires_in=3600)
     assert clock <= at(pix["created_at"]) < clock + timedelta(seconds=10)
     assert at(pix["expires_at"]) - at(pix["created_at"]) == timedelta(hours=1)
     assert pix["status"] == "pending"
     for days in (-20, -1, 0):
-        refused = await issue(door, dataVencimento=day_on(clock, days))
+        refused = await issue(client, dataVencimento=day_on(clock, days))
         assert (refused.status, refused.code) == (400, "INVALID_DUE_DATE")
-    boleto = await issued(door, tipo="boleto_hibrido", dataVencimento=day_on(clock, 1))
+    boleto = await issued(client, tipo="boleto_hibrido", dataVencimento=day_on(clock, 1))
     assert clock <= at(boleto["created_at"]) < clock + timedelta(seconds=10)
     assert (
         boleto["effective_due_date"] == effective_due_date(datetime.fromisoformat(day_on(clock, 1)).date()).isoformat()
@@ -220,48 +222,48 @@ async def test_new_charges_are_of_the_sandboxs_day(shop: Shop, books: Books) -> 
     assert booked["issued_on"].isoformat() == day_on(clock, 0)
     assert booked["registered_at"] >= clock
     for charge in (pix, boleto):
-        paid = await door.pay(charge["charge_id"])
+        paid = await client.pay(charge["charge_id"])
         assert (paid.status, paid.body["status"]) == (200, "paid"), paid.raw
-    assert [charge["charge_id"] for charge in await door.all("/v1/charges", order="asc")] == [
+    assert [charge["charge_id"] for charge in await client.all("/v1/charges", order="asc")] == [
         pix["charge_id"], boleto["charge_id"],
     ]  # fmt: skip
 
 
-async def test_a_boleto_is_re_dated_by_the_sandboxs_calendar(shop: Shop) -> None:
-    door = shop.sandbox
-    boleto = await issued(door, dataVencimento=day_on(datetime.now(UTC), 30))
-    clock = await advance(door, "P20D")
-    past = await redate(door, day_on(clock, -1), charge_id=boleto["charge_id"])
+async def test_a_boleto_is_re_dated_by_the_sandboxs_calendar(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    boleto = await issued(client, dataVencimento=day_on(datetime.now(UTC), 30))
+    clock = await advance(client, "P20D")
+    past = await redate(client, day_on(clock, -1), charge_id=boleto["charge_id"])
     assert (past.status, past.code) == (400, "INVALID_DUE_DATE")
-    today = await redate(door, day_on(clock, 0), charge_id=boleto["charge_id"])
+    today = await redate(client, day_on(clock, 0), charge_id=boleto["charge_id"])
     assert (today.status, today.body["due_date"]) == (200, day_on(clock, 0)), today.raw
-    await advance(door, "P10D")
-    assert (await door.charge(boleto["charge_id"]))["status"] == "expired"
+    await advance(client, "P10D")
+    assert (await client.charge(boleto["charge_id"]))["status"] == "expired"
 
 
-async def test_the_legs_of_a_dual_charge_end_each_by_its_own_time(shop: Shop) -> None:
-    door = shop.sandbox
-    charge = await dual(door, due_date=day_on(datetime.now(UTC), 20), expires_in=3600)
-    await advance(door, "PT2H")
-    for answer in await everywhere(door, f"/v1/charges/{charge['charge_id']}"):
+async def test_the_legs_of_a_dual_charge_end_each_by_its_own_time(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    charge = await dual(client, due_date=day_on(datetime.now(UTC), 20), expires_in=3600)
+    await advance(client, "PT2H")
+    for answer in await everywhere(client, f"/v1/charges/{charge['charge_id']}"):
         assert legs(answer.body) == {"pix": "expired", "boleto": "pending"}
-    await advance(door, "P30D")
-    assert legs(await door.charge(charge["charge_id"])) == {"pix": "expired", "boleto": "expired"}
+    await advance(client, "P30D")
+    assert legs(await client.charge(charge["charge_id"])) == {"pix": "expired", "boleto": "expired"}
 
 
-async def test_a_refund_is_too_late_when_the_sandbox_says_so(shop: Shop) -> None:
-    door = shop.sandbox
-    first, second = [(await door.paid())["charge_id"] for _ in range(2)]
-    await advance(door, "P89D")
-    asked = await door.ask("POST", f"/v1/charges/{first}/refunds", json={}, key=str(uuid4()))
+async def test_a_refund_is_too_late_when_the_sandbox_says_so(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    first, second = [(await client.paid())["charge_id"] for _ in range(2)]
+    await advance(client, "P89D")
+    asked = await client.ask("POST", f"/v1/charges/{first}/refunds", json={}, key=str(uuid4()))
     assert asked.status == 201, asked.raw
-    clock = await advance(door, "P2D")
+    clock = await advance(client, "P2D")
 
     async def ended() -> bool:
-        return bool((await door.charge(first))["status"] == "refunded")
+        return bool((await client.charge(first))["status"] == "refunded")
 
     await until_answer(ended)
-    late = await door.ask("POST", f"/v1/charges/{second}/refunds", json={}, key=str(uuid4()))
+    late = await client.ask("POST", f"/v1/charges/{second}/refunds", json={}, key=str(uuid4()))
     assert (late.status, late.code) == (409, "CHARGE_NOT_REFUNDABLE")
     assert at(asked.body["created_at"]) < clock
 
@@ -270,61 +272,61 @@ async def test_a_refund_is_too_late_when_the_sandbox_says_so(shop: Shop) -> None
 
 
 async def test_webhooks_tell_sandbox_instants_and_are_signed_and_sent_in_real_time(
-    system: System, shop: Shop, books: Books
+    system: System, merchant: ApiMerchant, books: Books
 ) -> None:
-    door = shop.sandbox
+    client = merchant.sandbox
     async with receiving() as receiver:
-        await listen(system, books, door, receiver.url)
-        clock = await advance(door, "P40D")
+        await listen(system, books, client, receiver.url)
+        clock = await advance(client, "P40D")
         began = time.time()
-        charge = await door.paid()
+        charge = await client.paid()
         await receiver.reached(1)
     (request,) = receiver.requests
     stamp = int(request.headers["webhook-timestamp"])
     assert began - 2 <= stamp <= time.time() + 2, "a receiver refuses other times"
-    (event,) = await door.events()
-    assert request.body.decode()[:-1] in (await door.get("/v1/events")).raw.decode()
+    (event,) = await client.events()
+    assert request.body.decode()[:-1] in (await client.get("/v1/events")).raw.decode()
     assert at(event["paid_at"]) >= clock
     assert clock <= at(event["created_at"]) < clock + timedelta(seconds=10)
-    assert (await door.all("/v1/events", created_from=day_on(clock, 0)))[0]["charge_id"] == charge["charge_id"]
+    assert (await client.all("/v1/events", created_from=day_on(clock, 0)))[0]["charge_id"] == charge["charge_id"]
 
     async def told() -> Any:
-        (delivery,) = (await door.get("/v1/webhook-deliveries")).body["data"]
+        (delivery,) = (await client.get("/v1/webhook-deliveries")).body["data"]
         return delivery if delivery["attempts"] else None
 
     delivery = await until_answer(told)
     assert abs(at(delivery["attempts"][0]["started_at"]).timestamp() - began) < 10
-    again = (await door.post(f"/v1/webhook-deliveries/{delivery['delivery_id']}/redeliver")).body
+    again = (await client.post(f"/v1/webhook-deliveries/{delivery['delivery_id']}/redeliver")).body
     assert again["next_attempt_at"] is None or at(again["next_attempt_at"]) < clock - timedelta(days=39)
 
 
 async def test_what_a_pause_held_goes_out_when_it_ends_and_not_on_the_sandboxs_day(
-    system: System, shop: Shop, books: Books
+    system: System, merchant: ApiMerchant, books: Books
 ) -> None:
-    door = shop.sandbox
+    client = merchant.sandbox
     lane = (
         "UPDATE webhook_lane l SET state = $2, paused_at = now(), blocked_until = now() + interval '1 hour'"
         " FROM webhook_endpoint e WHERE e.endpoint_id = l.endpoint_id AND e.account_id::text = $1 AND l.test"
     )
     async with receiving() as receiver:
-        await listen(system, books, door, receiver.url)
-        await books.execute(lane, door.account_id, "paused")
-        await advance(door, "P200D")
-        await door.paid()
+        await listen(system, books, client, receiver.url)
+        await books.execute(lane, client.account_id, "paused")
+        await advance(client, "P200D")
+        await client.paid()
         state = "SELECT state FROM webhook_delivery WHERE account_id::text = $1"
-        assert await books.fetchval(state, door.account_id) == "held"
-        await books.execute(lane.replace("now() + interval '1 hour'", "NULL"), door.account_id, "open")
+        assert await books.fetchval(state, client.account_id) == "held"
+        await books.execute(lane.replace("now() + interval '1 hour'", "NULL"), client.account_id, "open")
         await receiver.reached(1, within_s=20)
 
 
-async def test_the_payer_sees_the_charge_as_the_sandbox_has_it(system: System, shop: Shop) -> None:
-    door = shop.sandbox
+async def test_the_payer_sees_the_charge_as_the_sandbox_has_it(system: System, merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
     short, boleto = (
-        await door.created(expires_in=DAY_S),
-        await issued(door, dataVencimento=day_on(datetime.now(UTC), 1)),
+        await client.created(expires_in=DAY_S),
+        await issued(client, dataVencimento=day_on(datetime.now(UTC), 1)),
     )
-    await advance(door, "PT23H")
-    fresh = await door.created(expires_in=3600)
+    await advance(client, "PT23H")
+    fresh = await client.created(expires_in=3600)
     async with aiohttp.ClientSession() as http:
 
         async def state(charge: dict[str, Any]) -> Any:
@@ -338,38 +340,38 @@ async def test_the_payer_sees_the_charge_as_the_sandbox_has_it(system: System, s
 
         assert [await state(each) for each in (short, boleto, fresh)] == ["pending"] * 3
         assert "TESTE" in await page(fresh)
-        await advance(door, "P9D")
+        await advance(client, "P9D")
         assert [await state(each) for each in (short, boleto, fresh)] == ["expired"] * 3
         assert "venceu" in await page(short)
         assert (await page(boleto, "/boleto.pdf")).startswith("%PDF")
 
 
-async def test_keys_and_tokens_go_by_real_time(shop: Shop) -> None:
-    door = shop.sandbox
-    clock = await advance(door, "P300D")
+async def test_keys_and_tokens_go_by_real_time(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    clock = await advance(client, "P300D")
     key = str(uuid4())
-    made = await door.create(key=key)
-    await advance(door, "P2D")
-    again = await door.create(key=key)
+    made = await client.create(key=key)
+    await advance(client, "P2D")
+    again = await client.create(key=key)
     assert (made.status, again.status, again.body["status"]) == (201, 200, "expired")
-    used = (await door.get(f"/v1/idempotency-keys/{key}")).body
+    used = (await client.get(f"/v1/idempotency-keys/{key}")).body
     assert at(used["first_used_at"]) < clock - timedelta(days=299)
-    assert (await door.get("/v1/charges")).status == 200, "the token of an hour outlives three hundred sandbox days"
+    assert (await client.get("/v1/charges")).status == 200, "the token of an hour outlives three hundred sandbox days"
 
 
-async def test_the_bank_is_told_at_once_whatever_the_clock_shows(shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    await advance(door, "P60D")
-    charge = await door.created(expires_in=600)
-    both = await dual(door, due_date=day_on(datetime.now(UTC) + timedelta(days=60), 3))
+async def test_the_bank_is_told_at_once_whatever_the_clock_shows(merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
+    await advance(client, "P60D")
+    charge = await client.created(expires_in=600)
+    both = await dual(client, due_date=day_on(datetime.now(UTC) + timedelta(days=60), 3))
     for each in (charge, both):
 
         async def booked(txid: str = each["pix"]["txid"]) -> Any:
             return await books.fetchval("SELECT status FROM simulated_cob WHERE txid = $1", txid)
 
         assert await until_answer(booked) == "ATIVA"
-    assert (await door.cancel(both["charge_id"])).body["status"] == "cancelled"
-    assert (await door.cancel(charge["charge_id"])).body["status"] == "cancelled"
+    assert (await client.cancel(both["charge_id"])).body["status"] == "cancelled"
+    assert (await client.cancel(charge["charge_id"])).body["status"] == "cancelled"
 
     async def removed() -> bool:
         return bool(
@@ -382,30 +384,32 @@ async def test_the_bank_is_told_at_once_whatever_the_clock_shows(shop: Shop, boo
     await until_answer(removed)
 
 
-async def test_orders_about_boletos_that_wait_go_on_in_real_time(shop: Shop) -> None:
-    door = shop.sandbox
-    clock = await advance(door, "P60D")
+async def test_orders_about_boletos_that_wait_go_on_in_real_time(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    clock = await advance(client, "P60D")
     unheard = await issue(
-        door, dataVencimento=day_on(clock, 3), headers={"X-Sandbox-Bank": "lost_reply"}, external_id="lost"
+        client, dataVencimento=day_on(clock, 3), headers={"X-Sandbox-Bank": "lost_reply"}, external_id="lost"
     )
     assert unheard.status == 201, "asked again, it is there"
-    never = await issue(door, dataVencimento=day_on(clock, 3), headers={"X-Sandbox-Bank": "unavailable"})
+    never = await issue(client, dataVencimento=day_on(clock, 3), headers={"X-Sandbox-Bank": "unavailable"})
     assert (never.status, never.code) == (502, "BANK_UNAVAILABLE")
 
 
 # What must not move
 
 
-async def test_production_and_other_accounts_see_nothing_of_it(system: System, shop: Shop, books: Books) -> None:
-    async with new_shop(system) as other:
-        mine, theirs = shop.production, other.sandbox
+async def test_production_and_other_accounts_see_nothing_of_it(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
+    async with new_merchant(system) as other:
+        mine, theirs = merchant.production, other.sandbox
         before = [await each.created(expires_in=3600) for each in (mine, theirs)]
         boleto = await issued(mine, dataVencimento=day_on(datetime.now(UTC), 1))
-        await advance(shop.sandbox, "P366D")
-        for door, charge in zip((mine, theirs), before, strict=True):
-            assert await door.charge(charge["charge_id"]) == charge
-            assert (await door.events()) == []
-            fresh = await door.created(expires_in=3600)
+        await advance(merchant.sandbox, "P366D")
+        for client, charge in zip((mine, theirs), before, strict=True):
+            assert await client.charge(charge["charge_id"]) == charge
+            assert (await client.events()) == []
+            fresh = await client.created(expires_in=3600)
             assert abs(at(fresh["created_at"]).timestamp() - time.time()) < 10
         assert (await mine.charge(boleto["charge_id"]))["status"] == "pending"
         assert (await issue(mine, dataVencimento=day_on(datetime.now(UTC), 0))).code == "INVALID_DUE_DATE"

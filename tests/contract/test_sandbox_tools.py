@@ -9,50 +9,52 @@ import pytest
 
 from domain.instants import iso
 from tests.support.boleto_merchant import issued
-from tests.support.merchant import Door, Shop, assert_books_are_clean, books_of, new_shop, until_answer
+from tests.support.merchant import ApiClient, ApiMerchant, assert_books_are_clean, books_of, new_merchant, until_answer
 from tests.support.system import System
 
 
 @pytest.fixture(scope="module")
-async def shop(system: System) -> AsyncIterator[Shop]:
-    async with new_shop(system) as opened:
+async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
+    async with new_merchant(system) as opened:
         yield opened
 
 
-async def made(door: Door, kind: str) -> dict[str, Any]:
-    return await (door.created("30.00") if kind == "pix" else issued(door, "30.00", tipo=kind))
+async def made(client: ApiClient, kind: str) -> dict[str, Any]:
+    return await (client.created("30.00") if kind == "pix" else issued(client, "30.00", tipo=kind))
 
 
-async def tool(door: Door, charge: dict[str, Any], name: str, json: Any = None) -> Any:
-    return await door.ask("POST", f"/v1/sandbox/charges/{charge['charge_id']}/{name}", json=json)
+async def tool(client: ApiClient, charge: dict[str, Any], name: str, json: Any = None) -> Any:
+    return await client.ask("POST", f"/v1/sandbox/charges/{charge['charge_id']}/{name}", json=json)
 
 
 KINDS = pytest.mark.parametrize("kind", ["pix", "boleto", "boleto_hibrido"])
 
 
 @KINDS
-async def test_expire_ends_a_pending_charges_time_and_tells_it_once(shop: Shop, kind: str) -> None:
-    door = shop.sandbox
-    charge = await made(door, kind)
-    answer = await tool(door, charge, "expire")
+async def test_expire_ends_a_pending_charges_time_and_tells_it_once(merchant: ApiMerchant, kind: str) -> None:
+    client = merchant.sandbox
+    charge = await made(client, kind)
+    answer = await tool(client, charge, "expire")
     assert (answer.status, answer.body["status"]) == (200, "expired")
-    again = await tool(door, charge, "expire")
+    again = await tool(client, charge, "expire")
     assert (again.status, again.code) == (409, "CHARGE_NOT_PENDING")
-    events = await door.events(charge_id=charge["charge_id"])
+    events = await client.events(charge_id=charge["charge_id"])
     assert [event["type"] for event in events] == ["charge.expired"]
-    late = await tool(door, charge, "pay", {})
+    late = await tool(client, charge, "pay", {})
     assert (late.body["status"], late.body["payment"]["late"]) == ("paid", True)
 
 
 @KINDS
-async def test_fail_makes_a_charge_failed_and_leaves_nothing_payable(system: System, shop: Shop, kind: str) -> None:
-    door = shop.sandbox
-    charge = await made(door, kind)
-    answer = await tool(door, charge, "fail")
+async def test_fail_makes_a_charge_failed_and_leaves_nothing_payable(
+    system: System, merchant: ApiMerchant, kind: str
+) -> None:
+    client = merchant.sandbox
+    charge = await made(client, kind)
+    answer = await tool(client, charge, "fail")
     assert (answer.status, answer.body["status"]) == (200, "failed")
     assert answer.body["failure"]["code"] == "SANDBOX_FAILURE"
-    assert (await tool(door, charge, "fail")).code == "CHARGE_NOT_PENDING"
-    assert [event["type"] for event in await door.events(charge_id=charge["charge_id"])] == ["charge.failed"]
+    assert (await tool(client, charge, "fail")).code == "CHARGE_NOT_PENDING"
+    assert [event["type"] for event in await client.events(charge_id=charge["charge_id"])] == ["charge.failed"]
     if kind != "pix":
         async with books_of(system) as books:
             number = charge["boleto"]["nosso_numero"]
@@ -71,63 +73,63 @@ async def test_fail_makes_a_charge_failed_and_leaves_nothing_payable(system: Sys
     ],
 )
 async def test_pay_credits_any_amount(
-    shop: Shop, kind: str, body: dict[str, Any], status: str, anomalies: list[str | None]
+    merchant: ApiMerchant, kind: str, body: dict[str, Any], status: str, anomalies: list[str | None]
 ) -> None:
-    door = shop.sandbox
-    charge = await made(door, kind)
-    answer = await tool(door, charge, "pay", body)
+    client = merchant.sandbox
+    charge = await made(client, kind)
+    answer = await tool(client, charge, "pay", body)
     assert (answer.status, answer.body["status"]) == (200, status), answer.raw
-    payments = await door.all("/v1/payments", charge_id=charge["charge_id"], order="asc")
+    payments = await client.all("/v1/payments", charge_id=charge["charge_id"], order="asc")
     assert [payment["anomaly"] for payment in payments] == anomalies
     assert [payment["amount"] for payment in payments] == [body.get("amount", "30.00")]
 
 
-async def test_pay_without_a_body_pays_the_whole_charge_once_and_now(shop: Shop) -> None:
-    door = shop.sandbox
-    charge = await made(door, "pix")
-    answer = await tool(door, charge, "pay")
+async def test_pay_without_a_body_pays_the_whole_charge_once_and_now(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    charge = await made(client, "pix")
+    answer = await tool(client, charge, "pay")
     assert (answer.status, answer.body["status"]) == (200, "paid"), answer.raw
-    (payment,) = await door.all("/v1/payments", charge_id=charge["charge_id"])
+    (payment,) = await client.all("/v1/payments", charge_id=charge["charge_id"])
     assert (payment["amount"], payment["anomaly"]) == ("30.00", None)
 
 
 @pytest.mark.parametrize("kind", ["pix", "boleto"])
-async def test_paid_several_times_the_rest_is_duplicate(shop: Shop, kind: str) -> None:
-    door = shop.sandbox
-    charge = await made(door, kind)
-    assert (await tool(door, charge, "pay", {"times": 2})).status == 200
-    payments = await door.all("/v1/payments", charge_id=charge["charge_id"], order="asc")
+async def test_paid_several_times_the_rest_is_duplicate(merchant: ApiMerchant, kind: str) -> None:
+    client = merchant.sandbox
+    charge = await made(client, kind)
+    assert (await tool(client, charge, "pay", {"times": 2})).status == 200
+    payments = await client.all("/v1/payments", charge_id=charge["charge_id"], order="asc")
     assert sorted((payment["amount"], payment["anomaly"] or "") for payment in payments) == [
         ("30.00", ""),
         ("30.00", "duplicate"),
     ]
-    again = await tool(door, charge, "pay", {})
+    again = await tool(client, charge, "pay", {})
     assert again.status == 200
-    assert len(await door.all("/v1/payments", charge_id=charge["charge_id"], anomaly="duplicate")) == 2
+    assert len(await client.all("/v1/payments", charge_id=charge["charge_id"], anomaly="duplicate")) == 2
 
 
 @KINDS
-async def test_money_after_a_cancel_is_credited_and_odd(shop: Shop, kind: str) -> None:
-    door = shop.sandbox
-    charge = await made(door, kind)
-    assert (await door.cancel(charge["charge_id"])).status == 200
-    answer = await tool(door, charge, "pay", {})
+async def test_money_after_a_cancel_is_credited_and_odd(merchant: ApiMerchant, kind: str) -> None:
+    client = merchant.sandbox
+    charge = await made(client, kind)
+    assert (await client.cancel(charge["charge_id"])).status == 200
+    answer = await tool(client, charge, "pay", {})
     assert answer.body["status"] == "cancelled"
-    (payment,) = await door.all("/v1/payments", charge_id=charge["charge_id"])
+    (payment,) = await client.all("/v1/payments", charge_id=charge["charge_id"])
     assert payment["anomaly"] == "paid_after_cancel"
 
 
-async def test_a_payment_of_yesterday_is_of_yesterday(shop: Shop) -> None:
-    door = shop.sandbox
-    charge = await made(door, "pix")
+async def test_a_payment_of_yesterday_is_of_yesterday(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    charge = await made(client, "pix")
     at = iso(datetime.now(UTC) - timedelta(days=1))
-    answer = await tool(door, charge, "pay", {"paid_at": at})
+    answer = await tool(client, charge, "pay", {"paid_at": at})
     assert answer.body["payment"]["paid_at"] == at
 
 
-async def test_the_simulated_bank_has_the_same_pix(system: System, shop: Shop) -> None:
-    charge = await made(shop.sandbox, "pix")
-    await tool(shop.sandbox, charge, "pay", {"amount": "12.34", "times": 3})
+async def test_the_simulated_bank_has_the_same_pix(system: System, merchant: ApiMerchant) -> None:
+    charge = await made(merchant.sandbox, "pix")
+    await tool(merchant.sandbox, charge, "pay", {"amount": "12.34", "times": 3})
     async with books_of(system) as books:
         txid = charge["pix"]["txid"]
 
@@ -154,90 +156,92 @@ async def test_the_simulated_bank_has_the_same_pix(system: System, shop: Shop) -
     ],
 )
 async def test_a_body_that_cannot_be_is_refused_and_nothing_is_paid(
-    shop: Shop, body: dict[str, Any], code: str
+    merchant: ApiMerchant, body: dict[str, Any], code: str
 ) -> None:
-    charge = await made(shop.sandbox, "pix")
-    answer = await tool(shop.sandbox, charge, "pay", body)
+    charge = await made(merchant.sandbox, "pix")
+    answer = await tool(merchant.sandbox, charge, "pay", body)
     assert (answer.status, answer.code) == (400, code)
-    assert (await shop.sandbox.charge(charge["charge_id"]))["status"] == "pending"
+    assert (await merchant.sandbox.charge(charge["charge_id"]))["status"] == "pending"
 
 
 @pytest.mark.parametrize("name", ["expire", "fail", "pay"])
-async def test_the_tools_are_the_sandboxs_alone_and_each_merchants_own(system: System, shop: Shop, name: str) -> None:
-    charge = await made(shop.sandbox, "pix")
+async def test_the_tools_are_the_sandboxs_alone_and_each_merchants_own(
+    system: System, merchant: ApiMerchant, name: str
+) -> None:
+    charge = await made(merchant.sandbox, "pix")
     body: dict[str, Any] | None = {} if name == "pay" else None
-    denied = await tool(shop.production, charge, name, body)
+    denied = await tool(merchant.production, charge, name, body)
     assert (denied.status, denied.code) == (403, "SANDBOX_ONLY")
-    async with new_shop(system) as other:
+    async with new_merchant(system) as other:
         foreign = await tool(other.sandbox, charge, name, body)
         assert (foreign.status, foreign.code) == (404, "CHARGE_NOT_FOUND")
-    assert (await shop.sandbox.charge(charge["charge_id"]))["status"] == "pending"
+    assert (await merchant.sandbox.charge(charge["charge_id"]))["status"] == "pending"
 
 
 @KINDS
 @pytest.mark.parametrize("way", ["simulate-payment", "pay"])
 @pytest.mark.parametrize("scenario", ["unavailable", "refuse"])
 async def test_a_payers_bank_that_does_not_pay_leaves_the_charge_unpaid(
-    shop: Shop, kind: str, way: str, scenario: str
+    merchant: ApiMerchant, kind: str, way: str, scenario: str
 ) -> None:
-    door = shop.sandbox
-    charge = await made(door, kind)
+    client = merchant.sandbox
+    charge = await made(client, kind)
     path = f"/v1/charges/{charge['charge_id']}/simulate-payment"
     if way == "pay":
         path = f"/v1/sandbox/charges/{charge['charge_id']}/pay"
     body: dict[str, Any] | None = {} if way == "pay" else None
-    refused = await door.ask("POST", path, json=body, headers={"X-Sandbox-Bank": scenario})
+    refused = await client.ask("POST", path, json=body, headers={"X-Sandbox-Bank": scenario})
     assert (refused.status, refused.code) == (502, "BANK_UNAVAILABLE"), refused.raw
     assert int(refused.headers["Retry-After"]) > 0
-    assert (await door.charge(charge["charge_id"]))["status"] == "pending"
-    assert await door.all("/v1/payments", charge_id=charge["charge_id"]) == []
+    assert (await client.charge(charge["charge_id"]))["status"] == "pending"
+    assert await client.all("/v1/payments", charge_id=charge["charge_id"]) == []
 
     async def paid() -> bool:
         # A boleto whose bank did not answer is looked at again first: nothing was paid there.
-        again = await door.ask("POST", path, json=body)
+        again = await client.ask("POST", path, json=body)
         assert again.status == 200 or again.code == "BANK_UNAVAILABLE", again.raw
         return bool(again.status == 200 and again.body["status"] == "paid")
 
     await until_answer(paid)
-    assert len(await door.all("/v1/payments", charge_id=charge["charge_id"])) == 1
+    assert len(await client.all("/v1/payments", charge_id=charge["charge_id"])) == 1
 
 
 @KINDS
 @pytest.mark.parametrize(("scenario", "least_s"), [("slow", 3.0), ("lost_reply", 0.0)])
 async def test_a_payers_bank_that_is_slow_or_not_heard_pays_once(
-    shop: Shop, kind: str, scenario: str, least_s: float
+    merchant: ApiMerchant, kind: str, scenario: str, least_s: float
 ) -> None:
-    door = shop.sandbox
-    charge = await made(door, kind)
+    client = merchant.sandbox
+    charge = await made(client, kind)
     began = asyncio.get_running_loop().time()
-    answer = await door.ask(
+    answer = await client.ask(
         "POST", f"/v1/charges/{charge['charge_id']}/simulate-payment", headers={"X-Sandbox-Bank": scenario}
     )
     assert (answer.status, answer.body["status"]) == (200, "paid"), answer.raw
     assert asyncio.get_running_loop().time() - began >= least_s
-    assert len(await door.all("/v1/payments", charge_id=charge["charge_id"])) == 1
+    assert len(await client.all("/v1/payments", charge_id=charge["charge_id"])) == 1
 
 
 @pytest.mark.parametrize("name", ["simulate-payment", "fail", "pay"])
-async def test_an_unknown_scenario_is_refused(shop: Shop, name: str) -> None:
-    charge = await made(shop.sandbox, "pix")
+async def test_an_unknown_scenario_is_refused(merchant: ApiMerchant, name: str) -> None:
+    charge = await made(merchant.sandbox, "pix")
     path = f"/v1/{'' if name == 'simulate-payment' else 'sandbox/'}charges/{charge['charge_id']}/{name}"
     body: dict[str, Any] | None = {} if name == "pay" else None
-    answer = await shop.sandbox.ask("POST", path, json=body, headers={"X-Sandbox-Bank": "asleep"})
+    answer = await merchant.sandbox.ask("POST", path, json=body, headers={"X-Sandbox-Bank": "asleep"})
     assert (answer.status, answer.code) == (400, "VALIDATION_ERROR")
-    assert (await shop.sandbox.charge(charge["charge_id"]))["status"] == "pending"
+    assert (await merchant.sandbox.charge(charge["charge_id"]))["status"] == "pending"
 
 
 @pytest.mark.parametrize("scenario", ["unavailable", "refuse"])
-async def test_a_boleto_whose_bank_does_not_write_it_off_does_not_fail(shop: Shop, scenario: str) -> None:
-    charge = await made(shop.sandbox, "boleto")
+async def test_a_boleto_whose_bank_does_not_write_it_off_does_not_fail(merchant: ApiMerchant, scenario: str) -> None:
+    charge = await made(merchant.sandbox, "boleto")
     path = f"/v1/sandbox/charges/{charge['charge_id']}/fail"
-    answer = await shop.sandbox.ask("POST", path, headers={"X-Sandbox-Bank": scenario})
+    answer = await merchant.sandbox.ask("POST", path, headers={"X-Sandbox-Bank": scenario})
     assert (answer.status, answer.code) == (502, "BANK_UNAVAILABLE")
-    assert (await shop.sandbox.charge(charge["charge_id"]))["status"] == "pending"
+    assert (await merchant.sandbox.charge(charge["charge_id"]))["status"] == "pending"
 
 
-async def test_the_books_are_clean_after_all_this(system: System, shop: Shop) -> None:
+async def test_the_books_are_clean_after_all_this(system: System, merchant: ApiMerchant) -> None:
     assert_books_are_clean(system)
-    ledger = await shop.sandbox.ledger()
+    ledger = await merchant.sandbox.ledger()
     assert [entry["sequence"] for entry in ledger] == list(range(1, len(ledger) + 1))

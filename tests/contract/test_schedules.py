@@ -23,7 +23,7 @@ from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
 from tests.support.banking import BANK, SECRET_KEY, worker_context
 from tests.support.in_process import Api, Reply, bearer, open_api
-from tests.support.merchant import new_shop, until_answer
+from tests.support.merchant import new_merchant, until_answer
 from tests.support.system import System
 from workers.context import Context
 from workers.mail.sender import write_due_mails
@@ -43,7 +43,7 @@ class World:
         self.api = api
         self.context = context
         self.now = datetime.now(UTC)
-        self.desk = ScheduleWorker(context)
+        self.worker = ScheduleWorker(context)
 
     async def ask(self, method: str, path: str, body: Any = None, *, key: str | None = None, **who: Any) -> Reply:
         token = await self.api.token(who.get("merchant"), who.get("mode", "production"), who.get("scope"))
@@ -77,7 +77,7 @@ class World:
         if when is not None:
             self.now = when.astimezone(UTC)
         for _ in range(400):
-            done = await self.desk.drain() + await BoletoOrderWorker(self.context, Mode.PRODUCTION).drain()
+            done = await self.worker.drain() + await BoletoOrderWorker(self.context, Mode.PRODUCTION).drain()
             if done:
                 continue
             # A boleto that is looked after again in two seconds is waited for without waiting.
@@ -396,9 +396,9 @@ async def test_many_workers_at_once_issue_each_number_once(world: World) -> None
         for _ in range(10)
     ]
     world.now = at(first + timedelta(days=14), 5).astimezone(UTC)
-    desks = [ScheduleWorker(world.context) for _ in range(4)]
+    workers = [ScheduleWorker(world.context) for _ in range(4)]
     for _ in range(10):
-        await asyncio.gather(*(desk.drain() for desk in desks))
+        await asyncio.gather(*(worker.drain() for worker in workers))
     for schedule_id in ids:
         numbers = await world.charges(schedule_id)
         # The dates of the first two are over: nobody was there to issue them.
@@ -431,7 +431,7 @@ async def test_a_worker_that_dies_after_the_charge_leaves_no_second_one(world: W
         payment_method="boleto", first_due_date=str(first), payer={**PAYER, "address": ADDRESS}, max_charges=1
     )
     world.now = at(first - timedelta(days=10)).astimezone(UTC)
-    await world.desk.drain()
+    await world.worker.drain()
     await BoletoOrderWorker(world.context, Mode.PRODUCTION).drain()  # registered, and the schedule does not know yet
     token = await world.api.token(mode="production")
     key = f"/v1/idempotency-keys/schedule:{boleto['schedule_id']}:1"
@@ -570,20 +570,20 @@ async def test_charges_are_listed_by_number_and_cursor(world: World) -> None:
 
 
 async def test_the_running_system_issues_what_is_due_by_itself(system: System) -> None:
-    async with new_shop(system) as shop:
-        door = shop.production
+    async with new_merchant(system) as merchant:
+        client = merchant.production
         first = str(today() + timedelta(days=3))
         boleto = {"payment_method": "boleto", "payer": {**PAYER, "address": ADDRESS}}
         for more in ({}, boleto):
             body = schedule(first_due_date=first, max_charges=1, **more)
-            made = await door.ask("POST", PATH, json=body, key=str(uuid4()))
+            made = await client.ask("POST", PATH, json=body, key=str(uuid4()))
             assert made.status == 201, made.raw
             path = f"{PATH}/{made.body['schedule_id']}"
 
             async def issued(path: str = path) -> Any:
-                return (await door.get(f"{path}/charges")).body["data"]
+                return (await client.get(f"{path}/charges")).body["data"]
 
             (number,) = await until_answer(issued)
             assert number["charge"]["status"] == "pending"
-            assert (await door.get(path)).body["status"] == "finished"
-            assert (await door.cancel(number["charge_id"])).status == 200
+            assert (await client.get(path)).body["status"] == "finished"
+            assert (await client.cancel(number["charge_id"])).status == 200

@@ -11,13 +11,13 @@ import pytest
 import pytest_asyncio
 
 from tests.support.boleto_merchant import PAGADOR, issued
-from tests.support.merchant import Answer, Door, Shop, new_shop, until_answer
+from tests.support.merchant import Answer, ApiClient, ApiMerchant, new_merchant, until_answer
 from tests.support.system import System
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def shop(system: System) -> AsyncIterator[Shop]:
-    async with new_shop(system) as made:
+async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
+    async with new_merchant(system) as made:
         yield made
 
 
@@ -25,39 +25,39 @@ def address() -> str:
     return f"{uuid4().hex}@example.com"
 
 
-async def ask(door: Door, charge_id: str, **body: Any) -> Answer:
-    return await door.ask("POST", f"/v1/portal/charges/{charge_id}/send-email", json=body)
+async def ask(client: ApiClient, charge_id: str, **body: Any) -> Answer:
+    return await client.ask("POST", f"/v1/portal/charges/{charge_id}/send-email", json=body)
 
 
-async def page(door: Door, url: str, *, method: str = "GET", **more: Any) -> tuple[int, str]:
-    async with door.http.request(method, url, **more) as answer:
+async def page(client: ApiClient, url: str, *, method: str = "GET", **more: Any) -> tuple[int, str]:
+    async with client.http.request(method, url, **more) as answer:
         return answer.status, await answer.text()
 
 
-async def mails_to(system: System, door: Door, to: str) -> list[str]:
+async def mails_to(system: System, client: ApiClient, to: str) -> list[str]:
     """Addresses of the caught mails' pages, the newest first."""
-    _, listed = await page(door, f"{system.app_url}/correio")
+    _, listed = await page(client, f"{system.app_url}/correio")
     items = re.findall(r'<li><a href="(/correio/[0-9a-f-]+)">.*?</li>', listed, re.S)
     texts = re.findall(r"<li>.*?</li>", listed, re.S)
     return [system.app_url + item for item, text in zip(items, texts, strict=True) if to in text]
 
 
-async def caught(system: System, door: Door, to: str) -> tuple[str, str]:
+async def caught(system: System, client: ApiClient, to: str) -> tuple[str, str]:
     """The one mail to an address, once it is there: its page's address, and the page."""
-    (url,) = await until_answer(lambda: mails_to(system, door, to))
-    return url, (await page(door, url))[1]
+    (url,) = await until_answer(lambda: mails_to(system, client, to))
+    return url, (await page(client, url))[1]
 
 
-async def test_a_mail_asked_for_is_taken_on_and_sent(system: System, shop: Shop) -> None:
+async def test_a_mail_asked_for_is_taken_on_and_sent(system: System, merchant: ApiMerchant) -> None:
     to = address()
-    charge = await shop.production.created("42.50", description="Pedido 7")
-    answer = await ask(shop.production, charge["charge_id"], to=to, message="Obrigado <b>pela</b> compra!")
+    charge = await merchant.production.created("42.50", description="Pedido 7")
+    answer = await ask(merchant.production, charge["charge_id"], to=to, message="Obrigado <b>pela</b> compra!")
     assert answer.status == 202
     assert set(answer.body) == {"email_id", "charge_id", "to", "status"}
     assert (answer.body["charge_id"], answer.body["to"], answer.body["status"]) == (charge["charge_id"], to, "queued")
-    url, shown = await caught(system, shop.production, to)
+    url, shown = await caught(system, merchant.production, to)
     assert url.endswith(answer.body["email_id"])
-    _, html = await page(shop.production, f"{url}/html")
+    _, html = await page(merchant.production, f"{url}/html")
     assert "Obrigado &lt;b&gt;pela&lt;/b&gt; compra!" in html
     assert "42,50" in html
     assert charge["pix"]["qr_code"] in html
@@ -65,18 +65,18 @@ async def test_a_mail_asked_for_is_taken_on_and_sent(system: System, shop: Shop)
     assert "Pedido 7" in shown
 
 
-async def test_the_payer_is_written_to_unless_another_address_is_given(system: System, shop: Shop) -> None:
+async def test_the_payer_is_written_to_unless_another_address_is_given(system: System, merchant: ApiMerchant) -> None:
     to = address()
-    charge = await shop.production.created(payer={"name": "Ana", "email": to})
-    answer = await shop.production.ask("POST", f"/v1/portal/charges/{charge['charge_id']}/send-email")
+    charge = await merchant.production.created(payer={"name": "Ana", "email": to})
+    answer = await merchant.production.ask("POST", f"/v1/portal/charges/{charge['charge_id']}/send-email")
     assert (answer.status, answer.body["to"]) == (202, to)
-    await caught(system, shop.production, to)
+    await caught(system, merchant.production, to)
 
 
-async def test_a_payer_without_an_address_is_a_422(shop: Shop) -> None:
+async def test_a_payer_without_an_address_is_a_422(merchant: ApiMerchant) -> None:
     for payer in (None, {"name": "Ana"}, {"email": None}):
-        charge = await shop.production.created(payer=payer)
-        assert (await ask(shop.production, charge["charge_id"])).code == "PAYER_EMAIL_REQUIRED"
+        charge = await merchant.production.created(payer=payer)
+        assert (await ask(merchant.production, charge["charge_id"])).code == "PAYER_EMAIL_REQUIRED"
 
 
 @pytest.mark.parametrize(
@@ -88,24 +88,26 @@ async def test_a_payer_without_an_address_is_a_422(shop: Shop) -> None:
     ],
     ids=str,
 )  # fmt: skip
-async def test_a_body_that_cannot_be_is_refused_and_says_where(shop: Shop, body: dict[str, Any]) -> None:
-    answer = await ask(shop.production, str(uuid4()), **body)
+async def test_a_body_that_cannot_be_is_refused_and_says_where(merchant: ApiMerchant, body: dict[str, Any]) -> None:
+    answer = await ask(merchant.production, str(uuid4()), **body)
     assert answer.code == "VALIDATION_ERROR"
     assert [field["field"] for field in answer.body["error"]["fields"]] == list(body)
 
 
-async def test_a_charge_of_nobody_of_others_or_of_the_other_mode_is_not_found(system: System, shop: Shop) -> None:
-    test_charge = await shop.sandbox.created()
-    async with new_shop(system) as other:
+async def test_a_charge_of_nobody_of_others_or_of_the_other_mode_is_not_found(
+    system: System, merchant: ApiMerchant
+) -> None:
+    test_charge = await merchant.sandbox.created()
+    async with new_merchant(system) as other:
         foreign = await other.production.created()
         for charge_id in (str(uuid4()), "x", test_charge["charge_id"], foreign["charge_id"]):
-            assert (await ask(shop.production, charge_id, to=address())).code == "CHARGE_NOT_FOUND"
+            assert (await ask(merchant.production, charge_id, to=address())).code == "CHARGE_NOT_FOUND"
 
 
-async def test_a_test_credential_is_turned_away_before_everything_else(system: System, shop: Shop) -> None:
-    door = shop.sandbox
-    headers = {"Authorization": f"Bearer {await door.token()}"}
-    charge = await door.created(payer={"email": address()})
+async def test_a_test_credential_is_turned_away_before_everything_else(system: System, merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    headers = {"Authorization": f"Bearer {await client.token()}"}
+    charge = await client.created(payer={"email": address()})
     json_type = {"Content-Type": "application/json"}
     bodies: list[tuple[bytes | None, dict[str, str]]] = [
         (None, {}), (b"{}", json_type), (b'{"to": 1}', json_type), (b"{", json_type),
@@ -113,109 +115,119 @@ async def test_a_test_credential_is_turned_away_before_everything_else(system: S
     for charge_id in (charge["charge_id"], str(uuid4()), "x"):
         url = f"{system.base_url}/v1/portal/charges/{charge_id}/send-email"
         for data, more in bodies:
-            async with door.http.post(url, data=data, headers={**headers, **more}) as answer:
+            async with client.http.post(url, data=data, headers={**headers, **more}) as answer:
                 assert answer.status == 403
                 assert (await answer.json())["error"]["code"] == "SANDBOX_ONLY"
 
 
-async def test_a_cancelled_charge_is_not_mailed_and_a_paid_one_is_mailed_as_paid(system: System, shop: Shop) -> None:
-    charge = await shop.production.created()
-    await shop.production.cancel(charge["charge_id"])
-    assert (await ask(shop.production, charge["charge_id"], to=address())).code == "CHARGE_NOT_PENDING"
-    paid = await shop.production.created("31.00")
+async def test_a_cancelled_charge_is_not_mailed_and_a_paid_one_is_mailed_as_paid(
+    system: System, merchant: ApiMerchant
+) -> None:
+    charge = await merchant.production.created()
+    await merchant.production.cancel(charge["charge_id"])
+    assert (await ask(merchant.production, charge["charge_id"], to=address())).code == "CHARGE_NOT_PENDING"
+    paid = await merchant.production.created("31.00")
     system.json("bank", "pay", "--charge-id", paid["charge_id"])
-    await until_answer(lambda: _is_paid(shop.production, paid["charge_id"]))
+    await until_answer(lambda: _is_paid(merchant.production, paid["charge_id"]))
     to = address()
-    assert (await ask(shop.production, paid["charge_id"], to=to)).status == 202
-    _, shown = await caught(system, shop.production, to)
+    assert (await ask(merchant.production, paid["charge_id"], to=to)).status == 202
+    _, shown = await caught(system, merchant.production, to)
     assert "Pagamento recebido" in shown
     assert paid["pix"]["qr_code"] not in shown
 
 
-async def _is_paid(door: Door, charge_id: str) -> bool:
-    return bool((await door.charge(charge_id))["status"] == "paid")
+async def _is_paid(client: ApiClient, charge_id: str) -> bool:
+    return bool((await client.charge(charge_id))["status"] == "paid")
 
 
-async def test_a_boleto_is_attached_unless_it_is_not_wanted(system: System, shop: Shop) -> None:
+async def test_a_boleto_is_attached_unless_it_is_not_wanted(system: System, merchant: ApiMerchant) -> None:
     to, without = address(), address()
-    charge = await issued(shop.production, pagador={**PAGADOR, "email": to})
-    assert (await ask(shop.production, charge["charge_id"])).body["to"] == to
-    assert (await ask(shop.production, charge["charge_id"], to=without, attach_pdf=False)).status == 202
-    url, shown = await caught(system, shop.production, to)
+    charge = await issued(merchant.production, pagador={**PAGADOR, "email": to})
+    assert (await ask(merchant.production, charge["charge_id"])).body["to"] == to
+    assert (await ask(merchant.production, charge["charge_id"], to=without, attach_pdf=False)).status == 202
+    url, shown = await caught(system, merchant.production, to)
     assert f"boleto-{charge['boleto']['nosso_numero']}.pdf" in shown
-    async with shop.production.http.get(f"{url}/anexos/0") as file:
+    async with merchant.production.http.get(f"{url}/anexos/0") as file:
         assert file.content_type == "application/pdf"
         assert (await file.read()).startswith(b"%PDF-")
-    _, shown = await caught(system, shop.production, without)
+    _, shown = await caught(system, merchant.production, without)
     assert "boleto-" not in shown
 
 
-async def test_a_merchant_who_asks_and_asks_is_told_to_wait(shop: Shop) -> None:
-    charge = await shop.production.created()
+async def test_a_merchant_who_asks_and_asks_is_told_to_wait(merchant: ApiMerchant) -> None:
+    charge = await merchant.production.created()
     to = address()
-    answers = [await ask(shop.production, charge["charge_id"], to=to) for _ in range(21)]
+    answers = [await ask(merchant.production, charge["charge_id"], to=to) for _ in range(21)]
     assert [answer.status for answer in answers] == [202] * 20 + [429]
     assert int(answers[-1].headers["Retry-After"]) > 0
 
 
-async def test_the_link_at_the_foot_stops_this_merchants_mails_to_this_address(system: System, shop: Shop) -> None:
+async def test_the_link_at_the_foot_stops_this_merchants_mails_to_this_address(
+    system: System, merchant: ApiMerchant
+) -> None:
     to = address()
-    charge = await shop.production.created()
-    await ask(shop.production, charge["charge_id"], to=to)
-    _, shown = await caught(system, shop.production, to)
+    charge = await merchant.production.created()
+    await ask(merchant.production, charge["charge_id"], to=to)
+    _, shown = await caught(system, merchant.production, to)
     (link,) = re.findall(rf'href="({re.escape(system.app_url)}/correio/parar/[^"]+)"', shown)
-    status, asked = await page(shop.production, link)
-    assert (status, shop.record.name in asked, 'method="post"' in asked) == (200, True, True)
+    status, asked = await page(merchant.production, link)
+    assert (status, merchant.record.name in asked, 'method="post"' in asked) == (200, True, True)
     # Looking at it stops nothing: programs follow links.
-    assert (await ask(shop.production, charge["charge_id"], to=to)).body["status"] == "queued"
+    assert (await ask(merchant.production, charge["charge_id"], to=to)).body["status"] == "queued"
     for _ in range(2):
-        status, done = await page(shop.production, link, method="POST", data={"List-Unsubscribe": "One-Click"})
+        status, done = await page(merchant.production, link, method="POST", data={"List-Unsubscribe": "One-Click"})
         assert (status, "Pronto" in done) == (200, True)
-    stopped = await ask(shop.production, charge["charge_id"], to=to.upper())
+    stopped = await ask(merchant.production, charge["charge_id"], to=to.upper())
     assert (stopped.status, stopped.body["status"]) == (202, "stopped")
-    async with new_shop(system) as other:
+    async with new_merchant(system) as other:
         its = await other.production.created()
         assert (await ask(other.production, its["charge_id"], to=to)).body["status"] == "queued"
     for broken in (link[:-1], link[:-1] + ("A" if link[-1] != "A" else "B"), link.rpartition("/")[0] + "/x"):
         for method in ("GET", "POST"):
-            assert (await page(shop.production, broken, method=method))[0] == 404
+            assert (await page(merchant.production, broken, method=method))[0] == 404
 
 
 @pytest.mark.parametrize("host", ["evil.example.com", "evil.example.com:80", ""])
-async def test_the_catcher_answers_nobody_who_calls_it_by_another_name(system: System, shop: Shop, host: str) -> None:
-    assert (await page(shop.production, f"{system.app_url}/correio"))[0] == 200
+async def test_the_catcher_answers_nobody_who_calls_it_by_another_name(
+    system: System, merchant: ApiMerchant, host: str
+) -> None:
+    assert (await page(merchant.production, f"{system.app_url}/correio"))[0] == 200
     async with aiohttp.ClientSession() as http, http.get(f"{system.app_url}/correio", headers={"Host": host}) as answer:
         assert answer.status == 404
 
 
-async def test_a_production_charge_with_send_email_is_mailed_without_asking(system: System, shop: Shop) -> None:
+async def test_a_production_charge_with_send_email_is_mailed_without_asking(
+    system: System, merchant: ApiMerchant
+) -> None:
     to, of_boleto = address(), address()
-    await shop.production.created(send_email=True, payer={"email": to})
-    await caught(system, shop.production, to)
-    await issued(shop.production, send_email=True, pagador={**PAGADOR, "email": of_boleto})
-    await caught(system, shop.production, of_boleto)
+    await merchant.production.created(send_email=True, payer={"email": to})
+    await caught(system, merchant.production, to)
+    await issued(merchant.production, send_email=True, pagador={**PAGADOR, "email": of_boleto})
+    await caught(system, merchant.production, of_boleto)
 
 
-async def test_a_test_charge_with_send_email_is_created_and_nobody_is_mailed(system: System, shop: Shop) -> None:
+async def test_a_test_charge_with_send_email_is_created_and_nobody_is_mailed(
+    system: System, merchant: ApiMerchant
+) -> None:
     to, late = address(), address()
-    assert (await shop.sandbox.create(send_email=True)).status == 201
-    await issued(shop.sandbox, send_email=True, pagador={**PAGADOR, "email": to})
-    charge = await shop.sandbox.created(send_email=True, payer={"email": to})
-    assert (await shop.sandbox.pay(charge["charge_id"])).status == 200
+    assert (await merchant.sandbox.create(send_email=True)).status == 201
+    await issued(merchant.sandbox, send_email=True, pagador={**PAGADOR, "email": to})
+    charge = await merchant.sandbox.created(send_email=True, payer={"email": to})
+    assert (await merchant.sandbox.pay(charge["charge_id"])).status == 200
     # Mails asked for after them are there, and theirs are not.
-    await shop.production.created(send_email=True, payer={"email": late})
-    await caught(system, shop.production, late)
-    assert await mails_to(system, shop.production, to) == []
+    await merchant.production.created(send_email=True, payer={"email": late})
+    await caught(system, merchant.production, late)
+    assert await mails_to(system, merchant.production, to) == []
 
 
-async def test_send_email_is_true_false_or_null(shop: Shop) -> None:
+async def test_send_email_is_true_false_or_null(merchant: ApiMerchant) -> None:
     for good in (True, False, None):
-        assert (await shop.sandbox.create(send_email=good)).status == 201
+        assert (await merchant.sandbox.create(send_email=good)).status == 201
     wrong: tuple[Any, ...] = ("true", 1, [], {})
     for bad in wrong:
-        assert (await shop.sandbox.create(send_email=bad)).code == "VALIDATION_ERROR"
+        assert (await merchant.sandbox.create(send_email=bad)).code == "VALIDATION_ERROR"
     bad_payer = {**PAGADOR, "email": "x"}
-    answer = await shop.sandbox.ask(
+    answer = await merchant.sandbox.ask(
         "POST", "/v1/charges/boleto", key=str(uuid4()),
         json={"tipo": "boleto", "valorCents": "1.00", "dataVencimento": "2030-01-02", "pagador": bad_payer},
     )  # fmt: skip

@@ -32,7 +32,7 @@ from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
 from tests.integration.readmodels.test_plans import Explained, assert_cheap
 from tests.support.in_process import Api, Reply
-from tests.support.merchant import new_shop, until_answer
+from tests.support.merchant import new_merchant, until_answer
 from tests.support.system import System, until
 
 LIST = "/v1/webhook-deliveries"
@@ -43,7 +43,7 @@ FIELDS = {
 }  # fmt: skip
 
 
-class Shop:
+class Environment:
     """A merchant of the test's own, behind the API in this process."""
 
     def __init__(self, api: Api, pool: Pool, record: MerchantCreated) -> None:
@@ -105,43 +105,43 @@ class Shop:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def shop(api: Api, pool: Pool) -> Shop:
+async def env(api: Api, pool: Pool) -> Environment:
     async with transaction(pool) as conn:
         record = await create_merchant(
             conn, name=f"Loja {secrets.token_hex(4)}", address=True, kyc="approved", now=datetime.now(UTC)
         )
-    return Shop(api, pool, record)
+    return Environment(api, pool, record)
 
 
-async def test_each_event_has_a_delivery_that_tells_everything_about_it(shop: Shop) -> None:
-    await shop.listen("http://127.0.0.1:9/hook?of=mine")
-    charge_id = await shop.paid()
-    (item,) = await shop.deliveries()
+async def test_each_event_has_a_delivery_that_tells_everything_about_it(env: Environment) -> None:
+    await env.listen("http://127.0.0.1:9/hook?of=mine")
+    charge_id = await env.paid()
+    (item,) = await env.deliveries()
     assert set(item) == FIELDS
-    (event,) = (await shop.get("/v1/events")).json()["data"]
+    (event,) = (await env.get("/v1/events")).json()["data"]
     assert {name: item[name] for name in ("event_id", "type", "sequence", "charge_id", "test")} == {
         name: event[name] for name in ("event_id", "type", "sequence", "charge_id", "test")
     }
     assert (item["charge_id"], item["state"], item["url"]) == (charge_id, "pending", "http://127.0.0.1:9/hook?of=mine")
     assert (item["attempt_count"], item["attempts"], item["delivered_at"]) == (0, [], None)
     assert item["next_attempt_at"] == item["created_at"] == event["created_at"]
-    assert (await shop.get(f"{LIST}/{item['delivery_id']}")).json() == item
+    assert (await env.get(f"{LIST}/{item['delivery_id']}")).json() == item
 
 
-async def test_attempts_show_when_how_long_and_what_was_answered(shop: Shop) -> None:
-    await shop.listen()
-    await shop.paid()
-    (item,) = await shop.deliveries()
+async def test_attempts_show_when_how_long_and_what_was_answered(env: Environment) -> None:
+    await env.listen()
+    await env.paid()
+    (item,) = await env.deliveries()
     at = datetime(2026, 11, 21, 12, 0, 0, 123_000, tzinfo=UTC)
     for number, (status, outcome, answer) in enumerate(
         [(500, "rejected", b"caf\xc3\xa9 \xff\xfe \x00"), (None, "timeout", None), (204, "delivered", b"")], 1
     ):
-        await shop.pool.execute(
+        await env.pool.execute(
             "INSERT INTO webhook_attempt VALUES ($1, $2, $3, $4, $5, $6, $7)",
             UUID(item["delivery_id"]), number, at + timedelta(seconds=number), 10 * number, status, outcome, answer,
         )  # fmt: skip
-    await shop.put(item["delivery_id"], state="delivered", attempt=3, delivered_at=at)
-    (item,) = await shop.deliveries()
+    await env.put(item["delivery_id"], state="delivered", attempt=3, delivered_at=at)
+    (item,) = await env.deliveries()
     assert item["attempts"] == [
         {"attempt": 1, "started_at": "2026-11-21T12:00:01.123Z", "duration_ms": 10, "status": 500,
          "outcome": "rejected", "answer": "café \ufffd\ufffd \x00"},
@@ -154,31 +154,31 @@ async def test_attempts_show_when_how_long_and_what_was_answered(shop: Shop) -> 
     assert item["next_attempt_at"] is None
 
 
-async def test_of_many_attempts_the_newest_twenty_are_shown(shop: Shop) -> None:
-    await shop.listen()
-    await shop.paid()
-    (item,) = await shop.deliveries()
-    await shop.pool.execute(
+async def test_of_many_attempts_the_newest_twenty_are_shown(env: Environment) -> None:
+    await env.listen()
+    await env.paid()
+    (item,) = await env.deliveries()
+    await env.pool.execute(
         "INSERT INTO webhook_attempt SELECT $1, n, now(), 1, 500, 'rejected', '' FROM generate_series(1, 47) AS n",
         UUID(item["delivery_id"]),
     )
-    await shop.put(item["delivery_id"], state="exhausted", attempt=47)
-    (item,) = await shop.deliveries()
+    await env.put(item["delivery_id"], state="exhausted", attempt=47)
+    (item,) = await env.deliveries()
     assert [each["attempt"] for each in item["attempts"]] == list(range(28, 48))
     assert item["attempt_count"] == 47
 
 
-async def test_filters_show_what_they_name_and_nothing_else(shop: Shop) -> None:
-    await shop.listen()
-    paid = [await shop.paid() for _ in range(3)]
-    cancelled = await shop.cancelled()
-    newest, third, second, first = await shop.deliveries()
+async def test_filters_show_what_they_name_and_nothing_else(env: Environment) -> None:
+    await env.listen()
+    paid = [await env.paid() for _ in range(3)]
+    cancelled = await env.cancelled()
+    newest, third, second, first = await env.deliveries()
     assert [each["charge_id"] for each in (first, second, third, newest)] == [*paid, cancelled]
-    await shop.put(first["delivery_id"], state="delivered")
-    await shop.put(second["delivery_id"], state="exhausted")
+    await env.put(first["delivery_id"], state="delivered")
+    await env.put(second["delivery_id"], state="exhausted")
 
     async def numbers(query: str) -> list[int]:
-        return [each["sequence"] for each in await shop.deliveries(query)]
+        return [each["sequence"] for each in await env.deliveries(query)]
 
     assert await numbers("") == [4, 3, 2, 1]
     assert await numbers("&order=asc") == [1, 2, 3, 4]
@@ -202,13 +202,13 @@ async def test_filters_show_what_they_name_and_nothing_else(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "&state=pending", "&type=payment.received&state=pending", "&order=asc"])
-async def test_a_walk_sees_every_delivery_once(shop: Shop, query: str) -> None:
-    await shop.listen()
+async def test_a_walk_sees_every_delivery_once(env: Environment, query: str) -> None:
+    await env.listen()
     for _ in range(5):
-        await shop.paid()
+        await env.paid()
     seen, cursor = [], ""
     for _ in range(4):
-        page = (await shop.get(f"{LIST}?limit=2{query}{cursor}")).json()
+        page = (await env.get(f"{LIST}?limit=2{query}{cursor}")).json()
         seen += [each["sequence"] for each in page["data"]]
         if page["next_cursor"] is None:
             break
@@ -216,20 +216,20 @@ async def test_a_walk_sees_every_delivery_once(shop: Shop, query: str) -> None:
     assert seen == ([1, 2, 3, 4, 5] if "asc" in query else [5, 4, 3, 2, 1])
 
 
-async def test_a_cursor_is_of_one_walk_of_one_account_and_mode(shop: Shop) -> None:
-    await shop.listen()
+async def test_a_cursor_is_of_one_walk_of_one_account_and_mode(env: Environment) -> None:
+    await env.listen()
     for _ in range(2):
-        await shop.paid()
-    cursor = (await shop.get(f"{LIST}?limit=1")).json()["next_cursor"]
-    assert (await shop.get(f"{LIST}?limit=1&cursor={cursor}")).status == 200
+        await env.paid()
+    cursor = (await env.get(f"{LIST}?limit=1")).json()["next_cursor"]
+    assert (await env.get(f"{LIST}?limit=1&cursor={cursor}")).status == 200
     for reply in (
-        await shop.get(f"{LIST}?limit=1&state=pending&cursor={cursor}"),
-        await shop.get(f"{LIST}?limit=1&order=asc&cursor={cursor}"),
-        await shop.get(f"{LIST}?limit=1&cursor={cursor}", "production"),
-        await shop.get(f"/v1/events?limit=1&cursor={cursor}"),
-        await shop.api.get(f"{LIST}?limit=1&cursor={cursor}", token=await shop.api.token()),
-        await shop.get(f"{LIST}?cursor={cursor[:-1]}"),
-        await shop.get(f"{LIST}?cursor="),
+        await env.get(f"{LIST}?limit=1&state=pending&cursor={cursor}"),
+        await env.get(f"{LIST}?limit=1&order=asc&cursor={cursor}"),
+        await env.get(f"{LIST}?limit=1&cursor={cursor}", "production"),
+        await env.get(f"/v1/events?limit=1&cursor={cursor}"),
+        await env.api.get(f"{LIST}?limit=1&cursor={cursor}", token=await env.api.token()),
+        await env.get(f"{LIST}?cursor={cursor[:-1]}"),
+        await env.get(f"{LIST}?cursor="),
     ):
         assert reply.code() == "CURSOR_INVALID"
 
@@ -248,56 +248,56 @@ async def test_a_filter_that_cannot_be_read_is_refused(api: Api, query: str, cod
     assert (await api.get(f"{LIST}?{query}", token=await api.token())).code() == code
 
 
-async def test_a_delivery_of_anybody_else_is_like_none(shop: Shop) -> None:
-    await shop.listen()
-    await shop.paid()
-    (item,) = await shop.deliveries()
-    theirs = await shop.api.token()
+async def test_a_delivery_of_anybody_else_is_like_none(env: Environment) -> None:
+    await env.listen()
+    await env.paid()
+    (item,) = await env.deliveries()
+    theirs = await env.api.token()
     for method, path in (("GET", ""), ("POST", "/redeliver")):
         answers = set()
         for delivery_id, token in (
             (NOBODY, theirs),
             (item["delivery_id"], theirs),
-            (item["delivery_id"], await shop.token("production")),
-            (item["delivery_id"].upper(), await shop.token()),
+            (item["delivery_id"], await env.token("production")),
+            (item["delivery_id"].upper(), await env.token()),
             ("x", theirs),
         ):
-            reply = await shop.api.ask(
+            reply = await env.api.ask(
                 method, f"{LIST}/{delivery_id}{path}", headers=[(b"authorization", f"Bearer {token}".encode())]
             )
             assert (reply.status, reply.code()) == (404, "DELIVERY_NOT_FOUND")
             answers.add(reply.body.replace(str(reply.header("x-request-id")).encode(), b""))
         assert len(answers) == 1
-    assert (await shop.row(item["delivery_id"]))["state"] == "pending"
-    assert (await shop.get(f"{LIST}", "production")).json() == {"data": [], "next_cursor": None}
+    assert (await env.row(item["delivery_id"]))["state"] == "pending"
+    assert (await env.get(f"{LIST}", "production")).json() == {"data": [], "next_cursor": None}
 
 
-async def test_reading_takes_a_scope_that_reads_and_sending_again_one_that_acts(shop: Shop) -> None:
-    await shop.listen()
-    await shop.paid()
-    (item,) = await shop.deliveries()
+async def test_reading_takes_a_scope_that_reads_and_sending_again_one_that_acts(env: Environment) -> None:
+    await env.listen()
+    await env.paid()
+    (item,) = await env.deliveries()
     one, many = f"{LIST}/{item['delivery_id']}/redeliver", "/v1/events/redeliver"
     given = {"from_sequence": 1, "to_sequence": 1}
     for scope, reads, acts in (
         ("payments:read", 200, 403), ("charges:read", 200, 403), ("charges:create", 403, 202),
         ("refunds:create", 403, 403),
     ):  # fmt: skip
-        token = await shop.token(scope=scope)
-        assert (await shop.api.get(LIST, token=token)).status == reads
-        assert (await shop.api.get(f"{LIST}/{item['delivery_id']}", token=token)).status == reads
-        assert (await shop.api.post(one, None, token=token)).status == acts
-        assert (await shop.api.post(many, given, token=token)).status == acts
+        token = await env.token(scope=scope)
+        assert (await env.api.get(LIST, token=token)).status == reads
+        assert (await env.api.get(f"{LIST}/{item['delivery_id']}", token=token)).status == reads
+        assert (await env.api.post(one, None, token=token)).status == acts
+        assert (await env.api.post(many, given, token=token)).status == acts
 
 
 @pytest.mark.parametrize("state", [each for each in STATES if each != "sending"])
-async def test_sent_again_it_is_the_same_delivery_due_at_once_and_from_the_start(shop: Shop, state: str) -> None:
-    await shop.listen()
-    await shop.paid()
-    (before,) = await shop.deliveries()
+async def test_sent_again_it_is_the_same_delivery_due_at_once_and_from_the_start(env: Environment, state: str) -> None:
+    await env.listen()
+    await env.paid()
+    (before,) = await env.deliveries()
     later = datetime.now(UTC) + timedelta(hours=20)
-    await shop.put(before["delivery_id"], state=state, step=7, attempt=12, losses=5, due_at=later)
+    await env.put(before["delivery_id"], state=state, step=7, attempt=12, losses=5, due_at=later)
     asked_at = datetime.now(UTC).replace(microsecond=0)
-    reply = await shop.post(f"{LIST}/{before['delivery_id']}/redeliver")
+    reply = await env.post(f"{LIST}/{before['delivery_id']}/redeliver")
     assert reply.status == 202
     shown = reply.json()
     assert set(shown) == FIELDS
@@ -306,104 +306,104 @@ async def test_sent_again_it_is_the_same_delivery_due_at_once_and_from_the_start
     assert {name: shown[name] for name in ("delivery_id", "event_id", "sequence")} == {
         name: before[name] for name in ("delivery_id", "event_id", "sequence")
     }
-    row = await shop.row(before["delivery_id"])
+    row = await env.row(before["delivery_id"])
     assert (row["step"], row["attempt"], row["losses"], row["lease_until"]) == (0, 12, 0, None)
-    assert len(await shop.deliveries()) == 1
+    assert len(await env.deliveries()) == 1
 
 
-async def test_what_left_the_feed_is_shown_but_cannot_be_sent_again(shop: Shop) -> None:
-    await shop.listen()
-    await shop.paid()
-    (item,) = await shop.deliveries()
+async def test_what_left_the_feed_is_shown_but_cannot_be_sent_again(env: Environment) -> None:
+    await env.listen()
+    await env.paid()
+    (item,) = await env.deliveries()
     # In a month that is no more, as it is after 400 days.
-    await shop.put(item["delivery_id"], state="delivered", created_at=datetime.now(UTC) - timedelta(days=500))
-    assert (await shop.get(f"{LIST}/{item['delivery_id']}")).status == 200
-    reply = await shop.post(f"{LIST}/{item['delivery_id']}/redeliver")
+    await env.put(item["delivery_id"], state="delivered", created_at=datetime.now(UTC) - timedelta(days=500))
+    assert (await env.get(f"{LIST}/{item['delivery_id']}")).status == 200
+    reply = await env.post(f"{LIST}/{item['delivery_id']}/redeliver")
     assert (reply.status, reply.code()) == (404, "DELIVERY_NOT_FOUND")
-    assert (await shop.row(item["delivery_id"]))["state"] == "delivered"
+    assert (await env.row(item["delivery_id"]))["state"] == "delivered"
 
 
-async def test_what_is_being_sent_is_not_sent_twice(shop: Shop) -> None:
-    await shop.listen()
-    await shop.paid()
-    (item,) = await shop.deliveries()
+async def test_what_is_being_sent_is_not_sent_twice(env: Environment) -> None:
+    await env.listen()
+    await env.paid()
+    (item,) = await env.deliveries()
     lease = datetime.now(UTC) + timedelta(seconds=30)
-    await shop.put(item["delivery_id"], state="sending", attempt=1, lease_until=lease)
-    before = await shop.row(item["delivery_id"])
-    reply = await shop.post(f"{LIST}/{item['delivery_id']}/redeliver")
+    await env.put(item["delivery_id"], state="sending", attempt=1, lease_until=lease)
+    before = await env.row(item["delivery_id"])
+    reply = await env.post(f"{LIST}/{item['delivery_id']}/redeliver")
     assert (reply.status, reply.json()["state"]) == (202, "sending")
-    again = await shop.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 1})
+    again = await env.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 1})
     assert (again.status, again.json()) == (202, {"deliveries": 1})
-    assert await shop.row(item["delivery_id"]) == before
+    assert await env.row(item["delivery_id"]) == before
 
 
-async def test_while_the_endpoint_is_paused_one_by_hand_is_tried_and_a_range_is_held(shop: Shop) -> None:
-    endpoint_id = await shop.listen()
+async def test_while_the_endpoint_is_paused_one_by_hand_is_tried_and_a_range_is_held(env: Environment) -> None:
+    endpoint_id = await env.listen()
     for _ in range(2):
-        await shop.paid()
-    one, other = await shop.deliveries()
-    await shop.pool.execute(
+        await env.paid()
+    one, other = await env.deliveries()
+    await env.pool.execute(
         "INSERT INTO webhook_lane (endpoint_id, test, state) VALUES ($1, true, 'paused')"
         " ON CONFLICT (endpoint_id, test) DO UPDATE SET state = 'paused'",
         endpoint_id,
     )
     for each in (one, other):
-        await shop.put(each["delivery_id"], state="exhausted", due_at=datetime.now(UTC) - timedelta(days=13))
-    assert (await shop.post(f"{LIST}/{one['delivery_id']}/redeliver")).json()["state"] == "pending"
-    await shop.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 2})
-    assert [each["state"] for each in await shop.deliveries()] == ["pending", "held"]
-    since = [(await shop.row(each["delivery_id"]))["due_at"] for each in (one, other)]
+        await env.put(each["delivery_id"], state="exhausted", due_at=datetime.now(UTC) - timedelta(days=13))
+    assert (await env.post(f"{LIST}/{one['delivery_id']}/redeliver")).json()["state"] == "pending"
+    await env.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 2})
+    assert [each["state"] for each in await env.deliveries()] == ["pending", "held"]
+    since = [(await env.row(each["delivery_id"]))["due_at"] for each in (one, other)]
     assert all(datetime.now(UTC) - at < timedelta(minutes=1) for at in since)
 
 
-async def test_a_range_reaches_an_endpoint_that_was_registered_later(shop: Shop) -> None:
-    charges = [await shop.paid() for _ in range(3)]
-    charges.append(await shop.cancelled())
-    assert await shop.deliveries() == []
+async def test_a_range_reaches_an_endpoint_that_was_registered_later(env: Environment) -> None:
+    charges = [await env.paid() for _ in range(3)]
+    charges.append(await env.cancelled())
+    assert await env.deliveries() == []
     given = {"from_sequence": 2, "to_sequence": 1_000}
-    assert (await shop.post("/v1/events/redeliver", given)).json() == {"deliveries": 0}  # nobody to be told
-    await shop.listen()
-    reply = await shop.post("/v1/events/redeliver", given)
+    assert (await env.post("/v1/events/redeliver", given)).json() == {"deliveries": 0}  # nobody to be told
+    await env.listen()
+    reply = await env.post("/v1/events/redeliver", given)
     assert (reply.status, reply.json()) == (202, {"deliveries": 3})
-    made = await shop.deliveries("&order=asc")
+    made = await env.deliveries("&order=asc")
     assert [each["charge_id"] for each in made] == charges[1:]
-    feed = (await shop.get("/v1/events?after_sequence=1")).json()["data"]
+    feed = (await env.get("/v1/events?after_sequence=1")).json()["data"]
     assert [each["event_id"] for each in made] == [each["event_id"] for each in feed]
     # In the order of the feed.
     assert [each["next_attempt_at"] for each in made] == sorted({each["next_attempt_at"] for each in made})
-    again = await shop.post("/v1/events/redeliver", given)
+    again = await env.post("/v1/events/redeliver", given)
     assert again.json() == {"deliveries": 3}
-    assert await shop.deliveries("&order=asc") == made
+    assert await env.deliveries("&order=asc") == made
 
 
-async def test_a_range_sends_again_what_was_delivered_but_not_what_waits(shop: Shop) -> None:
-    await shop.listen()
+async def test_a_range_sends_again_what_was_delivered_but_not_what_waits(env: Environment) -> None:
+    await env.listen()
     for _ in range(3):
-        await shop.paid()
-    first, second, third = await shop.deliveries("&order=asc")
-    await shop.put(first["delivery_id"], state="delivered", step=1, attempt=1, delivered_at=datetime.now(UTC))
-    await shop.put(second["delivery_id"], step=4, attempt=4, due_at=datetime.now(UTC) + timedelta(hours=1))
-    waits = await shop.row(third["delivery_id"])
-    assert (await shop.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 3})).json() == {"deliveries": 3}
-    after = [await shop.row(each["delivery_id"]) for each in (first, second, third)]
+        await env.paid()
+    first, second, third = await env.deliveries("&order=asc")
+    await env.put(first["delivery_id"], state="delivered", step=1, attempt=1, delivered_at=datetime.now(UTC))
+    await env.put(second["delivery_id"], step=4, attempt=4, due_at=datetime.now(UTC) + timedelta(hours=1))
+    waits = await env.row(third["delivery_id"])
+    assert (await env.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 3})).json() == {"deliveries": 3}
+    after = [await env.row(each["delivery_id"]) for each in (first, second, third)]
     assert [(row["state"], row["step"]) for row in after] == [("pending", 0)] * 3
     assert after[1]["due_at"] <= datetime.now(UTC) + timedelta(seconds=1)
     assert after[2] == waits
 
 
-async def test_a_range_leaves_out_kinds_the_endpoint_does_not_take_and_the_other_mode(shop: Shop) -> None:
-    await shop.listen()
-    await shop.paid()
-    await shop.cancelled()
-    await shop.pool.execute(
-        "UPDATE webhook_endpoint SET kinds = '{charge.cancelled}' WHERE account_id = $1", shop.record.account_id
+async def test_a_range_leaves_out_kinds_the_endpoint_does_not_take_and_the_other_mode(env: Environment) -> None:
+    await env.listen()
+    await env.paid()
+    await env.cancelled()
+    await env.pool.execute(
+        "UPDATE webhook_endpoint SET kinds = '{charge.cancelled}' WHERE account_id = $1", env.record.account_id
     )
-    for each in await shop.deliveries():
-        await shop.put(each["delivery_id"], state="delivered")
+    for each in await env.deliveries():
+        await env.put(each["delivery_id"], state="delivered")
     given = {"from_sequence": 1, "to_sequence": 2}
-    assert (await shop.post("/v1/events/redeliver", given, "production")).json() == {"deliveries": 0}
-    assert (await shop.post("/v1/events/redeliver", given)).json() == {"deliveries": 1}
-    assert [each["state"] for each in await shop.deliveries()] == ["pending", "delivered"]
+    assert (await env.post("/v1/events/redeliver", given, "production")).json() == {"deliveries": 0}
+    assert (await env.post("/v1/events/redeliver", given)).json() == {"deliveries": 1}
+    assert [each["state"] for each in await env.deliveries()] == ["pending", "delivered"]
 
 
 @pytest.mark.parametrize(
@@ -422,10 +422,10 @@ async def test_a_range_that_is_none_is_refused(api: Api, first: Any, last: Any, 
     assert [each["field"] for each in reply.json()["error"]["fields"]] == field.split()
 
 
-async def test_the_widest_range_is_served_in_time_also_ten_times_at_once(shop: Shop) -> None:
-    endpoint_id = await shop.listen()
-    account_id = shop.record.account_id
-    await shop.pool.execute(
+async def test_the_widest_range_is_served_in_time_also_ten_times_at_once(env: Environment) -> None:
+    endpoint_id = await env.listen()
+    account_id = env.record.account_id
+    await env.pool.execute(
         "INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, created_at, body)"
         " SELECT $1, true, n, gen_random_uuid(), 'payment.received', gen_random_uuid(), now(), '{}'"
         " FROM generate_series(1, 10001) AS n",
@@ -433,14 +433,14 @@ async def test_the_widest_range_is_served_in_time_also_ten_times_at_once(shop: S
     )
     given = {"from_sequence": 2, "to_sequence": RANGE_MAX + 1}
     began = time.monotonic()
-    fresh = await shop.post("/v1/events/redeliver", given)
+    fresh = await env.post("/v1/events/redeliver", given)
     took_fresh = time.monotonic() - began
-    await shop.pool.execute("UPDATE webhook_delivery SET state = 'delivered' WHERE account_id = $1", account_id)
+    await env.pool.execute("UPDATE webhook_delivery SET state = 'delivered' WHERE account_id = $1", account_id)
     began = time.monotonic()
-    again = await asyncio.gather(*(shop.post("/v1/events/redeliver", given) for _ in range(10)))
+    again = await asyncio.gather(*(env.post("/v1/events/redeliver", given) for _ in range(10)))
     took_again = time.monotonic() - began
     assert {reply.body for reply in (fresh, *again)} == {b'{"deliveries":10000}'}
-    rows = await shop.pool.fetchrow(
+    rows = await env.pool.fetchrow(
         "SELECT count(*) AS n, count(*) FILTER (WHERE state = 'pending' AND step = 0) AS waiting"
         " FROM webhook_delivery WHERE endpoint_id = $1",
         endpoint_id,
@@ -452,22 +452,22 @@ async def test_the_widest_range_is_served_in_time_also_ten_times_at_once(shop: S
     assert took_again < 60
 
 
-async def test_a_row_somebody_is_at_holds_nobody_up(shop: Shop) -> None:
-    await shop.listen()
+async def test_a_row_somebody_is_at_holds_nobody_up(env: Environment) -> None:
+    await env.listen()
     for _ in range(2):
-        await shop.paid()
-    one, other = await shop.deliveries()
+        await env.paid()
+    one, other = await env.deliveries()
     for each in (one, other):
-        await shop.put(each["delivery_id"], state="exhausted")
-    async with shop.pool.acquire() as conn:
+        await env.put(each["delivery_id"], state="exhausted")
+    async with env.pool.acquire() as conn:
         held = conn.transaction()
         await held.start()
         await conn.execute("SELECT FROM webhook_delivery WHERE delivery_id = $1 FOR UPDATE", UUID(one["delivery_id"]))
         async with asyncio.timeout(30):
-            reply = await shop.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 2})
+            reply = await env.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 2})
         await held.rollback()
     assert reply.status == 202
-    assert (await shop.row(other["delivery_id"]))["state"] == "pending"
+    assert (await env.row(other["delivery_id"]))["state"] == "pending"
 
 
 async def test_the_states_told_are_those_the_table_allows(pool: Pool) -> None:
@@ -507,22 +507,22 @@ class _Post(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def door() -> Iterator[Merchant]:
+def client() -> Iterator[Merchant]:
     with Merchant(503) as server:
         yield server
         server.shutdown()
 
 
 async def test_a_delivery_sent_again_arrives_with_the_same_id_and_bytes_and_a_new_signature(
-    system: System, door: Merchant
+    system: System, client: Merchant
 ) -> None:
-    async with new_shop(system) as shop:
-        account_id = shop.sandbox.account_id
-        secret = system.json("webhook", "set", account_id, door.url)["secret"]
-        await shop.sandbox.paid()
+    async with new_merchant(system) as env:
+        account_id = env.sandbox.account_id
+        secret = system.json("webhook", "set", account_id, client.url)["secret"]
+        await env.sandbox.paid()
 
         async def delivered() -> Any:
-            answer = await shop.sandbox.get(LIST, state="delivered")
+            answer = await env.sandbox.get(LIST, state="delivered")
             return answer.body["data"]
 
         (item,) = await until_answer(delivered)
@@ -533,33 +533,33 @@ async def test_a_delivery_sent_again_arrives_with_the_same_id_and_bytes_and_a_ne
         assert all(each["answer"] == "não \ufffd" for each in item["attempts"])
         assert all(0 <= each["duration_ms"] < 5_000 for each in item["attempts"])
         assert item["delivered_at"] >= item["attempts"][1]["started_at"]
-        answer = await shop.sandbox.post(f"{LIST}/{item['delivery_id']}/redeliver")
+        answer = await env.sandbox.post(f"{LIST}/{item['delivery_id']}/redeliver")
         assert answer.status == 202
-        until(lambda: len(door.received) == 3)
-        assert {body for _, body in door.received} == {door.received[0][1]}
-        assert {headers["X-Service-Delivery-Id"] for headers, _ in door.received} == {item["delivery_id"]}
-        assert [headers["X-Service-Attempt"] for headers, _ in door.received] == ["1", "2", "3"]
-        for headers, body in door.received:
+        until(lambda: len(client.received) == 3)
+        assert {body for _, body in client.received} == {client.received[0][1]}
+        assert {headers["X-Service-Delivery-Id"] for headers, _ in client.received} == {item["delivery_id"]}
+        assert [headers["X-Service-Attempt"] for headers, _ in client.received] == ["1", "2", "3"]
+        for headers, body in client.received:
             stamp = int(headers["X-Service-Timestamp"])
             assert headers["X-Service-Signature"] == "sha256=" + sign(secret, stamp, body)
         (item,) = await until_answer(delivered)
         assert item["attempt_count"] == 3
 
 
-async def test_a_merchant_who_registers_late_is_told_everything_in_order(system: System, door: Merchant) -> None:
-    door.statuses.clear()
-    async with new_shop(system) as shop:
+async def test_a_merchant_who_registers_late_is_told_everything_in_order(system: System, client: Merchant) -> None:
+    client.statuses.clear()
+    async with new_merchant(system) as env:
         for _ in range(4):
-            await shop.sandbox.paid()
-        system.json("webhook", "set", shop.sandbox.account_id, door.url)
-        answer = await shop.sandbox.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 4})
+            await env.sandbox.paid()
+        system.json("webhook", "set", env.sandbox.account_id, client.url)
+        answer = await env.sandbox.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 4})
         assert (answer.status, answer.body) == (202, {"deliveries": 4})
-        until(lambda: len(door.received) == 4)
-        feed = await shop.sandbox.events()
+        until(lambda: len(client.received) == 4)
+        feed = await env.sandbox.events()
         for item in feed:
             for name in ("type", "sequence", "created_at"):
                 item.pop(name)
-        told = [json.loads(body) for _, body in door.received]
+        told = [json.loads(body) for _, body in client.received]
         assert sorted(told, key=lambda each: str(each["event_id"])) == sorted(
             feed, key=lambda each: str(each["event_id"])
         )

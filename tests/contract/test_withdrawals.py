@@ -35,7 +35,7 @@ FIELDS = [
 ]  # fmt: skip
 
 
-class Shop:
+class Environment:
     """A merchant with money, by his production credential, and the worker who sends it."""
 
     def __init__(self, api: Api, pool: Pool, context: Context, record: MerchantCreated) -> None:
@@ -100,11 +100,11 @@ async def context(pool: Pool, servers: Any) -> AsyncIterator[Context]:
 
 
 @pytest.fixture
-async def shop(api: Api, pool: Pool, context: Context) -> Shop:
+async def env(api: Api, pool: Pool, context: Context) -> Environment:
     async with pool.acquire() as conn:
         record = await create_merchant(conn, name="Loja", address=True, kyc="approved", now=datetime.now(UTC))
     await put_money(pool, record.account_id, 100_00)
-    made = Shop(api, pool, context, record)
+    made = Environment(api, pool, context, record)
     await made.bank()
     return made
 
@@ -112,64 +112,64 @@ async def shop(api: Api, pool: Pool, context: Context) -> Shop:
 # What is answered
 
 
-async def test_a_withdrawal_is_answered_as_it_was_asked_for(shop: Shop) -> None:
-    made = await shop.withdraw("10.5", description="Aluguel", external_id="saque 7")
+async def test_a_withdrawal_is_answered_as_it_was_asked_for(env: Environment) -> None:
+    made = await env.withdraw("10.5", description="Aluguel", external_id="saque 7")
     assert list(made) == FIELDS
     assert UUID(made["withdrawal_id"]).version == 7
     assert made["created_at"].endswith("Z")
-    key = str(shop.account_id)
+    key = str(env.account_id)
     assert {name: made[name] for name in FIELDS[1:] if name != "created_at"} == {
         "account_id": key, "amount": "10.50", "status": "pending", "version": 1, "description": "Aluguel",
         "external_id": "saque 7", "pix_key": f"{key[:4]}***{key[-4:]}", "automatic": False, "end_to_end_id": None,
         "failure_code": None, "completed_at": None, "test": False,
     }  # fmt: skip
-    assert await shop.get(f"/{made['withdrawal_id']}") == made
-    assert await shop.balance() == "89.50"
+    assert await env.get(f"/{made['withdrawal_id']}") == made
+    assert await env.balance() == "89.50"
 
 
-async def test_what_is_asked_for_goes_to_the_accounts_own_key_and_is_told(shop: Shop) -> None:
-    made = await shop.withdraw("30.00", description="Açaí & cia", external_id="s1")
-    await shop.works()
-    found = await shop.get(f"/{made['withdrawal_id']}")
+async def test_what_is_asked_for_goes_to_the_accounts_own_key_and_is_told(env: Environment) -> None:
+    made = await env.withdraw("30.00", description="Açaí & cia", external_id="s1")
+    await env.works()
+    found = await env.get(f"/{made['withdrawal_id']}")
     assert (found["status"], found["failure_code"]) == ("succeeded", None)
-    sent = await shop.pool.fetchrow("SELECT * FROM simulated_transfer WHERE id = $1", UUID(made["withdrawal_id"]).hex)
+    sent = await env.pool.fetchrow("SELECT * FROM simulated_transfer WHERE id = $1", UUID(made["withdrawal_id"]).hex)
     assert sent is not None
-    document = await shop.pool.fetchval("SELECT document FROM account WHERE account_id = $1", shop.account_id)
-    assert (sent["pix_key"], sent["document"], sent["amount_cents"]) == (str(shop.account_id), document, 30_00)
+    document = await env.pool.fetchval("SELECT document FROM account WHERE account_id = $1", env.account_id)
+    assert (sent["pix_key"], sent["document"], sent["amount_cents"]) == (str(env.account_id), document, 30_00)
     assert found["end_to_end_id"] == sent["end_to_end_id"]
     assert found["completed_at"] >= found["created_at"]
-    event = (await shop.read("/v1/events?limit=1"))["data"][0]
+    event = (await env.read("/v1/events?limit=1"))["data"][0]
     assert event == {
         "event": "withdrawal.succeeded", "event_id": event["event_id"], "withdrawal_id": made["withdrawal_id"],
-        "account_id": str(shop.account_id), "status": "succeeded", "amount": "30.00", "external_id": "s1",
+        "account_id": str(env.account_id), "status": "succeeded", "amount": "30.00", "external_id": "s1",
         "test": False, "end_to_end_id": found["end_to_end_id"], "failure_code": None,
         "completed_at": found["completed_at"], "version": 3, "type": "withdrawal.succeeded", "sequence": 2,
         "created_at": event["created_at"],
     }  # fmt: skip
-    assert (await shop.read("/v1/events?type=withdrawal.succeeded"))["data"] == [event]
-    assert (await shop.read("/v1/events?external_id=s1"))["data"] == [event]
+    assert (await env.read("/v1/events?type=withdrawal.succeeded"))["data"] == [event]
+    assert (await env.read("/v1/events?external_id=s1"))["data"] == [event]
 
 
-async def test_a_failed_one_gives_the_money_back_and_says_why(shop: Shop) -> None:
-    made = await shop.withdraw("30.00")
-    assert await shop.balance() == "70.00"
-    await shop.bank(fails=True)
-    await shop.works()
-    found = await shop.get(f"/{made['withdrawal_id']}")
+async def test_a_failed_one_gives_the_money_back_and_says_why(env: Environment) -> None:
+    made = await env.withdraw("30.00")
+    assert await env.balance() == "70.00"
+    await env.bank(fails=True)
+    await env.works()
+    found = await env.get(f"/{made['withdrawal_id']}")
     assert (found["status"], found["failure_code"], found["end_to_end_id"]) == ("failed", "NOT_CARRIED_OUT", None)
-    assert await shop.balance() == "100.00"
-    event = (await shop.read("/v1/events?type=withdrawal.failed"))["data"][0]
+    assert await env.balance() == "100.00"
+    event = (await env.read("/v1/events?type=withdrawal.failed"))["data"][0]
     assert (event["status"], event["failure_code"], event["sequence"]) == ("failed", "NOT_CARRIED_OUT", 2)
     assert "charge_id" not in event
     assert "external_id" not in event
 
 
-async def test_the_ledger_tells_each_line_with_its_withdrawal(shop: Shop) -> None:
-    first, second, third = [await shop.withdraw(each, external_id="x") for each in ("10.00", "20.00", "30.00")]
-    await shop.cancel(second["withdrawal_id"])
-    await shop.bank(fails=True)
-    await shop.works()
-    lines = (await shop.read(f"/v1/accounts/{shop.account_id}/ledger?order=asc"))["data"]
+async def test_the_ledger_tells_each_line_with_its_withdrawal(env: Environment) -> None:
+    first, second, third = [await env.withdraw(each, external_id="x") for each in ("10.00", "20.00", "30.00")]
+    await env.cancel(second["withdrawal_id"])
+    await env.bank(fails=True)
+    await env.works()
+    lines = (await env.read(f"/v1/accounts/{env.account_id}/ledger?order=asc"))["data"]
     assert [(line["type"], line["direction"], line["amount"], line["balance_after"]) for line in lines[:5]] == [
         ("payment", "credit", "100.00", "100.00"),
         ("withdrawal", "debit", "10.00", "90.00"),
@@ -183,25 +183,25 @@ async def test_the_ledger_tells_each_line_with_its_withdrawal(shop: Shop) -> Non
     assert lines[4]["withdrawal_id"] == second["withdrawal_id"]
     assert {line["external_id"] for line in lines[1:]} == {"x"}
     assert {line["charge_id"] for line in lines[1:]} == {None}
-    assert lines[-1]["balance_after"] == await shop.balance() == "100.00"
+    assert lines[-1]["balance_after"] == await env.balance() == "100.00"
 
 
-async def test_webhooks_tell_an_endpoint_that_asked_for_it(shop: Shop) -> None:
-    async with transaction(shop.pool) as conn:
+async def test_webhooks_tell_an_endpoint_that_asked_for_it(env: Environment) -> None:
+    async with transaction(env.pool) as conn:
         await set_endpoint(
-            conn, shop.account_id, "https://loja.example.com/hook", allow_private=False, now=datetime.now(UTC),
+            conn, env.account_id, "https://loja.example.com/hook", allow_private=False, now=datetime.now(UTC),
             seal=SEAL, chance=secrets.token_bytes(32),
         )  # fmt: skip
-    await shop.withdraw("9.00")
-    await shop.works()
-    async with transaction(shop.pool) as conn:
-        await choose_kinds(conn, shop.account_id, [EventKind.WITHDRAWAL_SUCCEEDED, EventKind.WITHDRAWAL_FAILED])
-    await shop.withdraw("10.00")
-    await shop.works()
-    await shop.bank(fails=True)
-    await shop.withdraw("11.00")
-    await shop.works()
-    reply = await shop.api.get("/v1/webhook-deliveries", token=await shop.token())
+    await env.withdraw("9.00")
+    await env.works()
+    async with transaction(env.pool) as conn:
+        await choose_kinds(conn, env.account_id, [EventKind.WITHDRAWAL_SUCCEEDED, EventKind.WITHDRAWAL_FAILED])
+    await env.withdraw("10.00")
+    await env.works()
+    await env.bank(fails=True)
+    await env.withdraw("11.00")
+    await env.works()
+    reply = await env.api.get("/v1/webhook-deliveries", token=await env.token())
     told = [(each["type"], each["charge_id"], each["sequence"]) for each in reply.json()["data"]]
     assert told == [("withdrawal.failed", None, 4), ("withdrawal.succeeded", None, 3)]
 
@@ -209,79 +209,79 @@ async def test_webhooks_tell_an_endpoint_that_asked_for_it(shop: Shop) -> None:
 # Keys
 
 
-async def test_one_key_makes_one_withdrawal_however_many_ask_at_once(shop: Shop) -> None:
+async def test_one_key_makes_one_withdrawal_however_many_ask_at_once(env: Environment) -> None:
     key = secrets.token_hex(8)
-    replies = await asyncio.gather(*(shop.ask({"amount": "10.00"}, key=key) for _ in range(20)))
+    replies = await asyncio.gather(*(env.ask({"amount": "10.00"}, key=key) for _ in range(20)))
     assert sorted(reply.status for reply in replies) == [200] * 19 + [201]
     assert len({reply.json()["withdrawal_id"] for reply in replies}) == 1
-    assert await shop.balance() == "90.00"
+    assert await env.balance() == "90.00"
 
 
-async def test_a_replay_tells_how_it_is_now_even_when_it_could_not_be_asked_for_any_more(shop: Shop) -> None:
+async def test_a_replay_tells_how_it_is_now_even_when_it_could_not_be_asked_for_any_more(env: Environment) -> None:
     key = secrets.token_hex(8)
-    made = (await shop.ask({"amount": "100.00"}, key=key)).json()
-    await shop.works()
-    await shop.pool.execute("UPDATE account SET kyc = 'rejected' WHERE account_id = $1", shop.account_id)
-    again = await shop.ask({"amount": "100.00"}, key=key)
+    made = (await env.ask({"amount": "100.00"}, key=key)).json()
+    await env.works()
+    await env.pool.execute("UPDATE account SET kyc = 'rejected' WHERE account_id = $1", env.account_id)
+    again = await env.ask({"amount": "100.00"}, key=key)
     assert (again.status, again.header("idempotent-replayed"), again.header("idempotency-key")) == (200, "true", key)
-    assert again.json() == await shop.get(f"/{made['withdrawal_id']}")
+    assert again.json() == await env.get(f"/{made['withdrawal_id']}")
     assert again.json()["status"] == "succeeded"
-    assert (await shop.ask({"amount": "99.00"}, key=key)).code() == "IDEMPOTENCY_KEY_REUSED"
-    reply = await shop.api.get(f"/v1/idempotency-keys/{key}", token=await shop.token())
+    assert (await env.ask({"amount": "99.00"}, key=key)).code() == "IDEMPOTENCY_KEY_REUSED"
+    reply = await env.api.get(f"/v1/idempotency-keys/{key}", token=await env.token())
     assert (reply.json()["resource_type"], reply.json()["resource_id"], reply.json()["replay_count"]) == (
         "withdrawal", made["withdrawal_id"], 1,
     )  # fmt: skip
 
 
-async def test_what_was_refused_keeps_no_key(shop: Shop) -> None:
+async def test_what_was_refused_keeps_no_key(env: Environment) -> None:
     key = secrets.token_hex(8)
-    assert (await shop.ask({"amount": "100.01"}, key=key)).code() == "INSUFFICIENT_BALANCE"
-    await put_money(shop.pool, shop.account_id, 1)
-    assert (await shop.ask({"amount": "100.01"}, key=key)).status == 201
-    assert await shop.balance() == "0.00"
+    assert (await env.ask({"amount": "100.01"}, key=key)).code() == "INSUFFICIENT_BALANCE"
+    await put_money(env.pool, env.account_id, 1)
+    assert (await env.ask({"amount": "100.01"}, key=key)).status == 201
+    assert await env.balance() == "0.00"
 
 
 # What is refused
 
 
 @pytest.mark.parametrize("amount", [None, 10, "", "0.00", "-1.00", "1.001", "1e3", "٣", "99999999999.00", ["10.00"]])
-async def test_an_amount_that_is_none_is_refused_as_such(shop: Shop, amount: Any) -> None:
-    assert (await shop.ask({"amount": amount})).code() == "AMOUNT_INVALID"
-    assert (await shop.ask({})).code() == "AMOUNT_INVALID"
+async def test_an_amount_that_is_none_is_refused_as_such(env: Environment, amount: Any) -> None:
+    assert (await env.ask({"amount": amount})).code() == "AMOUNT_INVALID"
+    assert (await env.ask({})).code() == "AMOUNT_INVALID"
 
 
 @pytest.mark.parametrize(("amount", "status"), [("0.99", 422), ("1.00", 201), ("1", 201)])
-async def test_the_least_is_one_real(shop: Shop, amount: str, status: int) -> None:
-    reply = await shop.ask({"amount": amount})
+async def test_the_least_is_one_real(env: Environment, amount: str, status: int) -> None:
+    reply = await env.ask({"amount": amount})
     assert reply.status == status
     if status == 422:
         assert reply.code() == "WITHDRAWAL_BELOW_MINIMUM"
 
 
-async def test_the_balance_must_cover_it_also_when_many_ask_at_once(shop: Shop) -> None:
-    replies = await asyncio.gather(*(shop.ask({"amount": "30.00"}) for _ in range(8)))
+async def test_the_balance_must_cover_it_also_when_many_ask_at_once(env: Environment) -> None:
+    replies = await asyncio.gather(*(env.ask({"amount": "30.00"}) for _ in range(8)))
     assert sorted(reply.status for reply in replies) == [201] * 3 + [422] * 5
     assert {reply.code() for reply in replies if reply.status == 422} == {"INSUFFICIENT_BALANCE"}
-    assert await shop.balance() == "10.00"
-    lines = (await shop.read(f"/v1/accounts/{shop.account_id}/ledger?order=asc"))["data"]
+    assert await env.balance() == "10.00"
+    lines = (await env.read(f"/v1/accounts/{env.account_id}/ledger?order=asc"))["data"]
     assert [line["sequence"] for line in lines] == [1, 2, 3, 4]
 
 
-async def test_an_account_that_is_not_approved_withdraws_nothing_and_reads_everything(shop: Shop) -> None:
-    made = await shop.withdraw("10.00")
-    await shop.pool.execute("UPDATE account SET kyc = 'pending' WHERE account_id = $1", shop.account_id)
-    assert (await shop.ask({"amount": "10.00"})).code() == "KYC_REQUIRED"
-    assert (await shop.ask({"amount": "0.10"})).code() == "KYC_REQUIRED"
-    assert (await shop.get(f"/{made['withdrawal_id']}"))["status"] == "pending"
-    assert (await shop.cancel(made["withdrawal_id"])).status == 200
+async def test_an_account_that_is_not_approved_withdraws_nothing_and_reads_everything(env: Environment) -> None:
+    made = await env.withdraw("10.00")
+    await env.pool.execute("UPDATE account SET kyc = 'pending' WHERE account_id = $1", env.account_id)
+    assert (await env.ask({"amount": "10.00"})).code() == "KYC_REQUIRED"
+    assert (await env.ask({"amount": "0.10"})).code() == "KYC_REQUIRED"
+    assert (await env.get(f"/{made['withdrawal_id']}"))["status"] == "pending"
+    assert (await env.cancel(made["withdrawal_id"])).status == 200
 
 
-async def test_without_a_registered_key_there_is_nowhere_to_send_it(shop: Shop) -> None:
-    await shop.pool.execute("UPDATE account SET pix_key = '' WHERE account_id = $1", shop.account_id)
-    reply = await shop.ask({"amount": "10.00"})
+async def test_without_a_registered_key_there_is_nowhere_to_send_it(env: Environment) -> None:
+    await env.pool.execute("UPDATE account SET pix_key = '' WHERE account_id = $1", env.account_id)
+    reply = await env.ask({"amount": "10.00"})
     assert reply.code() == "VALIDATION_ERROR"
     assert [each["field"] for each in reply.json()["error"]["fields"]] == ["pix_key"]
-    assert await shop.balance() == "100.00"
+    assert await env.balance() == "100.00"
 
 
 @pytest.mark.parametrize(
@@ -293,24 +293,26 @@ async def test_without_a_registered_key_there_is_nowhere_to_send_it(shop: Shop) 
         ("+5511987654321", "+551***4321"),
     ],
 )
-async def test_a_key_is_shown_only_as_far_as_its_owner_knows_it_again(shop: Shop, pix_key: str, shown: str) -> None:
-    await shop.pool.execute("UPDATE account SET pix_key = $2 WHERE account_id = $1", shop.account_id, pix_key)
-    made = await shop.withdraw("1.00")
+async def test_a_key_is_shown_only_as_far_as_its_owner_knows_it_again(
+    env: Environment, pix_key: str, shown: str
+) -> None:
+    await env.pool.execute("UPDATE account SET pix_key = $2 WHERE account_id = $1", env.account_id, pix_key)
+    made = await env.withdraw("1.00")
     assert made["pix_key"] == shown
-    written = await shop.pool.fetchval(
-        "SELECT string_agg(payload::text, '') FROM journal WHERE account_id = $1", shop.account_id
+    written = await env.pool.fetchval(
+        "SELECT string_agg(payload::text, '') FROM journal WHERE account_id = $1", env.account_id
     )
     assert pix_key not in written
 
 
-async def test_it_goes_where_the_key_pointed_when_it_was_asked_for(shop: Shop) -> None:
-    made = await shop.withdraw("10.00")
-    await shop.pool.execute("UPDATE account SET pix_key = 'x@example.com' WHERE account_id = $1", shop.account_id)
-    await shop.works()
-    sent = await shop.pool.fetchval(
+async def test_it_goes_where_the_key_pointed_when_it_was_asked_for(env: Environment) -> None:
+    made = await env.withdraw("10.00")
+    await env.pool.execute("UPDATE account SET pix_key = 'x@example.com' WHERE account_id = $1", env.account_id)
+    await env.works()
+    sent = await env.pool.fetchval(
         "SELECT pix_key FROM simulated_transfer WHERE id = $1", UUID(made["withdrawal_id"]).hex
     )
-    assert sent == str(shop.account_id)
+    assert sent == str(env.account_id)
 
 
 @pytest.mark.parametrize(
@@ -321,8 +323,8 @@ async def test_it_goes_where_the_key_pointed_when_it_was_asked_for(shop: Shop) -
         ({"amount": "10.00", "external_id": "a\x00b"}, "external_id"),
     ],
 )
-async def test_fields_are_of_the_documented_shape(shop: Shop, body: Any, field: str) -> None:
-    reply = await shop.ask(body)
+async def test_fields_are_of_the_documented_shape(env: Environment, body: Any, field: str) -> None:
+    reply = await env.ask(body)
     assert reply.code() == "VALIDATION_ERROR"
     assert [each["field"] for each in reply.json()["error"]["fields"]] == [field]
 
@@ -330,137 +332,137 @@ async def test_fields_are_of_the_documented_shape(shop: Shop, body: Any, field: 
 # Cancelling
 
 
-async def test_a_pending_one_is_cancelled_and_never_sent(shop: Shop) -> None:
-    made = await shop.withdraw("40.00")
-    reply = await shop.cancel(made["withdrawal_id"])
+async def test_a_pending_one_is_cancelled_and_never_sent(env: Environment) -> None:
+    made = await env.withdraw("40.00")
+    reply = await env.cancel(made["withdrawal_id"])
     assert reply.status == 200
     found = reply.json()
     assert (found["status"], found["version"]) == ("cancelled", 2)
     assert found["completed_at"] is not None
-    assert await shop.balance() == "100.00"
-    await shop.works()
-    assert await shop.get(f"/{made['withdrawal_id']}") == found
+    assert await env.balance() == "100.00"
+    await env.works()
+    assert await env.get(f"/{made['withdrawal_id']}") == found
     assert (
-        await shop.pool.fetchval(
+        await env.pool.fetchval(
             "SELECT count(*) FROM simulated_transfer WHERE id = $1", UUID(made["withdrawal_id"]).hex
         )
         == 0
     )
-    assert (await shop.cancel(made["withdrawal_id"])).code() == "WITHDRAWAL_NOT_CANCELLABLE"
-    assert await shop.balance() == "100.00"
+    assert (await env.cancel(made["withdrawal_id"])).code() == "WITHDRAWAL_NOT_CANCELLABLE"
+    assert await env.balance() == "100.00"
 
 
-async def test_what_the_bank_has_been_asked_for_cannot_be_cancelled(shop: Shop) -> None:
-    made = await shop.withdraw("40.00")
-    bank: Any = shop.context.banks.production[BANK]
+async def test_what_the_bank_has_been_asked_for_cannot_be_cancelled(env: Environment) -> None:
+    made = await env.withdraw("40.00")
+    bank: Any = env.context.banks.production[BANK]
     await bank.transfers.set_rules(ReturnRules(settle_after_s=60, fails=False))
-    await shop.works()
-    assert (await shop.get(f"/{made['withdrawal_id']}"))["status"] == "processing"
-    assert (await shop.cancel(made["withdrawal_id"])).code() == "WITHDRAWAL_NOT_CANCELLABLE"
-    assert await shop.balance() == "60.00"
+    await env.works()
+    assert (await env.get(f"/{made['withdrawal_id']}"))["status"] == "processing"
+    assert (await env.cancel(made["withdrawal_id"])).code() == "WITHDRAWAL_NOT_CANCELLABLE"
+    assert await env.balance() == "60.00"
 
 
-async def test_cancelling_twice_at_once_gives_the_money_back_once(shop: Shop) -> None:
-    made = await shop.withdraw("40.00")
-    replies = await asyncio.gather(*(shop.cancel(made["withdrawal_id"]) for _ in range(5)))
+async def test_cancelling_twice_at_once_gives_the_money_back_once(env: Environment) -> None:
+    made = await env.withdraw("40.00")
+    replies = await asyncio.gather(*(env.cancel(made["withdrawal_id"]) for _ in range(5)))
     assert sorted(reply.status for reply in replies) == [200] + [409] * 4
-    assert await shop.balance() == "100.00"
+    assert await env.balance() == "100.00"
 
 
-async def test_cancelling_and_sending_at_once_never_do_both(shop: Shop) -> None:
-    made = [await shop.withdraw("1.00") for _ in range(12)]
-    sending = asyncio.create_task(shop.works())
-    replies = await asyncio.gather(*(shop.cancel(each["withdrawal_id"]) for each in made))
+async def test_cancelling_and_sending_at_once_never_do_both(env: Environment) -> None:
+    made = [await env.withdraw("1.00") for _ in range(12)]
+    sending = asyncio.create_task(env.works())
+    replies = await asyncio.gather(*(env.cancel(each["withdrawal_id"]) for each in made))
     await sending
-    await shop.works()
+    await env.works()
     cancelled = sum(reply.status == 200 for reply in replies)
-    sent = await shop.pool.fetchval(
+    sent = await env.pool.fetchval(
         "SELECT count(*) FROM simulated_transfer WHERE id = ANY($1)",
         [UUID(each["withdrawal_id"]).hex for each in made],
     )
-    assert (cancelled + sent, await balance_of(shop.pool, shop.account_id)) == (12, 100_00 - 100 * sent)
+    assert (cancelled + sent, await balance_of(env.pool, env.account_id)) == (12, 100_00 - 100 * sent)
 
 
 @pytest.mark.parametrize("withdrawal_id", ["x", "00000000-0000-7000-8000-000000000000"])
-async def test_what_nobody_has_is_not_found(shop: Shop, withdrawal_id: str) -> None:
-    reply = await shop.api.get(f"{PATH}/{withdrawal_id}", token=await shop.token())
+async def test_what_nobody_has_is_not_found(env: Environment, withdrawal_id: str) -> None:
+    reply = await env.api.get(f"{PATH}/{withdrawal_id}", token=await env.token())
     assert reply.code() == "WITHDRAWAL_NOT_FOUND"
-    assert (await shop.cancel(withdrawal_id)).code() == "WITHDRAWAL_NOT_FOUND"
+    assert (await env.cancel(withdrawal_id)).code() == "WITHDRAWAL_NOT_FOUND"
 
 
-async def test_anothers_withdrawal_is_like_none(shop: Shop) -> None:
-    made = await shop.withdraw("10.00")
-    other = await shop.api.token(shop.api.second, "production")
-    unknown = await shop.api.get(f"{PATH}/{uuid4()}", token=other)
-    theirs = await shop.api.get(f"{PATH}/{made['withdrawal_id']}", token=other)
+async def test_anothers_withdrawal_is_like_none(env: Environment) -> None:
+    made = await env.withdraw("10.00")
+    other = await env.api.token(env.api.second, "production")
+    unknown = await env.api.get(f"{PATH}/{uuid4()}", token=other)
+    theirs = await env.api.get(f"{PATH}/{made['withdrawal_id']}", token=other)
     assert (theirs.status, theirs.code()) == (unknown.status, unknown.code()) == (404, "WITHDRAWAL_NOT_FOUND")
-    reply = await shop.api.post(f"{PATH}/{made['withdrawal_id']}/cancel", None, token=other)
+    reply = await env.api.post(f"{PATH}/{made['withdrawal_id']}/cancel", None, token=other)
     assert reply.code() == "WITHDRAWAL_NOT_FOUND"
-    listed = await shop.api.get(f"{PATH}?limit=100", token=other)
+    listed = await env.api.get(f"{PATH}?limit=100", token=other)
     assert made["withdrawal_id"] not in str(listed.json())
 
 
 # Who may
 
 
-async def test_test_credentials_are_told_so_before_anything_else(shop: Shop) -> None:
-    narrow = await shop.token("charges:read", "test")
-    for token in (await shop.token(mode="test"), narrow):
+async def test_test_credentials_are_told_so_before_anything_else(env: Environment) -> None:
+    narrow = await env.token("charges:read", "test")
+    for token in (await env.token(mode="test"), narrow):
         replies = [
-            await shop.api.post(PATH, {"amount": "x"}, token=token),
-            await shop.api.post(PATH, b"{", token=token, key="k"),
-            await shop.api.get(PATH + "?nope=1", token=token),
-            await shop.api.get(f"{PATH}/x", token=token),
-            await shop.api.post(f"{PATH}/x/cancel", None, token=token),
+            await env.api.post(PATH, {"amount": "x"}, token=token),
+            await env.api.post(PATH, b"{", token=token, key="k"),
+            await env.api.get(PATH + "?nope=1", token=token),
+            await env.api.get(f"{PATH}/x", token=token),
+            await env.api.post(f"{PATH}/x/cancel", None, token=token),
         ]
         assert {reply.code() for reply in replies} == {"SANDBOX_ONLY"}
 
 
-async def test_each_route_asks_for_its_scope(shop: Shop) -> None:
-    reading, acting = await shop.token("payments:read"), await shop.token("withdrawals:create")
-    made = await shop.withdraw("10.00")
+async def test_each_route_asks_for_its_scope(env: Environment) -> None:
+    reading, acting = await env.token("payments:read"), await env.token("withdrawals:create")
+    made = await env.withdraw("10.00")
     one = f"{PATH}/{made['withdrawal_id']}"
-    assert (await shop.ask({"amount": "10.00"}, token=reading)).code() == "INSUFFICIENT_SCOPE"
-    assert (await shop.api.post(one + "/cancel", None, token=reading)).code() == "INSUFFICIENT_SCOPE"
-    assert (await shop.api.get(PATH, token=acting)).code() == "INSUFFICIENT_SCOPE"
-    assert (await shop.api.get(one, token=acting)).code() == "INSUFFICIENT_SCOPE"
-    assert (await shop.api.get(one, token=reading)).status == 200
-    assert (await shop.api.post(one + "/cancel", None, token=acting)).status == 200
-    assert (await shop.ask({"amount": "10.00"}, token=acting)).status == 201
-    assert (await shop.api.post(PATH, {"amount": "1.00"}, token=acting)).code() == "IDEMPOTENCY_KEY_REQUIRED"
+    assert (await env.ask({"amount": "10.00"}, token=reading)).code() == "INSUFFICIENT_SCOPE"
+    assert (await env.api.post(one + "/cancel", None, token=reading)).code() == "INSUFFICIENT_SCOPE"
+    assert (await env.api.get(PATH, token=acting)).code() == "INSUFFICIENT_SCOPE"
+    assert (await env.api.get(one, token=acting)).code() == "INSUFFICIENT_SCOPE"
+    assert (await env.api.get(one, token=reading)).status == 200
+    assert (await env.api.post(one + "/cancel", None, token=acting)).status == 200
+    assert (await env.ask({"amount": "10.00"}, token=acting)).status == 201
+    assert (await env.api.post(PATH, {"amount": "1.00"}, token=acting)).code() == "IDEMPOTENCY_KEY_REQUIRED"
 
 
 # The list
 
 
-async def test_the_list_walks_them_all_in_either_order(shop: Shop) -> None:
-    made = [(await shop.withdraw("1.00", external_id=f"n{number}"))["withdrawal_id"] for number in range(7)]
+async def test_the_list_walks_them_all_in_either_order(env: Environment) -> None:
+    made = [(await env.withdraw("1.00", external_id=f"n{number}"))["withdrawal_id"] for number in range(7)]
     for order, wanted in (("asc", made), ("desc", made[::-1])):
         walked: list[str] = []
         cursor = ""
         for _ in range(4):
-            page = await shop.get(f"?limit=3&order={order}{cursor}")
+            page = await env.get(f"?limit=3&order={order}{cursor}")
             walked += [each["withdrawal_id"] for each in page["data"]]
             if page["next_cursor"] is None:
                 break
             cursor = f"&cursor={page['next_cursor']}"
         assert walked == wanted
-    assert len((await shop.get())["data"]) == 7
+    assert len((await env.get())["data"]) == 7
 
 
-async def test_the_lists_filters_leave_out_everything_else(shop: Shop) -> None:
-    done, cancelled, pending = [await shop.withdraw("1.00", external_id=each) for each in "abc"]
-    await shop.cancel(cancelled["withdrawal_id"])
-    await shop.pool.execute(
+async def test_the_lists_filters_leave_out_everything_else(env: Environment) -> None:
+    done, cancelled, pending = [await env.withdraw("1.00", external_id=each) for each in "abc"]
+    await env.cancel(cancelled["withdrawal_id"])
+    await env.pool.execute(
         "UPDATE bank_order SET due_at = 'infinity' WHERE order_id = $1", UUID(pending["withdrawal_id"])
     )
-    await shop.pool.execute(
+    await env.pool.execute(
         "UPDATE bank_order SET due_at = '-infinity' WHERE order_id = $1", UUID(done["withdrawal_id"])
     )
-    await WithdrawalOrderWorker(shop.context).drain()
+    await WithdrawalOrderWorker(env.context).drain()
 
     async def listed(query: str) -> list[str]:
-        return [each["external_id"] for each in (await shop.get(f"?order=asc&{query}"))["data"]]
+        return [each["external_id"] for each in (await env.get(f"?order=asc&{query}"))["data"]]
 
     assert await listed("status=succeeded") == ["a"]
     assert await listed("status=pending&status=cancelled") == ["b", "c"]
@@ -480,30 +482,30 @@ async def test_the_lists_filters_leave_out_everything_else(shop: Shop) -> None:
         ("created_from=2026-02-02&created_to=2026-02-01", "DATE_RANGE_INVALID"),
     ],
 )  # fmt: skip
-async def test_a_list_refuses_what_it_does_not_know(shop: Shop, query: str, code: str) -> None:
-    reply = await shop.api.get(f"{PATH}?{query}", token=await shop.token())
+async def test_a_list_refuses_what_it_does_not_know(env: Environment, query: str, code: str) -> None:
+    reply = await env.api.get(f"{PATH}?{query}", token=await env.token())
     assert reply.code() == code
 
 
-async def test_a_cursor_is_of_its_list_and_filters_only(shop: Shop) -> None:
+async def test_a_cursor_is_of_its_list_and_filters_only(env: Environment) -> None:
     for _ in range(3):
-        await shop.withdraw("1.00")
-    cursor = (await shop.get("?limit=1"))["next_cursor"]
+        await env.withdraw("1.00")
+    cursor = (await env.get("?limit=1"))["next_cursor"]
     for query in (f"?cursor={cursor}&status=pending", f"?cursor={cursor}&order=asc"):
-        reply = await shop.api.get(PATH + query, token=await shop.token())
+        reply = await env.api.get(PATH + query, token=await env.token())
         assert reply.code() == "CURSOR_INVALID"
-    assert (await shop.api.get(f"/v1/refunds?cursor={cursor}", token=await shop.token())).code() == "CURSOR_INVALID"
+    assert (await env.api.get(f"/v1/refunds?cursor={cursor}", token=await env.token())).code() == "CURSOR_INVALID"
 
 
 # The document, and the books
 
 
-async def test_answers_are_as_the_openapi_document_says(shop: Shop) -> None:
-    document = (await shop.api.get("/v1/openapi.json", token=None)).json()
-    token = await shop.token()
+async def test_answers_are_as_the_openapi_document_says(env: Environment) -> None:
+    document = (await env.api.get("/v1/openapi.json", token=None)).json()
+    token = await env.token()
 
     async def post(path: str, real: str, given: Any, *, key: str | None = None) -> Reply:
-        reply = await shop.api.post(real, given, token=token, key=key)
+        reply = await env.api.post(real, given, token=token, key=key)
         conforms(document, "post", path, reply)
         return reply
 
@@ -518,28 +520,28 @@ async def test_answers_are_as_the_openapi_document_says(shop: Shop) -> None:
     for _ in range(2):
         await post(cancel, f"{PATH}/{made['withdrawal_id']}/cancel", None)
     await post(cancel, f"{PATH}/x/cancel", None)
-    await shop.withdraw("5.00")
-    await shop.works()
-    await shop.bank(fails=True)
-    failed = await shop.withdraw("5.00")
-    await shop.works()
+    await env.withdraw("5.00")
+    await env.works()
+    await env.bank(fails=True)
+    failed = await env.withdraw("5.00")
+    await env.works()
     for withdrawal_id in (made["withdrawal_id"], failed["withdrawal_id"], "x"):
-        conforms(document, "get", ONE, await shop.api.get(f"{PATH}/{withdrawal_id}", token=token))
+        conforms(document, "get", ONE, await env.api.get(f"{PATH}/{withdrawal_id}", token=token))
     for path in (PATH, "/v1/events", "/v1/webhook-deliveries"):
-        conforms(document, "get", path, await shop.api.get(path, token=token))
+        conforms(document, "get", path, await env.api.get(path, token=token))
     ledger = "/v1/accounts/{account_id}/ledger"
-    conforms(document, "get", ledger, await shop.api.get(ledger.format(account_id=shop.account_id), token=token))
-    test = await shop.token(mode="test")
-    conforms(document, "get", PATH, await shop.api.get(PATH, token=test))
-    conforms(document, "post", PATH, await shop.api.post(PATH, {"amount": "1.00"}, token=test, key="k"))
+    conforms(document, "get", ledger, await env.api.get(ledger.format(account_id=env.account_id), token=token))
+    test = await env.token(mode="test")
+    conforms(document, "get", PATH, await env.api.get(PATH, token=test))
+    conforms(document, "post", PATH, await env.api.post(PATH, {"amount": "1.00"}, token=test, key="k"))
 
 
-async def test_the_books_agree_after_all_of_this(pool: Pool, servers: Any, shop: Shop) -> None:
+async def test_the_books_agree_after_all_of_this(pool: Pool, servers: Any, env: Environment) -> None:
     found = await verify(servers.database_url)
     assert [each for each in found if "withdrawal" in each.table + each.what] == []
     mine = await pool.fetchrow(
         "SELECT (SELECT sum(amount_cents) FROM read_ledger WHERE account_id = $1) AS lines,"
-        " (SELECT balance_cents FROM account_clock WHERE account_id = $1 AND NOT test) AS balance", shop.account_id,
+        " (SELECT balance_cents FROM account_clock WHERE account_id = $1 AND NOT test) AS balance", env.account_id,
     )  # fmt: skip
     assert mine is not None
     assert mine["lines"] == mine["balance"]

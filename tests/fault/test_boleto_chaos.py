@@ -23,13 +23,13 @@ from redis.asyncio import Redis
 from tests.support.boleto_merchant import boleto_body, in_days
 from tests.support.merchant import (
     Answer,
+    ApiClient,
+    ApiMerchant,
     Books,
-    Door,
-    Shop,
     assert_books_are_clean,
     books_of,
     killed,
-    new_shop,
+    new_merchant,
     until_answer,
 )
 from tests.support.system import System, remove_home, temporary_home
@@ -61,8 +61,8 @@ def alone() -> Iterator[System]:
 
 
 @pytest.fixture
-async def shop(alone: System) -> AsyncIterator[Shop]:
-    async with new_shop(alone) as opened:
+async def merchant(alone: System) -> AsyncIterator[ApiMerchant]:
+    async with new_merchant(alone) as opened:
         await opened.production.token()
         yield opened
 
@@ -143,9 +143,9 @@ async def agreed(books: Books) -> None:
 class Chaos:
     """Clients that issue, cancel, re-date and look, payers who pay, and somebody who breaks things."""
 
-    def __init__(self, system: System, door: Door, chance: random.Random) -> None:
+    def __init__(self, system: System, client: ApiClient, chance: random.Random) -> None:
         self.system = system
-        self.door = door
+        self.client = client
         self.chance = chance
         self.left = OPERATIONS
         self.told: Counter[str] = Counter()
@@ -158,7 +158,7 @@ class Chaos:
         self.http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20))
         self.over = False
 
-    async def client(self) -> None:
+    async def run_client(self) -> None:
         while self.left > 0:
             self.left -= 1
             dice = self.chance.random()
@@ -176,7 +176,7 @@ class Chaos:
     async def ask(self, method: str, path: str, **more: Any) -> Answer | None:
         """None when the connection was cut: then nobody knows."""
         try:
-            answer = await self.door.ask(method, path, **more)
+            answer = await self.client.ask(method, path, **more)
         except GONE:
             self.told[f"{method} cut"] += 1
             return None
@@ -272,12 +272,12 @@ class Chaos:
         await until_answer(chosen, within_s=60)
 
 
-async def test_after_chaos_both_books_agree_and_each_key_made_one_boleto(alone: System, shop: Shop) -> None:
-    chaos = Chaos(alone, shop.production, random.Random(SEED))
+async def test_after_chaos_both_books_agree_and_each_key_made_one_boleto(alone: System, merchant: ApiMerchant) -> None:
+    chaos = Chaos(alone, merchant.production, random.Random(SEED))
     await chaos.choose("boleto-rules", detail_cache_s=DETAIL_CACHE_S)
     breaking = asyncio.create_task(chaos.breaker())
     try:
-        await asyncio.gather(*(chaos.client() for _ in range(CLIENTS)))
+        await asyncio.gather(*(chaos.run_client() for _ in range(CLIENTS)))
     finally:
         chaos.over = True
         await breaking  # what ended it early is why the bank never came back
@@ -293,21 +293,25 @@ async def test_after_chaos_both_books_agree_and_each_key_made_one_boleto(alone: 
         double = [key for key, made in chaos.made.items() if len(made) != 1]
         assert not double, "a key made two charges"
         charges: int = await books.fetchval(
-            "SELECT count(*) FROM charge WHERE account_id = $1 AND NOT test", shop.record.account_id
+            "SELECT count(*) FROM charge WHERE account_id = $1 AND NOT test", merchant.record.account_id
         )
         keys: int = await books.fetchval(
-            "SELECT count(*) FROM idempotency WHERE account_id = $1 AND NOT test", shop.record.account_id
+            "SELECT count(*) FROM idempotency WHERE account_id = $1 AND NOT test", merchant.record.account_id
         )
         assert charges == keys, "a charge without its key, or a key without its charge"
         for charge_id in chaos.cancelled:
-            assert (await shop.production.charge(charge_id))["status"] == "cancelled", "an acknowledged cancel was lost"
+            assert (await merchant.production.charge(charge_id))["status"] == "cancelled", (
+                "an acknowledged cancel was lost"
+            )
     assert_books_are_clean(alone)
-    events = await shop.production.events()
+    events = await merchant.production.events()
     assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
 
 
-async def test_pay_cancel_and_redate_of_one_boleto_at_once_have_one_winner(alone: System, shop: Shop) -> None:
-    door, winners = shop.production, Counter[str]()
+async def test_pay_cancel_and_redate_of_one_boleto_at_once_have_one_winner(
+    alone: System, merchant: ApiMerchant
+) -> None:
+    client, winners = merchant.production, Counter[str]()
     chance = random.Random(SEED)
     async with aiohttp.ClientSession() as http, books_of(alone) as books:
 
@@ -320,15 +324,15 @@ async def test_pay_cancel_and_redate_of_one_boleto_at_once_have_one_winner(alone
             return await work
 
         for _ in range(25):
-            issued = await door.ask("POST", "/v1/charges/boleto", json=boleto_body(), key=str(uuid4()))
+            issued = await client.ask("POST", "/v1/charges/boleto", json=boleto_body(), key=str(uuid4()))
             assert issued.status == 201, issued.raw
             charge_id, number = issued.body["charge_id"], issued.body["boleto"]["nosso_numero"]
             move = {"charge_id": charge_id, "due_date": in_days(30)}
             paid, *answers = await asyncio.gather(
                 later(pay(number)),
-                later(door.cancel(charge_id)),
-                later(door.cancel(charge_id)),
-                later(door.ask("PATCH", "/v1/charges/due-date", json=move)),
+                later(client.cancel(charge_id)),
+                later(client.cancel(charge_id)),
+                later(client.ask("PATCH", "/v1/charges/due-date", json=move)),
             )
             cancels = [answer.status for answer in answers[:2]]
             assert set(cancels) <= {200, 409, 502}, [answer.raw for answer in answers]
@@ -338,7 +342,7 @@ async def test_pay_cancel_and_redate_of_one_boleto_at_once_have_one_winner(alone
         await agreed(books)
         kinds = await books.fetch(
             "SELECT j.charge_id, array_agg(j.kind ORDER BY j.journal_id) FROM journal j WHERE j.account_id = $1"
-            " GROUP BY 1", shop.record.account_id,
+            " GROUP BY 1", merchant.record.account_id,
         )  # fmt: skip
     for _, told in kinds:
         assert told[0] == "charge.created"
@@ -348,28 +352,30 @@ async def test_pay_cancel_and_redate_of_one_boleto_at_once_have_one_winner(alone
     assert_books_are_clean(alone)
 
 
-async def test_a_bank_that_hangs_stalls_neither_pix_nor_lookups_nor_the_other_mode(alone: System, shop: Shop) -> None:
-    door, sandbox = shop.production, shop.sandbox
+async def test_a_bank_that_hangs_stalls_neither_pix_nor_lookups_nor_the_other_mode(
+    alone: System, merchant: ApiMerchant
+) -> None:
+    client, sandbox = merchant.production, merchant.sandbox
     async with aiohttp.ClientSession() as http:
 
         async def fault(name: str) -> None:
             async with http.post(f"{alone.bank_url}/simulated/fault", json={"fault": name}) as answer:
                 assert answer.status == 200
 
-        before = await door.ask("POST", "/v1/charges/boleto", json=boleto_body(), key=str(uuid4()))
+        before = await client.ask("POST", "/v1/charges/boleto", json=boleto_body(), key=str(uuid4()))
         assert before.status == 201, before.raw
         await fault("timeout_before")
         # More than a worker asks at once: every place at the bank's counter is taken by somebody who waits.
         hanging = [
-            asyncio.create_task(door.ask("POST", "/v1/charges/boleto", json=boleto_body(), key=str(uuid4())))
+            asyncio.create_task(client.ask("POST", "/v1/charges/boleto", json=boleto_body(), key=str(uuid4())))
             for _ in range(120)
         ]
         try:
             await asyncio.sleep(1.0)
             served = 0
             while served < 10:
-                assert (await door.create()).status == 201
-                assert (await door.get(f"/v1/charges/{before.body['charge_id']}")).status == 200
+                assert (await client.create()).status == 201
+                assert (await client.get(f"/v1/charges/{before.body['charge_id']}")).status == 200
                 boleto = await sandbox.ask("POST", "/v1/charges/boleto", json=boleto_body(), key=str(uuid4()))
                 assert boleto.status == 201, boleto.raw
                 assert (await sandbox.paid())["status"] == "paid"
@@ -387,11 +393,11 @@ async def test_a_bank_that_hangs_stalls_neither_pix_nor_lookups_nor_the_other_mo
         await agreed(books)
 
 
-async def issued_in_the_end(door: Door) -> dict[str, Any]:
+async def issued_in_the_end(client: ApiClient) -> dict[str, Any]:
     """A boleto, as soon as the bank answers again: calls that hung may still hold the worker's places there."""
     body, key = boleto_body(), str(uuid4())
     for _ in range(KEPT_TRYING):
-        answer = await door.ask("POST", "/v1/charges/boleto", json=body, key=key)
+        answer = await client.ask("POST", "/v1/charges/boleto", json=body, key=key)
         if answer.status in (200, 201):
             return dict(answer.body)
         assert answer.status == 502, answer.raw
@@ -399,9 +405,9 @@ async def issued_in_the_end(door: Door) -> dict[str, Any]:
 
 
 async def test_a_young_boleto_is_neither_cancelled_nor_redated_and_says_when_to_come_back(
-    alone: System, shop: Shop
+    alone: System, merchant: ApiMerchant
 ) -> None:
-    door = shop.production
+    client = merchant.production
     async with aiohttp.ClientSession() as http, books_of(alone) as books:
 
         async def switch(path: str, **body: Any) -> None:
@@ -410,17 +416,17 @@ async def test_a_young_boleto_is_neither_cancelled_nor_redated_and_says_when_to_
 
         await switch("boleto-rules", apply_30_minutes=True)
         try:
-            charge = await issued_in_the_end(door)
+            charge = await issued_in_the_end(client)
             move = {"charge_id": charge["charge_id"], "due_date": in_days(40)}
             for answer in (
-                await door.cancel(charge["charge_id"]),
-                await door.ask("PATCH", "/v1/charges/due-date", json=move),
+                await client.cancel(charge["charge_id"]),
+                await client.ask("PATCH", "/v1/charges/due-date", json=move),
             ):
                 assert (answer.status, answer.code) == (502, "BANK_UNAVAILABLE")
                 assert 1700 < int(answer.headers["Retry-After"]) <= 1900
-            now = await door.charge(charge["charge_id"])
+            now = await client.charge(charge["charge_id"])
             assert (now["status"], now["due_date"], now["version"]) == ("pending", charge["due_date"], 1)
         finally:
             await switch("boleto-rules", apply_30_minutes=False)
         await agreed(books)
-        assert (await door.cancel(charge["charge_id"])).status == 200
+        assert (await client.cancel(charge["charge_id"])).status == 200

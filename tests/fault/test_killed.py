@@ -13,12 +13,12 @@ from redis.asyncio import Redis
 
 from tests.support.merchant import (
     Answer,
-    Door,
-    Shop,
+    ApiClient,
+    ApiMerchant,
     assert_books_are_clean,
     books_of,
     killed,
-    new_shop,
+    new_merchant,
     replaced,
     until_answer,
 )
@@ -45,8 +45,8 @@ def alone(request: pytest.FixtureRequest) -> Iterator[System]:
 
 
 @pytest.fixture
-async def shop(alone: System) -> AsyncIterator[Shop]:
-    async with new_shop(alone) as opened:
+async def merchant(alone: System) -> AsyncIterator[ApiMerchant]:
+    async with new_merchant(alone) as opened:
         await opened.sandbox.token()
         yield opened
 
@@ -54,8 +54,8 @@ async def shop(alone: System) -> AsyncIterator[Shop]:
 class Load:
     """Clients that create and pay, each with one try, and what they were told."""
 
-    def __init__(self, door: Door) -> None:
-        self.door = door
+    def __init__(self, client: ApiClient) -> None:
+        self.client = client
         self.tried: list[str] = []
         self.created: dict[str, str] = {}
         """The charge of each key whose creation was acknowledged."""
@@ -76,16 +76,16 @@ class Load:
         except AssertionError:
             raise AssertionError(f"the load does not go on: {self.told}") from None
 
-    async def client(self) -> None:
+    async def run_client(self) -> None:
         while not self.over:
             key = str(uuid4())
             self.tried.append(key)
-            answer = await self._tell(self.door.create("10.00", key=key, external_id=key))
+            answer = await self._tell(self.client.create("10.00", key=key, external_id=key))
             if answer is None or answer.status != 201:
                 await asyncio.sleep(0.05)
                 continue
             charge_id = self.created[key] = answer.body["charge_id"]
-            answer = await self._tell(self.door.pay(charge_id))
+            answer = await self._tell(self.client.pay(charge_id))
             if answer is not None and answer.status == 200:
                 self.paid.add(charge_id)
 
@@ -106,9 +106,11 @@ def _broken(system: System) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["api", "worker", "postgres", "redis"])
-async def test_nothing_acknowledged_is_lost_and_nothing_doubles(alone: System, shop: Shop, kind: str) -> None:
-    load = Load(shop.sandbox)
-    clients = [asyncio.create_task(load.client()) for _ in range(CLIENTS)]
+async def test_nothing_acknowledged_is_lost_and_nothing_doubles(
+    alone: System, merchant: ApiMerchant, kind: str
+) -> None:
+    load = Load(merchant.sandbox)
+    clients = [asyncio.create_task(load.run_client()) for _ in range(CLIENTS)]
     for _ in range(KILLS):
         await load.goes_on()
         await asyncio.to_thread(replaced, alone, kind, killed(alone, kind))
@@ -118,10 +120,10 @@ async def test_nothing_acknowledged_is_lost_and_nothing_doubles(alone: System, s
     await assert_nothing_is_lost(alone, load)
 
 
-async def test_connections_cut_at_any_moment_lose_and_double_nothing(alone: System, shop: Shop) -> None:
+async def test_connections_cut_at_any_moment_lose_and_double_nothing(alone: System, merchant: ApiMerchant) -> None:
     """PostgreSQL's side of each connection of the API is ended again and again: before, in and after a commit."""
-    load = Load(shop.sandbox)
-    clients = [asyncio.create_task(load.client()) for _ in range(CLIENTS)]
+    load = Load(merchant.sandbox)
+    clients = [asyncio.create_task(load.run_client()) for _ in range(CLIENTS)]
     cut = 0
     async with books_of(alone) as books:
         for _ in range(CUTS):
@@ -137,7 +139,7 @@ async def test_connections_cut_at_any_moment_lose_and_double_nothing(alone: Syst
 
 async def assert_nothing_is_lost(alone: System, load: Load) -> None:
     """Compare what the clients were told with what there is."""
-    door = load.door
+    client = load.client
     # What the clients were told: yes, "come back", or nothing at all. Never that we are broken.
     assert load.told.keys() <= {200, 201, 503, "connection lost"}, (load.told, _broken(alone))
 
@@ -148,24 +150,24 @@ async def assert_nothing_is_lost(alone: System, load: Load) -> None:
     again: dict[str, Answer] = {}
     for at in range(0, len(load.tried), 100):
         keys = load.tried[at : at + 100]
-        answers = await asyncio.gather(*(door.create("10.00", key=key, external_id=key) for key in keys))
+        answers = await asyncio.gather(*(client.create("10.00", key=key, external_id=key) for key in keys))
         again |= zip(keys, answers, strict=True)
     assert {answer.status for answer in again.values()} <= {200, 201}
     for key, charge_id in load.created.items():
         assert (again[key].status, again[key].body["charge_id"]) == (200, charge_id)
 
-    charges = await door.all("/v1/charges", limit=100)
+    charges = await client.all("/v1/charges", limit=100)
     assert Counter(charge["external_id"] for charge in charges) == Counter(load.tried)
     paid = {charge["charge_id"] for charge in charges if charge["status"] == "paid"}
     assert load.paid <= paid
-    events = await door.events()
+    events = await client.events()
     assert [event["sequence"] for event in events] == list(range(1, len(paid) + 1))
     assert Counter(event["charge_id"] for event in events) == Counter(paid)
-    assert Counter(payment["charge_id"] for payment in await door.all("/v1/payments", limit=100)) == Counter(paid)
-    entries = await door.ledger()
+    assert Counter(payment["charge_id"] for payment in await client.all("/v1/payments", limit=100)) == Counter(paid)
+    entries = await client.ledger()
     assert [entry["sequence"] for entry in entries] == list(range(1, len(paid) + 1))
     assert [entry["balance_after"] for entry in entries] == [f"{10 * (at + 1)}.00" for at in range(len(paid))]
-    assert await door.balance() == f"{10 * len(paid)}.00"
+    assert await client.balance() == f"{10 * len(paid)}.00"
     assert_books_are_clean(alone)
 
 

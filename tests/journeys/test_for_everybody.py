@@ -14,7 +14,7 @@ import msgspec
 import pytest_asyncio
 
 from tests.support.browser import Browser, Tab
-from tests.support.merchant import Door, Shop, new_shop, until_answer
+from tests.support.merchant import ApiClient, ApiMerchant, new_merchant, until_answer
 from tests.support.system import System
 from web.painel.route import Page
 from web.painel.table import TABLE
@@ -38,15 +38,15 @@ class Stage(NamedTuple):
     """A shop in which there is some of everything, and a browser with the cookies of its owner and of the staff."""
 
     system: System
-    shop: Shop
+    merchant: ApiMerchant
     group: str
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def stage(system: System, browser: Browser) -> AsyncIterator[Stage]:
-    async with new_shop(system) as shop:
+    async with new_merchant(system) as merchant:
         group = await browser.group()
-        people = {"/painel": msgspec.to_builtins(shop.record.dashboard), "/plataforma": system.dev["staff"]}
+        people = {"/painel": msgspec.to_builtins(merchant.record.dashboard), "/plataforma": system.dev["staff"]}
         async with browser.tab(group=group) as tab:
             for root, person in people.items():
                 await tab.open(f"{system.app_url}{root}/entrar")
@@ -54,7 +54,7 @@ async def stage(system: System, browser: Browser) -> AsyncIterator[Stage]:
                 await tab.fill("#password", person["password"])
                 await tab.leaves("button[type=submit]")
                 await tab.until("location.pathname", root)
-        yield Stage(system, shop, group)
+        yield Stage(system, merchant, group)
 
 
 Screens = tuple[int, ...]
@@ -93,36 +93,36 @@ async def barriers(
     return found
 
 
-async def a_boleto(door: Door, **more: str) -> dict[str, str]:
+async def a_boleto(client: ApiClient, **more: str) -> dict[str, str]:
     body = {"tipo": "boleto", "valorCents": "150.00", "dataVencimento": DUE, "pagador": PAYER, **more}
-    answer = await door.ask("POST", "/v1/charges/boleto", json=body, key=f"boleto-{more}")
+    answer = await client.ask("POST", "/v1/charges/boleto", json=body, key=f"boleto-{more}")
     assert answer.status == 201, answer.raw
     return dict(answer.body)
 
 
 async def test_every_page_of_the_dashboard_has_no_barrier(stage: Stage, browser: Browser) -> None:
-    system, shop, group = stage
-    system.json("webhook", "set", str(shop.record.account_id), "http://127.0.0.1:9/none")
+    system, merchant, group = stage
+    system.json("webhook", "set", str(merchant.record.account_id), "http://127.0.0.1:9/none")
     schedule = {
         "payment_method": "pix", "amount": "99.90", "frequency": "monthly", "first_due_date": DUE, "payer": {},
     }  # fmt: skip
-    answer = await shop.production.ask("POST", "/v1/charge-schedules", json=schedule, key="schedule")
+    answer = await merchant.production.ask("POST", "/v1/charge-schedules", json=schedule, key="schedule")
     assert answer.status == 201, answer.raw
     ids = {"schedule_id": answer.body["schedule_id"]}
     known: dict[bool, dict[str, str]] = {}
-    for test, door, credential in (
-        (True, shop.sandbox, shop.record.test),
-        (False, shop.production, shop.record.production),
+    for test, client, credential in (
+        (True, merchant.sandbox, merchant.record.test),
+        (False, merchant.production, merchant.record.production),
     ):
-        boleto = await a_boleto(door)
-        await door.created("25.00", external_id="aberta")
+        boleto = await a_boleto(client)
+        await client.created("25.00", external_id="aberta")
         if test:
-            paid = await door.created("25.00", external_id="paga")
-            await door.post(f"/v1/sandbox/charges/{paid['charge_id']}/pay", {"times": 2})
+            paid = await client.created("25.00", external_id="paga")
+            await client.post(f"/v1/sandbox/charges/{paid['charge_id']}/pay", {"times": 2})
             ids["paid"] = paid["charge_id"]
         else:
-            assert (await door.cancel((await door.created("25.00"))["charge_id"])).status == 200
-        deliveries = await until_answer(lambda door=door: first_delivery(door))
+            assert (await client.cancel((await client.created("25.00"))["charge_id"])).status == 200
+        deliveries = await until_answer(lambda client=client: first_delivery(client))
         known[test] = {**ids, "charge_id": boleto["charge_id"], "client_id": credential.client_id} | {
             "delivery_id": deliveries
         }
@@ -145,14 +145,14 @@ async def test_every_page_of_the_dashboard_has_no_barrier(stage: Stage, browser:
 
 
 async def test_no_page_of_the_staff_has_a_barrier(stage: Stage, browser: Browser) -> None:
-    known = {"account_id": str(stage.shop.record.account_id), "name": "receipts"}
+    known = {"account_id": str(stage.merchant.record.account_id), "name": "receipts"}
     pages = [page for page in TABLE_OF_STAFF if page.method == "GET" and not page.path.endswith("/arquivo")]
     addresses = [(stage.system.app_url + filled(page, known), WIDTHS) for page in pages]
     assert await barriers(browser, stage.group, addresses) == []
 
 
-async def first_delivery(door: Door) -> str:
-    listed = await door.get("/v1/webhook-deliveries")
+async def first_delivery(client: ApiClient) -> str:
+    listed = await client.get("/v1/webhook-deliveries")
     return str(listed.body["data"][0]["delivery_id"]) if listed.body["data"] else ""
 
 
@@ -171,13 +171,13 @@ def filled(page: Page, known: dict[str, str]) -> str:
 
 
 async def test_no_state_of_the_payers_page_has_a_barrier(stage: Stage, browser: Browser) -> None:
-    door = stage.shop.sandbox
-    states = {name: await door.created("149.90", description="Pedido 88") for name in (
+    client = stage.merchant.sandbox
+    states = {name: await client.created("149.90", description="Pedido 88") for name in (
         "pending", "paid", "expired", "cancelled", "refunded", "failed",
     )}  # fmt: skip
 
     async def act(path: str, name: str) -> None:
-        answer = await door.post(path.format(states[name]["charge_id"]))
+        answer = await client.post(path.format(states[name]["charge_id"]))
         assert answer.status == 200, (name, answer.raw)
 
     await act("/v1/charges/{}/simulate-payment", "paid")
@@ -186,16 +186,16 @@ async def test_no_state_of_the_payers_page_has_a_barrier(stage: Stage, browser: 
     await act("/v1/sandbox/charges/{}/expire", "expired")
     await act("/v1/sandbox/charges/{}/fail", "failed")
     back = f"/v1/charges/{states['refunded']['charge_id']}/refunds"
-    assert (await door.ask("POST", back, json={}, key="back")).status == 201
-    states["boleto"] = await a_boleto(door, descricao="um")
-    states["hybrid"] = await a_boleto(door, tipo="boleto_hibrido")
+    assert (await client.ask("POST", back, json={}, key="back")).status == 201
+    states["boleto"] = await a_boleto(client, descricao="um")
+    states["hybrid"] = await a_boleto(client, tipo="boleto_hibrido")
     dual = {"amount": "150.00", "due_date": DUE, "payer": DUAL_PAYER, "expires_in": 3600}
-    answer = await door.ask("POST", "/v1/charges/dual", json=dual, key="dual")
+    answer = await client.ask("POST", "/v1/charges/dual", json=dual, key="dual")
     assert answer.status == 201, answer.raw
     states["dual"] = answer.body
 
     async def is_back() -> bool:
-        return bool((await door.charge(states["refunded"]["charge_id"]))["status"] == "refunded")
+        return bool((await client.charge(states["refunded"]["charge_id"]))["status"] == "refunded")
 
     await until_answer(is_back)
     pages = [(f"{stage.system.app_url}/pagar/{each['public_id']}", WIDTHS) for each in states.values()]

@@ -16,18 +16,20 @@ from urllib.request import Request
 import pytest
 
 from tests.support.browser import Browser, Tab
-from tests.support.merchant import Door, Shop, new_shop, replaced, until_answer
+from tests.support.merchant import ApiClient, ApiMerchant, new_merchant, replaced, until_answer
 from tests.support.system import ROOT, System
 
 
 @asynccontextmanager
-async def signed_in(browser: Browser, system: System, shop: Shop, *, where_to: str = "") -> AsyncIterator[Tab]:
+async def signed_in(
+    browser: Browser, system: System, merchant: ApiMerchant, *, where_to: str = ""
+) -> AsyncIterator[Tab]:
     """A tab of the shop's owner, who has just typed e-mail and password."""
     async with browser.tab() as tab:
         await tab.screen(1280)
         await tab.open(f"{system.app_url}/painel/entrar" + (f"?para={quote(where_to)}" if where_to else ""))
-        await tab.fill("#email", shop.record.dashboard.email)
-        await tab.fill("#password", shop.record.dashboard.password)
+        await tab.fill("#email", merchant.record.dashboard.email)
+        await tab.fill("#password", merchant.record.dashboard.password)
         await tab.leaves("button[type=submit]")
         yield tab
         # Nothing failed on the way, and nothing ran into the policy of our own pages.
@@ -43,7 +45,7 @@ async def field(tab: Tab, label: str) -> str:
 
 
 async def test_from_the_first_sign_in_to_the_first_paid_test_charge(system: System, browser: Browser) -> None:
-    async with new_shop(system) as shop, signed_in(browser, system, shop) as owner:
+    async with new_merchant(system) as merchant, signed_in(browser, system, merchant) as owner:
         await owner.until("location.pathname", "/painel")
         await owner.open(f"{system.app_url}/painel/teste/tokens")
         await owner.press("details.new summary")
@@ -53,7 +55,7 @@ async def test_from_the_first_sign_in_to_the_first_paid_test_charge(system: Syst
         client_id, secret = await field(owner, "client_id"), await field(owner, "client_secret")
 
         # A program of the shop, with what stood there once.
-        program = Door(system.base_url, shop.record.account_id, client_id, secret)
+        program = ApiClient(system.base_url, merchant.record.account_id, client_id, secret)
         try:
             charge = await program.created("149.90", external_id="pedido-1")
             async with browser.tab() as payer:
@@ -82,10 +84,10 @@ async def test_from_the_first_sign_in_to_the_first_paid_test_charge(system: Syst
 
 
 async def test_a_secret_is_changed_while_the_old_one_goes_on_and_then_it_ends(system: System, browser: Browser) -> None:
-    async with new_shop(system) as shop:
-        given = shop.record.test
+    async with new_merchant(system) as merchant:
+        given = merchant.record.test
         page = f"/painel/teste/tokens/{given.client_id}"
-        async with signed_in(browser, system, shop, where_to=page) as owner:
+        async with signed_in(browser, system, merchant, where_to=page) as owner:
             await owner.until("location.pathname", page)
             secrets = [given.client_secret]
             for overlap in ("24h", "now"):
@@ -95,23 +97,23 @@ async def test_a_secret_is_changed_while_the_old_one_goes_on_and_then_it_ends(sy
                 assert await owner.text("h1") == "Segredo trocado"
                 secrets.append(await field(owner, "client_secret"))
                 # With an overlap the one before still opens; with "now" the new one alone does.
-                works = [await opens(shop.sandbox, given.client_id, each) for each in secrets]
+                works = [await opens(merchant.sandbox, given.client_id, each) for each in secrets]
                 assert works == [overlap == "24h"] * (len(secrets) - 1) + [True]
 
 
-async def opens(door: Door, client_id: str, secret: str) -> bool:
+async def opens(client: ApiClient, client_id: str, secret: str) -> bool:
     given = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
-    async with door.http.post(f"{door.base_url}/v1/oauth/token", data=given) as answer:
+    async with client.http.post(f"{client.base_url}/v1/oauth/token", data=given) as answer:
         assert answer.status in (200, 401)
         return answer.status == 200
 
 
 async def test_money_that_came_twice_is_found_and_given_back(system: System, browser: Browser) -> None:
-    async with new_shop(system) as shop:
-        charge = await shop.sandbox.created("25.00", external_id="pago-duas-vezes")
-        answer = await shop.sandbox.post(f"/v1/sandbox/charges/{charge['charge_id']}/pay", {"times": 2})
+    async with new_merchant(system) as merchant:
+        charge = await merchant.sandbox.created("25.00", external_id="pago-duas-vezes")
+        answer = await merchant.sandbox.post(f"/v1/sandbox/charges/{charge['charge_id']}/pay", {"times": 2})
         assert answer.status == 200, answer.raw
-        async with signed_in(browser, system, shop) as owner:
+        async with signed_in(browser, system, merchant) as owner:
             await owner.open(f"{system.app_url}/painel/teste/pagamentos")
             await owner.value("document.querySelector('#f-anomaly').value = 'duplicate'")
             await owner.leaves(".filter-foot button")
@@ -125,24 +127,24 @@ async def test_money_that_came_twice_is_found_and_given_back(system: System, bro
             assert "pago duas vezes" in await owner.text("main")
 
             async def given_back() -> bool:
-                refunds = (await shop.sandbox.get("/v1/refunds", charge_id=charge["charge_id"])).body["data"]
+                refunds = (await merchant.sandbox.get("/v1/refunds", charge_id=charge["charge_id"])).body["data"]
                 return [(each["amount"], each["status"]) for each in refunds] == [("25.00", "succeeded")]
 
             await until_answer(given_back)
-            (duplicate,) = await shop.sandbox.all("/v1/payments", anomaly="duplicate")
+            (duplicate,) = await merchant.sandbox.all("/v1/payments", anomaly="duplicate")
             assert duplicate["refunded_amount"] == "25.00"
             # The payment that settled the charge is untouched.
-            assert (await shop.sandbox.charge(charge["charge_id"]))["status"] == "paid"
+            assert (await merchant.sandbox.charge(charge["charge_id"]))["status"] == "paid"
             await owner.open(f"{system.app_url}/painel/teste/devolucoes")
             assert "25,00" in await owner.text("main")
 
 
 async def test_a_process_that_stops_does_not_wait_for_the_pages_that_are_open(system: System) -> None:
     """Otherwise every deployment would wait as long as a request may take at most, for streams that take minutes."""
-    async with new_shop(system) as shop:
-        charges = [await shop.sandbox.created() for _ in range(2)]
+    async with new_merchant(system) as merchant:
+        charges = [await merchant.sandbox.created() for _ in range(2)]
         addresses = [f"{system.app_url}/pagar/{charge['public_id']}/eventos" for charge in charges]
-        streams = [await shop.sandbox.http.get(address) for address in addresses for _ in range(12)]
+        streams = [await merchant.sandbox.http.get(address) for address in addresses for _ in range(12)]
         assert {stream.status for stream in streams} == {200}
         first, *_ = system.pids("api")
         os.kill(first, signal.SIGTERM)
@@ -186,12 +188,12 @@ def test_the_reader_printed_in_the_guide_begins_anew_where_the_feed_begins(monke
 
 async def test_the_reader_printed_in_the_guide_finds_every_event(system: System) -> None:
     catch_up = _printed_reader(system.base_url)
-    async with new_shop(system) as shop:
+    async with new_merchant(system) as merchant:
         for _ in range(3):
-            await shop.sandbox.paid()
-        token = await shop.sandbox.token()
+            await merchant.sandbox.paid()
+        token = await merchant.sandbox.token()
         found: list[dict[str, Any]] = []
         assert await asyncio.to_thread(catch_up, token, 0, found.append) == 3
-        assert found == await shop.sandbox.events()
+        assert found == await merchant.sandbox.events()
         assert await asyncio.to_thread(catch_up, token, 3, found.append) == 3
         assert len(found) == 3

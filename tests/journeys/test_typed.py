@@ -11,7 +11,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from tests.support.merchant import Door, new_shop, until_answer
+from tests.support.merchant import ApiClient, new_merchant, until_answer
 from tests.support.system import System
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this machine")
@@ -53,13 +53,13 @@ async def blocks_of(system: System, page: str) -> list[str]:
     return [text for text in map(unescape, found) if "curl " in text]
 
 
-def shell_of(door: Door, client_id: str, client_secret: str) -> Shell:
-    return Shell(CLIENT_ID=client_id, CLIENT_SECRET=client_secret, ACCOUNT_ID=door.account_id)
+def shell_of(client: ApiClient, client_id: str, client_secret: str) -> Shell:
+    return Shell(CLIENT_ID=client_id, CLIENT_SECRET=client_secret, ACCOUNT_ID=client.account_id)
 
 
 async def test_the_quick_start_leads_to_a_paid_charge_and_the_guides_go_on_from_there(system: System) -> None:
-    async with new_shop(system) as shop:
-        shell = shell_of(shop.sandbox, shop.record.test.client_id, shop.record.test.client_secret)
+    async with new_merchant(system) as merchant:
+        shell = shell_of(merchant.sandbox, merchant.record.test.client_id, merchant.record.test.client_secret)
         token, create, pay = await blocks_of(system, "")
         assert await shell.type(token) == ""
         charge = await shell.answer(create)
@@ -83,16 +83,16 @@ async def test_the_quick_start_leads_to_a_paid_charge_and_the_guides_go_on_from_
 
 
 async def test_money_is_taken_out_as_the_guide_types_it(system: System) -> None:
-    async with new_shop(system) as shop:
-        door = shop.production
-        charge = await door.created("300.00")
+    async with new_merchant(system) as merchant:
+        client = merchant.production
+        charge = await client.created("300.00")
         assert system.quita("bank", "pay", "--charge-id", charge["charge_id"]).returncode == 0
 
         async def credited() -> bool:
-            return await door.balance() == "300.00"
+            return await client.balance() == "300.00"
 
         await until_answer(credited)
-        shell = shell_of(door, shop.record.production.client_id, shop.record.production.client_secret)
+        shell = shell_of(client, merchant.record.production.client_id, merchant.record.production.client_secret)
         token, *_ = await blocks_of(system, "")
         await shell.type(token)
         (withdraw,) = [each for each in await blocks_of(system, "/withdrawals") if "/v1/withdrawals" in each]

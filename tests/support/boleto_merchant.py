@@ -19,7 +19,7 @@ from runtime.ids import new_id
 from runtime.postgres import open_pool
 from runtime.seal import Seal
 from tests.support.boletos import AGREEMENT
-from tests.support.merchant import Answer, Books, Door
+from tests.support.merchant import Answer, ApiClient, Books
 from tests.support.system import System
 
 CONVENIO = "3128557"
@@ -52,34 +52,34 @@ def boleto_body(amount: str = "150.00", **more: Any) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
 
-async def issue(door: Door, amount: str = "150.00", *, key: str | None = None, **more: Any) -> Answer:
+async def issue(client: ApiClient, amount: str = "150.00", *, key: str | None = None, **more: Any) -> Answer:
     """POST /v1/charges/boleto; `headers` are the request's, the rest the body."""
     headers = more.pop("headers", None)
     body = more.pop("body", None) or boleto_body(amount, **more)
-    return await door.ask("POST", BOLETO, json=body, key=key or str(uuid4()), headers=headers)
+    return await client.ask("POST", BOLETO, json=body, key=key or str(uuid4()), headers=headers)
 
 
-async def issued(door: Door, amount: str = "150.00", **more: Any) -> dict[str, Any]:
+async def issued(client: ApiClient, amount: str = "150.00", **more: Any) -> dict[str, Any]:
     """An issue that must succeed; the charge."""
-    answer = await issue(door, amount, **more)
+    answer = await issue(client, amount, **more)
     assert answer.status == 201, answer.raw
     charge: dict[str, Any] = answer.body
     return charge
 
 
-async def redate(door: Door, due_date: str | None, **more: Any) -> Answer:
+async def redate(client: ApiClient, due_date: str | None, **more: Any) -> Answer:
     """PATCH /v1/charges/due-date."""
     headers = more.pop("headers", None)
     body = {**more, **({} if due_date is None else {"due_date": due_date})}
-    return await door.ask("PATCH", DUE_DATE, json=body, headers=headers)
+    return await client.ask("PATCH", DUE_DATE, json=body, headers=headers)
 
 
-async def listen(system: System, books: Books, door: Door, url: str) -> None:
+async def listen(system: System, books: Books, client: ApiClient, url: str) -> None:
     """The account's webhooks go to `url`."""
     async with books.transaction():
         await set_endpoint(
             books,
-            UUID(door.account_id),
+            UUID(client.account_id),
             url,
             allow_private=True,
             now=datetime.now(UTC),
@@ -96,7 +96,7 @@ async def at_bank(books: Books, number: str) -> Any:
 async def boleto_issued_before(
     system: System,
     books: Books,
-    door: Door,
+    client: ApiClient,
     *,
     test: bool,
     due_on: date,
@@ -114,7 +114,7 @@ async def boleto_issued_before(
     )  # fmt: skip
     seal = Seal(system.secret_key)
     request = BoletoRequest(
-        issuer=Issuer(account_id=UUID(door.account_id), test=test, name="", city="", pix_key="", actor="test"),
+        issuer=Issuer(account_id=UUID(client.account_id), test=test, name="", city="", pix_key="", actor="test"),
         key=key or str(uuid4()), fingerprint=fingerprint("POST", BOLETO, body or {}), request_id="req_before",
         kind="boleto", amount_cents=amount_cents, due_on=due_on, external_id=external_id, description=None,
         payer_sealed=seal.seal(msgspec.json.encode(payer)), payer_document_hash=None,

@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from tests.support.boleto_merchant import PAGADOR, at_bank, boleto_body, in_days
-from tests.support.merchant import Answer, Books, Door, until_answer
+from tests.support.merchant import Answer, ApiClient, Books, until_answer
 from tests.support.system import System
 
 DUAL = "/v1/charges/dual"
@@ -31,16 +31,16 @@ def dual_body(amount: str = "150.00", **more: Any) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
 
-async def issue_dual(door: Door, amount: str = "150.00", *, key: str | None = None, **more: Any) -> Answer:
+async def issue_dual(client: ApiClient, amount: str = "150.00", *, key: str | None = None, **more: Any) -> Answer:
     """POST /v1/charges/dual; `headers` are the request's, `body` all of it, the rest fields of it."""
     headers = more.pop("headers", None)
     body = more.pop("body", None) or dual_body(amount, **more)
-    return await door.ask("POST", DUAL, json=body, key=key or str(uuid4()), headers=headers)
+    return await client.ask("POST", DUAL, json=body, key=key or str(uuid4()), headers=headers)
 
 
-async def dual(door: Door, amount: str = "150.00", **more: Any) -> dict[str, Any]:
+async def dual(client: ApiClient, amount: str = "150.00", **more: Any) -> dict[str, Any]:
     """An issue that must succeed; the charge."""
-    answer = await issue_dual(door, amount, **more)
+    answer = await issue_dual(client, amount, **more)
     assert answer.status == 201, answer.raw
     charge: dict[str, Any] = answer.body
     return charge
@@ -94,16 +94,16 @@ async def at_rest(books: Books, charge: dict[str, Any]) -> None:
     await until_answer(over, within_s=30)
 
 
-async def pay_at_bank(system: System, door: Door, charge: dict[str, Any], leg: str, **more: Any) -> int:
+async def pay_at_bank(system: System, client: ApiClient, charge: dict[str, Any], leg: str, **more: Any) -> int:
     """A payer pays one leg at the bank of production; the bank's status: 200 when it took the money."""
     named = {"number": number_of(charge)} if leg == "boleto" else {"txid": charge["pix"]["txid"]}
-    async with door.http.post(f"{system.bank_url}/simulated/pay", json={**named, **more}) as answer:
+    async with client.http.post(f"{system.bank_url}/simulated/pay", json={**named, **more}) as answer:
         return answer.status
 
 
-async def becomes(door: Door, charge: dict[str, Any], status: str) -> dict[str, Any]:
+async def becomes(client: ApiClient, charge: dict[str, Any], status: str) -> dict[str, Any]:
     async def now() -> dict[str, Any] | None:
-        found = await door.charge(charge["charge_id"])
+        found = await client.charge(charge["charge_id"])
         return found if found["status"] == status else None
 
     found: dict[str, Any] = await until_answer(now)

@@ -53,7 +53,7 @@ class Answer(NamedTuple):
         return self.status, self.raw.replace(request_id.encode(), b""), self.headers["Content-Type"]
 
 
-class Door:
+class ApiClient:
     """One credential's way in. Requests that run at once each have a connection, so all API processes serve them."""
 
     def __init__(self, base_url: str, account_id: UUID, client_id: str, client_secret: str) -> None:
@@ -168,12 +168,12 @@ def _pairs(params: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-class Shop(NamedTuple):
+class ApiMerchant(NamedTuple):
     """A merchant of the test's own, with a door for each mode."""
 
     record: MerchantCreated
-    sandbox: Door
-    production: Door
+    sandbox: ApiClient
+    production: ApiClient
 
 
 @asynccontextmanager
@@ -187,24 +187,24 @@ async def books_of(system: System) -> AsyncIterator[Books]:
 
 
 @asynccontextmanager
-async def new_shop(system: System, *, kyc: str = "approved") -> AsyncIterator[Shop]:
+async def new_merchant(system: System, *, kyc: str = "approved") -> AsyncIterator[ApiMerchant]:
     async with books_of(system) as books:
         record = await create_merchant(
             books, name=f"Loja {new_token()[:8]}", address=True, kyc=kyc, now=datetime.now(UTC)
         )
-    doors = [
-        Door(system.base_url, record.account_id, each.client_id, each.client_secret)
+    clients = [
+        ApiClient(system.base_url, record.account_id, each.client_id, each.client_secret)
         for each in (record.test, record.production)
     ]
     try:
-        yield Shop(record, *doors)
+        yield ApiMerchant(record, *clients)
     finally:
-        await asyncio.gather(*(door.http.close() for door in doors))
+        await asyncio.gather(*(client.http.close() for client in clients))
 
 
 async def created_before(
     books: Books,
-    door: Door,
+    client: ApiClient,
     *,
     test: bool,
     ago_s: float,
@@ -221,7 +221,7 @@ async def created_before(
     charge_id = new_id()
     (place, *_) = await until_answer(lambda: take_block(books, test=test, bank="001", limit=1, low=0))
     doc = ChargeDoc(
-        account_id=door.account_id,
+        account_id=client.account_id,
         charge_id=str(charge_id),
         test=test,
         public_id=new_token(),
@@ -245,7 +245,7 @@ async def created_before(
             [
                 NewPix(
                     bank="001",
-                    account_id=UUID(door.account_id), test=test, key=key or str(charge_id), fingerprint=fingerprint,
+                    account_id=UUID(client.account_id), test=test, key=key or str(charge_id), fingerprint=fingerprint,
                     charge_id=charge_id, order_id=new_id(), created_at=created_at, expires_at=expires_at,
                     location=place.location, payer_sealed=None, actor="test", request_id="req_before", doc=doc,
                     order=msgspec.json.encode(order),

@@ -158,7 +158,7 @@ class Partner:
 
 @dataclass(eq=False)
 class Charge:
-    shop: str
+    merchant: str
     test: bool
     wallet: Wallet
     charge_id: str

@@ -104,7 +104,7 @@ class Clock:
         self.__init__()  # type: ignore[misc]
 
 
-class Shop:
+class WalkMerchant:
     """A merchant of the walk, and what his receiver of webhooks has heard: bodies by event."""
 
     def __init__(self, record: MerchantCreated) -> None:
@@ -124,7 +124,7 @@ class Service:
         self.runner = Runner()
         self.bank_url = ""
         self.receiver_url = ""
-        self.shops: dict[str, Shop] = {}
+        self.merchants: dict[str, WalkMerchant] = {}
         self.http: aiohttp.ClientSession
         self.errors: list[dict[str, Any]] = []
         """What the service's own log called an error."""
@@ -138,7 +138,7 @@ class Service:
 
     async def ask(
         self,
-        shop: Shop,
+        merchant: WalkMerchant,
         test: bool,
         method: str,
         path: str,
@@ -147,7 +147,7 @@ class Service:
         key: str | None = None,
         scenario: str | None = None,
     ) -> Reply:
-        headers = bearer(await self._token(shop, test))
+        headers = bearer(await self._token(merchant, test))
         if key is not None:
             headers.append((b"idempotency-key", key.encode()))
         if scenario is not None:
@@ -158,12 +158,12 @@ class Service:
         body = b"" if json is None else msgspec.json.encode(json)
         return await self.api.ask(method, path, query=query.encode(), headers=headers, body=body)
 
-    async def all(self, shop: Shop, test: bool, path: str) -> list[dict[str, Any]]:
+    async def all(self, merchant: WalkMerchant, test: bool, path: str) -> list[dict[str, Any]]:
         """A list to its end."""
         rows: list[dict[str, Any]] = []
         cursor = ""
         for _ in range(1_000):
-            reply = await self.ask(shop, test, "GET", f"{path}{cursor}")
+            reply = await self.ask(merchant, test, "GET", f"{path}{cursor}")
             assert reply.status == 200, reply
             page = reply.json()
             rows += page["data"]
@@ -172,12 +172,12 @@ class Service:
             cursor = f"{'&' if '?' in path else '?'}cursor={page['next_cursor']}"
         raise AssertionError(f"{path} has no end")
 
-    async def _token(self, shop: Shop, test: bool) -> str:
-        held = self._tokens.get(Owner.of(shop.account_id, test))
+    async def _token(self, merchant: WalkMerchant, test: bool) -> str:
+        held = self._tokens.get(Owner.of(merchant.account_id, test))
         now = self.clock.now()
         if held is not None and now < held[1]:
             return held[0]
-        credential = shop.record.test if test else shop.record.production
+        credential = merchant.record.test if test else merchant.record.production
         reply = await self.api.post(
             "/v1/oauth/token",
             {
@@ -189,12 +189,12 @@ class Service:
         )
         assert reply.status == 200, reply
         token = str(reply.json()["access_token"])
-        self._tokens[Owner.of(shop.account_id, test)] = token, now + timedelta(seconds=TOKEN_S)
+        self._tokens[Owner.of(merchant.account_id, test)] = token, now + timedelta(seconds=TOKEN_S)
         return token
 
     # What else happens
 
-    async def open_shop(self, name: str) -> Shop:
+    async def open_merchant(self, name: str) -> WalkMerchant:
         """A merchant whose receiver is told of every kind of event."""
         now = self.clock.now()
         async with self.pool.acquire() as conn, conn.transaction():
@@ -212,14 +212,14 @@ class Service:
                 "UPDATE webhook_endpoint SET kinds = $2 WHERE account_id = $1",
                 record.account_id, [str(kind) for kind in EventKind],
             )  # fmt: skip
-        shop = self.shops[str(record.account_id)] = Shop(record)
-        return shop
+        merchant = self.merchants[str(record.account_id)] = WalkMerchant(record)
+        return merchant
 
-    async def take_in_partner(self, shop: Shop) -> str:
+    async def take_in_partner(self, merchant: WalkMerchant) -> str:
         """A partner whose account is this shop's; his code. He has no share yet."""
         async with self.pool.acquire() as conn, conn.transaction():
             made = await create_integrator(
-                conn, name="Parceira", account_id=shop.account_id, now=self.clock.now(), share_bps=0
+                conn, name="Parceira", account_id=merchant.account_id, now=self.clock.now(), share_bps=0
             )
         return made.integrador_code
 
@@ -232,7 +232,7 @@ class Service:
         """The clock of a new walk. What the walk before it left has been settled, and its accounts are its own."""
         self.clock.begin_again()
         self._tokens.clear()
-        self.shops.clear()
+        self.merchants.clear()
         self.errors.clear()
         await self.behave()
         await self.pool.execute("UPDATE bank_order SET state = 'abandoned' WHERE state IN ('waiting', 'working')")
@@ -305,7 +305,7 @@ class Service:
     async def told(self) -> None:
         """Every merchant was told everything."""
         until = time.monotonic() + REST_S_MAX
-        accounts = [UUID(each) for each in self.shops]
+        accounts = [UUID(each) for each in self.merchants]
         while await self.pool.fetchval(_UNTOLD, accounts):
             assert time.monotonic() < until, "merchants were not told"
             self.wake()
@@ -345,8 +345,8 @@ async def running_service(database_url: str, redis_url: str) -> AsyncIterator[Se
 @asynccontextmanager
 async def _running(database_url: str, redis_url: str) -> AsyncIterator[Service]:
     clock = Clock()
-    door_port, bank_port = free_port(), free_port()
-    bank_url, own_url = f"http://127.0.0.1:{bank_port}", f"http://127.0.0.1:{door_port}"
+    api_port, bank_port = free_port(), free_port()
+    bank_url, own_url = f"http://127.0.0.1:{bank_port}", f"http://127.0.0.1:{api_port}"
     async with AsyncExitStack() as opened:
         api = await opened.enter_async_context(
             open_api(
@@ -381,7 +381,7 @@ async def _running(database_url: str, redis_url: str) -> AsyncIterator[Service]:
         )
         service = Service(api, clock, pool, books, wire)
         service.http, service.bank_url, service.receiver_url = http, bank_url, f"{own_url}/receiver"
-        await opened.enter_async_context(_serving_door(service, door_port))
+        await opened.enter_async_context(_serving_api(service, api_port))
         await books[Mode.PRODUCTION].boletos.set_webhook(f"{own_url}/bank/{api.settings.bank_callback_token}/boletos")
         await opened.enter_async_context(_working(service, seal))
         with _overheard(service.errors):
@@ -407,9 +407,9 @@ def _overheard(errors: list[dict[str, Any]]) -> Iterator[None]:
 
 def _move_clock(api: Api, now: Callable[[], datetime]) -> None:
     """The door was opened with the machine's clock; from here on it reads this one."""
-    door = api.app.state.context
-    door._now = now
-    door.reserve._now = now
+    client = api.app.state.context
+    client._now = now
+    client.reserve._now = now
 
 
 @asynccontextmanager
@@ -440,14 +440,14 @@ async def _serving_bank(
 
 
 @asynccontextmanager
-async def _serving_door(service: Service, port: int) -> AsyncIterator[None]:
+async def _serving_api(service: Service, port: int) -> AsyncIterator[None]:
     """The API's address for the bank's callbacks, and beside it the merchants' receivers."""
 
     async def hear(request: web.Request) -> web.Response:
-        shop = service.shops.get(request.match_info["account_id"])
+        merchant = service.merchants.get(request.match_info["account_id"])
         body = await request.read()
-        if shop is not None:
-            shop.heard.setdefault(msgspec.json.decode(body)["event_id"], []).append(body)
+        if merchant is not None:
+            merchant.heard.setdefault(msgspec.json.decode(body)["event_id"], []).append(body)
         return web.Response(status=200)
 
     async def answer(request: web.Request) -> web.Response:

@@ -28,7 +28,7 @@ from tests.support.boleto_merchant import PAGADOR
 from tests.support.in_process import Reply, envelope
 from tests.walk.books import UNENDED, faults, unheard
 from tests.walk.model import Answer, Charge, Partner, Refund, Wallet, counted
-from tests.walk.service import ARRIVES, Service, Shop, running_service
+from tests.walk.service import ARRIVES, Service, WalkMerchant, running_service
 
 SAO_PAULO: Final = ZoneInfo("America/Sao_Paulo")
 DEEP_EVERY: Final = 20
@@ -79,7 +79,7 @@ SELECT EXISTS (SELECT FROM refund WHERE refund_id = $1::uuid AND status <> 'pend
                                     UNION ALL SELECT FROM simulated_transfer WHERE id = $2))
 """
 
-shops = st.sampled_from(SHOPS)
+merchants = st.sampled_from(SHOPS)
 accounts = st.sampled_from(ACCOUNTS)
 modes = st.booleans()
 cents = st.integers(1, 2_000_00)
@@ -138,8 +138,8 @@ def step(weight: int, **given: st.SearchStrategy[Any]) -> Callable[[Callable[...
 class Used:
     """A key that made something."""
 
-    def __init__(self, shop: str, test: bool, path: str, body: Any, key: str, made: str) -> None:
-        self.shop, self.test, self.path, self.body, self.key, self.made = shop, test, path, body, key, made
+    def __init__(self, merchant: str, test: bool, path: str, body: Any, key: str, made: str) -> None:
+        self.merchant, self.test, self.path, self.body, self.key, self.made = merchant, test, path, body, key, made
 
 
 class Stage:
@@ -180,8 +180,8 @@ class Walk(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.all: list[Charge] = []
-        self.shops: dict[str, Shop] = {}
-        self.wallets = {(shop, test): Wallet() for shop in ACCOUNTS for test in (True, False)}
+        self.merchants: dict[str, WalkMerchant] = {}
+        self.wallets = {(merchant, test): Wallet() for merchant in ACCOUNTS for test in (True, False)}
         self.used: list[Used] = []
         self.suspended = False
         self.ahead = dict.fromkeys(SHOPS, timedelta())
@@ -190,8 +190,8 @@ class Walk(RuleBasedStateMachine):
         self.run(self.service.begin_again())
         self.began = self.now
         for name in ACCOUNTS:
-            self.shops[name] = self.run(self.service.open_shop(name))
-        code = self.run(self.service.take_in_partner(self.shops[PARTNER]))
+            self.merchants[name] = self.run(self.service.open_merchant(name))
+        code = self.run(self.service.take_in_partner(self.merchants[PARTNER]))
         self.partner = Partner(code, {test: self.wallets[PARTNER, test] for test in (True, False)})
         self._agree(3_333, active=True)
 
@@ -204,16 +204,16 @@ class Walk(RuleBasedStateMachine):
 
     def at(self, charge: Charge) -> datetime:
         """What the clock shows that this charge goes by: a merchant's sandbox may be ahead."""
-        return self.clock(charge.shop, charge.test)
+        return self.clock(charge.merchant, charge.test)
 
-    def clock(self, shop: str, test: bool) -> datetime:
-        return self.now + self.ahead[shop] if test else self.now
+    def clock(self, merchant: str, test: bool) -> datetime:
+        return self.now + self.ahead[merchant] if test else self.now
 
-    def today(self, shop: str, test: bool) -> date:
-        return self.clock(shop, test).astimezone(SAO_PAULO).date()
+    def today(self, merchant: str, test: bool) -> date:
+        return self.clock(merchant, test).astimezone(SAO_PAULO).date()
 
-    def day(self, shop: str, test: bool, days: int) -> str:
-        return (self.today(shop, test) + timedelta(days=days)).isoformat()
+    def day(self, merchant: str, test: bool, days: int) -> str:
+        return (self.today(merchant, test) + timedelta(days=days)).isoformat()
 
     @rule(data=st.data(), name=st.deferred(lambda: st.sampled_from(OFTEN)))
     def takes(self, data: st.DataObject, name: str) -> None:
@@ -236,7 +236,7 @@ class Walk(RuleBasedStateMachine):
 
     @step(
         5,
-        shop=shops,
+        merchant=merchants,
         test=modes,
         kind=st.sampled_from(KINDS),
         amount=cents,
@@ -247,22 +247,27 @@ class Walk(RuleBasedStateMachine):
         brought=st.booleans(),
     )
     def create(
-        self, shop: str, test: bool, kind: str, amount: int, reference: str | None, life: int | None, days: int,
+        self, merchant: str, test: bool, kind: str, amount: int, reference: str | None, life: int | None, days: int,
         refused: bool, brought: bool,
     ) -> None:  # fmt: skip
-        self._create(shop, test, kind, amount, reference, life, days, refused, brought)
+        self._create(merchant, test, kind, amount, reference, life, days, refused, brought)
 
     @step(
-        4, shop=shops, kind=st.sampled_from(KINDS), amount=cents, life=st.sampled_from(PIX_LIVES), brought=st.booleans()
+        4,
+        merchant=merchants,
+        kind=st.sampled_from(KINDS),
+        amount=cents,
+        life=st.sampled_from(PIX_LIVES),
+        brought=st.booleans(),
     )
-    def create_in_production(self, shop: str, kind: str, amount: int, life: int | None, brought: bool) -> None:
-        self._create(shop, False, kind, amount, None, life, 10, False, brought)
+    def create_in_production(self, merchant: str, kind: str, amount: int, life: int | None, brought: bool) -> None:
+        self._create(merchant, False, kind, amount, None, life, 10, False, brought)
 
     def _create(
-        self, shop: str, test: bool, kind: str, amount: int, reference: str | None, life: int | None, days: int,
+        self, merchant: str, test: bool, kind: str, amount: int, reference: str | None, life: int | None, days: int,
         refused: bool, brought: bool,
     ) -> None:  # fmt: skip
-        path, body, due = self._order(shop, test, kind, amount, reference, life, days)
+        path, body, due = self._order(merchant, test, kind, amount, reference, life, days)
         brought = brought and kind != "pix"  # a PIX alone carries no partner's code
         if brought:
             body["integrador_code"] = self.partner.code
@@ -272,39 +277,39 @@ class Walk(RuleBasedStateMachine):
         wanted: Answer = (201, "")
         if suspended:
             wanted = (403, "PIX_AVULSO_SUSPENDED")
-        elif due is not None and due <= self.today(shop, test):
+        elif due is not None and due <= self.today(merchant, test):
             wanted = (400, "INVALID_DUE_DATE")
         elif brought and not self.partner.active:
             wanted = (400, "INTEGRADOR_CODE_INVALID")
         elif refused and kind != "pix":
             wanted = (502, "BANK_UNAVAILABLE")
-        reply = self._with_bank(refused, shop, test, "POST", path, body, key)
+        reply = self._with_bank(refused, merchant, test, "POST", path, body, key)
         self._is(reply, wanted, f"create {kind}")
         if wanted == (502, "BANK_UNAVAILABLE"):
             # Nothing was kept of it, the key neither: the same request succeeds when the bank does.
             self.quiet()
-            reply = self._ask(shop, test, "POST", path, body, key)
+            reply = self._ask(merchant, test, "POST", path, body, key)
             self._is(reply, (201, ""), f"create {kind} again")
             refused = False
         elif wanted[0] != 201:
             return
-        charge = self._made(shop, test, kind, amount, reference, life, due, brought, reply.json())
+        charge = self._made(merchant, test, kind, amount, reference, life, due, brought, reply.json())
         if refused:
             charge.fail()
         self.quiet()
         self._look(charge)
-        self.used.append(Used(shop, test, path, body, key, charge.charge_id))
+        self.used.append(Used(merchant, test, path, body, key, charge.charge_id))
 
     def _order(
-        self, shop: str, test: bool, kind: str, amount: int, reference: str | None, life: int | None, days: int
+        self, merchant: str, test: bool, kind: str, amount: int, reference: str | None, life: int | None, days: int
     ) -> tuple[str, dict[str, Any], date | None]:
         more: dict[str, Any] = {} if reference is None else {"external_id": reference}
         if life is not None and kind in ("pix", "dual"):
             more["expires_in"] = life
         if kind == "pix":
-            account_id = str(self.shops[shop].account_id)
+            account_id = str(self.merchants[merchant].account_id)
             return "/v1/charges/pix", {"account_id": account_id, "amount": reais(amount), **more}, None
-        due = self.today(shop, test) + timedelta(days=days)
+        due = self.today(merchant, test) + timedelta(days=days)
         if kind == "dual":
             body = {"amount": reais(amount), "due_date": due.isoformat(), "payer": PAYER, **more}
             return "/v1/charges/dual", body, due
@@ -318,20 +323,20 @@ class Walk(RuleBasedStateMachine):
         return "/v1/charges/boleto", body, due
 
     def _made(
-        self, shop: str, test: bool, kind: str, amount: int, reference: str | None, life: int | None, due: date | None,
-        brought: bool, shown: dict[str, Any],
+        self, merchant: str, test: bool, kind: str, amount: int, reference: str | None, life: int | None,
+        due: date | None, brought: bool, shown: dict[str, Any],
     ) -> Charge:  # fmt: skip
         created_at = instant(shown["created_at"])
-        assert abs(created_at - self.clock(shop, test)) < timedelta(seconds=30)
+        assert abs(created_at - self.clock(merchant, test)) < timedelta(seconds=30)
         # Only POST /v1/charges/dual gives a PIX leg a time of its own.
         own = None if life is None else created_at + timedelta(seconds=life)
         ends = boleto_ends(due) if due is not None else own or created_at + timedelta(days=1)
         if kind == "boleto_pix":
             own = own if instant(shown["expires_at"]) != ends else None
         charge = Charge(
-            shop=shop,
+            merchant=merchant,
             test=test,
-            wallet=self.wallets[shop, test],
+            wallet=self.wallets[merchant, test],
             charge_id=shown["charge_id"],
             kind=kind,
             cents=amount,
@@ -350,9 +355,9 @@ class Walk(RuleBasedStateMachine):
 
     # Look, cancel, re-date
 
-    @step(2, charge=charges, other=shops, test=modes)
+    @step(2, charge=charges, other=merchants, test=modes)
     def look_up(self, charge: Charge, other: str, test: bool) -> None:
-        if (other, test) == (charge.shop, charge.test):
+        if (other, test) == (charge.merchant, charge.test):
             self._look(charge)
             return
         # Somebody else's, or of the other mode: it is not there, whatever is asked.
@@ -382,7 +387,7 @@ class Walk(RuleBasedStateMachine):
             path, body = "/v1/charges/cancel", {"charge_id": charge.charge_id}
             if reason is not None:
                 body["reason"] = reason
-        reply = self._with_bank(refused, charge.shop, charge.test, "POST", path, body)
+        reply = self._with_bank(refused, charge.merchant, charge.test, "POST", path, body)
         wanted = charge.to_cancel(refused=refused)
         self._is(reply, wanted, "cancel")
         if wanted == (200, ""):
@@ -391,14 +396,20 @@ class Walk(RuleBasedStateMachine):
         self.quiet()
         self._look(charge)
 
-    @step(2, shop=shops, test=modes, reference=st.sampled_from(("pedido-1", "pedido-2", "nobody's")), astray=rarely)
-    def cancel_by_reference(self, shop: str, test: bool, reference: str, astray: bool) -> None:
+    @step(
+        2,
+        merchant=merchants,
+        test=modes,
+        reference=st.sampled_from(("pedido-1", "pedido-2", "nobody's")),
+        astray=rarely,
+    )
+    def cancel_by_reference(self, merchant: str, test: bool, reference: str, astray: bool) -> None:
         if not astray and reference != "nobody's":
             named = [charge for charge in self.all if charge.status == "pending" and charge.external_id is not None]
             if named:
-                shop, test, reference = named[-1].shop, named[-1].test, str(named[-1].external_id)
-        found = self._pending(shop, test, reference)
-        reply = self._ask(shop, test, "POST", "/v1/charges/cancel", {"external_id": reference})
+                merchant, test, reference = named[-1].merchant, named[-1].test, str(named[-1].external_id)
+        found = self._pending(merchant, test, reference)
+        reply = self._ask(merchant, test, "POST", "/v1/charges/cancel", {"external_id": reference})
         self._is(reply, _of_reference(found), "cancel by reference")
         if len(found) == 1:
             found[0].cancel()
@@ -416,14 +427,14 @@ class Walk(RuleBasedStateMachine):
     def redate(self, charge: Charge, days: int | None, by_reference: bool, refused: bool, astray: bool) -> None:
         charge = self._one(charge, lambda each: astray or (each.status == "pending" and bool(each.boleto)))
         charge.lapse(self.at(charge))
-        today = self.today(charge.shop, charge.test)
+        today = self.today(charge.merchant, charge.test)
         due = charge.due or today if days is None else today + timedelta(days=days)
         body: dict[str, Any] = {"charge_id": charge.charge_id, "due_date": due.isoformat()}
         found = [charge]
         if by_reference and charge.external_id is not None:
             body = {"external_id": charge.external_id, "due_date": due.isoformat()}
-            found = [each for each in self._pending(charge.shop, charge.test, charge.external_id) if each.boleto]
-        reply = self._with_bank(refused, charge.shop, charge.test, "PATCH", "/v1/charges/due-date", body)
+            found = [each for each in self._pending(charge.merchant, charge.test, charge.external_id) if each.boleto]
+        reply = self._with_bank(refused, charge.merchant, charge.test, "PATCH", "/v1/charges/due-date", body)
         wanted = _of_reference(found)
         if due < today:
             wanted = (400, "INVALID_DUE_DATE")
@@ -445,7 +456,7 @@ class Walk(RuleBasedStateMachine):
         charge = self._one(charge, lambda each: each.test != astray and each.status == "pending")
         charge.lapse(self.at(charge))
         path = f"/v1/charges/{charge.charge_id}/simulate-payment"
-        reply = self._ask(charge.shop, charge.test, "POST", path)
+        reply = self._ask(charge.merchant, charge.test, "POST", path)
         wanted = charge.to_simulated_payment() if charge.test else (403, "SANDBOX_ONLY")
         self._is(reply, wanted, "simulate")
         if wanted == (200, ""):
@@ -465,7 +476,7 @@ class Walk(RuleBasedStateMachine):
             paid = charge.cents
         else:
             body["amount"] = reais(paid)
-        reply = self._ask(charge.shop, charge.test, "POST", path, body)
+        reply = self._ask(charge.merchant, charge.test, "POST", path, body)
         self._is(reply, (200, "") if charge.test else (403, "SANDBOX_ONLY"), "sandbox pay")
         if charge.test:
             self._sandbox_paid(charge, paid, times)
@@ -477,7 +488,7 @@ class Walk(RuleBasedStateMachine):
     def sandbox_end(self, charge: Charge, what: str, astray: bool) -> None:
         charge = self._one(charge, lambda each: each.test != astray and each.status == "pending")
         charge.lapse(self.at(charge))
-        reply = self._ask(charge.shop, charge.test, "POST", f"/v1/sandbox/charges/{charge.charge_id}/{what}")
+        reply = self._ask(charge.merchant, charge.test, "POST", f"/v1/sandbox/charges/{charge.charge_id}/{what}")
         wanted = (200, "") if charge.status == "pending" else (409, "CHARGE_NOT_PENDING")
         self._is(reply, wanted if charge.test else (403, "SANDBOX_ONLY"), what)
         if charge.test and wanted == (200, ""):
@@ -523,7 +534,7 @@ class Walk(RuleBasedStateMachine):
             leg if leg == "cob" else "boleto",
             force=force,
             now=self.now,
-            today=self.today(charge.shop, charge.test),
+            today=self.today(charge.merchant, charge.test),
             last_day=None if charge.due is None else last_day(charge.due),
         )
         status = self.run(self.service.pay_at_bank(**asked))
@@ -577,7 +588,7 @@ class Walk(RuleBasedStateMachine):
         path, key = f"/v1/charges/{charge.charge_id}/refunds", str(uuid4())
         wanted, back = charge.to_refund(payment, amount, destination=destination, now=self.at(charge))
         asked_at = self.at(charge)
-        reply = self._with_bank(bank == "refuses", charge.shop, charge.test, "POST", path, body, key, rules=rules)
+        reply = self._with_bank(bank == "refuses", charge.merchant, charge.test, "POST", path, body, key, rules=rules)
         self._is(reply, wanted, "refund")
         if wanted[0] == 201:
             assert payment is not None
@@ -591,7 +602,7 @@ class Walk(RuleBasedStateMachine):
             refund.refund_id = shown["refund_id"]
             assert (shown["status"], in_cents(shown["amount"])) == ("pending", back)
             assert in_cents(shown["refundable_remaining"]) == payment.left
-            self.used.append(Used(charge.shop, charge.test, path, body, key, refund.refund_id))
+            self.used.append(Used(charge.merchant, charge.test, path, body, key, refund.refund_id))
             # The bank goes by the rules of the moment it hears of it, which may be at the second attempt.
             self.run(self.service.eventually(lambda: self._heard_of(refund, over=not later), "the bank was not asked"))
             self.quiet()
@@ -609,16 +620,16 @@ class Walk(RuleBasedStateMachine):
 
     @step(
         4,
-        shop=accounts,
+        merchant=accounts,
         astray=rarely,
         how=st.sampled_from(("all", "part", "part", "too much", "too little")),
         bank=st.sampled_from(("at once", "fails", "not yet")),
     )
-    def withdraw(self, shop: str, astray: bool, how: str, bank: str) -> None:
-        if not astray and self.wallets[shop, False].balance == 0:
-            shop = next((each for each in ACCOUNTS if self.wallets[each, False].balance), shop)
+    def withdraw(self, merchant: str, astray: bool, how: str, bank: str) -> None:
+        if not astray and self.wallets[merchant, False].balance == 0:
+            merchant = next((each for each in ACCOUNTS if self.wallets[each, False].balance), merchant)
         self._hear()
-        wallet, test = self.wallets[shop, False], astray
+        wallet, test = self.wallets[merchant, False], astray
         amount = {
             "all": max(1, wallet.balance),
             "part": max(1, wallet.balance // 3),
@@ -627,7 +638,7 @@ class Walk(RuleBasedStateMachine):
         }[how]
         body, key = {"amount": reais(amount)}, str(uuid4())
         wanted = (403, "SANDBOX_ONLY") if test else wallet.to_withdraw(amount)
-        reply = self._ask(shop, test, "POST", "/v1/withdrawals", body, key)
+        reply = self._ask(merchant, test, "POST", "/v1/withdrawals", body, key)
         self._is(reply, wanted, "withdraw")
         if wanted != (201, ""):
             return
@@ -635,7 +646,7 @@ class Walk(RuleBasedStateMachine):
         assert (shown["status"], in_cents(shown["amount"]), shown["test"]) == ("pending", amount, False)
         sends_at = instant(shown["created_at"]) + GRACE
         made = wallet.withdraw(shown["withdrawal_id"], amount, sends_at=sends_at)
-        self.used.append(Used(shop, False, "/v1/withdrawals", body, key, made.withdrawal_id))
+        self.used.append(Used(merchant, False, "/v1/withdrawals", body, key, made.withdrawal_id))
         if bank != "not yet":
             self.run(self.service.behave(returns=ReturnRules(0.0, bank == "fails")))
             self.run(self.service.moved(GRACE + timedelta(seconds=1)))
@@ -648,12 +659,12 @@ class Walk(RuleBasedStateMachine):
 
     @step(2, which=picks)
     def cancel_withdrawal(self, which: int) -> None:
-        made = [(shop, each) for shop in ACCOUNTS for each in self.wallets[shop, False].withdrawals]
+        made = [(merchant, each) for merchant in ACCOUNTS for each in self.wallets[merchant, False].withdrawals]
         if not made:
             return
         made.sort(key=lambda each: each[1].status != "pending")
-        shop, withdrawal = made[0] if which % 3 else made[which % len(made)]
-        reply = self._ask(shop, False, "POST", f"/v1/withdrawals/{withdrawal.withdrawal_id}/cancel")
+        merchant, withdrawal = made[0] if which % 3 else made[which % len(made)]
+        reply = self._ask(merchant, False, "POST", f"/v1/withdrawals/{withdrawal.withdrawal_id}/cancel")
         near = abs(self.now - withdrawal.sends_at) < timedelta(seconds=1)
         pending = withdrawal.status == "pending" and self.now < withdrawal.sends_at
         if withdrawal.status == "pending" and near:
@@ -677,18 +688,18 @@ class Walk(RuleBasedStateMachine):
         path, body, test = used.path, used.body, used.test
         if change == "path":
             path = "/v1/charges/pix" if path != "/v1/charges/pix" else "/v1/charges/dual"
-            account_id = str(self.shops[used.shop].account_id)
+            account_id = str(self.merchants[used.merchant].account_id)
             body = (
                 {"account_id": account_id, "amount": "1.00"}
                 if path == "/v1/charges/pix"
-                else {"amount": "1.00", "due_date": self.day(used.shop, test, 5), "payer": PAYER}
+                else {"amount": "1.00", "due_date": self.day(used.merchant, test, 5), "payer": PAYER}
             )
         elif change == "mode":
             # The other mode's keys are its own; a refund finds no charge there, so the key is as good as new.
-            reply = self._ask(used.shop, not test, "GET", f"/v1/idempotency-keys/{used.key}")
+            reply = self._ask(used.merchant, not test, "GET", f"/v1/idempotency-keys/{used.key}")
             assert reply.json()["state"] == "unknown"
             return
-        reply = self._ask(used.shop, test, "POST", path, body, used.key)
+        reply = self._ask(used.merchant, test, "POST", path, body, used.key)
         if change != "same":
             self._is(reply, (409, "IDEMPOTENCY_KEY_REUSED"), "again otherwise")
             return
@@ -714,7 +725,7 @@ class Walk(RuleBasedStateMachine):
         for several in kinds.values():
             used = several[which % len(several)]
             name = "descricao" if "tipo" in used.body else "description"
-            reply = self._ask(used.shop, used.test, "POST", used.path, {**used.body, name: "another"}, used.key)
+            reply = self._ask(used.merchant, used.test, "POST", used.path, {**used.body, name: "another"}, used.key)
             self._is(reply, (409, "IDEMPOTENCY_KEY_REUSED"), "again otherwise")
 
     # What is nobody's request
@@ -738,16 +749,16 @@ class Walk(RuleBasedStateMachine):
         self._lapse_all()
         self._hear()
 
-    @step(1, shop=shops, by=st.sampled_from(ADVANCES))
-    def sandbox_clock(self, shop: str, by: timedelta) -> None:
+    @step(1, merchant=merchants, by=st.sampled_from(ADVANCES))
+    def sandbox_clock(self, merchant: str, by: timedelta) -> None:
         """A merchant's sandbox is later than the world: nothing of his production, and nobody else, feels it."""
-        if self.ahead[shop] + by > YEAR:
+        if self.ahead[merchant] + by > YEAR:
             return
         seconds = int(by.total_seconds())
-        reply = self._ask(shop, True, "POST", "/v1/sandbox/clock", {"advance": f"PT{seconds}S"})
+        reply = self._ask(merchant, True, "POST", "/v1/sandbox/clock", {"advance": f"PT{seconds}S"})
         self._is(reply, (200, ""), "sandbox clock")
-        self.ahead[shop] += by
-        assert reply.json()["advanced_seconds"] == int(self.ahead[shop].total_seconds())
+        self.ahead[merchant] += by
+        assert reply.json()["advanced_seconds"] == int(self.ahead[merchant].total_seconds())
         self.quiet()
         self._lapse_all()
         self._hear()
@@ -759,10 +770,10 @@ class Walk(RuleBasedStateMachine):
 
     # Lists
 
-    @step(1, shop=accounts, test=modes)
-    def read(self, shop: str, test: bool) -> None:
+    @step(1, merchant=accounts, test=modes)
+    def read(self, merchant: str, test: bool) -> None:
         self._lapse_all()
-        self._lists(shop, test)
+        self._lists(merchant, test)
 
     def teardown(self) -> None:
         failed = sys.exc_info()[1]
@@ -783,35 +794,35 @@ class Walk(RuleBasedStateMachine):
         if self.done % DEEP_EVERY == 0:
             self._lapse_all()
             self._hear()
-            for shop in ACCOUNTS:
+            for merchant in ACCOUNTS:
                 for test in (True, False):
-                    self._lists(shop, test)
+                    self._lists(merchant, test)
             wrong = self.run(self._faults())
             assert not wrong, "\n".join(wrong)
 
     async def _faults(self) -> list[str]:
-        accounts = [shop.account_id for shop in self.shops.values()]
+        accounts = [merchant.account_id for merchant in self.merchants.values()]
         async with self.service.pool.acquire() as conn:
             return await faults(conn, accounts, but=UNENDED)
 
     def _ask(
-        self, shop: str, test: bool, method: str, path: str, body: Any = None, key: str | None = None,
+        self, merchant: str, test: bool, method: str, path: str, body: Any = None, key: str | None = None,
         scenario: str | None = None,
     ) -> Reply:  # fmt: skip
         reply: Reply = self.run(
-            self.service.ask(self.shops[shop], test, method, path, json=body, key=key, scenario=scenario)
+            self.service.ask(self.merchants[merchant], test, method, path, json=body, key=key, scenario=scenario)
         )
         return reply
 
     def _with_bank(
-        self, refused: bool, shop: str, test: bool, method: str, path: str, body: Any, key: str | None = None,
+        self, refused: bool, merchant: str, test: bool, method: str, path: str, body: Any, key: str | None = None,
         rules: ReturnRules = ARRIVES,
     ) -> Reply:  # fmt: skip
         """Ask while the bank says no to everything: the sandbox's is told by a header, production's by its switch."""
         if not refused:
-            return self._ask(shop, test, method, path, body, key)
+            return self._ask(merchant, test, method, path, body, key)
         self.run(self.service.behave(refuse=True, returns=rules))
-        reply = self._ask(shop, test, method, path, body, key, "refuse" if test else None)
+        reply = self._ask(merchant, test, method, path, body, key, "refuse" if test else None)
         self.run(self.service.quiet())
         self.run(self.service.behave(returns=rules))
         return reply
@@ -829,7 +840,7 @@ class Walk(RuleBasedStateMachine):
 
     def _look(self, charge: Charge) -> None:
         charge.lapse(self.at(charge))
-        reply = self._ask(charge.shop, charge.test, "GET", f"/v1/charges/{charge.charge_id}")
+        reply = self._ask(charge.merchant, charge.test, "GET", f"/v1/charges/{charge.charge_id}")
         assert reply.status == 200, reply
         self._same(charge, reply.json())
         if charge.payments:
@@ -868,7 +879,7 @@ class Walk(RuleBasedStateMachine):
             "failed": charge.status == "failed",
         }
         assert seen == wanted, {each: (seen[each], wanted[each]) for each in wanted if seen[each] != wanted[each]}
-        assert shown["account_id"] == str(self.shops[charge.shop].account_id)
+        assert shown["account_id"] == str(self.merchants[charge.merchant].account_id)
         if charge.boleto:
             assert shown["effective_due_date"] == last_day(date.fromisoformat(shown["due_date"])).isoformat()
         if charge.kind != "boleto" and charge.kind != "boleto_hibrido" and charge.status == "pending":
@@ -878,7 +889,9 @@ class Walk(RuleBasedStateMachine):
         """Each as it is shown; here the model learns what they are called."""
         rows = self.run(
             self.service.all(
-                self.shops[charge.shop], charge.test, f"/v1/payments?charge_id={charge.charge_id}&order=asc&limit=100"
+                self.merchants[charge.merchant],
+                charge.test,
+                f"/v1/payments?charge_id={charge.charge_id}&order=asc&limit=100",
             )
         )
         shown = {
@@ -945,12 +958,13 @@ class Walk(RuleBasedStateMachine):
                 part, by_pix=not charge.boleto, paid_at=self.at(charge), leg="boleto" if charge.boleto else "cob"
             )
 
-    def _pending(self, shop: str, test: bool, reference: str) -> list[Charge]:
+    def _pending(self, merchant: str, test: bool, reference: str) -> list[Charge]:
         self._lapse_all()
         return [
             charge
             for charge in self.all
-            if (charge.shop, charge.test, charge.external_id, charge.status) == (shop, test, reference, "pending")
+            if (charge.merchant, charge.test, charge.external_id, charge.status)
+            == (merchant, test, reference, "pending")
         ]
 
     def _lapse_all(self) -> None:
@@ -962,10 +976,10 @@ class Walk(RuleBasedStateMachine):
         for charge in self.all:
             if any(refund.status == "pending" for refund in charge.refunds):
                 self._hear_refunds(charge)
-        for (shop, test), wallet in self.wallets.items():
+        for (merchant, test), wallet in self.wallets.items():
             for withdrawal in wallet.withdrawals:
                 if withdrawal.status in ("pending", "processing"):
-                    shown = self._ask(shop, test, "GET", f"/v1/withdrawals/{withdrawal.withdrawal_id}").json()
+                    shown = self._ask(merchant, test, "GET", f"/v1/withdrawals/{withdrawal.withdrawal_id}").json()
                     if shown["status"] not in ("pending", "cancelled"):
                         assert self.now >= withdrawal.sends_at, "sent before its time"
                     assert shown["status"] != "cancelled", "nobody cancelled it"
@@ -974,10 +988,10 @@ class Walk(RuleBasedStateMachine):
     def _hear_refunds(self, charge: Charge) -> None:
         """In the order in which they ended: a partner's share of the last cent goes with it."""
         path = f"/v1/events?charge_id={charge.charge_id}&type=refund.succeeded&type=refund.failed&order=asc&limit=100"
-        ended = self.run(self.service.all(self.shops[charge.shop], charge.test, path))
+        ended = self.run(self.service.all(self.merchants[charge.merchant], charge.test, path))
         pending = {refund.refund_id: refund for refund in charge.refunds if refund.status == "pending"}
         for refund in [pending[event["refund_id"]] for event in ended if event["refund_id"] in pending]:
-            shown = self._ask(charge.shop, charge.test, "GET", f"/v1/refunds/{refund.refund_id}").json()
+            shown = self._ask(charge.merchant, charge.test, "GET", f"/v1/refunds/{refund.refund_id}").json()
             assert self.at(charge) >= refund.ends_at, (
                 f"ended at {self.at(charge)}, before the bank knew: {refund.ends_at}: {shown}"
             )
@@ -986,9 +1000,9 @@ class Walk(RuleBasedStateMachine):
             assert (shown["failure_code"] is not None) == (refund.status == "failed")
             assert in_cents(shown["amount"]) == refund.cents
 
-    def _lists(self, shop: str, test: bool) -> None:
-        service, at = self.service, self.shops[shop]
-        mine = [charge for charge in self.all if (charge.shop, charge.test) == (shop, test)]
+    def _lists(self, merchant: str, test: bool) -> None:
+        service, at = self.service, self.merchants[merchant]
+        mine = [charge for charge in self.all if (charge.merchant, charge.test) == (merchant, test)]
         charges = self.run(service.all(at, test, "/v1/charges?limit=100"))
         assert {row["charge_id"] for row in charges} == {charge.charge_id for charge in mine}
         by_id = {charge.charge_id: charge for charge in mine}
@@ -998,8 +1012,8 @@ class Walk(RuleBasedStateMachine):
         assert len(pending) == sum(charge.status == "pending" for charge in mine)
         brought = self.run(service.all(at, test, f"/v1/charges?integrador_code={self.partner.code}&limit=100"))
         assert {row["charge_id"] for row in brought} == {charge.charge_id for charge in mine if charge.partner}
-        self._feed(shop, mine, self.run(service.all(at, test, "/v1/events?after_sequence=0&limit=100")), test)
-        self._statement(shop, test)
+        self._feed(merchant, mine, self.run(service.all(at, test, "/v1/events?after_sequence=0&limit=100")), test)
+        self._statement(merchant, test)
         payments = self.run(service.all(at, test, "/v1/payments?limit=100"))
         assert Counter(in_cents(row["amount"]) for row in payments) == Counter(
             payment.cents for charge in mine for payment in charge.payments
@@ -1009,11 +1023,11 @@ class Walk(RuleBasedStateMachine):
             refund.refund_id: refund.status for charge in mine for refund in charge.refunds
         }
 
-    def _feed(self, shop: str, mine: list[Charge], feed: list[dict[str, Any]], test: bool) -> None:
+    def _feed(self, merchant: str, mine: list[Charge], feed: list[dict[str, Any]], test: bool) -> None:
         assert [event["sequence"] for event in feed] == list(range(1, len(feed) + 1)), "the feed is not dense"
         assert [event["created_at"] for event in feed] == sorted(event["created_at"] for event in feed)
         wanted = {charge.charge_id: charge.told for charge in mine}
-        wanted |= {each.withdrawal_id: each.told for each in self.wallets[shop, test].withdrawals}
+        wanted |= {each.withdrawal_id: each.told for each in self.wallets[merchant, test].withdrawals}
         told: dict[str, list[str]] = {each: [] for each in wanted}
         for event in feed:
             assert event["event"] == event["type"]
@@ -1021,13 +1035,13 @@ class Walk(RuleBasedStateMachine):
             told[event.get("charge_id") or event["withdrawal_id"]].append(event["type"])
         assert told == wanted, {each: (told[each], wanted[each]) for each in wanted if told[each] != wanted[each]}
 
-    def _statement(self, shop: str, test: bool) -> None:
-        account_id, wallet = self.shops[shop].account_id, self.wallets[shop, test]
-        for charge in self.all if shop == PARTNER else ():
+    def _statement(self, merchant: str, test: bool) -> None:
+        account_id, wallet = self.merchants[merchant].account_id, self.wallets[merchant, test]
+        for charge in self.all if merchant == PARTNER else ():
             if any(not payment.payment_id for payment in charge.payments):
                 self._payments(charge)
         lines = self.run(
-            self.service.all(self.shops[shop], test, f"/v1/accounts/{account_id}/ledger?order=asc&limit=100")
+            self.service.all(self.merchants[merchant], test, f"/v1/accounts/{account_id}/ledger?order=asc&limit=100")
         )
         total, seen = 0, []
         for number, line in enumerate(lines, 1):
@@ -1042,7 +1056,7 @@ class Walk(RuleBasedStateMachine):
             seen.append((line["type"], amount, of))
         stated, wanted = counted(seen), counted(wallet.statement)
         assert stated == wanted, (stated - wanted, wanted - stated)
-        reply = self._ask(shop, test, "GET", f"/v1/accounts/{account_id}/balance")
+        reply = self._ask(merchant, test, "GET", f"/v1/accounts/{account_id}/balance")
         assert in_cents(reply.json()["balance"]) == wallet.balance == total
 
     def _deeply(self) -> None:
@@ -1053,19 +1067,19 @@ class Walk(RuleBasedStateMachine):
         assert not [refund for charge in self.all for refund in charge.refunds if refund.status == "pending"]
         for charge in self.all:
             self._look(charge)
-        for shop in ACCOUNTS:
+        for merchant in ACCOUNTS:
             for test in (True, False):
-                self._lists(shop, test)
+                self._lists(merchant, test)
         self.run(self.service.at_rest())
         wrong = self.run(self._books()) + [f"logged: {error}" for error in self.service.errors]
         assert not wrong, "\n".join(wrong)
 
     async def _books(self) -> list[str]:
-        accounts = [shop.account_id for shop in self.shops.values()]
+        accounts = [merchant.account_id for merchant in self.merchants.values()]
         async with self.service.pool.acquire() as conn:
             wrong = await faults(conn, accounts)
-            for shop in self.shops.values():
-                wrong += await unheard(conn, shop.account_id, shop.heard)
+            for merchant in self.merchants.values():
+                wrong += await unheard(conn, merchant.account_id, merchant.heard)
         wrong += [
             f"{each.table}: {each.what}: {each.rows}" for each in await verify(self.service.settings.database_url)
         ]

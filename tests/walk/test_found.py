@@ -10,16 +10,16 @@ from runtime.jobs import Jobs
 from runtime.redis import open_redis
 from tests.support.boleto_merchant import issued
 from tests.support.dual_merchant import at_rest, cob_status, number_of
-from tests.support.merchant import books_of, new_shop, until_answer
+from tests.support.merchant import books_of, new_merchant, until_answer
 from tests.support.system import System
 
 
 async def test_a_pix_that_was_made_to_fail_cannot_be_paid_at_its_bank_any_more(system: System) -> None:
-    async with new_shop(system) as shop, books_of(system) as books:
-        charge = await shop.sandbox.created()
+    async with new_merchant(system) as merchant, books_of(system) as books:
+        charge = await merchant.sandbox.created()
         await at_rest(books, charge)
         assert await cob_status(books, charge) == "ATIVA"
-        answer = await shop.sandbox.post(f"/v1/sandbox/charges/{charge['charge_id']}/fail")
+        answer = await merchant.sandbox.post(f"/v1/sandbox/charges/{charge['charge_id']}/fail")
         assert (answer.status, answer.body["status"]) == (200, "failed")
         await at_rest(books, charge)
         assert await cob_status(books, charge) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"
@@ -27,16 +27,16 @@ async def test_a_pix_that_was_made_to_fail_cannot_be_paid_at_its_bank_any_more(s
 
 async def test_each_pix_into_one_boleto_goes_back_to_who_sent_it(system: System) -> None:
     """Paid twice by its QR, the second payment was told by the first one's endToEndId: its refund went to another."""
-    async with new_shop(system) as shop, books_of(system) as books:
-        door = shop.production
-        charge = await issued(door, tipo="boleto_hibrido")
+    async with new_merchant(system) as merchant, books_of(system) as books:
+        client = merchant.production
+        charge = await issued(client, tipo="boleto_hibrido")
         for times in (1, 2):
             asked = {"number": number_of(charge), "rail": "pix", "force": True}
-            async with door.http.post(f"{system.bank_url}/simulated/pay", json=asked) as answer:
+            async with client.http.post(f"{system.bank_url}/simulated/pay", json=asked) as answer:
                 assert answer.status == 200
 
             async def booked(count: int = times) -> list[dict[str, Any]]:
-                found = await door.all("/v1/payments", charge_id=charge["charge_id"], order="asc")
+                found = await client.all("/v1/payments", charge_id=charge["charge_id"], order="asc")
                 return found if len(found) == count else []
 
             payments = await until_answer(booked)
@@ -49,16 +49,16 @@ async def test_each_pix_into_one_boleto_goes_back_to_who_sent_it(system: System)
 
 async def test_two_pix_of_another_amount_are_two_payments_that_both_go_back_whole(system: System) -> None:
     """Seen at once they were one payment with the second one's endToEndId: the bank refused to give it all back."""
-    async with new_shop(system) as shop:
-        door = shop.production
-        charge = await issued(door, tipo="boleto_hibrido")
-        assert (await door.post(f"/v1/charges/{charge['charge_id']}/cancel")).status == 200
+    async with new_merchant(system) as merchant:
+        client = merchant.production
+        charge = await issued(client, tipo="boleto_hibrido")
+        assert (await client.post(f"/v1/charges/{charge['charge_id']}/cancel")).status == 200
         asked = {"number": number_of(charge), "rail": "pix", "amount": "19.73", "times": 2, "force": True}
-        async with door.http.post(f"{system.bank_url}/simulated/pay", json=asked) as answer:
+        async with client.http.post(f"{system.bank_url}/simulated/pay", json=asked) as answer:
             sent = [each["end_to_end_id"] for each in (await answer.json())["payments"]]
 
         async def booked() -> list[dict[str, Any]]:
-            found = await door.all("/v1/payments", charge_id=charge["charge_id"], order="asc")
+            found = await client.all("/v1/payments", charge_id=charge["charge_id"], order="asc")
             return found if sum(Decimal(payment["amount"]) for payment in found) == Decimal("39.46") else []
 
         payments = await until_answer(booked)
@@ -67,11 +67,11 @@ async def test_two_pix_of_another_amount_are_two_payments_that_both_go_back_whol
         for payment in payments:
             body = {"payment_id": payment["payment_id"]}
             path = f"/v1/charges/{charge['charge_id']}/refunds"
-            refund = await door.ask("POST", path, json=body, key=payment["payment_id"])
+            refund = await client.ask("POST", path, json=body, key=payment["payment_id"])
             assert refund.status == 201, refund.body
 
             async def over(refund_id: str = refund.body["refund_id"]) -> dict[str, Any] | None:
-                shown = (await door.get(f"/v1/refunds/{refund_id}")).body
+                shown = (await client.get(f"/v1/refunds/{refund_id}")).body
                 return None if shown["status"] == "pending" else shown
 
             ended = await until_answer(over)
@@ -80,17 +80,17 @@ async def test_two_pix_of_another_amount_are_two_payments_that_both_go_back_whol
 
 async def test_a_boleto_paid_with_too_little_can_be_paid_whole_by_two_at_once_and_is_paid_once(system: System) -> None:
     """It is pending, and simulate-payment answered that it was not."""
-    async with new_shop(system) as shop:
-        door = shop.sandbox
-        charge = await issued(door)
+    async with new_merchant(system) as merchant:
+        client = merchant.sandbox
+        charge = await issued(client)
         path = f"/v1/sandbox/charges/{charge['charge_id']}/pay"
-        assert (await door.post(path, {"amount": "1.00"})).body["status"] == "pending"
+        assert (await client.post(path, {"amount": "1.00"})).body["status"] == "pending"
         answers = await asyncio.gather(
-            *(door.post(f"/v1/charges/{charge['charge_id']}/simulate-payment") for _ in range(2))
+            *(client.post(f"/v1/charges/{charge['charge_id']}/simulate-payment") for _ in range(2))
         )
         assert {answer.status for answer in answers} <= {200, 409}
-        assert (await door.get(f"/v1/charges/{charge['charge_id']}")).body["status"] == "paid"
-        payments = await door.all("/v1/payments", charge_id=charge["charge_id"], order="asc")
+        assert (await client.get(f"/v1/charges/{charge['charge_id']}")).body["status"] == "paid"
+        payments = await client.all("/v1/payments", charge_id=charge["charge_id"], order="asc")
         shown = [(payment["amount"], payment["anomaly"]) for payment in payments]
         assert shown == [("1.00", "amount_mismatch"), (charge["amount"], None)]
 

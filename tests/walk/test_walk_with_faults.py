@@ -27,7 +27,16 @@ from domain.events import EventKind
 from runtime.embedded import free_port
 from tests.support.boleto_merchant import boleto_body, in_days, listen
 from tests.support.dual_merchant import dual_body
-from tests.support.merchant import Answer, Books, Door, Shop, assert_books_are_clean, books_of, killed, new_shop
+from tests.support.merchant import (
+    Answer,
+    ApiClient,
+    ApiMerchant,
+    Books,
+    assert_books_are_clean,
+    books_of,
+    killed,
+    new_merchant,
+)
 from tests.support.system import System, remove_home, temporary_home
 from tests.walk.books import UNDONE, faults, unheard
 
@@ -65,8 +74,8 @@ def alone() -> Iterator[System]:
 class Told:
     """A charge as far as clients know: what was answered must be so in the end, what was not may be."""
 
-    def __init__(self, door: Door, test: bool, shown: dict[str, Any], amount: int) -> None:
-        self.door = door
+    def __init__(self, client: ApiClient, test: bool, shown: dict[str, Any], amount: int) -> None:
+        self.client = client
         self.test = test
         self.charge_id = str(shown["charge_id"])
         self.number = shown["boleto"]["nosso_numero"] if shown["boleto"] else None
@@ -83,8 +92,8 @@ class Told:
 class Asked:
     """A request with a key: what it was ever said to have made."""
 
-    def __init__(self, door: Door, test: bool, path: str, body: Any) -> None:
-        self.door, self.test, self.path, self.body, self.key = door, test, path, body, str(uuid4())
+    def __init__(self, client: ApiClient, test: bool, path: str, body: Any) -> None:
+        self.client, self.test, self.path, self.body, self.key = client, test, path, body, str(uuid4())
         self.made: set[str] = set()
         self.made_anew = 0
         self.sure = True
@@ -92,9 +101,9 @@ class Asked:
 
 
 class Chaos:
-    def __init__(self, system: System, shops: list[Shop], partner: Shop, code: str) -> None:
+    def __init__(self, system: System, merchants: list[ApiMerchant], partner: ApiMerchant, code: str) -> None:
         self.system = system
-        self.shops = shops
+        self.merchants = merchants
         self.partner = partner
         self.code = code
         self.agreeing = asyncio.Lock()
@@ -119,10 +128,10 @@ class Chaos:
             step = chance.choices(list(steps), list(steps.values()))[0] if self.charges else self.create
             await step(chance)
 
-    async def ask(self, door: Door, what: str, method: str, path: str, **more: Any) -> Answer | None:
+    async def ask(self, client: ApiClient, what: str, method: str, path: str, **more: Any) -> Answer | None:
         """None when nobody knows: the connection was cut."""
         try:
-            answer = await door.ask(method, path, **more)
+            answer = await client.ask(method, path, **more)
         except GONE:
             self.said[f"{what} cut"] += 1
             return None
@@ -133,18 +142,18 @@ class Chaos:
     # What clients do
 
     async def create(self, chance: random.Random) -> None:
-        shop, test = chance.choice(self.shops), chance.random() < 0.35
-        door = shop.sandbox if test else shop.production
+        merchant, test = chance.choice(self.merchants), chance.random() < 0.35
+        client = merchant.sandbox if test else merchant.production
         amount = f"{chance.randint(1, 999)}.{chance.randint(10, 99)}"
         kind = chance.choice(("pix", "pix", "boleto", "boleto_hibrido", "boleto_pix", "dual"))
-        path, body = f"/v1/charges/{kind}", door.body(amount)
+        path, body = f"/v1/charges/{kind}", client.body(amount)
         if kind == "dual":
             body = dual_body(amount)
         elif kind != "pix":
             path, body = "/v1/charges/boleto", boleto_body(amount, tipo=kind)
         if kind != "pix" and chance.random() < 0.6:
             body["integrador_code"] = self.code
-        asked = Asked(door, test, path, body)
+        asked = Asked(client, test, path, body)
         self.asked.append(asked)
         for _ in range(chance.choice((1, 3, 20))):
             if await self.send(asked, kind):
@@ -154,7 +163,7 @@ class Chaos:
     async def send(self, asked: Asked, what: str) -> bool:
         """Whether it is known now what became of it."""
         asked.sure = False
-        answer = await self.ask(asked.door, what, "POST", asked.path, json=asked.body, key=asked.key)
+        answer = await self.ask(asked.client, what, "POST", asked.path, json=asked.body, key=asked.key)
         if answer is None or answer.status >= 500 or answer.code == "IDEMPOTENCY_IN_PROGRESS":
             return False
         asked.sure = True
@@ -168,7 +177,7 @@ class Chaos:
                 assert asked.made_anew == 1, "a key made something, and is said to have made it anew"
             if not asked.made and "public_id" in answer.body:
                 cents = int(answer.body["amount"].replace(".", ""))
-                self.charges.append(Told(asked.door, asked.test, answer.body, cents))
+                self.charges.append(Told(asked.client, asked.test, answer.body, cents))
                 self.charges[-1].code = asked.body.get("integrador_code")
             asked.made.add(made)
             assert len(asked.made) == 1, "one key, two things"
@@ -181,14 +190,14 @@ class Chaos:
         asked = chance.choice(self.asked)
         if asked.made and chance.random() < 0.4:
             body = {**asked.body, "external_id": "another"}
-            answer = await self.ask(asked.door, "otherwise", "POST", asked.path, json=body, key=asked.key)
+            answer = await self.ask(asked.client, "otherwise", "POST", asked.path, json=body, key=asked.key)
             assert answer is None or answer.status >= 500 or answer.code == "IDEMPOTENCY_KEY_REUSED", answer.raw
         else:
             await self.send(asked, "again")
 
     async def cancel(self, chance: random.Random) -> None:
         charge = chance.choice(self.charges[-30:])
-        answer = await self.ask(charge.door, "cancel", "POST", f"/v1/charges/{charge.charge_id}/cancel")
+        answer = await self.ask(charge.client, "cancel", "POST", f"/v1/charges/{charge.charge_id}/cancel")
         if answer is not None and answer.status == 200:
             assert not charge.cancelled, "cancelled twice"
             charge.cancelled = True
@@ -197,7 +206,7 @@ class Chaos:
     async def redate(self, chance: random.Random) -> None:
         charge = chance.choice([each for each in self.charges if each.number] or self.charges)
         body = {"charge_id": charge.charge_id, "due_date": in_days(chance.randint(1, 60))}
-        answer = await self.ask(charge.door, "redate", "PATCH", "/v1/charges/due-date", json=body)
+        answer = await self.ask(charge.client, "redate", "PATCH", "/v1/charges/due-date", json=body)
         if answer is not None and answer.status == 200:
             assert answer.body["due_date"] is not None
 
@@ -215,7 +224,7 @@ class Chaos:
             await self.pay_at_bank(charge, cents, chance)
             return
         charge.received_max += cents
-        answer = await self.ask(charge.door, path.rpartition("/")[2], "POST", path, json=body)
+        answer = await self.ask(charge.client, path.rpartition("/")[2], "POST", path, json=body)
         if answer is not None and answer.status == 200:
             charge.received_min += cents
         elif answer is not None and answer.status < 500:
@@ -244,7 +253,7 @@ class Chaos:
         body: dict[str, Any] = {"destination": DESTINATION} if charge.number else {}
         if chance.random() < 0.6:
             body["amount"] = f"{max(1, charge.amount // chance.randint(1, 4)) / 100:.2f}"
-        asked = Asked(charge.door, charge.test, f"/v1/charges/{charge.charge_id}/refunds", body)
+        asked = Asked(charge.client, charge.test, f"/v1/charges/{charge.charge_id}/refunds", body)
         self.asked.append(asked)
         for _ in range(chance.choice((1, 5))):
             if await self.send(asked, "refund"):
@@ -252,12 +261,12 @@ class Chaos:
 
     async def withdraw(self, chance: random.Random) -> None:
         """Some balance, and now and then back again before it is sent."""
-        door = chance.choice([*self.shops, self.partner]).production
-        asked = Asked(door, False, "/v1/withdrawals", {"amount": f"{chance.randint(1, 20)}.00"})
+        client = chance.choice([*self.merchants, self.partner]).production
+        asked = Asked(client, False, "/v1/withdrawals", {"amount": f"{chance.randint(1, 20)}.00"})
         self.asked.append(asked)
         if await self.send(asked, "withdraw") and asked.made and chance.random() < 0.3:
             path = f"/v1/withdrawals/{next(iter(asked.made))}/cancel"
-            await self.ask(door, "cancel withdrawal", "POST", path)
+            await self.ask(client, "cancel withdrawal", "POST", path)
 
     async def agree(self, chance: random.Random) -> None:
         """What the partner is given of what he brings from now on."""
@@ -271,7 +280,7 @@ class Chaos:
         """What was seen once is never unseen."""
         charge = chance.choice(self.charges)
         before, cancelled = charge.version, charge.cancelled
-        answer = await self.ask(charge.door, "look", "GET", f"/v1/charges/{charge.charge_id}")
+        answer = await self.ask(charge.client, "look", "GET", f"/v1/charges/{charge.charge_id}")
         if answer is None or answer.status >= 500:
             return
         assert answer.status == 200, answer.raw
@@ -283,7 +292,7 @@ class Chaos:
         charge = chance.choice(self.charges)
         if charge.test:
             what = chance.choice(("expire", "fail"))
-            await self.ask(charge.door, what, "POST", f"/v1/sandbox/charges/{charge.charge_id}/{what}")
+            await self.ask(charge.client, what, "POST", f"/v1/sandbox/charges/{charge.charge_id}/{what}")
 
     # What breaks
 
@@ -390,20 +399,20 @@ async def test_after_any_walk_with_faults_everything_settles_and_nothing_answere
     print(f"FAULT_WALK_SEED={SEED} FAULT_WALK_OPERATIONS={OPERATIONS}")
     url, receiving = receiver
     async with AsyncExitStack() as opened:
-        *shops, partner = [await opened.enter_async_context(new_shop(alone)) for _ in range(3)]
-        everybody = [*shops, partner]
-        accounts = [shop.record.account_id for shop in everybody]
+        *merchants, partner = [await opened.enter_async_context(new_merchant(alone)) for _ in range(3)]
+        everybody = [*merchants, partner]
+        accounts = [merchant.record.account_id for merchant in everybody]
         account_id = str(partner.record.account_id)
         code = alone.json("integrator", "create", "Parceira", "--share", FIRST_SHARE, "--account-id", account_id)[
             "integrador_code"
         ]
         async with books_of(alone) as books:
-            for shop in everybody:
-                await listen(alone, books, shop.production, f"{url}/{shop.record.account_id}")
-                await shop.production.token()
-                await shop.sandbox.token()
+            for merchant in everybody:
+                await listen(alone, books, merchant.production, f"{url}/{merchant.record.account_id}")
+                await merchant.production.token()
+                await merchant.sandbox.token()
             await books.execute("UPDATE webhook_endpoint SET kinds = $1", [str(kind) for kind in EventKind])
-        chaos = Chaos(alone, shops, partner, code)
+        chaos = Chaos(alone, merchants, partner, code)
         breaking = asyncio.create_task(chaos.breaker())
         try:
             await asyncio.gather(*(chaos.client(number) for number in range(CLIENTS)))
@@ -421,9 +430,9 @@ async def test_after_any_walk_with_faults_everything_settles_and_nothing_answere
             print(f"settled {took_s:.1f} s after the bank's return")
             await nothing_was_lost(chaos, books, accounts)
         assert_books_are_clean(alone)
-        for shop in everybody:
-            for door in (shop.sandbox, shop.production):
-                await as_shown(door)
+        for merchant in everybody:
+            for client in (merchant.sandbox, merchant.production):
+                await as_shown(client)
 
 
 async def nothing_was_lost(chaos: Chaos, books: Books, accounts: list[UUID]) -> None:
@@ -488,12 +497,12 @@ async def shares_are_as_agreed(chaos: Chaos, books: Books) -> None:
     print(f"{len(kept)} shares agreed, {given['shares']} cents given, {given['withdrawn']} of them withdrawn")
 
 
-async def as_shown(door: Door) -> None:
+async def as_shown(client: ApiClient) -> None:
     """The feed is dense, and the balance is the statement's sum."""
-    events, lines = await door.events(), await door.ledger()
+    events, lines = await client.events(), await client.ledger()
     assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
     assert [line["sequence"] for line in lines] == list(range(1, len(lines) + 1))
     total = sum(int(line["amount"].replace(".", "")) * (1 if line["direction"] == "credit" else -1) for line in lines)
-    balance = await door.balance()
+    balance = await client.balance()
     assert int(balance.replace(".", "")) == total
     assert not lines or lines[-1]["balance_after"] == balance

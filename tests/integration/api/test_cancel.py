@@ -11,7 +11,7 @@ import pytest
 from commands.charges.expire import expire_charges
 from domain.charge import NEXT, Status
 from domain.instants import iso
-from tests.support.merchant import Answer, Books, Shop, assert_books_are_clean, new_shop
+from tests.support.merchant import Answer, ApiMerchant, Books, assert_books_are_clean, new_merchant
 from tests.support.system import System
 
 
@@ -19,10 +19,10 @@ def _refused(answer: Answer, status: int, code: str) -> None:
     assert (answer.status, answer.code) == (status, code), answer.raw
 
 
-async def test_a_cancelled_charge_is_cancelled_everywhere_at_once(shop: Shop) -> None:
-    for door in (shop.sandbox, shop.production):
-        charge = await door.created(external_id="pedido-1")
-        answer = await door.cancel(charge["charge_id"])
+async def test_a_cancelled_charge_is_cancelled_everywhere_at_once(merchant: ApiMerchant) -> None:
+    for client in (merchant.sandbox, merchant.production):
+        charge = await client.created(external_id="pedido-1")
+        answer = await client.cancel(charge["charge_id"])
         assert answer.status == 200
         cancelled = answer.body
         assert cancelled == charge | {
@@ -31,15 +31,15 @@ async def test_a_cancelled_charge_is_cancelled_everywhere_at_once(shop: Shop) ->
             "cancelled_at": cancelled["cancelled_at"],
         }
         assert charge["created_at"] <= cancelled["cancelled_at"] <= iso(datetime.now(UTC))
-        assert await door.charge(charge["charge_id"]) == cancelled
-        assert await door.all("/v1/charges", status="cancelled") == [cancelled]
-        assert await door.all("/v1/charges", status="pending") == []
-        (event,) = await door.events()
+        assert await client.charge(charge["charge_id"]) == cancelled
+        assert await client.all("/v1/charges", status="cancelled") == [cancelled]
+        assert await client.all("/v1/charges", status="pending") == []
+        (event,) = await client.events()
         assert event == {
             "event": "charge.cancelled",
             "event_id": event["event_id"],
             "charge_id": charge["charge_id"],
-            "account_id": door.account_id,
+            "account_id": client.account_id,
             "status": "cancelled",
             "amount": "10.00",
             "external_id": "pedido-1",
@@ -51,51 +51,53 @@ async def test_a_cancelled_charge_is_cancelled_everywhere_at_once(shop: Shop) ->
             "sequence": 1,
             "created_at": event["created_at"],
         }
-        assert await door.balance() == "0.00"
+        assert await client.balance() == "0.00"
 
 
-async def test_cancelling_again_is_refused_and_changes_nothing(shop: Shop) -> None:
-    door = shop.sandbox
-    charge = await door.created()
-    cancelled = (await door.cancel(charge["charge_id"])).body
+async def test_cancelling_again_is_refused_and_changes_nothing(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    charge = await client.created()
+    cancelled = (await client.cancel(charge["charge_id"])).body
     for _ in range(2):
-        _refused(await door.cancel(charge["charge_id"]), 409, "CHARGE_NOT_PENDING")
-        _refused(await door.pay(charge["charge_id"]), 409, "CHARGE_NOT_PENDING")
-    assert await door.charge(charge["charge_id"]) == cancelled
-    assert len(await door.events()) == 1
+        _refused(await client.cancel(charge["charge_id"]), 409, "CHARGE_NOT_PENDING")
+        _refused(await client.pay(charge["charge_id"]), 409, "CHARGE_NOT_PENDING")
+    assert await client.charge(charge["charge_id"]) == cancelled
+    assert len(await client.events()) == 1
 
 
-async def test_a_paid_charge_is_not_cancelled(shop: Shop) -> None:
-    door = shop.sandbox
-    paid = await door.paid(external_id="pedido-1")
-    _refused(await door.cancel(paid["charge_id"]), 409, "CHARGE_NOT_PENDING")
-    _refused(await door.post("/v1/charges/cancel", {"charge_id": paid["charge_id"]}), 409, "CHARGE_NOT_PENDING")
+async def test_a_paid_charge_is_not_cancelled(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    paid = await client.paid(external_id="pedido-1")
+    _refused(await client.cancel(paid["charge_id"]), 409, "CHARGE_NOT_PENDING")
+    _refused(await client.post("/v1/charges/cancel", {"charge_id": paid["charge_id"]}), 409, "CHARGE_NOT_PENDING")
     # By reference only pending charges are looked at: there is none.
-    _refused(await door.post("/v1/charges/cancel", {"external_id": "pedido-1"}), 404, "CHARGE_NOT_FOUND")
-    assert await door.charge(paid["charge_id"]) == paid
+    _refused(await client.post("/v1/charges/cancel", {"external_id": "pedido-1"}), 404, "CHARGE_NOT_FOUND")
+    assert await client.charge(paid["charge_id"]) == paid
 
 
 @pytest.mark.parametrize("reason", [None, "cancelled", "paid_externally"])
 @pytest.mark.parametrize("by", ["charge_id", "external_id"])
-async def test_a_charge_is_cancelled_by_either_identifier_and_says_why(shop: Shop, by: str, reason: str | None) -> None:
-    door = shop.sandbox
-    charge = await door.created(external_id="pedido/ação 1")
+async def test_a_charge_is_cancelled_by_either_identifier_and_says_why(
+    merchant: ApiMerchant, by: str, reason: str | None
+) -> None:
+    client = merchant.sandbox
+    charge = await client.created(external_id="pedido/ação 1")
     body: dict[str, Any] = {by: charge[by]} | ({"reason": reason} if reason else {})
-    answer = await door.post("/v1/charges/cancel", body)
+    answer = await client.post("/v1/charges/cancel", body)
     assert (answer.status, answer.body["status"]) == (200, "cancelled")
-    (event,) = await door.events(type="charge.cancelled")
+    (event,) = await client.events(type="charge.cancelled")
     assert event["reason"] == (reason or "cancelled")
 
 
-async def test_a_reference_means_its_one_pending_charge(shop: Shop) -> None:
-    door, other_mode = shop.sandbox, shop.production
-    await door.paid(external_id="again")
-    first, second = [await door.created(external_id="again") for _ in range(2)]
+async def test_a_reference_means_its_one_pending_charge(merchant: ApiMerchant) -> None:
+    client, other_mode = merchant.sandbox, merchant.production
+    await client.paid(external_id="again")
+    first, second = [await client.created(external_id="again") for _ in range(2)]
     elsewhere = await other_mode.created(external_id="again")
-    _refused(await door.post("/v1/charges/cancel", {"external_id": "again"}), 409, "CANCEL_REFERENCE_AMBIGUOUS")
-    assert (await door.post("/v1/charges/cancel", {"charge_id": first["charge_id"]})).status == 200
-    assert (await door.post("/v1/charges/cancel", {"external_id": "again"})).body["charge_id"] == second["charge_id"]
-    _refused(await door.post("/v1/charges/cancel", {"external_id": "again"}), 404, "CHARGE_NOT_FOUND")
+    _refused(await client.post("/v1/charges/cancel", {"external_id": "again"}), 409, "CANCEL_REFERENCE_AMBIGUOUS")
+    assert (await client.post("/v1/charges/cancel", {"charge_id": first["charge_id"]})).status == 200
+    assert (await client.post("/v1/charges/cancel", {"external_id": "again"})).body["charge_id"] == second["charge_id"]
+    _refused(await client.post("/v1/charges/cancel", {"external_id": "again"}), 404, "CHARGE_NOT_FOUND")
     assert (await other_mode.charge(elsewhere["charge_id"]))["status"] == "pending"
 
 
@@ -114,39 +116,41 @@ async def test_a_reference_means_its_one_pending_charge(shop: Shop) -> None:
         ({"charge_id": ["x"]}, 400, "VALIDATION_ERROR"),
     ],
 )
-async def test_what_names_no_charge_cancels_none(shop: Shop, body: dict[str, Any], status: int, code: str) -> None:
-    _refused(await shop.sandbox.post("/v1/charges/cancel", body), status, code)
+async def test_what_names_no_charge_cancels_none(
+    merchant: ApiMerchant, body: dict[str, Any], status: int, code: str
+) -> None:
+    _refused(await merchant.sandbox.post("/v1/charges/cancel", body), status, code)
 
 
-async def test_fifty_cancellations_at_once_cancel_once(shop: Shop) -> None:
-    door = shop.sandbox
-    charge = await door.created()
-    answers = await asyncio.gather(*(door.cancel(charge["charge_id"]) for _ in range(50)))
+async def test_fifty_cancellations_at_once_cancel_once(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    charge = await client.created()
+    answers = await asyncio.gather(*(client.cancel(charge["charge_id"]) for _ in range(50)))
     assert Counter(answer.status for answer in answers) == {200: 1, 409: 49}
-    assert len(await door.events()) == 1
-    assert (await door.charge(charge["charge_id"]))["version"] == 2
+    assert len(await client.events()) == 1
+    assert (await client.charge(charge["charge_id"]))["version"] == 2
 
 
 async def test_of_payment_cancellation_and_expiry_at_once_one_wins(system: System, books: Books) -> None:
     """As often, and at other paces, as it takes until each of the three has won: how they meet is the machine's."""
     won: set[str] = set()
     for pace_s in (0.003, 0.006, 0.0015, 0.012, 0.003, 0.006):
-        async with new_shop(system) as shop:
-            won |= await _contest(shop, books, pace_s)
+        async with new_merchant(system) as merchant:
+            won |= await _contest(merchant, books, pace_s)
         if len(won) == 3:
             break
     assert won == {"paid", "cancelled", "expired"}, "the contest was none: choose other sizes"
     assert_books_are_clean(system)
 
 
-async def _contest(shop: Shop, books: Books, pace_s: float) -> set[str]:
+async def _contest(merchant: ApiMerchant, books: Books, pace_s: float) -> set[str]:
     """Sixty charges; how they ended.
 
     What expires does so by the same command as in a worker, told that a minute more has passed.
     """
-    door = shop.sandbox
+    client = merchant.sandbox
     charges = [
-        charge["charge_id"] for charge in await asyncio.gather(*(door.created(expires_in=60) for _ in range(60)))
+        charge["charge_id"] for charge in await asyncio.gather(*(client.created(expires_in=60) for _ in range(60)))
     ]
     later = datetime.now(UTC) + timedelta(seconds=61)
 
@@ -158,7 +162,7 @@ async def _contest(shop: Shop, books: Books, pace_s: float) -> set[str]:
 
     async def contest(charge_id: str, place: int) -> list[Answer]:
         await asyncio.sleep(place * pace_s)
-        both = [door.pay(charge_id), door.cancel(charge_id)]
+        both = [client.pay(charge_id), client.cancel(charge_id)]
         return list(await asyncio.gather(*(both if place % 2 else both[::-1])))
 
     _, *contests = await asyncio.gather(
@@ -170,8 +174,8 @@ async def _contest(shop: Shop, books: Books, pace_s: float) -> set[str]:
     won = Counter(answer.body["charge_id"] for answer in answers if answer.status == 200)
     assert set(won.values()) <= {1}
 
-    shown = {charge["charge_id"]: charge for charge in await door.all("/v1/charges", limit=100)}
-    events = await door.events()
+    shown = {charge["charge_id"]: charge for charge in await client.all("/v1/charges", limit=100)}
+    events = await client.events()
     outcomes = Counter(charge["status"] for charge in shown.values())
     kinds = {"paid": "payment.received", "cancelled": "charge.cancelled", "expired": "charge.expired"}
     assert Counter((event["charge_id"], event["type"]) for event in events) == Counter(
@@ -179,8 +183,8 @@ async def _contest(shop: Shop, books: Books, pace_s: float) -> set[str]:
     )
     assert [event["sequence"] for event in events] == list(range(1, len(charges) + 1))
     assert {charge_id for charge_id in charges if shown[charge_id]["status"] != "expired"} == set(won)
-    assert await door.balance() == f"{outcomes['paid'] * 10}.00"
-    assert len(await door.ledger()) == outcomes["paid"]
+    assert await client.balance() == f"{outcomes['paid'] * 10}.00"
+    assert len(await client.ledger()) == outcomes["paid"]
 
     # No state outside the table: each charge went one step, and one the table has.
     reachable = {str(state) for state in NEXT[Status.PENDING].values()}

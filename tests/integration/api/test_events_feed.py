@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from tests.support.merchant import Books, Door, Shop, assert_books_are_clean, money_arrives
+from tests.support.merchant import ApiClient, ApiMerchant, Books, assert_books_are_clean, money_arrives
 from tests.support.system import System
 
 WRITERS = 24
@@ -16,11 +16,11 @@ EACH = 8
 POLLS_MAX = 5_000
 
 
-async def _poll(door: Door, until: int, limit: int) -> list[dict[str, Any]]:
+async def _poll(client: ApiClient, until: int, limit: int) -> list[dict[str, Any]]:
     """Ask again and again for what came after the last number seen, as a merchant does, until so many were seen."""
     seen: list[dict[str, Any]] = []
     for _ in range(POLLS_MAX):
-        page = await door.get("/v1/events", after_sequence=seen[-1]["sequence"] if seen else 0, limit=limit)
+        page = await client.get("/v1/events", after_sequence=seen[-1]["sequence"] if seen else 0, limit=limit)
         assert page.status == 200, page.raw
         seen += page.body["data"]
         if len(seen) >= until:
@@ -29,55 +29,59 @@ async def _poll(door: Door, until: int, limit: int) -> list[dict[str, Any]]:
 
 
 async def test_pollers_see_every_event_once_and_in_order_while_many_write(
-    system: System, shop: Shop, books: Books
+    system: System, merchant: ApiMerchant, books: Books
 ) -> None:
-    door = shop.sandbox
+    client = merchant.sandbox
     total = WRITERS * EACH
 
     async def write(writer: int) -> None:
         for number in range(EACH):
-            charge = await door.created(external_id=f"{writer}/{number}")
-            done = await (door.cancel if number % 4 == 3 else door.pay)(charge["charge_id"])
+            charge = await client.created(external_id=f"{writer}/{number}")
+            done = await (client.cancel if number % 4 == 3 else client.pay)(charge["charge_id"])
             assert done.status == 200, done.raw
 
     *polled, _ = await asyncio.gather(
-        _poll(door, total, 100), _poll(door, total, 3), *(write(writer) for writer in range(WRITERS))
+        _poll(client, total, 100), _poll(client, total, 3), *(write(writer) for writer in range(WRITERS))
     )
     for seen in polled[:2]:
         assert [event["sequence"] for event in seen] == list(range(1, total + 1))
-        assert seen == await door.events()
+        assert seen == await client.events()
         assert len({event["event_id"] for event in seen}) == total
         assert [event["created_at"] for event in seen] == sorted(event["created_at"] for event in seen)
         assert Counter(event["external_id"] for event in seen) == Counter(
             f"{writer}/{number}" for writer in range(WRITERS) for number in range(EACH)
         )
     payments = WRITERS * EACH * 3 // 4
-    assert await door.balance() == f"{payments * 10}.00"
-    entries = await door.ledger()
+    assert await client.balance() == f"{payments * 10}.00"
+    entries = await client.ledger()
     assert [entry["sequence"] for entry in entries] == list(range(1, payments + 1))
     assert [entry["balance_after"] for entry in entries] == [f"{number * 10}.00" for number in range(1, payments + 1)]
 
 
-async def test_an_event_is_in_the_feed_the_moment_its_answer_is_sent(shop: Shop) -> None:
-    door = shop.sandbox
+async def test_an_event_is_in_the_feed_the_moment_its_answer_is_sent(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
     for number in range(1, 11):
-        charge = await door.created()
-        await (door.pay if number % 2 else door.cancel)(charge["charge_id"])
-        newest = (await door.get("/v1/events", limit=1)).body["data"][0]
+        charge = await client.created()
+        await (client.pay if number % 2 else client.cancel)(charge["charge_id"])
+        newest = (await client.get("/v1/events", limit=1)).body["data"][0]
         assert (newest["sequence"], newest["charge_id"]) == (number, charge["charge_id"])
 
 
-async def test_whoever_was_answered_reads_his_event_at_once_while_all_write_to_one_account(shop: Shop) -> None:
-    door = shop.sandbox
+async def test_whoever_was_answered_reads_his_event_at_once_while_all_write_to_one_account(
+    merchant: ApiMerchant,
+) -> None:
+    client = merchant.sandbox
 
     async def write(writer: int) -> None:
         for number in range(4):
-            charge = await door.created()
-            done = await (door.cancel if (writer + number) % 4 == 3 else door.pay)(charge["charge_id"])
+            charge = await client.created()
+            done = await (client.cancel if (writer + number) % 4 == 3 else client.pay)(charge["charge_id"])
             assert done.status == 200, done.raw
-            (event,) = await door.events(charge_id=charge["charge_id"])
+            (event,) = await client.events(charge_id=charge["charge_id"])
             # Also where it is read by number: everything up to its own is there, without a gap.
-            page = (await door.get("/v1/events", after_sequence=max(0, event["sequence"] - 50), limit=50)).body["data"]
+            page = (await client.get("/v1/events", after_sequence=max(0, event["sequence"] - 50), limit=50)).body[
+                "data"
+            ]
             numbers = [each["sequence"] for each in page]
             assert event["sequence"] in numbers
             assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
@@ -86,10 +90,10 @@ async def test_whoever_was_answered_reads_his_event_at_once_while_all_write_to_o
 
 
 async def test_a_transaction_that_stays_open_elsewhere_keeps_no_event_from_the_feed(
-    system: System, shop: Shop, books: Books
+    system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     """Neither one that writes another account's events, nor one of another database of the cluster."""
-    door, url = shop.sandbox, system.database_url
+    client, url = merchant.sandbox, system.database_url
     elsewhere = urlunsplit(urlsplit(url)._replace(path="/template1"))
     async with AsyncExitStack() as opened:
         for each in (url, elsewhere):
@@ -106,57 +110,57 @@ async def test_a_transaction_that_stays_open_elsewhere_keeps_no_event_from_the_f
                     " now(), '{}')"
                 )
         for number in range(1, 6):
-            paid = await door.paid()
-            (event,) = (await door.get("/v1/events", after_sequence=number - 1)).body["data"]
+            paid = await client.paid()
+            (event,) = (await client.get("/v1/events", after_sequence=number - 1)).body["data"]
             assert (event["sequence"], event["charge_id"]) == (number, paid["charge_id"])
 
 
-async def test_the_feed_and_the_webhook_say_the_same_words(shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    await door.paid(external_id='aspas " e \\ barra, ação 💸')
-    (event,) = await door.events()
+async def test_the_feed_and_the_webhook_say_the_same_words(merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
+    await client.paid(external_id='aspas " e \\ barra, ação 💸')
+    (event,) = await client.events()
     body = await books.fetchval(
-        "SELECT event_body FROM journal WHERE account_id = $1::text::uuid AND event_id IS NOT NULL", door.account_id
+        "SELECT event_body FROM journal WHERE account_id = $1::text::uuid AND event_id IS NOT NULL", client.account_id
     )
-    feed = await door.get("/v1/events")
+    feed = await client.get("/v1/events")
     assert body[:-1] in feed.raw
     assert event["external_id"] == 'aspas " e \\ barra, ação 💸'
 
 
-async def test_external_id_is_left_out_when_there_is_none(shop: Shop) -> None:
-    await shop.sandbox.paid()
-    (event,) = await shop.sandbox.events()
+async def test_external_id_is_left_out_when_there_is_none(merchant: ApiMerchant) -> None:
+    await merchant.sandbox.paid()
+    (event,) = await merchant.sandbox.events()
     assert "external_id" not in event
 
 
-async def test_after_sequence_implies_the_oldest_first(shop: Shop) -> None:
-    door = shop.sandbox
+async def test_after_sequence_implies_the_oldest_first(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
     for _ in range(5):
-        await door.paid()
-    page = (await door.get("/v1/events", after_sequence=2, limit=2)).body
+        await client.paid()
+    page = (await client.get("/v1/events", after_sequence=2, limit=2)).body
     assert [event["sequence"] for event in page["data"]] == [3, 4]
-    following = (await door.get("/v1/events", after_sequence=2, limit=2, cursor=page["next_cursor"])).body
+    following = (await client.get("/v1/events", after_sequence=2, limit=2, cursor=page["next_cursor"])).body
     assert [event["sequence"] for event in following["data"]] == [5]
     assert following["next_cursor"] is None
-    assert (await door.get("/v1/events", after_sequence=5)).body == {"data": [], "next_cursor": None}
-    assert (await door.get("/v1/events", after_sequence=2**62)).body["data"] == []
+    assert (await client.get("/v1/events", after_sequence=5)).body == {"data": [], "next_cursor": None}
+    assert (await client.get("/v1/events", after_sequence=2**62)).body["data"] == []
     for wrong in ("-1", "1.0", "abc", "", "9" * 30, "١"):
-        answer = await door.get("/v1/events", after_sequence=wrong)
+        answer = await client.get("/v1/events", after_sequence=wrong)
         assert (answer.status, answer.code) == (400, "VALIDATION_ERROR")
-    against = await door.get("/v1/events", after_sequence=1, order="desc")
+    against = await client.get("/v1/events", after_sequence=1, order="desc")
     assert (against.status, against.code) == (400, "VALIDATION_ERROR")
 
 
-async def test_anomalies_are_told(system: System, shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    paid = await door.paid("10.00", external_id="pedido-3")
+async def test_anomalies_are_told(system: System, merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
+    paid = await client.paid("10.00", external_id="pedido-3")
     await money_arrives(system, books, paid["charge_id"], 1234)
-    received, anomaly = await door.events()
+    received, anomaly = await client.events()
     assert anomaly == {
         "event": "payment.anomaly",
         "event_id": anomaly["event_id"],
         "charge_id": paid["charge_id"],
-        "account_id": door.account_id,
+        "account_id": client.account_id,
         "status": "paid",
         "amount": "12.34",
         "external_id": "pedido-3",

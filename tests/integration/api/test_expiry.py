@@ -8,9 +8,9 @@ import pytest
 
 from api.body.reading import fingerprint
 from tests.support.merchant import (
+    ApiClient,
+    ApiMerchant,
     Books,
-    Door,
-    Shop,
     assert_books_are_clean,
     created_before,
     paused,
@@ -21,80 +21,84 @@ from tests.support.system import System
 SWEPT_S_MAX = 30.0
 
 
-async def _overdue(books: Books, door: Door, **more: Any) -> str:
-    return await created_before(books, door, test=True, ago_s=120, lifetime_s=60, **more)
+async def _overdue(books: Books, client: ApiClient, **more: Any) -> str:
+    return await created_before(books, client, test=True, ago_s=120, lifetime_s=60, **more)
 
 
-async def _assert_expired_once(door: Door, charge_id: str) -> None:
-    charge = await door.charge(charge_id)
+async def _assert_expired_once(client: ApiClient, charge_id: str) -> None:
+    charge = await client.charge(charge_id)
     assert (charge["status"], charge["version"], charge["payment"]) == ("expired", 2, None)
-    (event,) = await door.events(charge_id=charge_id)
+    (event,) = await client.events(charge_id=charge_id)
     assert (event["type"], event["status"]) == ("charge.expired", "expired")
     assert event["expires_at"] == charge["expires_at"]
 
 
-async def test_a_lookup_expires_what_it_finds_overdue(system: System, shop: Shop, books: Books) -> None:
+async def test_a_lookup_expires_what_it_finds_overdue(system: System, merchant: ApiMerchant, books: Books) -> None:
     with paused(system, "worker"):
-        charge_id = await _overdue(books, shop.sandbox)
-        answers = await asyncio.gather(*(shop.sandbox.charge(charge_id) for _ in range(30)))
+        charge_id = await _overdue(books, merchant.sandbox)
+        answers = await asyncio.gather(*(merchant.sandbox.charge(charge_id) for _ in range(30)))
         assert {answer["status"] for answer in answers} == {"expired"}
-        await _assert_expired_once(shop.sandbox, charge_id)
+        await _assert_expired_once(merchant.sandbox, charge_id)
 
 
-async def test_a_list_and_its_filters_show_what_is_overdue_as_expired(system: System, shop: Shop, books: Books) -> None:
-    door = shop.sandbox
+async def test_a_list_and_its_filters_show_what_is_overdue_as_expired(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
+    client = merchant.sandbox
     with paused(system, "worker"):
         for asked in ({}, {"status": "expired"}, {"external_id": "late"}):
-            charge_id = await _overdue(books, door, external_id="late")
-            shown = {charge["charge_id"]: charge["status"] for charge in await door.all("/v1/charges", **asked)}
+            charge_id = await _overdue(books, client, external_id="late")
+            shown = {charge["charge_id"]: charge["status"] for charge in await client.all("/v1/charges", **asked)}
             assert shown[charge_id] == "expired"
-            await _overdue(books, door, external_id="late")
-            assert await door.all("/v1/charges", status="pending") == []
-        summary = {row["status"]: row["count"] for row in (await door.get("/v1/charges/summary")).body["data"]}
+            await _overdue(books, client, external_id="late")
+            assert await client.all("/v1/charges", status="pending") == []
+        summary = {row["status"]: row["count"] for row in (await client.get("/v1/charges/summary")).body["data"]}
         assert (summary["expired"], summary["pending"]) == (6, 0)
 
 
-async def test_the_feed_tells_what_is_overdue(system: System, shop: Shop, books: Books) -> None:
+async def test_the_feed_tells_what_is_overdue(system: System, merchant: ApiMerchant, books: Books) -> None:
     with paused(system, "worker"):
-        charge_id = await _overdue(books, shop.sandbox)
-        (event,) = await shop.sandbox.events()
+        charge_id = await _overdue(books, merchant.sandbox)
+        (event,) = await merchant.sandbox.events()
         assert (event["charge_id"], event["type"]) == (charge_id, "charge.expired")
 
 
 @pytest.mark.parametrize("act", ["cancel", "cancel by id", "cancel by reference", "pay"])
-async def test_nothing_can_be_done_with_an_overdue_charge(system: System, shop: Shop, books: Books, act: str) -> None:
-    door = shop.sandbox
+async def test_nothing_can_be_done_with_an_overdue_charge(
+    system: System, merchant: ApiMerchant, books: Books, act: str
+) -> None:
+    client = merchant.sandbox
     with paused(system, "worker"):
-        charge_id = await _overdue(books, door, external_id="late")
+        charge_id = await _overdue(books, client, external_id="late")
         if act == "cancel":
-            answer = await door.cancel(charge_id)
+            answer = await client.cancel(charge_id)
         elif act == "pay":
-            answer = await door.pay(charge_id)
+            answer = await client.pay(charge_id)
         else:
             name = {"charge_id": charge_id} if act == "cancel by id" else {"external_id": "late"}
-            answer = await door.post("/v1/charges/cancel", name)
+            answer = await client.post("/v1/charges/cancel", name)
         # By reference only pending charges are looked at, and it is none any more.
         expected = (404, "CHARGE_NOT_FOUND") if act == "cancel by reference" else (409, "CHARGE_NOT_PENDING")
         assert (answer.status, answer.code) == expected
-        await _assert_expired_once(door, charge_id)
+        await _assert_expired_once(client, charge_id)
 
 
-async def test_a_replay_of_its_creation_shows_it_expired(system: System, shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    mark = fingerprint("POST", "/v1/charges/pix", door.body("10.00", expires_in=60))
+async def test_a_replay_of_its_creation_shows_it_expired(system: System, merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
+    mark = fingerprint("POST", "/v1/charges/pix", client.body("10.00", expires_in=60))
     with paused(system, "worker"):
-        charge_id = await _overdue(books, door, key="old", fingerprint=mark)
-        answer = await door.create("10.00", key="old", expires_in=60)
+        charge_id = await _overdue(books, client, key="old", fingerprint=mark)
+        answer = await client.create("10.00", key="old", expires_in=60)
         assert (answer.status, answer.headers["Idempotent-Replayed"]) == (200, "true")
         assert (answer.body["charge_id"], answer.body["status"]) == (charge_id, "expired")
-        await _assert_expired_once(door, charge_id)
+        await _assert_expired_once(client, charge_id)
 
 
-async def test_the_sweeper_expires_what_nobody_reads(shop: Shop, books: Books) -> None:
+async def test_the_sweeper_expires_what_nobody_reads(merchant: ApiMerchant, books: Books) -> None:
     """Some are overdue already, one becomes so while we watch; both modes. Only the write side is looked at."""
     charge_ids = [
-        await created_before(books, door, test=test, ago_s=120, lifetime_s=lifetime_s)
-        for door, test in ((shop.sandbox, True), (shop.production, False))
+        await created_before(books, client, test=test, ago_s=120, lifetime_s=lifetime_s)
+        for client, test in ((merchant.sandbox, True), (merchant.production, False))
         for lifetime_s in (60, 60, 121.5)
     ]
 
@@ -106,35 +110,35 @@ async def test_the_sweeper_expires_what_nobody_reads(shop: Shop, books: Books) -
     actors = "SELECT DISTINCT actor FROM journal WHERE charge_id = ANY($1::text[]::uuid[]) AND kind = 'charge.expired'"
     assert [row["actor"] for row in await books.fetch(actors, charge_ids)] == ["sweeper"]
     for charge_id in charge_ids[:3]:
-        await _assert_expired_once(shop.sandbox, charge_id)
+        await _assert_expired_once(merchant.sandbox, charge_id)
     for charge_id in charge_ids[3:]:
-        await _assert_expired_once(shop.production, charge_id)
+        await _assert_expired_once(merchant.production, charge_id)
 
 
-async def test_readers_and_the_sweeper_at_once_expire_once(shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    charge_ids = [await _overdue(books, door) for _ in range(30)]
+async def test_readers_and_the_sweeper_at_once_expire_once(merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
+    charge_ids = [await _overdue(books, client) for _ in range(30)]
     await asyncio.gather(
-        *(door.charge(charge_id) for charge_id in charge_ids),
-        *(door.cancel(charge_id) for charge_id in charge_ids),
-        *(door.get("/v1/charges") for _ in range(10)),
-        *(door.get("/v1/events") for _ in range(10)),
+        *(client.charge(charge_id) for charge_id in charge_ids),
+        *(client.cancel(charge_id) for charge_id in charge_ids),
+        *(client.get("/v1/charges") for _ in range(10)),
+        *(client.get("/v1/events") for _ in range(10)),
     )
-    events = await door.events()
+    events = await client.events()
     assert sorted(event["charge_id"] for event in events) == sorted(charge_ids)
     assert {event["type"] for event in events} == {"charge.expired"}
     assert [event["sequence"] for event in events] == list(range(1, 31))
 
 
-async def test_a_charge_in_time_stays_pending(shop: Shop, books: Books) -> None:
-    charge_id = await created_before(books, shop.sandbox, test=True, ago_s=50, lifetime_s=60)
-    charge = await shop.sandbox.charge(charge_id)
+async def test_a_charge_in_time_stays_pending(merchant: ApiMerchant, books: Books) -> None:
+    charge_id = await created_before(books, merchant.sandbox, test=True, ago_s=50, lifetime_s=60)
+    charge = await merchant.sandbox.charge(charge_id)
     assert charge["status"] == "pending"
     assert datetime.fromisoformat(charge["expires_at"]) > datetime.now(UTC)
     assert datetime.fromisoformat(charge["expires_at"]) - datetime.fromisoformat(charge["created_at"]) == timedelta(
         seconds=60
     )
-    assert (await shop.sandbox.pay(charge_id)).status == 200
+    assert (await merchant.sandbox.pay(charge_id)).status == 200
 
 
 async def test_the_books_are_clean_after_all_of_it(system: System) -> None:

@@ -14,12 +14,12 @@ from redis.asyncio import Redis
 
 from tests.support.merchant import (
     Answer,
+    ApiClient,
+    ApiMerchant,
     Books,
-    Door,
-    Shop,
     assert_books_are_clean,
     killed,
-    new_shop,
+    new_merchant,
     paused,
     replaced,
     until_answer,
@@ -29,9 +29,9 @@ from tests.support.system import System
 AT_ONCE = 50
 
 
-async def _fifty(door: Door, books: Books, key: str) -> None:
+async def _fifty(client: ApiClient, books: Books, key: str) -> None:
     """Fifty equal creations at once make one charge, told to all of them."""
-    answers = await asyncio.gather(*(door.create("12.34", key=key, external_id=key) for _ in range(AT_ONCE)))
+    answers = await asyncio.gather(*(client.create("12.34", key=key, external_id=key) for _ in range(AT_ONCE)))
     assert Counter(answer.status for answer in answers) == {201: 1, 200: AT_ONCE - 1}
     assert len({answer.body["charge_id"] for answer in answers}) == 1
     for answer in answers:
@@ -39,29 +39,37 @@ async def _fifty(door: Door, books: Books, key: str) -> None:
     assert await books.fetchval("SELECT count(*) FROM charge WHERE external_id = $1", key) == 1
 
 
-async def test_fifty_at_once_over_several_processes_make_one_charge(system: System, shop: Shop, books: Books) -> None:
+async def test_fifty_at_once_over_several_processes_make_one_charge(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
     assert len(system.pids("api")) > 1
-    for door in (shop.sandbox, shop.production):
-        await _fifty(door, books, str(uuid4()))
+    for client in (merchant.sandbox, merchant.production):
+        await _fifty(client, books, str(uuid4()))
 
 
-async def test_fifty_at_once_make_one_charge_while_redis_is_silent(system: System, shop: Shop, books: Books) -> None:
-    await shop.sandbox.token()
+async def test_fifty_at_once_make_one_charge_while_redis_is_silent(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
+    await merchant.sandbox.token()
     with paused(system, "redis"):
         for _ in range(3):
-            await _fifty(shop.sandbox, books, str(uuid4()))
+            await _fifty(merchant.sandbox, books, str(uuid4()))
 
 
-async def test_fifty_at_once_make_one_charge_while_redis_is_killed(system: System, shop: Shop, books: Books) -> None:
-    await shop.sandbox.token()
+async def test_fifty_at_once_make_one_charge_while_redis_is_killed(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
+    await merchant.sandbox.token()
     old = killed(system, "redis")
     for _ in range(3):
-        await _fifty(shop.sandbox, books, str(uuid4()))
+        await _fifty(merchant.sandbox, books, str(uuid4()))
     await asyncio.to_thread(replaced, system, "redis", old)
-    await _fifty(shop.sandbox, books, str(uuid4()))
+    await _fifty(merchant.sandbox, books, str(uuid4()))
 
 
-async def test_fifty_at_once_make_one_charge_while_redis_is_flushed(system: System, shop: Shop, books: Books) -> None:
+async def test_fifty_at_once_make_one_charge_while_redis_is_flushed(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
     redis = Redis.from_url(system.redis_url)
 
     async def flush() -> None:
@@ -72,59 +80,70 @@ async def test_fifty_at_once_make_one_charge_while_redis_is_flushed(system: Syst
     flushing = asyncio.create_task(flush())
     try:
         for _ in range(5):
-            await _fifty(shop.sandbox, books, str(uuid4()))
+            await _fifty(merchant.sandbox, books, str(uuid4()))
     finally:
         flushing.cancel()
         await asyncio.gather(flushing, return_exceptions=True)
         await redis.aclose()
 
 
-async def test_a_redis_that_takes_no_writes_refuses_nobody(system: System, shop: Shop, books: Books) -> None:
+async def test_a_redis_that_takes_no_writes_refuses_nobody(system: System, merchant: ApiMerchant, books: Books) -> None:
     """Out of disk, or without its replicas, Redis answers every write with an error."""
     redis = Redis.from_url(system.redis_url)
     await asyncio.sleep(2.1)  # until whoever has just lost Redis to another test asks it again
     try:
         await redis.config_set("min-replicas-to-write", 1)
-        await _fifty(shop.sandbox, books, str(uuid4()))
-        charge = await shop.sandbox.created()
-        assert (await shop.sandbox.pay(charge["charge_id"])).status == 200
+        await _fifty(merchant.sandbox, books, str(uuid4()))
+        charge = await merchant.sandbox.created()
+        assert (await merchant.sandbox.pay(charge["charge_id"])).status == 200
     finally:
         await redis.config_set("min-replicas-to-write", 0)
         await redis.aclose()
 
 
-async def test_the_same_key_and_body_replay_whatever_the_spelling_of_the_json(shop: Shop) -> None:
-    door, key = shop.sandbox, str(uuid4())
+async def test_the_same_key_and_body_replay_whatever_the_spelling_of_the_json(merchant: ApiMerchant) -> None:
+    client, key = merchant.sandbox, str(uuid4())
     payer = {"name": "Zé Açaí", "document": "12345678909"}
-    first = await door.create("10.00", key=key, payer=payer, description="x")
+    first = await client.create("10.00", key=key, payer=payer, description="x")
     other_spelling = json.dumps(
-        {"payer": dict(reversed(payer.items())), "description": "x", "amount": "10.00", "account_id": door.account_id},
+        {
+            "payer": dict(reversed(payer.items())),
+            "description": "x",
+            "amount": "10.00",
+            "account_id": client.account_id,
+        },
         indent=3,
         ensure_ascii=True,
     )
-    sent = {"Authorization": f"Bearer {await door.token()}", "Idempotency-Key": key, "Content-Type": "application/json"}
-    async with door.http.post(f"{door.base_url}/v1/charges/pix", data=other_spelling, headers=sent) as answer:
+    sent = {
+        "Authorization": f"Bearer {await client.token()}",
+        "Idempotency-Key": key,
+        "Content-Type": "application/json",
+    }
+    async with client.http.post(f"{client.base_url}/v1/charges/pix", data=other_spelling, headers=sent) as answer:
         assert answer.status == 200
         assert await answer.json() == first.body
         assert answer.headers["Idempotency-Key"] == key
 
 
-async def test_the_same_key_with_another_body_is_refused_and_makes_nothing(shop: Shop) -> None:
-    door, key = shop.sandbox, str(uuid4())
-    charge = await door.created("10.00", key=key)
+async def test_the_same_key_with_another_body_is_refused_and_makes_nothing(merchant: ApiMerchant) -> None:
+    client, key = merchant.sandbox, str(uuid4())
+    charge = await client.created("10.00", key=key)
     others: list[dict[str, Any]] = [{"amount": "10.01"}, {"amount": "10.0"}, {"expires_in": 600}, {"unknown": 1}]
     for other in others:
-        answer = await door.create(**{"amount": "10.00", "key": key, **other})
+        answer = await client.create(**{"amount": "10.00", "key": key, **other})
         assert (answer.status, answer.code) == (409, "IDEMPOTENCY_KEY_REUSED")
-    assert [each["charge_id"] for each in await door.all("/v1/charges")] == [charge["charge_id"]]
+    assert [each["charge_id"] for each in await client.all("/v1/charges")] == [charge["charge_id"]]
 
 
-async def test_of_fifty_with_one_key_and_two_bodies_one_body_wins(shop: Shop) -> None:
+async def test_of_fifty_with_one_key_and_two_bodies_one_body_wins(merchant: ApiMerchant) -> None:
     key = str(uuid4())
-    answers = await asyncio.gather(*(shop.sandbox.create(f"{1 + number % 2}.00", key=key) for number in range(AT_ONCE)))
+    answers = await asyncio.gather(
+        *(merchant.sandbox.create(f"{1 + number % 2}.00", key=key) for number in range(AT_ONCE))
+    )
     assert Counter(answer.status for answer in answers) == {201: 1, 200: AT_ONCE // 2 - 1, 409: AT_ONCE // 2}
     assert {answer.code for answer in answers if answer.status == 409} == {"IDEMPOTENCY_KEY_REUSED"}
-    assert len(await shop.sandbox.all("/v1/charges")) == 1
+    assert len(await merchant.sandbox.all("/v1/charges")) == 1
 
 
 @pytest.mark.parametrize(
@@ -136,89 +155,91 @@ async def test_of_fifty_with_one_key_and_two_bodies_one_body_wins(shop: Shop) ->
         ({"Idempotency-Key": "ação"}, "IDEMPOTENCY_KEY_INVALID"),
     ],
 )
-async def test_a_creation_without_a_readable_key_is_refused(shop: Shop, sent: dict[str, str], code: str) -> None:
-    answer = await shop.sandbox.ask("POST", "/v1/charges/pix", json=shop.sandbox.body(), headers=sent)
+async def test_a_creation_without_a_readable_key_is_refused(
+    merchant: ApiMerchant, sent: dict[str, str], code: str
+) -> None:
+    answer = await merchant.sandbox.ask("POST", "/v1/charges/pix", json=merchant.sandbox.body(), headers=sent)
     assert (answer.status, answer.code) == (400, code)
-    assert await shop.sandbox.all("/v1/charges") == []
+    assert await merchant.sandbox.all("/v1/charges") == []
 
 
-async def test_a_key_belongs_to_its_account_and_mode(system: System, shop: Shop) -> None:
+async def test_a_key_belongs_to_its_account_and_mode(system: System, merchant: ApiMerchant) -> None:
     key = str(uuid4())
-    async with new_shop(system) as other:
-        doors = [shop.sandbox, shop.production, other.sandbox, other.production]
-        answers = [await door.create("10.00", key=key) for door in doors]
+    async with new_merchant(system) as other:
+        clients = [merchant.sandbox, merchant.production, other.sandbox, other.production]
+        answers = [await client.create("10.00", key=key) for client in clients]
     assert [answer.status for answer in answers] == [201] * 4
     assert len({answer.body["charge_id"] for answer in answers}) == 4
 
 
-async def test_a_refused_creation_leaves_its_key_free(shop: Shop) -> None:
+async def test_a_refused_creation_leaves_its_key_free(merchant: ApiMerchant) -> None:
     key = str(uuid4())
     for wrong in ("0.00", "1,00", None):
-        assert (await shop.sandbox.create(wrong, key=key)).code == "AMOUNT_INVALID"  # type: ignore[arg-type]
-    assert (await shop.sandbox.create(key=key, account_id=str(uuid4()))).code == "CHARGE_NOT_FOUND"
-    assert (await shop.sandbox.create(key=key)).status == 201
+        assert (await merchant.sandbox.create(wrong, key=key)).code == "AMOUNT_INVALID"  # type: ignore[arg-type]
+    assert (await merchant.sandbox.create(key=key, account_id=str(uuid4()))).code == "CHARGE_NOT_FOUND"
+    assert (await merchant.sandbox.create(key=key)).status == 201
 
 
 @pytest.mark.parametrize("becomes", ["paid", "cancelled"])
-async def test_a_replay_shows_the_charge_as_it_is_now(shop: Shop, becomes: str) -> None:
-    door, key = shop.sandbox, str(uuid4())
-    charge = await door.created(key=key)
-    changed = await (door.pay if becomes == "paid" else door.cancel)(charge["charge_id"])
-    again = await door.create(key=key)
+async def test_a_replay_shows_the_charge_as_it_is_now(merchant: ApiMerchant, becomes: str) -> None:
+    client, key = merchant.sandbox, str(uuid4())
+    charge = await client.created(key=key)
+    changed = await (client.pay if becomes == "paid" else client.cancel)(charge["charge_id"])
+    again = await client.create(key=key)
     assert (again.status, again.headers["Idempotent-Replayed"]) == (200, "true")
     assert again.body == changed.body
     assert again.body["status"] == becomes
 
 
-async def test_a_suspension_refuses_new_charges_and_replays_old_ones(system: System, shop: Shop) -> None:
+async def test_a_suspension_refuses_new_charges_and_replays_old_ones(system: System, merchant: ApiMerchant) -> None:
     old_key, new_key = str(uuid4()), str(uuid4())
-    charge = await shop.production.created(key=old_key)
+    charge = await merchant.production.created(key=old_key)
     system.json("pix", "suspend")
     try:
-        refused = await shop.production.create(key=new_key)
+        refused = await merchant.production.create(key=new_key)
         assert (refused.status, refused.code) == (403, "PIX_AVULSO_SUSPENDED")
-        replayed = await shop.production.create(key=old_key)
+        replayed = await merchant.production.create(key=old_key)
         assert (replayed.status, replayed.body["charge_id"]) == (200, charge["charge_id"])
-        assert (await shop.production.create("11.00", key=old_key)).code == "IDEMPOTENCY_KEY_REUSED"
-        assert (await shop.production.charge(charge["charge_id"]))["status"] == "pending"
-        assert (await shop.sandbox.create()).status == 201
-        assert (await shop.production.get(f"/v1/idempotency-keys/{new_key}")).body["state"] == "unknown"
+        assert (await merchant.production.create("11.00", key=old_key)).code == "IDEMPOTENCY_KEY_REUSED"
+        assert (await merchant.production.charge(charge["charge_id"]))["status"] == "pending"
+        assert (await merchant.sandbox.create()).status == 201
+        assert (await merchant.production.get(f"/v1/idempotency-keys/{new_key}")).body["state"] == "unknown"
     finally:
         system.json("pix", "resume")
-    assert (await shop.production.create(key=new_key)).status == 201
+    assert (await merchant.production.create(key=new_key)).status == 201
 
 
 async def test_kyc_is_required_in_production_and_not_in_the_sandbox(system: System) -> None:
     pending = system.merchants[2]
-    async with new_shop(system, kyc="pending") as shop:
+    async with new_merchant(system, kyc="pending") as merchant:
         assert pending["name"] == "Livraria Ipê"
         for record in (pending, None):
-            production = Door(system.base_url, record["account_id"], **record["production"]) if record else None
-            door = production or shop.production
-            answer = await door.create()
+            production = ApiClient(system.base_url, record["account_id"], **record["production"]) if record else None
+            client = production or merchant.production
+            answer = await client.create()
             assert (answer.status, answer.code) == (403, "KYC_REQUIRED")
-            assert (await door.get("/v1/charges")).status == 200
+            assert (await client.get("/v1/charges")).status == 200
             if production is not None:
                 await production.http.close()
-        assert (await shop.sandbox.create()).status == 201
+        assert (await merchant.sandbox.create()).status == 201
 
 
 async def test_an_approval_counts_at_once(system: System) -> None:
-    async with new_shop(system, kyc="pending") as shop:
+    async with new_merchant(system, kyc="pending") as merchant:
         key = str(uuid4())
-        assert (await shop.production.create(key=key)).code == "KYC_REQUIRED"
-        system.json("merchant", "approve", shop.production.account_id)
-        assert (await shop.production.create(key=key)).status == 201
+        assert (await merchant.production.create(key=key)).code == "KYC_REQUIRED"
+        system.json("merchant", "approve", merchant.production.account_id)
+        assert (await merchant.production.create(key=key)).status == 201
 
 
-async def test_a_key_tells_what_it_made(shop: Shop) -> None:
-    door, key = shop.sandbox, str(uuid4())
-    unknown = await door.get(f"/v1/idempotency-keys/{key}")
+async def test_a_key_tells_what_it_made(merchant: ApiMerchant) -> None:
+    client, key = merchant.sandbox, str(uuid4())
+    unknown = await client.get(f"/v1/idempotency-keys/{key}")
     assert (unknown.status, unknown.body["state"], unknown.body["resource_id"]) == (200, "unknown", None)
-    charge = await door.created(key=key)
+    charge = await client.created(key=key)
     for _ in range(2):
-        await door.create(key=key)
-    told = await door.get(f"/v1/idempotency-keys/{key}")
+        await client.create(key=key)
+    told = await client.get(f"/v1/idempotency-keys/{key}")
     assert told.body == {
         "key": key,
         "state": "completed",
@@ -227,29 +248,29 @@ async def test_a_key_tells_what_it_made(shop: Shop) -> None:
         "first_used_at": charge["created_at"],
         "replay_count": 2,
     }
-    assert (await shop.production.get(f"/v1/idempotency-keys/{key}")).body["state"] == "unknown"
+    assert (await merchant.production.get(f"/v1/idempotency-keys/{key}")).body["state"] == "unknown"
 
 
 @pytest.mark.parametrize("key", ["order/42", "a b?c=d&e#f%2F", "~!@$'()*+,;=:", "k" * 255])
-async def test_every_key_that_can_be_used_can_be_asked_about(shop: Shop, key: str) -> None:
-    charge = await shop.sandbox.created(key=key)
+async def test_every_key_that_can_be_used_can_be_asked_about(merchant: ApiMerchant, key: str) -> None:
+    charge = await merchant.sandbox.created(key=key)
     from yarl import URL
 
-    url = URL(f"{shop.sandbox.base_url}/v1/idempotency-keys/{quote(key, safe='')}", encoded=True)
-    sent = {"Authorization": f"Bearer {await shop.sandbox.token()}"}
-    async with shop.sandbox.http.get(url, headers=sent) as answer:
+    url = URL(f"{merchant.sandbox.base_url}/v1/idempotency-keys/{quote(key, safe='')}", encoded=True)
+    sent = {"Authorization": f"Bearer {await merchant.sandbox.token()}"}
+    async with merchant.sandbox.http.get(url, headers=sent) as answer:
         told = await answer.json()
     assert (answer.status, told.get("key"), told.get("resource_id")) == (200, key, charge["charge_id"])
 
 
-async def _held(books: Books, door: Door, key: str, act: Callable[[], Awaitable[Any]]) -> Any:
+async def _held(books: Books, client: ApiClient, key: str, act: Callable[[], Awaitable[Any]]) -> Any:
     """Act while creations under this key cannot get past the primary key, because another transaction is at it."""
     transaction = books.transaction()
     await transaction.start()
     await books.execute(
         "INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)"
         " VALUES ($1::text::uuid, true, $2, $3, 'charge', gen_random_uuid(), now())",
-        door.account_id,
+        client.account_id,
         key,
         bytes(32),
     )
@@ -259,39 +280,39 @@ async def _held(books: Books, door: Door, key: str, act: Callable[[], Awaitable[
         await transaction.rollback()
 
 
-async def _state(door: Door, key: str) -> str:
-    return str((await door.get(f"/v1/idempotency-keys/{key}")).body["state"])
+async def _state(client: ApiClient, key: str) -> str:
+    return str((await client.get(f"/v1/idempotency-keys/{key}")).body["state"])
 
 
-async def test_equal_requests_wait_for_the_first_while_it_runs(shop: Shop, books: Books) -> None:
-    door, key = shop.sandbox, str(uuid4())
+async def test_equal_requests_wait_for_the_first_while_it_runs(merchant: ApiMerchant, books: Books) -> None:
+    client, key = merchant.sandbox, str(uuid4())
     asked: list[asyncio.Task[Answer]] = []
 
     async def act() -> None:
-        asked.append(asyncio.create_task(door.create(key=key)))
+        asked.append(asyncio.create_task(client.create(key=key)))
 
         async def in_progress() -> bool:
-            return await _state(door, key) == "in_progress"
+            return await _state(client, key) == "in_progress"
 
         await until_answer(in_progress)
-        asked.extend(asyncio.create_task(door.create(key=key)) for _ in range(9))
+        asked.extend(asyncio.create_task(client.create(key=key)) for _ in range(9))
         await asyncio.sleep(0.3)
         assert not any(each.done() for each in asked)
 
-    await _held(books, door, key, act)
+    await _held(books, client, key, act)
     answers = await asyncio.gather(*asked)
     assert Counter(answer.status for answer in answers) == {201: 1, 200: 9}
-    assert await _state(door, key) == "completed"
+    assert await _state(client, key) == "completed"
 
 
-async def _leave(door: Door, key: str, after_s: float | None) -> None:
+async def _leave(client: ApiClient, key: str, after_s: float | None) -> None:
     """Ask for a creation and hang up after so long, or as soon as the answer begins: before it is read."""
-    body = json.dumps(door.body()).encode()
-    host, port = door.base_url.removeprefix("http://").split(":")
+    body = json.dumps(client.body()).encode()
+    host, port = client.base_url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(
         b"POST /v1/charges/pix HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer "
-        + (await door.token()).encode()
+        + (await client.token()).encode()
         + f"\r\nIdempotency-Key: {key}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         + body
     )
@@ -300,18 +321,20 @@ async def _leave(door: Door, key: str, after_s: float | None) -> None:
     writer.transport.abort()
 
 
-async def test_a_client_that_hangs_up_neither_undoes_nor_doubles(system: System, shop: Shop, books: Books) -> None:
+async def test_a_client_that_hangs_up_neither_undoes_nor_doubles(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
     chance, keys = random.Random(7), [str(uuid4()) for _ in range(60)]
-    await shop.sandbox.token()
+    await merchant.sandbox.token()
     # The first stays until its answer begins: somebody gets through, however busy the machine is.
     after_s = [None, *(chance.uniform(0, 0.03) for _ in keys[1:])]
-    await asyncio.gather(*(_leave(shop.sandbox, key, wait_s) for key, wait_s in zip(keys, after_s, strict=True)))
-    answers = await asyncio.gather(*(shop.sandbox.create(key=key) for key in keys))
+    await asyncio.gather(*(_leave(merchant.sandbox, key, wait_s) for key, wait_s in zip(keys, after_s, strict=True)))
+    answers = await asyncio.gather(*(merchant.sandbox.create(key=key) for key in keys))
     assert {answer.status for answer in answers} <= {200, 201}
     assert 200 in {answer.status for answer in answers}, "nobody got through before hanging up"
-    again = await asyncio.gather(*(shop.sandbox.create(key=key) for key in keys))
+    again = await asyncio.gather(*(merchant.sandbox.create(key=key) for key in keys))
     assert [each.body["charge_id"] for each in again] == [each.body["charge_id"] for each in answers]
-    assert len(await shop.sandbox.all("/v1/charges", limit=100)) == len(keys)
+    assert len(await merchant.sandbox.all("/v1/charges", limit=100)) == len(keys)
     open_transactions = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"
 
     async def none_open() -> bool:
@@ -320,21 +343,23 @@ async def test_a_client_that_hangs_up_neither_undoes_nor_doubles(system: System,
     await until_answer(none_open)
 
 
-async def test_a_client_that_hangs_up_while_others_wait_leaves_them_their_charge(shop: Shop, books: Books) -> None:
-    door, key = shop.sandbox, str(uuid4())
-    await door.token()
+async def test_a_client_that_hangs_up_while_others_wait_leaves_them_their_charge(
+    merchant: ApiMerchant, books: Books
+) -> None:
+    client, key = merchant.sandbox, str(uuid4())
+    await client.token()
     waiting: list[asyncio.Task[Answer]] = []
 
     async def act() -> None:
-        await _leave(door, key, 0.2)
-        waiting.extend(asyncio.create_task(door.create(key=key)) for _ in range(5))
+        await _leave(client, key, 0.2)
+        waiting.extend(asyncio.create_task(client.create(key=key)) for _ in range(5))
         await asyncio.sleep(0.2)
 
-    await _held(books, door, key, act)
+    await _held(books, client, key, act)
     answers = await asyncio.gather(*waiting)
     assert {answer.status for answer in answers} <= {200, 201}
     assert len({answer.body["charge_id"] for answer in answers}) == 1
-    assert len(await door.all("/v1/charges")) == 1
+    assert len(await client.all("/v1/charges")) == 1
 
 
 async def test_the_books_are_clean_after_all_of_it(system: System) -> None:

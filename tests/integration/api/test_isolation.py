@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from api.app import ROUTES
 from domain.mode import Mode
-from tests.support.merchant import Answer, Door, Shop, books_of, money_arrives, new_shop
+from tests.support.merchant import Answer, ApiClient, ApiMerchant, books_of, money_arrives, new_merchant
 from tests.support.system import System
 
 NOBODY = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
@@ -19,21 +19,21 @@ NOBODY = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
 class Strangers(NamedTuple):
     """Two merchants, each with a pending and a paid charge in either mode, of the same reference."""
 
-    mine: Shop
-    theirs: Shop
+    mine: ApiMerchant
+    theirs: ApiMerchant
     charges: dict[tuple[str, str, str], str]
     """By whose (mine, theirs), mode (sandbox, production) and status (pending, paid)."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def strangers(system: System) -> AsyncIterator[Strangers]:
-    async with new_shop(system) as mine, new_shop(system) as theirs, books_of(system) as books:
+    async with new_merchant(system) as mine, new_merchant(system) as theirs, books_of(system) as books:
         charges = {}
-        for whose, shop in (("mine", mine), ("theirs", theirs)):
-            for mode, door in (("sandbox", shop.sandbox), ("production", shop.production)):
+        for whose, merchant in (("mine", mine), ("theirs", theirs)):
+            for mode, client in (("sandbox", merchant.sandbox), ("production", merchant.production)):
                 payer = {"name": "Zé", "document": "52998224725"}
                 for status in ("pending", "paid"):
-                    charge = await door.created(external_id=f"{whose}/{mode}", payer=payer)
+                    charge = await client.created(external_id=f"{whose}/{mode}", payer=payer)
                     charges[whose, mode, status] = charge["charge_id"]
                 await money_arrives(system, books, charge["charge_id"], 1000)
         yield Strangers(mine, theirs, charges)
@@ -47,13 +47,13 @@ def _id_routes() -> list[tuple[str, str]]:
 _ROUTES = {(route.method, route.path): route for route in ROUTES}
 
 
-async def _ask(door: Door, method: Any, path: str, identifier: str) -> Answer:
+async def _ask(client: ApiClient, method: Any, path: str, identifier: str) -> Answer:
     name = path[path.index("{") : path.index("}") + 1]
     route = _ROUTES[method, path]
     given: dict[str, Any] = {"json": {}} if route.body is not None else {}
     if route.key:
         given["key"] = str(uuid4())
-    return await door.ask(method, path.replace(name, identifier), **given)
+    return await client.ask(method, path.replace(name, identifier), **given)
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
@@ -61,9 +61,9 @@ async def _ask(door: Door, method: Any, path: str, identifier: str) -> Answer:
 async def test_a_charge_of_anybody_else_is_like_none(strangers: Strangers, method: Any, path: str, mode: str) -> None:
     only = _ROUTES[method, path].mode  # refused before the charge is looked for
     gated = only is not None and (only is Mode.SANDBOX) != (mode == "sandbox")
-    door: Door = getattr(strangers.mine, mode)
+    client: ApiClient = getattr(strangers.mine, mode)
     other = "production" if mode == "sandbox" else "sandbox"
-    unknown = (await _ask(door, method, path, NOBODY)).but_for_the_request_id()
+    unknown = (await _ask(client, method, path, NOBODY)).but_for_the_request_id()
     assert unknown[0] == (403 if gated else 404)
     assert (b"SANDBOX_ONLY" if gated else b"CHARGE_NOT_FOUND") in unknown[1]
     foreign = [
@@ -73,16 +73,16 @@ async def test_a_charge_of_anybody_else_is_like_none(strangers: Strangers, metho
     ]
     assert len(foreign) == 6
     for identifier in (*foreign, str(uuid4()), "x", NOBODY.upper(), f"{{{NOBODY}}}", NOBODY.replace("-", "")):
-        assert (await _ask(door, method, path, identifier)).but_for_the_request_id() == unknown
+        assert (await _ask(client, method, path, identifier)).but_for_the_request_id() == unknown
 
 
 async def test_a_stranger_who_asks_at_the_same_moment_as_the_owner_gets_nothing(strangers: Strangers) -> None:
     """Lookups of a moment travel together: each gets its own answer."""
     charge_id = strangers.charges["mine", "sandbox", "pending"]
-    doors = [strangers.mine.sandbox, strangers.theirs.sandbox, strangers.mine.production, strangers.theirs.production]
-    for door in doors:
-        await door.token()
-    answers = await asyncio.gather(*(door.get(f"/v1/charges/{charge_id}") for _ in range(30) for door in doors))
+    clients = [strangers.mine.sandbox, strangers.theirs.sandbox, strangers.mine.production, strangers.theirs.production]
+    for client in clients:
+        await client.token()
+    answers = await asyncio.gather(*(client.get(f"/v1/charges/{charge_id}") for _ in range(30) for client in clients))
     assert [answer.status for answer in answers] == [200, 404, 404, 404] * 30
 
 
@@ -94,12 +94,12 @@ async def test_another_spelling_of_an_own_id_names_nothing(strangers: Strangers)
 
 @pytest.mark.parametrize(("method", "path"), [each for each in _id_routes() if "account_id" in each[1]])
 async def test_an_account_of_anybody_else_is_like_none(strangers: Strangers, method: str, path: str) -> None:
-    door = strangers.mine.sandbox
-    unknown = (await _ask(door, method, path, NOBODY)).but_for_the_request_id()
+    client = strangers.mine.sandbox
+    unknown = (await _ask(client, method, path, NOBODY)).but_for_the_request_id()
     assert unknown[0] == 404
     assert b"WALLET_ACCOUNT_NOT_FOUND" in unknown[1]
-    for identifier in (strangers.theirs.sandbox.account_id, door.account_id.upper(), "x"):
-        assert (await _ask(door, method, path, identifier)).but_for_the_request_id() == unknown
+    for identifier in (strangers.theirs.sandbox.account_id, client.account_id.upper(), "x"):
+        assert (await _ask(client, method, path, identifier)).but_for_the_request_id() == unknown
 
 
 async def test_the_table_of_routes_has_no_identifier_this_file_does_not_know() -> None:
@@ -111,47 +111,51 @@ async def test_the_table_of_routes_has_no_identifier_this_file_does_not_know() -
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 async def test_a_reference_or_id_of_anybody_else_cancels_nothing(strangers: Strangers, mode: str) -> None:
-    door: Door = getattr(strangers.mine, mode)
+    client: ApiClient = getattr(strangers.mine, mode)
     other = "production" if mode == "sandbox" else "sandbox"
-    unknown = (await door.post("/v1/charges/cancel", {"external_id": "nobody's"})).but_for_the_request_id()
+    unknown = (await client.post("/v1/charges/cancel", {"external_id": "nobody's"})).but_for_the_request_id()
     assert unknown[0] == 404
     for reference in ("theirs/sandbox", "theirs/production", f"mine/{other}"):
-        answer = await door.post("/v1/charges/cancel", {"external_id": reference})
+        answer = await client.post("/v1/charges/cancel", {"external_id": reference})
         assert answer.but_for_the_request_id() == unknown
     for (whose, its_mode, _), charge_id in strangers.charges.items():
         if whose == "theirs" or its_mode == other:
-            answer = await door.post("/v1/charges/cancel", {"charge_id": charge_id})
+            answer = await client.post("/v1/charges/cancel", {"charge_id": charge_id})
             assert answer.but_for_the_request_id() == unknown
 
 
 async def test_a_charge_cannot_be_made_for_anybody_else(strangers: Strangers) -> None:
-    door = strangers.mine.production
-    answers = [await door.create(account_id=each) for each in (NOBODY, strangers.theirs.sandbox.account_id)]
+    client = strangers.mine.production
+    answers = [await client.create(account_id=each) for each in (NOBODY, strangers.theirs.sandbox.account_id)]
     assert answers[0].code == "CHARGE_NOT_FOUND"
     assert answers[0].but_for_the_request_id() == answers[1].but_for_the_request_id()
-    for shop, mode in ((strangers.theirs, "sandbox"), (strangers.theirs, "production"), (strangers.mine, "production")):
-        assert len(await getattr(shop, mode).all("/v1/charges")) == 2
+    for merchant, mode in (
+        (strangers.theirs, "sandbox"),
+        (strangers.theirs, "production"),
+        (strangers.mine, "production"),
+    ):
+        assert len(await getattr(merchant, mode).all("/v1/charges")) == 2
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 async def test_lists_hold_the_own_rows_of_the_mode_and_no_others(strangers: Strangers, mode: str) -> None:
-    door: Door = getattr(strangers.mine, mode)
+    client: ApiClient = getattr(strangers.mine, mode)
     own = {strangers.charges["mine", mode, status] for status in ("pending", "paid")}
     paid = {strangers.charges["mine", mode, "paid"]}
     filters: list[dict[str, Any]] = [{}, {"payer_document": "52998224725"}, {"status": ["pending", "paid"]}]
     for asked in filters:
-        assert {charge["charge_id"] for charge in await door.all("/v1/charges", **asked)} == own
-    assert {payment["charge_id"] for payment in await door.all("/v1/payments")} == paid
-    assert {event["charge_id"] for event in await door.events()} == paid
-    assert {entry["charge_id"] for entry in await door.ledger()} == paid
-    assert await door.balance() == "10.00"
-    counts = (await door.get("/v1/charges/summary")).body["data"]
+        assert {charge["charge_id"] for charge in await client.all("/v1/charges", **asked)} == own
+    assert {payment["charge_id"] for payment in await client.all("/v1/payments")} == paid
+    assert {event["charge_id"] for event in await client.events()} == paid
+    assert {entry["charge_id"] for entry in await client.ledger()} == paid
+    assert await client.balance() == "10.00"
+    counts = (await client.get("/v1/charges/summary")).body["data"]
     assert {row["status"]: row["count"] for row in counts if row["count"]} == {"pending": 1, "paid": 1}
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 async def test_filters_with_identifiers_of_others_find_nothing(strangers: Strangers, mode: str) -> None:
-    door: Door = getattr(strangers.mine, mode)
+    client: ApiClient = getattr(strangers.mine, mode)
     other = "production" if mode == "sandbox" else "sandbox"
     for (whose, its_mode, _), charge_id in strangers.charges.items():
         if whose == "mine" and its_mode != other:
@@ -165,5 +169,5 @@ async def test_filters_with_identifiers_of_others_find_nothing(strangers: Strang
             ("/v1/events", {"charge_id": charge_id}),
             ("/v1/events", {"external_id": reference}),
         ):
-            nothing = await door.get(path, **asked)
+            nothing = await client.get(path, **asked)
             assert nothing.body == {"data": [], "next_cursor": None}, (path, asked)

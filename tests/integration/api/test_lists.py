@@ -11,7 +11,7 @@ import pytest_asyncio
 from yarl import URL
 
 from domain.instants import SAO_PAULO
-from tests.support.merchant import Answer, Door, Shop, books_of, created_before, money_arrives, new_shop
+from tests.support.merchant import Answer, ApiClient, ApiMerchant, books_of, created_before, money_arrives, new_merchant
 from tests.support.system import System
 
 LISTS = ("charges", "payments", "events", "ledger")
@@ -21,8 +21,8 @@ CPF = "52998224725"
 class Seen(NamedTuple):
     """A merchant with charges of every state, some from two days ago."""
 
-    shop: Shop
-    door: Door
+    merchant: ApiMerchant
+    client: ApiClient
     pending: str
     paid: str
     cancelled: str
@@ -30,27 +30,27 @@ class Seen(NamedTuple):
     overpaid: str
 
     def path(self, name: str) -> str:
-        return f"/v1/accounts/{self.door.account_id}/ledger" if name == "ledger" else f"/v1/{name}"
+        return f"/v1/accounts/{self.client.account_id}/ledger" if name == "ledger" else f"/v1/{name}"
 
     async def ids(self, name: str, **asked: Any) -> list[str]:
-        return [row["charge_id"] for row in await self.door.all(self.path(name), limit=2, **asked)]
+        return [row["charge_id"] for row in await self.client.all(self.path(name), limit=2, **asked)]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def seen(system: System) -> AsyncIterator[Seen]:
-    async with new_shop(system) as shop, books_of(system) as books:
-        door = shop.sandbox
+    async with new_merchant(system) as merchant, books_of(system) as books:
+        client = merchant.sandbox
         ago_s = 2 * 86_400.0
-        expired = await created_before(books, door, test=True, ago_s=ago_s, lifetime_s=60, external_id="old")
-        assert (await door.charge(expired))["status"] == "expired"
-        overpaid = await created_before(books, door, test=True, ago_s=ago_s, lifetime_s=7 * ago_s, external_id="old")
+        expired = await created_before(books, client, test=True, ago_s=ago_s, lifetime_s=60, external_id="old")
+        assert (await client.charge(expired))["status"] == "expired"
+        overpaid = await created_before(books, client, test=True, ago_s=ago_s, lifetime_s=7 * ago_s, external_id="old")
         two_days_ago = datetime.now(UTC) - timedelta(seconds=ago_s - 1)
         await money_arrives(system, books, overpaid, 1500, paid_at=two_days_ago)
-        pending = (await door.created(external_id="new", payer={"document": CPF}))["charge_id"]
-        paid = (await door.paid("20.00", external_id="new", payer={"document": CPF}))["charge_id"]
-        cancelled = (await door.created(external_id="other"))["charge_id"]
-        await door.cancel(cancelled)
-        yield Seen(shop, door, pending, paid, cancelled, expired, overpaid)
+        pending = (await client.created(external_id="new", payer={"document": CPF}))["charge_id"]
+        paid = (await client.paid("20.00", external_id="new", payer={"document": CPF}))["charge_id"]
+        cancelled = (await client.created(external_id="other"))["charge_id"]
+        await client.cancel(cancelled)
+        yield Seen(merchant, client, pending, paid, cancelled, expired, overpaid)
 
 
 def _day(days_ago: float = 0) -> str:
@@ -108,8 +108,8 @@ async def test_the_summary_counts_what_the_list_shows(seen: Seen) -> None:
         {"created_to": _day(1)},
         {"due_to": _day()},
     ):
-        rows = await seen.door.all("/v1/charges", **asked)
-        summary = (await seen.door.get("/v1/charges/summary", **asked)).body["data"]
+        rows = await seen.client.all("/v1/charges", **asked)
+        summary = (await seen.client.get("/v1/charges/summary", **asked)).body["data"]
         assert {row["status"]: (row["count"], row["amount"]) for row in summary if row["count"]} == {
             status: (
                 sum(row["status"] == status for row in rows),
@@ -165,7 +165,7 @@ async def test_events_by_every_filter(seen: Seen) -> None:
         ({"created_from": _day(-1)}, []),
     ]
     for asked, rows in expected:
-        shown = [(row["charge_id"], row["type"]) for row in await seen.door.all("/v1/events", limit=2, **asked)]
+        shown = [(row["charge_id"], row["type"]) for row in await seen.client.all("/v1/events", limit=2, **asked)]
         assert shown == rows, asked
 
 
@@ -190,39 +190,39 @@ async def test_limits_are_read_strictly(seen: Seen, name: str) -> None:
         "0", "-1", "abc", "", "1e3", "1.0", "+1", " 1", "0x10", "1_0", "٣", "１０", "²", "0" * 5000, "-" + "9" * 5000,
     )  # fmt: skip
     for limit in wrong:
-        answer = await seen.door.get(seen.path(name), limit=limit)
+        answer = await seen.client.get(seen.path(name), limit=limit)
         assert (answer.status, answer.code) == (400, "LIMIT_INVALID"), limit[:20]
-    repeated = await seen.door.get(seen.path(name), limit=["1", "1"])
+    repeated = await seen.client.get(seen.path(name), limit=["1", "1"])
     assert (repeated.status, repeated.code) == (400, "LIMIT_INVALID")
-    everything = (await seen.door.get(seen.path(name))).body["data"]
+    everything = (await seen.client.get(seen.path(name))).body["data"]
     for limit in ("101", "100", "4294967297", "9" * 5000, "0" * 40 + "9"):
-        assert (await seen.door.get(seen.path(name), limit=limit)).body["data"] == everything
-    assert (await seen.door.get(seen.path(name), limit="1")).body["data"] == everything[:1]
+        assert (await seen.client.get(seen.path(name), limit=limit)).body["data"] == everything
+    assert (await seen.client.get(seen.path(name), limit="1")).body["data"] == everything[:1]
 
 
-async def test_a_page_has_25_rows_unless_told_otherwise_and_never_more_than_100(shop_of_many: Door) -> None:
+async def test_a_page_has_25_rows_unless_told_otherwise_and_never_more_than_100(merchant_of_many: ApiClient) -> None:
     for asked, rows in (({}, 25), ({"limit": 101}, 100), ({"limit": 10**30}, 100), ({"limit": 99}, 99)):
-        assert len((await shop_of_many.get("/v1/charges", **asked)).body["data"]) == rows
+        assert len((await merchant_of_many.get("/v1/charges", **asked)).body["data"]) == rows
 
 
 @pytest.mark.parametrize("name", LISTS)
 async def test_what_is_no_filter_is_refused_and_not_ignored(seen: Seen, name: str) -> None:
     for asked in ({"page": 1}, {"Status": "paid"}, {"offset": 3}, {"status[]": "paid"}, {"": "x"}):
-        answer = await seen.door.get(seen.path(name), **asked)
+        answer = await seen.client.get(seen.path(name), **asked)
         assert (answer.status, answer.code) == (400, "VALIDATION_ERROR"), asked
         assert answer.body["error"]["fields"]
     days = {"charges": "created_from", "payments": "paid_from", "events": "created_from", "ledger": "created_from"}[
         name
     ]
     for day in ("2026-13-01", "2026-02-30", "20260101", "2026-1-1", "2026-W01-1", "", "now", "２０２６-01-01"):
-        answer = await seen.door.get(seen.path(name), **{days: day})
+        answer = await seen.client.get(seen.path(name), **{days: day})
         assert (answer.status, answer.code) == (400, "DATE_RANGE_INVALID"), day
     backwards = {days: "2026-02-02", days.replace("from", "to"): "2026-02-01"}
-    assert (await seen.door.get(seen.path(name), **backwards)).code == "DATE_RANGE_INVALID"
+    assert (await seen.client.get(seen.path(name), **backwards)).code == "DATE_RANGE_INVALID"
     for far in ({days: "9999-12-31"}, {days.replace("from", "to"): "0001-01-01"}):
-        assert (await seen.door.get(seen.path(name), **far)).body == {"data": [], "next_cursor": None}
-    assert (await seen.door.get(seen.path(name), order="up")).code == "VALIDATION_ERROR"
-    assert (await seen.door.get(seen.path(name), order=["asc", "asc"])).code == "VALIDATION_ERROR"
+        assert (await seen.client.get(seen.path(name), **far)).body == {"data": [], "next_cursor": None}
+    assert (await seen.client.get(seen.path(name), order="up")).code == "VALIDATION_ERROR"
+    assert (await seen.client.get(seen.path(name), order=["asc", "asc"])).code == "VALIDATION_ERROR"
 
 
 async def test_filters_of_one_list_are_unknown_to_the_others(seen: Seen) -> None:
@@ -240,15 +240,15 @@ async def test_filters_of_one_list_are_unknown_to_the_others(seen: Seen) -> None
         ("ledger", {"type": "gift"}),
         ("ledger", {"charge_id": "x"}),
     ):
-        answer = await seen.door.get(seen.path(name), **asked)
+        answer = await seen.client.get(seen.path(name), **asked)
         assert (answer.status, answer.code) == (400, "VALIDATION_ERROR"), (name, asked)
 
 
 async def test_a_query_that_is_no_text_is_refused(seen: Seen) -> None:
-    sent = {"Authorization": f"Bearer {await seen.door.token()}"}
+    sent = {"Authorization": f"Bearer {await seen.client.token()}"}
     for query in ("external_id=%FF", "external_id=%00", "external_id=%ED%A0%80", "a=1&" * 200):
-        url = URL(f"{seen.door.base_url}/v1/charges?{query}", encoded=True)
-        async with seen.door.http.get(url, headers=sent) as answer:
+        url = URL(f"{seen.client.base_url}/v1/charges?{query}", encoded=True)
+        async with seen.client.http.get(url, headers=sent) as answer:
             assert (answer.status, (await answer.json())["error"]["code"]) == (400, "VALIDATION_ERROR"), query[:30]
 
 
@@ -258,7 +258,7 @@ def _invalid(answer: Answer) -> None:
 
 async def _cursor(seen: Seen, name: str, **asked: Any) -> str:
     """Where a walk with these filters goes on."""
-    page = await seen.door.get(seen.path(name), limit=1, **asked)
+    page = await seen.client.get(seen.path(name), limit=1, **asked)
     assert page.body["next_cursor"] is not None
     return str(page.body["next_cursor"])
 
@@ -266,7 +266,7 @@ async def _cursor(seen: Seen, name: str, **asked: Any) -> str:
 @pytest.mark.parametrize("name", LISTS)
 async def test_a_cursor_altered_anywhere_is_refused(seen: Seen, name: str) -> None:
     path, cursor = seen.path(name), await _cursor(seen, name)
-    assert (await seen.door.get(path, cursor=cursor)).status == 200
+    assert (await seen.client.get(path, cursor=cursor)).status == 200
     raw = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
     altered = [
         urlsafe_b64encode(raw[:at] + bytes([raw[at] ^ 1 << at % 8]) + raw[at + 1 :]).decode().rstrip("=")
@@ -277,9 +277,9 @@ async def test_a_cursor_altered_anywhere_is_refused(seen: Seen, name: str) -> No
     altered += [cursor + each for each in ("=", "==", "A", "AAAA", " ", "\n", "%00", ".", "é")]
     altered += [f" {cursor}", cursor.lower(), cursor.swapcase(), cursor + cursor, "A" * 10_240, "!!!!", "e30", "null"]
     assert cursor not in altered
-    for answer in await asyncio.gather(*(seen.door.get(path, cursor=each) for each in altered)):
+    for answer in await asyncio.gather(*(seen.client.get(path, cursor=each) for each in altered)):
         _invalid(answer)
-    _invalid(await seen.door.get(path, cursor=[cursor, cursor]))
+    _invalid(await seen.client.get(path, cursor=[cursor, cursor]))
 
 
 async def test_a_cursor_belongs_to_its_list_account_mode_and_filters(system: System, seen: Seen) -> None:
@@ -290,48 +290,50 @@ async def test_a_cursor_belongs_to_its_list_account_mode_and_filters(system: Sys
         "ledger": [{"type": "payment"}, {"order": "asc"}, {"created_from": _day(3)}],
     }
     cursors = {name: await _cursor(seen, name) for name in LISTS}
-    async with new_shop(system) as stranger:
+    async with new_merchant(system) as stranger:
         for name, cursor in cursors.items():
             for other in set(LISTS) - {name}:
-                _invalid(await seen.door.get(seen.path(other), cursor=cursor))
+                _invalid(await seen.client.get(seen.path(other), cursor=cursor))
             for asked in filtered[name]:
-                _invalid(await seen.door.get(seen.path(name), cursor=cursor, **asked))
+                _invalid(await seen.client.get(seen.path(name), cursor=cursor, **asked))
                 own = await _cursor(seen, name, **asked)
-                assert (await seen.door.get(seen.path(name), cursor=own, **asked)).status == 200
-                _invalid(await seen.door.get(seen.path(name), cursor=own))
-            _invalid(await seen.shop.production.get(seen.path(name), cursor=cursor))
-            theirs = seen.path(name).replace(seen.door.account_id, stranger.sandbox.account_id)
+                assert (await seen.client.get(seen.path(name), cursor=own, **asked)).status == 200
+                _invalid(await seen.client.get(seen.path(name), cursor=own))
+            _invalid(await seen.merchant.production.get(seen.path(name), cursor=cursor))
+            theirs = seen.path(name).replace(seen.client.account_id, stranger.sandbox.account_id)
             _invalid(await stranger.sandbox.get(theirs, cursor=cursor))
             # The size of the next page is the reader's to choose.
-            assert (await seen.door.get(seen.path(name), cursor=cursor, limit=3)).status == 200
+            assert (await seen.client.get(seen.path(name), cursor=cursor, limit=3)).status == 200
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def shop_of_many(system: System) -> AsyncIterator[Door]:
+async def merchant_of_many(system: System) -> AsyncIterator[ApiClient]:
     """A merchant with 150 charges, of which 50 are paid."""
-    async with new_shop(system) as shop:
+    async with new_merchant(system) as merchant:
         for _ in range(3):
-            made = await asyncio.gather(*(shop.sandbox.created() for _ in range(50)))
-        await asyncio.gather(*(shop.sandbox.pay(charge["charge_id"]) for charge in made))
-        yield shop.sandbox
+            made = await asyncio.gather(*(merchant.sandbox.created() for _ in range(50)))
+        await asyncio.gather(*(merchant.sandbox.pay(charge["charge_id"]) for charge in made))
+        yield merchant.sandbox
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("name", ["charges", "events", "ledger", "payments"])
-async def test_a_walk_misses_and_repeats_nothing_while_others_write(shop_of_many: Door, name: str, order: str) -> None:
-    door = shop_of_many
-    path = f"/v1/accounts/{door.account_id}/ledger" if name == "ledger" else f"/v1/{name}"
+async def test_a_walk_misses_and_repeats_nothing_while_others_write(
+    merchant_of_many: ApiClient, name: str, order: str
+) -> None:
+    client = merchant_of_many
+    path = f"/v1/accounts/{client.account_id}/ledger" if name == "ledger" else f"/v1/{name}"
     identity = {"charges": "charge_id", "events": "event_id", "ledger": "entry_id", "payments": "payment_id"}[name]
-    there = {row[identity] for row in await door.all(path, limit=100)}
+    there = {row[identity] for row in await client.all(path, limit=100)}
     walking = True
 
     async def write() -> None:
         while walking:
-            charge = await door.created()
-            await door.pay(charge["charge_id"])
+            charge = await client.created()
+            await client.pay(charge["charge_id"])
 
     writers = [asyncio.create_task(write()) for _ in range(3)]
-    walked = [row[identity] for row in await door.all(path, limit=7, order=order)]
+    walked = [row[identity] for row in await client.all(path, limit=7, order=order)]
     walking = False
     await asyncio.gather(*writers)
     assert len(walked) == len(set(walked))
@@ -341,10 +343,10 @@ async def test_a_walk_misses_and_repeats_nothing_while_others_write(shop_of_many
 
 
 async def test_rows_of_one_instant_are_walked_one_by_one(system: System, seen: Seen) -> None:
-    async with new_shop(system) as shop, books_of(system) as books:
-        charge = await shop.sandbox.created()
+    async with new_merchant(system) as merchant, books_of(system) as books:
+        charge = await merchant.sandbox.created()
         at = datetime.now(UTC)
         await money_arrives(system, books, charge["charge_id"], *[1000] * 20, paid_at=at)
         for order in ("asc", "desc"):
-            walked = [row["payment_id"] for row in await shop.sandbox.all("/v1/payments", limit=3, order=order)]
+            walked = [row["payment_id"] for row in await merchant.sandbox.all("/v1/payments", limit=3, order=order)]
             assert len(set(walked)) == len(walked) == 20

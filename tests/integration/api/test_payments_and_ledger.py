@@ -9,9 +9,9 @@ from typing import Any
 from domain.errors import Code, Refused
 from domain.instants import iso, to_millisecond
 from tests.support.merchant import (
+    ApiClient,
+    ApiMerchant,
     Books,
-    Door,
-    Shop,
     assert_books_are_clean,
     books_of,
     created_before,
@@ -20,45 +20,45 @@ from tests.support.merchant import (
 from tests.support.system import System
 
 
-async def assert_the_ledger_adds_up(door: Door) -> list[dict[str, Any]]:
+async def assert_the_ledger_adds_up(client: ApiClient) -> list[dict[str, Any]]:
     """Dense numbers, each balance_after the one before plus the amount, the balance the sum and the last of them."""
-    entries = await door.ledger()
+    entries = await client.ledger()
     assert [entry["sequence"] for entry in entries] == list(range(1, len(entries) + 1))
     running = Decimal(0)
     for entry in entries:
         running += Decimal(entry["amount"]) * (1 if entry["direction"] == "credit" else -1)
         assert Decimal(entry["balance_after"]) == running
-    assert Decimal(await door.balance()) == running
+    assert Decimal(await client.balance()) == running
     assert entries == sorted(entries, key=lambda entry: (entry["created_at"], entry["sequence"]))
     return entries
 
 
-async def test_an_account_without_movement_has_a_balance_of_nothing(shop: Shop) -> None:
-    for door in (shop.sandbox, shop.production):
-        answer = await door.get(f"/v1/accounts/{door.account_id}/balance")
+async def test_an_account_without_movement_has_a_balance_of_nothing(merchant: ApiMerchant) -> None:
+    for client in (merchant.sandbox, merchant.production):
+        answer = await client.get(f"/v1/accounts/{client.account_id}/balance")
         assert answer.body == {"balance": "0.00", "currency": "BRL"}
-        assert await door.ledger() == []
-        assert await door.all("/v1/payments") == []
+        assert await client.ledger() == []
+        assert await client.all("/v1/payments") == []
 
 
-async def test_a_hundred_simulated_payments_at_once_pay_once(shop: Shop) -> None:
-    door = shop.sandbox
-    charge = await door.created("33.33")
-    answers = await asyncio.gather(*(door.pay(charge["charge_id"]) for _ in range(100)))
+async def test_a_hundred_simulated_payments_at_once_pay_once(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    charge = await client.created("33.33")
+    answers = await asyncio.gather(*(client.pay(charge["charge_id"]) for _ in range(100)))
     assert Counter(answer.status for answer in answers) == {200: 1, 409: 99}
     assert {answer.code for answer in answers if answer.status == 409} == {"CHARGE_NOT_PENDING"}
-    (payment,) = await door.all("/v1/payments")
-    (entry,) = await assert_the_ledger_adds_up(door)
-    (event,) = await door.events()
-    assert (payment["amount"], entry["amount"], event["amount"], await door.balance()) == ("33.33",) * 4
+    (payment,) = await client.all("/v1/payments")
+    (entry,) = await assert_the_ledger_adds_up(client)
+    (event,) = await client.events()
+    assert (payment["amount"], entry["amount"], event["amount"], await client.balance()) == ("33.33",) * 4
     assert payment["payment_id"] == entry["payment_id"] == event["payment_id"]
-    assert (await door.charge(charge["charge_id"]))["version"] == 2
+    assert (await client.charge(charge["charge_id"]))["version"] == 2
 
 
-async def test_a_paid_charge_carries_its_receipt(shop: Shop) -> None:
-    door = shop.sandbox
-    charge = await door.created("250.10", external_id="pedido-9")
-    paid = (await door.pay(charge["charge_id"])).body
+async def test_a_paid_charge_carries_its_receipt(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    charge = await client.created("250.10", external_id="pedido-9")
+    paid = (await client.pay(charge["charge_id"])).body
     receipt = paid["payment"]
     assert paid == charge | {"status": "paid", "version": 2, "paid_at": receipt["paid_at"], "payment": receipt}
     assert receipt == {
@@ -79,11 +79,11 @@ async def test_a_paid_charge_carries_its_receipt(shop: Shop) -> None:
     }
     assert len(receipt["end_to_end_id"]) == 32
     assert "*" in receipt["payer"]["document"]
-    (payment,) = await door.all("/v1/payments")
+    (payment,) = await client.all("/v1/payments")
     assert payment == receipt | {
         "charge_id": charge["charge_id"],
         "external_id": "pedido-9",
-        "account_id": door.account_id,
+        "account_id": client.account_id,
         "payment_method": "pix",
         "txid": charge["pix"]["txid"],
         "nosso_numero": None,
@@ -93,116 +93,120 @@ async def test_a_paid_charge_carries_its_receipt(shop: Shop) -> None:
     }
 
 
-async def test_a_test_payment_moves_no_production_money(shop: Shop) -> None:
-    charge = await shop.production.created()
-    answer = await shop.production.pay(charge["charge_id"])
+async def test_a_test_payment_moves_no_production_money(merchant: ApiMerchant) -> None:
+    charge = await merchant.production.created()
+    answer = await merchant.production.pay(charge["charge_id"])
     assert (answer.status, answer.code) == (403, "SANDBOX_ONLY")
-    await shop.sandbox.paid()
-    assert await shop.sandbox.balance() == "10.00"
-    assert await shop.production.balance() == "0.00"
-    assert await shop.production.events() == []
+    await merchant.sandbox.paid()
+    assert await merchant.sandbox.balance() == "10.00"
+    assert await merchant.production.balance() == "0.00"
+    assert await merchant.production.events() == []
 
 
-async def test_many_payments_at_once_leave_an_exact_ledger(shop: Shop) -> None:
-    door = shop.sandbox
+async def test_many_payments_at_once_leave_an_exact_ledger(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
     amounts = [f"{number}.{number:02}" for number in range(1, 61)]
-    await asyncio.gather(*(door.paid(amount) for amount in amounts))
-    entries = await assert_the_ledger_adds_up(door)
+    await asyncio.gather(*(client.paid(amount) for amount in amounts))
+    entries = await assert_the_ledger_adds_up(client)
     assert sorted(Decimal(entry["amount"]) for entry in entries) == [Decimal(amount) for amount in amounts]
 
 
-async def _money(door: Door, charge_id: str) -> tuple[str, list[tuple[str, str | None]], list[str], str]:
+async def _money(client: ApiClient, charge_id: str) -> tuple[str, list[tuple[str, str | None]], list[str], str]:
     """The charge's status, its payments (amount, anomaly), its events' types in order, and the balance."""
-    payments = await door.all("/v1/payments", charge_id=charge_id, order="asc")
+    payments = await client.all("/v1/payments", charge_id=charge_id, order="asc")
     return (
-        (await door.charge(charge_id))["status"],
+        (await client.charge(charge_id))["status"],
         [(payment["amount"], payment["anomaly"]) for payment in payments],
-        [event["type"] for event in await door.events(charge_id=charge_id)],
-        await door.balance(),
+        [event["type"] for event in await client.events(charge_id=charge_id)],
+        await client.balance(),
     )
 
 
-async def test_less_than_the_amount_is_credited_and_never_pays(system: System, shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    charge = await door.created("10.00")
+async def test_less_than_the_amount_is_credited_and_never_pays(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
+    client = merchant.sandbox
+    charge = await client.created("10.00")
     await money_arrives(system, books, charge["charge_id"], 999)
-    shown = await _money(door, charge["charge_id"])
+    shown = await _money(client, charge["charge_id"])
     assert shown == ("pending", [("9.99", "amount_mismatch")], ["payment.anomaly"], "9.99")
     # Nor does the rest, on its own: each payment is looked at by itself.
     await money_arrives(system, books, charge["charge_id"], 1)
-    assert (await _money(door, charge["charge_id"]))[0] == "pending"
+    assert (await _money(client, charge["charge_id"]))[0] == "pending"
     await money_arrives(system, books, charge["charge_id"], 1000)
-    status, payments, events, balance = await _money(door, charge["charge_id"])
+    status, payments, events, balance = await _money(client, charge["charge_id"])
     assert (status, balance) == ("paid", "20.00")
     assert sorted(payments, key=str) == [("0.01", "amount_mismatch"), ("10.00", None), ("9.99", "amount_mismatch")]
     assert events == ["payment.anomaly", "payment.anomaly", "payment.received"]
-    assert (await door.charge(charge["charge_id"]))["payment"]["amount"] == "10.00"
+    assert (await client.charge(charge["charge_id"]))["payment"]["amount"] == "10.00"
 
 
-async def test_more_than_the_amount_pays_and_is_an_anomaly(system: System, shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    charge = await door.created("10.00")
+async def test_more_than_the_amount_pays_and_is_an_anomaly(system: System, merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
+    charge = await client.created("10.00")
     await money_arrives(system, books, charge["charge_id"], 1001)
-    shown = await _money(door, charge["charge_id"])
+    shown = await _money(client, charge["charge_id"])
     assert shown == ("paid", [("10.01", "amount_mismatch")], ["payment.received", "payment.anomaly"], "10.01")
-    assert (await door.charge(charge["charge_id"]))["payment"]["amount"] == "10.01"
+    assert (await client.charge(charge["charge_id"]))["payment"]["amount"] == "10.01"
 
 
-async def test_a_second_payment_is_a_duplicate_and_is_credited(system: System, shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    paid = await door.paid("10.00")
+async def test_a_second_payment_is_a_duplicate_and_is_credited(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
+    client = merchant.sandbox
+    paid = await client.paid("10.00")
     await money_arrives(system, books, paid["charge_id"], 1000, 700)
-    status, payments, events, balance = await _money(door, paid["charge_id"])
+    status, payments, events, balance = await _money(client, paid["charge_id"])
     assert (status, balance) == ("paid", "27.00")
     assert sorted(payments, key=str) == [("10.00", "duplicate"), ("10.00", None), ("7.00", "duplicate")]
     assert events == ["payment.received", "payment.anomaly", "payment.anomaly"]
-    assert await door.charge(paid["charge_id"]) == paid
+    assert await client.charge(paid["charge_id"]) == paid
 
 
 async def test_money_after_a_cancellation_is_credited_and_the_charge_stays_cancelled(
-    system: System, shop: Shop, books: Books
+    system: System, merchant: ApiMerchant, books: Books
 ) -> None:
-    door = shop.sandbox
-    charge = await door.created("10.00")
-    cancelled = (await door.cancel(charge["charge_id"])).body
+    client = merchant.sandbox
+    charge = await client.created("10.00")
+    cancelled = (await client.cancel(charge["charge_id"])).body
     await money_arrives(system, books, charge["charge_id"], 1000)
-    shown = await _money(door, charge["charge_id"])
+    shown = await _money(client, charge["charge_id"])
     events = ["charge.cancelled", "payment.anomaly"]
     assert shown == ("cancelled", [("10.00", "paid_after_cancel")], events, "10.00")
-    assert await door.charge(charge["charge_id"]) == cancelled
+    assert await client.charge(charge["charge_id"]) == cancelled
 
 
 async def test_money_paid_in_time_wins_over_expiry_however_late_we_hear_of_it(
-    system: System, shop: Shop, books: Books
+    system: System, merchant: ApiMerchant, books: Books
 ) -> None:
-    door = shop.sandbox
+    client = merchant.sandbox
     in_time = datetime.now(UTC) - timedelta(seconds=90)
-    unseen = await created_before(books, door, test=True, ago_s=120, lifetime_s=60)
+    unseen = await created_before(books, client, test=True, ago_s=120, lifetime_s=60)
     await money_arrives(system, books, unseen, 1000, paid_at=in_time)
-    assert (await _money(door, unseen))[:3] == ("paid", [("10.00", None)], ["payment.received"])
+    assert (await _money(client, unseen))[:3] == ("paid", [("10.00", None)], ["payment.received"])
 
-    seen = await created_before(books, door, test=True, ago_s=120, lifetime_s=60)
-    assert (await door.charge(seen))["status"] == "expired"
+    seen = await created_before(books, client, test=True, ago_s=120, lifetime_s=60)
+    assert (await client.charge(seen))["status"] == "expired"
     await money_arrives(system, books, seen, 1000, paid_at=in_time)
-    assert (await _money(door, seen))[:3] == ("paid", [("10.00", None)], ["charge.expired", "payment.received"])
+    assert (await _money(client, seen))[:3] == ("paid", [("10.00", None)], ["charge.expired", "payment.received"])
     for charge_id in (unseen, seen):
-        receipt = (await door.charge(charge_id))["payment"]
+        receipt = (await client.charge(charge_id))["payment"]
         assert (receipt["late"], receipt["paid_at"]) == (False, iso(to_millisecond(in_time)))
 
 
-async def test_money_paid_after_expiry_pays_late(system: System, shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    charge_id = await created_before(books, door, test=True, ago_s=120, lifetime_s=60)
+async def test_money_paid_after_expiry_pays_late(system: System, merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
+    charge_id = await created_before(books, client, test=True, ago_s=120, lifetime_s=60)
     await money_arrives(system, books, charge_id, 1000)
-    assert (await _money(door, charge_id))[:3] == ("paid", [("10.00", None)], ["charge.expired", "payment.received"])
-    assert (await door.charge(charge_id))["payment"]["late"] is True
+    assert (await _money(client, charge_id))[:3] == ("paid", [("10.00", None)], ["charge.expired", "payment.received"])
+    assert (await client.charge(charge_id))["payment"]["late"] is True
 
 
 async def test_one_confirmation_told_a_hundred_times_at_once_is_one_payment(
-    system: System, shop: Shop, books: Books
+    system: System, merchant: ApiMerchant, books: Books
 ) -> None:
-    door = shop.sandbox
-    charge = await door.created("10.00")
+    client = merchant.sandbox
+    charge = await client.created("10.00")
     sources = ["E9999999720261121000000000000000"] * 10
 
     async def tell() -> None:
@@ -210,7 +214,7 @@ async def test_one_confirmation_told_a_hundred_times_at_once_is_one_payment(
             await money_arrives(system, own, charge["charge_id"], *([1000] * 10), end_to_end_ids=sources)
 
     await asyncio.gather(*(tell() for _ in range(10)))
-    assert await _money(door, charge["charge_id"]) == ("paid", [("10.00", None)], ["payment.received"], "10.00")
+    assert await _money(client, charge["charge_id"]) == ("paid", [("10.00", None)], ["payment.received"], "10.00")
 
 
 async def test_money_for_a_charge_nobody_knows_is_refused_by_name(system: System, books: Books) -> None:
@@ -219,26 +223,26 @@ async def test_money_for_a_charge_nobody_knows_is_refused_by_name(system: System
     assert outcome.code is Code.CHARGE_NOT_FOUND
 
 
-async def test_anomalies_can_be_asked_for_by_kind(system: System, shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    plain = await door.paid("1.00")
-    twice = await door.paid("2.00")
+async def test_anomalies_can_be_asked_for_by_kind(system: System, merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.sandbox
+    plain = await client.paid("1.00")
+    twice = await client.paid("2.00")
     await money_arrives(system, books, twice["charge_id"], 200)
-    less = await door.created("3.00")
+    less = await client.created("3.00")
     await money_arrives(system, books, less["charge_id"], 299)
-    gone = await door.created("4.00")
-    await door.cancel(gone["charge_id"])
+    gone = await client.created("4.00")
+    await client.cancel(gone["charge_id"])
     await money_arrives(system, books, gone["charge_id"], 400)
     expected = {"duplicate": twice, "amount_mismatch": less, "paid_after_cancel": gone}
     for anomaly, charge in expected.items():
-        (payment,) = await door.all("/v1/payments", anomaly=anomaly)
+        (payment,) = await client.all("/v1/payments", anomaly=anomaly)
         assert (payment["charge_id"], payment["anomaly"]) == (charge["charge_id"], anomaly)
-    assert len(await door.all("/v1/payments")) == 5
-    (first,) = await door.all("/v1/payments", charge_id=plain["charge_id"])
+    assert len(await client.all("/v1/payments")) == 5
+    (first,) = await client.all("/v1/payments", charge_id=plain["charge_id"])
     assert first["anomaly"] is None
-    anomalies = await door.events(type="payment.anomaly")
+    anomalies = await client.events(type="payment.anomaly")
     assert [event["anomaly"] for event in anomalies] == ["duplicate", "amount_mismatch", "paid_after_cancel"]
-    await assert_the_ledger_adds_up(door)
+    await assert_the_ledger_adds_up(client)
 
 
 async def test_the_books_are_clean_after_all_of_it(system: System) -> None:

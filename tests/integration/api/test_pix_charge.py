@@ -12,7 +12,7 @@ import pytest
 import zxingcpp
 from PIL import Image
 
-from tests.support.merchant import Books, Shop
+from tests.support.merchant import ApiMerchant, Books
 
 # Inside a QR the reader sometimes sees a second, linear code.
 ONLY_QR = zxingcpp.BarcodeFormats([zxingcpp.BarcodeFormat.QRCode])
@@ -21,17 +21,17 @@ INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
-async def test_a_created_charge_has_every_field_and_is_there_at_once(shop: Shop, mode: str) -> None:
-    door = getattr(shop, mode)
+async def test_a_created_charge_has_every_field_and_is_there_at_once(merchant: ApiMerchant, mode: str) -> None:
+    client = getattr(merchant, mode)
     payer = {"name": "Zé da Silva", "document": "52998224725", "email": "ze@example.com", "phone": "+5581999990000"}
     before = datetime.now(UTC)
-    answer = await door.create("1234.5", external_id="nota/42 ção", description="3 pães", payer=payer, expires_in=600)
+    answer = await client.create("1234.5", external_id="nota/42 ção", description="3 pães", payer=payer, expires_in=600)
     assert answer.status == 201
     assert answer.headers.get("Idempotent-Replayed") is None
     charge = answer.body
     assert charge == {
         "charge_id": charge["charge_id"],
-        "account_id": door.account_id,
+        "account_id": client.account_id,
         "external_id": "nota/42 ção",
         "public_id": charge["public_id"],
         "payment_method": "pix",
@@ -59,16 +59,16 @@ async def test_a_created_charge_has_every_field_and_is_there_at_once(shop: Shop,
     assert abs(created_at - before) < timedelta(seconds=10)
     assert datetime.fromisoformat(charge["expires_at"]) - created_at == timedelta(seconds=600)
     assert len(b64decode(charge["public_id"] + "==", altchars=b"-_")) * 8 >= 128
-    assert await door.charge(charge["charge_id"]) == charge
-    assert await door.all("/v1/charges") == [charge]
-    assert await door.events() == []
+    assert await client.charge(charge["charge_id"]) == charge
+    assert await client.all("/v1/charges") == [charge]
+    assert await client.events() == []
     # Nothing of who is to pay is shown where it was not asked for.
     assert "52998224725" not in str(charge)
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
-async def test_the_qr_code_is_a_dynamic_one_and_its_image_says_the_same(shop: Shop, mode: str) -> None:
-    charge = await getattr(shop, mode).created("77.01")
+async def test_the_qr_code_is_a_dynamic_one_and_its_image_says_the_same(merchant: ApiMerchant, mode: str) -> None:
+    charge = await getattr(merchant, mode).created("77.01")
     pix = charge["pix"]
     assert pix.keys() == {"txid", "qr_code", "qr_code_image"}
     assert re.fullmatch(r"[a-zA-Z0-9]{32}", pix["txid"])
@@ -87,26 +87,26 @@ async def test_the_qr_code_is_a_dynamic_one_and_its_image_says_the_same(shop: Sh
     assert quiet.getextrema() == (255, 255)
 
 
-async def test_every_charge_has_identifiers_of_its_own(shop: Shop, books: Books) -> None:
-    charges = await asyncio.gather(*(shop.sandbox.created() for _ in range(60)))
+async def test_every_charge_has_identifiers_of_its_own(merchant: ApiMerchant, books: Books) -> None:
+    charges = await asyncio.gather(*(merchant.sandbox.created() for _ in range(60)))
     for name in ("charge_id", "public_id"):
         assert len({charge[name] for charge in charges}) == len(charges)
     assert len({charge["pix"]["txid"] for charge in charges}) == len(charges)
     assert len({charge["pix"]["qr_code"] for charge in charges}) == len(charges)
 
 
-async def test_what_is_left_out_is_null_and_a_day_is_the_default(shop: Shop) -> None:
+async def test_what_is_left_out_is_null_and_a_day_is_the_default(merchant: ApiMerchant) -> None:
     nothing: dict[str, Any] = dict.fromkeys(("external_id", "description", "payer", "expires_in"))
     shapes: list[dict[str, Any]] = [{}, nothing, {"payer": {}}]
     for empty in shapes:
-        charge = await shop.sandbox.created(**empty)
+        charge = await merchant.sandbox.created(**empty)
         assert (charge["external_id"], charge["description"]) == (None, None)
         lifetime = datetime.fromisoformat(charge["expires_at"]) - datetime.fromisoformat(charge["created_at"])
         assert lifetime == timedelta(days=1)
 
 
-async def test_what_nobody_knows_in_a_body_is_ignored(shop: Shop) -> None:
-    charge = await shop.sandbox.created(status="paid", test=False, unknown={"a": [1, 2, {"b": None}]}, huge=10**40)
+async def test_what_nobody_knows_in_a_body_is_ignored(merchant: ApiMerchant) -> None:
+    charge = await merchant.sandbox.created(status="paid", test=False, unknown={"a": [1, 2, {"b": None}]}, huge=10**40)
     assert (charge["status"], charge["test"]) == ("pending", True)
 
 
@@ -114,11 +114,11 @@ async def test_what_nobody_knows_in_a_body_is_ignored(shop: Shop) -> None:
     ("amount", "shown"),
     [("0.01", "0.01"), ("1", "1.00"), ("1.5", "1.50"), ("007.00", "7.00"), ("9999999999.99", "9999999999.99")],
 )
-async def test_amounts_that_are_money(shop: Shop, amount: str, shown: str) -> None:
-    charge = await shop.sandbox.created(amount)
+async def test_amounts_that_are_money(merchant: ApiMerchant, amount: str, shown: str) -> None:
+    charge = await merchant.sandbox.created(amount)
     assert charge["amount"] == shown
-    paid = await shop.sandbox.pay(charge["charge_id"])
-    assert paid.body["payment"]["amount"] == await shop.sandbox.balance() == shown
+    paid = await merchant.sandbox.pay(charge["charge_id"])
+    assert paid.body["payment"]["amount"] == await merchant.sandbox.balance() == shown
 
 
 @pytest.mark.parametrize(
@@ -128,20 +128,20 @@ async def test_amounts_that_are_money(shop: Shop, amount: str, shown: str) -> No
         "Infinity", "1_000", "0x10", "12345678901", "", "١٢", "１.００", 10, 10.5, True, None, [], {}, "9" * 5000,
     ],
 )  # fmt: skip
-async def test_amounts_that_are_not(shop: Shop, amount: Any) -> None:
-    answer = await shop.sandbox.create(amount)
+async def test_amounts_that_are_not(merchant: ApiMerchant, amount: Any) -> None:
+    answer = await merchant.sandbox.create(amount)
     assert (answer.status, answer.code) == (400, "AMOUNT_INVALID")
 
 
 @pytest.mark.parametrize(("expires_in", "ok"), [(60, True), (2_592_000, True), (59, False), (2_592_001, False)])
-async def test_lifetimes_within_their_bounds(shop: Shop, expires_in: int, ok: bool) -> None:
-    answer = await shop.sandbox.create(expires_in=expires_in)
+async def test_lifetimes_within_their_bounds(merchant: ApiMerchant, expires_in: int, ok: bool) -> None:
+    answer = await merchant.sandbox.create(expires_in=expires_in)
     assert (answer.status, answer.code) == ((201, "") if ok else (400, "EXPIRES_IN_INVALID"))
 
 
 @pytest.mark.parametrize("expires_in", ["600", 600.0, 1e3, True, 0, -60, 10**30, [600], {}])
-async def test_lifetimes_that_are_none(shop: Shop, expires_in: Any) -> None:
-    answer = await shop.sandbox.create(expires_in=expires_in)
+async def test_lifetimes_that_are_none(merchant: ApiMerchant, expires_in: Any) -> None:
+    answer = await merchant.sandbox.create(expires_in=expires_in)
     assert (answer.status, answer.code) == (400, "EXPIRES_IN_INVALID")
 
 
@@ -161,26 +161,26 @@ async def test_lifetimes_that_are_none(shop: Shop, expires_in: Any) -> None:
         ({"payer": {"email": "nobody"}}, "payer.email"),
     ],
 )
-async def test_what_does_not_fit_is_named(shop: Shop, wrong: dict[str, Any], field: str) -> None:
-    answer = await shop.sandbox.ask(
-        "POST", "/v1/charges/pix", json=shop.sandbox.body() | wrong, key=str(uuid4())
+async def test_what_does_not_fit_is_named(merchant: ApiMerchant, wrong: dict[str, Any], field: str) -> None:
+    answer = await merchant.sandbox.ask(
+        "POST", "/v1/charges/pix", json=merchant.sandbox.body() | wrong, key=str(uuid4())
     )  # fmt: skip
     assert (answer.status, answer.code) == (400, "VALIDATION_ERROR")
     assert [each["field"] for each in answer.body["error"]["fields"]] == [field]
-    assert await shop.sandbox.all("/v1/charges") == []
+    assert await merchant.sandbox.all("/v1/charges") == []
 
 
-async def test_fictional_documents_are_for_the_sandbox(shop: Shop) -> None:
+async def test_fictional_documents_are_for_the_sandbox(merchant: ApiMerchant) -> None:
     for document in ("12345678900", "12345678000100"):
-        assert (await shop.sandbox.create(payer={"document": document})).status == 201
-        answer = await shop.production.create(payer={"document": document})
+        assert (await merchant.sandbox.create(payer={"document": document})).status == 201
+        answer = await merchant.production.create(payer={"document": document})
         assert (answer.status, answer.code) == (400, "VALIDATION_ERROR")
-    assert (await shop.production.create(payer={"document": "52998224725"})).status == 201
+    assert (await merchant.production.create(payer={"document": "52998224725"})).status == 201
 
 
-async def test_who_is_to_pay_is_nowhere_in_the_clear(shop: Shop, books: Books) -> None:
+async def test_who_is_to_pay_is_nowhere_in_the_clear(merchant: ApiMerchant, books: Books) -> None:
     payer = {"name": "Fulana Rara Silva", "document": "11144477735", "email": "rara@example.com"}
-    charge = await shop.sandbox.created(payer=payer)
+    charge = await merchant.sandbox.created(payer=payer)
     for table in ("charge", "read_charge", "journal", "bank_order"):
         text = await books.fetchval(
             f"SELECT string_agg(t::text, ' ') FROM {table} t WHERE charge_id = $1::text::uuid",  # noqa: S608

@@ -15,12 +15,12 @@ from standardwebhooks import Webhook
 
 from tests.support.merchant import (
     Answer,
+    ApiClient,
+    ApiMerchant,
     Books,
-    Door,
-    Shop,
     assert_books_are_clean,
     killed,
-    new_shop,
+    new_merchant,
     replaced,
     until_answer,
 )
@@ -30,8 +30,8 @@ CALLBACK_TOKEN = "local"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def shop(system: System) -> AsyncIterator[Shop]:
-    async with new_shop(system) as opened:
+async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
+    async with new_merchant(system) as opened:
         yield opened
 
 
@@ -51,9 +51,9 @@ async def _cob(books: Books, charge_id: str, world: str = "production") -> Any:
     )
 
 
-async def _becomes(door: Door, charge_id: str, status: str, *, within_s: float = 20.0) -> dict[str, Any]:
+async def _becomes(client: ApiClient, charge_id: str, status: str, *, within_s: float = 20.0) -> dict[str, Any]:
     async def now() -> dict[str, Any] | None:
-        charge = await door.charge(charge_id)
+        charge = await client.charge(charge_id)
         return charge if charge["status"] == status else None
 
     found: dict[str, Any] = await until_answer(now, within_s=within_s)
@@ -68,8 +68,8 @@ async def _order_state(books: Books, charge_id: str, kind: str) -> str:
     )
 
 
-async def test_a_charge_is_registered_paid_and_told(system: System, shop: Shop, books: Books) -> None:
-    door = shop.production
+async def test_a_charge_is_registered_paid_and_told(system: System, merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.production
     received: list[tuple[dict[str, str], bytes]] = []
 
     async def receive(request: web.Request) -> web.Response:
@@ -85,21 +85,21 @@ async def test_a_charge_is_registered_paid_and_told(system: System, shop: Shop, 
     try:
         port = runner.addresses[0][1]
         endpoint = await asyncio.to_thread(
-            system.json, "webhook", "set", door.account_id, f"http://127.0.0.1:{port}/hook"
+            system.json, "webhook", "set", client.account_id, f"http://127.0.0.1:{port}/hook"
         )
-        charge = await door.created("123.45", external_id="nota-7", description="mesa 4", payer={"name": "Zé"})
+        charge = await client.created("123.45", external_id="nota-7", description="mesa 4", payer={"name": "Zé"})
         cob = await until_answer(lambda: _cob(books, charge["charge_id"]))
         assert (cob["status"], cob["amount_cents"]) == ("ATIVA", 12345)
         # At the bank it ends when it ends here, not so many seconds after the bank heard of it.
         assert 86_390 <= cob["expires_in_s"] <= 86_400
-        assert (await door.charge(charge["charge_id"]))["status"] == "pending"
+        assert (await client.charge(charge["charge_id"]))["status"] == "pending"
 
         (pix,) = (await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"]))["payments"]
-        paid = await _becomes(door, charge["charge_id"], "paid")
+        paid = await _becomes(client, charge["charge_id"], "paid")
         assert paid["payment"]["end_to_end_id"] == pix["end_to_end_id"]
         assert (paid["payment"]["amount"], paid["payment"]["late"], paid["test"]) == ("123.45", False, False)
         assert paid["paid_at"] == pix["paid_at"]
-        assert await door.balance() == "123.45"
+        assert await client.balance() == "123.45"
 
         async def arrived() -> bool:
             return bool(received)
@@ -110,45 +110,47 @@ async def test_a_charge_is_registered_paid_and_told(system: System, shop: Shop, 
         assert (event["event"], event["test"], event["charge_id"]) == ("payment.received", False, charge["charge_id"])
         assert headers["X-Service-Event"] == "payment.received"
         Webhook(endpoint["secret"]).verify(body, {name.lower(): value for name, value in headers.items()})
-        (listed,) = await door.events(charge_id=charge["charge_id"])
+        (listed,) = await client.events(charge_id=charge["charge_id"])
         assert event.items() <= listed.items()
     finally:
         await runner.cleanup()
 
 
-async def test_a_payment_made_twice_is_credited_twice_and_the_second_is_a_duplicate(system: System, shop: Shop) -> None:
-    door = shop.production
-    charge = await door.created("5.00", external_id="twice")
+async def test_a_payment_made_twice_is_credited_twice_and_the_second_is_a_duplicate(
+    system: System, merchant: ApiMerchant
+) -> None:
+    client = merchant.production
+    charge = await client.created("5.00", external_id="twice")
     await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"], "--times", "3")
 
     async def all_there() -> bool:
-        return len(await door.all("/v1/payments", charge_id=charge["charge_id"])) == 3
+        return len(await client.all("/v1/payments", charge_id=charge["charge_id"])) == 3
 
     await until_answer(all_there)
-    payments = await door.all("/v1/payments", charge_id=charge["charge_id"])
+    payments = await client.all("/v1/payments", charge_id=charge["charge_id"])
     assert sorted(str(payment["anomaly"]) for payment in payments) == ["None", "duplicate", "duplicate"]
-    assert (await door.charge(charge["charge_id"]))["status"] == "paid"
+    assert (await client.charge(charge["charge_id"]))["status"] == "paid"
 
 
-async def test_less_than_the_amount_leaves_it_pending(system: System, shop: Shop) -> None:
-    door = shop.production
-    charge = await door.created("5.00")
+async def test_less_than_the_amount_leaves_it_pending(system: System, merchant: ApiMerchant) -> None:
+    client = merchant.production
+    charge = await client.created("5.00")
     pay = ("bank", "pay", "--charge-id", charge["charge_id"], "--amount", "4.99")
     await asyncio.to_thread(system.json, *pay)
 
     async def there() -> list[dict[str, Any]]:
-        return await door.all("/v1/payments", charge_id=charge["charge_id"])
+        return await client.all("/v1/payments", charge_id=charge["charge_id"])
 
     (payment,) = await until_answer(there)
     assert (payment["amount"], payment["anomaly"]) == ("4.99", "amount_mismatch")
-    assert (await door.charge(charge["charge_id"]))["status"] == "pending"
+    assert (await client.charge(charge["charge_id"]))["status"] == "pending"
 
 
-async def test_a_cancelled_charge_is_removed_at_the_bank(system: System, shop: Shop, books: Books) -> None:
-    door = shop.production
-    charge = await door.created()
+async def test_a_cancelled_charge_is_removed_at_the_bank(system: System, merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.production
+    charge = await client.created()
     await until_answer(lambda: _cob(books, charge["charge_id"]))
-    assert (await door.cancel(charge["charge_id"])).status == 200
+    assert (await client.cancel(charge["charge_id"])).status == 200
 
     async def removed() -> bool:
         return bool((await _cob(books, charge["charge_id"]))["status"] == "REMOVIDA_PELO_USUARIO_RECEBEDOR")
@@ -158,38 +160,40 @@ async def test_a_cancelled_charge_is_removed_at_the_bank(system: System, shop: S
     await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"])
 
     async def credited() -> list[dict[str, Any]]:
-        return await door.all("/v1/payments", charge_id=charge["charge_id"])
+        return await client.all("/v1/payments", charge_id=charge["charge_id"])
 
     (payment,) = await until_answer(credited)
     assert (payment["amount"], payment["anomaly"]) == ("10.00", "paid_after_cancel")
-    assert (await door.charge(charge["charge_id"]))["status"] == "cancelled"
+    assert (await client.charge(charge["charge_id"]))["status"] == "cancelled"
 
 
 async def test_a_bank_that_is_down_delays_the_registration_and_nothing_else(
-    system: System, shop: Shop, books: Books
+    system: System, merchant: ApiMerchant, books: Books
 ) -> None:
-    door = shop.production
+    client = merchant.production
     await _fault(system, "down")
-    charges = await asyncio.gather(*(door.created() for _ in range(5)))
+    charges = await asyncio.gather(*(client.created() for _ in range(5)))
     await asyncio.sleep(0.7)  # a first attempt has failed
     for charge in charges:
         assert await _cob(books, charge["charge_id"]) is None
-        assert (await door.charge(charge["charge_id"]))["status"] == "pending"
-    assert (await door.cancel(charges[0]["charge_id"])).status == 200
+        assert (await client.charge(charge["charge_id"]))["status"] == "pending"
+    assert (await client.cancel(charges[0]["charge_id"])).status == 200
     await _fault(system, "up")
     for charge in charges[1:]:
         await until_answer(lambda: _cob(books, charge["charge_id"]))  # noqa: B023
         await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"])
-        await _becomes(door, charge["charge_id"], "paid")
+        await _becomes(client, charge["charge_id"], "paid")
     assert await _cob(books, charges[0]["charge_id"]) is None
 
 
-async def test_an_answer_that_was_lost_leaves_one_charge_at_the_bank(system: System, shop: Shop, books: Books) -> None:
-    door = shop.production
+async def test_an_answer_that_was_lost_leaves_one_charge_at_the_bank(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
+    client = merchant.production
     await _fault(system, "lost_reply")
-    charge = await door.created()
+    charge = await client.created()
     await until_answer(lambda: _cob(books, charge["charge_id"]))
-    assert (await door.charge(charge["charge_id"]))["status"] == "pending"
+    assert (await client.charge(charge["charge_id"]))["status"] == "pending"
     await _fault(system, "up")
 
     async def settled() -> bool:
@@ -198,105 +202,109 @@ async def test_an_answer_that_was_lost_leaves_one_charge_at_the_bank(system: Sys
     await until_answer(settled)
     count = "SELECT count(*) FROM simulated_cob WHERE txid = $1"
     assert await books.fetchval(count, charge["charge_id"].replace("-", "")) == 1
-    assert (await door.charge(charge["charge_id"]))["status"] == "pending"
-    assert await door.events(charge_id=charge["charge_id"]) == []
+    assert (await client.charge(charge["charge_id"]))["status"] == "pending"
+    assert await client.events(charge_id=charge["charge_id"]) == []
 
 
-async def _assert_failed_once(door: Door, charge_id: str) -> None:
-    failed = await _becomes(door, charge_id, "failed")
+async def _assert_failed_once(client: ApiClient, charge_id: str) -> None:
+    failed = await _becomes(client, charge_id, "failed")
     assert failed["failure"]["code"] == "BANK_REFUSED"
     assert failed["failure"]["message"]
-    (event,) = await door.events(charge_id=charge_id)
+    (event,) = await client.events(charge_id=charge_id)
     assert (event["type"], event["status"], event["failure"]) == ("charge.failed", "failed", failed["failure"])
-    for answer in (await door.cancel(charge_id),):
+    for answer in (await client.cancel(charge_id),):
         assert (answer.status, answer.code) == (409, "CHARGE_NOT_PENDING")
 
 
-async def test_a_charge_the_bank_refuses_has_failed(system: System, shop: Shop, books: Books) -> None:
+async def test_a_charge_the_bank_refuses_has_failed(system: System, merchant: ApiMerchant, books: Books) -> None:
     await _fault(system, "refuse")
-    charge = await shop.production.created()
-    await _assert_failed_once(shop.production, charge["charge_id"])
+    charge = await merchant.production.created()
+    await _assert_failed_once(merchant.production, charge["charge_id"])
     assert await _cob(books, charge["charge_id"]) is None
 
 
-async def test_the_sandbox_bank_refuses_when_asked_to(shop: Shop) -> None:
-    charge = await shop.sandbox.created(headers={"X-Sandbox-Bank": "refuse"})
-    await _assert_failed_once(shop.sandbox, charge["charge_id"])
+async def test_the_sandbox_bank_refuses_when_asked_to(merchant: ApiMerchant) -> None:
+    charge = await merchant.sandbox.created(headers={"X-Sandbox-Bank": "refuse"})
+    await _assert_failed_once(merchant.sandbox, charge["charge_id"])
 
 
 @pytest.mark.parametrize("scenario", ["unavailable", "slow", "lost_reply"])
-async def test_the_sandbox_bank_is_in_trouble_when_asked_to(shop: Shop, books: Books, scenario: str) -> None:
+async def test_the_sandbox_bank_is_in_trouble_when_asked_to(merchant: ApiMerchant, books: Books, scenario: str) -> None:
     """And the charge is registered all the same, once; nothing of it is seen by the merchant."""
-    charge = await shop.sandbox.created(headers={"X-Sandbox-Bank": scenario})
+    charge = await merchant.sandbox.created(headers={"X-Sandbox-Bank": scenario})
 
     async def settled() -> bool:
         return await _order_state(books, charge["charge_id"], "cob_register") == "done"
 
     await until_answer(settled)
     assert (await _cob(books, charge["charge_id"], "sandbox"))["status"] == "ATIVA"
-    assert await shop.sandbox.charge(charge["charge_id"]) == charge
+    assert await merchant.sandbox.charge(charge["charge_id"]) == charge
 
 
-async def test_scenarios_are_for_the_sandbox_and_must_be_known(shop: Shop) -> None:
-    wrong = await shop.sandbox.create(headers={"X-Sandbox-Bank": "sleepy"})
+async def test_scenarios_are_for_the_sandbox_and_must_be_known(merchant: ApiMerchant) -> None:
+    wrong = await merchant.sandbox.create(headers={"X-Sandbox-Bank": "sleepy"})
     assert (wrong.status, wrong.code) == (400, "VALIDATION_ERROR")
-    assert (await shop.production.create(headers={"X-Sandbox-Bank": "refuse"})).status == 201
+    assert (await merchant.production.create(headers={"X-Sandbox-Bank": "refuse"})).status == 201
 
 
-async def _call_back(system: System, door: Door, body: Any, token: str = CALLBACK_TOKEN) -> int:
+async def _call_back(system: System, client: ApiClient, body: Any, token: str = CALLBACK_TOKEN) -> int:
     url = f"{system.base_url}/bank/{token}/pix"
-    async with door.http.post(url, data=msgspec.json.encode(body)) as answer:
+    async with client.http.post(url, data=msgspec.json.encode(body)) as answer:
         await answer.read()
         return answer.status
 
 
-async def test_a_forged_callback_moves_nothing_and_silences_nobody(system: System, shop: Shop, books: Books) -> None:
-    door = shop.production
-    charge = await door.created("77.00")
-    balance = await door.balance()
+async def test_a_forged_callback_moves_nothing_and_silences_nobody(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
+    client = merchant.production
+    charge = await client.created("77.00")
+    balance = await client.balance()
     txid = charge["charge_id"].replace("-", "")
     made_up = [f"E999999972026112110000000000000{number:02}" for number in range(20)]
     forged = [
         {"endToEndId": each, "txid": txid, "valor": "77.00", "horario": "2026-11-21T10:00:00Z"} for each in made_up
     ]
-    assert await _call_back(system, door, {"pix": forged}) == 200
-    assert await _call_back(system, door, {"pix": forged}, token="guessed") == 404
+    assert await _call_back(system, client, {"pix": forged}) == 200
+    assert await _call_back(system, client, {"pix": forged}, token="guessed") == 404
     unreadable: list[Any] = [{"pix": "x"}, [], {"pix": [None, 7, {"txid": 7}, {"txid": txid}]}, "x"]
     for junk in unreadable:
-        assert await _call_back(system, door, junk) == 200
+        assert await _call_back(system, client, junk) == 200
 
     async def looked_into() -> bool:
         least = "SELECT coalesce(min(attempts), 0) FROM bank_hint WHERE about = ANY($1)"
         return bool(await books.fetchval(least, made_up))
 
     await until_answer(looked_into)
-    assert (await door.charge(charge["charge_id"]))["status"] == "pending"
-    assert await door.all("/v1/payments", charge_id=charge["charge_id"]) == []
-    assert await door.balance() == balance
+    assert (await client.charge(charge["charge_id"]))["status"] == "pending"
+    assert await client.all("/v1/payments", charge_id=charge["charge_id"]) == []
+    assert await client.balance() == balance
     await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"])
-    await _becomes(door, charge["charge_id"], "paid")
+    await _becomes(client, charge["charge_id"], "paid")
 
 
-async def test_a_true_callback_told_a_hundred_times_is_one_payment(system: System, shop: Shop, books: Books) -> None:
-    door = shop.production
-    charge = await door.created("8.00")
+async def test_a_true_callback_told_a_hundred_times_is_one_payment(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
+    client = merchant.production
+    charge = await client.created("8.00")
     (pix,) = (await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"]))["payments"]
     hint = {"pix": [{"endToEndId": pix["end_to_end_id"], "txid": pix["txid"], "valor": "8.00"}]}
-    statuses = await asyncio.gather(*(_call_back(system, door, hint) for _ in range(100)))
+    statuses = await asyncio.gather(*(_call_back(system, client, hint) for _ in range(100)))
     assert set(statuses) == {200}
-    await _becomes(door, charge["charge_id"], "paid")
+    await _becomes(client, charge["charge_id"], "paid")
     await asyncio.sleep(0.5)
-    (payment,) = await door.all("/v1/payments", charge_id=charge["charge_id"])
+    (payment,) = await client.all("/v1/payments", charge_id=charge["charge_id"])
     assert payment["anomaly"] is None
-    assert len(await door.events(charge_id=charge["charge_id"])) == 1
+    assert len(await client.events(charge_id=charge["charge_id"])) == 1
 
 
 async def test_with_no_location_left_and_no_bank_only_new_charges_wait(
-    system: System, shop: Shop, books: Books
+    system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     """502 for a new one, whose key stays free; a replay is answered all the same."""
-    door, old_key, new_key = shop.production, str(uuid4()), str(uuid4())
-    charge = await door.created(key=old_key)
+    client, old_key, new_key = merchant.production, str(uuid4()), str(uuid4())
+    charge = await client.created(key=old_key)
     await _fault(system, "down")
     await books.execute("DELETE FROM pix_location WHERE NOT test")
     for index in range(len(system.pids("api"))):  # with them goes what they held
@@ -306,14 +314,16 @@ async def test_with_no_location_left_and_no_bank_only_new_charges_wait(
     await redis.flushall()  # the old key's lock would have lapsed by now
     await redis.aclose()
 
-    refused, *replayed = await asyncio.gather(door.create(key=new_key), *(door.create(key=old_key) for _ in range(10)))
+    refused, *replayed = await asyncio.gather(
+        client.create(key=new_key), *(client.create(key=old_key) for _ in range(10))
+    )
     assert (refused.status, refused.code) == (502, "BANK_UNAVAILABLE")
     assert {answer.status for answer in replayed} == {200}
     assert {answer.body["charge_id"] for answer in replayed} == {charge["charge_id"]}
-    assert (await door.get(f"/v1/idempotency-keys/{new_key}")).body["state"] == "unknown"
-    assert (await shop.sandbox.create()).status == 201
+    assert (await client.get(f"/v1/idempotency-keys/{new_key}")).body["state"] == "unknown"
+    assert (await merchant.sandbox.create()).status == 201
     await _fault(system, "up")
-    made: Answer = await door.create(key=new_key)
+    made: Answer = await client.create(key=new_key)
     assert made.status == 201
 
 

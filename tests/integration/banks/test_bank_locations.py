@@ -122,15 +122,15 @@ async def test_an_empty_pool_waits_for_the_bank_once_for_all(context: Context, s
     assert await context.pool.fetchval(asked, came_at) == 1
 
 
-@pytest.mark.parametrize("door_redis", [None, NOWHERE])
+@pytest.mark.parametrize("api_redis", [None, NOWHERE])
 async def test_without_redis_the_outcome_is_found_in_postgresql(
-    context: Context, servers: Any, door_redis: str | None
+    context: Context, servers: Any, api_redis: str | None
 ) -> None:
-    if door_redis is None:
+    if api_redis is None:
         context.redis = open_redis(NOWHERE, blocking=False)  # the worker's is gone, the door's is not
-    async with reserve_of(context, door_redis or servers.redis_url) as reserve, working(context):
+    async with reserve_of(context, api_redis or servers.redis_url) as reserve, working(context):
         assert len(await reserve.take(Mode.SANDBOX, 2)) == 2
-    if door_redis is None:
+    if api_redis is None:
         await context.redis.aclose(close_connection_pool=True)
 
 
@@ -254,12 +254,12 @@ async def test_a_sandbox_code_leads_to_a_signed_payload(context: Context) -> Non
     account = await make_account(context.pool)
     (charge_id,) = await make_charges(context.pool, account, made.value[:1], test=True)
     await drain_orders(context, Mode.SANDBOX)
-    async with serving(context.pool) as door, aiohttp.ClientSession() as http:
+    async with serving(context.pool) as client, aiohttp.ClientSession() as http:
         path = made.value[0].location.partition("/")[2]
-        async with http.get(f"{door}/{path}") as answer:
+        async with http.get(f"{client}/{path}") as answer:
             assert (answer.status, answer.content_type) == (200, "application/jose")
             token = await answer.read()
-        async with http.get(f"{door}/pix/v2/jwks.json") as answer:
+        async with http.get(f"{client}/pix/v2/jwks.json") as answer:
             assert (answer.status, answer.content_type) == (200, "application/json")
             keys = KeySet.import_key_set(await answer.json())
         verified = jws.deserialize_compact(token, keys, algorithms=["ES256"])
@@ -273,6 +273,6 @@ async def test_a_sandbox_code_leads_to_a_signed_payload(context: Context) -> Non
             "pix/v2/%ff",
             "pix/v2/é",
         ):
-            async with http.get(f"{door}/{unknown}") as answer:
+            async with http.get(f"{client}/{unknown}") as answer:
                 assert (answer.status, answer.content_type) == (404, "application/problem+json")
                 assert (await answer.json(content_type=None))["type"].endswith("/CobPayloadNaoEncontrado")

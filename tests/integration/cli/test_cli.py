@@ -77,7 +77,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 @pytest.fixture(scope="module")
-def shop(system: System) -> dict[str, Any]:
+def merchant(system: System) -> dict[str, Any]:
     return system.create_merchant()
 
 
@@ -87,12 +87,12 @@ def _ask(system: System, path: str, body: bytes, headers: Mapping[str, str]) -> 
         return json.loads(answer.read())
 
 
-def _paid(system: System, shop: dict[str, Any], **more: str) -> str:
+def _paid(system: System, merchant: dict[str, Any], **more: str) -> str:
     """A charge of test mode, created and paid; its id."""
-    form = urlencode({"grant_type": "client_credentials", **shop["test"]}).encode()
+    form = urlencode({"grant_type": "client_credentials", **merchant["test"]}).encode()
     token = _ask(system, "/v1/oauth/token", form, {})["access_token"]
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "Idempotency-Key": str(uuid4())}
-    body = json.dumps({"account_id": shop["account_id"], "amount": "7.30", **more}).encode()
+    body = json.dumps({"account_id": merchant["account_id"], "amount": "7.30", **more}).encode()
     charge_id: str = _ask(system, "/v1/charges/pix", body, headers)["charge_id"]
     _ask(system, f"/v1/charges/{charge_id}/simulate-payment", b"", {"Authorization": f"Bearer {token}"})
     return charge_id
@@ -118,8 +118,8 @@ def _line(listening: "subprocess.Popen[str]") -> Any:
     return json.loads(line)
 
 
-def _credential(shop: dict[str, Any], mode: str = "test") -> tuple[str, str, str, str]:
-    return "--client-id", shop[mode]["client_id"], "--client-secret", shop[mode]["client_secret"]
+def _credential(merchant: dict[str, Any], mode: str = "test") -> tuple[str, str, str, str]:
+    return "--client-id", merchant[mode]["client_id"], "--client-secret", merchant[mode]["client_secret"]
 
 
 @pytest.mark.parametrize("words", EVERY, ids=" ".join)
@@ -145,22 +145,22 @@ def test_a_command_used_wrongly_ends_with_2(words: tuple[str, ...]) -> None:
     assert ended.value.code == 2
 
 
-def test_a_merchant_is_printed_as_dev_json_has_it(system: System, shop: dict[str, Any]) -> None:
-    assert shop.keys() == system.merchants[0].keys()
-    assert shop["test"].keys() == {"client_id", "client_secret"}
+def test_a_merchant_is_printed_as_dev_json_has_it(system: System, merchant: dict[str, Any]) -> None:
+    assert merchant.keys() == system.merchants[0].keys()
+    assert merchant["test"].keys() == {"client_id", "client_secret"}
     said = system.quita("merchant", "create", "--name", "Loja\x07")
     assert (said.returncode, said.stdout) == (1, "")
     assert said.stderr.startswith("quita: VALIDATION_ERROR")
 
 
-def test_an_integrator_gets_a_code_of_his_own(system: System, shop: dict[str, Any]) -> None:
+def test_an_integrator_gets_a_code_of_his_own(system: System, merchant: dict[str, Any]) -> None:
     alone = system.json("integrator", "create", "--name", "Parceiro Um")
-    at_home = system.json("integrator", "create", "--name", "Parceiro Um", "--account-id", shop["account_id"])
+    at_home = system.json("integrator", "create", "--name", "Parceiro Um", "--account-id", merchant["account_id"])
     for made in (alone, at_home):
         assert re.fullmatch(r"INTG-[A-Z0-9]{6}", made["integrador_code"])
     assert alone["integrador_code"] != at_home["integrador_code"]
-    assert (alone["account_id"], at_home["account_id"]) == (None, shop["account_id"])
-    charge_id = _paid(system, shop, integrador_code=alone["integrador_code"])
+    assert (alone["account_id"], at_home["account_id"]) == (None, merchant["account_id"])
+    charge_id = _paid(system, merchant, integrador_code=alone["integrador_code"])
     assert charge_id
 
 
@@ -172,12 +172,12 @@ def test_an_integrator_of_nobody_is_refused(system: System) -> None:
 
 
 def test_listen_forwards_what_happens_from_now_on_signed_as_a_webhook(
-    system: System, shop: dict[str, Any], receiver: Receiver
+    system: System, merchant: dict[str, Any], receiver: Receiver
 ) -> None:
-    _paid(system, shop)  # before: not forwarded
-    with _listening(system, receiver.url, *_credential(shop), "--once", "2") as listening:
+    _paid(system, merchant)  # before: not forwarded
+    with _listening(system, receiver.url, *_credential(merchant), "--once", "2") as listening:
         secret = _line(listening)["secret"]
-        charges = [_paid(system, shop, external_id=f"pedido-ã-{number}") for number in range(2)]
+        charges = [_paid(system, merchant, external_id=f"pedido-ã-{number}") for number in range(2)]
         shown = [_line(listening) for _ in charges]
         assert listening.wait(30) == 0
     assert [json.loads(each.body)["charge_id"] for each in receiver.received] == charges
@@ -203,22 +203,22 @@ def test_listen_sends_the_bytes_the_registered_endpoint_gets(system: System, rec
 
 
 def test_listen_shows_an_answer_that_is_no_success_and_ends_with_1(
-    system: System, shop: dict[str, Any], receiver: Receiver
+    system: System, merchant: dict[str, Any], receiver: Receiver
 ) -> None:
     receiver.status = 302
-    with _listening(system, receiver.url, *_credential(shop), "--once", "1") as listening:
+    with _listening(system, receiver.url, *_credential(merchant), "--once", "1") as listening:
         _line(listening)
-        _paid(system, shop)
+        _paid(system, merchant)
         assert _line(listening)["status"] == 302
         assert listening.wait(30) == 1
     assert len(receiver.received) == 1
 
 
-def test_listen_goes_on_when_nobody_is_at_the_address(system: System, shop: dict[str, Any]) -> None:
-    with _listening(system, f"http://127.0.0.1:{free_port()}/", *_credential(shop), "--once", "2") as listening:
+def test_listen_goes_on_when_nobody_is_at_the_address(system: System, merchant: dict[str, Any]) -> None:
+    with _listening(system, f"http://127.0.0.1:{free_port()}/", *_credential(merchant), "--once", "2") as listening:
         _line(listening)
         for _ in range(2):
-            _paid(system, shop)
+            _paid(system, merchant)
             shown = _line(listening)
             assert (shown["status"], bool(shown["error"])) == (None, True)
         assert listening.wait(30) == 1

@@ -17,7 +17,7 @@ import pytest_asyncio
 
 from domain.webhooks.signature import sign
 from runtime.embedded import free_port
-from tests.support.merchant import Shop, new_shop
+from tests.support.merchant import ApiMerchant, new_merchant
 from tests.support.system import System
 
 LINE_S_MAX = 30.0
@@ -93,9 +93,9 @@ class Listening:
 
 
 @contextmanager
-def listening(system: System, shop: Shop, url: str, *more: str, people: bool = False) -> Iterator[Listening]:
+def listening(system: System, merchant: ApiMerchant, url: str, *more: str, people: bool = False) -> Iterator[Listening]:
     """Begun, for the shop's test mode."""
-    credential = shop.record.test
+    credential = merchant.record.test
     words = [url, "--client-id", credential.client_id, "--client-secret", credential.client_secret, *more]
     command = [sys.executable, "-m", "cli.main", "listen", *words, *(() if people else ("--json",))]
     with subprocess.Popen(
@@ -115,19 +115,21 @@ def listening(system: System, shop: Shop, url: str, *more: str, people: bool = F
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def shop(system: System) -> Any:
-    async with new_shop(system) as made:
+async def merchant(system: System) -> Any:
+    async with new_merchant(system) as made:
         yield made
 
 
-async def test_each_answer_is_shown_with_its_status_its_text_and_how_long_it_took(system: System, shop: Shop) -> None:
+async def test_each_answer_is_shown_with_its_status_its_text_and_how_long_it_took(
+    system: System, merchant: ApiMerchant
+) -> None:
     with (
         receiving(delay_s=0.25, answer="já anotado".encode()) as receiver,
-        listening(system, shop, receiver.url) as run,
+        listening(system, merchant, receiver.url) as run,
     ):
         begun = run.json()
         assert begun["secret"].startswith("whsec_")
-        await shop.sandbox.paid()
+        await merchant.sandbox.paid()
         shown = run.json()
         assert set(shown) == SHOWN
         assert (shown["status"], shown["error"], shown["answer"]) == (200, None, "já anotado")
@@ -138,15 +140,17 @@ async def test_each_answer_is_shown_with_its_status_its_text_and_how_long_it_too
         assert one.headers["X-Service-Signature"] == f"sha256={signature}"
 
 
-async def test_a_restart_of_the_receiver_loses_nothing_and_keeps_the_order(system: System, shop: Shop) -> None:
+async def test_a_restart_of_the_receiver_loses_nothing_and_keeps_the_order(
+    system: System, merchant: ApiMerchant
+) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}/hooks"
-    with listening(system, shop, url) as run:
+    with listening(system, merchant, url) as run:
         secret = run.json()["secret"]
         with receiving(port) as before:
-            await shop.sandbox.paid()
+            await merchant.sandbox.paid()
             assert run.json()["status"] == 200
-        charges = [(await shop.sandbox.paid())["charge_id"] for _ in range(3)]
+        charges = [(await merchant.sandbox.paid())["charge_id"] for _ in range(3)]
         away = run.json()
         assert (away["status"], bool(away["error"]), away["again"]) == (None, True, True)
         assert run.silent()
@@ -164,36 +168,36 @@ async def test_a_restart_of_the_receiver_loses_nothing_and_keeps_the_order(syste
         )
 
 
-async def test_an_answer_that_is_no_success_is_shown_and_not_repeated(system: System, shop: Shop) -> None:
+async def test_an_answer_that_is_no_success_is_shown_and_not_repeated(system: System, merchant: ApiMerchant) -> None:
     with receiving(status=500, answer=b"KeyError: 'invoice'\n") as receiver:
-        with listening(system, shop, receiver.url, people=True) as run:
+        with listening(system, merchant, receiver.url, people=True) as run:
             assert receiver.url in run.line()
             assert run.line().startswith("secret: whsec_")
-            await shop.sandbox.paid()
+            await merchant.sandbox.paid()
             assert "  500  " in run.line()
             assert run.line().strip() == "KeyError: 'invoice'"
             receiver.status = 204
             receiver.answer = b""
-            await shop.sandbox.paid()
+            await merchant.sandbox.paid()
             assert "  204  " in run.line()
             assert run.silent()
         assert len(receiver.received) == 2
 
 
-async def test_what_happened_before_can_be_played_again(system: System, shop: Shop) -> None:
-    charges = [(await shop.sandbox.paid())["charge_id"] for _ in range(3)]
+async def test_what_happened_before_can_be_played_again(system: System, merchant: ApiMerchant) -> None:
+    charges = [(await merchant.sandbox.paid())["charge_id"] for _ in range(3)]
     with receiving() as receiver:
-        with listening(system, shop, receiver.url, "--after-sequence", "1", "--once", "2") as run:
+        with listening(system, merchant, receiver.url, "--after-sequence", "1", "--once", "2") as run:
             assert run.json()["after_sequence"] == 1
             assert [run.json()["sequence"] for _ in range(2)] == [2, 3]
             assert run.process.wait(30) == 0
         assert [json.loads(each.body)["charge_id"] for each in receiver.received] == charges[1:]
 
 
-async def test_ctrl_c_ends_it_quietly_also_while_it_waits_for_a_receiver(system: System, shop: Shop) -> None:
-    with listening(system, shop, f"http://127.0.0.1:{free_port()}/") as run:
+async def test_ctrl_c_ends_it_quietly_also_while_it_waits_for_a_receiver(system: System, merchant: ApiMerchant) -> None:
+    with listening(system, merchant, f"http://127.0.0.1:{free_port()}/") as run:
         run.line()
-        await shop.sandbox.paid()
+        await merchant.sandbox.paid()
         assert run.json()["again"]
         os.kill(run.process.pid, signal.SIGINT)
         assert run.process.wait(30) == 130

@@ -22,7 +22,7 @@ from runtime.ids import new_id
 from runtime.postgres import Pool, session, transaction
 from tests.support.banking import make_account
 from tests.support.boleto_merchant import issue, issued
-from tests.support.merchant import Books, assert_books_are_clean, new_shop, until_answer
+from tests.support.merchant import Books, assert_books_are_clean, new_merchant, until_answer
 from tests.support.partners import (
     confirmation,
     ledger_of,
@@ -40,7 +40,7 @@ MODES = pytest.mark.parametrize("test", [True, False], ids=["sandbox", "producti
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def shop(pool: Pool) -> UUID:
+async def merchant(pool: Pool) -> UUID:
     return await make_account(pool)
 
 
@@ -54,40 +54,42 @@ async def found_broken(servers: Any) -> AsyncIterator[list[Difference]]:
 
 @MODES
 async def test_the_share_is_rounded_down_for_each_payment_and_the_merchant_does_not_pay_it(
-    pool: Pool, shop: UUID, test: bool, found_broken: list[Difference]
+    pool: Pool, merchant: UUID, test: bool, found_broken: list[Difference]
 ) -> None:
     partner = await partner_with(pool, 250)
     assert partner.account_id is not None
     for cents in (1_234, 39, 40, 100_000):
-        await paid(pool, shop, cents, partner.integrador_code, test=test)
-    await paid(pool, shop, 1_000, None, test=test)
+        await paid(pool, merchant, cents, partner.integrador_code, test=test)
+    await paid(pool, merchant, 1_000, None, test=test)
     await post_all(pool)
     # 2.5 % of 0.39 is less than a cent.
     assert await ledger_of(pool, partner.account_id, test=test) == [
         ("partner_share", cents) for cents in (30, 1, 2_500)
     ]
-    assert await ledger_of(pool, shop, test=test) == [("payment", cents) for cents in (1_234, 39, 40, 100_000, 1_000)]
+    assert await ledger_of(pool, merchant, test=test) == [
+        ("payment", cents) for cents in (1_234, 39, 40, 100_000, 1_000)
+    ]
     assert await ledger_of(pool, partner.account_id, test=not test) == []
 
 
-async def test_every_payment_of_a_charge_counts_also_the_odd_ones(pool: Pool, shop: UUID) -> None:
+async def test_every_payment_of_a_charge_counts_also_the_odd_ones(pool: Pool, merchant: UUID) -> None:
     partner = await partner_with(pool, 1_000)
     assert partner.account_id is not None
-    charge_id, _ = await paid(pool, shop, 500, partner.integrador_code)
+    charge_id, _ = await paid(pool, merchant, 500, partner.integrador_code)
     await paid_again(pool, charge_id, 70, partner.integrador_code)
     await post_all(pool)
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 50), ("partner_share", 7)]
 
 
 @MODES
-async def test_partial_refunds_take_the_share_back_to_the_last_cent(pool: Pool, shop: UUID, test: bool) -> None:
+async def test_partial_refunds_take_the_share_back_to_the_last_cent(pool: Pool, merchant: UUID, test: bool) -> None:
     chance = random.Random(test)
     partner = await partner_with(pool, 3_333)
     assert partner.account_id is not None
     given = 0
     for _ in range(8):
         cents = chance.randrange(3, 2_000)
-        charge_id, payment_id = await paid(pool, shop, cents, partner.integrador_code, test=test)
+        charge_id, payment_id = await paid(pool, merchant, cents, partner.integrador_code, test=test)
         await post_all(pool)
         share = cents * 3_333 // 10_000
         given += share
@@ -97,7 +99,7 @@ async def test_partial_refunds_take_the_share_back_to_the_last_cent(pool: Pool, 
             parts = [chance.randrange(1, left + 1)]
             if parts[0] < left and chance.random() < 0.5:
                 parts.append(chance.randrange(1, left - parts[0] + 1))
-            await refunds(pool, shop, [(charge_id, payment_id, part) for part in parts], test=test)
+            await refunds(pool, merchant, [(charge_id, payment_id, part) for part in parts], test=test)
             left -= sum(parts)
             await post_all(pool)
             mine = await _share_of(pool, partner.account_id, payment_id)
@@ -109,48 +111,48 @@ async def test_partial_refunds_take_the_share_back_to_the_last_cent(pool: Pool, 
     assert {kind for kind, _ in lines} == {"partner_share"}
 
 
-async def test_a_refund_that_fails_takes_nothing_back(pool: Pool, shop: UUID) -> None:
+async def test_a_refund_that_fails_takes_nothing_back(pool: Pool, merchant: UUID) -> None:
     partner = await partner_with(pool, 1_000)
     assert partner.account_id is not None
-    charge_id, payment_id = await paid(pool, shop, 1_000, partner.integrador_code)
-    await refunds(pool, shop, [(charge_id, payment_id, 400)], failing=True)
+    charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
+    await refunds(pool, merchant, [(charge_id, payment_id, 400)], failing=True)
     await post_all(pool)
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 100)]
 
 
-async def test_what_is_taken_back_of_a_spent_share_leaves_a_debt(pool: Pool, shop: UUID) -> None:
+async def test_what_is_taken_back_of_a_spent_share_leaves_a_debt(pool: Pool, merchant: UUID) -> None:
     partner = await partner_with(pool, 1_000)
     assert partner.account_id is not None
-    charge_id, payment_id = await paid(pool, shop, 1_000, partner.integrador_code)
+    charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
     await post_all(pool)
     await _withdraw(pool, partner.account_id, 100)
-    await refunds(pool, shop, [(charge_id, payment_id, 1_000)])
+    await refunds(pool, merchant, [(charge_id, payment_id, 1_000)])
     await post_all(pool)
     assert await balance_of(pool, partner.account_id) == -100
-    await paid(pool, shop, 3_000, partner.integrador_code)
+    await paid(pool, merchant, 3_000, partner.integrador_code)
     await post_all(pool)
     assert await balance_of(pool, partner.account_id) == 200
 
 
-async def test_a_charge_pays_the_share_that_was_in_force_when_it_was_issued(pool: Pool, shop: UUID) -> None:
+async def test_a_charge_pays_the_share_that_was_in_force_when_it_was_issued(pool: Pool, merchant: UUID) -> None:
     partner = await partner_with(pool, 100)
     assert partner.account_id is not None
-    before = await new_charge(pool, shop, 10_000)
+    before = await new_charge(pool, merchant, 10_000)
     await asyncio.sleep(0.005)
     async with transaction(pool) as conn:
         await set_integrator(conn, partner.integrador_code, now=datetime.now(UTC), share_bps=500)
     await asyncio.sleep(0.005)
-    after = await new_charge(pool, shop, 10_000)
+    after = await new_charge(pool, merchant, 10_000)
     for charge_id in (after, before):
         await paid_again(pool, charge_id, 10_000, partner.integrador_code)
     await post_all(pool)
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 500), ("partner_share", 100)]
 
 
-async def test_an_inactive_partner_is_still_paid_for_what_he_brought(pool: Pool, shop: UUID) -> None:
+async def test_an_inactive_partner_is_still_paid_for_what_he_brought(pool: Pool, merchant: UUID) -> None:
     partner = await partner_with(pool, 100)
     assert partner.account_id is not None
-    charge_id = await new_charge(pool, shop, 10_000)
+    charge_id = await new_charge(pool, merchant, 10_000)
     async with transaction(pool) as conn:
         changed = await set_integrator(conn, partner.integrador_code, now=datetime.now(UTC), active=False)
     assert (changed.active, changed.share_bps, changed.account_id) == (False, 100, partner.account_id)
@@ -159,24 +161,24 @@ async def test_an_inactive_partner_is_still_paid_for_what_he_brought(pool: Pool,
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 100)]
 
 
-async def test_who_has_no_account_or_no_share_is_owed_nothing(pool: Pool, shop: UUID) -> None:
+async def test_who_has_no_account_or_no_share_is_owed_nothing(pool: Pool, merchant: UUID) -> None:
     without_share = await partner_with(pool, 0)
     without_account = await partner_with(pool, 500)
     await pool.execute(
         "UPDATE integrator SET account_id = NULL WHERE integrador_code = $1", without_account.integrador_code
     )
     for partner in (without_share, without_account):
-        await paid(pool, shop, 10_000, partner.integrador_code)
+        await paid(pool, merchant, 10_000, partner.integrador_code)
     codes = [without_share.integrador_code, without_account.integrador_code]
     assert await pool.fetchval("SELECT count(*) FROM partner_share WHERE integrador_code = ANY($1)", codes) == 0
 
 
-async def test_a_crash_while_posting_neither_loses_nor_doubles_a_share(pool: Pool, shop: UUID) -> None:
+async def test_a_crash_while_posting_neither_loses_nor_doubles_a_share(pool: Pool, merchant: UUID) -> None:
     partner = await partner_with(pool, 1_000)
     assert partner.account_id is not None
     await post_all(pool)
     for _ in range(5):
-        await paid(pool, shop, 100, partner.integrador_code)
+        await paid(pool, merchant, 100, partner.integrador_code)
     async with pool.acquire() as conn:
         lost = conn.transaction()
         await lost.start()
@@ -188,11 +190,11 @@ async def test_a_crash_while_posting_neither_loses_nor_doubles_a_share(pool: Poo
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 10)] * 5
 
 
-async def test_many_workers_at_once_post_each_share_once_and_in_order(pool: Pool, shop: UUID) -> None:
+async def test_many_workers_at_once_post_each_share_once_and_in_order(pool: Pool, merchant: UUID) -> None:
     partners = [await partner_with(pool, 1_000) for _ in range(3)]
     await post_all(pool)
     for number in range(30):
-        await paid(pool, shop, 100 + number, partners[number % 3].integrador_code)
+        await paid(pool, merchant, 100 + number, partners[number % 3].integrador_code)
 
     async def post() -> int:
         async with transaction(pool) as conn:
@@ -211,12 +213,12 @@ async def test_many_workers_at_once_post_each_share_once_and_in_order(pool: Pool
         assert numbers[-1][1] == sum((100 + number) // 10 for number in range(position, 30, 3))
 
 
-async def test_no_share_is_taken_back_before_it_was_given(pool: Pool, shop: UUID, monkeypatch: Any) -> None:
+async def test_no_share_is_taken_back_before_it_was_given(pool: Pool, merchant: UUID, monkeypatch: Any) -> None:
     partner = await partner_with(pool, 1_000)
     assert partner.account_id is not None
     await post_all(pool)
-    charge_id, payment_id = await paid(pool, shop, 1_000, partner.integrador_code)
-    await refunds(pool, shop, [(charge_id, payment_id, 300)])
+    charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
+    await refunds(pool, merchant, [(charge_id, payment_id, 300)])
     monkeypatch.setattr("commands.money.partner_shares.SHARES_MAX", 1)
     async with pool.acquire() as conn:
         slow = conn.transaction()
@@ -231,12 +233,12 @@ async def test_no_share_is_taken_back_before_it_was_given(pool: Pool, shop: UUID
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 100), ("partner_share", -30)]
 
 
-async def test_a_payment_nobody_brought_costs_no_statement_more(pool: Pool, shop: UUID) -> None:
+async def test_a_payment_nobody_brought_costs_no_statement_more(pool: Pool, merchant: UUID) -> None:
     partner = await partner_with(pool, 100)
     said: dict[str | None, list[str]] = {}
     async with session(pool) as conn:
         for code in (partner.integrador_code, None, partner.integrador_code):  # the first time types are looked up
-            charge_id = await new_charge(pool, shop, 1_000)
+            charge_id = await new_charge(pool, merchant, 1_000)
             said[code] = []
             heard = said[code]
             with conn.query_logger(lambda record, heard=heard: heard.append(record.query)):
@@ -249,13 +251,13 @@ async def test_a_payment_nobody_brought_costs_no_statement_more(pool: Pool, shop
     assert len(stamped) == len(plain) + 1
 
 
-async def test_a_merchant_may_be_his_own_partner(pool: Pool, shop: UUID, found_broken: list[Difference]) -> None:
-    partner = await partner_with(pool, 1_000, account_id=shop)
-    charge_id, payment_id = await paid(pool, shop, 1_000, partner.integrador_code)
+async def test_a_merchant_may_be_his_own_partner(pool: Pool, merchant: UUID, found_broken: list[Difference]) -> None:
+    partner = await partner_with(pool, 1_000, account_id=merchant)
+    charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
     await post_all(pool)
-    await refunds(pool, shop, [(charge_id, payment_id, 1_000)])
+    await refunds(pool, merchant, [(charge_id, payment_id, 1_000)])
     await post_all(pool)
-    assert await ledger_of(pool, shop) == [
+    assert await ledger_of(pool, merchant) == [
         ("payment", 1_000), ("partner_share", 100), ("refund", -1_000), ("partner_share", -100),
     ]  # fmt: skip
 
@@ -269,12 +271,12 @@ async def test_a_merchant_may_be_his_own_partner(pool: Pool, shop: UUID, found_b
     ],
 )
 async def test_verify_notices_a_share_that_is_not_what_it_must_be(
-    pool: Pool, servers: Any, shop: UUID, corruption: str
+    pool: Pool, servers: Any, merchant: UUID, corruption: str
 ) -> None:
     partner = await partner_with(pool, 1_000)
     before = await verify(servers.database_url)
-    charge_id, payment_id = await paid(pool, shop, 1_000, partner.integrador_code)
-    await refunds(pool, shop, [(charge_id, payment_id, 10)])
+    charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
+    await refunds(pool, merchant, [(charge_id, payment_id, 10)])
     await post_all(pool)
     assert await verify(servers.database_url) == before
     kept = await pool.fetch("SELECT * FROM partner_share WHERE payment_id = $1", payment_id)
@@ -341,15 +343,15 @@ async def _share_of(pool: Pool, partner_id: UUID, payment_id: UUID) -> int:
 
 
 async def test_from_the_command_line_to_the_partners_statement(system: System, books: Books) -> None:
-    async with new_shop(system) as shop, new_shop(system) as partner:
+    async with new_merchant(system) as merchant, new_merchant(system) as partner:
         account_id = partner.sandbox.account_id
         made = system.json("integrator", "create", "Parceira", "--share", "2.5", "--account-id", account_id)
         code = made.pop("integrador_code")
         assert made == {"name": "Parceira", "account_id": account_id, "active": True, "share": "2.50"}
-        charge = await issued(shop.sandbox, "100.00", integrador_code=code)
-        assert (await shop.sandbox.pay(charge["charge_id"])).status == 200
+        charge = await issued(merchant.sandbox, "100.00", integrador_code=code)
+        assert (await merchant.sandbox.pay(charge["charge_id"])).status == 200
         ledger = await until_answer(lambda: partner.sandbox.ledger())
-        payment = (await shop.sandbox.charge(charge["charge_id"]))["payment"]
+        payment = (await merchant.sandbox.charge(charge["charge_id"]))["payment"]
         assert [(each["type"], each["direction"], each["amount"]) for each in ledger] == [
             ("partner_share", "credit", "2.50")
         ]
@@ -357,11 +359,11 @@ async def test_from_the_command_line_to_the_partners_statement(system: System, b
         assert ledger[0]["external_id"] is None
         assert await partner.sandbox.balance() == "2.50"
         assert await partner.production.ledger() == []
-        assert await shop.sandbox.balance() == "100.00"
+        assert await merchant.sandbox.balance() == "100.00"
         # Given back with the payment, by whatever way the boleto goes back.
         back = {"amount": "40.00", "destination": {"pix_key": "11144477735", "document": "11144477735"}}
         path = f"/v1/charges/{charge['charge_id']}/refunds"
-        asked = await shop.sandbox.ask("POST", path, json=back, key=str(uuid4()))
+        asked = await merchant.sandbox.ask("POST", path, json=back, key=str(uuid4()))
         assert asked.status == 201, asked.raw
 
         async def both() -> bool:
@@ -374,7 +376,7 @@ async def test_from_the_command_line_to_the_partners_statement(system: System, b
 
         changed = system.json("integrator", "set", code, "--inactive", "--share", "10")
         assert (changed["active"], changed["share"]) == (False, "10.00")
-        assert (await issue(shop.sandbox, integrador_code=code)).code == "INTEGRADOR_CODE_INVALID"
+        assert (await issue(merchant.sandbox, integrador_code=code)).code == "INTEGRADOR_CODE_INVALID"
         listed = system.json("integrator", "list")
         assert changed in listed
         assert system.quita("integrator", "set", "INTG-000000", "--active").returncode == 1

@@ -14,7 +14,7 @@ from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from tests.support.banking import make_account, utc_now
 from tests.support.dashboard import person_of
-from tests.support.merchant import books_of, new_shop, until_answer
+from tests.support.merchant import books_of, new_merchant, until_answer
 from tests.support.system import System
 from tests.support.wallet import put_money
 
@@ -103,8 +103,8 @@ async def test_a_withdrawal_on_its_way_keeps_the_key_it_was_asked_for_with(pool:
 
 
 async def test_from_the_command_line_to_the_bank_and_the_owners_log(system: System) -> None:
-    async with new_shop(system) as shop, books_of(system) as books:
-        account_id = str(shop.record.account_id)
+    async with new_merchant(system) as merchant, books_of(system) as books:
+        account_id = str(merchant.record.account_id)
 
         async def key_at_bank(charge_id: str) -> str:
             async def known() -> str:
@@ -120,17 +120,17 @@ async def test_from_the_command_line_to_the_bank_and_the_owners_log(system: Syst
             await until_answer(known)
             return await known()
 
-        before = (await shop.production.created())["charge_id"]
+        before = (await merchant.production.created())["charge_id"]
         assert await key_at_bank(before) == account_id
         said = system.json("merchant", "pix-key", account_id, "+5511987654321")
         assert said == {"account_id": account_id, "pix_key": "+551***4321"}
 
         async def in_force() -> bool:
-            return await key_at_bank((await shop.production.created())["charge_id"]) == "+5511987654321"
+            return await key_at_bank((await merchant.production.created())["charge_id"]) == "+5511987654321"
 
         await until_answer(in_force)
         assert await key_at_bank(before) == account_id
-        async with person_of(system.app_url, shop.record) as owner:
+        async with person_of(system.app_url, merchant.record) as owner:
             page = (await owner.opened("/painel/auditoria")).text
             assert "Trocou a chave Pix da conta" in page
             assert "+551***4321" in page

@@ -29,7 +29,7 @@ class Clock:
         return datetime.now(UTC) - self.behind
 
 
-class Desk(NamedTuple):
+class Environment(NamedTuple):
     merchant: MerchantCreated
     person: Person
     api: Api
@@ -37,10 +37,10 @@ class Desk(NamedTuple):
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def desk(pool: Pool, api: Api) -> AsyncIterator[Desk]:
+async def env(pool: Pool, api: Api) -> AsyncIterator[Environment]:
     clock, merchant = Clock(), await a_merchant(pool)
     async with serving(pool, clock.now, settings_with()) as address, person_of(address, merchant) as person:
-        yield Desk(merchant, person, api, clock)
+        yield Environment(merchant, person, api, clock)
 
 
 async def asked(api: Api, client_id: str, secret: str) -> Reply:
@@ -70,52 +70,54 @@ def shown(seen: Seen) -> tuple[str, str]:
     return seen.field("client_id"), seen.field("client_secret")
 
 
-async def rotated(desk: Desk, client_id: str, overlap: str) -> str:
+async def rotated(env: Environment, client_id: str, overlap: str) -> str:
     """The new secret."""
     mode = "/teste" if client_id.startswith("test") else ""
     path = f"/painel{mode}/tokens/{client_id}"
-    seen = await desk.person.post(f"{path}/trocar", on=path, overlap=overlap)
+    seen = await env.person.post(f"{path}/trocar", on=path, overlap=overlap)
     assert shown(seen)[0] == client_id
     return shown(seen)[1]
 
 
 @pytest.mark.parametrize("test", [True, False])
 async def test_a_new_credential_works_with_its_scopes_in_its_mode_and_its_secret_is_shown_once(
-    desk: Desk, pool: Pool, test: bool
+    env: Environment, pool: Pool, test: bool
 ) -> None:
     path = "/painel/teste/tokens" if test else "/painel/tokens"
-    seen = await desk.person.post(path, on=path, name="Loja <virtual>", scope=["payments:read", "charges:read"])
+    seen = await env.person.post(path, on=path, name="Loja <virtual>", scope=["payments:read", "charges:read"])
     client_id, secret = shown(seen)
     assert "Guarde agora." in seen.text
-    reply = await asked(desk.api, client_id, secret)
+    reply = await asked(env.api, client_id, secret)
     assert reply.json()["scope"] == "charges:read payments:read"
     row = await pool.fetchrow("SELECT * FROM credential WHERE client_id = $1", client_id)
     assert row is not None
     assert row["test"] is test
     assert secret.encode() not in row.values()
     assert secret not in str(row)
-    listed = await desk.person.opened(path)
+    listed = await env.person.opened(path)
     assert "Loja <virtual>" in listed.text
     assert client_id in listed.html
     for where in (path, f"{path}/{client_id}", "/painel/auditoria"):
-        assert secret not in (await desk.person.opened(where)).html
+        assert secret not in (await env.person.opened(where)).html
     # It lives in its own section only.
     other = "/painel/tokens" if test else "/painel/teste/tokens"
-    assert (await desk.person.get(f"{other}/{client_id}")).status == 404
+    assert (await env.person.get(f"{other}/{client_id}")).status == 404
 
 
-async def test_production_and_test_credentials_stand_apart(desk: Desk) -> None:
-    page = await desk.person.opened("/painel/tokens")
+async def test_production_and_test_credentials_stand_apart(env: Environment) -> None:
+    page = await env.person.opened("/painel/tokens")
     production, sandbox = page.html.split('id="sandbox"')
     production = production[production.index('id="production"') :]
-    assert desk.merchant.production.client_id in production
-    assert desk.merchant.test.client_id not in production
-    assert desk.merchant.test.client_id in sandbox
-    assert desk.merchant.production.client_id not in sandbox
-    assert desk.merchant.production.client_id not in (await desk.person.opened("/painel/teste/tokens")).html
+    assert env.merchant.production.client_id in production
+    assert env.merchant.test.client_id not in production
+    assert env.merchant.test.client_id in sandbox
+    assert env.merchant.production.client_id not in sandbox
+    assert env.merchant.production.client_id not in (await env.person.opened("/painel/teste/tokens")).html
 
 
-async def test_a_form_without_name_or_scopes_says_what_is_missing_and_makes_nothing(desk: Desk, pool: Pool) -> None:
+async def test_a_form_without_name_or_scopes_says_what_is_missing_and_makes_nothing(
+    env: Environment, pool: Pool
+) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"name": "", "scope": "charges:read"}, "Dê um nome"),
         ({"name": "x" * 61, "scope": "charges:read"}, "Dê um nome"),
@@ -123,103 +125,103 @@ async def test_a_form_without_name_or_scopes_says_what_is_missing_and_makes_noth
         ({"name": "ERP", "scope": "charges:own"}, "Escolha ao menos uma permissão"),
     ]
     for fields, said in cases:
-        seen = await desk.person.post("/painel/tokens", on="/painel/tokens", **fields)
+        seen = await env.person.post("/painel/tokens", on="/painel/tokens", **fields)
         assert seen.status == 400
         assert said in seen.text
         assert 'role="alert"' in seen.html
-    assert await _count(pool, desk) == 2
+    assert await _count(pool, env) == 2
 
 
-async def test_an_account_has_a_bounded_number_of_working_credentials(desk: Desk, pool: Pool) -> None:
+async def test_an_account_has_a_bounded_number_of_working_credentials(env: Environment, pool: Pool) -> None:
     await pool.execute(
         "INSERT INTO credential (client_id, account_id, test, secret_hash, scopes, created_at)"
         " SELECT gen_random_uuid()::text, $1, true, decode(repeat('00', 32), 'hex'), '{}', now()"
         " FROM generate_series(1, $2::integer)",
-        desk.merchant.account_id,
+        env.merchant.account_id,
         CREDENTIALS_MAX - 2,
     )
     path = "/painel/teste/tokens"
     answers = await asyncio.gather(
-        *(desk.person.post(path, on=path, name=f"n{number}", scope="charges:read") for number in range(4))
+        *(env.person.post(path, on=path, name=f"n{number}", scope="charges:read") for number in range(4))
     )
     assert sorted(each.status for each in answers) == [200, 400, 400, 400]
     assert f"no máximo {CREDENTIALS_MAX}" in answers[[each.status for each in answers].index(400)].text
     # Production has a number of its own.
-    assert (await desk.person.post("/painel/tokens", name="n", scope="charges:read")).status == 200
+    assert (await env.person.post("/painel/tokens", name="n", scope="charges:read")).status == 200
 
 
 @pytest.mark.parametrize(("overlap", "span"), [("1h", 1), ("24h", 24), ("7d", 7 * 24)])
-async def test_the_old_secret_works_during_the_overlap_and_not_after(desk: Desk, overlap: str, span: int) -> None:
-    client_id, old = desk.merchant.production.client_id, desk.merchant.production.client_secret
+async def test_the_old_secret_works_during_the_overlap_and_not_after(env: Environment, overlap: str, span: int) -> None:
+    client_id, old = env.merchant.production.client_id, env.merchant.production.client_secret
     # Rotated so long ago that a minute of the overlap is left.
-    desk.clock.behind = timedelta(hours=span) - timedelta(minutes=1)
-    before = await token_of(desk.api, client_id, old)
-    new = await rotated(desk, client_id, overlap)
+    env.clock.behind = timedelta(hours=span) - timedelta(minutes=1)
+    before = await token_of(env.api, client_id, old)
+    new = await rotated(env, client_id, overlap)
     assert new != old
-    assert (await asked(desk.api, client_id, new)).status == 200
-    assert (await asked(desk.api, client_id, old)).status == 200
-    assert (await desk.api.get("/v1/charges", token=before)).status == 200
+    assert (await asked(env.api, client_id, new)).status == 200
+    assert (await asked(env.api, client_id, old)).status == 200
+    assert (await env.api.get("/v1/charges", token=before)).status == 200
     # And so long ago that it is over.
-    desk.clock.behind = timedelta(hours=span, seconds=1)
-    newest = await rotated(desk, client_id, overlap)
-    assert (await asked(desk.api, client_id, newest)).status == 200
+    env.clock.behind = timedelta(hours=span, seconds=1)
+    newest = await rotated(env, client_id, overlap)
+    assert (await asked(env.api, client_id, newest)).status == 200
     for over in (new, old):
-        refused = await asked(desk.api, client_id, over)
+        refused = await asked(env.api, client_id, over)
         assert (refused.status, refused.json()["error"]) == (401, "invalid_client")
 
 
-async def test_without_an_overlap_the_old_secret_and_its_tokens_stop(desk: Desk) -> None:
-    client_id, old = desk.merchant.test.client_id, desk.merchant.test.client_secret
-    token = await token_of(desk.api, client_id, old)
-    assert (await desk.api.get("/v1/charges", token=token)).status == 200
-    new = await rotated(desk, client_id, "now")
-    assert (await asked(desk.api, client_id, old)).status == 401
-    assert await stops_working(desk.api, token) < STOPS_WITHIN_S
-    assert (await desk.api.get("/v1/charges", token=await token_of(desk.api, client_id, new))).status == 200
+async def test_without_an_overlap_the_old_secret_and_its_tokens_stop(env: Environment) -> None:
+    client_id, old = env.merchant.test.client_id, env.merchant.test.client_secret
+    token = await token_of(env.api, client_id, old)
+    assert (await env.api.get("/v1/charges", token=token)).status == 200
+    new = await rotated(env, client_id, "now")
+    assert (await asked(env.api, client_id, old)).status == 401
+    assert await stops_working(env.api, token) < STOPS_WITHIN_S
+    assert (await env.api.get("/v1/charges", token=await token_of(env.api, client_id, new))).status == 200
 
 
-async def test_a_rotation_within_an_overlap_keeps_one_old_secret(desk: Desk) -> None:
-    client_id, first = desk.merchant.test.client_id, desk.merchant.test.client_secret
-    second = await rotated(desk, client_id, "24h")
-    third = await rotated(desk, client_id, "24h")
-    works = [(await asked(desk.api, client_id, each)).status for each in (first, second, third)]
+async def test_a_rotation_within_an_overlap_keeps_one_old_secret(env: Environment) -> None:
+    client_id, first = env.merchant.test.client_id, env.merchant.test.client_secret
+    second = await rotated(env, client_id, "24h")
+    third = await rotated(env, client_id, "24h")
+    works = [(await asked(env.api, client_id, each)).status for each in (first, second, third)]
     assert works == [401, 200, 200]
-    assert "segredo antigo até" in (await desk.person.opened("/painel/tokens")).text
+    assert "segredo antigo até" in (await env.person.opened("/painel/tokens")).text
 
 
-async def test_a_revoked_credential_stops_within_five_seconds_for_ever(desk: Desk) -> None:
-    client_id, secret = desk.merchant.production.client_id, desk.merchant.production.client_secret
-    token = await token_of(desk.api, client_id, secret)
-    assert (await desk.api.get("/v1/charges", token=token)).status == 200
+async def test_a_revoked_credential_stops_within_five_seconds_for_ever(env: Environment) -> None:
+    client_id, secret = env.merchant.production.client_id, env.merchant.production.client_secret
+    token = await token_of(env.api, client_id, secret)
+    assert (await env.api.get("/v1/charges", token=token)).status == 200
     path = f"/painel/tokens/{client_id}"
-    unsure = await desk.person.post(f"{path}/revogar", on=path)
+    unsure = await env.person.post(f"{path}/revogar", on=path)
     assert (unsure.status, "Confirme" in unsure.text) == (400, True)
-    done = await desk.person.post(f"{path}/revogar", on=path, sure="yes")
+    done = await env.person.post(f"{path}/revogar", on=path, sure="yes")
     assert done.where == "/painel/tokens?feito=revogada"
-    assert "Credencial revogada." in (await desk.person.opened(done.where)).text
-    assert (await asked(desk.api, client_id, secret)).status == 401
-    assert await stops_working(desk.api, token) < STOPS_WITHIN_S
+    assert "Credencial revogada." in (await env.person.opened(done.where)).text
+    assert (await asked(env.api, client_id, secret)).status == 401
+    assert await stops_working(env.api, token) < STOPS_WITHIN_S
     for gone in ("", "/trocar", "/revogar"):
-        ask = desk.person.post(path + gone, overlap="1h", sure="yes") if gone else desk.person.get(path)
+        ask = env.person.post(path + gone, overlap="1h", sure="yes") if gone else env.person.get(path)
         assert (await ask).status == 404
     # The other mode's goes on.
-    assert (await asked(desk.api, desk.merchant.test.client_id, desk.merchant.test.client_secret)).status == 200
+    assert (await asked(env.api, env.merchant.test.client_id, env.merchant.test.client_secret)).status == 200
 
 
-async def test_the_list_tells_when_a_credential_last_got_a_token(desk: Desk, pool: Pool) -> None:
-    page = await desk.person.opened("/painel/tokens")
+async def test_the_list_tells_when_a_credential_last_got_a_token(env: Environment, pool: Pool) -> None:
+    page = await env.person.opened("/painel/tokens")
     assert page.text.count("nenhum ainda") == 2
-    await token_of(desk.api, desk.merchant.test.client_id, desk.merchant.test.client_secret)
-    at = await pool.fetchval("SELECT last_token_at FROM credential WHERE client_id = $1", desk.merchant.test.client_id)
+    await token_of(env.api, env.merchant.test.client_id, env.merchant.test.client_secret)
+    at = await pool.fetchval("SELECT last_token_at FROM credential WHERE client_id = $1", env.merchant.test.client_id)
     assert abs((datetime.now(UTC) - at).total_seconds()) < 60
-    assert (await desk.person.opened("/painel/tokens")).text.count("nenhum ainda") == 1
+    assert (await env.person.opened("/painel/tokens")).text.count("nenhum ainda") == 1
 
 
-async def test_every_scope_there_is_can_be_chosen(desk: Desk) -> None:
-    page = await desk.person.opened("/painel/tokens")
+async def test_every_scope_there_is_can_be_chosen(env: Environment) -> None:
+    page = await env.person.opened("/painel/tokens")
     assert all(f'value="{scope}" checked' in page.html for scope in ALL_SCOPES)
 
 
-async def _count(pool: Pool, desk: Desk) -> int:
-    count = await pool.fetchval("SELECT count(*) FROM credential WHERE account_id = $1", desk.merchant.account_id)
+async def _count(pool: Pool, env: Environment) -> int:
+    count = await pool.fetchval("SELECT count(*) FROM credential WHERE account_id = $1", env.merchant.account_id)
     return int(count)

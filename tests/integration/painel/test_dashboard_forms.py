@@ -77,7 +77,7 @@ async def address(pool: Pool) -> AsyncIterator[str]:
         yield found
 
 
-class Shop(NamedTuple):
+class Environment(NamedTuple):
     merchant: MerchantCreated
     books: Books
     owner: Person
@@ -97,10 +97,10 @@ class Shop(NamedTuple):
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def shop(pool: Pool, address: str) -> AsyncIterator[Shop]:
+async def env(pool: Pool, address: str) -> AsyncIterator[Environment]:
     merchant = await a_merchant(pool)
     async with person_of(address, merchant) as owner:
-        yield Shop(merchant, Books(pool, merchant.account_id, SEAL), owner)
+        yield Environment(merchant, Books(pool, merchant.account_id, SEAL), owner)
 
 
 def id_in(where: str) -> str:
@@ -118,15 +118,15 @@ def faults(seen: Seen) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("base", ["/painel", "/painel/teste"])
-async def test_a_charge_made_here_is_one_like_any_other(shop: Shop, base: str) -> None:
+async def test_a_charge_made_here_is_one_like_any_other(env: Environment, base: str) -> None:
     test = base.endswith("teste")
     page = f"{base}/cobrancas/nova"
     told: dict[str, Any] = {"payer_name": "João", "payer_document": "529.982.247-25", "payer_email": "joao@example.com"}
-    done = await shop.owner.post(
+    done = await env.owner.post(
         page, on=page, **{**PIX, "amount": "1.234,56"}, external_id="pedido-1", description="Bolo", **told
     )
     assert done.status == 303, done.text[:400]
-    doc = await shop.charge(id_in(done.where), test=test)
+    doc = await env.charge(id_in(done.where), test=test)
     assert (doc.amount_cents, doc.external_id, doc.description, doc.status) == (1_234_56, "pedido-1", "Bolo", "pending")
     assert doc.expires_at is not None
     lived = datetime.fromisoformat(doc.expires_at) - datetime.fromisoformat(doc.created_at)
@@ -134,20 +134,20 @@ async def test_a_charge_made_here_is_one_like_any_other(shop: Shop, base: str) -
     assert doc.payer_document_hash == SEAL.blind("52998224725")
     assert "5303986540" in (doc.qr_code or "")
     # The worker that tells the bank finds its order.
-    kinds = await shop.books.pool.fetch("SELECT kind FROM bank_order WHERE charge_id = $1", UUID(doc.charge_id))
+    kinds = await env.books.pool.fetch("SELECT kind FROM bank_order WHERE charge_id = $1", UUID(doc.charge_id))
     assert [row["kind"] for row in kinds] == ["cob_register"]
-    assert "Cobrança criada." in (await shop.owner.opened(done.where)).text
+    assert "Cobrança criada." in (await env.owner.opened(done.where)).text
 
 
-async def test_a_form_sent_twice_makes_one_charge_and_leads_to_it_both_times(shop: Shop) -> None:
-    form = await shop.owner.opened(NEW)
-    sent = await asyncio.gather(*(shop.owner.post(NEW, form=form, **PIX) for _ in range(8)))
+async def test_a_form_sent_twice_makes_one_charge_and_leads_to_it_both_times(env: Environment) -> None:
+    form = await env.owner.opened(NEW)
+    sent = await asyncio.gather(*(env.owner.post(NEW, form=form, **PIX) for _ in range(8)))
     assert {each.status for each in sent} == {303}
     assert len({each.where for each in sent}) == 1
-    assert await shop.rows_of("charge") == 1
-    again = await shop.owner.post(NEW, form=form, **{**PIX, "amount": "99"})
+    assert await env.rows_of("charge") == 1
+    again = await env.owner.post(NEW, form=form, **{**PIX, "amount": "99"})
     assert again.where == sent[0].where
-    assert await shop.rows_of("charge") == 1
+    assert await env.rows_of("charge") == 1
 
 
 @pytest.mark.parametrize(
@@ -167,18 +167,18 @@ async def test_a_form_sent_twice_makes_one_charge_and_leads_to_it_both_times(sho
     ],
 )
 async def test_what_is_wrong_is_said_beside_its_field_and_what_was_typed_stays(
-    shop: Shop, field: str, value: str, said: str
+    env: Environment, field: str, value: str, said: str
 ) -> None:
-    seen = await shop.owner.post(NEW, on=NEW, **{**PIX, "payer_name": "Fulana <de> Tal", field: value})
+    seen = await env.owner.post(NEW, on=NEW, **{**PIX, "payer_name": "Fulana <de> Tal", field: value})
     assert seen.status == 400
     assert faults(seen).get(field, "").startswith(said), faults(seen)
     assert list(faults(seen)) == [field]
     assert f'aria-describedby="w-{field}' in seen.html
     assert 'value="Fulana &lt;de&gt; Tal"' in seen.html
-    assert await shop.rows_of("charge") == 0
+    assert await env.rows_of("charge") == 0
 
 
-async def test_a_boleto_form_says_everything_that_is_missing_at_once(shop: Shop) -> None:
+async def test_a_boleto_form_says_everything_that_is_missing_at_once(env: Environment) -> None:
     given: dict[str, Any] = {
         "forma": "boleto",
         "kind": "dual",
@@ -186,15 +186,15 @@ async def test_a_boleto_form_says_everything_that_is_missing_at_once(shop: Shop)
         "due_date": in_days(0),
         "zip_code": "123",
     }
-    seen = await shop.owner.post(NEW, on=NEW_BOLETO, **given)
+    seen = await env.owner.post(NEW, on=NEW_BOLETO, **given)
     assert seen.status == 400
     assert set(faults(seen)) == {
         "kind", "amount", "due_date", "payer_name", "payer_document", "zip_code", "street", "city", "state",
     }  # fmt: skip
     assert 'value="100000000"' in seen.html
-    unknown = await shop.owner.post(NEW, on=NEW_BOLETO, **BOLETO, integrador_code="INTG-ZZZZZZ")
+    unknown = await env.owner.post(NEW, on=NEW_BOLETO, **BOLETO, integrador_code="INTG-ZZZZZZ")
     assert faults(unknown) == {"integrador_code": "O código não existe ou não está ativo."}
-    assert await shop.rows_of("bank_order") == 0
+    assert await env.rows_of("bank_order") == 0
 
 
 async def test_an_account_that_is_not_approved_makes_test_charges_only(pool: Pool, address: str) -> None:
@@ -207,127 +207,127 @@ async def test_an_account_that_is_not_approved_makes_test_charges_only(pool: Poo
         assert (await owner.post(test, on=test, **PIX)).status == 303
 
 
-async def test_while_pix_is_suspended_the_form_says_so_and_keeps_what_was_typed(shop: Shop, pool: Pool) -> None:
+async def test_while_pix_is_suspended_the_form_says_so_and_keeps_what_was_typed(env: Environment, pool: Pool) -> None:
     await pool.execute("INSERT INTO pix_suspension (suspended_at) VALUES (now())")
     try:
-        seen = await shop.owner.post(NEW, on=NEW, **PIX)
+        seen = await env.owner.post(NEW, on=NEW, **PIX)
         test = "/painel/teste/cobrancas/nova"
-        assert (await shop.owner.post(test, on=test, **PIX)).status == 303
+        assert (await env.owner.post(test, on=test, **PIX)).status == 303
     finally:
         await pool.execute("DELETE FROM pix_suspension")
     assert (seen.status, "Pix sem boleto está suspenso" in seen.text) == (403, True)
     assert 'value="12,34"' in seen.html
     # The very form may be sent again: nothing was made with it.
-    assert (await shop.owner.post(NEW, form=seen, **PIX)).status == 303
+    assert (await env.owner.post(NEW, form=seen, **PIX)).status == 303
 
 
 # Refunds
 
 
-async def paid_charge(shop: Shop, *cents: int, test: bool = False) -> ChargeDoc:
-    doc = await shop.books.charge(cents[0] if cents else 100_00, test=test)
-    await shop.books.paid(doc, *cents)
+async def paid_charge(env: Environment, *cents: int, test: bool = False) -> ChargeDoc:
+    doc = await env.books.charge(cents[0] if cents else 100_00, test=test)
+    await env.books.paid(doc, *cents)
     return doc
 
 
-async def asked_of(shop: Shop, doc: ChargeDoc, number: int = 0, **fields: Any) -> Seen:
+async def asked_of(env: Environment, doc: ChargeDoc, number: int = 0, **fields: Any) -> Seen:
     """Ask for a refund of the charge's payments[number], newest first, through its form."""
     path = f"/painel/cobrancas/{doc.charge_id}/devolver"
-    form = await shop.owner.opened(path)
+    form = await env.owner.opened(path)
     found = re.findall(r'name="payment_id" type="radio" value="([^"]+)"', form.html)
-    return await shop.owner.post(path, form=form, payment_id=found[number], **{"sure": "yes", **fields})
+    return await env.owner.post(path, form=form, payment_id=found[number], **{"sure": "yes", **fields})
 
 
-async def test_a_payment_goes_back_in_parts_until_nothing_is_left(shop: Shop) -> None:
-    doc = await paid_charge(shop, 100_00)
-    done = await asked_of(shop, doc, amount="30,50", reason="Desistiu")
+async def test_a_payment_goes_back_in_parts_until_nothing_is_left(env: Environment) -> None:
+    doc = await paid_charge(env, 100_00)
+    done = await asked_of(env, doc, amount="30,50", reason="Desistiu")
     assert done.where == f"/painel/cobrancas/{doc.charge_id}?feito=devolucao", done.text[:300]
-    page = await shop.owner.opened(done.where)
+    page = await env.owner.opened(done.where)
     assert f"{brl(0)} e {brl(30_50)} em andamento" in page.text
     assert "Em andamento" in page.text
-    assert f"por {shop.owner.email}, no painel" in page.text
-    too_much = await asked_of(shop, doc, amount="69,51")
+    assert f"por {env.owner.email}, no painel" in page.text
+    too_much = await asked_of(env, doc, amount="69,51")
     assert (too_much.status, list(faults(too_much))) == (422, ["amount"])
     assert 'value="69,51"' in too_much.html
     # Without an amount all that remains goes.
-    assert (await asked_of(shop, doc)).status == 303
-    over = await shop.owner.opened(f"/painel/cobrancas/{doc.charge_id}/devolver")
+    assert (await asked_of(env, doc)).status == 303
+    over = await env.owner.opened(f"/painel/cobrancas/{doc.charge_id}/devolver")
     assert "Tudo o que foi pago já voltou" in over.text
-    assert f"Saldo {brl(0)}" in (await shop.owner.opened("/painel/extrato")).text
+    assert f"Saldo {brl(0)}" in (await env.owner.opened("/painel/extrato")).text
 
 
-async def test_the_second_of_two_payments_is_what_goes_back_when_it_is_chosen(shop: Shop) -> None:
-    doc = await paid_charge(shop, 40_00, 40_00)
-    odd = await shop.owner.opened("/painel/pagamentos?anomaly=duplicate")
+async def test_the_second_of_two_payments_is_what_goes_back_when_it_is_chosen(env: Environment) -> None:
+    doc = await paid_charge(env, 40_00, 40_00)
+    odd = await env.owner.opened("/painel/pagamentos?anomaly=duplicate")
     link = re.search(r'href="(/painel/cobrancas/[^"]*/devolver\?payment_id=[^"]*)"', odd.html)
     assert link
-    form = await shop.owner.opened(link[1])
+    form = await env.owner.opened(link[1])
     chosen = re.search(r'value="([^"]+)" required checked', form.html)
     assert chosen
     assert chosen[1] == link[1].rpartition("=")[2]
     path = f"/painel/cobrancas/{doc.charge_id}/devolver"
-    assert (await shop.owner.post(path, form=form, payment_id=chosen[1], sure="yes")).status == 303
-    row = await shop.books.pool.fetchrow(
+    assert (await env.owner.post(path, form=form, payment_id=chosen[1], sure="yes")).status == 303
+    row = await env.books.pool.fetchrow(
         "SELECT payment_id, amount_cents FROM refund WHERE charge_id = $1", UUID(doc.charge_id)
     )
     assert row is not None
     assert (str(row["payment_id"]), row["amount_cents"]) == (chosen[1], 40_00)
 
 
-async def test_what_cannot_be_undone_is_done_only_when_its_box_is_ticked(shop: Shop) -> None:
+async def test_what_cannot_be_undone_is_done_only_when_its_box_is_ticked(env: Environment) -> None:
     """Also for a browser that does not hold a form back for a box that has to be ticked."""
-    charge, doc = await shop.books.charge(), await paid_charge(shop, 10_00)
+    charge, doc = await env.books.charge(), await paid_charge(env, 10_00)
     path = f"/painel/cobrancas/{charge.charge_id}"
-    seen = await shop.owner.post(f"{path}/cancelar", on=path, reason="cancelled")
+    seen = await env.owner.post(f"{path}/cancelar", on=path, reason="cancelled")
     assert (seen.status, "Confirme que quer cancelar" in seen.text) == (400, True)
-    assert "Em aberto" in (await shop.owner.opened(path)).text
-    seen = await asked_of(shop, doc, amount="10", sure="")
+    assert "Em aberto" in (await env.owner.opened(path)).text
+    seen = await asked_of(env, doc, amount="10", sure="")
     assert (seen.status, "Confirme que quer devolver" in seen.text) == (400, True)
     assert "Devoluções" not in re.findall(
-        "<h2>(.*?)</h2>", (await shop.owner.opened(f"/painel/cobrancas/{doc.charge_id}")).html
+        "<h2>(.*?)</h2>", (await env.owner.opened(f"/painel/cobrancas/{doc.charge_id}")).html
     )
 
 
-async def test_a_refund_form_sent_twice_sends_money_back_once(shop: Shop) -> None:
-    doc = await paid_charge(shop, 50_00)
+async def test_a_refund_form_sent_twice_sends_money_back_once(env: Environment) -> None:
+    doc = await paid_charge(env, 50_00)
     path = f"/painel/cobrancas/{doc.charge_id}/devolver"
-    form = await shop.owner.opened(path)
+    form = await env.owner.opened(path)
     payment_id = re.findall(r'name="payment_id" type="radio" value="([^"]+)"', form.html)[0]
     sent = await asyncio.gather(
-        *(shop.owner.post(path, form=form, payment_id=payment_id, amount="10", sure="yes") for _ in range(6))
+        *(env.owner.post(path, form=form, payment_id=payment_id, amount="10", sure="yes") for _ in range(6))
     )
     assert sorted(each.status for each in sent) == [303, 409, 409, 409, 409, 409]
-    assert await shop.rows_of("refund") == 1
+    assert await env.rows_of("refund") == 1
 
 
-async def test_every_refusal_of_a_refund_is_said_and_nothing_is_debited(shop: Shop, pool: Pool) -> None:
-    doc = await paid_charge(shop, 50_00)
-    other = await paid_charge(shop, 10_00)
-    stranger = (await asked_of(shop, doc, amount="1")).status
+async def test_every_refusal_of_a_refund_is_said_and_nothing_is_debited(env: Environment, pool: Pool) -> None:
+    doc = await paid_charge(env, 50_00)
+    other = await paid_charge(env, 10_00)
+    stranger = (await asked_of(env, doc, amount="1")).status
     assert stranger == 303
     path = f"/painel/cobrancas/{doc.charge_id}/devolver"
-    form = await shop.owner.opened(path)
+    form = await env.owner.opened(path)
     foreign = await pool.fetchval("SELECT payment_id FROM payment WHERE charge_id = $1", UUID(other.charge_id))
-    assert list(faults(await shop.owner.post(path, form=form, payment_id=str(foreign), sure="yes"))) == ["payment_id"]
+    assert list(faults(await env.owner.post(path, form=form, payment_id=str(foreign), sure="yes"))) == ["payment_id"]
     for amount in ("0", "abc", "1e3"):
-        assert list(faults(await asked_of(shop, doc, amount=amount))) == ["amount"]
+        assert list(faults(await asked_of(env, doc, amount=amount))) == ["amount"]
     # The wallet was emptied meanwhile.
     await pool.execute(
-        "UPDATE account_clock SET balance_cents = 0 WHERE account_id = $1 AND NOT test", shop.merchant.account_id
+        "UPDATE account_clock SET balance_cents = 0 WHERE account_id = $1 AND NOT test", env.merchant.account_id
     )
-    poor = await asked_of(shop, doc, amount="5")
+    poor = await asked_of(env, doc, amount="5")
     assert (poor.status, "saldo da conta não cobre" in poor.text) == (422, True)
-    unpaid = await shop.books.charge(10_00)
-    assert "Nada foi pago" in (await shop.owner.opened(f"/painel/cobrancas/{unpaid.charge_id}/devolver")).text
-    assert await shop.rows_of("refund") == 1
+    unpaid = await env.books.charge(10_00)
+    assert "Nada foi pago" in (await env.owner.opened(f"/painel/cobrancas/{unpaid.charge_id}/devolver")).text
+    assert await env.rows_of("refund") == 1
 
 
-async def test_refunds_are_listed_with_what_became_of_them(shop: Shop) -> None:
-    doc = await shop.books.charge(50_00, external_id="pedido-9")
-    await shop.books.paid(doc)
+async def test_refunds_are_listed_with_what_became_of_them(env: Environment) -> None:
+    doc = await env.books.charge(50_00, external_id="pedido-9")
+    await env.books.paid(doc)
     for amount in ("10", "20"):
-        await asked_of(shop, doc, amount=amount, reason=f"r{amount}")
-    async with transaction(shop.books.pool) as conn:
+        await asked_of(env, doc, amount=amount, reason=f"r{amount}")
+    async with transaction(env.books.pool) as conn:
         done = await conn.fetchval(
             "SELECT refund_id FROM refund WHERE amount_cents = 1000 AND charge_id = $1", UUID(doc.charge_id)
         )
@@ -336,64 +336,64 @@ async def test_refunds_are_listed_with_what_became_of_them(shop: Shop) -> None:
             [Ending(charge_id=UUID(doc.charge_id), refund_id=done, return_id="D123")],
             now=datetime.now(UTC),
         )
-    page = await shop.owner.opened("/painel/devolucoes")
+    page = await env.owner.opened("/painel/devolucoes")
     assert re.search(r"r20 .*Em andamento.*r10 .*Concluída", page.text), page.text
     # By the name the merchant gave the charge: an id says nothing to him.
     assert re.findall(r'class="row-link" href="[^"]+">([^<]+)<', page.html) == ["pedido-9", "pedido-9"]
-    assert "r20" not in (await shop.owner.opened("/painel/devolucoes?status=succeeded")).text
-    assert "r10" in (await shop.owner.opened(f"/painel/devolucoes?charge_id={doc.charge_id}")).text
-    assert "Nenhuma devolução ainda" in (await shop.owner.opened("/painel/teste/devolucoes")).text
+    assert "r20" not in (await env.owner.opened("/painel/devolucoes?status=succeeded")).text
+    assert "r10" in (await env.owner.opened(f"/painel/devolucoes?charge_id={doc.charge_id}")).text
+    assert "Nenhuma devolução ainda" in (await env.owner.opened("/painel/teste/devolucoes")).text
 
 
 # Mail
 
 
-async def test_a_charge_is_mailed_to_its_payer_or_to_another_and_the_page_tells(shop: Shop) -> None:
-    doc = await shop.books.charge(payer={"name": "João", "email": "joao@example.com"})
+async def test_a_charge_is_mailed_to_its_payer_or_to_another_and_the_page_tells(env: Environment) -> None:
+    doc = await env.books.charge(payer={"name": "João", "email": "joao@example.com"})
     path = f"/painel/cobrancas/{doc.charge_id}"
-    assert (await shop.owner.post(f"{path}/email", on=path, to="", message="Obrigado!")).where == f"{path}?feito=email"
-    assert (await shop.owner.post(f"{path}/email", on=path, to="contador@example.com")).status == 303
-    page = await shop.owner.opened(path)
+    assert (await env.owner.post(f"{path}/email", on=path, to="", message="Obrigado!")).where == f"{path}?feito=email"
+    assert (await env.owner.post(f"{path}/email", on=path, to="contador@example.com")).status == 303
+    page = await env.owner.opened(path)
     assert re.search(r"E-mail enviado a pedido Na fila .* para joao@example.com", page.text)
     assert "para contador@example.com" in page.text
-    wrong = await shop.owner.post(f"{path}/email", on=path, to="joao@")
+    wrong = await env.owner.post(f"{path}/email", on=path, to="joao@")
     assert (wrong.status, faults(wrong)) == (400, {"to": "Não é um endereço de e-mail."})
-    nobody = await shop.books.charge()
+    nobody = await env.books.charge()
     path = f"/painel/cobrancas/{nobody.charge_id}"
-    assert "não tem o e-mail do pagador" in faults(await shop.owner.post(f"{path}/email", on=path, to=""))["to"]
-    trial = await shop.books.charge(test=True)
-    assert (await shop.owner.post(f"/painel/teste/cobrancas/{trial.charge_id}/email")).status == 404
-    assert "Enviar e-mail" not in (await shop.owner.opened(f"/painel/teste/cobrancas/{trial.charge_id}")).text
+    assert "não tem o e-mail do pagador" in faults(await env.owner.post(f"{path}/email", on=path, to=""))["to"]
+    trial = await env.books.charge(test=True)
+    assert (await env.owner.post(f"/painel/teste/cobrancas/{trial.charge_id}/email")).status == 404
+    assert "Enviar e-mail" not in (await env.owner.opened(f"/painel/teste/cobrancas/{trial.charge_id}")).text
 
 
-async def test_a_pix_charge_has_no_due_date_to_change(shop: Shop) -> None:
-    doc = await shop.books.charge()
+async def test_a_pix_charge_has_no_due_date_to_change(env: Environment) -> None:
+    doc = await env.books.charge()
     path = f"/painel/cobrancas/{doc.charge_id}"
-    assert "Mudar o vencimento" not in (await shop.owner.opened(path)).text
-    assert (await shop.owner.post(f"{path}/vencimento", on=path, due_date=in_days(3))).status == 404
+    assert "Mudar o vencimento" not in (await env.owner.opened(path)).text
+    assert (await env.owner.post(f"{path}/vencimento", on=path, due_date=in_days(3))).status == 404
 
 
 # Schedules
 
 
-async def test_a_schedule_is_made_stopped_and_ended_here(shop: Shop) -> None:
-    form = await shop.owner.opened(NEW_SCHEDULE)
-    made = await asyncio.gather(*(shop.owner.post(NEW_SCHEDULE, form=form, **SCHEDULE) for _ in range(4)))
+async def test_a_schedule_is_made_stopped_and_ended_here(env: Environment) -> None:
+    form = await env.owner.opened(NEW_SCHEDULE)
+    made = await asyncio.gather(*(env.owner.post(NEW_SCHEDULE, form=form, **SCHEDULE) for _ in range(4)))
     assert {each.status for each in made} == {303}, made[0].text[:300]
     assert len({each.where for each in made}) == 1
-    assert await shop.rows_of("schedule") == 1
+    assert await env.rows_of("schedule") == 1
     path = f"/painel/programacoes/{id_in(made[0].where)}"
-    page = await shop.owner.opened(path)
+    page = await env.owner.opened(path)
     assert f"{brl(99_90)}, todo mês" in page.text
     assert "depois de 12 cobranças" in page.text
-    assert (await shop.owner.post(f"{path}/pausar", on=path)).where == f"{path}?feito=pausada"
-    assert "Pausada" in (await shop.owner.opened("/painel/programacoes?status=paused")).text
-    assert (await shop.owner.post(f"{path}/retomar", on=path)).where == f"{path}?feito=continuada"
-    assert (await shop.owner.post(f"{path}/cancelar", on=path, sure="yes")).where == f"{path}?feito=encerrada"
-    late = await shop.owner.post(f"{path}/retomar", on=path)
+    assert (await env.owner.post(f"{path}/pausar", on=path)).where == f"{path}?feito=pausada"
+    assert "Pausada" in (await env.owner.opened("/painel/programacoes?status=paused")).text
+    assert (await env.owner.post(f"{path}/retomar", on=path)).where == f"{path}?feito=continuada"
+    assert (await env.owner.post(f"{path}/cancelar", on=path, sure="yes")).where == f"{path}?feito=encerrada"
+    late = await env.owner.post(f"{path}/retomar", on=path)
     assert (late.status, "já terminou" in late.text) == (409, True)
-    assert "assinatura-5" in (await shop.owner.opened("/painel/programacoes")).text
-    audit = await shop.owner.opened("/painel/auditoria")
+    assert "assinatura-5" in (await env.owner.opened("/painel/programacoes")).text
+    audit = await env.owner.opened("/painel/auditoria")
     assert re.search(r"Cancelou uma programação.*Retomou uma.*Pausou uma.*Programou cobranças", audit.text)
 
 
@@ -409,16 +409,16 @@ async def test_a_schedule_is_made_stopped_and_ended_here(shop: Shop) -> None:
     ],
 )
 async def test_a_schedule_that_cannot_be_is_said_field_by_field(
-    shop: Shop, changed: dict[str, Any], wrong: set[str]
+    env: Environment, changed: dict[str, Any], wrong: set[str]
 ) -> None:
-    seen = await shop.owner.post(NEW_SCHEDULE, on=NEW_SCHEDULE, **{**SCHEDULE, **changed})
+    seen = await env.owner.post(NEW_SCHEDULE, on=NEW_SCHEDULE, **{**SCHEDULE, **changed})
     assert (seen.status, set(faults(seen))) == (400, wrong)
     assert 'value="assinatura-5"' in seen.html
-    assert await shop.rows_of("schedule") == 0
+    assert await env.rows_of("schedule") == 0
 
 
-async def test_a_schedule_of_anybody_else_is_like_none(shop: Shop, pool: Pool, address: str) -> None:
-    done = await shop.owner.post(NEW_SCHEDULE, on=NEW_SCHEDULE, **SCHEDULE)
+async def test_a_schedule_of_anybody_else_is_like_none(env: Environment, pool: Pool, address: str) -> None:
+    done = await env.owner.post(NEW_SCHEDULE, on=NEW_SCHEDULE, **SCHEDULE)
     path = f"/painel/programacoes/{id_in(done.where)}"
     async with person_of(address, await a_merchant(pool)) as stranger:
         unknown = await stranger.get(f"/painel/programacoes/{uuid4()}")
@@ -426,13 +426,13 @@ async def test_a_schedule_of_anybody_else_is_like_none(shop: Shop, pool: Pool, a
         for word in ("pausar", "retomar", "cancelar"):
             assert (await stranger.post(f"{path}/{word}")).status == 404
         assert "assinatura-5" not in (await stranger.opened("/painel/programacoes")).text
-    assert "Ativa" in (await shop.owner.opened(path)).text
+    assert "Ativa" in (await env.owner.opened(path)).text
 
 
 # Closings
 
 
-async def test_each_day_closes_with_what_it_began_and_what_came_in_and_went_out(shop: Shop, pool: Pool) -> None:
+async def test_each_day_closes_with_what_it_began_and_what_came_in_and_went_out(env: Environment, pool: Pool) -> None:
     today = datetime.now(UTC).astimezone(SAO_PAULO).date()
     first = today.replace(day=1)
     last_month = first - timedelta(days=1)
@@ -441,8 +441,8 @@ async def test_each_day_closes_with_what_it_began_and_what_came_in_and_went_out(
     def at(day: date) -> datetime:
         return datetime(day.year, day.month, day.day, tzinfo=UTC) + noon
 
-    await shop.books.paid(await shop.books.charge(100_00, at=at(last_month)), at=at(last_month))
-    account_id = shop.merchant.account_id
+    await env.books.paid(await env.books.charge(100_00, at=at(last_month)), at=at(last_month))
+    account_id = env.merchant.account_id
     for number, (kind, amount, after) in enumerate(
         (("payment", 50_00, 150_00), ("refund", -30_00, 120_00), ("refund_reversal", 5_00, 125_00)), 2
     ):
@@ -451,7 +451,7 @@ async def test_each_day_closes_with_what_it_began_and_what_came_in_and_went_out(
             " created_at) VALUES ($1, false, $2, $3, $4, $5, $6, now())",
             account_id, number, uuid4(), kind, amount, after,
         )  # fmt: skip
-    page = await shop.owner.opened("/painel/extrato/dias")
+    page = await env.owner.opened("/painel/extrato/dias")
     rows = re.findall(
         r'created_from=([0-9-]+)&amp;.*?</a>.*?<td class="number wide">(\d+)</td>(.*?)</tr>', page.html, re.S
     )
@@ -460,17 +460,17 @@ async def test_each_day_closes_with_what_it_began_and_what_came_in_and_went_out(
     wide = re.sub(r'<span class="narrow.*?</span>', "", rows[0][2])  # a phone is shown less, and some of it elsewhere
     assert re.findall(r"R\$\xa0[\d.]+,\d\d", wide) == [brl(100_00), brl(55_00), brl(30_00), brl(125_00)]
     assert f"entrou {brl(55_00)}, saiu {brl(30_00)}" in page.text
-    before = await shop.owner.opened(f"/painel/extrato/dias?mes={last_month:%Y-%m}")
+    before = await env.owner.opened(f"/painel/extrato/dias?mes={last_month:%Y-%m}")
     assert f"entrou {brl(100_00)}, saiu {brl(0)}" in before.text
     for odd in ("2026-13", "x", "9999-12", "2019-01", "%00"):
-        assert (await shop.owner.get(f"/painel/extrato/dias?mes={odd}")).where == "/painel/extrato/dias", odd
+        assert (await env.owner.get(f"/painel/extrato/dias?mes={odd}")).where == "/painel/extrato/dias", odd
 
 
 # Who may
 
 
-async def test_each_role_makes_and_changes_what_its_row_of_the_table_says(shop: Shop, address: str) -> None:
-    doc = await paid_charge(shop, 50_00)
+async def test_each_role_makes_and_changes_what_its_row_of_the_table_says(env: Environment, address: str) -> None:
+    doc = await paid_charge(env, 50_00)
     refund = f"/painel/cobrancas/{doc.charge_id}/devolver"
     wanted = {
         "finance": {NEW: 200, refund: 200, NEW_SCHEDULE: 200, "/painel/programacoes": 200, "/painel/extrato/dias": 200},
@@ -484,14 +484,14 @@ async def test_each_role_makes_and_changes_what_its_row_of_the_table_says(shop: 
         },
     }
     for role, pages in wanted.items():
-        async with colleague_of(shop.books.pool, address, shop.merchant, role) as person:
+        async with colleague_of(env.books.pool, address, env.merchant, role) as person:
             for path, status in pages.items():
                 assert (await person.get(path)).status == status, (role, path)
             page = await person.opened(f"/painel/cobrancas/{doc.charge_id}")
             assert ("Devolver" in page.text) == (role == "finance"), role
             if role != "finance":
                 assert (await person.post(refund, payment_id=str(uuid4()))).status == 403, role
-    assert await shop.rows_of("refund") == 0
+    assert await env.rows_of("refund") == 0
 
 
 # What a page costs
@@ -521,14 +521,14 @@ def told(pool: Pool) -> Iterator[list[str]]:
         connection._query_loggers.clear()
 
 
-async def test_a_list_costs_the_same_few_statements_however_long_it_is(shop: Shop, servers: Servers) -> None:
+async def test_a_list_costs_the_same_few_statements_however_long_it_is(env: Environment, servers: Servers) -> None:
     for _ in range(30):
-        await shop.books.paid(await shop.books.charge())
+        await env.books.paid(await env.books.charge())
     alone = await open_pool(servers.database_url, name="counted", size=1)
     try:
         async with (
             serving(alone, lambda: datetime.now(UTC), SETTINGS) as there,
-            person_of(there, shop.merchant) as owner,
+            person_of(there, env.merchant) as owner,
         ):
             for path, length_max in _LENGTH_MAX.items():
                 await owner.opened(path)
@@ -552,10 +552,10 @@ _FIELDS = (
 )  # fmt: skip
 
 
-async def test_no_input_breaks_a_form(shop: Shop) -> None:
-    doc = await paid_charge(shop, 10_00, test=True)
-    live = await paid_charge(shop, 10_00)
-    token = (await shop.owner.opened("/painel/acesso")).hidden()["csrf"]
+async def test_no_input_breaks_a_form(env: Environment) -> None:
+    doc = await paid_charge(env, 10_00, test=True)
+    live = await paid_charge(env, 10_00)
+    token = (await env.owner.opened("/painel/acesso")).hidden()["csrf"]
     mine = ("/cobrancas/nova", "/vencimento", "/email", "/devolver", "/programacoes/nova")
     for page in TABLE:
         if page.method != "POST" or not page.path.endswith(mine):
@@ -565,20 +565,20 @@ async def test_no_input_breaks_a_form(shop: Shop) -> None:
             for forma in ("pix", "boleto", odd):
                 fields = {**dict.fromkeys(_FIELDS, odd), "forma": forma}
                 sent = {"csrf": token, "once": str(uuid4()), **fields}
-                seen = await shop.owner.ask("POST", path, data=sent)
+                seen = await env.owner.ask("POST", path, data=sent)
                 assert seen.status in (303, 400, 403, 404, 409), (path, odd, seen.status, seen.text[:300])
                 assert "<b>" not in seen.html.replace("</b>", "")
-    assert await shop.rows_of("refund") == 0
+    assert await env.rows_of("refund") == 0
 
 
-async def test_the_payers_data_is_sealed_as_the_api_seals_it(shop: Shop) -> None:
+async def test_the_payers_data_is_sealed_as_the_api_seals_it(env: Environment) -> None:
     told_of: dict[str, Any] = {"payer_name": "João", "payer_document": "52998224725", "payer_phone": "+5511999990000"}
-    done = await shop.owner.post(NEW, on=NEW, **PIX, **told_of)
-    sealed = await shop.books.pool.fetchval(
+    done = await env.owner.post(NEW, on=NEW, **PIX, **told_of)
+    sealed = await env.books.pool.fetchval(
         "SELECT payer_sealed FROM charge WHERE charge_id = $1", UUID(id_in(done.where))
     )
     assert msgspec.json.decode(SEAL.open(sealed)) == {
         "name": "João", "document": "52998224725", "phone": "+5511999990000",
     }  # fmt: skip
-    log = await shop.books.pool.fetch("SELECT facts::text FROM audit WHERE account_id = $1", shop.merchant.account_id)
+    log = await env.books.pool.fetch("SELECT facts::text FROM audit WHERE account_id = $1", env.merchant.account_id)
     assert "52998224725" not in str(log)

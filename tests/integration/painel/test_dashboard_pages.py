@@ -31,17 +31,17 @@ async def address(pool: Pool) -> AsyncIterator[str]:
         yield found
 
 
-class Shop(NamedTuple):
+class Environment(NamedTuple):
     merchant: MerchantCreated
     books: Books
     owner: Person
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def shop(pool: Pool, address: str) -> AsyncIterator[Shop]:
+async def env(pool: Pool, address: str) -> AsyncIterator[Environment]:
     merchant = await a_merchant(pool)
     async with person_of(address, merchant) as owner:
-        yield Shop(merchant, Books(pool, merchant.account_id, SEAL), owner)
+        yield Environment(merchant, Books(pool, merchant.account_id, SEAL), owner)
 
 
 def references(seen: Seen) -> list[str]:
@@ -60,9 +60,9 @@ def is_nobodys(seen: Seen, unknown: Seen) -> bool:
 # The first page
 
 
-async def test_the_first_page_tells_what_came_in_and_what_is_open(shop: Shop) -> None:
+async def test_the_first_page_tells_what_came_in_and_what_is_open(env: Environment) -> None:
     now = datetime.now(UTC)
-    books = shop.books
+    books = env.books
     for amount, ago in ((1_00, 40), (20_00, 20), (300_00, 3), (4_000_00, 0)):
         charge = await books.charge(amount, at=now - DAY * ago, lifetime=DAY * 60)
         await books.paid(charge, at=now - DAY * ago)
@@ -70,7 +70,7 @@ async def test_the_first_page_tells_what_came_in_and_what_is_open(shop: Shop) ->
     await books.charge(7_00, at=now - DAY * 2, lifetime=timedelta(hours=1))
     # Test credits appear in no figure (spec, Sandbox-only errors).
     await books.paid(await books.charge(999_999_00, test=True))
-    page = await shop.owner.opened("/painel")
+    page = await env.owner.opened("/painel")
     assert f"Saldo {brl(4_321_00)}" in page.text
     assert f"Recebido hoje {brl(4_000_00)}" in page.text
     assert f"Recebido em 7 dias {brl(4_300_00)}" in page.text
@@ -83,10 +83,10 @@ async def test_the_first_page_tells_what_came_in_and_what_is_open(shop: Shop) ->
     assert f"{day.day:02}/{day.month:02}/{day.year} 1 {brl(4_000_00)}" in page.text
 
 
-async def test_a_days_figure_leaves_out_what_was_no_payment(shop: Shop, pool: Pool) -> None:
+async def test_a_days_figure_leaves_out_what_was_no_payment(env: Environment, pool: Pool) -> None:
     """The day's sum is taken from the running balance: what else moved it must not show."""
-    await shop.books.paid(await shop.books.charge(100_00))
-    account_id = shop.merchant.account_id
+    await env.books.paid(await env.books.charge(100_00))
+    account_id = env.merchant.account_id
     for number, (kind, amount, after) in enumerate(
         (("withdrawal", -60_00, 40_00), ("refund", -10_00, 30_00), ("payment", 5_00, 35_00)), 2
     ):
@@ -95,7 +95,7 @@ async def test_a_days_figure_leaves_out_what_was_no_payment(shop: Shop, pool: Po
             " created_at) VALUES ($1, false, $2, $3, $4, $5, $6, now())",
             account_id, number, uuid4(), kind, amount, after,
         )  # fmt: skip
-    page = await shop.owner.opened("/painel")
+    page = await env.owner.opened("/painel")
     # These lines stand in no journal: whoever adds all ledgers up must not meet them.
     await pool.execute("DELETE FROM read_ledger WHERE account_id = $1 AND sequence > 1", account_id)
     assert f"Recebido hoje {brl(105_00)}" in page.text
@@ -103,11 +103,11 @@ async def test_a_days_figure_leaves_out_what_was_no_payment(shop: Shop, pool: Po
 
 
 async def test_odd_payments_and_a_registration_that_waits_are_said_on_the_first_page(
-    shop: Shop, pool: Pool, address: str
+    env: Environment, pool: Pool, address: str
 ) -> None:
-    charge = await shop.books.charge(10_00, external_id="pedido-7")
-    await shop.books.paid(charge, 10_00, 10_00)
-    page = await shop.owner.opened("/painel")
+    charge = await env.books.charge(10_00, external_id="pedido-7")
+    await env.books.paid(charge, 10_00, 10_00)
+    page = await env.owner.opened("/painel")
     assert "1 pagamento com divergência" in page.text
     assert "Pago em duplicidade" in page.text
     waiting = await a_merchant(pool, kyc="pending")
@@ -119,39 +119,39 @@ async def test_odd_payments_and_a_registration_that_waits_are_said_on_the_first_
 # Lists
 
 
-async def test_charges_are_walked_to_their_end_and_back(shop: Shop) -> None:
+async def test_charges_are_walked_to_their_end_and_back(env: Environment) -> None:
     now = datetime.now(UTC)
     made = [f"pedido-{number:03}" for number in range(2 * PAGE + 3)]
     for number, reference in enumerate(made):
         # Some of the same instant: the order is by instant and id.
-        await shop.books.charge(at=now - timedelta(hours=1) + timedelta(seconds=number // 3), external_id=reference)
+        await env.books.charge(at=now - timedelta(hours=1) + timedelta(seconds=number // 3), external_id=reference)
     path = "/painel/cobrancas"
-    walked = [await shop.owner.opened(f"{path}?status=pending")]
+    walked = [await env.owner.opened(f"{path}?status=pending")]
     while (link := re.search(r'rel="next" href="([^"]+)"', walked[-1].html)) is not None:
-        walked.append(await shop.owner.opened(path + link[1].replace("&amp;", "&")))
+        walked.append(await env.owner.opened(path + link[1].replace("&amp;", "&")))
     assert [len(references(page)) for page in walked] == [PAGE, PAGE, 3]
     seen = [reference for page in walked for reference in references(page)]
     assert sorted(seen) == made
     back = [walked[-1]]
     while (link := re.search(r'rel="prev" href="([^"]+)"', back[-1].html)) is not None:
-        back.append(await shop.owner.opened(path + link[1].replace("&amp;", "&")))
+        back.append(await env.owner.opened(path + link[1].replace("&amp;", "&")))
     assert [references(page) for page in back] == [references(page) for page in reversed(walked)]
 
 
-async def test_charges_and_refunds_without_a_name_are_told_apart_in_their_lists(shop: Shop) -> None:
+async def test_charges_and_refunds_without_a_name_are_told_apart_in_their_lists(env: Environment) -> None:
     for _ in range(3):
-        doc = await shop.books.charge()
-        await shop.books.paid(doc)
+        doc = await env.books.charge()
+        await env.books.paid(doc)
     for path in ("/painel/cobrancas", "/painel/extrato"):
-        page = await shop.owner.opened(path)
+        page = await env.owner.opened(path)
         assert len(set(re.findall(r">(…[0-9a-f]{8})<", page.html))) == 3, path
 
 
-async def test_charges_are_found_by_the_filters_of_the_api(shop: Shop) -> None:
+async def test_charges_are_found_by_the_filters_of_the_api(env: Environment) -> None:
     payer = {"name": "João d'Ávila", "document": "52998224725"}
-    found = await shop.books.charge(external_id="achada", payer=payer)
-    await shop.books.charge(external_id="outra")
-    await shop.books.paid(await shop.books.charge(external_id="paga"))
+    found = await env.books.charge(external_id="achada", payer=payer)
+    await env.books.charge(external_id="outra")
+    await env.books.paid(await env.books.charge(external_id="paga"))
     day = datetime.now(UTC).astimezone(SAO_PAULO).date().isoformat()
     for query in (
         "external_id=achada",
@@ -159,9 +159,9 @@ async def test_charges_are_found_by_the_filters_of_the_api(shop: Shop) -> None:
         f"txid={found.txid}",
         f"external_id=achada&status=pending&payment_method=pix&created_from={day}&created_to={day}&nosso_numero=",
     ):
-        assert references(await shop.owner.opened(f"/painel/cobrancas?{query}")) == ["achada"], query
-    assert references(await shop.owner.opened("/painel/cobrancas?status=paid")) == ["paga"]
-    empty = await shop.owner.opened("/painel/cobrancas?status=failed")
+        assert references(await env.owner.opened(f"/painel/cobrancas?{query}")) == ["achada"], query
+    assert references(await env.owner.opened("/painel/cobrancas?status=paid")) == ["paga"]
+    empty = await env.owner.opened("/painel/cobrancas?status=failed")
     assert "Nenhuma cobrança com estes filtros." in empty.text
 
 
@@ -175,9 +175,9 @@ async def test_charges_are_found_by_the_filters_of_the_api(shop: Shop) -> None:
         ("external_id=%00", "Use até 255 caracteres."),
     ],
 )
-async def test_a_filter_that_cannot_be_read_is_said_and_shows_no_rows(shop: Shop, query: str, said: str) -> None:
-    await shop.books.charge(external_id="uma")
-    seen = await shop.owner.get(f"/painel/cobrancas?{query}")
+async def test_a_filter_that_cannot_be_read_is_said_and_shows_no_rows(env: Environment, query: str, said: str) -> None:
+    await env.books.charge(external_id="uma")
+    seen = await env.owner.get(f"/painel/cobrancas?{query}")
     assert seen.status == 400
     assert said in seen.text
     assert not references(seen)
@@ -185,108 +185,108 @@ async def test_a_filter_that_cannot_be_read_is_said_and_shows_no_rows(shop: Shop
 
 
 async def test_an_unknown_filter_is_refused_and_a_foreign_cursor_begins_anew(
-    shop: Shop, pool: Pool, address: str
+    env: Environment, pool: Pool, address: str
 ) -> None:
-    assert (await shop.owner.get("/painel/cobrancas?nada=1")).status == 400
-    assert (await shop.owner.get("/painel/cobrancas?external_id=%ff")).status == 400
-    assert (await shop.owner.get("/painel/cobrancas?depois=AAAA")).where == "/painel/cobrancas"
+    assert (await env.owner.get("/painel/cobrancas?nada=1")).status == 400
+    assert (await env.owner.get("/painel/cobrancas?external_id=%ff")).status == 400
+    assert (await env.owner.get("/painel/cobrancas?depois=AAAA")).where == "/painel/cobrancas"
     for number in range(PAGE + 1):
-        await shop.books.charge(external_id=f"{number}")
-    page = await shop.owner.opened("/painel/cobrancas")
+        await env.books.charge(external_id=f"{number}")
+    page = await env.owner.opened("/painel/cobrancas")
     link = re.search(r'rel="next" href="([^"]+)"', page.html)
     assert link
     async with person_of(address, await a_merchant(pool)) as stranger:
         assert (await stranger.get(f"/painel/cobrancas{link[1]}")).status == 303
-    assert (await shop.owner.get(f"/painel/teste/cobrancas{link[1]}")).status == 303
+    assert (await env.owner.get(f"/painel/teste/cobrancas{link[1]}")).status == 303
 
 
-async def test_the_statement_shows_the_balance_after_each_line_and_test_has_none(shop: Shop) -> None:
+async def test_the_statement_shows_the_balance_after_each_line_and_test_has_none(env: Environment) -> None:
     for amount in (10_00, 25_00, 7_00):
-        await shop.books.paid(await shop.books.charge(amount, external_id=f"r{amount}"))
-    await shop.books.paid(await shop.books.charge(5_000_00, test=True))
-    page = await shop.owner.opened("/painel/extrato")
+        await env.books.paid(await env.books.charge(amount, external_id=f"r{amount}"))
+    await env.books.paid(await env.books.charge(5_000_00, test=True))
+    page = await env.owner.opened("/painel/extrato")
     table = page.html[page.html.index("<tbody>") :]
     assert amounts(re.sub(r"\+", "", table)) == [brl(each) for each in (7_00, 42_00, 25_00, 35_00, 10_00, 10_00)]
     assert f"Saldo {brl(42_00)}" in page.text
     assert "5.000" not in page.html
-    assert (await shop.owner.get("/painel/teste/extrato")).status == 404
-    assert (await shop.owner.opened("/painel/extrato?type=payment")).html.count("<tr>") == 4
-    assert "Nenhum lançamento com estes filtros." in (await shop.owner.opened("/painel/extrato?type=refund")).text
+    assert (await env.owner.get("/painel/teste/extrato")).status == 404
+    assert (await env.owner.opened("/painel/extrato?type=payment")).html.count("<tr>") == 4
+    assert "Nenhum lançamento com estes filtros." in (await env.owner.opened("/painel/extrato?type=refund")).text
 
 
-async def test_payments_show_who_paid_and_what_is_odd(shop: Shop) -> None:
-    await shop.books.paid(await shop.books.charge(10_00, external_id="dupla"), 10_00, 10_00)
-    await shop.books.paid(await shop.books.charge(12_00, external_id="certa"))
-    page = await shop.owner.opened("/painel/pagamentos")
+async def test_payments_show_who_paid_and_what_is_odd(env: Environment) -> None:
+    await env.books.paid(await env.books.charge(10_00, external_id="dupla"), 10_00, 10_00)
+    await env.books.paid(await env.books.charge(12_00, external_id="certa"))
+    page = await env.owner.opened("/painel/pagamentos")
     assert page.text.count("Fulana de Tal") == 3
     assert "12345678909" not in page.html
-    odd = await shop.owner.opened("/painel/pagamentos?anomaly=duplicate")
+    odd = await env.owner.opened("/painel/pagamentos?anomaly=duplicate")
     assert references(odd) == ["Fulana de Tal"]
     assert "Pago em duplicidade" in odd.text
     assert "TESTE" not in page.html.replace("Ambiente de teste", "")
 
 
-async def test_a_payment_whose_receipt_names_nobody_goes_by_who_was_to_pay(shop: Shop) -> None:
+async def test_a_payment_whose_receipt_names_nobody_goes_by_who_was_to_pay(env: Environment) -> None:
     """As the receipt of a boleto paid on its line."""
     moment = datetime.now(UTC) - timedelta(hours=1)
     known: dict[str, Any] = {"payer": {"name": "Ana <Lima>"}, "external_id": "dela"}
     charges = [
-        await shop.books.charge(10_00, **known),
-        await shop.books.charge(10_00, payer={"email": "sem@nome.example"}, external_id="pedido 7"),
-        await shop.books.charge(10_00),
+        await env.books.charge(10_00, **known),
+        await env.books.charge(10_00, payer={"email": "sem@nome.example"}, external_id="pedido 7"),
+        await env.books.charge(10_00),
     ]
     for number, charge in enumerate(charges):
         paid_at = moment - timedelta(minutes=number)
-        await shop.books.paid(charge, 10_00, 10_00, at=paid_at, payer_name=None, payer_document=None)
-    named = await shop.books.charge(10_00, **known)
-    await shop.books.paid(named, at=moment - timedelta(minutes=9))
+        await env.books.paid(charge, 10_00, 10_00, at=paid_at, payer_name=None, payer_document=None)
+    named = await env.books.charge(10_00, **known)
+    await env.books.paid(named, at=moment - timedelta(minutes=9))
     expected = [each for each in ("Ana &lt;Lima&gt;", "pedido 7", "Ver cobrança") for _ in range(2)]
-    assert references(await shop.owner.opened("/painel/pagamentos")) == [*expected, "Fulana de Tal"]
-    odd = (await shop.owner.opened("/painel")).html.split("Pagamentos com divergência")[1].split("</table>")[0]
+    assert references(await env.owner.opened("/painel/pagamentos")) == [*expected, "Fulana de Tal"]
+    odd = (await env.owner.opened("/painel")).html.split("Pagamentos com divergência")[1].split("</table>")[0]
     assert sorted(re.findall(r'class="row-link" href="[^"]*">([^<]*)<', odd)) == sorted(expected[::2])
 
 
 # One charge
 
 
-async def test_a_charge_shows_its_life_its_payer_and_the_way_to_his_page(shop: Shop) -> None:
+async def test_a_charge_shows_its_life_its_payer_and_the_way_to_his_page(env: Environment) -> None:
     payer = {"name": "João d'Ávila", "document": "52998224725", "email": "joao@example.com"}
-    charge = await shop.books.charge(12_34, external_id="pedido <1>", description="Bolo & café", payer=payer)
-    page = await shop.owner.opened(f"/painel/cobrancas/{charge.charge_id}")
+    charge = await env.books.charge(12_34, external_id="pedido <1>", description="Bolo & café", payer=payer)
+    page = await env.owner.opened(f"/painel/cobrancas/{charge.charge_id}")
     assert "pedido <1>" in page.text
     assert "pedido <1>" not in page.html
     assert "João d'Ávila" in page.text
     assert "***.982.247-**" in page.text
     assert "52998224725" not in page.html
     assert f"/pagar/{charge.public_id}" in page.html
-    assert (await shop.owner.get(f"/pagar/{charge.public_id}")).status == 200
-    await shop.books.paid(charge)
-    page = await shop.owner.opened(f"/painel/cobrancas/{charge.charge_id}")
+    assert (await env.owner.get(f"/pagar/{charge.public_id}")).status == 200
+    await env.books.paid(charge)
+    page = await env.owner.opened(f"/painel/cobrancas/{charge.charge_id}")
     assert "Paga" in page.text
     life = page.text[page.text.index("Linha do tempo") :]
     assert re.search(r"Cobrança criada .* Pagamento recebido .* pelo banco", life)
     assert "Cancelar cobrança" not in page.text
 
 
-async def test_a_pix_charge_is_cancelled_once_and_its_life_says_by_whom(shop: Shop) -> None:
-    charge = await shop.books.charge()
+async def test_a_pix_charge_is_cancelled_once_and_its_life_says_by_whom(env: Environment) -> None:
+    charge = await env.books.charge()
     path = f"/painel/cobrancas/{charge.charge_id}"
-    form = await shop.owner.opened(path)
-    done = await shop.owner.post(f"{path}/cancelar", form=form, reason="paid_externally", sure="yes")
+    form = await env.owner.opened(path)
+    done = await env.owner.post(f"{path}/cancelar", form=form, reason="paid_externally", sure="yes")
     assert (done.status, done.where) == (303, f"{path}?feito=cancelada")
-    page = await shop.owner.opened(done.where)
+    page = await env.owner.opened(done.where)
     assert "Cobrança cancelada." in page.text
     assert "paga por outro meio" in page.text
-    assert f"por {shop.owner.email}, no painel" in page.text
-    assert (await shop.owner.post(f"{path}/cancelar", form=form, reason="cancelled", sure="yes")).status == 409
-    late = await shop.owner.post(f"{path}/cancelar", on=path, reason="cancelled", sure="yes")
+    assert f"por {env.owner.email}, no painel" in page.text
+    assert (await env.owner.post(f"{path}/cancelar", form=form, reason="cancelled", sure="yes")).status == 409
+    late = await env.owner.post(f"{path}/cancelar", on=path, reason="cancelled", sure="yes")
     assert late.status == 409
     assert "não está mais em aberto" in late.text
 
 
-async def test_a_charge_whose_time_has_passed_is_shown_expired(shop: Shop) -> None:
-    charge = await shop.books.charge(at=datetime.now(UTC) - DAY, lifetime=timedelta(hours=1))
-    page = await shop.owner.opened(f"/painel/cobrancas/{charge.charge_id}")
+async def test_a_charge_whose_time_has_passed_is_shown_expired(env: Environment) -> None:
+    charge = await env.books.charge(at=datetime.now(UTC) - DAY, lifetime=timedelta(hours=1))
+    page = await env.owner.opened(f"/painel/cobrancas/{charge.charge_id}")
     assert "Vencida" in page.text
     assert "Cancelar cobrança" not in page.text
 
@@ -294,43 +294,43 @@ async def test_a_charge_whose_time_has_passed_is_shown_expired(shop: Shop) -> No
 # Test and production, mine and theirs
 
 
-async def test_test_pages_are_marked_and_show_test_charges_only(shop: Shop) -> None:
-    live = await shop.books.charge(external_id="de-verdade")
-    trial = await shop.books.charge(external_id="de-teste", test=True)
-    page = await shop.owner.opened("/painel/teste/cobrancas")
+async def test_test_pages_are_marked_and_show_test_charges_only(env: Environment) -> None:
+    live = await env.books.charge(external_id="de-verdade")
+    trial = await env.books.charge(external_id="de-teste", test=True)
+    page = await env.owner.opened("/painel/teste/cobrancas")
     assert references(page) == ["de-teste"]
     assert 'class="test-band"' in page.html
     assert "TESTE Banco simulado" in page.text
-    page = await shop.owner.opened("/painel/cobrancas")
+    page = await env.owner.opened("/painel/cobrancas")
     assert references(page) == ["de-verdade"]
     assert "test-band" not in page.html
-    assert 'class="test-band"' in (await shop.owner.opened(f"/painel/teste/cobrancas/{trial.charge_id}")).html
-    unknown = await shop.owner.get(f"/painel/cobrancas/{uuid4()}")
-    assert is_nobodys(await shop.owner.get(f"/painel/cobrancas/{trial.charge_id}"), unknown)
-    assert is_nobodys(await shop.owner.get(f"/painel/teste/cobrancas/{live.charge_id}"), unknown)
+    assert 'class="test-band"' in (await env.owner.opened(f"/painel/teste/cobrancas/{trial.charge_id}")).html
+    unknown = await env.owner.get(f"/painel/cobrancas/{uuid4()}")
+    assert is_nobodys(await env.owner.get(f"/painel/cobrancas/{trial.charge_id}"), unknown)
+    assert is_nobodys(await env.owner.get(f"/painel/teste/cobrancas/{live.charge_id}"), unknown)
 
 
-async def test_a_test_charge_can_be_paid_here_and_a_real_one_cannot(shop: Shop) -> None:
-    trial, live = await shop.books.charge(test=True), await shop.books.charge()
+async def test_a_test_charge_can_be_paid_here_and_a_real_one_cannot(env: Environment) -> None:
+    trial, live = await env.books.charge(test=True), await env.books.charge()
     path = f"/painel/teste/cobrancas/{trial.charge_id}"
-    done = await shop.owner.post(f"{path}/pagar", on=path)
+    done = await env.owner.post(f"{path}/pagar", on=path)
     assert done.status == 303
-    assert "PAGADOR DE TESTE" in (await shop.owner.opened(path)).text
-    assert (await shop.owner.post(f"/painel/cobrancas/{live.charge_id}/pagar")).status == 404
-    assert (await shop.owner.post(f"/painel/teste/cobrancas/{live.charge_id}/pagar")).status == 404
-    assert "Em aberto" in (await shop.owner.opened(f"/painel/cobrancas/{live.charge_id}")).text
+    assert "PAGADOR DE TESTE" in (await env.owner.opened(path)).text
+    assert (await env.owner.post(f"/painel/cobrancas/{live.charge_id}/pagar")).status == 404
+    assert (await env.owner.post(f"/painel/teste/cobrancas/{live.charge_id}/pagar")).status == 404
+    assert "Em aberto" in (await env.owner.opened(f"/painel/cobrancas/{live.charge_id}")).text
 
 
-async def test_who_is_lost_is_led_back_to_where_he_was(shop: Shop) -> None:
+async def test_who_is_lost_is_led_back_to_where_he_was(env: Environment) -> None:
     for root in ("/painel", "/plataforma", "/docs"):
-        lost = await shop.owner.get(f"{root}/nada/disso")
+        lost = await env.owner.get(f"{root}/nada/disso")
         assert (lost.status, f'<a href="{root}">' in lost.html) == (404, True), root
     # A payer has only his link: nothing here is for him.
-    lost = await shop.owner.get("/pagar/nada")
+    lost = await env.owner.get("/pagar/nada")
     assert (lost.status, "<a " in lost.html) == (404, False)
 
 
-async def test_what_is_anybody_elses_is_like_nothing_at_all(shop: Shop, pool: Pool, address: str) -> None:
+async def test_what_is_anybody_elses_is_like_nothing_at_all(env: Environment, pool: Pool, address: str) -> None:
     theirs = await a_merchant(pool, "Padaria São João")
     books = Books(pool, theirs.account_id, SEAL)
     charges: list[ChargeDoc] = [await books.charge(external_id="pedido-deles", test=test) for test in (False, True)]
@@ -343,14 +343,14 @@ async def test_what_is_anybody_elses_is_like_nothing_at_all(shop: Shop, pool: Po
         "request_id": [f"req_{uuid4().hex}"],
         "withdrawal_id": [str(uuid4())],
     }
-    form = await shop.owner.opened("/painel/acesso")
-    unknown = await shop.owner.get("/painel/nada")
+    form = await env.owner.opened("/painel/acesso")
+    unknown = await env.owner.get("/painel/nada")
     for page in TABLE:
         name = re.search(r"\{([a-z_]+):str\}", page.whole_path)
         path = page.whole_path
         if name is None:
             if page.method == "GET":
-                seen = await shop.owner.opened(path)
+                seen = await env.owner.opened(path)
                 assert "pedido-deles" not in seen.html, path
                 assert theirs.name not in seen.html, path
                 assert str(theirs.account_id) not in seen.html, path
@@ -359,9 +359,9 @@ async def test_what_is_anybody_elses_is_like_nothing_at_all(shop: Shop, pool: Po
         for given in (*ids[name[1]], *odd):
             target = path.replace(name[0], given)
             if page.method == "GET":
-                seen = await shop.owner.get(target)
+                seen = await env.owner.get(target)
             else:
-                seen = await shop.owner.post(target, form=form, reason="cancelled", overlap="1h", sure="yes")
+                seen = await env.owner.post(target, form=form, reason="cancelled", overlap="1h", sure="yes")
             assert is_nobodys(seen, unknown), (page.method, target, seen.status)
     async with person_of(address, theirs) as them:
         assert "Paga" in (await them.opened(f"/painel/cobrancas/{charges[0].charge_id}")).text
@@ -404,13 +404,13 @@ FIELDS = (
 )  # fmt: skip
 
 
-async def test_no_input_breaks_a_page(shop: Shop) -> None:
-    charge = await shop.books.charge(test=True)
-    form = await shop.owner.opened("/painel/acesso")
+async def test_no_input_breaks_a_page(env: Environment) -> None:
+    charge = await env.books.charge(test=True)
+    form = await env.owner.opened("/painel/acesso")
     token = form.hidden()["csrf"]
     known = {
         "charge_id": charge.charge_id,
-        "client_id": shop.merchant.production.client_id,
+        "client_id": env.merchant.production.client_id,
         "delivery_id": str(uuid4()),
         "schedule_id": str(uuid4()),
         "request_id": f"req_{uuid4().hex}",
@@ -422,12 +422,12 @@ async def test_no_input_breaks_a_page(shop: Shop) -> None:
         path = re.sub(r"\{([a-z_]+):str\}", lambda found: known[found[1]], page.whole_path)
         if page.method == "GET":
             for query in ODD_QUERIES:
-                seen = await shop.owner.get(f"{path}?{query}")
+                seen = await env.owner.get(f"{path}?{query}")
                 assert seen.status in (200, 303, 400, 404), (path, query)
                 assert "<b>" not in seen.html.replace("</b>", "")
             continue
         for odd in (*ODD, *(ODD_URLS if "/webhooks" in path else ())):
             fields = dict.fromkeys(FIELDS, odd)
             for once in (str(uuid4()), odd) if odd in ODD[:3] else (str(uuid4()),):
-                seen = await shop.owner.ask("POST", path, data={"csrf": token, "once": once, **fields})
+                seen = await env.owner.ask("POST", path, data={"csrf": token, "once": once, **fields})
                 assert seen.status in (200, 303, 400, 404, 409), (path, odd, seen.status, seen.text[:200])

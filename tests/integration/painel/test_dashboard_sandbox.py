@@ -14,7 +14,7 @@ from runtime.postgres import Pool
 from runtime.seal import Seal
 from tests.support.boleto_merchant import issued
 from tests.support.dashboard import Books, Person, a_merchant, person_of, settings_with
-from tests.support.merchant import new_shop
+from tests.support.merchant import new_merchant
 from tests.support.pages import serving
 from tests.support.system import System
 from web.painel.labels import CHARGE_FAILURES
@@ -30,7 +30,7 @@ async def address(pool: Pool) -> AsyncIterator[str]:
         yield found
 
 
-class Shop(NamedTuple):
+class Environment(NamedTuple):
     pool: Pool
     merchant: MerchantCreated
     owner: Person
@@ -51,80 +51,80 @@ class Shop(NamedTuple):
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def shop(pool: Pool, address: str) -> AsyncIterator[Shop]:
+async def env(pool: Pool, address: str) -> AsyncIterator[Environment]:
     merchant = await a_merchant(pool)
     async with person_of(address, merchant) as owner:
-        yield Shop(pool, merchant, owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)))
+        yield Environment(pool, merchant, owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)))
 
 
 def page_of(doc: ChargeDoc) -> str:
     return f"/painel/teste/cobrancas/{doc.charge_id}"
 
 
-async def test_the_clock_is_shown_and_advanced_and_what_was_due_is_over(shop: Shop) -> None:
-    due = await shop.books.charge(test=True, lifetime=timedelta(days=2))
-    real = await shop.books.charge(test=False, lifetime=timedelta(days=2))
-    assert "Adiantado não está" in (await shop.owner.opened(CLOCK)).text
-    seen = await shop.owner.post(CLOCK, on=CLOCK, days="3", hours="12", minutes="")
+async def test_the_clock_is_shown_and_advanced_and_what_was_due_is_over(env: Environment) -> None:
+    due = await env.books.charge(test=True, lifetime=timedelta(days=2))
+    real = await env.books.charge(test=False, lifetime=timedelta(days=2))
+    assert "Adiantado não está" in (await env.owner.opened(CLOCK)).text
+    seen = await env.owner.post(CLOCK, on=CLOCK, days="3", hours="12", minutes="")
     assert (seen.status, seen.where) == (303, f"{CLOCK}?feito=relogio")
-    page = await shop.owner.opened(seen.where)
+    page = await env.owner.opened(seen.where)
     assert "Relógio adiantado." in page.text
     assert "Adiantado 3 dias, 12 horas" in page.text
     later = datetime.now(UTC) + timedelta(days=3, hours=12)
     assert moment(later) in page.text or moment(later - timedelta(minutes=1)) in page.text
-    assert ((await shop.now_is(due)).status, (await shop.now_is(real)).status) == ("expired", "pending")
-    audit = await shop.pool.fetchrow(
+    assert ((await env.now_is(due)).status, (await env.now_is(real)).status) == ("expired", "pending")
+    audit = await env.pool.fetchrow(
         "SELECT action, facts::text AS facts FROM audit WHERE account_id = $1 ORDER BY at DESC LIMIT 1",
-        shop.merchant.account_id,
+        env.merchant.account_id,
     )
     assert audit is not None
     assert (audit["action"], "302400" in audit["facts"]) == ("sandbox.clock_advanced", True)
-    assert "Adiantou o relógio do teste" in (await shop.owner.opened("/painel/auditoria")).text
+    assert "Adiantou o relógio do teste" in (await env.owner.opened("/painel/auditoria")).text
 
 
-async def test_a_form_sent_twice_advances_once(shop: Shop) -> None:
-    form = await shop.owner.opened(CLOCK)
-    answers = [await shop.owner.post(CLOCK, form=form, days="1") for _ in range(2)]
+async def test_a_form_sent_twice_advances_once(env: Environment) -> None:
+    form = await env.owner.opened(CLOCK)
+    answers = [await env.owner.post(CLOCK, form=form, days="1") for _ in range(2)]
     assert [seen.status for seen in answers] == [303, 409]
-    assert await shop.ahead_s() == 86_400
+    assert await env.ahead_s() == 86_400
 
 
-async def test_what_is_no_way_forward_is_said_beside_the_field_and_moves_nothing(shop: Shop) -> None:
+async def test_what_is_no_way_forward_is_said_beside_the_field_and_moves_nothing(env: Environment) -> None:
     no_way: tuple[dict[str, Any], ...] = (
         {"days": "0"}, {"days": "-1"}, {"days": "367"}, {"days": "366", "hours": "1"}, {"hours": "x"}, {},
     )  # fmt: skip
     for fields in no_way:
-        seen = await shop.owner.post(CLOCK, on=CLOCK, **fields)
+        seen = await env.owner.post(CLOCK, on=CLOCK, **fields)
         assert seen.status == 400, fields
         assert 'role="alert"' in seen.html
-    assert await shop.ahead_s() == 0
+    assert await env.ahead_s() == 0
 
 
-async def test_a_test_charge_is_made_to_expire_and_to_fail(shop: Shop) -> None:
+async def test_a_test_charge_is_made_to_expire_and_to_fail(env: Environment) -> None:
     for action, status in (("expirar", "expired"), ("falhar", "failed")):
-        charge = await shop.books.charge(test=True)
-        seen = await shop.owner.post(f"{page_of(charge)}/{action}", on=page_of(charge))
+        charge = await env.books.charge(test=True)
+        seen = await env.owner.post(f"{page_of(charge)}/{action}", on=page_of(charge))
         assert seen.status == 303
-        assert (await shop.now_is(charge)).status == status
-        again = await shop.owner.post(f"{page_of(charge)}/{action}", on=page_of(charge))
+        assert (await env.now_is(charge)).status == status
+        again = await env.owner.post(f"{page_of(charge)}/{action}", on=page_of(charge))
         assert (again.status, "não está mais em aberto" in again.text) == (409, True)
-        page = await shop.owner.opened(page_of(charge))
+        page = await env.owner.opened(page_of(charge))
         assert f"{action}</button" not in page.html
         assert ("Falha pedida no ambiente de teste" in page.text) == (status == "failed")
     # Why a charge failed is said in the reader's language, whatever it failed for.
     assert set(CHARGE_FAILURES) == {SANDBOX_FAILURE[0], FAILURE_CODE}
 
 
-async def test_a_test_charge_is_paid_any_amount_any_number_of_times_in_any_state(shop: Shop) -> None:
-    charge = await shop.books.charge(30_00, test=True)
+async def test_a_test_charge_is_paid_any_amount_any_number_of_times_in_any_state(env: Environment) -> None:
+    charge = await env.books.charge(30_00, test=True)
     tail = f"{page_of(charge)}/pagar-como"
-    seen = await shop.owner.post(tail, on=page_of(charge), amount="29,99", times="1")
+    seen = await env.owner.post(tail, on=page_of(charge), amount="29,99", times="1")
     assert seen.status == 303
-    assert (await shop.now_is(charge)).status == "pending"
-    await shop.owner.post(tail, on=page_of(charge), amount="", times="2")
-    assert (await shop.now_is(charge)).status == "paid"
-    await shop.owner.post(tail, on=page_of(charge), amount="", times="")
-    rows = await shop.pool.fetch(
+    assert (await env.now_is(charge)).status == "pending"
+    await env.owner.post(tail, on=page_of(charge), amount="", times="2")
+    assert (await env.now_is(charge)).status == "paid"
+    await env.owner.post(tail, on=page_of(charge), amount="", times="")
+    rows = await env.pool.fetch(
         "SELECT amount_cents, anomaly FROM payment WHERE charge_id::text = $1", charge.charge_id
     )
     assert sorted((row["amount_cents"], row["anomaly"] or "") for row in rows) == [
@@ -132,37 +132,37 @@ async def test_a_test_charge_is_paid_any_amount_any_number_of_times_in_any_state
     ]  # fmt: skip
     odd: tuple[dict[str, Any], ...] = ({"amount": "0"}, {"amount": "10.50"}, {"times": "11"}, {"times": "0"})
     for fields in odd:
-        assert (await shop.owner.post(tail, on=page_of(charge), **fields)).status == 400
-    assert len(await shop.pool.fetch("SELECT FROM payment WHERE charge_id::text = $1", charge.charge_id)) == 4
+        assert (await env.owner.post(tail, on=page_of(charge), **fields)).status == 400
+    assert len(await env.pool.fetch("SELECT FROM payment WHERE charge_id::text = $1", charge.charge_id)) == 4
 
 
-async def test_production_has_none_of_it(shop: Shop) -> None:
-    charge = await shop.books.charge(test=False)
-    page = await shop.owner.opened(f"/painel/cobrancas/{charge.charge_id}")
+async def test_production_has_none_of_it(env: Environment) -> None:
+    charge = await env.books.charge(test=False)
+    page = await env.owner.opened(f"/painel/cobrancas/{charge.charge_id}")
     assert "Ferramentas de teste" not in page.text
     for path in (
         "/painel/relogio",
         *(f"/painel/cobrancas/{charge.charge_id}/{each}" for each in ("expirar", "falhar")),
     ):
-        assert (await shop.owner.post(path, form=page)).status in (404, 405)
+        assert (await env.owner.post(path, form=page)).status in (404, 405)
     # A production charge is nobody's in the test section.
     for each in ("expirar", "falhar", "pagar-como"):
-        assert (await shop.owner.post(f"/painel/teste/cobrancas/{charge.charge_id}/{each}", form=page)).status == 404
-    assert (await shop.now_is(charge)).status == "pending"
+        assert (await env.owner.post(f"/painel/teste/cobrancas/{charge.charge_id}/{each}", form=page)).status == 404
+    assert (await env.now_is(charge)).status == "pending"
 
 
-async def test_the_bank_s_scenarios_are_told_with_an_example_to_copy(shop: Shop) -> None:
-    page = await shop.owner.opened(CLOCK)
+async def test_the_bank_s_scenarios_are_told_with_an_example_to_copy(env: Environment) -> None:
+    page = await env.owner.opened(CLOCK)
     for scenario in ("unavailable", "slow", "lost_reply", "refuse"):
         assert f"<code>{scenario}</code>" in page.html
     assert 'data-copy="curl"' in page.html
-    assert str(shop.merchant.account_id) in page.html
+    assert str(env.merchant.account_id) in page.html
 
 
 async def test_boletos_are_failed_and_paid_at_their_bank(system: System) -> None:
-    async with new_shop(system) as merchant, person_of(system.app_url, merchant.record) as owner:
-        door = merchant.sandbox
-        failing, paying = [(await issued(door))["charge_id"] for _ in range(2)]
+    async with new_merchant(system) as merchant, person_of(system.app_url, merchant.record) as owner:
+        client = merchant.sandbox
+        failing, paying = [(await issued(client))["charge_id"] for _ in range(2)]
         steps: tuple[tuple[str, str, dict[str, Any], str], ...] = (
             (failing, "falhar", {}, "failed"),
             (paying, "pagar-como", {"amount": "150,00", "times": "1"}, "paid"),
@@ -172,6 +172,6 @@ async def test_boletos_are_failed_and_paid_at_their_bank(system: System) -> None
             base = f"/painel/teste/cobrancas/{charge_id}"
             seen = await owner.post(f"{base}/{tail}", on=base, **fields)
             assert seen.status == 303, seen.text[:300]
-            assert (await door.charge(charge_id))["status"] == status
-        (odd,) = await door.all("/v1/payments", charge_id=failing)
+            assert (await client.charge(charge_id))["status"] == status
+        (odd,) = await client.all("/v1/payments", charge_id=failing)
         assert odd["anomaly"] == "paid_after_cancel"

@@ -35,17 +35,17 @@ async def address(pool: Pool) -> AsyncIterator[str]:
         yield found
 
 
-class Shop(NamedTuple):
+class Environment(NamedTuple):
     merchant: MerchantCreated
     books: Books
     owner: Person
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def shop(pool: Pool, address: str) -> AsyncIterator[Shop]:
+async def env(pool: Pool, address: str) -> AsyncIterator[Environment]:
     merchant = await a_merchant(pool)
     async with person_of(address, merchant) as owner:
-        yield Shop(merchant, Books(pool, merchant.account_id, SEAL), owner)
+        yield Environment(merchant, Books(pool, merchant.account_id, SEAL), owner)
 
 
 def rows_in(seen: Seen) -> list[dict[str, str]]:
@@ -82,11 +82,11 @@ async def slow_reader(address: str, path: str, cookie: str) -> AsyncIterator[asy
         writer.close()
 
 
-async def test_a_sheet_is_the_dialect_that_spreadsheets_here_open(shop: Shop) -> None:
-    charge = await shop.books.charge(1_234_56, external_id='=1+1;"x"', description="Bolo\nde açaí; e mais")
-    await shop.books.paid(charge)
+async def test_a_sheet_is_the_dialect_that_spreadsheets_here_open(env: Environment) -> None:
+    charge = await env.books.charge(1_234_56, external_id='=1+1;"x"', description="Bolo\nde açaí; e mais")
+    await env.books.paid(charge)
     for path in SHEETS:
-        seen = await shop.owner.opened(path)
+        seen = await env.owner.opened(path)
         assert seen.html.encode().startswith(BOM), path
         assert seen.headers["Content-Type"] == "text/csv; charset=utf-8"
         name = path.rpartition("/")[2].removesuffix(".csv")
@@ -95,70 +95,70 @@ async def test_a_sheet_is_the_dialect_that_spreadsheets_here_open(shop: Shop) ->
         assert seen.headers["Cache-Control"] == "no-store"
         assert seen.headers["X-Content-Type-Options"] == "nosniff"
         assert seen.html.endswith("\r\n")
-    (row,) = rows_in(await shop.owner.opened("/painel/cobrancas.csv"))
+    (row,) = rows_in(await env.owner.opened("/painel/cobrancas.csv"))
     # A formula of a payer's or a merchant's making is text (OWASP, CSV injection).
     assert row["referencia"] == '\'=1+1;"x"'
     assert row["descricao"] == "Bolo\nde açaí; e mais"
     assert (row["valor"], row["valor_pago"], row["situacao"], row["forma"]) == ("1234,56", "1234,56", "Paga", "Pix")
     assert row["charge_id"] == charge.charge_id
-    (paid,) = rows_in(await shop.owner.opened("/painel/pagamentos.csv"))
+    (paid,) = rows_in(await env.owner.opened("/painel/pagamentos.csv"))
     assert (paid["valor"], paid["documento"], paid["pagador"]) == ("1234,56", "***.456.789-**", "Fulana de Tal")
-    (line,) = rows_in(await shop.owner.opened("/painel/extrato.csv"))
+    (line,) = rows_in(await env.owner.opened("/painel/extrato.csv"))
     assert (line["numero"], line["valor"], line["saldo_depois"]) == ("1", "1234,56", "1234,56")
 
 
-async def test_a_sheet_holds_what_its_list_shows_with_the_same_filters(shop: Shop) -> None:
+async def test_a_sheet_holds_what_its_list_shows_with_the_same_filters(env: Environment) -> None:
     for number in range(3):
-        await shop.books.paid(await shop.books.charge(1_00 + number, external_id=f"paga-{number}"))
-    await shop.books.charge(9_00, external_id="aberta")
-    await shop.books.charge(7_00, external_id="de-teste", test=True)
-    found = rows_in(await shop.owner.opened("/painel/cobrancas.csv?status=paid&order=asc"))
+        await env.books.paid(await env.books.charge(1_00 + number, external_id=f"paga-{number}"))
+    await env.books.charge(9_00, external_id="aberta")
+    await env.books.charge(7_00, external_id="de-teste", test=True)
+    found = rows_in(await env.owner.opened("/painel/cobrancas.csv?status=paid&order=asc"))
     assert [row["referencia"] for row in found] == ["paga-0", "paga-1", "paga-2"]
-    trial = await shop.owner.opened("/painel/teste/cobrancas.csv")
+    trial = await env.owner.opened("/painel/teste/cobrancas.csv")
     assert [row["referencia"] for row in rows_in(trial)] == ["de-teste"]
     assert "cobrancas-teste-" in trial.headers["Content-Disposition"]
-    assert len(rows_in(await shop.owner.opened("/painel/pagamentos.csv?external_id=paga-1"))) == 1
-    assert rows_in(await shop.owner.opened("/painel/extrato.csv?type=refund")) == []
-    page = await shop.owner.opened("/painel/cobrancas?status=paid")
+    assert len(rows_in(await env.owner.opened("/painel/pagamentos.csv?external_id=paga-1"))) == 1
+    assert rows_in(await env.owner.opened("/painel/extrato.csv?type=refund")) == []
+    page = await env.owner.opened("/painel/cobrancas?status=paid")
     assert 'href="/painel/cobrancas.csv?status=paid"' in page.html
-    wrong = await shop.owner.get("/painel/cobrancas.csv?created_from=x")
+    wrong = await env.owner.get("/painel/cobrancas.csv?created_from=x")
     assert (wrong.status, wrong.where) == (303, "/painel/cobrancas?created_from=x")
-    assert (await shop.owner.get("/painel/cobrancas.csv?nada=1")).status == 400
-    assert (await shop.owner.get("/painel/teste/extrato.csv")).status == 404
+    assert (await env.owner.get("/painel/cobrancas.csv?nada=1")).status == 400
+    assert (await env.owner.get("/painel/teste/extrato.csv")).status == 404
 
 
 @pytest.mark.parametrize("order", ["desc", "asc"])
-async def test_by_due_date_each_charge_comes_once(shop: Shop, pool: Pool, order: str) -> None:
+async def test_by_due_date_each_charge_comes_once(env: Environment, pool: Pool, order: str) -> None:
     today = datetime.now(SAO_PAULO).date()
     made: dict[str, Any] = {}
     for number in range(12):
         due = today + timedelta(days=number % 4)
         made[f"n{number}"] = due
-        await shop.books.charge(external_id=f"n{number}", due_date=due.isoformat())
-    await shop.books.charge(external_id="sem vencimento")
+        await env.books.charge(external_id=f"n{number}", due_date=due.isoformat())
+    await env.books.charge(external_id="sem vencimento")
     first, last = today + timedelta(days=1), today + timedelta(days=2)
-    found = rows_in(await shop.owner.opened(f"/painel/cobrancas.csv?due_from={first}&due_to={last}&order={order}"))
+    found = rows_in(await env.owner.opened(f"/painel/cobrancas.csv?due_from={first}&due_to={last}&order={order}"))
     wanted = [name for name, due in made.items() if first <= due <= last]
     assert sorted(row["referencia"] for row in found) == sorted(wanted)
     days = [row["vencimento"] for row in found]
     assert days == sorted(days, reverse=order == "desc")
 
 
-async def test_a_sheet_of_many_pages_is_whole_and_in_order(shop: Shop, pool: Pool) -> None:
+async def test_a_sheet_of_many_pages_is_whole_and_in_order(env: Environment, pool: Pool) -> None:
     lines = 3 * ROWS + 7
-    await many_lines(pool, shop.merchant.account_id, lines)
-    found = rows_in(await shop.owner.opened("/painel/extrato.csv"))
+    await many_lines(pool, env.merchant.account_id, lines)
+    found = rows_in(await env.owner.opened("/painel/extrato.csv"))
     assert [int(row["numero"]) for row in found] == list(range(lines, 0, -1))
     assert {row["valor"] for row in found} == {"1,00"}
 
 
-async def test_a_sheet_is_read_as_it_is_taken_and_holds_no_transaction(shop: Shop, servers: Servers) -> None:
+async def test_a_sheet_is_read_as_it_is_taken_and_holds_no_transaction(env: Environment, servers: Servers) -> None:
     """Whoever reads slowly keeps neither the rows in memory nor a connection: pages are read when there is room."""
     lines = 60_000
-    await many_lines(shop.books.pool, shop.merchant.account_id, lines)
+    await many_lines(env.books.pool, env.merchant.account_id, lines)
     alone = await open_pool(servers.database_url, name="sheets", size=1)
     try:
-        async with serving(alone, lambda: datetime.now(UTC), SETTINGS) as there, person_of(there, shop.merchant) as one:
+        async with serving(alone, lambda: datetime.now(UTC), SETTINGS) as there, person_of(there, env.merchant) as one:
             connection: Any = alone._holders[0]._con  # type: ignore[attr-defined]
             asked: list[str] = []
             connection.add_query_logger(lambda record: asked.append(record.query))
@@ -178,10 +178,10 @@ async def test_a_sheet_is_read_as_it_is_taken_and_holds_no_transaction(shop: Sho
         await alone.close()
 
 
-async def test_sheets_open_to_the_roles_of_their_lists_only(shop: Shop, address: str) -> None:
+async def test_sheets_open_to_the_roles_of_their_lists_only(env: Environment, address: str) -> None:
     wanted = {"finance": (200, 200, 200, 200), "support": (200, 200, 403, 200), "developer": (200, 403, 403, 403)}
     for role, statuses in wanted.items():
-        async with colleague_of(shop.books.pool, address, shop.merchant, role) as person:
+        async with colleague_of(env.books.pool, address, env.merchant, role) as person:
             assert tuple([(await person.get(path)).status for path in SHEETS]) == statuses, role
     stranger = Person(address, "nobody@example.com", "x")
     assert (await stranger.get(SHEETS[0])).where == "/painel/entrar"

@@ -12,22 +12,22 @@ import pytest_asyncio
 
 from tests.support.boleto_merchant import at_bank, in_days, issued
 from tests.support.dashboard import Person, Seen, person_of
-from tests.support.merchant import Shop, books_of, new_shop, until_answer
+from tests.support.merchant import ApiMerchant, books_of, new_merchant, until_answer
 from tests.support.system import System
 from tests.support.webhooks import receiving
 
 STOPS_WITHIN_S = 5.0
 
 
-class Desk(NamedTuple):
-    shop: Shop
+class Environment(NamedTuple):
+    merchant: ApiMerchant
     owner: Person
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def desk(system: System) -> AsyncIterator[Desk]:
-    async with new_shop(system) as shop, person_of(system.app_url, shop.record) as owner:
-        yield Desk(shop, owner)
+async def env(system: System) -> AsyncIterator[Environment]:
+    async with new_merchant(system) as merchant, person_of(system.app_url, merchant.record) as owner:
+        yield Environment(merchant, owner)
 
 
 async def test_the_password_of_dev_json_opens_the_dashboard_and_every_page_of_it(system: System) -> None:
@@ -42,47 +42,53 @@ async def test_the_password_of_dev_json_opens_the_dashboard_and_every_page_of_it
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
-async def test_a_boleto_is_written_off_at_the_bank_and_then_cancelled(desk: Desk, system: System, mode: str) -> None:
-    door = getattr(desk.shop, mode)
-    boleto = await issued(door)
+async def test_a_boleto_is_written_off_at_the_bank_and_then_cancelled(
+    env: Environment, system: System, mode: str
+) -> None:
+    client = getattr(env.merchant, mode)
+    boleto = await issued(client)
     base = "/painel/teste" if mode == "sandbox" else "/painel"
     path = f"{base}/cobrancas/{boleto['charge_id']}"
-    page = await desk.owner.opened(path)
+    page = await env.owner.opened(path)
     assert boleto["boleto"]["nosso_numero"] in page.text
-    async with desk.owner.http.get(f"{system.app_url}/pagar/{boleto['public_id']}/boleto.pdf") as pdf:
+    async with env.owner.http.get(f"{system.app_url}/pagar/{boleto['public_id']}/boleto.pdf") as pdf:
         assert pdf.content_type == "application/pdf"
-    done = await desk.owner.post(f"{path}/cancelar", on=path, reason="cancelled", sure="yes")
+    done = await env.owner.post(f"{path}/cancelar", on=path, reason="cancelled", sure="yes")
     assert done.where == f"{path}?feito=cancelada", done.text[:300]
-    assert (await door.charge(boleto["charge_id"]))["status"] == "cancelled"
+    assert (await client.charge(boleto["charge_id"]))["status"] == "cancelled"
     async with books_of(system) as books:
         assert (await at_bank(books, boleto["boleto"]["nosso_numero"]))["written_off_at"] is not None
-    again = await desk.owner.post(f"{path}/cancelar", on=path, reason="cancelled", sure="yes")
+    again = await env.owner.post(f"{path}/cancelar", on=path, reason="cancelled", sure="yes")
     assert again.status == 409
-    assert f"por {desk.owner.email}, no painel" in (await desk.owner.opened(path)).text
+    assert f"por {env.owner.email}, no painel" in (await env.owner.opened(path)).text
 
 
-async def test_a_test_boleto_is_paid_by_its_simulated_payer(desk: Desk) -> None:
-    boleto = await issued(desk.shop.sandbox)
+async def test_a_test_boleto_is_paid_by_its_simulated_payer(env: Environment) -> None:
+    boleto = await issued(env.merchant.sandbox)
     path = f"/painel/teste/cobrancas/{boleto['charge_id']}"
-    assert (await desk.owner.post(f"{path}/pagar", on=path)).where == f"{path}?feito=simulado"
-    assert (await desk.shop.sandbox.charge(boleto["charge_id"]))["status"] == "paid"
+    assert (await env.owner.post(f"{path}/pagar", on=path)).where == f"{path}?feito=simulado"
+    assert (await env.merchant.sandbox.charge(boleto["charge_id"]))["status"] == "paid"
 
 
-async def test_while_the_bank_is_silent_the_boleto_stays_and_nothing_is_claimed(desk: Desk, system: System) -> None:
-    boleto = await issued(desk.shop.production)
+async def test_while_the_bank_is_silent_the_boleto_stays_and_nothing_is_claimed(
+    env: Environment, system: System
+) -> None:
+    boleto = await issued(env.merchant.production)
     path = f"/painel/cobrancas/{boleto['charge_id']}"
     system.json("bank", "fault", "down")
     try:
-        refused = await desk.owner.post(f"{path}/cancelar", on=path, reason="cancelled", sure="yes")
+        refused = await env.owner.post(f"{path}/cancelar", on=path, reason="cancelled", sure="yes")
     finally:
         system.json("bank", "fault", "up")
     assert (refused.status, "O banco não confirmou" in refused.text) == (502, True)
-    assert (await desk.shop.production.charge(boleto["charge_id"]))["status"] == "pending"
+    assert (await env.merchant.production.charge(boleto["charge_id"]))["status"] == "pending"
 
 
-async def test_a_revoked_credential_stops_in_every_process_within_five_seconds(desk: Desk, system: System) -> None:
+async def test_a_revoked_credential_stops_in_every_process_within_five_seconds(
+    env: Environment, system: System
+) -> None:
     assert len(system.pids("api")) > 1
-    token = await desk.shop.production.token()
+    token = await env.merchant.production.token()
 
     async def refused() -> bool:
         # A connection each: every process is asked.
@@ -97,8 +103,8 @@ async def test_a_revoked_credential_stops_in_every_process_within_five_seconds(d
             return set(await asyncio.gather(*(status() for _ in range(12)))) == {401}
 
     assert not await refused()
-    path = f"/painel/tokens/{desk.shop.record.production.client_id}"
-    await desk.owner.post(f"{path}/revogar", on=path, sure="yes")
+    path = f"/painel/tokens/{env.merchant.record.production.client_id}"
+    await env.owner.post(f"{path}/revogar", on=path, sure="yes")
     began, asked_s = time.monotonic(), 0.0
     while not await refused():
         assert asked_s < STOPS_WITHIN_S
@@ -106,15 +112,15 @@ async def test_a_revoked_credential_stops_in_every_process_within_five_seconds(d
         asked_s = time.monotonic() - began
 
 
-async def test_a_test_event_reaches_the_receiver_and_its_charge_is_in_the_api(desk: Desk) -> None:
+async def test_a_test_event_reaches_the_receiver_and_its_charge_is_in_the_api(env: Environment) -> None:
     async with receiving() as receiver:
-        assert (await desk.owner.post("/painel/webhooks", on="/painel/webhooks", url=receiver.url)).status == 200
-        await desk.owner.post("/painel/teste/webhooks/testar", on="/painel/webhooks")
+        assert (await env.owner.post("/painel/webhooks", on="/painel/webhooks", url=receiver.url)).status == 200
+        await env.owner.post("/painel/teste/webhooks/testar", on="/painel/webhooks")
         await receiver.reached(1)
-        (event,) = await desk.shop.sandbox.events()
+        (event,) = await env.merchant.sandbox.events()
         assert event["event_id"] == receiver.requests[0].event_id
-        assert (await desk.shop.sandbox.charge(event["charge_id"]))["status"] == "paid"
-        assert await desk.shop.production.events() == []
+        assert (await env.merchant.sandbox.charge(event["charge_id"]))["status"] == "paid"
+        assert await env.merchant.production.events() == []
 
 
 NEW_BOLETO = {
@@ -131,86 +137,86 @@ NEW_BOLETO = {
 }
 
 
-async def new_boleto(desk: Desk, base: str, **more: Any) -> Seen:
+async def new_boleto(env: Environment, base: str, **more: Any) -> Seen:
     page = f"{base}/cobrancas/nova"
     fields = {**NEW_BOLETO, "due_date": in_days(10), **more}
-    return await desk.owner.post(page, on=f"{page}?forma=boleto", **fields)
+    return await env.owner.post(page, on=f"{page}?forma=boleto", **fields)
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 async def test_a_boleto_issued_here_stands_at_the_bank_and_in_the_api_and_takes_another_date(
-    desk: Desk, system: System, mode: str
+    env: Environment, system: System, mode: str
 ) -> None:
-    door = getattr(desk.shop, mode)
+    client = getattr(env.merchant, mode)
     base = "/painel/teste" if mode == "sandbox" else "/painel"
-    done = await new_boleto(desk, base, external_id="fatura-9")
+    done = await new_boleto(env, base, external_id="fatura-9")
     assert done.status == 303, done.text[:400]
     path = done.where.partition("?")[0]
-    charge = await door.charge(path.rpartition("/")[2])
+    charge = await client.charge(path.rpartition("/")[2])
     assert (charge["status"], charge["amount"], charge["external_id"]) == ("pending", "1250.00", "fatura-9")
     assert charge["boleto"]["qr_code"]
     async with books_of(system) as books:
         assert (await at_bank(books, charge["boleto"]["nosso_numero"]))["due_on"].isoformat() == in_days(10)
-    moved = await desk.owner.post(f"{path}/vencimento", on=path, due_date=in_days(15))
+    moved = await env.owner.post(f"{path}/vencimento", on=path, due_date=in_days(15))
     assert moved.where == f"{path}?feito=vencimento", moved.text[:300]
-    assert (await door.charge(charge["charge_id"]))["due_date"] == in_days(15)
+    assert (await client.charge(charge["charge_id"]))["due_date"] == in_days(15)
     async with books_of(system) as books:
         assert (await at_bank(books, charge["boleto"]["nosso_numero"]))["due_on"].isoformat() == in_days(15)
-    page = await desk.owner.opened(path)
-    assert f"por {desk.owner.email}, no painel" in page.text
-    same = await desk.owner.post(f"{path}/vencimento", on=path, due_date=in_days(15))
+    page = await env.owner.opened(path)
+    assert f"por {env.owner.email}, no painel" in page.text
+    same = await env.owner.post(f"{path}/vencimento", on=path, due_date=in_days(15))
     assert (same.status, "O vencimento já é este." in same.text) == (400, True)
-    past = await desk.owner.post(f"{path}/vencimento", on=path, due_date=in_days(-1))
+    past = await env.owner.post(f"{path}/vencimento", on=path, due_date=in_days(-1))
     assert (past.status, "ou um dia depois" in past.text) == (400, True)
 
 
-async def test_a_boleto_form_sent_six_times_at_once_issues_one_boleto(desk: Desk) -> None:
+async def test_a_boleto_form_sent_six_times_at_once_issues_one_boleto(env: Environment) -> None:
     page = "/painel/teste/cobrancas/nova"
-    form = await desk.owner.opened(f"{page}?forma=boleto")
+    form = await env.owner.opened(f"{page}?forma=boleto")
     fields = {**NEW_BOLETO, "due_date": in_days(10), "external_id": "uma-vez"}
-    sent = await asyncio.gather(*(desk.owner.post(page, form=form, **fields) for _ in range(6)))
+    sent = await asyncio.gather(*(env.owner.post(page, form=form, **fields) for _ in range(6)))
     # Who comes while the bank is still thinking is told that it is under way; who comes after is led to the charge.
     assert {each.status for each in sent} <= {303, 409}
     assert len({each.where for each in sent if each.status == 303}) == 1
-    again = await desk.owner.post(page, form=form, **fields)
+    again = await env.owner.post(page, form=form, **fields)
     assert again.where in {each.where for each in sent}
-    found = await desk.shop.sandbox.get("/v1/charges", external_id="uma-vez")
+    found = await env.merchant.sandbox.get("/v1/charges", external_id="uma-vez")
     assert len(found.body["data"]) == 1
 
 
 async def test_while_the_bank_is_silent_no_boleto_is_issued_and_the_form_keeps_what_was_typed(
-    desk: Desk, system: System
+    env: Environment, system: System
 ) -> None:
     system.json("bank", "fault", "down")
     try:
-        refused = await new_boleto(desk, "/painel", external_id="nunca")
+        refused = await new_boleto(env, "/painel", external_id="nunca")
     finally:
         system.json("bank", "fault", "up")
     assert (refused.status, "O banco não confirmou" in refused.text) == (502, True)
     assert 'value="nunca"' in refused.html
     assert 'value="1.250,00"' in refused.html
-    assert (await desk.shop.production.get("/v1/charges", external_id="nunca")).body["data"] == []
+    assert (await env.merchant.production.get("/v1/charges", external_id="nunca")).body["data"] == []
     # The page that said no has a new form in it: sent again, it is taken.
-    done = await desk.owner.post(
+    done = await env.owner.post(
         "/painel/cobrancas/nova", form=refused, **{**NEW_BOLETO, "due_date": in_days(10), "external_id": "nunca"}
     )
     assert done.status == 303, done.text[:300]
 
 
-async def test_a_boleto_paid_on_its_line_goes_back_to_the_key_that_is_named(desk: Desk) -> None:
-    boleto = await issued(desk.shop.sandbox)
+async def test_a_boleto_paid_on_its_line_goes_back_to_the_key_that_is_named(env: Environment) -> None:
+    boleto = await issued(env.merchant.sandbox)
     path = f"/painel/teste/cobrancas/{boleto['charge_id']}"
-    await desk.owner.post(f"{path}/pagar", on=path)
-    form = await desk.owner.opened(f"{path}/devolver")
+    await env.owner.post(f"{path}/pagar", on=path)
+    form = await env.owner.opened(f"{path}/devolver")
     found = re.search(r'name="payment_id" type="radio" value="([^"]+)"', form.html)
     assert found
-    nowhere = await desk.owner.post(f"{path}/devolver", form=form, sure="yes", payment_id=found[1])
+    nowhere = await env.owner.post(f"{path}/devolver", form=form, sure="yes", payment_id=found[1])
     assert (nowhere.status, "informe a chave Pix" in nowhere.text) == (422, True)
-    half = await desk.owner.post(
+    half = await env.owner.post(
         f"{path}/devolver", form=form, sure="yes", payment_id=found[1], pix_key="fulano@example.com"
     )
     assert (half.status, "Preencha este campo." in half.text) == (400, True)
-    done = await desk.owner.post(
+    done = await env.owner.post(
         f"{path}/devolver",
         form=nowhere,
         sure="yes",
@@ -221,24 +227,24 @@ async def test_a_boleto_paid_on_its_line_goes_back_to_the_key_that_is_named(desk
     assert done.status == 303, done.text[:300]
 
     async def succeeded() -> bool:
-        return "chip-refund-succeeded" in (await desk.owner.opened(path)).html
+        return "chip-refund-succeeded" in (await env.owner.opened(path)).html
 
     await until_answer(succeeded)
-    assert (await desk.shop.sandbox.charge(boleto["charge_id"]))["status"] == "refunded"
+    assert (await env.merchant.sandbox.charge(boleto["charge_id"]))["status"] == "refunded"
 
 
-async def test_a_webhook_sent_again_from_here_goes_at_once(desk: Desk) -> None:
+async def test_a_webhook_sent_again_from_here_goes_at_once(env: Environment) -> None:
     """The worker is woken: nobody waits for its round."""
     async with receiving() as receiver:
-        await desk.owner.post("/painel/webhooks", on="/painel/webhooks", url=receiver.url)
-        charge = await desk.shop.sandbox.created()
+        await env.owner.post("/painel/webhooks", on="/painel/webhooks", url=receiver.url)
+        charge = await env.merchant.sandbox.created()
         path = f"/painel/teste/cobrancas/{charge['charge_id']}"
-        await desk.owner.post(f"{path}/pagar", on=path)
+        await env.owner.post(f"{path}/pagar", on=path)
         await receiver.reached(1)
-        page = await desk.owner.opened(path)
+        page = await env.owner.opened(path)
         link = re.search(r'href="(/painel/teste/webhooks/entregas/[^"]+)"', page.html)
         assert link
-        await desk.owner.post(f"{link[1]}/reenviar", on=link[1])
+        await env.owner.post(f"{link[1]}/reenviar", on=link[1])
         await receiver.reached(2)
         assert receiver.requests[0].event_id == receiver.requests[1].event_id
         assert "Webhook: Pagamento recebido" in page.text

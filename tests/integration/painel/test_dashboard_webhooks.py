@@ -32,7 +32,7 @@ TEST_DELIVERIES = "/painel/teste/webhooks/entregas"
 SETTINGS = settings_with(SECRET_KEY=KEY, WEBHOOK_ALLOW_PRIVATE="1")
 
 
-class Desk(NamedTuple):
+class Environment(NamedTuple):
     merchant: MerchantCreated
     person: Person
     books: Books
@@ -53,10 +53,10 @@ def clock() -> Clock:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def desk(pool: Pool, clock: Clock) -> AsyncIterator[Desk]:
+async def env(pool: Pool, clock: Clock) -> AsyncIterator[Environment]:
     merchant = await a_merchant(pool)
     async with serving(pool, clock.now, SETTINGS) as address, person_of(address, merchant) as person:
-        yield Desk(merchant, person, Books(pool, merchant.account_id, SEAL))
+        yield Environment(merchant, person, Books(pool, merchant.account_id, SEAL))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -73,9 +73,9 @@ async def locations(pool: Pool) -> None:
         await add_to_pool(conn, Mode.SANDBOX, "001", made)
 
 
-async def registered(desk: Desk, receiver: Receiver) -> str:
+async def registered(env: Environment, receiver: Receiver) -> str:
     """The secret of a new registration at this receiver."""
-    seen = await desk.person.post(PATH, on=PATH, url=receiver.url)
+    seen = await env.person.post(PATH, on=PATH, url=receiver.url)
     assert seen.status == 200, seen.text[:400]
     return seen.field("Segredo de assinatura")
 
@@ -92,14 +92,14 @@ def ids(seen: Seen) -> list[str]:
 
 
 async def test_a_test_event_is_a_real_delivery_signed_with_the_secret_shown_once(
-    desk: Desk, worker: None, locations: None, pool: Pool
+    env: Environment, worker: None, locations: None, pool: Pool
 ) -> None:
     async with receiving() as receiver:
-        assert "Nenhum endereço cadastrado" in (await desk.person.opened("/painel")).text
-        secret = await registered(desk, receiver)
+        assert "Nenhum endereço cadastrado" in (await env.person.opened("/painel")).text
+        secret = await registered(env, receiver)
         assert secret.startswith("whsec_")
-        assert secret not in (await desk.person.opened(PATH)).html
-        done = await desk.person.post("/painel/teste/webhooks/testar", on=PATH)
+        assert secret not in (await env.person.opened(PATH)).html
+        done = await env.person.post("/painel/teste/webhooks/testar", on=PATH)
         assert done.where == f"{TEST_DELIVERIES}?feito=teste"
         await receiver.reached(1)
         (request,) = receiver.requests
@@ -107,30 +107,30 @@ async def test_a_test_event_is_a_real_delivery_signed_with_the_secret_shown_once
         body = json.loads(request.body)
         assert (body["event"], body["test"], body["amount"]) == ("payment.received", True, "1.00")
         # A receiver that reads the charge again, as it should, finds it paid.
-        page = await desk.person.opened(f"/painel/teste/cobrancas/{body['charge_id']}")
+        page = await env.person.opened(f"/painel/teste/cobrancas/{body['charge_id']}")
         assert "Paga" in page.text
-        listed = await _until_said(desk, TEST_DELIVERIES, "Entregue")
+        listed = await _until_said(env, TEST_DELIVERIES, "Entregue")
         assert "Recebida (200)" in listed.text
         (delivery_id,) = ids(listed)
         assert delivery_id == request.headers["X-Service-Delivery-Id"]
-        shown = await desk.person.opened(f"{TEST_DELIVERIES}/{delivery_id}")
+        shown = await env.person.opened(f"{TEST_DELIVERIES}/{delivery_id}")
         assert body["event_id"] in shown.text
         assert "tentativa 1" in shown.text
         assert "ok" in shown.html
-        assert "tentativa 1" in (await desk.person.opened(f"/painel/teste/cobrancas/{body['charge_id']}")).text
+        assert "tentativa 1" in (await env.person.opened(f"/painel/teste/cobrancas/{body['charge_id']}")).text
         # The charge is the test section's, and no figure of production knows of it.
-        assert (await desk.person.get(f"/painel/webhooks/entregas/{delivery_id}")).status == 404
-        assert ids(await desk.person.opened("/painel/webhooks/entregas")) == []
+        assert (await env.person.get(f"/painel/webhooks/entregas/{delivery_id}")).status == 404
+        assert ids(await env.person.opened("/painel/webhooks/entregas")) == []
 
 
-async def test_without_a_location_left_the_test_event_says_so_and_leaves_nothing(desk: Desk, pool: Pool) -> None:
+async def test_without_a_location_left_the_test_event_says_so_and_leaves_nothing(env: Environment, pool: Pool) -> None:
     kept = await pool.fetch("DELETE FROM pix_location WHERE test RETURNING location_id, location")
     try:
         async with receiving() as receiver:
-            await registered(desk, receiver)
-            seen = await desk.person.post("/painel/teste/webhooks/testar", on=PATH)
+            await registered(env, receiver)
+            seen = await env.person.post("/painel/teste/webhooks/testar", on=PATH)
             assert (seen.status, "O banco não confirmou" in seen.text) == (502, True)
-            assert "Nenhuma cobrança ainda." in (await desk.person.opened("/painel/teste/cobrancas")).text
+            assert "Nenhuma cobrança ainda." in (await env.person.opened("/painel/teste/cobrancas")).text
     finally:
         async with pool.acquire() as conn:
             await add_to_pool(
@@ -139,45 +139,45 @@ async def test_without_a_location_left_the_test_event_says_so_and_leaves_nothing
 
 
 async def test_a_rotated_secret_signs_and_the_old_one_along_for_a_day(
-    desk: Desk, clock: Clock, worker: None, locations: None
+    env: Environment, clock: Clock, worker: None, locations: None
 ) -> None:
     async with receiving() as receiver:
-        first = await registered(desk, receiver)
+        first = await registered(env, receiver)
         clock.behind = timedelta(hours=24) - timedelta(minutes=1)
-        second = (await desk.person.post(f"{PATH}/segredo", on=PATH)).field("Segredo de assinatura")
+        second = (await env.person.post(f"{PATH}/segredo", on=PATH)).field("Segredo de assinatura")
         clock.behind = timedelta(0)
-        await desk.person.post("/painel/teste/webhooks/testar", on=PATH)
+        await env.person.post("/painel/teste/webhooks/testar", on=PATH)
         await receiver.reached(1)
         assert is_signed(receiver.requests[0], second)
         assert is_signed(receiver.requests[0], first, "X-Service-Signature-Previous")
-        assert "X-Service-Signature-Previous" in (await desk.person.opened(PATH)).text
+        assert "X-Service-Signature-Previous" in (await env.person.opened(PATH)).text
         # A day and a second after its rotation the old one is gone.
         clock.behind = timedelta(hours=24, seconds=1)
-        third = (await desk.person.post(f"{PATH}/segredo", on=PATH)).field("Segredo de assinatura")
+        third = (await env.person.post(f"{PATH}/segredo", on=PATH)).field("Segredo de assinatura")
         clock.behind = timedelta(0)
-        await desk.person.post("/painel/teste/webhooks/testar", on=PATH)
+        await env.person.post("/painel/teste/webhooks/testar", on=PATH)
         await receiver.reached(2)
         assert is_signed(receiver.requests[1], third)
         assert "X-Service-Signature-Previous" not in receiver.requests[1].headers
 
 
-async def test_an_old_secret_that_leaked_is_ended_at_once(desk: Desk, worker: None, locations: None) -> None:
+async def test_an_old_secret_that_leaked_is_ended_at_once(env: Environment, worker: None, locations: None) -> None:
     async with receiving() as receiver:
-        await registered(desk, receiver)
-        await desk.person.post(f"{PATH}/segredo", on=PATH)
-        done = await desk.person.post(f"{PATH}/segredo-antigo", on=PATH)
+        await registered(env, receiver)
+        await env.person.post(f"{PATH}/segredo", on=PATH)
+        done = await env.person.post(f"{PATH}/segredo-antigo", on=PATH)
         assert done.where == f"{PATH}?feito=antigo"
-        await desk.person.post("/painel/teste/webhooks/testar", on=PATH)
+        await env.person.post("/painel/teste/webhooks/testar", on=PATH)
         await receiver.reached(1)
         assert "X-Service-Signature-Previous" not in receiver.requests[0].headers
 
 
-async def test_moving_the_address_keeps_the_secret(desk: Desk, worker: None, locations: None) -> None:
+async def test_moving_the_address_keeps_the_secret(env: Environment, worker: None, locations: None) -> None:
     async with receiving() as before, receiving() as after:
-        secret = await registered(desk, before)
-        done = await desk.person.post(f"{PATH}/endereco", on=PATH, url=after.url)
+        secret = await registered(env, before)
+        done = await env.person.post(f"{PATH}/endereco", on=PATH, url=after.url)
         assert done.where == f"{PATH}?feito=endereco"
-        await desk.person.post("/painel/teste/webhooks/testar", on=PATH)
+        await env.person.post("/painel/teste/webhooks/testar", on=PATH)
         await after.reached(1)
         assert is_signed(after.requests[0], secret)
         assert not before.requests
@@ -186,8 +186,10 @@ async def test_moving_the_address_keeps_the_secret(desk: Desk, worker: None, loc
 @pytest.mark.parametrize(
     "url", ["", "nada", "ftp://example.com", "https://u:p@example.com", "https://a b.com", "https://" + "x" * 2050]
 )
-async def test_an_address_that_cannot_be_is_said_beside_its_field_and_kept_for_mending(desk: Desk, url: str) -> None:
-    seen = await desk.person.post(PATH, on=PATH, url=url)
+async def test_an_address_that_cannot_be_is_said_beside_its_field_and_kept_for_mending(
+    env: Environment, url: str
+) -> None:
+    seen = await env.person.post(PATH, on=PATH, url=url)
     assert seen.status == 400
     assert 'id="url-fault" role="alert"' in seen.html
     assert "Cadastrar webhook" in seen.text
@@ -212,111 +214,111 @@ def test_every_fault_of_an_address_has_its_words_in_portuguese() -> None:
     assert set(FAULTS) == set(AddressFault)
 
 
-async def test_the_two_kinds_of_every_endpoint_stay_and_others_are_chosen(desk: Desk, pool: Pool) -> None:
+async def test_the_two_kinds_of_every_endpoint_stay_and_others_are_chosen(env: Environment, pool: Pool) -> None:
     async with receiving() as receiver:
-        await registered(desk, receiver)
-        page = await desk.person.opened(PATH)
+        await registered(env, receiver)
+        page = await env.person.opened(PATH)
         assert all(f'value="{kind}"' in page.html for kind in EventKind)
         assert page.html.count(" disabled>") == len(DEFAULT_KINDS)
-        await desk.person.post(f"{PATH}/eventos", on=PATH, kind=["charge.expired", "nada"])
-        kinds = await pool.fetchval(
-            "SELECT kinds FROM webhook_endpoint WHERE account_id = $1", desk.merchant.account_id
-        )
+        await env.person.post(f"{PATH}/eventos", on=PATH, kind=["charge.expired", "nada"])
+        kinds = await pool.fetchval("SELECT kinds FROM webhook_endpoint WHERE account_id = $1", env.merchant.account_id)
         assert set(kinds) == {*DEFAULT_KINDS, "charge.expired"}
-        await desk.person.post(f"{PATH}/eventos", on=PATH)
+        await env.person.post(f"{PATH}/eventos", on=PATH)
         assert set(
-            await pool.fetchval("SELECT kinds FROM webhook_endpoint WHERE account_id = $1", desk.merchant.account_id)
+            await pool.fetchval("SELECT kinds FROM webhook_endpoint WHERE account_id = $1", env.merchant.account_id)
         ) == set(DEFAULT_KINDS)
 
 
-async def test_what_failed_is_sent_again_one_or_a_range(desk: Desk, worker: None, pool: Pool) -> None:
+async def test_what_failed_is_sent_again_one_or_a_range(env: Environment, worker: None, pool: Pool) -> None:
     async with receiving(lambda number: 500 if number <= 3 else 200) as receiver:
-        await registered(desk, receiver)
+        await registered(env, receiver)
         for amount in (1_00, 2_00, 3_00):
-            await desk.books.paid(await desk.books.charge(amount))
+            await env.books.paid(await env.books.charge(amount))
         await receiver.reached(3)
-        listed = await desk.person.opened("/painel/webhooks/entregas")
+        listed = await env.person.opened("/painel/webhooks/entregas")
         assert len(ids(listed)) == 3
-        await _until_said(desk, "/painel/webhooks/entregas", "Recusada pelo seu servidor (500)")
-        await _until_said(desk, "/painel/webhooks/entregas?state=delivered", "Entregue", count=3)
+        await _until_said(env, "/painel/webhooks/entregas", "Recusada pelo seu servidor (500)")
+        await _until_said(env, "/painel/webhooks/entregas?state=delivered", "Entregue", count=3)
         seen = len(receiver.requests)
         one = ids(listed)[0]
         path = f"/painel/webhooks/entregas/{one}"
-        assert (await desk.person.post(f"{path}/reenviar", on=path)).where == f"{path}?feito=reenviada"
+        assert (await env.person.post(f"{path}/reenviar", on=path)).where == f"{path}?feito=reenviada"
         await receiver.reached(seen + 1)
         assert receiver.requests[-1].headers["X-Service-Delivery-Id"] == one
         # What was sent can be laid beside what arrived, byte for byte: it is what was signed.
-        sent = re.search(r'aria-label="Corpo enviado">([^<]+)</pre>', (await desk.person.opened(path)).html)
+        sent = re.search(r'aria-label="Corpo enviado">([^<]+)</pre>', (await env.person.opened(path)).html)
         assert sent is not None
         assert unescape(sent[1]).encode() == receiver.requests[-1].body
-        form = await desk.person.opened("/painel/webhooks/entregas")
-        done = await desk.person.post("/painel/webhooks/entregas", form=form, from_sequence="1", to_sequence="2")
+        form = await env.person.opened("/painel/webhooks/entregas")
+        done = await env.person.post("/painel/webhooks/entregas", form=form, from_sequence="1", to_sequence="2")
         assert done.where == "/painel/webhooks/entregas?feito=faixa"
         await receiver.reached(seen + 3)
         assert {msgspec.json.decode(each.body)["amount"] for each in receiver.requests[-2:]} == {"1.00", "2.00"}
         for first, last in (("2", "1"), ("x", "2"), ("", ""), ("1", "20000"), ("0", "1"), ("9" * 30, "9" * 30)):
-            form = await desk.person.opened("/painel/webhooks/entregas")
+            form = await env.person.opened("/painel/webhooks/entregas")
             fields = {"from_sequence": first, "to_sequence": last}
-            seen_page = await desk.person.post("/painel/webhooks/entregas", form=form, **fields)
+            seen_page = await env.person.post("/painel/webhooks/entregas", form=form, **fields)
             assert (seen_page.status, 'id="range-fault"' in seen_page.html) == (400, True), (first, last)
 
 
 async def test_a_paused_endpoint_is_said_on_both_pages_and_goes_on_when_told(
-    desk: Desk, worker: None, pool: Pool
+    env: Environment, worker: None, pool: Pool
 ) -> None:
     async with receiving() as receiver:
-        await registered(desk, receiver)
+        await registered(env, receiver)
         await pool.execute(
             "UPDATE webhook_lane SET state = 'paused', paused_at = now(), paused_reason = 'no_success',"
             " blocked_until = now() + interval '1 hour', consecutive_failures = 13, failing_since = now()"
             " WHERE NOT test AND endpoint_id = (SELECT endpoint_id FROM webhook_endpoint WHERE account_id = $1)",
-            desk.merchant.account_id,
+            env.merchant.account_id,
         )
-        await desk.books.paid(await desk.books.charge())
-        assert "Webhook de produção pausado" in (await desk.person.opened("/painel")).text
-        page = await desk.person.opened(PATH)
+        await env.books.paid(await env.books.charge())
+        assert "Webhook de produção pausado" in (await env.person.opened("/painel")).text
+        page = await env.person.opened(PATH)
         assert "72 horas sem nenhuma entrega aceita" in page.text
         assert "Retidas 1" in page.text
         assert "Retomar entregas de teste" not in page.text
-        done = await desk.person.post(f"{PATH}/retomar", form=page)
+        done = await env.person.post(f"{PATH}/retomar", form=page)
         assert done.where == f"{PATH}?feito=retomada"
         await receiver.reached(1)
-        assert "Retomar" not in (await desk.person.opened(PATH)).text
+        assert "Retomar" not in (await env.person.opened(PATH)).text
 
 
-async def test_an_endpoint_that_still_works_but_fails_of_late_is_not_said_to_be_well(desk: Desk, pool: Pool) -> None:
+async def test_an_endpoint_that_still_works_but_fails_of_late_is_not_said_to_be_well(
+    env: Environment, pool: Pool
+) -> None:
     async with receiving() as receiver:
-        await registered(desk, receiver)
+        await registered(env, receiver)
         for page in (PATH, "/painel"):
-            assert "com falhas recentes" not in (await desk.person.opened(page)).text
+            assert "com falhas recentes" not in (await env.person.opened(page)).text
         await pool.execute(
             "UPDATE webhook_lane SET consecutive_failures = 3, failing_since = now()"
             " WHERE NOT test AND endpoint_id = (SELECT endpoint_id FROM webhook_endpoint WHERE account_id = $1)",
-            desk.merchant.account_id,
+            env.merchant.account_id,
         )
         for page in (PATH, "/painel"):
-            text = (await desk.person.opened(page)).text
+            text = (await env.person.opened(page)).text
             assert text.count("Funcionando, com falhas recentes") == 1
             assert text.count("Funcionando") == 2  # the other mode is well
-        assert "Falhas seguidas 3" in (await desk.person.opened(PATH)).text
+        assert "Falhas seguidas 3" in (await env.person.opened(PATH)).text
 
 
-async def test_a_removed_endpoint_hears_nothing_more(desk: Desk, pool: Pool) -> None:
+async def test_a_removed_endpoint_hears_nothing_more(env: Environment, pool: Pool) -> None:
     async with receiving() as receiver:
-        await registered(desk, receiver)
-        assert (await desk.person.post(f"{PATH}/remover", on=PATH)).status == 400
-        done = await desk.person.post(f"{PATH}/remover", on=PATH, sure="yes")
+        await registered(env, receiver)
+        assert (await env.person.post(f"{PATH}/remover", on=PATH)).status == 400
+        done = await env.person.post(f"{PATH}/remover", on=PATH, sure="yes")
         assert done.where == f"{PATH}?feito=removido"
-        assert "Cadastrar o endereço" in (await desk.person.opened(PATH)).text
+        assert "Cadastrar o endereço" in (await env.person.opened(PATH)).text
         # What needs an endpoint says that there is none.
         for path in ("segredo", "segredo-antigo", "eventos", "retomar", "endereco"):
-            seen = await desk.person.post(f"{PATH}/{path}", on=PATH, url=receiver.url)
+            seen = await env.person.post(f"{PATH}/{path}", on=PATH, url=receiver.url)
             assert seen.status == 400, path
-        assert (await desk.person.post("/painel/teste/webhooks/testar", on=PATH)).status == 400
+        assert (await env.person.post("/painel/teste/webhooks/testar", on=PATH)).status == 400
 
 
 async def test_deliveries_of_others_and_of_the_other_mode_are_like_none(
-    desk: Desk, worker: None, pool: Pool, clock: Clock
+    env: Environment, worker: None, pool: Pool, clock: Clock
 ) -> None:
     theirs = await a_merchant(pool)
     async with (
@@ -324,19 +326,19 @@ async def test_deliveries_of_others_and_of_the_other_mode_are_like_none(
         serving(pool, clock.now, SETTINGS) as address,
         person_of(address, theirs) as them,
     ):
-        await registered(desk, receiver)
-        other = Desk(theirs, them, Books(pool, theirs.account_id, SEAL))
+        await registered(env, receiver)
+        other = Environment(theirs, them, Books(pool, theirs.account_id, SEAL))
         await registered(other, receiver)
         await other.books.paid(await other.books.charge())
-        await desk.books.paid(await desk.books.charge())
+        await env.books.paid(await env.books.charge())
         await receiver.reached(2)
         (foreign,) = ids(await them.opened("/painel/webhooks/entregas"))
-        (mine,) = ids(await desk.person.opened("/painel/webhooks/entregas"))
-        unknown = await desk.person.get(f"/painel/webhooks/entregas/{uuid4()}")
+        (mine,) = ids(await env.person.opened("/painel/webhooks/entregas"))
+        unknown = await env.person.get(f"/painel/webhooks/entregas/{uuid4()}")
         for path in (f"/painel/webhooks/entregas/{foreign}", f"{TEST_DELIVERIES}/{mine}", f"{TEST_DELIVERIES}/x"):
-            seen = await desk.person.get(path)
+            seen = await env.person.get(path)
             assert (seen.status, seen.html) == (404, unknown.html)
-            assert (await desk.person.post(f"{path}/reenviar")).status == 404
+            assert (await env.person.post(f"{path}/reenviar")).status == 404
 
 
 def seen_from(seen: Seen) -> int:
@@ -344,8 +346,8 @@ def seen_from(seen: Seen) -> int:
     return max(seen.html.find("<tbody>"), 0)
 
 
-async def _until_said(desk: Desk, path: str, text: str, *, count: int = 1) -> Seen:
+async def _until_said(env: Environment, path: str, text: str, *, count: int = 1) -> Seen:
     async with asyncio.timeout(30):
-        while (seen := await desk.person.opened(path)).html[seen_from(seen) :].count(text) < count:  # noqa: ASYNC110 - a page has no event
+        while (seen := await env.person.opened(path)).html[seen_from(seen) :].count(text) < count:  # noqa: ASYNC110 - a page has no event
             await asyncio.sleep(0.05)
     return seen

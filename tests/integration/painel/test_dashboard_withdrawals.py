@@ -27,7 +27,7 @@ async def address(pool: Pool) -> AsyncIterator[str]:
         yield found
 
 
-class Shop(NamedTuple):
+class Environment(NamedTuple):
     pool: Pool
     merchant: MerchantCreated
     owner: Person
@@ -61,174 +61,174 @@ class Shop(NamedTuple):
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def shop(pool: Pool, address: str) -> AsyncIterator[Shop]:
+async def env(pool: Pool, address: str) -> AsyncIterator[Environment]:
     merchant = await a_merchant(pool)
     await put_money(pool, merchant.account_id, 1_234_56)
     async with person_of(address, merchant) as owner:
-        yield Shop(pool, merchant, owner)
+        yield Environment(pool, merchant, owner)
 
 
-async def test_a_withdrawal_is_asked_for_and_shown(shop: Shop) -> None:
-    page = await shop.owner.opened(PATH)
+async def test_a_withdrawal_is_asked_for_and_shown(env: Environment) -> None:
+    page = await env.owner.opened(PATH)
     assert f"Saldo disponível {brl(1_234_56)}" in page.text
     assert "Nenhum saque ainda" in page.text
-    key = str(shop.merchant.account_id)
+    key = str(env.merchant.account_id)
     assert f"{key[:4]}***{key[-4:]}" in page.text
     assert key not in page.html
-    seen = await shop.ask("1.000,50", form=page, description="Aluguel")
+    seen = await env.ask("1.000,50", form=page, description="Aluguel")
     assert (seen.status, seen.where) == (303, f"{PATH}?feito=saque")
-    page = await shop.owner.opened(seen.where)
+    page = await env.owner.opened(seen.where)
     assert "Saque pedido." in page.text
     assert f"Saldo disponível {brl(234_06)}" in page.text
     assert "Aluguel" in page.text
     assert brl(1_000_50) in page.text
-    audit = await shop.pool.fetchrow(
+    audit = await env.pool.fetchrow(
         "SELECT action, subject, facts FROM audit WHERE account_id = $1 ORDER BY at DESC LIMIT 1",
-        shop.merchant.account_id,
+        env.merchant.account_id,
     )
     assert audit is not None
-    assert (audit["action"], audit["subject"]) == ("withdrawal.asked", str((await shop.made())[0]))
-    assert "Pediu um saque" in (await shop.owner.opened("/painel/auditoria")).text
+    assert (audit["action"], audit["subject"]) == ("withdrawal.asked", str((await env.made())[0]))
+    assert "Pediu um saque" in (await env.owner.opened("/painel/auditoria")).text
 
 
-async def test_a_form_sent_twice_withdraws_once(shop: Shop) -> None:
-    page = await shop.owner.opened(PATH)
-    assert (await shop.ask("10,00", form=page)).status == 303
-    assert (await shop.ask("10,00", form=page)).status == 409
-    assert await shop.balance() == 1_224_56
+async def test_a_form_sent_twice_withdraws_once(env: Environment) -> None:
+    page = await env.owner.opened(PATH)
+    assert (await env.ask("10,00", form=page)).status == 303
+    assert (await env.ask("10,00", form=page)).status == 409
+    assert await env.balance() == 1_224_56
 
 
-async def test_what_is_wrong_is_said_beside_the_field_and_nothing_is_done(shop: Shop) -> None:
+async def test_what_is_wrong_is_said_beside_the_field_and_nothing_is_done(env: Environment) -> None:
     for amount, said, status in (
         ("", "Preencha este campo", 400),
         ("abc", "Informe um valor", 400),
         ("0,99", "O menor saque é de R$ 1,00", 422),
         ("1.234,57", "O saldo da conta não cobre este valor", 422),
     ):
-        seen = await shop.ask(amount)
+        seen = await env.ask(amount)
         assert (seen.status, said in seen.text) == (status, True), (amount, seen.text)
-    assert await shop.made() == []
-    assert await shop.balance() == 1_234_56
+    assert await env.made() == []
+    assert await env.balance() == 1_234_56
 
 
-async def test_a_pending_one_is_cancelled_and_one_at_the_bank_is_not(shop: Shop) -> None:
-    await shop.ask("10,00")
-    await shop.ask("20,00")
-    first, second = await shop.made()
-    page = await shop.owner.opened(PATH)
+async def test_a_pending_one_is_cancelled_and_one_at_the_bank_is_not(env: Environment) -> None:
+    await env.ask("10,00")
+    await env.ask("20,00")
+    first, second = await env.made()
+    page = await env.owner.opened(PATH)
     assert page.html.count("/cancelar") == 2
-    seen = await shop.owner.post(f"{PATH}/{first}/cancelar", form=page)
+    seen = await env.owner.post(f"{PATH}/{first}/cancelar", form=page)
     assert (seen.status, seen.where) == (303, f"{PATH}?feito=saque-cancelado")
-    assert await shop.balance() == 1_214_56
-    async with transaction(shop.pool) as conn:
-        await start_sending(conn, second, shop.merchant.account_id, now=to_millisecond(datetime.now(UTC)))
-    seen = await shop.owner.post(f"{PATH}/{second}/cancelar", on=PATH)
+    assert await env.balance() == 1_214_56
+    async with transaction(env.pool) as conn:
+        await start_sending(conn, second, env.merchant.account_id, now=to_millisecond(datetime.now(UTC)))
+    seen = await env.owner.post(f"{PATH}/{second}/cancelar", on=PATH)
     assert (seen.status, "não pode mais ser cancelado" in seen.text) == (409, True)
-    page = await shop.owner.opened(PATH)
+    page = await env.owner.opened(PATH)
     assert ("Cancelado" in page.text, "No banco" in page.text, "/cancelar" in page.html) == (True, True, False)
 
 
-async def test_nobody_elses_is_cancelled(shop: Shop, address: str) -> None:
-    await shop.ask("10,00")
-    (withdrawal_id,) = await shop.made()
-    other = await a_merchant(shop.pool)
+async def test_nobody_elses_is_cancelled(env: Environment, address: str) -> None:
+    await env.ask("10,00")
+    (withdrawal_id,) = await env.made()
+    other = await a_merchant(env.pool)
     async with person_of(address, other) as stranger:
         unknown = await stranger.post(f"{PATH}/{uuid4()}/cancelar", on=PATH)
         theirs = await stranger.post(f"{PATH}/{withdrawal_id}/cancelar", on=PATH)
         assert (theirs.status, theirs.html) == (404, unknown.html)
         assert "R$\xa010,00" not in (await stranger.opened(PATH)).text
-    assert await shop.balance() == 1_224_56
+    assert await env.balance() == 1_224_56
 
 
-async def test_only_those_who_see_money_see_withdrawals(shop: Shop, address: str) -> None:
-    async with colleague_of(shop.pool, address, shop.merchant, "finance") as finance:
+async def test_only_those_who_see_money_see_withdrawals(env: Environment, address: str) -> None:
+    async with colleague_of(env.pool, address, env.merchant, "finance") as finance:
         assert 'href="/painel/saques"' in (await finance.opened("/painel")).html
         assert (await finance.post(PATH, on=PATH, amount="10,00")).status == 303
     for role in ("developer", "support"):
-        async with colleague_of(shop.pool, address, shop.merchant, role) as person:
+        async with colleague_of(env.pool, address, env.merchant, role) as person:
             assert (await person.get(PATH)).status == 403
             assert (await person.post(PATH, amount="10,00")).status == 403
             assert 'href="/painel/saques"' not in (await person.opened("/painel")).html
-    assert (await shop.owner.get("/painel/teste/saques")).status == 404
-    assert await shop.balance() == 1_224_56
+    assert (await env.owner.get("/painel/teste/saques")).status == 404
+    assert await env.balance() == 1_224_56
 
 
-async def test_filters_and_the_file_show_the_same(shop: Shop) -> None:
+async def test_filters_and_the_file_show_the_same(env: Environment) -> None:
     for amount in ("10,00", "20,00", "30,00"):
-        await shop.ask(amount)
-    first, *_ = await shop.made()
-    await shop.owner.post(f"{PATH}/{first}/cancelar", on=PATH)
+        await env.ask(amount)
+    first, *_ = await env.made()
+    await env.owner.post(f"{PATH}/{first}/cancelar", on=PATH)
     cells = r'<td class="number">([^<]+)</td>'
-    assert re.findall(cells, (await shop.owner.opened(f"{PATH}?status=pending")).html) == [brl(30_00), brl(20_00)]
-    assert re.findall(cells, (await shop.owner.opened(f"{PATH}?status=cancelled")).html) == [brl(10_00)]
-    file = await shop.owner.opened(f"{PATH}.csv?status=cancelled")
+    assert re.findall(cells, (await env.owner.opened(f"{PATH}?status=pending")).html) == [brl(30_00), brl(20_00)]
+    assert re.findall(cells, (await env.owner.opened(f"{PATH}?status=cancelled")).html) == [brl(10_00)]
+    file = await env.owner.opened(f"{PATH}.csv?status=cancelled")
     lines = file.html.strip().splitlines()
     assert len(lines) == 2
     assert lines[1].startswith(f"{first};;Cancelado;10,00;")
-    assert (await shop.owner.get(f"{PATH}?created_from=x")).status == 400
+    assert (await env.owner.get(f"{PATH}?created_from=x")).status == 400
 
 
-async def test_who_cannot_withdraw_is_told_why(shop: Shop, address: str) -> None:
-    page = await shop.owner.opened(PATH)
-    await shop.pool.execute("UPDATE account SET kyc = 'pending' WHERE account_id = $1", shop.merchant.account_id)
-    assert "ainda não foi aprovado" in (await shop.owner.opened(PATH)).text
-    assert (await shop.ask("10,00", form=page)).status == 403
-    await shop.pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", shop.merchant.account_id)
-    assert "está bloqueado: nenhum saque sai" in (await shop.owner.opened(PATH)).text
-    await shop.pool.execute(
-        "UPDATE account SET kyc = 'approved', pix_key = '' WHERE account_id = $1", shop.merchant.account_id
+async def test_who_cannot_withdraw_is_told_why(env: Environment, address: str) -> None:
+    page = await env.owner.opened(PATH)
+    await env.pool.execute("UPDATE account SET kyc = 'pending' WHERE account_id = $1", env.merchant.account_id)
+    assert "ainda não foi aprovado" in (await env.owner.opened(PATH)).text
+    assert (await env.ask("10,00", form=page)).status == 403
+    await env.pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", env.merchant.account_id)
+    assert "está bloqueado: nenhum saque sai" in (await env.owner.opened(PATH)).text
+    await env.pool.execute(
+        "UPDATE account SET kyc = 'approved', pix_key = '' WHERE account_id = $1", env.merchant.account_id
     )
-    assert "não tem uma chave Pix" in (await shop.owner.opened(PATH)).text
-    assert await shop.made() == []
+    assert "não tem uma chave Pix" in (await env.owner.opened(PATH)).text
+    assert await env.made() == []
 
 
-async def test_the_daily_one_is_announced(shop: Shop) -> None:
-    assert "Saque automático ligado" not in (await shop.owner.opened(PATH)).text
-    async with transaction(shop.pool) as conn:
-        await set_daily(conn, shop.merchant.account_id, keep_cents=100_00)
-    text = (await shop.owner.opened(PATH)).text
+async def test_the_daily_one_is_announced(env: Environment) -> None:
+    assert "Saque automático ligado" not in (await env.owner.opened(PATH)).text
+    async with transaction(env.pool) as conn:
+        await set_daily(conn, env.merchant.account_id, keep_cents=100_00)
+    text = (await env.owner.opened(PATH)).text
     assert f"Saque automático ligado: todo dia, a partir das 19 h, sai o que passar de {brl(100_00)}." in text
 
 
-async def test_the_owner_switches_the_daily_one_on_and_off_and_it_is_written_down(shop: Shop) -> None:
+async def test_the_owner_switches_the_daily_one_on_and_off_and_it_is_written_down(env: Environment) -> None:
     for typed, kept, written in (("1.000,00", 1_000_00, "1000.00"), ("0", 0, "0.00"), (brl(50_00), 50_00, "50.00")):
-        seen = await shop.owner.post(f"{PATH}/automatico", on=PATH, keep=typed)
+        seen = await env.owner.post(f"{PATH}/automatico", on=PATH, keep=typed)
         assert (seen.status, seen.where) == (303, f"{PATH}?feito=saque-diario")
-        assert await shop.kept() == kept
-        assert await shop.deed() == ("withdrawal.daily_set", {"keep": written})
-    page = await shop.owner.opened(seen.where)
+        assert await env.kept() == kept
+        assert await env.deed() == ("withdrawal.daily_set", {"keep": written})
+    page = await env.owner.opened(seen.where)
     assert "Saque automático ligado." in page.text
     assert f'name="keep" type="text" value="{brl(50_00)}"' in page.html
-    seen = await shop.owner.post(f"{PATH}/automatico/desligar", form=page)
+    seen = await env.owner.post(f"{PATH}/automatico/desligar", form=page)
     assert (seen.status, seen.where) == (303, f"{PATH}?feito=saque-diario-desligado")
-    assert await shop.kept() is None
-    assert await shop.deed() == ("withdrawal.daily_ended", {})
-    history = (await shop.owner.opened("/painel/auditoria")).text
+    assert await env.kept() is None
+    assert await env.deed() == ("withdrawal.daily_ended", {})
+    history = (await env.owner.opened("/painel/auditoria")).text
     assert "Ligou ou alterou o saque automático fica no saldo (R$): 50.00" in history
     assert "Desligou o saque automático" in history
 
 
-async def test_what_is_no_amount_to_keep_switches_nothing_on(shop: Shop) -> None:
+async def test_what_is_no_amount_to_keep_switches_nothing_on(env: Environment) -> None:
     for typed in ("", "-1", "10.50", "tudo", "0,000", "0" * 11):
-        seen = await shop.owner.post(f"{PATH}/automatico", on=PATH, keep=typed)
-        assert (seen.status, await shop.kept()) == (400, None), typed
+        seen = await env.owner.post(f"{PATH}/automatico", on=PATH, keep=typed)
+        assert (seen.status, await env.kept()) == (400, None), typed
         assert 'id="w-keep"' in seen.html
         assert 'id="w-amount"' not in seen.html
 
 
-async def test_nobody_but_the_owner_switches_the_daily_one(shop: Shop, address: str) -> None:
-    async with transaction(shop.pool) as conn:
-        await set_daily(conn, shop.merchant.account_id, keep_cents=100_00)
-    async with colleague_of(shop.pool, address, shop.merchant, "finance") as finance:
+async def test_nobody_but_the_owner_switches_the_daily_one(env: Environment, address: str) -> None:
+    async with transaction(env.pool) as conn:
+        await set_daily(conn, env.merchant.account_id, keep_cents=100_00)
+    async with colleague_of(env.pool, address, env.merchant, "finance") as finance:
         page = await finance.opened(PATH)
         assert ("Saque automático ligado" in page.text, "/automatico" in page.html) == (True, False)
         for path in (f"{PATH}/automatico", f"{PATH}/automatico/desligar"):
             assert (await finance.post(path, form=page, keep="0")).status == 403
-    assert await shop.kept() == 100_00
+    assert await env.kept() == 100_00
 
 
-async def test_the_statements_lines_of_a_withdrawal_lead_to_the_withdrawals(shop: Shop) -> None:
-    await shop.ask("10,00")
-    (withdrawal_id,) = await shop.made()
-    page = await shop.owner.opened("/painel/extrato?type=withdrawal")
+async def test_the_statements_lines_of_a_withdrawal_lead_to_the_withdrawals(env: Environment) -> None:
+    await env.ask("10,00")
+    (withdrawal_id,) = await env.made()
+    page = await env.owner.opened("/painel/extrato?type=withdrawal")
     assert f'<a href="{PATH}">…{str(withdrawal_id)[-8:]}</a>' in page.html

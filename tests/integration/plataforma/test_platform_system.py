@@ -7,7 +7,7 @@ import time
 import aiohttp
 
 from tests.support.dashboard import Person, person_of
-from tests.support.merchant import new_shop
+from tests.support.merchant import new_merchant
 from tests.support.system import System
 
 WITHIN_S = 1.0
@@ -68,15 +68,15 @@ async def test_suspended_pix_is_refused_by_every_process_within_a_second(system:
     person = Person(system.app_url, **system.dev["staff"], root="/plataforma")
     try:
         assert (await person.sign_in()).status == 303
-        async with new_shop(system) as shop:
-            token = await shop.production.token()
+        async with new_merchant(system) as merchant:
+            token = await merchant.production.token()
 
             async def statuses() -> set[int]:
                 # A connection each: every process is asked.
                 async def one() -> int:
                     connector = aiohttp.TCPConnector(force_close=True)
                     headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": secrets.token_hex(8)}
-                    body = {"account_id": str(shop.record.account_id), "amount": "1.00"}
+                    body = {"account_id": str(merchant.record.account_id), "amount": "1.00"}
                     async with (
                         aiohttp.ClientSession(connector=connector, headers=headers) as http,
                         http.post(f"{system.base_url}/v1/charges/pix", json=body) as answer,
@@ -100,8 +100,8 @@ async def test_suspended_pix_is_refused_by_every_process_within_a_second(system:
 
 
 async def test_what_a_program_asked_of_any_process_is_in_its_owners_log(system: System) -> None:
-    async with new_shop(system) as shop, person_of(system.app_url, shop.record) as owner:
-        token = await shop.production.token()
+    async with new_merchant(system) as merchant, person_of(system.app_url, merchant.record) as owner:
+        token = await merchant.production.token()
         headers = {"Authorization": f"Bearer {token}"}
         asked = []
         for _ in range(8):

@@ -12,14 +12,14 @@ import pytest_asyncio
 from readmodels.rebuild import rebuild
 from readmodels.verify import verify
 from tests.support.merchant import (
+    ApiClient,
+    ApiMerchant,
     Books,
-    Door,
-    Shop,
     assert_books_are_clean,
     books_of,
     created_before,
     money_arrives,
-    new_shop,
+    new_merchant,
     paused,
     until_answer,
 )
@@ -29,45 +29,45 @@ TABLES = ("read_charge", "read_payment", "read_refund", "read_withdrawal", "read
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def shop(system: System) -> AsyncIterator[Shop]:
+async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
     """A merchant to whom everything has happened that can."""
-    async with new_shop(system) as opened, books_of(system) as books:
-        door = opened.sandbox
-        await asyncio.gather(*(door.paid(external_id=f"pedido-{number}") for number in range(20)))
+    async with new_merchant(system) as opened, books_of(system) as books:
+        client = opened.sandbox
+        await asyncio.gather(*(client.paid(external_id=f"pedido-{number}") for number in range(20)))
         for _ in range(3):
-            await door.cancel((await door.created())["charge_id"])
-            late = await created_before(books, door, test=True, ago_s=120, lifetime_s=60)
-            assert (await door.charge(late))["status"] == "expired"
+            await client.cancel((await client.created())["charge_id"])
+            late = await created_before(books, client, test=True, ago_s=120, lifetime_s=60)
+            assert (await client.charge(late))["status"] == "expired"
             await money_arrives(system, books, late, 999, 1000, 1001)
         for headers in ({}, {"X-Sandbox-Bank": "refuse"}):
-            charge_id = (await door.paid("3.00"))["charge_id"]
+            charge_id = (await client.paid("3.00"))["charge_id"]
             for body in ({"amount": "1.00"}, {}):
                 path = f"/v1/charges/{charge_id}/refunds"
-                assert (await door.ask("POST", path, json=body, key=str(uuid4()), headers=headers)).status == 201
-        await until_answer(lambda: _all_known(door))
+                assert (await client.ask("POST", path, json=body, key=str(uuid4()), headers=headers)).status == 201
+        await until_answer(lambda: _all_known(client))
         await _withdraw(system, books, opened.production)
-        await door.created(payer={"name": "Zé", "document": "52998224725"}, description="açaí")
+        await client.created(payer={"name": "Zé", "document": "52998224725"}, description="açaí")
         yield opened
 
 
-async def _all_known(door: Door) -> bool:
+async def _all_known(client: ApiClient) -> bool:
     """Every refund has come to its end: nothing happens by itself any more."""
-    return {refund["status"] for refund in await door.all("/v1/refunds")} == {"succeeded", "failed"}
+    return {refund["status"] for refund in await client.all("/v1/refunds")} == {"succeeded", "failed"}
 
 
-async def _withdraw(system: System, books: Books, door: Door) -> None:
+async def _withdraw(system: System, books: Books, client: ApiClient) -> None:
     """One withdrawal that was sent and one that was cancelled."""
-    charge_id = await created_before(books, door, test=False, ago_s=60, lifetime_s=3600)
+    charge_id = await created_before(books, client, test=False, ago_s=60, lifetime_s=3600)
     await money_arrives(system, books, charge_id, 1000)
     made = [
-        (await door.ask("POST", "/v1/withdrawals", json={"amount": each}, key=str(uuid4()))).body["withdrawal_id"]
+        (await client.ask("POST", "/v1/withdrawals", json={"amount": each}, key=str(uuid4()))).body["withdrawal_id"]
         for each in ("6.00", "1.00")
     ]
-    assert (await door.post(f"/v1/withdrawals/{made[1]}/cancel")).status == 200
+    assert (await client.post(f"/v1/withdrawals/{made[1]}/cancel")).status == 200
     await books.execute("UPDATE bank_order SET due_at = now() WHERE order_id = $1::text::uuid", made[0])
 
     async def sent() -> bool:
-        return bool((await door.get(f"/v1/withdrawals/{made[0]}")).body["status"] == "succeeded")
+        return bool((await client.get(f"/v1/withdrawals/{made[0]}")).body["status"] == "succeeded")
 
     await until_answer(sent)
 
@@ -80,7 +80,9 @@ async def _dump(books: Books) -> dict[str, list[str]]:
     }
 
 
-async def test_a_rebuild_reproduces_the_read_tables_to_the_byte(system: System, shop: Shop, books: Books) -> None:
+async def test_a_rebuild_reproduces_the_read_tables_to_the_byte(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
     with paused(system, "worker"), paused(system, "api"):  # what happens meanwhile is told by the next test
         before = await _dump(books)
         assert all(before.values())
@@ -90,17 +92,17 @@ async def test_a_rebuild_reproduces_the_read_tables_to_the_byte(system: System, 
     assert_books_are_clean(system)
 
 
-async def test_a_rebuild_loses_nothing_of_what_happens_meanwhile(system: System, shop: Shop) -> None:
-    door, paid = shop.sandbox, []
+async def test_a_rebuild_loses_nothing_of_what_happens_meanwhile(system: System, merchant: ApiMerchant) -> None:
+    client, paid = merchant.sandbox, []
     rebuilding = True
 
     async def write() -> None:
         while rebuilding:
-            paid.append((await door.paid())["charge_id"])
+            paid.append((await client.paid())["charge_id"])
 
     async def read() -> None:
         while rebuilding:
-            assert len(await door.all("/v1/charges", limit=100)) >= 27
+            assert len(await client.all("/v1/charges", limit=100)) >= 27
 
     working = [asyncio.create_task(each) for each in (write(), write(), read())]
     try:
@@ -111,8 +113,8 @@ async def test_a_rebuild_loses_nothing_of_what_happens_meanwhile(system: System,
         rebuilding = False
         await asyncio.gather(*working)
     assert paid
-    assert set(paid) <= {charge["charge_id"] for charge in await door.all("/v1/charges", status="paid", limit=100)}
-    events = await door.events()
+    assert set(paid) <= {charge["charge_id"] for charge in await client.all("/v1/charges", status="paid", limit=100)}
+    events = await client.events()
     assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
     assert_books_are_clean(system)
 
@@ -141,10 +143,10 @@ ONE = "account_id = $1::text::uuid AND ctid = (SELECT min(ctid) FROM {} WHERE ac
     ],
 )
 async def test_a_corrupted_row_is_found_and_repaired(
-    system: System, shop: Shop, books: Books, table: str, corruption: str
+    system: System, merchant: ApiMerchant, books: Books, table: str, corruption: str
 ) -> None:
     before = await _dump(books)
-    done = await books.execute(corruption + ONE.format(table), shop.sandbox.account_id)
+    done = await books.execute(corruption + ONE.format(table), merchant.sandbox.account_id)
     assert done.endswith(" 1")
     assert table in {difference.table for difference in await verify(system.database_url)}
     await rebuild(system.database_url)
@@ -152,9 +154,11 @@ async def test_a_corrupted_row_is_found_and_repaired(
     assert await verify(system.database_url) == []
 
 
-async def test_the_command_says_what_it_found_and_exits_with_1(system: System, shop: Shop, books: Books) -> None:
-    door = shop.sandbox
-    await books.execute("DELETE FROM read_event WHERE account_id = $1::text::uuid AND sequence = 3", door.account_id)
+async def test_the_command_says_what_it_found_and_exits_with_1(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
+    client = merchant.sandbox
+    await books.execute("DELETE FROM read_event WHERE account_id = $1::text::uuid AND sequence = 3", client.account_id)
     found = system.quita("readmodels", "verify", "--json")
     system.json("readmodels", "rebuild")
     assert found.returncode == 1
@@ -164,7 +168,7 @@ async def test_the_command_says_what_it_found_and_exits_with_1(system: System, s
     assert_books_are_clean(system)
 
 
-async def test_books_that_do_not_add_up_are_found(system: System, shop: Shop, books: Books) -> None:
+async def test_books_that_do_not_add_up_are_found(system: System, merchant: ApiMerchant, books: Books) -> None:
     """What verify knows of the write side: a rebuild cannot repair it, and must not hide it."""
     for break_it, mend_it in (
         (
@@ -193,15 +197,15 @@ async def test_books_that_do_not_add_up_are_found(system: System, shop: Shop, bo
             "UPDATE charge SET version = version - 1 WHERE account_id = $1::text::uuid",
         ),
     ):
-        await books.execute(break_it, shop.sandbox.account_id)
+        await books.execute(break_it, merchant.sandbox.account_id)
         try:
             assert {difference.table for difference in await verify(system.database_url)} == {"books"}
         finally:
-            await books.execute(mend_it, shop.sandbox.account_id)
+            await books.execute(mend_it, merchant.sandbox.account_id)
     assert_books_are_clean(system)
 
 
-async def test_the_journal_cannot_be_rewritten(books: Books, shop: Shop) -> None:
+async def test_the_journal_cannot_be_rewritten(books: Books, merchant: ApiMerchant) -> None:
     for attempt in ("UPDATE journal SET actor = 'x'", "DELETE FROM journal", "TRUNCATE journal"):
         with pytest.raises(asyncpg.RaiseError, match="append only"):
             await books.execute(attempt)

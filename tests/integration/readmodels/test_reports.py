@@ -39,7 +39,7 @@ from tests.integration.readmodels.test_plans import Explained, assert_cheap
 from tests.support.banking import SECRET_KEY, make_account
 from tests.support.boleto_merchant import boleto_issued_before
 from tests.support.database import own_database
-from tests.support.merchant import new_shop, until_answer
+from tests.support.merchant import new_merchant, until_answer
 from tests.support.partners import (
     confirmation,
     fold_all,
@@ -65,7 +65,7 @@ MIDNIGHT_S = 120.0
 class World(NamedTuple):
     """Two merchants and what happened to them over some weeks; codes of the partners who brought some of it."""
 
-    shops: list[UUID]
+    merchants: list[UUID]
     codes: list[str]
 
 
@@ -98,7 +98,7 @@ async def pool(servers: Any) -> AsyncIterator[Any]:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def world(pool: Pool, servers: Any) -> World:
     chance = random.Random(4)
-    shops = [await make_account(pool) for _ in range(2)]
+    merchants = [await make_account(pool) for _ in range(2)]
     partners = [await partner_with(pool, share) for share in (250, 1_000)]
     # As if they had been partners before the weeks that are told.
     await pool.execute(
@@ -109,41 +109,41 @@ async def world(pool: Pool, servers: Any) -> World:
     for back in range(DAYS, -1, -1):
         day = TODAY - timedelta(days=back)
         begins = datetime.combine(day, time(0, 0, 1), SAO_PAULO).astimezone(UTC)
-        for shop in shops:
-            await _a_day(pool, shop, begins, codes, chance)
-    boletos = [(shops[0], due) for due in (-12, -3, 0, 1, 5, 20, 45)]
+        for merchant in merchants:
+            await _a_day(pool, merchant, begins, codes, chance)
+    boletos = [(merchants[0], due) for due in (-12, -3, 0, 1, 5, 20, 45)]
     conn: Any
     async with pool.acquire() as conn:
         place: Any = SimpleNamespace(
             database_url=servers.database_url, secret_key=bytes.fromhex(SECRET_KEY), bank_url="http://127.0.0.1:9"
         )
-        for shop, due in boletos:
-            door: Any = SimpleNamespace(account_id=str(shop))
+        for merchant, due in boletos:
+            client: Any = SimpleNamespace(account_id=str(merchant))
             boleto = await boleto_issued_before(
                 place,
                 conn,
-                door,
+                client,
                 test=False,
                 due_on=TODAY + timedelta(days=due),
                 amount_cents=1_000 + due,
             )
             async with conn.transaction():
                 await expire_charges(conn, [UUID(boleto)], now=datetime.now(UTC), actor="test")
-        paid_boleto = await boleto_issued_before(place, conn, door, test=False, due_on=TODAY + timedelta(days=3))
+        paid_boleto = await boleto_issued_before(place, conn, client, test=False, due_on=TODAY + timedelta(days=3))
         await _pay_boleto(conn, UUID(paid_boleto), 15_000, codes[0])
     await post_all(pool)
     await fold_all(pool)
-    return World(shops, codes)
+    return World(merchants, codes)
 
 
-async def _a_day(pool: Pool, shop: UUID, begins: datetime, codes: list[str], chance: random.Random) -> None:
+async def _a_day(pool: Pool, merchant: UUID, begins: datetime, codes: list[str], chance: random.Random) -> None:
     """Of one merchant: in production and, which no report may show, in the sandbox."""
     at = begins
     for _ in range(chance.randrange(1, 4)):
         test = chance.random() < 0.2
         cents = chance.randrange(100, 50_000)
         code = chance.choice([None, *codes])
-        charge_id = await new_charge(pool, shop, cents, test=test, at=at, lifetime=timedelta(minutes=10), code=code)
+        charge_id = await new_charge(pool, merchant, cents, test=test, at=at, lifetime=timedelta(minutes=10), code=code)
         if chance.random() < 0.3:
             await fold_all(pool)  # what was counted as open moves on
         match chance.randrange(7):
@@ -165,12 +165,12 @@ async def _a_day(pool: Pool, shop: UUID, begins: datetime, codes: list[str], cha
                 await paid_again(pool, charge_id, 70, code, now=at)
                 for part, failing in ((cents // 3, False), (cents // 5, True)):
                     at += timedelta(seconds=1)
-                    await refunds(pool, shop, [(charge_id, first, part)], test=test, failing=failing, now=at)
+                    await refunds(pool, merchant, [(charge_id, first, part)], test=test, failing=failing, now=at)
             case _:
                 at += timedelta(seconds=chance.randrange(1, 500))
                 payment = await paid_again(pool, charge_id, cents, code, now=at)
                 if chance.random() < 0.3:
-                    await refunds(pool, shop, [(charge_id, payment, cents)], test=test, now=at)
+                    await refunds(pool, merchant, [(charge_id, payment, cents)], test=test, now=at)
         at += timedelta(minutes=1)
 
 
@@ -208,8 +208,8 @@ GROUPS: dict[By, Callable[[date], date]] = {By.DAY: lambda day: day, By.MONTH: _
 @pytest.fixture(params=["first", "second", "all"])
 def whose(world: World, request: pytest.FixtureRequest) -> UUID | None:
     """One of the merchants, or everybody in the database."""
-    shops: dict[str, UUID | None] = {"first": world.shops[0], "second": world.shops[1], "all": None}
-    return shops[request.param]
+    merchants: dict[str, UUID | None] = {"first": world.merchants[0], "second": world.merchants[1], "all": None}
+    return merchants[request.param]
 
 
 @pytest.mark.parametrize("by", list(By))
@@ -300,7 +300,7 @@ def _half_up(part: int, whole: int) -> int:
 
 
 async def test_boletos_are_where_their_due_date_puts_them(pool: Pool, world: World) -> None:
-    found = {row["bucket"]: (row["slips"], row["amount"]) for row in await rows_of(pool, "aging", world.shops[0])}
+    found = {row["bucket"]: (row["slips"], row["amount"]) for row in await rows_of(pool, "aging", world.merchants[0])}
     assert found == {
         "open_31_or_more": (1, 1_045),
         "open_8_to_30": (1, 1_020),
@@ -312,18 +312,18 @@ async def test_boletos_are_where_their_due_date_puts_them(pool: Pool, world: Wor
         "expired_31_to_90": (0, 0),
         "expired_91_or_more": (0, 0),
     }
-    assert {row["slips"] for row in await rows_of(pool, "aging", world.shops[1])} == {0}
+    assert {row["slips"] for row in await rows_of(pool, "aging", world.merchants[1])} == {0}
 
 
 async def test_a_boleto_moves_with_its_due_date(pool: Pool, servers: Any) -> None:
-    shop = await make_account(pool)
+    merchant = await make_account(pool)
     place: Any = SimpleNamespace(
         database_url=servers.database_url, secret_key=bytes.fromhex(SECRET_KEY), bank_url="http://127.0.0.1:9"
     )
-    door: Any = SimpleNamespace(account_id=str(shop))
+    client: Any = SimpleNamespace(account_id=str(merchant))
     conn: Any
     async with pool.acquire() as conn:
-        boleto = await boleto_issued_before(place, conn, door, test=False, due_on=TODAY + timedelta(days=2))
+        boleto = await boleto_issued_before(place, conn, client, test=False, due_on=TODAY + timedelta(days=2))
     await fold_all(pool)
     # As a change of the due date is journaled; the boleto itself is not looked at here.
     for days in (20, 40):
@@ -331,10 +331,10 @@ async def test_a_boleto_moves_with_its_due_date(pool: Pool, servers: Any) -> Non
             "INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)"
             " VALUES ($1, false, $2, 2, 'charge.due_date_changed', now(), 'test', jsonb_build_object('charge',"
             " jsonb_build_object('due_date', $3::text)))",
-            shop, UUID(boleto), (TODAY + timedelta(days=days)).isoformat(),
+            merchant, UUID(boleto), (TODAY + timedelta(days=days)).isoformat(),
         )  # fmt: skip
     await fold_all(pool)
-    found = {row["bucket"]: row["slips"] for row in await rows_of(pool, "aging", shop)}
+    found = {row["bucket"]: row["slips"] for row in await rows_of(pool, "aging", merchant)}
     assert {bucket: boletos for bucket, boletos in found.items() if boletos} == {"open_31_or_more": 1}
     await rebuild(servers.database_url)  # what was only journaled is seen everywhere now
     await pool.execute("UPDATE charge SET version = 2 WHERE charge_id = $1", UUID(boleto))
@@ -391,9 +391,9 @@ async def test_what_partners_brought_and_were_given(pool: Pool, world: World, wh
 
 
 async def test_a_settlement_ties_to_the_ledger_and_its_check_sum_can_be_made_again(pool: Pool, world: World) -> None:
-    shop = world.shops[0]
-    rows = await rows_of(pool, "settlement", shop)
-    lines = await pool.fetch("SELECT * FROM read_ledger WHERE account_id = $1 AND NOT test ORDER BY sequence", shop)
+    merchant = world.merchants[0]
+    rows = await rows_of(pool, "settlement", merchant)
+    lines = await pool.fetch("SELECT * FROM read_ledger WHERE account_id = $1 AND NOT test ORDER BY sequence", merchant)
     assert [row["sequence"] for row in rows if row["record"] == "entry"] == list(range(1, len(lines) + 1))
     balance = 0
     for day in (FIRST + timedelta(days=number) for number in range(DAYS + 1)):
@@ -401,7 +401,7 @@ async def test_a_settlement_ties_to_the_ledger_and_its_check_sum_can_be_made_aga
         opening, *entries, closing = of_day
         assert (opening["record"], closing["record"]) == ("opening", "closing")
         assert opening["balance"] == balance
-        text = f"{shop};{day};{reais(balance)}\n"
+        text = f"{merchant};{day};{reais(balance)}\n"
         mine = [line for line in lines if _day(line["created_at"]) == day]
         assert closing["entries"] == len(mine) == len(entries)
         for line, entry in zip(mine, entries, strict=True):
@@ -416,27 +416,27 @@ async def test_a_settlement_ties_to_the_ledger_and_its_check_sum_can_be_made_aga
         assert (closing["amount"], closing["balance"]) == (balance - opening["balance"], balance)
         assert closing["sha256"] == hashlib.sha256(text.encode()).hexdigest()
     assert balance == await pool.fetchval(
-        "SELECT balance_cents FROM account_clock WHERE account_id = $1 AND NOT test", shop
+        "SELECT balance_cents FROM account_clock WHERE account_id = $1 AND NOT test", merchant
     )
 
 
 async def test_a_settlement_of_many_lines_is_read_in_pages(pool: Pool, world: World, monkeypatch: Any) -> None:
-    whole = await rows_of(pool, "settlement", world.shops[1])
+    whole = await rows_of(pool, "settlement", world.merchants[1])
     monkeypatch.setattr("readmodels.reports.settlement._LINES_PAGE", 3)
-    assert await rows_of(pool, "settlement", world.shops[1]) == whole
+    assert await rows_of(pool, "settlement", world.merchants[1]) == whole
     middle = FIRST + timedelta(days=DAYS // 2)
-    later = await rows_of(pool, "settlement", world.shops[1], first=middle)
+    later = await rows_of(pool, "settlement", world.merchants[1], first=middle)
     assert later == [row for row in whole if row["day"] >= middle]
 
 
 async def test_the_sandbox_is_in_no_report(pool: Pool) -> None:
-    shop, partner = await make_account(pool), await partner_with(pool, 1_000)
-    charge_id, payment_id = await paid(pool, shop, 1_000, partner.integrador_code, test=True)
-    await refunds(pool, shop, [(charge_id, payment_id, 10)], test=True)
-    await new_charge(pool, shop, 500, test=True, code=partner.integrador_code)
+    merchant, partner = await make_account(pool), await partner_with(pool, 1_000)
+    charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code, test=True)
+    await refunds(pool, merchant, [(charge_id, payment_id, 10)], test=True)
+    await new_charge(pool, merchant, 500, test=True, code=partner.integrador_code)
     await post_all(pool)
     await fold_all(pool)
-    for account_id in (shop, partner.account_id):
+    for account_id in (merchant, partner.account_id):
         for name in REPORTS:
             for row in await rows_of(pool, name, account_id):
                 shown = {key: value for key, value in row.items() if isinstance(value, int) and value}
@@ -475,9 +475,9 @@ async def fold_all_when_settled(pool: Pool) -> None:
 
 async def test_workers_that_fold_at_once_count_each_row_once(pool: Pool, monkeypatch: Any) -> None:
     monkeypatch.setattr("readmodels.reports.fold.ROWS_MAX", 3)
-    shop = await make_account(pool)
+    merchant = await make_account(pool)
     for _ in range(6):
-        await paid(pool, shop, 100, None)
+        await paid(pool, merchant, 100, None)
     async with session(pool) as conn:
         horizon = await find_horizon(conn)
 
@@ -489,12 +489,12 @@ async def test_workers_that_fold_at_once_count_each_row_once(pool: Pool, monkeyp
 
     await asyncio.gather(*(work() for _ in range(4)))
     await fold_all(pool)
-    assert [(row["payments"], row["amount"]) for row in await rows_of(pool, "receipts", shop)] == [(6, 600)]
+    assert [(row["payments"], row["amount"]) for row in await rows_of(pool, "receipts", merchant)] == [(6, 600)]
 
 
 async def test_a_fold_that_is_lost_half_way_is_done_again_whole(pool: Pool) -> None:
-    shop = await make_account(pool)
-    await paid(pool, shop, 100, None)
+    merchant = await make_account(pool)
+    await paid(pool, merchant, 100, None)
     async with session(pool) as conn:
         horizon = await settled_up_to(conn)
         assert horizon is not None
@@ -503,9 +503,9 @@ async def test_a_fold_that_is_lost_half_way_is_done_again_whole(pool: Pool) -> N
         await lost.start()
         assert await fold_up_to(conn, horizon)
         await lost.rollback()
-    assert await rows_of(pool, "receipts", shop) == []
+    assert await rows_of(pool, "receipts", merchant) == []
     await fold_all(pool)
-    assert [row["amount"] for row in await rows_of(pool, "receipts", shop)] == [100]
+    assert [row["amount"] for row in await rows_of(pool, "receipts", merchant)] == [100]
 
 
 async def test_how_far_reports_lag_is_told(pool: Pool) -> None:
@@ -546,7 +546,7 @@ async def test_a_rebuild_makes_the_totals_that_were_kept_live(pool: Pool, server
     assert await _totals(pool) == live
     assert {f"report_{table}" for table in TOTALS} <= set(rows)
     # And they go on from there.
-    await paid(pool, world.shops[0], 100, None)
+    await paid(pool, world.merchants[0], 100, None)
     await fold_all(pool)
     assert {each.table for each in await verify(servers.database_url)} <= {each.table for each in before}
 
@@ -566,7 +566,7 @@ async def test_a_rebuild_makes_the_totals_that_were_kept_live(pool: Pool, server
 async def test_verify_notices_totals_that_are_not_what_the_journal_says(
     pool: Pool, servers: Any, world: World, table: str, corruption: str
 ) -> None:
-    await pool.execute(corruption, world.shops[0])
+    await pool.execute(corruption, world.merchants[0])
     assert table in {each.table for each in await verify(servers.database_url)}
     await rebuild(servers.database_url)
     assert table not in {each.table for each in await verify(servers.database_url)}
@@ -709,7 +709,7 @@ async def test_whoever_takes_his_time_over_a_report_keeps_no_connection(pool: Po
             lent -= 1
 
     report = REPORTS[name]
-    asked = ask(report, today=TODAY, first=FIRST, last=TODAY, account_id=world.shops[0])
+    asked = ask(report, today=TODAY, first=FIRST, last=TODAY, account_id=world.merchants[0])
     async for _ in report.rows(lend, asked):
         assert lent == 0
 
@@ -717,7 +717,7 @@ async def test_whoever_takes_his_time_over_a_report_keeps_no_connection(pool: Po
 async def test_every_report_fills_its_columns_with_what_they_say(pool: Pool, world: World) -> None:
     kinds = {"date": date, "instant": datetime, "text": str, "money": int, "count": int, "ratio": int}
     for report in REPORTS.values():
-        asked = ask(report, today=TODAY, first=FIRST, last=TODAY, account_id=world.shops[0])
+        asked = ask(report, today=TODAY, first=FIRST, last=TODAY, account_id=world.merchants[0])
         async with session(pool) as conn:
             rows = [row async for row in report.rows(keeping(conn), asked)]
         if not report.name.startswith("webhook"):
@@ -780,8 +780,8 @@ COST = {
 @pytest.mark.parametrize("name", [name for name, report in REPORTS.items() if not report.live])
 async def test_a_report_reads_only_its_range_of_an_index(grown: Any, name: str, mode: str) -> None:
     explained: Any = Explained(grown, mode)
-    shop = await grown.fetchval("SELECT md5('shop7')::uuid")
-    asked = ReportQuery(first=TODAY - timedelta(days=30), last=TODAY, today=TODAY, account_id=shop)
+    merchant = await grown.fetchval("SELECT md5('shop7')::uuid")
+    asked = ReportQuery(first=TODAY - timedelta(days=30), last=TODAY, today=TODAY, account_id=merchant)
     try:
         assert [row async for row in REPORTS[name].rows(keeping(explained), asked)] == []
     except ValueError:
@@ -811,9 +811,9 @@ async def test_a_page_of_a_settlement_reads_its_lines(grown: Any) -> None:
     )
     await grown.execute("ANALYZE read_ledger")
     explained: Any = Explained(grown, "force_generic_plan")
-    shop = await grown.fetchval("SELECT md5('shop7')::uuid")
+    merchant = await grown.fetchval("SELECT md5('shop7')::uuid")
     asked = ReportQuery(
-        first=TODAY - timedelta(days=100), last=TODAY - timedelta(days=100), today=TODAY, account_id=shop
+        first=TODAY - timedelta(days=100), last=TODAY - timedelta(days=100), today=TODAY, account_id=merchant
     )
     assert [row[1] async for row in REPORTS["settlement"].rows(keeping(explained), asked)] == ["opening", "closing"]
     assert {name for name, _ in explained.plans} == {"report.settled_before", "report.settlement"}
@@ -837,8 +837,8 @@ async def test_webhooks_now_are_counted_along_indexes_and_no_further_than_said(g
     ):
         await grown.execute(statement)
     explained: Any = Explained(grown, "force_generic_plan")
-    shop = await grown.fetchval("SELECT md5('lane7')::uuid")
-    asked = ReportQuery(first=TODAY, last=TODAY, today=TODAY, account_id=shop)
+    merchant = await grown.fetchval("SELECT md5('lane7')::uuid")
+    asked = ReportQuery(first=TODAY, last=TODAY, today=TODAY, account_id=merchant)
     assert [row async for row in REPORTS["webhook_lanes"].rows(keeping(explained), asked)] == []
     ((_, plan),) = explained.plans
     _reads_index_ranges(plan, 3 * DELIVERIES_MAX + 10)
@@ -866,10 +866,11 @@ async def test_a_role_that_is_granted_the_views_reads_them_and_nothing_else(pool
             for view in views:
                 await conn.fetch(f"SELECT * FROM {view} LIMIT 5")  # noqa: S608
             received = await conn.fetchval(
-                "SELECT sum(amount) FROM reporting_receipts_by_day WHERE account_id = $1", world.shops[0]
+                "SELECT sum(amount) FROM reporting_receipts_by_day WHERE account_id = $1", world.merchants[0]
             )
             lines = await conn.fetchval(
-                "SELECT sum(amount) FROM reporting_ledger WHERE account_id = $1 AND type = 'payment'", world.shops[0]
+                "SELECT sum(amount) FROM reporting_ledger WHERE account_id = $1 AND type = 'payment'",
+                world.merchants[0],
             )
             assert received == lines > 0
             for secret in ("charge", "account", "read_payment", "credential", "report_entry", "journal"):
@@ -902,12 +903,12 @@ async def test_every_view_and_column_for_analysts_is_described_and_none_is_perso
 
 
 async def test_the_command_line_shows_each_report_three_ways(system: System) -> None:
-    async with new_shop(system) as shop:
-        account_id = shop.production.account_id
+    async with new_merchant(system) as merchant:
+        account_id = merchant.production.account_id
         conn = await connect(system.database_url)
         try:
             # Credited by the commands the workers use; the bank is not asked.
-            made = await shop.production.created("12.34")
+            made = await merchant.production.created("12.34")
             received = confirmation(UUID(made["charge_id"]), 1_234, None)
             async with conn.transaction():
                 await confirm_payments(conn, [received], now=datetime.now(UTC), seal=SEAL)
@@ -936,7 +937,7 @@ async def test_the_command_line_shows_each_report_three_ways(system: System) -> 
         # The merchant makes the check sum again from what the API tells him, by the lines of the guide.
         guide: dict[str, Any] = {}
         exec((ROOT / "docs/reports.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0], guide)  # noqa: S102
-        ledger = await shop.production.ledger()
+        ledger = await merchant.production.ledger()
         assert guide["check_sum"](account_id, TODAY.isoformat(), "0.00", "12.34", ledger) == closing["sha256"]
         for name in REPORTS:
             given = ["--account", account_id] if REPORTS[name].of_one_account else []

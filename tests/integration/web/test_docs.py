@@ -33,12 +33,12 @@ class Shelf:
         self.pages: dict[str, str] = {}
         self.links: set[tuple[str, str]] = set()
 
-    async def read(self, http: aiohttp.ClientSession, door: str) -> None:
+    async def read(self, http: aiohttp.ClientSession, client: str) -> None:
         waiting = ["/docs"]
         while waiting:
             assert len(self.pages) < PAGES_MAX
             path = waiting.pop()
-            async with http.get(door + path) as answer:
+            async with http.get(client + path) as answer:
                 assert answer.status == 200, (path, [page for page, to in self.links if to.startswith(path)])
                 html = self.pages[path] = await answer.text()
                 assert answer.headers["Cache-Control"] == "public, max-age=300"
@@ -56,9 +56,9 @@ class Shelf:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def shelf() -> AsyncIterator[Shelf]:
     # No page of the documentation needs a database.
-    async with serving(object(), lambda: datetime.now(UTC)) as door, aiohttp.ClientSession() as http:  # type: ignore[arg-type]
+    async with serving(object(), lambda: datetime.now(UTC)) as client, aiohttp.ClientSession() as http:  # type: ignore[arg-type]
         found = Shelf()
-        await found.read(http, door)
+        await found.read(http, client)
         yield found
 
 
@@ -142,12 +142,12 @@ async def test_a_page_is_made_once_and_what_is_none_is_not_found(monkeypatch: py
         return reference.Reference({"charges": ("Charges", ())}, ())
 
     monkeypatch.setattr(reference, "read", reading)
-    async with serving(object(), lambda: datetime.now(UTC)) as door, aiohttp.ClientSession() as http:  # type: ignore[arg-type]
+    async with serving(object(), lambda: datetime.now(UTC)) as client, aiohttp.ClientSession() as http:  # type: ignore[arg-type]
         for path in ("/docs/api/charges", "/docs/api/charges", "/docs/api/schemas", "/docs"):
-            async with http.get(door + path) as answer:
+            async with http.get(client + path) as answer:
                 assert answer.status == 200
         for path in ("/docs/nothing", "/docs/api/nothing", "/docs/api/Charges", "/docs/errors/nothing"):
-            async with http.get(door + path) as answer:
+            async with http.get(client + path) as answer:
                 assert answer.status == 404, path
     assert read == [OPENAPI]
 

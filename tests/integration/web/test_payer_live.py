@@ -60,10 +60,10 @@ def books(pool: Pool, merchant: MerchantCreated) -> Books:
 
 @asynccontextmanager
 async def listening(
-    http: aiohttp.ClientSession, door: str, public_id: str
+    http: aiohttp.ClientSession, client: str, public_id: str
 ) -> AsyncIterator[Callable[[], Awaitable[Event]]]:
     """An open page; what is given waits for its next event."""
-    async with http.get(f"{door}/pagar/{public_id}/eventos") as answer:
+    async with http.get(f"{client}/pagar/{public_id}/eventos") as answer:
         assert answer.status == 200, answer.status
         assert answer.content_type == "text/event-stream"
         assert answer.headers["Cache-Control"] == "no-store"
@@ -96,7 +96,7 @@ async def test_a_page_hears_what_is_and_what_happens_and_then_no_more(
     pool: Pool, books: Books, http: aiohttp.ClientSession
 ) -> None:
     doc = await books.charge()
-    async with serving(pool, now) as door, listening(http, door, doc.public_id) as event:
+    async with serving(pool, now) as client, listening(http, client, doc.public_id) as event:
         assert await event() == state("pending", 1)
         await books.paid(doc)
         asked = time.monotonic()
@@ -107,7 +107,7 @@ async def test_a_page_hears_what_is_and_what_happens_and_then_no_more(
 
 async def test_time_is_heard_as_well(pool: Pool, books: Books, http: aiohttp.ClientSession) -> None:
     doc, ahead = await books.charge(lifetime=timedelta(hours=1)), timedelta()
-    async with serving(pool, lambda: now() + ahead) as door, listening(http, door, doc.public_id) as event:
+    async with serving(pool, lambda: now() + ahead) as client, listening(http, client, doc.public_id) as event:
         assert await event() == state("pending", 1)
         ahead = timedelta(hours=2)
         assert await event() == state("expired", 1)
@@ -121,8 +121,8 @@ async def test_a_hundred_open_pages_ask_once_a_second_and_hold_no_connection(
 ) -> None:
     docs: list[ChargeDoc] = [await books.charge() for _ in range(10)]
     counted = Counted(pool)
-    async with serving(counted, now) as door, AsyncExitStack() as pages:  # type: ignore[arg-type]
-        opened = [listening(http, door, docs[n % 10].public_id) for n in range(100)]
+    async with serving(counted, now) as client, AsyncExitStack() as pages:  # type: ignore[arg-type]
+        opened = [listening(http, client, docs[n % 10].public_id) for n in range(100)]
         events = await asyncio.gather(*(pages.enter_async_context(each) for each in opened))
         assert {await event() for event in events} == {state("pending", 1)}
         before = counted.borrowed
@@ -148,7 +148,7 @@ async def test_a_silent_page_is_told_that_it_is_still_heard_and_the_stream_has_a
     monkeypatch.setattr(live, "HEARTBEAT_S", 0.3)
     monkeypatch.setattr(live, "STREAM_S", 1.4)
     doc = await books.charge()
-    async with serving(pool, now) as door, listening(http, door, doc.public_id) as event:
+    async with serving(pool, now) as client, listening(http, client, doc.public_id) as event:
         heard = [await event()]
         while heard[-1][0] != "end":
             heard.append(await event())
@@ -162,13 +162,13 @@ async def test_there_is_room_for_so_many_and_the_others_are_told_to_come_back(
 ) -> None:
     monkeypatch.setattr(live, "PAGES_A_CHARGE_MAX", 2)
     doc, other = await books.charge(), await books.charge()
-    async with serving(pool, now) as door, AsyncExitStack() as pages:
-        address = f"{door}/pagar/{doc.public_id}/eventos"
+    async with serving(pool, now) as client, AsyncExitStack() as pages:
+        address = f"{client}/pagar/{doc.public_id}/eventos"
         for _ in range(2):
-            await pages.enter_async_context(listening(http, door, doc.public_id))
+            await pages.enter_async_context(listening(http, client, doc.public_id))
         async with http.get(address) as answer:
             assert (answer.status, answer.headers["Retry-After"]) == (503, "15")
-        async with listening(http, door, other.public_id) as event:
+        async with listening(http, client, other.public_id) as event:
             assert await event() == state("pending", 1)
         # A page that goes makes room.
         await pages.aclose()
@@ -185,10 +185,10 @@ async def test_a_process_tells_no_more_pages_than_it_has_files_for(
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (8, 8))
     docs = [await books.charge() for _ in range(3)]
-    async with serving(pool, now) as door, AsyncExitStack() as pages:
+    async with serving(pool, now) as client, AsyncExitStack() as pages:
         for doc in docs[:2]:
-            await pages.enter_async_context(listening(http, door, doc.public_id))
-        async with http.get(f"{door}/pagar/{docs[2].public_id}/eventos") as answer:
+            await pages.enter_async_context(listening(http, client, doc.public_id))
+        async with http.get(f"{client}/pagar/{docs[2].public_id}/eventos") as answer:
             assert answer.status == 503
 
 
@@ -196,16 +196,16 @@ async def test_links_to_nothing_have_no_stream_and_head_does_not_wait(
     pool: Pool, books: Books, http: aiohttp.ClientSession
 ) -> None:
     doc = await books.charge()
-    async with serving(pool, now) as door:
+    async with serving(pool, now) as client:
         for public_id in ("A" * 22, doc.charge_id, "%00", "a" * 3000, "%F0%9F%92%A9"):
-            async with http.get(f"{door}/pagar/{public_id}/eventos") as answer:
+            async with http.get(f"{client}/pagar/{public_id}/eventos") as answer:
                 assert answer.status == 404, public_id
                 assert "Página não encontrada" in await answer.text()
-        async with http.head(f"{door}/pagar/{doc.public_id}/eventos") as answer:
+        async with http.head(f"{client}/pagar/{doc.public_id}/eventos") as answer:
             assert answer.status == 200
             assert answer.content_type == "text/event-stream"
             assert await answer.read() == b""
-        async with http.post(f"{door}/pagar/{doc.public_id}/eventos") as answer:
+        async with http.post(f"{client}/pagar/{doc.public_id}/eventos") as answer:
             assert answer.status == 405
 
 
@@ -214,8 +214,8 @@ async def test_a_server_that_stops_does_not_wait_for_open_pages(
 ) -> None:
     doc = await books.charge()
     async with AsyncExitStack() as pages:
-        async with serving(pool, now) as door:
-            event = await pages.enter_async_context(listening(http, door, doc.public_id))
+        async with serving(pool, now) as client:
+            event = await pages.enter_async_context(listening(http, client, doc.public_id))
             assert await event() == state("pending", 1)
             stopping = time.monotonic()
         assert time.monotonic() - stopping < live.STREAM_S / 20
@@ -229,7 +229,7 @@ async def test_a_database_that_comes_back_is_asked_again(
     doc = await books.charge()
     other = await open_pool(servers.database_url, name="live_cut", size=2)
     try:
-        async with serving(other, now) as door, listening(http, door, doc.public_id) as event:
+        async with serving(other, now) as client, listening(http, client, doc.public_id) as event:
             assert await event() == state("pending", 1)
             for _ in range(3):
                 await pool.execute(
@@ -254,8 +254,8 @@ if CHROMIUM:
             monkeypatch.setattr(live, "PAGES_A_CHARGE_MAX", room)
             doc = await books.charge()
             async with (
-                serving(pool, now) as door,
-                browsing(f"{door}/pagar/{doc.public_id}", tmp_path / str(room)) as evaluate,
+                serving(pool, now) as client,
+                browsing(f"{client}/pagar/{doc.public_id}", tmp_path / str(room)) as evaluate,
             ):
                 await until(evaluate, heading, "Aguardando pagamento")
                 if room:

@@ -39,7 +39,7 @@ CODE = (
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def door(pool: Pool) -> AsyncIterator[str]:
+async def base_url(pool: Pool) -> AsyncIterator[str]:
     async with serving(pool, lambda: NOW) as address:
         yield address
 
@@ -123,9 +123,9 @@ async def fetched(client: aiohttp.ClientSession, address: str, **options: Any) -
 
 
 async def test_a_payer_sees_whom_how_much_until_when_and_a_code_that_scans(
-    door: str, client: aiohttp.ClientSession, charge: Charge
+    base_url: str, client: aiohttp.ClientSession, charge: Charge
 ) -> None:
-    status, html = await fetched(client, f"{door}/pagar/{await charge(description='Encomenda nº 88')}")
+    status, html = await fetched(client, f"{base_url}/pagar/{await charge(description='Encomenda nº 88')}")
     assert status == 200
     assert '<html lang="pt-BR">' in html
     for shown in (
@@ -147,11 +147,11 @@ async def test_a_payer_sees_whom_how_much_until_when_and_a_code_that_scans(
 
 @pytest.mark.parametrize("state", list(Status))
 async def test_each_state_says_what_it_is_and_only_pending_can_be_paid(
-    door: str, client: aiohttp.ClientSession, charge: Charge, state: Status
+    base_url: str, client: aiohttp.ClientSession, charge: Charge, state: Status
 ) -> None:
     settled = state in (Status.PAID, Status.REFUNDED)
     public_id = await charge(state.value, payment=PAYMENT if settled else None)
-    status, html = await fetched(client, f"{door}/pagar/{public_id}")
+    status, html = await fetched(client, f"{base_url}/pagar/{public_id}")
     assert status == 200
     assert WORDS[state][0] in html
     assert (CODE in html) == ("data:image/png" in html) == (state is Status.PENDING)
@@ -164,58 +164,62 @@ async def test_each_state_says_what_it_is_and_only_pending_can_be_paid(
 
 
 async def test_a_pending_charge_whose_time_has_passed_is_shown_as_expired(
-    door: str, client: aiohttp.ClientSession, charge: Charge
+    base_url: str, client: aiohttp.ClientSession, charge: Charge
 ) -> None:
     public_id = await charge(expires_at=NOW)
-    _, html = await fetched(client, f"{door}/pagar/{public_id}")
+    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
     assert "Esta cobrança venceu" in html
     assert CODE not in html
-    _, state = await fetched(client, f"{door}/pagar/{public_id}/estado")
+    _, state = await fetched(client, f"{base_url}/pagar/{public_id}/estado")
     assert json.loads(state) == {"status": "expired", "version": 1}
 
 
 async def test_state_and_fragment_follow_the_payment(
-    door: str, client: aiohttp.ClientSession, charge: Charge, pool: Pool
+    base_url: str, client: aiohttp.ClientSession, charge: Charge, pool: Pool
 ) -> None:
     public_id = await charge()
-    assert await fetched(client, f"{door}/pagar/{public_id}/estado") == (
+    assert await fetched(client, f"{base_url}/pagar/{public_id}/estado") == (
         200,
         '{"status":"pending","version":1}',
     )
     await pay(pool, public_id)
-    assert await fetched(client, f"{door}/pagar/{public_id}/estado") == (200, '{"status":"paid","version":2}')
-    status, fragment = await fetched(client, f"{door}/pagar/{public_id}/fragmento")
+    assert await fetched(client, f"{base_url}/pagar/{public_id}/estado") == (200, '{"status":"paid","version":2}')
+    status, fragment = await fetched(client, f"{base_url}/pagar/{public_id}/fragmento")
     assert status == 200
     assert fragment.startswith("<article ")
     assert "Pagamento confirmado" in fragment
-    assert fragment.strip() in (await fetched(client, f"{door}/pagar/{public_id}"))[1]
+    assert fragment.strip() in (await fetched(client, f"{base_url}/pagar/{public_id}"))[1]
 
 
-async def test_only_a_test_charge_carries_the_banner(door: str, client: aiohttp.ClientSession, charge: Charge) -> None:
-    _, of_test = await fetched(client, f"{door}/pagar/{await charge(test=True)}")
-    _, of_production = await fetched(client, f"{door}/pagar/{await charge()}")
+async def test_only_a_test_charge_carries_the_banner(
+    base_url: str, client: aiohttp.ClientSession, charge: Charge
+) -> None:
+    _, of_test = await fetched(client, f"{base_url}/pagar/{await charge(test=True)}")
+    _, of_production = await fetched(client, f"{base_url}/pagar/{await charge()}")
     assert "TESTE - não pague" in of_test
     assert "TESTE" not in of_production
 
 
-async def test_a_boleto_shows_its_line_and_due_date(door: str, client: aiohttp.ClientSession, charge: Charge) -> None:
+async def test_a_boleto_shows_its_line_and_due_date(
+    base_url: str, client: aiohttp.ClientSession, charge: Charge
+) -> None:
     line = "00190500954014481606906809350314337370000000100"
     boleto = {"linha_digitavel": line, "codigo_barras": "00193373700000001000500940144816060680935031"}
     public_id = await charge(payment_method="boleto", qr_code=None, boleto=boleto, due_date=date(2026, 11, 30))
-    _, html = await fetched(client, f"{door}/pagar/{public_id}")
+    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
     assert "00190.50095 40144.816069 06809.350314 3 37370000000100" in html
     assert "30/11/2026" in html
     assert "QR Code" not in html
 
 
 async def test_what_a_merchant_wrote_is_text_and_never_markup(
-    door: str, client: aiohttp.ClientSession, charge: Charge
+    base_url: str, client: aiohttp.ClientSession, charge: Charge
 ) -> None:
     evil = '"><script>alert(1)</script><img src=x onerror=alert(1)>'
     for state in ("pending", "paid"):
         public_id = await charge(state, merchant=evil, description=evil)
         for tail in ("", "/fragmento"):
-            _, html = await fetched(client, f"{door}/pagar/{public_id}{tail}")
+            _, html = await fetched(client, f"{base_url}/pagar/{public_id}{tail}")
             assert "&lt;script&gt;alert" in html
             assert "<script>" not in html
             assert "<img src=x" not in html
@@ -223,18 +227,18 @@ async def test_what_a_merchant_wrote_is_text_and_never_markup(
 
 
 async def test_nothing_about_the_person_who_paid_is_on_the_page(
-    door: str, client: aiohttp.ClientSession, charge: Charge
+    base_url: str, client: aiohttp.ClientSession, charge: Charge
 ) -> None:
-    _, html = await fetched(client, f"{door}/pagar/{await charge('paid', payment=PAYMENT, external_id='ref-9')}")
+    _, html = await fetched(client, f"{base_url}/pagar/{await charge('paid', payment=PAYMENT, external_id='ref-9')}")
     for hidden in ("d0c0ffee", "U0VBTEVE", "ref-9", PAYMENT["payment_id"]):
         assert str(hidden) not in html
 
 
 async def test_a_page_loads_nothing_from_elsewhere_and_nothing_inline(
-    door: str, client: aiohttp.ClientSession, charge: Charge
+    base_url: str, client: aiohttp.ClientSession, charge: Charge
 ) -> None:
     for path in (f"/pagar/{await charge(test=True)}", "/pagar/unknown", "/docs", "/docs/errors"):
-        _, html = await fetched(client, door + path)
+        _, html = await fetched(client, base_url + path)
         sources = re.findall(r'(?:src|href|action|srcset|poster)="([^"]*)"', html)
         assert sources
         assert all(each.startswith(("/", "#", "data:image/png;")) and not each.startswith("//") for each in sources)
@@ -242,28 +246,28 @@ async def test_a_page_loads_nothing_from_elsewhere_and_nothing_inline(
 
 
 async def test_styles_and_scripts_may_be_kept_for_ever_under_their_hashed_name(
-    door: str, client: aiohttp.ClientSession, charge: Charge
+    base_url: str, client: aiohttp.ClientSession, charge: Charge
 ) -> None:
-    _, html = await fetched(client, f"{door}/pagar/{await charge()}")
+    _, html = await fetched(client, f"{base_url}/pagar/{await charge()}")
     names = re.findall(r'"(/static/[^"]+)"', html)
     assert {name.rpartition(".")[2] for name in names} == {"css", "js", "svg"}
     for name in names:
-        async with client.get(door + name) as answer:
+        async with client.get(base_url + name) as answer:
             assert answer.status == 200
             assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
             assert hashlib.sha256(await answer.read()).hexdigest()[:12] == name.split(".")[1]
-    async with client.get(f"{door}/static/page.000000000000.css") as answer:  # of the version before
+    async with client.get(f"{base_url}/static/page.000000000000.css") as answer:  # of the version before
         assert (answer.status, answer.headers["Cache-Control"]) == (200, "no-store")
     for name in ("nothing.css", "page.css%00", "..%2fapp.py", "page", "templates"):
-        status, _ = await fetched(client, f"{door}/static/{name}")
+        status, _ = await fetched(client, f"{base_url}/static/{name}")
         assert status == 404
 
 
 # Whatever is sent
 
 
-async def raw(door: str, request: bytes) -> tuple[int, dict[str, str], bytes]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(door.rpartition(":")[2]))
+async def raw(base_url: str, request: bytes) -> tuple[int, dict[str, str], bytes]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(base_url.rpartition(":")[2]))
     writer.write(request + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     try:
         head, _, body = (await asyncio.wait_for(reader.read(), 30)).partition(b"\r\n\r\n")
@@ -280,11 +284,11 @@ UNKNOWN = (
 )  # fmt: skip
 
 
-async def test_all_unknown_links_get_the_same_404(door: str) -> None:
+async def test_all_unknown_links_get_the_same_404(base_url: str) -> None:
     pages = set()
     for public_id in UNKNOWN:
         for tail in (b"", b"/estado", b"/fragmento"):
-            status, headers, body = await raw(door, b"GET /pagar/" + public_id + tail)
+            status, headers, body = await raw(base_url, b"GET /pagar/" + public_id + tail)
             assert status == 404, public_id
             assert "x-evil" not in headers
             pages.add(body)
@@ -292,7 +296,7 @@ async def test_all_unknown_links_get_the_same_404(door: str) -> None:
     assert "Página não encontrada" in pages.pop().decode()
 
 
-async def test_no_request_gives_a_500_and_every_answer_is_guarded(door: str, charge: Charge) -> None:
+async def test_no_request_gives_a_500_and_every_answer_is_guarded(base_url: str, charge: Charge) -> None:
     known = b"/pagar/" + (await charge()).encode()
     requests = [b"GET " + path for path in (b"/pagar", b"/pagar/", b"/painel", b"/docs/errors/%00", b"//", b"/docs/x")]
     requests += [b"GET /docs/errors/" + each for each in UNKNOWN]
@@ -314,7 +318,7 @@ async def test_no_request_gives_a_500_and_every_answer_is_guarded(door: str, cha
     )
     requests += [method + b" " + path for method in methods for path in (known, b"/docs", b"/favicon.ico", b"/nothing")]
     for request in requests:
-        status, headers, _ = await raw(door, request)
+        status, headers, _ = await raw(base_url, request)
         assert status < 500, request
         assert status in (200, 204, 303, 400, 404, 405), request
         if status == 400 and "x-request-id" not in headers:
@@ -328,10 +332,10 @@ async def test_no_request_gives_a_500_and_every_answer_is_guarded(door: str, cha
             assert "GET" in headers["allow"]
 
 
-async def test_head_is_get_without_the_body(door: str, charge: Charge) -> None:
+async def test_head_is_get_without_the_body(base_url: str, charge: Charge) -> None:
     path = b"/pagar/" + (await charge()).encode()
-    status, of_get, body = await raw(door, b"GET " + path)
-    head_status, of_head, nothing = await raw(door, b"HEAD " + path)
+    status, of_get, body = await raw(base_url, b"GET " + path)
+    head_status, of_head, nothing = await raw(base_url, b"HEAD " + path)
     assert (status, head_status, nothing) == (200, 200, b"")
     assert int(of_head["content-length"]) == int(of_get["content-length"]) == len(body)
     assert of_get["cache-control"] == "no-store"
@@ -346,7 +350,7 @@ class _Gone:
 
 
 async def test_without_a_database_people_get_a_503_that_says_try_again(client: aiohttp.ClientSession) -> None:
-    async with serving(_Gone(), lambda: NOW) as door, client.get(f"{door}/pagar/abc") as answer:  # type: ignore[arg-type]
+    async with serving(_Gone(), lambda: NOW) as base_url, client.get(f"{base_url}/pagar/abc") as answer:  # type: ignore[arg-type]
         html = await answer.text()
         assert answer.status == 503
         assert answer.headers["Retry-After"] == "5"
@@ -358,25 +362,25 @@ async def test_without_a_database_people_get_a_503_that_says_try_again(client: a
 # Documentation
 
 
-async def test_every_error_code_has_a_page_that_says_what_to_do(door: str, client: aiohttp.ClientSession) -> None:
+async def test_every_error_code_has_a_page_that_says_what_to_do(base_url: str, client: aiohttp.ClientSession) -> None:
     assert set(REMEDIES) == set(Code)
-    _, index = await fetched(client, f"{door}/docs/errors")
+    _, index = await fetched(client, f"{base_url}/docs/errors")
     for code in Code:
-        status, html = await fetched(client, f"{door}/docs/errors/{code.name}")
+        status, html = await fetched(client, f"{base_url}/docs/errors/{code.name}")
         assert status == 200
         assert f"<dd>{code.status}</dd>" in html
         assert ("Yes: the same request" if code.retry else "No: the same request") in html
         assert f'href="/docs/errors/{code.name}"' in index
-    status, html = await fetched(client, f"{door}/docs/errors/NO_SUCH_CODE")
+    status, html = await fetched(client, f"{base_url}/docs/errors/NO_SUCH_CODE")
     assert status == 404
     assert "Page not found" in html
 
 
 async def test_the_verification_printed_in_the_docs_accepts_what_we_sign_and_nothing_else(
-    door: str, client: aiohttp.ClientSession
+    base_url: str, client: aiohttp.ClientSession
 ) -> None:
     source = Path(__file__).parents[3] / "docs" / "receiver" / "verify.py"
-    _, html = await fetched(client, f"{door}/docs")
+    _, html = await fetched(client, f"{base_url}/docs")
     assert source.read_text(encoding="utf-8").strip() in unescape(html)
     verify = runpy.run_path(str(source))["verify"]
     secret, body = "whsec_" + base64.b64encode(bytes(32)).decode(), b'{"event":"payment.received"}'
@@ -450,8 +454,8 @@ if CHROMIUM:
     async def test_an_open_page_turns_to_paid_without_a_reload(pool: Pool, charge: Charge, tmp_path: Path) -> None:
         public_id = await charge(test=True)
         async with (
-            serving(pool, lambda: NOW) as door,
-            browsing(f"{door}/pagar/{public_id}", tmp_path / "profile") as evaluate,
+            serving(pool, lambda: NOW) as base_url,
+            browsing(f"{base_url}/pagar/{public_id}", tmp_path / "profile") as evaluate,
         ):
             await until(evaluate, "document.querySelector('[data-copy]')?.hidden", False)
             assert "Expira em 4" in await evaluate("document.querySelector('.countdown').textContent")
@@ -468,7 +472,7 @@ if CHROMIUM:
             # Nothing was asked of anybody else, and nothing was refused by our own policy.
             asked = await evaluate("performance.getEntriesByType('resource').map((each) => each.name)")
             assert asked
-            assert all(each.startswith((door, "data:")) for each in asked)
+            assert all(each.startswith((base_url, "data:")) for each in asked)
             assert await evaluate("document.querySelector('[data-print]').hidden") is False
 
     async def test_an_open_page_turns_to_expired_when_its_time_is_up(
@@ -479,11 +483,11 @@ if CHROMIUM:
             return datetime.now(UTC) + timedelta(hours=3)
 
         async with (
-            serving(pool, ahead) as door,
+            serving(pool, ahead) as base_url,
             browsing("about:blank", tmp_path / "profile") as evaluate,
         ):
             public_id = await charge(expires_at=ahead() + timedelta(seconds=4))
-            await evaluate(f"location.href = '{door}/pagar/{public_id}'")
+            await evaluate(f"location.href = '{base_url}/pagar/{public_id}'")
             shown = "document.querySelector('.countdown')?.textContent.startsWith('Expira em 00:0')"
             await until(evaluate, shown, True)
             await until(evaluate, "document.querySelector('h1')?.textContent", "Esta cobrança venceu")

@@ -35,7 +35,7 @@ CHRISTMAS = date(2026, 12, 25)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def door(pool: Pool) -> AsyncIterator[str]:
+async def base_url(pool: Pool) -> AsyncIterator[str]:
     async with serving(pool, lambda: NOW) as address:
         yield address
 
@@ -95,10 +95,10 @@ def scanned(image: Image.Image) -> dict[str, str]:
 
 
 async def test_a_payer_sees_line_bars_due_date_and_the_way_to_the_paper(
-    door: str, client: aiohttp.ClientSession, boleto: Boleto
+    base_url: str, client: aiohttp.ClientSession, boleto: Boleto
 ) -> None:
     doc = await boleto(description="Encomenda nº 88")
-    html = await fetched(client, f"{door}/pagar/{doc.public_id}")
+    html = await fetched(client, f"{base_url}/pagar/{doc.public_id}")
     line, barcode = codes(doc)
     for shown in ("Padaria Aurora Ltda", "R$\u00a01.234,56", "Encomenda nº 88", "10/12/2026", f">{line}</textarea>"):
         assert shown in html
@@ -113,10 +113,10 @@ async def test_a_payer_sees_line_bars_due_date_and_the_way_to_the_paper(
 
 
 async def test_a_hybrid_boleto_offers_pix_first_and_the_line_as_well(
-    door: str, client: aiohttp.ClientSession, boleto: Boleto
+    base_url: str, client: aiohttp.ClientSession, boleto: Boleto
 ) -> None:
     doc = await boleto(hybrid=True)
-    html = await fetched(client, f"{door}/pagar/{doc.public_id}")
+    html = await fetched(client, f"{base_url}/pagar/{doc.public_id}")
     line, barcode = codes(doc)
     (image,) = re.findall(r'<img src="data:image/png;base64,([^"]+)" alt="QR Code Pix', html)
     assert scanned(Image.open(io.BytesIO(base64.b64decode(image)))) == {"QRCode": BR_CODE}
@@ -131,26 +131,26 @@ async def test_a_hybrid_boleto_offers_pix_first_and_the_line_as_well(
      (CHRISTMAS, "um feriado bancário", "28/12/2026")],
 )  # fmt: skip
 async def test_a_due_date_without_banks_tells_until_when_it_can_be_paid(
-    door: str, client: aiohttp.ClientSession, boleto: Boleto, due: date, why: str, last: str
+    base_url: str, client: aiohttp.ClientSession, boleto: Boleto, due: date, why: str, last: str
 ) -> None:
-    html = await fetched(client, f"{door}/pagar/{(await boleto(due)).public_id}")
+    html = await fetched(client, f"{base_url}/pagar/{(await boleto(due)).public_id}")
     assert f"Vencimento: <strong>{due:%d/%m/%Y}</strong>" in html
     assert f"É {why}: pode ser pago até <strong>{last}</strong>, sem acréscimo." in html
 
 
 async def test_after_a_new_due_date_page_and_paper_have_the_new_codes_only(
-    door: str, client: aiohttp.ClientSession, boleto: Boleto, pool: Pool
+    base_url: str, client: aiohttp.ClientSession, boleto: Boleto, pool: Pool
 ) -> None:
     doc = await boleto(hybrid=True)
     async with pool.acquire() as conn, conn.transaction():
         changed = await redate(conn, doc, CHRISTMAS, NOW)
-    html = await fetched(client, f"{door}/pagar/{doc.public_id}")
+    html = await fetched(client, f"{base_url}/pagar/{doc.public_id}")
     assert codes(changed)[0] in html
     assert codes(doc)[0] not in html
     assert scanned(drawn(html)) == {"ITF": codes(changed)[1]}
     assert "25/12/2026" in html
     assert "O vencimento foi alterado." in html
-    async with client.get(f"{door}/pagar/{doc.public_id}/boleto.pdf") as answer:
+    async with client.get(f"{base_url}/pagar/{doc.public_id}/boleto.pdf") as answer:
         text = PdfReader(io.BytesIO(await answer.read())).pages[0].extract_text()
     assert codes(changed)[0] in text
     assert codes(doc)[0] not in text
@@ -158,10 +158,10 @@ async def test_after_a_new_due_date_page_and_paper_have_the_new_codes_only(
 
 @pytest.mark.parametrize("test", [False, True])
 async def test_the_paper_opens_in_the_browser_and_is_the_same_boleto(
-    door: str, client: aiohttp.ClientSession, boleto: Boleto, test: bool
+    base_url: str, client: aiohttp.ClientSession, boleto: Boleto, test: bool
 ) -> None:
     doc = await boleto(hybrid=True, test=test)
-    async with client.get(f"{door}/pagar/{doc.public_id}/boleto.pdf") as answer:
+    async with client.get(f"{base_url}/pagar/{doc.public_id}/boleto.pdf") as answer:
         file = await answer.read()
         assert answer.status == 200
         assert answer.headers["Content-Type"] == "application/pdf"
@@ -191,15 +191,15 @@ WORDS = {
 
 @pytest.mark.parametrize("state", OVER)
 async def test_once_it_is_over_neither_page_nor_paper_has_a_code(
-    door: str, client: aiohttp.ClientSession, boleto: Boleto, pool: Pool, state: str
+    base_url: str, client: aiohttp.ClientSession, boleto: Boleto, pool: Pool, state: str
 ) -> None:
     doc = await boleto(hybrid=True)
     async with pool.acquire() as conn, conn.transaction():
         await happen(conn, doc, f"charge.{state}", NOW, **OVER[state])
     for tail in ("", "/fragmento"):
-        html = await fetched(client, f"{door}/pagar/{doc.public_id}{tail}")
+        html = await fetched(client, f"{base_url}/pagar/{doc.public_id}{tail}")
         assert_no_code(html, doc)
-    async with client.get(f"{door}/pagar/{doc.public_id}/boleto.pdf") as answer:
+    async with client.get(f"{base_url}/pagar/{doc.public_id}/boleto.pdf") as answer:
         text = PdfReader(io.BytesIO(await answer.read())).pages[0].extract_text()
     assert WORDS[state] in text
     assert codes(doc)[0] not in text
@@ -213,10 +213,10 @@ def assert_no_code(html: str, doc: ChargeDoc) -> None:
 
 
 async def test_a_boleto_whose_time_has_passed_shows_no_code_before_anyone_swept_it(
-    door: str, client: aiohttp.ClientSession, boleto: Boleto
+    base_url: str, client: aiohttp.ClientSession, boleto: Boleto
 ) -> None:
     doc = await boleto(date(2026, 11, 14))  # a Saturday: payable until Monday the 16th
-    html = await fetched(client, f"{door}/pagar/{doc.public_id}")
+    html = await fetched(client, f"{base_url}/pagar/{doc.public_id}")
     assert_no_code(html, doc)
     assert "Esta cobrança venceu" in html
     assert "14/11/2026" in html
@@ -224,15 +224,15 @@ async def test_a_boleto_whose_time_has_passed_shows_no_code_before_anyone_swept_
 
 
 async def test_the_page_tells_nothing_of_the_person_who_is_to_pay(
-    door: str, client: aiohttp.ClientSession, boleto: Boleto
+    base_url: str, client: aiohttp.ClientSession, boleto: Boleto
 ) -> None:
-    html = await fetched(client, f"{door}/pagar/{(await boleto(hybrid=True)).public_id}")
+    html = await fetched(client, f"{base_url}/pagar/{(await boleto(hybrid=True)).public_id}")
     for hidden in (PAYER.name, PAYER.document, "123.456.789", PAYER.street, PAYER.zip_code):
         assert hidden not in html
 
 
 async def test_a_link_to_no_boleto_has_the_page_of_unknown_links_for_its_paper(
-    door: str, client: aiohttp.ClientSession, pool: Pool, boleto: Boleto
+    base_url: str, client: aiohttp.ClientSession, pool: Pool, boleto: Boleto
 ) -> None:
     pix = await boleto()
     async with pool.acquire() as conn, conn.transaction():
@@ -243,7 +243,7 @@ async def test_a_link_to_no_boleto_has_the_page_of_unknown_links_for_its_paper(
         )
     pages = set()
     for public_id in (pix.public_id, pix.charge_id, str(pix.nosso_numero), "AAAAAAAAAAAAAAAAAAAAAA", "%00", "a" * 3000):
-        async with client.get(f"{door}/pagar/{public_id}/boleto.pdf") as answer:
+        async with client.get(f"{base_url}/pagar/{public_id}/boleto.pdf") as answer:
             assert answer.status == 404, public_id
             pages.add(await answer.text())
     assert len(pages) == 1
@@ -251,9 +251,9 @@ async def test_a_link_to_no_boleto_has_the_page_of_unknown_links_for_its_paper(
 
 
 async def test_without_scripts_everything_is_there_and_no_button_that_does_nothing(
-    door: str, client: aiohttp.ClientSession, boleto: Boleto
+    base_url: str, client: aiohttp.ClientSession, boleto: Boleto
 ) -> None:
-    html = await fetched(client, f"{door}/pagar/{(await boleto(hybrid=True)).public_id}")
+    html = await fetched(client, f"{base_url}/pagar/{(await boleto(hybrid=True)).public_id}")
     buttons = re.findall(r"<button[^>]*>", html)
     assert len(buttons) == 2
     assert all(button.endswith(" hidden>") for button in buttons)
@@ -268,16 +268,16 @@ if CHROMIUM:
 
     @pytest.mark.parametrize(("width", "scale", "scripts"), [(390, 2, "on"), (390, 3, "off"), (1280, 1, "off")])
     async def test_bars_and_qr_code_are_read_from_the_screen(
-        door: str, boleto: Boleto, tmp_path: Path, width: int, scale: int, scripts: str
+        base_url: str, boleto: Boleto, tmp_path: Path, width: int, scale: int, scripts: str
     ) -> None:
         doc = await boleto(hybrid=True)
-        address = f"{door}/pagar/{doc.public_id}"
+        address = f"{base_url}/pagar/{doc.public_id}"
         picture = await photographed(address, tmp_path / "profile", width=width, scale=scale, scripts=scripts)
         with Image.open(io.BytesIO(picture)) as image:
             assert image.width > 0.95 * width * scale  # but for a scroll bar
             assert scanned(image) == {"ITF": codes(doc)[1], "QRCode": BR_CODE}
 
-    async def test_an_amount_is_never_broken_nor_cut(door: str, boleto: Boleto, pool: Pool, tmp_path: Path) -> None:
+    async def test_an_amount_is_never_broken_nor_cut(base_url: str, boleto: Boleto, pool: Pool, tmp_path: Path) -> None:
         shown = "document.querySelector('.amount strong')"
         fits = f"""(() => {{
             const range = document.createRange(); range.selectNodeContents({shown});
@@ -292,7 +292,7 @@ if CHROMIUM:
             pages |= {doc.public_id: "pending", over.public_id: "cancelled"}
         async with tab(tmp_path / "profile") as (command, evaluate):
             for public_id, status in pages.items():
-                await command("Page.navigate", url=f"{door}/pagar/{public_id}")
+                await command("Page.navigate", url=f"{base_url}/pagar/{public_id}")
                 there = f"location.pathname + {shown}?.closest('.card').dataset.status + document.readyState"
                 await until(evaluate, there, f"/pagar/{public_id}{status}complete")
                 for width in (320, 360, 500, 768, 1280):
@@ -301,11 +301,11 @@ if CHROMIUM:
                     assert await evaluate(fits) is True, (await evaluate(f"{shown}.textContent"), status, width)
 
     async def test_the_line_is_copied_as_digits_and_an_open_page_follows_what_happens(
-        door: str, boleto: Boleto, pool: Pool, tmp_path: Path
+        base_url: str, boleto: Boleto, pool: Pool, tmp_path: Path
     ) -> None:
         doc = await boleto()
         assert doc.boleto is not None
-        async with browsing(f"{door}/pagar/{doc.public_id}", tmp_path / "profile") as evaluate:
+        async with browsing(f"{base_url}/pagar/{doc.public_id}", tmp_path / "profile") as evaluate:
             button = "document.querySelector('[data-copy=boleto-line]')"
             await until(evaluate, f"{button}?.hidden", False)
             # By the button, and by hand out of the field.

@@ -23,7 +23,7 @@ import pytest_asyncio
 
 from domain.webhooks.signature import delivery_headers, secret_text
 from runtime.embedded import free_port
-from tests.support.merchant import Shop, new_shop
+from tests.support.merchant import ApiMerchant, new_merchant
 from tests.support.system import System, until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -284,20 +284,20 @@ async def open_for_business(url: str) -> None:
 class Billing:
     """A hosting company with the whole receiver: its books, and how to run it."""
 
-    def __init__(self, system: System, shop: Shop, folder: Path) -> None:
-        self.shop = shop
+    def __init__(self, system: System, merchant: ApiMerchant, folder: Path) -> None:
+        self.merchant = merchant
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/webhooks"
         self.secret = ""
         self.database = folder / "receiver.sqlite3"
         self.env = {
-            "PATH": os.environ["PATH"], "QUITA_URL": system.base_url, "CLIENT_ID": shop.record.test.client_id,
-            "CLIENT_SECRET": shop.record.test.client_secret, "DATABASE": str(self.database), "POLL_S": "3600",
+            "PATH": os.environ["PATH"], "QUITA_URL": system.base_url, "CLIENT_ID": merchant.record.test.client_id,
+            "CLIENT_SECRET": merchant.record.test.client_secret, "DATABASE": str(self.database), "POLL_S": "3600",
             "ACCEPT_TEST": "1",
         }  # fmt: skip
 
     def register(self, system: System) -> None:
-        self.secret = system.json("webhook", "set", self.shop.sandbox.account_id, self.url)["secret"]
+        self.secret = system.json("webhook", "set", self.merchant.sandbox.account_id, self.url)["secret"]
 
     @contextmanager
     def running(self, **env: str) -> Iterator["subprocess.Popen[bytes]"]:
@@ -323,27 +323,27 @@ class Billing:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def billing(system: System, tmp_path: Path) -> Any:
-    async with new_shop(system) as shop:
-        yield Billing(system, shop, tmp_path)
+    async with new_merchant(system) as merchant:
+        yield Billing(system, merchant, tmp_path)
 
 
 async def test_a_paid_charge_credits_its_invoice_however_often_it_is_delivered(
     system: System, billing: Billing
 ) -> None:
     billing.register(system)
-    door = billing.shop.sandbox
+    client = billing.merchant.sandbox
     with billing.running():
         await open_for_business(billing.url)
         billing.invoice("fatura-ã-1", 4990)
-        await door.paid("49.90", external_id="fatura-ã-1")
+        await client.paid("49.90", external_id="fatura-ã-1")
         await asyncio.to_thread(patiently, lambda: billing.paid_cents("fatura-ã-1") == 4990)
-        answer = await door.get("/v1/webhook-deliveries")
+        answer = await client.get("/v1/webhook-deliveries")
         (item,) = answer.body["data"]
         for attempts in (2, 3):
-            sent = await door.post(f"/v1/webhook-deliveries/{item['delivery_id']}/redeliver")
+            sent = await client.post(f"/v1/webhook-deliveries/{item['delivery_id']}/redeliver")
             assert sent.status == 202
             for _ in range(200):
-                answer = await door.get(f"/v1/webhook-deliveries/{item['delivery_id']}")
+                answer = await client.get(f"/v1/webhook-deliveries/{item['delivery_id']}")
                 if len(answer.body["attempts"]) == attempts:
                     break
                 await asyncio.sleep(0.05)
@@ -354,7 +354,7 @@ async def test_a_paid_charge_credits_its_invoice_however_often_it_is_delivered(
 
 async def test_two_receivers_and_many_deliveries_at_once_credit_once(system: System, billing: Billing) -> None:
     """Also when two different events tell of one charge: what is credited is the charge."""
-    door = billing.shop.sandbox
+    client = billing.merchant.sandbox
     second = free_port()
     with billing.running(), billing.running(PORT=str(second)):
         urls = [billing.url, f"http://127.0.0.1:{second}/"]
@@ -362,8 +362,8 @@ async def test_two_receivers_and_many_deliveries_at_once_credit_once(system: Sys
             await open_for_business(url)
         # The invoice first: the receivers look into the feed by themselves.
         billing.invoice("fatura-2", 1000)
-        charge = await door.paid("10.00", external_id="fatura-2")
-        (event,) = await door.events()
+        charge = await client.paid("10.00", external_id="fatura-2")
+        (event,) = await client.events()
         bodies = []
         for event_id in (event["event_id"], str(uuid4())):
             body = {name: event[name] for name in event if name not in ("type", "sequence", "created_at")}
@@ -383,9 +383,9 @@ async def test_two_receivers_and_many_deliveries_at_once_credit_once(system: Sys
 
 async def test_what_the_api_does_not_confirm_is_not_credited(system: System, billing: Billing) -> None:
     """Signed and genuine to the eye: a charge that is pending, one of nobody, another kind, an unknown invoice."""
-    door = billing.shop.sandbox
-    pending = await door.created("10.00", external_id="fatura-3")
-    stray = await door.paid("10.00", external_id="fatura-4")
+    client = billing.merchant.sandbox
+    pending = await client.created("10.00", external_id="fatura-3")
+    stray = await client.paid("10.00", external_id="fatura-4")
     about = {"event": "payment.received", "test": True, "amount": "10.00", "status": "paid"}
     told = [
         about | {"charge_id": pending["charge_id"], "external_id": "fatura-3"},
@@ -419,8 +419,8 @@ async def test_what_the_api_does_not_confirm_is_not_credited(system: System, bil
 
 
 async def test_sandbox_events_credit_nothing_in_earnest(system: System, billing: Billing) -> None:
-    charge = await billing.shop.sandbox.paid("10.00", external_id="fatura-5")
-    (event,) = await billing.shop.sandbox.events()
+    charge = await billing.merchant.sandbox.paid("10.00", external_id="fatura-5")
+    (event,) = await billing.merchant.sandbox.events()
     body = json.dumps(event).encode()
     with billing.running(ACCEPT_TEST="0"):
         await open_for_business(billing.url)
@@ -435,8 +435,8 @@ async def test_sandbox_events_credit_nothing_in_earnest(system: System, billing:
 async def test_what_was_answered_is_credited_after_a_crash_and_with_the_api_away(
     system: System, billing: Billing
 ) -> None:
-    charge = await billing.shop.sandbox.paid("10.00", external_id="fatura-6")
-    (event,) = await billing.shop.sandbox.events()
+    charge = await billing.merchant.sandbox.paid("10.00", external_id="fatura-6")
+    (event,) = await billing.merchant.sandbox.events()
     body = json.dumps(event).encode()
     with billing.running(QUITA_URL=f"http://127.0.0.1:{free_port()}") as process:
         await open_for_business(billing.url)
@@ -456,7 +456,7 @@ async def test_what_no_webhook_brought_comes_from_the_feed(system: System, billi
         await open_for_business(billing.url)
         for number in range(3):
             billing.invoice(f"fatura-7-{number}", 1000)
-            await billing.shop.sandbox.paid("10.00", external_id=f"fatura-7-{number}")
+            await billing.merchant.sandbox.paid("10.00", external_id=f"fatura-7-{number}")
         await asyncio.to_thread(patiently, lambda: billing.outcomes() == ["credited"] * 3)
         assert [billing.paid_cents(f"fatura-7-{number}") for number in range(3)] == [1000] * 3
     assert billing.asked("SELECT after_sequence FROM feed") == [(3,)]

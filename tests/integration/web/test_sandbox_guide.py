@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.support.boleto_merchant import in_days, issued
-from tests.support.merchant import new_shop
+from tests.support.merchant import new_merchant
 from tests.support.system import System
 
 GUIDE = Path(__file__).parents[3] / "docs" / "sandbox.md"
@@ -22,14 +22,14 @@ async def test_the_commands_of_the_guide_do_what_it_says(system: System) -> None
     blocks = re.findall(r"^```sh\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.M | re.S)
     assert len(blocks) == 4
     first, clock, boleto, refusing = (block.replace("{base_url}", system.base_url) for block in blocks)
-    async with new_shop(system) as shop:
-        door, test = shop.sandbox, shop.record.test
+    async with new_merchant(system) as merchant:
+        client, test = merchant.sandbox, merchant.record.test
         known = {
             "CLIENT_ID": test.client_id,
             "CLIENT_SECRET": test.client_secret,
-            "ACCOUNT_ID": door.account_id,
-            "BOLETO_ID": (await issued(door, dataVencimento=in_days(1)))["charge_id"],
-            "TOKEN": await door.token(),
+            "ACCOUNT_ID": client.account_id,
+            "BOLETO_ID": (await issued(client, dataVencimento=in_days(1)))["charge_id"],
+            "TOKEN": await client.token(),
         }
 
         def typed(block: str) -> list[dict[str, object]]:

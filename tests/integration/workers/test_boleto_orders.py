@@ -47,7 +47,7 @@ async def context(servers: Any, pool: Pool, bank: RunningBoletoBank) -> AsyncIte
 
 
 @pytest.fixture
-def desk(context: Context) -> BoletoOrderWorker:
+def worker(context: Context) -> BoletoOrderWorker:
     return BoletoOrderWorker(context, Mode.PRODUCTION)
 
 
@@ -96,11 +96,13 @@ async def at_bank(bank: RunningBoletoBank, order: RegistrationOrder) -> int | No
     return None if booked is None else booked.state
 
 
-async def worked_through(context: Context, desk: BoletoOrderWorker, order: RegistrationOrder, rounds: int = 8) -> None:
+async def worked_through(
+    context: Context, worker: BoletoOrderWorker, order: RegistrationOrder, rounds: int = 8
+) -> None:
     """Time passes: whatever of this charge waits for its next try is done."""
     for _ in range(rounds):
         await due_now(context.pool, order.charge_id)
-        if not await desk.drain():
+        if not await worker.drain():
             return
 
 
@@ -112,13 +114,13 @@ async def given_up(context: Context, order: RegistrationOrder) -> bool:
 
 @pytest.mark.parametrize("fault", ["lost_reply", "cut"])
 async def test_a_boleto_whose_answer_was_lost_is_found_again_and_registered_once(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, fault: str
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, fault: str
 ) -> None:
     order = await ordered(context, await make_account(pool), hybrid=True)
     bank.wire.fault = fault
-    await desk.drain()
+    await worker.drain()
     bank.wire.fault = "up"
-    await worked_through(context, desk, order)
+    await worked_through(context, worker, order)
     assert await status_of(pool, order) == "pending"
     assert await at_bank(bank, order) == 1
     doc = msgspec.json.decode(await pool.fetchval("SELECT doc FROM read_charge WHERE charge_id = $1", order.charge_id))
@@ -126,7 +128,7 @@ async def test_a_boleto_whose_answer_was_lost_is_found_again_and_registered_once
 
 
 async def test_what_a_worker_registered_before_it_died_becomes_the_charge(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
     await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
@@ -135,35 +137,35 @@ async def test_what_a_worker_registered_before_it_died_becomes_the_charge(
         order.order_id,
     )
     assert await release_orders(context) == 1
-    await desk.drain()
+    await worker.drain()
     assert (await status_of(pool, order), await at_bank(bank, order)) == ("pending", 1)
 
 
 async def test_a_creation_given_up_after_the_bank_was_asked_is_undone_there(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
     await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
     assert await given_up(context, order)
-    await worked_through(context, desk, order)
+    await worked_through(context, worker, order)
     assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
     assert await orders_of(pool, order) == [("boleto_register", "abandoned"), ("boleto_reconcile", "done")]
 
 
 async def test_a_creation_given_up_before_anybody_asked_leaves_nothing_to_do(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
     assert await given_up(context, order)
     assert not await given_up(context, order), "it has ended"
-    await worked_through(context, desk, order)
+    await worked_through(context, worker, order)
     assert await orders_of(pool, order) == [("boleto_register", "abandoned")]
     assert await at_bank(bank, order) is None
 
 
 async def test_a_yes_that_comes_after_the_creation_was_given_up_makes_no_charge(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
     slow = context.banks.production[BANK].boletos.register_boleto
@@ -175,34 +177,34 @@ async def test_a_yes_that_comes_after_the_creation_was_given_up_makes_no_charge(
 
     context.banks.production[BANK].boletos.register_boleto = register  # type: ignore[method-assign]
     try:
-        await desk.drain()
+        await worker.drain()
     finally:
         del context.banks.production[BANK].boletos.register_boleto
-    await worked_through(context, desk, order)
+    await worked_through(context, worker, order)
     assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
 
 
 async def test_a_refusal_after_a_lost_answer_is_not_taken_for_nothing_done(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
     await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
     bank.wire.fault = "refuse"
-    await desk.drain()
+    await worker.drain()
     bank.wire.fault = "up"
-    await worked_through(context, desk, order)
+    await worked_through(context, worker, order)
     # Found again it became the charge; refused, it must have been written off. Never open without a charge.
     assert (await status_of(pool, order), await at_bank(bank, order)) in (("pending", 1), (None, 7))
 
 
 async def test_a_strangers_boleto_under_our_number_is_not_touched(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
     stranger = replace(boleto_of(context, order.request), amount_cents=99, seu_numero="OUTRO")
     await context.banks.production[BANK].boletos.register_boleto(stranger)
-    await desk.drain()
+    await worker.drain()
     refused = await pool.fetchrow("SELECT state, outcome FROM bank_order WHERE order_id = $1", order.order_id)
     assert refused is not None
     assert (refused[0], msgspec.json.decode(refused[1])) == ("refused", {"refused": "NUMBER_TAKEN"})
@@ -213,7 +215,7 @@ async def test_a_strangers_boleto_under_our_number_is_not_touched(
     )
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", other.order_id)
     assert await given_up(context, other)
-    await worked_through(context, desk, other)
+    await worked_through(context, worker, other)
     for each in (order, other):
         assert (await status_of(pool, each), await at_bank(bank, each)) == (None, 1)
 
@@ -226,7 +228,7 @@ async def test_a_line_that_is_not_the_banks_blocks_alarms_and_is_written_off(
     async with running_boleto_bank(pool) as wrong:
         wrong.boletos.quirks = frozenset({"wrong_line"})
         async with worker_context(pool, servers.redis_url, wrong.adapter()) as context:
-            desk = BoletoOrderWorker(context, Mode.PRODUCTION)
+            worker = BoletoOrderWorker(context, Mode.PRODUCTION)
             order = await ordered(context, await make_account(pool))
             register = context.banks.production[BANK].boletos.register_boleto
 
@@ -240,15 +242,15 @@ async def test_a_line_that_is_not_the_banks_blocks_alarms_and_is_written_off(
                 return answer
 
             context.banks.production[BANK].boletos.register_boleto = misunderstood  # type: ignore[method-assign]
-            await desk.drain()
+            await worker.drain()
             wrong.boletos.quirks = frozenset()
-            await worked_through(context, desk, order)
+            await worked_through(context, worker, order)
             assert (await status_of(pool, order), await at_bank(wrong, order)) == (None, 7)
     assert "boleto_line_differs" in capsys.readouterr().out
 
 
 async def test_a_boleto_paid_although_its_creation_was_given_up_becomes_a_paid_charge(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     """Payers see boletos in their bank before any merchant hands them out (DDA): money is never dropped."""
     account_id = await make_account(pool)
@@ -258,7 +260,7 @@ async def test_a_boleto_paid_although_its_creation_was_given_up_becomes_a_paid_c
     assert await given_up(context, order)
     await bank.books.pay(number_of(order), rail="boleto")
     await bank.settled(number_of(order))
-    await worked_through(context, desk, order)
+    await worked_through(context, worker, order)
     assert await status_of(pool, order) == "paid"
     balance = await pool.fetchval("SELECT balance_cents FROM account_clock WHERE account_id = $1", account_id)
     keys = await pool.fetchval("SELECT count(*) FROM idempotency WHERE account_id = $1", account_id)
@@ -266,7 +268,7 @@ async def test_a_boleto_paid_although_its_creation_was_given_up_becomes_a_paid_c
 
 
 async def test_a_key_used_while_the_bank_was_asked_has_its_second_boleto_written_off(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     account_id = await make_account(pool)
     order = await ordered(context, account_id, key="uma-so")
@@ -274,8 +276,8 @@ async def test_a_key_used_while_the_bank_was_asked_has_its_second_boleto_written
         "INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)"
         " VALUES ($1, false, 'uma-so', $2, 'charge', $3, now())", account_id, bytes(32), new_id(),
     )  # fmt: skip
-    await desk.drain()
-    await worked_through(context, desk, order)
+    await worker.drain()
+    await worked_through(context, worker, order)
     assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
     assert await orders_of(pool, order) == [("boleto_register", "done"), ("boleto_reconcile", "done")]
 
@@ -288,10 +290,10 @@ async def test_requests_of_one_key_at_once_are_one_order_without_any_lock(contex
 
 
 async def test_a_cancel_that_only_the_bank_heard_is_finished_later(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
-    await desk.drain()
+    await worker.drain()
     change_id, now = new_id(), utc_now()
     async with session(pool) as conn:
         assert await place_change(
@@ -303,7 +305,7 @@ async def test_a_cancel_that_only_the_bank_heard_is_finished_later(
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", change_id)
     async with transaction(pool) as conn:
         assert await give_up(conn, change_id, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
-    await worked_through(context, desk, order)
+    await worked_through(context, worker, order)
     assert await status_of(pool, order) == "cancelled"
     body = msgspec.json.decode(
         await pool.fetchval(
@@ -314,7 +316,7 @@ async def test_a_cancel_that_only_the_bank_heard_is_finished_later(
 
 
 async def test_the_undo_of_a_young_boleto_waits_for_its_moment_and_looks_in_between(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
     await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
@@ -325,7 +327,7 @@ async def test_the_undo_of_a_young_boleto_waits_for_its_moment_and_looks_in_betw
         waits: list[float] = []
         for _ in range(3):
             await due_now(pool, order.charge_id)
-            await desk.drain()
+            await worker.drain()
             due: datetime = await pool.fetchval(
                 "SELECT due_at FROM bank_order WHERE charge_id = $1 AND kind = 'boleto_reconcile'", order.charge_id
             )
@@ -335,21 +337,21 @@ async def test_the_undo_of_a_young_boleto_waits_for_its_moment_and_looks_in_betw
         await bank.rules(apply_30_minutes=False)
     assert waits[0] > 10
     assert waits == sorted(waits)
-    await worked_through(context, desk, order)
+    await worked_through(context, worker, order)
     assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
 
 
 async def test_not_found_is_no_answer_while_the_boleto_may_be_on_its_way(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
     assert await given_up(context, order)
-    await worked_through(context, desk, order, rounds=2)
+    await worked_through(context, worker, order, rounds=2)
     assert (await orders_of(pool, order))[-1] == ("boleto_reconcile", "waiting")
     # It arrives now, from a request that nobody waits for any more.
     await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
-    await worked_through(context, desk, order)
+    await worked_through(context, worker, order)
     assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
 
 
@@ -384,11 +386,11 @@ async def watched_for(pool: Pool, order: RegistrationOrder, by: timedelta) -> No
 
 @pytest.mark.parametrize("kind", ["boleto_write_off", "boleto_redate"])
 async def test_a_change_that_arrives_after_it_was_given_up_is_seen_and_order_reconciliation(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, kind: str
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, kind: str
 ) -> None:
     """A request may lie at the bank longer than anybody waits: that the boleto looks untouched says nothing yet."""
     order = await ordered(context, await make_account(pool))
-    await desk.drain()
+    await worker.drain()
     ours, _ = await dues(pool, bank, order)
     later = ours + timedelta(days=7)
     wish: Any = WriteOff(reason="cancelled", actor="test")
@@ -398,18 +400,18 @@ async def test_a_change_that_arrives_after_it_was_given_up_is_seen_and_order_rec
     await asked_before(context, change_id)
     async with transaction(pool) as conn:
         assert await give_up(conn, change_id, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
-    await worked_through(context, desk, order, rounds=2)
+    await worked_through(context, worker, order, rounds=2)
     if kind == "boleto_redate":
         await bank.books.redate(number_of(order), later)
     else:
         await bank.books.write_off(number_of(order))
-    await worked_through(context, desk, order, rounds=2)
+    await worked_through(context, worker, order, rounds=2)
     if kind == "boleto_redate":
         assert (await status_of(pool, order), await dues(pool, bank, order)) == ("pending", (ours, ours))
     else:
         assert (await status_of(pool, order), await at_bank(bank, order)) == ("cancelled", 7)
     await watched_for(pool, order, timedelta(seconds=61))
-    await worked_through(context, desk, order)
+    await worked_through(context, worker, order)
     assert (await orders_of(pool, order))[-1] == ("boleto_reconcile", "done"), "it is not watched for ever"
 
 
@@ -420,9 +422,9 @@ async def test_a_detail_that_is_older_than_the_change_is_not_believed(servers: A
         running_boleto_bank(pool) as old,
         worker_context(pool, servers.redis_url, old.adapter(detail_age_s=30.0)) as context,
     ):
-        desk = BoletoOrderWorker(context, Mode.PRODUCTION)
+        worker = BoletoOrderWorker(context, Mode.PRODUCTION)
         order = await ordered(context, await make_account(pool))
-        await desk.drain()
+        await worker.drain()
         ours, _ = await dues(pool, old, order)
         wish: Any = WriteOff(reason="cancelled", actor="test")
         if kind == "boleto_redate":
@@ -432,15 +434,15 @@ async def test_a_detail_that_is_older_than_the_change_is_not_believed(servers: A
             assert await context.banks.production[BANK].boletos.find_boleto(number_of(order))
             old.wire.fault = "lost_reply"
             change_id = await changed(context, order, kind, wish)
-            await worked_through(context, desk, order, rounds=4)
+            await worked_through(context, worker, order, rounds=4)
             state = await pool.fetchval("SELECT state FROM bank_order WHERE order_id = $1", change_id)
             assert state == "abandoned", "nobody could know"
             old.wire.fault = "up"
-            await worked_through(context, desk, order, rounds=2)
+            await worked_through(context, worker, order, rounds=2)
         finally:
             await old.rules(detail_cache_s=0)
         old.boletos._shown.clear()  # half a minute passes
-        await worked_through(context, desk, order, rounds=2)
+        await worked_through(context, worker, order, rounds=2)
         if kind == "boleto_redate":
             assert (await status_of(pool, order), await dues(pool, old, order)) == ("pending", (ours, ours))
         else:
@@ -448,29 +450,29 @@ async def test_a_detail_that_is_older_than_the_change_is_not_believed(servers: A
 
 
 async def test_a_write_off_refused_after_a_lost_answer_is_not_taken_for_nothing_done(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
-    await desk.drain()
+    await worker.drain()
     change_id = await changed(context, order, "boleto_write_off", WriteOff(reason="paid_externally", actor="test"))
     await asked_before(context, change_id)
     bank.wire.fault = "refuse"
-    await desk.drain()
+    await worker.drain()
     bank.wire.fault = "up"
     assert await pool.fetchval("SELECT state FROM bank_order WHERE order_id = $1", change_id) == "refused"
     assert await status_of(pool, order) == "pending"
     # What was asked first arrives now.
     await bank.books.write_off(number_of(order))
-    await worked_through(context, desk, order, rounds=2)
+    await worked_through(context, worker, order, rounds=2)
     assert await status_of(pool, order) == "cancelled"
 
 
 async def test_a_re_dating_that_took_over_what_was_to_be_order_reconciliation_is_watched_on(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     """The merchant was told no and asks for another day: the first may still arrive after the second."""
     order = await ordered(context, await make_account(pool))
-    await desk.drain()
+    await worker.drain()
     ours, _ = await dues(pool, bank, order)
     first, second = ours + timedelta(days=7), ours + timedelta(days=14)
     given = await changed(context, order, "boleto_redate", Redate(due_date=first.isoformat(), actor="test"))
@@ -478,23 +480,23 @@ async def test_a_re_dating_that_took_over_what_was_to_be_order_reconciliation_is
     async with transaction(pool) as conn:
         assert await give_up(conn, given, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
     await changed(context, order, "boleto_redate", Redate(due_date=second.isoformat(), actor="test"))
-    await desk.drain()
+    await worker.drain()
     assert await dues(pool, bank, order) == (second, second)
     await bank.books.redate(number_of(order), first)
-    await worked_through(context, desk, order, rounds=2)
+    await worked_through(context, worker, order, rounds=2)
     assert await dues(pool, bank, order) == (second, second)
 
 
 async def test_a_boleto_the_bank_did_not_find_when_it_was_cancelled_is_looked_for_again(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     """Cancelled here it must not be payable there, whatever the bank said in a bad minute."""
     order = await ordered(context, await make_account(pool))
-    await desk.drain()
+    await worker.drain()
     bank.hidden.add(number_of(order))
     await changed(context, order, "boleto_write_off", WriteOff(reason="cancelled", actor="test"))
-    await worked_through(context, desk, order, rounds=2)
+    await worked_through(context, worker, order, rounds=2)
     assert (await status_of(pool, order), await at_bank(bank, order)) == ("cancelled", 1)
     bank.hidden.clear()
-    await worked_through(context, desk, order, rounds=2)
+    await worked_through(context, worker, order, rounds=2)
     assert await at_bank(bank, order) == 7

@@ -19,7 +19,7 @@ from runtime.redis import open_redis
 from runtime.seal import Seal
 from runtime.settings import read_settings
 from tests.support.boleto_merchant import at_bank, boleto_issued_before, issued, listen, redate, today
-from tests.support.merchant import Books, Door, Shop, assert_books_are_clean, until_answer
+from tests.support.merchant import ApiClient, ApiMerchant, Books, assert_books_are_clean, until_answer
 from tests.support.system import System
 from tests.support.webhooks import receiving
 from workers.context import Context
@@ -30,18 +30,18 @@ NOWHERE = "http://127.0.0.1:1/boletos"
 
 
 @pytest.fixture
-def door(shop: Shop) -> Door:
-    return shop.production
+def client(merchant: ApiMerchant) -> ApiClient:
+    return merchant.production
 
 
 def number_of(charge: dict[str, Any]) -> str:
     return str(charge["boleto"]["nosso_numero"])
 
 
-async def pay(system: System, door: Door, charge: dict[str, Any], **more: Any) -> None:
+async def pay(system: System, client: ApiClient, charge: dict[str, Any], **more: Any) -> None:
     """A payer pays at the bank, whatever state the boleto is in: he has it in hand."""
     body = {"number": number_of(charge), "force": True, **more}
-    async with door.http.post(f"{system.bank_url}/simulated/pay", json=body) as answer:
+    async with client.http.post(f"{system.bank_url}/simulated/pay", json=body) as answer:
         assert answer.status == 200, await answer.text()
 
 
@@ -52,20 +52,20 @@ async def pay_by_command(system: System, charge: dict[str, Any], *more: str) -> 
     return payments
 
 
-async def becomes(door: Door, charge_id: str, status: str) -> dict[str, Any]:
+async def becomes(client: ApiClient, charge_id: str, status: str) -> dict[str, Any]:
     async def now() -> dict[str, Any] | None:
-        charge = await door.charge(charge_id)
+        charge = await client.charge(charge_id)
         return charge if charge["status"] == status else None
 
     found: dict[str, Any] = await until_answer(now)
     return found
 
 
-async def payments_of(door: Door, charge_id: str, count: int = 1) -> list[dict[str, Any]]:
+async def payments_of(client: ApiClient, charge_id: str, count: int = 1) -> list[dict[str, Any]]:
     """The charge's payments, oldest first, once there are so many."""
 
     async def there() -> list[dict[str, Any]] | None:
-        found = await door.all("/v1/payments", charge_id=charge_id, order="asc")
+        found = await client.all("/v1/payments", charge_id=charge_id, order="asc")
         return found if len(found) >= count else None
 
     found: list[dict[str, Any]] = await until_answer(there)
@@ -73,10 +73,10 @@ async def payments_of(door: Door, charge_id: str, count: int = 1) -> list[dict[s
     return found
 
 
-async def call_back(system: System, door: Door, items: Any, token: str = CALLBACK_TOKEN) -> int:
+async def call_back(system: System, client: ApiClient, items: Any, token: str = CALLBACK_TOKEN) -> int:
     """Tell as the bank does: BAIXA OPERACIONAL, an array of payments."""
     url = f"{system.base_url}/bank/{token}/boletos"
-    async with door.http.post(url, data=msgspec.json.encode(items)) as answer:
+    async with client.http.post(url, data=msgspec.json.encode(items)) as answer:
         await answer.read()
         return answer.status
 
@@ -128,13 +128,13 @@ async def worker_of(system: System) -> AsyncIterator[Context]:
     ("tipo", "rail"), [("boleto", "boleto"), ("boleto_hibrido", "boleto"), ("boleto_hibrido", "pix")]
 )
 async def test_a_boleto_paid_at_the_bank_is_paid_here_and_told(
-    system: System, door: Door, books: Books, tipo: str, rail: str
+    system: System, client: ApiClient, books: Books, tipo: str, rail: str
 ) -> None:
     async with receiving() as receiver:
-        await listen(system, books, door, receiver.url)
-        charge = await issued(door, "123.45", tipo=tipo, external_id="PED-1")
+        await listen(system, books, client, receiver.url)
+        charge = await issued(client, "123.45", tipo=tipo, external_id="PED-1")
         (sent,) = await pay_by_command(system, charge, "--rail", rail)
-        paid = await becomes(door, charge["charge_id"], "paid")
+        paid = await becomes(client, charge["charge_id"], "paid")
         block = paid["payment"]
         assert paid == charge | {"status": "paid", "version": 2, "payment": block, "paid_at": block["paid_at"]}
         assert (block["method"], block["amount"], block["net_amount"], block["late"]) == (
@@ -148,16 +148,16 @@ async def test_a_boleto_paid_at_the_bank_is_paid_here_and_told(
         # The bank tells the day.
         assert datetime.fromisoformat(block["paid_at"]).astimezone(SAO_PAULO).date() == today()
         assert block["paid_at"] <= block["credited_at"] <= iso(datetime.now(UTC))
-        (item,) = await payments_of(door, charge["charge_id"])
+        (item,) = await payments_of(client, charge["charge_id"])
         assert item == block | {
-            "charge_id": charge["charge_id"], "external_id": "PED-1", "account_id": door.account_id,
+            "charge_id": charge["charge_id"], "external_id": "PED-1", "account_id": client.account_id,
             "payment_method": tipo, "txid": item["txid"], "nosso_numero": number_of(charge), "integrador_code": None,
             "anomaly": None, "test": False,
         }  # fmt: skip
         assert (item["txid"] is not None) == (rail == "pix")
-        assert [each["amount"] for each in await door.ledger()] == ["123.45"]
-        assert await door.balance() == "123.45"
-        (event,) = await door.events()
+        assert [each["amount"] for each in await client.ledger()] == ["123.45"]
+        assert await client.balance() == "123.45"
+        (event,) = await client.events()
         await receiver.heard([event["event_id"]])
     (request,) = receiver.requests
     told = msgspec.json.decode(request.body)
@@ -168,213 +168,217 @@ async def test_a_boleto_paid_at_the_bank_is_paid_here_and_told(
 
 
 async def test_less_than_the_amount_leaves_it_pending_and_it_can_be_cancelled(
-    system: System, door: Door, books: Books
+    system: System, client: ApiClient, books: Books
 ) -> None:
-    charge = await issued(door, "150.00")
-    await pay(system, door, charge, amount="149.99")
-    (payment,) = await payments_of(door, charge["charge_id"])
+    charge = await issued(client, "150.00")
+    await pay(system, client, charge, amount="149.99")
+    (payment,) = await payments_of(client, charge["charge_id"])
     assert (payment["amount"], payment["anomaly"]) == ("149.99", "amount_mismatch")
-    pending = await door.charge(charge["charge_id"])
+    pending = await client.charge(charge["charge_id"])
     assert (pending["status"], pending["payment"]) == ("pending", None)
-    assert await door.balance() == "149.99"
+    assert await client.balance() == "149.99"
     # The bank takes no more changes of a boleto that was paid, whatever was paid.
-    answer = await redate(door, "2030-07-02", charge_id=charge["charge_id"])
+    answer = await redate(client, "2030-07-02", charge_id=charge["charge_id"])
     assert (answer.status, answer.code) == (502, "BANK_UNAVAILABLE")
-    answer = await door.cancel(charge["charge_id"])
+    answer = await client.cancel(charge["charge_id"])
     assert (answer.status, answer.body["status"]) == (200, "cancelled"), answer.raw
-    assert [event["type"] for event in await door.events()] == ["payment.anomaly", "charge.cancelled"]
-    assert await door.balance() == "149.99"
+    assert [event["type"] for event in await client.events()] == ["payment.anomaly", "charge.cancelled"]
+    assert await client.balance() == "149.99"
 
 
-async def test_too_little_and_then_the_rest_is_two_payments_that_do_not_settle(system: System, door: Door) -> None:
-    charge = await issued(door, "150.00")
-    await pay(system, door, charge, amount="100.00")
-    await payments_of(door, charge["charge_id"])
-    await pay(system, door, charge, amount="50.00")
-    payments = await payments_of(door, charge["charge_id"], 2)
+async def test_too_little_and_then_the_rest_is_two_payments_that_do_not_settle(
+    system: System, client: ApiClient
+) -> None:
+    charge = await issued(client, "150.00")
+    await pay(system, client, charge, amount="100.00")
+    await payments_of(client, charge["charge_id"])
+    await pay(system, client, charge, amount="50.00")
+    payments = await payments_of(client, charge["charge_id"], 2)
     assert [(each["amount"], each["anomaly"]) for each in payments] == [
         ("100.00", "amount_mismatch"), ("50.00", "amount_mismatch"),
     ]  # fmt: skip
-    assert (await door.charge(charge["charge_id"]))["status"] == "pending"
-    assert await door.balance() == "150.00"
+    assert (await client.charge(charge["charge_id"]))["status"] == "pending"
+    assert await client.balance() == "150.00"
 
 
 @pytest.mark.parametrize("amount", ["150.01", "300.00"])
-async def test_more_than_the_amount_pays_and_is_odd(system: System, door: Door, amount: str) -> None:
-    charge = await issued(door, "150.00")
-    await pay(system, door, charge, amount=amount)
-    paid = await becomes(door, charge["charge_id"], "paid")
-    (payment,) = await payments_of(door, charge["charge_id"])
+async def test_more_than_the_amount_pays_and_is_odd(system: System, client: ApiClient, amount: str) -> None:
+    charge = await issued(client, "150.00")
+    await pay(system, client, charge, amount=amount)
+    paid = await becomes(client, charge["charge_id"], "paid")
+    (payment,) = await payments_of(client, charge["charge_id"])
     assert (payment["amount"], payment["anomaly"]) == (amount, "amount_mismatch")
     assert (paid["amount"], paid["payment"]["amount"]) == ("150.00", amount)
-    assert [event["type"] for event in await door.events()] == ["payment.received", "payment.anomaly"]
-    assert await door.balance() == amount
+    assert [event["type"] for event in await client.events()] == ["payment.received", "payment.anomaly"]
+    assert await client.balance() == amount
 
 
 async def test_a_boleto_paid_twice_at_once_is_credited_twice_and_the_second_is_a_duplicate(
-    system: System, door: Door
+    system: System, client: ApiClient
 ) -> None:
-    charge = await issued(door, "150.00")
+    charge = await issued(client, "150.00")
     await pay_by_command(system, charge, "--times", "2")
-    paid = await becomes(door, charge["charge_id"], "paid")
+    paid = await becomes(client, charge["charge_id"], "paid")
     # Booked in one moment, they may be listed in either order.
-    payments = {each["anomaly"]: each for each in await payments_of(door, charge["charge_id"], 2)}
+    payments = {each["anomaly"]: each for each in await payments_of(client, charge["charge_id"], 2)}
     assert {anomaly: each["amount"] for anomaly, each in payments.items()} == {None: "150.00", "duplicate": "150.00"}
     assert paid["payment"]["payment_id"] == payments[None]["payment_id"]
-    assert [event["type"] for event in await door.events()] == ["payment.received", "payment.anomaly"]
-    assert await door.balance() == "300.00"
+    assert [event["type"] for event in await client.events()] == ["payment.received", "payment.anomaly"]
+    assert await client.balance() == "300.00"
 
 
 async def test_a_boleto_paid_twice_is_two_payments_though_the_second_callback_comes_later(
-    system: System, door: Door, books: Books
+    system: System, client: ApiClient, books: Books
 ) -> None:
-    charge = await issued(door, "150.00")
+    charge = await issued(client, "150.00")
 
     async def looked_into() -> bool:
         least = "SELECT min(attempts) FROM bank_hint WHERE txid = $1 AND state = 'waiting'"
         return bool(await books.fetchval(least, number_of(charge)))
 
     async with deaf_to_callbacks(system):
-        await pay(system, door, charge, times=2)
-        assert await call_back(system, door, [announcement(number_of(charge), 1)]) == 200
+        await pay(system, client, charge, times=2)
+        assert await call_back(system, client, [announcement(number_of(charge), 1)]) == 200
         await until_answer(looked_into)
-        assert (await door.charge(charge["charge_id"]))["status"] == "pending"  # the total may be one payment or two
-        assert await call_back(system, door, [announcement(number_of(charge), 2)]) == 200
-        payments = await payments_of(door, charge["charge_id"], 2)
+        assert (await client.charge(charge["charge_id"]))["status"] == "pending"  # the total may be one payment or two
+        assert await call_back(system, client, [announcement(number_of(charge), 2)]) == 200
+        payments = await payments_of(client, charge["charge_id"], 2)
     assert {(each["anomaly"], each["amount"]) for each in payments} == {(None, "150.00"), ("duplicate", "150.00")}
 
 
-async def test_a_boleto_paid_with_its_amount_twice_in_one_payment_is_one(system: System, door: Door) -> None:
-    charge = await issued(door, "150.00")
-    await pay(system, door, charge, amount="300.00")
-    (payment,) = await payments_of(door, charge["charge_id"])
+async def test_a_boleto_paid_with_its_amount_twice_in_one_payment_is_one(system: System, client: ApiClient) -> None:
+    charge = await issued(client, "150.00")
+    await pay(system, client, charge, amount="300.00")
+    (payment,) = await payments_of(client, charge["charge_id"])
     assert (payment["anomaly"], payment["amount"]) == ("amount_mismatch", "300.00")
 
 
-async def test_a_boleto_paid_again_later_by_the_other_rail_is_a_duplicate(system: System, door: Door) -> None:
-    charge = await issued(door, "150.00", tipo="boleto_hibrido")
-    await pay(system, door, charge, rail="pix")
-    paid = await becomes(door, charge["charge_id"], "paid")
-    await pay(system, door, charge, rail="boleto")
-    payments = await payments_of(door, charge["charge_id"], 2)
+async def test_a_boleto_paid_again_later_by_the_other_rail_is_a_duplicate(system: System, client: ApiClient) -> None:
+    charge = await issued(client, "150.00", tipo="boleto_hibrido")
+    await pay(system, client, charge, rail="pix")
+    paid = await becomes(client, charge["charge_id"], "paid")
+    await pay(system, client, charge, rail="boleto")
+    payments = await payments_of(client, charge["charge_id"], 2)
     assert [(each["amount"], each["anomaly"]) for each in payments] == [("150.00", None), ("150.00", "duplicate")]
-    assert (await door.charge(charge["charge_id"]))["payment"] == paid["payment"]
-    assert await door.balance() == "300.00"
+    assert (await client.charge(charge["charge_id"]))["payment"] == paid["payment"]
+    assert await client.balance() == "300.00"
 
 
 async def test_money_that_arrives_after_a_cancellation_is_credited_and_the_charge_stays_cancelled(
-    system: System, door: Door, books: Books
+    system: System, client: ApiClient, books: Books
 ) -> None:
-    charge = await issued(door)
-    cancelled = (await door.cancel(charge["charge_id"])).body
+    charge = await issued(client)
+    cancelled = (await client.cancel(charge["charge_id"])).body
     assert (await at_bank(books, number_of(charge)))["written_off_at"] is not None
-    await pay(system, door, charge)
-    (payment,) = await payments_of(door, charge["charge_id"])
+    await pay(system, client, charge)
+    (payment,) = await payments_of(client, charge["charge_id"])
     assert (payment["amount"], payment["anomaly"]) == ("150.00", "paid_after_cancel")
-    assert await door.charge(charge["charge_id"]) == cancelled
-    assert [event["type"] for event in await door.events()] == ["charge.cancelled", "payment.anomaly"]
-    assert await door.balance() == "150.00"
+    assert await client.charge(charge["charge_id"]) == cancelled
+    assert [event["type"] for event in await client.events()] == ["charge.cancelled", "payment.anomaly"]
+    assert await client.balance() == "150.00"
 
 
-async def test_money_that_arrives_after_expiry_pays_late(system: System, door: Door, books: Books) -> None:
-    charge_id = await boleto_issued_before(system, books, door, test=False, due_on=today() - timedelta(days=15))
-    expired = await door.charge(charge_id)
+async def test_money_that_arrives_after_expiry_pays_late(system: System, client: ApiClient, books: Books) -> None:
+    charge_id = await boleto_issued_before(system, books, client, test=False, due_on=today() - timedelta(days=15))
+    expired = await client.charge(charge_id)
     assert expired["status"] == "expired"
-    await pay(system, door, expired)
-    paid = await becomes(door, charge_id, "paid")
+    await pay(system, client, expired)
+    paid = await becomes(client, charge_id, "paid")
     assert (paid["payment"]["late"], paid["payment"]["amount"], paid["version"]) == (True, "150.00", 3)
-    (payment,) = await payments_of(door, charge_id)
+    (payment,) = await payments_of(client, charge_id)
     assert (payment["anomaly"], payment["late"]) == (None, True)
-    assert [event["type"] for event in await door.events()] == ["charge.expired", "payment.received"]
+    assert [event["type"] for event in await client.events()] == ["charge.expired", "payment.received"]
 
 
-async def test_a_payment_no_callback_tells_of_is_found_by_asking(system: System, door: Door) -> None:
-    charge, other = await issued(door), await issued(door, tipo="boleto_hibrido")
+async def test_a_payment_no_callback_tells_of_is_found_by_asking(system: System, client: ApiClient) -> None:
+    charge, other = await issued(client), await issued(client, tipo="boleto_hibrido")
     async with deaf_to_callbacks(system), worker_of(system) as context:
-        await pay(system, door, charge)
-        await pay(system, door, other, rail="pix")
+        await pay(system, client, charge)
+        await pay(system, client, other, rail="pix")
 
         async def found() -> bool:
             """Settled a moment later, and told to nobody."""
             assert await reconcile_boletos(context, "001") <= 2, "another one's round may have come before"
-            return {(await door.charge(each["charge_id"]))["status"] for each in (charge, other)} == {"paid"}
+            return {(await client.charge(each["charge_id"]))["status"] for each in (charge, other)} == {"paid"}
 
         await until_answer(found)
         # Found again it is nothing new.
         assert await reconcile_boletos(context, "001") == 0
-    assert await door.balance() == "300.00"
-    assert len(await door.events()) == 2
+    assert await client.balance() == "300.00"
+    assert len(await client.events()) == 2
 
 
-async def test_a_forged_callback_moves_nothing_and_silences_nobody(system: System, door: Door, books: Books) -> None:
-    charge = await issued(door)
+async def test_a_forged_callback_moves_nothing_and_silences_nobody(
+    system: System, client: ApiClient, books: Books
+) -> None:
+    charge = await issued(client)
     number = number_of(charge)
     forged = [announcement(number, operation) for operation in range(20)]
-    assert await call_back(system, door, forged) == 200
-    assert await call_back(system, door, forged, token="guessed") == 404
+    assert await call_back(system, client, forged) == 200
+    assert await call_back(system, client, forged, token="guessed") == 404
     unknown = f"{number[:-1]}{(int(number[-1]) + 1) % 10}"
     unreadable: list[Any] = [[], {}, "x", [None, 7, {"id": 7}, {"id": "x"}, {}], {"pix": [{"id": number}]}, forged * 40]
     for junk in (*unreadable, [announcement("00099999990000000001")], [announcement(unknown)]):
-        assert await call_back(system, door, junk) == 200
+        assert await call_back(system, client, junk) == 200
 
     async def looked_into() -> bool:
         least = "SELECT min(attempts) FROM bank_hint WHERE txid = $1"
         return bool(await books.fetchval(least, number))
 
     await until_answer(looked_into)
-    assert await door.charge(charge["charge_id"]) == charge
-    assert await door.all("/v1/payments") == await door.events() == []
-    assert await door.balance() == "0.00"
-    await pay(system, door, charge)
-    await becomes(door, charge["charge_id"], "paid")
-    (payment,) = await payments_of(door, charge["charge_id"])
+    assert await client.charge(charge["charge_id"]) == charge
+    assert await client.all("/v1/payments") == await client.events() == []
+    assert await client.balance() == "0.00"
+    await pay(system, client, charge)
+    await becomes(client, charge["charge_id"], "paid")
+    (payment,) = await payments_of(client, charge["charge_id"])
     assert (payment["amount"], payment["anomaly"]) == ("150.00", None)
 
 
-async def test_a_true_callback_told_a_hundred_times_is_one_payment(system: System, door: Door) -> None:
-    charge = await issued(door)
-    await pay(system, door, charge)
+async def test_a_true_callback_told_a_hundred_times_is_one_payment(system: System, client: ApiClient) -> None:
+    charge = await issued(client)
+    await pay(system, client, charge)
     items = [announcement(number_of(charge))]
-    statuses = await asyncio.gather(*(call_back(system, door, items) for _ in range(100)))
+    statuses = await asyncio.gather(*(call_back(system, client, items) for _ in range(100)))
     assert set(statuses) == {200}
-    await becomes(door, charge["charge_id"], "paid")
+    await becomes(client, charge["charge_id"], "paid")
     # Each a little different: a hundred hints about one boleto.
     for operation in range(2, 12):
-        await call_back(system, door, [announcement(number_of(charge), operation)])
+        await call_back(system, client, [announcement(number_of(charge), operation)])
     await asyncio.sleep(0.7)
-    (payment,) = await payments_of(door, charge["charge_id"])
+    (payment,) = await payments_of(client, charge["charge_id"])
     assert payment["anomaly"] is None
-    assert len(await door.events()) == 1
-    assert await door.balance() == "150.00"
+    assert len(await client.events()) == 1
+    assert await client.balance() == "150.00"
 
 
 async def test_a_payment_that_meets_a_cancellation_wins_or_is_kept_out_by_the_bank(
-    system: System, door: Door, books: Books
+    system: System, client: ApiClient, books: Books
 ) -> None:
     """Both at once, without force: the bank decides, and here it is the same."""
-    charges = await asyncio.gather(*(issued(door) for _ in range(12)))
+    charges = await asyncio.gather(*(issued(client) for _ in range(12)))
 
     async def payer(charge: dict[str, Any], wait_s: float) -> bool:
         await asyncio.sleep(wait_s)
-        async with door.http.post(f"{system.bank_url}/simulated/pay", json={"number": number_of(charge)}) as answer:
+        async with client.http.post(f"{system.bank_url}/simulated/pay", json={"number": number_of(charge)}) as answer:
             await answer.read()
             assert answer.status in (200, 409)
             return answer.status == 200
 
     async def contest(charge: dict[str, Any], place: int) -> tuple[bool, int]:
-        took, answer = await asyncio.gather(payer(charge, place * 0.002), door.cancel(charge["charge_id"]))
+        took, answer = await asyncio.gather(payer(charge, place * 0.002), client.cancel(charge["charge_id"]))
         return took, answer.status
 
     contests = await asyncio.gather(*(contest(charge, place) for place, charge in enumerate(charges)))
     for charge, (took, status) in zip(charges, contests, strict=True):
-        now = await becomes(door, charge["charge_id"], "paid" if took else "cancelled")
+        now = await becomes(client, charge["charge_id"], "paid" if took else "cancelled")
         # While the payment is only announced nobody can say; afterwards the cancellation has lost.
         assert status in ((409, 502) if took else (200,)), now
         row = await at_bank(books, number_of(charge))
         assert (row["payments"], row["written_off_at"] is None) == ((1, True) if took else (0, False))
     paid = sum(took for took, _ in contests)
-    assert await door.balance() == f"{paid * 150}.00"
-    assert len(await door.events()) == len(charges)
+    assert await client.balance() == f"{paid * 150}.00"
+    assert len(await client.events()) == len(charges)
 
 
 async def test_the_books_are_clean_after_all_of_it(system: System) -> None:

@@ -43,7 +43,7 @@ from tests.support.dual_merchant import (
     number_of,
     pay_at_bank,
 )
-from tests.support.merchant import Books, Door, Shop, assert_books_are_clean, new_shop, until_answer
+from tests.support.merchant import ApiClient, ApiMerchant, Books, assert_books_are_clean, new_merchant, until_answer
 from tests.support.system import System
 from workers.context import Context
 from workers.incoming.boleto_payments import book_boletos
@@ -60,20 +60,20 @@ PAYER = BoletoPayer(
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def shop(system: System) -> AsyncIterator[Shop]:
-    async with new_shop(system) as opened:
+async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
+    async with new_merchant(system) as opened:
         yield opened
 
 
 @pytest.fixture
-def door(shop: Shop) -> Door:
-    return shop.production
+def client(merchant: ApiMerchant) -> ApiClient:
+    return merchant.production
 
 
 @asynccontextmanager
-async def fault(system: System, door: Door, name: str) -> AsyncIterator[None]:
+async def fault(system: System, client: ApiClient, name: str) -> AsyncIterator[None]:
     async def be(fault: str) -> None:
-        async with door.http.post(f"{system.bank_url}/simulated/fault", json={"fault": fault}) as answer:
+        async with client.http.post(f"{system.bank_url}/simulated/fault", json={"fault": fault}) as answer:
             assert answer.status == 200
 
     await be(name)
@@ -83,91 +83,93 @@ async def fault(system: System, door: Door, name: str) -> AsyncIterator[None]:
         await be("up")
 
 
-async def anomalies(door: Door, charge: dict[str, Any]) -> Counter[str | None]:
-    return Counter(item["anomaly"] for item in await door.all("/v1/payments", charge_id=charge["charge_id"]))
+async def anomalies(client: ApiClient, charge: dict[str, Any]) -> Counter[str | None]:
+    return Counter(item["anomaly"] for item in await client.all("/v1/payments", charge_id=charge["charge_id"]))
 
 
 # --- The running system ----------------------------------------------------------------------------------------------
 
 
-async def test_paid_by_pix_the_boleto_is_written_off_at_the_bank(system: System, door: Door, books: Books) -> None:
+async def test_paid_by_pix_the_boleto_is_written_off_at_the_bank(
+    system: System, client: ApiClient, books: Books
+) -> None:
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
-    charge = await dual(door, integrador_code=partner.integrador_code)
-    assert await pay_at_bank(system, door, charge, "pix") == 200
-    paid = await becomes(door, charge, "paid")
+    charge = await dual(client, integrador_code=partner.integrador_code)
+    assert await pay_at_bank(system, client, charge, "pix") == 200
+    paid = await becomes(client, charge, "paid")
     assert (paid["payment"]["method"], legs(paid)) == ("pix", {"pix": "paid", "boleto": "cancelled"})
     await at_rest(books, charge)
     assert (await boleto_at_bank(books, charge), await cob_status(books, charge)) == ("written_off", "CONCLUIDA")
-    assert await pay_at_bank(system, door, charge, "boleto") == 409
-    (item,) = await door.all("/v1/payments", charge_id=charge["charge_id"])
+    assert await pay_at_bank(system, client, charge, "boleto") == 409
+    (item,) = await client.all("/v1/payments", charge_id=charge["charge_id"])
     assert (item["payment_method"], item["method"], item["txid"], item["integrador_code"], item["anomaly"]) == (
         "boleto_pix", "pix", charge["pix"]["txid"], partner.integrador_code, None,
     )  # fmt: skip
-    assert [event["type"] for event in await door.events(charge_id=charge["charge_id"])] == ["payment.received"]
+    assert [event["type"] for event in await client.events(charge_id=charge["charge_id"])] == ["payment.received"]
 
 
-async def test_paid_by_boleto_the_cob_is_removed_at_the_bank(system: System, door: Door, books: Books) -> None:
-    charge = await dual(door)
+async def test_paid_by_boleto_the_cob_is_removed_at_the_bank(system: System, client: ApiClient, books: Books) -> None:
+    charge = await dual(client)
     await at_rest(books, charge)
-    assert await pay_at_bank(system, door, charge, "boleto") == 200
-    paid = await becomes(door, charge, "paid")
+    assert await pay_at_bank(system, client, charge, "boleto") == 200
+    paid = await becomes(client, charge, "paid")
     assert (paid["payment"]["method"], legs(paid)) == ("boleto", {"pix": "cancelled", "boleto": "paid"})
     await at_rest(books, charge)
     assert (await boleto_at_bank(books, charge), await cob_status(books, charge)) == ("paid", REMOVED)
-    assert await pay_at_bank(system, door, charge, "pix") == 409
+    assert await pay_at_bank(system, client, charge, "pix") == 409
 
 
 @pytest.mark.parametrize("first", ["pix", "boleto"])
 async def test_money_that_was_on_its_way_by_the_other_leg_is_a_duplicate(
-    system: System, door: Door, books: Books, first: str
+    system: System, client: ApiClient, books: Books, first: str
 ) -> None:
-    charge = await dual(door)
+    charge = await dual(client)
     await at_rest(books, charge)
-    assert await pay_at_bank(system, door, charge, first) == 200
-    await becomes(door, charge, "paid")
+    assert await pay_at_bank(system, client, charge, first) == 200
+    await becomes(client, charge, "paid")
     await at_rest(books, charge)
     second = "boleto" if first == "pix" else "pix"
-    assert await pay_at_bank(system, door, charge, second, force=True) == 200
+    assert await pay_at_bank(system, client, charge, second, force=True) == 200
 
     async def both() -> bool:
-        return sum((await anomalies(door, charge)).values()) == 2
+        return sum((await anomalies(client, charge)).values()) == 2
 
     await until_answer(both)
-    assert await anomalies(door, charge) == {None: 1, "duplicate": 1}
-    assert (await door.charge(charge["charge_id"]))["payment"]["method"] == first
+    assert await anomalies(client, charge) == {None: 1, "duplicate": 1}
+    assert (await client.charge(charge["charge_id"]))["payment"]["method"] == first
 
 
 @pytest.mark.parametrize(("rail", "leg"), [("pix", "pix"), ("boleto", "boleto"), (None, "boleto")])
 async def test_the_command_line_pays_the_leg_that_is_named(
-    system: System, door: Door, books: Books, rail: str | None, leg: str
+    system: System, client: ApiClient, books: Books, rail: str | None, leg: str
 ) -> None:
-    charge = await dual(door)
+    charge = await dual(client)
     await at_rest(books, charge)
     named = () if rail is None else ("--rail", rail)
     await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"], *named)
-    paid = await becomes(door, charge, "paid")
+    paid = await becomes(client, charge, "paid")
     assert (paid["payment"]["method"], legs(paid)[leg]) == (leg, "paid")
     await at_rest(books, charge)
 
 
-async def test_both_legs_paid_at_once_settle_once(system: System, door: Door, books: Books) -> None:
-    charges = [await dual(door) for _ in range(6)]
+async def test_both_legs_paid_at_once_settle_once(system: System, client: ApiClient, books: Books) -> None:
+    charges = [await dual(client) for _ in range(6)]
     for charge in charges:
         await at_rest(books, charge)
     took = await asyncio.gather(
-        *(pay_at_bank(system, door, charge, leg) for charge in charges for leg in ("pix", "boleto"))
+        *(pay_at_bank(system, client, charge, leg) for charge in charges for leg in ("pix", "boleto"))
     )
     # The bank knows them as two things to be paid: whoever looked in time has paid.
     for place, charge in enumerate(charges):
         payments = took[2 * place : 2 * place + 2].count(200)
         assert payments >= 1
-        paid = await becomes(door, charge, "paid")
+        paid = await becomes(client, charge, "paid")
 
         async def all_booked(charge: dict[str, Any] = charge, payments: int = payments) -> bool:
-            return sum((await anomalies(door, charge)).values()) == payments
+            return sum((await anomalies(client, charge)).values()) == payments
 
         await until_answer(all_booked)
-        assert await anomalies(door, charge) == ({None: 1} if payments == 1 else {None: 1, "duplicate": 1})
+        assert await anomalies(client, charge) == ({None: 1} if payments == 1 else {None: 1, "duplicate": 1})
         assert sorted(legs(paid).values()) == ["cancelled", "paid"]
         await at_rest(books, charge)
         assert await boleto_at_bank(books, charge) in ("paid", "written_off")
@@ -175,57 +177,61 @@ async def test_both_legs_paid_at_once_settle_once(system: System, door: Door, bo
 
 
 async def test_while_the_bank_is_down_a_cancellation_ends_neither_leg_and_then_both(
-    system: System, door: Door, books: Books
+    system: System, client: ApiClient, books: Books
 ) -> None:
-    charge = await dual(door)
+    charge = await dual(client)
     await at_rest(books, charge)
-    async with fault(system, door, "down"):
-        answer = await door.cancel(charge["charge_id"])
+    async with fault(system, client, "down"):
+        answer = await client.cancel(charge["charge_id"])
         assert (answer.status, answer.code) == (502, "BANK_UNAVAILABLE")
-        assert legs(await door.charge(charge["charge_id"])) == {"pix": "pending", "boleto": "pending"}
+        assert legs(await client.charge(charge["charge_id"])) == {"pix": "pending", "boleto": "pending"}
     await at_rest(books, charge)
     assert (await boleto_at_bank(books, charge), await cob_status(books, charge)) == ("open", "ATIVA")
-    assert (await door.cancel(charge["charge_id"])).status == 200
+    assert (await client.cancel(charge["charge_id"])).status == 200
     await at_rest(books, charge)
     assert (await boleto_at_bank(books, charge), await cob_status(books, charge)) == ("written_off", REMOVED)
 
 
-async def test_a_re_dating_moves_both_legs_and_each_can_still_be_paid(system: System, door: Door, books: Books) -> None:
+async def test_a_re_dating_moves_both_legs_and_each_can_still_be_paid(
+    system: System, client: ApiClient, books: Books
+) -> None:
     for leg in ("pix", "boleto"):
-        charge = await dual(door, due_date=in_days(2))
-        moved = await redate(door, in_days(50), charge_id=charge["charge_id"])
+        charge = await dual(client, due_date=in_days(2))
+        moved = await redate(client, in_days(50), charge_id=charge["charge_id"])
         assert moved.status == 200, moved.raw
         await at_rest(books, charge)
         cob = await cob_at_bank(books, charge)
         ends = cob["created_at"] + timedelta(seconds=cob["expires_in_s"])
         assert abs((ends - datetime.fromisoformat(moved.body["expires_at"])).total_seconds()) <= 1
-        assert await pay_at_bank(system, door, charge, leg) == 200
-        assert legs(await becomes(door, charge, "paid"))[leg] == "paid"
+        assert await pay_at_bank(system, client, charge, leg) == 200
+        assert legs(await becomes(client, charge, "paid"))[leg] == "paid"
         await at_rest(books, charge)
 
 
-async def test_pix_payments_that_meet_cancellations_have_one_winner(system: System, door: Door, books: Books) -> None:
-    charges = [await dual(door) for _ in range(6)]
+async def test_pix_payments_that_meet_cancellations_have_one_winner(
+    system: System, client: ApiClient, books: Books
+) -> None:
+    charges = [await dual(client) for _ in range(6)]
     for charge in charges:
         await at_rest(books, charge)
 
     async def cancelled(charge: dict[str, Any], wait_s: float) -> int:
         await asyncio.sleep(wait_s)
-        return (await door.cancel(charge["charge_id"])).status
+        return (await client.cancel(charge["charge_id"])).status
 
     for place, charge in enumerate(charges):
-        paid, cancel = await asyncio.gather(pay_at_bank(system, door, charge, "pix"), cancelled(charge, 0.03 * place))
+        paid, cancel = await asyncio.gather(pay_at_bank(system, client, charge, "pix"), cancelled(charge, 0.03 * place))
         assert (paid, cancel) in ((200, 200), (200, 409), (409, 200))
         await at_rest(books, charge)
 
         async def booked(charge: dict[str, Any] = charge, paid: int = paid) -> bool:
-            return sum((await anomalies(door, charge)).values()) == (paid == 200)
+            return sum((await anomalies(client, charge)).values()) == (paid == 200)
 
         await until_answer(booked)
-        now = await door.charge(charge["charge_id"])
+        now = await client.charge(charge["charge_id"])
         assert now["status"] == ("cancelled" if cancel == 200 else "paid")
         if paid == 200:
-            assert await anomalies(door, charge) == {"paid_after_cancel" if cancel == 200 else None: 1}
+            assert await anomalies(client, charge) == {"paid_after_cancel" if cancel == 200 else None: 1}
         assert await boleto_at_bank(books, charge) == "written_off", number_of(charge)
 
 
@@ -247,11 +253,11 @@ async def context(servers: Any, pool: Pool, bank: RunningBoletoBank) -> AsyncIte
 
 
 @pytest.fixture
-def desk(context: Context) -> BoletoOrderWorker:
+def worker(context: Context) -> BoletoOrderWorker:
     return BoletoOrderWorker(context, Mode.PRODUCTION)
 
 
-async def made(context: Context, desk: BoletoOrderWorker, *, cents: int = 5000) -> RegistrationOrder:
+async def made(context: Context, worker: BoletoOrderWorker, *, cents: int = 5000) -> RegistrationOrder:
     """A dual charge of production with both legs at the bank."""
     account_id, number = await make_account(context.pool), new_number()
     answer = await context.banks.production[BANK].pix.create_locations(1)
@@ -269,7 +275,7 @@ async def made(context: Context, desk: BoletoOrderWorker, *, cents: int = 5000) 
     )
     async with session(context.pool) as conn:
         assert await order_boletos(conn, [order]) == {order.order_id}
-    await desk.drain()
+    await worker.drain()
     await drain_orders(context, Mode.PRODUCTION)
     return order
 
@@ -310,33 +316,33 @@ async def kinds_of(pool: Pool, order: RegistrationOrder) -> list[tuple[str, str]
     return [(row[0], row[1]) for row in rows][1:]
 
 
-async def worked_through(context: Context, desk: BoletoOrderWorker, order: RegistrationOrder) -> None:
+async def worked_through(context: Context, worker: BoletoOrderWorker, order: RegistrationOrder) -> None:
     for _ in range(8):
         await due_now(context.pool, order.charge_id)
-        if not await desk.drain():
+        if not await worker.drain():
             return
 
 
 async def test_the_order_to_write_the_boleto_off_is_tried_until_the_bank_confirms(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
-    order = await made(context, desk)
+    order = await made(context, worker)
     await pix_booked(context, order)
     assert await kinds_of(pool, order) == [("boleto_reconcile", "waiting")]
     for name in ("down", "error500", "html", "lost_reply"):
         bank.wire.fault = name
         await due_now(pool, order.charge_id)
-        await desk.drain()
+        await worker.drain()
     bank.wire.fault = "up"
-    await worked_through(context, desk, order)
+    await worked_through(context, worker, order)
     assert await kinds_of(pool, order) == [("boleto_reconcile", "done")]
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 
 async def test_the_order_to_remove_the_cob_is_tried_until_the_bank_confirms(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
-    order = await made(context, desk)
+    order = await made(context, worker)
     number = str(order.request.payload.charge.nosso_numero)
     assert await bank.books.pay(number, rail="boleto", tell=False)
     await bank.settled(number)
@@ -359,9 +365,9 @@ async def test_the_order_to_remove_the_cob_is_tried_until_the_bank_confirms(
 
 @pytest.mark.parametrize("kind", ["boleto_write_off", "boleto_redate"])
 async def test_a_change_that_waits_when_the_pix_is_paid_leaves_the_boleto_to_be_closed(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, kind: str
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, kind: str
 ) -> None:
-    order = await made(context, desk)
+    order = await made(context, worker)
     request = (
         WriteOff(reason="cancelled", actor="x")
         if kind == "boleto_write_off"
@@ -370,17 +376,17 @@ async def test_a_change_that_waits_when_the_pix_is_paid_leaves_the_boleto_to_be_
     assert await placed(context, order, kind, request)
     await pix_booked(context, order)
     assert await kinds_of(pool, order) == [(kind, "waiting")], "two orders about one boleto are never open"
-    await worked_through(context, desk, order)
+    await worked_through(context, worker, order)
     assert await kinds_of(pool, order) == [(kind, "refused"), ("boleto_reconcile", "done")]
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 
 @pytest.mark.parametrize("kind", ["boleto_write_off", "boleto_redate"])
 async def test_a_pix_paid_while_the_bank_is_at_a_change_leaves_no_open_boleto(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, kind: str
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, kind: str
 ) -> None:
     """Also when the bank then says that the boleto is too young: nothing changed there, and nobody waits any more."""
-    order = await made(context, desk)
+    order = await made(context, worker)
     request = (
         WriteOff(reason="cancelled", actor="x")
         if kind == "boleto_write_off"
@@ -398,23 +404,23 @@ async def test_a_pix_paid_while_the_bank_is_at_a_change_leaves_no_open_boleto(
     await bank.rules(apply_30_minutes=True)
     setattr(at_bank.boletos, name, meanwhile)
     try:
-        await desk.drain()
+        await worker.drain()
     finally:
         delattr(at_bank.boletos, name)
         await bank.rules(apply_30_minutes=False)
     # Rejected for being too young, it had left the boleto open.
     assert (await kinds_of(pool, order))[0] == (kind, "refused")
-    await worked_through(context, desk, order)
+    await worked_through(context, worker, order)
     assert (await kinds_of(pool, order))[-1] == ("boleto_reconcile", "done")
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 
 @pytest.mark.parametrize("last", [False, True])
 async def test_a_pix_paid_while_somebody_looks_whether_all_is_equal_leaves_no_open_boleto(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, last: bool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, last: bool
 ) -> None:
     """Whether it was the last look or not."""
-    order = await made(context, desk)
+    order = await made(context, worker)
     lost = await placed(context, order, "boleto_redate", Redate(due_date=in_days(30), actor="x"))
     assert lost is not None
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", lost)
@@ -433,47 +439,47 @@ async def test_a_pix_paid_while_somebody_looks_whether_all_is_equal_leaves_no_op
         return found
 
     at_bank.boletos.find_boleto = find  # type: ignore[method-assign]
-    await desk.drain()
-    await worked_through(context, desk, order)
+    await worker.drain()
+    await worked_through(context, worker, order)
     assert await kinds_of(pool, order) == [("boleto_redate", "abandoned"), *[("boleto_reconcile", "done")] * (1 + last)]
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 
 async def test_a_change_given_up_before_anybody_asked_leaves_the_boleto_to_be_closed(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
-    order = await made(context, desk)
+    order = await made(context, worker)
     waiting = await placed(context, order, "boleto_write_off", WriteOff(reason="cancelled", actor="x"))
     assert waiting is not None
     await pix_booked(context, order)
     async with transaction(pool) as conn:
         assert await give_up(conn, waiting, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
-    await worked_through(context, desk, order)
+    await worked_through(context, worker, order)
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 
 async def test_a_booking_and_the_end_of_a_change_that_meet_leave_one_order_to_close_the_boleto(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     """The booking holds the charge while the change ends: whoever comes second sees what the first has left."""
-    order = await made(context, desk)
+    order = await made(context, worker)
     assert await placed(context, order, "boleto_redate", Redate(due_date=in_days(30), actor="x"))
     received = Confirmation(
         charge_id=order.charge_id, end_to_end_id=f"E99999997{new_token()}", amount_cents=5000, paid_at=utc_now()
     )
     async with transaction(pool) as conn:
         await confirm_payments(conn, [received], now=utc_now(), seal=context.seal)
-        ending = asyncio.create_task(desk.drain())
+        ending = asyncio.create_task(worker.drain())
         await asyncio.sleep(0.5)
         assert not ending.done(), "it waits for the charge"
     await ending
-    await worked_through(context, desk, order)
+    await worked_through(context, worker, order)
     assert await kinds_of(pool, order) == [("boleto_redate", "refused"), ("boleto_reconcile", "done")]
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 
 async def test_a_cob_the_bank_refuses_fails_the_charge_and_takes_its_boleto_back(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     at_bank = context.banks.production[BANK]
 
@@ -482,21 +488,21 @@ async def test_a_cob_the_bank_refuses_fails_the_charge_and_takes_its_boleto_back
 
     at_bank.pix.put_cob = put  # type: ignore[method-assign]
     try:
-        order = await made(context, desk)
+        order = await made(context, worker)
     finally:
         del at_bank.pix.put_cob
-    await worked_through(context, desk, order)
+    await worked_through(context, worker, order)
     assert await pool.fetchval("SELECT status FROM charge WHERE charge_id = $1", order.charge_id) == "failed"
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 
 async def test_a_revision_the_bank_did_not_answer_is_asked_again_until_the_cob_ends_with_the_boleto(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
-    order = await made(context, desk)
+    order = await made(context, worker)
     due_on = today() + timedelta(days=40)
     assert await placed(context, order, "boleto_redate", Redate(due_date=due_on.isoformat(), actor="x"))
-    await desk.drain()
+    await worker.drain()
     for name in ("down", "error500", "timeout_before"):
         bank.wire.fault = name
         await due_now(pool, order.charge_id)
@@ -515,20 +521,20 @@ async def test_a_revision_the_bank_did_not_answer_is_asked_again_until_the_cob_e
 
 
 async def test_a_re_dating_that_overtakes_a_revision_is_what_the_bank_has_in_the_end(
-    context: Context, desk: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
-    order = await made(context, desk)
+    order = await made(context, worker)
     at_bank, due_on = context.banks.production[BANK], today() + timedelta(days=60)
     end = expires_at(due_on)
     assert await placed(context, order, "boleto_redate", Redate(due_date=in_days(40), actor="x"))
-    await desk.drain()
+    await worker.drain()
     asking = at_bank.pix.revise_cob
 
     async def late(txid: str, expires_at: datetime) -> Any:
         """The second re-dating is done, revision and all, before the bank hears of the first."""
         del at_bank.pix.revise_cob
         assert await placed(context, order, "boleto_redate", Redate(due_date=due_on.isoformat(), actor="x"))
-        await desk.drain()
+        await worker.drain()
         assert await asking(txid, end) == Done(None)
         await pool.execute(
             "UPDATE bank_order SET state = 'done' WHERE charge_id = $1 AND kind = 'cob_revise' AND state = 'waiting'",

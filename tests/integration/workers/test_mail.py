@@ -50,12 +50,12 @@ class Post:
         self.server = server
         self.merchant = merchant
         self.now = START
-        self.desk = MailSender(context)
+        self.worker = MailSender(context)
 
     async def work(self) -> None:
         """Until there is nothing left to do at this moment."""
         for _ in range(20):
-            done = await write_due_mails(self.context) + await self.desk.drain()
+            done = await write_due_mails(self.context) + await self.worker.drain()
             if not done:
                 return
         raise AssertionError("no end")
@@ -405,7 +405,7 @@ async def test_a_server_that_goes_silent_holds_up_no_transaction_and_loses_no_ma
     post.server.answers["MAIL"] = ["HANG"]
     await post.pix("nina@example.com")
     await write_due_mails(post.context)
-    sending = asyncio.create_task(post.desk.drain())
+    sending = asyncio.create_task(post.worker.drain())
     await asyncio.sleep(0.2)
     open_ones = await post.context.pool.fetchval(
         "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' AND datname = current_database()"
@@ -437,7 +437,7 @@ async def test_two_workers_send_each_mail_once(post: Post) -> None:
         await post.pix(f"q{n}@example.com")
     other = MailSender(post.context)
     await asyncio.gather(*(write_due_mails(post.context) for _ in range(4)))
-    await asyncio.gather(post.desk.drain(), other.drain(), post.desk.drain())
+    await asyncio.gather(post.worker.drain(), other.drain(), post.worker.drain())
     await post.work()
     assert sorted(mail.to[0] for mail in post.server.mails) == sorted(f"q{n}@example.com" for n in range(30))
     assert post.server.connections <= 12

@@ -40,7 +40,7 @@ from tests.support.banking import (
     worker_context,
 )
 from tests.support.boleto_merchant import boleto_issued_before, today
-from tests.support.merchant import new_shop, until_answer
+from tests.support.merchant import new_merchant, until_answer
 from tests.support.system import System
 from workers.context import Context
 from workers.orders.lease import release_orders
@@ -60,7 +60,7 @@ async def bank(pool: Pool, servers: Any) -> AsyncIterator[RunningBank]:
     assert await verify(servers.database_url) == before
 
 
-class Desk:
+class Environment:
     """A worker and its bank, with one merchant's charges."""
 
     def __init__(self, context: Context, account: UUID, bank: RunningBank, database_url: str) -> None:
@@ -92,11 +92,11 @@ class Desk:
         system = SimpleNamespace(
             secret_key=bytes.fromhex("5a" * 32), database_url=self.database_url, bank_url=self.bank.url
         )
-        door = SimpleNamespace(account_id=str(self.account))
+        client = SimpleNamespace(account_id=str(self.account))
         async with self.pool.acquire() as books:
             charge_id = UUID(
                 await boleto_issued_before(
-                    cast(Any, system), cast(Any, books), cast(Any, door), test=test,
+                    cast(Any, system), cast(Any, books), cast(Any, client), test=test,
                     due_on=today() + timedelta(days=5), amount_cents=cents,
                 )
             )  # fmt: skip
@@ -199,56 +199,56 @@ class Desk:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def desk(pool: Pool, servers: Any, bank: RunningBank) -> AsyncIterator[Desk]:
+async def env(pool: Pool, servers: Any, bank: RunningBank) -> AsyncIterator[Environment]:
     bank.wire.fault = "up"
     bank.requests.clear()
     production = bank.adapter(transfers_url=f"{bank.url}/transfers/v1")
     async with worker_context(pool, servers.redis_url, production) as context:
-        made = Desk(context, await make_account(pool), bank, servers.database_url)
+        made = Environment(context, await make_account(pool), bank, servers.database_url)
         for test in (True, False):
             await made.rules(test=test)
         yield made
         await production_rules(made)
 
 
-async def production_rules(desk: Desk) -> None:
-    await desk.rules(test=False)
-    await desk.rules(test=True)
+async def production_rules(env: Environment) -> None:
+    await env.rules(test=False)
+    await env.rules(test=True)
 
 
 @pytest.mark.parametrize("test", [True, False], ids=["sandbox", "production"])
-async def test_a_pix_goes_back_in_either_mode(desk: Desk, test: bool) -> None:
-    charge_id = await desk.paid(test=test)
-    refund_id = await desk.refund(charge_id, 400, test=test)
-    await desk.works(charge_id, test=test)
-    found = await desk.found(refund_id, test=test)
+async def test_a_pix_goes_back_in_either_mode(env: Environment, test: bool) -> None:
+    charge_id = await env.paid(test=test)
+    refund_id = await env.refund(charge_id, 400, test=test)
+    await env.works(charge_id, test=test)
+    found = await env.found(refund_id, test=test)
     assert (found.status, found.amount, found.refundable_remaining) == ("succeeded", "4.00", "6.00")
     assert found.return_id is not None
     assert len(found.return_id) == 32
-    assert await desk.sent(refund_id) == [400]
-    assert await desk.balance(test=test) == 600
-    rest = await desk.refund(charge_id, test=test)
-    await desk.works(charge_id, test=test)
-    assert await desk.status(rest, test=test) == ("succeeded", None)
-    assert await status_of(desk.pool, charge_id) == "refunded"
-    assert await desk.events(charge_id) == [
+    assert await env.sent(refund_id) == [400]
+    assert await env.balance(test=test) == 600
+    rest = await env.refund(charge_id, test=test)
+    await env.works(charge_id, test=test)
+    assert await env.status(rest, test=test) == ("succeeded", None)
+    assert await status_of(env.pool, charge_id) == "refunded"
+    assert await env.events(charge_id) == [
         "payment.received", "refund.succeeded", "refund.succeeded", "charge.refunded",
     ]  # fmt: skip
 
 
-async def test_two_that_meet_at_one_payment_decide_one_after_the_other(desk: Desk) -> None:
+async def test_two_that_meet_at_one_payment_decide_one_after_the_other(env: Environment) -> None:
     """What remains is read after the charge is locked: the second sees what the first one took."""
-    charge_id = await desk.paid()
+    charge_id = await env.paid()
 
     async def begin(conn: Any, cents: int | None) -> Any:
-        (begun,) = await begin_refunds(conn, [desk.asked(charge_id, cents)], now=to_millisecond(utc_now()))
+        (begun,) = await begin_refunds(conn, [env.asked(charge_id, cents)], now=to_millisecond(utc_now()))
         return begun
 
     async def second() -> Any:
-        async with transaction(desk.pool) as conn:
+        async with transaction(env.pool) as conn:
             return await begin(conn, None)
 
-    async with transaction(desk.pool) as conn:
+    async with transaction(env.pool) as conn:
         assert isinstance(await begin(conn, 400), RefundProjection)
         waiting = asyncio.create_task(second())
         await asyncio.sleep(0.2)
@@ -259,65 +259,65 @@ async def test_two_that_meet_at_one_payment_decide_one_after_the_other(desk: Des
 
 
 @pytest.mark.parametrize("test", [True, False], ids=["sandbox", "production"])
-async def test_a_boleto_paid_on_its_line_goes_to_the_key(desk: Desk, test: bool) -> None:
-    charge_id = await desk.paid_boleto(test=test)
-    refund_id = await desk.refund(charge_id, test=test, to=TO)
-    await desk.works(charge_id, test=test)
-    found = await desk.found(refund_id, test=test)
+async def test_a_boleto_paid_on_its_line_goes_to_the_key(env: Environment, test: bool) -> None:
+    charge_id = await env.paid_boleto(test=test)
+    refund_id = await env.refund(charge_id, test=test, to=TO)
+    await env.works(charge_id, test=test)
+    found = await env.found(refund_id, test=test)
     assert (found.status, found.return_id) == ("succeeded", None)
-    sent = await desk.pool.fetchrow("SELECT * FROM simulated_transfer WHERE id = $1", refund_id.hex)
+    sent = await env.pool.fetchrow("SELECT * FROM simulated_transfer WHERE id = $1", refund_id.hex)
     assert sent is not None
     assert (sent["pix_key"], sent["document"], sent["amount_cents"]) == (TO.pix_key, TO.document, 1000)
     assert found.end_to_end_id == sent["end_to_end_id"]
-    assert await status_of(desk.pool, charge_id) == "refunded"
+    assert await status_of(env.pool, charge_id) == "refunded"
 
 
-async def test_a_boleto_paid_by_pix_goes_back_the_way_it_came(desk: Desk) -> None:
-    charge_id = await desk.paid_boleto(rail="pix")
-    refund_id = await desk.refund(charge_id)
-    await desk.works(charge_id)
-    assert await desk.status(refund_id) == ("succeeded", None)
-    assert any("/devolucao/" in each for each in desk.bank.requests)
+async def test_a_boleto_paid_by_pix_goes_back_the_way_it_came(env: Environment) -> None:
+    charge_id = await env.paid_boleto(rail="pix")
+    refund_id = await env.refund(charge_id)
+    await env.works(charge_id)
+    assert await env.status(refund_id) == ("succeeded", None)
+    assert any("/devolucao/" in each for each in env.bank.requests)
 
 
 @pytest.mark.parametrize("fault", ["down", "lost_reply", "timeout_before", "cut", "error500", "html"])
-async def test_whatever_the_bank_does_the_money_goes_back_exactly_once(desk: Desk, fault: str) -> None:
-    charge_id = await desk.paid()
-    refund_id = await desk.refund(charge_id)
-    adapter = desk.bank.adapter(write_s=1.0, read_s=1.0)
-    desk.context.banks.production[BANK] = adapter
-    desk.bank.wire.fault = fault
-    await desk.works(charge_id, rounds=2)
+async def test_whatever_the_bank_does_the_money_goes_back_exactly_once(env: Environment, fault: str) -> None:
+    charge_id = await env.paid()
+    refund_id = await env.refund(charge_id)
+    adapter = env.bank.adapter(write_s=1.0, read_s=1.0)
+    env.context.banks.production[BANK] = adapter
+    env.bank.wire.fault = fault
+    await env.works(charge_id, rounds=2)
     lost = fault in ("lost_reply", "cut")
     # A lost answer is asked about at once; while nothing is known nothing is failed.
-    assert await desk.status(refund_id) == ("succeeded" if lost else "pending", None)
-    assert await desk.balance() == 0
-    desk.bank.wire.fault = "up"
-    await desk.works(charge_id, rounds=2)
-    assert await desk.status(refund_id) == ("succeeded", None)
-    assert await desk.sent(refund_id) == [1000]
-    assert (await desk.events(charge_id)).count("refund.succeeded") == 1
+    assert await env.status(refund_id) == ("succeeded" if lost else "pending", None)
+    assert await env.balance() == 0
+    env.bank.wire.fault = "up"
+    await env.works(charge_id, rounds=2)
+    assert await env.status(refund_id) == ("succeeded", None)
+    assert await env.sent(refund_id) == [1000]
+    assert (await env.events(charge_id)).count("refund.succeeded") == 1
 
 
-async def test_each_attempt_names_the_same_id(desk: Desk) -> None:
-    charge_id = await desk.paid()
-    refund_id = await desk.refund(charge_id)
-    desk.bank.wire.fault = "error500"
-    await desk.works(charge_id, rounds=3)
-    desk.bank.wire.fault = "up"
-    await desk.works(charge_id)
-    asked = {each.rpartition("/")[2] for each in desk.bank.requests if "/devolucao/" in each}
+async def test_each_attempt_names_the_same_id(env: Environment) -> None:
+    charge_id = await env.paid()
+    refund_id = await env.refund(charge_id)
+    env.bank.wire.fault = "error500"
+    await env.works(charge_id, rounds=3)
+    env.bank.wire.fault = "up"
+    await env.works(charge_id)
+    asked = {each.rpartition("/")[2] for each in env.bank.requests if "/devolucao/" in each}
     assert asked == {refund_id.hex}
 
 
-async def test_an_order_waits_longer_each_time_but_never_long_for_a_bank_that_is_silent(desk: Desk) -> None:
-    charge_id = await desk.paid()
-    await desk.refund(charge_id)
-    desk.bank.wire.fault = "error500"
+async def test_an_order_waits_longer_each_time_but_never_long_for_a_bank_that_is_silent(env: Environment) -> None:
+    charge_id = await env.paid()
+    await env.refund(charge_id)
+    env.bank.wire.fault = "error500"
     for attempt in range(1, 9):
         before = utc_now()
-        await desk.works(charge_id)
-        order, after = await desk.order(charge_id), utc_now()
+        await env.works(charge_id)
+        order, after = await env.order(charge_id), utc_now()
         assert (order["state"], order["attempts"]) == ("waiting", attempt)
         wait = timedelta(seconds=min(BACKOFF_S[attempt - 1], SILENT_S))
         assert before + wait * 0.8 <= order["due_at"] <= after + wait * 1.2
@@ -325,183 +325,183 @@ async def test_an_order_waits_longer_each_time_but_never_long_for_a_bank_that_is
     assert money_wait(len(BACKOFF_S), silent=False) >= BACKOFF_S[-1] * 0.8
 
 
-async def test_a_refusal_fails_the_refund_and_the_money_is_back_in_the_wallet(desk: Desk) -> None:
-    charge_id = await desk.paid()
-    refund_id = await desk.refund(charge_id)
-    assert await desk.balance() == 0
-    desk.bank.wire.fault = "refuse"
-    await desk.works(charge_id)
-    assert await desk.status(refund_id) == ("failed", "BANK_REFUSED")
-    assert await desk.balance() == 1000
-    assert await status_of(desk.pool, charge_id) == "paid"
-    assert (await desk.order(charge_id))["state"] == "refused"
-    assert await desk.events(charge_id) == ["payment.received", "refund.failed"]
-    desk.bank.wire.fault = "up"
-    again = await desk.refund(charge_id)
-    await desk.works(charge_id)
-    assert await desk.status(again) == ("succeeded", None)
+async def test_a_refusal_fails_the_refund_and_the_money_is_back_in_the_wallet(env: Environment) -> None:
+    charge_id = await env.paid()
+    refund_id = await env.refund(charge_id)
+    assert await env.balance() == 0
+    env.bank.wire.fault = "refuse"
+    await env.works(charge_id)
+    assert await env.status(refund_id) == ("failed", "BANK_REFUSED")
+    assert await env.balance() == 1000
+    assert await status_of(env.pool, charge_id) == "paid"
+    assert (await env.order(charge_id))["state"] == "refused"
+    assert await env.events(charge_id) == ["payment.received", "refund.failed"]
+    env.bank.wire.fault = "up"
+    again = await env.refund(charge_id)
+    await env.works(charge_id)
+    assert await env.status(again) == ("succeeded", None)
 
 
-async def test_a_no_that_a_lost_yes_may_overtake_is_not_believed_at_once(desk: Desk) -> None:
-    charge_id = await desk.paid()
-    refund_id = await desk.refund(charge_id)
-    desk.bank.wire.fault = "error500"
-    await desk.works(charge_id)
-    desk.bank.wire.fault = "refuse"
-    await desk.works(charge_id, rounds=2)
-    assert await desk.status(refund_id) == ("pending", None)
-    await desk.later(charge_id)
-    await desk.works(charge_id)
-    assert await desk.status(refund_id) == ("failed", "BANK_REFUSED")
+async def test_a_no_that_a_lost_yes_may_overtake_is_not_believed_at_once(env: Environment) -> None:
+    charge_id = await env.paid()
+    refund_id = await env.refund(charge_id)
+    env.bank.wire.fault = "error500"
+    await env.works(charge_id)
+    env.bank.wire.fault = "refuse"
+    await env.works(charge_id, rounds=2)
+    assert await env.status(refund_id) == ("pending", None)
+    await env.later(charge_id)
+    await env.works(charge_id)
+    assert await env.status(refund_id) == ("failed", "BANK_REFUSED")
 
 
-async def test_a_no_is_not_believed_however_late_the_lost_yes_was(desk: Desk) -> None:
-    charge_id = await desk.paid()
-    refund_id = await desk.refund(charge_id)
-    desk.bank.wire.fault = "error500"
-    await desk.works(charge_id)
-    await desk.later(charge_id)
-    await desk.works(charge_id)
-    desk.bank.wire.fault = "refuse"
-    await desk.works(charge_id, rounds=2)
-    assert await desk.status(refund_id) == ("pending", None)
-    assert await desk.balance() == 0
-    await desk.later(charge_id)
-    await desk.works(charge_id)
-    assert await desk.status(refund_id) == ("failed", "BANK_REFUSED")
+async def test_a_no_is_not_believed_however_late_the_lost_yes_was(env: Environment) -> None:
+    charge_id = await env.paid()
+    refund_id = await env.refund(charge_id)
+    env.bank.wire.fault = "error500"
+    await env.works(charge_id)
+    await env.later(charge_id)
+    await env.works(charge_id)
+    env.bank.wire.fault = "refuse"
+    await env.works(charge_id, rounds=2)
+    assert await env.status(refund_id) == ("pending", None)
+    assert await env.balance() == 0
+    await env.later(charge_id)
+    await env.works(charge_id)
+    assert await env.status(refund_id) == ("failed", "BANK_REFUSED")
 
 
-async def test_money_on_its_way_is_asked_about_until_it_arrives(desk: Desk) -> None:
-    await desk.rules(settle_after_s=600)
-    charge_id = await desk.paid()
-    refund_id = await desk.refund(charge_id)
-    await desk.works(charge_id, rounds=3)
-    assert await desk.status(refund_id) == ("pending", None)
-    assert sum(each.startswith("PUT") and "/devolucao/" in each for each in desk.bank.requests) == 1
-    await desk.arrives()
-    await desk.works(charge_id)
-    assert await desk.status(refund_id) == ("succeeded", None)
-    assert await status_of(desk.pool, charge_id) == "refunded"
+async def test_money_on_its_way_is_asked_about_until_it_arrives(env: Environment) -> None:
+    await env.rules(settle_after_s=600)
+    charge_id = await env.paid()
+    refund_id = await env.refund(charge_id)
+    await env.works(charge_id, rounds=3)
+    assert await env.status(refund_id) == ("pending", None)
+    assert sum(each.startswith("PUT") and "/devolucao/" in each for each in env.bank.requests) == 1
+    await env.arrives()
+    await env.works(charge_id)
+    assert await env.status(refund_id) == ("succeeded", None)
+    assert await status_of(env.pool, charge_id) == "refunded"
 
 
-async def test_money_on_its_way_that_does_not_arrive_is_back_in_the_wallet(desk: Desk) -> None:
-    for pay in (desk.paid, desk.paid_boleto):
-        await desk.rules(settle_after_s=600, fails=True)
+async def test_money_on_its_way_that_does_not_arrive_is_back_in_the_wallet(env: Environment) -> None:
+    for pay in (env.paid, env.paid_boleto):
+        await env.rules(settle_after_s=600, fails=True)
         charge_id = await pay()
-        refund_id = await desk.refund(charge_id, to=TO if pay == desk.paid_boleto else None)
-        before = await desk.balance()
-        await desk.works(charge_id)
-        assert await desk.status(refund_id) == ("pending", None)
-        await desk.arrives()
-        await desk.works(charge_id)
-        assert await desk.status(refund_id) == ("failed", "NOT_CARRIED_OUT")
-        assert await desk.balance() == before + 1000
-        await desk.rules()
-        again = await desk.refund(charge_id, to=TO if pay == desk.paid_boleto else None)
-        await desk.works(charge_id)
-        assert await desk.status(again) == ("succeeded", None)
+        refund_id = await env.refund(charge_id, to=TO if pay == env.paid_boleto else None)
+        before = await env.balance()
+        await env.works(charge_id)
+        assert await env.status(refund_id) == ("pending", None)
+        await env.arrives()
+        await env.works(charge_id)
+        assert await env.status(refund_id) == ("failed", "NOT_CARRIED_OUT")
+        assert await env.balance() == before + 1000
+        await env.rules()
+        again = await env.refund(charge_id, to=TO if pay == env.paid_boleto else None)
+        await env.works(charge_id)
+        assert await env.status(again) == ("succeeded", None)
 
 
-async def test_a_worker_that_died_after_the_banks_yes_has_sent_the_money_once(desk: Desk) -> None:
-    charge_id = await desk.paid()
-    refund_id = await desk.refund(charge_id)
-    (order,) = await RefundOrderWorker(desk.context, Mode.PRODUCTION)._claim(10)
+async def test_a_worker_that_died_after_the_banks_yes_has_sent_the_money_once(env: Environment) -> None:
+    charge_id = await env.paid()
+    refund_id = await env.refund(charge_id)
+    (order,) = await RefundOrderWorker(env.context, Mode.PRODUCTION)._claim(10)
     end_to_end_id = msgspec.json.decode(order.request)["end_to_end_id"]
-    await desk.context.banks.production[BANK].transfers.return_pix(
+    await env.context.banks.production[BANK].transfers.return_pix(
         Return(id=refund_id.hex, end_to_end_id=end_to_end_id, amount_cents=1000)
     )
     # Here it was killed. Its lease runs out, and another takes over.
-    assert await RefundOrderWorker(desk.context, Mode.PRODUCTION).drain() == 0
-    await desk.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE order_id = $1", order.order_id)
-    assert await release_orders(desk.context) == 1
-    await desk.works(charge_id)
-    assert await desk.status(refund_id) == ("succeeded", None)
-    assert await desk.sent(refund_id) == [1000]
-    assert sum(each.startswith("PUT") and "/devolucao/" in each for each in desk.bank.requests) == 1
+    assert await RefundOrderWorker(env.context, Mode.PRODUCTION).drain() == 0
+    await env.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE order_id = $1", order.order_id)
+    assert await release_orders(env.context) == 1
+    await env.works(charge_id)
+    assert await env.status(refund_id) == ("succeeded", None)
+    assert await env.sent(refund_id) == [1000]
+    assert sum(each.startswith("PUT") and "/devolucao/" in each for each in env.bank.requests) == 1
 
 
-async def test_a_worker_that_was_slow_ends_nothing_another_has_ended(desk: Desk) -> None:
-    charge_id = await desk.paid()
-    refund_id = await desk.refund(charge_id)
-    slow = RefundOrderWorker(desk.context, Mode.PRODUCTION)
+async def test_a_worker_that_was_slow_ends_nothing_another_has_ended(env: Environment) -> None:
+    charge_id = await env.paid()
+    refund_id = await env.refund(charge_id)
+    slow = RefundOrderWorker(env.context, Mode.PRODUCTION)
     (order,) = await slow._claim(10)
-    await desk.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE order_id = $1", order.order_id)
-    await release_orders(desk.context)
-    await desk.works(charge_id)
-    balance, events = await desk.balance(), await desk.events(charge_id)
+    await env.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE order_id = $1", order.order_id)
+    await release_orders(env.context)
+    await env.works(charge_id)
+    balance, events = await env.balance(), await env.events(charge_id)
     await slow._store(order, Known(failure=FailureCode.BANK_REFUSED))
-    assert await desk.status(refund_id) == ("succeeded", None)
-    assert (await desk.balance(), await desk.events(charge_id)) == (balance, events)
-    assert (await desk.order(charge_id))["state"] == "done"
+    assert await env.status(refund_id) == ("succeeded", None)
+    assert (await env.balance(), await env.events(charge_id)) == (balance, events)
+    assert (await env.order(charge_id))["state"] == "done"
 
 
-async def test_a_worker_cut_short_in_the_middle_of_a_call_leaves_the_order_to_the_next(desk: Desk) -> None:
-    charge_id = await desk.paid()
-    refund_id = await desk.refund(charge_id)
-    desk.bank.wire.fault = "slow"  # done in the end, whoever still listens
-    working = asyncio.create_task(RefundOrderWorker(desk.context, Mode.PRODUCTION).drain())
-    await until_answer(desk.has_been_asked)
+async def test_a_worker_cut_short_in_the_middle_of_a_call_leaves_the_order_to_the_next(env: Environment) -> None:
+    charge_id = await env.paid()
+    refund_id = await env.refund(charge_id)
+    env.bank.wire.fault = "slow"  # done in the end, whoever still listens
+    working = asyncio.create_task(RefundOrderWorker(env.context, Mode.PRODUCTION).drain())
+    await until_answer(env.has_been_asked)
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
-    desk.bank.wire.fault = "up"
-    assert await desk.status(refund_id) == ("pending", None)
-    await desk.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE charge_id = $1", charge_id)
-    await release_orders(desk.context)
-    await desk.works(charge_id, rounds=2)
+    env.bank.wire.fault = "up"
+    assert await env.status(refund_id) == ("pending", None)
+    await env.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE charge_id = $1", charge_id)
+    await release_orders(env.context)
+    await env.works(charge_id, rounds=2)
     await asyncio.sleep(0.5)
-    assert await desk.status(refund_id) == ("succeeded", None)
-    assert await desk.sent(refund_id) == [1000]
+    assert await env.status(refund_id) == ("succeeded", None)
+    assert await env.sent(refund_id) == [1000]
 
 
-async def test_a_pix_the_bank_does_not_know_yet_is_asked_again(desk: Desk) -> None:
+async def test_a_pix_the_bank_does_not_know_yet_is_asked_again(env: Environment) -> None:
     """In the sandbox the bank hears of a simulated payment from a worker, a moment after the merchant does."""
     for test in (True, False):
-        charge_id = await desk.paid(test=test, at_bank=False)
-        refund_id = await desk.refund(charge_id, test=test)
-        await desk.works(charge_id, test=test, rounds=2)
-        assert await desk.status(refund_id, test=test) == ("pending", None)
-        end_to_end_id = msgspec.json.decode((await desk.order(charge_id))["request"])["end_to_end_id"]
+        charge_id = await env.paid(test=test, at_bank=False)
+        refund_id = await env.refund(charge_id, test=test)
+        await env.works(charge_id, test=test, rounds=2)
+        assert await env.status(refund_id, test=test) == ("pending", None)
+        end_to_end_id = msgspec.json.decode((await env.order(charge_id))["request"])["end_to_end_id"]
         paid = PayerPix(end_to_end_id=end_to_end_id, txid=charge_id.hex, amount_cents=1000, paid_at=utc_now())
-        await desk.simulated(test).receive([paid], tell=False)
-        await desk.works(charge_id, test=test)
-        assert await desk.status(refund_id, test=test) == ("succeeded", None)
+        await env.simulated(test).receive([paid], tell=False)
+        await env.works(charge_id, test=test)
+        assert await env.status(refund_id, test=test) == ("succeeded", None)
 
 
-async def test_a_pix_the_bank_never_knew_fails_in_the_end(desk: Desk) -> None:
-    charge_id = await desk.paid(at_bank=False)
-    refund_id = await desk.refund(charge_id)
-    await desk.works(charge_id)
-    await desk.later(charge_id)
-    await desk.works(charge_id, rounds=ATTEMPTS_MIN - 2)
-    assert await desk.status(refund_id) == ("pending", None)
-    await desk.works(charge_id)
-    assert await desk.status(refund_id) == ("failed", "BANK_REFUSED")
+async def test_a_pix_the_bank_never_knew_fails_in_the_end(env: Environment) -> None:
+    charge_id = await env.paid(at_bank=False)
+    refund_id = await env.refund(charge_id)
+    await env.works(charge_id)
+    await env.later(charge_id)
+    await env.works(charge_id, rounds=ATTEMPTS_MIN - 2)
+    assert await env.status(refund_id) == ("pending", None)
+    await env.works(charge_id)
+    assert await env.status(refund_id) == ("failed", "BANK_REFUSED")
 
 
-async def test_a_bank_that_sends_no_pix_fails_the_refund_and_says_so(desk: Desk) -> None:
-    desk.context.banks.production[BANK] = desk.bank.adapter()
-    charge_id = await desk.paid_boleto()
-    refund_id = await desk.refund(charge_id, to=TO)
-    await desk.works(charge_id)
-    assert await desk.status(refund_id) == ("failed", "TRANSFER_UNAVAILABLE")
-    assert await desk.balance() == 1000
+async def test_a_bank_that_sends_no_pix_fails_the_refund_and_says_so(env: Environment) -> None:
+    env.context.banks.production[BANK] = env.bank.adapter()
+    charge_id = await env.paid_boleto()
+    refund_id = await env.refund(charge_id, to=TO)
+    await env.works(charge_id)
+    assert await env.status(refund_id) == ("failed", "TRANSFER_UNAVAILABLE")
+    assert await env.balance() == 1000
 
 
-async def test_a_way_to_send_that_was_taken_away_gives_nothing_back_that_may_be_gone(desk: Desk) -> None:
-    sends = desk.context.banks.production[BANK]
-    charge_id = await desk.paid_boleto()
-    refund_id = await desk.refund(charge_id, to=TO)
-    desk.bank.wire.fault = "error500"
-    await desk.works(charge_id)
-    desk.bank.wire.fault = "up"
-    desk.context.banks.production[BANK] = desk.bank.adapter()
-    await desk.later(charge_id)
-    await desk.works(charge_id, rounds=2)
-    assert await desk.status(refund_id) == ("pending", None)
-    assert await desk.balance() == 0
-    desk.context.banks.production[BANK] = sends
-    await desk.works(charge_id)
-    assert await desk.status(refund_id) == ("succeeded", None)
+async def test_a_way_to_send_that_was_taken_away_gives_nothing_back_that_may_be_gone(env: Environment) -> None:
+    sends = env.context.banks.production[BANK]
+    charge_id = await env.paid_boleto()
+    refund_id = await env.refund(charge_id, to=TO)
+    env.bank.wire.fault = "error500"
+    await env.works(charge_id)
+    env.bank.wire.fault = "up"
+    env.context.banks.production[BANK] = env.bank.adapter()
+    await env.later(charge_id)
+    await env.works(charge_id, rounds=2)
+    assert await env.status(refund_id) == ("pending", None)
+    assert await env.balance() == 0
+    env.context.banks.production[BANK] = sends
+    await env.works(charge_id)
+    assert await env.status(refund_id) == ("succeeded", None)
 
 
 @pytest.mark.parametrize(
@@ -514,75 +514,75 @@ async def test_a_way_to_send_that_was_taken_away_gives_nothing_back_that_may_be_
     ],
 )
 async def test_the_sandbox_bank_acts_as_asked(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, scenario: str, pending_rounds: int, ends: str
+    env: Environment, monkeypatch: pytest.MonkeyPatch, scenario: str, pending_rounds: int, ends: str
 ) -> None:
     monkeypatch.setattr("banks.scenario.SLOW_S", 0.2)
-    charge_id = await desk.paid(test=True)
-    refund_id = await desk.refund(charge_id, test=True, scenario=scenario)
+    charge_id = await env.paid(test=True)
+    refund_id = await env.refund(charge_id, test=True, scenario=scenario)
     for _ in range(pending_rounds):
-        await desk.works(charge_id, test=True)
-        assert (await desk.status(refund_id, test=True))[0] == "pending"
-    assert await desk.sent(refund_id) == ([1000] if scenario == "lost_reply" else [])
-    await desk.works(charge_id, test=True)
-    assert (await desk.status(refund_id, test=True))[0] == ends
-    assert await desk.balance(test=True) == (0 if ends == "succeeded" else 1000)
+        await env.works(charge_id, test=True)
+        assert (await env.status(refund_id, test=True))[0] == "pending"
+    assert await env.sent(refund_id) == ([1000] if scenario == "lost_reply" else [])
+    await env.works(charge_id, test=True)
+    assert (await env.status(refund_id, test=True))[0] == ends
+    assert await env.balance(test=True) == (0 if ends == "succeeded" else 1000)
 
 
-async def test_other_orders_and_refunds_leave_one_another_alone(desk: Desk) -> None:
-    charge_id = await desk.paid()
-    await desk.refund(charge_id)
-    await drain_orders(desk.context, Mode.PRODUCTION)
-    order = await desk.order(charge_id)
+async def test_other_orders_and_refunds_leave_one_another_alone(env: Environment) -> None:
+    charge_id = await env.paid()
+    await env.refund(charge_id)
+    await drain_orders(env.context, Mode.PRODUCTION)
+    order = await env.order(charge_id)
     assert (order["state"], order["attempts"]) == ("waiting", 0)
-    await desk.works(charge_id)
-    assert (await desk.order(charge_id))["state"] == "done"
+    await env.works(charge_id)
+    assert (await env.order(charge_id))["state"] == "done"
 
 
-async def test_many_refunds_of_many_charges_end_together(desk: Desk) -> None:
-    charges = [await desk.paid() for _ in range(20)]
-    refunds = [await desk.refund(charge_id, 500) for charge_id in charges for _ in range(2)]
-    await RefundOrderWorker(desk.context, Mode.PRODUCTION).drain()
-    assert [await desk.status(each) for each in refunds] == [("succeeded", None)] * 40
-    assert [await status_of(desk.pool, each) for each in charges] == ["refunded"] * 20
-    assert await desk.balance() == 0
+async def test_many_refunds_of_many_charges_end_together(env: Environment) -> None:
+    charges = [await env.paid() for _ in range(20)]
+    refunds = [await env.refund(charge_id, 500) for charge_id in charges for _ in range(2)]
+    await RefundOrderWorker(env.context, Mode.PRODUCTION).drain()
+    assert [await env.status(each) for each in refunds] == [("succeeded", None)] * 40
+    assert [await status_of(env.pool, each) for each in charges] == ["refunded"] * 20
+    assert await env.balance() == 0
 
 
 @pytest.mark.parametrize("test", [True, False], ids=["sandbox", "production"])
 async def test_the_whole_system_gives_money_back_by_itself(system: System, test: bool) -> None:
-    async with new_shop(system) as shop:
-        door = shop.sandbox if test else shop.production
-        charge = await door.created("10.00")
+    async with new_merchant(system) as merchant:
+        client = merchant.sandbox if test else merchant.production
+        charge = await client.created("10.00")
         charge_id = charge["charge_id"]
         if test:
-            await door.pay(charge_id)
+            await client.pay(charge_id)
         else:
             system.json("bank", "pay", "--charge-id", charge_id)
 
         async def is_(status: str) -> bool:
-            return bool((await door.charge(charge_id))["status"] == status)
+            return bool((await client.charge(charge_id))["status"] == status)
 
         await until_answer(lambda: is_("paid"))
-        made = await door.ask("POST", f"/v1/charges/{charge_id}/refunds", json={}, key="whole")
+        made = await client.ask("POST", f"/v1/charges/{charge_id}/refunds", json={}, key="whole")
         assert (made.status, made.body["status"]) == (201, "pending")
         await until_answer(lambda: is_("refunded"))
-        assert await door.balance() == "0.00"
-        (refund,) = (await door.get(f"/v1/charges/{charge_id}/refunds")).body["data"]
+        assert await client.balance() == "0.00"
+        (refund,) = (await client.get(f"/v1/charges/{charge_id}/refunds")).body["data"]
         assert (refund["status"], refund["refundable_remaining"]) == ("succeeded", "0.00")
-        assert (await door.ask("POST", f"/v1/charges/{charge_id}/refunds", json={}, key="whole")).status == 200
-        kinds = [event["type"] for event in await door.events()]
+        assert (await client.ask("POST", f"/v1/charges/{charge_id}/refunds", json={}, key="whole")).status == 200
+        kinds = [event["type"] for event in await client.events()]
         assert kinds == ["payment.received", "refund.succeeded", "charge.refunded"]
-        async with door.http.get(f"{system.app_url}/pagar/{charge['public_id']}") as page:
+        async with client.http.get(f"{system.app_url}/pagar/{charge['public_id']}") as page:
             assert "devolvido" in (await page.text()).lower()
 
 
 # The bank's own books, and its wire
 
 
-async def test_the_bank_gives_no_more_back_than_came(desk: Desk) -> None:
-    bank: BancoDoBrasil = desk.bank.adapter()
-    charge_id = await desk.paid()
-    await desk.refund(charge_id)
-    end_to_end_id = msgspec.json.decode((await desk.order(charge_id))["request"])["end_to_end_id"]
+async def test_the_bank_gives_no_more_back_than_came(env: Environment) -> None:
+    bank: BancoDoBrasil = env.bank.adapter()
+    charge_id = await env.paid()
+    await env.refund(charge_id)
+    end_to_end_id = msgspec.json.decode((await env.order(charge_id))["request"])["end_to_end_id"]
 
     def ask(cents: int, id: str | None = None, of: str = end_to_end_id) -> Any:
         return bank.transfers.return_pix(Return(id=id or secrets.token_hex(16), end_to_end_id=of, amount_cents=cents))
@@ -596,11 +596,11 @@ async def test_the_bank_gives_no_more_back_than_came(desk: Desk) -> None:
     assert await bank.transfers.find_return(end_to_end_id, "nobody") == NotFound()
 
 
-async def test_a_used_id_gives_the_same_answer_and_never_more_money(desk: Desk) -> None:
-    bank = desk.bank.adapter(transfers_url=f"{desk.bank.url}/transfers/v1")
-    charge_id, id = await desk.paid(), secrets.token_hex(16)
-    await desk.refund(charge_id)
-    end_to_end_id = msgspec.json.decode((await desk.order(charge_id))["request"])["end_to_end_id"]
+async def test_a_used_id_gives_the_same_answer_and_never_more_money(env: Environment) -> None:
+    bank = env.bank.adapter(transfers_url=f"{env.bank.url}/transfers/v1")
+    charge_id, id = await env.paid(), secrets.token_hex(16)
+    await env.refund(charge_id)
+    end_to_end_id = msgspec.json.decode((await env.order(charge_id))["request"])["end_to_end_id"]
     asked = Return(id=id, end_to_end_id=end_to_end_id, amount_cents=300, description="Olá, ção")
     first = await bank.transfers.return_pix(asked)
     assert isinstance(first, Done)
@@ -611,14 +611,14 @@ async def test_a_used_id_gives_the_same_answer_and_never_more_money(desk: Desk) 
     assert isinstance(sent, Done)
     assert await bank.transfers.send_pix(to) == sent
     assert await bank.transfers.find_transfer(id) == sent.value
-    refused = await desk.bank.adapter().transfers.send_pix(to)
+    refused = await env.bank.adapter().transfers.send_pix(to)
     assert isinstance(refused, Rejected)
     assert refused.code == NO_TRANSFERS
 
 
-async def test_an_answer_about_something_else_is_unknown(desk: Desk) -> None:
+async def test_an_answer_about_something_else_is_unknown(env: Environment) -> None:
     """A yes that names another id, another amount or no status we know is no yes."""
-    bank = desk.bank.adapter()
+    bank = env.bank.adapter()
     said: dict[str, Any] = {}
 
     async def ask(*_: Any, **__: Any) -> Any:
@@ -637,12 +637,12 @@ async def test_an_answer_about_something_else_is_unknown(desk: Desk) -> None:
     assert await bank.transfers.return_pix(asked) == Done(Sent(status="done", amount_cents=100, reference="D" * 32))
 
 
-async def test_the_rules_of_the_bank_are_switched_on_its_other_face(desk: Desk) -> None:
-    status, said = await desk.bank.control("refund-rules", settle_after_s=2.5, fails=True)
+async def test_the_rules_of_the_bank_are_switched_on_its_other_face(env: Environment) -> None:
+    status, said = await env.bank.control("refund-rules", settle_after_s=2.5, fails=True)
     assert (status, said) == (200, {"settle_after_s": 2.5, "fails": True})
     for wrong in ({"settle_after_s": -1}, {"settle_after_s": "x"}, {"fails": 1}, {"settle_after_s": 1e9}):
-        assert (await desk.bank.control("refund-rules", **wrong))[0] == 400
-    status, said = await desk.bank.control("refund-rules", settle_after_s=0.0, fails=False)
+        assert (await env.bank.control("refund-rules", **wrong))[0] == 400
+    status, said = await env.bank.control("refund-rules", settle_after_s=0.0, fails=False)
     assert (status, said) == (200, {"settle_after_s": 0.0, "fails": False})
 
 
@@ -653,11 +653,11 @@ async def test_the_rules_of_the_bank_are_switched_on_its_other_face(desk: Desk) 
         ({"valor": "1.00", "descricao": "x" * 141}, "descricao"), ({"valor": "1.00", "descricao": "é"}, "descricao"),
     ],
 )  # fmt: skip
-async def test_the_bank_refuses_what_breaks_its_schema(desk: Desk, body: dict[str, Any], kind: str) -> None:
+async def test_the_bank_refuses_what_breaks_its_schema(env: Environment, body: dict[str, Any], kind: str) -> None:
     from banks.banco_do_brasil.transport import Heard
 
-    bank = desk.bank.adapter()
-    url = f"{desk.bank.url}/pix/v2/pix/{new_end_to_end_id(datetime.now(utc_now().tzinfo))}/devolucao/a1"
+    bank = env.bank.adapter()
+    url = f"{env.bank.url}/pix/v2/pix/{new_end_to_end_id(datetime.now(utc_now().tzinfo))}/devolucao/a1"
     heard = await bank.transfers._transport.ask("PUT", url, ("pix.read", "pix.write"), body=body)
     assert isinstance(heard, Heard)
     said = msgspec.json.decode(heard.body)
