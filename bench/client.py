@@ -78,7 +78,7 @@ class Connection(asyncio.Protocol):
             return
         self._kept = b""
         stretch, done = self._stretch, self._done
-        assert stretch is not None, "nobody asked"
+        assert stretch is not None, "no request was made"
         assert done is not None, "begin() sets both"
         if not stretch.check(data, body_at):
             stretch.open, stretch.wrong = False, data

@@ -194,7 +194,7 @@ class _Feed:
 def _attempt(
     url: str, secret: str, item: dict[str, Any], delivery_id: UUID, attempt: int
 ) -> tuple[dict[str, Any], bool]:
-    """POST one event: what came of it, in the words of --json, and whether nobody was there."""
+    """POST one event: what came of it, in the words of --json, and whether the receiver was absent."""
     from domain.webhooks.signature import delivery_headers
 
     body = msgspec.json.encode({name: value for name, value in item.items() if name not in _ONLY_IN_FEED})

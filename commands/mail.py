@@ -207,7 +207,7 @@ async def ask_for_mail(
 ) -> tuple[str, str]:
     """Have the charge mailed to `to`, or to its payer; answers the address and `queued` or `stopped`.
 
-    `stopped`: whoever reads that address wants no mails of this merchant. Refused(PAYER_EMAIL_REQUIRED) without an
+    `stopped`: the address has unsubscribed from this merchant's mails. Refused(PAYER_EMAIL_REQUIRED) without an
     address, Refused(RATE_LIMITED) when too many were asked for.
     """
     if to is None:
@@ -243,13 +243,13 @@ def address_hash(address: str, seal: Seal) -> str:
 
 
 def stop_token(account_id: UUID, to_hash: str, seal: Seal) -> str:
-    """The part of a link that stops this merchant's mails to this address: nobody can make one for another address."""
+    """The part of a link that unsubscribes this address from this merchant's mails, signed against forgery."""
     plain = account_id.bytes + bytes.fromhex(to_hash)
     return urlsafe_b64encode(plain + _mac(plain, seal)).decode().rstrip("=")
 
 
 def read_stop_token(token: str, seal: Seal) -> tuple[UUID, str] | None:
-    """(account_id, to_hash), or None for what was not made here."""
+    """(account_id, to_hash), or None for a token that was not signed with this key."""
     if len(token) != 64 or not token.isascii():
         return None
     try:

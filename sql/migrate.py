@@ -46,7 +46,7 @@ async def migrate(database_url: str) -> list[str]:
 
 
 async def _make_months(conn: "asyncpg.Connection[asyncpg.Record]") -> None:
-    """However many events lie in the default partition: at a start nobody waits for the time it takes to move them."""
+    """However many events lie in the default partition: at a start no request waits while they are moved."""
     # Other processes may be writing. A worker tries again within the hour, and the default partition keeps the events.
     with suppress(asyncpg.LockNotAvailableError):
         await conn.execute(

@@ -166,7 +166,7 @@ async def set_daily(conn: Connection, account_id: UUID, *, keep_cents: int) -> N
 
 
 async def end_daily(conn: Connection, account_id: UUID) -> None:
-    """Withdrawals only when somebody asks for one; refused as `set_daily`."""
+    """No daily withdrawals any more; refused as `set_daily`."""
     if await end_automatic(conn, account_id=account_id) is None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
 

@@ -43,7 +43,7 @@ class Notice(Struct, frozen=True):
 
 add = sql.run("notice.add")
 claim_unmailed = sql.many("notice.claim_unmailed", Notice)
-"""`now, lease_until, limit`: notices nobody has mailed, each leased to the caller; it comes back if not marked."""
+"""`now, lease_until, limit`: notices not mailed yet, each leased to the caller until it is marked or the lease ends."""
 mark_mailed = sql.run("notice.mark_mailed")
 """`notice_ids, now`."""
 

@@ -65,7 +65,7 @@ async def send_trial(
     charge_id = new_id()
     creation = Creation(
         issuer=issuer,
-        # Its own id: a key nobody else can have used.
+        # Its own id: a key that no other request can have used.
         key=f"trial-{charge_id}",
         fingerprint=bytes(32),
         charge_id=charge_id,

@@ -22,7 +22,7 @@ CREATE TABLE bank_order (
     attempts     integer NOT NULL DEFAULT 0,
     due_at       timestamptz NOT NULL,
     lease_until  timestamptz,
-    -- When a request waits for the outcome: past this instant nobody reads it any more.
+    -- When a request waits for the outcome: past this instant no request reads it any more.
     deadline     timestamptz,
     reply_to     text,
     outcome      jsonb,

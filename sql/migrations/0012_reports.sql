@@ -93,8 +93,8 @@ CREATE TABLE report_integrator (
     PRIMARY KEY (account_id, day, integrador_code)
 ) WITH (fillfactor = 85);
 
--- Attempts of webhooks are no journal rows. Who stores them leaves their count here, in rows of its own that nobody waits
--- for, and a worker adds those up: a row that is committed late is added late, and none is passed over.
+-- Attempts of webhooks are no journal rows. What stores them leaves their count here, in rows of its own that no other
+-- transaction waits for, and a worker adds those up: a row that is committed late is added late, and none is passed over.
 CREATE TABLE report_attempt_told (
     account_id   uuid NOT NULL,
     day          date NOT NULL,

@@ -259,7 +259,7 @@ class World:
 
     @asynccontextmanager
     async def silent_bank(self) -> AsyncIterator[None]:
-        """Nobody asks the bank, and doors wait only a moment for it."""
+        """No worker asks the bank, and requests wait only a moment for it."""
         self.listens = False
         try:
             with patch.object(api.operations.boletos, "DEADLINE_S", SILENT_S):

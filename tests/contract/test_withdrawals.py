@@ -1,6 +1,6 @@
 """Withdrawals over the API (contract section 13): what is asked for, answered and refused, and what the wallet says.
 
-No worker runs here by itself: a withdrawal is pending until a test has the worker's desk do what is due.
+No worker runs here by itself: a withdrawal is pending until a test has the worker do what is due.
 """
 
 import asyncio

@@ -220,11 +220,11 @@ def test_a_plain_user_runs_a_copy_of_the_checkout() -> None:
     nobody = pwd.getpwnam("nobody")
     top = temporary_home().parent
     checkout, site, base = top / "checkout of nobody", top / "site", top / "python"
-    rooms = {path.relative_to(ROOT).parts[0] for path in ROOT.glob("*/*.py") if not path.parent.name.startswith(".")}
-    rooms.add("docs")  # some of it is served
+    packages = {path.relative_to(ROOT).parts[0] for path in ROOT.glob("*/*.py") if not path.parent.name.startswith(".")}
+    packages.add("docs")  # some of it is served
     caches = shutil.ignore_patterns("__pycache__", "quita.pth")
-    for room in rooms:
-        shutil.copytree(ROOT / room, checkout / room, ignore=caches)
+    for package in packages:
+        shutil.copytree(ROOT / package, checkout / package, ignore=caches)
     shutil.copytree(sysconfig.get_path("purelib"), site, symlinks=True, ignore=caches)
     # Root's Python may lie where nobody may not enter, so it is copied as well.
     library = Path(sysconfig.get_path("stdlib"))

@@ -1,4 +1,4 @@
-"""No page has a barrier that can be found by program (WCAG 2.2 AA, axe-core), on a phone and on a desk.
+"""No page has a barrier that can be found by program (WCAG 2.2 AA, axe-core), on a phone and on a desktop.
 
 Every page of the tables of dashboard and staff, the payer's page in each of its states, and the documentation.
 """
@@ -35,7 +35,7 @@ DUE = "2049-01-29"
 
 
 class Stage(NamedTuple):
-    """A shop in which there is some of everything, and a browser with the cookies of its owner and of the staff."""
+    """A merchant with some of everything, and a browser with the cookies of its owner and of the staff."""
 
     system: System
     merchant: ApiMerchant
@@ -157,7 +157,7 @@ async def first_delivery(client: ApiClient) -> str:
 
 
 def screens(page: Page) -> Screens:
-    """A page and its twin in the other mode are one page in two colours: on a desk in production, on a phone in test.
+    """A page and its twin in the other mode differ in colour only: production is seen on a desktop, test on a phone.
     Both on both with FAULT=full."""
     twin = any(each is not page and (each.handle, each.method) == (page.handle, page.method) for each in TABLE)
     if FULL or not twin:

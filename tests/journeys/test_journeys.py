@@ -24,7 +24,7 @@ from tests.support.system import ROOT, System
 async def signed_in(
     browser: Browser, system: System, merchant: ApiMerchant, *, where_to: str = ""
 ) -> AsyncIterator[Tab]:
-    """A tab of the shop's owner, who has just typed e-mail and password."""
+    """A tab of the merchant's owner, just after e-mail and password were typed."""
     async with browser.tab() as tab:
         await tab.screen(1280)
         await tab.open(f"{system.app_url}/painel/entrar" + (f"?para={quote(where_to)}" if where_to else ""))
@@ -54,7 +54,7 @@ async def test_from_the_first_sign_in_to_the_first_paid_test_charge(system: Syst
         assert await owner.text("h1") == "Credencial criada"
         client_id, secret = await field(owner, "client_id"), await field(owner, "client_secret")
 
-        # A program of the shop, with what stood there once.
+        # A program of the merchant, with the secret that was shown once.
         program = ApiClient(system.base_url, merchant.record.account_id, client_id, secret)
         try:
             charge = await program.created("149.90", external_id="pedido-1")

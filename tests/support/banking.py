@@ -1,4 +1,4 @@
-"""A simulated bank on a real socket, a worker's context, and charges as the door writes them."""
+"""A simulated bank on a real socket, a worker's context, and charges as the API writes them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -190,7 +190,7 @@ async def make_charges(
     bank: str = BANK,
     **order: Any,
 ) -> list[UUID]:
-    """Pending PIX charges, as the door writes them, one for each location; `order` adds to the request to the bank."""
+    """Pending PIX charges, as the API writes them, one for each location; `order` adds to the request to the bank."""
     now = to_millisecond(utc_now())
     news = []
     for location in locations:

@@ -177,7 +177,7 @@ async def a_merchant(pool: Pool, name: str = "Loja Açaí & Cia", *, kyc: str = 
 
 
 def settings_with(**env: str) -> Settings:
-    """Settings of a web door with a key of its own: its fingerprints meet nobody else's."""
+    """Settings of a web application with a key of its own: its fingerprints are no other's."""
     given = {"DATABASE_URL": "unused", "REDIS_URL": NOWHERE, "SECRET_KEY": secrets.token_hex(32)}
     return read_settings({**given, **env})
 

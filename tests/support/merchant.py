@@ -54,7 +54,7 @@ class Answer(NamedTuple):
 
 
 class ApiClient:
-    """One credential's way in. Requests that run at once each have a connection, so all API processes serve them."""
+    """A client with one credential. Concurrent requests each have a connection, so all API processes serve them."""
 
     def __init__(self, base_url: str, account_id: UUID, client_id: str, client_secret: str) -> None:
         self.base_url = base_url
@@ -169,7 +169,7 @@ def _pairs(params: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 class ApiMerchant(NamedTuple):
-    """A merchant of the test's own, with a door for each mode."""
+    """A merchant of the test's own, with an API client for each mode."""
 
     record: MerchantCreated
     sandbox: ApiClient

@@ -1,4 +1,4 @@
-"""The web door on a real socket, and a real browser in front of it."""
+"""The web application on a real socket, and a real browser in front of it."""
 
 import asyncio
 import base64
@@ -27,7 +27,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 @asynccontextmanager
 async def serving(pool: Pool, now: Callable[[], datetime], settings: Settings = SETTINGS) -> AsyncIterator[str]:
-    """The web door on a free port; its address."""
+    """The web application on a free port; its address."""
     app = make_app(settings, pool=pool, now=now, openapi=document(ROUTES, settings))
     # As the house serves it: what a proxy says is for the application to judge.
     config = uvicorn.Config(app, port=0, log_level="critical", lifespan="on", ws="none", proxy_headers=False)

@@ -216,7 +216,7 @@ class Service:
         return merchant
 
     async def take_in_partner(self, merchant: WalkMerchant) -> str:
-        """A partner whose account is this shop's; his code. He has no share yet."""
+        """A partner with this merchant's account, and no share yet; its code."""
         async with self.pool.acquire() as conn, conn.transaction():
             made = await create_integrator(
                 conn, name="Parceira", account_id=merchant.account_id, now=self.clock.now(), share_bps=0
@@ -406,7 +406,7 @@ def _overheard(errors: list[dict[str, Any]]) -> Iterator[None]:
 
 
 def _move_clock(api: Api, now: Callable[[], datetime]) -> None:
-    """The door was opened with the machine's clock; from here on it reads this one."""
+    """The API was opened with the machine's clock; from here on it reads this one."""
     client = api.app.state.context
     client._now = now
     client.reserve._now = now

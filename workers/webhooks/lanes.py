@@ -31,7 +31,7 @@ CAP = 10
 CAP_TEST = 5
 
 _PROBE_S_MAX = 60.0
-"""Between two probes of a broken lane: merchants wait for payments, and a request a minute costs nobody anything."""
+"""Between two probes of a broken lane: merchants wait for payments, and a request a minute is no load."""
 _LANES_MAX = 100
 _MOVED_MAX = 500
 """Rows moved in one lane and round: a lane sends far fewer in the second until the next."""

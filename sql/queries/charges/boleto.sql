@@ -47,7 +47,7 @@ ON CONFLICT DO NOTHING
 RETURNING order_id;
 
 -- name: give_up
--- Nobody waits for the answer any more. When the bank may have been asked, or an earlier change was still to be
+-- No request waits for the answer any more. When the bank may have been asked, or an earlier change was still to be
 -- reconciled, the same statement writes an order to reconcile the boleto. A dual charge gets one in any case: its PIX leg
 -- may have been paid meanwhile, and that payment left the boleto to this order. No row: the answer is there.
 WITH given_up AS (

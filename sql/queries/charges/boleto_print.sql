@@ -1,6 +1,6 @@
 -- name: of_owner
 -- All that is printed of a boleto, in one row by the charge's key: what was agreed (the document), who is to pay (sealed,
--- and nowhere else) and who is paid, as he is registered now. A charge that is no boleto, of somebody else or of the other
+-- and nowhere else) and its beneficiary, as registered now. A charge that is no boleto, of another account or of the other
 -- mode is no row: the caller cannot tell the three apart. nosso_numero is what every boleto has and nothing else.
 SELECT read_charge.doc, charge.bank, charge.payer_sealed, account.name, account.document, account.address,
        coalesce(sandbox_clock.ahead_s, 0) AS ahead_s

@@ -93,7 +93,7 @@ GROUP BY 1, 2
 ORDER BY 1, 2;
 
 -- name: integrators
--- A name for each partner that is shown: a join may walk along all the others as well.
+-- The name is looked up for each partner that is shown: a join may read all the others as well.
 SELECT r.integrador_code, (SELECT i.name FROM integrator i WHERE i.integrador_code = r.integrador_code) AS name,
        r.charges, r.charge_amount, r.payments, r.payment_amount, r.given, r.taken_back, r.given - r.taken_back AS net
 FROM (

@@ -127,7 +127,7 @@ async def test_without_redis_the_outcome_is_found_in_postgresql(
     context: Context, servers: Any, api_redis: str | None
 ) -> None:
     if api_redis is None:
-        context.redis = open_redis(NOWHERE, blocking=False)  # the worker's is gone, the door's is not
+        context.redis = open_redis(NOWHERE, blocking=False)  # the worker's is gone, the API's is not
     async with reserve_of(context, api_redis or servers.redis_url) as reserve, working(context):
         assert len(await reserve.take(Mode.SANDBOX, 2)) == 2
     if api_redis is None:

@@ -94,7 +94,7 @@ class Listening:
 
 @contextmanager
 def listening(system: System, merchant: ApiMerchant, url: str, *more: str, people: bool = False) -> Iterator[Listening]:
-    """Begun, for the shop's test mode."""
+    """Begun, for the merchant's test mode."""
     credential = merchant.record.test
     words = [url, "--client-id", credential.client_id, "--client-secret", credential.client_secret, *more]
     command = [sys.executable, "-m", "cli.main", "listen", *words, *(() if people else ("--json",))]

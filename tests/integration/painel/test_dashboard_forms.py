@@ -1,6 +1,6 @@
 """What people make and change from the dashboard: charges, refunds, schedules, mails. Each form once, each no said.
 
-The web door alone, with PostgreSQL and no Redis: boletos and their bank are in test_dashboard_system.py.
+The web application alone, with PostgreSQL and no Redis: boletos and their bank are in test_dashboard_system.py.
 """
 
 import asyncio

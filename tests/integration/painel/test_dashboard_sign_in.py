@@ -34,7 +34,7 @@ NOBODY = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def address(pool: Pool, clock: Clock) -> AsyncIterator[str]:
-    """A door whose throttle has seen nobody yet."""
+    """A web application whose sign-in limit has counted nothing yet."""
     async with serving(pool, clock.now, settings_with()) as found:
         yield found
 

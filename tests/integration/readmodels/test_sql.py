@@ -10,7 +10,7 @@ import pytest
 
 import sql
 
-ROOMS = ("api", "web", "workers", "commands", "readmodels", "banks", "cli", "sql")
+PACKAGES = ("api", "web", "workers", "commands", "readmodels", "banks", "cli", "sql")
 
 
 def _written(name: str) -> str:
@@ -24,9 +24,9 @@ WRITTEN = {name: list(variants) for name, variants in groupby(sorted(sql.STATEME
 @pytest.fixture(scope="session")
 def bound() -> dict[str, type[Any] | None]:
     """What is bound once every module is imported. Programs (`__main__`) bind nothing."""
-    for room in ROOMS:
-        package = importlib.import_module(room)
-        for module in pkgutil.walk_packages(package.__path__, f"{room}."):
+    for package_name in PACKAGES:
+        package = importlib.import_module(package_name)
+        for module in pkgutil.walk_packages(package.__path__, f"{package_name}."):
             # cli.run.asgi is the application itself: importing it needs a configured environment.
             if not module.name.endswith("__main__") and module.name != "cli.run.asgi":
                 importlib.import_module(module.name)

@@ -54,7 +54,7 @@ def worker(context: Context) -> BoletoOrderWorker:
 async def ordered(
     context: Context, account_id: UUID, *, number: str = "", key: str = "", hybrid: bool = False, cents: int = 5000
 ) -> RegistrationOrder:
-    """An order to register a boleto, as the door writes it."""
+    """An order to register a boleto, as the API writes it."""
     request = BoletoRequest(
         issuer=Issuer(account_id=account_id, test=False, name="", city="", pix_key="", actor="test"),
         key=key or new_token(), fingerprint=b"\xab" * 32, request_id="req_test",
@@ -107,7 +107,7 @@ async def worked_through(
 
 
 async def given_up(context: Context, order: RegistrationOrder) -> bool:
-    """The door's deadline has come."""
+    """The API's deadline has come."""
     async with transaction(context.pool) as conn:
         return await give_up(conn, order.order_id, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
 
@@ -172,7 +172,7 @@ async def test_a_yes_that_comes_after_the_creation_was_given_up_makes_no_charge(
 
     async def register(boleto: Any) -> Any:
         done = await slow(boleto)
-        assert await given_up(context, order), "the door leaves while the bank answers"
+        assert await given_up(context, order), "the request gives up while the bank answers"
         return done
 
     context.banks.production[BANK].boletos.register_boleto = register  # type: ignore[method-assign]
@@ -356,7 +356,7 @@ async def test_not_found_is_no_answer_while_the_boleto_may_be_on_its_way(
 
 
 async def changed(context: Context, order: RegistrationOrder, kind: str, request: Any) -> UUID:
-    """An order to change the boleto, as the door writes it."""
+    """An order to change the boleto, as the API writes it."""
     change_id, now = new_id(), utc_now()
     async with session(context.pool) as conn:
         assert await place_change(

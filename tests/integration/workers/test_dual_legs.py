@@ -287,7 +287,7 @@ async def boleto_state(bank: RunningBoletoBank, order: RegistrationOrder) -> int
 
 
 async def placed(context: Context, order: RegistrationOrder, kind: str, request: Any) -> UUID | None:
-    """A change of the boleto, as a door orders it; None when another one is under way."""
+    """A change of the boleto, as the API orders it; None when another one is under way."""
     now, order_id = utc_now(), new_id()
     async with session(context.pool) as conn:
         found = await place_change(

@@ -77,7 +77,7 @@ class Post:
     async def pix(
         self, to: str | None, *, lifetime: timedelta = timedelta(days=10), test: bool = False, send_email: bool = True
     ) -> ChargeDoc:
-        """A charge as the door writes it."""
+        """A charge as the API writes it."""
         now, charge_id = to_millisecond(self.now), new_id()
         doc = ChargeDoc(
             account_id=str(self.merchant.account_id), charge_id=str(charge_id), test=test, public_id=new_token(),
