@@ -13,6 +13,7 @@ import msgspec
 
 from bench.environment import BenchEnvironment, Merchant
 from bench.report import Finding, rate
+from commands.bank_orders.kinds import Payload
 from commands.charges.change import Outcome
 from commands.charges.create_pix import CREATIONS_MAX, NewPix, create_pix
 from commands.charges.pay import Confirmation, confirm_payments
@@ -123,20 +124,14 @@ def _charge(merchant: Merchant, now: datetime) -> NewPix:
     )
     return NewPix(
         bank="001",
-        account_id=UUID(merchant.account_id),
-        test=True,
         key=charge_id.hex,
         fingerprint=bytes(32),
-        charge_id=charge_id,
         order_id=new_id(),
-        created_at=now,
-        expires_at=expires_at,
         location="bench",
-        payer_sealed=None,
         actor=merchant.client_id,
         request_id="req_bench",
-        doc=doc,
-        order=msgspec.json.encode({}),
+        payload=Payload(doc),
+        order=msgspec.Raw(msgspec.json.encode({})),
     )
 
 

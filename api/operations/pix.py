@@ -9,7 +9,7 @@ from api.idempotency.used_keys import UsedKeys
 from commands.bank_orders.pix_locations import LocationReserve
 from commands.charges.create_pix import CREATIONS_MAX, Creation, NewPix, compose_pix, create_pix
 from domain.errors import Code, Refused
-from domain.mode import Mode, Owner
+from domain.mode import Mode
 from readmodels.charges.charge import ChargeDoc
 from runtime.batching import Batcher
 from runtime.jobs import PIX_ORDERS, Jobs
@@ -99,7 +99,7 @@ class PixCreations:
                 if left_s <= 0:
                     raise
                 await when_back(self._pool, timeout_s=left_s)
-                used = [await self._keys.find((Owner.of(new.account_id, new.test), new.key)) for new in news]
+                used = [await self._keys.find((new.owner, new.key)) for new in news]
                 earlier = {
                     new.charge_id
                     for new, row in zip(news, used, strict=True)

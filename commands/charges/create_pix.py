@@ -4,7 +4,6 @@ Creations are batched: one statement writes everything and commits by itself. Ev
 identifier the bank will see is chosen before (the txid is the charge id in hex).
 """
 
-from base64 import b64encode
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -51,27 +50,34 @@ class Creation(Struct, frozen=True, gc=False, kw_only=True):
         return (self.issuer.owner, self.key)
 
 
-class NewPix(Struct, frozen=True, gc=False, kw_only=True):
-    """A creation ready to be written: validated, with its location and BR Code, all ids chosen."""
+class NewPix(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """A creation ready to be written, as the statement reads it: validated, with its location, all ids chosen."""
 
-    account_id: UUID
-    test: bool
     key: str
     fingerprint: bytes
-    charge_id: UUID
-    order_id: UUID
-    created_at: datetime
-    expires_at: datetime
     bank: str
     location: str
-    payer_sealed: bytes | None
+    payer_sealed: bytes | None = None
     actor: str
     request_id: str
-    doc: ChargeDoc
-    at: datetime | None = None
-    """The real instant, when `created_at` is on a clock that is ahead of it."""
-    order: bytes
+    order_id: UUID
+    payload: Payload
+    order: msgspec.Raw
     """The request to the bank (JSON) as the worker will send it."""
+    at: datetime | None = None
+    """The real instant, when the charge is on a clock that is ahead of it."""
+
+    @property
+    def doc(self) -> ChargeDoc:
+        return self.payload.charge
+
+    @property
+    def charge_id(self) -> UUID:
+        return UUID(self.doc.charge_id)
+
+    @property
+    def owner(self) -> Owner:
+        return Owner.of(UUID(self.doc.account_id), self.doc.test)
 
 
 class _Created(Struct, frozen=True, gc=False):
@@ -89,8 +95,8 @@ async def create_pix(conn: Connection, items: Sequence[NewPix]) -> set[UUID]:
     The others' keys belong to somebody already, or standalone PIX is suspended: the caller looks the keys up.
     """
     assert len(items) <= CREATIONS_MAX
-    items = sorted(items, key=lambda item: (item.account_id, item.test, item.key))
-    created = await create(conn, items=[_item(item) for item in items])
+    items = sorted(items, key=lambda item: (item.doc.account_id, item.doc.test, item.key))
+    created = await create(conn, items=[_encode(item) for item in items])
     charge_ids = set(created.charge_ids or ())
     assert len(charge_ids) == (created.projected or 0), "each charge has its read row"
     return charge_ids
@@ -130,54 +136,15 @@ def compose_pix(creation: Creation, location: PixLocation) -> NewPix:
         scenario=creation.scenario,
     )
     return NewPix(
-        account_id=issuer.account_id,
-        test=issuer.test,
         key=creation.key,
         fingerprint=creation.fingerprint,
-        charge_id=creation.charge_id,
-        order_id=new_id(),
-        at=creation.now if issuer.ahead_s else None,
-        created_at=created_at,
-        expires_at=expires_at,
         bank=location.bank,
         location=location.location,
         payer_sealed=creation.payer_sealed,
         actor=issuer.actor,
         request_id=creation.request_id,
-        doc=doc,
-        order=_encode(order),
-    )
-
-
-class _Item(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """A creation as the statement reads it."""
-
-    key: str
-    fingerprint: str
-    bank: str
-    location: str
-    payer_sealed: str | None = None
-    actor: str
-    request_id: str
-    order_id: UUID
-    payload: Payload
-    order: msgspec.Raw
-    at: datetime | None = None
-
-
-def _item(new: NewPix) -> bytes:
-    return _encode(
-        _Item(
-            key=new.key,
-            fingerprint=new.fingerprint.hex(),
-            bank=new.bank,
-            location=new.location,
-            payer_sealed=None if new.payer_sealed is None else b64encode(new.payer_sealed).decode(),
-            actor=new.actor,
-            request_id=new.request_id,
-            order_id=new.order_id,
-            payload=Payload(new.doc),
-            order=msgspec.Raw(new.order),
-            at=new.at,
-        )
+        order_id=new_id(),
+        payload=Payload(doc),
+        order=msgspec.Raw(_encode(order)),
+        at=creation.now if issuer.ahead_s else None,
     )

@@ -23,6 +23,7 @@ from banks.simulated.control import ControlRoutes, Teller
 from banks.simulated.return_wire import ReturnWire
 from banks.simulated.signing import JWKS_PATH, open_signer
 from banks.simulated.wire import Access, Wire, books_may_be_away
+from commands.bank_orders.kinds import Payload
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.charges.create_pix import NewPix, create_pix
 from domain.instants import iso, to_millisecond
@@ -208,10 +209,9 @@ async def make_charges(
         news.append(
             NewPix(
                 bank=bank,
-                account_id=account_id, test=test, key=str(charge_id), fingerprint=bytes(32), charge_id=charge_id,
-                order_id=new_id(), created_at=now, expires_at=now + timedelta(seconds=lifetime_s),
-                location=location.location, payer_sealed=None, actor="test", request_id="test", doc=doc,
-                order=msgspec.json.encode(request),
+                key=str(charge_id), fingerprint=bytes(32), order_id=new_id(), location=location.location,
+                actor="test", request_id="test", payload=Payload(doc),
+                order=msgspec.Raw(msgspec.json.encode(request)),
             )
         )  # fmt: skip
     for start in range(0, len(news), 100):

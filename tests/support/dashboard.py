@@ -13,6 +13,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from commands.bank_orders.kinds import Payload
 from commands.charges.create_pix import NewPix, create_pix
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.merchants.merchants import MerchantCreated, create_merchant
@@ -222,20 +223,15 @@ class Books(NamedTuple):
         )
         new = NewPix(
             bank="001",
-            account_id=self.account_id,
-            test=test,
             key=str(charge_id),
             fingerprint=bytes(32),
-            charge_id=charge_id,
             order_id=new_id(),
-            created_at=at,
-            expires_at=at + lifetime,
             location="",
             payer_sealed=None if payer is None else self.seal.seal(msgspec.json.encode(payer)),
             actor="test_program",
             request_id="req",
-            doc=doc,
-            order=b"{}",
+            payload=Payload(doc),
+            order=msgspec.Raw(b"{}"),
         )
         async with transaction(self.pool) as conn:
             assert await create_pix(conn, [new]) == {charge_id}

@@ -13,6 +13,7 @@ import aiohttp
 import asyncpg
 import msgspec
 
+from commands.bank_orders.kinds import Payload
 from commands.bank_orders.pix_locations import take_block
 from commands.charges.create_pix import NewPix, create_pix
 from commands.charges.pay import Confirmation, confirm_payments
@@ -245,10 +246,9 @@ async def created_before(
             [
                 NewPix(
                     bank="001",
-                    account_id=UUID(client.account_id), test=test, key=key or str(charge_id), fingerprint=fingerprint,
-                    charge_id=charge_id, order_id=new_id(), created_at=created_at, expires_at=expires_at,
-                    location=place.location, payer_sealed=None, actor="test", request_id="req_before", doc=doc,
-                    order=msgspec.json.encode(order),
+                    key=key or str(charge_id), fingerprint=fingerprint,
+                    order_id=new_id(), location=place.location, actor="test", request_id="req_before",
+                    payload=Payload(doc), order=msgspec.Raw(msgspec.json.encode(order)),
                 )
             ],
         )  # fmt: skip

@@ -6,6 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import msgspec
+
+from commands.bank_orders.kinds import Payload
 from commands.charges.create_pix import NewPix, create_pix
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.merchants.integrators import create_integrator
@@ -56,9 +59,8 @@ async def new_charge(
     )  # fmt: skip
     new = NewPix(
         bank="001",
-        account_id=account_id, test=test, key=str(charge_id), fingerprint=bytes(32), charge_id=charge_id,
-        order_id=new_id(), created_at=created_at, expires_at=created_at + lifetime, location=location,
-        payer_sealed=None, actor="test", request_id="test", doc=doc, order=b"{}",
+        key=str(charge_id), fingerprint=bytes(32), order_id=new_id(), location=location,
+        actor="test", request_id="test", payload=Payload(doc), order=msgspec.Raw(b"{}"),
     )  # fmt: skip
     async with transaction(pool) as conn:
         await create_pix(conn, [new])

@@ -11,7 +11,7 @@
 -- `at` is the real instant, of items whose account's clock shows another: what a charge shows is by that clock, keys
 -- and orders go by real time.
 WITH given AS (
-    SELECT c.account_id, c.test, g.key, decode(g.fingerprint, 'hex') AS fingerprint, c.charge_id, c.amount_cents,
+    SELECT c.account_id, c.test, g.key, decode(g.fingerprint, 'base64') AS fingerprint, c.charge_id, c.amount_cents,
            c.external_id, c.created_at, c.expires_at, c.send_email, g.location, decode(g.payer_sealed, 'base64') AS payer_sealed,
            g.bank, g.actor, g.request_id, i.item -> 'payload' AS payload, g.order_id, i.item -> 'order' AS request,
            coalesce(g.at, c.created_at) AS at

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from banks.simulated.bank import PRODUCTION, SimulatedBank
+from commands.bank_orders.kinds import Payload
 from commands.charges.cancel import cancellation
 from commands.charges.change import change_charges
 from commands.charges.create_pix import NewPix, create_pix
@@ -88,9 +89,9 @@ class Post:
         payer = SEAL.seal(msgspec.json.encode({"name": "Ana", **({} if to is None else {"email": to})}))
         new = NewPix(
             bank="001",
-            account_id=self.merchant.account_id, test=test, key=str(charge_id), fingerprint=bytes(32),
-            charge_id=charge_id, order_id=new_id(), created_at=now, expires_at=now + lifetime, location="l/1",
-            payer_sealed=payer, actor="test", request_id="req", doc=doc, order=b"{}",
+            key=str(charge_id), fingerprint=bytes(32),
+            order_id=new_id(), location="l/1",
+            payer_sealed=payer, actor="test", request_id="req", payload=Payload(doc), order=msgspec.Raw(b"{}"),
         )  # fmt: skip
         async with transaction(self.context.pool) as conn:
             assert await create_pix(conn, [new]) == {charge_id}
