@@ -27,7 +27,8 @@ def _as_it_is(item: Any) -> object:
 
 
 class PagedList(Generic[Filters]):
-    """`name` is what its cursors are bound to, `position` where one of them stands, `descriptions` as of parameters_of."""
+    """A list's parameters and errors. `name` is what its cursors are bound to, `position` the key a cursor carries;
+    `descriptions` as in parameters_of."""
 
     def __init__(
         self, name: str, position: type[Struct], filters: type[Filters], descriptions: Mapping[str, str] | None = None

@@ -107,7 +107,8 @@ _SCHEMAS: dict[Kind, dict[str, Any]] = {
 
 
 def parameters_of(filters: type[ListFilters], descriptions: Mapping[str, str]) -> Iterator[Parameter]:
-    """What the filters let in. `descriptions` are by the parameter's name; that of a range says of what its days are."""
+    """The parameters that the filters read. `descriptions` are by the parameter's name; that of a range of days names
+    the event whose day it is."""
     for each in filters_of(filters):
         yield from _parameters(each, descriptions.get(each.parameter, ""))
 

@@ -47,8 +47,9 @@ _PAUSE_S = 0.2
 """After a wake-up that failed: Redis is away, and asking it more often helps nobody."""
 _SOCKET_S = 2.0
 
-# arq's enqueue_job (four round trips) in one, with the wake-up of a worker that waits. The job's id is its lane: one that
-# waits or runs covers this request too. The name goes to the list in any case: whoever reads it looks after this request.
+# arq's enqueue_job (four round trips) in one, with the wake-up of a worker that waits. The job's id is its lane: one
+# that waits or runs covers this request too. The name goes to the list in any case: whoever reads it looks after this
+# request.
 _ENQUEUE = """
 if redis.call('ZADD', KEYS[1], 'NX', ARGV[1], ARGV[2]) == 1 then
   redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4])
