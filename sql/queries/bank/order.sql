@@ -4,11 +4,15 @@
 -- A boleto has one open order at a time (bank_order_boleto_alone). An order to close the boleto of a charge that was just
 -- paid by its PIX leg is not written while another change is under way: the end of that one looks again
 -- (workers/orders/boleto.py).
+WITH given AS MATERIALIZED (
+    SELECT g.order_id, g.account_id, g.charge_id, g.test, c.bank, g.kind, g.request
+    FROM unnest(:order_ids::uuid[], :postings.owner.account_id::uuid[], :postings.charge_id::uuid[],
+                :postings.owner.test::boolean[], :kinds::text[], :requests::jsonb[])
+         AS g (order_id, account_id, charge_id, test, kind, request)
+    JOIN charge c ON c.charge_id = g.charge_id AND c.account_id = g.account_id
+)
 INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
-SELECT g.order_id, g.account_id, g.charge_id, g.test, c.bank, g.kind, g.request, :now, :now
-FROM unnest(:order_ids::uuid[], :postings.owner.account_id::uuid[], :postings.charge_id::uuid[],
-            :postings.owner.test::boolean[], :kinds::text[], :requests::jsonb[]) AS g (order_id, account_id, charge_id, test, kind, request)
-JOIN charge c ON c.charge_id = g.charge_id AND c.account_id = g.account_id
+SELECT order_id, account_id, charge_id, test, bank, kind, request, :now, :now FROM given
 ON CONFLICT (charge_id)
     WHERE kind IN ('boleto_write_off', 'boleto_redate', 'boleto_pay', 'boleto_reconcile') AND state IN ('waiting', 'working')
     DO NOTHING;

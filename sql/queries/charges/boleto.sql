@@ -37,10 +37,11 @@ WITH taken_over AS (
     UPDATE bank_order SET state = 'abandoned'
     WHERE charge_id = :charge_id AND kind = 'boleto_reconcile' AND state = 'waiting' AND :kind::text <> 'boleto_pay'
     RETURNING order_id
+), carried AS MATERIALIZED (
+    SELECT bank FROM charge WHERE charge_id = :charge_id AND account_id = :account_id
 )
 INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, deadline, reply_to, created_at)
-SELECT :order_id, :account_id, :charge_id, :test,
-       (SELECT bank FROM charge WHERE charge_id = :charge_id AND account_id = :account_id), :kind,
+SELECT :order_id, :account_id, :charge_id, :test, (SELECT bank FROM carried), :kind,
        CASE WHEN EXISTS (SELECT FROM taken_over) THEN :request::jsonb || '{"reconcile": true}' ELSE :request::jsonb END,
        :now, :deadline, :reply_to, :now
 ON CONFLICT DO NOTHING
