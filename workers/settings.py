@@ -99,7 +99,7 @@ class WorkerSettings:
     max_tries = 100
     keep_result = 0
     poll_delay = 0.005
-    """The least between two readings of the queue: QueueRedis waits for jobs, arq need not sleep."""
+    """QueueRedis waits before it reads the queue: arq need not sleep."""
     health_check_interval = 15
     handle_signals = False
     log_results = False
