@@ -24,29 +24,25 @@ def handler_of(route: Route, opened: Callable[[], ApiContext], meter: Meter) -> 
     async def handle(context: NamedDependency[ApiContext], call: NamedDependency[Call]) -> Answer:
         return await route.handle(context, call)
 
-    recorded = Recorded(route.method, route.path, opened, meter)
-    return HTTPRouteHandler(
-        route.path,
-        http_method=route.method,
-        name=route.name,
-        status_code=200,
-        include_in_schema=False,
-        opt={"route": route},
-        guards=[admitted],
-        dependencies={"call": Provide(provide_call, sync_to_thread=False)},
-        middleware=[HotRoute(route, opened, meter) if route.hot else recorded],
-    )(handle)
+    middleware = HotRoute(route, opened, meter) if route.hot else Recorded(route.method, route.path, opened, meter)
+    dependencies = {"call": Provide(provide_call, sync_to_thread=False)}
+    return _handler(route, middleware, opt={"route": route}, guards=[admitted], dependencies=dependencies)(handle)
 
 
 def open_handler_of(route: OpenRoute, opened: Callable[[], ApiContext], meter: Meter) -> HTTPRouteHandler:
+    return _handler(route, Recorded(route.method, route.path, opened, meter))(route.handle)
+
+
+def _handler(route: Route | OpenRoute, middleware: "HotRoute | Recorded", **more: Any) -> HTTPRouteHandler:
     return HTTPRouteHandler(
         route.path,
         http_method=route.method,
         name=route.name,
         status_code=200,
         include_in_schema=False,
-        middleware=[Recorded(route.method, route.path, opened, meter)],
-    )(route.handle)
+        middleware=[middleware],
+        **more,
+    )
 
 
 async def admitted(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:

@@ -69,7 +69,7 @@ class Query:
         value = self._one("limit")
         if value is None:
             return LIMIT_DEFAULT
-        if not value.isascii() or not _DIGITS.fullmatch(value):
+        if not _DIGITS.fullmatch(value):
             raise Refused(Code.LIMIT_INVALID)
         # Thousands of digits are a number all the same; only whether it is 0 matters.
         number = LIMIT_MAX if len(value.lstrip("0")) > 3 else int(value[-4:])

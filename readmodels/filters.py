@@ -54,7 +54,7 @@ class Kind(Enum):
 
 
 class Filter(Struct, frozen=True):
-    """`parameter` is of a range what stands before `_from` and `_to`."""
+    """`parameter` is its name in addresses; that of a range is followed by `_from` and `_to`."""
 
     field: str
     parameter: str

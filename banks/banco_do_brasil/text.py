@@ -34,10 +34,10 @@ def fold_for_bank(text: str, length_max: int) -> str:
     return " ".join("".join(signs).split())[:length_max].rstrip()
 
 
-def safe_text(text: str, most: int) -> str:
+def safe_text(text: str, length_max: int) -> str:
     """What API Pix takes anywhere: letters without accents, digits and a few signs; may be empty."""
     folded = ascii_fold(text, len(text) * 4 + 1, otherwise=" ")
-    return " ".join(_UNSAFE.sub(" ", folded).split())[:most].rstrip()
+    return " ".join(_UNSAFE.sub(" ", folded).split())[:length_max].rstrip()
 
 
 def pix_cents(text: str) -> int | None:

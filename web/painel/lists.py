@@ -28,6 +28,7 @@ _FAULTS = {
     Fault.CHARACTERS: _TOO_LONG,
     Fault.NOT_ONE_OF: "Escolha uma das opções.",
     Fault.NO_ID: "Não é um identificador válido.",
+    Fault.NO_NUMBER: "Não é um número inteiro.",
     Fault.NO_DAY: "Não é uma data.",
     Fault.ENDS_FIRST: "Termina antes de começar.",
 }

@@ -69,7 +69,7 @@ async def drain_hints(context: Context) -> int:
     by_bank: dict[str, list[Hint]] = {}
     for hint in hints:
         by_bank.setdefault(hint.bank, []).append(hint)
-    await asyncio.gather(*(_check(context, bank, told) for bank, told in by_bank.items()))
+    await asyncio.gather(*(_check(context, bank, of_bank) for bank, of_bank in by_bank.items()))
     return len(hints)
 
 
