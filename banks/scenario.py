@@ -24,7 +24,7 @@ class _Rule(Struct, frozen=True):
     """`unavailable` is not over after two attempts."""
 
 
-# For boletos, whose merchant waits for the bank, unavailable lasts as long as his request is asked for. So it does for
+# For boletos, whose merchant waits for the bank, unavailable lasts for as long as the order is tried. So it does for
 # the payer of a test charge, whose own bank is the one that acts then.
 _BOLETO: Final = _Rule("4678420", lasting=True)
 # Methods that are not named here answer as the bank does.

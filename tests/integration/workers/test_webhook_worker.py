@@ -132,6 +132,26 @@ async def test_a_lane_that_is_woken_while_it_runs_runs_once_more(servers: Any, r
         assert lane.rounds >= 2
 
 
+async def test_a_job_runs_its_lane_when_the_name_was_lost_with_its_worker(servers: Any) -> None:
+    lane, queue = Counted(), QueueRedis(servers.redis_url)
+    async with arq_with(servers.redis_url, Duty(WEBHOOKS, lane.run, 59)):
+        await queue.enqueue_job(WEBHOOKS, _job_id=WEBHOOKS)  # as arq does: no name is pushed
+        await lane.ran()
+    await queue.aclose(close_connection_pool=True)
+
+
+async def test_a_job_leaves_a_lane_alone_that_began_after_it_was_asked_for(servers: Any) -> None:
+    lane, redis = Counted(), Redis.from_url(servers.redis_url)
+    async with arq_with(servers.redis_url, Duty(WEBHOOKS, lane.run, 59)) as jobs:
+        jobs.wake(WEBHOOKS)
+        await lane.ran()
+        async with asyncio.timeout(PATIENCE_S):
+            while await redis.zscore(QUEUE, WEBHOOKS) is not None:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert lane.rounds == 1
+    await redis.aclose()
+
+
 async def test_a_job_that_a_flush_took_is_made_up_for_by_the_cron(servers: Any) -> None:
     redis, lane = Redis.from_url(servers.redis_url), Counted()
     async with arq_with(servers.redis_url, Duty(WEBHOOKS, lane.run, 1)) as jobs:

@@ -1,0 +1,57 @@
+"""X-Sandbox-Bank reaches each call that changes something at a bank, and no other."""
+
+import inspect
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from banks.protocol import Bank, BoletoBank, PixBank, Rejected, TransferBank, Unknown
+from banks.scenario import acting
+
+PORT = {"pix": PixBank, "boletos": BoletoBank, "transfers": TransferBank}
+CHANGES = {
+    "put_cob", "remove_cob", "revise_cob", "create_locations", "return_pix", "send_pix", "register_boleto",
+    "redate_boleto", "write_off_boleto",
+}  # fmt: skip
+REFUSED = CHANGES - {"remove_cob", "revise_cob", "create_locations"}
+METHODS = [
+    (part, name)
+    for part, protocol in PORT.items()
+    for name, method in vars(protocol).items()
+    if inspect.iscoroutinefunction(method) and not name.startswith("_")
+]
+
+
+class Part:
+    """Answers every call with its name."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        async def call() -> str:
+            self.calls.append(name)
+            return name
+
+        return call
+
+
+@pytest.mark.parametrize(("part", "name"), METHODS)
+@pytest.mark.parametrize("scenario", ["unavailable", "refuse", "lost_reply"])
+async def test_a_scenario_acts_on_what_changes_something(part: str, name: str, scenario: str) -> None:
+    bank = SimpleNamespace(**{each: Part() for each in PORT})
+    answer = await getattr(getattr(acting(cast("Bank", bank), scenario, attempt=1), part), name)()
+    calls = getattr(bank, part).calls
+    if name not in CHANGES or (scenario == "refuse" and name not in REFUSED):
+        assert (answer, calls) == (name, [name])
+    elif scenario == "refuse":
+        assert isinstance(answer, Rejected)
+        assert calls == []
+    else:
+        assert isinstance(answer, Unknown)
+        assert calls == ([name] if scenario == "lost_reply" else [])
+
+
+def test_the_port_has_every_call_that_changes_something() -> None:
+    assert {name for _, name in METHODS} >= CHANGES
