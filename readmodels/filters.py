@@ -1,4 +1,4 @@
-"""The filters of a list, declared once: the fields of a ListFilters tell which parameters an address may have and how
+"""The filters of a list, declared once: the fields of a ListFilters say which parameters an address may have and how
 each is read, by the API (api/query.py) and by the dashboard (web/painel/lists.py). A filter that cannot be read is
 never left out: the wrong rows would be returned."""
 

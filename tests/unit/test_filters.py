@@ -1,4 +1,4 @@
-"""A list's filters are told by the fields of their struct, and read the same for programs and for people."""
+"""A list's filters follow from the fields of their struct, and read the same for programs and for people."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime

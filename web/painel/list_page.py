@@ -40,9 +40,9 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
     words: Mapping[str, object] = {}
     filters: type[Filters]
     more_names: tuple[str, ...] = ()
-    """Of the address's parameters those that no field of the filters tells."""
+    """Parameters of the address beside those of the filters' fields."""
     read: Callable[[ListQuery, PageRequest], Filters] | None = None
-    """How the filters are read where their fields do not tell: then `more_names` are all."""
+    """How the filters are read where parameters and fields differ: then `more_names` are all parameters."""
     fetch: Callable[[PageRequest], Callable[..., Awaitable[tuple[Sequence[Item], Position | None]]]]
     """The read model's function of a page: (conn, owner, filters, after, limit)."""
     position: type[Position]
@@ -57,8 +57,8 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
     """The filters of a file's parts, in their order."""
 
     def query(self, request: PageRequest) -> ListQuery:
-        told = [name for each in filters_of(self.filters) for name in each.parameters] if self.read is None else []
-        return ListQuery(request.http, (*told, *self.more_names))
+        of_fields = [name for each in filters_of(self.filters) for name in each.parameters] if self.read is None else []
+        return ListQuery(request.http, (*of_fields, *self.more_names))
 
     async def show(self, request: PageRequest) -> Response[Any]:
         return await self.page(request, self.query(request), {})
