@@ -63,7 +63,7 @@ ROUTES: tuple[Route, ...] = (
 _FREE = "/v1/idempotency-keys/"
 # BR Codes of our shape have between 130 and 220 characters: their QR tables are made before the first request.
 _BR_CODE_LENGTHS = range(130, 221)
-_WARM_AFTER_S = 3.0
+PREPARE_AFTER_S = 3.0
 
 
 def make_api(
@@ -119,7 +119,7 @@ def make_api(
 async def _prepare_boletos(context: ApiContext) -> None:
     """What the first boleto would wait for a second: the bank calendar and the printed forms. In a while: the start of
     a system has enough to do."""
-    await asyncio.sleep(_WARM_AFTER_S)
+    await asyncio.sleep(PREPARE_AFTER_S)
     await asyncio.to_thread(effective_due_date, context.now().date())
     await asyncio.to_thread(context.printer.prepare)
 

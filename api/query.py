@@ -9,7 +9,7 @@ from api.body.reading import TEXT_PATTERN
 from api.route import Parameter
 from domain.errors import Code, Refused
 from domain.identifiers import UUID_REGEX
-from readmodels.filters import ORDERS, SEQUENCE_MAX, TEXT_MAX, Fault, Filter, Kind, filters_of
+from readmodels.filters import ORDERS, SEQUENCE_MAX, TEXT_MAX, Fault, Filter, FilterKind, filters_of
 from readmodels.page import LIMIT_DEFAULT, LIMIT_MAX, ListFilters
 
 _DIGITS = re.compile(r"[0-9]+")
@@ -100,9 +100,9 @@ UUID_PATTERN = f"^{UUID_REGEX}$"
 # Parameters of routes as documented: exactly what Query lets in.
 _DAY = {"type": "string", "format": "date", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}
 _WORD = {"type": "string", "minLength": 1, "maxLength": TEXT_MAX, "pattern": TEXT_PATTERN}
-_SCHEMAS: dict[Kind, dict[str, Any]] = {
-    Kind.ID: {"type": "string", "format": "uuid", "pattern": UUID_PATTERN},
-    Kind.SEQUENCE: {"type": "integer", "minimum": 0, "maximum": SEQUENCE_MAX},
+_SCHEMAS: dict[FilterKind, dict[str, Any]] = {
+    FilterKind.ID: {"type": "string", "format": "uuid", "pattern": UUID_PATTERN},
+    FilterKind.SEQUENCE: {"type": "integer", "minimum": 0, "maximum": SEQUENCE_MAX},
 }
 
 
@@ -114,11 +114,11 @@ def parameters_of(filters: type[ListFilters], descriptions: Mapping[str, str]) -
 
 
 def _parameters(each: Filter, description: str) -> Iterator[Parameter]:
-    if each.kind in (Kind.INSTANTS, Kind.DAYS):
+    if each.kind in (FilterKind.INSTANTS, FilterKind.DAYS):
         for name, side in zip(each.parameters, ("after", "before"), strict=True):
             said = f"{description} on or {side} this day (America/Sao_Paulo, inclusive)."
             yield Parameter(name=name, schema=_DAY, description=said)
         return
     schema = {"type": "string", "enum": list(each.allowed)} if each.allowed else _SCHEMAS.get(each.kind, _WORD)
-    repeatable = each.kind is Kind.CHOICES
+    repeatable = each.kind is FilterKind.CHOICES
     yield Parameter(name=each.parameter, schema=schema, description=description, repeatable=repeatable)

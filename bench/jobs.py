@@ -1,7 +1,6 @@
 """The queue of arq: how soon a lane begins, and what a worker at rest costs, polling for jobs and waiting for names."""
 
 import asyncio
-import os
 import statistics
 import time
 from collections.abc import Awaitable, Callable
@@ -12,7 +11,7 @@ from arq import func
 from arq.connections import ArqRedis
 from arq.worker import Worker
 
-from bench.environment import BenchEnvironment
+from bench.environment import BenchEnvironment, cpu_s
 from bench.report import Finding
 from runtime.jobs import QUEUE, WEBHOOKS, Jobs, QueueRedis
 from runtime.redis import open_redis
@@ -38,9 +37,9 @@ async def jobs(environment: BenchEnvironment, seconds: float) -> list[Finding]:
     await polling.aclose(close_connection_pool=True)
     with environment.worker() as pid:
         await asyncio.sleep(_SETTLED_S)
-        before = _cpu_s(pid)
+        before = cpu_s(pid)
         await asyncio.sleep(seconds)
-        worker = (_cpu_s(pid) - before) / seconds
+        worker = (cpu_s(pid) - before) / seconds
     return [
         Finding(f"a poll each {POLLED_S * 1000:.0f} ms: a job begun after (median)", polled[0], "ms"),
         Finding("  at rest, of a core", polled[1] * 100, "%"),
@@ -82,9 +81,3 @@ async def _measure(
     share = (time.process_time() - cpu) / (time.perf_counter() - began)
     await end(running)
     return statistics.median(took_ms), share
-
-
-def _cpu_s(pid: int) -> float:
-    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
-        fields = stat.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

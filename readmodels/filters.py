@@ -38,7 +38,7 @@ class Fingerprint(Struct, frozen=True):
     parameter: str
 
 
-class Kind(Enum):
+class FilterKind(Enum):
     """How a filter is read, by the type or the marker of its field."""
 
     TEXT = str
@@ -58,12 +58,12 @@ class Filter(Struct, frozen=True):
 
     field: str
     parameter: str
-    kind: Kind
+    kind: FilterKind
     allowed: tuple[str, ...] = ()
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        ranged = self.kind in (Kind.INSTANTS, Kind.DAYS)
+        ranged = self.kind in (FilterKind.INSTANTS, FilterKind.DAYS)
         return (f"{self.parameter}_from", f"{self.parameter}_to") if ranged else (self.parameter,)
 
 
@@ -184,7 +184,7 @@ def _filter(name: str, hint: Any) -> Filter:
     if get_origin(hint) is Annotated:
         hint, marker = get_args(hint)
     plain = get_origin(hint) if get_origin(hint) is tuple else get_args(hint)[0]
-    kind = Kind(plain if marker is None or plain is tuple else type(marker))
+    kind = FilterKind(plain if marker is None or plain is tuple else type(marker))
     return Filter(
         name, getattr(marker, "parameter", "") or name.removesuffix("_from"), kind, getattr(marker, "allowed", ())
     )
@@ -196,15 +196,15 @@ def read_filters(into: type[Filters], query: QueryValues, blind: Callable[[str],
     for each in sorted(filters_of(into), key=lambda each: len(each.parameters), reverse=True):
         name = each.parameter
         match each.kind:
-            case Kind.INSTANTS:
+            case FilterKind.INSTANTS:
                 found |= zip(each.parameters, read_instants(query, *each.parameters), strict=True)
-            case Kind.DAYS:
+            case FilterKind.DAYS:
                 found |= zip(each.parameters, read_days(query, *each.parameters), strict=True)
-            case Kind.CHOICES:
+            case FilterKind.CHOICES:
                 found[each.field] = read_choices(query, name, each.allowed)
-            case Kind.CHOICE:
+            case FilterKind.CHOICE:
                 found[each.field] = read_choice(query, name, each.allowed)
-            case Kind.FINGERPRINT:
+            case FilterKind.FINGERPRINT:
                 number = read_digits(query, name)
                 found[each.field] = None if number is None else blind(number)
             case kind:
@@ -212,6 +212,9 @@ def read_filters(into: type[Filters], query: QueryValues, blind: Callable[[str],
     return into(**found, order=read_order(query))
 
 
-_READ: dict[Kind, Callable[[QueryValues, str], object]] = {
-    Kind.TEXT: read_text, Kind.DIGITS: read_digits, Kind.ID: read_id, Kind.SEQUENCE: read_sequence,
-}  # fmt: skip
+_READ: dict[FilterKind, Callable[[QueryValues, str], object]] = {
+    FilterKind.TEXT: read_text,
+    FilterKind.DIGITS: read_digits,
+    FilterKind.ID: read_id,
+    FilterKind.SEQUENCE: read_sequence,
+}

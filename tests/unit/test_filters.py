@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 from typing import Annotated
 from uuid import UUID
 
-from readmodels.filters import Digits, Fault, Fingerprint, Kind, OneOf, filters_of, read_filters
+from readmodels.filters import Digits, Fault, FilterKind, Fingerprint, OneOf, filters_of, read_filters
 from readmodels.page import ListFilters, SortOrder
 
 CHARGE = "01a1fdb9-6fd9-7433-94a2-937b5542916e"
@@ -48,10 +48,16 @@ class Asked:
 def test_every_field_is_a_parameter_of_its_kind() -> None:
     told = {each.parameters: each.kind for each in filters_of(Sample)}
     assert told == {
-        ("status",): Kind.CHOICES, ("method",): Kind.CHOICE, ("document",): Kind.FINGERPRINT, ("number",): Kind.DIGITS,
-        ("external_id",): Kind.TEXT, ("charge_id",): Kind.ID, ("after",): Kind.SEQUENCE,
-        ("created_from", "created_to"): Kind.INSTANTS, ("due_from", "due_to"): Kind.DAYS,
-    }  # fmt: skip
+        ("status",): FilterKind.CHOICES,
+        ("method",): FilterKind.CHOICE,
+        ("document",): FilterKind.FINGERPRINT,
+        ("number",): FilterKind.DIGITS,
+        ("external_id",): FilterKind.TEXT,
+        ("charge_id",): FilterKind.ID,
+        ("after",): FilterKind.SEQUENCE,
+        ("created_from", "created_to"): FilterKind.INSTANTS,
+        ("due_from", "due_to"): FilterKind.DAYS,
+    }
 
 
 def test_each_is_read_as_its_kind_and_what_is_not_given_filters_nothing() -> None:
@@ -82,6 +88,12 @@ def test_what_cannot_be_read_is_a_fault_of_its_parameter() -> None:
     )  # fmt: skip
     read_filters(Sample, asked, str)
     assert asked.faults == {
-        "status": Fault.NOT_ONE_OF, "document": Fault.EMPTY, "number": Fault.TOO_LONG, "external_id": Fault.CHARACTERS,
-        "charge_id": Fault.NO_ID, "after": Fault.NO_NUMBER, "created_from": Fault.NO_DAY, "due_to": Fault.ENDS_FIRST,
-    }  # fmt: skip
+        "status": Fault.NOT_ONE_OF,
+        "document": Fault.EMPTY,
+        "number": Fault.TOO_LONG,
+        "external_id": Fault.CHARACTERS,
+        "charge_id": Fault.NO_ID,
+        "after": Fault.NO_NUMBER,
+        "created_from": Fault.NO_DAY,
+        "due_to": Fault.ENDS_FIRST,
+    }
