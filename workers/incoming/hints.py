@@ -1,26 +1,20 @@
 """Check what the bank's callbacks say: ask the bank, and book what it confirms. A hint itself moves nothing."""
 
 import asyncio
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
-from uuid import UUID
 
 import structlog
 from msgspec import Struct
 
 import sql
 from banks.protocol import CobState, NotFound, Unknown
-from banks.received import BOLETO_HINT, ReceivedPix
-from commands.charges.pay import Confirmation, confirm_payments
-from domain.charge import Charge
-from domain.errors import Refused
-from domain.mode import Mode
-from runtime.jobs import BOLETO_ORDERS, WEBHOOKS
-from runtime.postgres import session, transaction
+from banks.received import BOLETO_HINT
+from runtime.postgres import session
 from workers.concurrency import ask_all
 from workers.context import Context
 from workers.incoming.boleto_payments import BookingResult, look_at_boletos
+from workers.incoming.pix_payments import book_pix
 
 BATCH = 100
 ATTEMPTS_MAX = 10
@@ -30,7 +24,6 @@ _LEASE = timedelta(seconds=60)
 _BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0)
 _UNKNOWN_S = 5.0
 _BOLETO_LOOKS = 4
-_BOOK_AT_ONCE = 100  # one transaction; commands.change takes twice as many
 
 _log = structlog.get_logger()
 
@@ -50,15 +43,8 @@ class _Verdict(Struct, frozen=True, gc=False):
     due_at: datetime
 
 
-class _Unbooked(Struct, frozen=True, gc=False):
-    end_to_end_id: str
-    known: bool
-    integrador_code: str | None
-
-
 claim = sql.many("bank_hint.claim", Hint)
 settle = sql.run("bank_hint.settle")
-find_unbooked = sql.many("bank_hint.unbooked", _Unbooked)
 
 
 async def drain_hints(context: Context) -> int:
@@ -83,7 +69,7 @@ async def _check(context: Context, bank: str, hints: list[Hint]) -> None:
         ask_all(get_cob, sorted({hint.txid for hint in hints if not _is_boleto(hint)})),
     )
     received = [pix for state in found.values() if isinstance(state, CobState) for pix in state.received]
-    await book(context, received)
+    await book_pix(context, received)
     states: dict[str, CobState | NotFound | Unknown | BookingResult] = {**found, **seen}
     verdicts = [_verdict(hint, states[hint.txid], context.now()) for hint in hints]
     async with session(context.pool) as conn:
@@ -92,64 +78,6 @@ async def _check(context: Context, bank: str, hints: list[Hint]) -> None:
 
 def _is_boleto(hint: Hint) -> bool:
     return hint.about.startswith(BOLETO_HINT)
-
-
-async def book(context: Context, received: Sequence[ReceivedPix]) -> int:
-    """Book what a bank of production says it received and is not on the books; answers how many payments that was.
-
-    Money whose txid is no charge of ours stands in the log as an error: somebody has to look.
-    """
-    mine = {pix.end_to_end_id: pix for pix in received if charge_id(pix.txid) is not None}
-    booked = 0
-    ids = sorted(mine)
-    for start in range(0, len(ids), _BOOK_AT_ONCE):
-        part = [mine[each] for each in ids[start : start + _BOOK_AT_ONCE]]
-        async with transaction(context.pool) as conn:
-            rows = await find_unbooked(
-                conn,
-                charge_ids=[charge_id(pix.txid) for pix in part],
-                end_to_end_ids=[pix.end_to_end_id for pix in part],
-            )
-            known = [row for row in rows if row.known]
-            new = [mine[row.end_to_end_id] for row in known]
-            confirmations = [_confirmation(pix, row.integrador_code) for pix, row in zip(new, known, strict=True)]
-            outcomes = await confirm_payments(conn, confirmations, now=context.now(), seal=context.seal, actor="bank")
-        for row in rows:
-            if not row.known:
-                _log.error("pix_without_charge", end_to_end_id=row.end_to_end_id)
-        for pix, outcome in zip(new, outcomes, strict=True):
-            if isinstance(outcome, Refused):
-                _log.error("pix_not_booked", end_to_end_id=pix.end_to_end_id, code=outcome.code.name)
-        booked += len(new)
-        if new:
-            context.jobs.wake(WEBHOOKS)
-        if any(isinstance(outcome, Charge) and outcome.dual for outcome in outcomes):
-            context.jobs.wake(BOLETO_ORDERS[Mode.PRODUCTION])  # the boleto beside the PIX is to be written off
-    return booked
-
-
-def charge_id(txid: str) -> UUID | None:
-    """The charge a txid of ours stands for; None for anybody else's."""
-    if len(txid) != 32:
-        return None
-    try:
-        return UUID(txid)
-    except ValueError:
-        return None
-
-
-def _confirmation(pix: ReceivedPix, integrador_code: str | None) -> Confirmation:
-    of = charge_id(pix.txid)
-    assert of is not None
-    return Confirmation(
-        charge_id=of,
-        end_to_end_id=pix.end_to_end_id,
-        amount_cents=pix.amount_cents,
-        paid_at=pix.paid_at,
-        payer_name=pix.payer_name,
-        payer_document=pix.payer_document,
-        integrador_code=integrador_code,
-    )
 
 
 def _verdict(hint: Hint, state: CobState | NotFound | Unknown | BookingResult, now: datetime) -> _Verdict:

@@ -14,7 +14,7 @@ import sql
 from banks.protocol import Unknown
 from runtime.postgres import session
 from workers.context import Context
-from workers.incoming.hints import book
+from workers.incoming.pix_payments import book_pix
 from workers.orders.pix import callback_url, register_keys
 
 OVERLAP = timedelta(minutes=15)
@@ -52,7 +52,7 @@ async def reconcile(context: Context, bank: str) -> int:
     if isinstance(answer, Unknown):
         _log.info("reconciler_waits", detail=answer.detail)
         return 0
-    found = await book(context, answer.value)
+    found = await book_pix(context, answer.value)
     if found:
         _log.info("reconciler_found", count=found)
     async with session(context.pool) as conn:
