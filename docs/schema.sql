@@ -297,6 +297,14 @@ CREATE TRIGGER journal_is_append_only BEFORE DELETE OR UPDATE ON journal FOR EAC
 CREATE TRIGGER journal_is_kept BEFORE TRUNCATE ON journal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE INDEX journal_of_charge ON journal USING btree (charge_id, version, journal_id) WHERE kind <> 'charge.created'::text;
 
+CREATE TABLE lease (
+    name text NOT NULL,
+    holder text NOT NULL,
+    taken_at timestamp with time zone NOT NULL,
+    until timestamp with time zone NOT NULL,
+    CONSTRAINT lease_pkey PRIMARY KEY (name)
+) WITH (fillfactor=50);
+
 CREATE TABLE mail (
     mail_id uuid NOT NULL,
     account_id uuid NOT NULL,

@@ -80,3 +80,11 @@ CREATE TABLE pix_location (
     location     text NOT NULL CHECK (length(location) <= 77),
     PRIMARY KEY (test, bank, location_id)
 );
+
+-- Duties that one process of the installation does at a time, such as filling pix_location; a row outlives its lease.
+CREATE TABLE lease (
+    name      text PRIMARY KEY,
+    holder    text NOT NULL,
+    taken_at  timestamptz NOT NULL,
+    until     timestamptz NOT NULL
+) WITH (fillfactor = 50);

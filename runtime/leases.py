@@ -1,0 +1,33 @@
+"""Leases of duties: what one process of the installation does at a time, such as asking a bank for what it received.
+
+A lease is a row with an end by the database's clock, so neither a skewed worker nor one that died keeps a duty from the
+others. No transaction stays open while the duty is done: its holder takes the lease again, which renews it, before each
+part of its work, and stops when it is told False.
+"""
+
+from msgspec import Struct
+
+import sql
+from sql import Connection
+
+
+class _Lease(Struct, frozen=True):
+    name: str
+
+
+_take = sql.maybe("lease.take", _Lease)
+_release = sql.run("lease.release")
+
+
+async def take_lease(conn: Connection, *, name: str, holder: str, lease_s: float) -> bool:
+    """Take the duty `name` for `lease_s` seconds from now, or renew it; False while it is another holder's.
+
+    `holder` names one process (a worker's `Context.worker`). `lease_s` must outlast the longest part of the work
+    between two renewals.
+    """
+    return await _take(conn, name=name, holder=holder, lease_s=lease_s) is not None
+
+
+async def release_lease(conn: Connection, *, name: str, holder: str) -> None:
+    """Let another take the duty at once. Nothing happens to a lease that is another holder's by now."""
+    await _release(conn, name=name, holder=holder)
