@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TypeAlias
 
-from runtime.files import open_log, write_private
-from runtime.postgres_account import MAJOR, Account, CannotStart, package, postgres_account
-from runtime.process import child_setup
+from runtime.local.files import open_log, write_private
+from runtime.local.postgres_account import MAJOR, Account, CannotStart, package, postgres_account
+from runtime.local.process import child_setup
 
 _START_S_MAX = 60.0  # recovery after kill -9 replays the log; it takes as long as the disk needs
 _STOP_S_MAX = 30.0

@@ -19,8 +19,8 @@ from types import FrameType
 from typing import IO
 
 from runtime.embedded import EmbeddedServer
-from runtime.files import open_log
-from runtime.process import child_setup
+from runtime.local.files import open_log
+from runtime.local.process import child_setup
 
 _TICK_S = 0.2
 _BACKOFF_S_MIN = 0.1

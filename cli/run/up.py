@@ -23,8 +23,8 @@ from cli.answer import Commands
 from cli.run.serve import answers, api_children, counters
 from cli.run.supervise import CannotRun, Child, Port, Supervisor, say
 from runtime.embedded import EmbeddedPostgres, EmbeddedRedis, port_is_free, remembered_port
-from runtime.files import write_private
-from runtime.postgres_account import CannotStart
+from runtime.local.files import write_private
+from runtime.local.postgres_account import CannotStart
 from runtime.settings import Settings, read_settings
 
 _READY_S_MAX = 60.0

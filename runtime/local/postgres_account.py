@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
-from runtime.process import CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, child_setup
+from runtime.local.process import CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, child_setup
 
 MAJOR = "18"
 
