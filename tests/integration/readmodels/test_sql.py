@@ -10,7 +10,7 @@ import pytest
 
 import sql
 
-PACKAGES = ("api", "web", "workers", "commands", "readmodels", "banks", "cli", "sql")
+PACKAGES = ("api", "web", "workers", "commands", "readmodels", "banks", "cli", "runtime", "sql")
 
 
 def _written(name: str) -> str:
