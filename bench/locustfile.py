@@ -1,6 +1,11 @@
-"""What a merchant's programs do all day, for locust: create, look up, list, poll the feed, and see some charges paid.
+"""What merchants' programs do all day, for locust: `locust -f bench/locustfile.py` against a system that runs.
 
-`python -m bench locust` runs it; BENCH_MERCHANTS holds accounts and tokens, BENCH_PER_USER how often a user asks.
+Merchants come from the `dev.json` of a running `make up`, or from the command line for any other host; everything
+happens in test mode, with test credentials. Users share one token for each merchant and renew it as it ends.
+
+Of the four classes each is one kind of program; without a name on the command line all of them run. Tags pick tasks:
+pix, boleto, lookup, list, feed, refund. `--quita-shape steady|ramp|spike` moves the number of users (`-u`) over the
+run time (`-t`); without it locust keeps them as it does.
 """
 
 import itertools
@@ -8,84 +13,406 @@ import json
 import os
 import random
 import secrets
+import time
+from argparse import Namespace
 from collections import deque
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
-from locust import FastHttpUser, constant_throughput, task
+import gevent.lock
+from locust import FastHttpUser, LoadTestShape, User, between, constant_throughput, events, tag, task
+from locust.argument_parser import LocustArgumentParser
+from locust.env import Environment
 
-_MERCHANTS: list[dict[str, str]] = json.loads(os.environ["BENCH_MERCHANTS"])
-_PER_USER = float(os.environ.get("BENCH_PER_USER", "10"))
+_RENEW_EARLY_S = 120.0
+_MADE_MAX = 500
+_BOLETOS = "/v1/charges/boleto"
+_RUN_S = 300.0  # of a shape without -t
+_USERS = 50  # of a shape without -u
+
+
+def add_options(parser: LocustArgumentParser) -> None:
+    parser.add_argument("--quita-dev", metavar="FILE", help="a dev.json ($QUITA_HOME/dev.json, else .quita/dev.json)")
+    parser.add_argument("--quita-client-id", metavar="ID", help="a test credential, instead of dev.json")
+    parser.add_argument("--quita-client-secret", metavar="SECRET", env_var="QUITA_CLIENT_SECRET", is_secret=True)
+    parser.add_argument("--quita-account", metavar="ACCOUNT_ID", help="whose credential that is")
+    parser.add_argument("--quita-shape", choices=["", *SHAPES], default="", help="how the number of users moves")
+    parser.add_argument(
+        "--quita-per-user",
+        type=float,
+        default=0.0,
+        metavar="N",
+        help="requests a second of each user (0: as people do)",
+    )
+
+
+def prepare(environment: Environment, **_: Any) -> None:
+    options = environment.parsed_options
+    assert options is not None
+    dev = _dev(options)
+    environment.host = environment.host or options.host or dev.get("base_url")
+    for user_class in environment.user_classes:
+        if options.quita_per_user:
+            # Locust keeps the pace, and does not ask less often because an answer was slow.
+            user_class.wait_time = constant_throughput(options.quita_per_user)
+    chosen, left_out = set(options.tags or ()), set(options.exclude_tags or ())
+    # Locust would run the users that the tags leave nothing to do, and fail.
+    environment.user_classes = [each for each in environment.user_classes if _has_task(each, chosen, left_out)]
+    if options.quita_shape:
+        environment.shape_class = SHAPES[options.quita_shape]()  # type: ignore[no-untyped-call]
+        environment.shape_class.runner = environment.runner
+    _merchants.clear()
+    _merchants.extend(_merchants_of(options, dev))
+
+
+def _has_task(user_class: type[User], chosen: set[str], left_out: set[str]) -> bool:
+    tags = [set(getattr(each, "locust_tag_set", ())) for each in user_class.tasks]
+    return any((not chosen or chosen & of_task) and not left_out & of_task for of_task in tags)
+
+
+class Merchant(NamedTuple):
+    account_id: str
+    client_id: str
+    client_secret: str
+
+
+_merchants: list[Merchant] = []
+_tokens: dict[str, tuple[str, float]] = {}
+_renewing = gevent.lock.BoundedSemaphore()
 _numbers = itertools.count()
-_RUN = secrets.token_hex(4)
 
 
-class MerchantsProgram(FastHttpUser):
-    """Of 100 requests 58 create, 25 look up, 10 list, 5 poll events, 2 simulate a payment."""
+def _dev(options: Namespace) -> dict[str, Any]:
+    """The dev.json; empty when a credential is named instead."""
+    if options.quita_client_id:
+        return {}
+    named = options.quita_dev
+    path = Path(named or Path(os.environ.get("QUITA_HOME") or ".quita") / "dev.json")
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SystemExit(
+            f"locust: {path} cannot be read ({type(error).__name__}). Start the system with `make up`, name its file "
+            "with --quita-dev, or a credential with --quita-client-id, --quita-client-secret and --quita-account."
+        ) from None
+    return found
 
-    # Locust keeps the pace, and does not ask less often because an answer was slow.
-    wait_time = constant_throughput(_PER_USER)
+
+def _merchants_of(options: Namespace, dev: dict[str, Any]) -> list[Merchant]:
+    if options.quita_client_id:
+        if not options.quita_client_secret or not options.quita_account:
+            raise SystemExit("locust: --quita-client-id needs --quita-client-secret and --quita-account as well.")
+        return [Merchant(options.quita_account, options.quita_client_id, options.quita_client_secret)]
+    complete = dev["merchants"][:2]  # the third has no address yet: its boletos are refused
+    return [Merchant(each["account_id"], each["test"]["client_id"], each["test"]["client_secret"]) for each in complete]
+
+
+class _Program(FastHttpUser):
+    """What all programs share: a token, requests whose every other answer is a failure, charges they made."""
+
+    abstract = True
+    wait_time = between(0.5, 2.0)
     network_timeout = 30.0
     connection_timeout = 10.0
 
     def on_start(self) -> None:
-        merchant = _MERCHANTS[next(_numbers) % len(_MERCHANTS)]
-        self.as_merchant = {"Authorization": f"Bearer {merchant['token']}"}
-        self.as_json = self.as_merchant | {"Content-Type": "application/json"}
-        self.body = json.dumps({
-            "account_id": merchant["account_id"], "external_id": f"order-{_RUN}", "amount": "149.90",
-            "description": "Pedido da loja", "expires_in": 3600,
-            "payer": {"name": "Maria da Silva", "document": "52998224725"},
-        }).encode()  # fmt: skip
-        self.made: deque[str] = deque(maxlen=500)
+        self.merchant = _merchants[next(_numbers) % len(_merchants)]
+        self.series = secrets.token_hex(6)
+        self.made: deque[str] = deque(maxlen=_MADE_MAX)
+        self.paid: deque[str] = deque(maxlen=_MADE_MAX)
+        self.boletos: set[str] = set()
+        self.listed: deque[str] = deque(maxlen=_MADE_MAX)
         self.sequence = 0
 
-    @task(58)
-    def create(self) -> None:
-        headers = self.as_json | {"Idempotency-Key": f"{_RUN}-{next(_numbers)}"}
-        with self._ask("POST", "/v1/charges/pix", "create", 201, data=self.body, headers=headers) as answer:
-            if answer.status_code == 201:
-                self.made.append(_charge_id(answer.content))
+    # What the tasks are made of
 
-    @task(25)
+    def issue_pix(self) -> None:
+        self._create("/v1/charges/pix", "issue PIX", {
+            "account_id": self.merchant.account_id, "external_id": f"order-{self.series}", "amount": "149.90",
+            "description": "Pedido da loja", "expires_in": 3600,
+            "payer": {"name": "Maria da Silva", "document": "52998224725"},
+        })  # fmt: skip
+
+    def issue_boleto(self, kind: str) -> None:
+        due = datetime.now(UTC).date() + timedelta(days=random.randint(5, 40))
+        self._create(_BOLETOS, f"issue {kind}", {
+            "tipo": kind, "valorCents": "249.90", "dataVencimento": due.isoformat(),
+            "external_id": f"order-{self.series}",
+            "pagador": {
+                "nome": "Maria da Silva", "documento": "52998224725", "tipoPessoa": "PESSOA_FISICA", "cep": "01310100",
+                "logradouro": "Avenida Paulista", "numero": "1578", "cidade": "Sao Paulo", "uf": "SP",
+            },
+        })  # fmt: skip
+
     def look_up(self) -> None:
-        if not self.made:
-            return self.create()
-        charge_id = random.choice(self.made)
-        with self._ask("GET", f"/v1/charges/{charge_id}", "look up", 200, headers=self.as_merchant) as answer:
+        known = self.made or self.listed
+        if not known:
+            return self.list_charges()
+        charge_id = random.choice(known)
+        with self.ask("GET", f"/v1/charges/{charge_id}", "look up", 200) as answer:
             if answer.status_code == 200 and _charge_id(answer.content) != charge_id:
                 answer.failure("another charge")
         return None
 
-    @task(10)
-    def list_charges(self) -> None:
-        with self._ask("GET", "/v1/charges?status=pending&limit=25", "list", 200, headers=self.as_merchant):
-            pass
-
-    @task(5)
-    def poll_events(self) -> None:
-        path = f"/v1/events?after_sequence={self.sequence}&limit=100"
-        with self._ask("GET", path, "events", 200, headers=self.as_merchant) as answer:
-            if answer.status_code != 200:
-                return
-            events = json.loads(answer.content)["data"]
-            if events:
-                numbers = [event["sequence"] for event in events]
-                if numbers != list(range(self.sequence + 1, self.sequence + 1 + len(numbers))):
-                    answer.failure(f"the feed has a gap after {self.sequence}")
-                self.sequence = numbers[-1]
-
-    @task(2)
     def pay(self) -> None:
         if not self.made:
-            return self.create()
-        path = f"/v1/charges/{self.made.pop()}/simulate-payment"
-        with self._ask("POST", path, "simulate payment", 200, headers=self.as_merchant) as answer:
-            if answer.status_code == 200 and b'"status":"paid"' not in answer.content:
-                answer.failure("not paid")
-        return None
+            return
+        charge_id = self.made.pop()
+        with self.ask("POST", f"/v1/charges/{charge_id}/simulate-payment", "simulate payment", 200) as answer:
+            if answer.status_code == 200:
+                if b'"status":"paid"' not in answer.content:
+                    answer.failure("not paid")
+                if charge_id not in self.boletos:  # a refund of a boleto needs a key to send it to
+                    self.paid.append(charge_id)
 
-    def _ask(self, method: str, path: str, name: str, expected: int, **more: Any) -> Any:
-        return _Checked(self.client.request(method, path, name=name, catch_response=True, **more), expected)
+    def cancel(self) -> None:
+        if self.made:
+            with self.ask("POST", f"/v1/charges/{self.made.pop()}/cancel", "cancel", 200):
+                pass
+
+    def refund(self) -> None:
+        if not self.paid:
+            self.issue_pix()
+            self.pay()
+        if not self.paid:
+            return
+        path = f"/v1/charges/{self.paid.popleft()}/refunds"
+        with self.ask("POST", path, "refund", 201, key=f"{self.series}-{next(_numbers)}", json={"amount": "10.00"}):
+            pass
+
+    def list_charges(self) -> None:
+        status = random.choice(("pending", "paid"))
+        with self.ask("GET", f"/v1/charges?status={status}&limit=25", "list charges", 200) as answer:
+            if answer.status_code == 200:
+                self.listed.extend(each["charge_id"] for each in json.loads(answer.content)["data"])
+
+    def list_payments(self) -> None:
+        with self.ask("GET", "/v1/payments?limit=25", "list payments", 200):
+            pass
+
+    def poll_feed(self) -> None:
+        with self.ask("GET", f"/v1/events?after_sequence={self.sequence}&limit=100", "feed", 200) as answer:
+            if answer.status_code != 200:
+                return
+            page = json.loads(answer.content)["data"]
+            numbers = [event["sequence"] for event in page]
+            if numbers and numbers != list(range(self.sequence + 1, self.sequence + 1 + len(numbers))):
+                answer.failure(f"the feed has a gap after {self.sequence}")
+            self.sequence = numbers[-1] if numbers else self.sequence
+
+    def ask(self, method: str, path: str, name: str, expected: int, *, key: str | None = None, **more: Any) -> Any:
+        headers = {"Authorization": f"Bearer {self._token()}"} | ({"Idempotency-Key": key} if key else {})
+        return _Checked(
+            self.client.request(method, path, name=name, catch_response=True, headers=headers, **more), expected
+        )
+
+    def _create(self, path: str, name: str, body: dict[str, Any]) -> None:
+        with self.ask("POST", path, name, 201, key=f"{self.series}-{next(_numbers)}", json=body) as answer:
+            if answer.status_code == 201:
+                self.made.append(_charge_id(answer.content))
+                if path == _BOLETOS:
+                    self.boletos.add(self.made[-1])
+
+    def _token(self) -> str:
+        with _renewing:
+            token, until = _tokens.get(self.merchant.client_id, ("", 0.0))
+            if time.monotonic() < until:
+                return token
+            body = {
+                "grant_type": "client_credentials", "client_id": self.merchant.client_id,
+                "client_secret": self.merchant.client_secret,
+            }  # fmt: skip
+            answer = self.client.request("POST", "/v1/oauth/token", name="token", json=body)
+            if answer.status_code != 200:
+                return ""  # counted as a failure; the next request asks again
+            issued = json.loads(answer.content)
+            until = time.monotonic() + issued["expires_in"] - _RENEW_EARLY_S
+            _tokens[self.merchant.client_id] = (issued["access_token"], until)
+            return str(issued["access_token"])
+
+
+class PixMerchant(_Program):
+    """A shop that sells by PIX: issues, looks whether it was paid, cancels some, refunds a few."""
+
+    weight = 4
+
+    @tag("pix")
+    @task(10)
+    def issue(self) -> None:
+        self.issue_pix()
+
+    @tag("lookup")
+    @task(6)
+    def look(self) -> None:
+        self.look_up()
+
+    @tag("pix")
+    @task(4)
+    def be_paid(self) -> None:
+        self.pay()
+
+    @tag("pix")
+    @task(1)
+    def call_off(self) -> None:
+        self.cancel()
+
+    @tag("refund")
+    @task(1)
+    def give_back(self) -> None:
+        self.refund()
+
+
+class BoletoMerchant(_Program):
+    """A school that sends boletos, plain and hybrid, and follows the feed."""
+
+    weight = 1
+
+    @tag("boleto")
+    @task(4)
+    def issue_plain(self) -> None:
+        self.issue_boleto("boleto")
+
+    @tag("boleto")
+    @task(4)
+    def issue_hybrid(self) -> None:
+        self.issue_boleto("boleto_hibrido")
+
+    @tag("lookup")
+    @task(4)
+    def look(self) -> None:
+        self.look_up()
+
+    @tag("boleto")
+    @task(1)
+    def be_paid(self) -> None:
+        self.pay()
+
+    @tag("feed")
+    @task(2)
+    def follow(self) -> None:
+        self.poll_feed()
+
+
+class Reader(_Program):
+    """An accounting program: lists, looks up what it found, reads balance and ledger. It changes nothing."""
+
+    weight = 2
+
+    @tag("list")
+    @task(4)
+    def charges(self) -> None:
+        self.list_charges()
+
+    @tag("lookup")
+    @task(8)
+    def look(self) -> None:
+        self.look_up()
+
+    @tag("list")
+    @task(2)
+    def payments(self) -> None:
+        self.list_payments()
+
+    @tag("feed")
+    @task(3)
+    def follow(self) -> None:
+        self.poll_feed()
+
+    @tag("list")
+    @task(1)
+    def books(self) -> None:
+        for path in ("balance", "ledger?limit=25"):
+            with self.ask("GET", f"/v1/accounts/{self.merchant.account_id}/{path}", path.partition("?")[0], 200):
+                pass
+
+
+class MixedMerchant(_Program):
+    """All of it: of 100 requests 50 issue PIX, 4 boletos, 25 look up, 10 list, 5 poll the feed, 5 pay, 1 refunds."""
+
+    weight = 3
+
+    @tag("pix")
+    @task(50)
+    def issue(self) -> None:
+        self.issue_pix()
+
+    @tag("boleto")
+    @task(4)
+    def issue_slow(self) -> None:
+        self.issue_boleto(random.choice(("boleto", "boleto_hibrido")))
+
+    @tag("lookup")
+    @task(25)
+    def look(self) -> None:
+        self.look_up()
+
+    @tag("list")
+    @task(10)
+    def charges(self) -> None:
+        self.list_charges()
+
+    @tag("feed")
+    @task(5)
+    def follow(self) -> None:
+        self.poll_feed()
+
+    @tag("pix")
+    @task(5)
+    def be_paid(self) -> None:
+        self.pay()
+
+    @tag("refund")
+    @task(1)
+    def give_back(self) -> None:
+        self.refund()
+
+
+class _Shape(LoadTestShape):
+    """Moves the number of users over the run time; `-u` is the most."""
+
+    abstract = True  # as all of them: locust would use the first it finds, and --quita-shape chooses
+    use_common_options = True
+    moves: ClassVar[tuple[tuple[float, float], ...]]
+    """Shares of the run time, and of the users at that moment; straight lines between."""
+
+    def tick(self) -> tuple[int, float] | None:
+        assert self.runner is not None
+        options = self.runner.environment.parsed_options
+        assert options is not None
+        users, run_s = options.num_users or _USERS, float(options.run_time or _RUN_S)
+        at = float(self.get_run_time()) / run_s  # type: ignore[no-untyped-call]
+        if at >= 1:
+            return None
+        for (begun, low), (ended, high) in itertools.pairwise(self.moves):
+            if at < ended:
+                share = low + (high - low) * (at - begun) / (ended - begun)
+                return max(round(users * share), 1), float(users)
+        return users, float(users)
+
+
+class Steady(_Shape):
+    """All users, all the time."""
+
+    abstract = True
+    moves = ((0.0, 1.0), (1.0, 1.0))
+
+
+class Ramp(_Shape):
+    """Up for four fifths of the time, then all."""
+
+    abstract = True
+    moves = ((0.0, 0.0), (0.8, 1.0), (1.0, 1.0))
+
+
+class Spike(_Shape):
+    """A fifth of the users, all of them for a fifth of the time, a fifth again."""
+
+    abstract = True
+    moves = ((0.0, 0.2), (0.4, 0.2), (0.401, 1.0), (0.6, 1.0), (0.601, 0.2), (1.0, 0.2))
+
+
+SHAPES = {"steady": Steady, "ramp": Ramp, "spike": Spike}
 
 
 class _Checked:
@@ -109,3 +436,7 @@ def _charge_id(body: bytes) -> str:
     # A creation's answer begins with it; the QR image behind it is not worth decoding here.
     prefix = b'{"charge_id":"'
     return body[len(prefix) : len(prefix) + 36].decode() if body.startswith(prefix) else ""
+
+
+events.init_command_line_parser.add_listener(add_options)  # type: ignore[no-untyped-call]
+events.init.add_listener(prepare)  # type: ignore[no-untyped-call]

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +36,15 @@ def run(base_url: str | None, *, seconds: float, rate: int, as_json: bool) -> in
 def _drive(base_url: str, dev: dict[str, Any], seconds: float, rate: int, as_json: bool) -> int:
     folder = Path(tempfile.mkdtemp(prefix="quita-locust-"))
     try:
-        env = os.environ | {
-            "BENCH_MERCHANTS": json.dumps([_merchant(base_url, each) for each in dev["merchants"]]),
-            "BENCH_PER_USER": str(rate / _USERS),
-        }
+        merchants = folder / "dev.json"
+        merchants.write_text(json.dumps(dev), encoding="utf-8")
         command = [
             sys.executable, "-m", "locust", "-f", str(_ROOT / "bench" / "locustfile.py"), "--headless",
-            "--host", base_url, "-u", str(_USERS), "-r", str(_USERS), "-t", f"{seconds:.0f}s", "--stop-timeout", "10",
-            "--reset-stats", "--only-summary", "--csv", str(folder / "out"), "--loglevel", "WARNING",
+            "--host", base_url, "--quita-dev", str(merchants), "--quita-per-user", str(rate / _USERS),
+            "-u", str(_USERS), "-r", str(_USERS), "-t", f"{seconds:.0f}s", "--stop-timeout", "10",
+            "--reset-stats", "--only-summary", "--csv", str(folder / "out"), "--loglevel", "WARNING", "MixedMerchant",
         ]  # fmt: skip
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=seconds + _MORE_S, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + _MORE_S, check=False)
         rows = list(csv.DictReader((folder / "out_stats.csv").open(encoding="utf-8")))
         failures = list(csv.DictReader((folder / "out_failures.csv").open(encoding="utf-8")))
     finally:
@@ -72,13 +70,3 @@ def _show(rows: list[dict[str, str]], failures: list[dict[str, str]], failed: in
     for failure in failures[:10]:
         print(f"  {failure['Occurrences']} x {failure['Name']}: {failure['Error'][:200]}")
     print(f"FAILURES: {failed}")
-
-
-def _merchant(base_url: str, merchant: dict[str, Any]) -> dict[str, str]:
-    """The account and an access token of its test credential."""
-    body = json.dumps({"grant_type": "client_credentials", **merchant["test"]}).encode()
-    request = urllib.request.Request(
-        f"{base_url}/v1/oauth/token", data=body, headers={"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        return {"account_id": merchant["account_id"], "token": json.load(answer)["access_token"]}
