@@ -28,8 +28,6 @@ from runtime.replies import Replies
 from runtime.seal import Seal
 from runtime.settings import Settings
 
-POOL_SIZE = 12
-
 
 class _Suspension(Struct, frozen=True):
     suspended: bool
@@ -52,7 +50,7 @@ class ApiContext:
         self.request_log = RequestLog(pool)
         self.printer = BoletoPrinter()
         self.replies = Replies(open_redis(settings.redis_url, blocking=True), pool)
-        self.reserve = LocationReserve(settings.bank, pool, self.jobs, self.replies, now)
+        self.reserve = LocationReserve(settings.bank, pool, self.jobs)
         self.keys = UsedKeys(pool)
         self.locks = IdempotencyLocks(self.redis)
         self.guard = IdempotencyGuard(self.keys, self.locks)
@@ -74,7 +72,7 @@ class ApiContext:
 
 async def open_context(settings: Settings) -> ApiContext:
     """Open what a process needs; PostgreSQL must be there, Redis may come later."""
-    pool = await open_pool(settings.database_url, name="api", size=POOL_SIZE)
+    pool = await open_pool(settings.database_url, name="api", size=settings.pace.api_pool_size)
     context = ApiContext(settings, pool, now=lambda: datetime.now(UTC))
     await context.replies.start()
     return context
@@ -85,6 +83,7 @@ async def close_context(context: ApiContext) -> None:
     await asyncio.gather(context.pix.close(), context.boletos.close(), context.refunds.close())
     await context.charges.close()
     await context.request_log.close()
+    await context.reserve.close()
     await context.jobs.stop()
     await context.replies.stop()
     await context.redis.aclose(close_connection_pool=True)

@@ -120,7 +120,7 @@ class BenchEnvironment:
         seal = Seal(self.settings.secret_key)
         bank = SimulatedBank(pool, seal, world=SANDBOX, url=self.settings.bank_url, now=lambda: datetime.now(UTC))
         async with session(pool) as conn:
-            there = await conn.fetchval("SELECT count(*) FROM pix_location WHERE test")
+            there = await conn.fetchval("SELECT coalesce(sum(count), 0)::bigint FROM pix_location WHERE test")
         while there < count:
             made = (await bank.pix.create_locations(LOCATIONS_MAX)).value
             async with session(pool) as conn:

@@ -56,7 +56,7 @@ async def create_naively(context: ApiContext, call: Call) -> Answer:
     payer, document = asked.payer, asked.payer.document if asked.payer else None
     if document is not None and not well_formed(document, letters=False):
         raise Refused(Code.VALIDATION_ERROR)
-    (location,) = await context.reserve.take(caller.mode, 1)
+    location = await context.reserve.take(caller.mode, caller.account_id)
     charge_id, expires_at = new_id(), now + timedelta(seconds=lifetime_s)
     qr_code = dynamic_br_code(location=location.location, amount_cents=amount_cents, name=caller.name, city=caller.city)
     doc = ChargeDoc(

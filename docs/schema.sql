@@ -107,7 +107,7 @@ CREATE TABLE bank_order (
     kind text NOT NULL,
     lane text GENERATED ALWAYS AS (
 CASE
-    WHEN (kind = ANY (ARRAY['cob_register'::text, 'cob_remove'::text, 'cob_revise'::text, 'pix_simulate'::text, 'locations'::text])) THEN 'pix'::text
+    WHEN (kind = ANY (ARRAY['cob_register'::text, 'cob_remove'::text, 'cob_revise'::text, 'pix_simulate'::text])) THEN 'pix'::text
     WHEN (kind = ANY (ARRAY['boleto_register'::text, 'boleto_write_off'::text, 'boleto_redate'::text, 'boleto_pay'::text, 'boleto_reconcile'::text])) THEN 'boleto'::text
     WHEN (kind = ANY (ARRAY['refund_return'::text, 'refund_transfer'::text])) THEN 'refund'::text
     WHEN (kind = 'withdrawal_send'::text) THEN 'withdrawal'::text
@@ -438,11 +438,23 @@ CREATE UNIQUE INDEX payment_settling ON payment USING btree (charge_id, account_
 CREATE TABLE pix_location (
     test boolean NOT NULL,
     bank text NOT NULL,
-    location_id bigint NOT NULL,
-    location text NOT NULL,
-    CONSTRAINT pix_location_location_check CHECK (length(location) <= 77),
-    CONSTRAINT pix_location_pkey PRIMARY KEY (test, bank, location_id)
-);
+    block_id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    count bigint GENERATED ALWAYS AS (cardinality(location_ids)) STORED,
+    location_ids bigint[] NOT NULL,
+    locations text[] NOT NULL,
+    CONSTRAINT pix_location_check CHECK (cardinality(locations) = cardinality(location_ids)),
+    CONSTRAINT pix_location_pkey PRIMARY KEY (test, bank, block_id)
+) WITH (toast_tuple_target=8160);
+
+CREATE TABLE pix_pool (
+    test boolean NOT NULL,
+    bank text NOT NULL,
+    made bigint NOT NULL,
+    taken bigint DEFAULT 0 NOT NULL,
+    per_s double precision DEFAULT 0 NOT NULL,
+    counted_at timestamp with time zone NOT NULL,
+    CONSTRAINT pix_pool_pkey PRIMARY KEY (test, bank)
+) WITH (fillfactor=50);
 
 CREATE TABLE pix_suspension (
     single boolean DEFAULT true NOT NULL,

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from msgspec import Struct
 
 from domain.client_address import HEADERS, Network
+from runtime.pace import Pace, read_pace
 
 # Attempts after the first one, in seconds (contract section 9): 13 attempts in about 72 h.
 WEBHOOK_DELAYS_S: tuple[float, ...] = (
@@ -129,6 +130,9 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     staff_totp_required: bool
     """STAFF_TOTP_REQUIRED=0 lets the platform's staff work without a second factor: local work."""
 
+    pace: Pace
+    """How much is done at once."""
+
     @property
     def bank(self) -> str:
         """The COMPE code of the bank that carries new charges."""
@@ -197,6 +201,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         trusted_proxies=_networks(env, "TRUSTED_PROXIES"),
         trusted_proxy_header=_proxy_header(env),
         staff_totp_required=env.get("STAFF_TOTP_REQUIRED", "1") != "0",
+        pace=read_pace(env),
     )
 
 

@@ -28,7 +28,6 @@ from web.pix_locations import LOCATION_HANDLERS
 from web.plataforma.table import PLATAFORMA_HANDLERS
 from web.security_headers import with_security_headers
 
-_POOL_SIZE = 4  # a page is one indexed row: four connections carry thousands of them a second
 _BODY_BYTES_MAX = 64 * 1024  # the dashboard's forms; nothing else here reads a body
 
 _log = structlog.get_logger()
@@ -82,7 +81,8 @@ def make_app(
         # Renders its forms with the first boleto: most processes print none.
         app.state.printer = BoletoPrinter()
         app.state.sign_in_turns = sign_in_turns()
-        own = None if pool else await open_pool(app.state.settings.database_url, name="web", size=_POOL_SIZE)
+        size = app.state.settings.pace.web_pool_size
+        own = None if pool else await open_pool(app.state.settings.database_url, name="web", size=size)
         app.state.pool = pool or own
         app.state.context = WebContext(app.state.settings, app.state.pool, now=now)
         await app.state.context.open()

@@ -24,7 +24,7 @@ class WebContext:
         self._redis = open_redis(settings.redis_url, blocking=False)
         self.jobs = Jobs(self._redis)
         self.replies = Replies(open_redis(settings.redis_url, blocking=True), pool)
-        self.reserve = LocationReserve(settings.bank, pool, self.jobs, self.replies, to_the_millisecond)
+        self.reserve = LocationReserve(settings.bank, pool, self.jobs)
         self.boletos = BoletoIssuer(settings, pool, self.jobs, self.replies, self.reserve, to_the_millisecond)
 
     async def open(self) -> None:
@@ -32,6 +32,7 @@ class WebContext:
 
     async def close(self) -> None:
         await self.boletos.close()
+        await self.reserve.close()
         await self.jobs.stop()
         await self.replies.stop()
         await self._redis.aclose(close_connection_pool=True)

@@ -18,7 +18,6 @@ from runtime.redis import open_redis
 from runtime.seal import Seal
 from runtime.settings import Settings
 
-_POOL_SIZE = 16
 _CLOSE_S = 3.0
 
 
@@ -42,7 +41,7 @@ class Context(Struct):
 @asynccontextmanager
 async def open_context(settings: Settings, jobs: Wakes, stopping: asyncio.Event) -> AsyncIterator[Context]:
     async with AsyncExitStack() as opened:
-        pool = await open_pool(settings.database_url, name="worker", size=_POOL_SIZE)
+        pool = await open_pool(settings.database_url, name="worker", size=settings.pace.worker_pool_size)
         opened.push_async_callback(_close_pool, pool)
         redis = open_redis(settings.redis_url, blocking=False)
         opened.push_async_callback(redis.aclose)

@@ -29,7 +29,7 @@ from runtime.redis import REDIS_UNAVAILABLE
 from workers.context import Context
 from workers.housekeeping.expiry import sweep_expired
 from workers.housekeeping.feed_months import forget_deliveries, keep_months
-from workers.housekeeping.location_pool import fill_pool
+from workers.housekeeping.location_pool import LocationPool
 from workers.housekeeping.reports import fold_reports, post_partner_shares
 from workers.housekeeping.request_log_days import keep_days
 from workers.incoming.boleto_payments import reconcile_boletos
@@ -75,7 +75,7 @@ def duties(context: Context, dispatcher: WebhookDispatcher) -> list[Duty]:
             Duty(PIX_ORDERS[mode],    partial(drain_orders, context, mode),    1),
             Duty(BOLETO_ORDERS[mode], BoletoOrderWorker(context, mode).drain,  1),
             Duty(REFUND_ORDERS[mode], RefundOrderWorker(context, mode).drain,  1),
-            Duty(LOCATION_POOL[mode], partial(fill_pool, context, mode),       5),
+            Duty(LOCATION_POOL[mode], LocationPool(context, mode).fill,          5),
         )
     ]
     by_bank = [

@@ -6,7 +6,7 @@ from typing import Final
 import structlog
 
 from banks.choice import agreement_of
-from commands.bank_orders.pix_locations import LOW, take_block
+from commands.bank_orders.pix_locations import take_one
 from commands.charges.control_numbers import ControlNumbers
 from commands.schedules import (
     BOLETO_LOOK,
@@ -98,13 +98,12 @@ class ScheduleWorker:
     async def _issue_pix(self, due: DueCharge) -> Code | None:
         context = self._context
         async with session(context.pool) as conn:
-            found = await take_block(conn, test=False, bank=context.settings.bank, limit=1, low=LOW[Mode.PRODUCTION])
-        if not found or found[0].low:
-            context.jobs.wake(LOCATION_POOL[Mode.PRODUCTION])
-        if not found:
+            location = await take_one(conn, test=False, bank=context.settings.bank)
+        context.jobs.wake(LOCATION_POOL[Mode.PRODUCTION])
+        if location is None:
             return Code.BANK_UNAVAILABLE
         async with transaction(context.pool) as conn:
-            if not await issue_pix(conn, due, found[0], now=context.now()):
+            if not await issue_pix(conn, due, location, now=context.now()):
                 # Suspended; or the key was used this moment, which the next look finds.
                 return Code.PIX_AVULSO_SUSPENDED
         context.jobs.wake(PIX_ORDERS[Mode.PRODUCTION])

@@ -6,7 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 from api.idempotency.used_keys import UsedKeys
-from commands.bank_orders.pix_locations import LocationReserve
+from commands.bank_orders.pix_locations import LocationReserve, PixLocation
 from commands.charges.create_pix import CREATIONS_MAX, Creation, NewPix, compose_pix, create_pix
 from domain.errors import Code, Refused
 from domain.mode import Mode
@@ -36,7 +36,7 @@ class PixCreations:
         self._now = now
         self._suspended = suspended
         # One for each mode: a bank that does not answer in one does not delay the other.
-        self._batchers: dict[Mode, Batcher[Creation, ChargeDoc | None]] = {
+        self._batchers: dict[Mode, Batcher[tuple[Creation, PixLocation], ChargeDoc | None]] = {
             mode: Batcher(self._write, lanes=1, batch_max=CREATIONS_MAX, alone_s=_DATABASE_BACK_S) for mode in Mode
         }
 
@@ -47,34 +47,43 @@ class PixCreations:
     async def create(self, creation: Creation) -> ChargeDoc | None:
         """The charge made; None when its key was used. Refused when neither can be."""
         mode = creation.issuer.mode
-        try:
-            doc = await self._batchers[mode].submit(creation)
-        except Refused as refused:
-            # The bank made no location. A replay needs none, and a suspension is the better answer.
+        location = self._reserve.at_hand(mode)
+        if location is None:
+            # A replay needs none.
             if await self._keys.find(creation.name) is not None:
                 return None
-            if mode is Mode.PRODUCTION and await self._suspended():
-                raise Refused(Code.PIX_AVULSO_SUSPENDED) from None
-            raise refused
+            location = await self._location(creation)
+            if location is None:
+                return None
+        doc = await self._batchers[mode].submit((creation, location))
         if doc is not None or await self._keys.find(creation.name) is not None:
             return doc
         raise Refused(Code.SERVICE_UNAVAILABLE if mode.test else Code.PIX_AVULSO_SUSPENDED)
 
-    async def _write(self, creations: Sequence[Creation]) -> Sequence[ChargeDoc | BaseException | None]:
-        """One statement for all, which are of one mode. None where the key was used already or PIX is suspended."""
-        mode = creations[0].issuer.mode
-        # A creation that waited while earlier ones waited for the bank has used that part of its time.
-        waited_s = (self._now() - max(creation.now for creation in creations)).total_seconds()
+    async def _location(self, creation: Creation) -> PixLocation | None:
+        """Waited for; None when the key was used meanwhile."""
+        mode = creation.issuer.mode
         try:
-            locations = await self._reserve.take(mode, len(creations), waited_s=max(0.0, waited_s))
-        except Refused as refused:
-            return [refused] * len(creations)
-        news = [compose_pix(creation, location) for creation, location in zip(creations, locations, strict=True)]
+            return await self._reserve.take(mode, creation.issuer.account_id)
+        except Refused:
+            if await self._keys.find(creation.name) is not None:
+                return None
+            # The better answer.
+            if mode is Mode.PRODUCTION and await self._suspended():
+                raise Refused(Code.PIX_AVULSO_SUSPENDED) from None
+            raise
+
+    async def _write(
+        self, placed: Sequence[tuple[Creation, PixLocation]]
+    ) -> Sequence[ChargeDoc | BaseException | None]:
+        """One statement for all, which are of one mode. None where the key was used already or PIX is suspended."""
+        mode = placed[0][0].issuer.mode
+        news = [compose_pix(creation, location) for creation, location in placed]
         created, certain = await self._store(news)
         if created:
             self._jobs.wake(PIX_ORDERS[mode])
         if certain:
-            unused = [at for at, new in zip(locations, news, strict=True) if new.charge_id not in created]
+            unused = [at for (_, at), new in zip(placed, news, strict=True) if new.charge_id not in created]
             self._reserve.give_back(mode, unused)
         return [new.doc if new.charge_id in created else None for new in news]
 

@@ -39,7 +39,7 @@ WINDOW = timedelta(days=5)
 
 _PAGES_MAX = 1_000
 _PER_PAGE = 100
-_AT_ONCE = 16  # locations asked for at the same time
+_LOCATION_CALLS = 96
 _REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 _ACTIVE: Final = "ATIVA"
 
@@ -107,10 +107,19 @@ class _Received(Struct, frozen=True):
 class ApiPix:
     """PIX that are received, over HTTP at `api_url` (".../pix/v2")."""
 
-    def __init__(self, transport: Transport, *, api_url: str, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        api_url: str,
+        now: Callable[[], datetime],
+        location_calls: int = _LOCATION_CALLS,
+    ) -> None:
         self._transport = transport
         self._api_url = api_url
         self._now = now
+        # Of all who ask for locations: slices that are made side by side share it.
+        self._location_calls = asyncio.Semaphore(location_calls)
 
     async def put_cob(self, cob: Cob) -> Done[CobState] | Rejected | Unknown:
         body = self._cob_body(cob)
@@ -178,12 +187,11 @@ class ApiPix:
         return _revised(found, lifetime_s) or unknown(heard)
 
     async def create_locations(self, count: int) -> Done[list[Location]] | Rejected | Unknown:
-        room = asyncio.Semaphore(_AT_ONCE)
         made: list[Location] = []
         failures: list[Rejected | Unknown] = []
 
         async def one() -> None:
-            async with room:
+            async with self._location_calls:
                 if failures:
                     return  # a bank that is away would be asked in vain for each of the others
                 answer = await self._create_location()

@@ -81,7 +81,7 @@ class BoletoIssuer:
         location = None
         if request.kind == DUAL:
             # Not given back once it was ordered: a creation that failed may be found paid, with this QR Code.
-            (location,) = await self._reserve.take(request.issuer.mode, 1)
+            location = await self._reserve.take(request.issuer.mode, request.issuer.account_id)
         order = await self.compose(request, location, until=until)
         if not await self._orders.submit(order):
             if location is not None:

@@ -45,10 +45,6 @@ class PixSimulation(Struct, frozen=True, gc=False):
     paid_at: datetime
 
 
-class LocationsRequest(Struct, frozen=True):
-    count: int
-
-
 # The boleto lane
 
 
@@ -189,7 +185,6 @@ class OrderKind(StrEnum):
     COB_REMOVE       = "cob_remove",       OrderLane.PIX,        CobRemoval
     COB_REVISE       = "cob_revise",       OrderLane.PIX,        CobRevision
     PIX_SIMULATE     = "pix_simulate",     OrderLane.PIX,        PixSimulation
-    LOCATIONS        = "locations",        OrderLane.PIX,        LocationsRequest
     BOLETO_REGISTER  = "boleto_register",  OrderLane.BOLETO,     Registration
     BOLETO_WRITE_OFF = "boleto_write_off", OrderLane.BOLETO,     WriteOff
     BOLETO_REDATE    = "boleto_redate",    OrderLane.BOLETO,     Redate

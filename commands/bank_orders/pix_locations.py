@@ -1,44 +1,46 @@
 """The locations that a process of the API holds in memory, so that creating a PIX charge waits for no bank and no lock.
 
-They are taken from the pool in blocks, and a process that crashes loses those it held: an address that no charge has is
-missed by nobody.
+They are taken from the pool in blocks, the next ones before the last are used up. A process that crashes loses those it
+held: an address that no charge has is missed by nobody. When the pool is empty creations wait, in turn by account, for
+what the worker that fills it is making (workers/housekeeping/location_pool.py).
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from typing import Final
 from uuid import UUID
 
-import msgspec
+import structlog
 from msgspec import Struct
 
 import sql
 from banks.protocol import Location
-from commands.bank_orders.kinds import LocationsRequest
 from domain.errors import Code, Refused
 from domain.mode import Mode
-from runtime.ids import new_id
-from runtime.jobs import LOCATION_POOL, PIX_ORDERS, Jobs
-from runtime.postgres import Pool, session
-from runtime.replies import Replies
+from runtime.jobs import LOCATION_POOL, Jobs
+from runtime.postgres import DB_UNAVAILABLE, Pool, session, when_back
+from runtime.turns import Turns
 from sql import Connection
 
-HIGH = {Mode.SANDBOX: 20_000, Mode.PRODUCTION: 2_000}
-"""How full the pool is made."""
-LOW = {Mode.SANDBOX: 10_000, Mode.PRODUCTION: 1_000}
-"""Below this it is filled again."""
-DEADLINE_S = 10.0
-"""How long a creation waits for the bank when the pool is empty."""
+BLOCK: Final = 50
+"""Locations in a row of the pool: 4 KB, two rows a page."""
+SILENT_S_MAX: Final = 10.0
+"""How long creations wait for a bank of which nothing is heard."""
+WAIT_S_MAX: Final = 20.0
+"""How long a creation waits for its turn while the bank answers."""
 
 RETRY_AFTER_S = 2
-_BLOCK_LEAST = 32
-_BLOCK_MAX = 1_024
+_HELD_MIN = BLOCK
+_HELD_MAX = 1_000
 # A block used up faster than this was too small, one that lasted longer than that too large.
 _QUICK_S = 0.5
 _LONG_S = 5.0
-_ASK_MAX = 512
-_FILLS_MAX = 8
+_LOOK_S = 0.05
+_WAITING_MAX = 20_000
+_DATABASE_BACK_S = 8.0
+
+_log = structlog.get_logger()
 
 
 class PixLocation(Location, frozen=True):
@@ -48,155 +50,151 @@ class PixLocation(Location, frozen=True):
 
 
 class _Taken(PixLocation, frozen=True):
-    low: bool
+    block_id: int
 
 
-class _Abandoned(Struct, frozen=True):
-    order_id: UUID
+class _Made(Struct, frozen=True):
+    made: int
 
 
-class _Outcome(Struct, frozen=True):
-    outcome: bytes | None
-
-
-class LocationsMade(Struct, frozen=True):
-    """The outcome of an order of kind `locations`; empty when the bank refused."""
-
-    locations: list[Location] = []
-
-
-take_block = sql.many("pix_location.take", _Taken)
+take_blocks = sql.many("pix_location.take", _Taken)
+take_one = sql.maybe("pix_location.take_one", PixLocation)
 add = sql.run("pix_location.add")
-ask_for_locations = sql.run("bank_order.ask_for_locations")
-abandon = sql.maybe("bank_order.abandon", _Abandoned)
-find_outcome = sql.maybe("bank_order.outcome", _Outcome)
-
-_encode = msgspec.json.Encoder().encode
-_read_made = msgspec.json.Decoder(LocationsMade).decode
+find_made = sql.maybe("pix_location.made", _Made)
 
 
 async def add_to_pool(conn: Connection, mode: Mode, bank: str, locations: Sequence[Location]) -> None:
     """Keep locations that this bank has made."""
-    await add(conn, test=mode.test, bank=bank, locations=locations)
+    await add(conn, test=mode.test, bank=bank, locations=locations, size=BLOCK)
 
 
 class LocationReserve:
-    """Locations of the bank that carries new charges. `deadline_s` bounds the wait for it when the pool is empty."""
+    """Locations of the bank that carries new charges."""
 
     def __init__(
-        self,
-        bank: str,
-        pool: Pool,
-        jobs: Jobs,
-        replies: Replies,
-        now: Callable[[], datetime],
-        *,
-        deadline_s: float = DEADLINE_S,
+        self, bank: str, pool: Pool, jobs: Jobs, *, deadline_s: float = SILENT_S_MAX, wait_s_max: float = WAIT_S_MAX
     ) -> None:
         self._bank = bank
         self._pool = pool
         self._jobs = jobs
-        self._replies = replies
-        self._now = now
         self._deadline_s = deadline_s
+        self._wait_s_max = wait_s_max
         self._held: dict[Mode, deque[PixLocation]] = {mode: deque() for mode in Mode}
-        self._block = dict.fromkeys(Mode, _BLOCK_LEAST)
-        self._claimed_at = dict.fromkeys(Mode, 0.0)
-        # Callers of one mode claim one after the other; the one that waits for the bank waits for all.
-        self._claiming = {mode: asyncio.Lock() for mode in Mode}
-        self._wanted = dict.fromkeys(Mode, 0)
-        self._failed_at = dict.fromkeys(Mode, 0.0)
+        self._turns: dict[Mode, Turns[PixLocation]] = {mode: Turns(waiting_max=_WAITING_MAX) for mode in Mode}
+        self._filling: dict[Mode, asyncio.Task[None]] = {}
+        self._size = dict.fromkeys(Mode, _HELD_MIN)
+        self._last_block = dict.fromkeys(Mode, 0)
+        self._filled_at = dict.fromkeys(Mode, 0.0)
+        self._looked_at = dict.fromkeys(Mode, 0.0)
 
-    async def take(self, mode: Mode, count: int, *, waited_s: float = 0.0) -> list[PixLocation]:
-        """`count` locations nobody else has; Refused(BANK_UNAVAILABLE) when the bank makes none in time.
-
-        `waited_s` is how long all of those who ask have waited already, for a place in a batch.
-        """
+    def at_hand(self, mode: Mode) -> PixLocation | None:
+        """A location nobody else has, without a wait; None when the caller has to `take` one."""
         held = self._held[mode]
-        if len(held) < count:
-            came_at = asyncio.get_running_loop().time() - waited_s
-            self._wanted[mode] += count
-            try:
-                async with self._claiming[mode]:
-                    # The wait for the bank is shared, and so is its failure: nobody waits twice.
-                    if came_at <= self._failed_at[mode]:
-                        raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
-                    await self._fill(mode, count)
-                    return [held.popleft() for _ in range(count)]
-            finally:
-                self._wanted[mode] -= count
-        return [held.popleft() for _ in range(count)]
+        if not held or self._turns[mode]:
+            return None
+        location = held.popleft()
+        if len(held) < self._size[mode] // 4 and self._time() - self._looked_at[mode] >= _LOOK_S:
+            self._fill_soon(mode)
+        return location
+
+    async def take(self, mode: Mode, account_id: UUID) -> PixLocation:
+        """A location nobody else has, in turn by account when there are none at hand.
+
+        Refused(BANK_UNAVAILABLE) when the bank makes none, Refused(SERVICE_UNAVAILABLE) when it makes too few, and
+        OverflowError when too many wait.
+        """
+        if (location := self.at_hand(mode)) is not None:
+            return location
+        future = self._turns[mode].join(account_id)
+        self._fill_soon(mode)
+        try:
+            await asyncio.wait((future,), timeout=self._wait_s_max)
+            if not future.done():
+                raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
+            return future.result()
+        finally:
+            future.cancel()  # a caller that has left takes no turn
 
     def give_back(self, mode: Mode, locations: Sequence[PixLocation]) -> None:
         """Locations nothing was made with after all."""
         self._held[mode].extend(locations)
+        self._turns[mode].serve(self._held[mode])
 
-    async def _fill(self, mode: Mode, count: int) -> None:
-        """Hold at least `count`, or raise. Called by one at a time; those without the lock may take meanwhile."""
-        held = self._held[mode]
-        for _ in range(_FILLS_MAX):
-            if len(held) >= count:
-                return
-            found = await self._claim(mode, max(self._next_block(mode), count - len(held)))
-            held.extend(found)
-            if not found:
-                held.extend(await self._ask(mode, min(max(self._wanted[mode], _BLOCK_LEAST), _ASK_MAX)))
-        if len(held) < count:
-            raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
+    async def close(self) -> None:
+        for task in self._filling.values():
+            task.cancel()
+        await asyncio.gather(*self._filling.values(), return_exceptions=True)
 
-    def _next_block(self, mode: Mode) -> int:
-        at = asyncio.get_running_loop().time()
-        lasted_s = at - self._claimed_at[mode]
-        self._claimed_at[mode] = at
-        if lasted_s < _QUICK_S:
-            self._block[mode] = min(self._block[mode] * 2, _BLOCK_MAX)
-        elif lasted_s > _LONG_S:
-            self._block[mode] = max(self._block[mode] // 2, _BLOCK_LEAST)
-        return self._block[mode]
+    def _time(self) -> float:
+        return asyncio.get_running_loop().time()
 
-    async def _claim(self, mode: Mode, limit: int) -> list[PixLocation]:
-        async with session(self._pool) as conn:
-            rows = await take_block(conn, test=mode.test, bank=self._bank, limit=limit, low=LOW[mode])
-        if not rows or rows[0].low:
+    def _fill_soon(self, mode: Mode) -> None:
+        """One at a time, whoever needs it: it goes on for as long as somebody waits."""
+        if mode not in self._filling or self._filling[mode].done():
+            self._filling[mode] = asyncio.create_task(self._fill(mode))
+
+    async def _fill(self, mode: Mode) -> None:
+        turns = self._turns[mode]
+        while True:
+            try:
+                return await self._take_until_served(mode)
+            except DB_UNAVAILABLE:
+                if not turns:
+                    return
+                try:
+                    await when_back(self._pool, timeout_s=_DATABASE_BACK_S)
+                except DB_UNAVAILABLE as away:
+                    return turns.fail(away)
+            except Exception as error:
+                _log.exception("locations_not_taken")
+                return turns.fail(error)
+
+    async def _take_until_served(self, mode: Mode) -> None:
+        held, turns = self._held[mode], self._turns[mode]
+        heard_at, made = self._time(), -1
+        while turns or len(held) < self._size[mode] // 4:
+            # Others' creations wait as well: beyond what is waited for nothing is taken while the pool is empty.
+            found = await self._take_blocks(mode, len(turns) or self._next_size(mode))
+            # The worker that fills the pool looks how fast it is used, and fills it before it is empty.
             self._jobs.wake(LOCATION_POOL[mode])
-        return list(rows)
+            held.extend(found)
+            turns.serve(held)
+            if found:
+                heard_at = self._time()
+                continue
+            if not turns:
+                return
+            made_before, made = made, await self._made(mode)
+            if made_before not in (-1, made):
+                heard_at = self._time()  # what another process took first was made all the same
+            if self._time() - heard_at >= self._deadline_s:
+                return turns.fail(Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S))
+            await asyncio.sleep(_LOOK_S)
 
-    async def _ask(self, mode: Mode, count: int) -> list[PixLocation]:
-        """Have a worker ask the bank, and wait for the answer until the deadline."""
-        order_id, now = new_id(), self._now()
+    def _next_size(self, mode: Mode) -> int:
+        """How many to take: what lasts some seconds."""
+        at = self._time()
+        lasted_s = at - self._filled_at[mode]
+        self._filled_at[mode] = at
+        if lasted_s < _QUICK_S:
+            self._size[mode] = min(self._size[mode] * 2, _HELD_MAX)
+        elif lasted_s > _LONG_S:
+            self._size[mode] = max(self._size[mode] // 2, _HELD_MIN)
+        return self._size[mode]
+
+    async def _take_blocks(self, mode: Mode, count: int) -> list[PixLocation]:
+        self._looked_at[mode] = self._time()
+        blocks = -(-min(count, _HELD_MAX) // BLOCK)
         async with session(self._pool) as conn:
-            await ask_for_locations(
-                conn,
-                order_id=order_id,
-                test=mode.test,
-                bank=self._bank,
-                request=_encode(LocationsRequest(count)),
-                now=now,
-                deadline=now + timedelta(seconds=self._deadline_s),
-                reply_to=self._replies.reply_to,
-            )
-        self._jobs.wake(PIX_ORDERS[mode])
-        try:
-            outcome = await self._replies.wait(order_id, deadline_s=self._deadline_s, look=_look)
-        except asyncio.CancelledError:
-            await asyncio.shield(self._abandon(order_id))
-            raise
-        if outcome is None:
-            outcome = await self._abandon(order_id)
-        made = _read_made(outcome).locations if outcome is not None else []
-        if not made:
-            self._failed_at[mode] = asyncio.get_running_loop().time()
-            raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
-        return [PixLocation(each.location_id, each.location, self._bank) for each in made]
+            # None behind the last one: those that came back, or were written meanwhile, lie before it.
+            for after in sorted({self._last_block[mode], 0}, reverse=True):
+                found = await take_blocks(conn, test=mode.test, bank=self._bank, blocks=blocks, after=after)
+                if found:
+                    self._last_block[mode] = max(after, found[-1].block_id)
+                    break
+        return list(found)
 
-    async def _abandon(self, order_id: UUID) -> bytes | None:
-        """Wait no longer. The outcome, when it arrived at the last moment."""
+    async def _made(self, mode: Mode) -> int:
         async with session(self._pool) as conn:
-            if await abandon(conn, order_id=order_id) is not None:
-                return None
-            return await _look(conn, order_id)
-
-
-async def _look(conn: Connection, order_id: UUID) -> bytes | None:
-    found = await find_outcome(conn, order_id=order_id)
-    return None if found is None else found.outcome
+            found = await find_made(conn, test=mode.test, bank=self._bank)
+        return 0 if found is None else found.made

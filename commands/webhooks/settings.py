@@ -4,7 +4,7 @@ from datetime import datetime
 from uuid import UUID
 
 import sql
-from commands.bank_orders.pix_locations import take_block
+from commands.bank_orders.pix_locations import take_one
 from commands.charges.change import change_charges
 from commands.charges.create_pix import Creation, compose_pix, create_pix
 from commands.charges.issuer import issuer_of
@@ -57,10 +57,9 @@ async def send_trial(
     Refused(BANK_UNAVAILABLE) while the sandbox has no location left.
     """
     now = to_millisecond(now)
-    places = await take_block(conn, test=True, bank=bank, limit=1, low=0)
-    if not places:
+    place = await take_one(conn, test=True, bank=bank)
+    if place is None:
         raise Refused(Code.BANK_UNAVAILABLE)
-    (place,) = places
     issuer = await issuer_of(conn, Owner(account_id, Mode.SANDBOX), actor=actor)
     charge_id = new_id()
     creation = Creation(

@@ -12,7 +12,7 @@ CREATE TABLE bank_order (
     -- about one and not about another.
     kind         text NOT NULL,
     lane         text NOT NULL GENERATED ALWAYS AS (CASE
-                     WHEN kind IN ('cob_register', 'cob_remove', 'cob_revise', 'pix_simulate', 'locations') THEN 'pix'
+                     WHEN kind IN ('cob_register', 'cob_remove', 'cob_revise', 'pix_simulate') THEN 'pix'
                      WHEN kind IN ('boleto_register', 'boleto_write_off', 'boleto_redate', 'boleto_pay',
                                    'boleto_reconcile') THEN 'boleto'
                      WHEN kind IN ('refund_return', 'refund_transfer') THEN 'refund'
@@ -72,14 +72,31 @@ CREATE TABLE bank_callback (
     PRIMARY KEY (bank, pix_key)
 );
 
--- Locations asked for ahead, so that creating a PIX charge waits for no bank. Taking one deletes the row.
+-- Locations asked for ahead, so that creating a PIX charge waits for no bank. A row is a block of them, as one process
+-- takes it, and taking it deletes the row: a charge costs a fiftieth of a row to keep and to vacuum. Blocks stay in the
+-- row's own page, where a location's text would otherwise be moved out at 2 KB.
 CREATE TABLE pix_location (
-    test         boolean NOT NULL,
-    bank         text NOT NULL,
-    location_id  bigint NOT NULL,
-    location     text NOT NULL CHECK (length(location) <= 77),
-    PRIMARY KEY (test, bank, location_id)
-);
+    test          boolean NOT NULL,
+    bank          text NOT NULL,
+    block_id      bigint GENERATED ALWAYS AS IDENTITY,
+    count         bigint GENERATED ALWAYS AS (cardinality(location_ids)) STORED,
+    location_ids  bigint[] NOT NULL,
+    locations     text[] NOT NULL CHECK (cardinality(locations) = cardinality(location_ids)),
+    PRIMARY KEY (test, bank, block_id)
+) WITH (toast_tuple_target = 8160);
+
+-- What decides how many locations are kept ready: how fast they are taken. All were made or are in pix_location, so taking
+-- one writes nothing here.
+CREATE TABLE pix_pool (
+    test        boolean NOT NULL,
+    bank        text NOT NULL,
+    made        bigint NOT NULL,
+    -- As counted last, and the rate it came to.
+    taken       bigint NOT NULL DEFAULT 0,
+    per_s       double precision NOT NULL DEFAULT 0,
+    counted_at  timestamptz NOT NULL,
+    PRIMARY KEY (test, bank)
+) WITH (fillfactor = 50);
 
 -- Duties that one process of the installation does at a time, such as filling pix_location; a row outlives its lease.
 CREATE TABLE lease (

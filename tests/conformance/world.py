@@ -283,8 +283,8 @@ class World:
         finally:
             reserve._deadline_s = waits
             await self.pool.executemany(
-                "INSERT INTO pix_location (test, bank, location_id, location) VALUES ($1, $2, $3, $4)",
-                [(row["test"], row["bank"], row["location_id"], row["location"]) for row in kept],
+                "INSERT INTO pix_location (test, bank, location_ids, locations) VALUES ($1, $2, $3, $4)",
+                [(row["test"], row["bank"], row["location_ids"], row["locations"]) for row in kept],
             )
 
     @asynccontextmanager

@@ -241,8 +241,8 @@ async def test_a_replay_needs_no_bank_and_a_suspension_asks_none(servers: Any, p
             finally:
                 await resume_pix(conn, now=now)
                 await conn.executemany(
-                    "INSERT INTO pix_location (test, bank, location_id, location) VALUES ($1, $2, $3, $4)",
-                    [(row["test"], row["bank"], row["location_id"], row["location"]) for row in kept],
+                    "INSERT INTO pix_location (test, bank, location_ids, locations) VALUES ($1, $2, $3, $4)",
+                    [(row["test"], row["bank"], row["location_ids"], row["locations"]) for row in kept],
                 )
     assert (again.status, again.header("idempotent-replayed")) == (200, "true"), again
     assert new.code() == "BANK_UNAVAILABLE"

@@ -14,7 +14,7 @@ import asyncpg
 import msgspec
 
 from commands.bank_orders.kinds import Payload
-from commands.bank_orders.pix_locations import take_block
+from commands.bank_orders.pix_locations import take_one
 from commands.charges.create_pix import NewPix, create_pix
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.merchants.merchants import MerchantCreated, create_merchant
@@ -220,7 +220,7 @@ async def created_before(
     created_at = to_millisecond(now - timedelta(seconds=ago_s))
     expires_at = to_millisecond(created_at + timedelta(seconds=lifetime_s))
     charge_id = new_id()
-    (place, *_) = await until_answer(lambda: take_block(books, test=test, bank="001", limit=1, low=0))
+    place = await until_answer(lambda: take_one(books, test=test, bank="001"))
     doc = ChargeDoc(
         account_id=client.account_id,
         charge_id=str(charge_id),

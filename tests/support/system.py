@@ -50,6 +50,8 @@ class System:
             "PORT": str(self.port),
             "QUITA_FSYNC": "off",
             "PYTHONPATH": str(root),
+            # The reserve of production takes minutes of a core, beside the tests.
+            "PIX_LOCATIONS_MIN": "2000",
             **QUICK_WEBHOOKS,
             **env,
         }

@@ -409,7 +409,6 @@ def _move_clock(api: Api, now: Callable[[], datetime]) -> None:
     """The API was opened with the machine's clock; from here on it reads this one."""
     client = api.app.state.context
     client._now = now
-    client.reserve._now = now
 
 
 @asynccontextmanager

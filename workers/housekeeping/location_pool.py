@@ -1,48 +1,175 @@
-"""Keep locations ready, so that creating a PIX charge waits for no bank."""
+"""Keep locations ready, so that creating a PIX charge waits for no bank.
+
+How many follows from how fast they are taken: some seconds of supply, made as fast as the bank answers, and beyond that
+a reserve for bursts, made slowly in the background. One process of the installation fills a pool at a time, under a
+lease.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
 
 import structlog
 from msgspec import Struct
 
 import sql
 from banks.protocol import Done
-from commands.bank_orders.pix_locations import HIGH, LOW, add_to_pool
+from commands.bank_orders.pix_locations import BLOCK, add_to_pool
 from domain.mode import Mode
+from runtime.leases import release_lease, take_lease
+from runtime.pace import Pace
 from runtime.postgres import session
+from sql import Connection
+from workers.concurrency import run_batched
 from workers.context import Context
 
-CHUNK = {Mode.SANDBOX: 2_000, Mode.PRODUCTION: 200}
-"""Asked for at once: one statement of the simulated bank, or so many requests, a few at a time."""
+LEASE_S: Final = 20.0
+SLICE: Final = {Mode.SANDBOX: 2_000, Mode.PRODUCTION: BLOCK}
+"""Asked for and stored together: one statement of the simulated bank, or one request for each location."""
+
+_NEEDED_MIN = 2_000
+_COUNT_S = 5.0  # between two counts of what was taken
+_STALE_S = 60.0  # a count that old says nothing about now
+_HALF_S = 300.0  # the rate of a burst is forgotten by half in this time
+_LOOK_S = 0.25
+_REST_S = (1.0, 2.0, 5.0)  # after slices the bank did not make
 
 _log = structlog.get_logger()
 
 
-class _Level(Struct, frozen=True):
-    count: int
+class Level(Struct, frozen=True):
+    """What the pool holds, and what was counted last; None and nothing before its first location."""
+
+    ready: int
+    first: int
+    made: int | None
+    taken: int | None
+    per_s: float | None
+    counted_s_ago: float | None
 
 
-find_level = sql.one("pix_location.level", _Level)
+class Consumption(Struct, frozen=True):
+    taken: int
+    per_s: float
 
 
-async def fill_pool(context: Context, mode: Mode) -> int:
-    """Fill the pool of one mode to its high mark when it is below its low one; answers how many were added."""
-    level = await _level(context, mode)
-    if level >= LOW[mode]:
-        return 0
-    added = 0
-    for _ in range(HIGH[mode] // CHUNK[mode] + 1):
-        missing = HIGH[mode] - level - added
-        if missing <= 0:
-            break
-        answer = await context.banks.of(mode, context.settings.bank).pix.create_locations(min(missing, CHUNK[mode]))
-        if not isinstance(answer, Done):
-            _log.warning("location_pool_not_filled", test=mode.test, ready=level + added, answer=type(answer).__name__)
-            break
-        async with session(context.pool) as conn:
-            await add_to_pool(conn, mode, context.settings.bank, answer.value)
-        added += len(answer.value)
-    return added
+find_level = sql.one("pix_location.level", Level)
+count_consumption = sql.run("pix_location.count_consumption")
 
 
-async def _level(context: Context, mode: Mode) -> int:
-    async with session(context.pool) as conn:
-        return (await find_level(conn, test=mode.test, bank=context.settings.bank, high=HIGH[mode])).count
+def count(level: Level) -> Consumption | None:
+    """The rate at which locations are taken, when it is time to count again. It follows a rise at once and a fall
+    slowly: who took a thousand a second a minute ago may do so again."""
+    if level.made is None or level.taken is None or level.per_s is None or level.counted_s_ago is None:
+        return None
+    past_s = level.counted_s_ago
+    if past_s < _COUNT_S:
+        return None
+    taken = level.made - level.ready
+    now_per_s = max(taken - level.taken, 0) / past_s if past_s < _STALE_S else 0.0
+    return Consumption(taken, max(now_per_s, level.per_s * 0.5 ** (past_s / _HALF_S)))
+
+
+def needed(pace: Pace, per_s: float) -> int:
+    """What must be ready: below it the pool is filled as fast as the bank answers."""
+    return min(max(_NEEDED_MIN, math.ceil(per_s * pace.pix_locations_s)), pace.pix_locations_max)
+
+
+def kept(pace: Pace, mode: Mode, per_s: float) -> int:
+    """How full the pool is made in all."""
+    reserve = pace.sandbox_locations_min if mode.test else pace.pix_locations_min
+    return max(needed(pace, per_s), reserve)
+
+
+class LocationPool:
+    """Fills the pool of one mode, for the bank of new charges."""
+
+    def __init__(self, context: Context, mode: Mode) -> None:
+        self._context = context
+        self._mode = mode
+        self._bank = context.settings.bank
+        self._pace = context.settings.pace
+        self._lease = f"locations_{mode}_{self._bank}"
+        self._leased_at = -math.inf
+        self._per_s = 0.0
+        self._first = 0
+        self._asked = 0  # of slices under way
+        self._added = 0
+        self._next_slow_at = 0.0
+        self._failures = 0
+        self._rests_until = 0.0
+
+    async def fill(self) -> int:
+        """Fill the pool unless another process does; answers how many locations were added."""
+        self._added, self._leased_at = 0, -math.inf
+        # So many slices that all calls at once are under way while one of them is stored.
+        slices = 2 + -(-self._pace.bank_location_calls // BLOCK) if self._mode is Mode.PRODUCTION else 1
+        try:
+            await run_batched(self._claim, self._begin, at_once=slices, look_s=_LOOK_S, stopping=self._context.stopping)
+        finally:
+            if self._leased_at > -math.inf:
+                async with session(self._context.pool) as conn:
+                    await release_lease(conn, name=self._lease, holder=self._context.worker)
+        return self._added
+
+    async def _claim(self, limit: int) -> Sequence[int]:
+        """The sizes of the slices to make now."""
+        size = SLICE[self._mode]
+        while not self._context.stopping.is_set():
+            async with session(self._context.pool) as conn:
+                there = (await self._level(conn)).ready + self._asked
+                missing = kept(self._pace, self._mode, self._per_s) - there
+                if missing < BLOCK or time.monotonic() < self._rests_until or not await self._hold(conn):
+                    break
+            slices = [min(size, missing - at) for at in range(0, missing, size)]
+            if self._mode is Mode.SANDBOX or there < needed(self._pace, self._per_s):
+                return slices[:limit]
+            # The reserve for bursts: nobody waits for it, and the bank and this machine have other work.
+            wait_s = self._next_slow_at - time.monotonic()
+            if wait_s <= 0:
+                self._next_slow_at = time.monotonic() + size / self._pace.pix_locations_per_s
+                return slices[:1]
+            await asyncio.sleep(min(wait_s, _LOOK_S))
+        return []
+
+    async def _level(self, conn: Connection) -> Level:
+        level = await find_level(conn, test=self._mode.test, bank=self._bank, since=self._first)
+        self._first = level.first
+        self._per_s = level.per_s or 0.0
+        if (consumption := count(level)) is not None:
+            self._per_s = consumption.per_s
+            if consumption.per_s > 1 or consumption.taken != level.taken:
+                await count_consumption(
+                    conn, test=self._mode.test, bank=self._bank, taken=consumption.taken, per_s=consumption.per_s
+                )
+        return level
+
+    async def _hold(self, conn: Connection) -> bool:
+        """Whether the pool is ours to fill; asked between slices, which renews it."""
+        if time.monotonic() - self._leased_at < LEASE_S / 3:
+            return True
+        held = await take_lease(conn, name=self._lease, holder=self._context.worker, lease_s=LEASE_S)
+        self._leased_at = time.monotonic() if held else -math.inf
+        return held
+
+    def _begin(self, sizes: Sequence[int]) -> list[Coroutine[Any, Any, None]]:
+        self._asked += sum(sizes)
+        return [self._make(size) for size in sizes]
+
+    async def _make(self, size: int) -> None:
+        context = self._context
+        try:
+            answer = await context.banks.of(self._mode, self._bank).pix.create_locations(size)
+            if not isinstance(answer, Done):
+                self._failures += 1
+                self._rests_until = time.monotonic() + _REST_S[min(self._failures, len(_REST_S)) - 1]
+                _log.warning("location_pool_not_filled", test=self._mode.test, answer=type(answer).__name__)
+                return
+            self._failures = 0
+            async with session(context.pool) as conn:
+                await add_to_pool(conn, self._mode, self._bank, answer.value)
+            self._added += len(answer.value)
+        finally:
+            self._asked -= size

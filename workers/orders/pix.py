@@ -1,4 +1,4 @@
-"""Orders of the PIX lane: cobs to register, remove and revise, locations to make, and the sandbox's payers.
+"""Orders of the PIX lane: cobs to register, remove and revise, and the sandbox's payers.
 
 What many orders ask of the simulated bank is done as one; the real bank is asked order by order.
 """
@@ -18,8 +18,7 @@ import sql
 from banks.protocol import Bank, Cob, Done, NotFound, Rejected, Unknown
 from banks.scenario import acting
 from banks.simulated.bank import PayerPix
-from commands.bank_orders.kinds import CobRemoval, CobRequest, CobRevision, LocationsRequest, OrderKind, PixSimulation
-from commands.bank_orders.pix_locations import LocationsMade, add_to_pool
+from commands.bank_orders.kinds import CobRemoval, CobRequest, CobRevision, OrderKind, PixSimulation
 from commands.charges.change import Outcome
 from commands.charges.fail import fail_charge
 from domain.charge import Charge, Status
@@ -27,7 +26,6 @@ from domain.mode import Mode
 from domain.sandbox_clock import on_clock
 from runtime.jobs import BOLETO_ORDERS, WEBHOOKS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
-from runtime.replies import send_reply
 from workers.concurrency import BATCH, run_batched
 from workers.context import Context
 from workers.orders.lease import (
@@ -87,8 +85,6 @@ _read_cob = msgspec.json.Decoder(CobRequest).decode
 _read_pix = msgspec.json.Decoder(PixSimulation).decode
 _read_revision = msgspec.json.Decoder(CobRevision).decode
 _read_scenario = msgspec.json.Decoder(CobRemoval).decode  # of any request of this lane: X-Sandbox-Bank
-_read_asked = msgspec.json.Decoder(LocationsRequest).decode
-_read_made = msgspec.json.Decoder(LocationsMade).decode
 _read_payer = msgspec.json.Decoder(_Payer).decode
 
 Answer = Done[bytes | None] | Rejected | Unknown
@@ -184,19 +180,11 @@ async def _pix_simulate(context: Context, bank: Bank, order: PixOrder) -> Answer
     return DONE
 
 
-async def _locations(context: Context, bank: Bank, order: PixOrder) -> Answer:
-    answer = await bank.pix.create_locations(_read_asked(order.request).count)
-    if isinstance(answer, Done):
-        return Done(_encode(LocationsMade(answer.value)))
-    return answer
-
-
 _KINDS: Final[dict[str, Callable[[Context, Bank, PixOrder], Awaitable[Answer]]]] = {
     OrderKind.COB_REGISTER: _cob_register,
     OrderKind.COB_REMOVE: _cob_remove,
     OrderKind.COB_REVISE: _cob_revise,
     OrderKind.PIX_SIMULATE: _pix_simulate,
-    OrderKind.LOCATIONS: _locations,
 }
 
 
@@ -268,15 +256,10 @@ async def _store(context: Context, order: PixOrder, answer: Answer | Later) -> N
                 now=now,
                 actor="bank",
             )
-        if not ours and order.kind == OrderKind.LOCATIONS and isinstance(answer, Done) and outcome is not None:
-            # The request gave up meanwhile: what the bank made is good for another.
-            await add_to_pool(conn, order.mode, order.bank, _read_made(outcome).locations)
     if failed is not None:
         context.jobs.wake(WEBHOOKS)
     if isinstance(failed, Charge) and failed.dual:
         context.jobs.wake(BOLETO_ORDERS[order.mode])  # its boleto stands, and is to be written off
-    if ours and outcome is not None and order.reply_to is not None:
-        await send_reply(context.redis, order.reply_to, order.order_id, outcome)
 
 
 # Many orders at the simulated bank: one statement there, one here

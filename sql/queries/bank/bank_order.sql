@@ -1,5 +1,5 @@
 -- Orders on their way to a bank: waiting -> working (leased) -> done | refused, or waiting again when the bank's
--- answer is unknown. They are written by commands (order.sql, charge.sql) and by the reserve of locations.
+-- answer is unknown. They are written by commands (order.sql, charge.sql).
 
 -- name: claim_pix
 -- Lease what is due of one mode. Workers pass over each other's rows. What decides whether an order still makes
@@ -91,19 +91,6 @@ WHERE order_id IN (
     ORDER BY lease_until LIMIT :limit FOR UPDATE SKIP LOCKED
 )
 RETURNING order_id, test, lane;
-
--- name: ask_for_locations
-INSERT INTO bank_order (order_id, test, bank, kind, request, due_at, deadline, reply_to, created_at)
-VALUES (:order_id, :test, :bank, 'locations', :request, :now, :deadline, :reply_to, :now);
-
--- name: abandon
--- The request no longer waits. No row: the outcome is there, and is taken after all.
-UPDATE bank_order SET state = 'abandoned', lease_until = NULL
-WHERE order_id = :order_id AND state IN ('waiting', 'working')
-RETURNING order_id;
-
--- name: outcome
-SELECT outcome FROM bank_order WHERE order_id = :order_id AND state IN ('done', 'refused');
 
 -- name: callback_registered
 INSERT INTO bank_callback (bank, pix_key, url, registered_at) VALUES (:bank, :pix_key, :url, :now)

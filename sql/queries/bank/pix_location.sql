@@ -1,27 +1,68 @@
--- Locations kept ready. Taking one deletes its row, so that no two charges ever share one.
+-- Locations kept ready, in blocks: a row holds what a process takes at once. Taking a block deletes its row, so that no two
+-- charges ever share a location.
 
 -- name: take
--- A block of one bank's for one process, and whether the pool runs low after it. Processes pass over each other's rows. The low
--- mark is counted no further than itself.
+-- Blocks of one bank's for one process. Processes pass over each other's rows. `after` is the last block the process took:
+-- what was deleted below it, and stays in the index for as long as any snapshot is older, is not walked again.
 WITH taken AS (
     DELETE FROM pix_location
-    WHERE test = :test AND bank = :bank AND location_id IN (
-        SELECT location_id FROM pix_location WHERE test = :test AND bank = :bank
-        ORDER BY location_id LIMIT :limit FOR UPDATE SKIP LOCKED
+    WHERE test = :test AND bank = :bank AND block_id IN (
+        SELECT block_id FROM pix_location WHERE test = :test AND bank = :bank AND block_id > :after
+        ORDER BY block_id LIMIT :blocks FOR UPDATE SKIP LOCKED
     )
-    RETURNING location_id, location, bank
-), mark AS (
-    SELECT count(*) < :low::integer AS low
-    FROM (SELECT FROM pix_location WHERE test = :test AND bank = :bank LIMIT :low::integer) AS first
+    RETURNING block_id, bank, location_ids, locations
 )
-SELECT t.location_id, t.location, t.bank, m.low FROM taken t CROSS JOIN mark m ORDER BY t.location_id;
+SELECT l.location_id, l.location, t.bank, t.block_id
+FROM taken t CROSS JOIN LATERAL unnest(t.location_ids, t.locations) AS l (location_id, location)
+ORDER BY t.block_id, l.location_id;
+
+-- name: take_one
+-- For a transaction that needs one: the rest of its block goes back.
+WITH taken AS (
+    DELETE FROM pix_location
+    WHERE test = :test AND bank = :bank AND block_id = (
+        SELECT block_id FROM pix_location WHERE test = :test AND bank = :bank
+        ORDER BY block_id LIMIT 1 FOR UPDATE SKIP LOCKED
+    )
+    RETURNING test, bank, location_ids, locations
+), rest AS (
+    INSERT INTO pix_location (test, bank, location_ids, locations)
+    SELECT test, bank, location_ids[2:], locations[2:] FROM taken WHERE cardinality(location_ids) > 1
+)
+SELECT location_ids[1] AS location_id, locations[1] AS location, bank FROM taken;
 
 -- name: add
-INSERT INTO pix_location (test, bank, location_id, location)
-SELECT :test, :bank, g.location_id, g.location FROM unnest(:locations.location_id::bigint[], :locations.location::text[])
-     AS g (location_id, location)
-ON CONFLICT DO NOTHING;
+-- In blocks of `size`, and counted: what was made less what is ready was taken.
+WITH given AS MATERIALIZED (
+    SELECT array_agg(location_id ORDER BY n) AS location_ids, array_agg(location ORDER BY n) AS locations
+    FROM unnest(:locations.location_id::bigint[], :locations.location::text[])
+         WITH ORDINALITY AS g (location_id, location, n)
+    GROUP BY (n - 1) / :size::integer
+), added AS (
+    INSERT INTO pix_location (test, bank, location_ids, locations)
+    SELECT :test, :bank, location_ids, locations FROM given
+    RETURNING count
+)
+INSERT INTO pix_pool AS p (test, bank, made, counted_at)
+SELECT :test, :bank, coalesce(sum(count), 0)::bigint, clock_timestamp() FROM added
+ON CONFLICT (test, bank) DO UPDATE SET made = p.made + EXCLUDED.made;
+
+-- name: made
+-- How many were ever made: while this grows, the bank answers.
+SELECT made FROM pix_pool WHERE test = :test AND bank = :bank;
 
 -- name: level
--- How full the pool is, counted no further than its high mark.
-SELECT count(*) AS count FROM (SELECT FROM pix_location WHERE test = :test AND bank = :bank LIMIT :high::integer) AS first;
+-- How many are ready in the block `since` and those after it, and which is the first; how many were made, and what was
+-- known when consumption was last counted. Only the process that fills the pool asks, from the first block it saw on: all
+-- before it were taken.
+SELECT l.ready, l.first, p.made, p.taken, p.per_s,
+       extract(epoch FROM clock_timestamp() - p.counted_at)::double precision AS counted_s_ago
+FROM (
+    SELECT coalesce(sum(count), 0)::bigint AS ready, coalesce(min(block_id), :since) AS first
+    FROM pix_location WHERE test = :test AND bank = :bank AND block_id >= :since
+) AS l
+LEFT JOIN pix_pool p ON p.test = :test AND p.bank = :bank;
+
+-- name: count_consumption
+UPDATE pix_pool SET taken = :taken, per_s = :per_s, counted_at = clock_timestamp()
+WHERE test = :test AND bank = :bank;

@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 from typing import Any
 from uuid import UUID
 
@@ -15,9 +16,10 @@ import uvicorn
 from joserfc import jws
 from joserfc.jwk import KeySet
 
+from banks.choice import Banks
 from banks.protocol import Done, Location, Unknown
-from commands.bank_orders.pix_locations import HIGH, LOW, LocationReserve
-from domain.errors import Code, Refused
+from commands.bank_orders.pix_locations import BLOCK, LocationReserve, PixLocation, take_one
+from domain.errors import Code
 from domain.mode import Mode
 from runtime.ids import new_id
 from runtime.jobs import Jobs
@@ -29,10 +31,10 @@ from tests.support.in_process import Reply, open_api
 from tests.support.merchant import until_answer
 from web.app import make_app
 from workers.context import Context
-from workers.housekeeping.location_pool import fill_pool
+from workers.housekeeping.location_pool import Consumption, Level, LocationPool, count, kept, needed
 from workers.orders.pix import drain_orders
 
-NOWHERE = "redis://127.0.0.1:1/0"
+ACCOUNT = new_id()
 
 
 class Silent:
@@ -46,32 +48,55 @@ class Silent:
         return Unknown("silent")
 
 
+class Slow:
+    """A bank that makes locations, each slice after a while."""
+
+    def __init__(self, delay_s: float = 0.05) -> None:
+        self.delay_s = delay_s
+        self.made = 0
+        self.under_way = 0
+        self.under_way_max = 0
+
+    @property
+    def pix(self) -> Any:
+        return self
+
+    async def create_locations(self, count: int) -> Done[list[Location]]:
+        self.under_way += 1
+        self.under_way_max = max(self.under_way_max, self.under_way)
+        await asyncio.sleep(self.delay_s)
+        self.under_way -= 1
+        made = [Location(self.made + number, f"slow/{self.made + number}") for number in range(count)]
+        self.made += count
+        return Done(made)
+
+
 @pytest_asyncio.fixture(loop_scope="session")
 async def context(pool: Pool, servers: Any) -> AsyncIterator[Context]:
-    await pool.execute("TRUNCATE pix_location")
+    await pool.execute("TRUNCATE pix_location, pix_pool, lease")
     async with worker_context(pool, servers.redis_url, Silent()) as made:
         yield made
-    await pool.execute("TRUNCATE pix_location")
+    await pool.execute("TRUNCATE pix_location, pix_pool, lease")
 
 
 @asynccontextmanager
-async def reserve_of(context: Context, redis_url: str, **more: Any) -> AsyncIterator[LocationReserve]:
+async def reserve_of(context: Context, **more: Any) -> AsyncIterator[LocationReserve]:
     """The reserve of a process of the API."""
-    replies = Replies(open_redis(redis_url, blocking=True), context.pool)
-    await replies.start()
+    reserve = LocationReserve(BANK, context.pool, Jobs(context.redis), **more)
     try:
-        yield LocationReserve(BANK, context.pool, Jobs(context.redis), replies, utc_now, **more)
+        yield reserve
     finally:
-        await replies.stop()
+        await reserve.close()
 
 
 @asynccontextmanager
-async def working(context: Context) -> AsyncIterator[None]:
+async def working(context: Context, mode: Mode) -> AsyncIterator[None]:
     """A worker that looks every few milliseconds, as a woken one does."""
+    filling = LocationPool(context, mode)
 
     async def work() -> None:
         while True:
-            await drain_orders(context, Mode.SANDBOX)
+            await filling.fill()
             await asyncio.sleep(0.005)
 
     task = asyncio.create_task(work())
@@ -82,73 +107,193 @@ async def working(context: Context) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
+def paced(context: Context, production: Any = None, **env: str) -> Context:
+    """A worker of its own with these settings, at the bank `production` unless it is the context's."""
+    own = copy(context)
+    own.settings = settings_for(**env)
+    own.worker = f"worker {new_id()}"
+    if production is not None:
+        own.banks = Banks(context.banks.sandbox, {BANK: production})
+    return own
+
+
+async def take(reserve: LocationReserve, mode: Mode, count: int, account_id: UUID = ACCOUNT) -> list[PixLocation]:
+    return await asyncio.gather(*(reserve.take(mode, account_id) for _ in range(count)))
+
+
+async def ready(pool: Pool, mode: Mode) -> int:
+    return int(await pool.fetchval("SELECT coalesce(sum(count), 0) FROM pix_location WHERE test = $1", mode.test))
+
+
 def ids(locations: Sequence[Location]) -> list[int]:
     return [location.location_id for location in locations]
 
 
-async def test_no_location_is_given_twice(context: Context, servers: Any) -> None:
+async def test_no_location_is_given_twice(context: Context) -> None:
     await fill(context.pool, True, [Location(number, f"x/{number}") for number in range(5000)])
-    async with reserve_of(context, servers.redis_url) as one, reserve_of(context, servers.redis_url) as other:
-        taken = await asyncio.gather(*(which.take(Mode.SANDBOX, 7) for _ in range(150) for which in (one, other)))
+    async with reserve_of(context) as one, reserve_of(context) as other:
+        taken = await asyncio.gather(*(take(which, Mode.SANDBOX, 7) for _ in range(150) for which in (one, other)))
     given = [each for part in taken for each in ids(part)]
     assert len(given) == len(set(given)) == 2100
 
 
-async def test_modes_do_not_share(context: Context, servers: Any) -> None:
+async def test_modes_do_not_share(context: Context) -> None:
     await fill(context.pool, False, [Location(number, f"p/{number}") for number in range(50)])
     await fill(context.pool, True, [Location(number, f"s/{number}") for number in range(50)])
-    async with reserve_of(context, servers.redis_url) as reserve:
-        assert all(each.location.startswith("p/") for each in await reserve.take(Mode.PRODUCTION, 40))
-        assert all(each.location.startswith("s/") for each in await reserve.take(Mode.SANDBOX, 40))
+    async with reserve_of(context) as reserve:
+        assert all(each.location.startswith("p/") for each in await take(reserve, Mode.PRODUCTION, 40))
+        assert all(each.location.startswith("s/") for each in await take(reserve, Mode.SANDBOX, 40))
 
 
-async def test_a_low_pool_is_filled_to_its_mark(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(HIGH, Mode.SANDBOX, 5_000)
-    monkeypatch.setitem(LOW, Mode.SANDBOX, 1_000)
-    assert await fill_pool(context, Mode.SANDBOX) == 5_000
-    assert await fill_pool(context, Mode.SANDBOX) == 0
-    assert await fill_pool(context, Mode.PRODUCTION) == 0  # the bank is silent
-    assert await context.pool.fetchval("SELECT max(length(location)) FROM pix_location") <= 77
+async def test_a_location_and_its_address_stay_together_in_any_block(context: Context) -> None:
+    await fill(context.pool, True, [Location(number, f"x/{number}") for number in range(1, 2 * BLOCK + 8)])
+    async with context.pool.acquire() as conn:
+        one = await take_one(conn, test=True, bank=BANK)
+    async with reserve_of(context) as reserve:
+        rest = await take(reserve, Mode.SANDBOX, 2 * BLOCK + 6)
+    assert one is not None
+    assert all(each.location == f"x/{each.location_id}" for each in [one, *rest])
+    assert sorted(ids([one, *rest])) == list(range(1, 2 * BLOCK + 8))
+    assert await ready(context.pool, Mode.SANDBOX) == 0
 
 
-async def test_an_empty_pool_waits_for_the_bank_once_for_all(context: Context, servers: Any) -> None:
-    async with reserve_of(context, servers.redis_url) as reserve, working(context):
-        await asyncio.sleep(0.1)  # the reader listens
-        came_at = utc_now()
-        taken = await asyncio.gather(*(reserve.take(Mode.SANDBOX, 3) for _ in range(10)))
-    given = [each for part in taken for each in ids(part)]
-    assert len(given) == len(set(given)) == 30
-    asked = "SELECT count(*) FROM bank_order WHERE kind = 'locations' AND created_at > $1"
-    assert await context.pool.fetchval(asked, came_at) == 1
+async def test_the_pool_is_filled_to_its_reserve(context: Context) -> None:
+    worker = paced(context, SANDBOX_LOCATIONS_MIN="5000")
+    assert await LocationPool(worker, Mode.SANDBOX).fill() == 5_000
+    assert await LocationPool(worker, Mode.SANDBOX).fill() == 0
+    assert await LocationPool(worker, Mode.PRODUCTION).fill() == 0  # the bank is silent
+    longest = "SELECT max(length(l)) FROM pix_location, unnest(locations) AS l"
+    assert await context.pool.fetchval(longest) <= 77
 
 
-@pytest.mark.parametrize("api_redis", [None, NOWHERE])
-async def test_without_redis_the_outcome_is_found_in_postgresql(
-    context: Context, servers: Any, api_redis: str | None
-) -> None:
-    if api_redis is None:
-        context.redis = open_redis(NOWHERE, blocking=False)  # the worker's is gone, the API's is not
-    async with reserve_of(context, api_redis or servers.redis_url) as reserve, working(context):
-        assert len(await reserve.take(Mode.SANDBOX, 2)) == 2
-    if api_redis is None:
-        await context.redis.aclose(close_connection_pool=True)
+async def test_the_reserve_of_production_is_filled_too(context: Context) -> None:
+    worker = paced(context, Slow(0.0), PIX_LOCATIONS_MIN="2600", PIX_LOCATIONS_PER_S="10000")
+    assert await LocationPool(worker, Mode.PRODUCTION).fill() == 2_600
+    assert await ready(context.pool, Mode.PRODUCTION) == 2_600
 
 
-async def test_silence_is_bank_unavailable_for_everybody_at_once(context: Context, servers: Any) -> None:
-    async with reserve_of(context, servers.redis_url, deadline_s=0.5) as reserve:
+PACE = settings_for().pace
+
+
+def level(*, ready: int = 1_000, made: int, taken: int, per_s: float, counted_s_ago: float) -> Level:
+    return Level(ready=ready, first=0, made=made, taken=taken, per_s=per_s, counted_s_ago=counted_s_ago)
+
+
+def test_what_is_kept_ready_follows_what_is_taken() -> None:
+    counted = count(level(made=4_000, taken=1_000, per_s=0.0, counted_s_ago=5.0))
+    assert counted == Consumption(taken=3_000, per_s=400.0)
+    assert needed(PACE, counted.per_s) == 400 * PACE.pix_locations_s
+    assert kept(PACE, Mode.PRODUCTION, counted.per_s) == PACE.pix_locations_min  # the larger of the two
+    assert kept(PACE, Mode.PRODUCTION, 1_000.0) == 60_000
+    assert kept(PACE, Mode.PRODUCTION, 1e9) == PACE.pix_locations_max
+
+
+def test_a_rise_is_followed_at_once_and_a_fall_slowly() -> None:
+    assert count(level(made=4_000, taken=1_000, per_s=1.0, counted_s_ago=4.0)) is None  # too soon to say
+    calm = count(level(made=4_000, taken=3_000, per_s=400.0, counted_s_ago=10.0))
+    assert calm is not None
+    assert 380 < calm.per_s < 400
+    # Nobody counted for an hour: what was taken in it says nothing about now.
+    stale = count(level(made=400_000, taken=1_000, per_s=400.0, counted_s_ago=3_600.0))
+    assert stale is not None
+    assert stale.taken == 399_000
+    assert stale.per_s < 1
+
+
+async def test_consumption_raises_the_mark_of_the_pool(context: Context) -> None:
+    bank = Slow(0.0)
+    worker = paced(context, bank, PIX_LOCATIONS_MIN="100", PIX_LOCATIONS_S="3600")
+    await LocationPool(worker, Mode.PRODUCTION).fill()
+    before = await ready(context.pool, Mode.PRODUCTION)
+    async with reserve_of(context) as reserve:
+        await take(reserve, Mode.PRODUCTION, 40)
+    await context.pool.execute("UPDATE pix_pool SET counted_at = counted_at - interval '10 s' WHERE NOT test")
+    await LocationPool(worker, Mode.PRODUCTION).fill()
+    assert before == 2_000  # what is kept when nothing is taken
+    assert await ready(context.pool, Mode.PRODUCTION) > 10_000  # an hour's supply
+
+
+async def test_of_two_workers_one_fills(context: Context) -> None:
+    banks = Slow(0.02), Slow(0.02)
+    workers = [LocationPool(paced(context, bank, PIX_LOCATIONS_MIN="2000"), Mode.PRODUCTION) for bank in banks]
+    added = await asyncio.gather(*(worker.fill() for worker in workers))
+    assert sorted(added) == [0, 2_000]
+    assert sorted(bank.made for bank in banks) == [0, 2_000]
+    assert await ready(context.pool, Mode.PRODUCTION) == 2_000
+
+
+async def test_slices_are_made_side_by_side_and_land_as_they_are_made(context: Context) -> None:
+    bank = Slow(0.3)
+    worker = paced(context, bank, BANK_LOCATION_CALLS="100")
+    task = asyncio.create_task(LocationPool(worker, Mode.PRODUCTION).fill())
+
+    async def some() -> bool:
+        return await ready(context.pool, Mode.PRODUCTION) > 0
+
+    await until_answer(some)
+    assert await ready(context.pool, Mode.PRODUCTION) < 2_000
+    assert bank.under_way_max == 4  # 100 calls at once are two slices; two more are ready to follow
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_at_an_empty_pool_creations_wait_for_a_bank_that_takes_long(context: Context) -> None:
+    async with reserve_of(context) as reserve:
+        waiting = asyncio.create_task(take(reserve, Mode.PRODUCTION, 300))
+        await asyncio.sleep(0.2)
+        async with working(paced(context, Slow(0.4)), Mode.PRODUCTION):
+            taken = await waiting
+    assert len(set(ids(taken))) == 300
+
+
+async def test_a_pool_that_is_filled_too_slowly_is_no_silence_of_the_bank(context: Context) -> None:
+    """Longer than a silent bank is waited for, each gets its location as it is made."""
+    bank = Slow(0.25)
+    async with reserve_of(context, deadline_s=0.6) as reserve:
+        worker = paced(context, bank, BANK_LOCATION_CALLS="1")
+        async with working(worker, Mode.PRODUCTION):
+            taken = await take(reserve, Mode.PRODUCTION, 1_000)
+    assert len(set(ids(taken))) == 1_000
+
+
+async def test_what_others_take_first_shows_that_the_bank_answers(context: Context) -> None:
+    made = "INSERT INTO pix_pool VALUES (false, $1, $2, 0, 0, now()) ON CONFLICT (test, bank) DO UPDATE SET made = $2"
+    async with reserve_of(context, deadline_s=0.5) as reserve:
+        waiting = asyncio.create_task(reserve.take(Mode.PRODUCTION, ACCOUNT))
+        for number in range(10):
+            await asyncio.sleep(0.1)
+            await context.pool.execute(made, BANK, 50 * number)
+        await fill(context.pool, False, [Location(1, "at/last")])
+        assert (await waiting).location == "at/last"
+
+
+async def test_a_burst_of_one_account_does_not_keep_another_waiting(context: Context) -> None:
+    """Who comes last, after 500 of one merchant, is served with the first of them."""
+    other = new_id()
+    async with reserve_of(context) as reserve:
+        burst = asyncio.create_task(take(reserve, Mode.PRODUCTION, 500))
+        await asyncio.sleep(0.1)
+        late = asyncio.create_task(take(reserve, Mode.PRODUCTION, 20, other))
+        await asyncio.sleep(0.1)
+        await fill(context.pool, False, [Location(number, f"p/{number}") for number in range(BLOCK)])
+        assert len(await late) == 20
+        assert not burst.done()
+        await fill(context.pool, False, [Location(number, f"q/{number}") for number in range(500)])
+        assert len(await burst) == 500
+
+
+async def test_silence_is_bank_unavailable_for_everybody_at_once(context: Context) -> None:
+    async with reserve_of(context, deadline_s=0.5) as reserve:
         began = time.monotonic()
-        answers = await asyncio.gather(*(reserve.take(Mode.SANDBOX, 1) for _ in range(30)), return_exceptions=True)
+        waits = [reserve.take(Mode.SANDBOX, ACCOUNT) for _ in range(30)]
+        answers = await asyncio.gather(*waits, return_exceptions=True)
         assert time.monotonic() - began < 10  # one wait, shared: one after the other they take 15
     assert [getattr(answer, "code", None) for answer in answers] == [Code.BANK_UNAVAILABLE] * 30
-    last = "SELECT state FROM bank_order WHERE kind = 'locations' ORDER BY created_at DESC LIMIT 1"
-    assert await context.pool.fetchval(last) == "abandoned"
 
 
-async def test_who_comes_while_the_bank_is_silent_waits_with_those_before_and_a_replay_is_answered(
+async def test_who_comes_while_the_bank_is_silent_waits_with_those_before_and_a_replay_waits_for_nothing(
     context: Context, servers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One deadline for all: waiting one after the other, twins of a replay would be told that it is still at work."""
-    asked = "SELECT count(*) FROM bank_order WHERE kind = 'locations' AND created_at >= $1 AND state = 'waiting'"
     async with open_api(servers.database_url, servers.redis_url) as api:
         token, reserve = await api.token(mode="production"), api.app.state.context.reserve
 
@@ -160,52 +305,34 @@ async def test_who_comes_while_the_bank_is_silent_waits_with_those_before_and_a_
         await context.pool.execute("TRUNCATE pix_location")
         reserve._held[Mode.PRODUCTION].clear()
         monkeypatch.setattr(reserve, "_deadline_s", 4.0)
-        began_at, began = utc_now(), time.monotonic()
+        began = time.monotonic()
         first = asyncio.create_task(create("new"))
-
-        async def is_asked_for() -> bool:
-            return bool(await context.pool.fetchval(asked, began_at))
-
-        await until_answer(is_asked_for)
-        newer, *replayed = await asyncio.gather(create("newer"), *(create("old") for _ in range(3)))
+        await asyncio.sleep(0.2)
+        newer = asyncio.create_task(create("newer"))
+        replayed = await asyncio.gather(*(create("old") for _ in range(3)))
+        assert not first.done()
+        assert [(each.status, each.code()) for each in (await first, await newer)] == [(502, "BANK_UNAVAILABLE")] * 2
         took_s = time.monotonic() - began
-        assert [(each.status, each.code()) for each in (await first, newer)] == [(502, "BANK_UNAVAILABLE")] * 2
     assert [reply.status for reply in replayed] == [200] * 3
     assert {reply.json()["charge_id"] for reply in replayed} == {old.json()["charge_id"]}
     assert took_s < 7, "one wait, shared: one after the other it is two"
 
 
-async def test_a_late_answer_goes_to_the_pool(context: Context, servers: Any) -> None:
-    made: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    class Late:
-        @property
-        def pix(self) -> Any:
-            return self
-
-        async def create_locations(self, count: int) -> Done[list[Location]]:
-            await made
-            return Done([Location(number, f"late/{number}") for number in range(count)])
-
-    context.banks.production[BANK] = Late()  # type: ignore[assignment]
-    newest = (
-        "SELECT state FROM bank_order WHERE kind = 'locations' AND created_at >= $1 ORDER BY created_at DESC LIMIT 1"
-    )
-    asked_at = utc_now()
-
-    async def is_asked_for() -> bool:
-        return bool(await context.pool.fetchval(newest, asked_at) == "waiting")
-
-    async with reserve_of(context, servers.redis_url, deadline_s=2.0) as reserve:
-        taking = asyncio.create_task(reserve.take(Mode.PRODUCTION, 1))
-        await until_answer(is_asked_for)
-        draining = asyncio.create_task(drain_orders(context, Mode.PRODUCTION))
-        with pytest.raises(Refused):
-            await taking
-        made.set_result(None)
-        await draining
-        assert await context.pool.fetchval("SELECT count(*) FROM pix_location WHERE NOT test") == 32
-        assert (await reserve.take(Mode.PRODUCTION, 1))[0].location.startswith("late/")
+async def test_with_an_empty_pool_the_api_waits_and_creates(context: Context, servers: Any) -> None:
+    """None is refused, whichever account it is for, while a bank that takes long makes locations."""
+    async with open_api(servers.database_url, servers.redis_url) as api:
+        reserve = api.app.state.context.reserve
+        await context.pool.execute("TRUNCATE pix_location")
+        reserve._held[Mode.PRODUCTION].clear()
+        token = await api.token(mode="production")
+        creations = [
+            asyncio.create_task(api.post("/v1/charges/pix", api.pix(), token=token, key=str(new_id())))
+            for _ in range(120)
+        ]
+        await asyncio.sleep(0.3)
+        async with working(paced(context, Slow(0.5)), Mode.PRODUCTION):
+            replies = await asyncio.gather(*creations)
+    assert {reply.status for reply in replies} == {201}
 
 
 async def test_a_reply_wakes_its_order_and_no_other(context: Context, servers: Any) -> None:

@@ -124,7 +124,7 @@ async def test_a_test_event_is_a_real_delivery_signed_with_the_secret_shown_once
 
 
 async def test_without_a_location_left_the_test_event_says_so_and_leaves_nothing(env: Environment, pool: Pool) -> None:
-    kept = await pool.fetch("DELETE FROM pix_location WHERE test RETURNING location_id, location")
+    kept = await pool.fetch("DELETE FROM pix_location WHERE test RETURNING location_ids, locations")
     try:
         async with receiving() as receiver:
             await registered(env, receiver)
@@ -133,9 +133,9 @@ async def test_without_a_location_left_the_test_event_says_so_and_leaves_nothing
             assert "Nenhuma cobrança ainda." in (await env.person.opened("/painel/teste/cobrancas")).text
     finally:
         async with pool.acquire() as conn:
-            await add_to_pool(
-                conn, Mode.SANDBOX, "001", [Location(row["location_id"], row["location"]) for row in kept]
-            )
+            for row in kept:
+                block = [Location(*each) for each in zip(row["location_ids"], row["locations"], strict=True)]
+                await add_to_pool(conn, Mode.SANDBOX, "001", block)
 
 
 async def test_a_rotated_secret_signs_and_the_old_one_along_for_a_day(

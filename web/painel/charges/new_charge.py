@@ -136,7 +136,7 @@ async def _pix(request: PageRequest, filled: Filled) -> UUID | None:
         send_email=filled.has("send_email"),
     )
     reserve = request.context.reserve
-    (location,) = await reserve.take(request.mode, 1)
+    location = await reserve.take(request.mode, creation.issuer.account_id)
     try:
         async with request.change(
             "charge.created",

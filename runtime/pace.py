@@ -1,0 +1,67 @@
+"""How much is done at once, and how much is kept ready: settings with measured defaults (docs/settings.md).
+
+A bank that answers in T seconds is asked N / T times a second by N calls at once: these settings, and no constant
+elsewhere, bound what a process does. The defaults were measured with one worker process on two cores and a bank that
+takes 200 ms.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+
+class Pace(Struct, frozen=True, kw_only=True):
+    """Field `x_y` is the variable X_Y."""
+
+    bank_pix_calls: int = 128
+    """Orders about cobs under way at one mode's bank."""
+    bank_location_calls: int = 96
+    """Locations asked for at once, by the one process of the installation that fills the pool."""
+    bank_hint_calls: int = 96
+    """Callbacks checked at once: charges looked up."""
+    bank_boleto_calls: int = 128
+    """Orders about boletos under way, per mode."""
+    bank_refund_calls: int = 32
+    bank_withdrawal_calls: int = 16
+    orders_claimed: int = 100
+    """Orders taken up by one statement."""
+    creations_written: int = 100
+    """PIX creations written by one statement."""
+    pix_locations_s: float = 60.0
+    """How many seconds of supply are kept ready, at the rate at which locations are taken."""
+    pix_locations_min: int = 30_000
+    """The reserve for a burst, filled in the background."""
+    pix_locations_max: int = 300_000
+    pix_locations_per_s: float = 100.0
+    """How fast the background fills; whatever is needed for `pix_locations_s` is made as fast as the bank answers."""
+    sandbox_locations_min: int = 20_000
+    api_pool_size: int = 12
+    """Connections to PostgreSQL of an API process; `web_pool_size` of the pages in the same process."""
+    web_pool_size: int = 4
+    worker_pool_size: int = 16
+
+
+_MAX: Mapping[str, int] = {
+    "orders_claimed": 100,
+    "creations_written": 100,
+    "pix_locations_s": 3_600,
+    "pix_locations_per_s": 10_000,
+}
+_ELSE_MAX = 10_000
+_LOCATIONS_MAX = 10_000_000
+
+
+def read_pace(env: Mapping[str, str]) -> Pace:
+    """ValueError names the variable that is no number from 1 to its bound."""
+    found: dict[str, int | float] = {}
+    for field in Pace.__struct_fields__:
+        if not (text := env.get(field.upper())):
+            continue
+        bound = _LOCATIONS_MAX if field.endswith(("locations_min", "locations_max")) else _MAX.get(field, _ELSE_MAX)
+        if not (text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= bound):
+            raise ValueError(f"{field.upper()} must be a whole number from 1 to {bound}, not {text!r}")
+        found[field] = int(text)
+    pace = Pace(**found)  # type: ignore[arg-type]
+    if pace.pix_locations_max < pace.pix_locations_min:
+        raise ValueError("PIX_LOCATIONS_MAX must not be below PIX_LOCATIONS_MIN")
+    return pace

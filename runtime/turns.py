@@ -1,0 +1,52 @@
+"""Callers that wait for something scarce, served in turn: each owner's first, then each owner's second, and so on."""
+
+import asyncio
+from collections import deque
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+Thing = TypeVar("Thing")
+
+
+class Turns(Generic[Thing]):
+    """However many callers one owner has, another's first caller waits for one thing of each owner only."""
+
+    def __init__(self, *, waiting_max: int) -> None:
+        self._waiting_max = waiting_max
+        # In the order of their next turns.
+        self._owners: dict[Hashable, deque[asyncio.Future[Thing]]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        """How many wait, those who have left included until their turn."""
+        return self._count
+
+    def join(self, owner: Hashable) -> "asyncio.Future[Thing]":
+        """The future gets the thing, or what `fail` is given; OverflowError when too many wait."""
+        if self._count >= self._waiting_max:
+            raise OverflowError("too many waiting")
+        future: asyncio.Future[Thing] = asyncio.get_running_loop().create_future()
+        self._owners.setdefault(owner, deque()).append(future)
+        self._count += 1
+        return future
+
+    def serve(self, things: "deque[Thing]") -> None:
+        """Hand out `things`, from the left, until there are none or nobody waits."""
+        while things and self._owners:
+            owner = next(iter(self._owners))
+            line = self._owners.pop(owner)
+            while line:
+                self._count -= 1
+                if not (future := line.popleft()).done():  # a caller that left is passed over
+                    future.set_result(things.popleft())
+                    break
+            if line:
+                self._owners[owner] = line
+
+    def fail(self, error: BaseException) -> None:
+        """Everybody who waits gets this error."""
+        lines, self._owners, self._count = self._owners, {}, 0
+        for line in lines.values():
+            for future in line:
+                if not future.done():
+                    future.set_exception(error)
