@@ -123,13 +123,31 @@ END) STORED NOT NULL,
     outcome jsonb,
     created_at timestamp with time zone NOT NULL,
     CONSTRAINT bank_order_pkey PRIMARY KEY (order_id),
-    CONSTRAINT bank_order_state_check CHECK (state = ANY (ARRAY['waiting'::text, 'working'::text, 'done'::text, 'refused'::text, 'abandoned'::text]))
-) WITH (fillfactor=85);
-CREATE UNIQUE INDEX bank_order_boleto_alone ON bank_order USING btree (charge_id) WHERE (kind = ANY (ARRAY['boleto_write_off'::text, 'boleto_redate'::text, 'boleto_pay'::text, 'boleto_reconcile'::text])) AND (state = ANY (ARRAY['waiting'::text, 'working'::text]));
-CREATE UNIQUE INDEX bank_order_boleto_key ON bank_order USING btree (account_id, test, (request ->> 'key'::text)) WHERE kind = 'boleto_register'::text AND (state = ANY (ARRAY['waiting'::text, 'working'::text]));
-CREATE INDEX bank_order_charge ON bank_order USING btree (charge_id) WHERE state = ANY (ARRAY['waiting'::text, 'working'::text]);
+    CONSTRAINT bank_order_state_check CHECK (state = ANY (ARRAY['waiting'::text, 'working'::text]))
+);
+CREATE UNIQUE INDEX bank_order_boleto_alone ON bank_order USING btree (charge_id) WHERE kind = ANY (ARRAY['boleto_write_off'::text, 'boleto_redate'::text, 'boleto_pay'::text, 'boleto_reconcile'::text]);
+CREATE UNIQUE INDEX bank_order_boleto_key ON bank_order USING btree (account_id, test, (request ->> 'key'::text)) WHERE kind = 'boleto_register'::text;
+CREATE INDEX bank_order_charge ON bank_order USING btree (charge_id);
 CREATE INDEX bank_order_due ON bank_order USING btree (lane, test, due_at, order_id) WHERE state = 'waiting'::text;
 CREATE INDEX bank_order_leased ON bank_order USING btree (lease_until) WHERE state = 'working'::text;
+
+CREATE TABLE bank_order_done (
+    order_id uuid NOT NULL,
+    account_id uuid,
+    charge_id uuid,
+    created_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone NOT NULL,
+    attempts integer NOT NULL,
+    test boolean NOT NULL,
+    bank text NOT NULL,
+    kind text NOT NULL,
+    state text NOT NULL,
+    outcome jsonb,
+    CONSTRAINT bank_order_done_pkey PRIMARY KEY (order_id),
+    CONSTRAINT bank_order_done_state_check CHECK (state = ANY (ARRAY['done'::text, 'refused'::text, 'abandoned'::text]))
+) PARTITION BY RANGE (order_id);
+
+CREATE TABLE bank_order_done_other PARTITION OF bank_order_done DEFAULT;
 
 CREATE TABLE bank_reconciled (
     bank text NOT NULL,
@@ -1084,69 +1102,87 @@ CREATE SEQUENCE boleto_control AS bigint INCREMENT BY 50 MINVALUE 1 MAXVALUE 999
 
 CREATE AGGREGATE jsonb_merge(jsonb) (SFUNC = jsonb_concat, STYPE = jsonb, INITCOND = '{}');
 
-CREATE OR REPLACE FUNCTION feed_detach_months(ended_before timestamp with time zone)
- RETURNS integer
+CREATE OR REPLACE FUNCTION detach_months(parent text, ended_before timestamp with time zone)
+ RETURNS SETOF timestamp with time zone
  LANGUAGE plpgsql
+ SET lock_timeout TO '500ms'
 AS $function$
 DECLARE
     month record;
-    detached integer := 0;
 BEGIN
+    -- Another worker's detaching is waited for: what it took is not there any more.
+    EXECUTE format('LOCK TABLE ONLY %I IN SHARE UPDATE EXCLUSIVE MODE', parent);
     FOR month IN
         SELECT c.relname AS name, (to_date(right(c.relname, 7), 'YYYY_MM') + interval '1 month')::timestamp AT TIME ZONE 'UTC' AS ended
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-        WHERE i.inhparent = 'read_event'::regclass AND c.relname ~ '^read_event_[0-9]{4}_[0-9]{2}$'
+        WHERE i.inhparent = parent::regclass AND c.relname ~ ('^' || parent || '_[0-9]{4}_[0-9]{2}$')
         ORDER BY c.relname
     LOOP
         EXIT WHEN month.ended > ended_before;
-        UPDATE feed_begin SET begins_at = greatest(begins_at, month.ended);
-        EXECUTE format('ALTER TABLE read_event DETACH PARTITION %I', month.name);
-        EXECUTE format('ALTER TABLE %I RENAME TO %I', month.name, replace(month.name, 'read_event', 'feed_archive'));
-        detached := detached + 1;
+        EXECUTE format('ALTER TABLE %I DETACH PARTITION %I', parent, month.name);
+        EXECUTE format('ALTER TABLE %I RENAME TO %I', month.name, parent || '_archive' || right(month.name, 8));
+        RETURN NEXT month.ended;
     END LOOP;
-    RETURN detached;
 END $function$
 ;
 
-CREATE OR REPLACE FUNCTION feed_make_months(first date, last date, moved_max integer DEFAULT NULL::integer)
+CREATE OR REPLACE FUNCTION make_months(parent text, first date, last date, moved_max integer DEFAULT NULL::integer)
  RETURNS integer
  LANGUAGE plpgsql
  SET lock_timeout TO '500ms'
 AS $function$
 DECLARE
+    key text;
+    by_id boolean;
+    instant text;
     months date[];
     month date;
-    tag text;
     name text;
-    from_at timestamptz;
-    to_at timestamptz;
+    from_key text;
+    to_key text;
+    lying bigint;
     made integer := 0;
 BEGIN
-    SELECT array_agg(wanted.month ORDER BY wanted.month) INTO months FROM (
-        SELECT generate_series(date_trunc('month', first::timestamp), last::timestamp, interval '1 month')::date AS month
+    SELECT quote_ident(a.attname), a.atttypid = 'uuid'::regtype INTO STRICT key, by_id
+    FROM pg_partitioned_table p JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0]
+    WHERE p.partrelid = parent::regclass;
+    instant := CASE WHEN by_id THEN format('uuid_extract_timestamp(%s)', key) ELSE key END;
+    EXECUTE format('SELECT array_agg(DISTINCT date_trunc(''month'', %1$s AT TIME ZONE ''UTC'')::date) FROM %2$I '
+                   'WHERE %3$s < %4$L AND %1$s IS NOT NULL',
+                   instant, parent || '_other', key, month_begins(date_trunc('month', first::timestamp)::date, by_id)) INTO months;
+    FOR month IN
+        SELECT unnest(months) AS wanted
         UNION
-        SELECT date_trunc('month', created_at AT TIME ZONE 'UTC')::date FROM read_event_other
-        WHERE created_at < date_trunc('month', first::timestamp) AT TIME ZONE 'UTC'
-    ) AS wanted;
-    FOREACH month IN ARRAY months LOOP
-        tag := to_char(month, 'YYYY_MM');
-        name := 'read_event_' || tag;
-        CONTINUE WHEN to_regclass(name) IS NOT NULL OR to_regclass('feed_archive_' || tag) IS NOT NULL;
-        from_at := month::timestamp AT TIME ZONE 'UTC';
-        to_at := (month + interval '1 month') AT TIME ZONE 'UTC';
-        CONTINUE WHEN moved_max < (SELECT count(*) FROM (SELECT FROM read_event_other
-                                                          WHERE created_at >= from_at AND created_at < to_at
-                                                          LIMIT moved_max::bigint + 1) AS lying);
-        EXECUTE format('CREATE TABLE %I (LIKE read_event INCLUDING ALL)', name);
-        LOCK TABLE ONLY read_event IN SHARE ROW EXCLUSIVE MODE;
-        EXECUTE format('WITH moved AS (DELETE FROM read_event_other WHERE created_at >= %L AND created_at < %L RETURNING *) '
-                       'INSERT INTO %I SELECT * FROM moved', from_at, to_at, name);
-        EXECUTE format('ALTER TABLE read_event ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', name,
-                       from_at, to_at);
+        SELECT generate_series(date_trunc('month', first::timestamp), last::timestamp, interval '1 month')::date
+        ORDER BY wanted
+    LOOP
+        name := parent || to_char(month, '_YYYY_MM');
+        CONTINUE WHEN to_regclass(name) IS NOT NULL OR to_regclass(parent || to_char(month, '_"archive"_YYYY_MM')) IS NOT NULL;
+        from_key := month_begins(month, by_id);
+        to_key := month_begins((month + interval '1 month')::date, by_id);
+        EXECUTE format('SELECT count(*) FROM (SELECT FROM %1$I WHERE %2$s >= %3$L AND %2$s < %4$L LIMIT %5$L::bigint + 1) AS lying',
+                       parent || '_other', key, from_key, to_key, moved_max) INTO lying;
+        CONTINUE WHEN lying > moved_max;
+        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', name, parent);
+        EXECUTE format('LOCK TABLE ONLY %I IN SHARE ROW EXCLUSIVE MODE', parent);
+        EXECUTE format('WITH moved AS (DELETE FROM %1$I WHERE %2$s >= %3$L AND %2$s < %4$L RETURNING *) '
+                       'INSERT INTO %5$I SELECT * FROM moved', parent || '_other', key, from_key, to_key, name);
+        EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, name, from_key, to_key);
         made := made + 1;
     END LOOP;
     RETURN made;
 END $function$
+;
+
+CREATE OR REPLACE FUNCTION month_begins(month date, by_id boolean)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+    SELECT CASE
+        WHEN by_id THEN (lpad(to_hex((extract(epoch FROM month::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid::text
+        ELSE (month || ' 00:00:00+00') END
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION project_created(journal_ids bigint[])

@@ -28,6 +28,7 @@ WEBHOOK_PAUSED_PROBE_S = 3_600.0
 WITHDRAWAL_GRACE_S = 5.0
 # As long as an event stays in the feed.
 MAIL_KEPT_DAYS = 400
+BANK_HISTORY_KEPT_DAYS = 400
 # After banking hours: the day's boletos are in, and the merchant's own bank shows the money the same evening.
 DAILY_WITHDRAWAL_HOUR = 19
 
@@ -72,7 +73,8 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     bank_boleto_client_secret: str
     bank_boleto_app_key: str
     bank_convenio: str
-    """BANK_CONVENIO: the agreement for boletos, seven digits, of type 4 (numbers chosen by us)."""
+    """BANK_CONVENIO: the agreement for boletos, seven digits, of type 4 (numbers chosen by us); the one that
+    the bank's homologation shares among all developers unless given."""
     bank_carteira: str
     bank_variacao: int
     bank_agencia: int
@@ -89,6 +91,8 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """BANK_TRANSFERS_URL: where the bank sends PIX from (docs/decisions/0007); empty when it is known by BANK_URL."""
     bank_callback_token: str
     """The unguessable part of the path on which the bank calls us back."""
+    bank_history_kept_days: int
+    """BANK_HISTORY_KEPT_DAYS: how long it is looked up how orders to banks ended; then whole months are detached."""
     secret_key: bytes
     """SECRET_KEY (64 hex digits): root of the keys that seal secrets and personal data and sign cursors."""
     api_processes: int
@@ -145,7 +149,6 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
 def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
     """Settings from the environment; raises ValueError naming the variable that is wrong or missing."""
     port = _int(env, "PORT", 8000)
-    host = env.get("HOST", "127.0.0.1")
     client_id = env.get("BANK_CLIENT_ID", "quita-local")
     client_secret = env.get("BANK_CLIENT_SECRET", "quita-local-secret")
     app_key = env.get("BANK_APP_KEY", "quita-local-app")
@@ -155,7 +158,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         database_url=_required(env, "DATABASE_URL"),
         redis_url=_required(env, "REDIS_URL"),
         port=port,
-        host=host,
+        host=env.get("HOST", "127.0.0.1"),
         base_url=base_url,
         app_url=env.get("APP_URL", base_url).rstrip("/"),
         docs_url=env.get("DOCS_URL", f"{base_url}/docs").rstrip("/"),
@@ -167,7 +170,6 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         bank_boleto_client_id=env.get("BANK_BOLETO_CLIENT_ID", client_id),
         bank_boleto_client_secret=env.get("BANK_BOLETO_CLIENT_SECRET", client_secret),
         bank_boleto_app_key=env.get("BANK_BOLETO_APP_KEY", app_key),
-        # The agreement that the bank's homologation shares among all developers.
         bank_convenio=_digits(env, "BANK_CONVENIO", "3128557", 7),
         bank_carteira=_digits(env, "BANK_CARTEIRA", "17", 2),
         bank_variacao=_int(env, "BANK_VARIACAO", 35),
@@ -178,6 +180,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         bank_certificate_password=env.get("BANK_CERTIFICATE_PASSWORD", ""),
         bank_transfers_url=env.get("BANK_TRANSFERS_URL", "").rstrip("/"),
         bank_callback_token=env.get("BANK_CALLBACK_TOKEN", "local"),
+        bank_history_kept_days=_days(env, "BANK_HISTORY_KEPT_DAYS", BANK_HISTORY_KEPT_DAYS),
         secret_key=_key(env),
         api_processes=_int(env, "API_PROCESSES", 2),
         worker_processes=_int(env, "WORKER_PROCESSES", 1),

@@ -1,5 +1,5 @@
-"""Bring a database to the newest schema: each file of sql/migrations once, in order, all or none; and the months of the
-feed, which follow the calendar."""
+"""Bring a database to the newest schema: each file of sql/migrations once, in order, all or none; and the monthly
+partitions, which follow the calendar."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -10,8 +10,10 @@ import asyncpg
 MIGRATIONS = Path(__file__).parent / "migrations"
 # Advisory lock: two services that start at once migrate one after the other.
 _LOCK = 7_203_415_508
+MONTHLY = ("read_event", "bank_order_done")
+"""The tables partitioned by month (migration 0014_months)."""
 MONTHS_AHEAD = timedelta(days=184)
-"""How far ahead months of the feed are made, at each start and by workers: half a year without either is survived."""
+"""How far ahead months are made, at each start and by workers: half a year without either is survived."""
 
 
 class OutdatedDatabase(Exception):
@@ -46,10 +48,12 @@ async def migrate(database_url: str) -> list[str]:
 
 
 async def _make_months(conn: "asyncpg.Connection[asyncpg.Record]") -> None:
-    """However many events lie in the default partition: at a start no request waits while they are moved."""
-    # Other processes may be writing. A worker tries again within the hour, and the default partition keeps the events.
-    with suppress(asyncpg.LockNotAvailableError):
-        await conn.execute(
-            "SELECT feed_make_months((now() AT TIME ZONE 'UTC')::date, ((now() + $1) AT TIME ZONE 'UTC')::date)",
-            MONTHS_AHEAD,
-        )
+    """However many rows lie in the default partitions: at a start no request waits while they are moved."""
+    for table in MONTHLY:
+        # Others may be writing. A worker tries again within the hour, and the default partition keeps the rows.
+        with suppress(asyncpg.LockNotAvailableError):
+            await conn.execute(
+                "SELECT make_months($1, (now() AT TIME ZONE 'UTC')::date, ((now() + $2) AT TIME ZONE 'UTC')::date)",
+                table,
+                MONTHS_AHEAD,
+            )

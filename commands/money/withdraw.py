@@ -187,7 +187,7 @@ async def cancel_withdrawal(
         raise Refused(Code.WITHDRAWAL_NOT_FOUND)
     withdrawal = cancel(found)
     await _store(conn, withdrawal)
-    await abandon_order(conn, withdrawal_id=withdrawal_id)
+    await abandon_order(conn, withdrawal_id=withdrawal_id, now=now)
     fields = {"completed_at": iso(now)}
     entry = _reversal(withdrawal)
     await _post(conn, withdrawal, CANCELLED, doc, fields, entry=entry, actor=actor, request_id=request_id, now=now)

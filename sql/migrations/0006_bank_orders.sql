@@ -1,5 +1,7 @@
 -- Requests to banks, what banks report to us, and the PIX locations kept ready.
 
+-- What is open. An order that ends leaves, in the statement that ends it, for bank_order_done: what is claimed from stays
+-- small, however many orders there were.
 CREATE TABLE bank_order (
     order_id     uuid PRIMARY KEY,
     account_id   uuid,
@@ -18,25 +20,42 @@ CREATE TABLE bank_order (
                      WHEN kind IN ('refund_return', 'refund_transfer') THEN 'refund'
                      WHEN kind IN ('withdrawal_send') THEN 'withdrawal' END) STORED,
     request      jsonb NOT NULL,
-    state        text NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'working', 'done', 'refused', 'abandoned')),
+    state        text NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'working')),
     attempts     integer NOT NULL DEFAULT 0,
     due_at       timestamptz NOT NULL,
     lease_until  timestamptz,
     -- When a request waits for the outcome: past this instant no request reads it any more.
     deadline     timestamptz,
     reply_to     text,
+    -- What the last attempt left for the next one.
     outcome      jsonb,
     created_at   timestamptz NOT NULL
-) WITH (fillfactor = 85);
+);
 CREATE INDEX bank_order_due ON bank_order (lane, test, due_at, order_id) WHERE state = 'waiting';
 CREATE INDEX bank_order_leased ON bank_order (lease_until) WHERE state = 'working';
-CREATE INDEX bank_order_charge ON bank_order (charge_id) WHERE state IN ('waiting', 'working');
+CREATE INDEX bank_order_charge ON bank_order (charge_id);
 -- Requests with one Idempotency-Key that run at once register one boleto, with or without Redis.
-CREATE UNIQUE INDEX bank_order_boleto_key ON bank_order (account_id, test, (request ->> 'key'))
-    WHERE kind = 'boleto_register' AND state IN ('waiting', 'working');
+CREATE UNIQUE INDEX bank_order_boleto_key ON bank_order (account_id, test, (request ->> 'key')) WHERE kind = 'boleto_register';
 -- One change of a boleto at a time: write-off, new date, payment and reconciliation never meet at the bank.
 CREATE UNIQUE INDEX bank_order_boleto_alone ON bank_order (charge_id)
-    WHERE kind IN ('boleto_write_off', 'boleto_redate', 'boleto_pay', 'boleto_reconcile') AND state IN ('waiting', 'working');
+    WHERE kind IN ('boleto_write_off', 'boleto_redate', 'boleto_pay', 'boleto_reconcile');
+
+-- How orders ended, partitioned by the month of their ids (0014_months). What was asked of the bank is not kept: the journal
+-- has what it was asked for.
+CREATE TABLE bank_order_done (
+    order_id     uuid PRIMARY KEY,
+    account_id   uuid,
+    charge_id    uuid,
+    created_at   timestamptz NOT NULL,
+    ended_at     timestamptz NOT NULL,
+    attempts     integer NOT NULL,
+    test         boolean NOT NULL,
+    bank         text NOT NULL,
+    kind         text NOT NULL,
+    state        text NOT NULL CHECK (state IN ('done', 'refused', 'abandoned')),
+    outcome      jsonb
+) PARTITION BY RANGE (order_id);
+CREATE TABLE bank_order_done_other PARTITION OF bank_order_done DEFAULT;
 
 -- Callbacks as they came. A hint moves nothing: it makes a worker ask the bank.
 CREATE TABLE bank_hint (

@@ -67,7 +67,7 @@ async def settled(books: Books, charge: dict[str, Any]) -> None:
     """Whatever is still to be put right with this boleto has been."""
 
     async def over() -> bool:
-        left = "SELECT count(*) FROM bank_order WHERE charge_id = $1::text::uuid AND state IN ('waiting', 'working')"
+        left = "SELECT count(*) FROM bank_order WHERE charge_id = $1::text::uuid"
         return bool(await books.fetchval(left, charge["charge_id"]) == 0)
 
     await until_answer(over)

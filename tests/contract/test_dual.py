@@ -71,7 +71,7 @@ async def nothing_of(books: Books, reference: str) -> bool:
     """Whether no leg of what was asked for under this reference can be paid: no cob, and a boleto only written off."""
     open_boletos = "SELECT count(*) FROM simulated_boleto WHERE seu_numero = $1 AND written_off_at IS NULL"
     charges = "SELECT count(*) FROM charge WHERE external_id = $1"
-    cobs = "SELECT count(*) FROM bank_order WHERE kind = 'cob_register' AND request ->> 'description' = $1"
+    cobs = "SELECT count(*) FROM simulated_cob WHERE description = $1"
     found = [await books.fetchval(asked, reference) for asked in (open_boletos, charges, cobs)]
     return found == [0, 0, 0]
 

@@ -29,6 +29,7 @@ from runtime.seal import Seal
 from tests.contract.test_openapi import body_of, conforms
 from tests.support.boleto_merchant import boleto_issued_before, today
 from tests.support.in_process import Api, Reply, open_api
+from tests.support.orders import ever
 
 SEAL = Seal(bytes.fromhex("5e" * 32))
 DESTINATION = {"pix_key": "maria@example.com", "document": "52998224725"}
@@ -410,7 +411,7 @@ async def test_a_boleto_paid_on_its_line_needs_a_destination(env: Environment) -
     refund = await env.refund(charge_id, "50.00", destination=DESTINATION)
     assert (refund["amount"], refund["end_to_end_id"]) == ("50.00", None)
     order = await env.pool.fetchrow(
-        "SELECT kind, request FROM bank_order WHERE charge_id = $1 AND kind LIKE 'refund%'", UUID(charge_id)
+        ever("SELECT kind, request FROM bank_order WHERE charge_id = $1 AND kind LIKE 'refund%'"), UUID(charge_id)
     )
     assert order is not None
     assert order["kind"] == "refund_transfer"
@@ -425,7 +426,7 @@ async def test_a_boleto_paid_by_pix_goes_back_the_way_it_came(env: Environment) 
     refund = await env.refund(charge_id)
     assert refund["end_to_end_id"] == payment["end_to_end_id"]
     kind = await env.pool.fetchval(
-        "SELECT kind FROM bank_order WHERE charge_id = $1 AND kind LIKE 'refund%'", UUID(charge_id)
+        ever("SELECT kind FROM bank_order WHERE charge_id = $1 AND kind LIKE 'refund%'"), UUID(charge_id)
     )
     assert kind == "refund_return"
 
@@ -694,7 +695,7 @@ async def test_a_scenario_of_the_sandbox_bank_goes_with_the_order(env: Environme
     assert (await env.ask(charge_id, more=[(b"x-sandbox-bank", b"nonsense")])).code() == "VALIDATION_ERROR"
     assert (await env.ask(charge_id, more=[(b"x-sandbox-bank", b"refuse")])).status == 201
     request = await env.pool.fetchval(
-        "SELECT request FROM bank_order WHERE charge_id = $1 AND kind = 'refund_return'", UUID(charge_id)
+        ever("SELECT request FROM bank_order WHERE charge_id = $1 AND kind = 'refund_return'"), UUID(charge_id)
     )
     assert msgspec.json.decode(request)["scenario"] == "refuse"
 

@@ -32,6 +32,7 @@ from tests.support.merchant import (
     new_merchant,
     until_answer,
 )
+from tests.support.orders import ever
 from tests.support.system import System, remove_home, temporary_home
 
 FULL = os.environ.get("FAULT") == "full"
@@ -94,11 +95,11 @@ b.number LEFT JOIN charge c ON c.charge_id = s.charge_id
 """
 
 
-_ORDERS = """
+_ORDERS = ever("""
 SELECT kind, state, attempts, created_at, due_at, lease_until, deadline, outcome FROM bank_order
 WHERE request::text LIKE '%' || $1 || '%' OR charge_id IN (SELECT charge_id FROM boleto WHERE number = $1)
 ORDER BY created_at
-"""
+""")
 
 
 async def standings(books: Books) -> list[Standing]:
@@ -121,9 +122,7 @@ def agrees(boleto: Standing) -> bool:
 
 async def at_work(books: Books) -> int:
     """Orders about boletos that have not ended, but for those that only watch whether something still arrives."""
-    found: int = await books.fetchval(
-        "SELECT count(*) FROM bank_order WHERE lane = 'boleto' AND state IN ('waiting', 'working')"
-    )
+    found: int = await books.fetchval("SELECT count(*) FROM bank_order WHERE lane = 'boleto'")
     return found
 
 
@@ -288,7 +287,7 @@ async def test_after_chaos_both_books_agree_and_each_key_made_one_boleto(alone: 
     print(dict(chaos.told))
     async with books_of(alone) as books:
         await agreed(books)
-        rows = await books.fetch("SELECT kind, state, count(*) FROM bank_order GROUP BY 1, 2 ORDER BY 1, 2")
+        rows = await books.fetch(ever("SELECT kind, state, count(*) FROM bank_order GROUP BY 1, 2 ORDER BY 1, 2"))
         print([tuple(row) for row in rows])
         double = [key for key, made in chaos.made.items() if len(made) != 1]
         assert not double, "a key made two charges"

@@ -37,6 +37,7 @@ from runtime.postgres import Pool, transaction
 from runtime.redis import open_redis
 from runtime.seal import Seal
 from runtime.settings import Settings, read_settings
+from tests.support.orders import ever
 from workers.context import Context
 
 SECRET_KEY = "5a" * 32
@@ -146,7 +147,7 @@ async def running_bank(
 @asynccontextmanager
 async def worker_context(pool: Pool, redis_url: str, production: Any) -> AsyncIterator[Context]:
     """What duties are handed: the sandbox's own books, and `production` for the other mode. No order waits."""
-    await pool.execute("DELETE FROM bank_order WHERE state IN ('waiting', 'working')")
+    await pool.execute("DELETE FROM bank_order")
     await pool.execute("DELETE FROM bank_hint WHERE state = 'waiting'")
     redis = open_redis(redis_url, blocking=False)
     jobs = Jobs(redis)
@@ -230,7 +231,7 @@ async def status_of(pool: Pool, charge_id: UUID) -> str:
 
 
 async def order_of(pool: Pool, charge_id: UUID, kind: str = "cob_register") -> Any:
-    return await pool.fetchrow("SELECT * FROM bank_order WHERE charge_id = $1 AND kind = $2", charge_id, kind)
+    return await pool.fetchrow(ever("SELECT * FROM bank_order WHERE charge_id = $1 AND kind = $2"), charge_id, kind)
 
 
 async def due_now(pool: Pool, charge_id: UUID) -> None:

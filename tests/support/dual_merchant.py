@@ -78,7 +78,7 @@ async def cob_status(books: Books, charge: dict[str, Any]) -> str:
 
 
 _LEFT = """
-SELECT count(*) FROM bank_order o WHERE charge_id = $1 AND state IN ('waiting', 'working')
+SELECT count(*) FROM bank_order o WHERE charge_id = $1
     AND NOT (kind = 'boleto_reconcile' AND state = 'waiting' AND attempts > 1
              AND EXISTS (SELECT FROM charge c WHERE c.charge_id = o.charge_id AND c.status = 'pending'))
 """

@@ -25,6 +25,7 @@ from readmodels.reports.integrators import Integrator
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, session, transaction
 from tests.support.banking import make_account
+from tests.support.orders import end_orders
 from tests.support.wallet import SEAL
 
 ROUNDS_MAX = 1_000
@@ -64,7 +65,7 @@ async def new_charge(
     )  # fmt: skip
     async with transaction(pool) as conn:
         await create_pix(conn, [new])
-        await conn.execute("UPDATE bank_order SET state = 'done' WHERE charge_id = $1", charge_id)
+        await end_orders(conn, [charge_id])
     return charge_id
 
 
@@ -124,9 +125,7 @@ async def refunds(
             assert not isinstance(begun, Refused), begun.code
     failure = FailureCode.NOT_CARRIED_OUT if failing else None
     async with transaction(pool) as conn:
-        await conn.execute(
-            "UPDATE bank_order SET state = 'done' WHERE charge_id = ANY($1)", [each[0] for each in asked]
-        )
+        await end_orders(conn, [each[0] for each in asked])
         await end_refunds(
             conn,
             [

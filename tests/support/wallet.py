@@ -10,6 +10,7 @@ from domain.charge import Charge
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
 from tests.support.banking import SECRET_KEY, make_charges, utc_now
+from tests.support.orders import end_orders
 
 SEAL = Seal(bytes.fromhex(SECRET_KEY))
 
@@ -18,7 +19,7 @@ async def put_money(pool: Pool, account_id: UUID, cents: int, *, now: datetime |
     """The charge that was paid. Its bank hears nothing of it."""
     location = Location(secrets.randbits(60), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}")
     (charge_id,) = await make_charges(pool, account_id, [location], test=False, amount_cents=cents)
-    await pool.execute("UPDATE bank_order SET state = 'done' WHERE charge_id = $1", charge_id)
+    await end_orders(pool, [charge_id])
     at = now or utc_now()
     confirmation = Confirmation(
         charge_id=charge_id,

@@ -106,8 +106,7 @@ WHERE j.account_id = ANY($1::uuid[]) AND j.event_id IS NOT NULL
   AND (e.event_id, e.type, e.charge_id, e.created_at, e.body) IS DISTINCT FROM (j.event_id, j.kind, j.charge_id, j.recorded_at, j.event_body);
 
 -- wrong: something left undone
-SELECT kind, state, attempts, due_at, outcome FROM bank_order
-WHERE account_id = ANY($1::uuid[]) AND state IN ('waiting', 'working');
+SELECT kind, state, attempts, due_at, outcome FROM bank_order WHERE account_id = ANY($1::uuid[]);
 
 -- wrong: a withdrawal that was not debited once, or not credited back exactly when it failed or was cancelled
 SELECT w.withdrawal_id, w.status, w.amount_cents, array_agg(l.amount_cents ORDER BY l.sequence) FROM withdrawal w

@@ -235,7 +235,7 @@ class Service:
         self.merchants.clear()
         self.errors.clear()
         await self.behave()
-        await self.pool.execute("UPDATE bank_order SET state = 'abandoned' WHERE state IN ('waiting', 'working')")
+        await self.pool.execute("DELETE FROM bank_order")
         await self.pool.execute("UPDATE bank_hint SET state = 'unfounded' WHERE state = 'waiting'")
         await self.resume()
         await self.pool.execute(_CAUGHT_UP, self.clock.now())
@@ -328,10 +328,7 @@ class Service:
             self.runner.wake(duty.name)
 
     async def under_way(self) -> str:
-        rows = await self.pool.fetch(
-            "SELECT kind, state, attempts, due_at, outcome FROM bank_order"
-            " WHERE state IN ('waiting', 'working') LIMIT 20"
-        )
+        rows = await self.pool.fetch("SELECT kind, state, attempts, due_at, outcome FROM bank_order LIMIT 20")
         return f"under way at {self.clock.now()}: {[tuple(row) for row in rows]}"
 
 
@@ -365,7 +362,7 @@ async def _running(database_url: str, redis_url: str) -> AsyncIterator[Service]:
         await pool.execute("DELETE FROM pix_location")
         await pool.execute("UPDATE simulated_boleto_rules SET settle_after_s = 0")
         # A worker makes them half a year ahead; here more than that may pass between two of its looks.
-        await pool.execute("SELECT feed_make_months($1, $2)", BEGINS.date(), (BEGINS + MONTHS_AHEAD).date())
+        await pool.execute("SELECT make_months('read_event', $1, $2)", BEGINS.date(), (BEGINS + MONTHS_AHEAD).date())
         seal = Seal(api.settings.secret_key)
         http = await opened.enter_async_context(
             aiohttp.ClientSession(

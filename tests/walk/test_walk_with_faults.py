@@ -381,7 +381,7 @@ async def settled(books: Books, accounts: list[UUID], receiver: Receiver) -> flo
             f"left undone: {tuple(row)}"
             for row in await books.fetch(
                 "SELECT kind, state, attempts, due_at, outcome FROM bank_order WHERE account_id = ANY($1::uuid[])"
-                " AND state IN ('waiting', 'working') AND kind <> 'boleto_reconcile'", accounts,
+                " AND kind <> 'boleto_reconcile'", accounts,
             )
         ]  # fmt: skip
         for account_id in accounts:

@@ -286,7 +286,7 @@ class BoletoOrderWorker:
                     outcome = Outcome(refused=changed.code.name)
             overtaken = order.dual and await self._overtaken(conn, order, outcome)
             state = "refused" if outcome.refused else "done"
-            if not await settle(conn, [(order, state, _encode(outcome))], due_at=now):
+            if not await settle(conn, [(order, state, _encode(outcome))], now=now):
                 raise NotOurs  # nothing of this stays: whoever gave it up has left an order to reconcile
             undo = ended.undo or overtaken or _to_reconcile(order, outcome)
             if undo:

@@ -93,6 +93,7 @@ class _Released(Struct, frozen=True, gc=False):
 
 
 _settle = sql.many("bank_order.settle", _Settled)
+_put_off = sql.run("bank_order.put_off")
 _release = sql.many("bank_order.release", _Released)
 
 Order = TypeVar("Order", bound=ClaimedOrder)
@@ -158,16 +159,16 @@ async def store_with_retry(store: Callable[[], Awaitable[Stored]]) -> Stored:
 
 
 async def settle(
-    conn: Connection, ended: Sequence[tuple[ClaimedOrder, str, bytes | None]], *, due_at: datetime
+    conn: Connection, ended: Sequence[tuple[ClaimedOrder, str, bytes | None]], *, now: datetime
 ) -> set[UUID]:
-    """Store each order's state and outcome; answers the ids of those that were still this lease's."""
+    """End each order with its state and outcome; answers the ids of those that were still this lease's."""
     rows = await _settle(
         conn,
         order_ids=[order.order_id for order, _, _ in ended],
         attempts=[order.attempts for order, _, _ in ended],
         states=[state for _, state, _ in ended],
         outcomes=[outcome for _, _, outcome in ended],
-        due_at=due_at,
+        now=now,
     )
     return {row.order_id for row in rows}
 
@@ -184,7 +185,7 @@ async def put_off(
     log_unknown(order, later)
     async with session(context.pool) as conn:
         due_at = later.at or context.now() + timedelta(seconds=wait_s)
-        await settle(conn, [(order, "waiting", outcome)], due_at=due_at)
+        await _put_off(conn, order_id=order.order_id, attempts=order.attempts, due_at=due_at, outcome=outcome)
     if later.at is None and wait_s < _SWEEP_S:
         # Most of what is unknown is known a moment later, and the next sweep would be too late.
         asyncio.get_running_loop().call_later(wait_s, context.jobs.wake, _WAKES[_LANES[order.kind]][order.mode])

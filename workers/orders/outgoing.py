@@ -157,7 +157,7 @@ async def settle_known(
             )
             for order, each in known
         ],
-        due_at=now,
+        now=now,
     )
     return [(order, each) for order, each in known if order.order_id in settled]
 

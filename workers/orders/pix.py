@@ -5,7 +5,7 @@ What many orders ask of the simulated bank is done as one; the real bank is aske
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
@@ -34,7 +34,7 @@ from workers.orders.lease import (
     ClaimedOrder,
     Later,
     do_order,
-    log_unknown,
+    put_off,
     settle,
     store_with_retry,
     wait_after,
@@ -229,21 +229,19 @@ async def _store(context: Context, order: PixOrder, answer: Answer | Later) -> N
     now = context.now()
     if isinstance(answer, Unknown):
         answer = Later(detail=answer.detail)
+    if isinstance(answer, Later):
+        await put_off(context, order, answer, wait_after(BACKOFF_S, order.attempts))
+        return
     failed: Outcome | None = None
     outcome: bytes | None = None
-    due_at = now
     match answer:
         case Done():
             state, outcome = "done", answer.value
         case Rejected(code, message):
             state, outcome = "refused", _encode({"code": code, "message": message})
             _log.warning("bank_refused", kind=order.kind, order_id=str(order.order_id), code=code)
-        case Later():
-            state = "abandoned" if order.late(now) else "waiting"
-            due_at += timedelta(seconds=wait_after(BACKOFF_S, order.attempts))
-            log_unknown(order, answer)
     async with transaction(context.pool) as conn:
-        ours = await settle(conn, [(order, state, outcome)], due_at=due_at)
+        ours = await settle(conn, [(order, state, outcome)], now=now)
         if ours and order.kind == OrderKind.COB_REGISTER and isinstance(answer, Rejected):
             assert order.account_id is not None
             assert order.charge_id is not None
@@ -293,7 +291,7 @@ async def _do_together(context: Context, orders: list[PixOrder]) -> None:
 async def _store_done(context: Context, orders: list[PixOrder]) -> None:
     async def store() -> None:
         async with session(context.pool) as conn:
-            await settle(conn, [(order, "done", None) for order in orders], due_at=context.now())
+            await settle(conn, [(order, "done", None) for order in orders], now=context.now())
 
     if orders:
         await store_with_retry(store)

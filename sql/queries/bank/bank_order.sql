@@ -1,5 +1,10 @@
--- Orders on their way to a bank: waiting -> working (leased) -> done | refused, or waiting again when the bank's
--- answer is unknown. They are written by commands (order.sql, charge.sql).
+-- Orders on their way to a bank: waiting -> working (leased) -> ended, or waiting again when the bank's answer is unknown.
+-- They are written by commands (order.sql, charge.sql). One that ends (done, refused, abandoned) leaves bank_order for
+-- bank_order_done.
+--
+-- A statement that is given ids reads by the primary key alone, whatever its plan was made of: no other index may look as
+-- good to a plan that was made while the queue was empty. So none of them has a condition that implies the predicate of a
+-- partial index, such as state = 'working'.
 
 -- name: claim_pix
 -- Lease what is due of one mode. Workers pass over each other's rows. What decides whether an order still makes
@@ -21,8 +26,8 @@ WHERE o.order_id = d.order_id
 RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.account_id, o.charge_id,
           c.status, c.expires_at, c.payer_sealed,
           o.kind IN ('cob_remove', 'cob_revise') AND EXISTS (
-              SELECT FROM bank_order r
-              WHERE r.charge_id = o.charge_id AND r.kind = 'cob_register' AND r.state IN ('waiting', 'working')
+              SELECT FROM bank_order r WHERE r.charge_id = o.charge_id AND r.kind = 'cob_register'
+              OFFSET 0 -- else a plan may hash all registrations once, instead of looking one up for each order
           ) AS registering,
           CASE WHEN o.kind = 'cob_register' AND NOT o.test
                THEN (SELECT url FROM bank_callback b WHERE b.bank = o.bank AND b.pix_key = o.request ->> 'pix_key') END AS callback_url,
@@ -75,13 +80,25 @@ RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_a
 SELECT expires_at FROM charge WHERE charge_id = :charge_id AND status = 'pending';
 
 -- name: settle
--- Write outcomes down, for orders that are still this lease's: the number of attempts tells one lease from another.
-UPDATE bank_order o
-SET state = g.state, due_at = :due_at, lease_until = NULL, outcome = g.outcome
-FROM unnest(:order_ids::uuid[], :attempts::integer[], :states::text[], :outcomes::jsonb[])
-     AS g (order_id, attempts, state, outcome)
-WHERE o.order_id = g.order_id AND o.attempts = g.attempts AND o.state = 'working'
-RETURNING o.order_id;
+-- Orders end, those that are still this lease's: the number of attempts tells one lease from another.
+WITH given AS MATERIALIZED (
+    SELECT g.order_id, g.attempts, g.state, g.outcome
+    FROM unnest(:order_ids::uuid[], :attempts::integer[], :states::text[], :outcomes::jsonb[])
+         AS g (order_id, attempts, state, outcome)
+), ended AS (
+    DELETE FROM bank_order o USING given g
+    WHERE o.order_id = ANY(:order_ids::uuid[]) AND o.order_id = g.order_id AND o.attempts = g.attempts AND o.state <> 'waiting'
+    RETURNING o.order_id, o.account_id, o.charge_id, o.test, o.bank, o.kind, g.state, o.attempts, o.created_at, g.outcome
+)
+INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, ended_at, outcome)
+SELECT order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, :now, outcome FROM ended
+RETURNING order_id;
+
+-- name: put_off
+-- Wait for the next attempt, when the order is still this lease's.
+UPDATE bank_order SET state = 'waiting', due_at = :due_at, lease_until = NULL, outcome = :outcome
+WHERE order_id = :order_id AND attempts = :attempts AND state <> 'waiting'
+RETURNING order_id;
 
 -- name: release
 -- Leases of workers that died: the orders wait again, with the same identifiers.

@@ -14,5 +14,5 @@ WITH given AS MATERIALIZED (
 INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
 SELECT order_id, account_id, charge_id, test, bank, kind, request, :now, :now FROM given
 ON CONFLICT (charge_id)
-    WHERE kind IN ('boleto_write_off', 'boleto_redate', 'boleto_pay', 'boleto_reconcile') AND state IN ('waiting', 'working')
+    WHERE kind IN ('boleto_write_off', 'boleto_redate', 'boleto_pay', 'boleto_reconcile')
     DO NOTHING;

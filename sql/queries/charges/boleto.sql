@@ -34,9 +34,12 @@ RETURNING order_id;
 -- An order to change a boleto. One that only waits to reconcile what an earlier, unanswered change left is taken over:
 -- `reconcile` remembers that there is something to reconcile. No row: another change of this boleto is under way.
 WITH taken_over AS (
-    UPDATE bank_order SET state = 'abandoned'
-    WHERE charge_id = :charge_id AND kind = 'boleto_reconcile' AND state = 'waiting' AND :kind::text <> 'boleto_pay'
-    RETURNING order_id
+    DELETE FROM bank_order
+    WHERE charge_id = :charge_id AND kind = 'boleto_reconcile' AND state <> 'working' AND :kind::text <> 'boleto_pay'
+    RETURNING order_id, account_id, charge_id, test, bank, kind, attempts, created_at
+), ended AS (
+    INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, ended_at, outcome)
+    SELECT order_id, account_id, charge_id, test, bank, kind, 'abandoned', attempts, created_at, :now, NULL FROM taken_over
 ), carried AS MATERIALIZED (
     SELECT bank FROM charge WHERE charge_id = :charge_id AND account_id = :account_id
 )
@@ -52,9 +55,11 @@ RETURNING order_id;
 -- reconciled, the same statement writes an order to reconcile the boleto. A dual charge gets one in any case: its PIX leg
 -- may have been paid meanwhile, and that payment left the boleto to this order. No row: the answer is there.
 WITH given_up AS (
-    UPDATE bank_order SET state = 'abandoned', lease_until = NULL, outcome = :outcome
-    WHERE order_id = :order_id AND state IN ('waiting', 'working') AND attempts = coalesce(:attempts::integer, attempts)
-    RETURNING account_id, charge_id, test, bank, kind, request, attempts, order_id
+    DELETE FROM bank_order WHERE order_id = :order_id AND attempts = coalesce(:attempts::integer, attempts)
+    RETURNING order_id, account_id, charge_id, test, bank, kind, request, attempts, created_at
+), ended AS (
+    INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, ended_at, outcome)
+    SELECT order_id, account_id, charge_id, test, bank, kind, 'abandoned', attempts, created_at, :now, :outcome FROM given_up
 ), dual AS MATERIALIZED (
     SELECT FROM given_up g JOIN charge c ON c.charge_id = g.charge_id AND c.payment_method = 'boleto_pix'
 ), reconciliation AS (
@@ -75,8 +80,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: outcome
 -- How an order ended, for a request that got no reply.
-SELECT coalesce(outcome, '{}') AS outcome FROM bank_order
-WHERE order_id = :order_id AND state IN ('done', 'refused', 'abandoned');
+SELECT coalesce(outcome, '{}') AS outcome FROM bank_order_done WHERE order_id = :order_id;
 
 -- name: issue
 -- Registered boletos become charges: order settled, key, charge, boleto, journal and read row in one statement. An order
@@ -98,10 +102,14 @@ WITH given AS (
         account_id uuid, test boolean, charge_id uuid, payment_method text, amount_cents bigint, external_id text,
         created_at timestamptz, nosso_numero text, due_date date, send_email boolean)
 ), held AS (
-    UPDATE bank_order o SET state = 'done', lease_until = NULL, outcome = g.outcome
-    FROM given g
-    WHERE o.order_id = g.order_id AND o.attempts = g.attempts AND o.state = 'working'
-    RETURNING o.order_id, o.bank, o.request
+    DELETE FROM bank_order o USING given g
+    WHERE o.order_id = ANY(ARRAY(SELECT order_id FROM given)) AND o.order_id = g.order_id AND o.attempts = g.attempts
+      AND o.state <> 'waiting'
+    RETURNING o.order_id, o.account_id, o.charge_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at,
+              g.outcome, g.at
+), ended AS (
+    INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, ended_at, outcome)
+    SELECT order_id, account_id, charge_id, test, bank, kind, 'done', attempts, created_at, at, outcome FROM held
 ), claimed AS (
     INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
     SELECT g.account_id, g.test, g.key, g.fingerprint, 'charge', g.charge_id, g.at

@@ -17,8 +17,7 @@ WHERE i.account_id = g.account_id AND i.test = g.test AND i.key = g.key;
 -- The boleto being issued under a key: its order is found here also while Redis is away. Answered by the
 -- index that lets one of them be under way.
 SELECT order_id FROM bank_order
-WHERE account_id = :account_id AND test = :test AND request ->> 'key' = :key AND kind = 'boleto_register'
-  AND state IN ('waiting', 'working');
+WHERE account_id = :account_id AND test = :test AND request ->> 'key' = :key AND kind = 'boleto_register';
 
 -- name: made
 -- What a key made: where a form leads to when it is sent again.

@@ -83,7 +83,7 @@ RETURNING s.account_id, s.schedule_id, s.status, s.payment_method, s.amount_cent
           EXISTS (
               SELECT FROM bank_order o
               WHERE o.account_id = d.account_id AND NOT o.test AND o.request ->> 'key' = d.key
-                AND o.kind = 'boleto_register' AND o.state IN ('waiting', 'working')) AS under_way;
+                AND o.kind = 'boleto_register') AS under_way;
 
 -- name: advance
 -- What became of a number, and the next one, in one statement. No row when another worker has advanced it.

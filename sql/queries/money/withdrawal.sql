@@ -46,8 +46,12 @@ WHERE withdrawal_id = :withdrawal_id AND account_id = :account_id;
 
 -- name: abandon_order
 -- Of a withdrawal that was cancelled. A worker that has claimed it meanwhile finds the withdrawal cancelled.
-UPDATE bank_order SET state = 'abandoned', lease_until = NULL
-WHERE order_id = :withdrawal_id AND state IN ('waiting', 'working');
+WITH ended AS (
+    DELETE FROM bank_order WHERE order_id = :withdrawal_id
+    RETURNING order_id, account_id, charge_id, test, bank, kind, attempts, created_at
+)
+INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, ended_at, outcome)
+SELECT order_id, account_id, charge_id, test, bank, kind, 'abandoned', attempts, created_at, :now, NULL FROM ended;
 
 -- name: approved
 -- Whether the account's registration is approved, and stays so until this transaction ends: blocking it waits for those

@@ -24,6 +24,7 @@ from tests.support.merchant import (
     replaced,
     until_answer,
 )
+from tests.support.orders import ever
 from tests.support.system import System, until
 
 CALLBACK_TOKEN = "local"
@@ -63,7 +64,7 @@ async def _becomes(client: ApiClient, charge_id: str, status: str, *, within_s: 
 async def _order_state(books: Books, charge_id: str, kind: str) -> str:
     return str(
         await books.fetchval(
-            "SELECT state FROM bank_order WHERE charge_id = $1::text::uuid AND kind = $2", charge_id, kind
+            ever("SELECT state FROM bank_order WHERE charge_id = $1::text::uuid AND kind = $2"), charge_id, kind
         )
     )
 

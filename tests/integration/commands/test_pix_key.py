@@ -99,7 +99,7 @@ async def test_a_withdrawal_on_its_way_keeps_the_key_it_was_asked_for_with(pool:
     assert await goes_to(await withdraw()) == "loja@example.com"
     assert await goes_to(on_its_way) == before
     # Nobody else's worker shall send them.
-    await pool.execute("UPDATE bank_order SET state = 'done' WHERE account_id = $1", account_id)
+    await pool.execute("DELETE FROM bank_order WHERE account_id = $1", account_id)
 
 
 async def test_from_the_command_line_to_the_bank_and_the_owners_log(system: System) -> None:

@@ -28,6 +28,7 @@ from runtime.postgres import Pool, open_pool, transaction
 from runtime.seal import Seal
 from tests.conftest import Servers
 from tests.support.dashboard import Books, Person, Seen, a_merchant, colleague_of, person_of, settings_with
+from tests.support.orders import ever
 from tests.support.pages import serving
 from web.painel.table import TABLE
 
@@ -134,7 +135,7 @@ async def test_a_charge_made_here_is_one_like_any_other(env: Environment, base: 
     assert doc.payer_document_hash == SEAL.blind("52998224725")
     assert "5303986540" in (doc.qr_code or "")
     # The worker that tells the bank finds its order.
-    kinds = await env.books.pool.fetch("SELECT kind FROM bank_order WHERE charge_id = $1", UUID(doc.charge_id))
+    kinds = await env.books.pool.fetch(ever("SELECT kind FROM bank_order WHERE charge_id = $1"), UUID(doc.charge_id))
     assert [row["kind"] for row in kinds] == ["cob_register"]
     assert "Cobrança criada." in (await env.owner.opened(done.where)).text
 

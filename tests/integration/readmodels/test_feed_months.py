@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 
 import sql
+from commands.bank_orders.boleto_orders import look
 from commands.merchants.merchants import create_merchant
 from domain.mode import Mode, Owner
 from readmodels.page import SortOrder
@@ -23,15 +24,16 @@ from runtime.ids import new_id
 from runtime.postgres import Pool, open_pool
 from sql.migrate import MONTHS_AHEAD, migrate
 from tests.support.database import own_database
-from workers.housekeeping.feed_months import (
+from workers.housekeeping.months import (
     DELIVERIES_KEPT,
     KEPT,
     MOVED_MAX,
-    detach,
+    detach_feed,
     forget_deliveries,
     keep_months,
     make,
 )
+from workers.orders.lease import settle
 
 project_events = sql.run("project.events")
 _JOURNAL = """
@@ -39,6 +41,10 @@ INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, ac
                      event_body)
 VALUES ($1, true, $2, 1, 'charge.expired', $3, 'test', '{}', $4, $5, '{"event":"charge.expired"}')
 RETURNING journal_id
+"""
+_PLACED = """
+INSERT INTO bank_order (order_id, test, bank, kind, request, state, attempts, due_at, created_at)
+VALUES ($1, true, '001', 'cob_remove', '{}', 'working', 1, $2, $2)
 """
 
 
@@ -54,7 +60,13 @@ class Own(NamedTuple):
 async def own(servers: Any) -> AsyncIterator[Own]:
     async with own_database(servers.database_url, "months") as url:
         opened = await open_pool(url, name="tests", size=10)
-        yield Own(url, opened, SimpleNamespace(pool=opened, now=lambda: datetime.now(UTC)))
+        yield Own(
+            url,
+            opened,
+            SimpleNamespace(
+                pool=opened, now=lambda: datetime.now(UTC), settings=SimpleNamespace(bank_history_kept_days=400)
+            ),
+        )
         await opened.close()
 
 
@@ -101,7 +113,7 @@ async def shown(conn: Any, account_id: UUID) -> list[int]:
 
 async def test_an_event_lies_in_its_month_and_one_without_a_month_is_kept_all_the_same(conn: Any) -> None:
     now, account_id = datetime.now(UTC), new_id()
-    await make(conn, first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_max=MOVED_MAX)
+    await make(conn, parent="read_event", first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_max=MOVED_MAX)
     await happened(conn, account_id, 1, now)
     await happened(conn, account_id, 2, now + timedelta(days=3000))
     assert await month_of(conn, account_id, 1) == f"read_event_{now:%Y_%m}"
@@ -113,7 +125,7 @@ async def test_a_month_made_late_takes_what_was_kept_for_it(conn: Any) -> None:
     account_id, at = new_id(), datetime(2033, 5, 31, 23, 59, 59, 999_000, tzinfo=UTC)
     await happened(conn, account_id, 1, at)
     await happened(conn, account_id, 2, at + timedelta(milliseconds=1))
-    assert await make(conn, first=at.date(), last=at.date(), moved_max=MOVED_MAX) >= 1
+    assert await make(conn, parent="read_event", first=at.date(), last=at.date(), moved_max=MOVED_MAX) >= 1
     assert await month_of(conn, account_id, 1) == "read_event_2033_05"
     assert await month_of(conn, account_id, 2) == "read_event_other"
 
@@ -121,23 +133,23 @@ async def test_a_month_made_late_takes_what_was_kept_for_it(conn: Any) -> None:
 async def test_months_are_made_ahead_and_made_once(conn: Any) -> None:
     first = datetime(2031, 1, 15, tzinfo=UTC).date()
     last = datetime(2031, 4, 1, tzinfo=UTC).date()
-    await make(conn, first=first, last=last, moved_max=MOVED_MAX)
+    await make(conn, parent="read_event", first=first, last=last, moved_max=MOVED_MAX)
     assert {f"read_event_2031_0{month}" for month in range(1, 5)} <= set(await months_of(conn))
-    assert await make(conn, first=first, last=last, moved_max=MOVED_MAX) == 0
+    assert await make(conn, parent="read_event", first=first, last=last, moved_max=MOVED_MAX) == 0
 
 
 async def test_a_month_older_than_400_days_leaves_the_feed_whole_and_its_rows_are_kept(conn: Any) -> None:
     now, account_id = datetime.now(UTC), new_id()
     old = now - KEPT - timedelta(days=70)
-    await make(conn, first=old.date(), last=now.date(), moved_max=MOVED_MAX)
+    await make(conn, parent="read_event", first=old.date(), last=now.date(), moved_max=MOVED_MAX)
     await happened(conn, account_id, 1, old)
     await happened(conn, account_id, 2, now - KEPT + timedelta(days=1))
     await happened(conn, account_id, 3, now)
     assert await shown(conn, account_id) == [1, 2, 3]
-    assert await detach(conn, ended_before=now - KEPT) >= 1
+    assert await detach_feed(conn, ended_before=now - KEPT) >= 1
     assert await shown(conn, account_id) == [2, 3]
     kept = await conn.fetchval(
-        f"SELECT count(*) FROM feed_archive_{old:%Y_%m} WHERE account_id = $1",  # noqa: S608
+        f"SELECT count(*) FROM read_event_archive_{old:%Y_%m} WHERE account_id = $1",  # noqa: S608
         account_id,
     )
     assert kept == 1
@@ -146,20 +158,20 @@ async def test_a_month_older_than_400_days_leaves_the_feed_whole_and_its_rows_ar
     ids = [row[0] for row in await conn.fetch("SELECT journal_id FROM journal WHERE account_id = $1", account_id)]
     await project_events(conn, journal_ids=ids)
     assert await shown(conn, account_id) == [2, 3]
-    assert await detach(conn, ended_before=now - KEPT) == 0
+    assert await detach_feed(conn, ended_before=now - KEPT) == 0
 
 
 async def test_numbers_of_months_that_left_are_not_missing(conn: Any) -> None:
     now, account_id = datetime.now(UTC), new_id()
     old = now - KEPT - timedelta(days=70)
-    await make(conn, first=old.date(), last=now.date(), moved_max=MOVED_MAX)
+    await make(conn, parent="read_event", first=old.date(), last=now.date(), moved_max=MOVED_MAX)
     for sequence, at in enumerate((old, old, now), 1):
         await happened(conn, account_id, sequence, at)
     await conn.execute(
         "INSERT INTO account_clock (account_id, test, event_sequence, latest_at) VALUES ($1, true, 3, $2)",
         account_id, now,
     )  # fmt: skip
-    await detach(conn, ended_before=now - KEPT)
+    await detach_feed(conn, ended_before=now - KEPT)
     before = {each.what: each.rows for each in await find_broken(conn)}
     await conn.execute("DELETE FROM read_event WHERE account_id = $1", account_id)
     after = {each.what: each.rows for each in await find_broken(conn)}
@@ -241,13 +253,48 @@ async def test_a_month_of_too_many_events_waits_for_a_start_and_is_shown_meanwhi
     for sequence in (1, 2, 3):
         await happened(own.pool, account_id, sequence, now)
     async with own.pool.acquire() as conn, conn.transaction():
-        later = await make(conn, first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_max=2)
+        later = await make(conn, parent="read_event", first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_max=2)
     assert await month_of(own.pool, account_id, 3) == "read_event_other"
     assert later == len(await months_of(own.pool)) - 1 == len(names_until(now + MONTHS_AHEAD)) - 1
     assert await shown(own.pool, account_id) == [1, 2, 3]
     await migrate(own.url)
     assert await month_of(own.pool, account_id, 3) == f"read_event_{now:%Y_%m}"
     assert await shown(own.pool, account_id) == [1, 2, 3]
+
+
+def placed_at(at: datetime) -> UUID:
+    """An id as an order has that was placed then."""
+    return UUID(int=int(at.timestamp() * 1000) << 80 | new_id().int % (1 << 80))
+
+
+def leased(order_id: UUID) -> Any:
+    return SimpleNamespace(order_id=order_id, attempts=1)
+
+
+async def test_how_an_order_ended_lies_in_the_month_of_its_id_and_leaves_with_it(own: Own) -> None:
+    """An order that was open for longer than it is kept is still written down."""
+    now = datetime.now(UTC)
+    old = now - timedelta(days=470)
+    ids = [placed_at(old), placed_at(old + timedelta(days=32)), placed_at(now)]
+    for order_id in ids:
+        await own.pool.execute(_PLACED, order_id, now)
+
+    async def end(order_id: UUID) -> str:
+        async with own.pool.acquire() as conn:
+            assert await settle(conn, [(leased(order_id), "done", b"{}")], now=now) == {order_id}
+            found = await conn.fetchval(
+                "SELECT tableoid::regclass::text FROM bank_order_done WHERE order_id = $1", order_id
+            )
+        return str(found)
+
+    assert await end(ids[0]) == "bank_order_done_other"
+    await keep_months(own.worker)
+    archived = f"bank_order_done_archive_{old:%Y_%m}"
+    assert await own.pool.fetchval(f"SELECT order_id FROM {archived}") == ids[0]  # noqa: S608
+    assert await end(ids[1]) == "bank_order_done_other"
+    assert await end(ids[2]) == f"bank_order_done_{now:%Y_%m}"
+    async with own.pool.acquire() as conn:
+        assert [await look(conn, each) is not None for each in ids] == [False, True, True]
 
 
 async def test_deliveries_are_forgotten_once_their_events_have_left_the_feed(own: Own) -> None:

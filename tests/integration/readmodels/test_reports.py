@@ -40,6 +40,7 @@ from tests.support.banking import SECRET_KEY, make_account
 from tests.support.boleto_merchant import boleto_issued_before
 from tests.support.database import own_database
 from tests.support.merchant import new_merchant, until_answer
+from tests.support.orders import end_orders
 from tests.support.partners import (
     confirmation,
     fold_all,
@@ -155,7 +156,7 @@ async def _a_day(pool: Pool, merchant: UUID, begins: datetime, codes: list[str],
                 wish = cancellation(charge_id, None, reason=CancelReason.CANCELLED, actor="test", request_id=None)
                 async with transaction(pool) as conn:
                     await change_charges(conn, [wish], now=to_millisecond(at))
-                    await conn.execute("UPDATE bank_order SET state = 'done' WHERE charge_id = $1", charge_id)
+                    await end_orders(conn, [charge_id])
             case 2:  # expires, and is paid late
                 at += timedelta(minutes=30)
                 await paid_again(pool, charge_id, cents, code, now=at)

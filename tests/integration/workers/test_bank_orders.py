@@ -32,6 +32,7 @@ from tests.support.banking import (
     worker_context,
 )
 from tests.support.merchant import until_answer
+from tests.support.orders import end_orders, ever
 from workers.context import Context
 from workers.orders.lease import LEASE, release_orders
 from workers.orders.pix import drain_orders
@@ -217,8 +218,7 @@ async def test_a_cancelled_charge_is_removed_at_the_bank_even_while_it_is_being_
         location_id=request["location_id"], pix_key=request["pix_key"],
     )  # fmt: skip
     assert isinstance(await context.banks.production[BANK].pix.put_cob(cob), Done)
-    over = "UPDATE bank_order SET state = 'done' WHERE charge_id = $1 AND kind = 'cob_register'"
-    await context.pool.execute(over, charge_id)
+    await end_orders(context.pool, [charge_id], "cob_register")
     await due_now(context.pool, charge_id)
     await drain_orders(context, Mode.PRODUCTION)
     assert (await order_of(context.pool, charge_id, "cob_remove"))["state"] == "done"
@@ -333,7 +333,7 @@ async def test_a_heap_of_sandbox_orders_is_done_in_batches(context: Context, acc
         pass
     context.pool = pool
     done = await context.pool.fetchval(
-        "SELECT count(*) FROM bank_order WHERE charge_id = ANY($1::uuid[]) AND state = 'done'", charge_ids
+        ever("SELECT count(*) FROM bank_order WHERE charge_id = ANY($1::uuid[]) AND state = 'done'"), charge_ids
     )
     assert done == 1000
     cobs = await context.pool.fetchval(

@@ -22,6 +22,7 @@ from runtime.postgres import Pool, session, transaction
 from tests.support.banking import BANK, due_now, make_account, utc_now, worker_context
 from tests.support.boleto_bank import RunningBoletoBank, new_number, running_boleto_bank, today
 from tests.support.boletos import AGREEMENT
+from tests.support.orders import age_orders, ever
 from workers.context import Context
 from workers.orders.boleto import BoletoOrderWorker
 from workers.orders.boleto_changes import boleto_of
@@ -80,7 +81,7 @@ def number_of(order: RegistrationOrder) -> str:
 async def orders_of(pool: Pool, order: RegistrationOrder) -> list[tuple[str, str]]:
     """Kind and state, oldest first."""
     rows = await pool.fetch(
-        "SELECT kind, state FROM bank_order WHERE charge_id = $1 ORDER BY created_at, order_id", order.charge_id
+        ever("SELECT kind, state FROM bank_order WHERE charge_id = $1 ORDER BY created_at, order_id"), order.charge_id
     )
     return [(row[0], row[1]) for row in rows]
 
@@ -205,7 +206,7 @@ async def test_a_strangers_boleto_under_our_number_is_not_touched(
     stranger = replace(boleto_of(context, order.request), amount_cents=99, seu_numero="OUTRO")
     await context.banks.production[BANK].boletos.register_boleto(stranger)
     await worker.drain()
-    refused = await pool.fetchrow("SELECT state, outcome FROM bank_order WHERE order_id = $1", order.order_id)
+    refused = await pool.fetchrow(ever("SELECT state, outcome FROM bank_order WHERE order_id = $1"), order.order_id)
     assert refused is not None
     assert (refused[0], msgspec.json.decode(refused[1])) == ("refused", {"refused": "NUMBER_TAKEN"})
 
@@ -329,7 +330,8 @@ async def test_the_undo_of_a_young_boleto_waits_for_its_moment_and_looks_in_betw
             await due_now(pool, order.charge_id)
             await worker.drain()
             due: datetime = await pool.fetchval(
-                "SELECT due_at FROM bank_order WHERE charge_id = $1 AND kind = 'boleto_reconcile'", order.charge_id
+                ever("SELECT due_at FROM bank_order WHERE charge_id = $1 AND kind = 'boleto_reconcile'"),
+                order.charge_id,
             )
             waits.append((due - utc_now()).total_seconds())
         assert await at_bank(bank, order) == 1
@@ -380,8 +382,7 @@ async def dues(pool: Pool, bank: RunningBoletoBank, order: RegistrationOrder) ->
 
 async def watched_for(pool: Pool, order: RegistrationOrder, by: timedelta) -> None:
     """Time passes for what is watched."""
-    await pool.execute("UPDATE bank_order SET created_at = created_at - $2::interval WHERE charge_id = $1",
-                       order.charge_id, by)  # fmt: skip
+    await age_orders(pool, order.charge_id, by)
 
 
 @pytest.mark.parametrize("kind", ["boleto_write_off", "boleto_redate"])
@@ -435,7 +436,7 @@ async def test_a_detail_that_is_older_than_the_change_is_not_believed(servers: A
             old.wire.fault = "lost_reply"
             change_id = await changed(context, order, kind, wish)
             await worked_through(context, worker, order, rounds=4)
-            state = await pool.fetchval("SELECT state FROM bank_order WHERE order_id = $1", change_id)
+            state = await pool.fetchval(ever("SELECT state FROM bank_order WHERE order_id = $1"), change_id)
             assert state == "abandoned", "nobody could know"
             old.wire.fault = "up"
             await worked_through(context, worker, order, rounds=2)
@@ -459,7 +460,7 @@ async def test_a_write_off_refused_after_a_lost_answer_is_not_taken_for_nothing_
     bank.wire.fault = "refuse"
     await worker.drain()
     bank.wire.fault = "up"
-    assert await pool.fetchval("SELECT state FROM bank_order WHERE order_id = $1", change_id) == "refused"
+    assert await pool.fetchval(ever("SELECT state FROM bank_order WHERE order_id = $1"), change_id) == "refused"
     assert await status_of(pool, order) == "pending"
     # What was asked first arrives now.
     await bank.books.write_off(number_of(order))

@@ -44,6 +44,7 @@ from tests.support.dual_merchant import (
     pay_at_bank,
 )
 from tests.support.merchant import ApiClient, ApiMerchant, Books, assert_books_are_clean, new_merchant, until_answer
+from tests.support.orders import age_orders, ever
 from tests.support.system import System
 from workers.context import Context
 from workers.incoming.boleto_payments import book_boletos
@@ -310,8 +311,8 @@ async def pix_booked(context: Context, order: RegistrationOrder) -> None:
 
 async def kinds_of(pool: Pool, order: RegistrationOrder) -> list[tuple[str, str]]:
     rows = await pool.fetch(
-        "SELECT kind, state FROM bank_order WHERE charge_id = $1 AND lane = 'boleto'"
-        " ORDER BY created_at, order_id", order.charge_id,
+        ever("SELECT kind, state FROM bank_order WHERE charge_id = $1 AND kind LIKE 'boleto%'"
+        " ORDER BY created_at, order_id"), order.charge_id,
     )  # fmt: skip
     return [(row[0], row[1]) for row in rows][1:]
 
@@ -356,7 +357,7 @@ async def test_the_order_to_remove_the_cob_is_tried_until_the_bank_confirms(
     bank.wire.fault = "up"
     await due_now(pool, order.charge_id)
     await drain_orders(context, Mode.PRODUCTION)
-    found = "SELECT state FROM bank_order WHERE charge_id = $1 AND kind = 'cob_remove'"
+    found = ever("SELECT state FROM bank_order WHERE charge_id = $1 AND kind = 'cob_remove'")
     assert [row[0] for row in await pool.fetch(found, order.charge_id)] == ["done"]
     cob = await bank.bank.booked(order.charge_id.hex)
     assert cob is not None
@@ -427,8 +428,7 @@ async def test_a_pix_paid_while_somebody_looks_whether_all_is_equal_leaves_no_op
     async with transaction(pool) as conn:
         assert await give_up(conn, lost, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
     if last:
-        older = "UPDATE bank_order SET created_at = created_at - interval '61 seconds' WHERE charge_id = $1"
-        await pool.execute(older, order.charge_id)
+        await age_orders(pool, order.charge_id, timedelta(seconds=61))
     at_bank = context.banks.production[BANK]
     asking = at_bank.boletos.find_boleto
 
@@ -513,7 +513,7 @@ async def test_a_revision_the_bank_did_not_answer_is_asked_again_until_the_cob_e
     bank.wire.fault = "up"
     await due_now(pool, order.charge_id)
     await drain_orders(context, Mode.PRODUCTION)
-    state = "SELECT state FROM bank_order WHERE charge_id = $1 AND kind = 'cob_revise'"
+    state = ever("SELECT state FROM bank_order WHERE charge_id = $1 AND kind = 'cob_revise'")
     assert await pool.fetchval(state, order.charge_id) == "done"
     cob = await bank.bank.booked(order.charge_id.hex)
     assert cob is not None
@@ -536,10 +536,8 @@ async def test_a_re_dating_that_overtakes_a_revision_is_what_the_bank_has_in_the
         assert await placed(context, order, "boleto_redate", Redate(due_date=due_on.isoformat(), actor="x"))
         await worker.drain()
         assert await asking(txid, end) == Done(None)
-        await pool.execute(
-            "UPDATE bank_order SET state = 'done' WHERE charge_id = $1 AND kind = 'cob_revise' AND state = 'waiting'",
-            order.charge_id,
-        )
+        done = "DELETE FROM bank_order WHERE charge_id = $1 AND kind = 'cob_revise' AND state = 'waiting'"
+        await pool.execute(done, order.charge_id)
         return await asking(txid, expires_at)
 
     at_bank.pix.revise_cob = late  # type: ignore[method-assign]

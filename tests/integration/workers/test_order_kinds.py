@@ -11,8 +11,8 @@ from commands.bank_orders.kinds import OrderKind
 from runtime.ids import new_id
 
 PLACE = """
-INSERT INTO bank_order (order_id, test, bank, kind, request, state, due_at, created_at)
-VALUES ($1, true, '001', $2, '{}', 'done', $3, $3) RETURNING lane
+INSERT INTO bank_order (order_id, test, bank, kind, request, due_at, created_at)
+VALUES ($1, true, '001', $2, '{}', $3, $3) RETURNING lane
 """
 
 

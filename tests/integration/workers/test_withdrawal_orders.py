@@ -37,6 +37,7 @@ from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from tests.support.banking import BANK, RunningBank, make_account, running_bank, settings_for, utc_now, worker_context
 from tests.support.merchant import books_of, created_before, money_arrives, new_merchant, until_answer
+from tests.support.orders import ever
 from tests.support.system import System
 from tests.support.wallet import balance_of, put_money
 from workers.context import Context
@@ -106,7 +107,7 @@ class Environment:
         return found.status, found.failure_code
 
     async def order(self, withdrawal_id: UUID) -> Any:
-        return await self.pool.fetchrow("SELECT * FROM bank_order WHERE order_id = $1", withdrawal_id)
+        return await self.pool.fetchrow(ever("SELECT * FROM bank_order WHERE order_id = $1"), withdrawal_id)
 
     async def sent(self, withdrawal_id: UUID) -> list[int]:
         """What the bank says went out under this withdrawal's id, cents."""

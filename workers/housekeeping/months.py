@@ -1,0 +1,61 @@
+"""Monthly partitions: create those to come, detach the old ones of each table when its time is over; and delete the
+deliveries of events that left the feed."""
+
+from datetime import timedelta
+from typing import Final
+
+import asyncpg
+import structlog
+
+import sql
+from runtime.postgres import session, transaction
+from sql.migrate import MONTHLY, MONTHS_AHEAD
+from workers.context import Context
+
+KEPT: Final = timedelta(days=400)
+"""In the feed (contract section 8)."""
+MOVED_MAX: Final = 10_000
+"""Rows moved from the default partition into one month: writers wait meanwhile. More are moved at a start only."""
+
+DELIVERIES_KEPT: Final = KEPT + timedelta(days=31)
+"""A month is detached as a whole: by then all its events are older than KEPT, and none can be redelivered."""
+_FORGOTTEN_MAX = 1_000
+
+_log = structlog.get_logger()
+
+
+make = sql.one("month.make", int)
+detach = sql.one("month.detach", int)
+detach_feed = sql.one("month.detach_feed", int)
+forget = sql.count("webhook_delivery.forget")
+
+
+async def keep_months(context: Context) -> int:
+    """One round over all tables; answers 0. A table that is being read or written is left for the next round."""
+    for table in MONTHLY:
+        try:
+            await _keep(context, table)
+        except asyncpg.LockNotAvailableError:
+            _log.info("months_busy", table=table)
+    return 0
+
+
+async def _keep(context: Context, table: str) -> None:
+    now = context.now()
+    async with transaction(context.pool) as conn:
+        last = (now + MONTHS_AHEAD).date()
+        made = await make(conn, parent=table, first=now.date(), last=last, moved_max=MOVED_MAX)
+    async with transaction(context.pool) as conn:
+        if table == "read_event":
+            gone = await detach_feed(conn, ended_before=now - KEPT)
+        else:
+            kept = timedelta(days=context.settings.bank_history_kept_days)
+            gone = await detach(conn, parent=table, ended_before=now - kept)
+    if made or gone:
+        _log.info("months", table=table, made=made, detached=gone)
+
+
+async def forget_deliveries(context: Context) -> int:
+    """Delete a batch of deliveries whose events left the feed; answers how many."""
+    async with session(context.pool) as conn:
+        return await forget(conn, before=context.now() - DELIVERIES_KEPT, limit=_FORGOTTEN_MAX)
