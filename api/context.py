@@ -55,7 +55,15 @@ class ApiContext:
         self.locks = IdempotencyLocks(self.redis)
         self.guard = IdempotencyGuard(self.keys, self.locks)
         self.charges = Charges(pool, self.jobs, self.now)
-        self.pix = PixCreations(pool, self.jobs, self.reserve, self.keys, self.now, self.pix_suspended)
+        self.pix = PixCreations(
+            pool,
+            self.jobs,
+            self.reserve,
+            self.keys,
+            self.now,
+            self.pix_suspended,
+            batch_max=settings.pace.creations_written,
+        )
         self.boletos = Boletos(settings, pool, self.jobs, self.replies, self.reserve, self.charges, self.now)
         self.refunds = Refunds(pool, self.jobs, self.now)
         self.withdrawals = Withdrawals(pool, self.now, bank=settings.bank, grace_s=settings.withdrawal_grace_s)

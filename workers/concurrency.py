@@ -17,6 +17,8 @@ Answer = TypeVar("Answer")
 BATCH: Final = 100
 LOOK_S: Final = 0.02
 """How soon new orders are looked for while others are under way."""
+PACE_S: Final = 0.01
+"""Between two claims: at hundreds of answers a second one claim takes up what several of them made room for."""
 _ASK_AT_ONCE: Final = 16
 _ASK_S: Final = 45.0
 _AWAY_S: Final = 0.2
@@ -28,10 +30,13 @@ async def run_concurrently(
     do: Callable[[Order], Coroutine[Any, Any, None]],
     *,
     at_once: int,
+    batch_max: int = BATCH,
     stopping: asyncio.Event | None = None,
 ) -> int:
     """Claim orders, at most `at_once` under way, until nothing is due and all are done; answers how many."""
-    return await run_batched(claim, lambda orders: [do(order) for order in orders], at_once=at_once, stopping=stopping)
+    return await run_batched(
+        claim, lambda orders: [do(order) for order in orders], at_once=at_once, batch_max=batch_max, stopping=stopping
+    )
 
 
 async def run_batched(
@@ -39,6 +44,7 @@ async def run_batched(
     begin: Callable[[Sequence[Order]], Iterable[Coroutine[Any, Any, None]]],
     *,
     at_once: int,
+    batch_max: int = BATCH,
     look_s: float = LOOK_S,
     stopping: asyncio.Event | None = None,
 ) -> int:
@@ -48,6 +54,8 @@ async def run_batched(
     """
     tasks: set[asyncio.Task[None]] = set()
     taken = 0
+    clock = asyncio.get_running_loop().time
+    claimed_at = clock() - PACE_S
     try:
         # No rounds with a wait for all at the end: the slowest answer of a round would hold up the next one.
         while True:
@@ -55,8 +63,11 @@ async def run_batched(
             claimed: Sequence[Order] = []
             wait_s = look_s
             if free > 0 and (stopping is None or not stopping.is_set()):
+                if tasks and (early_s := claimed_at + PACE_S - clock()) > 0:
+                    await asyncio.sleep(early_s)
+                claimed_at = clock()
                 try:
-                    claimed = await claim(min(BATCH, free))
+                    claimed = await claim(min(batch_max, at_once - sum(not task.done() for task in tasks)))
                 except DB_UNAVAILABLE:
                     if not tasks:
                         raise

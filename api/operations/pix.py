@@ -28,6 +28,8 @@ class PixCreations:
         keys: UsedKeys,
         now: Callable[[], datetime],
         suspended: Callable[[], Awaitable[bool]],
+        *,
+        batch_max: int = CREATIONS_MAX,
     ) -> None:
         self._pool = pool
         self._jobs = jobs
@@ -37,7 +39,7 @@ class PixCreations:
         self._suspended = suspended
         # One for each mode: a bank that does not answer in one does not delay the other.
         self._batchers: dict[Mode, Batcher[tuple[Creation, PixLocation], ChargeDoc | None]] = {
-            mode: Batcher(self._write, lanes=1, batch_max=CREATIONS_MAX, alone_s=_DATABASE_BACK_S) for mode in Mode
+            mode: Batcher(self._write, lanes=1, batch_max=batch_max, alone_s=_DATABASE_BACK_S) for mode in Mode
         }
 
     async def close(self) -> None:

@@ -1,26 +1,30 @@
 """Check what the bank's callbacks say: ask the bank, and book what it confirms. A hint itself moves nothing."""
 
 import asyncio
+from collections.abc import Coroutine, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from msgspec import Struct
 
 import sql
 from banks.protocol import CobState, NotFound, Unknown
-from banks.received import BOLETO_HINT
-from runtime.postgres import session
-from workers.concurrency import ask_all
+from banks.received import BOLETO_HINT, ReceivedPix
+from runtime.batching import Batcher
+from runtime.postgres import DB_UNAVAILABLE, session
+from workers.concurrency import run_batched
 from workers.context import Context
 from workers.incoming.boleto_payments import BookingResult, look_at_boletos
 from workers.incoming.pix_payments import book_pix
 
-BATCH = 100
 ATTEMPTS_MAX = 10
 """A hint the bank knows nothing of is asked about this often, over some ten minutes, and then unfounded."""
 
 _LEASE = timedelta(seconds=60)
+_CALL_S = 45.0  # below the lease
+_BOOKED_MAX = 100
+_SETTLED_MAX = 200
 _BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0)
 _UNKNOWN_S = 5.0
 _BOLETO_LOOKS = 4
@@ -48,32 +52,73 @@ settle = sql.run("bank_hint.settle")
 
 
 async def drain_hints(context: Context) -> int:
-    """Check what is due; answers how many hints were taken up."""
-    now = context.now()
-    async with session(context.pool) as conn:
-        hints = await claim(conn, banks=list(context.banks.production), now=now, limit=BATCH, lease_until=now + _LEASE)
-    by_bank: dict[str, list[Hint]] = {}
-    for hint in hints:
-        by_bank.setdefault(hint.bank, []).append(hint)
-    await asyncio.gather(*(_check(context, bank, of_bank) for bank, of_bank in by_bank.items()))
-    return len(hints)
+    """Check what is due, for as long as hints come; answers how many were taken up. No slow answer holds others up."""
+    pace, banks = context.settings.pace, list(context.banks.production)
 
+    async def claim_some(limit: int) -> list[Hint]:
+        now = context.now()
+        async with session(context.pool) as conn:
+            return await claim(conn, banks=banks, now=now, limit=limit, lease_until=now + _LEASE)
 
-async def _check(context: Context, bank: str, hints: list[Hint]) -> None:
-    boletos = {hint.txid for hint in hints if _is_boleto(hint)}
-    # A boleto paid twice has two callbacks: for some seconds the other one is waited for.
-    patient = boletos - {hint.txid for hint in hints if hint.attempts >= _BOLETO_LOOKS}
-    get_cob = context.banks.production[bank].pix.get_cob
-    seen, found = await asyncio.gather(
-        look_at_boletos(context, bank, sorted(boletos), patient=patient),
-        ask_all(get_cob, sorted({hint.txid for hint in hints if not _is_boleto(hint)})),
+    checks = _Checks(context)
+    return await run_batched(
+        claim_some,
+        checks.begin,
+        at_once=pace.bank_hint_calls,
+        batch_max=pace.orders_claimed,
+        stopping=context.stopping,
     )
-    received = [pix for state in found.values() if isinstance(state, CobState) for pix in state.received]
-    await book_pix(context, received)
-    states: dict[str, CobState | NotFound | Unknown | BookingResult] = {**found, **seen}
-    verdicts = [_verdict(hint, states[hint.txid], context.now()) for hint in hints]
-    async with session(context.pool) as conn:
-        await settle(conn, verdicts=verdicts)
+
+
+class _Checks:
+    """Checks under way. What is found at the same moment is booked together, and written down together."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._booking: Batcher[list[ReceivedPix], None] = Batcher(self._book, lanes=2, batch_max=_BOOKED_MAX)
+        self._settling: Batcher[list[_Verdict], None] = Batcher(self._settle, lanes=1, batch_max=_SETTLED_MAX)
+
+    def begin(self, hints: Sequence[Hint]) -> list[Coroutine[Any, Any, None]]:
+        """A check of each charge or boleto that hints are about."""
+        by_subject: dict[tuple[str, str], list[Hint]] = {}
+        for hint in hints:
+            by_subject.setdefault((hint.bank, hint.txid), []).append(hint)
+        return [self._check(bank, about, of) for (bank, about), of in by_subject.items()]
+
+    async def _check(self, bank: str, about: str, hints: list[Hint]) -> None:
+        """Raises nothing: a check that failed here is due again when its lease has ended."""
+        try:
+            state = await self._ask(bank, about, hints)
+            verdicts = [_verdict(hint, state, self._context.now()) for hint in hints]
+            await self._settling.submit(verdicts)
+        except DB_UNAVAILABLE as away:
+            _log.warning("bank_hint_waits", error=type(away).__name__)
+        except Exception:
+            _log.exception("bank_hint_failed_here", txid=about)
+
+    async def _ask(self, bank: str, about: str, hints: list[Hint]) -> CobState | NotFound | Unknown | BookingResult:
+        """What the bank says, booked."""
+        if _is_boleto(hints[0]):
+            # A boleto paid twice has two callbacks: for some seconds the other one is waited for.
+            patient = {about} if all(hint.attempts < _BOLETO_LOOKS for hint in hints) else set()
+            return (await look_at_boletos(self._context, bank, [about], patient=patient))[about]
+        try:
+            async with asyncio.timeout(_CALL_S):
+                state = await self._context.banks.production[bank].pix.get_cob(about)
+        except TimeoutError:
+            return Unknown("no answer in time")
+        if isinstance(state, CobState) and state.received:
+            await self._booking.submit(state.received)
+        return state
+
+    async def _book(self, received: Sequence[list[ReceivedPix]]) -> list[None]:
+        await book_pix(self._context, [pix for of_charge in received for pix in of_charge])
+        return [None] * len(received)
+
+    async def _settle(self, verdicts: Sequence[list[_Verdict]]) -> list[None]:
+        async with session(self._context.pool) as conn:
+            await settle(conn, verdicts=[verdict for of_charge in verdicts for verdict in of_charge])
+        return [None] * len(verdicts)
 
 
 def _is_boleto(hint: Hint) -> bool:

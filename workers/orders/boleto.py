@@ -58,8 +58,6 @@ from workers.orders.lease import (
     wait_after,
 )
 
-AT_ONCE: Final = 128
-"""Calls about boletos to one bank at the same time, per mode and process."""
 ATTEMPTS_MAX: Final = 3
 """Of an order that a request waits for."""
 BACKOFF_S: Final = (0.2, 0.5)
@@ -94,10 +92,10 @@ Result = OrderEnded | Later | None
 class BoletoOrderWorker:
     """Does the orders about boletos of one mode. What the bank has registered is stored in batches."""
 
-    def __init__(self, context: Context, mode: Mode, *, at_once: int = AT_ONCE) -> None:
+    def __init__(self, context: Context, mode: Mode, *, at_once: int | None = None) -> None:
         self._context = context
         self._mode = mode
-        self._at_once = at_once
+        self._at_once = at_once or context.settings.pace.bank_boleto_calls
         self._issuing: Batcher[RegistrationResult, bool] = Batcher(self._issue, lanes=2, batch_max=ISSUED_MAX)
         self._kinds: dict[str, Callable[[Bank, BoletoOrder], Awaitable[Result]]] = {
             OrderKind.BOLETO_REGISTER: self._register,

@@ -115,7 +115,9 @@ async def drain_lane(
     async def do(order: Order) -> None:
         await do_order(context, order, ask, store, call_s=call_s)
 
-    return await run_concurrently(claim, do, at_once=at_once, stopping=context.stopping)
+    return await run_concurrently(
+        claim, do, at_once=at_once, batch_max=context.settings.pace.orders_claimed, stopping=context.stopping
+    )
 
 
 async def do_order(

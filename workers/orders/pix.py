@@ -24,9 +24,10 @@ from commands.charges.fail import fail_charge
 from domain.charge import Charge, Status
 from domain.mode import Mode
 from domain.sandbox_clock import on_clock
+from runtime.batching import Batcher
 from runtime.jobs import BOLETO_ORDERS, WEBHOOKS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
-from workers.concurrency import BATCH, run_batched
+from workers.concurrency import run_batched
 from workers.context import Context
 from workers.orders.lease import (
     CALL_S,
@@ -40,12 +41,11 @@ from workers.orders.lease import (
     wait_after,
 )
 
-AT_ONCE = 32
-"""Calls to one bank at the same time, per mode and process."""
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 25.0)
 FAILURE_CODE = "BANK_REFUSED"
 
 _LOOK_S = 0.1
+_DONE_MAX = 200
 _KEYS_MAX = 4
 _TOGETHER = (OrderKind.COB_REGISTER, OrderKind.PIX_SIMULATE)
 _MESSAGE_MAX = 200  # characters
@@ -87,21 +87,27 @@ _read_revision = msgspec.json.Decoder(CobRevision).decode
 _read_scenario = msgspec.json.Decoder(CobRemoval).decode  # of any request of this lane: X-Sandbox-Bank
 _read_payer = msgspec.json.Decoder(_Payer).decode
 
-Answer = Done[bytes | None] | Rejected | Unknown
-"""What became of an order; Done carries its outcome (JSON), if there is anything to tell."""
+Answer = Done[None] | Rejected | Unknown
+"""What became of an order."""
 
-DONE: Final = Done[bytes | None](None)
+DONE: Final = Done(None)
 
 
-async def drain_orders(context: Context, mode: Mode, *, at_once: int = AT_ONCE) -> int:
+async def drain_orders(context: Context, mode: Mode, *, at_once: int | None = None) -> int:
     """Do what is due in one mode; answers how many orders were taken up. One slow answer holds nobody else up."""
+    pace = context.settings.pace
+    done: Batcher[PixOrder, None] = Batcher(partial(_store_done, context), lanes=2, batch_max=_DONE_MAX)
 
     async def claim_some(limit: int) -> list[PixOrder]:
         # At the simulated bank a hundred go as one.
         now = context.now()
         async with session(context.pool) as conn:
             return await claim(
-                conn, test=mode.test, now=now, limit=BATCH if mode.test else limit, lease_until=now + LEASE
+                conn,
+                test=mode.test,
+                now=now,
+                limit=pace.orders_claimed if mode.test else limit,
+                lease_until=now + LEASE,
             )
 
     def begin(orders: Sequence[PixOrder]) -> list[Coroutine[Any, Any, None]]:
@@ -112,25 +118,32 @@ async def drain_orders(context: Context, mode: Mode, *, at_once: int = AT_ONCE) 
             together = {each.order_id for each in plain}
             alone = [each for each in orders if each.order_id not in together]
             if plain:
-                begun.append(_do_together(context, plain))
-        begun += [_do(context, each) for each in alone]
-        if mode is Mode.PRODUCTION:
-            begun.append(_register_callbacks(context, orders))
+                begun.append(_do_together(context, plain, done))
+        begun += [_do(context, each, done) for each in alone]
+        if mode is Mode.PRODUCTION and (keys := _keys_to_register(context, orders)):
+            begun.append(_register_callbacks(context, keys))
         return begun
 
-    return await run_batched(claim_some, begin, at_once=at_once, look_s=_LOOK_S, stopping=context.stopping)
+    return await run_batched(
+        claim_some,
+        begin,
+        at_once=at_once or pace.bank_pix_calls,
+        batch_max=pace.orders_claimed,
+        look_s=_LOOK_S,
+        stopping=context.stopping,
+    )
 
 
 # One order
 
 
-async def _do(context: Context, order: PixOrder) -> None:
+async def _do(context: Context, order: PixOrder, done: Batcher[PixOrder, None]) -> None:
     async def ask(order: PixOrder) -> Answer:
         bank = context.banks.of(order.mode, order.bank)
         acted = acting(bank, _read_scenario(order.request).scenario, attempt=order.attempts)
         return await _KINDS[order.kind](context, acted, order)
 
-    await do_order(context, order, ask, partial(_store, context))
+    await do_order(context, order, ask, partial(_end, context, done))
 
 
 async def _cob_register(context: Context, bank: Bank, order: PixOrder) -> Answer:
@@ -225,7 +238,14 @@ def _paid(order: PixOrder) -> PayerPix:
     )
 
 
-async def _store(context: Context, order: PixOrder, answer: Answer | Later) -> None:
+async def _end(context: Context, done: Batcher[PixOrder, None], order: PixOrder, answer: Answer | Later) -> None:
+    if isinstance(answer, Done):
+        await done.submit(order)  # with those whose answers came at the same moment
+    else:
+        await _store(context, order, answer)
+
+
+async def _store(context: Context, order: PixOrder, answer: Rejected | Unknown | Later) -> None:
     now = context.now()
     if isinstance(answer, Unknown):
         answer = Later(detail=answer.detail)
@@ -233,16 +253,11 @@ async def _store(context: Context, order: PixOrder, answer: Answer | Later) -> N
         await put_off(context, order, answer, wait_after(BACKOFF_S, order.attempts))
         return
     failed: Outcome | None = None
-    outcome: bytes | None = None
-    match answer:
-        case Done():
-            state, outcome = "done", answer.value
-        case Rejected(code, message):
-            state, outcome = "refused", _encode({"code": code, "message": message})
-            _log.warning("bank_refused", kind=order.kind, order_id=str(order.order_id), code=code)
+    outcome = _encode({"code": answer.code, "message": answer.message})
+    _log.warning("bank_refused", kind=order.kind, order_id=str(order.order_id), code=answer.code)
     async with transaction(context.pool) as conn:
-        ours = await settle(conn, [(order, state, outcome)], now=now)
-        if ours and order.kind == OrderKind.COB_REGISTER and isinstance(answer, Rejected):
+        ours = await settle(conn, [(order, "refused", outcome)], now=now)
+        if ours and order.kind == OrderKind.COB_REGISTER:
             assert order.account_id is not None
             assert order.charge_id is not None
             failed = await fail_charge(
@@ -263,7 +278,7 @@ async def _store(context: Context, order: PixOrder, answer: Answer | Later) -> N
 # Many orders at the simulated bank: one statement there, one here
 
 
-async def _do_together(context: Context, orders: list[PixOrder]) -> None:
+async def _do_together(context: Context, orders: list[PixOrder], done: Batcher[PixOrder, None]) -> None:
     bank, now = context.banks.sandbox, context.now()
     try:
         wanted = [order for order in orders if order.kind == OrderKind.COB_REGISTER and _payable(order, now)]
@@ -280,21 +295,20 @@ async def _do_together(context: Context, orders: list[PixOrder]) -> None:
         if not isinstance(error, DB_UNAVAILABLE):
             _log.warning("bank_batch_failed", count=len(orders), error=type(error).__name__)
         # Each on its own: one bad order never takes its neighbours down.
-        await asyncio.gather(*(_do(context, order) for order in orders))
+        await asyncio.gather(*(_do(context, order, done) for order in orders))
         return
     no = {order.order_id for order, _ in refused}
-    await _store_done(context, [order for order in orders if order.order_id not in no])
+    ended = [order for order in orders if order.order_id not in no]
+    if ended:
+        await store_with_retry(partial(_store_done, context, ended))
     for order, answer in refused:
         await store_with_retry(partial(_store, context, order, answer))
 
 
-async def _store_done(context: Context, orders: list[PixOrder]) -> None:
-    async def store() -> None:
-        async with session(context.pool) as conn:
-            await settle(conn, [(order, "done", None) for order in orders], now=context.now())
-
-    if orders:
-        await store_with_retry(store)
+async def _store_done(context: Context, orders: Sequence[PixOrder]) -> list[None]:
+    async with session(context.pool) as conn:
+        await settle(conn, [(order, "done", None) for order in orders], now=context.now())
+    return [None] * len(orders)
 
 
 # Callbacks
@@ -304,17 +318,21 @@ def callback_url(context: Context) -> str:
     return f"{context.settings.base_url}/bank/{context.settings.bank_callback_token}"
 
 
-async def _register_callbacks(context: Context, orders: Sequence[PixOrder]) -> None:
-    """Have the bank call us back for keys it does not yet. Quietly: the reconciler asks in any case, and the next
-    order for the key tries again."""
+def _keys_to_register(context: Context, orders: Sequence[PixOrder]) -> list[tuple[str, str]]:
+    """Keys for which the bank does not call us back yet, each after its bank's code."""
     url = callback_url(context)
     unknown = {
         (order.bank, _read_cob(order.request).pix_key)
         for order in orders
         if order.kind == OrderKind.COB_REGISTER and order.callback_url != url
     }
+    return sorted(unknown)[:_KEYS_MAX]
+
+
+async def _register_callbacks(context: Context, keys: Sequence[tuple[str, str]]) -> None:
+    """Quietly: the reconciler asks in any case, and the next order for the key tries again."""
     try:
-        await register_keys(context, sorted(unknown)[:_KEYS_MAX])
+        await register_keys(context, keys)
     except Exception as error:
         _log.info("bank_callback_not_registered", error=type(error).__name__)
 

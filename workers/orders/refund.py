@@ -35,8 +35,6 @@ from workers.orders.outgoing import (
     settle_known,
 )
 
-AT_ONCE: Final = 32
-"""Calls about refunds to one bank at the same time, per mode and process."""
 _STORED_MAX = 50
 
 Request = RefundReturn | RefundTransfer
@@ -51,10 +49,10 @@ _READ: Final[dict[str, Callable[[bytes], Request]]] = {
 class RefundOrderWorker:
     """Does the orders about refunds of one mode. What has ended is stored in batches."""
 
-    def __init__(self, context: Context, mode: Mode, *, at_once: int = AT_ONCE) -> None:
+    def __init__(self, context: Context, mode: Mode, *, at_once: int | None = None) -> None:
         self._context = context
         self._mode = mode
-        self._at_once = at_once
+        self._at_once = at_once or context.settings.pace.bank_refund_calls
         self._ending: Batcher[tuple[MoneyOrder, Known], None] = Batcher(self._end, lanes=2, batch_max=_STORED_MAX)
 
     async def drain(self) -> int:

@@ -6,7 +6,6 @@ again.
 """
 
 from functools import partial
-from typing import Final
 
 import msgspec
 import structlog
@@ -34,9 +33,6 @@ from workers.orders.outgoing import (
     settle_known,
 )
 
-AT_ONCE: Final = 16
-"""Withdrawals at the bank at the same time, per process."""
-
 _DAILY_MAX = 50
 
 _log = structlog.get_logger()
@@ -50,7 +46,8 @@ class WithdrawalOrderWorker:
         self._context = context
 
     async def drain(self) -> int:
-        return await drain_lane(self._context, self._claim, self._ask, self._store, at_once=AT_ONCE)
+        at_once = self._context.settings.pace.bank_withdrawal_calls
+        return await drain_lane(self._context, self._claim, self._ask, self._store, at_once=at_once)
 
     async def _claim(self, limit: int) -> list[MoneyOrder]:
         return await claim_money(self._context, OrderLane.WITHDRAWAL, Mode.PRODUCTION, limit)

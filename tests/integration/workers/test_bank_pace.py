@@ -1,0 +1,161 @@
+"""What a worker asks a slow bank it asks at once, as many as its settings say, and goes on as each answer comes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from copy import copy
+from typing import Any
+from uuid import UUID
+
+import pytest_asyncio
+
+from banks.banco_do_brasil.callbacks import pix_hints
+from banks.choice import Banks
+from banks.protocol import Cob, CobState, Done, Location, NotFound
+from banks.received import ReceivedPix
+from commands.bank_orders.callback import store_hints
+from domain.mode import Mode
+from runtime.postgres import Pool, transaction
+from tests.support.banking import BANK, make_account, make_charges, settings_for, status_of, utc_now, worker_context
+from workers.context import Context
+from workers.incoming.hints import drain_hints
+from workers.orders.pix import drain_orders
+
+CALLS = 8
+
+
+class Slow:
+    """A bank of one cob after the other: an answer comes when the test lets it."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, asyncio.Event] = {}
+        self.under_way = 0
+        self.under_way_max = 0
+        self.at_once = False
+        self.calls = 0
+
+    @property
+    def pix(self) -> Any:
+        return self
+
+    async def _answer(self, txid: str) -> None:
+        self.calls += 1
+        self.under_way += 1
+        self.under_way_max = max(self.under_way_max, self.under_way)
+        if not self.at_once:
+            await self.asked.setdefault(txid, asyncio.Event()).wait()
+        self.under_way -= 1
+
+    def let(self, txid: str) -> None:
+        self.asked.pop(txid).set()
+
+    def let_all(self) -> None:
+        self.at_once = True
+        for event in self.asked.values():
+            event.set()
+
+    async def put_cob(self, cob: Cob) -> Done[CobState]:
+        await self._answer(cob.txid)
+        return Done(self._state(cob.txid, []))
+
+    async def get_cob(self, txid: str) -> CobState | NotFound:
+        await self._answer(txid)
+        paid = ReceivedPix(
+            end_to_end_id=f"E{txid[:31]}", txid=txid, amount_cents=1234, paid_at=utc_now(),
+            payer_name="Maria", payer_document="52998224725",
+        )  # fmt: skip
+        return self._state(txid, [paid])
+
+    async def register_callback(self, pix_key: str, url: str) -> Done[None]:
+        return Done(None)
+
+    def _state(self, txid: str, received: list[ReceivedPix]) -> CobState:
+        return CobState(
+            txid=txid, status="ATIVA", revisao=0, amount_cents=1234, pix_key=None, location=None, received=received
+        )
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def bank() -> Slow:
+    return Slow()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def context(pool: Pool, servers: Any, bank: Slow) -> AsyncIterator[Context]:
+    async with worker_context(pool, servers.redis_url, bank) as made:
+        slow = copy(made)
+        slow.settings = settings_for(BANK_PIX_CALLS=str(CALLS), BANK_HINT_CALLS=str(CALLS))
+        slow.banks = Banks(made.banks.sandbox, {BANK: bank})  # type: ignore[dict-item]
+        yield slow
+
+
+async def charges(pool: Pool, count: int) -> list[UUID]:
+    account = await make_account(pool)
+    return await make_charges(pool, account, [Location(number, f"x/{number}") for number in range(count)], test=False)
+
+
+async def comes(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not true():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def goes_on(bank: Slow, working: "asyncio.Task[int]", count: int) -> None:
+    """While the slowest answer is awaited, all others are asked for, CALLS at a time."""
+    await comes(lambda: len(bank.asked) == CALLS)
+    slowest = next(iter(bank.asked))
+    for number in range(1, count - CALLS + 1):
+        bank.let(next(txid for txid in bank.asked if txid != slowest))
+        await comes(lambda number=number: bank.calls == CALLS + number)  # type: ignore[misc]
+    assert slowest in bank.asked
+    assert bank.under_way_max == CALLS
+    bank.let_all()
+    assert await working == count
+
+
+async def test_cobs_are_registered_so_many_at_once_and_none_waits_for_the_slowest(
+    context: Context, bank: Slow, pool: Pool
+) -> None:
+    charge_ids = await charges(pool, 3 * CALLS)
+    await goes_on(bank, asyncio.create_task(drain_orders(context, Mode.PRODUCTION)), len(charge_ids))
+    left = "SELECT count(*) FROM bank_order WHERE charge_id = ANY($1)"
+    assert await pool.fetchval(left, charge_ids) == 0
+
+
+async def test_callbacks_are_checked_so_many_at_once_and_none_waits_for_the_slowest(
+    context: Context, bank: Slow, pool: Pool
+) -> None:
+    charge_ids = await charges(pool, 3 * CALLS)
+    await pool.execute("UPDATE bank_order SET due_at = 'infinity' WHERE charge_id = ANY($1)", charge_ids)
+    for charge_id in charge_ids:
+        body = b'{"pix": [{"endToEndId": "E%s", "txid": "%s"}]}' % (
+            charge_id.hex[:31].encode(),
+            charge_id.hex.encode(),
+        )
+        async with transaction(pool) as conn:
+            await store_hints(conn, pix_hints(body), bank=BANK, now=utc_now())
+    await goes_on(bank, asyncio.create_task(drain_hints(context)), len(charge_ids))
+    assert {await status_of(pool, charge_id) for charge_id in charge_ids} == {"paid"}
+    confirmed = "SELECT count(*) FROM bank_hint WHERE txid = ANY($1) AND state = 'confirmed'"
+    assert await pool.fetchval(confirmed, [charge_id.hex for charge_id in charge_ids]) == len(charge_ids)
+
+
+async def test_a_callback_whose_booking_fails_here_takes_no_neighbour_down(
+    context: Context, bank: Slow, pool: Pool
+) -> None:
+    """Its check is due again when its lease ends; the others are booked."""
+    bank.at_once = True
+    good, bad = await charges(pool, 2)
+    await pool.execute("UPDATE bank_order SET due_at = 'infinity' WHERE charge_id = ANY($1)", [good, bad])
+    async with transaction(pool) as conn:
+        for txid in (good.hex, bad.hex):
+            await store_hints(conn, {f"E{txid[:31]}": txid}, bank=BANK, now=utc_now())
+    answer = bank.get_cob
+
+    async def get_cob(txid: str) -> CobState | NotFound:
+        if txid == bad.hex:
+            raise RuntimeError("unreadable here")
+        return await answer(txid)
+
+    bank.get_cob = get_cob  # type: ignore[method-assign]
+    assert await drain_hints(context) == 2
+    assert (await status_of(pool, good), await status_of(pool, bad)) == ("paid", "pending")
