@@ -20,7 +20,6 @@ from uuid import UUID
 import aiohttp
 import uvloop
 
-import sql
 from bench.environment import BenchEnvironment
 from bench.report import Finding
 from commands.webhooks.endpoint import set_endpoint
@@ -49,8 +48,6 @@ _BODY = (
     b'"account_id":"01920000-0000-7000-8000-000000000002","status":"paid","amount":"149.90",'
     b'"external_id":"order-1","test":false,"paid_at":"2026-11-21T12:00:00.000Z","method":"pix","version":2}'
 )
-
-enqueue = sql.run("webhook_delivery.enqueue")
 
 
 class Merchant(NamedTuple):
@@ -316,7 +313,7 @@ async def happen(pool: Pool, merchants: Sequence[Merchant]) -> list[str]:
                 " FROM journal WHERE journal_id = ANY($1)",
                 journal_ids,
             )
-            await enqueue(conn, journal_ids=journal_ids, now=datetime.now(UTC))
+            await conn.execute("SELECT enqueue_deliveries($1, $2)", journal_ids, datetime.now(UTC))
         event_ids += [str(each) for each in ids]
     return event_ids
 

@@ -17,7 +17,7 @@ import sql
 from commands.bank_orders.kinds import kind_of
 from domain.errors import Code, Refused
 from domain.mode import Owner
-from readmodels.projector import Projection, project
+from readmodels.projector import Projection
 from runtime.ids import new_id
 from sql import Connection
 
@@ -96,8 +96,7 @@ class Clock(Struct, frozen=True, gc=False):
 
 
 advance_clocks = sql.many("clock.advance", Clock)
-append = sql.many("journal.append", int)
-enqueue_deliveries = sql.run("webhook_delivery.enqueue")
+post_rows = sql.run("journal.post")
 add_orders = sql.run("order.add")
 _encode = msgspec.json.Encoder().encode
 
@@ -159,10 +158,7 @@ async def post(conn: Connection, postings: Sequence[Posting], *, now: datetime) 
                 )
             )
         )
-    journal_ids = await append(conn, items=items)
-    await project(conn, journal_ids, [each for each in Projection if each in projections])
-    if Projection.EVENTS in projections:
-        await enqueue_deliveries(conn, journal_ids=journal_ids, now=now)
+    await post_rows(conn, items=items, which=list(projections), now=now)
 
 
 class _Count:

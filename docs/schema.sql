@@ -1126,6 +1126,26 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION enqueue_deliveries(journal_ids bigint[], now_at timestamp with time zone)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    WITH due AS MATERIALIZED (
+        SELECT gen_random_uuid(), e.endpoint_id, j.account_id, j.test, j.event_id, j.event_sequence, j.kind,
+               CASE WHEN l.state = 'paused' THEN 'held' ELSE 'pending' END, now_at, j.recorded_at
+        FROM journal j
+        JOIN webhook_endpoint e ON e.account_id = j.account_id AND j.kind = ANY(e.kinds)
+        LEFT JOIN webhook_lane l ON l.endpoint_id = e.endpoint_id AND l.test = j.test
+        WHERE j.journal_id = ANY(journal_ids) AND j.event_id IS NOT NULL
+    )
+    INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, due_at,
+                                  created_at)
+    TABLE due
+    ON CONFLICT (endpoint_id, event_id) DO NOTHING;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION make_months(parent text, first date, last date, moved_max integer DEFAULT NULL::integer)
  RETURNS integer
  LANGUAGE plpgsql
@@ -1183,6 +1203,132 @@ AS $function$
         WHEN by_id THEN (lpad(to_hex((extract(epoch FROM month::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid::text
         ELSE (month || ' 00:00:00+00') END
 $function$
+;
+
+CREATE OR REPLACE FUNCTION project(journal_ids bigint[], which text[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    IF 'created' = ANY (which) THEN
+        PERFORM project_created(journal_ids);
+    END IF;
+    IF 'changed' = ANY (which) THEN
+        -- Fold what changed along each charge, then lay it over its document.
+        WITH delta AS (
+            SELECT j.charge_id, j.account_id, max(j.version) AS version,
+                   jsonb_merge(j.payload -> 'charge' ORDER BY j.version, j.journal_id) AS fields
+            FROM journal j
+            WHERE j.journal_id = ANY(journal_ids) AND j.kind <> 'charge.created' AND j.payload ? 'charge'
+            GROUP BY j.charge_id, j.account_id
+        )
+        UPDATE read_charge r
+        SET doc = r.doc || d.fields,
+            status = coalesce(d.fields ->> 'status', r.status),
+            due_date = coalesce((d.fields ->> 'due_date')::date, r.due_date),
+            version = d.version
+        FROM delta d
+        WHERE r.charge_id = d.charge_id AND r.account_id = d.account_id;
+    END IF;
+    IF 'payments' = ANY (which) THEN
+        WITH booked AS MATERIALIZED (
+            SELECT j.account_id, j.test, p.paid_at, p.payment_id, j.charge_id, p.method, p.anomaly, p.external_id,
+                   j.payload -> 'payment'
+            FROM journal j
+            CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'payment') AS p (
+                paid_at timestamptz, payment_id uuid, method text, anomaly text, external_id text)
+            WHERE j.journal_id = ANY(journal_ids) AND j.payload ? 'payment'
+        )
+        INSERT INTO read_payment (account_id, test, paid_at, payment_id, charge_id, method, anomaly, external_id, doc)
+        TABLE booked;
+    END IF;
+    IF 'funds' = ANY (which) THEN
+        -- What refunds leave of payments: folded along each payment, then laid over its document.
+        WITH delta AS (
+            SELECT j.account_id, j.test, (j.payload #>> '{fund,paid_at}')::timestamptz AS paid_at,
+                   (j.payload #>> '{fund,payment_id}')::uuid AS payment_id,
+                   jsonb_merge(j.payload -> 'fund' ORDER BY j.version, j.journal_id) AS fields
+            FROM journal j
+            WHERE j.journal_id = ANY(journal_ids) AND j.payload ? 'fund'
+            GROUP BY 1, 2, 3, 4
+        )
+        UPDATE read_payment r
+        SET doc = r.doc || d.fields
+        FROM delta d
+        WHERE r.account_id = d.account_id AND r.test = d.test AND r.paid_at = d.paid_at AND r.payment_id = d.payment_id;
+    END IF;
+    IF 'refunds' = ANY (which) THEN
+        WITH created AS MATERIALIZED (
+            SELECT j.account_id, f.refund_id, j.test, f.created_at, f.status, j.charge_id, f.payment_id,
+                   (j.payload #>> '{fund,paid_at}')::timestamptz, f.external_id, j.payload -> 'refund'
+            FROM journal j
+            CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'refund') AS f (
+                refund_id uuid, created_at timestamptz, status text, payment_id uuid, external_id text)
+            WHERE j.journal_id = ANY(journal_ids) AND j.kind = 'refund.created'
+        )
+        INSERT INTO read_refund (account_id, refund_id, test, created_at, status, charge_id, payment_id, paid_at, external_id, doc)
+        TABLE created;
+    END IF;
+    IF 'refunds_ended' = ANY (which) THEN
+        -- A refund ends once, so nothing has to be folded.
+        UPDATE read_refund r
+        SET doc = r.doc || (j.payload -> 'refund'), status = j.payload #>> '{refund,status}'
+        FROM journal j
+        WHERE j.journal_id = ANY(journal_ids) AND j.payload ? 'refund' AND j.kind <> 'refund.created'
+          AND r.refund_id = (j.payload #>> '{refund,refund_id}')::uuid AND r.account_id = j.account_id;
+    END IF;
+    IF 'withdrawals' = ANY (which) THEN
+        WITH created AS MATERIALIZED (
+            SELECT j.account_id, w.withdrawal_id, w.created_at, w.status, w.external_id, j.payload -> 'withdrawal'
+            FROM journal j
+            CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'withdrawal') AS w (
+                withdrawal_id uuid, created_at timestamptz, status text, external_id text)
+            WHERE j.journal_id = ANY(journal_ids) AND j.kind = 'withdrawal.created'
+        )
+        INSERT INTO read_withdrawal (account_id, withdrawal_id, created_at, status, external_id, doc)
+        TABLE created;
+    END IF;
+    IF 'withdrawals_changed' = ANY (which) THEN
+        -- Fold what changed along each withdrawal, then lay it over its document.
+        WITH delta AS (
+            SELECT j.account_id, (j.payload #>> '{withdrawal,withdrawal_id}')::uuid AS withdrawal_id,
+                   jsonb_merge(j.payload -> 'withdrawal' ORDER BY j.version, j.journal_id) AS fields
+            FROM journal j
+            WHERE j.journal_id = ANY(journal_ids) AND j.payload ? 'withdrawal' AND j.kind <> 'withdrawal.created'
+            GROUP BY 1, 2
+        )
+        UPDATE read_withdrawal r
+        SET doc = r.doc || d.fields, status = d.fields ->> 'status'
+        FROM delta d
+        WHERE r.withdrawal_id = d.withdrawal_id AND r.account_id = d.account_id;
+    END IF;
+    IF 'events' = ANY (which) THEN
+        WITH recorded AS MATERIALIZED (
+            SELECT j.account_id, j.test, j.event_sequence, j.event_id, j.kind, j.charge_id, j.payload ->> 'external_id',
+                   j.recorded_at, j.event_body
+            FROM journal j
+            -- The feed begins where its oldest month does (migration 0004_feed).
+            WHERE j.journal_id = ANY(journal_ids) AND j.event_id IS NOT NULL
+              AND j.recorded_at >= (SELECT begins_at FROM feed_begin)
+        )
+        INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, external_id, created_at, body)
+        TABLE recorded;
+    END IF;
+    IF 'entries' = ANY (which) THEN
+        WITH posted AS MATERIALIZED (
+            SELECT j.account_id, j.test, e.sequence, e.entry_id, e.type, e.amount_cents, e.balance_after_cents, j.charge_id,
+                   e.payment_id, e.refund_id, e.withdrawal_id, j.payload ->> 'external_id', j.recorded_at
+            FROM journal j
+            CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'entry') AS e (
+                sequence bigint, entry_id uuid, type text, amount_cents bigint, balance_after_cents bigint, payment_id uuid,
+                refund_id uuid, withdrawal_id uuid)
+            WHERE j.journal_id = ANY(journal_ids) AND j.payload ? 'entry'
+        )
+        INSERT INTO read_ledger (account_id, test, sequence, entry_id, type, amount_cents, balance_after_cents, charge_id,
+                                 payment_id, refund_id, withdrawal_id, external_id, created_at)
+        TABLE posted;
+    END IF;
+END $function$
 ;
 
 CREATE OR REPLACE FUNCTION project_created(journal_ids bigint[])

@@ -1,32 +1,31 @@
-"""Fill the read tables from journal rows: the same statements live, in a rebuild and in a verification."""
+"""Fill the read tables from journal rows: the same functions live, in a rebuild and in a verification."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from enum import Enum
+from collections.abc import Sequence
+from enum import StrEnum
 
 import sql
 from sql import Connection
 
 
-class Projection(Enum):
-    """Each statement of sql/queries/journal/project.sql, in the order in which a rebuild runs them over the same
-    rows."""
+class Projection(StrEnum):
+    """The parts of the function `project` (sql/migrations/0014_projections.sql), in the order in which it runs them
+    over the same rows."""
 
-    CREATED = "project.created"
-    CHANGED = "project.changed"
-    PAYMENTS = "project.payments"
-    FUNDS = "project.funds"
-    REFUNDS = "project.refunds"
-    REFUNDS_ENDED = "project.refunds_ended"
-    WITHDRAWALS = "project.withdrawals"
-    WITHDRAWALS_CHANGED = "project.withdrawals_changed"
-    EVENTS = "project.events"
-    ENTRIES = "project.entries"
+    CREATED = "created"
+    CHANGED = "changed"
+    PAYMENTS = "payments"
+    FUNDS = "funds"
+    REFUNDS = "refunds"
+    REFUNDS_ENDED = "refunds_ended"
+    WITHDRAWALS = "withdrawals"
+    WITHDRAWALS_CHANGED = "withdrawals_changed"
+    EVENTS = "events"
+    ENTRIES = "entries"
 
 
-_RUN: dict[Projection, Callable[..., Awaitable[str]]] = {each: sql.run(each.value) for each in Projection}
+_project = sql.run("project.rows")
 
 
 async def project(conn: Connection, journal_ids: Sequence[int], which: Sequence[Projection]) -> None:
     """Lay these journal rows over the read tables; `which` names the projections that concern them."""
-    for each in which:
-        await _RUN[each](conn, journal_ids=journal_ids)
+    await _project(conn, journal_ids=journal_ids, which=which)

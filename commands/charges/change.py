@@ -27,8 +27,7 @@ from sql import Connection
 COMMANDS_MAX = 200
 
 lock_charges = sql.many("charge.lock", Charge)
-store_charges = sql.run("charge.store")
-insert_payments = sql.run("payment.insert")
+store = sql.run("charge.store")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -117,8 +116,11 @@ async def change_charges(conn: Connection, charge_commands: Sequence[ChargeComma
 
     if changes:
         before = {charge.charge_id: charge for charge in locked}
-        await _store(conn, [now_is for key, now_is in standing.items() if now_is is not before[key]])
-        await _store_payments(conn, [change for change, _ in changes if change.payment is not None], now=now)
+        paid = [change for change, _ in changes if change.payment is not None]
+        changed = [now_is for key, now_is in standing.items() if now_is is not before[key]]
+        if changed or paid:
+            await store(conn, charges=changed, payments=[_booking(change, now) for change in paid])
+            await accrue_shares(conn, _stamped(paid), now=now)
         await store_refunds(
             conn, [(change.charge, change.refund) for change, _ in changes if change.refund is not None], now=now
         )
@@ -180,18 +182,6 @@ async def _booked(
     return {(Owner.of(row.account_id, row.test), row.source) for row in rows}
 
 
-async def _store(conn: Connection, changed: list[Charge]) -> None:
-    if changed:
-        await store_charges(
-            conn,
-            charge_ids=[charge.charge_id for charge in changed],
-            account_ids=[charge.account_id for charge in changed],
-            statuses=[charge.status for charge in changed],
-            versions=[charge.version for charge in changed],
-            expire_ats=[charge.expires_at for charge in changed],
-        )
-
-
 class _Booking(Struct, frozen=True, gc=False, kw_only=True):
     """A row of `payment` as the statement reads it."""
 
@@ -208,32 +198,24 @@ class _Booking(Struct, frozen=True, gc=False, kw_only=True):
     credited_at: datetime
 
 
-async def _store_payments(conn: Connection, changes: list[ChargeChange], *, now: datetime) -> None:
-    if not changes:
-        return
-    items = []
-    for change in changes:
-        payment, charge = change.payment, change.charge
-        assert payment is not None
-        items.append(
-            _encode(
-                _Booking(
-                    account_id=charge.account_id,
-                    payment_id=payment.payment_id,
-                    test=charge.test,
-                    charge_id=charge.charge_id,
-                    source=payment.receipt.source,
-                    method=payment.receipt.method,
-                    amount_cents=payment.receipt.amount_cents,
-                    anomaly=payment.anomaly,
-                    settles=payment.settles,
-                    paid_at=payment.receipt.paid_at,
-                    credited_at=charge.clock(now),
-                )
-            )
+def _booking(change: ChargeChange, now: datetime) -> bytes:
+    payment, charge = change.payment, change.charge
+    assert payment is not None
+    return _encode(
+        _Booking(
+            account_id=charge.account_id,
+            payment_id=payment.payment_id,
+            test=charge.test,
+            charge_id=charge.charge_id,
+            source=payment.receipt.source,
+            method=payment.receipt.method,
+            amount_cents=payment.receipt.amount_cents,
+            anomaly=payment.anomaly,
+            settles=payment.settles,
+            paid_at=payment.receipt.paid_at,
+            credited_at=charge.clock(now),
         )
-    await insert_payments(conn, items=items)
-    await accrue_shares(conn, _stamped(changes), now=now)
+    )
 
 
 def _stamped(changes: list[ChargeChange]) -> list[AttributedPayment]:

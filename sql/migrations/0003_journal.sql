@@ -82,28 +82,3 @@ CREATE INDEX read_charge_integrador ON read_charge (account_id, test, integrador
     WHERE integrador_code IS NOT NULL;
 CREATE INDEX read_charge_due ON read_charge (account_id, test, due_date, created_at, charge_id)
     WHERE due_date IS NOT NULL;
-
--- The projection `created` of sql/queries/journal/project.sql: new charges in read_charge, from given journal rows.
--- Tables are named without their schema, so that a rebuild fills the ones it puts first in the search path.
-CREATE FUNCTION project_created(journal_ids bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE
-    projected bigint;
-BEGIN
-    WITH created AS MATERIALIZED (
-        SELECT j.account_id, j.charge_id, j.test, c.created_at, c.status, c.payment_method, c.amount_cents, c.public_id,
-               c.external_id, c.payer_document_hash, c.nosso_numero,
-               -- A PIX charge's txid is its own id in hex and is found by that; only others need the column.
-               CASE WHEN c.payment_method <> 'pix' THEN c.txid END,
-               c.integrador_code, c.due_date, j.version, j.payload -> 'charge'
-        FROM journal j
-        CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'charge') AS c (
-            created_at timestamptz, status text, payment_method text, amount_cents bigint, public_id text, external_id text,
-            payer_document_hash text, nosso_numero text, txid text, integrador_code text, due_date date)
-        WHERE j.journal_id = ANY(journal_ids) AND j.kind = 'charge.created'
-    )
-    INSERT INTO read_charge (account_id, charge_id, test, created_at, status, payment_method, amount_cents, public_id,
-                             external_id, payer_document_hash, nosso_numero, txid, integrador_code, due_date, version, doc)
-    TABLE created;
-    GET DIAGNOSTICS projected = ROW_COUNT;
-    RETURN projected;
-END $$;

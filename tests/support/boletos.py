@@ -17,11 +17,11 @@ from banks.banco_do_brasil.nosso_numero import CONTROL_MAX
 from banks.boletos import BoletoPayer
 from commands.charges.create_boleto import BoletoRequest, compose_boleto
 from commands.charges.issuer import Issuer
-from commands.journal import append
+from commands.journal import post_rows
 from domain.boleto.business_days import effective_due_date, expires_at
 from domain.instants import iso
 from readmodels.charges.charge import ChargeDoc
-from readmodels.projector import Projection, project
+from readmodels.projector import Projection
 from runtime.seal import Seal
 from sql import Connection
 
@@ -108,5 +108,4 @@ async def _record(conn: Connection, doc: ChargeDoc, kind: str, now: datetime, ch
         "account_id": doc.account_id, "test": doc.test, "charge_id": doc.charge_id, "version": doc.version,
         "kind": kind, "recorded_at": iso(now), "actor": "test", "payload": {"charge": charge},
     }  # fmt: skip
-    (journal_id,) = await append(conn, items=[msgspec.json.encode(line)])
-    await project(conn, [journal_id], [which])
+    await post_rows(conn, items=[msgspec.json.encode(line)], which=[which], now=now)

@@ -14,7 +14,6 @@ from uuid import UUID
 import msgspec
 from cryptography.exceptions import InvalidTag
 
-import sql
 from banks.choice import Banks
 from banks.simulated.bank import SANDBOX, SimulatedBank
 from commands.webhooks.endpoint import SetEndpoint, set_endpoint
@@ -24,6 +23,7 @@ from runtime.postgres import Pool, transaction
 from runtime.redis import open_redis
 from runtime.seal import Seal
 from runtime.settings import Settings, read_settings
+from sql import Connection
 from workers.__main__ import keep_running
 from workers.context import Context
 from workers.duties import Duty, Runner
@@ -36,7 +36,6 @@ SEAL = Seal(bytes.fromhex(KEY))
 NOWHERE = "redis://127.0.0.1:1/0"
 SHORT = (0.05,) * 12
 
-enqueue = sql.run("webhook_delivery.enqueue")
 
 # How long a test waits for what will happen: it costs nothing where all is well, and a machine may stand still.
 PATIENCE_S = 30.0
@@ -322,3 +321,8 @@ async def attempts_of(pool: Pool, merchant: Merchant) -> list[tuple[int, str, in
 
 def paths() -> str:
     return os.pathsep.join([*(each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each), str(ROOT)])
+
+
+async def enqueue(conn: Connection, *, journal_ids: Sequence[int], now: datetime) -> None:
+    """The deliveries of the events among these journal rows."""
+    await conn.execute("SELECT enqueue_deliveries($1, $2)", journal_ids, now)

@@ -63,12 +63,23 @@ ORDER BY c.charge_id
 FOR UPDATE OF c;
 
 -- name: store
--- The changed columns of charges that this transaction has locked.
-UPDATE charge c
-SET status = g.status, version = g.version, expires_at = g.expires_at
-FROM unnest(:charge_ids::uuid[], :account_ids::uuid[], :statuses::text[], :versions::integer[],
-            :expire_ats::timestamptz[]) AS g (charge_id, account_id, status, version, expires_at)
-WHERE c.charge_id = g.charge_id AND c.account_id = g.account_id;
+-- The changed columns of charges that this transaction has locked, and the payments it credits.
+WITH stored AS (
+    UPDATE charge c
+    SET status = g.status, version = g.version, expires_at = g.expires_at
+    FROM unnest(:charges.charge_id::uuid[], :charges.account_id::uuid[], :charges.status::text[],
+                :charges.version::integer[], :charges.expires_at::timestamptz[])
+         AS g (charge_id, account_id, status, version, expires_at)
+    WHERE c.charge_id = g.charge_id AND c.account_id = g.account_id
+)
+INSERT INTO payment (account_id, payment_id, test, charge_id, source, method, amount_cents, anomaly, settles, paid_at,
+                     credited_at)
+SELECT g.account_id, g.payment_id, g.test, g.charge_id, g.source, g.method, g.amount_cents, g.anomaly, g.settles,
+       g.paid_at, g.credited_at
+FROM unnest(:payments::jsonb[]) AS i (item)
+CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
+    account_id uuid, payment_id uuid, test boolean, charge_id uuid, source text, method text, amount_cents bigint,
+    anomaly text, settles boolean, paid_at timestamptz, credited_at timestamptz);
 
 -- name: overdue_of_account
 -- Pending charges of one account and mode whose time has passed: what a read settles before it answers. Test charges

@@ -13,11 +13,11 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-import sql
 from commands.bank_orders.boleto_orders import look
 from commands.merchants.merchants import create_merchant
 from domain.mode import Mode, Owner
 from readmodels.page import SortOrder
+from readmodels.projector import Projection, project
 from readmodels.verify import find_broken
 from readmodels.webhooks.event_list import EventFilters, event_page
 from runtime.ids import new_id
@@ -35,7 +35,6 @@ from workers.housekeeping.months import (
 )
 from workers.orders.lease import settle
 
-project_events = sql.run("project.events")
 _JOURNAL = """
 INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload, event_id, event_sequence,
                      event_body)
@@ -96,7 +95,7 @@ def names_until(last: datetime) -> list[str]:
 async def happened(conn: Any, account_id: UUID, sequence: int, at: datetime) -> None:
     """An event in journal and feed."""
     journal_id = await conn.fetchval(_JOURNAL, account_id, new_id(), at, new_id(), sequence)
-    await project_events(conn, journal_ids=[journal_id])
+    await project(conn, [journal_id], [Projection.EVENTS])
 
 
 async def month_of(conn: Any, account_id: UUID, sequence: int) -> str:
@@ -156,7 +155,7 @@ async def test_a_month_older_than_400_days_leaves_the_feed_whole_and_its_rows_ar
     # What is made anew from the journal begins where the feed does.
     await conn.execute("DELETE FROM read_event WHERE account_id = $1", account_id)
     ids = [row[0] for row in await conn.fetch("SELECT journal_id FROM journal WHERE account_id = $1", account_id)]
-    await project_events(conn, journal_ids=ids)
+    await project(conn, ids, [Projection.EVENTS])
     assert await shown(conn, account_id) == [2, 3]
     assert await detach_feed(conn, ended_before=now - KEPT) == 0
 

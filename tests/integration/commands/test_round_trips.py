@@ -1,0 +1,41 @@
+"""What a batch of payments asks of PostgreSQL: few round trips, fewest while it holds the account's clock."""
+
+import secrets
+from datetime import UTC, datetime
+
+import pytest
+
+from banks.protocol import Location
+from commands.charges.pay import Confirmation, confirm_payments
+from domain.charge import Charge, Status
+from runtime.postgres import Pool, session
+from runtime.seal import Seal
+from tests.support.banking import SECRET_KEY, make_account, make_charges
+
+SEAL = Seal(bytes.fromhex(SECRET_KEY))
+
+
+@pytest.mark.parametrize("count", [1, 100])
+async def test_a_batch_of_payments_is_seven_round_trips_and_two_follow_the_clock(pool: Pool, count: int) -> None:
+    account_id = await make_account(pool)
+    asked: list[str] = []
+    for _ in range(2):  # the first time a connection looks types up
+        locations = [Location(secrets.randbits(60), f"pix.example.com/{secrets.token_hex(16)}") for _ in range(count)]
+        charge_ids = await make_charges(pool, account_id, locations, test=False, amount_cents=1_000)
+        now = datetime.now(UTC)
+        received = [
+            Confirmation(
+                charge_id=each, end_to_end_id=f"E00000000{secrets.token_hex(11)}", amount_cents=1_000, paid_at=now
+            )
+            for each in charge_ids
+        ]
+        async with session(pool) as conn:
+            asked.clear()
+            with conn.query_logger(lambda record: asked.append(record.query)):
+                async with conn.transaction():
+                    outcomes = await confirm_payments(conn, received, now=now, seal=SEAL)
+        assert all(isinstance(each, Charge) and each.status == Status.PAID for each in outcomes)
+    clock = next(at for at, query in enumerate(asked) if "INSERT INTO account_clock" in query)
+    assert len(asked) == 7, asked
+    assert len(asked) - clock - 1 == 2, "the journal with all that follows from it, and the commit"
+    assert asked[-1].startswith("COMMIT")
