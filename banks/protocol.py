@@ -4,18 +4,23 @@
 with somebody else's data - is `Unknown`: it may have happened, and is asked again with the same identifiers.
 """
 
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
 from banks.boletos import BoletoState, NewBoleto, NotYet, PaidBoleto, RegisteredBoleto
+from banks.lists import BankPage, TooWide
 from banks.received import ReceivedPix
 from banks.transfers import Return, Sent, Transfer
 
 Value = TypeVar("Value")
 
 DESCRIPTION_CHARACTERS_MAX = 140  # solicitacaoPagador of API Pix
+RECEIVED_WIDTH_MAX = timedelta(days=5)
+"""The widest interval a bank is asked for PIX: GET /pix of Banco do Brasil takes no wider one."""
+BOLETO_DAYS_MAX = 90
+"""The most days a bank is asked for paid boletos at once: wider ranges are refused."""
 
 
 class Done(Struct, Generic[Value], frozen=True):
@@ -95,8 +100,14 @@ class PixBank(Protocol):
         """Up to `count` new locations, at least one. Those whose answer was lost are lost."""
         ...
 
-    async def received(self, since: datetime, until: datetime) -> Done[list[ReceivedPix]] | Unknown:
-        """Every PIX with a txid received in the closed interval, whole or Unknown."""
+    async def received_page(
+        self, since: datetime, until: datetime, after: str | None = None, *, returned: bool = False
+    ) -> Done[BankPage[ReceivedPix]] | TooWide | Unknown:
+        """A page of the PIX received in the closed interval, at most RECEIVED_WIDTH_MAX wide, those without a txid
+        too; the first page, or the one `after` names. `returned`: only PIX of which something went back.
+
+        Pages stand still while nothing is listed late. What is only adds to them: an item may be seen twice.
+        """
         ...
 
     async def register_callback(self, pix_key: str, url: str) -> Done[None] | Rejected | Unknown:
@@ -151,8 +162,11 @@ class BoletoBank(Protocol):
         """Take an open boleto back. Done when it is written off, however often asked; else as `redate_boleto`."""
         ...
 
-    async def boletos_paid(self, since: date, until: date) -> Done[list[PaidBoleto]] | Unknown:
-        """Every boleto of ours paid on these days, both included, whole or Unknown."""
+    async def paid_page(
+        self, since: date, until: date, after: str | None = None
+    ) -> Done[BankPage[PaidBoleto]] | TooWide | Unknown:
+        """A page of the boletos of our agreement paid on these days, both included, at most BOLETO_DAYS_MAX; the first
+        page, or the one `after` names. A boleto may be seen twice."""
         ...
 
 

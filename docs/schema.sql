@@ -152,10 +152,27 @@ CREATE TABLE bank_order_done_other PARTITION OF bank_order_done DEFAULT;
 CREATE TABLE bank_reconciled (
     bank text NOT NULL,
     method text NOT NULL,
+    pass text NOT NULL,
     until timestamp with time zone NOT NULL,
+    goal timestamp with time zone NOT NULL,
+    window_until timestamp with time zone,
+    after text,
+    width_s integer NOT NULL,
     CONSTRAINT bank_reconciled_method_check CHECK (method = ANY (ARRAY['pix'::text, 'boleto'::text])),
-    CONSTRAINT bank_reconciled_pkey PRIMARY KEY (bank, method)
+    CONSTRAINT bank_reconciled_pkey PRIMARY KEY (bank, method, pass),
+    CONSTRAINT bank_reconciled_width_s_check CHECK (width_s > 0)
 );
+
+CREATE TABLE bank_unreadable (
+    bank text NOT NULL,
+    method text NOT NULL,
+    about text NOT NULL,
+    item_sealed bytea NOT NULL,
+    found_at timestamp with time zone NOT NULL,
+    CONSTRAINT bank_unreadable_method_check CHECK (method = ANY (ARRAY['pix'::text, 'boleto'::text])),
+    CONSTRAINT bank_unreadable_pkey PRIMARY KEY (bank, method, about)
+);
+CREATE INDEX bank_unreadable_found ON bank_unreadable USING btree (found_at, bank, method, about);
 
 CREATE TABLE boleto (
     account_id uuid NOT NULL,
@@ -442,6 +459,7 @@ CREATE TABLE payment (
     credited_at timestamp with time zone NOT NULL,
     refunded_cents bigint DEFAULT 0 NOT NULL,
     refunding_cents bigint DEFAULT 0 NOT NULL,
+    reversed_cents bigint DEFAULT 0 NOT NULL,
     CONSTRAINT payment_account_id_test_source_key UNIQUE (account_id, test, source),
     CONSTRAINT payment_amount_cents_check CHECK (amount_cents > 0),
     CONSTRAINT payment_anomaly_check CHECK (anomaly = ANY (ARRAY['duplicate'::text, 'paid_after_cancel'::text, 'amount_mismatch'::text])),
@@ -449,9 +467,25 @@ CREATE TABLE payment (
     CONSTRAINT payment_method_check CHECK (method = ANY (ARRAY['pix'::text, 'boleto'::text])),
     CONSTRAINT payment_pkey PRIMARY KEY (payment_id, account_id),
     CONSTRAINT payment_refunding_cents_check CHECK (refunding_cents >= 0),
-    CONSTRAINT payment_refunds CHECK ((refunded_cents + refunding_cents) <= amount_cents)
+    CONSTRAINT payment_refunds CHECK ((refunded_cents + refunding_cents) <= amount_cents),
+    CONSTRAINT payment_reversed_cents_check CHECK (reversed_cents >= 0)
 );
 CREATE UNIQUE INDEX payment_settling ON payment USING btree (charge_id, account_id) WHERE settles;
+
+CREATE TABLE payment_reversal (
+    account_id uuid NOT NULL,
+    reversal_id uuid NOT NULL,
+    payment_id uuid NOT NULL,
+    charge_id uuid NOT NULL,
+    end_to_end_id text NOT NULL,
+    bank_id text NOT NULL,
+    return_id text,
+    amount_cents bigint NOT NULL,
+    booked_at timestamp with time zone NOT NULL,
+    CONSTRAINT payment_reversal_amount_cents_check CHECK (amount_cents > 0),
+    CONSTRAINT payment_reversal_payment_id_account_id_bank_id_key UNIQUE (payment_id, account_id, bank_id),
+    CONSTRAINT payment_reversal_pkey PRIMARY KEY (reversal_id, account_id)
+);
 
 CREATE TABLE pix_location (
     test boolean NOT NULL,
@@ -827,6 +861,7 @@ CREATE TABLE simulated_boleto (
     payments integer DEFAULT 0 NOT NULL,
     written_off_at timestamp with time zone,
     moved_at timestamp with time zone,
+    garbled boolean DEFAULT false NOT NULL,
     CONSTRAINT simulated_boleto_amount_cents_check CHECK (amount_cents >= 1 AND amount_cents <= '9999999999'::bigint),
     CONSTRAINT simulated_boleto_location_check CHECK (length(location) <= 77),
     CONSTRAINT simulated_boleto_number_check CHECK (number ~ '^000[1-9][0-9]{16}$'::text),
@@ -917,6 +952,7 @@ CREATE TABLE simulated_devolucao (
     world text NOT NULL,
     end_to_end_id text NOT NULL,
     id text NOT NULL,
+    natureza text DEFAULT 'ORIGINAL'::text NOT NULL,
     amount_cents bigint NOT NULL,
     description text,
     return_id text NOT NULL,
@@ -925,6 +961,7 @@ CREATE TABLE simulated_devolucao (
     fails boolean NOT NULL,
     CONSTRAINT simulated_devolucao_amount_cents_check CHECK (amount_cents > 0),
     CONSTRAINT simulated_devolucao_id_check CHECK (id ~ '^[a-zA-Z0-9]{1,35}$'::text),
+    CONSTRAINT simulated_devolucao_natureza_check CHECK (natureza = ANY (ARRAY['ORIGINAL'::text, 'MED_FRAUDE'::text, 'MED_OPERACIONAL'::text])),
     CONSTRAINT simulated_devolucao_pkey PRIMARY KEY (world, end_to_end_id, id),
     CONSTRAINT simulated_devolucao_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
 );
@@ -953,7 +990,7 @@ CREATE UNIQUE INDEX simulated_location_token ON simulated_location USING btree (
 CREATE TABLE simulated_pix (
     world text NOT NULL,
     end_to_end_id text NOT NULL,
-    txid text NOT NULL,
+    txid text,
     amount_cents bigint NOT NULL,
     pix_key text,
     paid_at timestamp with time zone NOT NULL,
@@ -961,6 +998,7 @@ CREATE TABLE simulated_pix (
     payer_document text NOT NULL,
     tell_at timestamp with time zone,
     tell_attempts integer DEFAULT 0 NOT NULL,
+    garbled boolean DEFAULT false NOT NULL,
     CONSTRAINT simulated_pix_amount_cents_check CHECK (amount_cents > 0),
     CONSTRAINT simulated_pix_pkey PRIMARY KEY (world, end_to_end_id),
     CONSTRAINT simulated_pix_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
@@ -1002,6 +1040,32 @@ CREATE TABLE simulated_transfer (
     CONSTRAINT simulated_transfer_pkey PRIMARY KEY (world, id),
     CONSTRAINT simulated_transfer_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
 );
+
+CREATE TABLE suspense (
+    suspense_id uuid NOT NULL,
+    bank text NOT NULL,
+    kind text NOT NULL,
+    source text NOT NULL,
+    reference text,
+    amount_cents bigint NOT NULL,
+    received_at timestamp with time zone NOT NULL,
+    found_at timestamp with time zone NOT NULL,
+    payer_sealed bytea,
+    state text DEFAULT 'open'::text NOT NULL,
+    settled_by text,
+    settled_at timestamp with time zone,
+    charge_id uuid,
+    return_reference text,
+    note text,
+    CONSTRAINT suspense_amount_cents_check CHECK (amount_cents > 0),
+    CONSTRAINT suspense_bank_source_key UNIQUE (bank, source),
+    CONSTRAINT suspense_check CHECK ((state = 'open'::text) = (settled_at IS NULL) AND (state = 'assigned'::text) = (charge_id IS NOT NULL) AND (state = 'returned'::text) = (return_reference IS NOT NULL)),
+    CONSTRAINT suspense_kind_check CHECK (kind = ANY (ARRAY['pix_unknown_txid'::text, 'pix_without_txid'::text, 'boleto_unknown'::text])),
+    CONSTRAINT suspense_pkey PRIMARY KEY (suspense_id),
+    CONSTRAINT suspense_state_check CHECK (state = ANY (ARRAY['open'::text, 'assigned'::text, 'returned'::text]))
+) WITH (fillfactor=85);
+CREATE INDEX suspense_page ON suspense USING btree (state, received_at, suspense_id);
+CREATE INDEX suspense_reference ON suspense USING btree (bank, reference) WHERE reference IS NOT NULL;
 
 CREATE TABLE webhook_attempt (
     delivery_id uuid NOT NULL,

@@ -74,11 +74,14 @@ class RefundablePayment(Struct, frozen=True, gc=False):
     settles: bool
     paid_at: datetime
     end_to_end_id: str | None
+    reversed_cents: int = 0
+    """Taken back by the bank."""
 
     @property
     def remaining_cents(self) -> int:
-        """What can still be asked for."""
-        return self.amount_cents - self.refunded_cents - self.refunding_cents
+        """What can still be asked for. What the bank took back while a refund was on its way counts twice until that
+        has failed."""
+        return max(self.amount_cents - self.refunded_cents - self.refunding_cents - self.reversed_cents, 0)
 
 
 class RefundRequest(Struct, frozen=True, gc=False, kw_only=True):

@@ -32,9 +32,8 @@ from workers.housekeeping.location_pool import LocationPool
 from workers.housekeeping.months import forget_deliveries, keep_months
 from workers.housekeeping.reports import fold_reports, post_partner_shares
 from workers.housekeeping.request_log_days import keep_days
-from workers.incoming.boleto_payments import reconcile_boletos
 from workers.incoming.hints import drain_hints
-from workers.incoming.reconciler import reconcile
+from workers.incoming.reconciler import reconcile, reconcile_boletos
 from workers.mail.sender import MailSender, forget_mails, release_mails, write_due_mails
 from workers.orders.boleto import BoletoOrderWorker
 from workers.orders.lease import release_orders

@@ -8,7 +8,7 @@ decided by them but "number used": any answer that is not plainly yes is decided
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, Final, Literal
 
@@ -32,7 +32,8 @@ from banks.boletos import (
     PaidBoleto,
     RegisteredBoleto,
 )
-from banks.protocol import Done, NotFound, Rejected, Unknown
+from banks.lists import BankPage, TooWide, UnreadableItem, unreadable_item
+from banks.protocol import BOLETO_DAYS_MAX, Done, NotFound, Rejected, Unknown
 from banks.received import ReceivedPix
 from domain.boleto.codes import barcode_of_line
 from domain.instants import SAO_PAULO
@@ -60,8 +61,6 @@ _OPEN: Final = frozenset({1, 2, 3, 4, 8})
 _PAID: Final = frozenset({6, 10, 11, 12, 16})
 _WRITTEN_OFF: Final = 7
 _BY_PIX: Final = 61  # codigoCanalPagamento of the detail
-_SLICE = timedelta(days=90)  # wider ranges of the list get refused
-_PAGES_MAX = 1_000
 _REMEMBERED_MAX = 10_000  # boletos whose last reading is remembered
 _EMV_CHARACTERS_MAX = 512
 
@@ -119,9 +118,12 @@ class _Item(Struct, frozen=True, rename="camel"):
 
 
 class _List(Struct, frozen=True, rename="camel"):
-    boletos: list[_Item]
+    boletos: list[Raw]
     indicador_continuidade: str = "N"
     proximo_indice: int = 0
+
+
+_read_item = msgspec.json.Decoder(_Item).decode
 
 
 class _Found(Struct, frozen=True):
@@ -231,18 +233,38 @@ class Cobrancas:
             return Done(None)
         return await self._became(number, heard, lambda state: state.status == "written_off", registered_at)
 
-    async def boletos_paid(self, since: date, until: date) -> Done[list[PaidBoleto]] | Unknown:
-        paid: dict[str, PaidBoleto] = {}
-        while since <= until:
-            upto = min(until, since + _SLICE)
-            # The guide asks for this filter and does not say what leaving it out means: so both, and each boleto once.
-            for overdue in ("N", "S"):
-                part = await self._list_paid(since, upto, overdue)
-                if isinstance(part, Unknown):
-                    return part
-                paid.update((each.number, each) for each in part)
-            since = upto + timedelta(days=1)
-        return Done(list(paid.values()))
+    async def paid_page(
+        self, since: date, until: date, after: str | None = None
+    ) -> Done[BankPage[PaidBoleto]] | TooWide | Unknown:
+        assert since <= until < since + timedelta(days=BOLETO_DAYS_MAX)
+        # The guide asks for the filter `boletoVencido` and does not say what leaving it out means: so first one list is
+        # paged through and then the other. A page is named by its list and index.
+        overdue, _, index = (after or "N:0").partition(":")
+        query = {
+            "indicadorSituacao": "B",
+            "agenciaBeneficiario": str(self._agreement.agencia),
+            "contaBeneficiario": str(self._agreement.conta),
+            "boletoVencido": overdue,
+            "dataInicioMovimento": _day_text(since),
+            "dataFimMovimento": _day_text(until),
+            "indice": index,
+        }
+        heard = await self._ask("GET", "", INFO, query=query)
+        other = "S:0" if overdue == "N" else None
+        no = refusal(heard)
+        if _empty_404(heard) or (no is not None and (_is_404(heard) or no.code == NOTHING_FOUND)):
+            return Done(BankPage(items=[], following=other))
+        if not isinstance(heard, Heard) or not heard.ok:
+            # Which no a range with too much in it gets is not published.
+            refused = no is not None and isinstance(heard, Heard) and heard.status in (400, 422)
+            return TooWide(no.code) if no is not None and refused else unknown(heard)
+        page = read(heard, _List)
+        if page is None:
+            return Unknown("unreadable list")
+        items, unreadable = self._paid(page.boletos)
+        more = page.indicador_continuidade == "S" and page.proximo_indice > int(index)
+        following = f"{overdue}:{page.proximo_indice}" if more else other
+        return Done(BankPage(items=items, unreadable=unreadable, following=following))
 
     async def _became(
         self,
@@ -335,36 +357,26 @@ class Cobrancas:
             self._read_at.popitem(last=False)
         return True
 
-    async def _list_paid(self, since: date, until: date, overdue: str) -> list[PaidBoleto] | Unknown:
-        found: list[PaidBoleto] = []
-        index = 0
-        for _ in range(_PAGES_MAX):
-            query = {
-                "indicadorSituacao": "B",
-                "agenciaBeneficiario": str(self._agreement.agencia),
-                "contaBeneficiario": str(self._agreement.conta),
-                "boletoVencido": overdue,
-                "dataInicioMovimento": _day_text(since),
-                "dataFimMovimento": _day_text(until),
-                "indice": str(index),
-            }
-            heard = await self._ask("GET", "", INFO, query=query)
-            if _empty_404(heard) or (_is_404(heard) and refusal(heard) is not None):
-                return found
-            page = read(heard, _List) if isinstance(heard, Heard) and heard.ok else None
-            if page is None:
-                return unknown(heard) if isinstance(heard, Unknown) or not heard.ok else Unknown("unreadable list")
-            for item in page.boletos:
-                # The list has the boletos of the account from every channel and agreement.
-                if item.numero_boleto_bb.startswith(self._prefix) and item.codigo_estado_titulo_cobranca in _PAID:
-                    boleto = _paid_boleto(item)
-                    if boleto is None:
-                        return Unknown("unreadable boleto in the list")
-                    found.append(boleto)
-            if page.indicador_continuidade != "S" or page.proximo_indice <= index:
-                return found
-            index = page.proximo_indice
-        return Unknown("too many pages")
+    def _paid(self, listed: Sequence[Raw]) -> tuple[list[PaidBoleto], list[UnreadableItem]]:
+        """Ours that were paid, and what cannot be read. The list has the boletos of the account from every channel and
+        agreement."""
+        paid, unreadable = [], []
+        for each in listed:
+            try:
+                item = _read_item(each)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                number = _number_of(each)
+                if number is None or number.startswith(self._prefix):
+                    unreadable.append(unreadable_item(bytes(each), number))
+                continue
+            if not item.numero_boleto_bb.startswith(self._prefix) or item.codigo_estado_titulo_cobranca not in _PAID:
+                continue
+            boleto = _paid_boleto(item)
+            if boleto is None:
+                unreadable.append(unreadable_item(bytes(each), item.numero_boleto_bb))
+            else:
+                paid.append(boleto)
+        return paid, unreadable
 
     def _codes(self, boleto: NewBoleto) -> tuple[str, str]:
         if not boleto.number.startswith(self._prefix):
@@ -499,6 +511,15 @@ def _state(number: str, detail: _Detail) -> BoletoState | None:
         discount_cents=(discount_cents or 0) if paid else 0,
         paid_by_pix=paid and detail.codigoCanalPagamento == _BY_PIX,
     )
+
+
+def _number_of(item: Raw) -> str | None:
+    try:
+        said = msgspec.json.decode(item)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    number = said.get("numeroBoletoBB") if isinstance(said, dict) else None
+    return number if isinstance(number, str) else None
 
 
 def _paid_boleto(item: _Item) -> PaidBoleto | None:

@@ -11,12 +11,15 @@ from datetime import date, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
+from banks.banco_do_brasil.pix_list import ReceivedList, instant, read_received
 from banks.banco_do_brasil.text import pix_cents, safe_text
 from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
+from banks.lists import BankPage, TooWide
 from banks.protocol import (
     DESCRIPTION_CHARACTERS_MAX,
+    RECEIVED_WIDTH_MAX,
     Cob,
     CobState,
     Done,
@@ -26,36 +29,18 @@ from banks.protocol import (
     Unknown,
 )
 from banks.received import ReceivedPix
-from domain.documents import well_formed
-from domain.instants import SAO_PAULO, day_ends
+from domain.instants import day_ends
 from domain.money import reais
 
 COB = ("cob.read", "cob.write")
 PIX = ("pix.read",)
 LOCATIONS = ("payloadlocation.read", "payloadlocation.write")
 WEBHOOK = ("webhook.read", "webhook.write")
-WINDOW = timedelta(days=5)
-"""The widest interval GET /pix takes."""
 
-_PAGES_MAX = 1_000
 _PER_PAGE = 100
 _LOCATION_CALLS = 96
 _REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 _ACTIVE: Final = "ATIVA"
-
-
-class _Devedor(Struct, frozen=True):
-    cpf: str | None = None
-    cnpj: str | None = None
-    nome: str | None = None
-
-
-class _Pix(Struct, frozen=True, rename="camel"):
-    end_to_end_id: str
-    valor: str
-    horario: str
-    txid: str | None = None
-    pagador: _Devedor | None = None
 
 
 class _Valor(Struct, frozen=True):
@@ -83,25 +68,12 @@ class _Cob(Struct, frozen=True):
     location: str | None = None
     loc: _Loc | None = None
     calendario: _Calendario | None = None
-    pix: list[_Pix] | None = None
+    pix: list[Raw] | None = None
 
 
 class _Location(Struct, frozen=True):
     id: int
     location: str
-
-
-class _Paging(Struct, frozen=True, rename="camel"):
-    quantidade_de_paginas: int = 1
-
-
-class _Parameters(Struct, frozen=True):
-    paginacao: _Paging = _Paging()
-
-
-class _Received(Struct, frozen=True):
-    parametros: _Parameters = _Parameters()
-    pix: list[_Pix] | None = None
 
 
 class ApiPix:
@@ -203,16 +175,23 @@ class ApiPix:
         await asyncio.gather(*(one() for _ in range(count)))
         return Done(made) if made else failures[0]
 
-    async def received(self, since: datetime, until: datetime) -> Done[list[ReceivedPix]] | Unknown:
-        found: list[ReceivedPix] = []
-        while since < until:
-            upto = min(until, since + WINDOW)
-            part = await self._received_window(since, upto)
-            if isinstance(part, Unknown):
-                return part
-            found += part
-            since = upto
-        return Done(found)
+    async def received_page(
+        self, since: datetime, until: datetime, after: str | None = None, *, returned: bool = False
+    ) -> Done[BankPage[ReceivedPix]] | TooWide | Unknown:
+        assert since <= until <= since + RECEIVED_WIDTH_MAX
+        page = int(after or 0)
+        of = {"devolucaoPresente": "true"} if returned else {}
+        heard = await self._list(since, until, page, of)
+        if isinstance(heard, Heard) and heard.ok:
+            return _page(heard, page)
+        no = refusal(heard)
+        if no is None or not isinstance(heard, Heard):
+            return unknown(heard)
+        if no.code == NOTHING_FOUND:
+            return Done(BankPage(items=[]))
+        # Which no the bank says to an interval with too much in it is not published: any no to the question is taken
+        # for one, and a shorter interval asked for.
+        return TooWide(no.code) if heard.status in (400, 422) else unknown(heard)
 
     async def register_callback(self, pix_key: str, url: str) -> Done[None] | Rejected | Unknown:
         heard = await self._ask(
@@ -226,10 +205,16 @@ class ApiPix:
         return refusal(heard) or unknown(heard)
 
     async def received_of(self, txid: str, paid_on: date) -> list[ReceivedPix] | Unknown:
-        """The PIX with this txid that came until the end of that day: one question, back over WINDOW."""
+        """The PIX with this txid that came until the end of that day: one question, back over five days. None of them
+        when one cannot be read: what a boleto was paid with is decided on all of them."""
         until = day_ends(paid_on)
-        received = await self._received_window(until - WINDOW, until, of={"txid": txid})
-        return received if isinstance(received, Unknown) else [pix for pix in received if pix.txid == txid]
+        heard = await self._list(until - RECEIVED_WIDTH_MAX, until, 0, {"txid": txid})
+        page = _page(heard, 0) if isinstance(heard, Heard) and heard.ok else None
+        if not isinstance(page, Done):
+            return page or unknown(heard)
+        if page.value.unreadable or page.value.following is not None:
+            return Unknown("unreadable pix, or more of one txid than a page holds")
+        return [pix for pix in page.value.items if pix.txid == txid]
 
     async def _find(self, txid: str) -> _Cob | NotFound | Unknown:
         heard = await self._ask("GET", f"/cob/{txid}", COB)
@@ -252,33 +237,16 @@ class ApiPix:
             return Unknown("unreadable location")
         return refusal(heard) or unknown(heard)
 
-    async def _received_window(
-        self, since: datetime, until: datetime, *, of: Mapping[str, str] | None = None
-    ) -> list[ReceivedPix] | Unknown:
-        """All of an interval; `of` narrows the list further, by names of API Pix."""
-        found: list[ReceivedPix] = []
-        for page in range(_PAGES_MAX):
-            query = {
-                "inicio": _rfc3339(since),
-                "fim": _rfc3339(until),
-                "paginacao.paginaAtual": str(page),
-                "paginacao.itensPorPagina": str(_PER_PAGE),
-                **(of or {}),
-            }
-            heard = await self._ask("GET", "/pix", PIX, query=query)
-            answer = read(heard, _Received) if isinstance(heard, Heard) and heard.ok else None
-            if answer is None:
-                return unknown(heard)
-            for each in answer.pix or ():
-                if each.txid is None:
-                    continue  # paid to the key by hand, for no charge
-                received = _received(each)
-                if received is None:
-                    return Unknown("unreadable pix")
-                found.append(received)
-            if page + 1 >= answer.parametros.paginacao.quantidade_de_paginas:
-                return found
-        return Unknown("too many pages")
+    async def _list(self, since: datetime, until: datetime, page: int, of: Mapping[str, str]) -> Heard | Unknown:
+        """`of` narrows the list, by names of API Pix."""
+        query = {
+            "inicio": _rfc3339(since),
+            "fim": _rfc3339(until),
+            "paginacao.paginaAtual": str(page),
+            "paginacao.itensPorPagina": str(_PER_PAGE),
+            **of,
+        }
+        return await self._ask("GET", "/pix", PIX, query=query)
 
     def _cob_body(self, cob: Cob) -> dict[str, Any]:
         # The bank counts from the moment it registers: an order that waited leaves the payer less.
@@ -310,6 +278,16 @@ class ApiPix:
         return await self._transport.ask(method, self._api_url + path, scopes, body=body, query=query)
 
 
+def _page(heard: Heard, page: int) -> Done[BankPage[ReceivedPix]] | Unknown:
+    answer = read(heard, ReceivedList)
+    if answer is None:
+        return Unknown("unreadable list")
+    items, unreadable = read_received(answer.pix or ())
+    pages = answer.parametros.paginacao.quantidade_de_paginas
+    following = str(page + 1) if page + 1 < pages and answer.pix else None
+    return Done(BankPage(items=items, unreadable=unreadable, following=following, pages=pages))
+
+
 def _rfc3339(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -327,7 +305,7 @@ def _same(found: _Cob, cob: Cob) -> bool:
 
 def _lifetime_s(cob: _Cob, expires_at: datetime) -> int | None:
     """The expiracao that ends a cob then: seconds since the bank registered it."""
-    created_at = _instant(cob.calendario.criacao or "") if cob.calendario is not None else None
+    created_at = instant(cob.calendario.criacao or "") if cob.calendario is not None else None
     return None if created_at is None else max(int((expires_at - created_at).total_seconds()), 1)
 
 
@@ -340,9 +318,9 @@ def _revised(cob: _Cob, lifetime_s: int) -> Done[None] | Rejected | None:
 
 
 def _state(cob: _Cob) -> CobState | None:
-    received = [_received(each, cob.txid) for each in cob.pix or ()]
+    received, unreadable = read_received(cob.pix or (), txid=cob.txid)
     cents = pix_cents(cob.valor.original)
-    if cents is None or None in received:
+    if cents is None or unreadable:
         return None
     return CobState(
         txid=cob.txid,
@@ -351,30 +329,5 @@ def _state(cob: _Cob) -> CobState | None:
         amount_cents=cents,
         pix_key=cob.chave,
         location=cob.location or (cob.loc.location if cob.loc is not None else None),
-        received=[each for each in received if each is not None],
+        received=received,
     )
-
-
-def _received(pix: _Pix, txid: str | None = None) -> ReceivedPix | None:
-    cents, paid_at = pix_cents(pix.valor), _instant(pix.horario)
-    txid = pix.txid or txid
-    if cents is None or paid_at is None or txid is None or not pix.end_to_end_id.isalnum():
-        return None
-    payer = pix.pagador or _Devedor()
-    document = payer.cpf or payer.cnpj
-    return ReceivedPix(
-        end_to_end_id=pix.end_to_end_id,
-        txid=txid.strip(),
-        amount_cents=cents,
-        paid_at=paid_at,
-        payer_name=payer.nome,
-        payer_document=document if document and well_formed(document, letters=True) else None,
-    )
-
-
-def _instant(text: str) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return at if at.tzinfo is not None else at.replace(tzinfo=SAO_PAULO)  # the bank thinks in Brasilia's time

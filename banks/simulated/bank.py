@@ -13,6 +13,8 @@ import msgspec
 from msgspec import Struct
 
 import sql
+from banks.banco_do_brasil.pix_list import number_of_txid
+from banks.lists import BankPage, unreadable_item
 from banks.protocol import (
     DESCRIPTION_CHARACTERS_MAX,
     Cob,
@@ -23,7 +25,7 @@ from banks.protocol import (
     Rejected,
     Unknown,
 )
-from banks.received import ReceivedPix
+from banks.received import PixReturn, ReceivedPix
 from banks.simulated.boletos import PAYER_DOCUMENT, PAYER_NAME, SimulatedBoletos
 from banks.simulated.returns import SimulatedReturns
 from domain.sandbox_clock import on_clock
@@ -39,7 +41,6 @@ PAGE = 100
 
 _TOKEN_BYTES = 24  # 32 characters
 _PIX_OF_COB_MAX = 100
-_RECEIVED_MAX = 10_000
 
 REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 _NOT_ACTIVE: Final = Rejected("CobOperacaoInvalida", "A cobrança já não está ATIVA.")
@@ -70,12 +71,14 @@ class BookedCob(Struct, frozen=True):
 
 class BookedPix(Struct, frozen=True):
     end_to_end_id: str
-    txid: str
+    txid: str | None
     amount_cents: int
     pix_key: str | None
     paid_at: datetime
     payer_name: str
     payer_document: str
+    garbled: bool
+    """To be listed so that it cannot be read."""
 
 
 class Untold(BookedPix, frozen=True):
@@ -94,9 +97,10 @@ class PayerPix(Struct, frozen=True, kw_only=True):
     """A PIX as the payer's bank sends it."""
 
     end_to_end_id: str
-    txid: str
+    txid: str | None
     amount_cents: int
     paid_at: datetime
+    garbled: bool = False
 
 
 class _Put(Struct, frozen=True):
@@ -211,7 +215,7 @@ class SimulatedBank:
             amount_cents=cob.amount_cents,
             pix_key=cob.pix_key,
             location=cob.location,
-            received=[_received(pix) for pix in await self.pix_of(txid)],
+            received=await self._received(await self.pix_of(txid)),
         )
 
     async def remove_cob(self, txid: str) -> Done[None] | NotFound | Rejected:
@@ -242,14 +246,20 @@ class SimulatedBank:
             rows = await add_locations(conn, world=self.world, prefix=self._prefix, tokens=tokens, now=self.now())
         return Done([Location(row.location_id, row.location) for row in rows])
 
-    async def received(self, since: datetime, until: datetime) -> Done[list[ReceivedPix]] | Unknown:
-        async with session(self._pool) as conn:
-            rows = await find_received(
-                conn, world=self.world, since=since, until=until, limit=_RECEIVED_MAX + 1, skip=0
+    async def received_page(
+        self, since: datetime, until: datetime, after: str | None = None, *, returned: bool = False
+    ) -> Done[BankPage[ReceivedPix]]:
+        page = int(after or 0)
+        rows, total = await self.pix_page(since, until, page=page, per_page=PAGE, returned=returned)
+        pages = -(-total // PAGE)
+        return Done(
+            BankPage(
+                items=await self._received([row for row in rows if not row.garbled]),
+                unreadable=[unreadable_item(b"{}", row.end_to_end_id) for row in rows if row.garbled],
+                following=str(page + 1) if page + 1 < pages else None,
+                pages=pages,
             )
-        if len(rows) > _RECEIVED_MAX:
-            return Unknown("too many for one answer")
-        return Done([_received(row) for row in rows])
+        )
 
     async def register_callback(self, pix_key: str, url: str) -> Done[None]:
         async with session(self._pool) as conn:
@@ -288,15 +298,14 @@ class SimulatedBank:
         async with session(self._pool) as conn:
             return await find_pix(conn, world=self.world, end_to_end_id=end_to_end_id)
 
-    async def received_page(
-        self, since: datetime, until: datetime, *, page: int, per_page: int
+    async def pix_page(
+        self, since: datetime, until: datetime, *, page: int, per_page: int, returned: bool = False
     ) -> tuple[list[BookedPix], int]:
         """One page (from 0) and how many there are in all."""
+        of = {"world": self.world, "since": since, "until": until, "returned": returned}
         async with session(self._pool) as conn:
-            total = await count_received(conn, world=self.world, since=since, until=until)
-            rows = await find_received(
-                conn, world=self.world, since=since, until=until, limit=per_page, skip=page * per_page
-            )
+            total = await count_received(conn, **of)
+            rows = await find_received(conn, **of, limit=per_page, skip=page * per_page)
         return rows, total.count
 
     async def callback(self, pix_key: str) -> Callback | None:
@@ -328,13 +337,22 @@ class SimulatedBank:
             return None
         return self._seal.seal(_encode(CobPayer(cob.payer_name, cob.payer_document)))
 
-
-def _received(pix: BookedPix) -> ReceivedPix:
-    return ReceivedPix(
-        end_to_end_id=pix.end_to_end_id,
-        txid=pix.txid,
-        amount_cents=pix.amount_cents,
-        paid_at=pix.paid_at,
-        payer_name=pix.payer_name,
-        payer_document=pix.payer_document,
-    )
+    async def _received(self, pix: Sequence[BookedPix]) -> list[ReceivedPix]:
+        returned: dict[str, list[PixReturn]] = {}
+        for each in await self.transfers.returns_of([each.end_to_end_id for each in pix]):
+            if self.transfers.status(each) == "DONE":
+                back = PixReturn(id=each.id, return_id=each.return_id, amount_cents=each.amount_cents)
+                returned.setdefault(each.end_to_end_id, []).append(back)
+        return [
+            ReceivedPix(
+                end_to_end_id=each.end_to_end_id,
+                txid=each.txid,
+                amount_cents=each.amount_cents,
+                paid_at=each.paid_at,
+                payer_name=each.payer_name,
+                payer_document=each.payer_document,
+                boleto_number=number_of_txid(each.txid),
+                returned=tuple(returned.get(each.end_to_end_id, ())),
+            )
+            for each in pix
+        ]

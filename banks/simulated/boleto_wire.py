@@ -314,7 +314,7 @@ class BoletoWire:
             "dataCredito": moved if state == SETTLED else "",
             "valorOriginal": _money(row.amount_cents),
             "valorAtual": _money(row.amount_cents),
-            "valorPago": _money(row.paid_cents),
+            "valorPago": "" if row.garbled else _money(row.paid_cents),
             "contrato": _CONTRACT,
             "carteiraConvenio": self._carteira,
             "variacaoCarteiraConvenio": self._agreement.variacao,

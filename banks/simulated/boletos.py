@@ -27,6 +27,7 @@ from banks.boletos import (
     PaidBoleto,
     RegisteredBoleto,
 )
+from banks.lists import BankPage, unreadable_item
 from banks.protocol import Done, NotFound, Rejected, Unknown
 from banks.received import ReceivedPix
 from domain.instants import SAO_PAULO, day_begins, day_ends, iso
@@ -53,7 +54,6 @@ PAYER_DOCUMENT: Final = "00000000191"
 PIX_KEY: Final = "boletos@banco-simulado.test"
 
 _TOKEN_BYTES = 18  # 24 characters
-_PAID_MAX = 10_000
 _ALPHABET = string.ascii_letters + string.digits
 _FIRST_DAY: Final = date(2000, 1, 1)
 _LAST_DAY: Final = date(2100, 1, 1)
@@ -115,7 +115,18 @@ class ListedBoleto(Struct, frozen=True):
     payments: int
     written_off_at: datetime | None
     moved_at: datetime | None
+    garbled: bool
+    """To be listed so that it cannot be read."""
     paid_cents: int
+
+
+class _SettledPix(Struct, frozen=True):
+    end_to_end_id: str
+    txid: str
+    amount_cents: int
+    paid_at: datetime
+    payer_name: str
+    payer_document: str
 
 
 class BoletoPayment(Struct, frozen=True):
@@ -166,7 +177,7 @@ class _Url(Struct, frozen=True):
 
 add = sql.maybe("simulated_boleto.add", _Number)
 find = sql.maybe("simulated_boleto.boleto", BookedBoleto)
-find_pix = sql.many("simulated_boleto.pix", ReceivedPix)
+find_pix = sql.many("simulated_boleto.pix", _SettledPix)
 find_number_at = sql.maybe("simulated_boleto.number_at", _Number)
 redate = sql.maybe("simulated_boleto.redate", _Number)
 write_off = sql.maybe("simulated_boleto.write_off", _Number)
@@ -226,7 +237,9 @@ class SimulatedBoletos:
             return state
         async with session(self._pool) as conn:
             received = await find_pix(conn, world=self._world, number=number, now=self.now())
-        return msgspec.structs.replace(state, pix=tuple(received))
+        return msgspec.structs.replace(
+            state, pix=tuple(ReceivedPix(**msgspec.structs.asdict(each)) for each in received)
+        )
 
     async def redate_boleto(
         self, number: str, due_on: date, *, registered_at: datetime | None = None
@@ -241,11 +254,16 @@ class SimulatedBoletos:
         became = await self.write_off(number)
         return Done(None) if became == "written_off" else await self._answered(number, became)
 
-    async def boletos_paid(self, since: date, until: date) -> Done[list[PaidBoleto]] | Unknown:
-        rows = await self.closed_page(moved=(since, until), states=[SETTLED], limit=_PAID_MAX + 1)
-        if len(rows) > _PAID_MAX:
-            return Unknown("too many for one answer")
-        return Done([_paid(row) for row in rows])
+    async def paid_page(self, since: date, until: date, after: str | None = None) -> Done[BankPage[PaidBoleto]]:
+        skip = int(after or 0)
+        rows = await self.closed_page(moved=(since, until), states=[SETTLED], skip=skip)
+        return Done(
+            BankPage(
+                items=[_paid(row) for row in rows[:PAGE] if not row.garbled],
+                unreadable=[unreadable_item(b"{}", row.number) for row in rows[:PAGE] if row.garbled],
+                following=str(skip + PAGE) if len(rows) > PAGE else None,
+            )
+        )
 
     # Beyond the port: payers, and what the bank's HTTP API needs.
 

@@ -13,7 +13,8 @@ from banks.simulated.bank import BookedCob, PayerPix, SimulatedBank
 from banks.simulated.boleto_control import TOLD_AT_ONCE, is_of_boleto, pay_boleto, post_by_url, tell_boletos
 from banks.simulated.boletos import new_end_to_end_id
 from banks.simulated.requests import Wrong, asked_amount, asked_body, asked_times
-from banks.simulated.wire import FAULTS, Wire, shown_pix
+from banks.simulated.shown import shown_pix
+from banks.simulated.wire import FAULTS, Wire
 from domain.instants import iso, to_millisecond
 from domain.money import PIX_CENTS_MAX, reais
 from runtime.postgres import DB_UNAVAILABLE
@@ -46,6 +47,9 @@ class ControlRoutes:
     async def pay(self, request: web.Request) -> web.Response:
         """{charge_id or txid, amount?, times?, force?}; {payments: [{end_to_end_id, txid, amount, paid_at}]}.
 
+        {amount, txid?, stray: true}: to the key by hand, or for a txid that is no cob's; `garbled: true`: listed so
+        that it cannot be read.
+
         A payer's bank looks before it pays: the cob must be ATIVA and in time, unless `force` says that the
         money was on its way already. A boleto is named by number or line instead (`pay_boleto`).
         """
@@ -68,6 +72,8 @@ class ControlRoutes:
         return web.json_response({"payments": payments})
 
     async def _pay(self, body: dict[str, Any]) -> list[PayerPix]:
+        if body.get("stray") is True:
+            return await self._pay_stray(body)
         txid = _txid(body)
         times = asked_times(body, times_max=TIMES_MAX)
         amount_cents = asked_amount(body, cents_max=PIX_CENTS_MAX)
@@ -86,6 +92,24 @@ class ControlRoutes:
             for _ in range(times)
         ]
         await self._bank.receive(paid, tell=True)
+        return paid
+
+    async def _pay_stray(self, body: dict[str, Any]) -> list[PayerPix]:
+        txid, amount_cents = body.get("txid"), asked_amount(body, cents_max=PIX_CENTS_MAX)
+        if amount_cents is None or not (txid is None or isinstance(txid, str)):
+            raise Wrong(400, "give an amount, and a txid or none")
+        now = to_millisecond(self._bank.now())
+        paid = [
+            PayerPix(
+                end_to_end_id=new_end_to_end_id(now),
+                txid=txid,
+                amount_cents=amount_cents,
+                paid_at=now,
+                garbled=body.get("garbled") is True,
+            )
+            for _ in range(asked_times(body, times_max=TIMES_MAX))
+        ]
+        await self._bank.receive(paid, tell=False)
         return paid
 
     async def _registered(self, txid: str) -> BookedCob:

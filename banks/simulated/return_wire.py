@@ -11,13 +11,13 @@ import msgspec
 from aiohttp import web
 
 from banks.protocol import DESCRIPTION_CHARACTERS_MAX, Rejected
-from banks.simulated.requests import Wrong, asked_rules
+from banks.simulated.requests import Wrong, asked_amount, asked_body, asked_rules
 from banks.simulated.returns import BookedReturn, BookedTransfer, SimulatedReturns
+from banks.simulated.shown import shown_return, shown_sent
 from banks.simulated.wire import Invalid, Wire
 from banks.transfers import PIX_UNKNOWN, Return, Transfer
 from domain.documents import well_formed
-from domain.instants import iso
-from domain.money import PIX_CENTS_MAX, parse_amount, reais
+from domain.money import PIX_CENTS_MAX, parse_amount
 from domain.refund import is_pix_key
 
 SETTLE_AFTER_S_MAX: Final = 3600.0
@@ -38,6 +38,7 @@ class ReturnWire:
             web.get("/transfers/v1/transferencia/{id}", api(self.get_transfer, "pix.read")),
             web.post("/simulated/refund-rules", self.set_rules),
             web.get("/simulated/refund-rules", self.get_rules),
+            web.post("/simulated/take-back", self.take_back),
         ]
 
     async def put_return(self, request: web.Request) -> web.Response:
@@ -103,28 +104,25 @@ class ReturnWire:
     async def get_rules(self, request: web.Request) -> web.Response:
         return web.json_response(msgspec.structs.asdict(await self._returns.rules()))
 
+    async def take_back(self, request: web.Request) -> web.Response:
+        """{end_to_end_id, amount?}: the bank gives a PIX back to its payer, all of it unless said otherwise."""
+        body = await asked_body(request)
+        end_to_end_id = body.get("end_to_end_id")
+        pix = await self._wire.bank.booked_pix(end_to_end_id) if isinstance(end_to_end_id, str) else None
+        if pix is None:
+            raise Wrong(404, "the bank received no such PIX")
+        cents = asked_amount(body, cents_max=PIX_CENTS_MAX) or pix.amount_cents
+        booked = await self._returns.take_back(pix.end_to_end_id, cents)
+        if isinstance(booked, Rejected):
+            raise Wrong(409, booked.message)
+        return web.json_response(shown_return(self._returns, booked))
+
     def _shown_return(self, booked: BookedReturn) -> dict[str, Any]:
-        return {"rtrId": booked.return_id, "natureza": "ORIGINAL", **self._shown(booked, done="DEVOLVIDO")}
+        return shown_return(self._returns, booked)
 
     def _shown_transfer(self, booked: BookedTransfer) -> dict[str, Any]:
-        return {"endToEndId": booked.end_to_end_id, "chave": booked.pix_key, **self._shown(booked, done="REALIZADO")}
-
-    def _shown(self, booked: BookedReturn | BookedTransfer, *, done: str) -> dict[str, Any]:
-        status = self._returns.status(booked)
-        times = {"solicitacao": iso(booked.asked_at)}
-        if status == "DONE":
-            times["liquidacao"] = iso(booked.settles_at)
-        shown: dict[str, Any] = {
-            "id": booked.id,
-            "valor": reais(booked.amount_cents),
-            "horario": times,
-            "status": done if status == "DONE" else status,
-        }
-        if booked.description is not None:
-            shown["descricao"] = booked.description
-        if (why := self._returns.why_not(booked)) is not None:
-            shown["motivo"] = why
-        return shown
+        shown = shown_sent(self._returns, booked, done="REALIZADO")
+        return {"endToEndId": booked.end_to_end_id, "chave": booked.pix_key, **shown}
 
 
 async def _body(request: web.Request) -> dict[str, Any]:

@@ -7,7 +7,7 @@ runs in the background.
 import re
 import secrets
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
@@ -20,6 +20,9 @@ from runtime.postgres import Pool, session, transaction
 
 WITHIN: Final = timedelta(days=90)
 """From the settlement of the PIX, as in API Pix."""
+ASKED_FOR: Final = "ORIGINAL"
+TAKEN_BACK: Final = "MED_FRAUDE"
+"""The natureza of a devolucao that the receiver asked for, and of one that the bank began."""
 ISPB: Final = "99999994"
 """The bank's number in the payment system, as in its endToEndIds and rtrIds. No real bank has it."""
 
@@ -43,7 +46,9 @@ class ReturnRules(Struct, frozen=True):
 
 
 class BookedReturn(Struct, frozen=True):
+    end_to_end_id: str
     id: str
+    natureza: str
     amount_cents: int
     description: str | None
     return_id: str
@@ -77,6 +82,7 @@ hold_pix = sql.maybe("simulated_return.hold_pix", _Received)
 hold_boleto_pix = sql.maybe("simulated_return.hold_boleto_pix", _Received)
 sum_gone = sql.one("simulated_return.gone", _Gone)
 add_return = sql.run("simulated_return.add")
+find_returns = sql.many("simulated_return.of_pix", BookedReturn)
 find_return = sql.maybe("simulated_return.find", BookedReturn)
 add_transfer = sql.run("simulated_return.add_transfer")
 find_transfer = sql.maybe("simulated_return.find_transfer", BookedTransfer)
@@ -106,7 +112,14 @@ class SimulatedReturns:
         booked = await self.booked_transfer(id)
         return NotFound() if booked is None else self.sent(booked, booked.end_to_end_id)
 
-    async def put_return(self, asked: Return, *, once: bool = False) -> BookedReturn | Rejected:
+    async def take_back(self, end_to_end_id: str, amount_cents: int) -> BookedReturn | Rejected:
+        """The bank gives a PIX back of its own accord (MED), as after a fraud that its payer told of."""
+        asked = Return(id=secrets.token_hex(16), end_to_end_id=end_to_end_id, amount_cents=amount_cents)
+        return await self.put_return(asked, natureza=TAKEN_BACK)
+
+    async def put_return(
+        self, asked: Return, *, once: bool = False, natureza: str = ASKED_FOR
+    ) -> BookedReturn | Rejected:
         """Book a devolucao. The same asked again changes nothing, or is refused when the id is good for `once`."""
         if _ID.fullmatch(asked.id) is None:
             return Rejected("PixDevolucaoInvalida", "O id não respeita o schema.")
@@ -131,6 +144,7 @@ class SimulatedReturns:
                 conn,
                 **key,
                 id=asked.id,
+                natureza=natureza,
                 amount_cents=asked.amount_cents,
                 description=(asked.description or "")[:DESCRIPTION_CHARACTERS_MAX] or None,
                 return_id=_reference("D", now),
@@ -145,6 +159,10 @@ class SimulatedReturns:
     async def booked_return(self, end_to_end_id: str, id: str) -> BookedReturn | None:
         async with session(self._pool) as conn:
             return await find_return(conn, world=self._world, end_to_end_id=end_to_end_id, id=id)
+
+    async def returns_of(self, end_to_end_ids: Sequence[str]) -> list[BookedReturn]:
+        async with session(self._pool) as conn:
+            return await find_returns(conn, world=self._world, end_to_end_ids=end_to_end_ids)
 
     async def put_transfer(self, asked: Transfer) -> BookedTransfer | Rejected:
         """Book a PIX to a key. The same asked again changes nothing."""

@@ -9,7 +9,7 @@ import hmac
 import re
 from base64 import b64decode, urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -17,8 +17,9 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from banks.protocol import DESCRIPTION_CHARACTERS_MAX, Cob, NotFound, Rejected
+from banks.protocol import DESCRIPTION_CHARACTERS_MAX, RECEIVED_WIDTH_MAX, Cob, NotFound, Rejected
 from banks.simulated.bank import PAGE, REMOVED, BookedCob, BookedPix, SimulatedBank
+from banks.simulated.shown import shown_pix, shown_return
 from banks.simulated.signing import JWKS_PATH, MEDIA_TYPE, PROBLEM_TYPE, Signer, payload, problem
 from domain.documents import well_formed
 from domain.instants import iso
@@ -30,7 +31,7 @@ FAULTS: Final = ("up", "down", "slow", "lost_reply", "refuse", "timeout_before",
 """timeout_before: a change is never begun, nor answered. cut: it is done, its answer breaks off. error500, html: all
 but tokens is answered like that, and nothing is done."""
 SLOW_S = 5.0
-WINDOW = timedelta(days=5)
+PAGES_MAX = 1_000
 SCOPES: Final = frozenset(
     {
         "cob.read", "cob.write", "pix.read", "pix.write", "webhook.read", "webhook.write",
@@ -97,6 +98,8 @@ class Wire:
     ) -> None:
         self.bank = bank
         self.fault = fault
+        self.pages_max = PAGES_MAX
+        """Of received PIX; an interval that has more is refused."""
         self._signer = signer
         self._access = access
         self._quirks = quirks
@@ -262,7 +265,7 @@ class Wire:
         shown = self.shown(cob)
         pix = await self.bank.pix_of(cob.txid)
         if pix:
-            shown["pix"] = [shown_pix(each) for each in pix]
+            shown["pix"] = await self._shown(pix)
         return web.json_response(shown)
 
     async def _booked(self, txid: str) -> BookedCob:
@@ -319,7 +322,7 @@ class Wire:
 
     async def list_pix(self, request: web.Request) -> web.Response:
         since, until = _instant(request, "inicio"), _instant(request, "fim")
-        if not timedelta() <= until - since <= WINDOW:
+        if not timedelta() <= until - since <= RECEIVED_WIDTH_MAX:
             raise Invalid("PixConsultaInvalida", 400, "O intervalo vai até 5 dias.", of="fim")
         page = _number(request, "paginacao.paginaAtual", 0, maximum=1_000_000)
         per_page = _number(request, "paginacao.itensPorPagina", PAGE, maximum=PAGE) or PAGE
@@ -327,7 +330,10 @@ class Wire:
             of_txid = [pix for pix in await self.bank.pix_of(txid) if since <= pix.paid_at <= until]
             rows, total = of_txid[page * per_page : (page + 1) * per_page], len(of_txid)
         else:
-            rows, total = await self.bank.received_page(since, until, page=page, per_page=per_page)
+            returned = request.query.get("devolucaoPresente") == "true"
+            rows, total = await self.bank.pix_page(since, until, page=page, per_page=per_page, returned=returned)
+        if total > per_page * self.pages_max:
+            raise Invalid("PixConsultaInvalida", 400, "Há Pix demais no intervalo.", of="fim")
         paging = {
             "paginaAtual": page,
             "itensPorPagina": per_page,
@@ -336,14 +342,21 @@ class Wire:
         }
         shown: dict[str, Any] = {"parametros": {"inicio": iso(since), "fim": iso(until), "paginacao": paging}}
         if rows:  # the real bank leaves an empty list out
-            shown["pix"] = [shown_pix(row) for row in rows]
+            shown["pix"] = await self._shown(rows)
         return web.json_response(shown)
 
     async def get_pix(self, request: web.Request) -> web.Response:
         pix = await self.bank.booked_pix(request.match_info["e2eid"])
         if pix is None:
             raise Invalid("PixNaoEncontrado", 404, "O Pix não foi encontrado.")
-        return web.json_response(shown_pix(pix))
+        (shown,) = await self._shown([pix])
+        return web.json_response(shown)
+
+    async def _shown(self, pix: Sequence[BookedPix]) -> list[dict[str, Any]]:
+        returns: dict[str, list[dict[str, Any]]] = {}
+        for each in await self.bank.transfers.returns_of([each.end_to_end_id for each in pix]):
+            returns.setdefault(each.end_to_end_id, []).append(shown_return(self.bank.transfers, each))
+        return [shown_pix(each, returns.get(each.end_to_end_id, ())) for each in pix]
 
     # Callbacks
 
@@ -361,21 +374,6 @@ class Wire:
             raise Invalid("WebhookNaoEncontrado", 404, "Não há webhook para a chave.")
         shown = {"webhookUrl": callback.url, "chave": callback.pix_key, "criacao": iso(callback.created_at)}
         return web.json_response(shown)
-
-
-def shown_pix(pix: BookedPix) -> dict[str, Any]:
-    """A received PIX as API Pix shows it, with the payer as Banco do Brasil adds it."""
-    shown: dict[str, Any] = {
-        "endToEndId": pix.end_to_end_id,
-        "txid": pix.txid,
-        "valor": reais(pix.amount_cents),
-        "componentesValor": {"original": {"valor": reais(pix.amount_cents)}},
-        "horario": iso(pix.paid_at),
-        "pagador": {"cpf": pix.payer_document, "nome": pix.payer_name},
-    }
-    if pix.pix_key is not None:
-        shown["chave"] = pix.pix_key
-    return shown
 
 
 def _cob(txid: str, body: dict[str, Any], *, now: datetime) -> Cob:

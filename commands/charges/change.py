@@ -45,6 +45,8 @@ class ChargeChange(Struct, frozen=True, gc=False, kw_only=True):
     entry: Entry | None = None
     order: Struct | None = None
     """The request of an order to the bank (commands/bank_orders/kinds.py)."""
+    more: dict[str, Any] | None = None
+    """Further parts of the journal row's payload."""
 
 
 class ChargeCommand(Struct, frozen=True, gc=False, kw_only=True):
@@ -148,6 +150,8 @@ def _posting(change: ChargeChange, command: ChargeCommand, now: datetime) -> Pos
     if change.refund is not None:
         payload["refund"] = change.refund.fields
         payload["fund"] = fund_fields(change.refund.fund)
+    if change.more is not None:
+        payload |= change.more
     return Posting(
         owner=charge.owner,
         charge_id=charge.charge_id,

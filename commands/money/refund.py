@@ -164,7 +164,7 @@ def _beginning(
         )
         begun[asked.refund_id] = project_refund(
             doc,
-            refunded_total_cents=fund.amount_cents - fund.remaining_cents,
+            refunded_total_cents=fund.refunded_cents + fund.refunding_cents,
             remaining_cents=fund.remaining_cents,
         )
         return [

@@ -58,6 +58,7 @@ class _Standing(Struct, frozen=True, gc=False):
     paid_cents: int
     refunded_cents: int
     refunding_cents: int
+    reversed_cents: int
     settles: bool
     paid_at: datetime
     refund_doc: bytes
@@ -101,6 +102,7 @@ class _Books:
                 settles=row.settles,
                 paid_at=row.paid_at,
                 end_to_end_id=None,
+                reversed_cents=row.reversed_cents,
             )
             for row in rows
         }

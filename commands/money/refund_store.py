@@ -58,7 +58,7 @@ async def store_refunds(conn: Connection, changes: Sequence[tuple[Charge, Refund
             change.refund.payment_id,
             change.refund.refund_id,
             change.refund.amount_cents,
-            refunded_cents=change.fund.refunded_cents,
+            refunded_cents=change.fund.refunded_cents + change.fund.reversed_cents,
         )
         for _, change in changes
         if change.refund.status == RefundStatus.SUCCEEDED

@@ -51,11 +51,13 @@ class PaymentDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True
     """Back with the payer: refunds that succeeded."""
     refunding_cents: int = 0
     """On its way to him: refunds that are pending."""
+    reversed_cents: int = 0
+    """Taken back by the bank, without being asked."""
 
     @property
     def remaining_cents(self) -> int:
         """What can still be sent back."""
-        return self.amount_cents - self.refunded_cents - self.refunding_cents
+        return max(self.amount_cents - self.refunded_cents - self.refunding_cents - self.reversed_cents, 0)
 
 
 class BoletoDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):

@@ -68,6 +68,7 @@ class RefundRow(Struct, frozen=True, gc=False):
     paid_cents: int
     refunded_cents: int
     refunding_cents: int
+    reversed_cents: int
 
 
 find_refund = sql.maybe("read_refund.find", RefundRow)
@@ -83,7 +84,9 @@ async def refund_by_id(conn: Connection, refund_id: UUID, owner: Owner) -> Refun
 def present_refund(row: RefundRow) -> RefundProjection:
     gone_cents = row.refunded_cents + row.refunding_cents
     return project_refund(
-        read_refund_doc(row.doc), refunded_total_cents=gone_cents, remaining_cents=row.paid_cents - gone_cents
+        read_refund_doc(row.doc),
+        refunded_total_cents=gone_cents,
+        remaining_cents=max(row.paid_cents - gone_cents - row.reversed_cents, 0),
     )
 
 

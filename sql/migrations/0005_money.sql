@@ -16,6 +16,8 @@ CREATE TABLE payment (
     -- Back with the payer, and on its way back: the latter cannot be refunded again either.
     refunded_cents   bigint NOT NULL DEFAULT 0 CHECK (refunded_cents BETWEEN 0 AND amount_cents),
     refunding_cents  bigint NOT NULL DEFAULT 0 CHECK (refunding_cents >= 0),
+    -- Taken back by the bank. A refund may be on its way when that happens: the bank refuses it then.
+    reversed_cents   bigint NOT NULL DEFAULT 0 CHECK (reversed_cents >= 0),
     PRIMARY KEY (payment_id, account_id),
     UNIQUE (account_id, test, source),
     -- Holds even if the charge's row lock were missed.
@@ -23,6 +25,22 @@ CREATE TABLE payment (
 );
 -- At most one payment settles a charge, even if the charge's row lock were missed.
 CREATE UNIQUE INDEX payment_settling ON payment (charge_id, account_id) WHERE settles;
+
+-- What the bank gave back of a payment without being asked (MED), each once. The wallet is debited by it.
+CREATE TABLE payment_reversal (
+    account_id     uuid NOT NULL,
+    reversal_id    uuid NOT NULL,
+    payment_id     uuid NOT NULL,
+    charge_id      uuid NOT NULL,
+    end_to_end_id  text NOT NULL,
+    -- The bank's id of the devolucao, and the payment system's (rtrId).
+    bank_id        text NOT NULL,
+    return_id      text,
+    amount_cents   bigint NOT NULL CHECK (amount_cents > 0),
+    booked_at      timestamptz NOT NULL,
+    PRIMARY KEY (reversal_id, account_id),
+    UNIQUE (payment_id, account_id, bank_id)
+);
 
 CREATE TABLE read_payment (
     account_id   uuid NOT NULL,

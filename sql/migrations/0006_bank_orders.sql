@@ -74,13 +74,64 @@ CREATE INDEX bank_hint_due ON bank_hint (due_at) WHERE state = 'waiting';
 -- How many payments callbacks report for one boleto is asked by its number.
 CREATE INDEX bank_hint_txid ON bank_hint (txid) WHERE state = 'waiting';
 
--- How far a reconciler has asked each bank for what it received.
+-- How far each pass of a reconciler has asked a bank for what it received (workers/incoming/intervals.py).
 CREATE TABLE bank_reconciled (
-    bank    text NOT NULL,
-    method  text NOT NULL CHECK (method IN ('pix', 'boleto')),
-    until   timestamptz NOT NULL,
-    PRIMARY KEY (bank, method)
+    bank          text NOT NULL,
+    method        text NOT NULL CHECK (method IN ('pix', 'boleto')),
+    pass          text NOT NULL,
+    -- What the bank listed before this is booked; the pass ends for now at `goal`.
+    until         timestamptz NOT NULL,
+    goal          timestamptz NOT NULL,
+    -- The interval under way goes from `until` to this, and continues with the page that the bank named `after`.
+    window_until  timestamptz,
+    after         text,
+    -- How wide the next interval is to be: halved when one is too full, and grown again.
+    width_s       integer NOT NULL CHECK (width_s > 0),
+    PRIMARY KEY (bank, method, pass)
 );
+
+-- What a bank listed and nobody here can read: set aside, so that it stops nothing. Gone once it is read.
+CREATE TABLE bank_unreadable (
+    bank      text NOT NULL,
+    method    text NOT NULL CHECK (method IN ('pix', 'boleto')),
+    -- Its own identifier (endToEndId, boleto's number), or a digest of it when that cannot be read either.
+    about     text NOT NULL,
+    -- As the bank listed it: it may name a person.
+    item_sealed  bytea NOT NULL,
+    found_at  timestamptz NOT NULL,
+    PRIMARY KEY (bank, method, about)
+);
+CREATE INDEX bank_unreadable_found ON bank_unreadable (found_at, bank, method, about);
+
+-- Money that fits no charge: staff assign it to one, or see that it went back.
+CREATE TABLE suspense (
+    suspense_id       uuid PRIMARY KEY,
+    bank              text NOT NULL,
+    kind              text NOT NULL CHECK (kind IN ('pix_unknown_txid', 'pix_without_txid', 'boleto_unknown')),
+    -- What makes it one: the endToEndId, or the boleto's number and the total that the bank told. Once assigned, the
+    -- payment's source.
+    source            text NOT NULL,
+    -- The txid or the boleto's number.
+    reference         text,
+    amount_cents      bigint NOT NULL CHECK (amount_cents > 0),
+    received_at       timestamptz NOT NULL,
+    found_at          timestamptz NOT NULL,
+    -- Name and document, where the bank tells them.
+    payer_sealed      bytea,
+    state             text NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'assigned', 'returned')),
+    -- A member of staff, or the bank, which took it back.
+    settled_by        text,
+    settled_at        timestamptz,
+    charge_id         uuid,
+    -- Of the return: what the bank knows it by.
+    return_reference  text,
+    note              text,
+    UNIQUE (bank, source),
+    CHECK ((state = 'open') = (settled_at IS NULL) AND (state = 'assigned') = (charge_id IS NOT NULL)
+           AND (state = 'returned') = (return_reference IS NOT NULL))
+) WITH (fillfactor = 85);
+CREATE INDEX suspense_page ON suspense (state, received_at, suspense_id);
+CREATE INDEX suspense_reference ON suspense (bank, reference) WHERE reference IS NOT NULL;
 
 -- The keys for which a bank was told our callback's address.
 CREATE TABLE bank_callback (

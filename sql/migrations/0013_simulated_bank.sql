@@ -35,7 +35,8 @@ CREATE INDEX simulated_cob_location ON simulated_cob (world, location_id);
 CREATE TABLE simulated_pix (
     world           text NOT NULL CHECK (world IN ('sandbox', 'production')),
     end_to_end_id   text NOT NULL,
-    txid            text NOT NULL,
+    -- NULL: paid to the key by hand, for no cob.
+    txid            text,
     amount_cents    bigint NOT NULL CHECK (amount_cents > 0),
     pix_key         text,
     paid_at         timestamptz NOT NULL,
@@ -44,6 +45,8 @@ CREATE TABLE simulated_pix (
     -- When the receiver's callback is to be called next; NULL when it was told, or none is registered.
     tell_at         timestamptz,
     tell_attempts   integer NOT NULL DEFAULT 0,
+    -- Listed without what a list must have, for tests of those who read it.
+    garbled         boolean NOT NULL DEFAULT false,
     PRIMARY KEY (world, end_to_end_id)
 );
 CREATE INDEX simulated_pix_of_cob ON simulated_pix (world, txid);
@@ -94,6 +97,8 @@ CREATE TABLE simulated_boleto (
     written_off_at   timestamptz,
     -- When it settles or was written off; it does not change after that.
     moved_at         timestamptz,
+    -- Listed without what a list must have, for tests of those who read it.
+    garbled          boolean NOT NULL DEFAULT false,
     PRIMARY KEY (world, number)
 ) WITH (fillfactor = 85);
 CREATE UNIQUE INDEX simulated_boleto_token ON simulated_boleto (token);
@@ -147,6 +152,8 @@ CREATE TABLE simulated_devolucao (
     world          text NOT NULL CHECK (world IN ('sandbox', 'production')),
     end_to_end_id  text NOT NULL,
     id             text NOT NULL CHECK (id ~ '^[a-zA-Z0-9]{1,35}$'),
+    -- Of those that the bank begins itself: MED.
+    natureza       text NOT NULL DEFAULT 'ORIGINAL' CHECK (natureza IN ('ORIGINAL', 'MED_FRAUDE', 'MED_OPERACIONAL')),
     amount_cents   bigint NOT NULL CHECK (amount_cents > 0),
     description    text,
     return_id      text NOT NULL,

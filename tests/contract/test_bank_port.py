@@ -16,6 +16,7 @@ from banks.transfers import PIX_UNKNOWN, Return, Sent, Transfer
 from runtime.ids import new_id
 from runtime.postgres import Pool
 from runtime.seal import Seal
+from tests.support.bank_lists import boletos_paid, received
 from tests.support.banking import AGREEMENT, SECRET_KEY, utc_now
 from tests.support.boleto_bank import new_boleto, running_boleto_bank, today
 
@@ -99,7 +100,7 @@ async def test_a_paid_cob_shows_who_paid_and_is_not_removed(subject: Subject) ->
     assert isinstance(state, CobState)
     assert (state.status, [pix.end_to_end_id for pix in state.received]) == ("CONCLUIDA", [end_to_end_id])
     assert isinstance(await subject.bank.pix.remove_cob(cob.txid), Rejected)
-    listed = await subject.bank.pix.received(before, utc_now() + timedelta(minutes=1))
+    listed = await received(subject.bank.pix, before, utc_now() + timedelta(minutes=1))
     assert isinstance(listed, Done)
     assert state.received[0] in listed.value
 
@@ -217,7 +218,7 @@ async def test_a_paid_boleto_is_listed_and_takes_no_change(subject: Subject) -> 
     state = await subject.bank.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert (state.status, state.paid_cents) == ("paid", 12345)
-    listed = await subject.bank.boletos.boletos_paid(today() - timedelta(days=1), today())
+    listed = await boletos_paid(subject.bank.boletos, today() - timedelta(days=1), today())
     assert isinstance(listed, Done)
     mine = [each for each in listed.value if each.number == boleto.number]
     assert [(type(each), each.paid_cents) for each in mine] == [(PaidBoleto, 12345)]

@@ -24,6 +24,7 @@ from banks.banco_do_brasil.text import safe_text
 from banks.protocol import Cob, CobState, Done, NotFound, Rejected, Unknown
 from runtime.ids import new_id
 from runtime.postgres import Pool
+from tests.support.bank_lists import received
 from tests.support.banking import CLIENT, RunningBank, adapter_at, running_bank, utc_now
 from tests.support.br_code_reader import parse_br_code
 
@@ -139,12 +140,12 @@ async def test_received_is_whole_over_pages_and_windows(bank: RunningBank) -> No
     for _ in range(3):
         await bank.control("pay", txid=cob.txid, times=80, force=True)
     bank.requests.clear()
-    answer = await adapter.pix.received(since - timedelta(days=7), utc_now() + timedelta(seconds=2))
+    answer = await received(adapter.pix, since - timedelta(days=7), utc_now() + timedelta(seconds=2))
     assert isinstance(answer, Done)
     assert len([pix for pix in answer.value if pix.txid == cob.txid]) == 240
     lists = [each for each in bank.requests if each == "GET /pix/v2/pix"]
     assert len(lists) >= 4  # seven days are two windows; the second has three pages or more
-    empty = await adapter.pix.received(datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC))
+    empty = await received(adapter.pix, datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC))
     assert empty == Done([])
 
 
@@ -180,7 +181,7 @@ async def test_a_bank_that_is_down_is_unknown_and_the_same_txid_works_later(bank
         assert isinstance(await adapter.pix.get_cob(cob.txid), Unknown)
         assert isinstance(await adapter.pix.remove_cob(cob.txid), Unknown)
         assert isinstance(await adapter.pix.create_locations(2), Unknown)
-        assert isinstance(await adapter.pix.received(utc_now() - timedelta(hours=1), utc_now()), Unknown)
+        assert isinstance(await received(adapter.pix, utc_now() - timedelta(hours=1), utc_now()), Unknown)
         assert isinstance(await adapter.pix.register_callback("k", "http://x.example"), Unknown)
     assert await bank.bank.fault() == "down"  # kept in the books: a restart changes nothing
     await bank.control("fault", fault="up")

@@ -30,6 +30,7 @@ from banks.boletos import (
 from banks.protocol import Done, NotFound, Rejected, Unknown
 from banks.simulated.boletos import BoletoRules
 from runtime.postgres import Pool
+from tests.support.bank_lists import boletos_paid, received
 from tests.support.banking import adapter_at, utc_now
 from tests.support.boleto_bank import (
     CONVENIO,
@@ -205,9 +206,9 @@ async def test_a_hybrid_boleto_paid_by_pix_shows_it_in_the_detail(bank: RunningB
     assert state.txid.startswith(f"BOLETO{boleto.number[3:]}DATA")
     assert state.qr_code is not None
     # It is also among the PIX received, under a txid that is no charge's.
-    received = await adapter.pix.received(utc_now() - timedelta(minutes=5), utc_now() + timedelta(seconds=1))
-    assert isinstance(received, Done)
-    assert [pix.end_to_end_id for pix in received.value if pix.txid == state.txid] == [pix.end_to_end_id]
+    listed = await received(adapter.pix, utc_now() - timedelta(minutes=5), utc_now() + timedelta(seconds=1))
+    assert isinstance(listed, Done)
+    assert [pix.end_to_end_id for pix in listed.value if pix.txid == state.txid] == [pix.end_to_end_id]
 
 
 async def test_every_pix_into_a_boleto_is_named_whatever_came_last(bank: RunningBoletoBank) -> None:
@@ -299,7 +300,7 @@ async def test_every_paid_boleto_of_the_days_is_listed_over_pages_and_strangers_
         mine + strangers, at,
     )  # fmt: skip
     bank.requests.clear()
-    paid = await adapter.boletos.boletos_paid(day, day)
+    paid = await boletos_paid(adapter.boletos, day, day)
     assert isinstance(paid, Done)
     assert sorted(boleto.number for boleto in paid.value) == sorted(mine)
     assert {(boleto.amount_cents, boleto.paid_cents, boleto.moved_on) for boleto in paid.value} == {(12345, 12300, day)}
@@ -317,7 +318,7 @@ async def test_every_paid_boleto_of_the_days_is_listed_over_pages_and_strangers_
 
 async def test_an_empty_list_is_no_trouble(bank: RunningBoletoBank) -> None:
     long_ago = today() - timedelta(days=8000)
-    assert await bank.adapter().boletos.boletos_paid(long_ago, long_ago + timedelta(days=200)) == Done([])
+    assert await boletos_paid(bank.adapter().boletos, long_ago, long_ago + timedelta(days=200)) == Done([])
     page = {"indicadorSituacao": "A", "agenciaBeneficiario": "452", "contaBeneficiario": "123873"}
     assert (await _raw_list(bank, page | {"dataFimRegistro": "01.01.2001"}))[0] == 404
     await registered(bank)
@@ -430,7 +431,7 @@ async def test_silence_and_nonsense_are_unknown_and_the_next_try_succeeds(bank: 
     assert isinstance(await adapter.boletos.write_off_boleto(standing.number), Unknown)
     if fault != "timeout_before":
         assert isinstance(await adapter.boletos.find_boleto(standing.number), Unknown)
-        assert isinstance(await adapter.boletos.boletos_paid(today(), today()), Unknown)
+        assert isinstance(await boletos_paid(adapter.boletos, today(), today()), Unknown)
     bank.wire.fault = "up"
     adapter = bank.adapter()
     assert await adapter.boletos.find_boleto(boleto.number) == NotFound()
@@ -644,7 +645,7 @@ async def test_whatever_is_not_the_banks_no_is_unknown(said: Any) -> None:
         async with canned_bank(everything) as url:
             adapter = adapter_at(http, url)
             assert isinstance(await adapter.boletos.find_boleto(boleto.number), Unknown)
-            assert isinstance(await adapter.boletos.boletos_paid(today(), today()), Unknown)
+            assert isinstance(await boletos_paid(adapter.boletos, today(), today()), Unknown)
 
 
 @pytest.mark.parametrize(

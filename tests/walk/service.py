@@ -68,7 +68,7 @@ _RETRY = timedelta(seconds=0.6)
 _MOVES_MAX = 200
 # The reconcilers ask the bank in steps of hours: a long absence is caught up with in many rounds, which are not of
 # interest here. Everything was at rest when the clock moved.
-_CAUGHT_UP = "UPDATE bank_reconciled SET until = $1"
+_CAUGHT_UP = "UPDATE bank_reconciled SET until = $1, goal = $1, window_until = NULL, after = NULL"
 
 # Orders that a worker has in hand or that are due, and hints; and when the next retry of them is.
 _UNDER_WAY = """

@@ -35,7 +35,10 @@ KINDS: Final[dict[str, str]] = {
     EventKind.PAYMENT_ANOMALY: "Pagamento com divergência", EventKind.WITHDRAWAL_SUCCEEDED: "Saque concluído",
     EventKind.WITHDRAWAL_FAILED: "Saque recusado",
 }
-LIFE: Final[dict[str, str]] = {**KINDS, "refund.created": "Devolução pedida"}
+LIFE: Final[dict[str, str]] = {
+    **KINDS, "refund.created": "Devolução pedida", "payment.reversed": "O banco tomou de volta um pagamento",
+    "suspense.assigned": "Pagamento identificado pela plataforma",
+}
 CHARGE_FAILURES: Final[dict[str, str]] = {
     "BANK_REFUSED": "O banco não aceitou a cobrança", "SANDBOX_FAILURE": "Falha pedida no ambiente de teste",
 }
@@ -116,6 +119,8 @@ ACTIONS: Final[dict[str, str]] = {
     "merchant.approved": "Aprovou um cadastro", "merchant.rejected": "Recusou um cadastro",
     "merchant.blocked": "Bloqueou um cadastro", "merchant.pix_key_changed": "Trocou a chave Pix da conta",
     "pix.suspended": "Suspendeu o Pix avulso", "pix.resumed": "Retomou o Pix avulso",
+    "suspense.assigned": "Atribuiu um valor a identificar",
+    "suspense.returned": "Registrou uma devolução feita no banco",
     "integrator.created": "Criou um parceiro", "integrator.changed": "Alterou um parceiro",
     "report.downloaded": "Baixou um relatório",
     "credential.created": "Criou uma credencial", "credential.rotated": "Trocou o segredo de uma credencial",
@@ -162,6 +167,8 @@ DONE: Final[dict[str, str]] = {
     "cadastro": "Decisão registrada. Ela vale em toda parte em até 3 segundos.",
     "pix-suspenso": "Pix avulso suspenso em produção.", "pix-retomado": "Pix avulso retomado.",
     "parceiro": "Parceiro alterado.",
+    "atribuido": "Valor atribuído. A loja recebeu o crédito e será avisada.",
+    "devolvido-no-banco": "Devolução registrada.",
     "revogada": "Credencial revogada. Ela e os tokens dela deixam de funcionar em até 5 segundos.",
     "endereco": "Endereço alterado. O segredo continua o mesmo.",
     "antigo": "O segredo antigo do webhook deixou de assinar.",

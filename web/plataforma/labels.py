@@ -28,5 +28,13 @@ CELLS: Final[dict[str, dict[str, str]]] = {
     "record": {"opening": "Abertura", "entry": "Lançamento", "closing": "Fechamento"},
     "state": {"open": "Funcionando", "broken": "Com falhas", "paused": "Pausado"},
 }
+SUSPENSE_KINDS: Final[dict[str, str]] = {
+    "pix_unknown_txid": "Pix com txid desconhecido", "pix_without_txid": "Pix sem txid",
+    "boleto_unknown": "Boleto desconhecido",
+}
+SUSPENSE_STATES: Final[dict[str, str]] = {
+    "open": "A identificar", "assigned": "Atribuído", "returned": "Devolvido no banco",
+}
+SUSPENSE_CHIPS: Final[dict[str, str]] = {"open": "chip-warn", "assigned": "chip-paid", "returned": "chip-expired"}
 LANES: Final[dict[str, str]] = {"broken": "Webhooks com falhas", "paused": "Webhooks pausados"}
 # fmt: on

@@ -12,7 +12,7 @@ from web.painel.page_request import PageRequest
 from web.painel.route import STAFF, Page, handlers
 from web.painel.section import PLATAFORMA
 from web.painel.settings import audit
-from web.plataforma import merchants, overview, partners, reports
+from web.plataforma import merchants, overview, partners, reports, suspense
 
 
 def _page(
@@ -34,6 +34,10 @@ TABLE: Final[tuple[Page, ...]] = (
     _page("GET",  "/lojas",                              merchants.LIST.show, menu="Lojas"),
     _page("GET",  "/lojas/{account_id:str}",             merchants.show),
     _page("POST", "/lojas/{account_id:str}/cadastro",    merchants.decide),
+    _page("GET",  "/a-identificar",                      suspense.show_list, menu="A identificar"),
+    _page("GET",  "/a-identificar/{suspense_id:str}",    suspense.show),
+    _page("POST", "/a-identificar/{suspense_id:str}/atribuir", suspense.assign),
+    _page("POST", "/a-identificar/{suspense_id:str}/devolver", suspense.give_back),
     _page("GET",  "/parceiros",                          partners.show_list, menu="Parceiros"),
     _page("POST", "/parceiros",                          partners.create),
     _page("POST", "/parceiros/{code:str}",               partners.change),

@@ -5,9 +5,8 @@ that paid a hybrid boleto reaches us as its boleto's payment only; the PIX side 
 none of ours.
 """
 
-import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime, time, timedelta
+from datetime import date
 from enum import Enum
 from typing import Final
 
@@ -15,25 +14,22 @@ import structlog
 from msgspec import Struct
 
 import sql
-from banks.boletos import BoletoState
+from banks.boletos import BoletoState, PaidBoleto
 from banks.protocol import NotFound, Unknown
 from commands.charges.confirm_boletos import confirm_boletos, find_of_numbers
+from commands.money.suspense import SuspendedMoney, suspend_money
 from domain.charge import Charge
 from domain.errors import Refused
-from domain.instants import SAO_PAULO
+from domain.instants import day_begins
 from domain.mode import Mode
+from runtime.ids import new_id
 from runtime.jobs import PIX_ORDERS, WEBHOOKS
 from runtime.postgres import session, transaction
 from workers.concurrency import ask_all
 from workers.context import Context
+from workers.incoming.suspended import tell_suspended
 
-OVERLAP: Final = timedelta(days=1)
-"""The list goes by days of movement, and may show one late."""
-
-_FIRST: Final = timedelta(days=3)
-_STEP: Final = timedelta(days=30)
 _BOOK_AT_ONCE: Final = 40  # of the 200 payments a transaction takes, so that each boleto may have several
-_LIST_S: Final = 120.0
 
 _log = structlog.get_logger()
 
@@ -50,13 +46,16 @@ class BookingResult(Enum):
     UNKNOWN = "unknown"
 
 
-class _Until(Struct, frozen=True):
-    until: datetime
-
-
 class _Unbooked(Struct, frozen=True, gc=False):
     number: str
     known: bool
+    paid_cents: int
+    moved_on: date
+
+
+class _Told(Struct, frozen=True, gc=False):
+    number: str
+    cents: int
 
 
 class _Reported(Struct, frozen=True, gc=False):
@@ -65,9 +64,8 @@ class _Reported(Struct, frozen=True, gc=False):
 
 
 find_reported = sql.many("bank_hint.reported", _Reported)
-find_reconciled = sql.maybe("bank_hint.reconciled", _Until)
-set_reconciled = sql.run("bank_hint.set_reconciled")
-find_unbooked = sql.many("boleto.unbooked", _Unbooked)
+find_unbooked = sql.many("reconciled.unbooked_boletos", _Unbooked)
+find_told = sql.many("suspense.told_of_boletos", _Told)
 
 
 async def look_at_boletos(
@@ -124,35 +122,45 @@ async def book_boletos(
     return booked
 
 
-async def reconcile_boletos(context: Context, bank: str) -> int:
-    """One round over this bank's list of paid boletos; answers how many had money that was not on the books, plus 1
-    while it lags behind."""
-    now = context.now()
-    async with session(context.pool) as conn:
-        reconciled = await find_reconciled(conn, bank=bank, method="boleto")
-    since = ((reconciled.until if reconciled is not None else now - _FIRST) - OVERLAP).astimezone(SAO_PAULO).date()
-    today = now.astimezone(SAO_PAULO).date()
-    until = min(today, since + OVERLAP + _STEP)
-    async with asyncio.timeout(_LIST_S):
-        answer = await context.banks.production[bank].boletos.boletos_paid(since, until)
-    if isinstance(answer, Unknown):
-        _log.info("boleto_reconciler_waits", detail=answer.detail)
-        return 0
+async def book_listed(context: Context, bank: str, listed: Sequence[PaidBoleto]) -> int:
+    """Book what is new of boletos that the bank lists as paid; answers how many had something new. What is paid into
+    one that we do not know goes into suspense: of a creation that was given up, or of another program."""
     found = 0
-    listed = sorted(answer.value, key=lambda boleto: boleto.number)
-    for start in range(0, len(listed), _BOOK_AT_ONCE):
-        part = listed[start : start + _BOOK_AT_ONCE]
+    # A page may name a boleto twice, and more of it the second time.
+    totals = {each.number: each for each in sorted(listed, key=lambda each: each.paid_cents)}
+    ordered = sorted(totals.values(), key=lambda each: each.number)
+    for start in range(0, len(ordered), _BOOK_AT_ONCE):
+        part = ordered[start : start + _BOOK_AT_ONCE]
         async with session(context.pool) as conn:
             rows = await find_unbooked(conn, bank=bank, boletos=part)
-        unknown = [row.number for row in rows if not row.known]
-        if unknown:
-            # Of a creation that was given up (its reconciliation sees to it), or of another program of the agreement.
-            _log.warning("paid_boletos_without_charge", count=len(unknown), first=unknown[0])
+        await _suspend(context, bank, [row for row in rows if not row.known])
         seen = await look_at_boletos(context, bank, [row.number for row in rows if row.known])
         found += sum(each is BookingResult.BOOKED for each in seen.values())
-    if found:
-        _log.info("boleto_reconciler_found", count=found)
-    done = now if until == today else datetime.combine(until, time(), SAO_PAULO)
-    async with session(context.pool) as conn:
-        await set_reconciled(conn, bank=bank, method="boleto", until=done)
-    return found + (until < today)
+    return found
+
+
+async def _suspend(context: Context, bank: str, unknown: Sequence[_Unbooked]) -> None:
+    if not unknown:
+        return
+    async with transaction(context.pool) as conn:
+        told = await find_told(conn, bank=bank, numbers=[row.number for row in unknown])
+        before = {each.number: each.cents for each in told}
+        new = [row for row in unknown if row.paid_cents > before.get(row.number, 0)]
+        added = await suspend_money(
+            conn,
+            [
+                SuspendedMoney(
+                    suspense_id=new_id(),
+                    kind="boleto_unknown",
+                    source=f"{row.number}/{row.paid_cents}",
+                    reference=row.number,
+                    amount_cents=row.paid_cents - before.get(row.number, 0),
+                    received_at=day_begins(row.moved_on),
+                    payer_sealed=None,
+                )
+                for row in new
+            ],
+            bank=bank,
+            now=context.now(),
+        )
+    tell_suspended(bank, added)

@@ -75,7 +75,9 @@ class _Checks:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._booking: Batcher[list[ReceivedPix], None] = Batcher(self._book, lanes=2, batch_max=_BOOKED_MAX)
+        self._booking: Batcher[tuple[str, list[ReceivedPix]], None] = Batcher(
+            self._book, lanes=2, batch_max=_BOOKED_MAX
+        )
         self._settling: Batcher[list[_Verdict], None] = Batcher(self._settle, lanes=1, batch_max=_SETTLED_MAX)
 
     def begin(self, hints: Sequence[Hint]) -> list[Coroutine[Any, Any, None]]:
@@ -108,11 +110,12 @@ class _Checks:
         except TimeoutError:
             return Unknown("no answer in time")
         if isinstance(state, CobState) and state.received:
-            await self._booking.submit(state.received)
+            await self._booking.submit((bank, state.received))
         return state
 
-    async def _book(self, received: Sequence[list[ReceivedPix]]) -> list[None]:
-        await book_pix(self._context, [pix for of_charge in received for pix in of_charge])
+    async def _book(self, received: Sequence[tuple[str, list[ReceivedPix]]]) -> list[None]:
+        for bank in sorted({bank for bank, _ in received}):
+            await book_pix(self._context, bank, [pix for of, of_charge in received if of == bank for pix in of_charge])
         return [None] * len(received)
 
     async def _settle(self, verdicts: Sequence[list[_Verdict]]) -> list[None]:

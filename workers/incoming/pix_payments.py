@@ -4,18 +4,24 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
+import msgspec
 import structlog
 from msgspec import Struct
 
 import sql
 from banks.received import ReceivedPix
 from commands.charges.pay import Confirmation, confirm_payments
+from commands.money.reversals import BankReturn, book_reversals
+from commands.money.suspense import SuspendedMoney, note_returned, suspend_money
 from domain.charge import Charge
 from domain.errors import Refused
 from domain.mode import Mode
+from runtime.ids import new_id
 from runtime.jobs import BOLETO_ORDERS, WEBHOOKS
 from runtime.postgres import transaction
+from runtime.seal import Seal
 from workers.context import Context
+from workers.incoming.suspended import tell_suspended
 
 _BOOK_AT_ONCE: Final = 100  # one transaction; commands.change takes twice as many
 
@@ -28,46 +34,89 @@ class _Unbooked(Struct, frozen=True, gc=False):
     integrador_code: str | None
 
 
-find_unbooked = sql.many("bank_hint.unbooked", _Unbooked)
+find_unbooked = sql.many("reconciled.unbooked_pix", _Unbooked)
 
 
-async def book_pix(context: Context, received: Sequence[ReceivedPix]) -> int:
+async def book_pix(context: Context, bank: str, received: Sequence[ReceivedPix]) -> int:
     """Book what a bank of production says it received and is not on the books; answers how many payments that was.
 
-    Money whose txid is no charge of ours stands in the log as an error: somebody has to look.
+    Money that fits no charge goes into suspense. What of all this has gone back without a refund of ours is taken from
+    the wallet it was credited to. A PIX that paid a boleto is booked with its boleto (boleto_payments.py).
     """
-    mine = {pix.end_to_end_id: pix for pix in received if charge_of_txid(pix.txid) is not None}
-    booked = 0
+    mine = {pix.end_to_end_id: pix for pix in received if pix.boleto_number is None}
     ids = sorted(mine)
+    booked = 0
     for start in range(0, len(ids), _BOOK_AT_ONCE):
-        part = [mine[each] for each in ids[start : start + _BOOK_AT_ONCE]]
-        async with transaction(context.pool) as conn:
-            rows = await find_unbooked(
-                conn,
-                charge_ids=[charge_of_txid(pix.txid) for pix in part],
-                end_to_end_ids=[pix.end_to_end_id for pix in part],
-            )
-            known = [row for row in rows if row.known]
-            new = [mine[row.end_to_end_id] for row in known]
-            confirmations = [_confirmation(pix, row.integrador_code) for pix, row in zip(new, known, strict=True)]
-            outcomes = await confirm_payments(conn, confirmations, now=context.now(), seal=context.seal, actor="bank")
-        for row in rows:
-            if not row.known:
-                _log.error("pix_without_charge", end_to_end_id=row.end_to_end_id)
-        for pix, outcome in zip(new, outcomes, strict=True):
-            if isinstance(outcome, Refused):
-                _log.error("pix_not_booked", end_to_end_id=pix.end_to_end_id, code=outcome.code.name)
-        booked += len(new)
-        if new:
-            context.jobs.wake(WEBHOOKS)
-        if any(isinstance(outcome, Charge) and outcome.dual for outcome in outcomes):
-            context.jobs.wake(BOLETO_ORDERS[Mode.PRODUCTION])  # the boleto beside the PIX is to be written off
+        booked += await _book_part(context, bank, [mine[each] for each in ids[start : start + _BOOK_AT_ONCE]])
+    await _book_returns(context, bank, [pix for pix in received if pix.returned])
     return booked
 
 
-def charge_of_txid(txid: str) -> UUID | None:
+async def _book_part(context: Context, bank: str, part: Sequence[ReceivedPix]) -> int:
+    mine = {pix.end_to_end_id: pix for pix in part}
+    async with transaction(context.pool) as conn:
+        rows = await find_unbooked(
+            conn,
+            bank=bank,
+            charge_ids=[charge_of_txid(pix.txid) for pix in part],
+            end_to_end_ids=list(mine),
+        )
+        known = [row for row in rows if row.known]
+        new = [mine[row.end_to_end_id] for row in known]
+        confirmations = [_confirmation(pix, row.integrador_code) for pix, row in zip(new, known, strict=True)]
+        outcomes = await confirm_payments(conn, confirmations, now=context.now(), seal=context.seal, actor="bank")
+        strays = [_stray(mine[row.end_to_end_id], context.seal) for row in rows if not row.known]
+        added = await suspend_money(conn, strays, bank=bank, now=context.now())
+    tell_suspended(bank, added)
+    for pix, outcome in zip(new, outcomes, strict=True):
+        if isinstance(outcome, Refused):
+            _log.error("pix_not_booked", end_to_end_id=pix.end_to_end_id, code=outcome.code.name)
+    if new:
+        context.jobs.wake(WEBHOOKS)
+    if any(isinstance(outcome, Charge) and outcome.dual for outcome in outcomes):
+        context.jobs.wake(BOLETO_ORDERS[Mode.PRODUCTION])  # the boleto beside the PIX is to be written off
+    return len(new)
+
+
+async def _book_returns(context: Context, bank: str, returned: Sequence[ReceivedPix]) -> None:
+    returns = [
+        BankReturn(
+            position=position,
+            charge_id=charge_of_txid(pix.txid),
+            boleto_number=pix.boleto_number,
+            end_to_end_id=pix.end_to_end_id,
+            refund_id=charge_of_txid(each.id),  # the ids of our refunds are written as our txids are
+            bank_id=each.id,
+            return_id=each.return_id,
+            amount_cents=each.amount_cents,
+        )
+        for position, (pix, each) in enumerate((pix, each) for pix in returned for each in pix.returned)
+    ]
+    for start in range(0, len(returns), _BOOK_AT_ONCE):
+        part = returns[start : start + _BOOK_AT_ONCE]
+        async with transaction(context.pool) as conn:
+            booked = await book_reversals(conn, part, bank=bank, now=context.now())
+            await note_returned(conn, part, bank=bank, now=context.now())
+        if booked:
+            _log.warning("bank_took_back", bank=bank, count=booked)
+
+
+def _stray(pix: ReceivedPix, seal: Seal) -> SuspendedMoney:
+    payer = {"name": pix.payer_name, "document": pix.payer_document}
+    return SuspendedMoney(
+        suspense_id=new_id(),
+        kind="pix_without_txid" if pix.txid is None else "pix_unknown_txid",
+        source=pix.end_to_end_id,
+        reference=pix.txid,
+        amount_cents=pix.amount_cents,
+        received_at=pix.paid_at,
+        payer_sealed=seal.seal(msgspec.json.encode(payer)),
+    )
+
+
+def charge_of_txid(txid: str | None) -> UUID | None:
     """The charge a txid of ours stands for; None for anybody else's."""
-    if len(txid) != 32:
+    if txid is None or len(txid) != 32:
         return None
     try:
         return UUID(txid)

@@ -1,63 +1,123 @@
-"""Ask the bank, without waiting for callbacks, for everything it received. Production only: the sandbox has no payers
+"""Ask each bank, without waiting for callbacks, for everything it received. Production only: the sandbox has no payers
 of its own.
 
-Callbacks get lost; the bank's list is what counts. Each round asks again for the last minutes, because a list may
-show a payment late, and books what is missing.
+Callbacks get lost; the bank's lists are what counts. They are asked for money as it arrives, and again later, because a
+list may show money late; nightly for a week, and for what went back of three months (docs/reconciliation.md). One
+process of the installation does it at a time, for each bank and list.
 """
 
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Any, Final
 
 import structlog
 from msgspec import Struct
 
 import sql
-from banks.protocol import Unknown
+from banks.boletos import PaidBoleto
+from banks.protocol import BOLETO_DAYS_MAX, RECEIVED_WIDTH_MAX
+from banks.received import ReceivedPix
+from domain.instants import SAO_PAULO
+from runtime.leases import release_lease
 from runtime.postgres import session
 from workers.context import Context
+from workers.incoming.boleto_payments import book_listed
+from workers.incoming.intervals import Pass
+from workers.incoming.passes import BankList, Page, advance, hold, lease_name, measure_lag
 from workers.incoming.pix_payments import book_pix
 from workers.orders.pix import callback_url, register_keys
 
-OVERLAP = timedelta(minutes=15)
-
-_FIRST = timedelta(days=1)
-_STEP = timedelta(hours=6)  # at most, per question: after a long outage the answers stay of bearable size
+_SECOND = timedelta(seconds=1)
+_DAY = timedelta(days=1)
+_NIGHT = timedelta(hours=3)
+"""Nightly passes begin at 3 in the morning: a day's money is listed by then."""
+_WIDTH = timedelta(hours=6)
 _KEYS_MAX = 20
 
+# fmt: off
+PIX_PASSES: Final = (
+    Pass(name="new",      again=timedelta(minutes=1), first=_DAY, width_max=_WIDTH, width_min=_SECOND),
+    Pass(name="late",     behind=timedelta(minutes=15), every=timedelta(minutes=5), first=timedelta(minutes=5),
+         width_max=_WIDTH, width_min=_SECOND),
+    Pass(name="nightly",  behind=_NIGHT, every=_DAY, reach=7 * _DAY, width_max=_WIDTH, width_min=_SECOND),
+    # A MED may begin up to 80 days after the payment.
+    Pass(name="returned", behind=_NIGHT, every=_DAY, reach=90 * _DAY, width_max=RECEIVED_WIDTH_MAX, width_min=_SECOND,
+         returned=True),
+)
+BOLETO_PASSES: Final = (
+    # The list goes by days of movement: the day before is asked for again each time.
+    Pass(name="new",      again=_DAY, first=3 * _DAY, width_max=30 * _DAY, width_min=_DAY),
+    Pass(name="nightly",  behind=_NIGHT, every=_DAY, reach=7 * _DAY, width_max=7 * _DAY, width_min=_DAY),
+)
+# fmt: on
+assert max(each.width_max for each in BOLETO_PASSES) < timedelta(days=BOLETO_DAYS_MAX - 1)
+
 _log = structlog.get_logger()
-
-
-class _Until(Struct, frozen=True):
-    until: datetime
 
 
 class _Key(Struct, frozen=True):
     pix_key: str
 
 
-find_reconciled = sql.maybe("bank_hint.reconciled", _Until)
-set_reconciled = sql.run("bank_hint.set_reconciled")
 find_callbacks_elsewhere = sql.many("bank_order.callbacks_elsewhere", _Key)
 
 
 async def reconcile(context: Context, bank: str) -> int:
-    """One round at this bank; answers how many payments it found that were not on the books, plus 1 while it lags
-    behind."""
-    await _move_callbacks(context, bank)
-    now = context.now()
-    async with session(context.pool) as conn:
-        reconciled = await find_reconciled(conn, bank=bank, method="pix")
-    since = (reconciled.until if reconciled is not None else now - _FIRST) - OVERLAP
-    until = min(now, since + OVERLAP + _STEP)
-    answer = await context.banks.production[bank].pix.received(since, until)
-    if isinstance(answer, Unknown):
-        _log.info("reconciler_waits", detail=answer.detail)
+    """One round over the PIX of this bank; answers how many payments it found that were not on the books, plus 1 while
+    it lags behind. 0 as well when another worker does it."""
+    await measure_lag(context, bank, "pix", PIX_PASSES[0])
+    if not await hold(context, bank, "pix"):
         return 0
-    found = await book_pix(context, answer.value)
+    await _move_callbacks(context, bank)
+    pix = context.banks.production[bank].pix
+
+    async def fetch(since: datetime, until: datetime, after: str | None, asked: Pass) -> Page[ReceivedPix]:
+        return await pix.received_page(since, until, after, returned=asked.returned)
+
+    async def book(items: list[ReceivedPix]) -> int:
+        return await book_pix(context, bank, items)
+
+    known_by: Callable[[ReceivedPix], str] = attrgetter("end_to_end_id")
+    listed = BankList(bank=bank, method="pix", fetch=fetch, book=book, known_by=known_by)
+    return await _round(context, listed, PIX_PASSES)
+
+
+async def reconcile_boletos(context: Context, bank: str) -> int:
+    """One round over this bank's list of paid boletos; answers as `reconcile`."""
+    await measure_lag(context, bank, "boleto", BOLETO_PASSES[0])
+    if not await hold(context, bank, "boleto"):
+        return 0
+    boletos = context.banks.production[bank].boletos
+
+    async def fetch(since: datetime, until: datetime, after: str | None, asked: Pass) -> Page[PaidBoleto]:
+        days = [at.astimezone(SAO_PAULO).date() for at in (since, max(until - _SECOND, since))]
+        return await boletos.paid_page(days[0], days[1], after)
+
+    async def book(items: list[PaidBoleto]) -> int:
+        return await book_listed(context, bank, items)
+
+    known_by: Callable[[PaidBoleto], str] = attrgetter("number")
+    listed = BankList(bank=bank, method="boleto", fetch=fetch, book=book, known_by=known_by)
+    return await _round(context, listed, BOLETO_PASSES)
+
+
+async def _round(context: Context, listed: BankList[Any], passes: Sequence[Pass]) -> int:
+    """An interval of each pass, of the first one only while that is behind: new money comes first."""
+    found, behind = 0, False
+    for asked in passes:
+        advanced = await advance(context, listed, asked)
+        found += advanced.found
+        behind = behind or advanced.behind
+        if advanced.behind and asked is passes[0]:
+            break
     if found:
-        _log.info("reconciler_found", count=found)
-    async with session(context.pool) as conn:
-        await set_reconciled(conn, bank=bank, method="pix", until=until)
-    return found + (until < now)
+        _log.info("reconciler_found", bank=listed.bank, method=listed.method, count=found)
+    await measure_lag(context, listed.bank, listed.method, passes[0])
+    if not behind:
+        async with session(context.pool) as conn:
+            await release_lease(conn, name=lease_name(listed.bank, listed.method), holder=context.worker)
+    return found + behind
 
 
 async def _move_callbacks(context: Context, bank: str) -> None:

@@ -74,8 +74,9 @@ RETURNING txid;
 -- money is received all the same; so is money for a cob that was never registered.
 WITH given AS (
     SELECT * FROM unnest(
-        :paid.end_to_end_id::text[], :paid.txid::text[], :paid.amount_cents::bigint[], :paid.paid_at::timestamptz[]
-    ) AS g (end_to_end_id, txid, amount_cents, paid_at)
+        :paid.end_to_end_id::text[], :paid.txid::text[], :paid.amount_cents::bigint[], :paid.paid_at::timestamptz[],
+        :paid.garbled::boolean[]
+    ) AS g (end_to_end_id, txid, amount_cents, paid_at, garbled)
 ), concluded AS (
     UPDATE simulated_cob c SET status = 'CONCLUIDA', revisao = c.revisao + 1
     FROM (SELECT DISTINCT txid FROM given) g
@@ -84,28 +85,34 @@ WITH given AS (
     SELECT g.*, c.pix_key FROM given g LEFT JOIN simulated_cob c ON c.world = :world AND c.txid = g.txid
 )
 INSERT INTO simulated_pix (world, end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name,
-                                payer_document, tell_at)
+                                payer_document, tell_at, garbled)
 SELECT :world, g.end_to_end_id, g.txid, g.amount_cents, g.pix_key, g.paid_at, :payer_name, :payer_document,
-       :tell_at::timestamptz
+       :tell_at::timestamptz, g.garbled
 FROM booked g
 ON CONFLICT DO NOTHING;
 
 -- name: pix_of_cob
-SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document
+SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document, garbled
 FROM simulated_pix WHERE world = :world AND txid = :txid
 ORDER BY paid_at, end_to_end_id LIMIT :limit;
 
 -- name: pix
-SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document
+SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document, garbled
 FROM simulated_pix WHERE world = :world AND end_to_end_id = :end_to_end_id;
 
 -- name: count_received
-SELECT count(*) AS count FROM simulated_pix WHERE world = :world AND paid_at BETWEEN :since AND :until;
+SELECT count(*) AS count FROM simulated_pix p
+WHERE p.world = :world AND p.paid_at BETWEEN :since AND :until
+  AND (NOT :returned::boolean OR EXISTS (
+      SELECT FROM simulated_devolucao d WHERE d.world = p.world AND d.end_to_end_id = p.end_to_end_id));
 
 -- name: received
 -- Pages by number, as the standard has them, hence OFFSET.
-SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document
-FROM simulated_pix WHERE world = :world AND paid_at BETWEEN :since AND :until
+SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document, garbled
+FROM simulated_pix p
+WHERE p.world = :world AND p.paid_at BETWEEN :since AND :until
+  AND (NOT :returned::boolean OR EXISTS (
+      SELECT FROM simulated_devolucao d WHERE d.world = p.world AND d.end_to_end_id = p.end_to_end_id))
 ORDER BY paid_at, end_to_end_id LIMIT :limit OFFSET :skip;
 
 -- name: register_callback
@@ -127,7 +134,7 @@ WITH due AS (
         tell_at = CASE WHEN p.tell_attempts + 1 < :attempts_max::integer
                        THEN :now::timestamptz + least(0.5 * 2 ^ p.tell_attempts, 60) * interval '1 second' END
     FROM due d WHERE p.world = d.world AND p.end_to_end_id = d.end_to_end_id
-    RETURNING p.end_to_end_id, p.txid, p.amount_cents, p.pix_key, p.paid_at, p.payer_name, p.payer_document
+    RETURNING p.end_to_end_id, p.txid, p.amount_cents, p.pix_key, p.paid_at, p.payer_name, p.payer_document, p.garbled
 )
 SELECT t.*, c.url FROM tried t JOIN simulated_callback c ON c.world = :world AND c.pix_key = t.pix_key;
 

@@ -112,7 +112,7 @@ RETURNING c.count;
 
 -- name: open_page
 -- The list of what is open or only announced, by registration; OFFSET as the real bank's pages.
-SELECT s.number, s.amount_cents, s.due_on, s.registered_at, s.payments, s.written_off_at, s.moved_at,
+SELECT s.number, s.amount_cents, s.due_on, s.registered_at, s.payments, s.written_off_at, s.moved_at, s.garbled,
        0::bigint AS paid_cents
 FROM simulated_boleto s
 WHERE s.world = :world AND s.registered_at >= :registered_from AND s.registered_at < :registered_before
@@ -122,7 +122,7 @@ ORDER BY s.registered_at, s.number LIMIT :limit OFFSET :skip;
 
 -- name: closed_page
 -- The list of what is settled or written off, by the moment it was. :states: 6 settled, 7 written off.
-SELECT s.number, s.amount_cents, s.due_on, s.registered_at, s.payments, s.written_off_at, s.moved_at,
+SELECT s.number, s.amount_cents, s.due_on, s.registered_at, s.payments, s.written_off_at, s.moved_at, s.garbled,
        coalesce((SELECT sum(p.amount_cents) FROM simulated_boleto_payment p
                  WHERE p.world = s.world AND p.number = s.number AND p.settles_at <= :now AND NOT p.called_off),
                 0)::bigint AS paid_cents

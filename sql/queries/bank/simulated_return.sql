@@ -16,12 +16,19 @@ SELECT coalesce(sum(amount_cents), 0)::bigint AS cents FROM simulated_devolucao
 WHERE world = :world AND end_to_end_id = :end_to_end_id AND NOT (fails AND settles_at <= :now);
 
 -- name: add
-INSERT INTO simulated_devolucao (world, end_to_end_id, id, amount_cents, description, return_id, asked_at,
-                                      settles_at, fails)
-VALUES (:world, :end_to_end_id, :id, :amount_cents, :description, :return_id, :now, :settles_at, :fails);
+INSERT INTO simulated_devolucao (world, end_to_end_id, id, natureza, amount_cents, description, return_id, asked_at,
+                                 settles_at, fails)
+VALUES (:world, :end_to_end_id, :id, :natureza, :amount_cents, :description, :return_id, :now, :settles_at, :fails);
+
+-- name: of_pix
+-- Of each PIX, as they were asked for.
+SELECT end_to_end_id, id, natureza, amount_cents, description, return_id, asked_at, settles_at, fails
+FROM simulated_devolucao
+WHERE world = :world AND end_to_end_id = ANY(:end_to_end_ids::text[])
+ORDER BY end_to_end_id, asked_at, id;
 
 -- name: find
-SELECT id, amount_cents, description, return_id, asked_at, settles_at, fails FROM simulated_devolucao
+SELECT end_to_end_id, id, natureza, amount_cents, description, return_id, asked_at, settles_at, fails FROM simulated_devolucao
 WHERE world = :world AND end_to_end_id = :end_to_end_id AND id = :id;
 
 -- name: add_transfer

@@ -214,12 +214,5 @@ WHERE s.bank = :bank AND s.number = g.number AND s.booked_cents < g.booked_cents
 -- name: redated
 UPDATE boleto SET due_on = :due_on WHERE charge_id = :charge_id AND account_id = :account_id;
 
--- name: unbooked
--- Of the boletos that the bank lists as paid, those with money that is not on the books; unknown numbers too.
-SELECT g.number, s.number IS NOT NULL AS known
-FROM unnest(:boletos.number::text[], :boletos.paid_cents::bigint[]) AS g (number, paid_cents)
-LEFT JOIN boleto s ON s.bank = :bank AND s.number = g.number
-WHERE s.number IS NULL OR s.booked_cents < g.paid_cents;
-
 -- name: number_of_charge
 SELECT s.number, c.payment_method FROM boleto s JOIN charge c USING (charge_id, account_id) WHERE s.charge_id = :charge_id AND NOT c.test;

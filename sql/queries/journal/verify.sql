@@ -63,6 +63,28 @@ FROM payment p LEFT JOIN (
     FROM refund GROUP BY 1, 2) f ON f.account_id = p.account_id AND f.payment_id = p.payment_id
 WHERE (p.refunded_cents, p.refunding_cents) <> (coalesce(f.back, 0), coalesce(f.going, 0))
 UNION ALL
+SELECT 'books', 'payments of which the bank took back something else than their reversals say', count(*)
+FROM payment p LEFT JOIN (
+    SELECT account_id, payment_id, sum(amount_cents) AS back FROM payment_reversal GROUP BY 1, 2) v
+     ON v.account_id = p.account_id AND v.payment_id = p.payment_id
+WHERE p.reversed_cents <> coalesce(v.back, 0)
+UNION ALL
+SELECT 'books', 'reversals of payments not debited once, to the cent', count(*)
+FROM (SELECT account_id, payment_id, sum(amount_cents) AS back, count(*) AS lines FROM payment_reversal GROUP BY 1, 2) v
+FULL JOIN (
+    SELECT account_id, payment_id, sum(amount_cents) AS debited, count(*) AS lines
+    FROM read_ledger WHERE type = 'adjustment' AND payment_id IS NOT NULL GROUP BY 1, 2) l
+     ON l.account_id = v.account_id AND l.payment_id = v.payment_id
+WHERE (-v.back, v.lines) IS DISTINCT FROM (l.debited, l.lines)
+UNION ALL
+SELECT 'books', 'money assigned from suspense that is no payment of its charge, to the cent', count(*)
+FROM suspense s LEFT JOIN payment p ON p.charge_id = s.charge_id AND p.source = s.source AND NOT p.test
+WHERE s.state = 'assigned' AND p.amount_cents IS DISTINCT FROM s.amount_cents
+UNION ALL
+SELECT 'books', 'money in suspense, or returned from it, that is on the books as well', count(*)
+FROM suspense s JOIN payment p ON p.source = s.source AND NOT p.test
+WHERE s.state <> 'assigned' OR p.charge_id <> s.charge_id
+UNION ALL
 SELECT 'books', 'refunds not debited once, or not credited back exactly when they failed, to the cent', count(*)
 FROM refund f LEFT JOIN (
     SELECT account_id, refund_id, sum(amount_cents) FILTER (WHERE type = 'refund') AS debited,
@@ -116,7 +138,7 @@ FROM (
     FROM partner_share s GROUP BY 1, 2
 ) s LEFT JOIN payment p ON p.payment_id = s.payment_id AND p.account_id = s.account_id
 WHERE (s.cents, s.amount, s.kinds) IS DISTINCT FROM
-      (((p.amount_cents - p.refunded_cents) * s.bps / 10000)::numeric, p.amount_cents, 1::bigint)
+      (((p.amount_cents - p.refunded_cents - p.reversed_cents) * s.bps / 10000)::numeric, p.amount_cents, 1::bigint)
 UNION ALL
 SELECT 'books', 'partner shares not in the partner''s ledger exactly when they were posted, to the cent', count(*)
 FROM partner_share s

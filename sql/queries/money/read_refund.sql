@@ -4,7 +4,8 @@
 -- name: find
 SELECT r.created_at AS at, r.refund_id AS id, r.doc, (p.doc ->> 'amount_cents')::bigint AS paid_cents,
        coalesce((p.doc ->> 'refunded_cents')::bigint, 0) AS refunded_cents,
-       coalesce((p.doc ->> 'refunding_cents')::bigint, 0) AS refunding_cents
+       coalesce((p.doc ->> 'refunding_cents')::bigint, 0) AS refunding_cents,
+       coalesce((p.doc ->> 'reversed_cents')::bigint, 0) AS reversed_cents
 FROM read_refund r
 JOIN read_payment p ON p.account_id = r.account_id AND p.test = r.test AND p.paid_at = r.paid_at
                    AND p.payment_id = r.payment_id
@@ -15,7 +16,8 @@ WHERE r.refund_id = :refund_id AND r.account_id = :account_id AND r.test = :test
 -- read_refund_page, or the index of the most selective filter: read_refund_charge, _payment, _reference.
 SELECT r.at, r.id, r.doc, (p.doc ->> 'amount_cents')::bigint AS paid_cents,
        coalesce((p.doc ->> 'refunded_cents')::bigint, 0) AS refunded_cents,
-       coalesce((p.doc ->> 'refunding_cents')::bigint, 0) AS refunding_cents
+       coalesce((p.doc ->> 'refunding_cents')::bigint, 0) AS refunding_cents,
+       coalesce((p.doc ->> 'reversed_cents')::bigint, 0) AS reversed_cents
 FROM (
     SELECT created_at AS at, refund_id AS id, paid_at, payment_id, doc FROM read_refund
     WHERE account_id = :account_id AND test = :test
@@ -37,7 +39,8 @@ ORDER BY r.at {DESC}, r.id {DESC};
 -- read_refund_status: one range for each status asked for, the first page of each merged.
 SELECT r.at, r.id, r.doc, (p.doc ->> 'amount_cents')::bigint AS paid_cents,
        coalesce((p.doc ->> 'refunded_cents')::bigint, 0) AS refunded_cents,
-       coalesce((p.doc ->> 'refunding_cents')::bigint, 0) AS refunding_cents
+       coalesce((p.doc ->> 'refunding_cents')::bigint, 0) AS refunding_cents,
+       coalesce((p.doc ->> 'reversed_cents')::bigint, 0) AS reversed_cents
 FROM (
     SELECT e.at, e.id, e.paid_at, e.payment_id, e.doc
     FROM unnest(:statuses::text[]) AS k (status)

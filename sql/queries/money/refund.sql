@@ -22,7 +22,7 @@ WHERE i.account_id = g.account_id AND i.test = g.test AND i.key = g.key AND i.re
 -- Of each charge the payment that settled it, and those named. Found by read_payment's index, because payments are
 -- written a thousand times for each that is refunded, and another index would cost each of them.
 SELECT p.account_id, p.payment_id, p.charge_id, p.amount_cents, p.refunded_cents, p.refunding_cents, p.settles,
-       p.paid_at, r.doc ->> 'end_to_end_id' AS end_to_end_id
+       p.paid_at, r.doc ->> 'end_to_end_id' AS end_to_end_id, p.reversed_cents
 FROM read_payment r
 JOIN payment p ON p.payment_id = r.payment_id AND p.account_id = r.account_id
 WHERE r.charge_id = ANY(:charge_ids::uuid[]) AND (p.settles OR p.payment_id = ANY(:payment_ids::uuid[]));
@@ -30,7 +30,7 @@ WHERE r.charge_id = ANY(:charge_ids::uuid[]) AND (p.settles OR p.payment_id = AN
 -- name: standing
 -- Refunds about to end, with their payments, and what of all payments of their charges is not back yet.
 SELECT f.account_id, f.refund_id, f.test, f.charge_id, f.payment_id, f.amount_cents, f.status, f.created_at,
-       p.amount_cents AS paid_cents, p.refunded_cents, p.refunding_cents, p.settles, p.paid_at,
+       p.amount_cents AS paid_cents, p.refunded_cents, p.refunding_cents, p.reversed_cents, p.settles, p.paid_at,
        r.doc AS refund_doc, q.doc AS payment_doc,
        (SELECT sum(a.amount_cents - a.refunded_cents)
         FROM read_payment b JOIN payment a ON a.payment_id = b.payment_id AND a.account_id = b.account_id

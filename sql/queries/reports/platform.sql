@@ -79,7 +79,7 @@ SELECT 'mails', count(*), min(due_at) FROM (
 
 -- name: bank
 -- How far the bank has been asked for what it received, how many locations are kept ready, how many orders workers hold.
-SELECT (SELECT max(until) FROM bank_reconciled) AS reconciled_until,
+SELECT (SELECT min(until) FROM bank_reconciled WHERE method = 'pix' AND pass = 'new') AS reconciled_until,
        (SELECT coalesce(sum(count), 0)::bigint FROM (SELECT count FROM pix_location WHERE NOT test LIMIT :limit) AS few) AS locations,
        (SELECT count(*) FROM (SELECT FROM bank_order WHERE state = 'working' LIMIT :limit) AS few) AS working;
 

@@ -27,6 +27,7 @@ from domain.mode import Mode
 from runtime.embedded import free_port
 from runtime.postgres import Pool
 from runtime.seal import Seal
+from tests.support.bank_lists import boletos_paid
 from tests.support.banking import SECRET_KEY, settings_for, utc_now
 from tests.support.boleto_bank import (
     Receiver,
@@ -155,7 +156,7 @@ async def test_money_for_a_boleto_written_off_arrives_when_it_was_on_its_way(ban
     await bank.settled(boleto.number)
     state = await state_of(adapter, boleto)
     assert (state.status, state.paid_cents) == ("paid", 500)
-    paid = await adapter.boletos.boletos_paid(today(), today())
+    paid = await boletos_paid(adapter.boletos, today(), today())
     assert isinstance(paid, Done)
     assert [each.paid_cents for each in paid.value if each.number == boleto.number] == [500]
 
@@ -227,7 +228,7 @@ async def test_the_sandbox_registers_pays_and_tells_at_once(sandbox: SimulatedBa
     assert payment.amount_cents == 12345
     state = await state_of(sandbox, boleto)
     assert (state.status, state.paid_cents, state.paid_on, state.paid_by_pix) == ("paid", 12345, today(), False)
-    paid = await sandbox.boletos.boletos_paid(today(), today())
+    paid = await boletos_paid(sandbox.boletos, today(), today())
     assert isinstance(paid, Done)
     assert boleto.number in {each.number for each in paid.value}
     for answer in (

@@ -164,7 +164,7 @@ async def test_the_reconciler_finds_what_no_callback_told(context: Context, acco
     bank.wire.fault = "up"
     context.now = lambda: utc_now() + timedelta(seconds=1)
     found = 0
-    for _ in range(10):
+    for _ in range(200):
         found += (part := await reconcile(context, BANK))
         if not part:
             break

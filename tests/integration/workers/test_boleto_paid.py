@@ -23,7 +23,7 @@ from tests.support.merchant import ApiClient, ApiMerchant, Books, assert_books_a
 from tests.support.system import System
 from tests.support.webhooks import receiving
 from workers.context import Context
-from workers.incoming.boleto_payments import reconcile_boletos
+from workers.incoming.reconciler import reconcile_boletos
 
 CALLBACK_TOKEN = "local"
 NOWHERE = "http://127.0.0.1:1/boletos"

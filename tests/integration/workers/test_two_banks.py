@@ -30,9 +30,8 @@ from tests.support.banking import (
     worker_context,
 )
 from workers.context import Context
-from workers.incoming.boleto_payments import reconcile_boletos
 from workers.incoming.hints import drain_hints
-from workers.incoming.reconciler import reconcile
+from workers.incoming.reconciler import reconcile, reconcile_boletos
 from workers.orders.pix import drain_orders
 
 OTHER = "999"

@@ -1,0 +1,140 @@
+"""Received PIX as API Pix v2 lists them, each read for itself."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from banks.banco_do_brasil.text import pix_cents
+from banks.lists import UnreadableItem, unreadable_item
+from banks.received import PixReturn, ReceivedPix
+from domain.documents import well_formed
+from domain.instants import SAO_PAULO
+
+_OF_BOLETO = re.compile(r"BOLETO([0-9]{17})DATA[0-9]{8}")
+_GONE_BACK: Final = "DEVOLVIDO"
+_RETURN_ID_CHARACTERS_MAX: Final = 64
+
+
+class _Payer(Struct, frozen=True):
+    cpf: str | None = None
+    cnpj: str | None = None
+    nome: str | None = None
+
+
+class _Pix(Struct, frozen=True, rename="camel"):
+    end_to_end_id: str
+    valor: str
+    horario: str
+    txid: str | None = None
+    pagador: _Payer | None = None
+    devolucoes: list[Raw] | None = None
+
+
+class _Devolucao(Struct, frozen=True, rename="camel"):
+    id: str
+    valor: str
+    status: str
+    rtr_id: str | None = None
+
+
+class _Paging(Struct, frozen=True, rename="camel"):
+    quantidade_de_paginas: int = 1
+
+
+class _Parameters(Struct, frozen=True):
+    paginacao: _Paging = _Paging()
+
+
+class ReceivedList(Struct, frozen=True):
+    """An answer to GET /pix. The real bank leaves an empty list out."""
+
+    parametros: _Parameters = _Parameters()
+    pix: list[Raw] | None = None
+
+
+_read_pix = msgspec.json.Decoder(_Pix).decode
+_read_return = msgspec.json.Decoder(_Devolucao).decode
+_read_any = msgspec.json.Decoder().decode
+
+
+def read_received(items: Sequence[Raw], *, txid: str | None = None) -> tuple[list[ReceivedPix], list[UnreadableItem]]:
+    """What can be read, and what cannot. `txid` is that of the cob they were listed under, which need not repeat it.
+
+    A PIX whose devolucoes cannot all be read is in both: it arrived, and somebody has to see what became of it.
+    """
+    received, unreadable = [], []
+    for item in items:
+        try:
+            said = _read_pix(item)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            said = None
+        pix = _received(said, txid) if said is not None else None
+        if pix is not None:
+            received.append(pix)
+        if pix is None or said is None or None in _returns(said):
+            unreadable.append(_unreadable(bytes(item)))
+    return received, unreadable
+
+
+def instant(text: str) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None else at.replace(tzinfo=SAO_PAULO)  # the bank thinks in Brasilia's time
+
+
+def number_of_txid(txid: str | None) -> str | None:
+    """The boleto that a txid of the bank's own stands for: "BOLETO", 17 digits, "DATA" and the day."""
+    match = _OF_BOLETO.fullmatch(txid or "")
+    return f"000{match[1]}" if match is not None else None
+
+
+def _received(pix: _Pix, txid: str | None) -> ReceivedPix | None:
+    cents, paid_at = pix_cents(pix.valor), instant(pix.horario)
+    if cents is None or paid_at is None or not pix.end_to_end_id.isalnum():
+        return None
+    payer = pix.pagador or _Payer()
+    document = payer.cpf or payer.cnpj
+    of = (pix.txid or txid or "").strip() or None
+    return ReceivedPix(
+        end_to_end_id=pix.end_to_end_id,
+        txid=of,
+        amount_cents=cents,
+        paid_at=paid_at,
+        payer_name=payer.nome,
+        payer_document=document if document and well_formed(document, letters=True) else None,
+        boleto_number=number_of_txid(of),
+        returned=tuple(each for each in _returns(pix) if isinstance(each, PixReturn)),
+    )
+
+
+def _returns(pix: _Pix) -> list[PixReturn | str | None]:
+    """What of a PIX is back; a status in place of what is not, or not yet; None for what cannot be read."""
+    returns: list[PixReturn | str | None] = []
+    for item in pix.devolucoes or ():
+        try:
+            said = _read_return(item)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            returns.append(None)
+            continue
+        cents = pix_cents(said.valor)
+        if said.status != _GONE_BACK:
+            returns.append(said.status)
+        elif cents is None or not 0 < len(said.id) <= _RETURN_ID_CHARACTERS_MAX:
+            returns.append(None)
+        else:
+            returns.append(PixReturn(id=said.id, return_id=said.rtr_id, amount_cents=cents))
+    return returns
+
+
+def _unreadable(item: bytes) -> UnreadableItem:
+    try:
+        said: Any = _read_any(item)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        said = None
+    return unreadable_item(item, said.get("endToEndId") if isinstance(said, dict) else None)

@@ -1,0 +1,158 @@
+"""Book what the bank gives back of received PIX without being asked, as after a fraud (MED): an `adjustment` (contract
+section 17).
+
+The wallet is debited whatever is in it: the money is gone. The charge stays what it is, for nobody was refunded by the
+merchant; what is gone cannot be refunded again, and a partner's share of it is taken back.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from commands.charges.change import COMMANDS_MAX, ChargeChange, ChargeCommand, change_charges, lock_charges
+from commands.journal import Entry
+from commands.money.partner_shares import RefundedShare, take_shares_back
+from domain.charge import Charge
+from domain.instants import iso, to_millisecond
+from runtime.ids import new_id
+from sql import Connection
+
+REVERSALS_MAX: Final = COMMANDS_MAX
+REVERSED: Final = "payment.reversed"
+
+
+class BankReturn(Struct, frozen=True, gc=False, kw_only=True):
+    """Money of a PIX that is back with its payer, and how the PIX's payment is found. Cents."""
+
+    position: int
+    """Its place among those given."""
+    charge_id: UUID | None
+    boleto_number: str | None
+    end_to_end_id: str
+    refund_id: UUID | None
+    """Of the refund that began it, if one of ours has this id."""
+    bank_id: str
+    return_id: str | None
+    amount_cents: int
+
+
+class _Unbooked(Struct, frozen=True, gc=False):
+    position: int
+    charge_id: UUID
+    account_id: UUID
+    payment_id: UUID
+    paid_at: datetime
+    refunded_cents: int
+    reversed_cents: int
+
+
+class _Booked(Struct, frozen=True, gc=False, kw_only=True):
+    account_id: UUID
+    reversal_id: UUID
+    payment_id: UUID
+    charge_id: UUID
+    end_to_end_id: str
+    bank_id: str
+    return_id: str | None
+    amount_cents: int
+    paid_at: datetime
+    refunded_cents: int
+    reversed_cents: int
+    """Of the payment, with this one."""
+
+
+find_unbooked = sql.many("reversal.unbooked", _Unbooked)
+add_reversals = sql.run("reversal.add")
+store_reversed = sql.run("reversal.store")
+
+
+async def book_reversals(conn: Connection, returns: Sequence[BankReturn], *, bank: str, now: datetime) -> int:
+    """Book each that no refund of ours began, once; answers how many were new. Those of money that is no payment of
+    ours, or not yet, are passed over."""
+    assert len(returns) <= REVERSALS_MAX
+    now = to_millisecond(now)
+    seen = await find_unbooked(conn, bank=bank, returns=returns)
+    if not seen:
+        return 0
+    await lock_charges(conn, charge_ids=sorted({row.charge_id for row in seen}))
+    # Again, now that nobody else can book them.
+    rows = await find_unbooked(conn, bank=bank, returns=returns)
+    booked = _booked(rows, {each.position: each for each in returns})
+    if not booked:
+        return 0
+    await add_reversals(conn, booked=booked, now=now)
+    payments = list({each.payment_id: each for each in booked}.values())
+    await store_reversed(
+        conn,
+        payment_ids=[each.payment_id for each in payments],
+        account_ids=[each.account_id for each in payments],
+        reversed_cents=[each.reversed_cents for each in payments],
+    )
+    await take_shares_back(
+        conn,
+        [
+            RefundedShare(
+                each.account_id,
+                each.payment_id,
+                each.reversal_id,
+                each.amount_cents,
+                each.refunded_cents + each.reversed_cents,
+            )
+            for each in booked
+        ],
+        now=now,
+    )
+    commands = [
+        ChargeCommand(charge_id=each.charge_id, owner=None, decide=_reversing(each), actor="bank") for each in booked
+    ]
+    await change_charges(conn, commands, now=now)
+    return len(booked)
+
+
+def _booked(rows: Sequence[_Unbooked], returns: dict[int, BankReturn]) -> list[_Booked]:
+    """Each with what its payment has lost by then: several may be of one payment."""
+    reversed_cents: dict[UUID, int] = {}
+    booked = []
+    for row in rows:
+        given = returns[row.position]
+        total = reversed_cents.get(row.payment_id, row.reversed_cents) + given.amount_cents
+        reversed_cents[row.payment_id] = total
+        booked.append(
+            _Booked(
+                account_id=row.account_id,
+                reversal_id=new_id(),
+                payment_id=row.payment_id,
+                charge_id=row.charge_id,
+                end_to_end_id=given.end_to_end_id,
+                bank_id=given.bank_id,
+                return_id=given.return_id,
+                amount_cents=given.amount_cents,
+                paid_at=row.paid_at,
+                refunded_cents=row.refunded_cents,
+                reversed_cents=total,
+            )
+        )
+    return booked
+
+
+def _reversing(booked: _Booked) -> Callable[[Charge, datetime], list[ChargeChange]]:
+    def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
+        fund = {
+            "payment_id": booked.payment_id,
+            "paid_at": iso(booked.paid_at),
+            "reversed_cents": booked.reversed_cents,
+        }
+        reversal = {
+            "reversal_id": booked.reversal_id,
+            "end_to_end_id": booked.end_to_end_id,
+            "bank_id": booked.bank_id,
+            "return_id": booked.return_id,
+        }
+        entry = Entry(type="adjustment", amount_cents=-booked.amount_cents, payment_id=booked.payment_id)
+        return [ChargeChange(charge=charge, kind=REVERSED, entry=entry, more={"fund": fund, "reversal": reversal})]
+
+    return decide

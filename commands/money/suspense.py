@@ -1,0 +1,192 @@
+"""Money that fits no charge: kept in suspense until staff assign it to a charge or see that it went back (contract
+section 17).
+
+Assigned, it is a payment of its charge like any other: credited, in the feed, told to the merchant. It is booked once
+whoever assigns it how often, because its row is locked and only an open one is taken.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from commands.bank_orders.kinds import CLOSE, CobRemoval
+from commands.charges.change import ChargeChange, ChargeCommand, change_charges
+from commands.charges.pay import Confirmation, OfBoleto, book
+from commands.money.reversals import BankReturn
+from domain.charge import Charge
+from domain.errors import Code, Refused
+from domain.instants import to_millisecond
+from runtime.seal import Seal
+from sql import Connection
+
+BANK: Final = "bank"
+"""Who settled what the bank gave back of its own accord."""
+ASSIGNED: Final = "suspense.assigned"
+
+
+class SuspendedMoney(Struct, frozen=True, gc=False, kw_only=True):
+    """A row of `suspense` as it is found. Cents."""
+
+    suspense_id: UUID
+    kind: str
+    source: str
+    reference: str | None
+    amount_cents: int
+    received_at: datetime
+    payer_sealed: bytes | None
+
+
+class SuspendedPayer(Struct, frozen=True):
+    name: str | None = None
+    document: str | None = None
+
+
+class NotOpen(Exception):
+    """The money was assigned or returned before, by a colleague or by this form sent twice. Nothing is changed."""
+
+
+class _Held(Struct, frozen=True):
+    kind: str
+    source: str
+    reference: str | None
+    amount_cents: int
+    received_at: datetime
+    payer_sealed: bytes | None
+    state: str
+
+
+class _Stamp(Struct, frozen=True):
+    integrador_code: str | None
+
+
+_add = sql.many("suspense.add", str)
+_hold = sql.maybe("suspense.hold", _Held)
+_find_charge = sql.maybe("suspense.charge", _Stamp)
+_set_assigned = sql.run("suspense.set_assigned")
+_set_returned = sql.run("suspense.set_returned")
+_note_returned = sql.run("suspense.note_returned")
+_read_payer = msgspec.json.Decoder(SuspendedPayer).decode
+
+
+async def suspend_money(conn: Connection, found: Sequence[SuspendedMoney], *, bank: str, now: datetime) -> list[str]:
+    """Keep what is not kept yet; the sources of those that are new."""
+    return await _add(conn, bank=bank, found=found, now=now) if found else []
+
+
+async def assign_suspense(
+    conn: Connection, suspense_id: UUID, charge_id: UUID, *, by: str, note: str | None, now: datetime, seal: Seal
+) -> Charge:
+    """Book the money as a payment of this charge of production; the charge as it then stands.
+
+    Raises NotOpen, or Refused(CHARGE_NOT_FOUND). What settles the charge has its cob removed and its boleto written
+    off: it is paid, and must not be paid again.
+    """
+    held = await _held(conn, suspense_id)
+    charge = await _find_charge(conn, charge_id=charge_id)
+    if charge is None:
+        raise Refused(Code.CHARGE_NOT_FOUND)
+    confirmed = _confirmation(held, charge_id, charge.integrador_code, seal)
+    command = ChargeCommand(
+        charge_id=charge_id,
+        owner=None,
+        decide=_assigning(suspense_id, confirmed, seal),
+        actor="platform",
+        source=confirmed.source,
+        paid_at=confirmed.paid_at,
+    )
+    (outcome,) = await change_charges(conn, [command], now=to_millisecond(now))
+    if isinstance(outcome, Refused):
+        raise outcome
+    await _set_assigned(conn, suspense_id=suspense_id, charge_id=charge_id, by=by, note=note, now=now)
+    return outcome
+
+
+async def return_suspense(
+    conn: Connection, suspense_id: UUID, *, reference: str, by: str, note: str | None, now: datetime
+) -> None:
+    """Note that the money was given back at the bank, which knows the return by `reference`. Raises NotOpen.
+
+    Nothing is asked of the bank: staff gave it back there, as with any other payment of the account.
+    """
+    await _held(conn, suspense_id)
+    await _set_returned(conn, suspense_id=suspense_id, reference=reference, by=by, note=note, now=now)
+
+
+async def note_returned(conn: Connection, returns: Sequence[BankReturn], *, bank: str, now: datetime) -> None:
+    """What the bank lists as given back whole is in suspense no longer."""
+    cents: dict[str, int] = {}
+    for each in returns:
+        cents[each.end_to_end_id] = cents.get(each.end_to_end_id, 0) + each.amount_cents
+    references = {each.end_to_end_id: each.return_id or each.bank_id for each in returns}
+    await _note_returned(
+        conn,
+        bank=bank,
+        sources=list(cents),
+        cents=list(cents.values()),
+        references=[references[source] for source in cents],
+        by=BANK,
+        now=now,
+    )
+
+
+def open_payer(sealed: bytes | None, seal: Seal) -> SuspendedPayer:
+    return SuspendedPayer() if sealed is None else _read_payer(seal.open(sealed))
+
+
+async def _held(conn: Connection, suspense_id: UUID) -> _Held:
+    held = await _hold(conn, suspense_id=suspense_id)
+    if held is None or held.state != "open":
+        raise NotOpen
+    return held
+
+
+def _confirmation(held: _Held, charge_id: UUID, integrador_code: str | None, seal: Seal) -> Confirmation:
+    payer = open_payer(held.payer_sealed, seal)
+    boleto = None
+    if held.kind == "boleto_unknown":
+        assert held.reference is not None
+        boleto = OfBoleto(
+            source=held.source,
+            method="boleto",
+            nosso_numero=held.reference,
+            integrador_code=integrador_code,
+            txid=None,
+        )
+    return Confirmation(
+        charge_id=charge_id,
+        end_to_end_id=held.source if boleto is None else None,
+        amount_cents=held.amount_cents,
+        paid_at=held.received_at,
+        payer_name=payer.name,
+        payer_document=payer.document,
+        boleto=boleto,
+        integrador_code=integrador_code,
+    )
+
+
+def _assigning(
+    suspense_id: UUID, confirmed: Confirmation, seal: Seal
+) -> Callable[[Charge, datetime], list[ChargeChange]]:
+    def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
+        changes = book(charge, confirmed, now=now, seal=seal)
+        payment = changes[0].payment
+        assert payment is not None
+        # It came through neither leg of the charge: both are closed. One that `book` closes already is not named again.
+        boleto_closed = charge.dual and confirmed.boleto is None
+        close: Struct = CLOSE if charge.boleto and not boleto_closed else CobRemoval()
+        return [
+            *changes,
+            ChargeChange(
+                charge=changes[-1].charge,
+                kind=ASSIGNED,
+                more={"suspense": {"suspense_id": suspense_id, "payment_id": payment.payment_id}},
+                order=close if payment.settles else None,
+            ),
+        ]
+
+    return decide

@@ -1,0 +1,62 @@
+-- Money that fits no charge (commands/money/suspense.py).
+
+-- name: add
+-- Each once, however often the bank lists it.
+INSERT INTO suspense (suspense_id, bank, kind, source, reference, amount_cents, received_at, found_at, payer_sealed)
+SELECT g.suspense_id, :bank, g.kind, g.source, g.reference, g.amount_cents, g.received_at, :now, g.payer_sealed
+FROM unnest(:found.suspense_id::uuid[], :found.kind::text[], :found.source::text[], :found.reference::text[],
+            :found.amount_cents::bigint[], :found.received_at::timestamptz[], :found.payer_sealed::bytea[])
+     AS g (suspense_id, kind, source, reference, amount_cents, received_at, payer_sealed)
+ON CONFLICT (bank, source) DO NOTHING
+RETURNING source;
+
+-- name: told_of_boletos
+-- What is in suspense already of these boletos: the bank tells a boleto's total, of which only the rest is new.
+SELECT reference AS number, sum(amount_cents)::bigint AS cents FROM suspense
+WHERE bank = :bank AND kind = 'boleto_unknown' AND reference = ANY(:numbers::text[])
+GROUP BY reference;
+
+-- name: hold
+-- For the rest of the transaction: two who settle the same money wait for each other here.
+SELECT kind, source, reference, amount_cents, received_at, payer_sealed, state FROM suspense
+WHERE suspense_id = :suspense_id FOR UPDATE;
+
+-- name: charge
+-- A charge of production that money can be assigned to, with the partner it is attributed to.
+SELECT r.integrador_code FROM charge c
+JOIN read_charge r ON r.charge_id = c.charge_id AND r.account_id = c.account_id
+WHERE c.charge_id = :charge_id AND NOT c.test;
+
+-- name: set_assigned
+UPDATE suspense SET state = 'assigned', charge_id = :charge_id, settled_by = :by, settled_at = :now, note = :note
+WHERE suspense_id = :suspense_id;
+
+-- name: set_returned
+UPDATE suspense SET state = 'returned', return_reference = :reference, settled_by = :by, settled_at = :now, note = :note
+WHERE suspense_id = :suspense_id;
+
+-- name: note_returned
+UPDATE suspense s SET state = 'returned', return_reference = g.reference, settled_by = :by, settled_at = :now
+FROM unnest(:sources::text[], :cents::bigint[], :references::text[]) AS g (source, cents, reference)
+WHERE s.bank = :bank AND s.source = g.source AND s.state = 'open' AND s.amount_cents <= g.cents;
+
+-- name: page
+-- both ways
+-- suspense_page.
+SELECT received_at AS at, suspense_id AS id, bank, kind, source, reference, amount_cents, found_at, payer_sealed, state,
+       settled_by, settled_at, charge_id, return_reference, note
+FROM suspense
+WHERE state = :state
+  AND kind = :kind -- when kind
+  AND (received_at, suspense_id) {<} (:at, :id)
+ORDER BY received_at {DESC}, suspense_id {DESC}
+LIMIT :limit;
+
+-- name: find
+SELECT received_at AS at, suspense_id AS id, bank, kind, source, reference, amount_cents, found_at, payer_sealed, state,
+       settled_by, settled_at, charge_id, return_reference, note
+FROM suspense WHERE suspense_id = :suspense_id;
+
+-- name: totals
+SELECT kind, count(*) AS rows, sum(amount_cents)::bigint AS cents, min(received_at) AS oldest_at
+FROM suspense WHERE state = 'open' GROUP BY kind ORDER BY kind;

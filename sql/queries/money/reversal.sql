@@ -1,0 +1,38 @@
+-- What the bank gives back of received PIX without being asked (commands/money/reversals.py).
+
+-- name: unbooked
+-- Of these devolucoes those that no refund of ours began and that are not on the books, with their payments. The charge is
+-- found by the txid, by the boleto that was paid, or by what staff assigned the money to.
+SELECT g.position, c.charge_id, p.account_id, p.payment_id, p.paid_at, p.refunded_cents, p.reversed_cents
+FROM unnest(:returns.charge_id::uuid[], :returns.boleto_number::text[], :returns.end_to_end_id::text[],
+            :returns.refund_id::uuid[], :returns.bank_id::text[], :returns.position::integer[])
+     AS g (charge_id, boleto_number, end_to_end_id, refund_id, bank_id, position)
+CROSS JOIN LATERAL (
+    SELECT a.charge_id FROM charge a WHERE a.charge_id = g.charge_id AND NOT a.test
+    UNION
+    SELECT b.charge_id FROM boleto b WHERE b.bank = :bank AND b.number = g.boleto_number
+    UNION
+    SELECT s.charge_id FROM suspense s WHERE s.bank = :bank AND s.source = g.end_to_end_id AND s.state = 'assigned'
+) c
+JOIN read_payment r ON r.charge_id = c.charge_id AND r.doc ->> 'end_to_end_id' = g.end_to_end_id
+JOIN payment p ON p.payment_id = r.payment_id AND p.account_id = r.account_id
+WHERE NOT EXISTS (SELECT FROM refund f WHERE f.refund_id = g.refund_id AND f.account_id = p.account_id)
+  AND NOT EXISTS (SELECT FROM payment_reversal v
+                  WHERE v.payment_id = p.payment_id AND v.account_id = p.account_id AND v.bank_id = g.bank_id)
+ORDER BY g.position;
+
+-- name: add
+INSERT INTO payment_reversal (account_id, reversal_id, payment_id, charge_id, end_to_end_id, bank_id, return_id,
+                              amount_cents, booked_at)
+SELECT g.account_id, g.reversal_id, g.payment_id, g.charge_id, g.end_to_end_id, g.bank_id, g.return_id, g.amount_cents,
+       :now
+FROM unnest(:booked.account_id::uuid[], :booked.reversal_id::uuid[], :booked.payment_id::uuid[],
+            :booked.charge_id::uuid[], :booked.end_to_end_id::text[], :booked.bank_id::text[],
+            :booked.return_id::text[], :booked.amount_cents::bigint[])
+     AS g (account_id, reversal_id, payment_id, charge_id, end_to_end_id, bank_id, return_id, amount_cents);
+
+-- name: store
+UPDATE payment p SET reversed_cents = g.reversed_cents
+FROM unnest(:payment_ids::uuid[], :account_ids::uuid[], :reversed_cents::bigint[])
+     AS g (payment_id, account_id, reversed_cents)
+WHERE p.payment_id = g.payment_id AND p.account_id = g.account_id;

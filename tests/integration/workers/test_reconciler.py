@@ -1,0 +1,415 @@
+"""The bank's lists are asked to the end: whatever is in them, however much it is, and wherever a worker died."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from banks.protocol import Done
+from commands.money.refund import NewRefund, begin_refunds
+from commands.money.suspense import NotOpen, assign_suspense, return_suspense
+from domain.errors import Refused
+from domain.mode import Mode, Owner
+from readmodels.verify import verify
+from runtime.ids import new_id
+from runtime.leases import take_lease
+from runtime.postgres import Pool, open_pool, session, transaction
+from tests.support.banking import (
+    BANK,
+    RunningBank,
+    make_account,
+    make_charges,
+    running_bank,
+    status_of,
+    utc_now,
+    worker_context,
+)
+from tests.support.database import own_database
+from workers.context import Context
+from workers.incoming import passes
+from workers.incoming.reconciler import PIX_PASSES, reconcile, reconcile_boletos
+from workers.orders.pix import drain_orders
+
+COUNT = int(os.environ.get("QUITA_TEST_PIX", "2500"))
+"""PIX after a stand-still: QUITA_TEST_PIX=250000 for the bound that the contract speaks of."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def url(servers: Any) -> AsyncIterator[str]:
+    async with own_database(servers.database_url, "reconciler") as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def books(url: str) -> AsyncIterator[Pool]:
+    pool = await open_pool(url, name="tests", size=8)
+    yield pool
+    await pool.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def bank(books: Pool) -> AsyncIterator[RunningBank]:
+    async with running_bank(books) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def context(books: Pool, servers: Any, bank: RunningBank) -> AsyncIterator[Context]:
+    bank.wire.fault = "up"
+    bank.wire.pages_max = 1_000
+    await books.execute("DELETE FROM bank_reconciled")
+    await books.execute("DELETE FROM lease")
+    async with worker_context(books, servers.redis_url, bank.adapter()) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def account(books: Pool) -> UUID:
+    return await make_account(books)
+
+
+async def registered(context: Context, account: UUID, **more: Any) -> UUID:
+    made = await context.banks.production[BANK].pix.create_locations(1)
+    assert isinstance(made, Done)
+    (charge_id,) = await make_charges(context.pool, account, made.value, test=False, **more)
+    await drain_orders(context, Mode.PRODUCTION)
+    return charge_id
+
+
+async def pay(bank: RunningBank, **of: Any) -> list[str]:
+    status, answer = await bank.control("pay", **of)
+    assert status == 200, answer
+    return [each["end_to_end_id"] for each in answer["payments"]]
+
+
+async def rounds(context: Context, count: int = 500) -> None:
+    """Until nothing is left to ask for, at a moment at which all that was paid so far is asked for."""
+    context.now = lambda: utc_now() + timedelta(seconds=2)
+    for _ in range(count):
+        if not await reconcile(context, BANK):
+            return
+    raise AssertionError("the reconciler does not come to an end")
+
+
+async def night(context: Context) -> None:
+    """What the passes of the next night find."""
+    at = utc_now() + timedelta(days=1, hours=4)
+    context.now = lambda: at
+    for _ in range(500):
+        if not await reconcile(context, BANK):
+            return
+    raise AssertionError("the reconciler does not come to an end")
+
+
+async def suspended(context: Context, source: str) -> Any:
+    return await context.pool.fetchrow("SELECT * FROM suspense WHERE source = $1", source)
+
+
+async def balance(context: Context, account: UUID) -> int:
+    found = await context.pool.fetchval(
+        "SELECT balance_cents FROM account_clock WHERE account_id = $1 AND NOT test", account
+    )
+    return int(found or 0)
+
+
+async def clean(url: str) -> None:
+    assert await verify(url) == []
+
+
+async def strew(context: Context, charge_ids: list[UUID], paid_at: list[datetime]) -> None:
+    """Payments in the bank's books, of which no callback tells."""
+    await context.pool.execute(
+        "INSERT INTO simulated_pix (world, end_to_end_id, txid, amount_cents, paid_at, payer_name, payer_document)"
+        " SELECT 'production', 'E99999994' || substr(md5(c::text || n::text), 1, 23), replace(c::text, '-', ''), 100,"
+        " t, 'X', '00000000191' FROM unnest($1::uuid[], $2::timestamptz[]) WITH ORDINALITY AS g (c, t, n)",
+        charge_ids, paid_at,
+    )  # fmt: skip
+
+
+# Much
+
+
+async def test_after_a_stand_still_every_pix_is_booked_once_though_workers_die(
+    context: Context, account: UUID, bank: RunningBank, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank.wire.pages_max = 20  # the bank refuses what is wider
+    monkeypatch.setattr(passes, "PAGES_MAX", 10)
+    await rounds(context)
+    charge_ids = [await registered(context, account, amount_cents=100) for _ in range(5)]
+    end = utc_now()
+    spread = [end - timedelta(hours=5) * (n / COUNT) ** 2 for n in range(COUNT)]  # ever denser towards the end
+    await strew(context, [charge_ids[n % 5] for n in range(COUNT)], spread)
+    await context.pool.execute(
+        "UPDATE bank_reconciled SET until = $1, goal = $1, window_until = NULL, after = NULL WHERE pass = 'new'",
+        end - timedelta(hours=6),
+    )
+    began = time.monotonic()
+    context.now = lambda: utc_now() + timedelta(seconds=2)
+    pages, died = 0, 0
+    store = passes.set_progress
+
+    async def dies(*args: Any, **more: Any) -> Any:
+        """Once in seven pages the worker is gone after the page was booked and before that was written down."""
+        nonlocal pages, died
+        pages += 1
+        if pages % 7 == 0:
+            died += 1
+            raise ConnectionError
+        return await store(*args, **more)
+
+    monkeypatch.setattr(passes, "set_progress", dies)
+    for _ in range(20_000):
+        try:
+            if not await reconcile(context, BANK):
+                break
+        except ConnectionError:
+            pass
+    took_s = time.monotonic() - began
+    print(f"{COUNT} PIX in {took_s:.1f} s, {pages} times progress was stored, {died} deaths")
+    assert died > 2
+    rows = await context.pool.fetchrow(
+        "SELECT count(*) AS rows, count(DISTINCT source) AS sources FROM payment WHERE charge_id = ANY($1)", charge_ids
+    )
+    assert rows is not None
+    assert (rows["rows"], rows["sources"]) == (COUNT, COUNT)
+    assert await balance(context, account) == 100 * COUNT
+    await clean(url)
+
+
+async def test_a_killed_worker_is_followed_by_one_that_begins_where_it_was(
+    context: Context, account: UUID, bank: RunningBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rounds(context)
+    charge_id = await registered(context, account, amount_cents=100)
+    await strew(context, [charge_id] * 450, [utc_now()] * 450)
+    context.now = lambda: utc_now() + timedelta(seconds=2)
+    fetched: list[str | None] = []
+    fetch = context.banks.production[BANK].pix.received_page
+
+    async def counted(since: datetime, until: datetime, after: str | None = None, **more: Any) -> Any:
+        fetched.append(after)
+        if len(fetched) == 3:
+            raise ConnectionError  # dies while it asks for the third page
+        return await fetch(since, until, after, **more)
+
+    monkeypatch.setattr(context.banks.production[BANK].pix, "received_page", counted)
+    with pytest.raises(ConnectionError):
+        await reconcile(context, BANK)
+    context.worker = "another"
+    assert await reconcile(context, BANK) == 0  # the lease is the dead one's still
+    await context.pool.execute("UPDATE lease SET until = '-infinity'")
+    await reconcile(context, BANK)
+    assert fetched[2:4] == ["2", "2"]
+    assert await context.pool.fetchval("SELECT count(*) FROM payment WHERE charge_id = $1", charge_id) == 450
+
+
+async def test_one_worker_of_the_installation_asks_at_a_time(context: Context, bank: RunningBank) -> None:
+    await rounds(context)
+    async with session(context.pool) as conn:
+        assert await take_lease(conn, name=f"reconciler:pix:{BANK}", holder="another", lease_s=60)
+    bank.requests.clear()
+    assert await reconcile(context, BANK) == 0
+    assert bank.requests == []
+    await context.pool.execute("DELETE FROM lease")
+
+
+async def test_money_listed_days_late_is_found_by_the_nightly_pass(context: Context, account: UUID, url: str) -> None:
+    await rounds(context)
+    charge_id = await registered(context, account, amount_cents=100)
+    await strew(context, [charge_id], [utc_now() - timedelta(days=5)])
+    await rounds(context)
+    assert await status_of(context.pool, charge_id) == "pending"
+    await night(context)
+    assert await status_of(context.pool, charge_id) == "paid"
+    await clean(url)
+
+
+async def test_what_cannot_be_read_is_set_aside_and_stops_nothing(
+    context: Context, account: UUID, bank: RunningBank, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await rounds(context)
+    charge_id = await registered(context, account)
+    (odd,) = await pay(bank, stray=True, amount="3.00", garbled=True)
+    await pay(bank, charge_id=str(charge_id))
+    await rounds(context)
+    assert await status_of(context.pool, charge_id) == "paid"
+    (row,) = await context.pool.fetch("SELECT * FROM bank_unreadable")
+    assert (row["bank"], row["method"], row["about"]) == (BANK, "pix", odd)
+    assert b"PAGADOR" not in row["item_sealed"]
+    assert b"PAGADOR" in context.seal.open(row["item_sealed"])
+    # The bank lists it well some day: it is money like any other, and set aside no more.
+    await context.pool.execute("UPDATE simulated_pix SET garbled = false WHERE end_to_end_id = $1", odd)
+    await night(context)
+    assert await context.pool.fetchval("SELECT count(*) FROM bank_unreadable") == 0
+    assert (await suspended(context, odd))["kind"] == "pix_without_txid"
+    await clean(url)
+
+
+# Suspense
+
+
+async def test_money_that_fits_no_charge_is_in_suspense_once(context: Context, bank: RunningBank, url: str) -> None:
+    (by_hand,) = await pay(bank, stray=True, amount="12.00")
+    (unknown,) = await pay(bank, stray=True, amount="13.00", txid=new_id().hex)
+    (foreign,) = await pay(bank, stray=True, amount="14.00", txid="DEOUTROPROGRAMA0000000000001")
+    for _ in range(2):
+        await rounds(context)
+        await context.pool.execute("UPDATE bank_reconciled SET until = until - interval '1 hour', goal = until")
+    kinds = {source: (await suspended(context, source))["kind"] for source in (by_hand, unknown, foreign)}
+    assert list(kinds.values()) == ["pix_without_txid", "pix_unknown_txid", "pix_unknown_txid"]
+    row = await suspended(context, by_hand)
+    assert (row["amount_cents"], row["state"], row["reference"]) == (1200, "open", None)
+    assert msgspec.json.decode(context.seal.open(row["payer_sealed"]))["document"]
+    assert b"PAGADOR" not in row["payer_sealed"]
+    assert await context.pool.fetchval("SELECT count(*) FROM suspense WHERE source = ANY($1)", list(kinds)) == 3
+    await clean(url)
+
+
+async def test_money_that_is_assigned_is_a_payment_like_any_other_and_once(
+    context: Context, account: UUID, bank: RunningBank, url: str
+) -> None:
+    (source,) = await pay(bank, stray=True, amount="12.34")
+    await rounds(context)
+    suspense_id = (await suspended(context, source))["suspense_id"]
+    charge_id = await registered(context, account)
+
+    async def assign(to: UUID) -> Any:
+        async with transaction(context.pool) as conn:
+            return await assign_suspense(conn, suspense_id, to, by="a@b.c", note=None, now=utc_now(), seal=context.seal)
+
+    with pytest.raises(Refused, match="CHARGE_NOT_FOUND"):
+        await assign(new_id())
+    other = await registered(context, account)
+    outcomes = await gather_outcomes(assign(charge_id), assign(other), assign(charge_id))
+    assert sorted(type(each).__name__ for each in outcomes) == ["Charge", "NotOpen", "NotOpen"]
+    (payment,) = await context.pool.fetch("SELECT * FROM payment WHERE source = $1", source)
+    paid = payment["charge_id"]
+    assert (payment["settles"], payment["amount_cents"]) == (True, 1234)
+    assert await status_of(context.pool, paid) == "paid"
+    assert await balance(context, account) == 1234
+    kinds = [row[0] for row in await context.pool.fetch(
+        "SELECT kind FROM journal WHERE charge_id = $1 ORDER BY journal_id", paid)]  # fmt: skip
+    assert kinds == ["charge.created", "payment.received", "suspense.assigned"]
+    # Its own cob must not be paid as well.
+    await drain_orders(context, Mode.PRODUCTION)
+    assert await context.pool.fetchval(
+        "SELECT status FROM simulated_cob WHERE txid = $1", paid.hex
+    ) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"  # fmt: skip
+    await night(context)
+    assert await balance(context, account) == 1234
+    await clean(url)
+
+
+async def test_money_that_went_back_at_the_bank_is_assigned_to_nobody(
+    context: Context, account: UUID, bank: RunningBank, url: str
+) -> None:
+    sources = [*await pay(bank, stray=True, amount="5.00"), *await pay(bank, stray=True, amount="6.00")]
+    await rounds(context)
+    ids = [(await suspended(context, source))["suspense_id"] for source in sources]
+    async with transaction(context.pool) as conn:
+        await return_suspense(conn, ids[0], reference="D1", by="a@b.c", note="por engano", now=utc_now())
+    # Of the other the bank says so itself.
+    assert (await bank.control("take-back", end_to_end_id=sources[1]))[0] == 200
+    await night(context)
+    rows = [await suspended(context, source) for source in sources]
+    assert [(row["state"], row["settled_by"]) for row in rows] == [("returned", "a@b.c"), ("returned", "bank")]
+    charge_id = await registered(context, account)
+    for suspense_id in ids:
+        with pytest.raises(NotOpen):
+            async with transaction(context.pool) as conn:
+                await assign_suspense(
+                    conn, suspense_id, charge_id, by="a@b.c", note=None, now=utc_now(), seal=context.seal
+                )
+    assert await balance(context, account) == 0
+    await clean(url)
+
+
+# What the bank takes back
+
+
+async def test_what_the_bank_takes_back_is_taken_from_the_wallet_once(
+    context: Context, account: UUID, bank: RunningBank, url: str
+) -> None:
+    charge_id = await registered(context, account)
+    (end_to_end_id,) = await pay(bank, charge_id=str(charge_id))
+    await rounds(context)
+    assert await balance(context, account) == 1234
+    for amount in ("10.00", "2.34"):
+        assert (await bank.control("take-back", end_to_end_id=end_to_end_id, amount=amount))[0] == 200
+        await night(context)
+        await context.pool.execute("DELETE FROM bank_reconciled WHERE pass <> 'new'")
+        await night(context)
+    assert await balance(context, account) == 0
+    rows = await context.pool.fetch(
+        "SELECT type, amount_cents, payment_id IS NOT NULL AS named FROM read_ledger WHERE account_id = $1"
+        " ORDER BY sequence",
+        account,
+    )
+    assert [tuple(row) for row in rows] == [
+        ("payment", 1234, True), ("adjustment", -1000, True), ("adjustment", -234, True),
+    ]  # fmt: skip
+    assert await status_of(context.pool, charge_id) == "paid"
+    # It is gone: nobody can send it back a second time.
+    async with transaction(context.pool) as conn:
+        refused = await begin_refunds(conn, [refund_of(account, charge_id)], now=utc_now())
+    assert isinstance(refused[0], Refused)
+    assert refused[0].code.name == "REFUND_EXCEEDS"
+    await clean(url)
+
+
+async def test_a_balance_below_zero_is_shown_and_a_refund_of_ours_is_no_adjustment(
+    context: Context, account: UUID, bank: RunningBank, url: str
+) -> None:
+    first, second = [await registered(context, account) for _ in range(2)]
+    paid = [(await pay(bank, charge_id=str(each)))[0] for each in (first, second)]
+    await rounds(context)
+    async with transaction(context.pool) as conn:
+        (begun,) = await begin_refunds(conn, [refund_of(account, first)], now=utc_now())
+    assert begun is not None
+    assert not isinstance(begun, Refused)
+    # As the bank lists it once it was asked: under the refund's id.
+    await context.pool.execute(
+        "INSERT INTO simulated_devolucao (world, end_to_end_id, id, amount_cents, return_id, asked_at, settles_at,"
+        " fails) VALUES ('production', $1, $2, 1234, 'D1', now(), now(), false)",
+        paid[0], UUID(begun.refund_id).hex,
+    )  # fmt: skip
+    await night(context)
+    assert await balance(context, account) == 1234
+    assert (await bank.control("take-back", end_to_end_id=paid[0], amount="1.00"))[0] == 409
+    assert (await bank.control("take-back", end_to_end_id=paid[1]))[0] == 200
+    await context.pool.execute("DELETE FROM bank_reconciled WHERE pass <> 'new'")
+    await night(context)
+    assert await balance(context, account) == 0
+    await clean(url)
+
+
+# Boletos
+
+
+async def test_a_boleto_list_goes_on_where_it_was_and_is_one_workers_at_a_time(context: Context) -> None:
+    assert {each.name for each in PIX_PASSES} == {"new", "late", "nightly", "returned"}
+    context.now = lambda: datetime.now(UTC)
+    async with session(context.pool) as conn:
+        assert await take_lease(conn, name=f"reconciler:boleto:{BANK}", holder="another", lease_s=60)
+    assert await reconcile_boletos(context, BANK) == 0
+    assert await context.pool.fetchval("SELECT count(*) FROM bank_reconciled WHERE method = 'boleto'") == 0
+    await context.pool.execute("DELETE FROM lease")
+
+
+def refund_of(account: UUID, charge_id: UUID) -> NewRefund:
+    return NewRefund(
+        owner=Owner(account, Mode.PRODUCTION), key=new_id().hex, fingerprint=bytes(32), refund_id=new_id(),
+        charge_id=charge_id, amount_cents=None, payment_id=None, reason=None, description=None, external_id=None,
+        destination_sealed=None, scenario=None, actor="test", request_id="test",
+    )  # fmt: skip
+
+
+async def gather_outcomes(*asked: Any) -> list[Any]:
+    return list(await asyncio.gather(*asked, return_exceptions=True))

@@ -1,0 +1,89 @@
+"""Whatever a bank's list does, a reconciler asks about every instant up to its goal."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.instants import SAO_PAULO
+from workers.incoming.intervals import Pass, Progress, begin, narrowed, turned
+from workers.incoming.reconciler import BOLETO_PASSES, PIX_PASSES
+
+NOW = datetime(2026, 11, 22, 15, 30, 12, 345_678, tzinfo=UTC)
+PASSES = {f"pix {each.name}": each for each in PIX_PASSES} | {f"boleto {each.name}": each for each in BOLETO_PASSES}
+
+
+@pytest.mark.parametrize("asked", PASSES.values(), ids=PASSES.keys())
+@given(answers=st.lists(st.sampled_from(["more", "end", "too wide"]), max_size=60))
+def test_the_intervals_of_a_pass_meet_from_its_beginning_to_its_goal(asked: Pass, answers: list[str]) -> None:
+    progress: Progress | None = None
+    covered: datetime | None = None
+    for answer in [*answers, *["end"] * 100_000]:
+        began = begin(progress, asked, NOW)
+        if began is None:
+            break
+        progress = began
+        assert progress.window_until is not None
+        covered = covered or progress.until
+        assert progress.until == covered < progress.window_until <= progress.goal
+        assert progress.window_until - progress.until <= asked.width_max
+        if answer == "too wide":
+            progress = narrowed(progress, asked) or progress
+        else:
+            progress = turned(progress, "page" if answer == "more" else None, 1, asked)
+        covered = progress.until
+        if progress.until >= progress.goal:
+            break
+    assert progress is not None
+    assert progress.until == progress.goal == asked.goal(NOW)
+
+
+def test_what_is_too_full_is_halved_down_to_a_second_and_grows_again() -> None:
+    (asked, *_) = PIX_PASSES
+    progress = begin(None, asked, NOW)
+    assert progress is not None
+    widths = []
+    while True:
+        assert progress.window_until is not None
+        widths.append((progress.window_until - progress.until).total_seconds())
+        narrower = narrowed(progress, asked)
+        if narrower is None:
+            break
+        progress = narrower
+    assert widths[:3] == [21_600, 10_800, 5_400]
+    assert widths[-1] == 1
+    for width_s in (2, 4, 8):
+        progress = turned(progress, None, 1, asked)
+        progress = begin(progress, asked, NOW)
+        assert progress is not None
+        assert progress.window_until == progress.until + timedelta(seconds=width_s)
+    # One that is well filled is followed by one as wide.
+    assert turned(progress, None, 60, asked).width_s == 8
+
+
+def test_nightly_passes_begin_at_three_and_go_back_over_their_days() -> None:
+    nightly = PASSES["pix nightly"]
+    early = datetime(2026, 11, 22, 2, 59, tzinfo=SAO_PAULO)
+    midnight = datetime(2026, 11, 22, tzinfo=SAO_PAULO)
+    done = Progress(midnight - timedelta(days=1), midnight - timedelta(days=1), None, None, 60)
+    assert begin(done, nightly, early) is None
+    began = begin(done, nightly, early + timedelta(minutes=1))
+    assert began is not None
+    assert (began.until, began.goal) == (midnight - timedelta(days=7), midnight)
+    # Of nights that were missed nothing is left out.
+    old = Progress(midnight - timedelta(days=30), midnight - timedelta(days=30), None, None, 60)
+    began = begin(old, nightly, midnight + timedelta(hours=3))
+    assert began is not None
+    assert began.until == midnight - timedelta(days=30)
+
+
+def test_a_clock_that_stands_or_goes_back_asks_again_and_skips_nothing() -> None:
+    (asked, *_) = PIX_PASSES
+    goal = asked.goal(NOW)
+    done = Progress(goal, goal, None, None, 60)
+    for now in (NOW, NOW - timedelta(hours=5)):
+        began = begin(done, asked, now)
+        assert began is not None
+        assert (began.until, began.goal) == (asked.goal(now) - asked.again, asked.goal(now))
+    assert goal >= NOW  # the second under way is asked for as well

@@ -1,0 +1,103 @@
+"""Which interval a reconciler asks a bank about next. Decides on values: no clock, no I/O.
+
+A pass goes from `until` to its `goal` in intervals, one after the other, and then begins anew for a later goal. All of
+its state is stored after each page, so another worker continues where this one stopped.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from domain.instants import SAO_PAULO, day_begins
+
+PAGES_MAX: Final = 100
+"""Of an interval, where the bank tells how many there are: late pages of a long list are slow, and may be refused."""
+_GROW_BELOW: Final = PAGES_MAX // 4
+"""An interval of so few pages is followed by one that is twice as wide."""
+_SECOND = timedelta(seconds=1)
+_DAY = timedelta(days=1)
+
+
+class Pass(Struct, frozen=True, kw_only=True):
+    """One way of asking for everything: as it arrives, or again later, because a list may show money late."""
+
+    name: str
+    behind: timedelta = timedelta(0)
+    """How old what it asks for is at least."""
+    every: timedelta = _SECOND
+    """Goals are multiples of this; of a day, they are midnights of São Paulo."""
+    again: timedelta = timedelta(0)
+    """How much before the last goal it begins anew. One that does asks each time it is called."""
+    reach: timedelta = timedelta(0)
+    """How much before the new goal it begins at the latest."""
+    first: timedelta = timedelta(0)
+    """How much before its first goal it begins."""
+    width_max: timedelta
+    width_min: timedelta
+    returned: bool = False
+    """It asks for money that went back only."""
+
+    def goal(self, now: datetime) -> datetime:
+        """Up to where it is to ask. The second under way is included: banks are asked by whole seconds."""
+        at = now - self.behind
+        if self.every >= _DAY:
+            return day_begins(at.astimezone(SAO_PAULO).date())
+        steps = (at - datetime.fromtimestamp(0, UTC)) / self.every
+        whole = -int(-steps // 1) if self.every <= _SECOND else int(steps)
+        return datetime.fromtimestamp(0, UTC) + whole * self.every
+
+
+class Progress(Struct, frozen=True):
+    """How far a pass is (bank_reconciled)."""
+
+    until: datetime
+    goal: datetime
+    window_until: datetime | None
+    after: str | None
+    width_s: int
+
+
+def begin(progress: Progress | None, asked: Pass, now: datetime) -> Progress | None:
+    """The interval to go on with; None when the pass has nothing to ask for now."""
+    goal = asked.goal(now)
+    if progress is None:
+        until = goal - max(asked.first, asked.reach)
+        progress = Progress(until, goal, None, None, _seconds(asked.width_max))
+    elif progress.window_until is not None:
+        return progress
+    elif progress.until >= progress.goal:
+        if goal <= progress.goal and not asked.again:
+            return None
+        # Of a clock that was set back no more is asked for than of one that stands.
+        until = min(min(progress.goal, goal) - asked.again, goal - asked.reach)
+        progress = replace(progress, until=until, goal=goal)
+    width = timedelta(seconds=min(progress.width_s, _seconds(asked.width_max)))
+    if progress.until >= progress.goal:
+        return None
+    return replace(progress, window_until=min(progress.until + width, progress.goal), after=None)
+
+
+def narrowed(progress: Progress, asked: Pass) -> Progress | None:
+    """Half of the interval, from its beginning; None when it is as narrow as can be asked for."""
+    assert progress.window_until is not None
+    half_s = _seconds(progress.window_until - progress.until) // 2
+    if half_s < _seconds(asked.width_min):
+        return None
+    return replace(progress, window_until=progress.until + timedelta(seconds=half_s), after=None, width_s=half_s)
+
+
+def turned(progress: Progress, following: str | None, pages: int, asked: Pass) -> Progress:
+    """After a page is booked: the next one of the interval, or the end of it. `pages` is how many it had so far or
+    has in all."""
+    assert progress.window_until is not None
+    if following is not None:
+        return replace(progress, after=following)
+    grown_s = progress.width_s * 2 if pages <= _GROW_BELOW else progress.width_s
+    width_s = min(grown_s, _seconds(asked.width_max))
+    return Progress(progress.window_until, progress.goal, None, None, width_s)
+
+
+def _seconds(width: timedelta) -> int:
+    return int(width.total_seconds())

@@ -1,0 +1,150 @@
+"""Ask a bank for everything it received, page by page: each page is booked, and how far that is stored with it."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Final, Generic, TypeVar
+
+import structlog
+from msgspec import Struct
+from prometheus_client import Counter, Gauge
+
+import sql
+from banks.lists import BankPage, TooWide, UnreadableItem
+from banks.protocol import Done, Unknown
+from runtime.leases import take_lease
+from runtime.postgres import session
+from workers.context import Context
+from workers.incoming.intervals import PAGES_MAX, Pass, Progress, begin, narrowed, turned
+
+LEASE_S: Final = 120.0
+"""Outlasts the slowest page, asked for and booked: the lease is renewed before each."""
+
+_log = structlog.get_logger()
+_lag = Gauge(
+    "reconciler_lag_seconds",
+    "How far the bank was not yet asked for what it received, as last seen.",
+    ["bank", "method"],
+    multiprocess_mode="mostrecent",
+)
+_unreadable = Counter("reconciler_unreadable", "Items a bank listed that could not be read.", ["bank", "method"])
+
+Item = TypeVar("Item")
+Page = Done[BankPage[Item]] | TooWide | Unknown
+
+
+class BankList(Struct, Generic[Item], frozen=True, kw_only=True):
+    """One list of one bank: how to ask for a page of it, how to book one, and what an item is known by."""
+
+    bank: str
+    method: str
+    fetch: Callable[[datetime, datetime, str | None, Pass], Awaitable[Page[Item]]]
+    book: Callable[[list[Item]], Awaitable[int]]
+    """Answers how many payments were not on the books."""
+    known_by: Callable[[Item], str]
+
+
+class Advance(Struct, frozen=True):
+    """What an interval brought: payments that were not on the books, and whether the pass has more to ask for now."""
+
+    found: int
+    behind: bool
+
+
+find_progress = sql.maybe("reconciled.progress", Progress)
+set_progress = sql.run("reconciled.set_progress")
+set_aside = sql.many("reconciled.set_aside", str)
+read_after_all = sql.run("reconciled.read_after_all")
+
+
+async def measure_lag(context: Context, bank: str, method: str, asked: Pass) -> None:
+    """By every worker, also by those that do not reconcile: any of them may be asked for its metrics."""
+    async with session(context.pool) as conn:
+        progress = await find_progress(conn, bank=bank, method=method, pass_name=asked.name)
+    if progress is not None:
+        _lag.labels(bank, method).set((context.now() - progress.until).total_seconds())
+
+
+async def advance(context: Context, listed: BankList[Item], asked: Pass) -> Advance:
+    """Ask about one interval of the pass, or what is left of it. Stops between two pages when the lease is lost."""
+    async with session(context.pool) as conn:
+        progress = await find_progress(conn, bank=listed.bank, method=listed.method, pass_name=asked.name)
+    progress = begin(progress, asked, context.now())
+    if progress is None:
+        return Advance(0, behind=False)
+    found = pages = 0
+    while progress.window_until is not None:
+        if context.stopping.is_set() or not await hold(context, listed.bank, listed.method):
+            return Advance(found, behind=False)
+        answer = await listed.fetch(progress.until, progress.window_until, progress.after, asked)
+        if isinstance(answer, Unknown):
+            _log.info("reconciler_waits", bank=listed.bank, method=listed.method, detail=answer.detail)
+            return Advance(found, behind=False)
+        if isinstance(answer, TooWide) or _too_full(answer.value, progress):
+            narrower = narrowed(progress, asked)
+            if narrower is not None:
+                progress = narrower
+                await _store(context, listed, asked, progress)
+                continue
+            if isinstance(answer, TooWide):
+                # Not by its width, then: the question itself is refused, which somebody has to look into.
+                _log.error("reconciler_refused", bank=listed.bank, method=listed.method, detail=answer.detail)
+                return Advance(found, behind=False)
+        page = answer.value
+        found += await listed.book(page.items)
+        await _note_unreadable(context, listed, page)
+        pages += 1
+        progress = turned(progress, page.following, page.pages or pages, asked)
+        await _store(context, listed, asked, progress)
+    return Advance(found, behind=progress.until < progress.goal)
+
+
+async def hold(context: Context, bank: str, method: str) -> bool:
+    """Take or renew the reconciler's lease: one at a time in the installation."""
+    async with session(context.pool) as conn:
+        return await take_lease(conn, name=lease_name(bank, method), holder=context.worker, lease_s=LEASE_S)
+
+
+def lease_name(bank: str, method: str) -> str:
+    return f"reconciler:{method}:{bank}"
+
+
+def _too_full(page: BankPage[Item], progress: Progress) -> bool:
+    return progress.after is None and page.pages is not None and page.pages > PAGES_MAX
+
+
+async def _store(context: Context, listed: BankList[Item], asked: Pass, progress: Progress) -> None:
+    # A worker that has lost its lease may store this late: what it says was booked, and pages are read again at worst.
+    async with session(context.pool) as conn:
+        await set_progress(
+            conn,
+            bank=listed.bank,
+            method=listed.method,
+            until=progress.until,
+            goal=progress.goal,
+            window_until=progress.window_until,
+            after=progress.after,
+            width_s=progress.width_s,
+            pass_name=asked.name,
+        )
+
+
+async def _note_unreadable(context: Context, listed: BankList[Item], page: BankPage[Item]) -> None:
+    """Set aside and tell what cannot be read; take back what was set aside and can be read by now."""
+    odd: list[UnreadableItem] = page.unreadable
+    abouts = {each.about for each in odd}
+    async with session(context.pool) as conn:
+        new = []
+        if odd:
+            new = await set_aside(
+                conn,
+                bank=listed.bank,
+                method=listed.method,
+                abouts=[each.about for each in odd],
+                items=[context.seal.seal(each.item) for each in odd],
+                now=context.now(),
+            )
+        read = [about for about in map(listed.known_by, page.items) if about not in abouts]
+        await read_after_all(conn, bank=listed.bank, method=listed.method, abouts=read)
+    for about in new:
+        _unreadable.labels(listed.bank, listed.method).inc()
+        _log.error("bank_item_unreadable", bank=listed.bank, method=listed.method, about=about)
