@@ -16,6 +16,7 @@ from msgspec import Struct
 import sql
 from commands.bank_orders.kinds import kind_of
 from domain.errors import Code, Refused
+from domain.events import EventKind
 from domain.mode import Owner
 from readmodels.projector import Projection
 from runtime.ids import new_id
@@ -109,6 +110,8 @@ _PROJECTIONS: Final = {
     "entry": Projection.ENTRIES,
 }
 """Which projection reads which part of a payload."""
+_MAILED: Final = (EventKind.PAYMENT_RECEIVED, EventKind.CHARGE_DUE_DATE_CHANGED)
+"""After which a payer may be mailed: a receipt, or another reminder."""
 _BEGINNINGS: Final = {
     ("refund", "refund.created"): Projection.REFUNDS,
     ("withdrawal", "withdrawal.created"): Projection.WITHDRAWALS,
@@ -158,7 +161,8 @@ async def post(conn: Connection, postings: Sequence[Posting], *, now: datetime) 
                 )
             )
         )
-    await post_rows(conn, items=items, which=list(projections), now=now)
+    mailed = [posting.charge_id for posting in postings if not posting.owner.test and posting.kind in _MAILED]
+    await post_rows(conn, items=items, which=list(projections), mailed=mailed, now=now)
 
 
 class _Count:

@@ -1,7 +1,8 @@
 """Write mails to payers and to merchants' people: rows here, sent by workers (workers/mail/sender.py).
 
 A production charge created with `send_email` leaves a request. It becomes a mail about the charge, reminders while that
-is pending, and a receipt. Payments and new due dates are read from the account's feed.
+is pending, and a receipt. A payment or a new due date makes the request due, in the transaction that books it
+(commands/journal.py).
 """
 
 import hmac
@@ -38,8 +39,6 @@ PAID_LATE: Final = timedelta(days=30)
 """How long after its expiry a charge's payment still gets a receipt."""
 
 _NO_DAY: Final = date(1970, 1, 1)
-_ACCOUNTS_MAX = 200
-_EVENTS_MAX = 1_000
 _LEASE = timedelta(minutes=1)
 _MAC = 16
 
@@ -93,11 +92,9 @@ class _New(Struct, frozen=True, gc=False):
 
 
 find_due_requests = sql.many("mail.due_requests", _Request)
-begin_following = sql.run("mail.begin_following")
 find_requested_charges = sql.many("mail.requested_charges", _Charge)
 set_requests = sql.run("mail.set_requests")
 end_requests = sql.run("mail.end_requests")
-follow = sql.one("mail.follow", int)
 add = sql.run("mail.add")
 ask = sql.maybe("mail.ask", str)
 add_notice = sql.run("mail.add_notice")
@@ -106,17 +103,11 @@ stop = sql.run("mail.stop")
 _read_payer = msgspec.json.Decoder(_Payer).decode
 
 
-async def follow_feeds(conn: Connection, *, now: datetime) -> int:
-    """Read payments and new due dates of charges with requests; answers how many accounts have more to read."""
-    return await follow(conn, now=now, accounts_max=_ACCOUNTS_MAX, events_max=_EVENTS_MAX)
-
-
 async def write_mails(conn: Connection, *, now: datetime, seal: Seal) -> int:
     """Turn due requests into mails, and say when each is looked at again; answers how many were looked at."""
     requests = await find_due_requests(conn, now=now, limit=REQUESTS_MAX)
     if not requests:
         return 0
-    await begin_following(conn, account_ids=sorted({request.account_id for request in requests}))
     found = await find_requested_charges(conn, charge_ids=[request.charge_id for request in requests])
     charges = {charge.charge_id: charge for charge in found}
     mails: list[_New] = []

@@ -218,6 +218,7 @@ CREATE TABLE charge (
     CONSTRAINT charge_refunded_cents_check CHECK (refunded_cents >= 0),
     CONSTRAINT charge_status_check CHECK (status = ANY (ARRAY['pending'::text, 'paid'::text, 'expired'::text, 'cancelled'::text, 'refunded'::text, 'failed'::text]))
 ) WITH (fillfactor=85);
+CREATE INDEX charge_expiring ON charge USING btree (expires_at) WHERE status = 'pending'::text;
 CREATE INDEX charge_overdue ON charge USING btree (account_id, test, expires_at) WHERE status = 'pending'::text;
 CREATE INDEX charge_reference ON charge USING btree (account_id, test, external_id, charge_id) WHERE status = 'pending'::text AND external_id IS NOT NULL;
 
@@ -371,12 +372,6 @@ CREATE INDEX mail_leased ON mail USING btree (lease_until) WHERE state = 'sendin
 CREATE UNIQUE INDEX mail_of_charge ON mail USING btree (charge_id, kind, about_day) WHERE kind <> ALL (ARRAY['asked'::text, 'notice'::text]);
 CREATE UNIQUE INDEX mail_of_notice ON mail USING btree (notice_id, to_hash) WHERE kind = 'notice'::text;
 CREATE INDEX mail_over ON mail USING btree (due_at, mail_id) WHERE state = ANY (ARRAY['sent'::text, 'failed'::text, 'skipped'::text]);
-
-CREATE TABLE mail_follow (
-    account_id uuid NOT NULL,
-    sequence bigint NOT NULL,
-    CONSTRAINT mail_follow_pkey PRIMARY KEY (account_id)
-) WITH (fillfactor=85);
 
 CREATE TABLE mail_request (
     charge_id uuid NOT NULL,

@@ -37,8 +37,9 @@ CREATE TABLE charge (
     payer_sealed    bytea,
     PRIMARY KEY (charge_id, account_id)
 ) WITH (fillfactor = 85);
--- For the sweeper and every read of an account: pending and past its time.
+-- For every read of an account, and for the sweeper over all accounts: pending and past its time.
 CREATE INDEX charge_overdue ON charge (account_id, test, expires_at) WHERE status = 'pending';
+CREATE INDEX charge_expiring ON charge (expires_at) WHERE status = 'pending';
 -- Cancel and re-date by reference look at pending charges only.
 CREATE INDEX charge_reference ON charge (account_id, test, external_id, charge_id)
     WHERE status = 'pending' AND external_id IS NOT NULL;

@@ -4,21 +4,14 @@
 CREATE TABLE mail_request (
     charge_id   uuid NOT NULL,
     account_id  uuid NOT NULL,
-    -- When to look next: at once after the creation, then at the next reminder, or when the feed has an event of it.
-    -- NULL: only events of the feed cause another mail.
+    -- When to look next: at once after the creation, then at the next reminder, or when it is paid or gets another date.
+    -- NULL: only these cause another mail.
     due_at      timestamptz,
     -- The charge itself was mailed, or could not be.
     begun_at    timestamptz,
     PRIMARY KEY (charge_id, account_id)
 ) WITH (fillfactor = 85);
 CREATE INDEX mail_request_due ON mail_request (due_at) WHERE due_at IS NOT NULL;
-
--- How far mails have followed the feed of an account with rows in mail_request. The feed is dense and in order, so nothing
--- is missed.
-CREATE TABLE mail_follow (
-    account_id  uuid PRIMARY KEY,
-    sequence    bigint NOT NULL
-) WITH (fillfactor = 85);
 
 CREATE TABLE mail (
     -- Also in its Message-ID, so that one sent twice can be recognised.

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from commands.charges.change import ChargeChange, ChargeCommand, change_charges
-from commands.charges.expire import expire_all
+from commands.charges.expire import Sweeper
 from commands.charges.fail import fail_charge
 from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
 from commands.journal import Entry
@@ -383,7 +383,7 @@ async def test_a_charge_that_is_not_paid_is_not_refundable(env: Environment, sta
     elif state == "expired":
         past = "UPDATE charge SET expires_at = '2026-01-01Z' WHERE charge_id = $1"
         await env.pool.execute(past, UUID(charge_id))
-        await expire_all(env.pool, now=env.now())
+        await Sweeper(env.pool).sweep(now=env.now())
     assert (await env.charge(charge_id))["status"] == state
     assert (await env.ask(charge_id)).code() == "CHARGE_NOT_REFUNDABLE"
     assert (await env.ask(charge_id, {"amount": "0.01"})).code() == "CHARGE_NOT_REFUNDABLE"

@@ -108,4 +108,4 @@ async def _record(conn: Connection, doc: ChargeDoc, kind: str, now: datetime, ch
         "account_id": doc.account_id, "test": doc.test, "charge_id": doc.charge_id, "version": doc.version,
         "kind": kind, "recorded_at": iso(now), "actor": "test", "payload": {"charge": charge},
     }  # fmt: skip
-    await post_rows(conn, items=[msgspec.json.encode(line)], which=[which], now=now)
+    await post_rows(conn, items=[msgspec.json.encode(line)], which=[which], mailed=[], now=now)

@@ -15,7 +15,7 @@ import structlog
 from msgspec import Struct
 
 import sql
-from commands.mail import follow_feeds, stop_token, write_mails, write_notices
+from commands.mail import stop_token, write_mails, write_notices
 from domain.mode import Mode, Owner
 from readmodels.charges.boleto import boleto_to_print
 from readmodels.charges.charge import read_doc
@@ -88,15 +88,13 @@ forget_caught = sql.run("mail.forget_caught")
 
 
 async def write_due_mails(context: Context) -> int:
-    """Write mails for events, for requests and for notices; answers how many, and how many feeds lag."""
+    """Write mails for requests and for notices; answers how many."""
     now = context.now()
-    async with session(context.pool) as conn:
-        behind = await follow_feeds(conn, now=now)
     async with transaction(context.pool) as conn:
         written = await write_mails(conn, now=now, seal=context.seal)
     async with transaction(context.pool) as conn:
         notices = await write_notices(conn, now=now, seal=context.seal)
-    return behind + written + notices
+    return written + notices
 
 
 async def release_mails(context: Context) -> int:

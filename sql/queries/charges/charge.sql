@@ -92,26 +92,33 @@ ORDER BY expires_at
 LIMIT :limit;
 
 -- name: overdue
--- The same over all accounts, each by its own clock: hop from account to account along the index (it holds pending charges
--- only), never over the rows between.
-WITH RECURSIVE owner AS (
-    (SELECT account_id, test FROM charge WHERE status = 'pending' ORDER BY account_id, test LIMIT 1)
-    UNION ALL
-    SELECT n.account_id, n.test FROM owner o CROSS JOIN LATERAL (
-        SELECT account_id, test FROM charge
-        WHERE status = 'pending' AND (account_id, test) > (o.account_id, o.test)
-        ORDER BY account_id, test LIMIT 1
-    ) n
-)
-SELECT d.charge_id
-FROM owner o
-LEFT JOIN sandbox_clock k ON o.test AND k.account_id = o.account_id
+-- The same over all accounts, locked: a worker passes over what another one is expiring. A range of the charges that real
+-- time has passed, however many accounts there are.
+SELECT charge_id FROM charge
+WHERE status = 'pending' AND expires_at <= :now
+ORDER BY expires_at
+LIMIT :limit
+FOR UPDATE SKIP LOCKED;
+
+-- name: clocks_ahead
+-- Accounts whose sandbox is ahead of real time, a page of them.
+SELECT account_id, ahead_s FROM sandbox_clock
+WHERE ahead_s > 0 AND account_id > :after
+ORDER BY account_id
+LIMIT :limit;
+
+-- name: overdue_ahead
+-- Their test charges that are due by these clocks.
+SELECT due.charge_id
+FROM unnest(:clocks.account_id::uuid[], :clocks.ahead_s::bigint[]) AS k (account_id, ahead_s)
 CROSS JOIN LATERAL (
     SELECT charge_id FROM charge
-    WHERE account_id = o.account_id AND test = o.test AND status = 'pending'
-      AND expires_at <= :now::timestamptz + interval '1 second' * coalesce(k.ahead_s, 0)
-    ORDER BY expires_at LIMIT :limit
-) d
+    WHERE account_id = k.account_id AND test AND status = 'pending'
+      AND expires_at <= :now::timestamptz + interval '1 second' * k.ahead_s
+    ORDER BY expires_at
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+) due
 LIMIT :limit;
 
 -- name: pending_by_reference

@@ -13,6 +13,11 @@ WITH journaled AS (
         account_id uuid, test boolean, charge_id uuid, version integer, kind text, recorded_at timestamptz, actor text,
         request_id text, event_id uuid, event_sequence bigint, event_body text)
     RETURNING journal_id
+), mailed AS (
+    -- Their payers are mailed when there is something new: a key look-up for each charge, and seldom a row.
+    UPDATE mail_request r SET due_at = :now::timestamptz
+    FROM unnest(:mailed::uuid[]) AS g (charge_id)
+    WHERE r.charge_id = g.charge_id
 ), posted AS MATERIALIZED (
     SELECT array_agg(journal_id) AS journal_ids FROM journaled
 )

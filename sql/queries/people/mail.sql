@@ -8,18 +8,6 @@ ORDER BY due_at
 LIMIT :limit
 FOR UPDATE SKIP LOCKED;
 
--- name: begin_following
--- Follow these accounts' feeds from here on. Comes before the charges' state is read: what happens in between is seen
--- twice, never missed.
-WITH follower AS MATERIALIZED (
-    SELECT g.account_id, coalesce(k.event_sequence, 0)
-    FROM unnest(:account_ids::uuid[]) AS g (account_id)
-    LEFT JOIN account_clock k ON k.account_id = g.account_id AND NOT k.test
-)
-INSERT INTO mail_follow (account_id, sequence)
-TABLE follower
-ON CONFLICT DO NOTHING;
-
 -- name: requested_charges
 -- All that decides which mail is to be written.
 SELECT c.charge_id, c.account_id, c.status, c.expires_at, r.due_date, c.payer_sealed
@@ -37,39 +25,6 @@ WHERE w.charge_id = g.charge_id AND w.account_id = g.account_id;
 DELETE FROM mail_request w
 USING unnest(:requests.charge_id::uuid[], :requests.account_id::uuid[]) AS g (charge_id, account_id)
 WHERE w.charge_id = g.charge_id AND w.account_id = g.account_id;
-
--- name: follow
--- Read on in the feeds of accounts with requests, and wake those whose charge was paid or got another date. The clock and
--- the events up to it are of one snapshot, and a feed has no gaps: what was read is never read again.
-WITH moved AS (
-    SELECT f.account_id, f.sequence AS after, k.event_sequence AS newest
-    FROM mail_follow f JOIN account_clock k ON k.account_id = f.account_id AND NOT k.test
-    WHERE k.event_sequence > f.sequence
-    LIMIT :accounts_max
-    FOR UPDATE OF f SKIP LOCKED
-), event AS (
-    SELECT m.account_id, e.sequence, e.charge_id, e.type
-    FROM moved m CROSS JOIN LATERAL (
-        SELECT sequence, charge_id, type FROM read_event
-        WHERE account_id = m.account_id AND NOT test AND sequence > m.after AND sequence <= m.newest
-        ORDER BY sequence LIMIT :events_max
-    ) e
-), woken AS (
-    UPDATE mail_request w SET due_at = :now
-    FROM event t
-    WHERE t.type IN ('payment.received', 'charge.due_date_changed')
-      AND w.charge_id = t.charge_id AND w.account_id = t.account_id
-), read AS (
-    SELECT m.account_id, m.newest, count(t.sequence) AS events, max(t.sequence) AS last
-    FROM moved m LEFT JOIN event t USING (account_id)
-    GROUP BY m.account_id, m.newest
-), carried AS (
-    UPDATE mail_follow f SET sequence = CASE WHEN r.events < :events_max THEN r.newest ELSE r.last END
-    FROM read r
-    WHERE f.account_id = r.account_id
-)
--- Only accounts that are behind are read on at once.
-SELECT count(*) AS count FROM read WHERE events = :events_max;
 
 -- name: add
 -- Mails that were written before stay as they are: an automatic one is written once.

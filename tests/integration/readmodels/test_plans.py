@@ -16,7 +16,13 @@ import pytest_asyncio
 
 import sql
 from commands.charges.change import COMMANDS_MAX
-from commands.charges.expire import find_overdue, find_overdue_of_account
+from commands.charges.expire import (
+    ClockAhead,
+    find_clocks_ahead,
+    find_overdue,
+    find_overdue_ahead,
+    find_overdue_of_account,
+)
 from domain.mode import Mode, Owner
 from readmodels.charges.charge import charges_by_id
 from readmodels.charges.charge_list import METHODS, STATUSES, ChargeFilters, charge_page, charge_summary, due_days
@@ -357,7 +363,12 @@ async def test_who_looks_for_overdue_charges_reads_those_only(explained: Explain
     for now in (START, START + timedelta(days=2), START + timedelta(days=365)):
         await find_overdue_of_account(explained, account_id=BIG, test=True, now=now, limit=COMMANDS_MAX)
         await find_overdue(explained, now=now, limit=COMMANDS_MAX)
-    assert_cheap(explained.plans, ranges=45, page=COMMANDS_MAX)
+    assert_cheap(explained.plans, page=COMMANDS_MAX)
+    explained.plans.clear()
+    clocks = [ClockAhead(BIG, 3_600), *(ClockAhead(UUID(int=number), 60) for number in range(2, 60))]
+    await find_overdue_ahead(explained, clocks=clocks, now=START, limit=COMMANDS_MAX)
+    await find_clocks_ahead(explained, after=UUID(int=0), limit=len(clocks))
+    assert_cheap(explained.plans, ranges=len(clocks), page=COMMANDS_MAX)
 
 
 async def test_the_days_of_a_month_cost_probes_and_not_their_payments(explained: Explained) -> None:

@@ -1,0 +1,69 @@
+"""The sweeper of overdue charges, beside others of its kind and for sandboxes that are ahead of real time."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+import pytest_asyncio
+
+from banks.protocol import Location
+from commands.charges.expire import Sweeper
+from runtime.postgres import Pool, open_pool, transaction
+from tests.support.banking import make_account, make_charges
+from tests.support.database import own_database
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def own_pool(servers: Any) -> AsyncIterator[Pool]:
+    """A database of the test's own: elsewhere other tests' charges are due as well."""
+    async with own_database(servers.database_url, "sweeper") as url:
+        opened = await open_pool(url, name="tests", size=4)
+        yield opened
+        await opened.close()
+
+
+async def test_sweepers_pass_over_what_another_one_is_expiring(own_pool: Pool) -> None:
+    """Two workers share the work: neither waits for the other's charges, and none is expired twice."""
+    account_id = await make_account(own_pool)
+    locations = [Location(secrets.randbits(60), f"pix.example.com/{secrets.token_hex(16)}") for _ in range(4)]
+    charge_ids = set(await make_charges(own_pool, account_id, locations, test=False, amount_cents=1_000))
+    later = datetime.now(UTC) + timedelta(days=40)
+    held, left = set(list(charge_ids)[:2]), set(list(charge_ids)[2:])
+    async with transaction(own_pool) as other:
+        await other.execute("SELECT FROM charge WHERE charge_id = ANY($1) FOR UPDATE", list(held))
+        async with asyncio.timeout(5):
+            while await Sweeper(own_pool).sweep(now=later):
+                pass
+        assert await _expired(own_pool, charge_ids) == left
+    while await Sweeper(own_pool).sweep(now=later):
+        pass
+    assert await _expired(own_pool, charge_ids) == charge_ids
+
+
+async def _expired(pool: Pool, charge_ids: set[UUID]) -> set[UUID]:
+    rows = await pool.fetch(
+        "SELECT charge_id FROM charge WHERE charge_id = ANY($1) AND status = 'expired'", list(charge_ids)
+    )
+    return {row["charge_id"] for row in rows}
+
+
+async def test_every_sandbox_that_is_ahead_is_looked_at_in_turn(
+    own_pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("commands.charges.expire.CLOCKS_MAX", 2)
+    charge_ids: set[UUID] = set()
+    for _ in range(5):
+        account_id = await make_account(own_pool)
+        location = Location(secrets.randbits(60), f"pix.example.com/{secrets.token_hex(16)}")
+        charge_ids |= set(await make_charges(own_pool, account_id, [location], test=True, amount_cents=1_000))
+        await own_pool.execute(
+            "INSERT INTO sandbox_clock (account_id, ahead_s, moved_at) VALUES ($1, $2, now())", account_id, 40 * 86_400
+        )
+    sweeper, now = Sweeper(own_pool), datetime.now(UTC)
+    for _ in range(4):
+        await sweeper.sweep(now=now)
+    assert await _expired(own_pool, charge_ids) == charge_ids
