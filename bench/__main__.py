@@ -19,6 +19,7 @@ import uvloop
 
 from bench import merchant_mix
 from bench.boletos import boletos, printing
+from bench.bytes import bytes_per_charge
 from bench.cost import cost
 from bench.creation import against_empty, against_naive
 from bench.deliveries import deliveries
@@ -47,6 +48,7 @@ SCENARIOS = {
     "deliveries": Scenario("Telling merchants: webhooks", deliveries, needs_api=False),
     "jobs": Scenario("The queue of arq", jobs, needs_api=False),
     "reports": Scenario("Reports over a year", reports, needs_api=False),
+    "bytes": Scenario("What a charge leaves behind", bytes_per_charge),
     "cost": Scenario("What one creation costs", cost),
     "start": Scenario("Starting everything", start, needs_api=False),
 }

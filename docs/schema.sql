@@ -90,13 +90,20 @@ CREATE TABLE bank_hint (
     received_at timestamp with time zone NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     due_at timestamp with time zone NOT NULL,
-    state text DEFAULT 'waiting'::text NOT NULL,
     CONSTRAINT bank_hint_about_bank_key UNIQUE (about, bank),
-    CONSTRAINT bank_hint_pkey PRIMARY KEY (hint_id),
-    CONSTRAINT bank_hint_state_check CHECK (state = ANY (ARRAY['waiting'::text, 'confirmed'::text, 'unfounded'::text]))
+    CONSTRAINT bank_hint_pkey PRIMARY KEY (hint_id)
 );
-CREATE INDEX bank_hint_due ON bank_hint USING btree (due_at) WHERE state = 'waiting'::text;
-CREATE INDEX bank_hint_txid ON bank_hint USING btree (txid) WHERE state = 'waiting'::text;
+CREATE INDEX bank_hint_due ON bank_hint USING btree (due_at);
+CREATE INDEX bank_hint_txid ON bank_hint USING btree (txid);
+
+CREATE TABLE bank_hint_done (
+    about text NOT NULL,
+    bank text NOT NULL,
+    confirmed_at timestamp with time zone NOT NULL
+) PARTITION BY RANGE (confirmed_at);
+CREATE INDEX bank_hint_done_about ON ONLY bank_hint_done USING btree (about, bank);
+
+CREATE TABLE bank_hint_done_other PARTITION OF bank_hint_done DEFAULT;
 
 CREATE TABLE bank_order (
     order_id uuid NOT NULL,

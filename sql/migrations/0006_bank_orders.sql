@@ -57,7 +57,8 @@ CREATE TABLE bank_order_done (
 ) PARTITION BY RANGE (order_id);
 CREATE TABLE bank_order_done_other PARTITION OF bank_order_done DEFAULT;
 
--- Callbacks as they came. A hint moves nothing: it makes a worker ask the bank.
+-- Callbacks that are to be checked. A hint moves nothing: it makes a worker ask the bank, and leaves when the bank has
+-- confirmed it or knows nothing of it.
 CREATE TABLE bank_hint (
     hint_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     bank         text NOT NULL,
@@ -67,12 +68,22 @@ CREATE TABLE bank_hint (
     received_at  timestamptz NOT NULL,
     attempts     integer NOT NULL DEFAULT 0,
     due_at       timestamptz NOT NULL,
-    state        text NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'confirmed', 'unfounded')),
     UNIQUE (about, bank)
 );
-CREATE INDEX bank_hint_due ON bank_hint (due_at) WHERE state = 'waiting';
+CREATE INDEX bank_hint_due ON bank_hint (due_at);
 -- How many payments callbacks report for one boleto is asked by its number.
-CREATE INDEX bank_hint_txid ON bank_hint (txid) WHERE state = 'waiting';
+CREATE INDEX bank_hint_txid ON bank_hint (txid);
+
+-- Confirmed hints about boletos, partitioned by month (0014_months). The bank tells a boleto's total alone, and callbacks how
+-- many payments it is of: one that is received again must not count again. A PIX is known by its endToEndId, so hints
+-- about PIX are not kept.
+CREATE TABLE bank_hint_done (
+    about         text NOT NULL,
+    bank          text NOT NULL,
+    confirmed_at  timestamptz NOT NULL
+) PARTITION BY RANGE (confirmed_at);
+CREATE INDEX bank_hint_done_about ON bank_hint_done (about, bank);
+CREATE TABLE bank_hint_done_other PARTITION OF bank_hint_done DEFAULT;
 
 -- How far each pass of a reconciler has asked a bank for what it received (workers/incoming/intervals.py).
 CREATE TABLE bank_reconciled (

@@ -148,7 +148,7 @@ async def running_bank(
 async def worker_context(pool: Pool, redis_url: str, production: Any) -> AsyncIterator[Context]:
     """What duties are handed: the sandbox's own books, and `production` for the other mode. No order waits."""
     await pool.execute("DELETE FROM bank_order")
-    await pool.execute("DELETE FROM bank_hint WHERE state = 'waiting'")
+    await pool.execute("DELETE FROM bank_hint")
     redis = open_redis(redis_url, blocking=False)
     jobs = Jobs(redis)
     seal = Seal(bytes.fromhex(SECRET_KEY))

@@ -73,12 +73,12 @@ _CAUGHT_UP = "UPDATE bank_reconciled SET until = $1, goal = $1, window_until = N
 # Orders that a worker has in hand or that are due, and hints; and when the next retry of them is.
 _UNDER_WAY = """
 SELECT (SELECT count(*) FROM bank_order WHERE state = 'working' OR (state = 'waiting' AND due_at <= $1))
-     + (SELECT count(*) FROM bank_hint WHERE state = 'waiting' AND due_at <= $1) AS now,
+     + (SELECT count(*) FROM bank_hint WHERE due_at <= $1) AS now,
        (SELECT count(*) FROM webhook_delivery WHERE state = 'sending') AS told,
        EXISTS (SELECT FROM partner_share WHERE posted_at IS NULL) AS unshared,
        least((SELECT min(due_at) FROM bank_order WHERE state = 'waiting'
               AND ($2 OR (lane NOT IN ('refund', 'withdrawal')))),
-             (SELECT min(due_at) FROM bank_hint WHERE state = 'waiting')) AS next
+             (SELECT min(due_at) FROM bank_hint)) AS next
 """
 _UNTOLD = """
 SELECT count(*) FROM webhook_delivery WHERE state <> 'delivered' AND account_id = ANY($1::uuid[])
@@ -236,7 +236,7 @@ class Service:
         self.errors.clear()
         await self.behave()
         await self.pool.execute("DELETE FROM bank_order")
-        await self.pool.execute("UPDATE bank_hint SET state = 'unfounded' WHERE state = 'waiting'")
+        await self.pool.execute("DELETE FROM bank_hint")
         await self.resume()
         await self.pool.execute(_CAUGHT_UP, self.clock.now())
 

@@ -120,7 +120,8 @@ class _Checks:
 
     async def _settle(self, verdicts: Sequence[list[_Verdict]]) -> list[None]:
         async with session(self._context.pool) as conn:
-            await settle(conn, verdicts=[verdict for of_charge in verdicts for verdict in of_charge])
+            settled = [verdict for of_charge in verdicts for verdict in of_charge]
+            await settle(conn, verdicts=settled, boletos=BOLETO_HINT, now=self._context.now())
         return [None] * len(verdicts)
 
 

@@ -1,33 +1,45 @@
 -- Callbacks of the bank, as hints.
 
 -- name: store
--- Received twice, kept once. One that was found to be unfounded is checked again when it is received again: a forged
--- hint must not suppress the true one.
-INSERT INTO bank_hint AS h (bank, about, txid, received_at, due_at)
+-- Received twice, checked once. One that was checked is checked again when it is received again: a forged hint must not
+-- suppress the true one, and what is on the books is not booked twice.
+INSERT INTO bank_hint (bank, about, txid, received_at, due_at)
 SELECT DISTINCT ON (g.about) :bank, g.about, g.txid, :now::timestamptz, :now::timestamptz
 FROM unnest(:abouts::text[], :txids::text[]) AS g (about, txid)
 ORDER BY g.about
-ON CONFLICT (about, bank) DO UPDATE
-SET txid = excluded.txid, state = 'waiting', attempts = 0, due_at = excluded.due_at
-WHERE h.state = 'unfounded'
+ON CONFLICT (about, bank) DO NOTHING
 RETURNING about;
 
 -- name: claim
 -- Take what is due. It is deferred by the length of a lease and not marked: after a worker's death it is due again.
 UPDATE bank_hint SET attempts = attempts + 1, due_at = :lease_until
 WHERE hint_id IN (
-    SELECT hint_id FROM bank_hint WHERE state = 'waiting' AND due_at <= :now AND bank = ANY(:banks::text[])
+    SELECT hint_id FROM bank_hint WHERE due_at <= :now AND bank = ANY(:banks::text[])
     ORDER BY due_at LIMIT :limit FOR UPDATE SKIP LOCKED
 )
 RETURNING hint_id, bank, about, txid, attempts;
 
 -- name: reported
--- How many payments the callbacks that were not checked yet report for each boleto.
-SELECT txid AS number, count(*)::integer AS payments FROM bank_hint
-WHERE state = 'waiting' AND bank = :bank AND txid = ANY(:numbers::text[]) GROUP BY txid;
+-- How many payments the callbacks that were not checked yet report for each boleto; not those received again.
+SELECT h.txid AS number, count(*)::integer AS payments FROM bank_hint h
+WHERE h.bank = :bank AND h.txid = ANY(:numbers::text[])
+  AND NOT EXISTS (SELECT FROM bank_hint_done d WHERE d.about = h.about AND d.bank = h.bank)
+GROUP BY h.txid;
 
 -- name: settle
-UPDATE bank_hint h SET state = g.state, attempts = g.attempts, due_at = g.due_at
-FROM unnest(:verdicts.hint_id::bigint[], :verdicts.state::text[], :verdicts.attempts::integer[],
-            :verdicts.due_at::timestamptz[]) AS g (hint_id, state, attempts, due_at)
-WHERE h.hint_id = g.hint_id AND h.state = 'waiting';
+-- What was checked leaves; of boletos it is kept that the bank has confirmed it. What was not waits for its next check.
+WITH given AS MATERIALIZED (
+    SELECT g.hint_id, g.state, g.attempts, g.due_at
+    FROM unnest(:verdicts.hint_id::bigint[], :verdicts.state::text[], :verdicts.attempts::integer[],
+                :verdicts.due_at::timestamptz[]) AS g (hint_id, state, attempts, due_at)
+), ended AS (
+    DELETE FROM bank_hint h USING given g
+    WHERE h.hint_id = ANY(:verdicts.hint_id::bigint[]) AND h.hint_id = g.hint_id AND g.state <> 'waiting'
+    RETURNING h.about, h.bank, g.state
+), kept AS (
+    INSERT INTO bank_hint_done (about, bank, confirmed_at)
+    SELECT about, bank, :now FROM ended WHERE state = 'confirmed' AND starts_with(about, :boletos)
+)
+UPDATE bank_hint h SET attempts = g.attempts, due_at = g.due_at
+FROM given g
+WHERE h.hint_id = ANY(:verdicts.hint_id::bigint[]) AND h.hint_id = g.hint_id AND g.state = 'waiting';

@@ -66,7 +66,7 @@ SELECT 'bank_withdrawals', count(*), min(due_at) FROM (
     ORDER BY o.due_at, o.order_id LIMIT :limit) AS q
 UNION ALL
 SELECT 'bank_hints', count(*), min(due_at) FROM (
-    SELECT due_at FROM bank_hint WHERE state = 'waiting' ORDER BY due_at LIMIT :limit) AS q
+    SELECT due_at FROM bank_hint ORDER BY due_at LIMIT :limit) AS q
 UNION ALL
 SELECT 'webhooks', count(*), min(due_at) FROM (
     SELECT due_at FROM webhook_delivery WHERE state = 'pending' LIMIT :limit) AS q

@@ -233,7 +233,7 @@ async def test_a_boleto_paid_twice_is_two_payments_though_the_second_callback_co
     charge = await issued(client, "150.00")
 
     async def looked_into() -> bool:
-        least = "SELECT min(attempts) FROM bank_hint WHERE txid = $1 AND state = 'waiting'"
+        least = "SELECT min(attempts) FROM bank_hint WHERE txid = $1"
         return bool(await books.fetchval(least, number_of(charge)))
 
     async with deaf_to_callbacks(system):
@@ -244,6 +244,21 @@ async def test_a_boleto_paid_twice_is_two_payments_though_the_second_callback_co
         assert await call_back(system, client, [announcement(number_of(charge), 2)]) == 200
         payments = await payments_of(client, charge["charge_id"], 2)
     assert {(each["anomaly"], each["amount"]) for each in payments} == {(None, "150.00"), ("duplicate", "150.00")}
+
+
+async def test_a_callback_received_again_with_the_next_one_is_no_third_payment(
+    system: System, client: ApiClient
+) -> None:
+    charge = await issued(client, "150.00")
+    first, second = (announcement(number_of(charge), operation) for operation in (1, 2))
+    async with deaf_to_callbacks(system):
+        await pay(system, client, charge)
+        assert await call_back(system, client, [first]) == 200
+        await payments_of(client, charge["charge_id"])
+        await pay(system, client, charge)
+        assert await call_back(system, client, [first, second]) == 200
+        payments = await payments_of(client, charge["charge_id"], 2)
+    assert [each["amount"] for each in payments] == ["150.00", "150.00"]
 
 
 async def test_a_boleto_paid_with_its_amount_twice_in_one_payment_is_one(system: System, client: ApiClient) -> None:

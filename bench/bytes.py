@@ -1,0 +1,153 @@
+"""What a charge leaves behind: bytes of each table with its indexes, and of WAL, when it was created, registered at the
+bank, paid, and its payment told to the merchant.
+
+Everything goes the way it does in life: API, worker, receiver. The sandbox's own bank and the log of requests, which is
+kept for a month, are shown and not summed up. The WAL is of all of them.
+"""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from uuid import UUID
+
+import aiohttp
+
+from bench.asking import charge_body
+from bench.deliveries import receiving
+from bench.environment import BenchEnvironment, Merchant
+from bench.report import Finding
+from commands.webhooks.endpoint import set_endpoint
+from runtime.postgres import Pool, connect, session, transaction
+from runtime.seal import Seal
+
+CHARGES = 4_000
+CREATED_BYTES_MAX = 2_500
+TOLD_BYTES_MAX = 6_000
+
+_AT_ONCE = 32
+_DONE_S_MAX = 120.0
+_NOT_SUMMED = ("simulated_", "request_log", "pix_location", "pix_pool", "access_token")
+_SIZES = """
+SELECT coalesce(pg_partition_root(c.oid), c.oid)::regclass::text AS name,
+       sum(pg_table_size(c.oid) + pg_indexes_size(c.oid))::bigint AS bytes
+FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace GROUP BY 1
+"""
+
+
+async def bytes_per_charge(environment: BenchEnvironment, seconds: float) -> list[Finding]:
+    """Of a number of charges, however long they take."""
+    async with environment.database() as pool, receiving(0.0) as receiver:
+        merchant = await environment.merchant(pool)
+        async with transaction(pool) as conn:
+            await set_endpoint(
+                conn, UUID(merchant.account_id), receiver.url, allow_private=True, now=datetime.now(UTC),
+                seal=Seal(environment.settings.secret_key), chance=os.urandom(32),
+            )  # fmt: skip
+        sizes, wal = [await _sizes(environment)], [await _wal(pool)]
+        for round_ in range(2):
+            await environment.fill_locations(pool, 3 * CHARGES)
+            wal = [await _wal(pool)]
+            await _create(environment, merchant, round_)
+            wal.append(await _wal(pool))
+            with environment.worker():
+                await _until(pool, "SELECT count(*) = $1 FROM simulated_cob", CHARGES * (round_ + 1))
+                wal.append(await _wal(pool))
+                sizes.append(await _sizes(environment))
+                at = await _wal(pool)
+                await _pay(environment, merchant, pool)
+                await _until(pool, "SELECT count(*) = $1 FROM webhook_attempt", CHARGES * (round_ + 1))
+                wal.append(await _wal(pool) - at + wal[-1])
+            sizes.append(await _sizes(environment))
+    begun, registered, told_before, _, told = sizes
+    # In the second round what the first one left dead is used again, as it is when a system has run for long.
+    found = _shown("created and registered", registered - begun, CREATED_BYTES_MAX)
+    found += _shown("in all, paid and told", told - told_before, TOLD_BYTES_MAX)
+    steps = zip(("created", "registered", "paid and told"), wal[1:], wal, strict=False)
+    return [*found, *(Finding(f"WAL: {name}", (after - before) / CHARGES, "bytes") for name, after, before in steps)]
+
+
+def _shown(name: str, grown: Counter[str], aim: int) -> list[Finding]:
+    kept = {table: size for table, size in grown.items() if not table.startswith(_NOT_SUMMED)}
+    total = sum(kept.values()) / CHARGES
+    note = f"aim <= {aim}: {'ok' if total <= aim else 'MISSED'}"
+    return [
+        Finding(f"{name}: bytes of a charge", total, "bytes", note=note),
+        *(
+            Finding(f"  {table}", size / CHARGES, "bytes", note="" if table in kept else "not summed")
+            for table, size in grown.most_common()
+            if size > CHARGES
+        ),
+    ]
+
+
+async def _sizes(environment: BenchEnvironment) -> Counter[str]:
+    """Of every table with its indexes, once what is dead was removed."""
+    conn = await connect(environment.settings.database_url)
+    try:
+        await conn.execute("VACUUM")
+        return Counter({row["name"]: row["bytes"] for row in await conn.fetch(_SIZES)})
+    finally:
+        await conn.close()
+
+
+async def _wal(pool: Pool) -> int:
+    async with session(pool) as conn:
+        return int(await conn.fetchval("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint"))
+
+
+async def _create(environment: BenchEnvironment, merchant: Merchant, round_: int) -> None:
+    body = charge_body(merchant)
+
+    async def create(number: str, http: aiohttp.ClientSession) -> int:
+        asked = body | {"external_id": f"order-{number:0>12}"}
+        headers = {"Idempotency-Key": f"key-{number}"}
+        async with http.post("/v1/charges/pix", json=asked, headers=headers) as answer:
+            return answer.status
+
+    await _ask(environment, merchant, [f"{round_}-{number}" for number in range(CHARGES)], create, 201)
+
+
+async def _pay(environment: BenchEnvironment, merchant: Merchant, pool: Pool) -> None:
+    async with session(pool) as conn:
+        rows = await conn.fetch("SELECT charge_id FROM charge WHERE status = 'pending'")
+
+    async def pay(charge_id: str, http: aiohttp.ClientSession) -> int:
+        async with http.post(f"/v1/charges/{charge_id}/simulate-payment") as answer:
+            return answer.status
+
+    await _ask(environment, merchant, [str(row[0]) for row in rows], pay, 200)
+
+
+async def _ask(
+    environment: BenchEnvironment,
+    merchant: Merchant,
+    items: Sequence[str],
+    ask: Callable[[str, aiohttp.ClientSession], Awaitable[int]],
+    status: int,
+) -> None:
+    todo = iter(items)
+
+    async def one_after_the_other(http: aiohttp.ClientSession) -> None:
+        for item in todo:
+            for wait_s in (0.1, 1.0, 3.0, 0.0):
+                answered = await ask(item, http)
+                if answered == status:
+                    break
+                await asyncio.sleep(wait_s)
+            assert answered == status, answered
+
+    base, bearer = f"http://127.0.0.1:{environment.port}", {"Authorization": f"Bearer {merchant.token}"}
+    async with aiohttp.ClientSession(base, headers=bearer) as http, asyncio.TaskGroup() as group:
+        for _ in range(_AT_ONCE):
+            group.create_task(one_after_the_other(http))
+
+
+async def _until(pool: Pool, question: str, count: int) -> None:
+    async with asyncio.timeout(_DONE_S_MAX):
+        while True:
+            async with session(pool) as conn:
+                if await conn.fetchval(question, count):
+                    return
+            await asyncio.sleep(0.2)
