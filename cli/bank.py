@@ -33,6 +33,7 @@ def add_commands(commands: Commands) -> None:
 
     one = verbs.add_parser("fault", help="choose how the bank behaves from now on")
     one.add_argument("fault", choices=FAULTS)
+    one.add_argument("--ms", type=int, help="of slow: how long each answer takes, in milliseconds (5000)")
     one.set_defaults(run=fault)
 
 
@@ -53,7 +54,8 @@ def pay(args: argparse.Namespace) -> int:
 
 
 def fault(args: argparse.Namespace) -> int:
-    return answer(args, _post("/simulated/fault", {"fault": args.fault}))
+    body = {"fault": args.fault} | ({} if args.ms is None else {"ms": args.ms})
+    return answer(args, _post("/simulated/fault", body))
 
 
 def _post(path: str, body: dict[str, Any]) -> Any:

@@ -971,6 +971,8 @@ CREATE TABLE simulated_devolucao (
 CREATE TABLE simulated_fault (
     world text NOT NULL,
     fault text NOT NULL,
+    delay_ms integer,
+    CONSTRAINT simulated_fault_delay_ms_check CHECK (delay_ms >= 1 AND delay_ms <= 60000),
     CONSTRAINT simulated_fault_fault_check CHECK (fault = ANY (ARRAY['up'::text, 'down'::text, 'slow'::text, 'lost_reply'::text, 'refuse'::text, 'timeout_before'::text, 'cut'::text, 'error500'::text, 'html'::text])),
     CONSTRAINT simulated_fault_pkey PRIMARY KEY (world),
     CONSTRAINT simulated_fault_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))

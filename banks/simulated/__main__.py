@@ -92,7 +92,8 @@ async def opened_app(settings: Settings, pool: Pool) -> AsyncIterator[web.Applic
         app_key=settings.bank_app_key,
         token_key=seal.key("simulated bank, tokens"),
     )
-    wire = Wire(bank, signer, access, fault=await bank.fault())
+    wire = Wire(bank, signer, access)
+    wire.play(await bank.fault())
     if url := os.environ.get("BANK_BOLETO_WEBHOOK"):
         # At the real bank this is entered by hand in its portal.
         await bank.boletos.set_webhook(url)

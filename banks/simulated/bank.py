@@ -43,13 +43,13 @@ _TOKEN_BYTES = 24  # 32 characters
 _PIX_OF_COB_MAX = 100
 
 REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
-_NOT_ACTIVE: Final = Rejected("CobOperacaoInvalida", "A cobrança já não está ATIVA.")
+NOT_ACTIVE: Final = Rejected("CobOperacaoInvalida", "A cobrança já não está ATIVA.")
 # By what the statement says became of a cob.
 _ANSWERS: Final[dict[str, Done[None] | Rejected]] = {
     "put": Done(None),
     "no_location": Rejected("CobOperacaoInvalida", "A location informada não existe."),
     "location_taken": Rejected("CobOperacaoInvalida", "A location informada já é de outra cobrança."),
-    "not_active": _NOT_ACTIVE,
+    "not_active": NOT_ACTIVE,
 }
 
 
@@ -125,8 +125,10 @@ class _Count(Struct, frozen=True):
     count: int
 
 
-class _Fault(Struct, frozen=True):
+class PlayedFault(Struct, frozen=True):
     fault: str
+    delay_ms: int | None = None
+    """Of `slow`: of each answer; None for the usual one."""
 
 
 class CobPayer(Struct, frozen=True):
@@ -138,7 +140,7 @@ class CobPayer(Struct, frozen=True):
 
 add_locations = sql.many("simulated_bank.add_locations", _Added)
 put_cobs = sql.many("simulated_bank.put_cobs", _Put)
-find_cob = sql.maybe("simulated_bank.cob", BookedCob)
+find_cobs = sql.many("simulated_bank.cobs", BookedCob)
 find_cob_at = sql.maybe("simulated_bank.cob_at", BookedCob)
 remove = sql.maybe("simulated_bank.remove_cob", _Removed)
 revise = sql.maybe("simulated_bank.revise_cob", _Revised)
@@ -152,7 +154,7 @@ find_callback = sql.maybe("simulated_bank.callback", Callback)
 claim_untold = sql.many("simulated_bank.claim_untold", Untold)
 mark_told = sql.run("simulated_bank.told")
 set_fault = sql.run("simulated_bank.set_fault")
-find_fault = sql.maybe("simulated_bank.fault", _Fault)
+find_fault = sql.maybe("simulated_bank.fault", PlayedFault)
 
 _encode = msgspec.json.Encoder().encode
 _read_payer = msgspec.json.Decoder(CobPayer).decode
@@ -222,10 +224,10 @@ class SimulatedBank:
         async with session(self._pool) as conn:
             if await remove(conn, world=self.world, txid=txid) is not None:
                 return Done(None)
-            cob = await find_cob(conn, world=self.world, txid=txid)
+        cob = await self.booked(txid)
         if cob is None:
             return NotFound()
-        return Done(None) if cob.status == REMOVED else _NOT_ACTIVE
+        return Done(None) if cob.status == REMOVED else NOT_ACTIVE
 
     async def revise_cob(self, txid: str, expires_at: datetime) -> Done[None] | NotFound | Rejected:
         cob = await self.booked(txid)
@@ -238,7 +240,7 @@ class SimulatedBank:
         async with session(self._pool) as conn:
             if await revise(conn, world=self.world, txid=txid, expires_in_s=lifetime_s) is not None:
                 return Done(None)
-        return NotFound() if await self.booked(txid) is None else _NOT_ACTIVE
+        return NotFound() if await self.booked(txid) is None else NOT_ACTIVE
 
     async def create_locations(self, count: int) -> Done[list[Location]]:
         tokens = [secrets.token_urlsafe(_TOKEN_BYTES) for _ in range(min(count, LOCATIONS_MAX))]
@@ -282,8 +284,13 @@ class SimulatedBank:
             )
 
     async def booked(self, txid: str) -> BookedCob | None:
+        return (await self.booked_cobs([txid]))[0]
+
+    async def booked_cobs(self, txids: Sequence[str]) -> list[BookedCob | None]:
+        """In the order of `txids`."""
         async with session(self._pool) as conn:
-            return await find_cob(conn, world=self.world, txid=txid)
+            found = {cob.txid: cob for cob in await find_cobs(conn, world=self.world, txids=txids)}
+        return [found.get(txid) for txid in txids]
 
     async def booked_at(self, token: str) -> BookedCob | None:
         """The cob behind a location; None when there is no such location, or nothing was put there yet."""
@@ -320,14 +327,13 @@ class SimulatedBank:
         async with session(self._pool) as conn:
             await mark_told(conn, world=self.world, end_to_end_ids=end_to_end_ids)
 
-    async def set_fault(self, fault: str) -> None:
+    async def set_fault(self, played: PlayedFault) -> None:
         async with session(self._pool) as conn:
-            await set_fault(conn, world=self.world, fault=fault)
+            await set_fault(conn, world=self.world, fault=played.fault, delay_ms=played.delay_ms)
 
-    async def fault(self) -> str:
+    async def fault(self) -> PlayedFault:
         async with session(self._pool) as conn:
-            found = await find_fault(conn, world=self.world)
-        return "up" if found is None else found.fault
+            return await find_fault(conn, world=self.world) or PlayedFault("up")
 
     def payer(self, cob: BookedCob) -> CobPayer | None:
         return None if cob.payer_sealed is None else _read_payer(self._seal.open(cob.payer_sealed))

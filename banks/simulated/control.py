@@ -9,7 +9,7 @@ import aiohttp
 import structlog
 from aiohttp import web
 
-from banks.simulated.bank import BookedCob, PayerPix, SimulatedBank
+from banks.simulated.bank import BookedCob, PayerPix, PlayedFault, SimulatedBank
 from banks.simulated.boleto_control import TOLD_AT_ONCE, is_of_boleto, pay_boleto, post_by_url, tell_boletos
 from banks.simulated.boletos import new_end_to_end_id
 from banks.simulated.requests import Wrong, asked_amount, asked_body, asked_times
@@ -22,6 +22,8 @@ from runtime.postgres import DB_UNAVAILABLE
 TIMES_MAX = 100
 REGISTERED_S_MAX = 5.0
 """How long a payment waits for its charge to be registered: the merchant's worker may still be registering it."""
+
+DELAY_MS_MAX = 60_000
 
 _LOOK_S = 0.05
 _TELL_EVERY_S = 0.5
@@ -127,14 +129,18 @@ class ControlRoutes:
             raise Wrong(409, "the charge's time has passed")
 
     async def set_fault(self, request: web.Request) -> web.Response:
-        """{fault: one of FAULTS}: how the bank behaves from now on, over restarts too."""
-        fault = (await asked_body(request)).get("fault")
+        """{fault: one of FAULTS, ms?: of slow, of each answer}: how the bank behaves from now on, over restarts too."""
+        asked = await asked_body(request)
+        fault, ms = asked.get("fault"), asked.get("ms")
         if fault not in FAULTS:
             raise Wrong(400, f"fault must be one of {', '.join(FAULTS)}")
-        await self._bank.set_fault(fault)
-        self._wire.fault = fault
+        if ms is not None and (fault != "slow" or type(ms) is not int or not 1 <= ms <= DELAY_MS_MAX):
+            raise Wrong(400, f"ms is of slow, and a whole number from 1 to {DELAY_MS_MAX}")
+        played = PlayedFault(fault, ms)
+        await self._bank.set_fault(played)
+        self._wire.play(played)
         self._teller.wake()
-        return web.json_response({"fault": fault})
+        return web.json_response(asked)
 
     async def get_fault(self, request: web.Request) -> web.Response:
         return web.json_response({"fault": self._wire.fault})

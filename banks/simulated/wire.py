@@ -17,14 +17,15 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from banks.protocol import DESCRIPTION_CHARACTERS_MAX, RECEIVED_WIDTH_MAX, Cob, NotFound, Rejected
-from banks.simulated.bank import PAGE, REMOVED, BookedCob, BookedPix, SimulatedBank
+from banks.protocol import DESCRIPTION_CHARACTERS_MAX, RECEIVED_WIDTH_MAX, Cob, Location, NotFound, Rejected
+from banks.simulated.bank import NOT_ACTIVE, PAGE, REMOVED, BookedCob, BookedPix, PlayedFault, SimulatedBank
 from banks.simulated.shown import shown_pix, shown_return
 from banks.simulated.signing import JWKS_PATH, MEDIA_TYPE, PROBLEM_TYPE, Signer, payload, problem
 from domain.documents import well_formed
 from domain.instants import iso
 from domain.money import PIX_CENTS_MAX, parse_amount, reais
 from domain.pix.br_code import dynamic_br_code
+from runtime.batching import Batcher
 from runtime.postgres import DB_UNAVAILABLE
 
 FAULTS: Final = ("up", "down", "slow", "lost_reply", "refuse", "timeout_before", "cut", "error500", "html")
@@ -44,6 +45,7 @@ _TXID = re.compile(r"[a-zA-Z0-9]{26,35}")
 BODY_BYTES_MAX = 64 * 1024
 _LIFETIME_S_MAX = 2**31 - 1
 _HANG_S = 60.0
+_BATCH = 200
 _HANG_LOOK_S = 0.1
 _HTML = "<html><body><h1>Sistema em manutenção</h1></body></html>"
 
@@ -104,8 +106,19 @@ class Wire:
         self._access = access
         self._quirks = quirks
         self._slow_s = slow_s
+        self.delay_s: float | None = None
+        """Of `slow`, when it was asked for."""
+        # Hundreds of requests a second cost a few statements: this bank must not be what is slow in a bench.
+        self._puts = Batcher(bank.put_cobs, lanes=2, batch_max=_BATCH)
+        self._looks = Batcher(bank.booked_cobs, lanes=2, batch_max=_BATCH)
+        self._places = Batcher(self._make_places, lanes=2, batch_max=_BATCH)
         self._epoch = 0
         self.app_key_param = access.app_key_param
+
+    def play(self, played: PlayedFault) -> None:
+        """Answer like that from now on."""
+        self.fault = played.fault
+        self.delay_s = None if played.delay_ms is None else played.delay_ms / 1_000
 
     def forget_tokens(self) -> None:
         """No token issued so far is good any more."""
@@ -137,7 +150,7 @@ class Wire:
             if fault == "slow":
                 # Read first: it is done in the end, also when the caller has left by then.
                 await request.read()
-                await asyncio.sleep(self._slow_s)
+                await asyncio.sleep(self._slow_s if self.delay_s is None else self.delay_s)
             if fault == "timeout_before" and _changes(request):
                 await _hang(request)
             if fault == "error500" and not _asks_token(request):
@@ -235,10 +248,9 @@ class Wire:
         if self.fault == "refuse":
             raise Invalid("CobOperacaoInvalida", 400, "Recusada a pedido.", of="cob")
         cob = _cob(request.match_info["txid"], body, now=self.bank.now())
-        before = await self.bank.booked(cob.txid)
-        if before is not None and before.status != "ATIVA":
-            raise Invalid("CobOperacaoInvalida", 400, "A cobrança já não está ATIVA.", of="cob.status")
-        (put,) = await self.bank.put_cobs([cob])
+        put = await self._puts.submit(cob)
+        if put is NOT_ACTIVE:
+            raise Invalid(NOT_ACTIVE.code, 400, NOT_ACTIVE.message, of="cob.status")
         if isinstance(put, Rejected):
             raise Invalid(put.code, 400, put.message, of="cob.loc.id", value=str(cob.location_id))
         put_now = await self._booked(cob.txid)
@@ -269,7 +281,7 @@ class Wire:
         return web.json_response(shown)
 
     async def _booked(self, txid: str) -> BookedCob:
-        cob = await self.bank.booked(txid)
+        cob = await self._looks.submit(txid)
         if cob is None:
             raise _not_found()
         return cob
@@ -303,10 +315,12 @@ class Wire:
         body = await _body(request)
         if body.get("tipoCob") != "cob":
             raise Invalid("PayloadLocationOperacaoInvalida", 400, "Só cob é aceito.", of="tipoCob")
-        made = await self.bank.create_locations(1)
-        (location,) = made.value
+        location = await self._places.submit(None)
         shown = {"id": location.location_id, "location": location.location, "tipoCob": "cob"}
         return web.json_response({**shown, "criacao": iso(self.bank.now())}, status=201)
+
+    async def _make_places(self, asked: Sequence[None]) -> list[Location]:
+        return (await self.bank.create_locations(len(asked))).value
 
     async def jwks(self, request: web.Request) -> web.Response:
         return web.Response(body=self._signer.jwks, content_type="application/json")

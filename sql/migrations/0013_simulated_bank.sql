@@ -63,9 +63,11 @@ CREATE TABLE simulated_callback (
 
 -- The fault to play; no row: none. timeout_before hangs before doing anything, cut breaks off in the middle of an answer.
 CREATE TABLE simulated_fault (
-    world  text PRIMARY KEY CHECK (world IN ('sandbox', 'production')),
-    fault  text NOT NULL
-           CHECK (fault IN ('up', 'down', 'slow', 'lost_reply', 'refuse', 'timeout_before', 'cut', 'error500', 'html'))
+    world     text PRIMARY KEY CHECK (world IN ('sandbox', 'production')),
+    fault     text NOT NULL
+              CHECK (fault IN ('up', 'down', 'slow', 'lost_reply', 'refuse', 'timeout_before', 'cut', 'error500', 'html')),
+    -- Of `slow`: how long each answer takes; NULL: as long as the bank has it.
+    delay_ms  integer CHECK (delay_ms BETWEEN 1 AND 60000)
 );
 
 -- What locations are signed with. The kid names the SECRET_KEY that opens the private part.

@@ -22,6 +22,7 @@ from joserfc.jwk import ECKey, KeySet
 from banks.banco_do_brasil.adapter import BancoDoBrasil
 from banks.banco_do_brasil.text import safe_text
 from banks.protocol import Cob, CobState, Done, NotFound, Rejected, Unknown
+from banks.simulated.bank import PlayedFault
 from runtime.ids import new_id
 from runtime.postgres import Pool
 from tests.support.bank_lists import received
@@ -183,11 +184,41 @@ async def test_a_bank_that_is_down_is_unknown_and_the_same_txid_works_later(bank
         assert isinstance(await adapter.pix.create_locations(2), Unknown)
         assert isinstance(await received(adapter.pix, utc_now() - timedelta(hours=1), utc_now()), Unknown)
         assert isinstance(await adapter.pix.register_callback("k", "http://x.example"), Unknown)
-    assert await bank.bank.fault() == "down"  # kept in the books: a restart changes nothing
+    assert (await bank.bank.fault()).fault == "down"  # kept in the books: a restart changes nothing
     await bank.control("fault", fault="up")
     assert isinstance(await adapter.pix.put_cob(cob), Done)
     assert await cobs_of(pool, cob.txid) == 1
     assert (await bank.control("fault", fault="on fire"))[0] == 400
+
+
+async def test_a_slow_bank_takes_as_long_for_each_answer_as_it_was_told(bank: RunningBank, pool: Pool) -> None:
+    adapter = bank.adapter()
+    await adapter.pix.create_locations(1)  # with its token
+    loop = asyncio.get_running_loop()
+    try:
+        assert await bank.control("fault", fault="slow", ms=200) == (200, {"fault": "slow", "ms": 200})
+        assert await bank.bank.fault() == PlayedFault("slow", 200)
+        began = loop.time()
+        made = await adapter.pix.create_locations(20)
+        assert isinstance(made, Done)
+        assert len({each.location for each in made.value}) == 20
+        assert 0.2 <= loop.time() - began < 20 * 0.2  # at once, and not one after the other
+        for wrong in ({"fault": "down", "ms": 200}, {"fault": "slow", "ms": 0}, {"fault": "slow", "ms": "200"}):
+            assert (await bank.control("fault", **wrong))[0] == 400
+    finally:
+        await bank.control("fault", fault="up")
+
+
+async def test_cobs_put_at_the_same_moment_are_answered_each_for_itself(bank: RunningBank, pool: Pool) -> None:
+    adapter = bank.adapter()
+    cobs = [await new_cob(adapter) for _ in range(10)]
+    wrong = Cob(
+        **{**{f: getattr(cobs[0], f) for f in Cob.__struct_fields__}, "txid": new_id().hex, "location_id": 2**60}
+    )
+    *answers, again, refused = await asyncio.gather(*(adapter.pix.put_cob(cob) for cob in [*cobs, cobs[0], wrong]))
+    assert [answer.value.txid for answer in answers if isinstance(answer, Done)] == [cob.txid for cob in cobs]
+    assert isinstance(again, Done)
+    assert isinstance(refused, Rejected)
 
 
 async def test_slower_than_we_wait_is_unknown_slower_than_usual_is_not(bank: RunningBank) -> None:

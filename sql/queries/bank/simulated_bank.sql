@@ -41,12 +41,12 @@ SELECT p.txid,
             ELSE 'not_active' END AS became
 FROM placed p LEFT JOIN put ON put.txid = p.txid;
 
--- name: cob
+-- name: cobs
 SELECT c.txid, c.status, c.revisao, c.amount_cents, c.pix_key, c.description, c.payer_sealed, c.created_at,
        c.expires_in_s, c.location_id, l.location
 FROM simulated_cob c
 JOIN simulated_location l ON l.world = c.world AND l.location_id = c.location_id
-WHERE c.world = :world AND c.txid = :txid;
+WHERE c.world = :world AND c.txid = ANY(:txids::text[]);
 
 -- name: cob_at
 -- What a payer's bank finds behind the address in the QR.
@@ -142,11 +142,11 @@ SELECT t.*, c.url FROM tried t JOIN simulated_callback c ON c.world = :world AND
 UPDATE simulated_pix SET tell_at = NULL WHERE world = :world AND end_to_end_id = ANY(:end_to_end_ids::text[]);
 
 -- name: set_fault
-INSERT INTO simulated_fault (world, fault) VALUES (:world, :fault)
-ON CONFLICT (world) DO UPDATE SET fault = excluded.fault;
+INSERT INTO simulated_fault (world, fault, delay_ms) VALUES (:world, :fault, :delay_ms)
+ON CONFLICT (world) DO UPDATE SET fault = excluded.fault, delay_ms = excluded.delay_ms;
 
 -- name: fault
-SELECT fault FROM simulated_fault WHERE world = :world;
+SELECT fault, delay_ms FROM simulated_fault WHERE world = :world;
 
 -- name: keep_key
 -- Processes that start together each make a key; the first one is kept.
