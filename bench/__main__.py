@@ -18,6 +18,7 @@ import msgspec
 import uvloop
 
 from bench import merchant_mix
+from bench.bank_pace import bank_burst, bank_pace, bank_payments
 from bench.boletos import boletos, printing
 from bench.bytes import bytes_per_charge
 from bench.cost import cost
@@ -44,6 +45,9 @@ SCENARIOS = {
     "lookup": Scenario("Looking charges up against an empty route", lookup),
     "hot-account": Scenario("Payments on one account", hot_account, needs_api=False),
     "boletos": Scenario("Issuing boletos at a bank that takes 200 ms", boletos),
+    "bank-pace": Scenario("PIX at a bank that takes 200 ms (in full: --seconds 300)", bank_pace),
+    "bank-burst": Scenario("A burst of PIX out of the reserve", bank_burst),
+    "bank-payments": Scenario("Payments from callbacks at a bank that takes 200 ms", bank_payments),
     "printing": Scenario("Printing boletos", printing, needs_api=False),
     "deliveries": Scenario("Telling merchants: webhooks", deliveries, needs_api=False),
     "jobs": Scenario("The queue of arq", jobs, needs_api=False),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from api.app import PREPARE_AFTER_S
-from banks.simulated.bank import LOCATIONS_MAX, SANDBOX, SimulatedBank
+from banks.simulated.bank import LOCATIONS_MAX, PRODUCTION, SANDBOX, SimulatedBank
 from cli.run.serve import answers
 from cli.run.supervise import Child, Port
 from commands.bank_orders.pix_locations import add_to_pool
@@ -69,7 +69,7 @@ class BenchEnvironment:
         command = [sys.executable, "-m", "bench.server"]
         log = self.home / "api.log"
         children = [Child("api", command, env=self.env, log=log, port=port, index=n) for n in range(self.processes)]
-        with _running(children):
+        with running(children):
             _until_ready(children, self.port, log)
             _until_at_rest(children)
             yield
@@ -79,7 +79,7 @@ class BenchEnvironment:
     def worker(self) -> Iterator[int]:
         """Its process number."""
         child = Child("worker", [sys.executable, "-m", "workers"], env=self.env, log=self.home / "worker.log")
-        with _running([child]):
+        with running([child]):
             assert child.process is not None
             yield child.process.pid
 
@@ -115,16 +115,18 @@ class BenchEnvironment:
             )  # fmt: skip
         return token
 
-    async def fill_locations(self, pool: Pool, count: int) -> None:
+    async def fill_locations(self, pool: Pool, count: int, mode: Mode = Mode.SANDBOX) -> None:
         """Have at least `count` PIX locations ready, made by the simulated bank as a worker would have it do."""
-        seal = Seal(self.settings.secret_key)
-        bank = SimulatedBank(pool, seal, world=SANDBOX, url=self.settings.bank_url, now=lambda: datetime.now(UTC))
+        seal, world = Seal(self.settings.secret_key), SANDBOX if mode.test else PRODUCTION
+        bank = SimulatedBank(pool, seal, world=world, url=self.settings.bank_url, now=lambda: datetime.now(UTC))
         async with session(pool) as conn:
-            there = await conn.fetchval("SELECT coalesce(sum(count), 0)::bigint FROM pix_location WHERE test")
+            there = await conn.fetchval(
+                "SELECT coalesce(sum(count), 0)::bigint FROM pix_location WHERE test = $1", mode.test
+            )
         while there < count:
             made = (await bank.pix.create_locations(LOCATIONS_MAX)).value
             async with session(pool) as conn:
-                await add_to_pool(conn, Mode.SANDBOX, self.settings.bank, made)
+                await add_to_pool(conn, mode, self.settings.bank, made)
             there += len(made)
 
 
@@ -166,7 +168,7 @@ def cpu_s(pid: int) -> float:
 
 
 @contextmanager
-def _running(children: list[Child]) -> Iterator[None]:
+def running(children: list[Child]) -> Iterator[None]:
     try:
         for child in children:
             child.start()

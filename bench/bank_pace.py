@@ -1,0 +1,229 @@
+"""Production at a bank that takes 200 ms for each answer, with one worker process: PIX creations at a steady rate, a
+burst out of the reserve, and payments that callbacks tell of."""
+
+import asyncio
+import json
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from banks.simulated.bank import PRODUCTION, PayerPix, SimulatedBank
+from banks.simulated.boletos import new_end_to_end_id
+from bench.asking import creations
+from bench.client import http
+from bench.environment import BenchEnvironment, cpu_s, running
+from bench.open_loop import Load, at_rate
+from bench.report import Finding
+from cli.run.supervise import Child
+from domain.instants import to_millisecond
+from domain.mode import Mode
+from runtime.postgres import Pool, session
+from runtime.seal import Seal
+
+BANK_MS = 200
+STEADY_PER_S = 300
+BURST_PER_S = 1_000
+BURST_S = 30.0
+PAYMENTS_PER_S = 300
+P99_MS_MAX = 500
+REGISTERED_S_MAX = 30.0
+_FIRST = 2_000  # what a worker makes before the reserve
+_FIRST_S_MAX = 120.0
+_LEFT_S_MAX = 300.0
+_LATE_S_MAX = 60.0
+
+
+async def bank_pace(environment: BenchEnvironment, seconds: float) -> list[Finding]:
+    """300 creations a second for `seconds` (300 in full: --seconds 300), from a pool that holds the first 2,000."""
+    with _slow_bank(environment) as bank, environment.worker() as worker:
+        async with environment.database() as pool:
+            await _tell_to_be_slow(environment)
+            merchant = await environment.merchant(pool, Mode.PRODUCTION)
+            await _until_ready(pool, _FIRST)
+            before = cpu_s(bank), cpu_s(worker)
+            made = creations(merchant, "/v1/charges/pix")
+            load = await at_rate(environment.port, made, per_s=STEADY_PER_S, seconds=seconds, expected=201)
+            used = [(now - then) / seconds for now, then in zip((cpu_s(bank), cpu_s(worker)), before, strict=True)]
+            return [
+                *_of_creations(load, f"{STEADY_PER_S}/s for {seconds:.0f} s"),
+                await _registered(pool, aim_s=REGISTERED_S_MAX),
+                Finding("locations ready afterwards", float(await _ready(pool)), "", note=_shares(used)),
+            ]
+
+
+async def bank_burst(environment: BenchEnvironment, seconds: float) -> list[Finding]:
+    """1,000 creations a second for 30 s, out of a full reserve; how long the bank needs for what is left."""
+    with _slow_bank(environment), environment.worker():
+        async with environment.database() as pool:
+            await _tell_to_be_slow(environment)
+            merchant = await environment.merchant(pool, Mode.PRODUCTION)
+            await environment.fill_locations(pool, environment.settings.pace.pix_locations_min, Mode.PRODUCTION)
+            made = creations(merchant, "/v1/charges/pix")
+            load = await at_rate(environment.port, made, per_s=BURST_PER_S, seconds=BURST_S, expected=201)
+            began = time.perf_counter()
+            ready = await _ready(pool)
+            registered = await _registered(pool)
+            return [
+                *_of_creations(load, f"{BURST_PER_S}/s for {BURST_S:.0f} s"),
+                registered,
+                Finding("registered after the burst", time.perf_counter() - began, "s", note=f"{ready} locations left"),
+            ]
+
+
+async def bank_payments(environment: BenchEnvironment, seconds: float) -> list[Finding]:
+    """300 callbacks a second, each of one payment, which the bank is asked about before it is booked."""
+    count = int(PAYMENTS_PER_S * seconds)
+    with _slow_bank(environment), environment.worker():
+        async with environment.database() as pool:
+            merchant = await environment.merchant(pool, Mode.PRODUCTION)
+            await environment.fill_locations(pool, count + _FIRST, Mode.PRODUCTION)
+            charges: list[str] = []
+
+            def remember(body: bytes) -> None:
+                charges.append(json.loads(body)["charge_id"].replace("-", ""))
+
+            made = creations(merchant, "/v1/charges/pix")
+            rate = PAYMENTS_PER_S
+            await at_rate(environment.port, made, per_s=rate, seconds=seconds, expected=201, answered=remember)
+            await _registered(pool)
+            callbacks = await _paid(environment, pool, charges)
+            await _tell_to_be_slow(environment)
+            sent_at: dict[str, float] = {}
+            following = iter(callbacks.items())
+
+            def call_back() -> bytes:
+                end_to_end_id, body = next(following)
+                sent_at[end_to_end_id] = time.time()
+                return body
+
+            load = await at_rate(environment.port, call_back, per_s=rate, seconds=len(callbacks) / rate, expected=200)
+            lags_s = await _booked(pool, sent_at)
+            took_s = max(at + lag for at, lag in lags_s) - min(at for at, _ in lags_s)
+            lags = sorted(lag for _, lag in lags_s)
+            return [
+                Finding("callbacks not answered 200", float(load.others(200)), ""),
+                Finding("payments booked", len(lags) / took_s, "/s", note=f"{len(lags)} of {len(callbacks)}"),
+                Finding("  callback to booked, p50", lags[len(lags) // 2], "s"),
+                Finding("  callback to booked, p99", lags[int(len(lags) * 0.99)], "s"),
+            ]
+
+
+def _of_creations(load: Load, what: str) -> list[Finding]:
+    p50, p99 = load.percentile_ms(0.5), load.percentile_ms(0.99)
+    others = {status: count for status, count in load.statuses.items() if status != 201}
+    return [
+        Finding(f"refused of {load.sent}, {what}", float(load.others(201)), "", note=str(others) if others else ""),
+        Finding("  creation, p50", p50, "ms"),
+        Finding("  creation, p99", p99, "ms", note=f"aim <= {P99_MS_MAX}: {'ok' if p99 <= P99_MS_MAX else 'MISSED'}"),
+    ]
+
+
+async def _registered(pool: Pool, *, aim_s: float | None = None) -> Finding:
+    """How long after its creation a charge was registered, once all are."""
+    deadline = time.monotonic() + _LEFT_S_MAX
+    async with session(pool) as conn:
+        while await conn.fetchval("SELECT count(*) FROM bank_order WHERE kind = 'cob_register'"):
+            assert time.monotonic() < deadline, "cobs are not registered"
+            await asyncio.sleep(0.5)
+        lags = await conn.fetchval(
+            "SELECT array_agg(lag ORDER BY lag) FROM (SELECT extract(epoch FROM ended_at - created_at)::float8 AS lag"
+            " FROM bank_order_done WHERE kind = 'cob_register' AND state = 'done') AS ended"
+        )
+    p50, p99, count = lags[len(lags) // 2], lags[int(len(lags) * 0.99)], len(lags)
+    note = f"p50 {p50:.2f} s, {count} cobs"
+    if aim_s is not None:
+        note += f"; aim <= {aim_s:.0f}: {'ok' if p99 <= aim_s else 'MISSED'}"
+    return Finding("creation to registered, p99", p99, "s", note=note)
+
+
+async def _ready(pool: Pool) -> int:
+    async with session(pool) as conn:
+        return int(await conn.fetchval("SELECT coalesce(sum(count), 0) FROM pix_location WHERE NOT test"))
+
+
+async def _until_ready(pool: Pool, count: int) -> None:
+    deadline = time.monotonic() + _FIRST_S_MAX
+    while await _ready(pool) < count:
+        assert time.monotonic() < deadline, "no locations are made"
+        await asyncio.sleep(0.1)
+
+
+async def _paid(environment: BenchEnvironment, pool: Pool, txids: list[str]) -> dict[str, bytes]:
+    """Have payers pay these charges at the bank, which tells nobody; the requests with which it would, each by its
+    endToEndId."""
+    seal = Seal(environment.settings.secret_key)
+    bank = SimulatedBank(pool, seal, world=PRODUCTION, url=environment.settings.bank_url, now=lambda: datetime.now(UTC))
+    now = to_millisecond(datetime.now(UTC))
+    paid = [
+        PayerPix(end_to_end_id=new_end_to_end_id(now), txid=txid, amount_cents=14_990, paid_at=now) for txid in txids
+    ]
+    for start in range(0, len(paid), 500):
+        await bank.receive(paid[start : start + 500], tell=False)
+    path = f"/bank/{environment.settings.bank_callback_token}/pix"
+    return {
+        pix.end_to_end_id: http(
+            "POST",
+            path,
+            body=json.dumps({"pix": [{"endToEndId": pix.end_to_end_id, "txid": pix.txid, "valor": "149.90"}]}).encode(),
+        )
+        for pix in paid
+    }
+
+
+async def _booked(pool: Pool, sent_at: dict[str, float]) -> list[tuple[float, float]]:
+    """When each callback was sent, and how many seconds later its payment was booked."""
+    deadline = time.monotonic() + _LATE_S_MAX
+    async with session(pool) as conn:
+        while await conn.fetchval("SELECT count(*) FROM payment WHERE NOT test") < len(sent_at):
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(0.2)
+        rows = await conn.fetch(
+            "SELECT source, extract(epoch FROM credited_at)::float8 AS at FROM payment WHERE NOT test"
+        )
+    return [(sent_at[row["source"]], row["at"] - sent_at[row["source"]]) for row in rows]
+
+
+async def _tell_to_be_slow(environment: BenchEnvironment) -> None:
+    body = {"fault": "slow", "ms": BANK_MS}
+    async with (
+        aiohttp.ClientSession() as client,
+        client.post(f"{environment.settings.bank_url}/simulated/fault", json=body) as answer,
+    ):
+        assert answer.status == 200, await answer.text()
+
+
+@contextmanager
+def _slow_bank(environment: BenchEnvironment) -> Iterator[int]:
+    """The simulated bank as a process; its number. It is quick until it is told to be slow."""
+    child = Child(
+        "bank", [sys.executable, "-m", "banks.simulated"], env=environment.env, log=environment.home / "bank.log"
+    )
+    with running([child]):
+        port = urlsplit(environment.settings.bank_url).port
+        assert port is not None
+        _until_listens(port)
+        assert child.process is not None
+        yield child.process.pid
+
+
+def _until_listens(port: int) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline, "the bank does not start"
+            time.sleep(0.1)
+
+
+def _shares(used: list[float]) -> str:
+    bank, worker = used
+    return f"of a core: bank {bank:.2f}, worker {worker:.2f}"

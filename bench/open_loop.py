@@ -1,0 +1,118 @@
+"""Load at a rate that does not wait for answers, as many merchants make it. A request that could not be sent in time
+counts from the moment it was due, so a server that stalls is not measured kindly."""
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import cast
+
+from msgspec import Struct
+
+_END = b"\r\n\r\n"
+_LENGTH = b"content-length: "
+_TICK_S = 0.005
+_CONNECTIONS_MAX = 4_000
+_ANSWER_S_MAX = 40.0
+
+
+class Load(Struct, frozen=True):
+    """`statuses` by number, 0 for connections that were lost; latencies in seconds, sorted, of the answers expected."""
+
+    sent: int
+    statuses: dict[int, int]
+    latencies_s: list[float]
+
+    def percentile_ms(self, share: float) -> float:
+        if not self.latencies_s:
+            return 0.0
+        return 1000 * self.latencies_s[min(len(self.latencies_s) - 1, int(len(self.latencies_s) * share))]
+
+    def others(self, expected: int) -> int:
+        return self.sent - self.statuses.get(expected, 0)
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, done: Callable[["_Connection", int, bytes, float], None]) -> None:
+        self._done = done
+        self._kept = b""
+        self._due_at = 0.0
+        self._busy = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def send(self, request: bytes, due_at: float) -> None:
+        self._due_at, self._busy = due_at, True
+        self._transport.write(request)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        data = self._kept + data
+        body_at = data.find(_END) + len(_END)
+        if body_at < len(_END):
+            self._kept = data
+            return
+        head = data[:body_at].lower()
+        at = head.find(_LENGTH) + len(_LENGTH)
+        if len(data) < body_at + int(head[at : head.find(b"\r", at)]):
+            self._kept = data
+            return
+        self._kept, self._busy = b"", False
+        self._done(self, int(data[9:12]), data[body_at:], time.perf_counter() - self._due_at)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._busy:
+            self._busy = False
+            self._done(self, 0, b"", time.perf_counter() - self._due_at)
+
+
+async def at_rate(
+    port: int,
+    following: Callable[[], bytes],
+    *,
+    per_s: float,
+    seconds: float,
+    expected: int,
+    answered: Callable[[bytes], None] = lambda body: None,
+) -> Load:
+    """Send what `following` gives, `per_s` a second; `answered` gets the bodies of answers as expected."""
+    loop = asyncio.get_running_loop()
+    free: deque[_Connection] = deque()
+    every: list[_Connection] = []
+    statuses: Counter[int] = Counter()
+    latencies_s: list[float] = []
+
+    def done(connection: _Connection, status: int, body: bytes, took_s: float) -> None:
+        statuses[status] += 1
+        if status == expected:
+            latencies_s.append(took_s)
+            answered(body)
+        if status:
+            free.append(connection)
+
+    async def connect() -> _Connection:
+        _, made = await loop.create_connection(lambda: _Connection(done), "127.0.0.1", port)
+        every.append(made)
+        return made
+
+    free.extend(await asyncio.gather(*(connect() for _ in range(min(256, int(per_s))))))
+    began, sent, total = time.perf_counter(), 0, int(per_s * seconds)
+    while sent < total:
+        due = min(total, int((time.perf_counter() - began) * per_s) + 1)
+        while sent < due:
+            if not free:
+                if len(every) >= _CONNECTIONS_MAX:
+                    break
+                free.append(await connect())
+            free.popleft().send(following(), began + sent / per_s)
+            sent += 1
+        await asyncio.sleep(_TICK_S)
+    deadline = time.perf_counter() + _ANSWER_S_MAX
+    while statuses.total() < sent and time.perf_counter() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(_TICK_S)
+    for connection in every:
+        connection.close()
+    return Load(sent, dict(statuses), sorted(latencies_s))
