@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from banks.boletos import NOT_FOUND, PAID, WRITTEN_OFF, BoletoState, PaidBoleto
 from banks.protocol import Bank, Cob, CobState, Done, NotFound, Rejected
+from banks.received import ReceivedPix
 from banks.simulated.bank import SANDBOX, PayerPix, SimulatedBank
 from banks.simulated.boletos import BoletoRules
 from banks.transfers import PIX_UNKNOWN, Return, Sent, Transfer
@@ -128,6 +129,63 @@ async def test_a_callback_may_be_registered_again(subject: Subject) -> None:
         assert await subject.bank.pix.register_callback(key, f"https://merchant.example/{path}") == Done(None)
 
 
+async def test_everything_received_is_listed_page_by_page_each_once(subject: Subject) -> None:
+    before = utc_now() - timedelta(minutes=5)
+    cob = await subject.cob()
+    assert isinstance(await subject.bank.pix.put_cob(cob), Done)
+    paid = [await subject.paid(cob) for _ in range(3)]
+    by_hand, odd = [f"E00000000{new_id().hex[:23]}" for _ in range(2)]
+    many = [f"E00000000{new_id().hex[:23]}" for _ in range(230)]
+    strays = [
+        *(PayerPix(end_to_end_id=each, txid="DEOUTROPROGRAMA0000000000001", amount_cents=1, paid_at=utc_now())
+          for each in many),
+        PayerPix(end_to_end_id=by_hand, txid=None, amount_cents=2, paid_at=utc_now()),
+        PayerPix(end_to_end_id=odd, txid=None, amount_cents=3, paid_at=utc_now(), garbled=True),
+    ]  # fmt: skip
+    await subject.books.receive(strays, tell=False)
+    until, after, pages = utc_now() + timedelta(minutes=5), None, 0
+    seen: list[ReceivedPix] = []
+    unreadable: list[str] = []
+    while True:
+        answer = await subject.bank.pix.received_page(before, until, after)
+        assert isinstance(answer, Done)
+        seen += answer.value.items
+        unreadable += [each.about for each in answer.value.unreadable]
+        pages += 1
+        after = answer.value.following
+        if after is None:
+            break
+    assert answer.value.pages == pages
+    assert pages >= 3
+    ids = [pix.end_to_end_id for pix in seen]
+    assert len(ids) == len(set(ids))
+    assert {*paid, *many, by_hand} <= set(ids)
+    # One that cannot be read hides no other, and is known by its own identifier.
+    assert odd in unreadable
+    assert odd not in ids
+    assert {pix.txid for pix in seen if pix.end_to_end_id == by_hand} == {None}
+    assert {pix.txid for pix in seen if pix.end_to_end_id in many} == {"DEOUTROPROGRAMA0000000000001"}
+
+
+async def test_what_went_back_is_listed_with_its_pix_whoever_began_it(subject: Subject) -> None:
+    cob = await subject.cob()
+    assert isinstance(await subject.bank.pix.put_cob(cob), Done)
+    kept, taken = await subject.paid(cob), await subject.paid(cob)
+    ours = Return(id=new_id().hex, end_to_end_id=taken, amount_cents=345)
+    assert isinstance(await subject.bank.transfers.return_pix(ours), Done)
+    assert not isinstance(await subject.books.transfers.take_back(taken, 1000), Rejected)
+    interval = utc_now() - timedelta(minutes=5), utc_now() + timedelta(minutes=5)
+    answer = await subject.bank.pix.received_page(*interval, returned=True)
+    assert isinstance(answer, Done)
+    listed = {pix.end_to_end_id: pix for pix in answer.value.items}
+    assert kept not in listed
+    assert {(each.id == ours.id, each.amount_cents) for each in listed[taken].returned} == {(True, 345), (False, 1000)}
+    assert all(each.return_id for each in listed[taken].returned)
+    state = await subject.bank.pix.get_cob(cob.txid)
+    assert isinstance(state, CobState)
+    assert listed[taken] in state.received
+
+
 # Money out
 
 
@@ -228,6 +286,26 @@ async def test_a_paid_boleto_is_listed_and_takes_no_change(subject: Subject) -> 
     ):
         assert isinstance(answer, Rejected)
         assert answer.code == PAID
+
+
+async def test_a_paid_boleto_that_cannot_be_read_hides_no_other(subject: Subject, pool: Pool) -> None:
+    whole, odd = new_boleto(), new_boleto()
+    for each in (whole, odd):
+        assert isinstance(await subject.bank.boletos.register_boleto(each), Done)
+        await subject.books.boletos.pay(each.number, rail="boleto", tell=False)
+    await pool.execute("UPDATE simulated_boleto SET garbled = true WHERE number = $1", odd.number)
+    after, seen, unreadable = None, set(), set()
+    while True:
+        answer = await subject.bank.boletos.paid_page(today() - timedelta(days=1), today(), after)
+        assert isinstance(answer, Done)
+        seen |= {each.number for each in answer.value.items}
+        unreadable |= {each.about for each in answer.value.unreadable}
+        after = answer.value.following
+        if after is None:
+            break
+    await pool.execute("UPDATE simulated_boleto SET garbled = false WHERE number = $1", odd.number)
+    assert (whole.number in seen, odd.number in seen) == (True, False)
+    assert unreadable == {odd.number}
 
 
 async def test_a_boleto_nobody_registered_cannot_be_changed(subject: Subject) -> None:

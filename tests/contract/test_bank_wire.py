@@ -21,6 +21,7 @@ from joserfc.jwk import ECKey, KeySet
 
 from banks.banco_do_brasil.adapter import BancoDoBrasil
 from banks.banco_do_brasil.text import safe_text
+from banks.lists import TooWide
 from banks.protocol import Cob, CobState, Done, NotFound, Rejected, Unknown
 from banks.simulated.bank import PlayedFault
 from runtime.ids import new_id
@@ -148,6 +149,23 @@ async def test_received_is_whole_over_pages_and_windows(bank: RunningBank) -> No
     assert len(lists) >= 4  # seven days are two windows; the second has three pages or more
     empty = await received(adapter.pix, datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC))
     assert empty == Done([])
+
+
+async def test_an_interval_with_too_much_in_it_is_too_wide_and_silence_is_not(bank: RunningBank) -> None:
+    adapter = bank.adapter()
+    cob = await new_cob(adapter)
+    await adapter.pix.put_cob(cob)
+    for _ in range(2):
+        await bank.control("pay", txid=cob.txid, times=80, force=True)
+    interval = utc_now() - timedelta(minutes=5), utc_now() + timedelta(minutes=1)
+    bank.wire.pages_max = 1
+    try:
+        assert isinstance(await adapter.pix.received_page(*interval), TooWide)
+        bank.wire.fault = "error500"
+        assert isinstance(await adapter.pix.received_page(*interval), Unknown)
+    finally:
+        bank.wire.fault, bank.wire.pages_max = "up", 1_000
+    assert isinstance(await adapter.pix.received_page(*interval), Done)
 
 
 @pytest.mark.parametrize("quirk", ["textoImagemQRcode", "put_200"])

@@ -153,6 +153,7 @@ FACTS: Final[dict[str, str]] = {
     "test": "ambiente", "overlap": "segredo antigo por", "kinds": "eventos", "reason": "motivo", "first": "do número",
     "last": "até o número", "with": "com", "role": "perfil", "share": "participação (%)",
     "active": "ativo", "amount": "valor em reais", "due_date": "vencimento", "method": "forma",
+    "charge_id": "cobrança", "reference": "referência", "note": "observação",
     "keep": "fica no saldo (R$)", "pix_key": "chave Pix", "pix_key_before": "antes",
 }
 FACT_VALUES: Final[dict[str, str]] = {

@@ -72,7 +72,7 @@ async def show(request: PageRequest) -> Response[Any]:
 async def assign(request: PageRequest) -> Response[Any]:
     """Book it on a charge of production. What the charge is, decides what it becomes (contract section 7)."""
     suspense_id, note = request.id("suspense_id"), request.field("note")
-    charge_id = parse_id(request.field("charge_id"))
+    charge_id = parse_id(request.field("charge_id").lower())
     fault = _NO_CHARGE if charge_id is None else _note_fault(note)
     if fault or charge_id is None:
         return await _page(request, fault=fault, fault_of=_ASSIGN)

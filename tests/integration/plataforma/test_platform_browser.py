@@ -27,6 +27,12 @@ async def test_every_page_of_people_and_staff_is_readable_named_and_as_wide_as_t
         " 'IDEMPOTENCY_KEY_REQUIRED', 123456789)",
         merchant.account_id, merchant.production.client_id,
     )  # fmt: skip
+    suspense_id = await pool.fetchval(
+        "INSERT INTO suspense (suspense_id, bank, kind, source, reference, amount_cents, received_at, found_at)"
+        " VALUES (gen_random_uuid(), '001', 'pix_unknown_txid', 'E' || md5($1), repeat('x', 35), 9999999999, now(),"
+        " now()) RETURNING suspense_id",
+        str(merchant.account_id),
+    )
     async with (
         serving(pool, lambda: datetime.now(UTC), SETTINGS) as address,
         person_of(address, merchant) as owner,
@@ -40,7 +46,8 @@ async def test_every_page_of_people_and_staff_is_readable_named_and_as_wide_as_t
             f"/painel/requisicoes/req_{merchant.production.client_id}", "/plataforma", "/plataforma/lojas",
             f"/plataforma/lojas/{merchant.account_id}", "/plataforma/parceiros", "/plataforma/relatorios",
             "/plataforma/relatorios/receipts", f"/plataforma/relatorios/settlement{settled}", "/plataforma/equipe",
-            "/plataforma/auditoria", "/plataforma/acesso/codigo",
+            "/plataforma/auditoria", "/plataforma/acesso/codigo", "/plataforma/a-identificar",
+            f"/plataforma/a-identificar/{suspense_id}",
         ]  # fmt: skip
         await command("Network.enable")
         for person in (owner, staff):

@@ -1,0 +1,153 @@
+"""Money that fits no charge, at /plataforma: seen, assigned to a charge or noted as returned, once and written down."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest_asyncio
+
+from commands.money.suspense import SuspendedMoney, suspend_money
+from runtime.ids import new_id
+from runtime.postgres import Pool, transaction
+from runtime.seal import Seal
+from tests.support.dashboard import Books, Person, a_merchant, settings_with, staff_of
+from tests.support.pages import serving
+
+SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
+PATH = "/plataforma/a-identificar"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def address(pool: Pool) -> AsyncIterator[str]:
+    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
+    async with staff_of(pool, address) as person:
+        yield person
+
+
+async def suspended(pool: Pool, cents: int = 1234, *, kind: str = "pix_without_txid", **more: Any) -> UUID:
+    seal = Seal(SETTINGS.secret_key)
+    payer = msgspec.json.encode({"name": "Fulana de Souza", "document": "12345678909"})
+    money = SuspendedMoney(
+        suspense_id=new_id(), kind=kind, source=f"E99999994{new_id().hex[:23]}", reference=None, amount_cents=cents,
+        received_at=datetime.now(UTC) - timedelta(minutes=1), payer_sealed=seal.seal(payer), **more,
+    )  # fmt: skip
+    async with transaction(pool) as conn:
+        assert await suspend_money(conn, [money], bank="001", now=datetime.now(UTC)) == [money.source]
+        # The same told again changes nothing.
+        assert await suspend_money(conn, [money], bank="001", now=datetime.now(UTC)) == []
+    return money.suspense_id
+
+
+async def merchant_books(pool: Pool) -> Books:
+    merchant = await a_merchant(pool)
+    return Books(pool, UUID(str(merchant.account_id)), Seal(SETTINGS.secret_key))
+
+
+async def test_what_waits_is_listed_with_its_total_and_who_paid_is_masked(pool: Pool, staff: Person) -> None:
+    ids = [await suspended(pool, 1001), await suspended(pool, 2002, kind="boleto_unknown")]
+    page = await staff.opened(PATH)
+    cents = await pool.fetchval("SELECT sum(amount_cents)::bigint FROM suspense WHERE state = 'open'")
+    assert f"Em aberto: {brl(cents)}" in page.text.replace("\xa0", " ")
+    assert "Fulana de Souza" in page.text
+    assert "12345678909" not in page.html
+    assert "123.456.789-09" not in page.html
+    for suspense_id in ids:
+        assert f"{PATH}/{suspense_id}" in page.html
+    only = await staff.opened(f"{PATH}?tipo=boleto_unknown")
+    assert [f"{PATH}/{suspense_id}" in only.html for suspense_id in ids] == [False, True]
+    assert f"{PATH}/{ids[0]}" not in (await staff.opened(f"{PATH}?situacao=assigned")).html
+    for wrong in ("situacao=x", "tipo=x"):
+        assert (await staff.get(f"{PATH}?{wrong}")).status == 400
+
+
+async def test_money_is_assigned_once_by_two_persons_and_stands_in_the_log(
+    pool: Pool, staff: Person, address: str
+) -> None:
+    suspense_id, books = await suspended(pool), await merchant_books(pool)
+    doc = await books.charge(1234)
+    one = f"{PATH}/{suspense_id}"
+    for wrong in ("", "x", str(new_id())):
+        refused = await staff.post(f"{one}/atribuir", on=one, charge_id=wrong)
+        assert (refused.status, "Não há cobrança de produção" in refused.text) == (400, True)
+    test = await books.charge(1234, test=True)
+    assert (await staff.post(f"{one}/atribuir", on=one, charge_id=test.charge_id)).status == 400
+    form = await staff.opened(one)
+    async with staff_of(pool, address) as colleague:
+        answers = await asyncio.gather(
+            staff.post(f"{one}/atribuir", form=form, charge_id=doc.charge_id, note="combinado com a loja"),
+            staff.post(f"{one}/atribuir", form=form, charge_id=doc.charge_id, note="combinado com a loja"),
+            colleague.post(f"{one}/atribuir", on=one, charge_id=doc.charge_id),
+            colleague.post(f"{one}/devolver", on=one, reference="D1"),
+        )
+    payments = await pool.fetch("SELECT amount_cents FROM payment WHERE charge_id = $1", UUID(doc.charge_id))
+    state = await pool.fetchval("SELECT state FROM suspense WHERE suspense_id = $1", suspense_id)
+    # Whoever came first decided; the others were told so.
+    assert [row[0] for row in payments] == ([1234] if state == "assigned" else [])
+    assert sum(answer.status == 303 for answer in answers) in (1, 2)  # the same form sent twice is answered twice
+    assert any("Alguém já tratou este valor" in answer.text for answer in answers)
+    done = await pool.fetch("SELECT action FROM audit WHERE subject = $1", str(suspense_id))
+    assert [row[0] for row in done] == [f"suspense.{state}"]
+
+
+async def test_what_is_assigned_pays_the_charge_and_is_told_to_its_merchant(pool: Pool, staff: Person) -> None:
+    suspense_id, books = await suspended(pool), await merchant_books(pool)
+    doc = await books.charge(1234)
+    one = f"{PATH}/{suspense_id}"
+    done = await staff.post(f"{one}/atribuir", on=one, charge_id=doc.charge_id.upper(), note="combinado")
+    assert done.status == 303
+    page = (await staff.opened(done.where)).text
+    for said in ("Atribuído", doc.charge_id, "combinado", staff.email, "Valor atribuído."):
+        assert said in page
+    charge = UUID(doc.charge_id)
+    assert await pool.fetchval("SELECT status FROM charge WHERE charge_id = $1", charge) == "paid"
+    assert await pool.fetchval("SELECT type FROM read_event WHERE charge_id = $1", charge) == "payment.received"
+    assert await pool.fetchval("SELECT amount_cents FROM read_ledger WHERE charge_id = $1", charge) == 1234
+    order = await pool.fetchval("SELECT kind FROM bank_order WHERE charge_id = $1", charge)
+    assert order == "cob_remove"
+    log = (await staff.opened("/plataforma/auditoria")).text
+    assert "Atribuiu um valor a identificar" in log
+    assert re.search(rf"cobrança: {doc.charge_id}", log)
+    assert "combinado" in log
+
+
+async def test_a_return_made_at_the_bank_is_noted_with_its_reference(pool: Pool, staff: Person) -> None:
+    suspense_id = await suspended(pool)
+    one = f"{PATH}/{suspense_id}"
+    wrongs: list[dict[str, Any]] = [{"reference": ""}, {"reference": "x" * 101}, {"reference": "D1", "note": "x" * 501}]
+    for wrong in wrongs:
+        assert (await staff.post(f"{one}/devolver", on=one, **wrong)).status == 400, wrong
+    done = await staff.post(f"{one}/devolver", on=one, reference="D99999994202611221200abcdefghijk")
+    assert done.status == 303
+    page = (await staff.opened(done.where)).text
+    assert "Devolvido no banco" in page
+    assert "D99999994202611221200abcdefghijk" in page
+    again = await staff.post(f"{one}/devolver", on=PATH, reference="D2")
+    assert (again.status, "Alguém já tratou este valor" in again.text) == (400, True)
+    assert "Registrou uma devolução feita no banco" in (await staff.opened("/plataforma/auditoria")).text
+    assert (await staff.get(f"{PATH}/{new_id()}")).status == 404
+
+
+async def test_what_could_not_be_read_is_shown_by_its_identifier(pool: Pool, staff: Person) -> None:
+    about = f"E99999994{new_id().hex[:23]}"
+    await pool.execute(
+        "INSERT INTO bank_unreadable (bank, method, about, item_sealed, found_at) VALUES ('001', 'pix', $1, '', now())",
+        about,
+    )
+    try:
+        assert about in (await staff.opened(PATH)).text
+    finally:
+        await pool.execute("DELETE FROM bank_unreadable WHERE about = $1", about)
+
+
+def brl(cents: int) -> str:
+    whole = f"{cents // 100:,}".replace(",", ".")
+    return f"R$ {whole},{cents % 100:02}"
