@@ -1,0 +1,146 @@
+"""The bank's list of paid boletos is read to its end, and what is paid into a boleto that is none of ours is kept."""
+
+from collections.abc import AsyncIterator
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from banks.boletos import NewBoleto
+from banks.protocol import Done
+from commands.money.suspense import assign_suspense
+from domain.mode import Mode
+from readmodels.verify import verify
+from runtime.postgres import Pool, open_pool, transaction
+from tests.support.banking import BANK, make_account, make_charges, status_of, utc_now, worker_context
+from tests.support.boleto_bank import RunningBoletoBank, new_boleto, new_number, running_boleto_bank
+from tests.support.database import own_database
+from workers.context import Context
+from workers.incoming.reconciler import reconcile_boletos
+from workers.orders.pix import drain_orders
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def url(servers: Any) -> AsyncIterator[str]:
+    async with own_database(servers.database_url, "boleto_reconciler") as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def books(url: str) -> AsyncIterator[Pool]:
+    pool = await open_pool(url, name="tests", size=8)
+    yield pool
+    await pool.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def bank(books: Pool) -> AsyncIterator[RunningBoletoBank]:
+    async with running_boleto_bank(books) as running:
+        await running.rules(settle_after_s=0)
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def context(books: Pool, servers: Any, bank: RunningBoletoBank) -> AsyncIterator[Context]:
+    await books.execute("DELETE FROM bank_reconciled")
+    await books.execute("DELETE FROM lease")
+    async with worker_context(books, servers.redis_url, bank.adapter()) as made:
+        made.now = lambda: utc_now() + timedelta(seconds=2)
+        yield made
+
+
+async def stranger(bank: RunningBoletoBank) -> NewBoleto:
+    """Paid, and registered by another program of the agreement."""
+    boleto = new_boleto()
+    assert isinstance(await bank.adapter().boletos.register_boleto(boleto), Done)
+    await bank.books.pay(boleto.number, rail="boleto", tell=False)
+    return boleto
+
+
+async def rounds(context: Context) -> None:
+    for _ in range(100):
+        if not await reconcile_boletos(context, BANK):
+            return
+    raise AssertionError("the reconciler does not come to an end")
+
+
+async def suspended(context: Context, number: str) -> list[Any]:
+    return list(await context.pool.fetch("SELECT * FROM suspense WHERE reference = $1 ORDER BY found_at", number))
+
+
+async def test_money_for_a_boleto_that_is_none_of_ours_is_in_suspense_each_payment_once(
+    context: Context, bank: RunningBoletoBank, url: str
+) -> None:
+    boleto = await stranger(bank)
+    for _ in range(2):
+        await rounds(context)
+    (row,) = await suspended(context, boleto.number)
+    assert (row["kind"], row["source"], row["amount_cents"]) == ("boleto_unknown", f"{boleto.number}/12345", 12345)
+    # Paid once more: the bank tells the total, of which the rest is new.
+    await bank.books.pay(boleto.number, rail="boleto", amount_cents=100, force=True, tell=False)
+    for _ in range(2):
+        await rounds(context)
+    assert [row["amount_cents"] for row in await suspended(context, boleto.number)] == [12345, 100]
+    account = await make_account(context.pool)
+    made = await context.banks.production[BANK].pix.create_locations(1)
+    assert isinstance(made, Done)
+    (charge_id,) = await make_charges(context.pool, account, made.value, test=False, amount_cents=12345)
+    await drain_orders(context, Mode.PRODUCTION)
+    async with transaction(context.pool) as conn:
+        await assign_suspense(
+            conn, row["suspense_id"], charge_id, by="a@b.c", note=None, now=context.now(), seal=context.seal
+        )
+    assert await status_of(context.pool, charge_id) == "paid"
+    payment = await context.pool.fetchrow("SELECT source, method FROM payment WHERE charge_id = $1", charge_id)
+    assert payment is not None
+    assert tuple(payment) == (f"{boleto.number}/12345", "boleto")
+    await rounds(context)
+    assert await verify(url) == []
+
+
+async def test_a_boleto_that_cannot_be_read_stops_no_other(context: Context, bank: RunningBoletoBank) -> None:
+    odd, whole = await stranger(bank), await stranger(bank)
+    await context.pool.execute("UPDATE simulated_boleto SET garbled = true WHERE number = $1", odd.number)
+    await rounds(context)
+    assert len(await suspended(context, whole.number)) == 1
+    assert await suspended(context, odd.number) == []
+    rows = await context.pool.fetch("SELECT method, about FROM bank_unreadable")
+    assert [tuple(row) for row in rows] == [("boleto", odd.number)]
+    await context.pool.execute("UPDATE simulated_boleto SET garbled = false WHERE number = $1", odd.number)
+    await rounds(context)
+    assert len(await suspended(context, odd.number)) == 1
+    assert await context.pool.fetchval("SELECT count(*) FROM bank_unreadable") == 0
+
+
+async def test_a_killed_worker_is_followed_by_one_that_begins_at_its_page(
+    context: Context, bank: RunningBoletoBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = [new_number() for _ in range(650)]
+    day = context.now()
+    await context.pool.execute(
+        "INSERT INTO simulated_boleto (world, number, seu_numero, amount_cents, issued_on, due_on, payer_sealed,"
+        " registered_at, payments, moved_at) SELECT 'production', n, 'A', 500, $2::date, $2::date + 1, '', $3, 1, $3"
+        " FROM unnest($1::text[]) n",
+        numbers, day.date(), day - timedelta(seconds=5),
+    )  # fmt: skip
+    await context.pool.execute(
+        "INSERT INTO simulated_boleto_payment (world, number, rail, amount_cents, paid_at, settles_at, payer_name,"
+        " payer_document) SELECT 'production', n, 'boleto', 500, $2, $2, '', '' FROM unnest($1::text[]) n",
+        numbers, day - timedelta(seconds=5),
+    )  # fmt: skip
+    boletos = context.banks.production[BANK].boletos
+    ask, asked = boletos.paid_page, list[str | None]()
+
+    async def dies_once(since: date, until: date, after: str | None = None) -> Any:
+        asked.append(after)
+        if len(asked) == 2:
+            raise ConnectionError
+        return await ask(since, until, after)
+
+    monkeypatch.setattr(boletos, "paid_page", dies_once)
+    with pytest.raises(ConnectionError):
+        await reconcile_boletos(context, BANK)
+    await rounds(context)
+    assert asked[:3] == [None, "N:300", "N:300"]
+    assert await context.pool.fetchval("SELECT count(*) FROM suspense WHERE reference = ANY($1)", numbers) == 650
