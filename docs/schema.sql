@@ -92,7 +92,7 @@ CREATE TABLE bank_hint (
     due_at timestamp with time zone NOT NULL,
     CONSTRAINT bank_hint_about_bank_key UNIQUE (about, bank),
     CONSTRAINT bank_hint_pkey PRIMARY KEY (hint_id)
-);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=1000);
 CREATE INDEX bank_hint_due ON bank_hint USING btree (due_at);
 CREATE INDEX bank_hint_txid ON bank_hint USING btree (txid);
 
@@ -131,7 +131,7 @@ END) STORED NOT NULL,
     created_at timestamp with time zone NOT NULL,
     CONSTRAINT bank_order_pkey PRIMARY KEY (order_id),
     CONSTRAINT bank_order_state_check CHECK (state = ANY (ARRAY['waiting'::text, 'working'::text]))
-);
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=1000);
 CREATE UNIQUE INDEX bank_order_boleto_alone ON bank_order USING btree (charge_id) WHERE kind = ANY (ARRAY['boleto_write_off'::text, 'boleto_redate'::text, 'boleto_pay'::text, 'boleto_reconcile'::text]);
 CREATE UNIQUE INDEX bank_order_boleto_key ON bank_order USING btree (account_id, test, (request ->> 'key'::text)) WHERE kind = 'boleto_register'::text;
 CREATE INDEX bank_order_charge ON bank_order USING btree (charge_id);
@@ -192,7 +192,7 @@ CREATE TABLE boleto (
     CONSTRAINT boleto_booked_cents_check CHECK (booked_cents >= 0),
     CONSTRAINT boleto_number_check CHECK (length(number) >= 1 AND length(number) <= 25),
     CONSTRAINT boleto_pkey PRIMARY KEY (charge_id, account_id)
-) WITH (fillfactor=85);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE UNIQUE INDEX boleto_number ON boleto USING btree (number, bank);
 
 CREATE TABLE caught_mail (
@@ -224,7 +224,7 @@ CREATE TABLE charge (
     CONSTRAINT charge_pkey PRIMARY KEY (charge_id, account_id),
     CONSTRAINT charge_refunded_cents_check CHECK (refunded_cents >= 0),
     CONSTRAINT charge_status_check CHECK (status = ANY (ARRAY['pending'::text, 'paid'::text, 'expired'::text, 'cancelled'::text, 'refunded'::text, 'failed'::text]))
-) WITH (fillfactor=85);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX charge_expiring ON charge USING btree (expires_at) WHERE status = 'pending'::text;
 CREATE INDEX charge_overdue ON charge USING btree (account_id, test, expires_at) WHERE status = 'pending'::text;
 CREATE INDEX charge_reference ON charge USING btree (account_id, test, external_id, charge_id) WHERE status = 'pending'::text AND external_id IS NOT NULL;
@@ -297,7 +297,7 @@ CREATE TABLE idempotency (
     CONSTRAINT idempotency_fingerprint_check CHECK (length(fingerprint) = 32),
     CONSTRAINT idempotency_key_check CHECK (length(key) >= 1 AND length(key) <= 255),
     CONSTRAINT idempotency_pkey PRIMARY KEY (account_id, test, key)
-) WITH (fillfactor=90);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 
 CREATE TABLE integrator (
     integrador_code text NOT NULL,
@@ -335,7 +335,7 @@ CREATE TABLE journal (
     event_body bytea,
     CONSTRAINT journal_check CHECK ((event_id IS NULL) = (event_sequence IS NULL) AND (event_id IS NULL) = (event_body IS NULL)),
     CONSTRAINT journal_pkey PRIMARY KEY (journal_id)
-);
+) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE TRIGGER journal_is_append_only BEFORE DELETE OR UPDATE ON journal FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER journal_is_kept BEFORE TRUNCATE ON journal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE INDEX journal_of_charge ON journal USING btree (charge_id, version, journal_id) WHERE kind <> 'charge.created'::text;
@@ -444,7 +444,7 @@ END),
     CONSTRAINT partner_share_check1 CHECK (share_id = COALESCE(refund_id, payment_id)),
     CONSTRAINT partner_share_pkey PRIMARY KEY (share_id, account_id),
     CONSTRAINT partner_share_share_bps_check CHECK (share_bps >= 1 AND share_bps <= 10000)
-) WITH (fillfactor=90);
+) WITH (fillfactor=90, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX partner_share_due ON partner_share USING btree (number) WHERE posted_at IS NULL;
 
 CREATE TABLE payment (
@@ -471,7 +471,7 @@ CREATE TABLE payment (
     CONSTRAINT payment_refunding_cents_check CHECK (refunding_cents >= 0),
     CONSTRAINT payment_refunds CHECK ((refunded_cents + refunding_cents) <= amount_cents),
     CONSTRAINT payment_reversed_cents_check CHECK (reversed_cents >= 0)
-);
+) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE UNIQUE INDEX payment_settling ON payment USING btree (charge_id, account_id) WHERE settles;
 
 CREATE TABLE payment_reversal (
@@ -487,7 +487,7 @@ CREATE TABLE payment_reversal (
     CONSTRAINT payment_reversal_amount_cents_check CHECK (amount_cents > 0),
     CONSTRAINT payment_reversal_payment_id_account_id_bank_id_key UNIQUE (payment_id, account_id, bank_id),
     CONSTRAINT payment_reversal_pkey PRIMARY KEY (reversal_id, account_id)
-);
+) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 
 CREATE TABLE pix_location (
     test boolean NOT NULL,
@@ -498,7 +498,7 @@ CREATE TABLE pix_location (
     locations text[] NOT NULL,
     CONSTRAINT pix_location_check CHECK (cardinality(locations) = cardinality(location_ids)),
     CONSTRAINT pix_location_pkey PRIMARY KEY (test, bank, block_id)
-) WITH (toast_tuple_target=8160);
+) WITH (toast_tuple_target=8160, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=1000);
 
 CREATE TABLE pix_pool (
     test boolean NOT NULL,
@@ -535,7 +535,7 @@ CREATE TABLE read_charge (
     version integer NOT NULL,
     doc jsonb NOT NULL,
     CONSTRAINT read_charge_pkey PRIMARY KEY (charge_id, account_id)
-) WITH (fillfactor=85);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX read_charge_due ON read_charge USING btree (account_id, test, due_date, created_at, charge_id) WHERE due_date IS NOT NULL;
 CREATE INDEX read_charge_integrador ON read_charge USING btree (account_id, test, integrador_code, created_at, charge_id) WHERE integrador_code IS NOT NULL;
 CREATE INDEX read_charge_nosso_numero ON read_charge USING btree (account_id, test, nosso_numero, created_at, charge_id) WHERE nosso_numero IS NOT NULL;
@@ -581,7 +581,7 @@ CREATE TABLE read_ledger (
     created_at timestamp with time zone NOT NULL,
     CONSTRAINT read_ledger_amount_cents_check CHECK (amount_cents <> 0),
     CONSTRAINT read_ledger_pkey PRIMARY KEY (account_id, test, sequence)
-);
+) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX read_ledger_created ON read_ledger USING btree (account_id, test, created_at, sequence);
 CREATE INDEX read_ledger_type ON read_ledger USING btree (account_id, test, type, sequence);
 
@@ -596,7 +596,7 @@ CREATE TABLE read_payment (
     external_id text,
     doc jsonb NOT NULL,
     CONSTRAINT read_payment_pkey PRIMARY KEY (account_id, test, paid_at, payment_id)
-);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX read_payment_anomaly ON read_payment USING btree (account_id, test, anomaly, paid_at, payment_id) WHERE anomaly IS NOT NULL;
 CREATE INDEX read_payment_charge ON read_payment USING btree (charge_id, paid_at, payment_id);
 CREATE INDEX read_payment_method ON read_payment USING btree (account_id, test, method, paid_at, payment_id);
@@ -614,7 +614,7 @@ CREATE TABLE read_refund (
     external_id text,
     doc jsonb NOT NULL,
     CONSTRAINT read_refund_pkey PRIMARY KEY (refund_id, account_id)
-) WITH (fillfactor=85);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX read_refund_charge ON read_refund USING btree (charge_id, created_at, refund_id);
 CREATE INDEX read_refund_page ON read_refund USING btree (account_id, test, created_at, refund_id);
 CREATE INDEX read_refund_payment ON read_refund USING btree (payment_id, created_at, refund_id);
@@ -629,7 +629,7 @@ CREATE TABLE read_withdrawal (
     external_id text,
     doc jsonb NOT NULL,
     CONSTRAINT read_withdrawal_pkey PRIMARY KEY (withdrawal_id, account_id)
-) WITH (fillfactor=85);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX read_withdrawal_page ON read_withdrawal USING btree (account_id, created_at, withdrawal_id);
 CREATE INDEX read_withdrawal_reference ON read_withdrawal USING btree (account_id, external_id, created_at, withdrawal_id) WHERE external_id IS NOT NULL;
 CREATE INDEX read_withdrawal_status ON read_withdrawal USING btree (account_id, status, created_at, withdrawal_id);
@@ -653,7 +653,7 @@ CREATE TABLE refund (
     CONSTRAINT refund_amount_cents_check CHECK (amount_cents > 0),
     CONSTRAINT refund_pkey PRIMARY KEY (refund_id, account_id),
     CONSTRAINT refund_status_check CHECK (status = ANY (ARRAY['pending'::text, 'succeeded'::text, 'failed'::text]))
-) WITH (fillfactor=85);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 
 CREATE TABLE report_attempt (
     account_id uuid NOT NULL,
@@ -1081,7 +1081,7 @@ CREATE TABLE webhook_attempt (
     answer bytea,
     CONSTRAINT webhook_attempt_delivery_id_fkey FOREIGN KEY (delivery_id) REFERENCES webhook_delivery(delivery_id) ON DELETE CASCADE,
     CONSTRAINT webhook_attempt_pkey PRIMARY KEY (delivery_id, attempt)
-);
+) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 
 CREATE TABLE webhook_delivery (
     delivery_id uuid NOT NULL,
@@ -1103,7 +1103,7 @@ CREATE TABLE webhook_delivery (
     CONSTRAINT webhook_delivery_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoint(endpoint_id) ON DELETE CASCADE,
     CONSTRAINT webhook_delivery_pkey PRIMARY KEY (delivery_id),
     CONSTRAINT webhook_delivery_state_check CHECK (state = ANY (ARRAY['pending'::text, 'sending'::text, 'delivered'::text, 'held'::text, 'exhausted'::text, 'stuck'::text]))
-) WITH (fillfactor=70);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX webhook_delivery_feed ON webhook_delivery USING btree (account_id, test, sequence);
 CREATE INDEX webhook_delivery_flying ON webhook_delivery USING btree (endpoint_id, test) WHERE state = 'sending'::text;
 CREATE INDEX webhook_delivery_held ON webhook_delivery USING btree (endpoint_id, test, sequence) WHERE state = 'held'::text;
@@ -1163,7 +1163,7 @@ CREATE TABLE withdrawal (
     CONSTRAINT withdrawal_amount_cents_check CHECK (amount_cents > 0),
     CONSTRAINT withdrawal_pkey PRIMARY KEY (withdrawal_id, account_id),
     CONSTRAINT withdrawal_status_check CHECK (status = ANY (ARRAY['pending'::text, 'processing'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text]))
-) WITH (fillfactor=85);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE UNIQUE INDEX withdrawal_automatic ON withdrawal USING btree (account_id, automatic_on) WHERE automatic_on IS NOT NULL;
 
 CREATE SEQUENCE boleto_control AS bigint INCREMENT BY 50 MINVALUE 1 MAXVALUE 9999999949 START 1;
@@ -1251,7 +1251,10 @@ BEGIN
         EXECUTE format('SELECT count(*) FROM (SELECT FROM %1$I WHERE %2$s >= %3$L AND %2$s < %4$L LIMIT %5$L::bigint + 1) AS lying',
                        parent || '_other', key, from_key, to_key, moved_max) INTO lying;
         CONTINUE WHEN lying > moved_max;
-        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', name, parent);
+        -- Storage parameters are not inherited. Rows are only added, so a count decides, and no share of the table.
+        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL) WITH ('
+                       'autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000, '
+                       'autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000)', name, parent);
         EXECUTE format('LOCK TABLE ONLY %I IN SHARE ROW EXCLUSIVE MODE', parent);
         EXECUTE format('WITH moved AS (DELETE FROM %1$I WHERE %2$s >= %3$L AND %2$s < %4$L RETURNING *) '
                        'INSERT INTO %5$I SELECT * FROM moved', parent || '_other', key, from_key, to_key, name);

@@ -29,7 +29,7 @@ _SETTINGS = {
     "max_connections": "200",
     "shared_buffers": "256MB",
     "jit": "off",
-    "wal_compression": "on",
+    "wal_compression": "on",  # pglz: this build has no lz4
     "max_wal_size": "2GB",
     "shared_preload_libraries": "pg_stat_statements",
     "timezone": "UTC",

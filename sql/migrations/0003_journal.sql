@@ -21,6 +21,9 @@ CREATE TABLE journal (
     event_sequence  bigint,
     event_body      bytea,
     CHECK ((event_id IS NULL) = (event_sequence IS NULL) AND (event_id IS NULL) = (event_body IS NULL))
+) WITH (
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
 );
 -- The life of one charge. Its first row is left out to keep creations cheap: the charge's document has all it says.
 CREATE INDEX journal_of_charge ON journal (charge_id, version, journal_id) WHERE kind <> 'charge.created';
@@ -66,7 +69,11 @@ CREATE TABLE read_charge (
     version              integer NOT NULL,
     doc                  jsonb NOT NULL,
     PRIMARY KEY (charge_id, account_id)
-) WITH (fillfactor = 85);
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
 CREATE UNIQUE INDEX read_charge_public ON read_charge (public_id);
 CREATE INDEX read_charge_page ON read_charge (account_id, test, created_at, charge_id);
 -- Serves a filter by status, by method, or by both: each pair of the two is one range.

@@ -22,6 +22,9 @@ CREATE TABLE payment (
     UNIQUE (account_id, test, source),
     -- Holds even if the charge's row lock were missed.
     CONSTRAINT payment_refunds CHECK (refunded_cents + refunding_cents <= amount_cents)
+) WITH (
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
 );
 -- At most one payment settles a charge, even if the charge's row lock were missed.
 CREATE UNIQUE INDEX payment_settling ON payment (charge_id, account_id) WHERE settles;
@@ -40,6 +43,9 @@ CREATE TABLE payment_reversal (
     booked_at      timestamptz NOT NULL,
     PRIMARY KEY (reversal_id, account_id),
     UNIQUE (payment_id, account_id, bank_id)
+) WITH (
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
 );
 
 CREATE TABLE read_payment (
@@ -53,6 +59,10 @@ CREATE TABLE read_payment (
     external_id  text,
     doc          jsonb NOT NULL,
     PRIMARY KEY (account_id, test, paid_at, payment_id)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
 );
 CREATE INDEX read_payment_charge ON read_payment (charge_id, paid_at, payment_id);
 CREATE INDEX read_payment_method ON read_payment (account_id, test, method, paid_at, payment_id);
@@ -72,7 +82,11 @@ CREATE TABLE refund (
     status        text NOT NULL CHECK (status IN ('pending', 'succeeded', 'failed')),
     created_at    timestamptz NOT NULL,
     PRIMARY KEY (refund_id, account_id)
-) WITH (fillfactor = 85);
+) WITH (
+    fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
 
 CREATE TABLE read_refund (
     account_id   uuid NOT NULL,
@@ -87,7 +101,11 @@ CREATE TABLE read_refund (
     external_id  text,
     doc          jsonb NOT NULL,
     PRIMARY KEY (refund_id, account_id)
-) WITH (fillfactor = 85);
+) WITH (
+    fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
 CREATE INDEX read_refund_page ON read_refund (account_id, test, created_at, refund_id);
 CREATE INDEX read_refund_status ON read_refund (account_id, test, status, created_at, refund_id);
 CREATE INDEX read_refund_charge ON read_refund (charge_id, created_at, refund_id);
@@ -107,7 +125,11 @@ CREATE TABLE withdrawal (
     automatic_on   date,
     created_at     timestamptz NOT NULL,
     PRIMARY KEY (withdrawal_id, account_id)
-) WITH (fillfactor = 85);
+) WITH (
+    fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
 -- One for each account and day, also when two workers try or one starts again.
 CREATE UNIQUE INDEX withdrawal_automatic ON withdrawal (account_id, automatic_on) WHERE automatic_on IS NOT NULL;
 
@@ -128,7 +150,11 @@ CREATE TABLE read_withdrawal (
     external_id    text,
     doc            jsonb NOT NULL,
     PRIMARY KEY (withdrawal_id, account_id)
-) WITH (fillfactor = 85);
+) WITH (
+    fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
 CREATE INDEX read_withdrawal_page ON read_withdrawal (account_id, created_at, withdrawal_id);
 CREATE INDEX read_withdrawal_status ON read_withdrawal (account_id, status, created_at, withdrawal_id);
 CREATE INDEX read_withdrawal_reference ON read_withdrawal (account_id, external_id, created_at, withdrawal_id)
@@ -158,7 +184,11 @@ CREATE TABLE partner_share (
     posted_at        timestamptz,
     PRIMARY KEY (share_id, account_id),
     CHECK (share_id = coalesce(refund_id, payment_id))
-) WITH (fillfactor = 90);
+) WITH (
+    fillfactor = 90, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
 CREATE INDEX partner_share_due ON partner_share (number) WHERE posted_at IS NULL;
 
 CREATE TABLE read_ledger (
@@ -177,6 +207,9 @@ CREATE TABLE read_ledger (
     external_id          text,
     created_at           timestamptz NOT NULL,
     PRIMARY KEY (account_id, test, sequence)
+) WITH (
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
 );
 CREATE INDEX read_ledger_type ON read_ledger (account_id, test, type, sequence);
 CREATE INDEX read_ledger_created ON read_ledger (account_id, test, created_at, sequence);

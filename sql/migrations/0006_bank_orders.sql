@@ -1,7 +1,8 @@
 -- Requests to banks, what banks report to us, and the PIX locations kept ready.
 
 -- What is open. An order that ends leaves, in the statement that ends it, for bank_order_done: what is claimed from stays
--- small, however many orders there were.
+-- small, however many orders there were. Its pages are half empty, so that a claimed order stays on its page: the log then
+-- holds what changed, and not the order again. It is vacuumed every thousand orders.
 CREATE TABLE bank_order (
     order_id     uuid PRIMARY KEY,
     account_id   uuid,
@@ -30,6 +31,9 @@ CREATE TABLE bank_order (
     -- What the last attempt left for the next one.
     outcome      jsonb,
     created_at   timestamptz NOT NULL
+) WITH (
+    fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 1000
 );
 CREATE INDEX bank_order_due ON bank_order (lane, test, due_at, order_id) WHERE state = 'waiting';
 CREATE INDEX bank_order_leased ON bank_order (lease_until) WHERE state = 'working';
@@ -69,6 +73,9 @@ CREATE TABLE bank_hint (
     attempts     integer NOT NULL DEFAULT 0,
     due_at       timestamptz NOT NULL,
     UNIQUE (about, bank)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 1000
 );
 CREATE INDEX bank_hint_due ON bank_hint (due_at);
 -- How many payments callbacks report for one boleto is asked by its number.
@@ -164,7 +171,10 @@ CREATE TABLE pix_location (
     location_ids  bigint[] NOT NULL,
     locations     text[] NOT NULL CHECK (cardinality(locations) = cardinality(location_ids)),
     PRIMARY KEY (test, bank, block_id)
-) WITH (toast_tuple_target = 8160);
+) WITH (
+    toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 1000
+);
 
 -- What decides how many locations are kept ready: how fast they are taken. All were made or are in pix_location, so taking
 -- one writes nothing here.

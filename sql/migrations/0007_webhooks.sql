@@ -63,7 +63,11 @@ CREATE TABLE webhook_delivery (
     created_at    timestamptz NOT NULL,
     delivered_at  timestamptz,
     UNIQUE (endpoint_id, event_id)
-) WITH (fillfactor = 70);
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
 -- Deliveries due at the same moment go in the order of their events.
 CREATE INDEX webhook_delivery_next ON webhook_delivery (endpoint_id, test, due_at, sequence) WHERE state = 'pending';
 CREATE INDEX webhook_delivery_leased ON webhook_delivery (lease_until) WHERE state = 'sending';
@@ -87,4 +91,7 @@ CREATE TABLE webhook_attempt (
     outcome      text NOT NULL,
     answer       bytea,
     PRIMARY KEY (delivery_id, attempt)
+) WITH (
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
 );

@@ -51,7 +51,10 @@ BEGIN
         EXECUTE format('SELECT count(*) FROM (SELECT FROM %1$I WHERE %2$s >= %3$L AND %2$s < %4$L LIMIT %5$L::bigint + 1) AS lying',
                        parent || '_other', key, from_key, to_key, moved_max) INTO lying;
         CONTINUE WHEN lying > moved_max;
-        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', name, parent);
+        -- Storage parameters are not inherited. Rows are only added, so a count decides, and no share of the table.
+        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL) WITH ('
+                       'autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000, '
+                       'autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000)', name, parent);
         EXECUTE format('LOCK TABLE ONLY %I IN SHARE ROW EXCLUSIVE MODE', parent);
         EXECUTE format('WITH moved AS (DELETE FROM %1$I WHERE %2$s >= %3$L AND %2$s < %4$L RETURNING *) '
                        'INSERT INTO %5$I SELECT * FROM moved', parent || '_other', key, from_key, to_key, name);
