@@ -3,7 +3,8 @@
 Which filters are given decides which statement of read_charge.sql walks, and so which index.
 """
 
-from datetime import date, datetime
+from collections import Counter
+from datetime import date, datetime, timedelta
 from typing import Annotated
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from msgspec import Struct
 
 import sql
 from domain.charge import Status
+from domain.instants import SAO_PAULO, day_begins
 from domain.mode import Owner
 from domain.money import reais
 from readmodels.charges.charge import ChargeDoc, read_doc
@@ -24,6 +26,8 @@ STATUSES = tuple(str(status) for status in Status)
 DUE_DAYS_MAX = 20_000
 """Fifty years of days."""
 _LAST_DAY = date(9999, 12, 30)
+LAG_ROWS_MAX = 50_000
+"""Rows of the journal that are not in the daily totals yet: with more of them, charges are counted one by one."""
 
 
 class ChargeFilters(ListFilters, frozen=True, kw_only=True):
@@ -71,6 +75,8 @@ _by_id = sql.list_of("read_charge.by_id", _ById)
 _due_days = sql.many("read_charge.due_days", _DueDay)
 _summary = sql.list_of("read_charge.summary", _Sum)
 _summary_by_due = sql.many("read_charge.summary_by_due", _Sum)
+_summary_by_totals = sql.many("read_charge.summary_by_totals", _Sum)
+_totals_lag = sql.one("read_charge.totals_lag", int)
 
 
 async def charge_page(
@@ -101,15 +107,38 @@ async def charge_summary(conn: Connection, owner: Owner, filters: ChargeFilters)
     path, given = _path(filters), _given(owner, filters)
     if path == "by_id":
         sums = [_Sum(row.status, 1, row.amount_cents) for row in await _by_id(conn, **given)]
+    elif path == "by_due":
+        sums = await _summary_by_due(conn, **given)
+    elif path == "by_key" or owner.test or await _totals_lag(conn) > LAG_ROWS_MAX:
+        sums = await _summary(conn, **given)
     else:
-        sums = await (_summary_by_due if path == "by_due" else _summary)(conn, **given)
-    found = {row.status: row for row in sums}
-    return [
-        StatusSummary(status, row.count, reais(row.amount_cents))
-        if (row := found.get(status))
-        else StatusSummary(status, 0, "0.00")
-        for status in STATUSES
-    ]
+        sums = await _sum_days(conn, filters, given)
+    counts, cents = Counter[str](), Counter[str]()
+    for row in sums:
+        counts[row.status] += row.count
+        cents[row.status] += row.amount_cents
+    return [StatusSummary(status, counts[status], reais(cents[status])) for status in STATUSES]
+
+
+async def _sum_days(conn: Connection, filters: ChargeFilters, given: dict[str, object]) -> list[_Sum]:
+    """Whole days from their totals, and what the bounds leave of a first and of a last day charge by charge."""
+    first, after = date.min, date.max
+    parts: list[dict[str, object]] = []
+    if filters.created_from is not None:
+        first = filters.created_from.astimezone(SAO_PAULO).date()
+        if day_begins(first) < filters.created_from:
+            first += timedelta(days=1)
+            parts.append({"created_to": day_begins(first)})
+    if filters.created_to is not None:
+        after = filters.created_to.astimezone(SAO_PAULO).date()
+        if day_begins(after) < filters.created_to:
+            parts.append({"created_from": day_begins(after)})
+    if after < first:  # both within one day
+        return await _summary(conn, **given)
+    sums = await _summary_by_totals(conn, **given, first=first, after=after)
+    for part in parts:
+        sums += await _summary(conn, **given | part)
+    return sums
 
 
 def _given(owner: Owner, filters: ChargeFilters) -> dict[str, object]:

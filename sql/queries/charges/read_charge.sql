@@ -138,3 +138,35 @@ WHERE account_id = :account_id AND test = :test AND due_date BETWEEN :due_from A
   AND status = ANY(:statuses::text[]) AND payment_method = ANY(:methods::text[])
   AND created_at >= :created_from AND created_at < :created_to
 GROUP BY status;
+
+-- name: totals_lag
+-- How many rows of the journal the daily totals do not have yet, at most.
+SELECT CASE WHEN s.is_called THEN s.last_value - p.journal_id ELSE 0 END AS rows FROM report_position p, journal_journal_id_seq s;
+
+-- name: summary_by_totals
+-- The same of whole days in production, whose totals are kept (report_cohort): a row for each day, method and status. Charges
+-- that changed since the totals were brought up to date leave the row they are counted in and enter the one they belong to
+-- now. One snapshot sees the position, the totals and the journal behind it, so none is counted twice or not at all.
+WITH changed AS MATERIALIZED (
+    SELECT DISTINCT charge_id FROM journal
+    WHERE journal_id > (SELECT journal_id FROM report_position) AND account_id = :account_id AND NOT test
+      AND payload ? 'charge'
+), moved AS (
+    SELECT status, charges, cents FROM report_cohort
+    WHERE account_id = :account_id AND day >= :first AND day < :after
+      AND status = ANY(:statuses::text[]) AND payment_method = ANY(:methods::text[])
+    UNION ALL
+    SELECT r.status, 1, r.amount_cents
+    FROM changed JOIN read_charge r ON r.charge_id = changed.charge_id AND r.account_id = :account_id
+    WHERE (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date >= :first
+      AND (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date < :after
+      AND r.status = ANY(:statuses::text[]) AND r.payment_method = ANY(:methods::text[])
+    UNION ALL
+    SELECT w.status, -1, -w.amount_cents
+    FROM changed JOIN report_charge w ON w.charge_id = changed.charge_id
+    WHERE (w.created_at AT TIME ZONE 'America/Sao_Paulo')::date >= :first
+      AND (w.created_at AT TIME ZONE 'America/Sao_Paulo')::date < :after
+      AND w.status = ANY(:statuses::text[]) AND w.payment_method = ANY(:methods::text[])
+)
+SELECT status, sum(charges)::bigint AS count, sum(cents)::bigint AS amount_cents FROM moved
+GROUP BY status HAVING sum(charges) <> 0;
