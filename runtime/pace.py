@@ -13,11 +13,11 @@ from msgspec import Struct
 class Pace(Struct, frozen=True, kw_only=True):
     """Field `x_y` is the variable X_Y."""
 
-    bank_pix_calls: int = 128
+    bank_pix_calls: int = 256
     """Orders about cobs under way at one mode's bank."""
-    bank_location_calls: int = 96
+    bank_location_calls: int = 128
     """Locations asked for at once, by the one process of the installation that fills the pool."""
-    bank_hint_calls: int = 96
+    bank_hint_calls: int = 192
     """Callbacks checked at once: charges looked up."""
     bank_boleto_calls: int = 128
     """Orders about boletos under way, per mode."""

@@ -38,7 +38,7 @@ LOCATIONS = ("payloadlocation.read", "payloadlocation.write")
 WEBHOOK = ("webhook.read", "webhook.write")
 
 _PER_PAGE = 100
-_LOCATION_CALLS = 96
+_LOCATION_CALLS = 128
 _REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 _ACTIVE: Final = "ATIVA"
 

@@ -20,12 +20,13 @@ from commands.bank_orders.pix_locations import BLOCK, add_to_pool
 from domain.mode import Mode
 from runtime.leases import release_lease, take_lease
 from runtime.pace import Pace
-from runtime.postgres import session
+from runtime.postgres import DB_UNAVAILABLE, session
 from sql import Connection
 from workers.concurrency import run_batched
 from workers.context import Context
 
-LEASE_S: Final = 20.0
+LEASE_S: Final = 6.0
+"""Below the time for which creations wait: when its holder dies, another fills the pool before they are refused."""
 SLICE: Final = {Mode.SANDBOX: 2_000, Mode.PRODUCTION: BLOCK}
 """Asked for and stored together: one statement of the simulated bank, or one request for each location."""
 
@@ -92,7 +93,7 @@ class LocationPool:
         self._bank = context.settings.bank
         self._pace = context.settings.pace
         self._lease = f"locations_{mode}_{self._bank}"
-        self._leased_at = -math.inf
+        self._leased = False
         self._per_s = 0.0
         self._first = 0
         self._asked = 0  # of slices under way
@@ -103,13 +104,17 @@ class LocationPool:
 
     async def fill(self) -> int:
         """Fill the pool unless another process does; answers how many locations were added."""
-        self._added, self._leased_at = 0, -math.inf
+        self._added = 0
         # So many slices that all calls at once are under way while one of them is stored.
         slices = 2 + -(-self._pace.bank_location_calls // BLOCK) if self._mode is Mode.PRODUCTION else 1
+        renewing = asyncio.create_task(self._renew())
         try:
             await run_batched(self._claim, self._begin, at_once=slices, look_s=_LOOK_S, stopping=self._context.stopping)
         finally:
-            if self._leased_at > -math.inf:
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+            if self._leased:
+                self._leased = False
                 async with session(self._context.pool) as conn:
                     await release_lease(conn, name=self._lease, holder=self._context.worker)
         return self._added
@@ -147,29 +152,49 @@ class LocationPool:
         return level
 
     async def _hold(self, conn: Connection) -> bool:
-        """Whether the pool is ours to fill; asked between slices, which renews it."""
-        if time.monotonic() - self._leased_at < LEASE_S / 3:
-            return True
-        held = await take_lease(conn, name=self._lease, holder=self._context.worker, lease_s=LEASE_S)
-        self._leased_at = time.monotonic() if held else -math.inf
-        return held
+        """Whether the pool is ours to fill."""
+        if not self._leased:
+            self._leased = await take_lease(conn, name=self._lease, holder=self._context.worker, lease_s=LEASE_S)
+        return self._leased
+
+    async def _renew(self) -> None:
+        """However long the bank takes for a slice, the lease stays ours; one that was lost is asked for again between
+        slices."""
+        while True:
+            await asyncio.sleep(LEASE_S / 3)
+            try:
+                async with session(self._context.pool) as conn:
+                    self._leased = self._leased and await take_lease(
+                        conn, name=self._lease, holder=self._context.worker, lease_s=LEASE_S
+                    )
+            except DB_UNAVAILABLE:
+                self._leased = False
 
     def _begin(self, sizes: Sequence[int]) -> list[Coroutine[Any, Any, None]]:
         self._asked += sum(sizes)
         return [self._make(size) for size in sizes]
 
     async def _make(self, size: int) -> None:
+        """Raises nothing. Locations that could not be stored are lost: stored again after a lost connection they might
+        stand in two blocks, and two charges have one location."""
         context = self._context
         try:
             answer = await context.banks.of(self._mode, self._bank).pix.create_locations(size)
-            if not isinstance(answer, Done):
+            made = answer.value if isinstance(answer, Done) else []
+            if len(made) < size // 2:
+                # Away, or it limits calls: asking on makes neither better.
                 self._failures += 1
                 self._rests_until = time.monotonic() + _REST_S[min(self._failures, len(_REST_S)) - 1]
                 _log.warning("location_pool_not_filled", test=self._mode.test, answer=type(answer).__name__)
-                return
-            self._failures = 0
-            async with session(context.pool) as conn:
-                await add_to_pool(conn, self._mode, self._bank, answer.value)
-            self._added += len(answer.value)
+            else:
+                self._failures = 0
+            if made:
+                async with session(context.pool) as conn:
+                    await add_to_pool(conn, self._mode, self._bank, made)
+                self._added += len(made)
+        except DB_UNAVAILABLE as away:
+            _log.warning("locations_not_stored", error=type(away).__name__)
+        except Exception:
+            _log.exception("locations_not_made")
         finally:
             self._asked -= size

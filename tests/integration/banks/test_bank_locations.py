@@ -18,11 +18,12 @@ from joserfc.jwk import KeySet
 
 from banks.choice import Banks
 from banks.protocol import Done, Location, Unknown
-from commands.bank_orders.pix_locations import BLOCK, LocationReserve, PixLocation, take_one
+from commands.bank_orders.pix_locations import BLOCK, SILENT_S_MAX, LocationReserve, PixLocation, take_one
 from domain.errors import Code
 from domain.mode import Mode
 from runtime.ids import new_id
 from runtime.jobs import Jobs
+from runtime.leases import take_lease
 from runtime.postgres import Pool
 from runtime.redis import open_redis
 from runtime.replies import Replies, send_reply
@@ -31,7 +32,7 @@ from tests.support.in_process import Reply, open_api
 from tests.support.merchant import until_answer
 from web.app import make_app
 from workers.context import Context
-from workers.housekeeping.location_pool import Consumption, Level, LocationPool, count, kept, needed
+from workers.housekeeping.location_pool import LEASE_S, Consumption, Level, LocationPool, count, kept, needed
 from workers.orders.pix import drain_orders
 
 ACCOUNT = new_id()
@@ -220,6 +221,32 @@ async def test_of_two_workers_one_fills(context: Context) -> None:
     assert sorted(added) == [0, 2_000]
     assert sorted(bank.made for bank in banks) == [0, 2_000]
     assert await ready(context.pool, Mode.PRODUCTION) == 2_000
+
+
+async def test_the_pool_of_a_worker_that_died_is_filled_by_another(context: Context) -> None:
+    async with context.pool.acquire() as conn:
+        name = f"locations_{Mode.PRODUCTION}_{BANK}"
+        assert await take_lease(conn, name=name, holder="died", lease_s=0.5)
+    worker = paced(context, Slow(0.0), PIX_LOCATIONS_MIN="2000")
+    assert await LocationPool(worker, Mode.PRODUCTION).fill() == 0
+    async with reserve_of(context) as reserve, working(worker, Mode.PRODUCTION):
+        assert len(await take(reserve, Mode.PRODUCTION, 20)) == 20
+    assert LEASE_S < SILENT_S_MAX
+
+
+async def test_a_bank_that_makes_next_to_nothing_is_left_alone_for_a_while(context: Context) -> None:
+    """It may limit calls: what it made is kept, and it is asked again later, and not at once."""
+
+    class Limiting(Slow):
+        async def create_locations(self, count: int) -> Done[list[Location]]:
+            return await super().create_locations(3)
+
+    bank = Limiting(0.0)
+    pool = LocationPool(paced(context, bank), Mode.PRODUCTION)
+    assert await pool.fill() == bank.made
+    assert 3 <= bank.made <= 4 * 3  # the slices that were under way together
+    assert await pool.fill() == 0
+    assert await ready(context.pool, Mode.PRODUCTION) == bank.made
 
 
 async def test_slices_are_made_side_by_side_and_land_as_they_are_made(context: Context) -> None:

@@ -1,0 +1,32 @@
+"""How much is done at once is set by the environment, within bounds, and every setting is documented."""
+
+from pathlib import Path
+
+import pytest
+
+from runtime.pace import Pace, read_pace
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_what_is_not_set_has_its_default() -> None:
+    assert read_pace({}) == read_pace({"BANK_PIX_CALLS": ""}) == Pace()
+
+
+def test_each_can_be_set() -> None:
+    set_to = {field.upper(): "7" for field in Pace.__struct_fields__}
+    assert all(getattr(read_pace(set_to), field) == 7 for field in Pace.__struct_fields__)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "a", "٣", "99999999", "1" * 400])
+def test_what_is_out_of_bounds_is_named(value: str) -> None:
+    with pytest.raises(ValueError, match="BANK_PIX_CALLS must be a whole number from 1 to 10000"):
+        read_pace({"BANK_PIX_CALLS": value})
+    with pytest.raises(ValueError, match="PIX_LOCATIONS_MAX must not be below"):
+        read_pace({"PIX_LOCATIONS_MAX": "10"})
+
+
+@pytest.mark.parametrize("field", Pace.__struct_fields__)
+def test_every_setting_of_pace_is_documented_and_passed_on(field: str) -> None:
+    assert f"`{field.upper()}`" in (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    assert f"    {field.upper()}: ${{{field.upper()}:-}}\n" in (ROOT / "compose.yaml").read_text(encoding="utf-8")
