@@ -123,9 +123,10 @@ async def full(servers: Any) -> AsyncIterator[Any]:
             transaction = conn.transaction()
             await transaction.start()
             await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+            await conn.execute("SET LOCAL statement_timeout = 0")
             await _prepare(conn)
             for statement in _SEED:
-                await conn.execute(statement, timeout=60)
+                await conn.execute(statement, timeout=300)
             yield conn
             await transaction.rollback()
         await pool.close()
