@@ -1114,7 +1114,7 @@ CREATE INDEX webhook_delivery_state ON webhook_delivery USING btree (account_id,
 
 CREATE TABLE webhook_endpoint (
     endpoint_id uuid NOT NULL,
-    account_id uuid NOT NULL,
+    account_id uuid,
     url text NOT NULL,
     secret_sealed bytea NOT NULL,
     previous_secret_sealed bytea,

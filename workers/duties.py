@@ -29,7 +29,7 @@ from runtime.redis import REDIS_UNAVAILABLE
 from workers.context import Context
 from workers.housekeeping.expiry import ExpirySweeper
 from workers.housekeeping.location_pool import LocationPool
-from workers.housekeeping.months import forget_deliveries, keep_months
+from workers.housekeeping.months import forget_deliveries, forget_endpoints, keep_months
 from workers.housekeeping.reports import fold_reports, post_partner_shares
 from workers.housekeeping.request_log_days import keep_days
 from workers.incoming.hints import drain_hints
@@ -104,6 +104,7 @@ def duties(context: Context, dispatcher: WebhookDispatcher) -> list[Duty]:
         Duty("partner_shares",    partial(post_partner_shares, context),  1),
         Duty("reports",           partial(fold_reports, context),         1),
         Duty("months",            partial(keep_months, context),       3600),
+        Duty("removed_endpoints", partial(forget_endpoints, context),     2),
         Duty("old_deliveries",    partial(forget_deliveries, context),  600),
         Duty("request_log_days",  partial(keep_days, context),         3600),
         Duty("expired_tokens",    partial(forget_tokens, context),      600),

@@ -111,7 +111,10 @@ async def resume(conn: Connection, account_id: UUID, tests: Collection[bool]) ->
 
 
 async def remove_endpoint(conn: Connection, account_id: UUID) -> None:
-    """Remove the endpoint and its pending deliveries; the feed keeps the events. Refuses without one."""
+    """Remove the endpoint: nothing is sent to it any more, and a worker deletes its deliveries soon after.
+
+    The feed keeps the events. Refuses without an endpoint.
+    """
     if await remove(conn, account_id=account_id) is None:
         raise _no_endpoint()
 

@@ -2,7 +2,8 @@
 
 CREATE TABLE webhook_endpoint (
     endpoint_id             uuid PRIMARY KEY,
-    account_id              uuid NOT NULL UNIQUE REFERENCES account,
+    -- NULL once it was removed: it has no lanes then, and its deliveries are deleted in batches before its row.
+    account_id              uuid UNIQUE REFERENCES account,
     url                     text NOT NULL,
     secret_sealed           bytea NOT NULL,
     -- After a rotation the secret before it signs too, in X-Service-Signature-Previous, until this instant.

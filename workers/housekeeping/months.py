@@ -3,6 +3,7 @@ deliveries of events that left the feed."""
 
 from datetime import timedelta
 from typing import Final
+from uuid import UUID
 
 import asyncpg
 import structlog
@@ -28,6 +29,9 @@ make = sql.one("month.make", int)
 detach = sql.one("month.detach", int)
 detach_feed = sql.one("month.detach_feed", int)
 forget = sql.count("webhook_delivery.forget")
+find_removed = sql.maybe("webhook_endpoint.removed", UUID)
+forget_deliveries_of = sql.count("webhook_endpoint.forget_deliveries")
+forget_endpoint = sql.count("webhook_endpoint.forget")
 
 
 async def keep_months(context: Context) -> int:
@@ -59,3 +63,14 @@ async def forget_deliveries(context: Context) -> int:
     """Delete a batch of deliveries whose events left the feed; answers how many."""
     async with session(context.pool) as conn:
         return await forget(conn, before=context.now() - DELIVERIES_KEPT, limit=_FORGOTTEN_MAX)
+
+
+async def forget_endpoints(context: Context) -> int:
+    """Delete a batch of deliveries of an endpoint that was removed, or the endpoint when none is left; answers how many
+    rows."""
+    async with session(context.pool) as conn:
+        endpoint_id = await find_removed(conn)
+        if endpoint_id is None:
+            return 0
+        gone = await forget_deliveries_of(conn, endpoint_id=endpoint_id, limit=_FORGOTTEN_MAX)
+        return gone or await forget_endpoint(conn, endpoint_id=endpoint_id)

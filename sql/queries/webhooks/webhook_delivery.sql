@@ -34,7 +34,7 @@ WITH RECURSIVE relaxed AS MATERIALIZED (
                 ELSE least(CASE WHEN lane.test THEN :cap_test::integer ELSE :cap::integer END, l.concurrency)
            END AS concurrency
     FROM lane
-    LEFT JOIN webhook_lane l ON l.endpoint_id = lane.endpoint_id AND l.test = lane.test
+    JOIN webhook_lane l ON l.endpoint_id = lane.endpoint_id AND l.test = lane.test -- a removed endpoint has none
     WHERE lane.due_at <= :now
       AND (l.blocked_until IS NULL OR l.blocked_until <= :now OR l.state = 'paused')
 )

@@ -29,8 +29,27 @@ SELECT endpoint_id FROM endpoint;
 UPDATE webhook_endpoint SET kinds = :kinds::text[] WHERE account_id = :account_id RETURNING endpoint_id;
 
 -- name: remove
--- With its pending deliveries: nothing is sent to an address that was removed.
-DELETE FROM webhook_endpoint WHERE account_id = :account_id RETURNING endpoint_id;
+-- Its lanes go at once, and without a lane nothing is sent. Its deliveries may be millions: a worker deletes them.
+WITH removed AS (
+    UPDATE webhook_endpoint SET account_id = NULL WHERE account_id = :account_id RETURNING endpoint_id
+), closed AS (
+    DELETE FROM webhook_lane WHERE endpoint_id IN (SELECT endpoint_id FROM removed)
+)
+SELECT endpoint_id FROM removed;
+
+-- name: removed
+SELECT endpoint_id FROM webhook_endpoint WHERE account_id IS NULL LIMIT 1;
+
+-- name: forget_deliveries
+-- A bounded number of a removed endpoint's deliveries, with their attempts.
+DELETE FROM webhook_delivery WHERE delivery_id = ANY(ARRAY(
+    SELECT delivery_id FROM webhook_delivery WHERE endpoint_id = :endpoint_id LIMIT :limit));
+
+-- name: forget
+-- A delivery that was written while the endpoint was being removed keeps it for another round.
+DELETE FROM webhook_endpoint e
+WHERE e.endpoint_id = :endpoint_id AND e.account_id IS NULL
+  AND NOT EXISTS (SELECT FROM webhook_delivery d WHERE d.endpoint_id = e.endpoint_id);
 
 -- name: revoke_previous
 -- The secret before a rotation stops signing now: it leaked.

@@ -15,6 +15,7 @@ import pytest_asyncio
 
 from commands.bank_orders.boleto_orders import look
 from commands.merchants.merchants import create_merchant
+from commands.webhooks.endpoint import remove_endpoint, set_endpoint
 from domain.mode import Mode, Owner
 from readmodels.page import SortOrder
 from readmodels.projector import Projection, project
@@ -22,6 +23,7 @@ from readmodels.verify import find_broken
 from readmodels.webhooks.event_list import EventFilters, event_page
 from runtime.ids import new_id
 from runtime.postgres import Pool, open_pool
+from runtime.seal import Seal
 from sql.migrate import MONTHS_AHEAD, migrate
 from tests.support.database import own_database
 from workers.housekeeping.months import (
@@ -30,6 +32,7 @@ from workers.housekeeping.months import (
     MOVED_MAX,
     detach_feed,
     forget_deliveries,
+    forget_endpoints,
     keep_months,
     make,
 )
@@ -294,6 +297,28 @@ async def test_how_an_order_ended_lies_in_the_month_of_its_id_and_leaves_with_it
     assert await end(ids[2]) == f"bank_order_done_{now:%Y_%m}"
     async with own.pool.acquire() as conn:
         assert [await look(conn, each) is not None for each in ids] == [False, True, True]
+
+
+async def test_an_endpoint_that_was_removed_goes_in_batches_and_another_may_follow_at_once(own: Own) -> None:
+    """However many deliveries it has, removing it waits for none of them."""
+    now, chance = datetime.now(UTC), bytes(32)
+    async with own.pool.acquire() as conn, conn.transaction():
+        made = await create_merchant(conn, name="Loja", address=True, kyc="approved", now=now)
+        account_id = UUID(str(made.account_id))
+        given: Any = {"allow_private": True, "now": now, "seal": Seal(bytes(32)), "chance": chance}
+        first = await set_endpoint(conn, account_id, "https://loja.test/", **given)
+        await conn.execute(
+            "INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type,"
+            " due_at, created_at)"
+            " SELECT gen_random_uuid(), $1, $2, false, gen_random_uuid(), n, 'payment.received', $3, $3"
+            " FROM generate_series(1, 1500) AS n", first.endpoint_id, account_id, now,
+        )  # fmt: skip
+        await remove_endpoint(conn, account_id)
+        assert await conn.fetchval("SELECT count(*) FROM webhook_lane WHERE endpoint_id = $1", first.endpoint_id) == 0
+        second = await set_endpoint(conn, account_id, "https://loja.test/", **given)
+    assert second.endpoint_id != first.endpoint_id
+    assert [await forget_endpoints(own.worker) for _ in range(4)] == [1_000, 500, 1, 0]
+    assert await own.pool.fetchval("SELECT endpoint_id FROM webhook_endpoint") == second.endpoint_id
 
 
 async def test_deliveries_are_forgotten_once_their_events_have_left_the_feed(own: Own) -> None:
