@@ -242,7 +242,7 @@ async def test_a_bank_that_makes_next_to_nothing_is_left_alone_for_a_while(conte
             return await super().create_locations(3)
 
     bank = Limiting(0.0)
-    pool = LocationPool(paced(context, bank), Mode.PRODUCTION)
+    pool = LocationPool(paced(context, bank, BANK_LOCATION_CALLS="100"), Mode.PRODUCTION)
     assert await pool.fill() == bank.made
     assert 3 <= bank.made <= 4 * 3  # the slices that were under way together
     assert await pool.fill() == 0
