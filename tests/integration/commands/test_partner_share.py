@@ -13,6 +13,7 @@ import pytest_asyncio
 from commands.charges.pay import confirm_payments
 from commands.merchants.integrators import set_integrator
 from commands.money.partner_shares import post_shares
+from commands.money.reversals import BankReturn, book_reversals
 from commands.money.withdraw import NewWithdrawal, create_withdrawal
 from domain.errors import Code, Refused
 from domain.instants import to_millisecond
@@ -25,6 +26,7 @@ from tests.support.boleto_merchant import issue, issued
 from tests.support.merchant import Books, assert_books_are_clean, new_merchant, until_answer
 from tests.support.partners import (
     confirmation,
+    fold_all,
     ledger_of,
     new_charge,
     paid,
@@ -79,6 +81,34 @@ async def test_every_payment_of_a_charge_counts_also_the_odd_ones(pool: Pool, me
     await paid_again(pool, charge_id, 70, partner.integrador_code)
     await post_all(pool)
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 50), ("partner_share", 7)]
+
+
+async def test_what_the_bank_takes_back_takes_its_share_along_with_refunds(
+    pool: Pool, merchant: UUID, found_broken: list[Difference]
+) -> None:
+    partner = await partner_with(pool, 3_333)
+    assert partner.account_id is not None
+    charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
+    source = await pool.fetchval("SELECT source FROM payment WHERE payment_id = $1", payment_id)
+    left = 1_000
+    for number, (taken, refunded) in enumerate([(101, 50), (7, 300), (1, 541)]):
+        returns = [
+            BankReturn(
+                position=position, charge_id=charge_id, boleto_number=None, end_to_end_id=source, refund_id=None,
+                bank_id=f"MED{number}", return_id=None, amount_cents=taken,
+            )
+            for position in range(1)
+        ]  # fmt: skip
+        for expected in (1, 0):  # told twice, booked once
+            async with transaction(pool) as conn:
+                assert await book_reversals(conn, returns, bank="001", now=datetime.now(UTC)) == expected
+        await refunds(pool, merchant, [(charge_id, payment_id, refunded)])
+        left -= taken + refunded
+        await post_all(pool)
+        assert await _share_of(pool, partner.account_id, payment_id) == left * 3_333 // 10_000
+    assert left == 0
+    assert await balance_of(pool, merchant) == 0
+    await fold_all(pool)
 
 
 @MODES

@@ -262,3 +262,20 @@ async def test_a_callback_is_read_as_leniently_as_it_may_be(conn: Any) -> None:
     )
     rows = await conn.fetch("SELECT about, txid FROM bank_hint WHERE txid = $1 ORDER BY about", txid)
     assert [tuple(row) for row in rows] == [(f"E{txid[:31]}", txid), (f"txid:{txid}", txid)]
+
+
+async def test_a_callback_about_what_went_back_is_heard_after_the_one_about_the_payment(
+    context: Context, account: UUID, bank: RunningBank
+) -> None:
+    charge_id = await registered(context, account)
+    (payment,) = await pay(bank, charge_id)
+    assert await hint(context, payment) == 1
+    await drain_hints(context)
+    assert (await bank.control("take-back", end_to_end_id=payment["end_to_end_id"], amount="2.34"))[0] == 200
+    for _ in range(2):
+        assert await hint(context, payment) == 1
+        await drain_hints(context)
+    rows = await context.pool.fetch(
+        "SELECT type, amount_cents FROM read_ledger WHERE charge_id = $1 ORDER BY sequence", charge_id
+    )
+    assert [tuple(row) for row in rows] == [("payment", 1234), ("adjustment", -234)]
