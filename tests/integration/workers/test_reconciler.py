@@ -331,6 +331,28 @@ async def test_money_that_went_back_at_the_bank_is_assigned_to_nobody(
     await clean(url)
 
 
+async def test_books_that_disagree_with_suspense_or_with_the_bank_are_found(
+    context: Context, account: UUID, bank: RunningBank, url: str
+) -> None:
+    charge_id = await registered(context, account)
+    (paid,) = await pay(bank, charge_id=str(charge_id))
+    (stray,) = await pay(bank, stray=True, amount="7.00")
+    await rounds(context)
+    await clean(url)
+    for break_it, mend_it in (
+        ("UPDATE payment SET reversed_cents = 1 WHERE source = $1 AND $2 <> ''",
+         "UPDATE payment SET reversed_cents = 0 WHERE source = $1 AND $2 <> ''"),
+        ("UPDATE suspense SET state = 'assigned', settled_at = now(), charge_id = gen_random_uuid() WHERE source = $2"
+         " AND $1 <> ''",
+         "UPDATE suspense SET state = 'open', settled_at = NULL, charge_id = NULL WHERE source = $2 AND $1 <> ''"),
+        ("UPDATE suspense SET source = $1 WHERE source = $2", "UPDATE suspense SET source = $2 WHERE source = $1"),
+    ):  # fmt: skip
+        assert (await context.pool.execute(break_it, paid, stray)).endswith(" 1")
+        assert {difference.table for difference in await verify(url)} == {"books"}
+        assert (await context.pool.execute(mend_it, paid, stray)).endswith(" 1")
+    await clean(url)
+
+
 # What the bank takes back
 
 
