@@ -20,11 +20,16 @@ WHERE hint_id IN (
 RETURNING hint_id, bank, about, txid, attempts;
 
 -- name: reported
--- How many payments the callbacks that were not checked yet report for each boleto; not those received again.
-SELECT h.txid AS number, count(*)::integer AS payments FROM bank_hint h
-WHERE h.bank = :bank AND h.txid = ANY(:numbers::text[])
-  AND NOT EXISTS (SELECT FROM bank_hint_done d WHERE d.about = h.about AND d.bank = h.bank)
-GROUP BY h.txid;
+-- How many payments the callbacks that were not checked yet report for each boleto; not those received again. Each is looked
+-- up (OFFSET 0): what was confirmed is never hashed whole.
+SELECT g.number, r.payments
+FROM unnest(:numbers::text[]) AS g (number)
+CROSS JOIN LATERAL (
+    SELECT count(*)::integer AS payments FROM bank_hint h
+    WHERE h.txid = g.number AND h.bank = :bank
+      AND NOT EXISTS (SELECT FROM bank_hint_done d WHERE d.about = h.about AND d.bank = h.bank OFFSET 0)
+) r
+WHERE r.payments > 0;
 
 -- name: settle
 -- What was checked leaves; of boletos it is kept that the bank has confirmed it. What was not waits for its next check.

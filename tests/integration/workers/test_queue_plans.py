@@ -43,6 +43,10 @@ _SEED = (
     FROM seed
     """,
     """
+    INSERT INTO bank_hint (bank, about, txid, received_at, due_at)
+    SELECT '001', 'E' || n, n::text, '2026-05-01', '2026-05-01' FROM seed
+    """,
+    """
     INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents, created_at,
                         expires_at)
     SELECT '00000000-0000-0000-0000-000000000001', charge_id, false, '001', 'boleto_pix', 'pending', 1, 1000,
@@ -74,6 +78,7 @@ async def _given(conn: Any) -> dict[str, tuple[dict[str, Any], int]]:
         await _order(conn, "boleto_reconcile", working=False),
     )
     many = [row[0] for row in await conn.fetch("SELECT order_id FROM seed WHERE n <= 500 LIMIT 100")]
+    hints = [row[0] for row in await conn.fetch("SELECT hint_id FROM bank_hint LIMIT 10")]
     claim: dict[str, Any] = {"test": False, "now": NOW, "limit": 20, "lease_until": LATER}
     ended: dict[str, Any] = {"outcomes": [b"{}"], "states": ["done"], "attempts": [1], "now": NOW}
     return {
@@ -102,6 +107,13 @@ async def _given(conn: Any) -> dict[str, tuple[dict[str, Any], int]]:
              "kind": "boleto_redate", "request": b"{}", "now": NOW, "deadline": LATER, "reply_to": "x"},
             5,
         ),
+        "bank_hint.claim": ({"banks": ["001"], "now": NOW, "limit": 20, "lease_until": LATER}, 60),
+        "bank_hint.settle": (
+            {"verdicts.hint_id": hints, "verdicts.state": ["confirmed"] * 9 + ["waiting"],
+             "verdicts.attempts": [1] * 10, "verdicts.due_at": [NOW] * 10, "boletos": "boleto:", "now": NOW},
+            40,
+        ),
+        "bank_hint.reported": ({"bank": "001", "numbers": ["7", "8", "9"]}, 10),
         "idempotency.ordered": ({"account_id": ACCOUNT, "test": False, "key": f"key-{boleto['n']}"}, 3),
         "charge.lock": ({"charge_ids": [pix["charge_id"]]}, 3),
     }  # fmt: skip
@@ -142,7 +154,8 @@ NAMES = (
     "bank_order.settle", "bank_order.settle of a hundred", "bank_order.put_off",
     "withdrawal.abandon_order", "boleto.outcome", "bank_order.release", "bank_order.claim_pix",
     "bank_order.claim_boletos", "bank_order.claim_money", "bank_order.claim_money of withdrawals", "boleto.give_up",
-    "boleto.order_change", "idempotency.ordered", "charge.lock",
+    "boleto.order_change", "idempotency.ordered", "charge.lock", "bank_hint.claim", "bank_hint.settle",
+    "bank_hint.reported",
 )  # fmt: skip
 
 
