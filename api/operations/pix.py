@@ -81,7 +81,9 @@ class PixCreations:
         """One statement for all, which are of one mode. None where the key was used already or PIX is suspended."""
         mode = placed[0][0].issuer.mode
         news = [compose_pix(creation, location) for creation, location in placed]
-        created, certain = await self._store(news)
+        # Who waited behind others while the database was away has used that part of the time.
+        waited_s = (self._now() - max(creation.now for creation, _ in placed)).total_seconds()
+        created, certain = await self._store(news, wait_s=_DATABASE_BACK_S - waited_s)
         if created:
             self._jobs.wake(PIX_ORDERS[mode])
         if certain:
@@ -89,14 +91,14 @@ class PixCreations:
             self._reserve.give_back(mode, unused)
         return [new.doc if new.charge_id in created else None for new in news]
 
-    async def _store(self, news: list[NewPix]) -> tuple[set[UUID], bool]:
-        """Store them, over a restart of the database too: a charge stored just before the connection was lost is
-        recognised by its id.
+    async def _store(self, news: list[NewPix], *, wait_s: float) -> tuple[set[UUID], bool]:
+        """Store them, over a restart of the database too, which is waited for `wait_s` at most: a charge stored just
+        before the connection was lost is recognised by its id.
 
         Answers the ids stored, and whether the others certainly were not: after a lost connection an earlier attempt
         may still be under way, and with it their locations.
         """
-        deadline = asyncio.get_running_loop().time() + _DATABASE_BACK_S
+        deadline = asyncio.get_running_loop().time() + wait_s
         earlier: set[UUID] = set()
         certain = True
         while True:
