@@ -28,6 +28,7 @@ from bench.environment import BenchEnvironment, open_environment
 from bench.hot_account import hot_account
 from bench.jobs import jobs
 from bench.lookup import lookup
+from bench.merchants import merchants
 from bench.report import Finding
 from bench.reports import reports
 from bench.start import start
@@ -52,6 +53,7 @@ SCENARIOS = {
     "deliveries": Scenario("Telling merchants: webhooks", deliveries, needs_api=False),
     "jobs": Scenario("The queue of arq", jobs, needs_api=False),
     "reports": Scenario("Reports over a year", reports, needs_api=False),
+    "merchants": Scenario("A worker's rounds by the number of merchants", merchants, needs_api=False),
     "bytes": Scenario("What a charge leaves behind", bytes_per_charge),
     "cost": Scenario("What one creation costs", cost),
     "start": Scenario("Starting everything", start, needs_api=False),

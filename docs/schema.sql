@@ -1104,6 +1104,7 @@ CREATE TABLE webhook_delivery (
     CONSTRAINT webhook_delivery_pkey PRIMARY KEY (delivery_id),
     CONSTRAINT webhook_delivery_state_check CHECK (state = ANY (ARRAY['pending'::text, 'sending'::text, 'delivered'::text, 'held'::text, 'exhausted'::text, 'stuck'::text]))
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+CREATE INDEX webhook_delivery_due ON webhook_delivery USING btree (due_at) INCLUDE (endpoint_id, test) WHERE state = 'pending'::text;
 CREATE INDEX webhook_delivery_feed ON webhook_delivery USING btree (account_id, test, sequence);
 CREATE INDEX webhook_delivery_flying ON webhook_delivery USING btree (endpoint_id, test) WHERE state = 'sending'::text;
 CREATE INDEX webhook_delivery_held ON webhook_delivery USING btree (endpoint_id, test, sequence) WHERE state = 'held'::text;

@@ -71,6 +71,8 @@ CREATE TABLE webhook_delivery (
 );
 -- Deliveries due at the same moment go in the order of their events.
 CREATE INDEX webhook_delivery_next ON webhook_delivery (endpoint_id, test, due_at, sequence) WHERE state = 'pending';
+-- What is due, of whichever endpoint.
+CREATE INDEX webhook_delivery_due ON webhook_delivery (due_at) INCLUDE (endpoint_id, test) WHERE state = 'pending';
 CREATE INDEX webhook_delivery_leased ON webhook_delivery (lease_until) WHERE state = 'sending';
 CREATE INDEX webhook_delivery_flying ON webhook_delivery (endpoint_id, test) WHERE state = 'sending';
 CREATE INDEX webhook_delivery_held ON webhook_delivery (endpoint_id, test, sequence) WHERE state = 'held';

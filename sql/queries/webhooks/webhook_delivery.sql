@@ -10,43 +10,73 @@ SELECT set_config('synchronous_commit', 'off', true);
 
 -- name: take_lanes
 -- Lanes with something due that may have another request in flight, each locked against other workers until the end of
--- the transaction, so that the next statement can count what is in flight and keep the cap exactly. A loose index scan:
--- one look per lane that has anything pending, whatever its backlog; it begins behind the lane that was served last and
--- stops when it has enough, so that all lanes are served in rotation. A broken lane may send one probe when it is due; a
--- paused one what is pending there all the same, which is its probe. Relaxed, as above, without another round trip.
+-- the transaction, so that the next statement can count what is in flight and keep the cap exactly.
+--
+-- They are found from what is due, and cost nothing while nothing is: the lanes of the :window deliveries that are due the
+-- longest and of those that became due last. Only when more is due than that a backlog may hide others between the two:
+-- then lanes that have anything pending are gone through as well, :scan_max of them in a loose index scan that begins
+-- behind the one looked at last, so that all lanes are served in rotation; every other look serves these first. However many
+-- lanes wait for a retry, a look is bounded.
+--
+-- A broken lane may send one probe when it is due; a paused one what is pending there all the same, which is its probe. One
+-- row says how far it looked, also when there is no lane. Relaxed, as above, without another round trip.
 WITH RECURSIVE relaxed AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
-), lane AS (
-    (SELECT endpoint_id, test, due_at FROM webhook_delivery
-     WHERE state = 'pending' AND (endpoint_id, test) > (:after_endpoint::uuid, :after_test::boolean)
+), oldest AS MATERIALIZED (
+    SELECT endpoint_id, test FROM webhook_delivery
+    WHERE state = 'pending' AND due_at <= :now ORDER BY due_at LIMIT :window
+), newest AS MATERIALIZED (
+    SELECT endpoint_id, test FROM webhook_delivery
+    WHERE state = 'pending' AND due_at <= :now ORDER BY due_at DESC LIMIT :window
+), scanned AS (
+    (SELECT endpoint_id, test, due_at, 1 AS n FROM webhook_delivery
+     WHERE state = 'pending' AND (endpoint_id, test) > (:after_endpoint::uuid, :after_test::boolean) AND :scan_max > 0
      ORDER BY endpoint_id, test, due_at LIMIT 1)
     UNION ALL
-    SELECT next.endpoint_id, next.test, next.due_at
-    FROM lane
+    SELECT next.endpoint_id, next.test, next.due_at, lane.n + 1
+    FROM scanned lane
     CROSS JOIN LATERAL (
         SELECT d.endpoint_id, d.test, d.due_at FROM webhook_delivery d
         WHERE d.state = 'pending' AND (d.endpoint_id, d.test) > (lane.endpoint_id, lane.test)
         ORDER BY d.endpoint_id, d.test, d.due_at LIMIT 1
     ) AS next
+    WHERE lane.n < :scan_max
+), candidate AS (
+    SELECT endpoint_id, test, min(n) AS n
+    FROM (
+        SELECT endpoint_id, test, n FROM scanned WHERE due_at <= :now
+        UNION ALL SELECT endpoint_id, test, NULL FROM oldest
+        UNION ALL SELECT endpoint_id, test, NULL FROM newest
+    ) AS any_of
+    GROUP BY endpoint_id, test
 ), due AS MATERIALIZED (
-    SELECT lane.endpoint_id, lane.test, l.state <> 'open' AS probe, coalesce(l.probes, 0) AS failed_probes,
+    SELECT lane.endpoint_id, lane.test, lane.n, l.state <> 'open' AS probe, coalesce(l.probes, 0) AS failed_probes,
            CASE WHEN l.state <> 'open' THEN 1
                 ELSE least(CASE WHEN lane.test THEN :cap_test::integer ELSE :cap::integer END, l.concurrency)
            END AS concurrency
-    FROM lane
+    FROM candidate lane
     JOIN webhook_lane l ON l.endpoint_id = lane.endpoint_id AND l.test = lane.test -- a removed endpoint has none
-    WHERE lane.due_at <= :now
-      AND (l.blocked_until IS NULL OR l.blocked_until <= :now OR l.state = 'paused')
-)
-SELECT endpoint_id, test, coalesce(probe, false) AS probe, failed_probes, concurrency,
-       pg_try_advisory_xact_lock(hashtextextended(endpoint_id::text, test::integer)) AS ours
-FROM (
+    WHERE l.blocked_until IS NULL OR l.blocked_until <= :now OR l.state = 'paused'
+), free AS MATERIALIZED (
     SELECT * FROM due
     WHERE (SELECT count(*) FROM webhook_delivery f
            WHERE f.endpoint_id = due.endpoint_id AND f.test = due.test AND f.state = 'sending') < due.concurrency
+    ORDER BY (n IS NULL) = :scanned_first::boolean, n
     LIMIT :limit
-) AS free
-CROSS JOIN relaxed;
+)
+SELECT coalesce(f.endpoint_id, '00000000-0000-0000-0000-000000000000') AS endpoint_id, coalesce(f.test, false) AS test,
+       coalesce(f.probe, false) AS probe, coalesce(f.failed_probes, 0) AS failed_probes,
+       coalesce(f.concurrency, 0) AS concurrency,
+       coalesce(pg_try_advisory_xact_lock(hashtextextended(f.endpoint_id::text, f.test::integer)), false) AS ours, f.n,
+       f.endpoint_id IS NOT NULL AS found,
+       how_far.due_rows, how_far.scanned, how_far.last_endpoint, how_far.last_test
+FROM relaxed
+CROSS JOIN (
+    SELECT (SELECT count(*)::integer FROM oldest) AS due_rows, (SELECT count(*)::integer FROM scanned) AS scanned,
+           (SELECT endpoint_id FROM scanned ORDER BY n DESC LIMIT 1) AS last_endpoint,
+           (SELECT test FROM scanned ORDER BY n DESC LIMIT 1) AS last_test
+) AS how_far
+LEFT JOIN free f ON true;
 
 -- name: claim
 -- Lease what is due in these lanes: at most :claim_maxes of each, and never more than its concurrency leaves. It follows

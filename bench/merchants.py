@@ -1,0 +1,94 @@
+"""What a worker's rounds cost by the number of merchants that have something pending, and nothing due: a charge that is
+not paid, a webhook that waits for its retry, a payer to be reminded. 100 of them, then 100,000."""
+
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from uuid import UUID
+
+from bench.environment import BenchEnvironment
+from bench.report import Finding
+from commands.charges.expire import Sweeper
+from commands.mail import write_mails
+from runtime.postgres import Pool, session, transaction
+from runtime.seal import Seal
+from workers.webhooks.dispatcher import take_lanes
+from workers.webhooks.lanes import CAP, CAP_TEST
+
+_FEW, _MANY = 100, 100_000
+_ROUNDS = 15
+_WINDOW = 256
+# As each of these merchants' own requests would have left it.
+_PENDING = (
+    "INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)"
+    " SELECT md5('account' || n)::uuid, 'Loja ' || n, '12345678000195', 'Recife', 'approved', 'loja@example.com',"
+    " now()"
+    " FROM generate_series($1::integer, $2::integer) n",
+    "INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents, created_at,"
+    " expires_at) SELECT md5('account' || n)::uuid, md5('charge' || n)::uuid, false, '001', 'pix', 'pending', 1, 100,"
+    " now(), now() + interval '1 day' FROM generate_series($1::integer, $2::integer) n",
+    "INSERT INTO mail_request (charge_id, account_id, due_at) SELECT md5('charge' || n)::uuid,"
+    " md5('account' || n)::uuid, now() + interval '1 day' FROM generate_series($1::integer, $2::integer) n",
+    "INSERT INTO webhook_endpoint (endpoint_id, account_id, url, secret_sealed, kinds, created_at)"
+    " SELECT md5('endpoint' || n)::uuid, md5('account' || n)::uuid, 'https://loja.example.com', '', '{}', now()"
+    " FROM generate_series($1::integer, $2::integer) n",
+    "INSERT INTO webhook_lane (endpoint_id, test) SELECT md5('endpoint' || n)::uuid, false"
+    " FROM generate_series($1::integer, $2::integer) n",
+    "INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, due_at,"
+    " created_at) SELECT gen_random_uuid(), md5('endpoint' || n)::uuid, md5('account' || n)::uuid, false,"
+    " gen_random_uuid(), 1, 'payment.received', now() + interval '1 day', now()"
+    " FROM generate_series($1::integer, $2::integer) n",
+)
+
+
+async def merchants(environment: BenchEnvironment, seconds: float) -> list[Finding]:
+    """`seconds` is not used: a round is a number of looks."""
+    found: list[Finding] = []
+    async with environment.database() as pool:
+        few = await _cost(environment, pool, 1, _FEW)
+        many = await _cost(environment, pool, _FEW + 1, _MANY)
+        for name, (few_ms, many_ms) in {each: (few[each], many[each]) for each in few}.items():
+            note = f"{few_ms:.2f} ms, {many_ms:.2f} ms"
+            found.append(Finding(f"{name}: {_MANY:,} merchants to {_FEW}", many_ms / few_ms, "x", note=note))
+    return found
+
+
+async def _cost(environment: BenchEnvironment, pool: Pool, first: int, last: int) -> dict[str, float]:
+    """Milliseconds of a round, by what it looks for."""
+    async with session(pool) as conn:
+        await conn.execute("SET statement_timeout = 0")
+        for statement in _PENDING:
+            await conn.execute(statement, first, last, timeout=300)
+        await conn.execute("VACUUM ANALYZE", timeout=300)
+        await conn.execute("RESET statement_timeout")
+    sweeper, seal = Sweeper(pool), Seal(environment.settings.secret_key)
+
+    async def webhooks() -> None:
+        async with transaction(pool) as conn:
+            await take_lanes(
+                conn, after_endpoint=UUID(int=0), after_test=False, scan_max=0, scanned_first=False, window=_WINDOW,
+                now=datetime.now(UTC), cap=CAP, cap_test=CAP_TEST, limit=128,
+            )  # fmt: skip
+
+    async def overdue() -> None:
+        await sweeper.sweep(now=datetime.now(UTC))
+
+    async def mails() -> None:
+        async with transaction(pool) as conn:
+            await write_mails(conn, now=datetime.now(UTC), seal=seal)
+
+    return {
+        "webhooks due": await _median_ms(webhooks),
+        "charges overdue": await _median_ms(overdue),
+        "mails due": await _median_ms(mails),
+    }
+
+
+async def _median_ms(look: Callable[[], Awaitable[None]]) -> float:
+    took: list[float] = []
+    for _ in range(_ROUNDS):
+        began = time.perf_counter()
+        await look()
+        took.append((time.perf_counter() - began) * 1_000)
+    return statistics.median(took)

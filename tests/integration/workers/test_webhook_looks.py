@@ -1,0 +1,64 @@
+"""How a worker finds lanes with something due: by what is due, and in rotation while more is due than one look sees."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from runtime.postgres import Pool, transaction
+from tests.support.webhooks import Merchant, happen, merchant_at, receiving, until, working
+from workers.webhooks.dispatcher import take_lanes
+
+_CLOSE = """
+UPDATE webhook_lane l SET state = 'broken', blocked_until = $2
+FROM webhook_endpoint e WHERE e.endpoint_id = l.endpoint_id AND e.account_id = $1
+"""
+
+
+async def _wait_until(pool: Pool, merchant: Merchant, due_at: datetime) -> None:
+    await pool.execute("UPDATE webhook_delivery SET due_at = $1 WHERE account_id = $2", due_at, merchant.account_id)
+
+
+async def test_lanes_that_wait_for_a_retry_are_not_looked_at(pool: Pool) -> None:
+    await pool.execute("DELETE FROM webhook_delivery WHERE state = 'pending'")
+    later = datetime.now(UTC) + timedelta(hours=1)
+    waiting = [await merchant_at(pool, "http://127.0.0.1:9/") for _ in range(20)]
+    for each in waiting:
+        await happen(pool, each)
+        await _wait_until(pool, each, later)
+
+    async def looked() -> list[tuple[bool, UUID, int, int]]:
+        async with transaction(pool) as conn:
+            looks = await take_lanes(
+                conn, after_endpoint=UUID(int=0), after_test=False, scan_max=0, scanned_first=False, window=8,
+                now=datetime.now(UTC), cap=10, cap_test=5, limit=128,
+            )  # fmt: skip
+        return [(look.found, look.endpoint_id, look.due_rows, look.scanned) for look in looks]
+
+    assert await looked() == [(False, UUID(int=0), 0, 0)]
+    due = waiting[7]
+    await _wait_until(pool, due, datetime.now(UTC))
+    endpoint_id = await pool.fetchval("SELECT endpoint_id FROM webhook_endpoint WHERE account_id = $1", due.account_id)
+    assert await looked() == [(True, endpoint_id, 1, 0)]
+
+
+@pytest.mark.parametrize("scan_max", [1, 3])
+async def test_a_lane_hidden_between_older_and_newer_backlogs_is_served_in_rotation(
+    pool: Pool, redis_url: str, monkeypatch: pytest.MonkeyPatch, scan_max: int
+) -> None:
+    """The old and the new backlog are of receivers whose lanes are closed: they stay due all the while."""
+    monkeypatch.setattr("workers.webhooks.dispatcher._WINDOW", 2)
+    monkeypatch.setattr("workers.webhooks.dispatcher._SCAN_MAX", scan_max)
+    now = datetime.now(UTC)
+    async with receiving() as receiver, working(pool, redis_url, every_s=0.1):
+        closed = [await merchant_at(pool, receiver.url) for _ in range(6)]
+        hidden = await merchant_at(pool, receiver.url)
+        for each in (*closed, hidden):
+            await pool.execute(_CLOSE, each.account_id, now + timedelta(hours=1))
+        for number, each in enumerate(closed):
+            await happen(pool, each, count=3)
+            await _wait_until(pool, each, now - timedelta(minutes=30) * (number % 2))
+        await happen(pool, hidden)
+        await _wait_until(pool, hidden, now - timedelta(minutes=10))
+        await pool.execute(_CLOSE, hidden.account_id, now)
+        await until(pool, hidden, "delivered")
