@@ -6,7 +6,7 @@ from bench import merchant_client
 from bench.asking import charge_body, creations
 from bench.client import Connection, Window, connect, status, window
 from bench.environment import BenchEnvironment, Merchant
-from bench.report import Finding, rate, ratio
+from bench.report import Finding, cpu, rate, ratio
 from runtime.postgres import Pool, session
 
 CONNECTIONS = 64
@@ -54,7 +54,14 @@ async def _compare(
 
     await one(create, 201, _WARM_S)
     await one(empty, 201, _WARM_S / 3)
-    pairs = [(await one(create, 201, slice_s), await one(empty, 201, slice_s)) for _ in range(ROUNDS)]
+    used, made, pairs = [], 0, []
+    for _ in range(ROUNDS):
+        await environment.fill_locations(pool, int(_LOCATIONS_PER_S * slice_s))
+        before = environment.cpu_s()
+        ours = await window(connections, create, status(201), seconds=slice_s)
+        used.append((before, environment.cpu_s()))
+        made += ours.count
+        pairs.append((ours, await one(empty, 201, slice_s)))
     rates = [(ours.per_s, other.per_s) for ours, other in pairs]
     # Half of the time with each client.
     enough = int(_LOCATIONS_PER_S_OF_MERCHANT * (seconds / 4 + _BEYOND_S))
@@ -69,6 +76,7 @@ async def _compare(
         ratio(f"creation / empty POST, {what}", rates, target=0.40),
         rate(f"  creation, {what}", [ours for ours, _ in rates], note=_latency([ours for ours, _ in pairs])),
         rate("  empty POST", [other for _, other in rates], note=_latency([other for _, other in pairs])),
+        cpu(f"  CPU of a creation, {what}", used, made),
         ratio(f"creation / empty POST, {what}, a merchant's client", merchants, note="aiohttp"),
         rate("  creation, a merchant's client", [ours for ours, _ in merchants]),
         rate("  empty POST, a merchant's client", [other for _, other in merchants]),

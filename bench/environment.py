@@ -49,10 +49,16 @@ class Merchant(NamedTuple):
 class BenchEnvironment:
     """Opened by `open_environment`; servers run, the API does not yet."""
 
-    def __init__(self, home: Path, env: dict[str, str], settings: Settings) -> None:
+    def __init__(self, home: Path, env: dict[str, str], settings: Settings, servers: dict[str, list[int]]) -> None:
         self.home = home
         self.env = env
         self.settings = settings
+        self._processes = servers  # by group
+
+    def cpu_s(self) -> dict[str, float]:
+        """Seconds of CPU used so far by each group of processes: API, worker, PostgreSQL, Redis, and this client."""
+        used = {group: sum(map(tree_cpu_s, pids)) for group, pids in self._processes.items()}
+        return used | {"client": time.process_time()}
 
     @property
     def port(self) -> int:
@@ -72,7 +78,9 @@ class BenchEnvironment:
         with running(children):
             _until_ready(children, self.port, log)
             _until_at_rest(children)
+            self._processes["API"] = [child.process.pid for child in children if child.process is not None]
             yield
+            del self._processes["API"]
         port.close()
 
     @contextmanager
@@ -81,7 +89,9 @@ class BenchEnvironment:
         child = Child("worker", [sys.executable, "-m", "workers"], env=self.env, log=self.home / "worker.log")
         with running([child]):
             assert child.process is not None
+            self._processes["worker"] = [child.process.pid]
             yield child.process.pid
+            del self._processes["worker"]
 
     @asynccontextmanager
     async def database(self) -> AsyncIterator[Pool]:
@@ -153,7 +163,7 @@ def open_environment() -> Iterator[BenchEnvironment]:
         }
         settings = read_settings(env)
         asyncio.run(migrate(settings.database_url))
-        yield BenchEnvironment(home, env, settings)
+        yield BenchEnvironment(home, env, settings, {"PostgreSQL": [postgres.pid], "Redis": [redis.pid]})
     finally:
         redis.stop()
         postgres.stop()
@@ -183,6 +193,18 @@ def running(children: list[Child]) -> Iterator[None]:
                     child.process.wait(_STOP_S_MAX)
                 except subprocess.TimeoutExpired:
                     child.process.kill()
+
+
+def tree_cpu_s(pid: int) -> float:
+    """The same of a process, of those it started, and of those of them that have ended."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    except OSError:
+        return 0.0  # it has ended meanwhile: its parent counts it
+    own = sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    return own + sum(tree_cpu_s(int(child)) for child in children)
 
 
 def _until_at_rest(children: list[Child]) -> None:

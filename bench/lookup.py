@@ -5,7 +5,7 @@ from bench.asking import creations, lookups
 from bench.client import connect, http, status, window
 from bench.creation import CONNECTIONS, ROUNDS
 from bench.environment import BenchEnvironment
-from bench.report import Finding, rate, ratio
+from bench.report import Finding, cpu, rate, ratio
 from runtime.postgres import session
 
 _CHARGES = 20_000
@@ -27,9 +27,12 @@ async def lookup(environment: BenchEnvironment, seconds: float) -> list[Finding]
         request, check = lookups(merchant, [row[0] for row in rows])
         empty = http("GET", "/bench/empty", token=merchant.token)
         slice_s = seconds / 2 / ROUNDS / 2  # half of the time with each client
-        rates = []
+        rates, used, asked = [], [], 0
         for number in range(ROUNDS + 1):
+            before = environment.cpu_s()
             ours = await window(connections, request, check, seconds=slice_s)
+            used.append((before, environment.cpu_s()))
+            asked += ours.count
             other = await window(connections, lambda: empty, status(200), seconds=slice_s)
             if number:  # the first round warms up
                 rates.append((ours.per_s, other.per_s))
@@ -44,6 +47,7 @@ async def lookup(environment: BenchEnvironment, seconds: float) -> list[Finding]
         ratio("lookup / empty GET", rates, target=0.5, note=f"over {len(rows)} charges"),
         rate("  lookup", [ours for ours, _ in rates]),
         rate("  empty GET", [other for _, other in rates]),
+        cpu("  CPU of a lookup", used, asked),
         ratio("lookup / empty GET, a merchant's client", merchants, note="aiohttp"),
         rate("  lookup, a merchant's client", [ours for ours, _ in merchants]),
         rate("  empty GET, a merchant's client", [other for _, other in merchants]),

@@ -42,3 +42,12 @@ def ratio(name: str, pairs: Sequence[tuple[float, float]], *, target: float | No
 def rate(name: str, values: Sequence[float], *, target: float | None = None, note: str = "") -> Finding:
     """The median rate per second over the rounds."""
     return Finding(name, statistics.median(values), "/s", target=target, spread=(min(values), max(values)), note=note)
+
+
+def cpu(name: str, used: Sequence[tuple[dict[str, float], dict[str, float]]], count: int) -> Finding:
+    """Microseconds of CPU for each of `count`, of all groups of processes but the client; `used` holds what each group
+    had used before a round and after it."""
+    groups = list(used[0][0])
+    each_us = {group: sum(after[group] - before[group] for before, after in used) / count * 1e6 for group in groups}
+    note = ", ".join(f"{group} {us:.0f}" for group, us in each_us.items())
+    return Finding(name, sum(us for group, us in each_us.items() if group != "client"), "us", note=note)

@@ -8,7 +8,7 @@ from sql import Connection
 
 
 class Projection(StrEnum):
-    """The parts of the function `project` (sql/migrations/0014_projections.sql), in the order in which it runs them
+    """The parts of the function `project` (sql/migrations/0015_projections.sql), in the order in which it runs them
     over the same rows."""
 
     CREATED = "created"

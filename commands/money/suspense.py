@@ -11,6 +11,8 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
+import structlog
+from cryptography.exceptions import InvalidTag
 from msgspec import Struct
 
 import sql
@@ -27,6 +29,8 @@ from sql import Connection
 BANK: Final = "bank"
 """Who settled what the bank gave back of its own accord."""
 ASSIGNED: Final = "suspense.assigned"
+
+_log = structlog.get_logger()
 
 
 class SuspendedMoney(Struct, frozen=True, gc=False, kw_only=True):
@@ -135,7 +139,15 @@ async def note_returned(conn: Connection, returns: Sequence[BankReturn], *, bank
 
 
 def open_payer(sealed: bytes | None, seal: Seal) -> SuspendedPayer:
-    return SuspendedPayer() if sealed is None else _read_payer(seal.open(sealed))
+    """Who paid; nobody when that cannot be opened any more: the money is settled without a name rather than not at
+    all."""
+    if sealed is None:
+        return SuspendedPayer()
+    try:
+        return _read_payer(seal.open(sealed))
+    except InvalidTag:
+        _log.error("suspense_payer_not_readable")
+        return SuspendedPayer()
 
 
 async def _held(conn: Connection, suspense_id: UUID) -> _Held:

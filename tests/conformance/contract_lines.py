@@ -129,10 +129,13 @@ CONTRACT: Final[tuple[Section, ...]] = (
              "qr_and_location test_the_image_has_modules_of_four_pixels_and_a_quiet_zone_of_four_modules",
              "qr_and_location test_the_image_decodes_to_exactly_the_code"),
         line("pix-pool",
-             "Creation does not wait for the bank while the pool has locations; 502 when it is empty and the "
-             "bank silent.", "production_mode test_a_bank_that_is_down_delays_the_registration_and_nothing_else",
+             "Creation does not wait for the bank while the pool has locations, and waits for it when the pool is "
+             "empty; 502 when it is silent.",
+             "production_mode test_a_bank_that_is_down_delays_the_registration_and_nothing_else",
              "production_mode test_with_no_location_left_and_no_bank_only_new_charges_wait",
-             "bank_locations test_a_low_pool_is_filled_to_its_mark"),
+             "bank_locations test_the_pool_is_filled_to_its_reserve",
+             "bank_locations test_at_an_empty_pool_creations_wait_for_a_bank_that_takes_long",
+             "bank_locations test_silence_is_bank_unavailable_for_everybody_at_once"),
         line("pix-failed", "Refused for good: `failed`, `failure`, charge.failed, once.",
              "production_mode test_a_charge_the_bank_refuses_has_failed",
              "bank_orders test_a_refusal_for_good_fails_the_charge_once"),

@@ -60,6 +60,7 @@ class World:
         self.mine, self.theirs, self.limited = at.first, at.second, limited
         self.awake = {mode: asyncio.Event() for mode in Mode}
         self.listens = True
+        self.draining = {mode: asyncio.Lock() for mode in Mode}
         self.pages: dict[Code, tuple[int, str]] = {}
         self.document: dict[str, Any] = msgspec.json.decode(at.app.state.openapi)
 
@@ -261,6 +262,9 @@ class World:
     async def silent_bank(self) -> AsyncIterator[None]:
         """No worker asks the bank, and requests wait only a moment for it."""
         self.listens = False
+        for draining in self.draining.values():
+            async with draining:
+                pass  # what is under way takes up new orders until it ends
         try:
             with patch.object(api.operations.boletos, "DEADLINE_S", SILENT_S):
                 yield
@@ -375,8 +379,9 @@ async def open_world(servers: Any, pool: Pool) -> AsyncIterator[World]:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(world.awake[mode].wait(), 0.25)
                 world.awake[mode].clear()
-                if world.listens:
-                    await boletos.drain()
+                async with world.draining[mode]:
+                    if world.listens:
+                        await boletos.drain()
 
         with patch.object(at.app.state.context.jobs, "wake", heard):
             workers = [asyncio.create_task(work(mode)) for mode in Mode]

@@ -1,4 +1,4 @@
--- The projections themselves are functions (migration 0014_projections), so that the statement which writes journal rows
+-- The projections themselves are functions (migration 0015_projections), so that the statement which writes journal rows
 -- can also project them: payments of one account queue for its clock, and each round trip under it would cost them all.
 
 -- name: rows

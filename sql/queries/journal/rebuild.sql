@@ -1,5 +1,5 @@
 -- Make the read tables anew beside the real ones. Temporary tables of the same names come first in the search path, so
--- the functions of 0014_projections and report_fold.sql fill them unchanged; after `real_first` these names mean the real tables again.
+-- the functions of 0015_projections and report_fold.sql fill them unchanged; after `real_first` these names mean the real tables again.
 
 -- name: hold_journal
 -- Waits for transactions that append, and keeps others from appending while the copy is made. Readers go on.

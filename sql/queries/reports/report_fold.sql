@@ -1,5 +1,5 @@
 -- Daily totals, folded from given journal rows, each row once: the same statements live, in a rebuild and in a
--- verification. Tables are named without their schema, as in 0014_projections. Production only. Every line is added under its
+-- verification. Tables are named without their schema, as in 0015_projections. Production only. Every line is added under its
 -- account and under the nil UUID, all of them together.
 
 -- name: horizon

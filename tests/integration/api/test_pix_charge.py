@@ -181,12 +181,12 @@ async def test_fictional_documents_are_for_the_sandbox(merchant: ApiMerchant) ->
 async def test_who_is_to_pay_is_nowhere_in_the_clear(merchant: ApiMerchant, books: Books) -> None:
     payer = {"name": "Fulana Rara Silva", "document": "11144477735", "email": "rara@example.com"}
     charge = await merchant.sandbox.created(payer=payer)
-    for table in ("charge", "read_charge", "journal", "bank_order"):
+    for table in ("charge", "read_charge", "journal", "bank_order", "bank_order_done"):
         text = await books.fetchval(
             f"SELECT string_agg(t::text, ' ') FROM {table} t WHERE charge_id = $1::text::uuid",  # noqa: S608
             charge["charge_id"],
         )
-        assert text
+        assert text or table.startswith("bank_order"), "its order is in one of the two"
         for secret in payer.values():
-            assert secret not in text
-            assert secret.encode().hex() not in text
+            assert secret not in (text or "")
+            assert secret.encode().hex() not in (text or "")

@@ -136,6 +136,19 @@ async def test_a_return_made_at_the_bank_is_noted_with_its_reference(pool: Pool,
     assert (await staff.get(f"{PATH}/{new_id()}")).status == 404
 
 
+async def test_money_whose_payer_cannot_be_opened_is_shown_and_settled_without_a_name(
+    pool: Pool, staff: Person
+) -> None:
+    suspense_id, books = await suspended(pool), await merchant_books(pool)
+    doc = await books.charge(1234)
+    foreign = Seal(bytes(range(32))).seal(b"{}")  # of a key that is no longer ours
+    await pool.execute("UPDATE suspense SET payer_sealed = $1 WHERE suspense_id = $2", foreign, suspense_id)
+    one = f"{PATH}/{suspense_id}"
+    assert one in (await staff.opened(PATH)).html
+    assert (await staff.post(f"{one}/atribuir", on=one, charge_id=doc.charge_id)).status == 303
+    assert await pool.fetchval("SELECT state FROM suspense WHERE suspense_id = $1", suspense_id) == "assigned"
+
+
 async def test_what_could_not_be_read_is_shown_by_its_identifier(pool: Pool, staff: Person) -> None:
     about = f"E99999994{new_id().hex[:23]}"
     await pool.execute(
