@@ -25,6 +25,7 @@ from bench.cost import cost
 from bench.creation import against_empty, against_naive
 from bench.deliveries import deliveries
 from bench.environment import BenchEnvironment, open_environment
+from bench.growth import growth
 from bench.hot_account import hot_account
 from bench.jobs import jobs
 from bench.lookup import lookup
@@ -54,6 +55,7 @@ SCENARIOS = {
     "jobs": Scenario("The queue of arq", jobs, needs_api=False),
     "reports": Scenario("Reports over a year", reports, needs_api=False),
     "merchants": Scenario("A worker's rounds by the number of merchants", merchants, needs_api=False),
+    "growth": Scenario("The same work on a small and on a large database", growth, needs_api=False),
     "bytes": Scenario("What a charge leaves behind", bytes_per_charge),
     "cost": Scenario("What one creation costs", cost),
     "start": Scenario("Starting everything", start, needs_api=False),

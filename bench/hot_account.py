@@ -85,7 +85,9 @@ async def _charges(pool: Pool, merchant: Merchant, count: int) -> list[Confirmat
     now = to_millisecond(datetime.now(UTC))
     made: list[Confirmation] = []
     for start in range(0, count, CREATIONS_MAX):
-        news = [_charge(merchant, now) for _ in range(min(CREATIONS_MAX, count - start))]
+        news = [
+            pix_charge(merchant.account_id, merchant.client_id, now) for _ in range(min(CREATIONS_MAX, count - start))
+        ]
         async with transaction(pool) as conn:
             assert len(await create_pix(conn, news)) == len(news)
         made += [
@@ -105,12 +107,13 @@ async def _charges(pool: Pool, merchant: Merchant, count: int) -> list[Confirmat
 _tails = itertools.count()
 
 
-def _charge(merchant: Merchant, now: datetime) -> NewPix:
+def pix_charge(account_id: str, actor: str, now: datetime, *, test: bool = True) -> NewPix:
+    """A charge to be written; its bank hears nothing of it."""
     charge_id, expires_at = new_id(), now + timedelta(hours=1)
     doc = ChargeDoc(
-        account_id=merchant.account_id,
+        account_id=account_id,
         charge_id=str(charge_id),
-        test=True,
+        test=test,
         public_id=new_token(),
         external_id=f"order-{charge_id.hex[-12:]}",
         payment_method="pix",
@@ -128,7 +131,7 @@ def _charge(merchant: Merchant, now: datetime) -> NewPix:
         fingerprint=bytes(32),
         order_id=new_id(),
         location="bench",
-        actor=merchant.client_id,
+        actor=actor,
         request_id="req_bench",
         payload=Payload(doc),
         order=msgspec.Raw(msgspec.json.encode({})),

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest_asyncio
 
+from runtime.ids import new_id
 from tests.support.browser import Browser, Tab
-from tests.support.merchant import ApiClient, ApiMerchant, new_merchant, until_answer
+from tests.support.merchant import ApiClient, ApiMerchant, Books, new_merchant, until_answer
 from tests.support.system import System
 from web.painel.route import Page
 from web.painel.table import TABLE
@@ -144,8 +145,16 @@ async def test_every_page_of_the_dashboard_has_no_barrier(stage: Stage, browser:
     assert await barriers(browser, group, addresses) == []
 
 
-async def test_no_page_of_the_staff_has_a_barrier(stage: Stage, browser: Browser) -> None:
-    known = {"account_id": str(stage.merchant.record.account_id), "name": "receipts"}
+async def test_no_page_of_the_staff_has_a_barrier(stage: Stage, browser: Browser, books: Books) -> None:
+    suspense_id = new_id()
+    await books.execute(
+        "INSERT INTO suspense (suspense_id, bank, kind, source, amount_cents, received_at, found_at)"
+        " VALUES ($1, '001', 'pix_without_txid', $2, 1234, now(), now())",
+        suspense_id, f"E99999994{suspense_id.hex[:23]}",
+    )  # fmt: skip
+    known = {
+        "account_id": str(stage.merchant.record.account_id), "name": "receipts", "suspense_id": str(suspense_id),
+    }  # fmt: skip
     pages = [page for page in TABLE_OF_STAFF if page.method == "GET" and not page.path.endswith("/arquivo")]
     addresses = [(stage.system.app_url + filled(page, known), WIDTHS) for page in pages]
     assert await barriers(browser, stage.group, addresses) == []

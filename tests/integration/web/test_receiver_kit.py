@@ -271,7 +271,7 @@ def running(words: list[str], env: dict[str, str]) -> Iterator["subprocess.Popen
 async def open_for_business(url: str) -> None:
     """Wait until a server answers at all."""
     async with aiohttp.ClientSession() as http:
-        for _ in range(200):
+        for _ in range(600):
             try:
                 async with http.post(url, data=b"{}") as answer:
                     assert answer.status == 401

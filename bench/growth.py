@@ -1,0 +1,204 @@
+"""The same work on a small database and on a large one, in turn: its cost must not follow how much there is.
+
+Two databases of one server, each with a year of one busy merchant. BENCH_CHARGES sets their sizes (10000,200000).
+"""
+
+import asyncio
+import os
+import secrets
+import statistics
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlsplit, urlunsplit
+from uuid import UUID
+
+import asyncpg
+
+from bench.environment import BenchEnvironment
+from bench.hot_account import pix_charge
+from bench.report import Finding
+from bench.year import write_year
+from commands.charges.create_pix import create_pix
+from commands.charges.pay import Confirmation, confirm_payments
+from commands.merchants.merchants import create_merchant
+from domain.mode import Mode, Owner
+from readmodels.charges.charge import charges_by_id
+from readmodels.charges.charge_list import ChargeFilters, charge_page, charge_summary
+from readmodels.money.ledger import balance
+from readmodels.page import TimePosition
+from readmodels.reports.fold import fold_up_to, settled_up_to
+from readmodels.webhooks.event_list import EventFilters, event_page
+from runtime.postgres import Pool, open_pool, session, transaction
+from runtime.seal import Seal
+from sql.migrate import migrate
+from workers.orders.lease import settle
+from workers.orders.pix import claim
+
+_SIZES = os.environ.get("BENCH_CHARGES", "10000,200000")
+_ROUNDS = 15
+_BATCH = 100
+_DEEP = 9_000  # charges before the page that is far down; the small database has no more
+_AIM = 1.2
+# What creation and payment write beside journal and read tables, of the charges that are there already.
+_WRITTEN = (
+    "INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents, external_id,"
+    " created_at, expires_at) SELECT account_id, charge_id, test, '001', payment_method, status, version, amount_cents,"
+    " external_id, created_at, now() + interval '30 days' FROM read_charge",
+    "INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)"
+    " SELECT account_id, test, md5(charge_id::text), sha256('x'), 'charge', charge_id, created_at FROM read_charge",
+    "INSERT INTO account_clock (account_id, test, entry_sequence, balance_cents) SELECT DISTINCT ON (account_id, test)"
+    " account_id, test, sequence, balance_after_cents FROM read_ledger ORDER BY account_id, test, sequence DESC",
+    "INSERT INTO payment (account_id, payment_id, test, charge_id, source, method, amount_cents, settles, paid_at,"
+    " credited_at) SELECT account_id, payment_id, test, charge_id, payment_id::text, method, 100, true, paid_at,"
+    " paid_at FROM read_payment",
+)
+
+Work = Callable[[], Awaitable[object]]
+
+
+async def growth(environment: BenchEnvironment, seconds: float) -> list[Finding]:
+    """`seconds` is not used: every piece of work is done a number of times in each database."""
+    small, large = (int(size) for size in _SIZES.split(","))
+    took: dict[str, tuple[list[float], list[float]]] = {}
+    async with AsyncExitStack() as opened:
+        books = [await opened.enter_async_context(_filled(environment, size)) for size in (small, large)]
+        for round_ in range(_ROUNDS + 1):
+            for at, each in enumerate(books):
+                for name, work in each.works():
+                    began = time.perf_counter()
+                    await work()
+                    if round_:  # the first one makes the plans
+                        took.setdefault(name, ([], []))[at].append((time.perf_counter() - began) * 1_000)
+    found = []
+    for name, (few, many) in took.items():
+        few_ms, many_ms = statistics.median(few), statistics.median(many)
+        note = f"{few_ms:.2f} ms, {many_ms:.2f} ms; aim <= {_AIM}: {'ok' if many_ms <= few_ms * _AIM else 'MISSED'}"
+        found.append(Finding(f"{name}: {large:,} charges to {small:,}", many_ms / few_ms, "x", note=note))
+    return found
+
+
+class _Books:
+    """One of the databases, and what is done in it; a round creates, registers and pays what it creates."""
+
+    def __init__(self, pool: Pool, account_id: UUID, seal: Seal) -> None:
+        self._pool = pool
+        self._owner = Owner(account_id, Mode.PRODUCTION)
+        self._seal = seal
+        self._made: list[UUID] = []
+        self._deep: TimePosition | None = None
+
+    def works(self) -> list[tuple[str, Work]]:
+        return [
+            ("creation of 1", lambda: self._create(1)),
+            ("creation of 100", lambda: self._create(_BATCH)),
+            ("orders claimed and settled, 100", self._register),
+            ("payment of 1", lambda: self._pay(1)),
+            ("payment of 100", lambda: self._pay(_BATCH)),
+            ("look-up of 100", self._look_up),
+            ("list, first page", lambda: self._page(ChargeFilters(), None)),
+            ("list, far down", lambda: self._page(ChargeFilters(), self._deep)),
+            ("list by status", lambda: self._page(ChargeFilters(statuses=("pending",)), None)),
+            ("feed, its end", self._feed),
+            ("balance", self._balance),
+            ("summary", self._summary),
+        ]
+
+    async def look_down(self) -> None:
+        async with session(self._pool) as conn:
+            row = await conn.fetchrow(
+                "SELECT created_at, charge_id FROM read_charge WHERE account_id = $1 AND NOT test"
+                " ORDER BY created_at DESC, charge_id DESC OFFSET $2 LIMIT 1",
+                self._owner.account_id, _DEEP,
+            )  # fmt: skip
+        assert row is not None
+        self._deep = TimePosition(row["created_at"], row["charge_id"])
+
+    async def fold(self) -> None:
+        while True:
+            async with session(self._pool) as conn:
+                horizon = await settled_up_to(conn)
+            assert horizon is not None
+            async with transaction(self._pool) as conn:
+                if not await fold_up_to(conn, horizon):
+                    return
+
+    async def _create(self, count: int) -> None:
+        now = datetime.now(UTC)
+        news = [pix_charge(str(self._owner.account_id), "bench", now, test=False) for _ in range(count)]
+        async with session(self._pool) as conn:
+            self._made = sorted(await create_pix(conn, news))
+
+    async def _register(self) -> None:
+        now = datetime.now(UTC)
+        async with session(self._pool) as conn:
+            orders = await claim(conn, test=False, now=now, limit=_BATCH, lease_until=now + timedelta(seconds=30))
+            assert len(await settle(conn, [(order, "done", None) for order in orders], now=now)) == _BATCH
+
+    async def _pay(self, count: int) -> None:
+        now = datetime.now(UTC)
+        received = [
+            Confirmation(charge_id=each, end_to_end_id=f"E{secrets.token_hex(15)}", amount_cents=14_990, paid_at=now)
+            for each in [self._made.pop() for _ in range(min(count, len(self._made)))]
+        ]
+        async with transaction(self._pool) as conn:
+            await confirm_payments(conn, received, now=now, seal=self._seal)
+
+    async def _look_up(self) -> None:
+        async with session(self._pool) as conn:
+            rows = await conn.fetch(
+                "SELECT charge_id FROM read_charge WHERE charge_id > gen_random_uuid() ORDER BY charge_id LIMIT $1",
+                _BATCH,
+            )
+            await charges_by_id(conn, [(row["charge_id"], self._owner) for row in rows])
+
+    async def _page(self, filters: ChargeFilters, after: TimePosition | None) -> None:
+        async with session(self._pool) as conn:
+            await charge_page(conn, self._owner, filters, after, 25)
+
+    async def _feed(self) -> None:
+        async with session(self._pool) as conn:
+            await event_page(conn, self._owner, EventFilters(), None, 100)
+
+    async def _balance(self) -> None:
+        async with session(self._pool) as conn:
+            await balance(conn, self._owner)
+
+    async def _summary(self) -> None:
+        async with session(self._pool) as conn:
+            await charge_summary(conn, self._owner, ChargeFilters())
+
+
+@asynccontextmanager
+async def _filled(environment: BenchEnvironment, charges: int) -> AsyncIterator[_Books]:
+    name = f"growth_{charges}"
+    admin = await asyncpg.connect(environment.settings.database_url)
+    await admin.execute(f'CREATE DATABASE "{name}"')
+    await admin.close()
+    url = urlunsplit(urlsplit(environment.settings.database_url)._replace(path=f"/{name}"))
+    await migrate(url)
+    pool = await open_pool(url, name="bench", size=4)
+    try:
+        async with session(pool) as conn:
+            made = await create_merchant(
+                conn, name="Padaria Aurora", address=True, kyc="approved", now=datetime.now(UTC)
+            )
+        await write_year(pool, made.account_id, charges)
+        async with session(pool) as conn:
+            await conn.execute("SET statement_timeout = 0")
+            for statement in _WRITTEN:
+                await conn.execute(statement, timeout=900)
+            await conn.execute("RESET statement_timeout")
+        books = _Books(pool, made.account_id, Seal(environment.settings.secret_key))
+        await books.fold()
+        await books.look_down()
+        async with session(pool) as conn:
+            await conn.execute("SET statement_timeout = 0")
+            await conn.execute("VACUUM ANALYZE", timeout=900)
+            await conn.execute("CHECKPOINT")
+            await conn.execute("RESET statement_timeout")
+        yield books
+    finally:
+        async with asyncio.timeout(10):
+            await pool.close()
