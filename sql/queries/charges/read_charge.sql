@@ -157,13 +157,18 @@ WITH changed AS MATERIALIZED (
       AND status = ANY(:statuses::text[]) AND payment_method = ANY(:methods::text[])
     UNION ALL
     SELECT r.status, 1, r.amount_cents
-    FROM changed JOIN read_charge r ON r.charge_id = changed.charge_id AND r.account_id = :account_id
+    FROM changed CROSS JOIN LATERAL (
+        -- A look-up for each: a join might read every charge there is.
+        SELECT * FROM read_charge WHERE charge_id = changed.charge_id AND account_id = :account_id LIMIT 1
+    ) r
     WHERE (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date >= :first
       AND (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date < :after
       AND r.status = ANY(:statuses::text[]) AND r.payment_method = ANY(:methods::text[])
     UNION ALL
     SELECT w.status, -1, -w.amount_cents
-    FROM changed JOIN report_charge w ON w.charge_id = changed.charge_id
+    FROM changed CROSS JOIN LATERAL (
+        SELECT * FROM report_charge WHERE charge_id = changed.charge_id LIMIT 1
+    ) w
     WHERE (w.created_at AT TIME ZONE 'America/Sao_Paulo')::date >= :first
       AND (w.created_at AT TIME ZONE 'America/Sao_Paulo')::date < :after
       AND w.status = ANY(:statuses::text[]) AND w.payment_method = ANY(:methods::text[])
