@@ -68,6 +68,14 @@ class _Stamp(Struct, frozen=True):
     integrador_code: str | None
 
 
+class _Told(Struct, frozen=True, gc=False):
+    number: str
+    cents: int
+
+
+hold_boletos = sql.run("suspense.hold_boletos")
+find_told = sql.many("suspense.told_of_boletos", _Told)
+_leave_boleto = sql.run("suspense.leave_boleto")
 _add = sql.many("suspense.add", str)
 _hold = sql.maybe("suspense.hold", _Held)
 _find_charge = sql.maybe("suspense.charge", _Stamp)
@@ -80,6 +88,16 @@ _read_payer = msgspec.json.Decoder(SuspendedPayer).decode
 async def suspend_money(conn: Connection, found: Sequence[SuspendedMoney], *, bank: str, now: datetime) -> list[str]:
     """Keep what is not kept yet; the sources of those that are new."""
     return await _add(conn, bank=bank, found=found, now=now) if found else []
+
+
+async def leave_suspense(conn: Connection, number: str, *, bank: str) -> int:
+    """A boleto's charge is to be made after all, and its payments booked there: what is open of it in suspense leaves.
+
+    Answers the cents of it that staff have assigned or returned, which must not be booked again.
+    """
+    await hold_boletos(conn, bank=bank, numbers=[number])
+    await _leave_boleto(conn, bank=bank, number=number)
+    return sum(each.cents for each in await find_told(conn, bank=bank, numbers=[number]))
 
 
 async def assign_suspense(

@@ -17,7 +17,7 @@ import sql
 from banks.boletos import BoletoState, PaidBoleto
 from banks.protocol import NotFound, Unknown
 from commands.charges.confirm_boletos import confirm_boletos, find_of_numbers
-from commands.money.suspense import SuspendedMoney, suspend_money
+from commands.money.suspense import SuspendedMoney, find_told, hold_boletos, suspend_money
 from domain.charge import Charge
 from domain.errors import Refused
 from domain.instants import day_begins
@@ -46,16 +46,13 @@ class BookingResult(Enum):
     UNKNOWN = "unknown"
 
 
-class _Unbooked(Struct, frozen=True, gc=False):
+class Unbooked(Struct, frozen=True, gc=False):
+    """A boleto whose total at the bank is not all on the books."""
+
     number: str
     known: bool
     paid_cents: int
     moved_on: date
-
-
-class _Told(Struct, frozen=True, gc=False):
-    number: str
-    cents: int
 
 
 class _Reported(Struct, frozen=True, gc=False):
@@ -64,8 +61,7 @@ class _Reported(Struct, frozen=True, gc=False):
 
 
 find_reported = sql.many("bank_hint.reported", _Reported)
-find_unbooked = sql.many("reconciled.unbooked_boletos", _Unbooked)
-find_told = sql.many("suspense.told_of_boletos", _Told)
+find_unbooked = sql.many("reconciled.unbooked_boletos", Unbooked)
 
 
 async def look_at_boletos(
@@ -133,19 +129,23 @@ async def book_listed(context: Context, bank: str, listed: Sequence[PaidBoleto])
         part = ordered[start : start + _BOOK_AT_ONCE]
         async with session(context.pool) as conn:
             rows = await find_unbooked(conn, bank=bank, boletos=part)
-        await _suspend(context, bank, [row for row in rows if not row.known])
+        await suspend_unknown(context, bank, [row for row in rows if not row.known])
         seen = await look_at_boletos(context, bank, [row.number for row in rows if row.known])
         found += sum(each is BookingResult.BOOKED for each in seen.values())
     return found
 
 
-async def _suspend(context: Context, bank: str, unknown: Sequence[_Unbooked]) -> None:
+async def suspend_unknown(context: Context, bank: str, unknown: Sequence[Unbooked]) -> None:
+    """Put what was paid into boletos that are unknown here into suspense, each payment once."""
     if not unknown:
         return
+    numbers = [row.number for row in unknown]
     async with transaction(context.pool) as conn:
-        told = await find_told(conn, bank=bank, numbers=[row.number for row in unknown])
-        before = {each.number: each.cents for each in told}
-        new = [row for row in unknown if row.paid_cents > before.get(row.number, 0)]
+        await hold_boletos(conn, bank=bank, numbers=numbers)
+        # One whose creation was given up may have got its charge meanwhile: then its money is booked there.
+        known = {each.number for each in await find_of_numbers(conn, bank=bank, numbers=numbers)}
+        before = {each.number: each.cents for each in await find_told(conn, bank=bank, numbers=numbers)}
+        new = [row for row in unknown if row.number not in known and row.paid_cents > before.get(row.number, 0)]
         added = await suspend_money(
             conn,
             [

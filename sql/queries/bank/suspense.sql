@@ -10,6 +10,17 @@ FROM unnest(:found.suspense_id::uuid[], :found.kind::text[], :found.source::text
 ON CONFLICT (bank, source) DO NOTHING
 RETURNING source;
 
+-- name: hold_boletos
+-- For the rest of the transaction: who puts a boleto's money into suspense and who makes its charge after all wait for each
+-- other, in one order.
+SELECT pg_advisory_xact_lock(hashtextextended(:bank || '/' || number, 0)) FROM (
+    SELECT unnest(:numbers::text[]) AS number ORDER BY 1
+) AS ordered;
+
+-- name: leave_boleto
+-- What nobody has settled of a boleto whose charge is made after all.
+DELETE FROM suspense WHERE bank = :bank AND kind = 'boleto_unknown' AND reference = :number AND state = 'open';
+
 -- name: told_of_boletos
 -- What is in suspense already of these boletos: the bank tells a boleto's total, of which only the rest is new.
 SELECT reference AS number, sum(amount_cents)::bigint AS cents FROM suspense

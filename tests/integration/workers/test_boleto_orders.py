@@ -10,11 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from banks.banco_do_brasil.nosso_numero import parse_number
-from banks.boletos import BoletoPayer, NewBoleto
+from banks.boletos import BoletoPayer, NewBoleto, PaidBoleto
 from commands.bank_orders.boleto_orders import give_up, place_change
 from commands.bank_orders.kinds import Redate, WriteOff
 from commands.charges.create_boleto import BoletoRequest, RegistrationOrder, compose_boleto, order_boletos
 from commands.charges.issuer import Issuer
+from commands.money.suspense import return_suspense
 from domain.instants import to_millisecond
 from domain.mode import Mode
 from runtime.ids import new_id, new_token
@@ -24,6 +25,7 @@ from tests.support.boleto_bank import RunningBoletoBank, new_number, running_bol
 from tests.support.boletos import AGREEMENT
 from tests.support.orders import age_orders, ever
 from workers.context import Context
+from workers.incoming.boleto_payments import Unbooked, book_listed, suspend_unknown
 from workers.orders.boleto import BoletoOrderWorker
 from workers.orders.boleto_changes import boleto_of
 from workers.orders.lease import release_orders
@@ -266,6 +268,44 @@ async def test_a_boleto_paid_although_its_creation_was_given_up_becomes_a_paid_c
     balance = await pool.fetchval("SELECT balance_cents FROM account_clock WHERE account_id = $1", account_id)
     keys = await pool.fetchval("SELECT count(*) FROM idempotency WHERE account_id = $1", account_id)
     assert (balance, keys) == (5000, 0)
+
+
+@pytest.mark.parametrize("settled", [False, True], ids=["open", "returned"])
+async def test_money_in_suspense_of_a_boleto_whose_charge_is_made_after_all_counts_once(
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, settled: bool
+) -> None:
+    """The bank's list showed it as paid before the reconciliation of the creation did: it fitted no charge then."""
+    account_id = await make_account(pool)
+    order = await ordered(context, account_id)
+    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
+    await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
+    assert await given_up(context, order)
+    number, paid_on = number_of(order), today()
+    await bank.books.pay(number, rail="boleto")
+    await bank.settled(number)
+    listed = [PaidBoleto(number=number, amount_cents=5000, due_on=paid_on, paid_cents=5000, moved_on=paid_on)]
+    await book_listed(context, BANK, listed)
+    (suspense_id,) = await pool.fetch("SELECT suspense_id FROM suspense WHERE reference = $1", number)
+    if settled:
+        async with transaction(pool) as conn:
+            await return_suspense(conn, suspense_id[0], reference="D1", by="ana", note=None, now=utc_now())
+    await worked_through(context, worker, order)
+    await book_listed(context, BANK, listed)  # as a list that was read before says it
+    left = await pool.fetch("SELECT state FROM suspense WHERE reference = $1", number)
+    balance = await pool.fetchval("SELECT balance_cents FROM account_clock WHERE account_id = $1", account_id)
+    if settled:
+        assert (await status_of(pool, order), balance, [row["state"] for row in left]) == (None, None, ["returned"])
+    else:
+        assert (await status_of(pool, order), balance, left) == ("paid", 5000, [])
+
+
+async def test_a_boleto_known_by_now_is_not_put_into_suspense(context: Context, pool: Pool) -> None:
+    """Read as unknown, and its charge made before its money was written down."""
+    order = await ordered(context, await make_account(pool))
+    await BoletoOrderWorker(context, Mode.PRODUCTION).drain()
+    unknown = Unbooked(number=number_of(order), known=False, paid_cents=5000, moved_on=today())
+    await suspend_unknown(context, BANK, [unknown])
+    assert await pool.fetch("SELECT FROM suspense WHERE reference = $1", number_of(order)) == []
 
 
 async def test_a_key_used_while_the_bank_was_asked_has_its_second_boleto_written_off(
