@@ -8,9 +8,10 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+import pytest
 import pytest_asyncio
 
-from commands.money.suspense import SuspendedMoney, suspend_money
+from commands.money.suspense import NotOpen, SuspendedMoney, assign_suspense, return_suspense, suspend_money
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
@@ -96,6 +97,25 @@ async def test_money_is_assigned_once_by_two_persons_and_stands_in_the_log(
     assert any("Alguém já tratou este valor" in answer.text for answer in answers)
     done = await pool.fetch("SELECT action FROM audit WHERE subject = $1", str(suspense_id))
     assert [row[0] for row in done] == [f"suspense.{state}"]
+
+
+async def test_who_settles_money_that_a_colleague_is_settling_waits_and_changes_nothing(pool: Pool) -> None:
+    suspense_id, books = await suspended(pool), await merchant_books(pool)
+    doc = await books.charge(1234)
+    now, seal = datetime.now(UTC), Seal(SETTINGS.secret_key)
+
+    async def returned() -> None:
+        async with transaction(pool) as conn:
+            await return_suspense(conn, suspense_id, reference="D1", by="bia", note=None, now=now)
+
+    async with transaction(pool) as conn:
+        await assign_suspense(conn, suspense_id, UUID(doc.charge_id), by="ana", note=None, now=now, seal=seal)
+        second = asyncio.create_task(returned())
+        done, _ = await asyncio.wait([second], timeout=0.3)
+        assert not done
+    with pytest.raises(NotOpen):
+        await second
+    assert await pool.fetchval("SELECT state FROM suspense WHERE suspense_id = $1", suspense_id) == "assigned"
 
 
 async def test_what_is_assigned_pays_the_charge_and_is_told_to_its_merchant(pool: Pool, staff: Person) -> None:

@@ -278,6 +278,28 @@ async def test_an_answer_that_comes_after_the_lease_changes_nothing(context: Con
     assert await status_of(context.pool, charge_id) == "pending"
 
 
+async def test_an_answer_that_comes_while_another_has_the_lease_changes_nothing(
+    context: Context, account: UUID
+) -> None:
+    charge_id = await charge(context, account, test=False)
+    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    late, other = worker_cut_off(context, answer), worker_cut_off(context)
+    draining = asyncio.create_task(drain_orders(late, Mode.PRODUCTION))
+    await becomes(context, charge_id, "working")
+    context.now = lambda: utc_now() + LEASE
+    assert await release_orders(context) == 1
+    other.now = context.now
+    taken_over = asyncio.create_task(drain_orders(other, Mode.PRODUCTION))
+    await becomes(context, charge_id, "working")
+    answer.set_result(Rejected("X", "too late"))
+    await draining
+    order = await order_of(context.pool, charge_id)
+    assert (order["state"], order["attempts"]) == ("working", 2)
+    assert await status_of(context.pool, charge_id) == "pending"
+    taken_over.cancel()
+    await asyncio.gather(taken_over, return_exceptions=True)
+
+
 def worker_cut_off(context: Context, answer: "asyncio.Future[Any] | None" = None) -> Context:
     """The context of another worker, whose bank does not answer before `answer` is there."""
     silent = answer or asyncio.get_running_loop().create_future()
