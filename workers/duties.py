@@ -14,6 +14,7 @@ import structlog
 from prometheus_client import Counter
 
 import sql
+from commands.charges.expire import Sweeper
 from domain.mode import Mode
 from runtime.jobs import (
     BANK_HINTS,
@@ -27,7 +28,7 @@ from runtime.jobs import (
 from runtime.postgres import DB_UNAVAILABLE, session
 from runtime.redis import REDIS_UNAVAILABLE
 from workers.context import Context
-from workers.housekeeping.expiry import ExpirySweeper
+from workers.housekeeping.expiry import sweep_expired
 from workers.housekeeping.location_pool import LocationPool
 from workers.housekeeping.months import forget_deliveries, forget_endpoints, keep_months
 from workers.housekeeping.reports import fold_reports, post_partner_shares
@@ -92,7 +93,7 @@ def duties(context: Context, dispatcher: WebhookDispatcher) -> list[Duty]:
         Duty("daily_withdrawals", partial(withdraw_daily, context),      30),
         Duty("release_orders",    partial(release_orders, context),       5),
         Duty(BANK_HINTS,          partial(drain_hints, context),          1),
-        Duty("expiry",            ExpirySweeper(context).sweep,        5),
+        Duty("expiry",            partial(sweep_expired, context, Sweeper(context.pool)),        5),
         Duty(WEBHOOKS,            dispatcher.drain,                       1),
         Duty("release_webhooks",  dispatcher.release,                     1),
         Duty("webhook_lanes",     dispatcher.tend,                        1),

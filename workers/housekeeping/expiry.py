@@ -1,17 +1,13 @@
 """Expire overdue charges. A read expires a charge too; this is for charges that are not read."""
 
 from commands.charges.expire import Sweeper
+from runtime.jobs import WEBHOOKS
 from workers.context import Context
 
 
-class ExpirySweeper:
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._sweeper = Sweeper(context.pool)
-
-    async def sweep(self) -> int:
-        """How many charges this round expired; 0 when nothing is overdue any more."""
-        expired = await self._sweeper.sweep(now=self._context.now())
-        if expired:
-            self._context.jobs.wake("webhooks")
-        return expired
+async def sweep_expired(context: Context, sweeper: Sweeper) -> int:
+    """How many charges this round expired; 0 when nothing is overdue any more."""
+    expired = await sweeper.sweep(now=context.now())
+    if expired:
+        context.jobs.wake(WEBHOOKS)
+    return expired
