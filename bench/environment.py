@@ -23,7 +23,7 @@ from cli.run.supervise import Child, Port
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import create_merchant
 from domain.mode import Mode
-from runtime.embedded import EmbeddedPostgres, EmbeddedRedis, free_port
+from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis, free_port
 from runtime.postgres import Pool, open_pool, session
 from runtime.seal import Seal
 from runtime.settings import Settings, read_settings
@@ -222,7 +222,7 @@ def _until_at_rest(children: list[Child]) -> None:
 
 def _until_ready(children: list[Child], port: int, log: Path) -> None:
     deadline = time.monotonic() + _READY_S_MAX
-    while not (all(child.listens() for child in children) and answers(port)):
+    while not (all(child.listens() for child in children) and answers("127.0.0.1", port)):
         if time.monotonic() > deadline or not all(child.alive() for child in children):
             raise AssertionError(f"the API does not start: {log.read_text(encoding='utf-8')[-2000:]}")
         time.sleep(0.05)

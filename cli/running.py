@@ -15,6 +15,7 @@ class Running(msgspec.Struct, kw_only=True):
     """The content of run.json; it holds passwords, hence mode 0600."""
 
     home: str = ""
+    host: str = "127.0.0.1"
     port: int = 8000
     database_url: str = ""
     redis_url: str = ""
@@ -22,6 +23,8 @@ class Running(msgspec.Struct, kw_only=True):
     app_url: str = ""
     docs_url: str = ""
     bank_url: str = ""
+    ready_at: float = 0.0
+    """When the API answered first, in Unix seconds; 0 while it starts."""
     pids: dict[str, list[int]] = {}
     """Process numbers by kind: supervisor, api, worker, bank, postgres, redis."""
 

@@ -2,24 +2,39 @@
 
 import argparse
 import asyncio
+import time
+
+import msgspec
 
 from cli import running
-from cli.answer import Commands, answer, reaching_postgres
+from cli.answer import Commands, answer, connected, reaching_postgres
 from cli.run.serve import answers
+from cli.run.supervise import CannotRun
+
+_WORKERS_START_S = 30.0
+_HEARD_S_MAX = 3.0
 
 
 def add_commands(commands: Commands) -> None:
-    commands.add_parser("status", help="what runs, where; exit 1 when the API does not answer").set_defaults(run=status)
+    verb = commands.add_parser(
+        "status", help="what runs, where; exit 1 when the API does not answer or no worker works"
+    )
+    verb.set_defaults(run=status)
     commands.add_parser("migrate", help="bring the database to the newest shape").set_defaults(run=migrate)
 
 
 def status(args: argparse.Namespace) -> int:
     found = running.find()
-    ready = answers(found.port) if found.pids else False
+    ready = answers(found.host, found.port) if found.pids else False
+    workers = _workers() if ready else []
+    # Each is heard when it starts, some seconds after the API.
+    working = any(each["well"] for each in workers) or time.time() - found.ready_at < _WORKERS_START_S
     answer(
         args,
         {
             "ready": ready,
+            "working": ready and working,
+            "workers": workers,
             "home": str(running.home()),
             "base_url": found.base_url,
             "app_url": found.app_url,
@@ -28,7 +43,22 @@ def status(args: argparse.Namespace) -> int:
             "pids": found.pids,
         },
     )
-    return 0 if ready else 1
+    return 0 if ready and working else 1
+
+
+def _workers() -> list[dict[str, object]]:
+    """What each worker process said of itself last; none while PostgreSQL does not answer."""
+    from runtime.heartbeats import heard
+    from runtime.postgres import DB_UNAVAILABLE
+
+    async def ask() -> list[dict[str, object]]:
+        async with asyncio.timeout(_HEARD_S_MAX), connected() as conn:
+            return [{**msgspec.structs.asdict(each), "well": each.well} for each in await heard(conn)]
+
+    try:
+        return asyncio.run(ask())
+    except (CannotRun, *DB_UNAVAILABLE):
+        return []
 
 
 def migrate(args: argparse.Namespace) -> int:

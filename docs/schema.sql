@@ -400,6 +400,7 @@ CREATE TABLE mail_stop (
 CREATE TABLE migration (
     name text NOT NULL,
     applied_at timestamp with time zone DEFAULT now() NOT NULL,
+    sha256 bytea,
     CONSTRAINT migration_pkey PRIMARY KEY (name)
 );
 
@@ -869,7 +870,7 @@ CREATE TABLE simulated_boleto (
     CONSTRAINT simulated_boleto_number_check CHECK (number ~ '^000[1-9][0-9]{16}$'::text),
     CONSTRAINT simulated_boleto_pkey PRIMARY KEY (world, number),
     CONSTRAINT simulated_boleto_seu_numero_check CHECK (length(seu_numero) >= 1 AND length(seu_numero) <= 15),
-    CONSTRAINT simulated_boleto_token_check CHECK (length(token) = 24),
+    CONSTRAINT simulated_boleto_token_check CHECK (length(token) = 22),
     CONSTRAINT simulated_boleto_txid_check CHECK (txid ~ '^BOLETO[0-9]{17}DATA[0-9]{8}$'::text),
     CONSTRAINT simulated_boleto_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
 ) WITH (fillfactor=85);
@@ -986,7 +987,7 @@ CREATE TABLE simulated_location (
     created_at timestamp with time zone NOT NULL,
     CONSTRAINT simulated_location_location_check CHECK (length(location) <= 77),
     CONSTRAINT simulated_location_pkey PRIMARY KEY (world, location_id),
-    CONSTRAINT simulated_location_token_check CHECK (length(token) = 32),
+    CONSTRAINT simulated_location_token_check CHECK (length(token) = 22),
     CONSTRAINT simulated_location_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
 );
 CREATE UNIQUE INDEX simulated_location_token ON simulated_location USING btree (token);
@@ -1166,6 +1167,13 @@ CREATE TABLE withdrawal (
     CONSTRAINT withdrawal_status_check CHECK (status = ANY (ARRAY['pending'::text, 'processing'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text]))
 ) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE UNIQUE INDEX withdrawal_automatic ON withdrawal USING btree (account_id, automatic_on) WHERE automatic_on IS NOT NULL;
+
+CREATE TABLE worker_heartbeat (
+    worker text NOT NULL,
+    beat_at timestamp with time zone NOT NULL,
+    failing text[] NOT NULL,
+    CONSTRAINT worker_heartbeat_pkey PRIMARY KEY (worker)
+) WITH (fillfactor=50);
 
 CREATE SEQUENCE boleto_control AS bigint INCREMENT BY 50 MINVALUE 1 MAXVALUE 9999999949 START 1;
 

@@ -6,11 +6,15 @@ A line never carries a secret, a document or a payload. That is why an exception
 type, its own first argument and the places it came through, and not as `str(error)`: PostgreSQL's
 DETAIL, for one, quotes the row. Of data that does not fit (SQLSTATE class 22) the first argument
 quotes the value itself, and is left out.
+
+Logging never raises and never waits: a disk that is full, a closed pipe or a reader that stalls costs lines, which are
+counted, and not the request, the duty or the transaction that had something to say.
 """
 
 import asyncio
 import logging
 import os
+import select
 import sys
 import traceback
 from collections.abc import MutableMapping
@@ -23,6 +27,8 @@ import structlog
 
 _PLACES = 30
 _REASON = 300
+_PIPE_BYTES = 4096
+"""What a pipe that is ready takes without waiting (PIPE_BUF)."""
 _QUOTES_DATA = "22"  # the SQLSTATE class of data exceptions
 _QUIET = {
     "arq": logging.ERROR,  # it logs what it runs
@@ -45,17 +51,60 @@ def setup(process_name: str) -> None:
         return {**head, **fields, **head}  # a field of one of these names never replaces what the line itself says
 
     def render(_: object, __: str, fields: _Fields) -> bytes:
-        return _encoder.encode(fields)
+        try:
+            return _encoder.encode(fields)
+        except Exception:  # half of a surrogate pair, a repr that fails
+            return _encoder.encode(
+                {
+                    name: str(fields[name]).encode(errors="replace").decode()
+                    for name in ("ts", "level", "process", "event")
+                }
+            )
 
+    stderr = Lines(2)
     structlog.configure(
         processors=[structlog.contextvars.merge_contextvars, _explain, stamp, render],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
+        logger_factory=lambda *_: stderr,
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(handlers=[_Forward()], level=logging.WARNING, force=True)
     for name, level in _QUIET.items():
         logging.getLogger(name).setLevel(level)
+
+
+class Lines:
+    """Whole lines on a descriptor, at once. `lost` counts those since the last one that it took."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.lost = 0
+        self._descriptor = descriptor
+        self._torn = False
+        self._ready = select.poll()
+        self._ready.register(descriptor, select.POLLOUT)
+
+    def msg(self, line: bytes) -> None:
+        head = b"\n" if self._torn else b""
+        if self.lost:
+            head += _encoder.encode({"level": "error", "event": "log_lines_lost", "lines": self.lost}) + b"\n"
+        if self._written(head + line + b"\n"):
+            self.lost, self._torn = 0, False
+        else:
+            self.lost += 1
+
+    log = debug = info = warning = error = critical = exception = msg
+
+    def _written(self, block: bytes) -> bool:
+        view = memoryview(block)
+        try:
+            while view:
+                if not self._ready.poll(0):
+                    return False
+                taken = os.write(self._descriptor, view[:_PIPE_BYTES])
+                view, self._torn = view[taken:], True
+        except OSError:
+            return False
+        return True
 
 
 class _Forward(logging.Handler):

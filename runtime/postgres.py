@@ -27,7 +27,9 @@ DB_UNAVAILABLE = (
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
+    # Too many connections, no memory, no room on its disk.
+    asyncpg.InsufficientResourcesError,
+    asyncpg.PostgresIOError,
     asyncpg.QueryCanceledError,
     asyncpg.LockNotAvailableError,
     TimeoutError,

@@ -29,6 +29,8 @@ WITHDRAWAL_GRACE_S = 5.0
 # As long as an event stays in the feed.
 MAIL_KEPT_DAYS = 400
 BANK_HISTORY_KEPT_DAYS = 400
+# A location of the sandbox is this, "/pix/v2/cobv/" and 22 characters, and at most 77 in all.
+BASE_URL_HOST_MAX = 42
 # After banking hours: the day's boletos are in, and the merchant's own bank shows the money the same evening.
 DAILY_WITHDRAWAL_HOUR = 19
 
@@ -152,7 +154,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
     client_id = env.get("BANK_CLIENT_ID", "quita-local")
     client_secret = env.get("BANK_CLIENT_SECRET", "quita-local-secret")
     app_key = env.get("BANK_APP_KEY", "quita-local-app")
-    base_url = env.get("BASE_URL", f"http://127.0.0.1:{port}").rstrip("/")
+    base_url = _base_url(env, port)
     return Settings(
         home=Path(env.get("QUITA_HOME") or ".quita").resolve(),
         database_url=_required(env, "DATABASE_URL"),
@@ -182,8 +184,8 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         bank_callback_token=env.get("BANK_CALLBACK_TOKEN", "local"),
         bank_history_kept_days=_days(env, "BANK_HISTORY_KEPT_DAYS", BANK_HISTORY_KEPT_DAYS),
         secret_key=_key(env),
-        api_processes=_int(env, "API_PROCESSES", 2),
-        worker_processes=_int(env, "WORKER_PROCESSES", 1),
+        api_processes=_count(env, "API_PROCESSES", 2),
+        worker_processes=_count(env, "WORKER_PROCESSES", 1),
         webhook_allow_private=env.get("WEBHOOK_ALLOW_PRIVATE", "0") == "1",
         webhook_delays_s=_floats(env, "WEBHOOK_DELAYS_S", WEBHOOK_DELAYS_S),
         webhook_jitter=_floats(env, "WEBHOOK_JITTER", (0.2,))[0],
@@ -199,13 +201,23 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         withdrawal_grace_s=_floats(env, "WITHDRAWAL_GRACE_S", (WITHDRAWAL_GRACE_S,))[0],
         daily_withdrawal_hour=_hour(env, "DAILY_WITHDRAWAL_HOUR", DAILY_WITHDRAWAL_HOUR),
         cnpj_with_letters=env.get("CNPJ_WITH_LETTERS", "0") == "1",
-        rate_per_s=_int(env, "RATE_PER_S", 1000),
-        rate_burst=_int(env, "RATE_BURST", 2000),
+        rate_per_s=_count(env, "RATE_PER_S", 1000),
+        rate_burst=_count(env, "RATE_BURST", 2000),
         trusted_proxies=_networks(env, "TRUSTED_PROXIES"),
         trusted_proxy_header=_proxy_header(env),
         staff_totp_required=env.get("STAFF_TOTP_REQUIRED", "1") != "0",
         pace=read_pace(env),
     )
+
+
+def _base_url(env: Mapping[str, str], port: int) -> str:
+    url = env.get("BASE_URL", f"http://127.0.0.1:{port}").rstrip("/")
+    if len(url.partition("://")[2]) > BASE_URL_HOST_MAX:
+        raise ValueError(
+            f"BASE_URL must have at most {BASE_URL_HOST_MAX} characters after ://;"
+            " with more a PIX location does not fit in a QR code"
+        )
+    return url
 
 
 def _smtp(env: Mapping[str, str]) -> SmtpServer | None:
@@ -278,6 +290,13 @@ def _int(env: Mapping[str, str], name: str, default: int) -> int:
     if not text.isascii() or not text.isdigit():
         raise ValueError(f"{name} must be a whole number, not {text!r}")
     return int(text)
+
+
+def _count(env: Mapping[str, str], name: str, default: int) -> int:
+    count = _int(env, name, default)
+    if not count:
+        raise ValueError(f"{name} must be at least 1")
+    return count
 
 
 def _codes(env: Mapping[str, str], name: str, default: str) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Bring a database to the newest schema: each file of sql/migrations once, in order, all or none; and the monthly
 partitions, which follow the calendar."""
 
+import hashlib
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +18,7 @@ MONTHS_AHEAD = timedelta(days=184)
 
 
 class OutdatedDatabase(Exception):
-    """It has migrations that this version does not know, so its tables may be of any shape."""
+    """It has migrations that this version does not know, or as other files, so its tables may be of any shape."""
 
 
 async def migrate(database_url: str) -> list[str]:
@@ -28,23 +29,31 @@ async def migrate(database_url: str) -> list[str]:
             await conn.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
             await conn.execute(
                 "CREATE TABLE IF NOT EXISTS migration ("
-                "name text PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())"
+                "name text PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now());"
+                # Of the file as it was applied.
+                "ALTER TABLE migration ADD COLUMN IF NOT EXISTS sha256 bytea"
             )
-            done = {record["name"] for record in await conn.fetch("SELECT name FROM migration")}
-            files = sorted(MIGRATIONS.glob("*.sql"))
-            if unknown := done - {path.stem for path in files}:
+            done = {record["name"]: record["sha256"] for record in await conn.fetch("TABLE migration")}
+            files = {path.stem: path.read_bytes() for path in sorted(MIGRATIONS.glob("*.sql"))}
+            if changed := [
+                name for name, applied in done.items() if name not in files or applied != _sha256(files[name])
+            ]:
                 raise OutdatedDatabase(
-                    f"the database was made by another, unreleased state of this program (migration {min(unknown)});"
+                    f"the database was made by another, unreleased state of this program (migration {min(changed)});"
                     " remove $QUITA_HOME, or name an empty database in DATABASE_URL"
                 )
-            missing = [path for path in files if path.stem not in done]
-            for path in missing:
-                await conn.execute(path.read_text(encoding="utf-8"))
-                await conn.execute("INSERT INTO migration (name) VALUES ($1)", path.stem)
+            missing = [name for name in files if name not in done]
+            for name in missing:
+                await conn.execute(files[name].decode())
+                await conn.execute("INSERT INTO migration (name, sha256) VALUES ($1, $2)", name, _sha256(files[name]))
         await _make_months(conn)
-        return [path.stem for path in missing]
+        return missing
     finally:
         await conn.close()
+
+
+def _sha256(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
 
 
 async def _make_months(conn: "asyncpg.Connection[asyncpg.Record]") -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from runtime.embedded import EmbeddedPostgres, EmbeddedRedis
+from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis
 from tests.support.in_process import Api, open_api
 from tests.support.merchant import ApiMerchant, Books, books_of, new_merchant
 from tests.support.system import System, remove_home, temporary_home

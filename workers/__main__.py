@@ -37,13 +37,16 @@ async def _main(settings: Settings) -> None:
 
 async def keep_running(runner: Runner, redis_url: str) -> None:
     """Run arq until the runner is told to stop. While arq reads no queue, sweep instead of its crons."""
-    redis = QueueRedis(redis_url)
-    arq, sweeping = asyncio.create_task(_keep_arq(runner, redis)), asyncio.create_task(_keep_sweeping(runner, redis))
-    await runner.stopping.wait()
-    for task in (arq, sweeping):
+    redis, stopping = QueueRedis(redis_url), asyncio.create_task(runner.stopping.wait())
+    serving = [asyncio.create_task(_keep_arq(runner, redis)), asyncio.create_task(_keep_sweeping(runner, redis))]
+    await asyncio.wait((stopping, *serving), return_when=asyncio.FIRST_COMPLETED)
+    ended = [task for task in serving if task.done()]
+    for task in (stopping, *serving):
         task.cancel()  # once: a second time would cut short how arq is ended, and leave its connections open
-    await asyncio.wait((arq, sweeping))
+    await asyncio.wait((stopping, *serving))
     await redis.aclose(close_connection_pool=True)
+    for task in ended:
+        task.result()  # raises: a worker that runs no duties has to end, to be started again
 
 
 async def _keep_sweeping(runner: Runner, redis: QueueRedis) -> None:

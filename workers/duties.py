@@ -16,6 +16,7 @@ from prometheus_client import Counter
 import sql
 from commands.charges.expire import Sweeper
 from domain.mode import Mode
+from runtime.heartbeats import beat
 from runtime.jobs import (
     BANK_HINTS,
     BOLETO_ORDERS,
@@ -48,6 +49,8 @@ JOB_S = 2.0
 """How long a job waits for its duty, which goes on without it."""
 _ROUNDS_MAX = 1_000
 _BACKOFF_S_MAX = 2.0
+_FAILING = 3
+"""Rounds of a duty that failed one after the other, after which the worker says so."""
 _CANCELS_MAX = 15
 _CANCEL_S = 0.2
 _TOKENS_KEPT = timedelta(hours=1)
@@ -65,8 +68,8 @@ class Duty(NamedTuple):
     """How often it runs when nobody asks for it: an interval of workers/settings.py."""
 
 
-def duties(context: Context, dispatcher: WebhookDispatcher) -> list[Duty]:
-    """The table of duties. Those called as a lane (runtime/jobs.py) are also run by jobs."""
+def duties(context: Context, dispatcher: WebhookDispatcher, failing: Callable[[], list[str]]) -> list[Duty]:
+    """The table of duties; `failing` answers those that fail. Those called as a lane are also run by jobs."""
     # fmt: off
     by_mode = [
         duty
@@ -107,6 +110,7 @@ def duties(context: Context, dispatcher: WebhookDispatcher) -> list[Duty]:
         Duty("months",            partial(keep_months, context),       3600),
         Duty("removed_endpoints", partial(forget_endpoints, context),     2),
         Duty("old_deliveries",    partial(forget_deliveries, context),  600),
+        Duty("heartbeat",         partial(say_heartbeat, context, failing), 5),
         Duty("request_log_days",  partial(keep_days, context),         3600),
         Duty("expired_tokens",    partial(forget_tokens, context),      600),
     ]
@@ -119,6 +123,12 @@ async def forget_tokens(context: Context) -> int:
         return await forget_expired_tokens(conn, before=context.now() - _TOKENS_KEPT)
 
 
+async def say_heartbeat(context: Context, failing: Callable[[], list[str]]) -> int:
+    async with session(context.pool) as conn:
+        await beat(conn, worker=context.worker, failing=failing())
+    return 0
+
+
 class Runner:
     """Runs duties in this process, each once at a time. One that is asked for while it runs, runs once more after."""
 
@@ -128,6 +138,11 @@ class Runner:
         self._asked: set[str] = set()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._began: dict[str, float] = {}
+        self._failures: dict[str, int] = {}
+
+    def failing(self) -> list[str]:
+        """The duties whose latest rounds all failed."""
+        return sorted(name for name, failures in self._failures.items() if failures >= _FAILING)
 
     def add(self, duties: Iterable[Duty]) -> None:
         self.duties |= {duty.name: duty for duty in duties}
@@ -166,18 +181,17 @@ class Runner:
                 await end(*late)
 
     async def _keep(self, duty: Duty) -> None:
-        failures = 0
         while duty.name in self._asked and not self.stopping.is_set():
             self._asked.discard(duty.name)
             self._began[duty.name] = asyncio.get_running_loop().time()
             try:
                 await self._work(duty)
-                failures = 0
+                self._failures.pop(duty.name, None)
             except Exception as error:
-                failures += 1
+                failures = self._failures[duty.name] = self._failures.get(duty.name, 0) + 1
                 self._asked.add(duty.name)
                 self._tell(duty, failures, error)
-                await self._rest(min(0.1 * 2**failures, _BACKOFF_S_MAX))
+                await self._rest(min(0.1 * 2 ** min(failures, 10), _BACKOFF_S_MAX))
 
     async def _work(self, duty: Duty) -> None:
         for _ in range(_ROUNDS_MAX):

@@ -24,7 +24,9 @@ from arq.worker import Function
 
 from domain.boleto.business_days import effective_due_date
 from runtime import log
+from runtime.heartbeats import leave
 from runtime.jobs import LANES, QUEUE, WEBHOOKS, QueueRedis
+from runtime.postgres import session
 from runtime.settings import Settings, read_settings
 from workers.context import Context, open_context
 from workers.duties import JOB_S, Runner, duties, end
@@ -32,6 +34,7 @@ from workers.webhooks.dispatcher import WebhookDispatcher
 from workers.webhooks.guarded_connection import guarded_session
 
 _CALENDAR_AFTER_S = 3.0
+_LEAVE_S = 1.0
 _REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
 # fmt: off
 _INTERVALS: dict[int, dict[str, Any]] = {
@@ -123,7 +126,7 @@ async def open_runner(settings: Settings, *, on_signal: Callable[[], object] = i
             guarded_session(allow_private=settings.webhook_allow_private, nameservers=settings.webhook_nameservers)
         )
         dispatcher = WebhookDispatcher(context, http, wake=partial(runner.wake, WEBHOOKS))
-        runner.add(duties(context, dispatcher))
+        runner.add(duties(context, dispatcher, runner.failing))
         calendar = asyncio.create_task(_read_calendar(context))
         _log.info("worker_started", worker=context.worker)
         try:
@@ -131,7 +134,13 @@ async def open_runner(settings: Settings, *, on_signal: Callable[[], object] = i
         finally:
             calendar.cancel()
             await asyncio.gather(runner.stop(), dispatcher.stop(), calendar, return_exceptions=True)
+            await asyncio.gather(_leave(context), return_exceptions=True)
     _log.info("worker_stopped")
+
+
+async def _leave(context: Context) -> None:
+    async with asyncio.timeout(_LEAVE_S), session(context.pool) as conn:
+        await leave(conn, worker=context.worker)
 
 
 async def _read_calendar(context: Context) -> None:

@@ -39,7 +39,7 @@ LOCATIONS_MAX = 5_000
 PAGE = 100
 """Received PIX in a page, as at Banco do Brasil."""
 
-_TOKEN_BYTES = 24  # 32 characters
+_TOKEN_BYTES = 16  # 22 characters of the 77 that a location has
 _PIX_OF_COB_MAX = 100
 
 REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"

@@ -53,7 +53,7 @@ PAYER_DOCUMENT: Final = "00000000191"
 # The key behind every boleto's PIX side: at the real bank, the one the agreement names.
 PIX_KEY: Final = "boletos@banco-simulado.test"
 
-_TOKEN_BYTES = 18  # 24 characters
+_TOKEN_BYTES = 16  # 22 characters of the 77 that a location has
 _ALPHABET = string.ascii_letters + string.digits
 _FIRST_DAY: Final = date(2000, 1, 1)
 _LAST_DAY: Final = date(2100, 1, 1)

@@ -8,12 +8,12 @@ import argparse
 import asyncio
 import contextlib
 import gc
+import http.client
 import os
 import shutil
 import signal
 import socket
 import sys
-import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def serve(_: argparse.Namespace) -> int:
         supervisor.add(child)
     try:
         supervisor.run(
-            ready=lambda: answers(settings.port),
+            ready=lambda: answers(settings.host, settings.port),
             on_ready=lambda: say(f"the API answers on port {settings.port}"),
             ready_s_max=_READY_S_MAX,
         )
@@ -69,13 +69,19 @@ def counters(home: Path) -> str:
     return str(folder)
 
 
-def answers(port: int) -> bool:
-    """Whether GET /readyz answers 200."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
+def answers(host: str, port: int) -> bool:
+    """Whether the API that listens on this address of this machine is ready. No proxy is asked."""
+    with contextlib.closing(http.client.HTTPConnection(reachable(host), port, timeout=2)) as asking:
+        try:
+            asking.request("GET", "/readyz")
+            return asking.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+
+def reachable(host: str) -> str:
+    """Where a server that listens on `host` is reached from this machine."""
+    return {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
 
 
 def one_process(fd: int) -> int:

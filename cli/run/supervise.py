@@ -18,8 +18,9 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from runtime.embedded import EmbeddedServer
+from runtime.local.embedded import EmbeddedServer
 from runtime.local.files import open_log
+from runtime.local.postgres_account import CannotStart
 from runtime.local.process import child_setup
 
 _TICK_S = 0.2
@@ -148,12 +149,16 @@ class Child:
         code, self.process = self.process.returncode, None
         if time.monotonic() - self._started > _STEADY_S:
             self._backoff_s = _BACKOFF_S_MIN
-        self.due = time.monotonic() + self._backoff_s
-        said = f"{ending(code)}; starting it again in {self._backoff_s:.1f} s"
-        self._backoff_s = min(self._backoff_s * 2, _BACKOFF_S_MAX)
         if self._port is not None and others_listen:
             self._port.renew(self._index)
-        return said
+        return f"{ending(code)}; starting it again in {self.put_off():.1f} s"
+
+    def put_off(self) -> float:
+        """Plan the next start, each time later; answers in how many seconds."""
+        wait_s = self._backoff_s
+        self.due = time.monotonic() + wait_s
+        self._backoff_s = min(wait_s * 2, _BACKOFF_S_MAX)
+        return wait_s
 
 
 class Supervisor:
@@ -164,6 +169,7 @@ class Supervisor:
         self.stopping = False
         self._children: list[Child] = []
         self._servers: list[EmbeddedServer] = []
+        self._restart_at: dict[str, float] = {}
         self._read: dict[Path, int] = {}
         self._changed: Callable[[], None] = lambda: None
         self._wake_in, self._wake_out = os.pipe()
@@ -231,16 +237,23 @@ class Supervisor:
         """Start what is due to start."""
         changed = False
         for server in self._servers:
-            if not server.alive():
+            if not server.alive() and time.monotonic() >= self._restart_at.get(server.kind, 0.0):
                 say(f"{server.kind} ended; starting it again")
-                server.restart()
+                self._restart_at[server.kind] = time.monotonic() + _BACKOFF_S_MAX
+                try:
+                    server.restart()
+                except (CannotStart, OSError) as error:  # its port was taken, its disk is full: what runs goes on
+                    say(str(error))
                 changed = True
         for child in self._children:
             if child.process is not None and child.process.poll() is not None:
                 others = any(one.listens() for one in self._children if one.kind == child.kind)
                 say(f"{child.kind} {child.died(others_listen=others)}")
             if child.process is None and time.monotonic() >= child.due:
-                child.start()
+                try:
+                    child.start()
+                except OSError as error:  # no room for its log, no memory for a process
+                    say(f"{child.kind} cannot be started: {error.strerror}; trying again in {child.put_off():.1f} s")
                 changed = True
         if changed:
             self._changed()

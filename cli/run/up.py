@@ -11,6 +11,7 @@ import fcntl
 import os
 import secrets
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +23,7 @@ from cli import running
 from cli.answer import Commands
 from cli.run.serve import answers, api_children, counters
 from cli.run.supervise import CannotRun, Child, Port, Supervisor, say
-from runtime.embedded import EmbeddedPostgres, EmbeddedRedis, port_is_free, remembered_port
+from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis, port_is_free, remembered_port
 from runtime.local.files import write_private
 from runtime.local.postgres_account import CannotStart
 from runtime.settings import Settings, read_settings
@@ -88,11 +89,18 @@ def _run(home: Path, supervisor: Supervisor) -> int:
         bank = [sys.executable, "-m", "banks.simulated"]
         supervisor.add(Child("bank", bank, env=env, log=supervisor.log("bank")))
 
+    ready_at = 0.0
+
     def changed() -> None:
-        state = _state(home, settings, supervisor.pids())
-        write_private(home / "run.json", msgspec.json.encode(state))
+        state = _state(home, settings, ready_at, supervisor.pids())
+        try:
+            write_private(home / "run.json", msgspec.json.encode(state))
+        except OSError as error:  # a disk that is full ends nothing; the next change writes it again
+            say(f"run.json cannot be written: {error.strerror}")
 
     def ready() -> None:
+        nonlocal ready_at
+        ready_at = time.time()
         for child in others:
             supervisor.add(child)
         supervisor.tend()
@@ -108,15 +116,17 @@ def _run(home: Path, supervisor: Supervisor) -> int:
         _greet(settings, merchants)
 
     supervisor.on_change(changed)
-    supervisor.run(ready=lambda: answers(settings.port), on_ready=ready, ready_s_max=_READY_S_MAX)
+    supervisor.run(ready=lambda: answers(settings.host, settings.port), on_ready=ready, ready_s_max=_READY_S_MAX)
     say("stopping")
     return 0
 
 
-def _state(home: Path, settings: Settings, pids: dict[str, list[int]]) -> running.Running:
+def _state(home: Path, settings: Settings, ready_at: float, pids: dict[str, list[int]]) -> running.Running:
     return running.Running(
         home=str(home),
+        host=settings.host,
         port=settings.port,
+        ready_at=ready_at,
         database_url=settings.database_url,
         redis_url=settings.redis_url,
         base_url=settings.base_url,

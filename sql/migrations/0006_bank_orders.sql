@@ -196,3 +196,12 @@ CREATE TABLE lease (
     taken_at  timestamptz NOT NULL,
     until     timestamptz NOT NULL
 ) WITH (fillfactor = 50);
+
+-- What each worker process last said of itself. A process that ended leaves its row for an hour.
+CREATE TABLE worker_heartbeat (
+    -- Host and process number, as in logs and leases.
+    worker   text PRIMARY KEY,
+    beat_at  timestamptz NOT NULL,
+    -- The duties whose latest rounds all failed.
+    failing  text[] NOT NULL
+) WITH (fillfactor = 50);

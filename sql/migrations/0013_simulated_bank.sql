@@ -8,7 +8,7 @@ CREATE TABLE simulated_location (
     world        text NOT NULL CHECK (world IN ('sandbox', 'production')),
     location_id  bigint GENERATED ALWAYS AS IDENTITY,
     -- The last part of its address: 32 random URL-safe characters.
-    token        text NOT NULL CHECK (length(token) = 32),
+    token        text NOT NULL CHECK (length(token) = 22),
     location     text NOT NULL CHECK (length(location) <= 77),
     created_at   timestamptz NOT NULL,
     PRIMARY KEY (world, location_id)
@@ -91,7 +91,7 @@ CREATE TABLE simulated_boleto (
     registered_at    timestamptz NOT NULL,
     -- Of its PIX side, if any: the txid, and the last part of the address in the QR Code.
     txid             text CHECK (txid ~ '^BOLETO[0-9]{17}DATA[0-9]{8}$'),
-    token            text CHECK (length(token) = 24),
+    token            text CHECK (length(token) = 22),
     location         text CHECK (length(location) <= 77),
     -- How often it was paid, all rails together. Counted here too, so that a payment and a write-off at the same moment
     -- contend for this row and one sees what the other did.

@@ -13,7 +13,7 @@ import pytest
 from api.admission import BYTES_MAX
 from commands.merchants.merchants import set_rate
 from domain.errors import Refused
-from runtime.embedded import free_port
+from runtime.local.embedded import free_port
 from tests.support.in_process import Api, Reply, bearer, open_api
 
 PIX = "/v1/charges/pix"

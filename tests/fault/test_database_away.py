@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from runtime.embedded import EmbeddedPostgres
+from runtime.local.embedded import EmbeddedPostgres
 from runtime.postgres import connect
 from sql.migrate import migrate
 from tests.support.in_process import Api, open_api

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.embedded import free_port
+from runtime.local.embedded import free_port
 from tests.support.system import ROOT, System, remove_home, temporary_home, until
 
 

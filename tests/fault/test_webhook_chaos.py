@@ -20,8 +20,8 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from runtime.embedded import EmbeddedRedis
 from runtime.jobs import WEBHOOKS, Jobs
+from runtime.local.embedded import EmbeddedRedis
 from runtime.postgres import Pool
 from runtime.redis import REDIS_UNAVAILABLE, open_redis
 from tests.support.system import remove_home, temporary_home

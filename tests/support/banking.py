@@ -30,9 +30,9 @@ from domain.instants import iso, to_millisecond
 from domain.mode import Mode
 from domain.pix.br_code import dynamic_br_code
 from readmodels.charges.charge import ChargeDoc
-from runtime.embedded import free_port
 from runtime.ids import new_id, new_token
 from runtime.jobs import Jobs
+from runtime.local.embedded import free_port
 from runtime.postgres import Pool, transaction
 from runtime.redis import open_redis
 from runtime.seal import Seal

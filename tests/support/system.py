@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runtime.embedded import free_port
+from runtime.local.embedded import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S_MAX = 90.0

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 from redis.asyncio import Redis
 
-from runtime.embedded import EmbeddedPostgres, EmbeddedRedis, free_port, remembered_port
+from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis, free_port, remembered_port
 
 
 @asynccontextmanager

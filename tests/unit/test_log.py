@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from runtime.log import Lines
 from tests.support.webhooks import paths
 
 
@@ -38,6 +40,42 @@ def test_a_field_never_replaces_the_level_or_the_process_of_its_line() -> None:
     assert list(line) == ["ts", "level", "process", "event", "ready"]
     assert (line["level"], line["process"], line["ready"]) == ("warning", "probe", 0)
     assert isinstance(line["ts"], str)
+
+
+def test_a_descriptor_that_takes_nothing_costs_lines_and_no_exception() -> None:
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        lines = Lines(full.fileno())
+        for _ in range(3):
+            lines.msg(b"{}")
+        assert lines.lost == 3
+    lines.msg(b"{}")  # it was closed
+    assert lines.lost == 4
+
+
+def test_a_reader_that_stalls_holds_nobody_up_and_is_told_later_what_it_missed() -> None:
+    read_end, write_end = os.pipe()
+    try:
+        lines = Lines(write_end)
+        line = json.dumps({"event": "x" * 1000}).encode()
+        for _ in range(200):  # a pipe holds 64 KiB
+            lines.msg(line)
+        lost = lines.lost
+        assert 100 < lost < 200
+        held = os.read(read_end, 1 << 20)
+        lines.msg(line)
+        assert lines.lost == 0
+        *_, told, last = os.read(read_end, 1 << 20).splitlines()
+        assert json.loads(told) == {"level": "error", "event": "log_lines_lost", "lines": lost}
+        assert last == line
+        assert held.count(b"\n") + lost in (200, 201)
+    finally:
+        os.close(read_end)
+        os.close(write_end)
+
+
+def test_what_cannot_be_encoded_is_told_without_its_fields() -> None:
+    line = json.loads(logged('log.warning("odd_path", path="\\udcff")'))
+    assert (line["event"], line["level"], line["process"]) == ("odd_path", "warning", "probe")
 
 
 def logged(program: str) -> bytes:

@@ -37,7 +37,7 @@ from commands.merchants.pix_suspension import resume_pix, suspend_pix
 from commands.webhooks.endpoint import set_endpoint
 from domain.events import EventKind
 from domain.mode import Mode, Owner
-from runtime.embedded import free_port
+from runtime.local.embedded import free_port
 from runtime.postgres import Pool, open_pool
 from runtime.redis import open_redis
 from runtime.seal import Seal
@@ -499,7 +499,7 @@ async def _working(service: Service, seal: Seal) -> AsyncIterator[None]:
         )
         webhooks = await opened.enter_async_context(guarded_session(allow_private=True, nameservers=()))
         dispatcher = WebhookDispatcher(context, webhooks, wake=partial(runner.wake, "webhooks"))
-        runner.add(duties(context, dispatcher))
+        runner.add(duties(context, dispatcher, runner.failing))
         working = asyncio.create_task(keep_running(runner, settings.redis_url))
         try:
             yield

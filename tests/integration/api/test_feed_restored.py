@@ -17,7 +17,7 @@ import pytest_asyncio
 
 from commands.merchants.merchants import MerchantCreated
 from readmodels.verify import find_broken
-from runtime.embedded import EmbeddedPostgres
+from runtime.local.embedded import EmbeddedPostgres
 from tests.support.database import own_database
 from tests.support.in_process import Api, open_api
 from tests.support.system import remove_home, temporary_home

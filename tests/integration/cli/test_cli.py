@@ -19,7 +19,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from domain.webhooks.signature import sign
-from runtime.embedded import free_port
+from runtime.local.embedded import free_port
 from tests.support.system import System, until
 
 EVERY = (

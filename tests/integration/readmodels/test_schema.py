@@ -26,3 +26,12 @@ async def test_a_database_of_an_older_state_is_refused_with_what_to_do(servers: 
         await conn.close()
         with pytest.raises(OutdatedDatabase, match=r"0004_bank.*remove \$QUITA_HOME"):
             await migrate(url)
+
+
+async def test_a_database_made_by_a_changed_file_is_refused(servers: Any) -> None:
+    async with own_database(servers.database_url, "edited") as url:
+        conn = await asyncpg.connect(url)
+        await conn.execute("UPDATE migration SET sha256 = sha256('another file') WHERE name = '0003_journal'")
+        await conn.close()
+        with pytest.raises(OutdatedDatabase, match="0003_journal"):
+            await migrate(url)

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from runtime.embedded import EmbeddedRedis
 from runtime.jobs import BANK_HINTS, QUEUE, WEBHOOKS, Jobs, QueueRedis
+from runtime.local.embedded import EmbeddedRedis
 from runtime.log import AccessLog
 from runtime.postgres import Pool
 from runtime.redis import open_redis

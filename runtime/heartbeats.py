@@ -1,0 +1,46 @@
+"""What each worker process says of itself every few seconds, in PostgreSQL: that it turns, and which duties fail.
+
+A process can live and do nothing: a duty that fails in every round, an event loop that stands still. `quita status`
+and who watches the service see it here.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+import sql
+from sql import Connection
+
+STALE_S = 20.0
+"""A worker that has said nothing for so long does nothing: it speaks every 5 s."""
+
+
+class Heartbeat(Struct, frozen=True):
+    worker: str
+    """Host and process number."""
+    seconds_ago: float
+    failing: list[str]
+    """The duties whose latest rounds all failed."""
+
+    @property
+    def well(self) -> bool:
+        return self.seconds_ago < STALE_S and not self.failing
+
+
+_beat = sql.run("worker_heartbeat.beat")
+_leave = sql.run("worker_heartbeat.leave")
+_heard = sql.many("worker_heartbeat.heard", Heartbeat)
+
+
+async def beat(conn: Connection, *, worker: str, failing: Sequence[str]) -> None:
+    await _beat(conn, worker=worker, failing=list(failing))
+
+
+async def leave(conn: Connection, *, worker: str) -> None:
+    """A worker that ends as it should is not missed."""
+    await _leave(conn, worker=worker)
+
+
+async def heard(conn: Connection) -> Sequence[Heartbeat]:
+    """What workers said within the last minute."""
+    return await _heard(conn)

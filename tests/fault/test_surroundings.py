@@ -1,0 +1,122 @@
+"""A log that takes no line, a disk that is full, a proxy in the environment: what runs goes on."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.support.boleto_merchant import issue
+from tests.support.merchant import Answer, ApiMerchant, killed, new_merchant, replaced, until_answer
+from tests.support.system import System, until
+
+
+@pytest.fixture
+def system(home: Path) -> Iterator[System]:
+    """One of the test's own, which is started by the test."""
+    made = System(home)
+    yield made
+    if made.running():
+        assert made.stop() == 0, made.said()
+
+
+async def _works(merchant: ApiMerchant) -> None:
+    """A boleto is registered by a worker at the bank, and a production PIX becomes payable there."""
+
+    async def boleto() -> Answer | None:
+        answer = await issue(merchant.sandbox, key=str(uuid4()))
+        return answer if answer.status == 201 else None
+
+    await until_answer(boleto, within_s=60)
+    await merchant.sandbox.paid()
+
+
+async def test_a_log_that_takes_no_line_stops_neither_requests_nor_workers(system: System) -> None:
+    logs = system.home / "logs"
+    logs.mkdir(parents=True)
+    for kind in ("api", "worker"):
+        (logs / f"{kind}.log").symlink_to("/dev/full")
+    system.start()
+    async with new_merchant(system) as merchant:
+        await _works(merchant)
+        # All that runs now has something to log, and nowhere to.
+        postgres = system.pids("postgres")[0]
+        os.kill(postgres, signal.SIGQUIT)
+        answer = await merchant.sandbox.get("/v1/charges")
+        assert answer.status in (200, 503)
+        until(lambda: system.pids("postgres")[0] != postgres, what="PostgreSQL is started again")
+        workers = system.pids("worker")
+        await _works(merchant)
+        assert system.pids("worker") == workers
+        status = until(lambda: _status(system)["working"], what="a worker that works")
+        assert status
+
+
+def test_a_worker_that_is_gone_is_seen_in_the_status(system: System) -> None:
+    system.start()
+    (worker,) = until(lambda: [each for each in _status(system)["workers"] if each["well"]], what="a heartbeat")
+    assert worker["failing"] == []
+    # It lives and does nothing.
+    os.kill(system.pids("worker")[0], signal.SIGSTOP)
+    try:
+        until(lambda: not _status(system)["working"], within_s=60, what="a worker that is missed")
+        assert system.quita("status").returncode == 1
+        assert _status(system)["ready"]
+    finally:
+        os.kill(system.pids("worker")[0], signal.SIGCONT)
+    until(lambda: _status(system)["working"], what="a worker that works again")
+
+
+def test_a_proxy_in_the_environment_is_not_asked_for_this_machine(home: Path) -> None:
+    system = System(home, env=dict.fromkeys(("http_proxy", "HTTP_PROXY", "all_proxy"), "http://127.0.0.1:9"))
+    system.start()
+    try:
+        assert system.json("status")["ready"]
+        system.json("bank", "fault", "up")
+    finally:
+        assert system.stop() == 0
+
+
+def test_an_api_on_one_address_is_found_there(home: Path) -> None:
+    system = System(home, env={"HOST": "127.0.0.2"})
+    system.env["BASE_URL"] = f"http://127.0.0.2:{system.port}"
+    system.start()
+    try:
+        assert system.json("status")["ready"]
+    finally:
+        assert system.stop() == 0
+
+
+def test_a_home_that_takes_no_file_ends_nothing(system: System) -> None:
+    system.start()
+    # As on a full disk: run.json cannot be written when a process is started again.
+    fresh = system.home / f"run.json.{system.pids('supervisor')[0]}.new"
+    (fresh / "in the way").mkdir(parents=True)
+    pid = killed(system, "worker")
+    until(lambda: "run.json cannot be written" in system.said(), what="told")
+    (fresh / "in the way").rmdir()
+    fresh.rmdir()
+    assert system.running()
+    killed(system, "bank")
+    replaced(system, "worker", pid)
+
+
+def test_a_server_that_cannot_be_started_again_ends_nothing_else(system: System) -> None:
+    system.start()
+    log = system.home / "logs" / "redis.log"
+    log.unlink()
+    log.mkdir()  # no log can be opened, so Valkey is not started
+    killed(system, "redis")
+    until(lambda: "Is a directory" in system.said(), what="told")
+    assert json.loads(system.quita("status", "--json").stdout)["ready"]
+    log.rmdir()
+    until(lambda: log.exists(), what="Valkey is started again")
+
+
+def _status(system: System) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(system.quita("status", "--json").stdout)
+    return found

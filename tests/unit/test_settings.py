@@ -1,0 +1,27 @@
+"""A setting that cannot work is refused at the start, by name."""
+
+import pytest
+
+from domain.pix.br_code import LOCATION_CHARACTERS_MAX
+from runtime.settings import BASE_URL_HOST_MAX, read_settings
+
+GOOD = {
+    "DATABASE_URL": "postgresql://127.0.0.1/quita",
+    "REDIS_URL": "redis://127.0.0.1/0",
+    "SECRET_KEY": "ab" * 32,
+}
+
+
+@pytest.mark.parametrize("name", ["API_PROCESSES", "WORKER_PROCESSES", "RATE_PER_S", "RATE_BURST"])
+@pytest.mark.parametrize("given", ["0", "-1", "1.5", "many"])
+def test_a_number_that_leaves_nothing_is_refused(name: str, given: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        read_settings(GOOD | {name: given})
+
+
+def test_an_address_too_long_for_a_pix_location_is_refused() -> None:
+    longest = "https://" + "a" * BASE_URL_HOST_MAX
+    assert read_settings(GOOD | {"BASE_URL": longest}).base_url == longest
+    with pytest.raises(ValueError, match=r"BASE_URL .* 42 characters"):
+        read_settings(GOOD | {"BASE_URL": longest + "a"})
+    assert len(f"{'a' * BASE_URL_HOST_MAX}/pix/v2/cobv/{'t' * 22}") == LOCATION_CHARACTERS_MAX
