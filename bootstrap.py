@@ -80,6 +80,8 @@ def _make_venv():
             done = _quiet([sys.executable, "-m", "pip", "--python", PYTHON, "install", "-r", UV_LOCK])
     if done.returncode != 0:
         shutil.rmtree(VENV, ignore_errors=True)
+        if os.pathsep in VENV:
+            _fail("no virtual environment can be made below a path with a %r in it; move this folder" % os.pathsep)
         _fail("this python3 cannot make a virtual environment; install its venv module (python3-venv)")
 
 

@@ -25,6 +25,8 @@ class Running(msgspec.Struct, kw_only=True):
     bank_url: str = ""
     ready_at: float = 0.0
     """When the API answered first, in Unix seconds; 0 while it starts."""
+    webhook_allow_private: bool = False
+    webhook_nameservers: tuple[str, ...] = ()
     pids: dict[str, list[int]] = {}
     """Process numbers by kind: supervisor, api, worker, bank, postgres, redis."""
 
@@ -49,6 +51,9 @@ def find() -> Running:
         raise CannotRun(f"{home() / 'run.json'} cannot be read: {error}") from None
     for name in ("database_url", "redis_url", "base_url", "app_url", "docs_url", "bank_url"):
         setattr(running, name, os.environ.get(name.upper()) or getattr(running, name))
+    if not running.pids:
+        running.webhook_allow_private = os.environ.get("WEBHOOK_ALLOW_PRIVATE", "0") == "1"
+        running.webhook_nameservers = tuple(filter(None, os.environ.get("WEBHOOK_NAMESERVERS", "").split(",")))
     return running
 
 

@@ -19,17 +19,17 @@ def add_commands(commands: Commands) -> None:
 
 def set_url(args: argparse.Namespace) -> int:
     import asyncio
-    import os
 
     from commands.webhooks.address import check_address
     from commands.webhooks.endpoint import set_endpoint
     from runtime.seal import Seal
 
     seal = Seal(running.secret_key())
-    # Like `quita up`: a local system may send to local endpoints.
-    local = (running.home() / "run.json").exists()
-    private = os.environ.get("WEBHOOK_ALLOW_PRIVATE", "1" if local else "0") == "1"
-    asyncio.run(check_address(args.url, allow_private=private))  # asks DNS, hence outside the transaction
+    # What the running system's deliveries go by, else what theirs would.
+    found = running.find()
+    private = found.webhook_allow_private
+    # It asks DNS, hence outside the transaction.
+    asyncio.run(check_address(args.url, allow_private=private, nameservers=found.webhook_nameservers))
     made = in_transaction(
         lambda conn: set_endpoint(
             conn,

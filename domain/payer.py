@@ -14,7 +14,12 @@ NUMBER_MAX: Final = 20
 PHONE_MAX: Final = 32
 EMAIL_MAX: Final = 254
 # Narrower than what a bank accepts: mail is sent to this address.
-MAIL_ADDRESS: Final = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})+"
+_ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,64}"
+_LABEL: Final = "[A-Za-z0-9-]{1,63}"
+PAYER_ADDRESS: Final = rf"{_ATOM}(\.{_ATOM})*@{_LABEL}(\.{_LABEL})*"
+"""What a message can be written to (RFC 5322, dot-atom)."""
+MAIL_ADDRESS: Final = rf"{_ATOM}(\.{_ATOM})*@{_LABEL}(\.{_LABEL})+"
+"""What can be reached: a domain of one label is no mail server's."""
 _MAIL_ADDRESS = re.compile(MAIL_ADDRESS)
 
 

@@ -14,7 +14,7 @@ from domain.errors import Code, Refused
 from domain.identifiers import UUID_REGEX, parse_id
 from domain.instants import parse_day
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, parse_amount
-from domain.payer import EMAIL_MAX
+from domain.payer import EMAIL_MAX, PAYER_ADDRESS
 
 DESCRIPTION_MAX: Final = 500
 EXTERNAL_ID_MAX: Final = 255
@@ -86,10 +86,10 @@ INSTANT: Final = {
     "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$",
     "examples": ["2026-11-21T09:54:00.123Z"],
 }
-EMAIL: Final = r"[^@\x00-\x20\x7f]+@[^@\x00-\x20\x7f]+"
 _lifetime: Final = Meta(ge=LIFETIME_MIN_S, le=LIFETIME_MAX_S, extra={"code": Code.EXPIRES_IN_INVALID})
 
-Id = Annotated[str, matching(UUID_REGEX, "must be a UUID", format="uuid")]
+# In a body in any case (RFC 4122, section 3); in a path an id has one spelling.
+Id = Annotated[str, matching(UUID_REGEX.replace("a-f", "a-fA-F"), "must be a UUID", format="uuid")]
 OwnAccount = Annotated[Id | None, Meta(description="The token's own account.")]
 Amount = Annotated[str, matching(_AMOUNT, _AMOUNT_FAULT, code=Code.AMOUNT_INVALID, examples=["10.50"])]
 BoletoAmount = Annotated[
@@ -105,7 +105,7 @@ DueDay = Annotated[
     str, checked(due_day, f"must be an existing day YYYY-MM-DD, at most {LAST_DUE}", code=Code.INVALID_DUE_DATE, **DAY)
 ]
 Lifetime = Annotated[int, _lifetime]
-Email = Annotated[str, Meta(max_length=EMAIL_MAX), matching(EMAIL, "must be an e-mail address")]
+Email = Annotated[str, Meta(max_length=EMAIL_MAX), matching(PAYER_ADDRESS, "must be an e-mail address")]
 ExternalId = Annotated[
     Annotated[str, text(EXTERNAL_ID_MAX)] | None, Meta(description="The merchant's own reference; need not be unique.")
 ]

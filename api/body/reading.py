@@ -6,7 +6,10 @@ again, field by field, to tell all that is wrong with it.
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import cache
 from typing import Any, TypeVar, get_args
 
@@ -18,9 +21,28 @@ from domain.errors import Code, Refused
 Body = TypeVar("Body", bound=Struct)
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
+DEPTH_MAX = 500
+"""What is nested deeper would not fit the stack of those who read it."""
+_EXACT_CHARACTERS = 16
 _FAULTY = (ValueError, OverflowError, RecursionError)
 TEXT_PATTERN = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
 _TYPES = {str: "must be text", int: "must be a whole number", bool: "must be true or false"}
+
+
+_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+
+
+def _depth(body: bytes) -> int:
+    """How deep arrays and objects are nested."""
+    deepest = depth = 0
+    for found in _STRING_OR_BRACKET.finditer(body):
+        each = found[0]
+        if each in (b"[", b"{"):
+            depth += 1
+            deepest = max(deepest, depth)
+        elif each in (b"]", b"}"):
+            depth -= 1
+    return deepest
 
 
 class _Repeated(ValueError):
@@ -29,7 +51,7 @@ class _Repeated(ValueError):
 
 def read_object(body: bytes) -> dict[str, Any]:
     """The JSON object in `body`; Refused MALFORMED_JSON, or VALIDATION_ERROR when it is JSON but no object."""
-    if body.count(b"[") + body.count(b"{") > 1000:
+    if body.count(b"[") + body.count(b"{") > DEPTH_MAX and _depth(body) > DEPTH_MAX:
         raise Refused(Code.MALFORMED_JSON)
     try:
         given = _read(body.decode("utf-8"))
@@ -60,8 +82,14 @@ def _no_constant(text: str) -> Any:
     raise ValueError(f"{text} is not JSON")
 
 
+def _number(text: str) -> float | Decimal:
+    """Exact where a float is not: two bodies that differ in a long number are different bodies."""
+    number = float(text)
+    return number if len(text) <= _EXACT_CHARACTERS and not math.isinf(number) else Decimal(text)
+
+
 # Made once: json.loads would make a decoder for each body.
-_read = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_no_constant).decode
+_read = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_no_constant, parse_float=_number).decode
 
 
 def fingerprint(method: str, path: str, given: dict[str, Any]) -> bytes:
@@ -70,7 +98,7 @@ def fingerprint(method: str, path: str, given: dict[str, Any]) -> bytes:
         canonical = _canonical(given)
     except (OverflowError, ValueError, TypeError):
         # Numbers beyond 64 bits, in fields nobody reads.
-        canonical = json.dumps(given, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+        canonical = json.dumps(given, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str).encode()
     return hashlib.sha256(f"{method} {path}\n".encode() + canonical).digest()
 
 

@@ -133,6 +133,8 @@ def _state(home: Path, settings: Settings, ready_at: float, pids: dict[str, list
         app_url=settings.app_url,
         docs_url=settings.docs_url,
         bank_url=settings.bank_url,
+        webhook_allow_private=settings.webhook_allow_private,
+        webhook_nameservers=settings.webhook_nameservers,
         pids=pids,
     )
 

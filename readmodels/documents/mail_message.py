@@ -1,6 +1,7 @@
 """A letter as an e-mail message: plain text and HTML of the same content, the boleto beside them."""
 
 from datetime import datetime
+from email.errors import MessageError
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -58,7 +59,7 @@ def message_bytes(
     try:
         message["From"] = Address(f"{_one_line(letter.merchant)} via Quita", addr_spec=mail_from)
         message["To"] = Address(addr_spec=to)
-    except (ValueError, IndexError, AttributeError) as error:
+    except (ValueError, IndexError, AttributeError, MessageError) as error:
         # The standard library's parser answers odd addresses with more than its own errors.
         raise BadAddress(str(type(error).__name__)) from None
     message["Subject"] = _one_line(letter.subject)[:_SUBJECT_MAX]

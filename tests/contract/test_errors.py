@@ -152,6 +152,30 @@ async def test_what_is_no_json_is_malformed(api: Api, path: str, body: bytes) ->
     assert (await api.post(path, body, token=await api.token(), key="k")).code() == "MALFORMED_JSON"
 
 
+async def test_brackets_in_a_text_are_text(api: Api) -> None:
+    body = {"account_id": str(api.first.account_id), "amount": "1.00", "note": "{[" * 2_000}
+    assert (await api.post(PIX, body, token=await api.token(), key="brackets")).status == 201
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("1e400", "null"), ("1e400", "1e401"), ("0.1", "0.10000000000000000001"), ("1e400", '"1e400"')],
+)
+async def test_numbers_that_differ_are_different_bodies(api: Api, first: str, second: str) -> None:
+    key = f"numbers {first} {second}"
+    bodies = [
+        f'{{"account_id": "{api.first.account_id}", "amount": "1.00", "z": {number}}}'.encode()
+        for number in (first, first, second)
+    ]
+    replies = [await api.post(PIX, body, token=await api.token(), key=key) for body in bodies]
+    assert [reply.status for reply in replies] == [201, 200, 409]
+
+
+async def test_an_account_id_may_be_spelled_in_capitals(api: Api) -> None:
+    body = {"account_id": str(api.first.account_id).upper(), "amount": "1.00"}
+    assert (await api.post(PIX, body, token=await api.token(), key="capitals")).status == 201
+
+
 @pytest.mark.parametrize("body", [b"[]", b"null", b"1", b'"{}"', b"true", b"[{}]", b"1e999"])
 @pytest.mark.parametrize("path", [PIX, "/v1/charges/cancel"])
 async def test_json_that_is_no_object_is_a_validation_error(api: Api, path: str, body: bytes) -> None:
@@ -186,6 +210,10 @@ async def test_json_that_is_no_object_is_a_validation_error(api: Api, path: str,
         ({"payer": {"email": "ana"}}, "payer.email"),
         ({"payer": {"email": "@"}}, "payer.email"),
         ({"payer": {"email": "a@b@c"}}, "payer.email"),
+        ({"payer": {"email": "<a@b.com>"}}, "payer.email"),
+        ({"payer": {"email": ".a@b.com"}}, "payer.email"),
+        ({"payer": {"email": "a.@b.com"}}, "payer.email"),
+        ({"payer": {"email": "a@b..com"}}, "payer.email"),
         ({"payer": {"email": "a b@c"}}, "payer.email"),
         ({"payer": {"email": "a\n@c"}}, "payer.email"),
         ({"payer": {"email": "a@" + "b" * 253}}, "payer.email"),

@@ -208,8 +208,8 @@ class BoletoOrderWorker:
                 state = await bank.boletos.find_boleto(order.number)
                 if not isinstance(state, BoletoState):
                     return Later(detail="the boleto cannot be read")
-                # Paid with too little it is pending here, and closed at the bank for ever.
-                return OrderEnded(_UNAVAILABLE, change=following(self._context, order, state, wanted=Status.PENDING))
+                # Paid with too little it is pending here, and closed at the bank for ever: no try will succeed.
+                return OrderEnded(_NOT_PENDING, change=following(self._context, order, state))
             case NotYet(retry_at):
                 return OrderEnded(self._not_yet(order, retry_at))
             case Rejected(code, message):
