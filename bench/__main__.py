@@ -27,12 +27,14 @@ from bench.deliveries import deliveries
 from bench.environment import BenchEnvironment, open_environment
 from bench.growth import growth
 from bench.hot_account import hot_account
+from bench.images import images
 from bench.jobs import jobs
 from bench.lookup import lookup
 from bench.merchants import merchants
 from bench.report import Finding
 from bench.reports import reports
 from bench.start import start
+from bench.statements import statements
 
 
 class Scenario(NamedTuple):
@@ -42,14 +44,16 @@ class Scenario(NamedTuple):
 
 
 SCENARIOS = {
-    "creation": Scenario("Creating a PIX charge against an empty route", against_empty),
+    "creation": Scenario("Creating a PIX charge against routes that do nothing", against_empty),
     "naive": Scenario("Creating a PIX charge against the naive way", against_naive),
-    "lookup": Scenario("Looking charges up against an empty route", lookup),
+    "lookup": Scenario("Looking charges up against routes that do nothing", lookup),
+    "statements": Scenario("The statements of both on PostgreSQL alone", statements),
     "hot-account": Scenario("Payments on one account", hot_account, needs_api=False),
     "boletos": Scenario("Issuing boletos at a bank that takes 200 ms", boletos),
     "bank-pace": Scenario("PIX at a bank that takes 200 ms (in full: --seconds 300)", bank_pace),
     "bank-burst": Scenario("A burst of PIX out of the reserve", bank_burst),
     "bank-payments": Scenario("Payments from callbacks at a bank that takes 200 ms", bank_payments),
+    "images": Scenario("QR images", images, needs_api=False),
     "printing": Scenario("Printing boletos", printing, needs_api=False),
     "deliveries": Scenario("Telling merchants: webhooks", deliveries, needs_api=False),
     "jobs": Scenario("The queue of arq", jobs, needs_api=False),

@@ -1,5 +1,6 @@
-"""POST /v1/charges/pix, everything included, against an empty route and against the naive way."""
+"""POST /v1/charges/pix, everything included, against routes that do nothing (bench/plain.py) and the naive way."""
 
+import asyncio
 from collections.abc import Callable
 
 from bench import merchant_client
@@ -11,12 +12,14 @@ from runtime.postgres import Pool, session
 
 CONNECTIONS = 64
 ROUNDS = 5
+PLAIN_TARGET = 0.33
 _WARM_S = 1.5
 # No server on this machine makes more in a second; a round never runs dry.
 _LOCATIONS_PER_S = 12_000
 # A merchant's client makes fewer, and goes on for a while beyond its slices: locust takes a second to come and to go.
 _LOCATIONS_PER_S_OF_MERCHANT = 4_500
 _BEYOND_S = 10.0
+_LOOK_S, _LOOKS_MAX = 0.05, 600
 
 
 async def against_empty(environment: BenchEnvironment, seconds: float) -> list[Finding]:
@@ -24,11 +27,11 @@ async def against_empty(environment: BenchEnvironment, seconds: float) -> list[F
     async with environment.database() as pool:
         merchant = await environment.merchant(pool)
         connections = await connect(environment.port, CONNECTIONS, processes=environment.processes)
-        found = await _compare(environment, pool, merchant, connections, seconds, "workers off")
+        found = await _compare(environment, pool, merchant, connections, seconds, registering=False)
         async with session(pool) as conn:
             await conn.execute("TRUNCATE bank_order, bank_order_done")  # else the worker would first do what was left
         with environment.worker():
-            found += await _compare(environment, pool, merchant, connections, seconds, "workers on")
+            found += await _compare(environment, pool, merchant, connections, seconds, registering=True)
             async with session(pool) as conn:
                 waiting = await conn.fetchval("SELECT count(*) FROM bank_order")
                 done = await conn.fetchval("SELECT count(*) FROM bank_order_done")
@@ -43,10 +46,13 @@ async def _compare(
     merchant: Merchant,
     connections: list[Connection],
     seconds: float,
-    what: str,
+    *,
+    registering: bool,
 ) -> list[Finding]:
+    what = "workers on" if registering else "workers off"
     create, empty = creations(merchant, "/v1/charges/pix"), creations(merchant, "/bench/empty")
-    slice_s = seconds / 2 / ROUNDS / 2
+    plain = creations(merchant, "/bench/plain")
+    slice_s = seconds / 2 / ROUNDS / 3
 
     async def one(request: Callable[[], bytes], code: int, for_s: float) -> Window:
         await environment.fill_locations(pool, int(_LOCATIONS_PER_S * for_s))
@@ -54,15 +60,19 @@ async def _compare(
 
     await one(create, 201, _WARM_S)
     await one(empty, 201, _WARM_S / 3)
-    used, made, pairs = [], 0, []
+    used, made, plain_used, rounds = [], 0, [], []
     for _ in range(ROUNDS):
         await environment.fill_locations(pool, int(_LOCATIONS_PER_S * slice_s))
         before = environment.cpu_s()
         ours = await window(connections, create, status(201), seconds=slice_s)
+        if registering:
+            await _registered(pool)  # or the next window would pay for what this one left to the worker
         used.append((before, environment.cpu_s()))
         made += ours.count
-        pairs.append((ours, await one(empty, 201, slice_s)))
-    rates = [(ours.per_s, other.per_s) for ours, other in pairs]
+        before = environment.cpu_s()
+        plainly = await window(connections, plain, status(201), seconds=slice_s)
+        plain_used.append((before, environment.cpu_s()))
+        rounds.append((ours, plainly, await window(connections, empty, status(201), seconds=slice_s)))
     # Half of the time with each client.
     enough = int(_LOCATIONS_PER_S_OF_MERCHANT * (seconds / 4 + _BEYOND_S))
     await environment.fill_locations(pool, enough)
@@ -72,11 +82,20 @@ async def _compare(
     locusts = await merchant_client.compare(
         environment, merchant, seconds / 2, body=body, charge_ids=[], client="bench.locust_client"
     )
+    creation_windows, plain_windows, empty_windows = (list(each) for each in zip(*rounds, strict=True))
+    creation_cpu = cpu(f"  CPU of a creation, {what}", used, made)
+    plain_cpu = cpu("  CPU of a plain POST", plain_used, sum(each.count for each in plain_windows))
+    by_cpu = f"by CPU {plain_cpu.value / creation_cpu.value:.3f}"
     return [
-        ratio(f"creation / empty POST, {what}", rates, target=0.40),
-        rate(f"  creation, {what}", [ours for ours, _ in rates], note=_latency([ours for ours, _ in pairs])),
-        rate("  empty POST", [other for _, other in rates], note=_latency([other for _, other in pairs])),
-        cpu(f"  CPU of a creation, {what}", used, made),
+        ratio(
+            f"creation / plain POST, {what}", against(creation_windows, plain_windows), target=PLAIN_TARGET, note=by_cpu
+        ),
+        ratio(f"creation / empty POST, {what}", against(creation_windows, empty_windows), target=0.40),
+        of_windows(f"  creation, {what}", creation_windows),
+        of_windows("  plain POST", plain_windows),
+        of_windows("  empty POST", empty_windows),
+        creation_cpu,
+        plain_cpu,
         ratio(f"creation / empty POST, {what}, a merchant's client", merchants, note="aiohttp"),
         rate("  creation, a merchant's client", [ours for ours, _ in merchants]),
         rate("  empty POST, a merchant's client", [other for _, other in merchants]),
@@ -107,10 +126,23 @@ async def against_naive(environment: BenchEnvironment, seconds: float) -> list[F
     ]
 
 
-def _latency(windows: list[Window]) -> str:
+def against(ours: list[Window], others: list[Window]) -> list[tuple[float, float]]:
+    return [(each.per_s, other.per_s) for each, other in zip(ours, others, strict=True)]
+
+
+async def _registered(pool: Pool) -> None:
+    async with session(pool) as conn:
+        for _ in range(_LOOKS_MAX):
+            if not await conn.fetchval("SELECT EXISTS (SELECT FROM bank_order)"):
+                return
+            await asyncio.sleep(_LOOK_S)
+
+
+def of_windows(name: str, windows: list[Window]) -> Finding:
     halves = sorted(each.percentile_ms(0.5) for each in windows)
     tails = sorted(each.percentile_ms(0.99) for each in windows)
-    return f"p50 {halves[len(halves) // 2]:.1f} ms, p99 {tails[len(tails) // 2]:.1f} ms"
+    note = f"p50 {halves[len(halves) // 2]:.1f} ms, p99 {tails[len(tails) // 2]:.1f} ms"
+    return rate(name, [each.per_s for each in windows], note=note)
 
 
 def _close(connections: list[Connection]) -> None:

@@ -1,9 +1,10 @@
-"""GET /v1/charges/{id} over many charges, none asked for twice before all were, against an empty route."""
+"""GET /v1/charges/{id} over many charges, none asked for twice before all were, against routes that do nothing
+(bench/plain.py)."""
 
 from bench import merchant_client
 from bench.asking import creations, lookups
 from bench.client import connect, http, status, window
-from bench.creation import CONNECTIONS, ROUNDS
+from bench.creation import CONNECTIONS, ROUNDS, against, of_windows
 from bench.environment import BenchEnvironment
 from bench.report import Finding, cpu, rate, ratio
 from runtime.postgres import session
@@ -26,16 +27,21 @@ async def lookup(environment: BenchEnvironment, seconds: float) -> list[Finding]
             )  # fmt: skip
         request, check = lookups(merchant, [row[0] for row in rows])
         empty = http("GET", "/bench/empty", token=merchant.token)
-        slice_s = seconds / 2 / ROUNDS / 2  # half of the time with each client
-        rates, used, asked = [], [], 0
+        plain = http("GET", f"/bench/plain/{rows[0][0]}", token=merchant.token)
+        slice_s = seconds / 2 / ROUNDS / 3  # half of the time with each client
+        rounds, used, plain_used, asked, plainly_asked = [], [], [], 0, 0
         for number in range(ROUNDS + 1):
             before = environment.cpu_s()
             ours = await window(connections, request, check, seconds=slice_s)
             used.append((before, environment.cpu_s()))
             asked += ours.count
-            other = await window(connections, lambda: empty, status(200), seconds=slice_s)
+            before = environment.cpu_s()
+            plainly = await window(connections, lambda: plain, status(200), seconds=slice_s)
+            plain_used.append((before, environment.cpu_s()))
+            plainly_asked += plainly.count
+            nothing = await window(connections, lambda: empty, status(200), seconds=slice_s)
             if number:  # the first round warms up
-                rates.append((ours.per_s, other.per_s))
+                rounds.append((ours, plainly, nothing))
         for connection in connections:
             connection.close()
         ids = [row[0] for row in rows]
@@ -43,11 +49,23 @@ async def lookup(environment: BenchEnvironment, seconds: float) -> list[Finding]
         locusts = await merchant_client.compare(
             environment, merchant, seconds / 2, body={}, charge_ids=ids, client="bench.locust_client"
         )
+    lookup_cpu = cpu("  CPU of a lookup", used, asked)
+    plain_cpu = cpu("  CPU of a plain GET", plain_used, plainly_asked)
+    by_cpu = f"by CPU {plain_cpu.value / lookup_cpu.value:.3f}"
+    lookups_made, plain_windows, empty_windows = (list(each) for each in zip(*rounds, strict=True))
     return [
-        ratio("lookup / empty GET", rates, target=0.5, note=f"over {len(rows)} charges"),
-        rate("  lookup", [ours for ours, _ in rates]),
-        rate("  empty GET", [other for _, other in rates]),
-        cpu("  CPU of a lookup", used, asked),
+        ratio(
+            "lookup / plain GET",
+            against(lookups_made, plain_windows),
+            target=0.7,
+            note=f"{by_cpu}; over {len(rows)} charges",
+        ),
+        ratio("lookup / empty GET", against(lookups_made, empty_windows), target=0.5),
+        of_windows("  lookup", lookups_made),
+        of_windows("  plain GET", plain_windows),
+        of_windows("  empty GET", empty_windows),
+        lookup_cpu,
+        plain_cpu,
         ratio("lookup / empty GET, a merchant's client", merchants, note="aiohttp"),
         rate("  lookup, a merchant's client", [ours for ours, _ in merchants]),
         rate("  empty GET, a merchant's client", [other for _, other in merchants]),

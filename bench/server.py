@@ -4,7 +4,7 @@ import os
 import sys
 from typing import Any
 
-from litestar import Litestar, get, post
+from litestar import Litestar, get
 from litestar.handlers import HTTPRouteHandler
 
 from api.answers import Answer
@@ -13,6 +13,7 @@ from api.handlers import handler_of
 from api.route import Route
 from api.routes import pix
 from bench.naive import create_naively
+from bench.plain import ROUTES as PLAIN_ROUTES
 from cli.run import asgi
 from cli.run.serve import one_process
 from runtime.log import AccessLog
@@ -24,17 +25,6 @@ from web.app import make_app
 @get("/bench/process", include_in_schema=False)
 async def process() -> Answer:
     return Answer(b"%d" % os.getpid())
-
-
-# Routes that do nothing, written the ordinary way of the framework: what a program pays for being asked at all.
-@get("/bench/empty", include_in_schema=False)
-async def empty_get() -> dict[str, str]:
-    return {}
-
-
-@post("/bench/empty", include_in_schema=False)
-async def empty_post() -> dict[str, str]:
-    return {}
 
 
 def naive_handler(api: list[Litestar]) -> HTTPRouteHandler:
@@ -55,7 +45,7 @@ def naive_handler(api: list[Litestar]) -> HTTPRouteHandler:
 
 def make() -> Any:
     api: list[Litestar] = []
-    also = [process, empty_get, empty_post, naive_handler(api)]
+    also = [process, *PLAIN_ROUTES, naive_handler(api)]
     api.append(make_api(read_settings(), access_log=AccessLog(), also=also))
     return asgi.Front(api[0], make_app())
 

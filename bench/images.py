@@ -1,0 +1,51 @@
+"""The QR image of a PIX charge, against segno as it comes; CPU of this process."""
+
+import secrets
+import statistics
+import time
+from collections.abc import Callable
+
+import segno
+
+from bench.environment import BenchEnvironment
+from bench.report import Finding, ratio
+from domain.pix.br_code import dynamic_br_code
+from domain.pix.qr import png_data_uri
+
+_ROUNDS = 5
+_IMAGES = 2_000
+_BY_SEGNO = 40
+
+
+async def images(environment: BenchEnvironment, seconds: float) -> list[Finding]:
+    """Every image is of a charge of its own; a round is a number of images."""
+    _us(png_data_uri, _IMAGES)  # makes the tables
+    ours, plainly = [], []
+    for _ in range(_ROUNDS):
+        ours.append(_us(png_data_uri, _IMAGES))
+        plainly.append(_us(_by_segno, _BY_SEGNO))
+    return [
+        ratio("segno as it comes / a QR image", list(zip(plainly, ours, strict=True)), target=100),
+        Finding("  a QR image, PNG and data URI", statistics.median(ours), "us"),
+        Finding("  by segno, nothing chosen for it", statistics.median(plainly), "us"),
+    ]
+
+
+def _by_segno(payload: str) -> str:
+    return segno.make_qr(payload, error="m").png_data_uri(scale=4)
+
+
+def _us(image: Callable[[str], str], count: int) -> float:
+    payloads = [
+        dynamic_br_code(
+            location=f"pix.example.com/qr/v2/{secrets.token_hex(16)}",
+            amount_cents=14_990,
+            name="Padaria Aurora",
+            city="Recife",
+        )
+        for _ in range(count)
+    ]
+    began = time.process_time()
+    for payload in payloads:
+        image(payload)
+    return (time.process_time() - began) / count * 1e6
