@@ -1,6 +1,7 @@
 """The checks every route with a token shares, in the order of contract section 1."""
 
 import contextlib
+from datetime import datetime
 from typing import Any
 
 from litestar import Request
@@ -26,7 +27,7 @@ async def admit(route: Route, context: ApiContext, scope: Scope, receive: Receiv
         await _identify(context, scope, exchange)
         raise
     now = context.now()
-    caller = exchange.caller = await _caller(context, scope)
+    caller = exchange.caller = await _caller(context, scope, now)
     await _spend(context, caller, exchange)
     if route.mode is not None and caller.mode is not route.mode:
         raise Refused(Code.SANDBOX_ONLY)
@@ -55,9 +56,9 @@ async def _read(route: Route, scope: Scope, receive: Receive) -> bytes:
     return raw
 
 
-async def _caller(context: ApiContext, scope: Scope) -> Caller:
+async def _caller(context: ApiContext, scope: Scope, now: datetime) -> Caller:
     authorization = header_values(scope, b"authorization")
-    return await context.callers.of(authorization[0] if len(authorization) == 1 else None, now=context.now())
+    return await context.callers.of(authorization[0] if len(authorization) == 1 else None, now=now)
 
 
 async def _spend(context: ApiContext, caller: Caller, exchange: Exchange) -> None:
@@ -83,7 +84,7 @@ async def _identify(context: ApiContext, scope: Scope, exchange: Exchange) -> No
     """Of a request refused for its size or type, before its token: it counts against the limits of its credential and
     stands in its log. The refusal stands whatever goes wrong here."""
     with contextlib.suppress(Refused, *DB_UNAVAILABLE):
-        exchange.caller = await _caller(context, scope)
+        exchange.caller = await _caller(context, scope, context.now())
         await _spend(context, exchange.caller, exchange)
 
 
