@@ -1,7 +1,8 @@
-"""`quita status` and `quita migrate`."""
+"""`quita status`, `quita doctor` and `quita migrate`."""
 
 import argparse
 import asyncio
+import os
 import time
 
 import msgspec
@@ -20,6 +21,8 @@ def add_commands(commands: Commands) -> None:
         "status", help="what runs, where; exit 1 when the API does not answer or no worker works"
     )
     verb.set_defaults(run=status)
+    doctor_help = "what keeps this environment from production, without starting anything; exit 1 when something does"
+    commands.add_parser("doctor", help=doctor_help).set_defaults(run=doctor)
     commands.add_parser("migrate", help="bring the database to the newest shape").set_defaults(run=migrate)
 
 
@@ -48,7 +51,7 @@ def status(args: argparse.Namespace) -> int:
 
 def _workers() -> list[dict[str, object]]:
     """What each worker process said of itself last; none while PostgreSQL does not answer."""
-    from runtime.heartbeats import heard
+    from runtime.coordination.heartbeats import heard
     from runtime.postgres import DB_UNAVAILABLE
 
     async def ask() -> list[dict[str, object]]:
@@ -59,6 +62,23 @@ def _workers() -> list[dict[str, object]]:
         return asyncio.run(ask())
     except (CannotRun, *DB_UNAVAILABLE):
         return []
+
+
+def doctor(args: argparse.Namespace) -> int:
+    from runtime.production import environment, production_faults
+    from runtime.settings import read_settings
+
+    faults = production_faults(os.environ)
+    try:
+        given = environment(os.environ)
+        read_settings({**os.environ, "QUITA_ENV": "local"})  # whether each setting is one at all
+    except ValueError as error:
+        given, faults = os.environ.get("QUITA_ENV", ""), [*faults, str(error)]
+    if args.json:
+        answer(args, {"environment": given, "faults": faults})
+    else:
+        print("\n".join(faults) or "nothing keeps this environment from production")
+    return 1 if faults else 0
 
 
 def migrate(args: argparse.Namespace) -> int:

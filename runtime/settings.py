@@ -15,6 +15,14 @@ from msgspec import Struct
 
 from domain.client_address import HEADERS, Network
 from runtime.pace import Pace, read_pace
+from runtime.production import (
+    LOCAL_APP_KEY,
+    LOCAL_CALLBACK_TOKEN,
+    LOCAL_CLIENT_ID,
+    LOCAL_SECRET,
+    environment,
+    production_faults,
+)
 
 # Attempts after the first one, in seconds (contract section 9): 13 attempts in about 72 h.
 WEBHOOK_DELAYS_S: tuple[float, ...] = (
@@ -50,6 +58,8 @@ class SmtpServer(Struct, frozen=True, kw_only=True):
 
 
 class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    environment: str
+    """QUITA_ENV: `production`, which refuses to start with anything of local work in it, or `local`."""
     home: Path
     """QUITA_HOME: where embedded servers keep their data, dev.json and the local key live."""
     database_url: str
@@ -151,11 +161,11 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
 def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
     """Settings from the environment; raises ValueError naming the variable that is wrong or missing."""
     port = _int(env, "PORT", 8000)
-    client_id = env.get("BANK_CLIENT_ID", "quita-local")
-    client_secret = env.get("BANK_CLIENT_SECRET", "quita-local-secret")
-    app_key = env.get("BANK_APP_KEY", "quita-local-app")
+    client_id, client_secret, app_key = _application(env, "BANK", (LOCAL_CLIENT_ID, LOCAL_SECRET, LOCAL_APP_KEY))
+    boleto = _application(env, "BANK_BOLETO", (client_id, client_secret, app_key))
     base_url = _base_url(env, port)
     return Settings(
+        environment=_environment(env),
         home=Path(env.get("QUITA_HOME") or ".quita").resolve(),
         database_url=_required(env, "DATABASE_URL"),
         redis_url=_required(env, "REDIS_URL"),
@@ -169,9 +179,9 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         bank_client_id=client_id,
         bank_client_secret=client_secret,
         bank_app_key=app_key,
-        bank_boleto_client_id=env.get("BANK_BOLETO_CLIENT_ID", client_id),
-        bank_boleto_client_secret=env.get("BANK_BOLETO_CLIENT_SECRET", client_secret),
-        bank_boleto_app_key=env.get("BANK_BOLETO_APP_KEY", app_key),
+        bank_boleto_client_id=boleto[0],
+        bank_boleto_client_secret=boleto[1],
+        bank_boleto_app_key=boleto[2],
         bank_convenio=_digits(env, "BANK_CONVENIO", "3128557", 7),
         bank_carteira=_digits(env, "BANK_CARTEIRA", "17", 2),
         bank_variacao=_int(env, "BANK_VARIACAO", 35),
@@ -181,7 +191,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         bank_certificate_key=_file(env, "BANK_CERTIFICATE_KEY"),
         bank_certificate_password=env.get("BANK_CERTIFICATE_PASSWORD", ""),
         bank_transfers_url=env.get("BANK_TRANSFERS_URL", "").rstrip("/"),
-        bank_callback_token=env.get("BANK_CALLBACK_TOKEN", "local"),
+        bank_callback_token=env.get("BANK_CALLBACK_TOKEN", LOCAL_CALLBACK_TOKEN),
         bank_history_kept_days=_days(env, "BANK_HISTORY_KEPT_DAYS", BANK_HISTORY_KEPT_DAYS),
         secret_key=_key(env),
         api_processes=_count(env, "API_PROCESSES", 2),
@@ -208,6 +218,20 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         staff_totp_required=env.get("STAFF_TOTP_REQUIRED", "1") != "0",
         pace=read_pace(env),
     )
+
+
+def _environment(env: Mapping[str, str]) -> str:
+    given = environment(env)
+    if given == "production" and (faults := production_faults(env)):
+        raise ValueError(f"QUITA_ENV=production does not start like this: {'; '.join(faults)}")
+    return given
+
+
+def _application(env: Mapping[str, str], of: str, default: tuple[str, str, str]) -> tuple[str, str, str]:
+    """What the bank's portal gives for an application: client id, client secret, app key."""
+    names = (f"{of}_CLIENT_ID", f"{of}_CLIENT_SECRET", f"{of}_APP_KEY")
+    client_id, client_secret, app_key = (env.get(name) or each for name, each in zip(names, default, strict=True))
+    return client_id, client_secret, app_key
 
 
 def _base_url(env: Mapping[str, str], port: int) -> str:

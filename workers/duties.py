@@ -16,7 +16,7 @@ from prometheus_client import Counter
 import sql
 from commands.charges.expire import Sweeper
 from domain.mode import Mode
-from runtime.heartbeats import beat
+from runtime.coordination.heartbeats import beat
 from runtime.jobs import (
     BANK_HINTS,
     BOLETO_ORDERS,

@@ -24,7 +24,7 @@ from arq.worker import Function
 
 from domain.boleto.business_days import effective_due_date
 from runtime import log
-from runtime.heartbeats import leave
+from runtime.coordination.heartbeats import leave
 from runtime.jobs import LANES, QUEUE, WEBHOOKS, QueueRedis
 from runtime.postgres import session
 from runtime.settings import Settings, read_settings

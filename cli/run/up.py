@@ -26,6 +26,7 @@ from cli.run.supervise import CannotRun, Child, Port, Supervisor, say
 from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis, port_is_free, remembered_port
 from runtime.local.files import write_private
 from runtime.local.postgres_account import CannotStart
+from runtime.production import is_loopback
 from runtime.settings import Settings, read_settings
 
 _READY_S_MAX = 60.0
@@ -66,8 +67,8 @@ def _run(home: Path, supervisor: Supervisor) -> int:
     host, number = env.get("HOST", "127.0.0.1"), _number(env, "PORT", 8000)
     processes = _number(env, "API_PROCESSES", 2)
     port = Port(host, number, processes)  # first: a port in use is the likeliest fault
+    own_bank = not _loopback_bank(env)
     _start_servers(home, env, supervisor)
-    own_bank = not env.get("BANK_URL")
     if own_bank:
         env["BANK_PORT"] = str(_bank_port(env, home))
         env["BANK_URL"] = f"http://127.0.0.1:{env['BANK_PORT']}"
@@ -87,7 +88,8 @@ def _run(home: Path, supervisor: Supervisor) -> int:
     if own_bank:
         env["BANK_BOLETO_WEBHOOK"] = f"{settings.base_url}/bank/{settings.bank_callback_token}/boletos"
         bank = [sys.executable, "-m", "banks.simulated"]
-        supervisor.add(Child("bank", bank, env=env, log=supervisor.log("bank")))
+        # Who reaches it pays with nothing: it is for this machine, whatever the API listens on.
+        supervisor.add(Child("bank", bank, env={**env, "HOST": "127.0.0.1"}, log=supervisor.log("bank")))
 
     ready_at = 0.0
 
@@ -119,6 +121,13 @@ def _run(home: Path, supervisor: Supervisor) -> int:
     supervisor.run(ready=lambda: answers(settings.host, settings.port), on_ready=ready, ready_s_max=_READY_S_MAX)
     say("stopping")
     return 0
+
+
+def _loopback_bank(env: dict[str, str]) -> bool:
+    """Whether BANK_URL names a bank, which must be on this machine."""
+    if env.get("BANK_URL") and not is_loopback(env["BANK_URL"]):
+        raise CannotRun("`quita up` is local work: for a bank elsewhere see docs/production.md (`quita serve`)")
+    return bool(env.get("BANK_URL"))
 
 
 def _state(home: Path, settings: Settings, ready_at: float, pids: dict[str, list[int]]) -> running.Running:
@@ -180,6 +189,7 @@ def _environment(home: Path) -> dict[str, str]:
     """The children's: the caller's environment, with defaults for local work."""
     env = dict(os.environ)
     env["QUITA_HOME"] = str(home)
+    env.setdefault("QUITA_ENV", "local")
     env.setdefault("WEBHOOK_ALLOW_PRIVATE", "1")
     env.setdefault("MAIL_CATCHER", "1")
     env.setdefault("STAFF_TOTP_REQUIRED", "0")

@@ -18,9 +18,9 @@ import sql
 from banks.protocol import Location
 from domain.errors import Code, Refused
 from domain.mode import Mode
+from runtime.coordination.turns import Turns
 from runtime.jobs import LOCATION_POOL, Jobs
 from runtime.postgres import DB_UNAVAILABLE, Pool, session, when_back
-from runtime.turns import Turns
 from sql import Connection
 
 BLOCK: Final = 50

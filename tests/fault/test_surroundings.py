@@ -120,3 +120,26 @@ def test_a_server_that_cannot_be_started_again_ends_nothing_else(system: System)
 def _status(system: System) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(system.quita("status", "--json").stdout)
     return found
+
+
+def test_local_work_does_not_run_against_a_bank_elsewhere(home: Path) -> None:
+    system = System(home, env={"BANK_URL": "https://bank.example.com"})
+    system.env["BANK_URL"] = "https://bank.example.com"
+    system.spawn()
+    assert system.process.wait(60) == 1
+    assert "docs/production.md" in system.said()
+
+
+def test_nothing_starts_for_production_with_what_is_of_local_work(home: Path) -> None:
+    system = System(home, env={"QUITA_ENV": "production"})
+    system.spawn()
+    assert system.process.wait(60) == 1
+    said = system.said()
+    assert said.count("\n") == 1
+    doctor = system.quita("doctor")
+    assert doctor.returncode == 1
+    for fault in doctor.stdout.splitlines():
+        name = fault.split()[0]
+        # `quita up` makes a key and a bank of its own.
+        assert name in said or name in ("SECRET_KEY", "DATABASE_URL"), fault
+    assert json.loads(system.quita("doctor", "--json").stdout)["environment"] == "production"

@@ -18,7 +18,7 @@ import sql
 from banks.protocol import Done
 from commands.bank_orders.pix_locations import BLOCK, add_to_pool
 from domain.mode import Mode
-from runtime.leases import release_lease, take_lease
+from runtime.coordination.leases import release_lease, take_lease
 from runtime.pace import Pace
 from runtime.postgres import DB_UNAVAILABLE, session
 from sql import Connection

@@ -11,7 +11,7 @@ from prometheus_client import Counter, Gauge
 import sql
 from banks.lists import BankPage, TooWide, UnreadableItem
 from banks.protocol import Done, Unknown
-from runtime.leases import take_lease
+from runtime.coordination.leases import take_lease
 from runtime.postgres import session
 from workers.context import Context
 from workers.incoming.intervals import PAGES_MAX, Pass, Progress, begin, narrowed, turned

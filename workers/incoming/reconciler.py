@@ -19,7 +19,7 @@ from banks.boletos import PaidBoleto
 from banks.protocol import BOLETO_DAYS_MAX, RECEIVED_WIDTH_MAX
 from banks.received import ReceivedPix
 from domain.instants import SAO_PAULO
-from runtime.leases import release_lease
+from runtime.coordination.leases import release_lease
 from runtime.postgres import session
 from workers.context import Context
 from workers.incoming.boleto_payments import book_listed

@@ -21,9 +21,9 @@ from banks.protocol import Done, Location, Unknown
 from commands.bank_orders.pix_locations import BLOCK, SILENT_S_MAX, LocationReserve, PixLocation, take_one
 from domain.errors import Code
 from domain.mode import Mode
+from runtime.coordination.leases import take_lease
 from runtime.ids import new_id
 from runtime.jobs import Jobs
-from runtime.leases import take_lease
 from runtime.postgres import Pool
 from runtime.redis import open_redis
 from runtime.replies import Replies, send_reply

@@ -23,7 +23,7 @@ from runtime.local.embedded import free_port
 from tests.support.system import System, until
 
 EVERY = (
-    ("up",), ("serve",), ("status",), ("migrate",), ("merchant", "create"), ("merchant", "approve"),
+    ("up",), ("serve",), ("status",), ("doctor",), ("migrate",), ("merchant", "create"), ("merchant", "approve"),
     ("merchant", "address"), ("merchant", "rate"), ("merchant", "pix-key"), ("webhook", "set"), ("pix", "suspend"),
     ("integrator", "create"), ("pix", "resume"),
     ("bank", "pay"), ("bank", "fault"), ("listen",), ("readmodels", "verify"), ("readmodels", "rebuild"),

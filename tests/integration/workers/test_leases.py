@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from runtime.coordination.leases import release_lease, take_lease
 from runtime.ids import new_id
-from runtime.leases import release_lease, take_lease
 from runtime.postgres import Pool, session
 
 

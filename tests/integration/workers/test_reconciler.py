@@ -18,8 +18,8 @@ from commands.money.suspense import NotOpen, assign_suspense, return_suspense
 from domain.errors import Refused
 from domain.mode import Mode, Owner
 from readmodels.verify import verify
+from runtime.coordination.leases import take_lease
 from runtime.ids import new_id
-from runtime.leases import take_lease
 from runtime.postgres import Pool, open_pool, session, transaction
 from tests.support.banking import (
     BANK,

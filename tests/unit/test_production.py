@@ -1,0 +1,86 @@
+"""Where money is real nothing starts with anything of local work in it, and each such thing is named."""
+
+import secrets
+
+import pytest
+
+from runtime.production import production_faults
+from runtime.settings import read_settings
+
+GOOD = {
+    "QUITA_ENV": "production",
+    "DATABASE_URL": "postgresql://127.0.0.1/quita",
+    "REDIS_URL": "redis://127.0.0.1/0",
+    "SECRET_KEY": secrets.token_hex(32),
+    "BASE_URL": "https://api.example.com",
+    "BANK_URL": "https://bank.example.com",
+    "BANK_CLIENT_ID": "id",
+    "BANK_APP_KEY": "key",
+    "BANK_CLIENT_SECRET": secrets.token_urlsafe(24),
+    "BANK_CALLBACK_TOKEN": secrets.token_urlsafe(24),
+    "SMTP_URL": "smtps://user:word@mail.example.com",
+    "MAIL_FROM": "cobrancas@example.com",
+}
+
+
+def test_what_is_set_for_production_starts() -> None:
+    assert production_faults(GOOD) == []
+    assert read_settings(GOOD).environment == "production"
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("SECRET_KEY", "ab" * 32),
+        ("SECRET_KEY", ""),
+        ("BASE_URL", "http://api.example.com"),
+        ("BASE_URL", ""),
+        ("APP_URL", "http://pagar.example.com"),
+        ("BANK_URL", "http://bank.example.com"),
+        ("BANK_URL", "https://127.0.0.1:8009"),
+        ("BANK_URL", "https://[::1]"),
+        ("BANK_URL", "https://localhost"),
+        ("BANK_URL", ""),
+        ("BANK_CLIENT_ID", ""),
+        ("BANK_APP_KEY", ""),
+        ("BANK_CLIENT_SECRET", "quita-local-secret"),
+        ("BANK_CLIENT_SECRET", "short"),
+        ("BANK_CLIENT_SECRET", ""),
+        ("BANK_BOLETO_CLIENT_SECRET", "quita-local-secret"),
+        ("BANK_CALLBACK_TOKEN", "local"),
+        ("BANK_CALLBACK_TOKEN", "a" * 23),
+        ("BANK_CALLBACK_TOKEN", ""),
+        ("WEBHOOK_ALLOW_PRIVATE", "1"),
+        ("MAIL_CATCHER", "1"),
+        ("SMTP_URL", ""),
+        ("STAFF_TOTP_REQUIRED", "0"),
+    ],
+)
+def test_what_is_of_local_work_is_named_and_not_quoted(name: str, given: str) -> None:
+    env = GOOD | {name: given}
+    faults = production_faults(env)
+    assert faults
+    assert all(name in fault or (name == "BASE_URL" and "APP_URL" in fault) for fault in faults)
+    with pytest.raises(ValueError, match=f"QUITA_ENV=production .*{name}") as refused:
+        read_settings(env)
+    for secret in ("SECRET_KEY", "BANK_CLIENT_SECRET", "BANK_CALLBACK_TOKEN"):
+        assert not env[secret] or f" {env[secret]}" not in str(refused.value)
+
+
+def test_all_faults_are_told_at_once() -> None:
+    faults = production_faults({})
+    for name in (
+        "SECRET_KEY",
+        "BANK_CALLBACK_TOKEN",
+        "BANK_CLIENT_SECRET",
+        "BASE_URL",
+        "APP_URL",
+        "BANK_URL",
+        "SMTP_URL",
+    ):
+        assert any(fault.startswith(name) for fault in faults), name
+
+
+def test_another_word_for_the_environment_is_refused() -> None:
+    with pytest.raises(ValueError, match="QUITA_ENV must be local or production"):
+        read_settings(GOOD | {"QUITA_ENV": "prod"})
