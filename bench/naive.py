@@ -32,11 +32,11 @@ VALUES ($1, $2, $3, '001', 'pix', 'pending', 1, $4, $5, $6, $7, $8, $9)
 """
 _JOURNAL = """
 INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)
-VALUES ($1, $2, $3, 1, 'charge.created', $4, $5, $6, $7)
+VALUES ($1, $2, $3, 1, 'charge.created', $4, $5, $6, $7) RETURNING journal_id
 """
 _READ = """
 INSERT INTO read_charge (account_id, charge_id, test, created_at, status, payment_method, amount_cents, public_id,
-                         external_id, payer_document_hash, version, doc)
+                         external_id, payer_document_hash, version, journal_id)
 VALUES ($1, $2, $3, $4, 'pending', 'pix', $5, $6, $7, $8, 1, $9)
 """
 _ORDER = """
@@ -84,13 +84,13 @@ async def create_naively(context: ApiContext, call: Call) -> Answer:
             _CHARGE, caller.account_id, charge_id, caller.test, amount_cents, external_id, now, expires_at,
             location.location, context.seal.seal(msgspec.json.encode(payer)) if payer else None,
         )  # fmt: skip
-        await conn.execute(
+        journal_id = await conn.fetchval(
             _JOURNAL, owner, charge_id, now, caller.client_id, call.request_id,
             b'{"charge":%b}' % msgspec.json.encode(doc),
         )  # fmt: skip
         await conn.execute(
             _READ, caller.account_id, charge_id, caller.test, now, amount_cents, doc.public_id, external_id,
-            doc.payer_document_hash, msgspec.json.encode(doc),
+            doc.payer_document_hash, journal_id,
         )  # fmt: skip
         order = {"amount_cents": amount_cents, "expires_in_s": lifetime_s, "created_at": doc.created_at,
                  "location_id": location.location_id, "pix_key": caller.pix_key}  # fmt: skip

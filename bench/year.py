@@ -68,7 +68,7 @@ SELECT account_id, false, charge_id, 2, CASE type WHEN 'payment' THEN 'payment.r
            'payment_id', payment_id)
            || CASE type WHEN 'payment' THEN '{}' ELSE jsonb_build_object('refund_id', refund_id) END)
        || CASE type WHEN 'payment' THEN jsonb_build_object(
-           'charge', jsonb_build_object('status', 'paid', 'version', 2, 'paid_at', paid, 'payment', payment),
+           'charge', jsonb_build_object('status', 'paid', 'version', 2, 'paid_at', paid),
            'payment', payment)
           ELSE jsonb_build_object(
            'refund', jsonb_build_object('refund_id', refund_id, 'payment_id', payment_id, 'status', 'pending',

@@ -336,12 +336,9 @@ CREATE TABLE journal (
     CONSTRAINT journal_check CHECK ((event_id IS NULL) = (event_sequence IS NULL) AND (event_id IS NULL) = (event_body IS NULL)),
     CONSTRAINT journal_pkey PRIMARY KEY (journal_id)
 ) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
-CREATE INDEX journal_created ON journal USING brin (charge_id) WHERE kind = 'charge.created'::text;
 CREATE TRIGGER journal_is_append_only BEFORE DELETE OR UPDATE ON journal FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER journal_is_kept BEFORE TRUNCATE ON journal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE INDEX journal_of_charge ON journal USING btree (charge_id, version, journal_id) WHERE kind <> 'charge.created'::text;
-CREATE INDEX journal_of_other ON journal USING btree (journal_subject(payload), version, journal_id) WHERE charge_id IS NULL;
-CREATE INDEX journal_recorded ON journal USING brin (recorded_at) WHERE NOT test;
 
 CREATE TABLE lease (
     name text NOT NULL,
@@ -522,22 +519,24 @@ CREATE TABLE pix_suspension (
 );
 
 CREATE TABLE read_charge (
+    created_at timestamp with time zone NOT NULL,
+    amount_cents bigint NOT NULL,
+    journal_id bigint NOT NULL,
+    paid_journal_id bigint,
+    version integer NOT NULL,
+    due_date date,
     account_id uuid NOT NULL,
     charge_id uuid NOT NULL,
     test boolean NOT NULL,
-    created_at timestamp with time zone NOT NULL,
     status text NOT NULL,
     payment_method text NOT NULL,
-    amount_cents bigint NOT NULL,
     public_id text NOT NULL,
     external_id text,
     payer_document_hash text,
     nosso_numero text,
     txid text,
     integrador_code text,
-    due_date date,
-    version integer NOT NULL,
-    doc jsonb NOT NULL,
+    changes jsonb,
     CONSTRAINT read_charge_pkey PRIMARY KEY (charge_id, account_id)
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX read_charge_due ON read_charge USING btree (account_id, test, due_date, created_at, charge_id) WHERE due_date IS NOT NULL;
@@ -551,15 +550,15 @@ CREATE INDEX read_charge_status ON read_charge USING btree (account_id, test, st
 CREATE INDEX read_charge_txid ON read_charge USING btree (account_id, test, txid, created_at, charge_id) WHERE txid IS NOT NULL;
 
 CREATE TABLE read_event (
-    account_id uuid NOT NULL,
-    test boolean NOT NULL,
     sequence bigint NOT NULL,
-    event_id uuid NOT NULL,
-    type text NOT NULL,
-    charge_id uuid,
-    external_id text,
     created_at timestamp with time zone NOT NULL,
-    body bytea NOT NULL,
+    journal_id bigint NOT NULL,
+    account_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    charge_id uuid,
+    test boolean NOT NULL,
+    type text NOT NULL,
+    external_id text,
     CONSTRAINT read_event_pkey PRIMARY KEY (account_id, test, sequence, created_at)
 ) PARTITION BY RANGE (created_at);
 CREATE INDEX read_event_charge ON ONLY read_event USING btree (charge_id, sequence);
@@ -590,15 +589,16 @@ CREATE INDEX read_ledger_created ON read_ledger USING btree (account_id, test, c
 CREATE INDEX read_ledger_type ON read_ledger USING btree (account_id, test, type, sequence);
 
 CREATE TABLE read_payment (
+    paid_at timestamp with time zone NOT NULL,
+    journal_id bigint NOT NULL,
     account_id uuid NOT NULL,
     test boolean NOT NULL,
-    paid_at timestamp with time zone NOT NULL,
     payment_id uuid NOT NULL,
     charge_id uuid NOT NULL,
     method text NOT NULL,
     anomaly text,
     external_id text,
-    doc jsonb NOT NULL,
+    changes jsonb,
     CONSTRAINT read_payment_pkey PRIMARY KEY (account_id, test, paid_at, payment_id)
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX read_payment_anomaly ON read_payment USING btree (account_id, test, anomaly, paid_at, payment_id) WHERE anomaly IS NOT NULL;
@@ -1075,39 +1075,6 @@ CREATE TABLE suspense (
 CREATE INDEX suspense_page ON suspense USING btree (state, received_at, suspense_id);
 CREATE INDEX suspense_reference ON suspense USING btree (bank, reference) WHERE reference IS NOT NULL;
 
-CREATE TABLE verification (
-    verification_id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
-    scope jsonb NOT NULL,
-    feed_begins_at timestamp with time zone NOT NULL,
-    begun_at timestamp with time zone DEFAULT now() NOT NULL,
-    ended_at timestamp with time zone,
-    CONSTRAINT verification_pkey PRIMARY KEY (verification_id)
-);
-
-CREATE TABLE verification_difference (
-    verification_id bigint NOT NULL,
-    part text NOT NULL,
-    slice bigint NOT NULL,
-    began text NOT NULL,
-    next text,
-    table text NOT NULL,
-    what text NOT NULL,
-    rows bigint NOT NULL,
-    CONSTRAINT verification_difference_pkey PRIMARY KEY (verification_id, part, slice, "table", what),
-    CONSTRAINT verification_difference_verification_id_fkey FOREIGN KEY (verification_id) REFERENCES verification(verification_id) ON DELETE CASCADE
-);
-
-CREATE TABLE verification_part (
-    verification_id bigint NOT NULL,
-    part text NOT NULL,
-    next text,
-    slices bigint NOT NULL,
-    rows bigint NOT NULL,
-    left_feed bigint NOT NULL,
-    CONSTRAINT verification_part_pkey PRIMARY KEY (verification_id, part),
-    CONSTRAINT verification_part_verification_id_fkey FOREIGN KEY (verification_id) REFERENCES verification(verification_id) ON DELETE CASCADE
-);
-
 CREATE TABLE webhook_attempt (
     delivery_id uuid NOT NULL,
     attempt integer NOT NULL,
@@ -1259,16 +1226,6 @@ BEGIN
 END $function$
 ;
 
-CREATE OR REPLACE FUNCTION journal_subject(payload jsonb)
- RETURNS uuid
- LANGUAGE sql
- IMMUTABLE PARALLEL SAFE
-AS $function$
-    SELECT coalesce(payload #>> '{withdrawal,withdrawal_id}', payload #>> '{entry,refund_id}', payload #>> '{entry,payment_id}',
-                    payload #>> '{entry,entry_id}', '00000000-0000-0000-0000-000000000000')::uuid
-$function$
-;
-
 CREATE OR REPLACE FUNCTION make_months(parent text, first date, last date, moved_max integer DEFAULT NULL::integer)
  RETURNS integer
  LANGUAGE plpgsql
@@ -1320,16 +1277,6 @@ BEGIN
 END $function$
 ;
 
-CREATE OR REPLACE FUNCTION make_shadow(original text)
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-BEGIN
-    EXECUTE format('CREATE TEMPORARY TABLE %1$I (LIKE %1$I INCLUDING DEFAULTS INCLUDING GENERATED, %2$s) ON COMMIT DROP', original,
-                   (SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = original::regclass AND contype = 'p'));
-END $function$
-;
-
 CREATE OR REPLACE FUNCTION month_begins(month date, by_id boolean)
  RETURNS text
  LANGUAGE sql
@@ -1350,16 +1297,19 @@ BEGIN
         PERFORM project_created(journal_ids);
     END IF;
     IF 'changed' = ANY (which) THEN
-        -- Fold what changed along each charge, then lay it over its document.
+        -- Fold what changed along each charge, then lay it over what changed before. The row that books the payment by which
+        -- a charge is paid has that payment's document once: the charge's names the row.
         WITH delta AS (
             SELECT j.charge_id, j.account_id, max(j.version) AS version,
-                   jsonb_merge(j.payload -> 'charge' ORDER BY j.version, j.journal_id) AS fields
+                   jsonb_merge(j.payload -> 'charge' ORDER BY j.version, j.journal_id) AS fields,
+                   max(j.journal_id) FILTER (WHERE j.payload ? 'payment') AS paid_journal_id
             FROM journal j
             WHERE j.journal_id = ANY(journal_ids) AND j.kind <> 'charge.created' AND j.payload ? 'charge'
             GROUP BY j.charge_id, j.account_id
         )
         UPDATE read_charge r
-        SET doc = r.doc || d.fields,
+        SET changes = coalesce(r.changes, '{}') || d.fields,
+            paid_journal_id = coalesce(d.paid_journal_id, r.paid_journal_id),
             status = coalesce(d.fields ->> 'status', r.status),
             due_date = coalesce((d.fields ->> 'due_date')::date, r.due_date),
             version = d.version
@@ -1369,17 +1319,17 @@ BEGIN
     IF 'payments' = ANY (which) THEN
         WITH booked AS MATERIALIZED (
             SELECT j.account_id, j.test, p.paid_at, p.payment_id, j.charge_id, p.method, p.anomaly, p.external_id,
-                   j.payload -> 'payment'
+                   j.journal_id
             FROM journal j
             CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'payment') AS p (
                 paid_at timestamptz, payment_id uuid, method text, anomaly text, external_id text)
             WHERE j.journal_id = ANY(journal_ids) AND j.payload ? 'payment'
         )
-        INSERT INTO read_payment (account_id, test, paid_at, payment_id, charge_id, method, anomaly, external_id, doc)
+        INSERT INTO read_payment (account_id, test, paid_at, payment_id, charge_id, method, anomaly, external_id, journal_id)
         TABLE booked;
     END IF;
     IF 'funds' = ANY (which) THEN
-        -- What refunds leave of payments: folded along each payment, then laid over its document.
+        -- What refunds leave of payments: folded along each payment, then laid over what others left.
         WITH delta AS (
             SELECT j.account_id, j.test, (j.payload #>> '{fund,paid_at}')::timestamptz AS paid_at,
                    (j.payload #>> '{fund,payment_id}')::uuid AS payment_id,
@@ -1389,7 +1339,7 @@ BEGIN
             GROUP BY 1, 2, 3, 4
         )
         UPDATE read_payment r
-        SET doc = r.doc || d.fields
+        SET changes = coalesce(r.changes, '{}') || d.fields
         FROM delta d
         WHERE r.account_id = d.account_id AND r.test = d.test AND r.paid_at = d.paid_at AND r.payment_id = d.payment_id;
     END IF;
@@ -1441,13 +1391,13 @@ BEGIN
     IF 'events' = ANY (which) THEN
         WITH recorded AS MATERIALIZED (
             SELECT j.account_id, j.test, j.event_sequence, j.event_id, j.kind, j.charge_id, j.payload ->> 'external_id',
-                   j.recorded_at, j.event_body
+                   j.recorded_at, j.journal_id
             FROM journal j
             -- The feed begins where its oldest month does (migration 0004_feed).
             WHERE j.journal_id = ANY(journal_ids) AND j.event_id IS NOT NULL
               AND j.recorded_at >= (SELECT begins_at FROM feed_begin)
         )
-        INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, external_id, created_at, body)
+        INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, external_id, created_at, journal_id)
         TABLE recorded;
     END IF;
     IF 'entries' = ANY (which) THEN
@@ -1479,7 +1429,7 @@ BEGIN
                c.external_id, c.payer_document_hash, c.nosso_numero,
                -- A PIX charge's txid is its own id in hex and is found by that; only others need the column.
                CASE WHEN c.payment_method <> 'pix' THEN c.txid END,
-               c.integrador_code, c.due_date, j.version, j.payload -> 'charge'
+               c.integrador_code, c.due_date, j.version, j.journal_id
         FROM journal j
         CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'charge') AS c (
             created_at timestamptz, status text, payment_method text, amount_cents bigint, public_id text, external_id text,
@@ -1487,7 +1437,8 @@ BEGIN
         WHERE j.journal_id = ANY(journal_ids) AND j.kind = 'charge.created'
     )
     INSERT INTO read_charge (account_id, charge_id, test, created_at, status, payment_method, amount_cents, public_id,
-                             external_id, payer_document_hash, nosso_numero, txid, integrador_code, due_date, version, doc)
+                             external_id, payer_document_hash, nosso_numero, txid, integrador_code, due_date, version,
+                             journal_id)
     TABLE created;
     GET DIAGNOSTICS projected = ROW_COUNT;
     RETURN projected;
@@ -1575,15 +1526,56 @@ BEGIN
 END $function$
 ;
 
-CREATE OR REPLACE FUNCTION wait_bucket(created_at timestamp with time zone, paid_at timestamp with time zone)
- RETURNS integer
- LANGUAGE sql
- IMMUTABLE
-AS $function$
-    SELECT floor(8 * ln(greatest(extract(epoch FROM paid_at - created_at), 1)::double precision)
-                 / ln(2::double precision))::integer
-$function$
-;
+CREATE VIEW charge_view AS
+ SELECT created_at,
+    amount_cents,
+    journal_id,
+    paid_journal_id,
+    version,
+    due_date,
+    account_id,
+    charge_id,
+    test,
+    status,
+    payment_method,
+    public_id,
+    external_id,
+    payer_document_hash,
+    nosso_numero,
+    txid,
+    integrador_code,
+    changes,
+    ( SELECT
+                CASE
+                    WHEN r.changes IS NULL THEN j.payload -> 'charge'::text
+                    WHEN r.paid_journal_id IS NULL THEN (j.payload -> 'charge'::text) || r.changes
+                    ELSE ((j.payload -> 'charge'::text) || jsonb_build_object('payment', ( SELECT p.payload -> 'payment'::text
+                       FROM journal p
+                      WHERE p.journal_id = r.paid_journal_id))) || r.changes
+                END AS "case"
+           FROM journal j
+          WHERE j.journal_id = r.journal_id) AS doc
+   FROM read_charge r;
+
+CREATE VIEW payment_view AS
+ SELECT paid_at,
+    journal_id,
+    account_id,
+    test,
+    payment_id,
+    charge_id,
+    method,
+    anomaly,
+    external_id,
+    changes,
+    ( SELECT
+                CASE
+                    WHEN r.changes IS NULL THEN j.payload -> 'payment'::text
+                    ELSE (j.payload -> 'payment'::text) || r.changes
+                END AS "case"
+           FROM journal j
+          WHERE j.journal_id = r.journal_id) AS doc
+   FROM read_payment r;
 
 CREATE VIEW reporting_accounts AS
  SELECT account_id,
@@ -1611,7 +1603,7 @@ CREATE VIEW reporting_charges AS
     (amount_cents::numeric / 100.0)::numeric(14,2) AS amount,
     due_date,
     integrador_code,
-    (doc ->> 'paid_at'::text)::timestamp with time zone AS paid_at
+    (changes ->> 'paid_at'::text)::timestamp with time zone AS paid_at
    FROM read_charge
   WHERE NOT test;
 

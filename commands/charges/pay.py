@@ -154,9 +154,7 @@ def book(
                 charge=charge,
                 kind=kind,
                 event=Event(event_id, body),
-                charge_fields={"payment": fields, "paid_at": iso(receipt.paid_at)}
-                if first and payment.settles
-                else None,
+                charge_fields={"paid_at": iso(receipt.paid_at)} if first and payment.settles else None,
                 payment=payment if first else None,
                 payment_fields=fields if first else None,
                 entry=Entry(type="payment", amount_cents=receipt.amount_cents, payment_id=payment.payment_id)

@@ -1,4 +1,4 @@
-"""A charge as it is seen: the document kept in read_charge, and the projection the API answers (spec, Charge)."""
+"""A charge as it is seen: its document (charge_view), and the projection the API answers (spec, Charge)."""
 
 from base64 import b64decode
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ class BoletoDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
 
 
 class ChargeDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """A charge as stored in read_charge.doc and, at its creation, in the journal: cents and ISO instants."""
+    """A charge as it stands in charge_view and, at its creation, in the journal: cents and ISO instants."""
 
     account_id: str
     charge_id: str

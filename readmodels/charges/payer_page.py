@@ -37,7 +37,7 @@ class _Boleto(Struct, frozen=True):
 
 
 class _Told(Struct, frozen=True):
-    """The fields of read_charge.doc that the page uses; the others are skipped."""
+    """The fields of the document that the page uses; the others are skipped."""
 
     description: str | None = None
     qr_code: str | None = None

@@ -1,17 +1,19 @@
 -- The feed, partitioned by month (0014_months).
 --
 -- Numbers are handed out by account_clock; that none is double needs no index over all months, and `verify` counts them.
+-- The body is not kept twice: the journal has it, which also a month that was detached still names.
 
 CREATE TABLE read_event (
-    account_id   uuid NOT NULL,
-    test         boolean NOT NULL,
     sequence     bigint NOT NULL,
-    event_id     uuid NOT NULL,
-    type         text NOT NULL,
-    charge_id    uuid,
-    external_id  text,
     created_at   timestamptz NOT NULL,
-    body         bytea NOT NULL,
+    -- The row that has its body.
+    journal_id   bigint NOT NULL,
+    account_id   uuid NOT NULL,
+    event_id     uuid NOT NULL,
+    charge_id    uuid,
+    test         boolean NOT NULL,
+    type         text NOT NULL,
+    external_id  text,
     PRIMARY KEY (account_id, test, sequence, created_at)
 ) PARTITION BY RANGE (created_at);
 CREATE INDEX read_event_type ON read_event (account_id, test, type, sequence);

@@ -49,15 +49,18 @@ CREATE TABLE payment_reversal (
 );
 
 CREATE TABLE read_payment (
+    paid_at      timestamptz NOT NULL,
+    -- The row that booked it, which has its document (payment_view).
+    journal_id   bigint NOT NULL,
     account_id   uuid NOT NULL,
     test         boolean NOT NULL,
-    paid_at      timestamptz NOT NULL,
     payment_id   uuid NOT NULL,
     charge_id    uuid NOT NULL,
     method       text NOT NULL,
     anomaly      text,
     external_id  text,
-    doc          jsonb NOT NULL,
+    -- What refunds and the bank left of it; NULL while that is all.
+    changes      jsonb,
     PRIMARY KEY (account_id, test, paid_at, payment_id)
 ) WITH (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
@@ -70,6 +73,13 @@ CREATE INDEX read_payment_reference ON read_payment (account_id, test, external_
     WHERE external_id IS NOT NULL;
 CREATE INDEX read_payment_anomaly ON read_payment (account_id, test, anomaly, paid_at, payment_id)
     WHERE anomaly IS NOT NULL;
+
+-- Payments with their documents, as charge_view.
+CREATE VIEW payment_view AS
+SELECT r.*, (
+    SELECT CASE WHEN r.changes IS NULL THEN j.payload -> 'payment' ELSE (j.payload -> 'payment') || r.changes END
+    FROM journal j WHERE j.journal_id = r.journal_id) AS doc
+FROM read_payment r;
 
 CREATE TABLE refund (
     account_id    uuid NOT NULL,

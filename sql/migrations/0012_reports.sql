@@ -44,14 +44,8 @@ CREATE TABLE report_due (
     PRIMARY KEY (account_id, status, due_date, payment_method)
 ) WITH (fillfactor = 85);
 
--- A time in buckets of an eighth of a doubling: bucket b holds [2^(b/8), 2^((b+1)/8)) seconds. A payer's clock may be behind
--- ours: never less than a second.
-CREATE FUNCTION wait_bucket(created_at timestamptz, paid_at timestamptz) RETURNS integer LANGUAGE sql IMMUTABLE AS $$
-    SELECT floor(8 * ln(greatest(extract(epoch FROM paid_at - created_at), 1)::double precision)
-                 / ln(2::double precision))::integer
-$$;
-
--- How long the charges issued on a day took to be paid.
+-- How long the charges issued on a day took to be paid: each bucket is an eighth of a doubling, bucket b holds
+-- [2^(b/8), 2^((b+1)/8)) seconds.
 CREATE TABLE report_wait (
     account_id      uuid NOT NULL,
     day             date NOT NULL,
@@ -137,7 +131,7 @@ COMMENT ON COLUMN reporting_accounts.created_at IS 'When it was opened.';
 
 CREATE VIEW reporting_charges AS
 SELECT charge_id, account_id, created_at, payment_method, status, (amount_cents / 100.0)::numeric(14, 2) AS amount,
-       due_date, integrador_code, (doc ->> 'paid_at')::timestamptz AS paid_at
+       due_date, integrador_code, (changes ->> 'paid_at')::timestamptz AS paid_at
 FROM read_charge WHERE NOT test;
 COMMENT ON VIEW reporting_charges IS 'Every charge, as it is now.';
 COMMENT ON COLUMN reporting_charges.charge_id IS 'The charge.';

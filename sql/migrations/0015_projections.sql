@@ -12,7 +12,7 @@ BEGIN
                c.external_id, c.payer_document_hash, c.nosso_numero,
                -- A PIX charge's txid is its own id in hex and is found by that; only others need the column.
                CASE WHEN c.payment_method <> 'pix' THEN c.txid END,
-               c.integrador_code, c.due_date, j.version, j.payload -> 'charge'
+               c.integrador_code, c.due_date, j.version, j.journal_id
         FROM journal j
         CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'charge') AS c (
             created_at timestamptz, status text, payment_method text, amount_cents bigint, public_id text, external_id text,
@@ -20,7 +20,8 @@ BEGIN
         WHERE j.journal_id = ANY(journal_ids) AND j.kind = 'charge.created'
     )
     INSERT INTO read_charge (account_id, charge_id, test, created_at, status, payment_method, amount_cents, public_id,
-                             external_id, payer_document_hash, nosso_numero, txid, integrador_code, due_date, version, doc)
+                             external_id, payer_document_hash, nosso_numero, txid, integrador_code, due_date, version,
+                             journal_id)
     TABLE created;
     GET DIAGNOSTICS projected = ROW_COUNT;
     RETURN projected;
@@ -33,16 +34,19 @@ BEGIN
         PERFORM project_created(journal_ids);
     END IF;
     IF 'changed' = ANY (which) THEN
-        -- Fold what changed along each charge, then lay it over its document.
+        -- Fold what changed along each charge, then lay it over what changed before. The row that books the payment by which
+        -- a charge is paid has that payment's document once: the charge's names the row.
         WITH delta AS (
             SELECT j.charge_id, j.account_id, max(j.version) AS version,
-                   jsonb_merge(j.payload -> 'charge' ORDER BY j.version, j.journal_id) AS fields
+                   jsonb_merge(j.payload -> 'charge' ORDER BY j.version, j.journal_id) AS fields,
+                   max(j.journal_id) FILTER (WHERE j.payload ? 'payment') AS paid_journal_id
             FROM journal j
             WHERE j.journal_id = ANY(journal_ids) AND j.kind <> 'charge.created' AND j.payload ? 'charge'
             GROUP BY j.charge_id, j.account_id
         )
         UPDATE read_charge r
-        SET doc = r.doc || d.fields,
+        SET changes = coalesce(r.changes, '{}') || d.fields,
+            paid_journal_id = coalesce(d.paid_journal_id, r.paid_journal_id),
             status = coalesce(d.fields ->> 'status', r.status),
             due_date = coalesce((d.fields ->> 'due_date')::date, r.due_date),
             version = d.version
@@ -52,17 +56,17 @@ BEGIN
     IF 'payments' = ANY (which) THEN
         WITH booked AS MATERIALIZED (
             SELECT j.account_id, j.test, p.paid_at, p.payment_id, j.charge_id, p.method, p.anomaly, p.external_id,
-                   j.payload -> 'payment'
+                   j.journal_id
             FROM journal j
             CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'payment') AS p (
                 paid_at timestamptz, payment_id uuid, method text, anomaly text, external_id text)
             WHERE j.journal_id = ANY(journal_ids) AND j.payload ? 'payment'
         )
-        INSERT INTO read_payment (account_id, test, paid_at, payment_id, charge_id, method, anomaly, external_id, doc)
+        INSERT INTO read_payment (account_id, test, paid_at, payment_id, charge_id, method, anomaly, external_id, journal_id)
         TABLE booked;
     END IF;
     IF 'funds' = ANY (which) THEN
-        -- What refunds leave of payments: folded along each payment, then laid over its document.
+        -- What refunds leave of payments: folded along each payment, then laid over what others left.
         WITH delta AS (
             SELECT j.account_id, j.test, (j.payload #>> '{fund,paid_at}')::timestamptz AS paid_at,
                    (j.payload #>> '{fund,payment_id}')::uuid AS payment_id,
@@ -72,7 +76,7 @@ BEGIN
             GROUP BY 1, 2, 3, 4
         )
         UPDATE read_payment r
-        SET doc = r.doc || d.fields
+        SET changes = coalesce(r.changes, '{}') || d.fields
         FROM delta d
         WHERE r.account_id = d.account_id AND r.test = d.test AND r.paid_at = d.paid_at AND r.payment_id = d.payment_id;
     END IF;
@@ -124,13 +128,13 @@ BEGIN
     IF 'events' = ANY (which) THEN
         WITH recorded AS MATERIALIZED (
             SELECT j.account_id, j.test, j.event_sequence, j.event_id, j.kind, j.charge_id, j.payload ->> 'external_id',
-                   j.recorded_at, j.event_body
+                   j.recorded_at, j.journal_id
             FROM journal j
             -- The feed begins where its oldest month does (migration 0004_feed).
             WHERE j.journal_id = ANY(journal_ids) AND j.event_id IS NOT NULL
               AND j.recorded_at >= (SELECT begins_at FROM feed_begin)
         )
-        INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, external_id, created_at, body)
+        INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, external_id, created_at, journal_id)
         TABLE recorded;
     END IF;
     IF 'entries' = ANY (which) THEN
@@ -150,7 +154,7 @@ BEGIN
 END $$;
 
 -- The deliveries that are due of the events among these journal rows: sets, never rows, a batch of payments enqueues at once.
--- Each is of its event's instant, so that the body is looked for in that month of the feed alone.
+-- Each is of its event's instant, so that the event is looked for in that month of the feed alone.
 CREATE FUNCTION enqueue_deliveries(journal_ids bigint[], now_at timestamptz) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     WITH due AS MATERIALIZED (
@@ -165,52 +169,4 @@ BEGIN
                                   created_at)
     TABLE due
     ON CONFLICT (endpoint_id, event_id) DO NOTHING;
-END $$;
-
--- How far verifications of the read tables and the books have come, and what they found (readmodels/verify.py).
-
-CREATE TABLE verification (
-    verification_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    -- {"account_id", "since", "until"}: what it is of; an absent one is without bound.
-    scope            jsonb NOT NULL,
-    -- Where the feed began then: events before it are counted, and only as long as that stays so.
-    feed_begins_at   timestamptz NOT NULL,
-    begun_at         timestamptz NOT NULL DEFAULT now(),
-    ended_at         timestamptz
-);
-
--- The parts of it that have begun. A slice, what it found and where the next one begins are one transaction.
-CREATE TABLE verification_part (
-    verification_id  bigint NOT NULL REFERENCES verification ON DELETE CASCADE,
-    part             text NOT NULL,
-    -- Where the next slice begins, as the part knows it; NULL when the part is done.
-    next             text,
-    slices           bigint NOT NULL,
-    -- How many rows of the journal, or of the table the part goes along, were looked at.
-    rows             bigint NOT NULL,
-    -- Events that left the feed: those in the journal are added, those that the feeds' numbers speak of subtracted.
-    left_feed        bigint NOT NULL,
-    PRIMARY KEY (verification_id, part)
-);
-
--- What is not as it must be, by slice.
-CREATE TABLE verification_difference (
-    verification_id  bigint NOT NULL REFERENCES verification ON DELETE CASCADE,
-    part             text NOT NULL,
-    slice            bigint NOT NULL,
-    -- From where the slice went, and to where; NULL is the end.
-    began            text NOT NULL,
-    next             text,
-    "table"          text NOT NULL,
-    what             text NOT NULL,
-    rows             bigint NOT NULL,
-    PRIMARY KEY (verification_id, part, slice, "table", what)
-);
-
--- A temporary table like a table of this schema, for the transaction, with no index but its primary key: it is filled, and
--- compared as a whole.
-CREATE FUNCTION make_shadow(original text) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    EXECUTE format('CREATE TEMPORARY TABLE %1$I (LIKE %1$I INCLUDING DEFAULTS INCLUDING GENERATED, %2$s) ON COMMIT DROP', original,
-                   (SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = original::regclass AND contype = 'p'));
 END $$;

@@ -155,7 +155,7 @@ class World:
         """A test boleto that was paid on its line: no PIX came that could go back."""
         charge_id = await self.boleto()
         number = await self.pool.fetchval(
-            "SELECT doc->>'nosso_numero' FROM read_charge WHERE charge_id = $1", UUID(charge_id)
+            "SELECT doc->>'nosso_numero' FROM charge_view WHERE charge_id = $1", UUID(charge_id)
         )
         of = OfBoleto(
             source=secrets.token_hex(10), method="boleto", nosso_numero=number, integrador_code=None, txid=None

@@ -168,8 +168,8 @@ async def test_an_expired_charge_says_so_when_it_is_read(api: Api, pool: Any) ->
     past = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=1)
     await pool.execute("UPDATE charge SET expires_at = $2 WHERE charge_id = $1", made["charge_id"], past)
     await pool.execute(
-        "UPDATE read_charge SET doc = jsonb_set(doc, '{expires_at}', $2) WHERE charge_id = $1",
-        made["charge_id"], msgspec.json.encode(past.strftime("%Y-%m-%dT%H:%M:%S.000Z")),
+        "UPDATE read_charge SET changes = $2 WHERE charge_id = $1",
+        made["charge_id"], msgspec.json.encode({"expires_at": past.strftime("%Y-%m-%dT%H:%M:%S.000Z")}),
     )  # fmt: skip
     after = await read(api, f"/v1/charges/{made['charge_id']}")
     matches(after, CHARGE | {"status": "expired", "version": 2})

@@ -403,7 +403,7 @@ async def test_many_workers_at_once_issue_each_number_once(world: World) -> None
         numbers = await world.charges(schedule_id)
         # The dates of the first two are over: nobody was there to issue them.
         assert [(each["number"], each["state"]) for each in numbers] == [(1, "skipped"), (2, "skipped"), (3, "issued")]
-    count = "SELECT count(*) FROM read_charge WHERE doc ->> 'schedule_id' = ANY($1::text[])"
+    count = "SELECT count(*) FROM charge_view WHERE doc ->> 'schedule_id' = ANY($1::text[])"
     assert await world.context.pool.fetchval(count, ids) == len(ids)
 
 
@@ -546,7 +546,7 @@ async def test_charges_of_a_schedule_are_mailed_when_it_says_so(world: World) ->
         count = "SELECT count(*) FROM mail WHERE charge_id = $1 AND kind = 'charge'"
         assert await world.context.pool.fetchval(count, UUID(issued["charge_id"])) == mails
         doc = await world.context.pool.fetchval(
-            "SELECT doc FROM read_charge WHERE charge_id = $1", UUID(issued["charge_id"])
+            "SELECT doc FROM charge_view WHERE charge_id = $1", UUID(issued["charge_id"])
         )
         assert msgspec.json.decode(doc)["schedule_id"] == schedule_id["schedule_id"]
 

@@ -426,8 +426,8 @@ async def test_the_widest_range_is_served_in_time_also_ten_times_at_once(env: En
     endpoint_id = await env.listen()
     account_id = env.record.account_id
     await env.pool.execute(
-        "INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, created_at, body)"
-        " SELECT $1, true, n, gen_random_uuid(), 'payment.received', gen_random_uuid(), now(), '{}'"
+        "INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, created_at, journal_id)"
+        " SELECT $1, true, n, gen_random_uuid(), 'payment.received', gen_random_uuid(), now(), 0"
         " FROM generate_series(1, 10001) AS n",
         account_id,
     )
@@ -592,9 +592,9 @@ _SEED = (
     FROM generate_series(1, 40000) AS n
     """,
     """
-    INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, created_at, body)
+    INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, created_at, journal_id)
     SELECT account_id, true, row_number() OVER (PARTITION BY account_id ORDER BY n), id, kind, md5('c' || n / 10)::uuid,
-           at, '{}'
+           at, 0
     FROM sent
     """,
     """

@@ -295,7 +295,7 @@ async def _agree(pool: Pool, model: Model, books: Books) -> None:
     assert credits == {each.refund_id: each.cents for each in model.refunds if each.status == "failed"}
     for charge_id, charge in zip(books.charges, model.charges, strict=True):
         shown = await pool.fetchrow(
-            "SELECT c.status, c.refunded_cents, r.doc FROM charge c JOIN read_charge r USING (charge_id)"
+            "SELECT c.status, c.refunded_cents, r.doc FROM charge c JOIN charge_view r USING (charge_id)"
             " WHERE charge_id = $1", charge_id,
         )  # fmt: skip
         assert shown is not None

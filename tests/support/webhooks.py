@@ -174,8 +174,8 @@ async def happen(
             merchant.account_id, test, kind, ids, list(numbers), bodies,
         )  # fmt: skip
         await conn.execute(
-            "INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, created_at, body)"
-            " SELECT account_id, test, event_sequence, event_id, kind, charge_id, recorded_at, event_body"
+            "INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, created_at, journal_id)"
+            " SELECT account_id, test, event_sequence, event_id, kind, charge_id, recorded_at, journal_id"
             " FROM journal WHERE journal_id = ANY($1)",
             [row["journal_id"] for row in rows],
         )

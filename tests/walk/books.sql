@@ -19,7 +19,7 @@ WHERE l.account_id = ANY($1::uuid[]) AND l.balance_after_cents < 0
 -- wrong: a partner who is not given his share, rounded down, of what the merchant keeps
 -- In force is what was agreed when the charge was issued. A sandbox may be ahead of what will be agreed by then: not here.
 SELECT p.payment_id, p.amount_cents, p.refunded_cents, i.share_bps, s.* FROM payment p
-JOIN charge c USING (charge_id, account_id) JOIN read_charge r USING (charge_id, account_id)
+JOIN charge c USING (charge_id, account_id) JOIN charge_view r USING (charge_id, account_id)
 LEFT JOIN LATERAL (
     SELECT coalesce((SELECT a.share_bps FROM integrator_share a
                      WHERE a.integrador_code = n.integrador_code AND a.since <= c.created_at
@@ -157,7 +157,7 @@ WHERE c.account_id = ANY($1::uuid[]) AND c.status = 'pending' AND c.payment_meth
 -- The bank counts whole seconds from the moment it hears of it: some seconds early, or late when it is slow to hear.
 -- Money of these seconds makes an expired charge paid, late.
 SELECT c.charge_id, b.created_at, b.expires_in_s, c.expires_at, r.doc ->> 'pix_expires_at' FROM charge c
-JOIN read_charge r USING (charge_id, account_id)
+JOIN charge_view r USING (charge_id, account_id)
 JOIN simulated_cob b ON b.world = CASE WHEN c.test THEN 'sandbox' ELSE 'production' END AND b.txid = replace(c.charge_id::text, '-', '') AND b.status = 'ATIVA'
 WHERE c.account_id = ANY($1::uuid[]) AND c.status = 'pending'
   AND extract(epoch FROM least(c.expires_at, (r.doc ->> 'pix_expires_at')::timestamptz)

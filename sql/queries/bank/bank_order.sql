@@ -47,7 +47,7 @@ SET state = 'working', attempts = o.attempts + 1, lease_until = :lease_until
 FROM due d
 LEFT JOIN charge c ON c.charge_id = d.charge_id
 LEFT JOIN boleto s ON s.charge_id = d.charge_id
-LEFT JOIN read_charge r ON r.charge_id = d.charge_id
+LEFT JOIN charge_view r ON r.charge_id = d.charge_id
 LEFT JOIN sandbox_clock k ON :test::boolean AND k.account_id = d.account_id
 WHERE o.order_id = d.order_id
 RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.account_id, o.charge_id,

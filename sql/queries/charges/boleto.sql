@@ -200,7 +200,7 @@ CROSS JOIN LATERAL (
                     '{}'::text[]) AS named,
            coalesce(sum((p.doc -> 'amount_cents')::bigint) FILTER (WHERE p.doc ->> 'end_to_end_id' IS NULL),
                     0)::bigint AS unnamed_cents
-    FROM read_payment p
+    FROM payment_view p
     WHERE s.booked_cents > 0 AND p.charge_id = s.charge_id AND p.method = 'pix' AND p.doc ? 'nosso_numero'
 ) p
 WHERE s.bank = :bank AND s.number = ANY(:numbers::text[]);

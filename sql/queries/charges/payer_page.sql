@@ -2,13 +2,13 @@
 -- Everything the page of a payer shows, in one row. The public_id alone leads here (its unique index): a payer has no
 -- account. What decides is taken from columns, what is only shown from the document; the payer's own data is not asked
 -- for, since any holder of the link reads the page.
-SELECT account.name, account.document, read_charge.test, read_charge.status, read_charge.payment_method,
-       read_charge.amount_cents, read_charge.due_date, read_charge.version, read_charge.doc,
+SELECT account.name, account.document, charge_view.test, charge_view.status, charge_view.payment_method,
+       charge_view.amount_cents, charge_view.due_date, charge_view.version, charge_view.doc,
        coalesce(sandbox_clock.ahead_s, 0) AS ahead_s
-FROM read_charge
-JOIN account ON account.account_id = read_charge.account_id
-LEFT JOIN sandbox_clock ON read_charge.test AND sandbox_clock.account_id = read_charge.account_id
-WHERE read_charge.public_id = :public_id;
+FROM charge_view
+JOIN account ON account.account_id = charge_view.account_id
+LEFT JOIN sandbox_clock ON charge_view.test AND sandbox_clock.account_id = charge_view.account_id
+WHERE charge_view.public_id = :public_id;
 
 -- name: states
 -- What an open page has to know: whether it is still true. All the pages of a process ask together, a thousand links a
@@ -17,6 +17,6 @@ WHERE read_charge.public_id = :public_id;
 SELECT r.public_id, r.status, r.version,
        CASE WHEN r.status = 'pending'
             THEN (r.doc ->> 'expires_at')::timestamptz - interval '1 second' * coalesce(k.ahead_s, 0) END AS expires_at
-FROM read_charge r
+FROM charge_view r
 LEFT JOIN sandbox_clock k ON r.test AND k.account_id = r.account_id
 WHERE r.public_id = ANY(:public_ids::text[]);

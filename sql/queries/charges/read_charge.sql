@@ -7,13 +7,13 @@
 -- A test charge's status is judged by its account's clock, so that is read in the same moment.
 SELECT r.charge_id, r.doc, coalesce(k.ahead_s, 0) AS ahead_s
 FROM unnest(:charge_ids::uuid[], :account_ids::uuid[], :tests::boolean[]) AS g (charge_id, account_id, test)
-JOIN read_charge r ON r.charge_id = g.charge_id AND r.account_id = g.account_id AND r.test = g.test
+JOIN charge_view r ON r.charge_id = g.charge_id AND r.account_id = g.account_id AND r.test = g.test
 LEFT JOIN sandbox_clock k ON g.test AND k.account_id = g.account_id;
 
 -- name: page
 -- both ways
 -- read_charge_page: every charge of an account and mode, by age.
-SELECT created_at AS at, charge_id AS id, doc FROM read_charge
+SELECT created_at AS at, charge_id AS id, doc FROM charge_view
 WHERE account_id = :account_id AND test = :test
   AND (created_at, charge_id) {<} (:at, :id)
   AND created_at >= :created_from AND created_at < :created_to
@@ -24,7 +24,7 @@ LIMIT :limit;
 -- both ways
 -- The index of the most selective key: read_charge_reference, _payer (a document's blind fingerprint), _nosso_numero,
 -- _txid (boletos; a PIX charge's txid is its id and goes by_id), _integrador.
-SELECT created_at AS at, charge_id AS id, doc FROM read_charge
+SELECT created_at AS at, charge_id AS id, doc FROM charge_view
 WHERE account_id = :account_id AND test = :test
   AND external_id = :external_id -- when external_id
   AND payer_document_hash = :payer_document_hash -- when payer_document_hash
@@ -44,7 +44,7 @@ LIMIT :limit;
 WITH named AS MATERIALIZED (
     SELECT created_at, charge_id, doc, status, payment_method, amount_cents, external_id, payer_document_hash,
            nosso_numero, integrador_code, due_date
-    FROM read_charge WHERE charge_id = :charge_id AND account_id = :account_id AND test = :test
+    FROM charge_view WHERE charge_id = :charge_id AND account_id = :account_id AND test = :test
 )
 SELECT created_at AS at, charge_id AS id, doc, status, amount_cents FROM named
 WHERE status = ANY(:statuses::text[]) AND payment_method = ANY(:methods::text[])
@@ -58,11 +58,12 @@ WHERE status = ANY(:statuses::text[]) AND payment_method = ANY(:methods::text[])
 -- name: by_status
 -- both ways
 -- read_charge_status: one range for each pair of status and method asked for (at most 24), the first page of each merged.
-SELECT r.at, r.id, r.doc
+-- Documents are looked up for the page alone.
+SELECT r.at, r.id, (SELECT doc FROM charge_view WHERE charge_id = r.id AND account_id = :account_id) AS doc
 FROM unnest(:statuses::text[]) AS s (status)
 CROSS JOIN unnest(:methods::text[]) AS m (payment_method)
 CROSS JOIN LATERAL (
-    SELECT created_at AS at, charge_id AS id, doc FROM read_charge
+    SELECT created_at AS at, charge_id AS id FROM read_charge
     WHERE account_id = :account_id AND test = :test AND status = s.status AND payment_method = m.payment_method
       AND (created_at, charge_id) {<} (:at, :id)
       AND created_at >= :created_from AND created_at < :created_to
@@ -87,10 +88,10 @@ WITH RECURSIVE day AS (
     ) n
     WHERE n.due_date <= :due_to
 )
-SELECT r.at, r.id, r.doc
+SELECT r.at, r.id, (SELECT doc FROM charge_view WHERE charge_id = r.id AND account_id = :account_id) AS doc
 FROM (SELECT due_date FROM day WHERE due_date <= :due_to LIMIT 4000) d
 CROSS JOIN LATERAL (
-    SELECT created_at AS at, charge_id AS id, doc FROM read_charge
+    SELECT created_at AS at, charge_id AS id FROM read_charge
     WHERE account_id = :account_id AND test = :test AND due_date = d.due_date
       AND status = ANY(:statuses::text[]) AND payment_method = ANY(:methods::text[])
       AND (created_at, charge_id) {<} (:at, :id)

@@ -41,7 +41,7 @@ LIMIT :limit;
 -- What became of each number, with the charge as it is now; the key of schedule_charge.
 SELECT n.number AS sequence, n.due_date, n.state, n.charge_id, n.failure_code, r.doc
 FROM schedule_charge n
-LEFT JOIN read_charge r ON r.charge_id = n.charge_id AND r.account_id = n.account_id
+LEFT JOIN charge_view r ON r.charge_id = n.charge_id AND r.account_id = n.account_id
 WHERE n.schedule_id = :schedule_id AND n.account_id = :account_id AND n.number > :above AND n.number < :below
 ORDER BY n.number {DESC}
 LIMIT :limit;

@@ -1,5 +1,5 @@
 -- The feed. Its numbers are dense, so a page is one range of sequences; instants never run backwards along
--- them, so a range of instants is a range of sequences too.
+-- them, so a range of instants is a range of sequences too. Bodies are looked up in the journal for the page alone.
 
 -- name: bounds
 -- The first sequence at or after each of the two instants; NULL where there is none yet.
@@ -11,7 +11,8 @@ SELECT (SELECT sequence FROM read_event WHERE account_id = :account_id AND test 
 -- name: page
 -- both ways
 -- read_event's key, or the index of the most selective filter: read_event_charge, _reference.
-SELECT sequence, type, created_at, body FROM read_event
+SELECT e.sequence, e.type, e.created_at, (SELECT j.event_body FROM journal j WHERE j.journal_id = e.journal_id) AS body
+FROM read_event e
 WHERE account_id = :account_id AND test = :test
   AND charge_id = :charge_id -- when charge_id
   AND external_id = :external_id -- when external_id
@@ -23,10 +24,10 @@ LIMIT :limit;
 -- name: by_type
 -- both ways
 -- read_event_type: one range for each kind asked for, the first page of each merged.
-SELECT e.sequence, e.type, e.created_at, e.body
+SELECT e.sequence, e.type, e.created_at, (SELECT j.event_body FROM journal j WHERE j.journal_id = e.journal_id) AS body
 FROM unnest(:types::text[]) AS k (type)
 CROSS JOIN LATERAL (
-    SELECT sequence, type, created_at, body FROM read_event
+    SELECT sequence, type, created_at, journal_id FROM read_event
     WHERE account_id = :account_id AND test = :test AND type = k.type
       AND sequence > :above AND sequence < :below
     ORDER BY sequence {DESC}

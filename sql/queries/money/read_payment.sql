@@ -3,7 +3,7 @@
 -- name: page
 -- both ways
 -- read_payment's key, or the index of the most selective filter: read_payment_charge, _reference, _anomaly, _method.
-SELECT paid_at AS at, payment_id AS id, doc FROM read_payment
+SELECT paid_at AS at, payment_id AS id, doc FROM payment_view
 WHERE account_id = :account_id AND test = :test
   AND charge_id = :charge_id -- when charge_id
   AND external_id = :external_id -- when external_id

@@ -7,8 +7,11 @@ SELECT r.created_at AS at, r.refund_id AS id, r.doc, (p.doc ->> 'amount_cents'):
        coalesce((p.doc ->> 'refunding_cents')::bigint, 0) AS refunding_cents,
        coalesce((p.doc ->> 'reversed_cents')::bigint, 0) AS reversed_cents
 FROM read_refund r
-JOIN read_payment p ON p.account_id = r.account_id AND p.test = r.test AND p.paid_at = r.paid_at
-                   AND p.payment_id = r.payment_id
+CROSS JOIN LATERAL (
+    SELECT doc FROM payment_view
+    WHERE account_id = r.account_id AND test = r.test AND paid_at = r.paid_at AND payment_id = r.payment_id
+    OFFSET 0 -- else the document would be looked up for each of its fields
+) p
 WHERE r.refund_id = :refund_id AND r.account_id = :account_id AND r.test = :test;
 
 -- name: page
@@ -30,8 +33,11 @@ FROM (
     ORDER BY created_at {DESC}, refund_id {DESC}
     LIMIT :limit
 ) r
-JOIN read_payment p ON p.account_id = :account_id AND p.test = :test AND p.paid_at = r.paid_at
-                   AND p.payment_id = r.payment_id
+CROSS JOIN LATERAL (
+    SELECT doc FROM payment_view
+    WHERE account_id = :account_id AND test = :test AND paid_at = r.paid_at AND payment_id = r.payment_id
+    OFFSET 0 -- else the document would be looked up for each of its fields
+) p
 ORDER BY r.at {DESC}, r.id {DESC};
 
 -- name: by_status
@@ -55,6 +61,9 @@ FROM (
     ORDER BY e.at {DESC}, e.id {DESC}
     LIMIT :limit
 ) r
-JOIN read_payment p ON p.account_id = :account_id AND p.test = :test AND p.paid_at = r.paid_at
-                   AND p.payment_id = r.payment_id
+CROSS JOIN LATERAL (
+    SELECT doc FROM payment_view
+    WHERE account_id = :account_id AND test = :test AND paid_at = r.paid_at AND payment_id = r.payment_id
+    OFFSET 0 -- else the document would be looked up for each of its fields
+) p
 ORDER BY r.at {DESC}, r.id {DESC};

@@ -23,7 +23,7 @@ WHERE i.account_id = g.account_id AND i.test = g.test AND i.key = g.key AND i.re
 -- written a thousand times for each that is refunded, and another index would cost each of them.
 SELECT p.account_id, p.payment_id, p.charge_id, p.amount_cents, p.refunded_cents, p.refunding_cents, p.settles,
        p.paid_at, r.doc ->> 'end_to_end_id' AS end_to_end_id, p.reversed_cents
-FROM read_payment r
+FROM payment_view r
 JOIN payment p ON p.payment_id = r.payment_id AND p.account_id = r.account_id
 WHERE r.charge_id = ANY(:charge_ids::uuid[]) AND (p.settles OR p.payment_id = ANY(:payment_ids::uuid[]));
 
@@ -38,7 +38,7 @@ SELECT f.account_id, f.refund_id, f.test, f.charge_id, f.payment_id, f.amount_ce
 FROM refund f
 JOIN payment p ON p.payment_id = f.payment_id AND p.account_id = f.account_id
 JOIN read_refund r ON r.refund_id = f.refund_id AND r.account_id = f.account_id
-JOIN read_payment q ON q.account_id = p.account_id AND q.test = p.test AND q.paid_at = p.paid_at
+JOIN payment_view q ON q.account_id = p.account_id AND q.test = p.test AND q.paid_at = p.paid_at
                    AND q.payment_id = p.payment_id
 WHERE f.refund_id = ANY(:refund_ids::uuid[]);
 

@@ -14,7 +14,7 @@ CROSS JOIN LATERAL (
     UNION
     SELECT s.charge_id FROM suspense s WHERE s.bank = :bank AND s.source = g.end_to_end_id AND s.state = 'assigned'
 ) c
-JOIN read_payment r ON r.charge_id = c.charge_id AND r.doc ->> 'end_to_end_id' = g.end_to_end_id
+JOIN payment_view r ON r.charge_id = c.charge_id AND r.doc ->> 'end_to_end_id' = g.end_to_end_id
 JOIN payment p ON p.payment_id = r.payment_id AND p.account_id = r.account_id
 WHERE NOT EXISTS (SELECT FROM refund f WHERE f.refund_id = g.refund_id AND f.account_id = p.account_id)
   AND NOT EXISTS (SELECT FROM payment_reversal v

@@ -76,7 +76,7 @@ UPDATE mail m
 SET state = 'sending', attempts = m.attempts + 1, lease_until = :lease_until
 FROM due d
 JOIN account a ON a.account_id = d.account_id
-LEFT JOIN read_charge r ON r.charge_id = d.charge_id AND r.account_id = d.account_id
+LEFT JOIN charge_view r ON r.charge_id = d.charge_id AND r.account_id = d.account_id
 LEFT JOIN notice n ON n.notice_id = d.notice_id
 WHERE m.mail_id = d.mail_id
 RETURNING m.mail_id, m.account_id, m.charge_id, m.kind, m.about_day, m.to_sealed, m.to_hash, m.note_sealed, m.attach_pdf,

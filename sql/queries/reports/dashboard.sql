@@ -107,7 +107,7 @@ LIMIT :limit;
 -- found (read_payment_charge) before they are ordered: planned while the table is small, the account's whole range of
 -- instants would look as cheap.
 WITH of_charge AS MATERIALIZED (
-    SELECT account_id, test, paid_at, payment_id, doc FROM read_payment WHERE charge_id = :charge_id
+    SELECT account_id, test, paid_at, payment_id, doc FROM payment_view WHERE charge_id = :charge_id
 )
 SELECT doc FROM of_charge
 WHERE account_id = :account_id AND test = :test

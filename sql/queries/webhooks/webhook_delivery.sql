@@ -132,7 +132,8 @@ WITH lane AS (
     RETURNING d.*, picked.probe
 )
 SELECT c.delivery_id, c.endpoint_id, c.test, c.event_id, c.type, c.step, c.attempt, c.due_at, c.probe,
-       e.url, e.secret_sealed, e.previous_secret_sealed, e.previous_until, r.body
+       e.url, e.secret_sealed, e.previous_secret_sealed, e.previous_until,
+       (SELECT j.event_body FROM journal j WHERE j.journal_id = r.journal_id) AS body
 FROM claimed c
 JOIN webhook_endpoint e ON e.endpoint_id = c.endpoint_id
 JOIN read_event r ON r.account_id = c.account_id AND r.test = c.test AND r.sequence = c.sequence

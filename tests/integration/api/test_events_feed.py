@@ -105,9 +105,10 @@ async def test_a_transaction_that_stays_open_elsewhere_keeps_no_event_from_the_f
             assert await conn.fetchval("SELECT pg_current_xact_id()::text")
             if each == url:
                 await conn.execute(
-                    "INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, created_at, body)"
+                    "INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, created_at,"
+                    " journal_id)"
                     " VALUES (gen_random_uuid(), true, 1, gen_random_uuid(), 'charge.expired', gen_random_uuid(),"
-                    " now(), '{}')"
+                    " now(), 0)"
                 )
         for number in range(1, 6):
             paid = await client.paid()

@@ -111,7 +111,7 @@ async def test_from_the_command_line_to_the_bank_and_the_owners_log(system: Syst
                 return str(
                     await books.fetchval(
                         "SELECT coalesce(max(b.pix_key), '') FROM simulated_cob b"
-                        " JOIN read_charge c ON c.doc ->> 'txid' = b.txid"
+                        " JOIN charge_view c ON c.doc ->> 'txid' = b.txid"
                         " WHERE c.charge_id = $1::text::uuid AND b.world = 'production'",
                         charge_id,
                     )

@@ -37,7 +37,7 @@ class Environment(NamedTuple):
     books: Books
 
     async def now_is(self, doc: ChargeDoc) -> ChargeDoc:
-        row = await self.pool.fetchrow("SELECT doc FROM read_charge WHERE charge_id::text = $1", doc.charge_id)
+        row = await self.pool.fetchrow("SELECT doc FROM charge_view WHERE charge_id::text = $1", doc.charge_id)
         assert row is not None
         return read_doc(row["doc"])
 

@@ -125,14 +125,15 @@ ONE = "account_id = $1::text::uuid AND ctid = (SELECT min(ctid) FROM {} WHERE ac
 @pytest.mark.parametrize(
     ("table", "corruption"),
     [
-        ("read_charge", "UPDATE read_charge SET doc = doc || '{\"amount_cents\": 1}' WHERE "),
+        ("read_charge", "UPDATE read_charge SET changes = coalesce(changes, '{}') || '{\"amount_cents\": 1}' WHERE "),
+        ("read_charge", "UPDATE read_charge SET journal_id = 1 WHERE "),
         ("read_charge", "DELETE FROM read_charge WHERE "),
         ("read_refund", "UPDATE read_refund SET doc = doc || '{\"amount_cents\": 1}' WHERE "),
         ("read_refund", "DELETE FROM read_refund WHERE "),
         ("read_withdrawal", 'UPDATE read_withdrawal SET doc = doc || \'{"pix_key": "x"}\' WHERE '),
         ("read_withdrawal", "DELETE FROM read_withdrawal WHERE "),
         ("read_payment", "UPDATE read_payment SET anomaly = 'duplicate', external_id = 'x' WHERE "),
-        ("read_event", "UPDATE read_event SET body = body || ' ' WHERE "),
+        ("read_event", "UPDATE read_event SET journal_id = 1 WHERE "),
         ("read_event", "UPDATE read_event SET sequence = 1000000 WHERE "),
         ("read_ledger", "UPDATE read_ledger SET balance_after_cents = balance_after_cents + 1 WHERE "),
         (

@@ -218,7 +218,7 @@ async def test_receipts_are_the_payments_and_the_ledger_to_the_cent(pool: Pool, 
     found = await rows_of(pool, "receipts", whose, by=by)
     wanted: defaultdict[tuple[date, str], Counter[str]] = defaultdict(Counter)
     for row in await pool.fetch(
-        "SELECT p.*, r.doc FROM payment p JOIN read_payment r USING (account_id, test, paid_at, payment_id)"
+        "SELECT p.*, r.doc FROM payment p JOIN payment_view r USING (account_id, test, paid_at, payment_id)"
         " WHERE NOT p.test AND ($1::uuid IS NULL OR p.account_id = $1)", whose,
     ):  # fmt: skip
         if FIRST <= _day(row["credited_at"]) <= TODAY:
@@ -365,7 +365,7 @@ async def test_what_partners_brought_and_were_given(pool: Pool, world: World, wh
     found = {row["integrador_code"]: row for row in await rows_of(pool, "integrators", whose)}
     for code in world.codes:
         payments = await pool.fetch(
-            "SELECT p.amount_cents FROM read_payment r JOIN payment p USING (account_id, test, paid_at, payment_id)"
+            "SELECT p.amount_cents FROM payment_view r JOIN payment p USING (account_id, test, paid_at, payment_id)"
             " WHERE NOT p.test AND r.doc ->> 'integrador_code' = $1 AND ($2::uuid IS NULL OR p.account_id = $2)",
             code, whose,
         )  # fmt: skip

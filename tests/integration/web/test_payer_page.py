@@ -84,9 +84,12 @@ async def charge(pool: Pool) -> Charge:
             account_id, merchant, str(account_id), NOW,
         )  # fmt: skip
         await pool.execute(
-            "INSERT INTO read_charge (account_id, charge_id, test, created_at, status, payment_method,"
-            " amount_cents, public_id, due_date, version, doc)"
-            " VALUES ($1, $2, $3, $4, $5, $6, 123456, $7, $8, 1, $9)",
+            "WITH created AS (INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor,"
+            " payload) VALUES ($1, $3, $2, 1, 'charge.created', $4, 'test', jsonb_build_object('charge', $9::jsonb))"
+            " RETURNING journal_id)"
+            " INSERT INTO read_charge (account_id, charge_id, test, created_at, status, payment_method,"
+            " amount_cents, public_id, due_date, version, journal_id)"
+            " SELECT $1, $2, $3, $4, $5, $6, 123456, $7, $8, 1, journal_id FROM created",
             account_id, charge_id, test, NOW, status, payment_method, public_id, due_date,
             msgspec.json.encode(doc),
         )  # fmt: skip
@@ -108,7 +111,7 @@ PAYMENT = {
 async def pay(pool: Pool, public_id: str) -> None:
     change = {"status": "paid", "payment": PAYMENT, "paid_at": PAYMENT["paid_at"]}
     await pool.execute(
-        "UPDATE read_charge SET status = 'paid', version = 2, doc = doc || $2 WHERE public_id = $1",
+        "UPDATE read_charge SET status = 'paid', version = 2, changes = $2 WHERE public_id = $1",
         public_id,
         msgspec.json.encode(change),
     )

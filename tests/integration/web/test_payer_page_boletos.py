@@ -237,7 +237,8 @@ async def test_a_link_to_no_boleto_has_the_page_of_unknown_links_for_its_paper(
     pix = await boleto()
     async with pool.acquire() as conn, conn.transaction():
         await conn.execute(
-            "UPDATE read_charge SET payment_method = 'pix', nosso_numero = NULL, doc = doc - 'boleto' - 'nosso_numero'"
+            "UPDATE read_charge SET payment_method = 'pix', nosso_numero = NULL,"
+            ' changes = \'{"boleto": null, "nosso_numero": null}\''
             " WHERE public_id = $1",
             pix.public_id,
         )

@@ -124,7 +124,7 @@ async def test_a_refusal_for_good_fails_the_charge_once(context: Context, accoun
     assert await status_of(context.pool, charge_id) == "failed"
     assert await events(context.pool, charge_id) == ["charge.failed"]
     doc = msgspec.json.decode(
-        await context.pool.fetchval("SELECT doc FROM read_charge WHERE charge_id = $1", charge_id)
+        await context.pool.fetchval("SELECT doc FROM charge_view WHERE charge_id = $1", charge_id)
     )
     assert doc["failure"] == {
         "code": "BANK_REFUSED",

@@ -126,7 +126,7 @@ async def test_a_boleto_whose_answer_was_lost_is_found_again_and_registered_once
     await worked_through(context, worker, order)
     assert await status_of(pool, order) == "pending"
     assert await at_bank(bank, order) == 1
-    doc = msgspec.json.decode(await pool.fetchval("SELECT doc FROM read_charge WHERE charge_id = $1", order.charge_id))
+    doc = msgspec.json.decode(await pool.fetchval("SELECT doc FROM charge_view WHERE charge_id = $1", order.charge_id))
     assert doc["boleto"]["qr_code"].startswith("000201")
 
 
