@@ -47,7 +47,7 @@ async def bytes_per_charge(environment: BenchEnvironment, seconds: float) -> lis
             )  # fmt: skip
         sizes, wal = [await _sizes(environment)], [await _wal(pool)]
         for round_ in range(2):
-            await environment.fill_locations(pool, 8 * CHARGES)
+            await environment.fill_locations(pool, 3 * CHARGES)
             wal = [await _wal(pool)]
             await _create(environment, merchant, round_)
             wal.append(await _wal(pool))

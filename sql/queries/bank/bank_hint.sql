@@ -13,10 +13,10 @@ RETURNING about;
 -- name: claim
 -- Take what is due. It is deferred by the length of a lease and not marked: after a worker's death it is due again.
 UPDATE bank_hint SET attempts = attempts + 1, due_at = :lease_until
-WHERE hint_id IN (
+WHERE hint_id = ANY(ARRAY(
     SELECT hint_id FROM bank_hint WHERE due_at <= :now AND bank = ANY(:banks::text[])
     ORDER BY due_at LIMIT :limit FOR UPDATE SKIP LOCKED
-)
+))
 RETURNING hint_id, bank, about, txid, attempts;
 
 -- name: reported

@@ -103,10 +103,10 @@ RETURNING order_id;
 -- name: release
 -- Leases of workers that died: the orders wait again, with the same identifiers.
 UPDATE bank_order SET state = 'waiting', due_at = :now, lease_until = NULL
-WHERE order_id IN (
+WHERE order_id = ANY(ARRAY(
     SELECT order_id FROM bank_order WHERE state = 'working' AND lease_until <= :now
     ORDER BY lease_until LIMIT :limit FOR UPDATE SKIP LOCKED
-)
+))
 RETURNING order_id, test, lane;
 
 -- name: callback_registered

@@ -3,13 +3,14 @@
 
 -- name: take
 -- Blocks of one bank's for one process. Processes pass over each other's rows. `after` is the last block the process took:
--- what was deleted below it, and stays in the index for as long as any snapshot is older, is not walked again.
+-- what was deleted below it, and stays in the index for as long as any snapshot is older, is not walked again. The blocks
+-- are an array, which is made once: IN lets a plan look for :blocks more for each row, until the pool is empty.
 WITH taken AS (
     DELETE FROM pix_location
-    WHERE test = :test AND bank = :bank AND block_id IN (
+    WHERE test = :test AND bank = :bank AND block_id = ANY(ARRAY(
         SELECT block_id FROM pix_location WHERE test = :test AND bank = :bank AND block_id > :after
         ORDER BY block_id LIMIT :blocks FOR UPDATE SKIP LOCKED
-    )
+    ))
     RETURNING block_id, bank, location_ids, locations
 )
 SELECT l.location_id, l.location, t.bank, t.block_id

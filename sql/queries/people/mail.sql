@@ -95,10 +95,10 @@ WHERE mail_id = :mail_id AND attempts = :attempts AND state = 'sending';
 -- name: release
 -- Leases of workers that died. Whether the mail went is not known: it goes again, with the same Message-ID.
 UPDATE mail SET state = 'waiting', due_at = :now, lease_until = NULL
-WHERE mail_id IN (
+WHERE mail_id = ANY(ARRAY(
     SELECT mail_id FROM mail WHERE state = 'sending' AND lease_until <= :now
     ORDER BY lease_until LIMIT :limit FOR UPDATE SKIP LOCKED
-);
+));
 
 -- name: forget
 -- Mails that are over since before :before, a bounded number at a time; never one that waits or is being sent. Their

@@ -18,8 +18,8 @@ UPDATE sign_in_attempt SET attempts = attempts - 1 WHERE subject = :address_subj
 
 -- name: forget_attempts
 -- Each attempt deletes more rows than it adds, so the table stays as small as one window's attempts.
-DELETE FROM sign_in_attempt WHERE subject IN (
-    SELECT subject FROM sign_in_attempt WHERE until <= :now ORDER BY until LIMIT 50 FOR UPDATE SKIP LOCKED);
+DELETE FROM sign_in_attempt WHERE subject = ANY(ARRAY(
+    SELECT subject FROM sign_in_attempt WHERE until <= :now ORDER BY until LIMIT 50 FOR UPDATE SKIP LOCKED));
 
 -- name: person
 -- Of merchants, or of the staff. Staff have no account; their entries of the audit log have the nil UUID.

@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 from itertools import groupby
 from typing import Any
 
@@ -69,3 +70,10 @@ def test_a_list_is_read_into_a_statement_for_each_order_and_each_set_of_filters(
     }  # fmt: skip
     assert found["page_asc"].text == "SELECT id FROM t WHERE id > $1\nORDER BY id ASC"
     assert found["page_desc"].text == "SELECT id FROM t WHERE id < $1\nORDER BY id DESC"
+
+
+@pytest.mark.parametrize("name", [name for name, each in sql.STATEMENTS.items() if "SKIP LOCKED" in each.text])
+def test_what_is_claimed_is_found_once(name: str) -> None:
+    """A plan may look for what is IN a list again for each row; each time it passes over what it has locked itself, and
+    finds more."""
+    assert not re.search(r"\bIN \(\s*SELECT(?:(?!\n *\)).)*SKIP LOCKED", sql.STATEMENTS[name].text, re.DOTALL)
