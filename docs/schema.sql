@@ -240,6 +240,8 @@ CREATE TABLE credential (
     name text,
     created_at timestamp with time zone NOT NULL,
     rotated_at timestamp with time zone,
+    created_by text,
+    rotated_by text,
     last_token_at timestamp with time zone,
     revoked_at timestamp with time zone,
     CONSTRAINT credential_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
@@ -255,6 +257,7 @@ CREATE TABLE dashboard_session (
     email text NOT NULL,
     created_at timestamp with time zone NOT NULL,
     seen_at timestamp with time zone NOT NULL,
+    proved_at timestamp with time zone NOT NULL,
     CONSTRAINT dashboard_session_email_fkey FOREIGN KEY (email) REFERENCES dashboard_user(email) ON DELETE CASCADE,
     CONSTRAINT dashboard_session_pkey PRIMARY KEY (session_hash),
     CONSTRAINT dashboard_session_session_hash_check CHECK (length(session_hash) = 32)

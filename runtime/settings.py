@@ -145,7 +145,8 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """TRUSTED_PROXY_HEADER: x-forwarded-for, or forwarded (RFC 7239): the one those proxies write."""
     staff_totp_required: bool
     """STAFF_TOTP_REQUIRED=0 lets the platform's staff work without a second factor: local work."""
-
+    money_totp_required: bool
+    """MONEY_TOTP_REQUIRED: whoever moves money in production needs a second factor; on unless QUITA_ENV is local."""
     pace: Pace
     """How much is done at once."""
 
@@ -160,10 +161,9 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
 
 def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
     """Settings from the environment; raises ValueError naming the variable that is wrong or missing."""
-    port = _int(env, "PORT", 8000)
-    client_id, client_secret, app_key = _application(env, "BANK", (LOCAL_CLIENT_ID, LOCAL_SECRET, LOCAL_APP_KEY))
-    boleto = _application(env, "BANK_BOLETO", (client_id, client_secret, app_key))
-    base_url = _base_url(env, port)
+    pix = _application(env, "BANK", (LOCAL_CLIENT_ID, LOCAL_SECRET, LOCAL_APP_KEY))
+    boleto = _application(env, "BANK_BOLETO", pix)
+    base_url = _base_url(env, port := _int(env, "PORT", 8000))
     return Settings(
         environment=_environment(env),
         home=Path(env.get("QUITA_HOME") or ".quita").resolve(),
@@ -176,9 +176,9 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         docs_url=env.get("DOCS_URL", f"{base_url}/docs").rstrip("/"),
         banks=_codes(env, "BANKS", "001"),
         bank_url=env.get("BANK_URL", "http://127.0.0.1:8009").rstrip("/"),
-        bank_client_id=client_id,
-        bank_client_secret=client_secret,
-        bank_app_key=app_key,
+        bank_client_id=pix[0],
+        bank_client_secret=pix[1],
+        bank_app_key=pix[2],
         bank_boleto_client_id=boleto[0],
         bank_boleto_client_secret=boleto[1],
         bank_boleto_app_key=boleto[2],
@@ -216,6 +216,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         trusted_proxies=_networks(env, "TRUSTED_PROXIES"),
         trusted_proxy_header=_proxy_header(env),
         staff_totp_required=env.get("STAFF_TOTP_REQUIRED", "1") != "0",
+        money_totp_required=env.get("MONEY_TOTP_REQUIRED", "0" if environment(env) == "local" else "1") != "0",
         pace=read_pace(env),
     )
 

@@ -110,6 +110,7 @@ async def create_merchant(
             secret_hash=hashlib.sha256(credential.client_secret.encode()).digest(),
             scopes=list(ALL_SCOPES),
             name=None,
+            by=None,
             now=now,
         )
         made[mode] = credential

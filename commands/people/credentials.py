@@ -12,6 +12,7 @@ from uuid import UUID
 
 import sql
 from commands.merchants.merchants import ALL_SCOPES, NewCredential, secret_of
+from commands.people.scopes import grantable
 from domain.errors import Code, Refused
 from domain.mode import Mode
 from sql import Connection
@@ -43,21 +44,24 @@ async def create_credential(
     mode: Mode,
     name: str,
     scopes: Collection[str],
+    by: str,
+    role: str,
     now: datetime,
     chance: bytes,
 ) -> NewCredential:
-    """A credential of this mode made of CHANCE random bytes.
+    """A credential of this mode made of CHANCE random bytes, by somebody of this role whose e-mail is `by`.
 
-    Refused(VALIDATION_ERROR) for an invalid name, for unknown scopes, for no scope at all, and when the account has
-    CREDENTIALS_MAX of this mode.
+    Refused(VALIDATION_ERROR) for an invalid name, for scopes that the role may not grant, for no scope at all, and when
+    the account has CREDENTIALS_MAX of this mode.
     """
     assert len(chance) == CHANCE
     name = name.strip()
     wrong = {}
     if not 0 < len(name) <= NAME_MAX or not name.isprintable():
         wrong["name"] = f"must have 1 to {NAME_MAX} printable characters"
-    if not scopes or not set(scopes) <= set(ALL_SCOPES):
-        wrong["scopes"] = f"must be some of {', '.join(ALL_SCOPES)}"
+    allowed = grantable(role, mode)
+    if not scopes or not set(scopes) <= allowed:
+        wrong["scopes"] = f"must be some of {', '.join(scope for scope in ALL_SCOPES if scope in allowed)}"
     if wrong:
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)
     assert await _lock_account(conn, account_id=account_id) is not None, "who is signed in has an account"
@@ -74,13 +78,14 @@ async def create_credential(
         # In the order they are documented in, whatever order they were chosen in.
         scopes=[scope for scope in ALL_SCOPES if scope in scopes],
         name=name,
+        by=by,
         now=now,
     )
     return NewCredential(client_id, secret)
 
 
 async def rotate_credential(
-    conn: Connection, account_id: UUID, client_id: str, *, overlap: timedelta, now: datetime, chance: bytes
+    conn: Connection, account_id: UUID, client_id: str, *, overlap: timedelta, by: str, now: datetime, chance: bytes
 ) -> NewCredential | None:
     """A new secret made of CHANCE random bytes; the one before works until `overlap` is over.
 
@@ -95,6 +100,7 @@ async def rotate_credential(
         account_id=account_id,
         secret_hash=hashlib.sha256(secret.encode()).digest(),
         previous_until=now + overlap if overlap else None,
+        by=by,
         now=now,
     )
     if rotated is None:

@@ -51,6 +51,8 @@ class Session(Struct, frozen=True):
     """The person behind a request, as stored now; `account_id` is PLATFORM for staff."""
 
     seen_at: datetime
+    proved_at: datetime
+    """When the password, and the code if there is one, was last given in this session."""
     email: str
     role: str
     account_id: UUID
@@ -84,6 +86,7 @@ _find_person = sql.maybe("session.person", Person)
 _open = sql.run("session.open")
 _find = sql.maybe("session.find", Session)
 _touch = sql.run("session.touch")
+_prove = sql.run("session.prove")
 _count = sql.one("session.count", int)
 _end = sql.run("session.end")
 _end_all = sql.run("session.end_all")
@@ -160,6 +163,11 @@ async def session_of(conn: Connection, cookie: str, side: Side, *, now: datetime
     if found is not None and found.seen_at <= now - _SEEN_EVERY:
         await _touch(conn, session_hash=session_hash, now=now)
     return found
+
+
+async def prove_session(conn: Connection, cookie: str, *, now: datetime) -> None:
+    """The password was given again in the session of `cookie`, and the code."""
+    await _prove(conn, session_hash=hash_of(cookie) or b"", now=now)
 
 
 async def count_sessions(conn: Connection, email: str, *, now: datetime) -> int:

@@ -24,9 +24,14 @@ class CredentialRow(Struct, frozen=True):
     previous_until: datetime | None
     last_token_at: datetime | None
     revoked_at: datetime | None
+    created_by: str | None
+    """The e-mail of who made it; None for those that came with the account."""
+    rotated_by: str | None
 
 
 _of_account = sql.many("credential_admin.of_account", CredentialRow)
+credentials_of_person = sql.many("credential_admin.of_person", CredentialRow)
+"""`account_id, email`: those that work and that this person made or last rotated."""
 find_credential = sql.maybe("credential_admin.find", CredentialRow)
 """`client_id, account_id`."""
 

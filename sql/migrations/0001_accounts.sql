@@ -54,6 +54,9 @@ CREATE TABLE credential (
     name                  text CHECK (length(name) BETWEEN 1 AND 60),
     created_at            timestamptz NOT NULL,
     rotated_at            timestamptz,
+    -- The e-mails of the people who made it and who last gave it a new secret.
+    created_by            text,
+    rotated_by            text,
     -- When it last got a token, to the minute.
     last_token_at         timestamptz,
     revoked_at            timestamptz

@@ -30,7 +30,9 @@ CREATE TABLE dashboard_session (
     email         text NOT NULL REFERENCES dashboard_user ON DELETE CASCADE,
     created_at    timestamptz NOT NULL,
     -- Written once a minute at most: a page costs a read.
-    seen_at       timestamptz NOT NULL
+    seen_at       timestamptz NOT NULL,
+    -- When the password, and the code of whoever has a second factor, was last given in it.
+    proved_at     timestamptz NOT NULL
 ) WITH (fillfactor = 80);
 CREATE INDEX dashboard_session_of ON dashboard_session (email, created_at);
 CREATE INDEX dashboard_session_created ON dashboard_session (created_at);

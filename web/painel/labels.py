@@ -171,6 +171,7 @@ DONE: Final[dict[str, str]] = {
     "atribuido": "Valor atribuído. A loja recebeu o crédito e será avisada.",
     "devolvido-no-banco": "Devolução registrada.",
     "revogada": "Credencial revogada. Ela e os tokens dela deixam de funcionar em até 5 segundos.",
+    "revogadas": "Credenciais revogadas. Elas e os tokens delas deixam de funcionar em até 5 segundos.",
     "endereco": "Endereço alterado. O segredo continua o mesmo.",
     "antigo": "O segredo antigo do webhook deixou de assinar.",
     "eventos": "Eventos atualizados.",

@@ -5,7 +5,7 @@ table of pages has checked the permission before.
 """
 
 import hmac
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
@@ -16,6 +16,7 @@ from litestar import Request
 from litestar.exceptions import ClientException, NotFoundException, PermissionDeniedException
 from litestar.response import Redirect, Response
 from msgspec import Struct
+from msgspec.structs import replace
 
 from commands.people.audit import AuditEntry, write_down
 from commands.people.sessions import Session
@@ -62,6 +63,14 @@ class Grant(Struct, frozen=True):
     menu: Sequence[tuple[Mode, str, str]]
 
 
+class StepUpNeeded(Exception):
+    """The password has to be given again (web/painel/auth/step_up.py); `enrol`: a second factor has to be set up."""
+
+    def __init__(self, *, enrol: bool = False) -> None:
+        super().__init__()
+        self.enrol = enrol
+
+
 class PageRequest:
     """`mode` is the mode of the page, from its path: nothing else chooses it."""
 
@@ -90,6 +99,14 @@ class PageRequest:
         self.now: datetime = to_millisecond(state.now())
         self._form = form
         self._grant = grant
+
+    def prove(self) -> None:
+        """The password was given with this request."""
+        self.session = replace(self.session, proved_at=self.now)
+
+    def given(self, *, but: Collection[str]) -> list[tuple[str, str]]:
+        """The fields of the form as they were sent."""
+        return [(name, value) for name, values in self._form.items() if name not in but for value in values]
 
     @property
     def test(self) -> bool:

@@ -20,8 +20,9 @@ from domain.mode import Mode
 from runtime.postgres import session
 from runtime.seal import Seal
 from web.painel.auth.sign_in import cookie_of, entrance
+from web.painel.auth.step_up import PASSWORD_FIELD, ask_again, prove
 from web.painel.labels import REFUSED
-from web.painel.page_request import AnyRequest, Form, Grant, PageRequest, go, read_form
+from web.painel.page_request import AnyRequest, Form, Grant, PageRequest, StepUpNeeded, go, read_form
 from web.painel.section import PAINEL, Section
 
 Handle = Callable[[PageRequest], Awaitable[Response[Any]]]
@@ -86,8 +87,13 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
         page_request = PageRequest(request, found, cookie, mode=page.mode, form=form, grant=grant, section=section)
         if page_request.must_enrol and not page.early:
             return go(f"{section.root}/acesso/codigo")
+        fault = await prove(page_request) if PASSWORD_FIELD in form else ""
         try:
+            if fault:
+                raise StepUpNeeded
             return await page.handle(page_request)
+        except StepUpNeeded as needed:
+            return ask_again(page_request, needed, fault)
         except AlreadySent:
             return page_request.show("message.html", _ALREADY_SENT, status=409)
         except Refused as refused:

@@ -74,6 +74,7 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("POST", "/pessoas/perfil",                   team.set_role,            OWNER),
     Page("POST", "/pessoas/acesso",                   team.reset,               OWNER),
     Page("POST", "/pessoas/remover",                  team.remove,              OWNER),
+    Page("POST", "/pessoas/credenciais",              team.revoke_known,        OWNER),
     Page("GET",  "/auditoria",                        audit.LIST.show,          OWNER, menu="Auditoria"),
     Page("GET",  "/acesso",                           access.show,              EVERYBODY),
     Page("POST", "/acesso/senha",                     access.set_password,      EVERYBODY),

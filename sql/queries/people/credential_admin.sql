@@ -2,14 +2,20 @@
 
 -- name: of_account
 -- Those that work, newest first, then the latest of those that were revoked: a list that cannot grow without end.
-(SELECT client_id, test, name, scopes, created_at, rotated_at, previous_until, last_token_at, revoked_at FROM credential
+(SELECT client_id, test, name, scopes, created_at, rotated_at, previous_until, last_token_at, revoked_at, created_by,
+        rotated_by
+ FROM credential
  WHERE account_id = :account_id AND revoked_at IS NULL ORDER BY created_at DESC, client_id LIMIT :limit)
 UNION ALL
-(SELECT client_id, test, name, scopes, created_at, rotated_at, previous_until, last_token_at, revoked_at FROM credential
+(SELECT client_id, test, name, scopes, created_at, rotated_at, previous_until, last_token_at, revoked_at, created_by,
+        rotated_by
+ FROM credential
  WHERE account_id = :account_id AND revoked_at IS NOT NULL ORDER BY revoked_at DESC LIMIT :revoked_limit);
 
 -- name: find
-SELECT client_id, test, name, scopes, created_at, rotated_at, previous_until, last_token_at, revoked_at FROM credential
+SELECT client_id, test, name, scopes, created_at, rotated_at, previous_until, last_token_at, revoked_at, created_by,
+        rotated_by
+ FROM credential
 WHERE client_id = :client_id AND account_id = :account_id;
 
 -- name: lock_account
@@ -20,14 +26,15 @@ SELECT account_id FROM account WHERE account_id = :account_id FOR NO KEY UPDATE;
 SELECT count(*) AS working FROM credential WHERE account_id = :account_id AND test = :test AND revoked_at IS NULL;
 
 -- name: create
-INSERT INTO credential (client_id, account_id, test, secret_hash, scopes, name, created_at)
-VALUES (:client_id, :account_id, :test, :secret_hash, :scopes::text[], :name, :now);
+INSERT INTO credential (client_id, account_id, test, secret_hash, scopes, name, created_at, created_by)
+VALUES (:client_id, :account_id, :test, :secret_hash, :scopes::text[], :name, :now, :by);
 
 -- name: rotate
 -- One old secret at most: a rotation within the overlap of another ends that one's. Without an overlap there is none.
 UPDATE credential
 SET previous_secret_hash = CASE WHEN :previous_until::timestamptz IS NULL THEN NULL ELSE secret_hash END,
-    previous_until = :previous_until::timestamptz, secret_hash = :secret_hash, rotated_at = :now
+    previous_until = :previous_until::timestamptz, secret_hash = :secret_hash, rotated_at = :now,
+    rotated_by = :by
 WHERE client_id = :client_id AND account_id = :account_id AND revoked_at IS NULL
 RETURNING client_id;
 
@@ -39,3 +46,11 @@ UPDATE credential
 SET revoked_at = :now, previous_secret_hash = NULL, previous_until = NULL
 WHERE client_id = :client_id AND account_id = :account_id AND revoked_at IS NULL
 RETURNING client_id;
+
+-- name: of_person
+-- Those that work and that this person made or last gave a secret: whoever leaves may have them written down.
+SELECT client_id, test, name, scopes, created_at, rotated_at, previous_until, last_token_at, revoked_at, created_by,
+       rotated_by
+FROM credential
+WHERE account_id = :account_id AND revoked_at IS NULL AND (created_by = :email OR rotated_by = :email)
+ORDER BY test, created_at, client_id;

@@ -37,12 +37,13 @@ WITH surplus AS (
     DELETE FROM dashboard_session
     WHERE session_hash IN (SELECT session_hash FROM surplus UNION SELECT session_hash FROM over)
 )
-INSERT INTO dashboard_session (session_hash, email, created_at, seen_at) VALUES (:session_hash, :email, :now, :now);
+INSERT INTO dashboard_session (session_hash, email, created_at, seen_at, proved_at)
+VALUES (:session_hash, :email, :now, :now, :now);
 
 -- name: find
 -- The role is read with every page: one that was taken away is gone with the next. Staff have no account to join. The
 -- clock of the account's sandbox is for pages of the test section.
-SELECT s.seen_at, u.email, u.role, coalesce(u.account_id, '00000000-0000-0000-0000-000000000000') AS account_id,
+SELECT s.seen_at, s.proved_at, u.email, u.role, coalesce(u.account_id, '00000000-0000-0000-0000-000000000000') AS account_id,
        coalesce(a.name, 'Plataforma') AS name, coalesce(a.kyc, 'approved') AS kyc,
        u.totp_sealed IS NOT NULL AS second_factor, coalesce(k.ahead_s, 0) AS ahead_s
 FROM dashboard_session s
@@ -54,6 +55,9 @@ WHERE s.session_hash = :session_hash AND s.seen_at > :seen_after AND s.created_a
 
 -- name: touch
 UPDATE dashboard_session SET seen_at = :now WHERE session_hash = :session_hash;
+
+-- name: prove
+UPDATE dashboard_session SET proved_at = :now WHERE session_hash = :session_hash;
 
 -- name: count
 -- Of this person's sessions, those that still work.

@@ -17,13 +17,8 @@ from commands.people.people import PASSWORD_MIN, change_password, check_password
 from commands.people.second_factor import RECOVERY_CHANCE, clear, enrol, is_digits, open_secret, seal_secret, take_code
 from commands.people.sessions import (
     PASSWORD_MAX,
-    Side,
     count_sessions,
     end_other_sessions,
-    find_person,
-    password_is_right,
-    reset_attempts,
-    take_attempt,
     take_code_attempt,
 )
 from domain.errors import Refused
@@ -32,12 +27,10 @@ from domain.totp import SECRET_BYTES, in_text, otpauth
 from readmodels.dashboard.people import own_factor
 from runtime.passwords import hash_password
 from runtime.postgres import session
-from web.painel.page_request import PageRequest, address_of
+from web.painel.auth.step_up import THROTTLED, WRONG_CODE, password_fault
+from web.painel.page_request import PageRequest
 
 ISSUER = "Quita"
-_WRONG_PASSWORD = "Senha incorreta."  # noqa: S105 - what is said of one
-_WRONG_CODE = "Código incorreto ou já usado. Espere o próximo e tente de novo."
-_THROTTLED = "Muitas tentativas. Espere alguns minutos e tente de novo."
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -52,7 +45,7 @@ async def set_password(request: PageRequest) -> Response[Any]:
         return await _access(request, fault=f"A senha nova precisa de {PASSWORD_MIN} a {PASSWORD_MAX} caracteres.")
     if fresh != request.raw("again"):
         return await _access(request, fault="As duas senhas novas são diferentes.")
-    fault = await _password_fault(request)
+    fault = await password_fault(request, request.raw("password"))
     if fault:
         return await _access(request, fault=fault)
     hashed = await _hashed(request, fresh)
@@ -73,7 +66,7 @@ async def turn_on(request: PageRequest) -> Response[Any]:
         secret = open_secret(email, bytes.fromhex(request.field("secret")), request.seal)
     except (ValueError, InvalidTag):
         raise ClientException from None
-    fault = await _password_fault(request)
+    fault = await password_fault(request, request.raw("password"))
     if fault:
         return await _factor(request, secret=secret, fault=fault)
     try:
@@ -89,12 +82,12 @@ async def turn_on(request: PageRequest) -> Response[Any]:
             )
             await end_other_sessions(conn, email, request.cookie)
     except Refused:
-        return await _factor(request, secret=secret, fault=_WRONG_CODE)
+        return await _factor(request, secret=secret, fault=WRONG_CODE)
     return request.show("recovery.html", {"codes": codes})
 
 
 async def turn_off(request: PageRequest) -> Response[Any]:
-    fault = await _password_fault(request)
+    fault = await password_fault(request, request.raw("password"))
     if fault:
         return await _factor(request, off_fault=fault)
     email, code = request.session.email, request.field("code")
@@ -107,33 +100,14 @@ async def turn_off(request: PageRequest) -> Response[Any]:
                 raise _WrongCode
             await clear(conn, email=email)
     except Refused:
-        return await _factor(request, off_fault=_THROTTLED)
+        return await _factor(request, off_fault=THROTTLED)
     except _WrongCode:
-        return await _factor(request, off_fault=_WRONG_CODE)
+        return await _factor(request, off_fault=WRONG_CODE)
     return request.go(f"{request.section.root}/acesso", done="fator-desligado")
 
 
 class _WrongCode(Exception):
     """The transaction is given up: nothing was done and nothing is written down."""
-
-
-async def _password_fault(request: PageRequest) -> str:
-    """What is wrong with the password in the form; empty when it is the person's."""
-    given, email, address = request.raw("password"), request.session.email, address_of(request.http)
-    side: Side = request.section.side
-    try:
-        async with session(request.pool) as conn:
-            await take_attempt(conn, email, address, now=request.now, seal=request.seal)
-            person = await find_person(conn, email, side)
-    except Refused:
-        return _THROTTLED
-    async with request.http.app.state.sign_in_turns:
-        right = await asyncio.to_thread(password_is_right, given[:PASSWORD_MAX], person)
-    if not right or len(given) > PASSWORD_MAX:
-        return _WRONG_PASSWORD
-    async with session(request.pool) as conn:
-        await reset_attempts(conn, email, address, seal=request.seal)
-    return ""
 
 
 async def _hashed(request: PageRequest, password: str) -> str:

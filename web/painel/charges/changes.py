@@ -30,6 +30,7 @@ from readmodels.dashboard.charge import payments_of
 from runtime.ids import new_id
 from runtime.jobs import REFUND_ORDERS, WEBHOOKS
 from runtime.postgres import session
+from web.painel.auth.step_up import must_be_proven
 from web.painel.charges.boleto_change import change_boleto, change_charge
 from web.painel.charges.charge_page import charge_of, show_charge
 from web.painel.fields import Filled
@@ -151,6 +152,8 @@ async def refund(request: PageRequest) -> Response[Any]:
         filled.wrong("sure", "Confirme que quer devolver.")
     if filled.faults:
         return await _refund_form(request, doc, filled)
+    if destination is not None and not request.test:
+        must_be_proven(request)
     facts = {"amount": reais(amount_cents)} if amount_cents is not None else {}
     refund_id = new_id()
     try:

@@ -32,6 +32,7 @@ from readmodels.reports.csv_lines import Cents
 from runtime.ids import new_id
 from runtime.jobs import WITHDRAWAL_ORDERS
 from runtime.postgres import session
+from web.painel.auth.step_up import must_be_proven
 from web.painel.csv_export import Columns
 from web.painel.fields import Filled
 from web.painel.labels import REFUND_FAILURES, REFUSED, WITHDRAWAL_STATES
@@ -69,6 +70,7 @@ async def show(request: PageRequest) -> Response[Any]:
 
 async def ask(request: PageRequest) -> Response[Any]:
     """The wallet is debited now; a worker has the bank send it after a moment in which it can be cancelled."""
+    must_be_proven(request)
     filled = Filled(request)
     amount_cents = filled.cents("amount", PIX_CENTS_MAX)
     description = filled.text("description", DESCRIPTION_MAX)
@@ -125,6 +127,7 @@ async def cancel(request: PageRequest) -> Response[Any]:
 
 async def switch_on(request: PageRequest) -> Response[Any]:
     """Or change what stays. A day that was looked at already is not looked at again for it."""
+    must_be_proven(request)
     filled = Filled(request)
     keep_cents = 0 if _NOTHING.fullmatch(filled.value("keep")) else filled.cents("keep", PIX_CENTS_MAX)
     if keep_cents is None:

@@ -7,11 +7,14 @@ from typing import Any
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
+from commands.people.credentials import revoke_credential
 from commands.people.people import PEOPLE_MAX, ROLES, add_person, change_role, remove_person, reset_access
 from domain.errors import Refused
+from readmodels.dashboard.credentials import credentials_of_person
 from readmodels.dashboard.people import people_of_account
 from runtime.passwords import hash_password
 from runtime.postgres import session
+from web.painel.auth.step_up import must_be_proven
 from web.painel.labels import ROLES as ROLE_WORDS
 from web.painel.page_request import PageRequest
 
@@ -22,6 +25,7 @@ _FAULTS = {
 }
 _LAST_OWNER = "A conta precisa de ao menos um proprietário. Escolha outro antes."
 _PASSWORD_BYTES = 12
+_SUBJECT_MAX = 500
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -29,6 +33,7 @@ async def show(request: PageRequest) -> Response[Any]:
 
 
 async def add(request: PageRequest) -> Response[Any]:
+    must_be_proven(request)
     email, role = request.field("email").lower(), request.field("role")
     password, hashed = await _new_password(request)
     try:
@@ -41,6 +46,7 @@ async def add(request: PageRequest) -> Response[Any]:
 
 
 async def set_role(request: PageRequest) -> Response[Any]:
+    must_be_proven(request)
     email, role = request.field("email"), request.field("role")
     try:
         async with request.change("person.role_changed", subject=email, role=role) as conn:
@@ -55,6 +61,10 @@ async def reset(request: PageRequest) -> Response[Any]:
     email = request.field("email")
     if request.field("sure") != "yes":
         return await _page(request, at=email, at_fault="Confirme que quer dar um novo acesso.")
+    if email == request.session.email:
+        # It would show a new password, and remove the second factor, to whoever sits at this browser.
+        return await _page(request, at=email, at_fault="O seu próprio acesso se troca em “Seu acesso”, com a senha.")
+    must_be_proven(request)
     password, hashed = await _new_password(request)
     async with request.change("person.access_reset", subject=email) as conn:
         if not await reset_access(conn, request.session.account_id, email, hashed):
@@ -70,9 +80,21 @@ async def remove(request: PageRequest) -> Response[Any]:
         async with request.change("person.removed", subject=email) as conn:
             if not await remove_person(conn, request.session.account_id, email):
                 raise NotFoundException
+            known = await credentials_of_person(conn, account_id=request.session.account_id, email=email)
     except Refused:
         return await _page(request, at=email, at_fault=_LAST_OWNER)
+    if known and email != request.session.email:
+        return request.show("person_removed.html", {"email": email, "credentials": known})
     return request.go("/painel/pessoas", done="pessoa-removida")
+
+
+async def revoke_known(request: PageRequest) -> Response[Any]:
+    """The credentials that were ticked, of those that somebody who was removed may have written down."""
+    chosen = request.fields("client_id")
+    async with request.change("credential.revoked", subject=" ".join(chosen)[:_SUBJECT_MAX], count=len(chosen)) as conn:
+        for client_id in chosen:
+            await revoke_credential(conn, request.session.account_id, client_id, now=request.now)
+    return request.go("/painel/pessoas", done="revogadas")
 
 
 async def _new_password(request: PageRequest) -> tuple[str, str]:

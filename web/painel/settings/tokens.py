@@ -4,7 +4,7 @@ import secrets
 from datetime import datetime
 from typing import Any
 
-from litestar.exceptions import NotFoundException
+from litestar.exceptions import NotFoundException, PermissionDeniedException
 from litestar.response import Response
 
 from commands.merchants.merchants import ALL_SCOPES, NewCredential
@@ -17,9 +17,12 @@ from commands.people.credentials import (
     revoke_credential,
     rotate_credential,
 )
+from commands.people.scopes import grantable, moves_money
 from domain.errors import Refused
+from domain.mode import Mode
 from readmodels.dashboard.credentials import CredentialRow, credentials_of, find_credential
 from runtime.postgres import session
+from web.painel.auth.step_up import must_be_proven
 from web.painel.page_request import PageRequest
 
 _FAULTS = {
@@ -39,6 +42,8 @@ async def show(request: PageRequest) -> Response[Any]:
 
 async def create(request: PageRequest) -> Response[Any]:
     name, scopes = request.field("name"), request.fields("scope")
+    if moves_money(scopes, request.mode):
+        must_be_proven(request)
     try:
         async with request.change("credential.created", subject=name[:NAME_MAX], test=request.test) as conn:
             made = await create_credential(
@@ -47,6 +52,8 @@ async def create(request: PageRequest) -> Response[Any]:
                 mode=request.mode,
                 name=name,
                 scopes=scopes,
+                by=request.session.email,
+                role=request.session.role,
                 now=request.now,
                 chance=secrets.token_bytes(CHANCE),
             )
@@ -58,6 +65,11 @@ async def create(request: PageRequest) -> Response[Any]:
 
 async def rotate(request: PageRequest) -> Response[Any]:
     credential = await _credential(request)
+    if not _may_rotate(request, credential):
+        # The new secret would be a credential with scopes that this person may not grant.
+        raise PermissionDeniedException
+    if moves_money(credential.scopes, request.mode):
+        must_be_proven(request)
     chosen = request.field("overlap")
     if chosen not in OVERLAPS:
         values = _values_of(request, credential) | {"fault": "Escolha até quando o segredo antigo vale."}
@@ -68,6 +80,7 @@ async def rotate(request: PageRequest) -> Response[Any]:
             request.session.account_id,
             credential.client_id,
             overlap=OVERLAPS[chosen],
+            by=request.session.email,
             now=request.now,
             chance=secrets.token_bytes(CHANCE),
         )
@@ -98,6 +111,7 @@ async def _list(
         "sandbox": [each for each in found if each.test],
         "name": name,
         "chosen": list(ALL_SCOPES) if scopes is None else scopes,
+        "grantable": {mode.test: grantable(request.session.role, mode) for mode in Mode},
         "faults": faults or {},
         "now": request.now,
     }
@@ -116,9 +130,14 @@ async def _credential(request: PageRequest) -> CredentialRow:
     return found
 
 
+def _may_rotate(request: PageRequest, credential: CredentialRow) -> bool:
+    return grantable(request.session.role, request.mode).issuperset(credential.scopes)
+
+
 def _values_of(request: PageRequest, credential: CredentialRow) -> dict[str, object]:
     return {
         "credential": credential,
+        "may_rotate": _may_rotate(request, credential),
         "now": request.now,
         "fault": "",
         "revoke_fault": "",

@@ -1,0 +1,25 @@
+"""Which scopes a person may put into a program's hands: those the role may use itself (contract section 16)."""
+
+from collections.abc import Collection
+from typing import Final
+
+from commands.merchants.merchants import ALL_SCOPES
+from domain.mode import Mode
+
+MONEY_SCOPES: Final = frozenset({"refunds:create", "withdrawals:create", "schedules:write"})
+"""With these a program moves money, or charges people by itself."""
+_PRODUCTION: Final = {
+    "owner": frozenset(ALL_SCOPES),
+    "finance": frozenset({"payments:read", "charges:read"}),
+    "developer": frozenset(scope for scope in ALL_SCOPES if scope.startswith("charges:")),
+}
+_TEST: Final = {"owner": frozenset(ALL_SCOPES), "developer": frozenset(ALL_SCOPES)}
+
+
+def grantable(role: str, mode: Mode) -> frozenset[str]:
+    """What somebody of this role may grant, rotate and keep in a credential of this mode."""
+    return (_TEST if mode.test else _PRODUCTION).get(role, frozenset())
+
+
+def moves_money(scopes: Collection[str], mode: Mode) -> bool:
+    return not mode.test and not MONEY_SCOPES.isdisjoint(scopes)

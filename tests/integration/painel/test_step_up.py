@@ -1,0 +1,201 @@
+"""Who may put which scopes into a program's hands, and what asks for the password again."""
+
+import itertools
+import re
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from html import unescape
+from typing import Any, NamedTuple
+
+import pytest
+import pytest_asyncio
+
+from commands.merchants.merchants import ALL_SCOPES, MerchantCreated
+from commands.people.people import add_person
+from commands.people.scopes import grantable
+from domain.mode import Mode
+from runtime.passwords import hash_password
+from runtime.postgres import Pool
+from tests.support.dashboard import Clock, Person, Seen, a_merchant, person_of, settings_with
+from tests.support.pages import serving
+
+PASSWORD = "uma senha de teste"
+LATER = timedelta(minutes=6)
+
+
+class Environment(NamedTuple):
+    merchant: MerchantCreated
+    owner: Person
+    address: str
+    clock: Clock
+    pool: Pool
+    opened: AsyncExitStack
+
+    async def somebody(self, role: str) -> Person:
+        email = f"{role}.{self.merchant.account_id.hex[-12:]}@example.com"
+        async with self.pool.acquire() as conn:
+            await add_person(conn, self.merchant.account_id, email, role, hash_password(PASSWORD), now=self.clock.now())
+        person = Person(self.address, email, PASSWORD)
+        self.opened.push_async_callback(person.http.close)
+        assert (await person.sign_in()).status == 303
+        return person
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def env(pool: Pool) -> AsyncIterator[Environment]:
+    clock, merchant = Clock(), await a_merchant(pool)
+    async with AsyncExitStack() as opened:
+        address = await opened.enter_async_context(serving(pool, clock.now, settings_with()))
+        owner = await opened.enter_async_context(person_of(address, merchant))
+        yield Environment(merchant, owner, address, clock, pool, opened)
+
+
+def offered(page: Seen, form: str) -> set[str]:
+    """The scopes that the form at this address offers."""
+    found = re.search(rf'<form method="post" action="{form}">(.*?)</form>', page.html, re.DOTALL)
+    assert found, form
+    return set(re.findall(r'name="scope" type="checkbox" value="([^"]+)"', found[1]))
+
+
+async def confirmed(person: Person, page: Seen, path: str, password: str = "") -> Seen:
+    """Send the form again as the step-up page holds it, with the password."""
+    assert "Confirme que é você" in page.text, page.text[:300]
+    data = [
+        (name, unescape(value))
+        for name, value in re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', page.html)
+    ]
+    return await person.ask("POST", path, data=[*data, ("step_up_password", password or person.password)])
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("role", ["owner", "developer", "finance", "support"])
+async def test_a_role_grants_what_it_may_use_itself_and_nothing_else(env: Environment, role: str, mode: Mode) -> None:
+    person = env.owner if role == "owner" else await env.somebody(role)
+    path = "/painel/teste/tokens" if mode.test else "/painel/tokens"
+    page = await person.get(path)
+    if role in ("finance", "support"):
+        assert page.status == 403
+        assert (await person.post(path, name="x", scope=["charges:read"])).status == 403
+        return
+    assert offered(page, path) == grantable(role, mode)
+    for scope in ALL_SCOPES:
+        seen = await person.post(path, on=path, name="Loja", scope=[scope])
+        made = await env.pool.fetchrow(
+            "SELECT created_by, test FROM credential WHERE account_id = $1 AND name = 'Loja' AND scopes = $2",
+            env.merchant.account_id, [scope],
+        )  # fmt: skip
+        if scope in grantable(role, mode):
+            assert seen.status == 200, seen.text[:300]
+            assert made is not None
+            assert (made["created_by"], made["test"]) == (person.email, mode.test)
+            await env.pool.execute(
+                "DELETE FROM credential WHERE account_id = $1 AND name = 'Loja'", env.merchant.account_id
+            )
+        else:
+            assert seen.status == 400
+            assert made is None
+
+
+async def test_a_developer_gets_no_secret_of_a_credential_that_moves_money(env: Environment) -> None:
+    developer = await env.somebody("developer")
+    initial = env.merchant.production.client_id
+    page = await developer.opened(f"/painel/tokens/{initial}")
+    assert "Peça a um proprietário" in page.text
+    assert "/trocar" not in page.html
+    seen = await developer.post(f"/painel/tokens/{initial}/trocar", form=page, overlap="24h")
+    assert seen.status == 403
+    assert await env.pool.fetchval("SELECT rotated_at FROM credential WHERE client_id = $1", initial) is None
+    test = env.merchant.test.client_id
+    seen = await developer.post(f"/painel/teste/tokens/{test}/trocar", on=f"/painel/teste/tokens/{test}", overlap="24h")
+    assert seen.status == 200
+    assert await env.pool.fetchval("SELECT rotated_by FROM credential WHERE client_id = $1", test) == developer.email
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/painel/saques", {"amount": "10,00"}),
+        ("/painel/saques/automatico", {"keep": "0", "sure": "yes"}),
+        ("/painel/tokens", {"name": "ERP", "scope": ["charges:read", "withdrawals:create"]}),
+        ("/painel/pessoas", {"email": "nova@example.com", "role": "support"}),
+        ("/painel/pessoas/perfil", {"email": "nobody@example.com", "role": "owner"}),
+        ("/painel/pessoas/acesso", {"email": "nobody@example.com", "sure": "yes"}),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+async def test_what_moves_money_or_lets_people_in_asks_for_the_password_again(
+    env: Environment, path: str, fields: Any
+) -> None:
+    env.clock.on(LATER)
+    asked = await env.owner.post(path, **fields)
+    assert asked.status == 403
+    # Nothing was done, and nothing is written down.
+    count = "SELECT count(*) FROM audit WHERE account_id = $1"
+    before = await env.pool.fetchval(count, env.merchant.account_id)
+    wrong = await confirmed(env.owner, asked, path, "not the password")
+    assert wrong.status == 403
+    assert "Senha incorreta" in wrong.text
+    assert await env.pool.fetchval(count, env.merchant.account_id) == before
+    done = await confirmed(env.owner, wrong, path)
+    assert done.status != 403
+    assert "Confirme que é você" not in done.text
+    # It holds for five minutes.
+    env.clock.on(timedelta(minutes=4))
+    assert "Confirme que é você" not in (await env.owner.post(path, **fields)).text
+    env.clock.on(timedelta(minutes=2))
+    assert "Confirme que é você" in (await env.owner.post(path, **fields)).text
+
+
+async def test_a_form_is_done_as_it_was_filled_in(env: Environment) -> None:
+    env.clock.on(LATER)
+    asked = await env.owner.post("/painel/pessoas", email="ana.<b>@example.com", role="finance")
+    assert asked.status == 403
+    assert "<b>" not in asked.html
+    asked = await env.owner.post("/painel/pessoas", email="Ana@Example.com", role="finance")
+    done = await confirmed(env.owner, asked, "/painel/pessoas")
+    assert done.status == 200
+    assert done.field("E-mail") == "ana@example.com"
+    await env.pool.execute("DELETE FROM dashboard_user WHERE email = 'ana@example.com'")
+
+
+async def test_what_moves_no_money_asks_for_nothing(env: Environment) -> None:
+    env.clock.on(LATER)
+    for scopes, path in itertools.product([["charges:read"]], ["/painel/tokens", "/painel/teste/tokens"]):
+        assert (await env.owner.post(path, name="ERP", scope=scopes)).status == 200
+    assert (await env.owner.post("/painel/teste/tokens", name="ERP", scope=list(ALL_SCOPES))).status == 200
+
+
+async def test_nobody_gives_himself_a_new_access_from_an_open_browser(env: Environment) -> None:
+    seen = await env.owner.post("/painel/pessoas/acesso", email=env.owner.email, sure="yes")
+    assert seen.status == 400
+    assert "Seu acesso" in seen.text
+    assert (await env.owner.get("/painel")).status == 200
+
+
+async def test_who_is_removed_leaves_a_list_of_the_credentials_he_knows(env: Environment) -> None:
+    developer = await env.somebody("developer")
+    made = await developer.post("/painel/tokens", name="Do desenvolvedor", scope=["charges:read"])
+    client_id = made.field("client_id")
+    rotated = env.merchant.test.client_id
+    await developer.post(f"/painel/teste/tokens/{rotated}/trocar", overlap="24h")
+    left = await env.owner.post("/painel/pessoas/remover", email=developer.email, sure="yes")
+    assert left.status == 200
+    assert client_id in left.html
+    assert rotated in left.html
+    assert env.merchant.production.client_id not in left.html
+    done = await env.owner.post("/painel/pessoas/credenciais", form=left, client_id=[client_id])
+    assert done.status == 303
+    revoked = "SELECT revoked_at IS NOT NULL FROM credential WHERE client_id = $1"
+    assert await env.pool.fetchval(revoked, client_id)
+    assert not await env.pool.fetchval(revoked, rotated)
+
+
+async def test_with_the_setting_money_needs_a_second_factor(pool: Pool) -> None:
+    merchant = await a_merchant(pool)
+    settings = settings_with(MONEY_TOTP_REQUIRED="1")
+    async with serving(pool, Clock().now, settings) as address, person_of(address, merchant) as owner:
+        seen = await owner.post("/painel/saques", amount="10,00")
+        assert seen.status == 403
+        assert 'href="/painel/acesso/codigo"' in seen.html
+        assert (await owner.post("/painel/tokens", name="ERP", scope=["charges:read"])).status == 200

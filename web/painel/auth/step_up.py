@@ -1,0 +1,106 @@
+"""Step-up: what moves money or lets people in asks for the password again, and for the code of the second factor.
+
+It holds for five minutes of the session it was given in; signing in counts as giving it. A form that needs it is shown
+again as it was filled in, with a field for the password, and goes to the same address.
+"""
+
+import asyncio
+from datetime import timedelta
+from typing import Any, Final
+
+from litestar.response import Response
+
+from commands.people.second_factor import is_digits, take_code
+from commands.people.sessions import (
+    PASSWORD_MAX,
+    Side,
+    find_person,
+    password_is_right,
+    prove_session,
+    reset_attempts,
+    take_attempt,
+    take_code_attempt,
+)
+from domain.errors import Refused
+from runtime.postgres import session, transaction
+from web.painel.page_request import PageRequest, StepUpNeeded, address_of
+
+HOLDS: Final = timedelta(minutes=5)
+PASSWORD_FIELD: Final = "step_up_password"  # noqa: S105 - the name of a field
+CODE_FIELD: Final = "step_up_code"
+WRONG_PASSWORD: Final = "Senha incorreta."  # noqa: S105 - what is said of one
+WRONG_CODE: Final = "Código incorreto ou já usado. Espere o próximo e tente de novo."
+THROTTLED: Final = "Muitas tentativas. Espere alguns minutos e tente de novo."
+
+
+def must_be_proven(request: PageRequest) -> None:
+    """StepUpNeeded unless the person gave the password, and the code if there is one, within the last five minutes."""
+    if not request.session.second_factor and request.settings.money_totp_required:
+        raise StepUpNeeded(enrol=True)
+    if request.now - request.session.proved_at > HOLDS:
+        raise StepUpNeeded
+
+
+async def prove(request: PageRequest) -> str:
+    """Take what the form gave as proof; what is wrong with it, empty when nothing is. Each guess counts."""
+    fault = await password_fault(request, request.raw(PASSWORD_FIELD))
+    if not fault and request.session.second_factor:
+        fault = await _code_fault(request, request.field(CODE_FIELD))
+    if not fault:
+        async with session(request.pool) as conn:
+            await prove_session(conn, request.cookie, now=request.now)
+        request.prove()
+    return fault
+
+
+def ask_again(request: PageRequest, needed: StepUpNeeded, fault: str = "") -> Response[Any]:
+    if needed.enrol:
+        return request.show("message.html", _ENROL | {"link": f"{request.section.root}/acesso/codigo"}, status=403)
+    values = {
+        "given": request.given(but={"csrf", PASSWORD_FIELD, CODE_FIELD}),
+        "password_field": PASSWORD_FIELD,
+        "code_field": CODE_FIELD,
+        "fault": fault,
+    }
+    return request.show("step_up.html", values, status=403)
+
+
+async def password_fault(request: PageRequest, given: str) -> str:
+    """What is wrong with this password of the signed-in person; empty when it is right. Each guess counts with those of
+    the sign-in page."""
+    email, address = request.session.email, address_of(request.http)
+    side: Side = request.section.side
+    try:
+        async with session(request.pool) as conn:
+            await take_attempt(conn, email, address, now=request.now, seal=request.seal)
+            person = await find_person(conn, email, side)
+    except Refused:
+        return THROTTLED
+    async with request.http.app.state.sign_in_turns:
+        right = await asyncio.to_thread(password_is_right, given[:PASSWORD_MAX], person)
+    if not right or len(given) > PASSWORD_MAX:
+        return WRONG_PASSWORD
+    async with session(request.pool) as conn:
+        await reset_attempts(conn, email, address, seal=request.seal)
+    return ""
+
+
+async def _code_fault(request: PageRequest, code: str) -> str:
+    email = request.session.email
+    try:
+        if is_digits(code):
+            async with session(request.pool) as conn:
+                await take_code_attempt(conn, email, now=request.now, seal=request.seal)
+        async with transaction(request.pool) as conn:
+            taken = await take_code(conn, email, code, now=request.now, seal=request.seal)
+    except Refused:
+        return THROTTLED
+    return "" if taken is not None else WRONG_CODE
+
+
+_ENROL: Final = {
+    "title": "Ligue os dois fatores",
+    "text": "Para movimentar dinheiro, além da senha é preciso um código do seu telefone. Ligue os dois fatores e "
+    "tente de novo.",
+    "link_text": "Ligar dois fatores",
+}
