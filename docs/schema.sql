@@ -1185,6 +1185,21 @@ CREATE SEQUENCE boleto_control AS bigint INCREMENT BY 50 MINVALUE 1 MAXVALUE 999
 
 CREATE AGGREGATE jsonb_merge(jsonb) (SFUNC = jsonb_concat, STYPE = jsonb, INITCOND = '{}');
 
+CREATE OR REPLACE FUNCTION created_charge(payload jsonb)
+ RETURNS TABLE(created_at timestamp with time zone, amount_cents bigint, due_date date, status text, payment_method text, public_id text, external_id text, payer_document_hash text, nosso_numero text, txid text, integrador_code text)
+ LANGUAGE sql
+ STABLE
+AS $function$
+    SELECT c.created_at, c.amount_cents, c.due_date, c.status, c.payment_method, c.public_id, c.external_id,
+           c.payer_document_hash, c.nosso_numero,
+           -- A PIX charge's txid is its own id in hex and is found by that; only others need the column.
+           CASE WHEN c.payment_method <> 'pix' THEN c.txid END, c.integrador_code
+    FROM jsonb_to_record(payload -> 'charge') AS c (
+        created_at timestamptz, amount_cents bigint, due_date date, status text, payment_method text, public_id text,
+        external_id text, payer_document_hash text, nosso_numero text, txid text, integrador_code text)
+$function$
+;
+
 CREATE OR REPLACE FUNCTION detach_months(parent text, ended_before timestamp with time zone)
  RETURNS SETOF timestamp with time zone
  LANGUAGE plpgsql
@@ -1428,19 +1443,12 @@ DECLARE
     projected bigint;
 BEGIN
     WITH created AS MATERIALIZED (
-        SELECT j.account_id, j.charge_id, j.test, c.created_at, c.status, c.payment_method, c.amount_cents, c.public_id,
-               c.external_id, c.payer_document_hash, c.nosso_numero,
-               -- A PIX charge's txid is its own id in hex and is found by that; only others need the column.
-               CASE WHEN c.payment_method <> 'pix' THEN c.txid END,
-               c.integrador_code, c.due_date, j.version, j.journal_id
-        FROM journal j
-        CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'charge') AS c (
-            created_at timestamptz, status text, payment_method text, amount_cents bigint, public_id text, external_id text,
-            payer_document_hash text, nosso_numero text, txid text, integrador_code text, due_date date)
+        SELECT c.*, j.account_id, j.charge_id, j.test, j.version, j.journal_id
+        FROM journal j CROSS JOIN LATERAL created_charge(j.payload) c
         WHERE j.journal_id = ANY(journal_ids) AND j.kind = 'charge.created'
     )
-    INSERT INTO read_charge (account_id, charge_id, test, created_at, status, payment_method, amount_cents, public_id,
-                             external_id, payer_document_hash, nosso_numero, txid, integrador_code, due_date, version,
+    INSERT INTO read_charge (created_at, amount_cents, due_date, status, payment_method, public_id, external_id,
+                             payer_document_hash, nosso_numero, txid, integrador_code, account_id, charge_id, test, version,
                              journal_id)
     TABLE created;
     GET DIAGNOSTICS projected = ROW_COUNT;

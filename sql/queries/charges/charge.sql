@@ -46,10 +46,16 @@ WITH given AS (
 ), journaled AS (
     INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)
     SELECT account_id, test, charge_id, 1, 'charge.created', created_at, actor, request_id, payload FROM mine
-    RETURNING charge_id, journal_id
+    RETURNING account_id, charge_id, test, version, journal_id, payload
+), projected AS (
+    INSERT INTO read_charge (created_at, amount_cents, due_date, status, payment_method, public_id, external_id,
+                             payer_document_hash, nosso_numero, txid, integrador_code, account_id, charge_id, test, version,
+                             journal_id)
+    SELECT c.*, j.account_id, j.charge_id, j.test, j.version, j.journal_id
+    FROM journaled j CROSS JOIN LATERAL created_charge(j.payload) c
+    RETURNING charge_id
 )
--- A volatile function sees what its statement has written, and the aggregate waits until all of it is.
-SELECT array_agg(charge_id) AS charge_ids, project_created(array_agg(journal_id)) AS projected FROM journaled;
+SELECT array_agg(charge_id) AS charge_ids FROM projected;
 
 -- name: lock
 -- Hold the charges for the rest of the transaction, in id order; every change of a status begins here.
