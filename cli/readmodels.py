@@ -3,24 +3,57 @@
 import argparse
 import asyncio
 import sys
+from typing import TYPE_CHECKING
+from uuid import UUID
 
 import msgspec
 
 from cli import running
 from cli.answer import Commands, answer, family, reaching_postgres
+from cli.run.supervise import CannotRun
+from domain.instants import parse_day
+
+if TYPE_CHECKING:
+    from readmodels.verify import VerifyProgress
 
 
 def add_commands(commands: Commands) -> None:
     verbs = family(commands, "readmodels", "check and rebuild the read tables")
-    verbs.add_parser("verify", help="exit 1 and show the rows that differ from the journal").set_defaults(run=verify)
+    verify_ = verbs.add_parser("verify", help="exit 1 and show the rows that differ from the journal")
+    verify_.add_argument("--account", type=UUID, help="of this account only")
+    verify_.add_argument("--since", type=parse_day, metavar="DAY", help="from this day (Sao Paulo) on")
+    verify_.add_argument("--until", type=parse_day, metavar="DAY", help="to this day, included")
+    verify_.add_argument(
+        "--slice", type=int, default=10_000, metavar="ROWS", help="at a time, in a transaction of its own"
+    )
+    verify_.add_argument("--resume", action="store_true", help="go on with the last verification that was not finished")
+    verify_.set_defaults(run=verify)
     verbs.add_parser("rebuild", help="make every read table anew from the journal").set_defaults(run=rebuild)
 
 
 def verify(args: argparse.Namespace) -> int:
+    from readmodels.verify import NothingToResume, resume
     from readmodels.verify import verify as compare
+    from readmodels.verify_scope import VerifyScope
 
+    scope = VerifyScope(args.account, args.since, args.until, rows_max=args.slice)
+    if args.resume and not scope.everything:
+        raise CannotRun("--resume goes on with the bounds that the verification had")
+    if args.slice < 1:
+        raise CannotRun("--slice is at least 1")
+    if args.since and args.until and args.until < args.since:
+        raise CannotRun("--until is before --since")
+    database_url = running.find().need("database_url")
     with reaching_postgres():
-        differences = msgspec.to_builtins(asyncio.run(compare(running.find().need("database_url"))))
+        try:
+            going = (
+                resume(database_url, progress=_tell_slice)
+                if args.resume
+                else compare(database_url, scope=scope, progress=_tell_slice)
+            )
+            differences = msgspec.to_builtins(asyncio.run(going))
+        except NothingToResume as error:
+            raise CannotRun(str(error)) from None
     if args.json:
         answer(args, {"clean": not differences, "differences": differences})
     else:
@@ -28,6 +61,11 @@ def verify(args: argparse.Namespace) -> int:
             print(msgspec.json.encode(difference).decode())
         print(f"{len(differences)} differences" if differences else "clean")
     return 1 if differences else 0
+
+
+def _tell_slice(done: "VerifyProgress") -> None:
+    found = f", {done.differences} differences" if done.differences else ""
+    print(f"{done.part}: slice {done.slices}, {done.rows} rows{found}", file=sys.stderr)
 
 
 def rebuild(args: argparse.Namespace) -> int:

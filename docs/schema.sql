@@ -339,9 +339,12 @@ CREATE TABLE journal (
     CONSTRAINT journal_check CHECK ((event_id IS NULL) = (event_sequence IS NULL) AND (event_id IS NULL) = (event_body IS NULL)),
     CONSTRAINT journal_pkey PRIMARY KEY (journal_id)
 ) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+CREATE INDEX journal_created ON journal USING brin (charge_id) WHERE kind = 'charge.created'::text;
 CREATE TRIGGER journal_is_append_only BEFORE DELETE OR UPDATE ON journal FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER journal_is_kept BEFORE TRUNCATE ON journal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE INDEX journal_of_charge ON journal USING btree (charge_id, version, journal_id) WHERE kind <> 'charge.created'::text;
+CREATE INDEX journal_of_other ON journal USING btree (journal_subject(payload), version, journal_id) WHERE charge_id IS NULL;
+CREATE INDEX journal_recorded ON journal USING brin (recorded_at) WHERE NOT test;
 
 CREATE TABLE lease (
     name text NOT NULL,
@@ -1078,6 +1081,39 @@ CREATE TABLE suspense (
 CREATE INDEX suspense_page ON suspense USING btree (state, received_at, suspense_id);
 CREATE INDEX suspense_reference ON suspense USING btree (bank, reference) WHERE reference IS NOT NULL;
 
+CREATE TABLE verification (
+    verification_id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    scope jsonb NOT NULL,
+    feed_begins_at timestamp with time zone NOT NULL,
+    begun_at timestamp with time zone DEFAULT now() NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT verification_pkey PRIMARY KEY (verification_id)
+);
+
+CREATE TABLE verification_difference (
+    verification_id bigint NOT NULL,
+    part text NOT NULL,
+    slice bigint NOT NULL,
+    began text NOT NULL,
+    next text,
+    table text NOT NULL,
+    what text NOT NULL,
+    rows bigint NOT NULL,
+    CONSTRAINT verification_difference_pkey PRIMARY KEY (verification_id, part, slice, "table", what),
+    CONSTRAINT verification_difference_verification_id_fkey FOREIGN KEY (verification_id) REFERENCES verification(verification_id) ON DELETE CASCADE
+);
+
+CREATE TABLE verification_part (
+    verification_id bigint NOT NULL,
+    part text NOT NULL,
+    next text,
+    slices bigint NOT NULL,
+    rows bigint NOT NULL,
+    left_feed bigint NOT NULL,
+    CONSTRAINT verification_part_pkey PRIMARY KEY (verification_id, part),
+    CONSTRAINT verification_part_verification_id_fkey FOREIGN KEY (verification_id) REFERENCES verification(verification_id) ON DELETE CASCADE
+);
+
 CREATE TABLE webhook_attempt (
     delivery_id uuid NOT NULL,
     attempt integer NOT NULL,
@@ -1244,6 +1280,16 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION journal_subject(payload jsonb)
+ RETURNS uuid
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+    SELECT coalesce(payload #>> '{withdrawal,withdrawal_id}', payload #>> '{entry,refund_id}', payload #>> '{entry,payment_id}',
+                    payload #>> '{entry,entry_id}', '00000000-0000-0000-0000-000000000000')::uuid
+$function$
+;
+
 CREATE OR REPLACE FUNCTION make_months(parent text, first date, last date, moved_max integer DEFAULT NULL::integer)
  RETURNS integer
  LANGUAGE plpgsql
@@ -1292,6 +1338,16 @@ BEGIN
         made := made + 1;
     END LOOP;
     RETURN made;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION make_shadow(original text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    EXECUTE format('CREATE TEMPORARY TABLE %1$I (LIKE %1$I INCLUDING DEFAULTS INCLUDING GENERATED, %2$s) ON COMMIT DROP', original,
+                   (SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = original::regclass AND contype = 'p'));
 END $function$
 ;
 
@@ -1535,6 +1591,16 @@ BEGIN
     END LOOP;
     RETURN made;
 END $function$
+;
+
+CREATE OR REPLACE FUNCTION wait_bucket(created_at timestamp with time zone, paid_at timestamp with time zone)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+    SELECT floor(8 * ln(greatest(extract(epoch FROM paid_at - created_at), 1)::double precision)
+                 / ln(2::double precision))::integer
+$function$
 ;
 
 CREATE VIEW charge_view AS

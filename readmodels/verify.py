@@ -1,47 +1,158 @@
 """Show that the read tables are what the journal says, to the byte, while everybody goes on working.
 
-One snapshot sees journal and read tables as of the same instant; the tables are made anew beside
-the real ones and compared both ways. The books' own arithmetic is checked as well.
+The work is cut into slices (readmodels/verify_rows.py, verify_totals.py). Each is a transaction of seconds that sees
+journal, books and read tables as of one instant, makes what the read tables must hold beside them, and compares both
+ways; so what is written meanwhile is no difference, and vacuum waits for no more than a slice. Where each part stands
+is kept in the database: a verification that was killed goes on with the slice it was in.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
 
+import asyncpg
+import msgspec
 from msgspec import Struct
 
 import sql
-from readmodels.rebuild import project_journal
-from readmodels.reports.fold import position
+from readmodels import verify_rows, verify_totals
+from readmodels.verify_scope import Difference, Slice, VerifyPart, VerifyScope
 from runtime.postgres import connect
+from sql import Connection
+
+PARTS: Final[tuple[VerifyPart, ...]] = (*verify_rows.PARTS, *verify_totals.PARTS)
+KEPT: Final = 20
+"""Verifications whose differences stay to be read."""
 
 
-class Difference(Struct, frozen=True):
-    """So many rows of a table, or of the books, are not as they must be."""
+class VerifyProgress(Struct, frozen=True):
+    """A slice that is done."""
 
-    table: str
-    what: str
+    part: str
+    slices: int
+    """Of this part, so far."""
     rows: int
+    """Looked at in this run, of all parts."""
+    differences: int
 
 
-def _many(name: str) -> Callable[[sql.Connection], Awaitable[list[Difference]]]:
-    return sql.many(name, Difference)
+class NothingToResume(Exception):
+    """No verification was left unfinished."""
 
 
-_DIFFERENCES = [
-    *sql.for_each("verify.differences", _many).values(),
-    *sql.for_each("verify.differences_in_counts", _many).values(),
-]
-find_broken = sql.many("verify.broken", Difference)
-find_broken_shares = sql.many("verify.shares_broken", Difference)
+class _Verification(Struct, frozen=True):
+    verification_id: int
+    scope: bytes
+    begun_at: datetime
 
 
-async def verify(database_url: str, *, progress: Callable[[int], None] = lambda done: None) -> list[Difference]:
-    """What differs; empty when all is well."""
+class _PartAt(Struct, frozen=True):
+    part: str
+    next: str | None
+
+
+class _Slices(Struct, frozen=True):
+    slices: int
+
+
+_begin = sql.one("verify.begin", _Verification)
+_unfinished = sql.maybe("verify.unfinished", _Verification)
+_forget = sql.run("verify.forget")
+_parts = sql.many("verify.parts", _PartAt)
+_plan_for_this = sql.run("verify.plan_for_this")
+_store_slice = sql.maybe("verify.store_slice", _Slices)
+_store_differences = sql.run("verify.store_differences")
+_end = sql.run("verify.end")
+_left_feed = sql.maybe("verify.left_feed", int)
+_found = sql.many("verify.found", Difference)
+
+
+async def verify(
+    database_url: str,
+    *,
+    scope: VerifyScope | None = None,
+    progress: Callable[[VerifyProgress], None] = lambda done: None,
+) -> list[Difference]:
+    """What differs, in the whole database or in the scope; empty when all is well."""
     conn = await connect(database_url)
     try:
-        async with conn.transaction(isolation="repeatable_read"):
-            totals_up_to = (await position(conn)).journal_id
-            await project_journal(conn, totals_up_to=totals_up_to, progress=progress)
-            looks = (*_DIFFERENCES, find_broken, find_broken_shares)
-            return [each for look in looks for each in await look(conn) if each.rows]
+        begun = await _begin(conn, scope=msgspec.json.encode(scope or VerifyScope()))
+        await _forget(conn, kept=KEPT)
+        return await _go_on(conn, begun, progress)
     finally:
         await conn.close()
+
+
+async def resume(
+    database_url: str, *, progress: Callable[[VerifyProgress], None] = lambda done: None
+) -> list[Difference]:
+    """Go on with the newest verification that was not finished; all that it has found, before and now."""
+    conn = await connect(database_url)
+    try:
+        left = await _unfinished(conn)
+        if left is None:
+            raise NothingToResume("every verification was finished")
+        return await _go_on(conn, left, progress)
+    finally:
+        await conn.close()
+
+
+async def _go_on(
+    conn: Connection, verification: _Verification, progress: Callable[[VerifyProgress], None]
+) -> list[Difference]:
+    verification_id = verification.verification_id
+    scope = msgspec.json.decode(verification.scope, type=VerifyScope)
+    scope = msgspec.structs.replace(scope, begun=verification.begun_at)
+    stands = {at.part: at.next for at in await _parts(conn, verification_id=verification_id)}
+    rows = differences = 0
+    for part in PARTS:
+        began = stands.get(part.name, part.first(scope))
+        while began is not None:
+            async with conn.transaction(isolation="repeatable_read"):
+                await _plan_for_this(conn)
+                done = await part.look(conn, scope, began)
+            slices = await _store(conn, verification_id, part, began, done)
+            rows, differences = rows + done.rows, differences + len(done.found)
+            progress(VerifyProgress(part.name, slices, rows, differences))
+            began = done.next
+    await _end(conn, verification_id=verification_id)
+    found = await _found(conn, verification_id=verification_id)
+    if scope.everything and (left := await _left_feed(conn, verification_id=verification_id)):
+        found.append(Difference("books", "numbers missing in months that left the feed", left))
+    return found
+
+
+async def _store(
+    conn: Connection,
+    verification_id: int,
+    part: VerifyPart,
+    began: str,
+    done: Slice,
+) -> int:
+    async with conn.transaction():
+        stored = await _store_slice(
+            conn,
+            verification_id=verification_id,
+            part=part.name,
+            next=done.next,
+            rows=done.rows,
+            left_feed=done.left_feed,
+            began=began,
+        )
+        if stored is None:
+            raise asyncpg.SerializationError(f"verification {verification_id} is gone on with by another process")
+        if done.found:
+            # The same may be found twice in a slice, by two statements.
+            sums = {(each.table, each.what): 0 for each in done.found}
+            for each in done.found:
+                sums[each.table, each.what] += each.rows
+            await _store_differences(
+                conn,
+                verification_id=verification_id,
+                part=part.name,
+                slice=stored.slices,
+                began=began,
+                next=done.next,
+                found=[Difference(table, what, sum_) for (table, what), sum_ in sums.items()],
+            )
+    return stored.slices

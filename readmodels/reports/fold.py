@@ -62,10 +62,10 @@ add_attempts = sql.run("report_fold.attempts")
 _RUN: dict[Fold, Callable[..., Awaitable[str]]] = {each: sql.run(each.value) for each in Fold}
 
 
-async def fold(conn: Connection, journal_ids: Sequence[int]) -> None:
+async def fold(conn: Connection, journal_ids: Sequence[int], which: Sequence[Fold] = tuple(Fold)) -> None:
     """Add these rows to the totals; they come in order, and none was added before."""
     if journal_ids:
-        for each in Fold:
+        for each in which:
             await _RUN[each](conn, journal_ids=journal_ids)
 
 

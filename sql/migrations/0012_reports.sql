@@ -44,8 +44,14 @@ CREATE TABLE report_due (
     PRIMARY KEY (account_id, status, due_date, payment_method)
 ) WITH (fillfactor = 85);
 
--- How long the charges issued on a day took to be paid: each bucket is an eighth of a doubling, bucket b holds
--- [2^(b/8), 2^((b+1)/8)) seconds.
+-- A time in buckets of an eighth of a doubling: bucket b holds [2^(b/8), 2^((b+1)/8)) seconds. A payer's clock may be behind
+-- ours: never less than a second.
+CREATE FUNCTION wait_bucket(created_at timestamptz, paid_at timestamptz) RETURNS integer LANGUAGE sql IMMUTABLE AS $$
+    SELECT floor(8 * ln(greatest(extract(epoch FROM paid_at - created_at), 1)::double precision)
+                 / ln(2::double precision))::integer
+$$;
+
+-- How long the charges issued on a day took to be paid.
 CREATE TABLE report_wait (
     account_id      uuid NOT NULL,
     day             date NOT NULL,

@@ -178,3 +178,51 @@ BEGIN
     TABLE due
     ON CONFLICT (endpoint_id, event_id) DO NOTHING;
 END $$;
+
+-- How far verifications of the read tables and the books have come, and what they found (readmodels/verify.py).
+
+CREATE TABLE verification (
+    verification_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    -- {"account_id", "since", "until"}: what it is of; an absent one is without bound.
+    scope            jsonb NOT NULL,
+    -- Where the feed began then: events before it are counted, and only as long as that stays so.
+    feed_begins_at   timestamptz NOT NULL,
+    begun_at         timestamptz NOT NULL DEFAULT now(),
+    ended_at         timestamptz
+);
+
+-- The parts of it that have begun. A slice, what it found and where the next one begins are one transaction.
+CREATE TABLE verification_part (
+    verification_id  bigint NOT NULL REFERENCES verification ON DELETE CASCADE,
+    part             text NOT NULL,
+    -- Where the next slice begins, as the part knows it; NULL when the part is done.
+    next             text,
+    slices           bigint NOT NULL,
+    -- How many rows of the journal, or of the table the part goes along, were looked at.
+    rows             bigint NOT NULL,
+    -- Events that left the feed: those in the journal are added, those that the feeds' numbers speak of subtracted.
+    left_feed        bigint NOT NULL,
+    PRIMARY KEY (verification_id, part)
+);
+
+-- What is not as it must be, by slice.
+CREATE TABLE verification_difference (
+    verification_id  bigint NOT NULL REFERENCES verification ON DELETE CASCADE,
+    part             text NOT NULL,
+    slice            bigint NOT NULL,
+    -- From where the slice went, and to where; NULL is the end.
+    began            text NOT NULL,
+    next             text,
+    "table"          text NOT NULL,
+    what             text NOT NULL,
+    rows             bigint NOT NULL,
+    PRIMARY KEY (verification_id, part, slice, "table", what)
+);
+
+-- A temporary table like a table of this schema, for the transaction, with no index but its primary key: it is filled, and
+-- compared as a whole.
+CREATE FUNCTION make_shadow(original text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('CREATE TEMPORARY TABLE %1$I (LIKE %1$I INCLUDING DEFAULTS INCLUDING GENERATED, %2$s) ON COMMIT DROP', original,
+                   (SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = original::regclass AND contype = 'p'));
+END $$;

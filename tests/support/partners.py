@@ -168,3 +168,12 @@ async def ledger_of(pool: Pool, account_id: UUID, *, test: bool = False) -> list
         account_id, test,
     )  # fmt: skip
     return [tuple(row) for row in rows]
+
+
+async def fold_all_that_is_settled(pool: Pool) -> None:
+    """One round, which leaves alone what others are writing."""
+    async with session(pool) as conn:
+        horizon = await settled_up_to(conn)
+    if horizon is not None:
+        async with transaction(pool) as conn:
+            await fold_up_to(conn, horizon)

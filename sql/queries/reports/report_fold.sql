@@ -74,12 +74,10 @@ WITH change AS (
     ON CONFLICT (account_id, status, due_date, payment_method) DO UPDATE
     SET charges = r.charges + excluded.charges, cents = r.cents + excluded.cents
 )
--- A charge is settled once, so its time is counted once. A payer's clock may be behind ours: never less than a second.
+-- A charge is settled once, so its time is counted once.
 INSERT INTO report_wait AS r (account_id, day, payment_method, bucket, charges)
 SELECT a.account_id, (n.created_at AT TIME ZONE 'America/Sao_Paulo')::date, n.payment_method,
-       floor(8 * ln(greatest(extract(epoch FROM n.paid_at - n.created_at), 1)::double precision)
-             / ln(2::double precision))::integer,
-       count(*)
+       wait_bucket(n.created_at, n.paid_at), count(*)
 FROM now_is n CROSS JOIN LATERAL unnest(ARRAY[n.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
 WHERE n.paid_at IS NOT NULL
 GROUP BY 1, 2, 3, 4

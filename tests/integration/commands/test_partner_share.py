@@ -18,7 +18,8 @@ from commands.money.withdraw import NewWithdrawal, create_withdrawal
 from domain.errors import Code, Refused
 from domain.instants import to_millisecond
 from readmodels.reports.integrators import list_integrators
-from readmodels.verify import Difference, verify
+from readmodels.verify import verify
+from readmodels.verify_scope import Difference
 from runtime.ids import new_id
 from runtime.postgres import Pool, session, transaction
 from tests.support.banking import make_account

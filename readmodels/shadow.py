@@ -1,0 +1,69 @@
+"""Read tables made beside the real ones, for one transaction, with the statements that fill the real ones."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+import sql
+from readmodels.projector import Projection, project
+from readmodels.reports.fold import Fold, fold
+from sql import Connection
+
+_PAGE: Final = 2_000
+
+
+class _Journaled(Struct, frozen=True):
+    journal_id: int
+
+
+_page = sql.many("shadow.page", _Journaled)
+_order = sql.run("shadow.order")
+_real_kept = sql.run("shadow.real_kept")
+_shadow_first = sql.run("shadow.shadow_first")
+_real_first = sql.run("shadow.real_first")
+_MAKE = sql.for_each("shadow.make", sql.run)
+
+
+class Shadows:
+    """Temporary read tables, which `project` and `fold` fill with the rows that stand in `journal_order`.
+
+    From the making on this transaction can write no table but temporary ones: a projection whose table was not made
+    fails and leaves the real one alone. After the filling a name means the real table again, `pg_temp.` the other.
+    """
+
+    def __init__(self, conn: Connection) -> None:
+        self.conn = conn
+
+    @classmethod
+    async def make(cls, conn: Connection, *tables: str) -> "Shadows":
+        await _order(conn)
+        for table in tables:
+            await _MAKE[table](conn)
+        await _real_kept(conn)
+        return cls(conn)
+
+    async def project(self, which: Sequence[Projection]) -> int:
+        """Answers how many rows of the journal there were."""
+        done = 0
+        async for page in self._pages():
+            await project(self.conn, page, which)
+            done += len(page)
+        await _real_first(self.conn)
+        return done
+
+    async def fold(self, which: Sequence[Fold], *, up_to: int = 2**63 - 1) -> int:
+        """Of the rows up to this one; answers how many there were."""
+        done = 0
+        await _shadow_first(self.conn)
+        async for page in self._pages():
+            await fold(self.conn, [journal_id for journal_id in page if journal_id <= up_to], which)
+            done += len(page)
+        await _real_first(self.conn)
+        return done
+
+    async def _pages(self) -> AsyncIterator[list[int]]:
+        after = 0
+        while rows := await _page(self.conn, after=after, limit=_PAGE):
+            yield [row.journal_id for row in rows]
+            after += len(rows)

@@ -1,0 +1,257 @@
+"""Slices of journal, read tables and books: everything by its own key, in steps of some thousand rows.
+
+A range of charges shows both ways that their rows in the read tables are what the journal says; likewise a range of
+what is about no charge. Payments, refunds and reversals are walked along their own tables too, so that none stands
+outside the journal; ledgers and feeds along their numbers, so that none is missing, doubled, or known to nobody.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from readmodels.page import BEGINNING
+from readmodels.projector import Projection
+from readmodels.reports.fold import Fold, position
+from readmodels.shadow import Shadows
+from readmodels.verify_scope import LOWEST, Difference, Slice, VerifyPart, VerifyScope
+from sql import Connection
+
+_READ: Final = ("read_charge", "read_payment", "read_refund", "read_withdrawal", "read_event", "read_ledger")
+_CHARGES_FOLDED: Final = ("report_charge", "report_cohort", "report_due", "report_wait")
+_RANGE = Callable[..., Awaitable[list[Difference]]]
+
+
+class _Line(Struct, frozen=True, gc=False):
+    account_id: UUID
+    test: bool
+    sequence: int
+    charge_id: UUID | None
+    subject: UUID
+    missing: int
+    broken: bool
+
+
+class _EventAt(Struct, frozen=True, gc=False):
+    account_id: UUID
+    test: bool
+    sequence: int
+    created_at: datetime
+    step: int | None
+    subject: UUID | None
+
+
+class _ClockAt(Struct, frozen=True, gc=False):
+    account_id: UUID
+    test: bool
+    lines: int
+    events: int
+    otherwise: bool
+    left_feed: int
+
+
+class _LineKey(Struct, frozen=True, array_like=True):
+    account_id: UUID = LOWEST
+    test: bool = False
+    sequence: int = -(2**63)
+    created_at: datetime = BEGINNING
+
+
+_fill_charges = sql.run("verify.fill_charges")
+_fill_others = sql.run("verify.fill_others")
+_fill_lines = sql.run("verify.fill_lines")
+_fill_events = sql.run("verify.fill_events")
+_lines = sql.many("verify.lines", _Line)
+_events = sql.many("verify.events", _EventAt)
+_clocks = sql.many("verify_books.clocks", _ClockAt)
+_left_in_journal = sql.one("verify.left_in_journal", int)
+
+
+def _differences(name: str) -> _RANGE:
+    return sql.many(name, Difference)
+
+
+_IN_CHARGES = (*sql.for_each("verify.differences_of_charges", _differences).values(),
+               _differences("verify.lines_missing"), _differences("verify_books.charges"))  # fmt: skip
+_IN_OTHERS = tuple(
+    _differences(name)
+    for name in (
+        "verify.differences_of_withdrawals",
+        "verify.lines_missing",
+        "verify.events_missing",
+        "verify_books.others",
+    )
+)
+_lines_unknown = _differences("verify.lines_unknown")
+_events_unknown = _differences("verify.events_unknown")
+
+
+async def _charges(conn: Connection, range_: dict[str, Any]) -> Slice:
+    shadows = await Shadows.make(conn, *_READ, *_CHARGES_FOLDED)
+    await _fill_charges(conn, **range_)
+    rows = await shadows.project(tuple(Projection))
+    await shadows.fold((Fold.CHARGES,), up_to=(await position(conn)).journal_id)
+    return Slice(None, rows, await _found(conn, _IN_CHARGES, range_), await _left_in_journal(conn))
+
+
+async def _others(conn: Connection, range_: dict[str, Any]) -> Slice:
+    shadows = await Shadows.make(conn, *_READ)
+    await _fill_others(conn, **range_)
+    rows = await shadows.project(tuple(Projection))
+    return Slice(None, rows, await _found(conn, _IN_OTHERS, range_), await _left_in_journal(conn))
+
+
+async def _plain(name: str, conn: Connection, range_: dict[str, Any]) -> Slice:
+    """What one statement tells of a range of keys."""
+    return Slice(None, 0, await _found(conn, (_BY_KEY[name],), range_))
+
+
+_BY_KEY = {name: _differences(f"verify_books.{name}") for name in ("payments", "refunds", "reversals", "suspense")}
+
+
+class _Key(Struct, frozen=True):
+    key: UUID | None
+
+
+def _walk(
+    name: str,
+    after: str,
+    check: Callable[[Connection, dict[str, Any]], Awaitable[Slice]],
+) -> VerifyPart:
+    """From the first id to the last one there can be, `rows_max` of them at a time."""
+    find_after = sql.maybe(f"verify.{after}", _Key)
+
+    async def look(conn: Connection, scope: VerifyScope, began: str) -> Slice:
+        first = UUID(began)
+        live = first < scope.live_after and scope.live_first < scope.last_id
+        end = UUID(int=scope.live_first.int - 1) if live else scope.last_id
+        last = end
+        found = await find_after(conn, first=first, last=last, count=scope.rows_max)
+        # The next slice begins with the key that was found; ids that are all alike would be one slice.
+        if found is not None and found.key is not None and found.key > first:
+            last = UUID(int=found.key.int - 1)
+        range_ = {"first": first, "last": last, "low": scope.low, "high": scope.high}
+        looked = await check(conn, range_)
+        following = UUID(int=last.int + 1) if last < end else scope.live_after if live else None
+        return looked._replace(next=None if following is None or following > scope.last_id else str(following))
+
+    return VerifyPart(name, lambda scope: str(scope.first_id), look)
+
+
+async def _found(conn: Connection, looks: Sequence[_RANGE], given: dict[str, Any]) -> list[Difference]:
+    return [each for look in looks for each in await look(conn, **given) if each.rows]
+
+
+def _key_of(began: str) -> _LineKey:
+    return msgspec.json.decode(began, type=_LineKey)
+
+
+def _first_key(scope: VerifyScope) -> str:
+    return _encoded(_LineKey(scope.low))
+
+
+def _encoded(key: _LineKey) -> str:
+    return msgspec.json.encode(key).decode()
+
+
+def _counted(table: str, what: str, rows: int) -> list[Difference]:
+    return [Difference(table, what, rows)] if rows else []
+
+
+async def _ledgers(conn: Connection, scope: VerifyScope, began: str) -> Slice:
+    after = _key_of(began)
+    lines = await _lines(
+        conn,
+        account_id=after.account_id,
+        test=after.test,
+        sequence=after.sequence,
+        high=scope.high,
+        since=scope.begins_at,
+        until=scope.ends_at,
+        live_first=scope.live_first,
+        live_after=scope.live_after,
+        limit=scope.rows_max,
+    )
+    shadows = await Shadows.make(conn, "read_ledger")
+    await _fill_lines(
+        conn,
+        charge_ids=list({line.charge_id for line in lines if line.charge_id is not None}),
+        subjects=list({line.subject for line in lines if line.charge_id is None}),
+    )
+    await shadows.project((Projection.ENTRIES,))
+    found = [
+        *await _found(conn, (_lines_unknown,), {"lines": lines}),
+        *_counted("books", "numbers missing in a ledger", sum(line.missing for line in lines)),
+        *_counted(
+            "books",
+            "ledger lines whose balance_after is not the one before plus the amount",
+            sum(line.broken for line in lines),
+        ),
+    ]
+    last = lines[-1] if len(lines) == scope.rows_max else None
+    following = None if last is None else _encoded(_LineKey(last.account_id, last.test, last.sequence))
+    return Slice(following, len(lines), found)
+
+
+async def _feeds(conn: Connection, scope: VerifyScope, began: str) -> Slice:
+    after = _key_of(began)
+    events = await _events(
+        conn,
+        account_id=after.account_id,
+        test=after.test,
+        sequence=after.sequence,
+        created_at=after.created_at,
+        high=scope.high,
+        since=scope.begins_at,
+        until=scope.ends_at,
+        live_first=scope.live_first,
+        live_after=scope.live_after,
+        limit=scope.rows_max,
+    )
+    shadows = await Shadows.make(conn, "read_event")
+    others = [event for event in events if event.subject is not None]
+    await _fill_events(conn, subjects=list({event.subject for event in others}))
+    await shadows.project((Projection.EVENTS,))
+    steps = [event.step for event in events if event.step is not None]
+    found = [
+        *await _found(conn, (_events_unknown,), {"events": others}),
+        *_counted("books", "numbers missing in a feed", sum(step - 1 for step in steps if step > 1)),
+        *_counted("books", "numbers twice in a feed", sum(step == 0 for step in steps)),
+    ]
+    last = events[-1] if len(events) == scope.rows_max else None
+    following = None if last is None else _encoded(_LineKey(last.account_id, last.test, last.sequence, last.created_at))
+    return Slice(following, len(events), found)
+
+
+async def _clock_ends(conn: Connection, scope: VerifyScope, began: str) -> Slice:
+    after = _key_of(began)
+    # The first account asked for is one of them: both its modes come after this key.
+    before = UUID(int=max(after.account_id.int - 1, 0)) if began == _first_key(scope) else after.account_id
+    test = True if before != after.account_id else after.test
+    clocks = await _clocks(conn, account_id=before, test=test, high=scope.high, limit=scope.rows_max)
+    found = [
+        *_counted("books", "numbers missing in a ledger", sum(abs(clock.lines) for clock in clocks)),
+        *_counted("books", "numbers missing in a feed", sum(abs(clock.events) for clock in clocks)),
+        *_counted("books", "balances that are not the sum of their lines", sum(clock.otherwise for clock in clocks)),
+    ]
+    last = clocks[-1] if len(clocks) == scope.rows_max else None
+    following = None if last is None else _encoded(_LineKey(last.account_id, last.test))
+    return Slice(following, len(clocks), found, -sum(clock.left_feed for clock in clocks))
+
+
+PARTS: Final = (
+    _walk("charges", "charge_after", _charges),
+    _walk("others", "other_after", _others),
+    _walk("payments", "payment_after", partial(_plain, "payments")),
+    _walk("refunds", "refund_after", partial(_plain, "refunds")),
+    _walk("reversals", "reversal_after", partial(_plain, "reversals")),
+    _walk("suspense", "suspense_after", partial(_plain, "suspense")),
+    VerifyPart("ledgers", _first_key, _ledgers),
+    VerifyPart("feeds", _first_key, _feeds),
+    VerifyPart("clocks", _first_key, _clock_ends),
+)

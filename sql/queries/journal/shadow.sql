@@ -1,0 +1,25 @@
+-- Read tables beside the real ones. Temporary tables of the same names come first in the search path, so the functions
+-- of 0015_projections and report_fold.sql fill them unchanged.
+
+-- name: order
+CREATE TEMPORARY TABLE journal_order (
+    place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, journal_id bigint NOT NULL) ON COMMIT DROP;
+
+-- name: make
+-- for each of read_charge, read_payment, read_refund, read_withdrawal, read_event, read_ledger, report_charge,
+--   report_cohort, report_due, report_wait, report_entry, report_refund, report_integrator
+SELECT make_shadow('{each}');
+
+-- name: real_kept
+-- PostgreSQL lets such a transaction write temporary tables only.
+SET TRANSACTION READ ONLY;
+
+-- name: page
+SELECT journal_id FROM journal_order WHERE place > :after ORDER BY place LIMIT :limit;
+
+-- name: shadow_first
+-- Temporary tables come first where pg_temp is not named.
+SELECT set_config('search_path', quote_ident(current_schema()), true);
+
+-- name: real_first
+SELECT set_config('search_path', format('%I, pg_temp', current_schema()), true);

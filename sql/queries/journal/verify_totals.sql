@@ -1,0 +1,134 @@
+-- Daily totals of reports, slice by slice (readmodels/verify_totals.py), as far as they are folded (report_position).
+
+-- name: next_day
+-- The next day that has totals of what happened on it; what lies between two such days is looked at with the first.
+SELECT least((SELECT min(day) FROM report_entry WHERE account_id = '00000000-0000-0000-0000-000000000000' AND day > :day),
+             (SELECT min(day) FROM report_refund WHERE account_id = '00000000-0000-0000-0000-000000000000' AND day > :day),
+             (SELECT min(day) FROM report_integrator WHERE account_id = '00000000-0000-0000-0000-000000000000' AND day > :day))
+       AS key;
+
+-- name: fill_days
+-- Of all accounts: a partner's row is counted under the merchant's.
+WITH journaled AS MATERIALIZED (
+    SELECT journal_id FROM journal
+    WHERE NOT test AND recorded_at >= (:day::date::timestamp AT TIME ZONE 'America/Sao_Paulo')
+      AND recorded_at < (:until::date::timestamp AT TIME ZONE 'America/Sao_Paulo')
+      AND journal_id <= (SELECT journal_id FROM report_position)
+)
+INSERT INTO journal_order (journal_id) SELECT journal_id FROM journaled ORDER BY journal_id;
+
+-- name: differences_of_days
+-- for each of report_entry, report_refund, report_integrator
+WITH kept AS MATERIALIZED (
+    SELECT * FROM {each} WHERE day >= :day AND day < :until AND account_id BETWEEN :low AND :high
+), made AS MATERIALIZED (
+    SELECT * FROM pg_temp.{each} WHERE account_id BETWEEN :low AND :high
+)
+SELECT '{each}' AS table, 'missing or stale' AS what, count(*) AS rows FROM (TABLE made EXCEPT TABLE kept) d
+UNION ALL
+SELECT '{each}', 'not in the journal', count(*) FROM (TABLE kept EXCEPT TABLE made) d;
+
+-- name: issued_after
+-- The account and day of the charge so many further on.
+SELECT account_id, (created_at AT TIME ZONE 'America/Sao_Paulo')::date AS day FROM read_charge
+WHERE (account_id, test, created_at) >= (:account_id, false, :day::date::timestamp AT TIME ZONE 'America/Sao_Paulo')
+  AND account_id <= :high AND NOT test
+  AND (created_at AT TIME ZONE 'America/Sao_Paulo')::date >= :since AND (created_at AT TIME ZONE 'America/Sao_Paulo')::date < :until
+ORDER BY account_id, test, created_at, charge_id OFFSET :count LIMIT 1;
+
+-- name: issued
+-- What became of the charges issued from one account and day to another: report_charge has each as it was at the position,
+-- and what is counted of it follows from that. A row that every charge has left stays, with zeros.
+WITH behind AS MATERIALIZED (
+    SELECT DISTINCT charge_id FROM journal
+    WHERE journal_id > (SELECT journal_id FROM report_position) AND NOT test AND payload #> '{charge,paid_at}' IS NOT NULL
+), charged AS MATERIALIZED (
+    SELECT r.*, (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date AS day,
+           CASE WHEN b.charge_id IS NULL THEN (c.changes ->> 'paid_at')::timestamptz END AS paid_at
+    FROM read_charge c JOIN report_charge r ON r.charge_id = c.charge_id LEFT JOIN behind b ON b.charge_id = c.charge_id
+    WHERE (c.account_id, c.test, c.created_at) >= (:account_id, false, :day::date::timestamp AT TIME ZONE 'America/Sao_Paulo')
+      AND (c.account_id, c.test, c.created_at) < (:to_account_id, false, :to_day::date::timestamp AT TIME ZONE 'America/Sao_Paulo')
+      AND NOT c.test AND (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date >= :since
+      AND (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date < :until
+), cohort AS MATERIALIZED (
+    SELECT account_id, day, payment_method, status, count(*) AS charges, sum(amount_cents)::bigint AS cents
+    FROM charged GROUP BY 1, 2, 3, 4
+), kept_cohort AS MATERIALIZED (
+    SELECT * FROM report_cohort
+    WHERE (account_id, day) >= (:account_id, :day) AND (account_id, day) < (:to_account_id, :to_day) AND charges <> 0
+      AND day >= :since AND day < :until AND account_id <> '00000000-0000-0000-0000-000000000000'
+), wait AS MATERIALIZED (
+    SELECT account_id, day, payment_method, wait_bucket(created_at, paid_at) AS bucket, count(*) AS charges
+    FROM charged WHERE paid_at IS NOT NULL GROUP BY 1, 2, 3, 4
+), kept_wait AS MATERIALIZED (
+    SELECT * FROM report_wait
+    WHERE (account_id, day) >= (:account_id, :day) AND (account_id, day) < (:to_account_id, :to_day)
+      AND day >= :since AND day < :until AND account_id <> '00000000-0000-0000-0000-000000000000'
+)
+SELECT 'report_cohort' AS table, 'missing or stale' AS what, count(*) AS rows FROM (TABLE cohort EXCEPT TABLE kept_cohort) d
+UNION ALL
+SELECT 'report_cohort', 'not in the journal', count(*) FROM (TABLE kept_cohort EXCEPT TABLE cohort) d
+UNION ALL
+SELECT 'report_wait', 'missing or stale', count(*) FROM (TABLE wait EXCEPT TABLE kept_wait) d
+UNION ALL
+SELECT 'report_wait', 'not in the journal', count(*) FROM (TABLE kept_wait EXCEPT TABLE wait) d;
+
+-- name: due_after
+SELECT account_id, due_date AS day FROM read_charge
+WHERE (account_id, test, due_date) >= (:account_id, false, :day::date) AND account_id <= :high
+  AND NOT test AND due_date IS NOT NULL AND due_date >= :since AND due_date < :until
+ORDER BY account_id, test, due_date, created_at, charge_id OFFSET :count LIMIT 1;
+
+-- name: due
+-- The same of boletos by their due date. One that was re-dated since the totals were folded is counted where it was due then.
+WITH candidate AS MATERIALIZED (
+    SELECT charge_id FROM read_charge
+    WHERE (account_id, test, due_date) >= (:account_id, false, :day::date) AND NOT test AND due_date IS NOT NULL
+      AND (account_id, test, due_date) < (:to_account_id, false, :to_day::date)
+    UNION
+    SELECT charge_id FROM journal
+    WHERE journal_id > (SELECT journal_id FROM report_position) AND NOT test AND payload #> '{charge,due_date}' IS NOT NULL
+), made AS MATERIALIZED (
+    SELECT r.account_id, r.status, r.due_date, r.payment_method, count(*) AS charges, sum(r.amount_cents)::bigint AS cents
+    FROM candidate c JOIN report_charge r ON r.charge_id = c.charge_id
+    WHERE (r.account_id, r.due_date) >= (:account_id, :day) AND (r.account_id, r.due_date) < (:to_account_id, :to_day)
+      AND r.due_date >= :since AND r.due_date < :until
+    GROUP BY 1, 2, 3, 4
+), kept AS MATERIALIZED (
+    SELECT * FROM report_due
+    WHERE account_id BETWEEN :account_id AND :to_account_id AND charges <> 0
+      AND (account_id, due_date) >= (:account_id, :day) AND (account_id, due_date) < (:to_account_id, :to_day)
+      AND due_date >= :since AND due_date < :until AND account_id <> '00000000-0000-0000-0000-000000000000'
+)
+SELECT 'report_due' AS table, 'missing or stale' AS what, count(*) AS rows FROM (TABLE made EXCEPT TABLE kept) d
+UNION ALL
+SELECT 'report_due', 'not in the journal', count(*) FROM (TABLE kept EXCEPT TABLE made) d;
+
+-- name: next_month
+SELECT date_trunc('month', least(
+           (SELECT min(day) FROM report_cohort WHERE account_id = '00000000-0000-0000-0000-000000000000' AND day >= :day),
+           (SELECT min(due_date) FROM report_due WHERE account_id = '00000000-0000-0000-0000-000000000000' AND due_date >= :day))
+       + interval '1 month')::date AS key;
+
+-- name: of_all
+-- The totals of all accounts together are the sums of theirs.
+WITH cohort AS MATERIALIZED (
+    SELECT account_id = '00000000-0000-0000-0000-000000000000' AS together, day, payment_method, status,
+           sum(charges) AS charges, sum(cents) AS cents
+    FROM report_cohort WHERE day >= :day AND day < :until GROUP BY 1, 2, 3, 4 HAVING sum(charges) <> 0
+), wait AS MATERIALIZED (
+    SELECT account_id = '00000000-0000-0000-0000-000000000000' AS together, day, payment_method, bucket, sum(charges) AS charges
+    FROM report_wait WHERE day >= :day AND day < :until GROUP BY 1, 2, 3, 4
+), due AS MATERIALIZED (
+    SELECT account_id = '00000000-0000-0000-0000-000000000000' AS together, status, due_date, payment_method,
+           sum(charges) AS charges, sum(cents) AS cents
+    FROM report_due WHERE due_date >= :day AND due_date < :until GROUP BY 1, 2, 3, 4 HAVING sum(charges) <> 0
+)
+SELECT 'report_cohort' AS table, 'not the sum of all accounts' AS what, count(*) AS rows
+FROM (SELECT FROM cohort GROUP BY day, payment_method, status, charges, cents HAVING count(*) <> 2) d
+UNION ALL
+SELECT 'report_wait', 'not the sum of all accounts', count(*)
+FROM (SELECT FROM wait GROUP BY day, payment_method, bucket, charges HAVING count(*) <> 2) d
+UNION ALL
+SELECT 'report_due', 'not the sum of all accounts', count(*)
+FROM (SELECT FROM due GROUP BY status, due_date, payment_method, charges, cents HAVING count(*) <> 2) d;

@@ -1,0 +1,357 @@
+"""A verification goes slice by slice: it finds what one look at everything would, goes on after a kill, and is not led
+astray by writers."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from commands.money.withdraw import Ended, NewWithdrawal, create_withdrawal, end_withdrawal, start_sending
+from domain.instants import SAO_PAULO, to_millisecond
+from readmodels.projector import Projection, project
+from readmodels.shadow import Shadows
+from readmodels.verify import NothingToResume, VerifyProgress, resume, verify
+from readmodels.verify_scope import VerifyScope
+from runtime.ids import new_id
+from runtime.postgres import Pool, open_pool, transaction
+from tests.support.banking import make_account
+from tests.support.database import own_database
+from tests.support.partners import fold_all, fold_all_that_is_settled, new_charge, paid, partner_with, post_all, refunds
+
+SMALL = VerifyScope(rows_max=5)
+
+
+class World(NamedTuple):
+    url: str
+    pool: Pool
+    merchants: list[UUID]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def world(servers: Any) -> AsyncIterator[World]:
+    """Two merchants and a partner, with some of everything, in a database of their own."""
+    async with own_database(servers.database_url, "slices") as url:
+        pool = await open_pool(url, name="tests", size=8)
+        merchants = [await make_account(pool) for _ in range(2)]
+        partner = await partner_with(pool, 1_000)
+        for merchant in merchants:
+            for number in range(2):
+                await new_charge(pool, merchant, 500, at=datetime.now(UTC) - timedelta(days=number))
+                charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
+                await paid(pool, merchant, 700, None, test=True)
+                await refunds(pool, merchant, [(charge_id, payment_id, 10 + number)], failing=number % 2 == 0)
+            await _withdrawn(pool, merchant)
+        await post_all(pool)
+        await fold_all(pool)
+        yield World(url, pool, merchants)
+        await pool.close()
+
+
+async def _withdrawn(pool: Pool, merchant: UUID) -> None:
+    """One withdrawal that was sent, and one that waits."""
+    now = to_millisecond(datetime.now(UTC))
+    ids = [new_id(), new_id()]
+    for withdrawal_id in ids:
+        new = NewWithdrawal(
+            account_id=merchant, key=str(withdrawal_id), fingerprint=bytes(32), withdrawal_id=withdrawal_id,
+            amount_cents=100, description=None, external_id=None, actor="test", request_id="test",
+        )  # fmt: skip
+        async with transaction(pool) as conn:
+            assert await create_withdrawal(conn, new, now=now, bank="001", grace_s=0) is not None
+    async with transaction(pool) as conn:
+        await start_sending(conn, ids[0], merchant, now=now)
+        await end_withdrawal(conn, Ended(account_id=merchant, withdrawal_id=ids[0], end_to_end_id="E1"), now=now)
+
+
+async def test_all_is_well_whatever_the_size_of_a_slice(world: World) -> None:
+    seen: dict[int, dict[str, int]] = {}
+    for rows_max in (1, 3, 10_000):
+        done: list[VerifyProgress] = []
+        assert await verify(world.url, scope=VerifyScope(rows_max=rows_max), progress=done.append) == []
+        seen[rows_max] = {each.part: each.slices for each in done}
+    assert seen[1]["charges"] == 13
+    assert seen[10_000]["charges"] == 2
+    assert seen[1].keys() == seen[10_000].keys()
+
+
+ONE = "ctid = (SELECT min(ctid) FROM {} WHERE account_id = $1)"
+MISSING, UNKNOWN = "missing or stale", "not in the journal"
+BALANCE = "ledger lines whose balance_after is not the one before plus the amount"
+SHARES = "partner shares not in the partner's ledger exactly when they were posted, to the cent"
+CORRUPTIONS = (
+    ("read_charge", MISSING, "DELETE FROM read_charge WHERE {one}"),
+    ("read_charge", UNKNOWN,
+     "UPDATE read_charge SET changes = coalesce(changes, '{{}}') || '{{\"a\": 1}}' WHERE {one}"),
+    ("read_charge", UNKNOWN, "UPDATE read_charge SET journal_id = journal_id + 1 WHERE {one}"),
+    ("read_charge", UNKNOWN,
+     "INSERT INTO read_charge (account_id, charge_id, test, created_at, status, payment_method, amount_cents,"
+     " public_id,"
+     " version, journal_id) VALUES ($1, gen_random_uuid(), false, now(), 'pending', 'pix', 1, 'other', 1, 1)"),
+    ("read_payment", MISSING, "DELETE FROM read_payment WHERE {one}"),
+    ("read_payment", UNKNOWN,
+     "INSERT INTO read_payment (account_id, test, paid_at, payment_id, charge_id, method, anomaly, external_id,"
+     " journal_id) SELECT account_id, test, paid_at, gen_random_uuid(), charge_id, method, anomaly, external_id,"
+     " journal_id FROM read_payment WHERE {one}"),
+    ("read_refund", MISSING, "DELETE FROM read_refund WHERE {one}"),
+    ("read_withdrawal", MISSING, "DELETE FROM read_withdrawal WHERE {one}"),
+    ("read_withdrawal", UNKNOWN,
+     "INSERT INTO read_withdrawal VALUES ($1, gen_random_uuid(), now(), 'pending', NULL, '{{}}')"),
+    ("read_event", MISSING, "DELETE FROM read_event WHERE account_id = $1 AND NOT test AND sequence = 2"),
+    ("books", "numbers missing in a feed",
+     "DELETE FROM read_event WHERE account_id = $1 AND NOT test AND sequence = 2"),
+    ("read_event", MISSING, "DELETE FROM read_event WHERE account_id = $1 AND type = 'withdrawal.succeeded'"),
+    ("read_event", UNKNOWN,
+     "UPDATE read_event SET journal_id = 1 WHERE account_id = $1 AND type = 'withdrawal.succeeded'"),
+    ("read_event", UNKNOWN, "UPDATE read_event SET sequence = 1000000 WHERE account_id = $1 AND sequence = 2"),
+    ("books", "numbers twice in a feed",
+     "INSERT INTO read_event (account_id, test, sequence, event_id, type, charge_id, external_id, created_at,"
+     " journal_id) SELECT account_id, test, sequence, event_id, type, charge_id, external_id,"
+     " created_at + interval '1 hour', journal_id FROM read_event WHERE account_id = $1 AND sequence = 2"),
+    ("read_ledger", MISSING, "DELETE FROM read_ledger WHERE account_id = $1 AND NOT test AND sequence = 2"),
+    ("books", "numbers missing in a ledger",
+     "DELETE FROM read_ledger WHERE account_id = $1 AND NOT test AND sequence = 2"),
+    ("read_ledger", MISSING,
+     "DELETE FROM read_ledger WHERE account_id <> $1 AND type = 'partner_share' AND sequence = 1"),
+    ("read_ledger", UNKNOWN,
+     "UPDATE read_ledger SET entry_id = gen_random_uuid() WHERE account_id = $1 AND sequence = 3"),
+    ("read_ledger", UNKNOWN,
+     "UPDATE read_ledger SET payment_id = $1 WHERE account_id <> $1 AND type = 'partner_share'"),
+    ("books", BALANCE,
+     "UPDATE read_ledger SET balance_after_cents = balance_after_cents + 1 WHERE account_id = $1 AND sequence = 3"),
+    ("read_ledger", UNKNOWN,
+     "INSERT INTO read_ledger (account_id, test, sequence, entry_id, type, amount_cents, balance_after_cents,"
+     " created_at)"
+     " VALUES ($1, false, 1000, gen_random_uuid(), 'adjustment', 1, 1, now())"),
+    ("books", "balances that are not the sum of their lines", "UPDATE account_clock SET balance_cents = 1 WHERE {one}"),
+    ("books", "numbers missing in a ledger",
+     "UPDATE account_clock SET entry_sequence = entry_sequence + 1 WHERE {one}"),
+    ("books", "numbers missing in a feed", "UPDATE account_clock SET event_sequence = event_sequence - 1 WHERE {one}"),
+    ("books", "charges that look otherwise than they are", "UPDATE charge SET version = 9 WHERE {one}"),
+    ("books", "charges of which something else is back than of their payments",
+     "UPDATE charge SET refunded_cents = 1 WHERE account_id = $1 AND status = 'pending'"),
+    ("books", "charges refunded though not all is back, or paid though it is",
+     "UPDATE charge SET status = 'refunded' WHERE account_id = $1 AND status = 'paid'"),
+    ("books", "charges whose status is not what their payments say",
+     "UPDATE payment SET settles = false WHERE account_id = $1"),
+    ("books", "payments not credited once, to the cent",
+     "UPDATE payment SET amount_cents = amount_cents + 1 WHERE account_id = $1 AND test"),
+    ("books", "payments that cannot be seen",
+     "INSERT INTO payment SELECT account_id, gen_random_uuid(), test, gen_random_uuid(), 'other', method, 1,"
+     " NULL, false,"
+     " paid_at, credited_at FROM payment WHERE {one}"),
+    ("books", "payments in the journal that were not booked", "DELETE FROM payment WHERE {one}"),
+    ("books", "payments of which the bank took back something else than their reversals say",
+     "UPDATE payment SET reversed_cents = 1 WHERE account_id = $1 AND test"),
+    ("books", "payments of which something else is back or on its way than their refunds say",
+     "UPDATE payment SET refunded_cents = 1 WHERE account_id = $1 AND test"),
+    ("books", "refunds that look otherwise than they are",
+     "UPDATE refund SET status = 'pending' WHERE account_id = $1 AND status = 'failed'"),
+    ("books", "refunds not debited once, or not credited back exactly when they failed, to the cent",
+     "UPDATE refund SET amount_cents = amount_cents + 1 WHERE {one}"),
+    ("books", "reversals of payments not debited once, to the cent",
+     "INSERT INTO payment_reversal SELECT account_id, gen_random_uuid(), payment_id, charge_id, 'e', 'b', NULL,"
+     " 1, paid_at"
+     " FROM payment WHERE account_id = $1 AND test LIMIT 1"),
+    ("books", "reversals of payments not debited once, to the cent",
+     "INSERT INTO payment_reversal VALUES ($1, gen_random_uuid(), $1, $1, 'e', 'b', NULL, 1, now())"),
+    ("books", "withdrawals that look otherwise than they are", "UPDATE withdrawal SET version = 9 WHERE {one}"),
+    ("books",
+     "withdrawals not debited once, or not credited back exactly when they failed or were cancelled, to the cent",
+     "UPDATE withdrawal SET amount_cents = 101 WHERE {one}"),
+    ("books", SHARES, "UPDATE partner_share SET posted_at = NULL WHERE {one}"),
+    ("books", SHARES, "DELETE FROM partner_share WHERE account_id = $1"),
+    ("books", "partner shares that are not what is left of their payments, to the cent",
+     "UPDATE partner_share SET share_bps = share_bps - 1 WHERE {one}"),
+    ("books", "partner shares that are not what is left of their payments, to the cent",
+     "DELETE FROM partner_share WHERE account_id = $1 AND refund_id IS NULL"),
+    ("books", "money in suspense, or returned from it, that is on the books as well",
+     "INSERT INTO suspense (suspense_id, bank, kind, source, amount_cents, received_at, found_at) SELECT"
+     " gen_random_uuid(), '001', 'pix_unknown_txid', source, 1, now(), now() FROM payment"
+     " WHERE account_id = $1 AND NOT test LIMIT 1"),
+    ("books", "money assigned from suspense that is no payment of its charge, to the cent",
+     "INSERT INTO suspense (suspense_id, bank, kind, source, amount_cents, received_at, found_at, state, settled_at,"
+     " charge_id) VALUES (gen_random_uuid(), '001', 'pix_unknown_txid', 'x', 1, now(), now(), 'assigned', now(), $1)"),
+    ("report_charge", MISSING, "DELETE FROM report_charge WHERE {one}"),
+    ("report_charge", UNKNOWN,
+     "INSERT INTO report_charge VALUES (gen_random_uuid(), $1, now(), 'pix', 'paid', NULL, 1)"),
+    ("report_cohort", UNKNOWN, "UPDATE report_cohort SET charges = charges + 1 WHERE {one}"),
+    ("report_cohort", UNKNOWN, "UPDATE report_cohort SET day = day - 400 WHERE {one}"),
+    ("report_due", UNKNOWN, "INSERT INTO report_due VALUES ($1, 'pending', now(), 'boleto', 1, 1)"),
+    ("report_wait", MISSING, "DELETE FROM report_wait WHERE {one}"),
+    ("report_entry", MISSING, "UPDATE report_entry SET cents = cents - 1 WHERE {one}"),
+    ("report_entry", UNKNOWN, "UPDATE report_entry SET day = day - 400 WHERE {one}"),
+    ("report_refund", UNKNOWN, "UPDATE report_refund SET day = day + 400 WHERE {one}"),
+    ("report_integrator", MISSING, "DELETE FROM report_integrator WHERE {one}"),
+    ("report_cohort", "not the sum of all accounts", "UPDATE report_cohort SET charges = charges + 1 WHERE {all}"),
+    ("report_wait", "not the sum of all accounts", "DELETE FROM report_wait WHERE {all}"),
+    ("report_due", "not the sum of all accounts",
+     "INSERT INTO report_due VALUES ($1, 'pending', now(), 'boleto', 1, 1)"),
+    ("report_entry", MISSING, "UPDATE report_entry SET cents = cents - 1 WHERE {all}"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "what", "corruption"), CORRUPTIONS)
+async def test_each_difference_is_found_by_its_name(world: World, table: str, what: str, corruption: str) -> None:
+    """In slices of five rows, so that most of what belongs together lies in different ones."""
+    broken = corruption.replace("INSERT INTO ", "UPDATE ").replace("DELETE FROM ", "UPDATE ").split()[1]
+    await world.pool.execute(f"CREATE TABLE kept_rows AS TABLE {broken}")
+    try:
+        everyone = "account_id <> $1 AND account_id = '00000000-0000-0000-0000-000000000000'"
+        statement = corruption.format(one=ONE.format(broken), all=everyone)
+        assert not (await world.pool.execute(statement, world.merchants[0])).endswith(" 0")
+        found = {(each.table, each.what) for each in await verify(world.url, scope=SMALL)}
+        assert (table, what) in found
+    finally:
+        await world.pool.execute(f"DELETE FROM {broken}")  # noqa: S608
+        await world.pool.execute(f"INSERT INTO {broken} OVERRIDING SYSTEM VALUE TABLE kept_rows")
+        await world.pool.execute("DROP TABLE kept_rows")
+
+
+async def test_what_the_journal_has_lost_is_found(world: World) -> None:
+    """Nobody may delete a row of it; a file system may."""
+    lost = (
+        "DELETE FROM journal WHERE journal_id ="
+        " (SELECT min(journal_id) FROM journal WHERE account_id = $1 AND payload ? 'entry')"
+    )
+    await world.pool.execute("CREATE TABLE kept_rows AS TABLE journal")
+    await world.pool.execute("ALTER TABLE journal DISABLE TRIGGER USER")
+    try:
+        for of in (world.merchants[0], await _partner(world)):
+            assert await world.pool.execute(lost, of) == "DELETE 1"
+            found = {(each.table, each.what) for each in await verify(world.url, scope=SMALL)}
+            assert ("read_ledger", UNKNOWN) in found
+            await world.pool.execute("DELETE FROM journal")
+            await world.pool.execute("INSERT INTO journal OVERRIDING SYSTEM VALUE TABLE kept_rows")
+    finally:
+        await world.pool.execute("ALTER TABLE journal ENABLE TRIGGER USER")
+        await world.pool.execute("DROP TABLE kept_rows")
+    assert await verify(world.url) == []
+
+
+async def _partner(world: World) -> UUID:
+    found: UUID = await world.pool.fetchval("SELECT DISTINCT partner_id FROM partner_share")
+    return found
+
+
+async def test_an_account_and_days_are_looked_at_alone(world: World) -> None:
+    one, other = world.merchants
+    today = datetime.now(SAO_PAULO).date()
+    yesterday = today - timedelta(days=1)
+    await world.pool.execute("CREATE TABLE kept_rows AS TABLE read_payment")
+    await world.pool.execute("DELETE FROM read_payment WHERE account_id = $1", one)
+    try:
+        for scope, clean in (
+            (VerifyScope(other), True),
+            (VerifyScope(one), False),
+            (VerifyScope(one, yesterday, today), False),
+            (VerifyScope(None, today), False),
+            (VerifyScope(one, None, yesterday), True),
+            (VerifyScope(other, yesterday, today, rows_max=3), True),
+        ):
+            assert (await verify(world.url, scope=scope) == []) is clean, scope
+    finally:
+        await world.pool.execute("DELETE FROM read_payment")
+        await world.pool.execute("INSERT INTO read_payment TABLE kept_rows")
+        await world.pool.execute("DROP TABLE kept_rows")
+
+
+async def _slices(world: World) -> dict[str, int]:
+    """Of the newest verification."""
+    rows = await world.pool.fetch(
+        "SELECT part, slices FROM verification_part"
+        " WHERE verification_id = (SELECT max(verification_id) FROM verification)"
+    )
+    return {row["part"]: row["slices"] for row in rows}
+
+
+async def test_one_that_was_killed_goes_on_with_the_slice_it_was_in(world: World) -> None:
+    await verify(world.url, scope=VerifyScope(rows_max=1))
+    whole = await _slices(world)
+    await world.pool.execute(
+        "UPDATE read_charge SET version = version + 1 WHERE charge_id = (SELECT charge_id FROM read_charge"
+        " ORDER BY charge_id LIMIT 1)"
+    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "cli.main", "readmodels", "verify", "--slice", "1",
+            env=os.environ | {"DATABASE_URL": world.url},
+            stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert process.stderr is not None
+        for _ in range(9):
+            line = await process.stderr.readline()
+            assert line.startswith(b"charges: slice "), line + await process.stderr.read()
+        process.kill()
+        await process.wait()
+        before = sum((await _slices(world)).values())
+        assert 9 <= before < sum(whole.values())
+        done: list[VerifyProgress] = []
+        found = await resume(world.url, progress=done.append)
+        assert {each.table for each in found} == {"read_charge", "books"}  # found before it was killed
+        assert len(done) == sum(whole.values()) - before
+        assert await _slices(world) == whole
+    finally:
+        await world.pool.execute(
+            "UPDATE read_charge SET version = version - 1 WHERE charge_id = (SELECT charge_id FROM read_charge"
+            " ORDER BY charge_id LIMIT 1)"
+        )
+    with pytest.raises(NothingToResume):
+        await resume(world.url)
+
+
+async def test_two_that_go_on_with_the_same_one_do_no_slice_twice(world: World) -> None:
+    def stop(done: VerifyProgress) -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        await verify(world.url, scope=SMALL, progress=stop)
+    ends = await asyncio.gather(resume(world.url), resume(world.url), return_exceptions=True)
+    assert all(end == [] or isinstance(end, asyncpg.SerializationError) for end in ends)
+    whole = await _slices(world)
+    await verify(world.url, scope=SMALL)
+    assert await _slices(world) == whole
+
+
+async def test_what_is_written_meanwhile_is_no_difference(world: World) -> None:
+    writing = True
+
+    async def write(merchant: UUID) -> int:
+        written = 0
+        while writing:
+            charge_id, payment_id = await paid(world.pool, merchant, 900, None)
+            await refunds(world.pool, merchant, [(charge_id, payment_id, 9)])
+            await post_all(world.pool)
+            written += 1
+        return written
+
+    async def fold() -> int:
+        while writing:
+            await fold_all_that_is_settled(world.pool)
+        return 1
+
+    tasks = [asyncio.create_task(each) for each in (*map(write, world.merchants), write(world.merchants[0]), fold())]
+    try:
+        for rows_max in (3, 5, 50):
+            assert await verify(world.url, scope=VerifyScope(rows_max=rows_max)) == []
+    finally:
+        writing = False
+        written = await asyncio.gather(*tasks)
+    assert all(written)
+    await fold_all(world.pool)
+    assert await verify(world.url) == []
+
+
+async def test_a_transaction_with_shadows_cannot_write_a_real_table(world: World) -> None:
+    """A projection whose table was not made beside the real one would otherwise fill that one."""
+    ids = [row[0] for row in await world.pool.fetch("SELECT journal_id FROM journal")]
+    async with world.pool.acquire() as conn, conn.transaction(isolation="repeatable_read"):
+        await Shadows.make(conn, "read_payment")
+        with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+            await project(conn, ids, (Projection.ENTRIES,))
