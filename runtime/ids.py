@@ -45,4 +45,13 @@ def new_id() -> UUID:
 
 def new_token() -> str:
     """128 random bits as 22 URL-safe characters: nothing about the owner or the time can be read from it."""
-    return b2a_base64(_take(16), newline=False).translate(_URL_SAFE)[:22].decode()
+    return _url_safe(_take(16))
+
+
+def ordered_token() -> str:
+    """A new id as 22 URL-safe characters, 74 bits of it random: tokens of one moment lie together in an index."""
+    return _url_safe(new_id().bytes)
+
+
+def _url_safe(sixteen: bytes) -> str:
+    return b2a_base64(sixteen, newline=False).translate(_URL_SAFE)[:22].decode()

@@ -4,7 +4,6 @@ Workers call it directly for sandbox mode; `python -m banks.simulated` serves th
 Pix over HTTP. Each call is one statement in a transaction of its own: a transaction of ours never includes the bank's.
 """
 
-import secrets
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
@@ -29,6 +28,7 @@ from banks.received import PixReturn, ReceivedPix
 from banks.simulated.boletos import PAYER_DOCUMENT, PAYER_NAME, SimulatedBoletos
 from banks.simulated.returns import SimulatedReturns
 from domain.sandbox_clock import on_clock
+from runtime.ids import ordered_token
 from runtime.postgres import Pool, session
 from runtime.seal import Seal
 
@@ -39,7 +39,6 @@ LOCATIONS_MAX = 5_000
 PAGE = 100
 """Received PIX in a page, as at Banco do Brasil."""
 
-_TOKEN_BYTES = 16  # 22 characters of the 77 that a location has
 _PIX_OF_COB_MAX = 100
 
 REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
@@ -243,7 +242,7 @@ class SimulatedBank:
         return NotFound() if await self.booked(txid) is None else NOT_ACTIVE
 
     async def create_locations(self, count: int) -> Done[list[Location]]:
-        tokens = [secrets.token_urlsafe(_TOKEN_BYTES) for _ in range(min(count, LOCATIONS_MAX))]
+        tokens = [ordered_token() for _ in range(min(count, LOCATIONS_MAX))]
         async with session(self._pool) as conn:
             rows = await add_locations(conn, world=self.world, prefix=self._prefix, tokens=tokens, now=self.now())
         return Done([Location(row.location_id, row.location) for row in rows])

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from runtime.ids import new_id, new_token
+from runtime.ids import new_id, new_token, ordered_token
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MANY = 20_000  # dozens of blocks of randomness
@@ -14,6 +14,7 @@ MANY = 20_000  # dozens of blocks of randomness
 def test_no_id_and_no_token_comes_twice() -> None:
     assert len({new_id() for _ in range(MANY)}) == MANY
     assert len({new_token() for _ in range(MANY)}) == MANY
+    assert len({ordered_token() for _ in range(MANY)}) == MANY
 
 
 def test_an_id_is_a_time_ordered_uuid_and_a_token_22_url_safe_characters() -> None:
@@ -21,6 +22,12 @@ def test_an_id_is_a_time_ordered_uuid_and_a_token_22_url_safe_characters() -> No
     assert (first.version, first.variant) == (7, "specified in RFC 4122")
     assert first.int >> 80 <= later.int >> 80
     assert re.fullmatch(r"[A-Za-z0-9_-]{22}", new_token())
+    assert re.fullmatch(r"[A-Za-z0-9_-]{22}", ordered_token())
+
+
+def test_ordered_tokens_of_one_moment_lie_together() -> None:
+    # 30 of the 48 bits of the time: the next begins every four minutes.
+    assert len({ordered_token()[:5] for _ in range(MANY)}) <= 2
 
 
 # In a process of its own: forking this one, which has threads, is what Python warns of.
