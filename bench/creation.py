@@ -6,7 +6,7 @@ from collections.abc import Callable
 from bench import merchant_client
 from bench.asking import charge_body, creations
 from bench.client import Connection, Window, connect, status, window
-from bench.environment import BenchEnvironment, Merchant
+from bench.environment import BenchEnvironment, Merchant, until_at_rest
 from bench.report import Finding, cpu, rate, ratio
 from runtime.postgres import Pool, session
 
@@ -27,13 +27,13 @@ async def against_empty(environment: BenchEnvironment, seconds: float) -> list[F
     async with environment.database() as pool:
         merchant = await environment.merchant(pool)
         connections = await connect(environment.port, CONNECTIONS, processes=environment.processes)
-        found = await _compare(environment, pool, merchant, connections, seconds, registering=False)
+        found = await _compare(environment, pool, merchant, connections, seconds, worker=None)
         async with session(pool) as conn:
             await conn.execute("TRUNCATE bank_order, bank_order_done")  # else the worker would first do what was left
         # A stock of a minute is made once: here little more is made than is taken.
         environment.env["PIX_LOCATIONS_S"] = "5"
-        with environment.worker():
-            found += await _compare(environment, pool, merchant, connections, seconds, registering=True)
+        with environment.worker() as worker:
+            found += await _compare(environment, pool, merchant, connections, seconds, worker=worker)
             async with session(pool) as conn:
                 waiting = await conn.fetchval("SELECT count(*) FROM bank_order")
                 done = await conn.fetchval("SELECT count(*) FROM bank_order_done")
@@ -49,9 +49,9 @@ async def _compare(
     connections: list[Connection],
     seconds: float,
     *,
-    registering: bool,
+    worker: int | None,
 ) -> list[Finding]:
-    what = "workers on" if registering else "workers off"
+    what = "workers off" if worker is None else "workers on"
     create, empty = creations(merchant, "/v1/charges/pix"), creations(merchant, "/bench/empty")
     plain = creations(merchant, "/bench/plain")
     slice_s = seconds / 2 / ROUNDS / 3
@@ -62,12 +62,14 @@ async def _compare(
 
     await one(create, 201, _WARM_S)
     await one(empty, 201, _WARM_S / 3)
+    if worker is not None:  # it has the reports of all charges before to count
+        await asyncio.to_thread(until_at_rest, [worker])
     used, made, plain_used, rounds = [], 0, [], []
     for _ in range(ROUNDS):
         await environment.fill_locations(pool, int(_LOCATIONS_PER_S * slice_s))
         before = environment.cpu_s()
         ours = await window(connections, create, status(201), seconds=slice_s)
-        if registering:
+        if worker is not None:
             await _registered(pool)  # or the next window would pay for what this one left to the worker
         used.append((before, environment.cpu_s()))
         made += ours.count

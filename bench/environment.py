@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -210,8 +210,12 @@ def tree_cpu_s(pid: int) -> float:
 def _until_at_rest(children: list[Child]) -> None:
     """Some seconds after its start a process prepares what the first boleto needs, for more than a second of CPU: a
     round measured meanwhile would be of that."""
-    pids = [child.process.pid for child in children if child.process is not None]
     time.sleep(PREPARE_AFTER_S)
+    until_at_rest([child.process.pid for child in children if child.process is not None])
+
+
+def until_at_rest(pids: Sequence[int]) -> None:
+    """Wait until these processes do hardly anything."""
     deadline = time.monotonic() + _READY_S_MAX
     while time.monotonic() < deadline:
         before = sum(map(cpu_s, pids))
