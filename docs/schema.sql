@@ -1530,6 +1530,25 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION repair(original text, condition text)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+    same text;
+    rows bigint;
+BEGIN
+    SELECT string_agg(format('k.%1$I = r.%1$I', a.attname), ' AND ') || ' AND ROW(k.*) IS NOT DISTINCT FROM ROW(r.*)' INTO same
+    FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = ANY(c.conkey)
+    WHERE c.conrelid = original::regclass AND c.contype = 'p';
+    EXECUTE format('DELETE FROM %1$I r WHERE %2$s AND NOT EXISTS (SELECT FROM pg_temp.%1$I k WHERE %3$s)', original, condition, same);
+    EXECUTE format('WITH missing AS MATERIALIZED (SELECT r.* FROM pg_temp.%1$I r WHERE %2$s '
+                   'AND NOT EXISTS (SELECT FROM %1$I k WHERE %3$s)) INSERT INTO %1$I TABLE missing', original, condition, same);
+    EXECUTE format('SELECT count(*) FROM pg_temp.%I r WHERE %s', original, condition) INTO rows;
+    RETURN rows;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION reporting_grant(reader name)
  RETURNS void
  LANGUAGE plpgsql

@@ -1,74 +1,268 @@
-"""Fill the read tables anew from the journal, with the statements that fill them live."""
+"""Have the read tables be what the journal says, by the statements that fill them live, beside everybody's work.
 
-from collections.abc import AsyncIterator, Callable
+Slices as those of a verification (readmodels/verify_rows.py): what the journal says of a few hundred charges is made
+beside the read tables, and rows that differ are replaced in place. Whoever changes one of these charges waits until the
+slice is committed, and nobody waits for anything else. What was killed is begun again: nothing is left half built.
+"""
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+import msgspec
 from msgspec import Struct
 
 import sql
-from readmodels.projector import Projection, project
-from readmodels.reports.fold import advance, find_horizon, fold, hold
+from readmodels import verify_rows, verify_totals
+from readmodels.projector import Projection
+from readmodels.reports.fold import Fold, find_horizon, fold_up_to, hold, settled_up_to
+from readmodels.shadow import Shadows, real_first
+from readmodels.verify import plan_for_this
+from readmodels.verify_scope import VerifyScope
 from runtime.postgres import connect
 from sql import Connection
 
-_PAGE = 2_000
+CHARGES_MAX: Final = 500
+"""Charges, or withdrawals, that are held at once: some tens of milliseconds."""
+TOTALS_MAX: Final = 10_000
+"""Charges of a slice of totals: only their folding waits for it."""
+_TURNS_MAX: Final = 100
+_TURN_S: Final = 0.1
+_ONCE: Final = ("read_ledger", "read_event")
+_READ: Final = ("read_charge", "read_payment", "read_refund", "read_withdrawal", "read_event", "read_ledger")
+_FOLDED: Final = ("report_charge", "report_cohort", "report_due", "report_wait")
 
 
-class _Journaled(Struct, frozen=True):
-    journal_id: int
+class StillHeld(Exception):
+    """A charge or withdrawal was held by others each time for ten seconds."""
 
 
-_page = sql.many("rebuild.page", _Journaled)
-_fill_order = sql.run("rebuild.fill_order")
-hold_journal = sql.run("rebuild.hold_journal")
-_real_first = sql.run("rebuild.real_first")
-_shadow_order = sql.run("rebuild.shadow_order")
-_SHADOW = sql.for_each("rebuild.shadow", sql.run)
-_EMPTY = sql.for_each("rebuild.empty", sql.run)
-_FILL = sql.for_each("rebuild.fill", sql.count)
+class _Made(Struct, frozen=True):
+    rows: int
+
+
+def _one(name: str) -> Callable[..., Awaitable[_Made]]:
+    return sql.one(name, _Made)
+
+
+_charges_between = sql.many("rebuild.charges_between", UUID)
+_lock_charges = sql.many("rebuild.lock_charges", UUID)
+_withdrawals_between = sql.many("rebuild.withdrawals_between", UUID)
+_lock_withdrawals = sql.many("rebuild.lock_withdrawals", UUID)
+_CHARGES = sql.for_each("rebuild.charges", _one)
+_withdrawals = _one("rebuild.withdrawals")
+_LINES = (sql.run("rebuild.clear_lines"), sql.run("rebuild.fill_lines"))
+_EVENTS = (sql.run("rebuild.clear_events"), sql.run("rebuild.fill_events"))
+_drop_lines = sql.run("rebuild.drop_lines")
+_drop_events = sql.run("rebuild.drop_events")
+_report_charges = _one("rebuild.report_charges")
+_DAYS = sql.for_each("rebuild.days", _one)
+_ISSUED = sql.for_each("rebuild.issued", _one)
+_due = _one("rebuild.due")
+_fill_together = sql.run("rebuild.fill_together")
+_together = _one("rebuild.together")
 
 
 async def rebuild(database_url: str, *, progress: Callable[[int], None] = lambda done: None) -> dict[str, int]:
-    """Replace the read tables by what the journal says; rows per table. Writers wait, readers until the swap."""
+    """Replace what differs from the journal in read tables and daily totals; rows that the journal makes, per table."""
     conn = await connect(database_url)
     try:
-        async with conn.transaction():
-            await hold_journal(conn)
-            await hold(conn)
-            horizon = await find_horizon(conn)  # nobody appends: all that is below it is there
-            await project_journal(conn, totals_up_to=horizon.journal_id, progress=progress)
-            for empty in _EMPTY.values():
-                await empty(conn)
-            rows = {table: await fill(conn) for table, fill in _FILL.items()}
-            await advance(conn, journal_id=horizon.journal_id, as_of=horizon.as_of)
-            return rows
+        return await _Rebuild(conn, progress).run()
     finally:
         await conn.close()
 
 
-async def project_journal(conn: Connection, *, totals_up_to: int, progress: Callable[[int], None]) -> None:
-    """Fill temporary read tables, dropped with the transaction, from the whole journal as this transaction sees it.
+class _Rebuild:
+    def __init__(self, conn: Connection, progress: Callable[[int], None]) -> None:
+        self.conn = conn
+        self.progress = progress
+        self.rows: dict[str, int] = {}
+        self.journaled = 0
 
-    Afterwards a name means the real table again, and `pg_temp.` before it the temporary one.
+    async def run(self) -> dict[str, int]:
+        begun = (await find_horizon(self.conn)).as_of
+        scope = VerifyScope(begun=begun, rows_max=CHARGES_MAX)
+        totals = VerifyScope(begun=begun, rows_max=TOTALS_MAX)
+        await self._ranges("charge_after", scope, self._charges)
+        await self._ranges("other_after", scope, self._others)
+        await self._walk(totals, verify_rows.first_key(totals), self._ledgers)
+        await self._walk(totals, verify_rows.first_key(totals), self._feeds)
+        await self._fold()
+        await self._ranges("charge_after", totals, self._report_charges)
+        await self._walk(totals, verify_totals.first_day(totals), self._days)
+        await self._walk(totals, verify_totals.first_account_day(totals), self._issued)
+        await self._walk(totals, verify_totals.first_account_day(totals), self._due)
+        await self._walk(totals, verify_totals.first_day(totals), self._all_together)
+        return self.rows
 
-    The daily totals of reports are filled from the rows up to `totals_up_to`, as they lag. `progress` is told how many
-    journal rows are done.
-    """
-    for shadow in (_shadow_order, *_SHADOW.values()):
-        await shadow(conn)
-    await _fill_order(conn)
-    done = 0
-    async for page in _pages(conn):
-        await project(conn, page, tuple(Projection))
-        done += len(page)
-        progress(done)
-    # Totals look payments and refunds up, also those of other charges: all are there now.
-    async for page in _pages(conn):
-        await fold(conn, [journal_id for journal_id in page if journal_id <= totals_up_to])
-    await _real_first(conn)
+    async def _walk(
+        self, scope: VerifyScope, began: str | None, look: Callable[[VerifyScope, str], Awaitable[str | None]]
+    ) -> None:
+        while began is not None:
+            async with self.conn.transaction():
+                await plan_for_this(self.conn)
+                began = await look(scope, began)
+            self.progress(self.journaled)
+
+    async def _ranges(self, after: str, scope: VerifyScope, work: Callable[[UUID, UUID], Awaitable[None]]) -> None:
+        """Every range of ids. One in which a row of another range was in the way is done once more in the end."""
+        began: str | None = str(scope.first_id)
+        again: list[tuple[UUID, UUID]] = []
+        while began is not None:
+            first, last, began = await verify_rows.next_range(self.conn, after, scope, began)
+            try:
+                await work(first, last)
+            except asyncpg.UniqueViolationError:
+                again.append((first, last))
+            self.progress(self.journaled)
+        for first, last in again:
+            await work(first, last)
+
+    # What is held while it is looked at
+
+    async def _charges(self, first: UUID, last: UUID) -> None:
+        left = set(await _charges_between(self.conn, first=first, last=last))
+        await self._in_turns(left, lambda held: self._charges_held(first, last, held), self._hold_charges)
+
+    async def _others(self, first: UUID, last: UUID) -> None:
+        left = set(await _withdrawals_between(self.conn, first=first, last=last))
+        await self._in_turns(left, lambda held: self._others_held(first, last, held), self._hold_withdrawals)
+
+    async def _hold_charges(self, ids: list[UUID]) -> list[UUID]:
+        return await _lock_charges(self.conn, charge_ids=ids)
+
+    async def _hold_withdrawals(self, ids: list[UUID]) -> list[UUID]:
+        return await _lock_withdrawals(self.conn, withdrawal_ids=ids)
+
+    async def _in_turns(
+        self,
+        left: set[UUID],
+        work: Callable[[list[UUID]], Awaitable[dict[str, int]]],
+        hold_some: Callable[[list[UUID]], Awaitable[list[UUID]]],
+    ) -> None:
+        """With what can be held now; the rest in a next turn."""
+        for turn in range(_TURNS_MAX):
+            async with self.conn.transaction():
+                await plan_for_this(self.conn)
+                # Read after they are held: nobody appends to the journal of these until the commit.
+                held = await hold_some(sorted(left))
+                made = await work(held)
+            # Ledger and feed are made whole in the first turn.
+            self._count(made if turn == 0 else {name: rows for name, rows in made.items() if name not in _ONCE})
+            left -= set(held)
+            if not left:
+                return
+            await asyncio.sleep(_TURN_S)
+        raise StillHeld(f"{len(left)} are held by others, {min(left)} is one")
+
+    async def _charges_held(self, first: UUID, last: UUID, held: list[UUID]) -> dict[str, int]:
+        shadows = await Shadows.make_to_write(self.conn, *_READ)
+        await verify_rows.fill_charges(self.conn, **_whole(first, last))
+        self.journaled += await shadows.project(tuple(Projection))
+        made = {
+            table: (await repair(self.conn, first=first, last=last, held=held)).rows
+            for table, repair in _CHARGES.items()
+        }
+        for each in _LINES:
+            await each(self.conn)
+        return made | {"read_ledger": await shadows.count("read_ledger")}
+
+    async def _others_held(self, first: UUID, last: UUID, held: list[UUID]) -> dict[str, int]:
+        shadows = await Shadows.make_to_write(self.conn, *_READ)
+        await verify_rows.fill_others(self.conn, **_whole(first, last))
+        self.journaled += await shadows.project(tuple(Projection))
+        made = {"read_withdrawal": (await _withdrawals(self.conn, first=first, last=last, held=held)).rows}
+        for each in (*_LINES, *_EVENTS):
+            await each(self.conn)
+        return made | {table: await shadows.count(table) for table in ("read_ledger", "read_event")}
+
+    # Written once: nothing has to be held
+
+    async def _ledgers(self, scope: VerifyScope, began: str) -> str | None:
+        lines, following = await verify_rows.next_lines(self.conn, scope, began)
+        await verify_rows.make_lines(await Shadows.make_to_write(self.conn, "read_ledger"), lines)
+        await _drop_lines(self.conn, lines=lines)
+        return following
+
+    async def _feeds(self, scope: VerifyScope, began: str) -> str | None:
+        events, following = await verify_rows.next_events(self.conn, scope, began)
+        others = [event for event in events if event.journal_id is not None]
+        await verify_rows.make_events(await Shadows.make_to_write(self.conn, "read_event"), others)
+        await _drop_events(self.conn, events=others)
+        return following
+
+    # Totals: whoever folds waits for the position
+
+    async def _fold(self) -> None:
+        """Everything up to now, as the worker's duty does."""
+        turns, horizon = 0, None
+        while turns < _TURNS_MAX:
+            horizon = horizon or await settled_up_to(self.conn)
+            if horizon is not None:
+                async with self.conn.transaction():
+                    folded = await fold_up_to(self.conn, horizon)
+                if folded == 0:
+                    return
+                if folded is not None:
+                    continue
+            turns += 1
+            await asyncio.sleep(_TURN_S)
+
+    async def _report_charges(self, first: UUID, last: UUID) -> None:
+        async with self.conn.transaction():
+            await plan_for_this(self.conn)
+            at = await hold(self.conn)
+            shadows = await Shadows.make_to_write(self.conn, *_FOLDED)
+            await verify_rows.fill_charges(self.conn, **_whole(first, last))
+            await shadows.fold((Fold.CHARGES,), up_to=at.journal_id)
+            made = await _report_charges(self.conn, first=first, last=last)
+        self._count({"report_charge": made.rows})
+
+    async def _days(self, scope: VerifyScope, began: str) -> str | None:
+        await hold(self.conn)
+        day, until, following = await verify_totals.next_days(self.conn, scope, began)
+        shadows = await Shadows.make_to_write(self.conn, *verify_totals.FOLDED)
+        await verify_totals.fill_days(self.conn, day=day, until=until)
+        await shadows.fold(verify_totals.DAYS)
+        for table, repair in _DAYS.items():
+            self._count({table: (await repair(self.conn, day=day, until=until)).rows})
+        return following
+
+    async def _issued(self, scope: VerifyScope, began: str) -> str | None:
+        await hold(self.conn)
+        at = await verify_totals.next_issued(self.conn, scope, began)
+        await Shadows.make_to_write(self.conn, *_ISSUED)
+        await verify_totals.fill_issued(self.conn, **verify_totals.given(at, scope))
+        await real_first(self.conn)
+        for table, repair in _ISSUED.items():
+            self._count({table: (await repair(self.conn, **msgspec.structs.asdict(at))).rows})
+        return at.next
+
+    async def _due(self, scope: VerifyScope, began: str) -> str | None:
+        await hold(self.conn)
+        at = await verify_totals.next_due(self.conn, scope, began)
+        await Shadows.make_to_write(self.conn, "report_due")
+        await verify_totals.fill_due(self.conn, **verify_totals.given(at, scope))
+        await real_first(self.conn)
+        self._count({"report_due": (await _due(self.conn, **msgspec.structs.asdict(at))).rows})
+        return at.next
+
+    async def _all_together(self, scope: VerifyScope, began: str) -> str | None:
+        await hold(self.conn)
+        day, until, following = await verify_totals.next_months(self.conn, scope, began)
+        await Shadows.make_to_write(self.conn, "report_cohort", "report_due", "report_wait")
+        await real_first(self.conn)
+        await _fill_together(self.conn, day=day, until=until)
+        await _together(self.conn, day=day, until=until)
+        return following
+
+    def _count(self, made: dict[str, int]) -> None:
+        for table, rows in made.items():
+            self.rows[table] = self.rows.get(table, 0) + rows
 
 
-async def _pages(conn: Connection) -> AsyncIterator[list[int]]:
-    after = 0
-    while rows := await _page(conn, after=after, limit=_PAGE):
-        yield [row.journal_id for row in rows]
-        after += len(rows)
+def _whole(first: UUID, last: UUID) -> dict[str, Any]:
+    scope = VerifyScope()
+    return {"first": first, "last": last, "low": scope.low, "high": scope.high}

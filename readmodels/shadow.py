@@ -17,30 +17,42 @@ class _Journaled(Struct, frozen=True):
     journal_id: int
 
 
+class _Count(Struct, frozen=True):
+    rows: int
+
+
 _page = sql.many("shadow.page", _Journaled)
 _order = sql.run("shadow.order")
+_plans_anew = sql.run("shadow.plans_anew")
 _real_kept = sql.run("shadow.real_kept")
 _shadow_first = sql.run("shadow.shadow_first")
-_real_first = sql.run("shadow.real_first")
+real_first = sql.run("shadow.real_first")
 _MAKE = sql.for_each("shadow.make", sql.run)
+_COUNT = sql.for_each("shadow.count", lambda name: sql.one(name, _Count))
 
 
 class Shadows:
-    """Temporary read tables, which `project` and `fold` fill with the rows that stand in `journal_order`.
-
-    From the making on this transaction can write no table but temporary ones: a projection whose table was not made
-    fails and leaves the real one alone. After the filling a name means the real table again, `pg_temp.` the other.
-    """
+    """Temporary read tables, which `project` and `fold` fill with the rows that stand in `journal_order`. After the
+    filling a name means the real table again, `pg_temp.` the other."""
 
     def __init__(self, conn: Connection) -> None:
         self.conn = conn
 
     @classmethod
     async def make(cls, conn: Connection, *tables: str) -> "Shadows":
+        """From now on this transaction writes no other table: a projection whose table was not made fails, and leaves
+        the real one alone."""
+        made = await cls.make_to_write(conn, *tables)
+        await _real_kept(conn)
+        return made
+
+    @classmethod
+    async def make_to_write(cls, conn: Connection, *tables: str) -> "Shadows":
+        """All tables must be named that will be projected to: any other would be the real one."""
         await _order(conn)
         for table in tables:
             await _MAKE[table](conn)
-        await _real_kept(conn)
+        await _plans_anew(conn)
         return cls(conn)
 
     async def project(self, which: Sequence[Projection]) -> int:
@@ -49,7 +61,7 @@ class Shadows:
         async for page in self._pages():
             await project(self.conn, page, which)
             done += len(page)
-        await _real_first(self.conn)
+        await real_first(self.conn)
         return done
 
     async def fold(self, which: Sequence[Fold], *, up_to: int = 2**63 - 1) -> int:
@@ -59,8 +71,11 @@ class Shadows:
         async for page in self._pages():
             await fold(self.conn, [journal_id for journal_id in page if journal_id <= up_to], which)
             done += len(page)
-        await _real_first(self.conn)
+        await real_first(self.conn)
         return done
+
+    async def count(self, table: str) -> int:
+        return (await _COUNT[table](self.conn)).rows
 
     async def _pages(self) -> AsyncIterator[list[int]]:
         after = 0

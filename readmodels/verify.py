@@ -59,7 +59,7 @@ _begin = sql.one("verify.begin", _Verification)
 _unfinished = sql.maybe("verify.unfinished", _Verification)
 _forget = sql.run("verify.forget")
 _parts = sql.many("verify.parts", _PartAt)
-_plan_for_this = sql.run("verify.plan_for_this")
+plan_for_this = sql.run("verify.plan_for_this")
 _store_slice = sql.maybe("verify.store_slice", _Slices)
 _store_differences = sql.run("verify.store_differences")
 _end = sql.run("verify.end")
@@ -109,7 +109,7 @@ async def _go_on(
         began = stands.get(part.name, part.first(scope))
         while began is not None:
             async with conn.transaction(isolation="repeatable_read"):
-                await _plan_for_this(conn)
+                await plan_for_this(conn)
                 done = await part.look(conn, scope, began)
             slices = await _store(conn, verification_id, part, began, done)
             rows, differences = rows + done.rows, differences + len(done.found)

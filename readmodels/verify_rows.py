@@ -27,7 +27,7 @@ _CHARGES_FOLDED: Final = ("report_charge", "report_cohort", "report_due", "repor
 _RANGE = Callable[..., Awaitable[list[Difference]]]
 
 
-class _Line(Struct, frozen=True, gc=False):
+class LedgerLine(Struct, frozen=True, gc=False):
     account_id: UUID
     test: bool
     sequence: int
@@ -37,13 +37,13 @@ class _Line(Struct, frozen=True, gc=False):
     broken: bool
 
 
-class _EventAt(Struct, frozen=True, gc=False):
+class FeedEvent(Struct, frozen=True, gc=False):
     account_id: UUID
     test: bool
     sequence: int
     created_at: datetime
     step: int | None
-    subject: UUID | None
+    journal_id: int | None
 
 
 class _ClockAt(Struct, frozen=True, gc=False):
@@ -62,12 +62,12 @@ class _LineKey(Struct, frozen=True, array_like=True):
     created_at: datetime = BEGINNING
 
 
-_fill_charges = sql.run("verify.fill_charges")
-_fill_others = sql.run("verify.fill_others")
+fill_charges = sql.run("verify.fill_charges")
+fill_others = sql.run("verify.fill_others")
 _fill_lines = sql.run("verify.fill_lines")
 _fill_events = sql.run("verify.fill_events")
-_lines = sql.many("verify.lines", _Line)
-_events = sql.many("verify.events", _EventAt)
+_lines = sql.many("verify.lines", LedgerLine)
+_events = sql.many("verify.events", FeedEvent)
 _clocks = sql.many("verify_books.clocks", _ClockAt)
 _left_in_journal = sql.one("verify.left_in_journal", int)
 
@@ -93,7 +93,7 @@ _events_unknown = _differences("verify.events_unknown")
 
 async def _charges(conn: Connection, range_: dict[str, Any]) -> Slice:
     shadows = await Shadows.make(conn, *_READ, *_CHARGES_FOLDED)
-    await _fill_charges(conn, **range_)
+    await fill_charges(conn, **range_)
     rows = await shadows.project(tuple(Projection))
     await shadows.fold((Fold.CHARGES,), up_to=(await position(conn)).journal_id)
     return Slice(None, rows, await _found(conn, _IN_CHARGES, range_), await _left_in_journal(conn))
@@ -101,7 +101,7 @@ async def _charges(conn: Connection, range_: dict[str, Any]) -> Slice:
 
 async def _others(conn: Connection, range_: dict[str, Any]) -> Slice:
     shadows = await Shadows.make(conn, *_READ)
-    await _fill_others(conn, **range_)
+    await fill_others(conn, **range_)
     rows = await shadows.project(tuple(Projection))
     return Slice(None, rows, await _found(conn, _IN_OTHERS, range_), await _left_in_journal(conn))
 
@@ -123,24 +123,39 @@ def _walk(
     after: str,
     check: Callable[[Connection, dict[str, Any]], Awaitable[Slice]],
 ) -> VerifyPart:
-    """From the first id to the last one there can be, `rows_max` of them at a time."""
-    find_after = sql.maybe(f"verify.{after}", _Key)
-
     async def look(conn: Connection, scope: VerifyScope, began: str) -> Slice:
-        first = UUID(began)
-        live = first < scope.live_after and scope.live_first < scope.last_id
-        end = UUID(int=scope.live_first.int - 1) if live else scope.last_id
-        last = end
-        found = await find_after(conn, first=first, last=last, count=scope.rows_max)
-        # The next slice begins with the key that was found; ids that are all alike would be one slice.
-        if found is not None and found.key is not None and found.key > first:
-            last = UUID(int=found.key.int - 1)
-        range_ = {"first": first, "last": last, "low": scope.low, "high": scope.high}
-        looked = await check(conn, range_)
-        following = UUID(int=last.int + 1) if last < end else scope.live_after if live else None
-        return looked._replace(next=None if following is None or following > scope.last_id else str(following))
+        first, last, following = await next_range(conn, after, scope, began)
+        looked = await check(conn, {"first": first, "last": last, "low": scope.low, "high": scope.high})
+        return looked._replace(next=following)
 
     return VerifyPart(name, lambda scope: str(scope.first_id), look)
+
+
+async def next_range(conn: Connection, after: str, scope: VerifyScope, began: str) -> tuple[UUID, UUID, str | None]:
+    """The first and the last id of the slice that begins there, and where the next one begins."""
+    first = UUID(began)
+    live = first < scope.live_after and scope.live_first < scope.last_id
+    end = UUID(int=scope.live_first.int - 1) if live else scope.last_id
+    last = end
+    found = await _AFTER[after](conn, first=first, last=last, count=scope.rows_max)
+    # The next slice begins with the key that was found; ids that are all alike would be one slice.
+    if found is not None and found.key is not None and found.key > first:
+        last = UUID(int=found.key.int - 1)
+    following = UUID(int=last.int + 1) if last < end else scope.live_after if live else None
+    return first, last, None if following is None or following > scope.last_id else str(following)
+
+
+_AFTER = {
+    name: sql.maybe(f"verify.{name}", _Key)
+    for name in (
+        "charge_after",
+        "other_after",
+        "payment_after",
+        "refund_after",
+        "reversal_after",
+        "suspense_after",
+    )
+}
 
 
 async def _found(conn: Connection, looks: Sequence[_RANGE], given: dict[str, Any]) -> list[Difference]:
@@ -151,7 +166,7 @@ def _key_of(began: str) -> _LineKey:
     return msgspec.json.decode(began, type=_LineKey)
 
 
-def _first_key(scope: VerifyScope) -> str:
+def first_key(scope: VerifyScope) -> str:
     return _encoded(_LineKey(scope.low))
 
 
@@ -163,27 +178,26 @@ def _counted(table: str, what: str, rows: int) -> list[Difference]:
     return [Difference(table, what, rows)] if rows else []
 
 
-async def _ledgers(conn: Connection, scope: VerifyScope, began: str) -> Slice:
+async def next_lines(conn: Connection, scope: VerifyScope, began: str) -> tuple[list[LedgerLine], str | None]:
     after = _key_of(began)
-    lines = await _lines(
-        conn,
-        account_id=after.account_id,
-        test=after.test,
-        sequence=after.sequence,
-        high=scope.high,
-        since=scope.begins_at,
-        until=scope.ends_at,
-        live_first=scope.live_first,
-        live_after=scope.live_after,
-        limit=scope.rows_max,
-    )
-    shadows = await Shadows.make(conn, "read_ledger")
+    lines = await _lines(conn, account_id=after.account_id, test=after.test, sequence=after.sequence, **_along(scope))
+    last = lines[-1] if len(lines) == scope.rows_max else None
+    return lines, None if last is None else _encoded(_LineKey(last.account_id, last.test, last.sequence))
+
+
+async def make_lines(shadows: Shadows, lines: Sequence[LedgerLine]) -> None:
+    """What the journal says of these and of their neighbours."""
     await _fill_lines(
-        conn,
+        shadows.conn,
         charge_ids=list({line.charge_id for line in lines if line.charge_id is not None}),
         subjects=list({line.subject for line in lines if line.charge_id is None}),
     )
     await shadows.project((Projection.ENTRIES,))
+
+
+async def _ledgers(conn: Connection, scope: VerifyScope, began: str) -> Slice:
+    lines, following = await next_lines(conn, scope, began)
+    await make_lines(await Shadows.make(conn, "read_ledger"), lines)
     found = [
         *await _found(conn, (_lines_unknown,), {"lines": lines}),
         *_counted("books", "numbers missing in a ledger", sum(line.missing for line in lines)),
@@ -193,12 +207,10 @@ async def _ledgers(conn: Connection, scope: VerifyScope, began: str) -> Slice:
             sum(line.broken for line in lines),
         ),
     ]
-    last = lines[-1] if len(lines) == scope.rows_max else None
-    following = None if last is None else _encoded(_LineKey(last.account_id, last.test, last.sequence))
     return Slice(following, len(lines), found)
 
 
-async def _feeds(conn: Connection, scope: VerifyScope, began: str) -> Slice:
+async def next_events(conn: Connection, scope: VerifyScope, began: str) -> tuple[list[FeedEvent], str | None]:
     after = _key_of(began)
     events = await _events(
         conn,
@@ -206,32 +218,47 @@ async def _feeds(conn: Connection, scope: VerifyScope, began: str) -> Slice:
         test=after.test,
         sequence=after.sequence,
         created_at=after.created_at,
-        high=scope.high,
-        since=scope.begins_at,
-        until=scope.ends_at,
-        live_first=scope.live_first,
-        live_after=scope.live_after,
-        limit=scope.rows_max,
+        **_along(scope),
     )
-    shadows = await Shadows.make(conn, "read_event")
-    others = [event for event in events if event.subject is not None]
-    await _fill_events(conn, subjects=list({event.subject for event in others}))
+    last = events[-1] if len(events) == scope.rows_max else None
+    key = None if last is None else _LineKey(last.account_id, last.test, last.sequence, last.created_at)
+    return events, None if key is None else _encoded(key)
+
+
+async def make_events(shadows: Shadows, others: Sequence[FeedEvent]) -> None:
+    """What the journal says of these, which are about no charge."""
+    await _fill_events(shadows.conn, journal_ids=[event.journal_id for event in others])
     await shadows.project((Projection.EVENTS,))
+
+
+async def _feeds(conn: Connection, scope: VerifyScope, began: str) -> Slice:
+    events, following = await next_events(conn, scope, began)
+    others = [event for event in events if event.journal_id is not None]
+    await make_events(await Shadows.make(conn, "read_event"), others)
     steps = [event.step for event in events if event.step is not None]
     found = [
         *await _found(conn, (_events_unknown,), {"events": others}),
         *_counted("books", "numbers missing in a feed", sum(step - 1 for step in steps if step > 1)),
         *_counted("books", "numbers twice in a feed", sum(step == 0 for step in steps)),
     ]
-    last = events[-1] if len(events) == scope.rows_max else None
-    following = None if last is None else _encoded(_LineKey(last.account_id, last.test, last.sequence, last.created_at))
     return Slice(following, len(events), found)
+
+
+def _along(scope: VerifyScope) -> dict[str, Any]:
+    return {
+        "high": scope.high,
+        "since": scope.begins_at,
+        "until": scope.ends_at,
+        "live_first": scope.live_first,
+        "live_after": scope.live_after,
+        "limit": scope.rows_max,
+    }
 
 
 async def _clock_ends(conn: Connection, scope: VerifyScope, began: str) -> Slice:
     after = _key_of(began)
     # The first account asked for is one of them: both its modes come after this key.
-    before = UUID(int=max(after.account_id.int - 1, 0)) if began == _first_key(scope) else after.account_id
+    before = UUID(int=max(after.account_id.int - 1, 0)) if began == first_key(scope) else after.account_id
     test = True if before != after.account_id else after.test
     clocks = await _clocks(conn, account_id=before, test=test, high=scope.high, limit=scope.rows_max)
     found = [
@@ -251,7 +278,7 @@ PARTS: Final = (
     _walk("refunds", "refund_after", partial(_plain, "refunds")),
     _walk("reversals", "reversal_after", partial(_plain, "reversals")),
     _walk("suspense", "suspense_after", partial(_plain, "suspense")),
-    VerifyPart("ledgers", _first_key, _ledgers),
-    VerifyPart("feeds", _first_key, _feeds),
-    VerifyPart("clocks", _first_key, _clock_ends),
+    VerifyPart("ledgers", first_key, _ledgers),
+    VerifyPart("feeds", first_key, _feeds),
+    VerifyPart("clocks", first_key, _clock_ends),
 )

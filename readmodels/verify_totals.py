@@ -1,6 +1,6 @@
 """Slices of the daily totals of reports: by day of what happened, and by account and day of issue or due date."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
 from typing import Final
 from uuid import UUID
@@ -10,12 +10,12 @@ from msgspec import Struct
 
 import sql
 from readmodels.reports.fold import Fold
-from readmodels.shadow import Shadows
+from readmodels.shadow import Shadows, real_first
 from readmodels.verify_scope import Difference, Slice, VerifyPart, VerifyScope
 from sql import Connection
 
-_FOLDED: Final = ("report_entry", "report_refund", "report_integrator")
-_DAYS: Final = (Fold.ENTRIES, Fold.REFUNDS, Fold.INTEGRATORS)
+FOLDED: Final = ("report_entry", "report_refund", "report_integrator")
+DAYS: Final = (Fold.ENTRIES, Fold.REFUNDS, Fold.INTEGRATORS)
 
 
 class _Day(Struct, frozen=True):
@@ -33,66 +33,130 @@ def _differences(name: str) -> Callable[..., Awaitable[list[Difference]]]:
 
 _next_day = sql.one("verify_totals.next_day", _Day)
 _next_month = sql.one("verify_totals.next_month", _Day)
-_fill_days = sql.run("verify_totals.fill_days")
+fill_days = sql.run("verify_totals.fill_days")
 _IN_DAYS = sql.for_each("verify_totals.differences_of_days", _differences)
 _of_all = _differences("verify_totals.of_all")
 
 
 async def _days(conn: Connection, scope: VerifyScope, began: str) -> Slice:
+    day, until, following = await next_days(conn, scope, began)
+    shadows = await Shadows.make(conn, *FOLDED)
+    given = {"day": day, "until": until, "low": scope.low, "high": scope.high}
+    await fill_days(conn, day=day, until=until)
+    rows = await shadows.fold(DAYS)
+    found = [each for look in _IN_DAYS.values() for each in await look(conn, **given) if each.rows]
+    return Slice(following, rows, found)
+
+
+async def next_days(conn: Connection, scope: VerifyScope, began: str) -> tuple[date, date, str | None]:
+    """From a day with totals to the next such day, and where the next slice begins."""
     day = date.fromisoformat(began)
     until = min((await _next_day(conn, day=day)).key or date.max, scope.after)
-    shadows = await Shadows.make(conn, *_FOLDED)
-    given = {"day": day, "until": until, "low": scope.low, "high": scope.high}
-    await _fill_days(conn, day=day, until=until)
-    rows = await shadows.fold(_DAYS)
-    found = [each for look in _IN_DAYS.values() for each in await look(conn, **given) if each.rows]
-    return Slice(None if until >= scope.after else until.isoformat(), rows, found)
+    return day, until, None if until >= scope.after else until.isoformat()
 
 
-def _by_account(name: str) -> VerifyPart:
-    """Along the accounts and the days of each; one account's charges of one day are never divided."""
+class AccountDays(Struct, frozen=True):
+    """Where a slice along accounts and the days of each begins and ends."""
+
+    account_id: UUID
+    day: date
+    to_account_id: UUID
+    to_day: date
+    last: bool
+
+    @property
+    def next(self) -> str | None:
+        return None if self.last else _encoded(_AccountDay(self.to_account_id, self.to_day))
+
+
+def _next_of(name: str) -> Callable[[Connection, VerifyScope, str], Awaitable[AccountDays]]:
     find_after = sql.maybe(f"verify_totals.{name}_after", _AccountDay)
-    find_differences = _differences(f"verify_totals.{name}")
 
-    async def look(conn: Connection, scope: VerifyScope, began: str) -> Slice:
+    async def find(conn: Connection, scope: VerifyScope, began: str) -> AccountDays:
         at = msgspec.json.decode(began, type=_AccountDay)
-        days = {"since": scope.first, "until": scope.after}
-        to = await find_after(conn, account_id=at.account_id, day=at.day, high=scope.high, count=scope.rows_max, **days)
-        if to == at:
-            to = await find_after(conn, account_id=at.account_id, day=_after(at.day), high=scope.high, count=0, **days)
-        ends = _AccountDay(scope.high, date.max) if to is None else to
-        differences = await find_differences(
-            conn, account_id=at.account_id, day=at.day, to_account_id=ends.account_id, to_day=ends.day, **days
-        )
-        following = None if to is None else msgspec.json.encode(to).decode()
-        return Slice(following, 0, [each for each in differences if each.rows])
+        days = {"high": scope.high, "since": scope.first, "until": scope.after}
+        to = await find_after(conn, account_id=at.account_id, day=at.day, count=scope.rows_max, **days)
+        if to == at:  # one account's charges of one day are never divided
+            to = await find_after(conn, account_id=at.account_id, day=_after(at.day), count=0, **days)
+        ends = to or _AccountDay(scope.high, date.max)
+        return AccountDays(at.account_id, at.day, ends.account_id, ends.day, to is None)
 
-    def first(scope: VerifyScope) -> str:
-        return msgspec.json.encode(_AccountDay(scope.low, date.min)).decode()
+    return find
 
-    return VerifyPart(name, first, look)
+
+next_issued, next_due = _next_of("issued"), _next_of("due")
+fill_issued = sql.run("verify_totals.fill_issued")
+fill_due = sql.run("verify_totals.fill_due")
+_IN_ISSUED = tuple(sql.for_each("verify_totals.differences_of_issued", _differences).values())
+_IN_DUE = tuple(sql.for_each("verify_totals.differences_of_due", _differences).values())
+
+
+async def _issued(conn: Connection, scope: VerifyScope, began: str) -> Slice:
+    at = await next_issued(conn, scope, began)
+    await Shadows.make(conn, "report_cohort", "report_wait")
+    await fill_issued(conn, **given(at, scope))
+    return await _compared(conn, scope, at, _IN_ISSUED)
+
+
+async def _due(conn: Connection, scope: VerifyScope, began: str) -> Slice:
+    at = await next_due(conn, scope, began)
+    await Shadows.make(conn, "report_due")
+    await fill_due(conn, **given(at, scope))
+    return await _compared(conn, scope, at, _IN_DUE)
+
+
+async def _compared(
+    conn: Connection, scope: VerifyScope, at: AccountDays, looks: Sequence[Callable[..., Awaitable[list[Difference]]]]
+) -> Slice:
+    await real_first(conn)
+    return Slice(at.next, 0, [each for look in looks for each in await look(conn, **given(at, scope)) if each.rows])
+
+
+def given(at: AccountDays, scope: VerifyScope) -> dict[str, object]:
+    return {
+        "account_id": at.account_id,
+        "day": at.day,
+        "to_account_id": at.to_account_id,
+        "to_day": at.to_day,
+        "since": scope.first,
+        "until": scope.after,
+    }
+
+
+def _encoded(at: _AccountDay) -> str:
+    return msgspec.json.encode(at).decode()
+
+
+def first_account_day(scope: VerifyScope) -> str:
+    return _encoded(_AccountDay(scope.low, date.min))
 
 
 async def _together(conn: Connection, scope: VerifyScope, began: str) -> Slice:
-    day = date.fromisoformat(began)
     if scope.account_id is not None:
         return Slice(None, 0, [])
-    until = min((await _next_month(conn, day=day)).key or date.max, scope.after)
+    day, until, following = await next_months(conn, scope, began)
     found = await _of_all(conn, day=day, until=until)
-    return Slice(None if until >= scope.after else until.isoformat(), 0, [each for each in found if each.rows])
+    return Slice(following, 0, [each for each in found if each.rows])
+
+
+async def next_months(conn: Connection, scope: VerifyScope, began: str) -> tuple[date, date, str | None]:
+    """To the end of the next month with totals, and where the next slice begins."""
+    day = date.fromisoformat(began)
+    until = min((await _next_month(conn, day=day)).key or date.max, scope.after)
+    return day, until, None if until >= scope.after else until.isoformat()
 
 
 def _after(day: date) -> date:
     return date.fromordinal(day.toordinal() + 1)
 
 
-def _first_day(scope: VerifyScope) -> str:
+def first_day(scope: VerifyScope) -> str:
     return scope.first.isoformat()
 
 
 PARTS: Final = (
-    VerifyPart("days", _first_day, _days),
-    _by_account("issued"),
-    _by_account("due"),
-    VerifyPart("together", _first_day, _together),
+    VerifyPart("days", first_day, _days),
+    VerifyPart("issued", first_account_day, _issued),
+    VerifyPart("due", first_account_day, _due),
+    VerifyPart("together", first_day, _together),
 )

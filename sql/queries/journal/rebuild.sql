@@ -1,35 +1,104 @@
--- Make the read tables anew beside the real ones. Temporary tables of the same names come first in the search path, so
--- the functions of 0015_projections and report_fold.sql fill them unchanged; after `real_first` these names mean the real tables again.
+-- Have the read tables be what the journal says, slice by slice (readmodels/rebuild.py). Beside each slice's rows stand their
+-- shadows (shadow.sql); those that differ are replaced in place, so nobody waits for more than one slice.
 
--- name: hold_journal
--- Waits for transactions that append, and keeps others from appending while the copy is made. Readers go on.
-LOCK TABLE journal IN SHARE MODE;
+-- name: charges_between
+SELECT charge_id FROM charge WHERE charge_id BETWEEN :first AND :last;
 
--- name: shadow_order
-CREATE TEMPORARY TABLE journal_order (
-    place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, journal_id bigint NOT NULL) ON COMMIT DROP;
--- name: fill_order
--- Along a charge the order is that of its versions: journal ids that several nodes handed out do not grow with time.
-WITH journaled AS MATERIALIZED (SELECT journal_id FROM journal ORDER BY version, journal_id)
-INSERT INTO journal_order (journal_id) TABLE journaled;
--- name: page
-SELECT journal_id FROM journal_order WHERE place > :after ORDER BY place LIMIT :limit;
+-- name: lock_charges
+-- Whoever changes a charge holds it. This never waits while it holds others: the rest is done in another turn.
+SELECT charge_id FROM charge WHERE charge_id = ANY(:charge_ids::uuid[]) ORDER BY charge_id FOR UPDATE SKIP LOCKED;
 
--- name: shadow
--- for each of read_charge, read_payment, read_refund, read_withdrawal, read_event, read_ledger, report_charge,
---   report_cohort, report_due, report_wait, report_entry, report_refund, report_integrator
-CREATE TEMPORARY TABLE {each} (LIKE {each} INCLUDING ALL) ON COMMIT DROP;
+-- name: withdrawals_between
+SELECT withdrawal_id FROM withdrawal WHERE withdrawal_id BETWEEN :first AND :last;
 
--- name: real_first
-SELECT set_config('search_path', format('%I, pg_temp', current_schema()), true);
+-- name: lock_withdrawals
+SELECT withdrawal_id FROM withdrawal WHERE withdrawal_id = ANY(:withdrawal_ids::uuid[])
+ORDER BY withdrawal_id FOR UPDATE SKIP LOCKED;
 
--- name: empty
--- for each of read_charge, read_payment, read_refund, read_withdrawal, read_event, read_ledger, report_charge,
---   report_cohort, report_due, report_wait, report_entry, report_refund, report_integrator
--- Not TRUNCATE: a verification that began before would see empty tables.
-DELETE FROM {each};
+-- name: charges
+-- for each of read_charge, read_payment, read_refund, read_event
+-- Rows of charges that are not held, because another holds them or they have just been created, are left alone.
+SELECT repair('{each}', format(
+    'r.charge_id BETWEEN %L AND %L AND NOT EXISTS (SELECT FROM charge c WHERE c.charge_id = r.charge_id AND c.charge_id <> ALL (%L::uuid[]))',
+    :first::uuid, :last::uuid, :held::uuid[])) AS rows;
 
--- name: fill
--- for each of read_charge, read_payment, read_refund, read_withdrawal, read_event, read_ledger, report_charge,
---   report_cohort, report_due, report_wait, report_entry, report_refund, report_integrator
-WITH made AS MATERIALIZED (TABLE pg_temp.{each}) INSERT INTO {each} TABLE made;
+-- name: withdrawals
+SELECT repair('read_withdrawal', format(
+    'r.withdrawal_id BETWEEN %L AND %L AND NOT EXISTS '
+    '(SELECT FROM withdrawal w WHERE w.withdrawal_id = r.withdrawal_id AND w.withdrawal_id <> ALL (%L::uuid[]))',
+    :first::uuid, :last::uuid, :held::uuid[])) AS rows;
+
+-- name: clear_lines
+-- Lines and events are written once, with their journal row: one that differs from it is wrong whoever holds what.
+DELETE FROM read_ledger l USING pg_temp.read_ledger m
+WHERE l.account_id = m.account_id AND l.test = m.test AND l.sequence = m.sequence AND ROW(l.*) IS DISTINCT FROM ROW(m.*);
+-- name: fill_lines
+WITH missing AS MATERIALIZED (
+    SELECT m.* FROM pg_temp.read_ledger m LEFT JOIN read_ledger l USING (account_id, test, sequence) WHERE l.entry_id IS NULL
+)
+INSERT INTO read_ledger TABLE missing;
+
+-- name: clear_events
+DELETE FROM read_event e USING pg_temp.read_event m
+WHERE e.account_id = m.account_id AND e.test = m.test AND e.sequence = m.sequence AND ROW(e.*) IS DISTINCT FROM ROW(m.*);
+-- name: fill_events
+WITH missing AS MATERIALIZED (
+    SELECT m.* FROM pg_temp.read_event m LEFT JOIN read_event e USING (account_id, test, sequence, created_at) WHERE e.event_id IS NULL
+)
+INSERT INTO read_event TABLE missing;
+
+-- name: drop_lines
+DELETE FROM read_ledger l
+USING unnest(:lines.account_id::uuid[], :lines.test::boolean[], :lines.sequence::bigint[]) AS g (account_id, test, sequence)
+WHERE l.account_id = g.account_id AND l.test = g.test AND l.sequence = g.sequence
+  AND NOT EXISTS (SELECT FROM pg_temp.read_ledger m WHERE m.account_id = l.account_id AND m.test = l.test
+                  AND m.sequence = l.sequence AND ROW(m.*) IS NOT DISTINCT FROM ROW(l.*));
+
+-- name: drop_events
+DELETE FROM read_event e
+USING unnest(:events.account_id::uuid[], :events.test::boolean[], :events.sequence::bigint[], :events.created_at::timestamptz[])
+     AS g (account_id, test, sequence, created_at)
+WHERE e.account_id = g.account_id AND e.test = g.test AND e.sequence = g.sequence AND e.created_at = g.created_at
+  AND NOT EXISTS (SELECT FROM pg_temp.read_event m WHERE m.account_id = e.account_id AND m.test = e.test
+                  AND m.sequence = e.sequence AND ROW(m.*) IS NOT DISTINCT FROM ROW(e.*));
+
+-- name: report_charges
+SELECT repair('report_charge', format('r.charge_id BETWEEN %L AND %L', :first::uuid, :last::uuid)) AS rows;
+
+-- name: days
+-- for each of report_entry, report_refund, report_integrator
+SELECT repair('{each}', format('r.day >= %L AND r.day < %L', :day::date, :until::date)) AS rows;
+
+-- name: issued
+-- for each of report_cohort, report_wait
+SELECT repair('{each}', format(
+    '(r.account_id, r.day) >= (%L::uuid, %L::date) AND (r.account_id, r.day) < (%L::uuid, %L::date) AND r.account_id <> %L',
+    :account_id::uuid, :day::date, :to_account_id::uuid, :to_day::date, '00000000-0000-0000-0000-000000000000')) AS rows;
+
+-- name: due
+SELECT repair('report_due', format(
+    '(r.account_id, r.due_date) >= (%L::uuid, %L::date) AND (r.account_id, r.due_date) < (%L::uuid, %L::date) AND r.account_id <> %L',
+    :account_id::uuid, :day::date, :to_account_id::uuid, :to_day::date, '00000000-0000-0000-0000-000000000000')) AS rows;
+
+-- name: fill_together
+WITH cohort AS (
+    INSERT INTO pg_temp.report_cohort
+    SELECT '00000000-0000-0000-0000-000000000000'::uuid, day, payment_method, status, sum(charges), sum(cents) FROM report_cohort
+    WHERE day >= :day AND day < :until AND account_id <> '00000000-0000-0000-0000-000000000000'
+    GROUP BY 2, 3, 4 HAVING sum(charges) <> 0
+), wait AS (
+    INSERT INTO pg_temp.report_wait
+    SELECT '00000000-0000-0000-0000-000000000000'::uuid, day, payment_method, bucket, sum(charges) FROM report_wait
+    WHERE day >= :day AND day < :until AND account_id <> '00000000-0000-0000-0000-000000000000' GROUP BY 2, 3, 4
+)
+INSERT INTO pg_temp.report_due
+SELECT '00000000-0000-0000-0000-000000000000'::uuid, status, due_date, payment_method, sum(charges), sum(cents) FROM report_due
+WHERE due_date >= :day AND due_date < :until AND account_id <> '00000000-0000-0000-0000-000000000000'
+GROUP BY 2, 3, 4 HAVING sum(charges) <> 0;
+
+-- name: together
+SELECT repair('report_cohort', format('r.account_id = %L AND r.day >= %L AND r.day < %L', k.nobody, :day::date, :until::date))
+       + repair('report_wait', format('r.account_id = %L AND r.day >= %L AND r.day < %L', k.nobody, :day::date, :until::date))
+       + repair('report_due', format('r.account_id = %L AND r.due_date >= %L AND r.due_date < %L', k.nobody, :day::date, :until::date))
+       AS rows
+FROM (VALUES ('00000000-0000-0000-0000-000000000000')) AS k (nobody);

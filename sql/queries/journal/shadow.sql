@@ -10,6 +10,10 @@ CREATE TEMPORARY TABLE journal_order (
 --   report_cohort, report_due, report_wait, report_entry, report_refund, report_integrator
 SELECT make_shadow('{each}');
 
+-- name: plans_anew
+-- A statement that was prepared on this connection before the shadows were made keeps the real tables in its plan.
+DISCARD PLANS;
+
 -- name: real_kept
 -- PostgreSQL lets such a transaction write temporary tables only.
 SET TRANSACTION READ ONLY;
@@ -23,3 +27,7 @@ SELECT set_config('search_path', quote_ident(current_schema()), true);
 
 -- name: real_first
 SELECT set_config('search_path', format('%I, pg_temp', current_schema()), true);
+
+-- name: count
+-- for each of read_event, read_ledger
+SELECT count(*) AS rows FROM pg_temp.{each};

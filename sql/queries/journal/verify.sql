@@ -162,10 +162,9 @@ LEFT JOIN pg_temp.read_ledger m USING (account_id, test, sequence)
 WHERE ROW(m.*) IS DISTINCT FROM ROW(l.*);
 
 -- name: events
--- The next events along the feeds. Of one about no charge, what it is about is in the row of the journal that it names.
+-- The next events along the feeds; those about no charge are looked up in the journal from here.
 SELECT e.account_id, e.test, e.sequence, e.created_at, e.sequence - b.sequence AS step,
-       CASE WHEN e.charge_id IS NULL THEN coalesce(
-            (SELECT journal_subject(j.payload) FROM journal j WHERE j.journal_id = e.journal_id), e.event_id) END AS subject
+       CASE WHEN e.charge_id IS NULL THEN e.journal_id END AS journal_id
 FROM (
     SELECT * FROM read_event
     WHERE (account_id, test, sequence, created_at) > (:account_id, :test, :sequence, :created_at) AND account_id <= :high
@@ -181,7 +180,7 @@ ORDER BY e.account_id, e.test, e.sequence, e.created_at;
 -- name: fill_events
 WITH journaled AS MATERIALIZED (
     SELECT journal_id, version FROM journal
-    WHERE charge_id IS NULL AND journal_subject(payload) = ANY(:subjects::uuid[]) AND event_id IS NOT NULL
+    WHERE journal_id = ANY(:journal_ids::bigint[]) AND event_id IS NOT NULL
 )
 INSERT INTO journal_order (journal_id) SELECT journal_id FROM journaled ORDER BY version, journal_id;
 

@@ -36,7 +36,7 @@ WHERE (account_id, test, created_at) >= (:account_id, false, :day::date::timesta
   AND (created_at AT TIME ZONE 'America/Sao_Paulo')::date >= :since AND (created_at AT TIME ZONE 'America/Sao_Paulo')::date < :until
 ORDER BY account_id, test, created_at, charge_id OFFSET :count LIMIT 1;
 
--- name: issued
+-- name: fill_issued
 -- What became of the charges issued from one account and day to another: report_charge has each as it was at the position,
 -- and what is counted of it follows from that. A row that every charge has left stays, with zeros.
 WITH behind AS MATERIALIZED (
@@ -50,28 +50,24 @@ WITH behind AS MATERIALIZED (
       AND (c.account_id, c.test, c.created_at) < (:to_account_id, false, :to_day::date::timestamp AT TIME ZONE 'America/Sao_Paulo')
       AND NOT c.test AND (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date >= :since
       AND (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date < :until
-), cohort AS MATERIALIZED (
-    SELECT account_id, day, payment_method, status, count(*) AS charges, sum(amount_cents)::bigint AS cents
-    FROM charged GROUP BY 1, 2, 3, 4
-), kept_cohort AS MATERIALIZED (
-    SELECT * FROM report_cohort
+), cohort AS (
+    INSERT INTO pg_temp.report_cohort
+    SELECT account_id, day, payment_method, status, count(*), sum(amount_cents) FROM charged GROUP BY 1, 2, 3, 4
+)
+INSERT INTO pg_temp.report_wait
+SELECT account_id, day, payment_method, wait_bucket(created_at, paid_at), count(*)
+FROM charged WHERE paid_at IS NOT NULL GROUP BY 1, 2, 3, 4;
+
+-- name: differences_of_issued
+-- for each of report_cohort, report_wait
+WITH kept AS MATERIALIZED (
+    SELECT * FROM {each}
     WHERE (account_id, day) >= (:account_id, :day) AND (account_id, day) < (:to_account_id, :to_day) AND charges <> 0
       AND day >= :since AND day < :until AND account_id <> '00000000-0000-0000-0000-000000000000'
-), wait AS MATERIALIZED (
-    SELECT account_id, day, payment_method, wait_bucket(created_at, paid_at) AS bucket, count(*) AS charges
-    FROM charged WHERE paid_at IS NOT NULL GROUP BY 1, 2, 3, 4
-), kept_wait AS MATERIALIZED (
-    SELECT * FROM report_wait
-    WHERE (account_id, day) >= (:account_id, :day) AND (account_id, day) < (:to_account_id, :to_day)
-      AND day >= :since AND day < :until AND account_id <> '00000000-0000-0000-0000-000000000000'
 )
-SELECT 'report_cohort' AS table, 'missing or stale' AS what, count(*) AS rows FROM (TABLE cohort EXCEPT TABLE kept_cohort) d
+SELECT '{each}' AS table, 'missing or stale' AS what, count(*) AS rows FROM (TABLE pg_temp.{each} EXCEPT TABLE kept) d
 UNION ALL
-SELECT 'report_cohort', 'not in the journal', count(*) FROM (TABLE kept_cohort EXCEPT TABLE cohort) d
-UNION ALL
-SELECT 'report_wait', 'missing or stale', count(*) FROM (TABLE wait EXCEPT TABLE kept_wait) d
-UNION ALL
-SELECT 'report_wait', 'not in the journal', count(*) FROM (TABLE kept_wait EXCEPT TABLE wait) d;
+SELECT '{each}', 'not in the journal', count(*) FROM (TABLE kept EXCEPT TABLE pg_temp.{each}) d;
 
 -- name: due_after
 SELECT account_id, due_date AS day FROM read_charge
@@ -79,7 +75,7 @@ WHERE (account_id, test, due_date) >= (:account_id, false, :day::date) AND accou
   AND NOT test AND due_date IS NOT NULL AND due_date >= :since AND due_date < :until
 ORDER BY account_id, test, due_date, created_at, charge_id OFFSET :count LIMIT 1;
 
--- name: due
+-- name: fill_due
 -- The same of boletos by their due date. One that was re-dated since the totals were folded is counted where it was due then.
 WITH candidate AS MATERIALIZED (
     SELECT charge_id FROM read_charge
@@ -88,21 +84,25 @@ WITH candidate AS MATERIALIZED (
     UNION
     SELECT charge_id FROM journal
     WHERE journal_id > (SELECT journal_id FROM report_position) AND NOT test AND payload #> '{charge,due_date}' IS NOT NULL
-), made AS MATERIALIZED (
-    SELECT r.account_id, r.status, r.due_date, r.payment_method, count(*) AS charges, sum(r.amount_cents)::bigint AS cents
-    FROM candidate c JOIN report_charge r ON r.charge_id = c.charge_id
-    WHERE (r.account_id, r.due_date) >= (:account_id, :day) AND (r.account_id, r.due_date) < (:to_account_id, :to_day)
-      AND r.due_date >= :since AND r.due_date < :until
-    GROUP BY 1, 2, 3, 4
-), kept AS MATERIALIZED (
-    SELECT * FROM report_due
+)
+INSERT INTO pg_temp.report_due
+SELECT r.account_id, r.status, r.due_date, r.payment_method, count(*), sum(r.amount_cents)
+FROM candidate c JOIN report_charge r ON r.charge_id = c.charge_id
+WHERE (r.account_id, r.due_date) >= (:account_id, :day) AND (r.account_id, r.due_date) < (:to_account_id, :to_day)
+  AND r.due_date >= :since AND r.due_date < :until
+GROUP BY 1, 2, 3, 4;
+
+-- name: differences_of_due
+-- for each of report_due
+WITH kept AS MATERIALIZED (
+    SELECT * FROM {each}
     WHERE account_id BETWEEN :account_id AND :to_account_id AND charges <> 0
       AND (account_id, due_date) >= (:account_id, :day) AND (account_id, due_date) < (:to_account_id, :to_day)
       AND due_date >= :since AND due_date < :until AND account_id <> '00000000-0000-0000-0000-000000000000'
 )
-SELECT 'report_due' AS table, 'missing or stale' AS what, count(*) AS rows FROM (TABLE made EXCEPT TABLE kept) d
+SELECT '{each}' AS table, 'missing or stale' AS what, count(*) AS rows FROM (TABLE pg_temp.{each} EXCEPT TABLE kept) d
 UNION ALL
-SELECT 'report_due', 'not in the journal', count(*) FROM (TABLE kept EXCEPT TABLE made) d;
+SELECT '{each}', 'not in the journal', count(*) FROM (TABLE kept EXCEPT TABLE pg_temp.{each}) d;
 
 -- name: next_month
 SELECT date_trunc('month', least(
