@@ -65,13 +65,14 @@ async def show_state(request: Request[Any, Any, Any], public_id: FromPath[str]) 
 
 @get("/pagar/{public_id:str}/boleto.pdf")
 async def show_boleto(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Response[bytes]:
-    """The boleto as a PDF. The same 404 for unknown links and for other charges."""
+    """The boleto as a PDF, as long as it can be paid: it has the payer's name, document and address, and whoever has
+    the link opens it. The same 404 for unknown links, for other charges, and once it is over."""
     state = request.app.state
     async with session(state.pool) as conn:
         boleto = await boleto_of_link(
             conn, public_id, seal=Seal(state.settings.secret_key), settings=state.settings, now=state.now()
         )
-    if boleto is None:
+    if boleto is None or boleto.void is not None:
         raise NotFoundException
     # ASCII without blanks or quotes: RFC 6266's plain form is enough.
     headers = {"Content-Disposition": f'inline; filename="{boleto.file_name}"'}

@@ -51,11 +51,15 @@ async def test_a_boleto_is_written_off_at_the_bank_and_then_cancelled(
     path = f"{base}/cobrancas/{boleto['charge_id']}"
     page = await env.owner.opened(path)
     assert boleto["boleto"]["nosso_numero"] in page.text
-    async with env.owner.http.get(f"{system.app_url}/pagar/{boleto['public_id']}/boleto.pdf") as pdf:
-        assert pdf.content_type == "application/pdf"
+    assert f'href="{path}/boleto.pdf"' in page.html
     done = await env.owner.post(f"{path}/cancelar", on=path, reason="cancelled", sure="yes")
     assert done.where == f"{path}?feito=cancelada", done.text[:300]
     assert (await client.charge(boleto["charge_id"]))["status"] == "cancelled"
+    # The merchant has the paper as a record; whoever has the payer's link has it no more.
+    async with env.owner.http.get(f"{system.app_url}{path}/boleto.pdf") as pdf:
+        assert pdf.content_type == "application/pdf"
+    async with env.owner.http.get(f"{system.app_url}/pagar/{boleto['public_id']}/boleto.pdf") as pdf:
+        assert pdf.status == 404
     async with books_of(system) as books:
         assert (await at_bank(books, boleto["boleto"]["nosso_numero"]))["written_off_at"] is not None
     again = await env.owner.post(f"{path}/cancelar", on=path, reason="cancelled", sure="yes")

@@ -184,9 +184,6 @@ OVER: dict[str, dict[str, Any]] = {
     "refunded": {"status": "refunded", "paid_at": iso(NOW)},
     "failed": {"status": "failed"},
 }
-WORDS = {
-    "paid": "PAGO", "expired": "VENCIDO", "cancelled": "CANCELADO", "refunded": "DEVOLVIDO", "failed": "SEM REGISTRO",
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("state", OVER)
@@ -200,9 +197,9 @@ async def test_once_it_is_over_neither_page_nor_paper_has_a_code(
         html = await fetched(client, f"{base_url}/pagar/{doc.public_id}{tail}")
         assert_no_code(html, doc)
     async with client.get(f"{base_url}/pagar/{doc.public_id}/boleto.pdf") as answer:
-        text = PdfReader(io.BytesIO(await answer.read())).pages[0].extract_text()
-    assert WORDS[state] in text
-    assert codes(doc)[0] not in text
+        # The paper has the payer's name, document and address: it is there as long as it serves to pay.
+        assert answer.status == 404
+        assert PAYER.name not in await answer.text()
 
 
 def assert_no_code(html: str, doc: ChargeDoc) -> None:

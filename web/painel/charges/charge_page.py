@@ -15,6 +15,7 @@ from commands.mail import MAILED
 from domain.charge import Status
 from domain.documents import masked, well_formed
 from domain.instants import SAO_PAULO, iso
+from readmodels.charges.boleto import boleto_to_print
 from readmodels.charges.charge import ChargeDoc, charges_by_id, open_payer
 from readmodels.dashboard.charge import (
     Happening,
@@ -55,6 +56,24 @@ class TimelineEntry(Struct, frozen=True):
     chip: str = ""
     chip_tone: str = ""
     link: str = ""
+
+
+async def show_boleto(request: PageRequest) -> Response[bytes]:
+    """The boleto as a PDF, whatever became of it."""
+    async with session(request.pool) as conn:
+        boleto = await boleto_to_print(
+            conn,
+            request.id("charge_id"),
+            request.owner,
+            seal=request.seal,
+            settings=request.settings,
+            now=request.now,
+        )
+    if boleto is None:
+        raise NotFoundException
+    headers = {"Content-Disposition": f'inline; filename="{boleto.file_name}"', "Cache-Control": "no-store"}
+    printed: bytes = await request.http.app.state.printer.printed(boleto)
+    return Response(printed, headers=headers, media_type="application/pdf")
 
 
 async def show(request: PageRequest) -> Response[Any]:
