@@ -1266,7 +1266,7 @@ CREATE OR REPLACE FUNCTION enqueue_deliveries(journal_ids bigint[], now_at times
 AS $function$
 BEGIN
     WITH due AS MATERIALIZED (
-        SELECT gen_random_uuid(), e.endpoint_id, j.account_id, j.test, j.event_id, j.event_sequence, j.kind,
+        SELECT uuidv7(), e.endpoint_id, j.account_id, j.test, j.event_id, j.event_sequence, j.kind,
                CASE WHEN l.state = 'paused' THEN 'held' ELSE 'pending' END, now_at, j.recorded_at
         FROM journal j
         JOIN webhook_endpoint e ON e.account_id = j.account_id AND j.kind = ANY(e.kinds)

@@ -108,7 +108,7 @@ class _Rebuild:
 
     async def _ranges(self, after: str, scope: VerifyScope, work: Callable[[UUID, UUID], Awaitable[None]]) -> None:
         """Every range of ids. One in which a row of another range was in the way is done once more in the end."""
-        began: str | None = str(scope.first_id)
+        began: str | None = str(scope.lowest_id)
         again: list[tuple[UUID, UUID]] = []
         while began is not None:
             first, last, began = await verify_rows.next_range(self.conn, after, scope, began)

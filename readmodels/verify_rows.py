@@ -128,7 +128,7 @@ def _walk(
         looked = await check(conn, {"first": first, "last": last, "low": scope.low, "high": scope.high})
         return looked._replace(next=following)
 
-    return VerifyPart(name, lambda scope: str(scope.first_id), look)
+    return VerifyPart(name, lambda scope: str(scope.lowest_id), look)
 
 
 async def next_range(conn: Connection, after: str, scope: VerifyScope, began: str) -> tuple[UUID, UUID, str | None]:

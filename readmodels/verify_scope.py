@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from domain.instants import day_begins
 from readmodels.page import BEGINNING, END
+from runtime.ids import first_id
 from sql import Connection
 
 _LIVE = timedelta(days=30)
@@ -51,20 +52,20 @@ class VerifyScope(Struct, frozen=True, omit_defaults=True):
         return self.account_id or HIGHEST
 
     @property
-    def first_id(self) -> UUID:
-        return LOWEST if self.since is None else _first_id(day_begins(self.since))
+    def lowest_id(self) -> UUID:
+        return LOWEST if self.since is None else first_id(day_begins(self.since))
 
     @property
     def last_id(self) -> UUID:
-        return HIGHEST if self.until is None else UUID(int=_first_id(day_begins(self.after)).int - 1)
+        return HIGHEST if self.until is None else UUID(int=first_id(day_begins(self.after)).int - 1)
 
     @property
     def live_first(self) -> UUID:
-        return _first_id(min(self.begun, END - _LIVE) + timedelta(milliseconds=1))
+        return first_id(min(self.begun, END - _LIVE) + timedelta(milliseconds=1))
 
     @property
     def live_after(self) -> UUID:
-        return _first_id(min(self.begun, END - _LIVE) + _LIVE)
+        return first_id(min(self.begun, END - _LIVE) + _LIVE)
 
     @property
     def first(self) -> date:
@@ -102,8 +103,3 @@ class VerifyPart(NamedTuple):
     first: Callable[[VerifyScope], str]
     look: Callable[[Connection, VerifyScope, str], Awaitable[Slice]]
     """Of the slice that begins there."""
-
-
-def _first_id(at: datetime) -> UUID:
-    """The smallest UUIDv7 of an instant."""
-    return UUID(int=int(at.timestamp() * 1000) << 80)

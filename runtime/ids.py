@@ -3,6 +3,7 @@
 import os
 import time
 from binascii import b2a_base64
+from datetime import datetime
 from uuid import UUID
 
 _BLOCK = 4096
@@ -41,6 +42,11 @@ def new_id() -> UUID:
     value = value & ~(0xF000 << 64) | (0x7000 << 64)
     value = value & ~(0xC000 << 48) | (0x8000 << 48)
     return UUID(int=value)
+
+
+def first_id(at: datetime) -> UUID:
+    """The smallest UUIDv7 of an instant: ids from before it are smaller."""
+    return UUID(int=int(at.timestamp() * 1000) << 80)
 
 
 def new_token() -> str:

@@ -9,6 +9,7 @@ import asyncpg
 import structlog
 
 import sql
+from runtime.ids import first_id
 from runtime.postgres import session, transaction
 from sql.migrate import MONTHLY, MONTHS_AHEAD
 from workers.context import Context
@@ -60,9 +61,9 @@ async def _keep(context: Context, table: str) -> None:
 
 
 async def forget_deliveries(context: Context) -> int:
-    """Delete a batch of deliveries whose events left the feed; answers how many."""
+    """Delete a batch of deliveries from before their events' month left the feed; answers how many."""
     async with session(context.pool) as conn:
-        return await forget(conn, before=context.now() - DELIVERIES_KEPT, limit=_FORGOTTEN_MAX)
+        return await forget(conn, before=first_id(context.now() - DELIVERIES_KEPT), limit=_FORGOTTEN_MAX)
 
 
 async def forget_endpoints(context: Context) -> int:

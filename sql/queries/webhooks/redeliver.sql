@@ -48,7 +48,7 @@ WITH asked AS MATERIALIZED (
 ), fresh AS (
     INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, due_at,
                                   created_at)
-    SELECT gen_random_uuid(), endpoint_id, account_id, test, event_id, sequence, type, state, due_at, created_at
+    SELECT uuidv7(), endpoint_id, account_id, test, event_id, sequence, type, state, due_at, created_at
     FROM asked
     ORDER BY sequence
     ON CONFLICT (endpoint_id, event_id) DO NOTHING

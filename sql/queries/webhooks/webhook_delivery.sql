@@ -230,17 +230,8 @@ WITH lost AS (
 SELECT delivery_id, attempt, state FROM freed;
 
 -- name: forget
--- Delete a bounded number of deliveries, with their attempts, that are as old as :before. Each account's oldest are looked
--- at by their numbers (webhook_delivery_feed): one probe for an account that has none so old.
-DELETE FROM webhook_delivery d USING (
-    SELECT oldest.delivery_id
-    FROM account_clock k
-    CROSS JOIN LATERAL (
-        SELECT o.delivery_id, o.created_at FROM webhook_delivery o
-        WHERE o.account_id = k.account_id AND o.test = k.test
-        ORDER BY o.sequence LIMIT :limit
-    ) oldest
-    WHERE oldest.created_at < :before
-    LIMIT :limit
-) gone
-WHERE d.delivery_id = gone.delivery_id;
+-- Delete a bounded number of the oldest deliveries, with their attempts: ids grow with time, so these are the first of the
+-- primary key, whatever the number of accounts. Another worker takes the next ones.
+DELETE FROM webhook_delivery WHERE delivery_id = ANY(ARRAY(
+    SELECT delivery_id FROM webhook_delivery WHERE delivery_id < :before ORDER BY delivery_id LIMIT :limit
+    FOR UPDATE SKIP LOCKED));

@@ -41,9 +41,9 @@ SELECT endpoint_id FROM removed;
 SELECT endpoint_id FROM webhook_endpoint WHERE account_id IS NULL LIMIT 1;
 
 -- name: forget_deliveries
--- A bounded number of a removed endpoint's deliveries, with their attempts.
+-- A bounded number of a removed endpoint's deliveries, with their attempts; another worker takes others.
 DELETE FROM webhook_delivery WHERE delivery_id = ANY(ARRAY(
-    SELECT delivery_id FROM webhook_delivery WHERE endpoint_id = :endpoint_id LIMIT :limit));
+    SELECT delivery_id FROM webhook_delivery WHERE endpoint_id = :endpoint_id LIMIT :limit FOR UPDATE SKIP LOCKED));
 
 -- name: forget
 -- A delivery that was written while the endpoint was being removed keeps it for another round.

@@ -22,7 +22,7 @@ from readmodels.projector import Projection, project
 from readmodels.verify import verify
 from readmodels.verify_scope import Difference
 from readmodels.webhooks.event_list import EventFilters, event_page
-from runtime.ids import new_id
+from runtime.ids import first_id, new_id
 from runtime.postgres import Pool, open_pool
 from runtime.seal import Seal
 from sql.migrate import MONTHS_AHEAD, migrate
@@ -32,6 +32,7 @@ from workers.housekeeping.months import (
     KEPT,
     MOVED_MAX,
     detach_feed,
+    forget,
     forget_deliveries,
     forget_endpoints,
     keep_months,
@@ -352,8 +353,23 @@ async def test_deliveries_are_forgotten_once_their_events_have_left_the_feed(own
         " state, due_at, created_at) VALUES ($1, $2, $3, false, $1, $4, 'payment.received', 'delivered', $5, $5))"
         " INSERT INTO webhook_attempt (delivery_id, attempt, started_at, duration_ms, outcome)"
         " VALUES ($1, 1, $5, 5, 'delivered')",
-        [(new_id(), endpoint_id, account_id, sequence, now - age) for sequence, age in enumerate(ages, 1)],
+        [
+            (UUID(int=first_id(now - age).int + sequence), endpoint_id, account_id, sequence, now - age)
+            for sequence, age in enumerate(ages, 1)
+        ],
     )
+    # What another worker is deleting is passed over and not waited for.
+    before = first_id(now - DELIVERIES_KEPT)
+    async with conn.acquire() as one, conn.acquire() as other:
+        both = [one.transaction(), other.transaction()]
+        for each in both:
+            await each.start()
+        assert [await forget(one, before=before, limit=700), await forget(other, before=before, limit=1_000)] == [
+            700,
+            800,
+        ]
+        for each in both:
+            await each.rollback()
     assert [await forget_deliveries(own.worker) for _ in range(3)] == [1_000, 500, 0]
     left = await conn.fetch("SELECT sequence FROM webhook_delivery WHERE account_id = $1 ORDER BY sequence", account_id)
     assert [row["sequence"] for row in left] == [1_501, 1_502]
