@@ -58,7 +58,7 @@ CREATE TABLE audit (
     address_hash text NOT NULL,
     request_id text NOT NULL,
     CONSTRAINT audit_pkey PRIMARY KEY (audit_id)
-);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE TRIGGER audit_is_append_only BEFORE DELETE OR UPDATE ON audit FOR EACH ROW EXECUTE FUNCTION refuse_change_of_audit();
 CREATE TRIGGER audit_is_kept BEFORE TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
 CREATE INDEX audit_of_account ON audit USING btree (account_id, at, audit_id);
@@ -221,7 +221,7 @@ CREATE TABLE charge (
     CONSTRAINT charge_amount_cents_check CHECK (amount_cents > 0),
     CONSTRAINT charge_bank_check CHECK (length(bank) = 3),
     CONSTRAINT charge_payment_method_check CHECK (payment_method = ANY (ARRAY['pix'::text, 'boleto'::text, 'boleto_hibrido'::text, 'boleto_pix'::text])),
-    CONSTRAINT charge_pkey PRIMARY KEY (charge_id, account_id),
+    CONSTRAINT charge_pkey PRIMARY KEY (charge_id),
     CONSTRAINT charge_refunded_cents_check CHECK (refunded_cents >= 0),
     CONSTRAINT charge_status_check CHECK (status = ANY (ARRAY['pending'::text, 'paid'::text, 'expired'::text, 'cancelled'::text, 'refunded'::text, 'failed'::text]))
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
@@ -289,14 +289,14 @@ CREATE TABLE feed_begin (
 );
 
 CREATE TABLE idempotency (
+    first_used_at timestamp with time zone NOT NULL,
+    replay_count integer DEFAULT 0 NOT NULL,
     account_id uuid NOT NULL,
     test boolean NOT NULL,
     key text NOT NULL,
     fingerprint bytea NOT NULL,
     resource_type text NOT NULL,
     resource_id uuid NOT NULL,
-    first_used_at timestamp with time zone NOT NULL,
-    replay_count integer DEFAULT 0 NOT NULL,
     CONSTRAINT idempotency_fingerprint_check CHECK (length(fingerprint) = 32),
     CONSTRAINT idempotency_key_check CHECK (length(key) >= 1 AND length(key) <= 255),
     CONSTRAINT idempotency_pkey PRIMARY KEY (account_id, test, key)
@@ -378,7 +378,7 @@ CREATE TABLE mail (
     CONSTRAINT mail_kind_check CHECK (kind = ANY (ARRAY['charge'::text, 'before_due'::text, 'due_day'::text, 'receipt'::text, 'asked'::text, 'notice'::text])),
     CONSTRAINT mail_pkey PRIMARY KEY (mail_id),
     CONSTRAINT mail_state_check CHECK (state = ANY (ARRAY['waiting'::text, 'sending'::text, 'sent'::text, 'failed'::text, 'skipped'::text]))
-) WITH (fillfactor=85);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX mail_asked ON mail USING btree (charge_id, created_at) WHERE kind = 'asked'::text;
 CREATE INDEX mail_due ON mail USING btree (due_at, mail_id) WHERE state = 'waiting'::text;
 CREATE INDEX mail_leased ON mail USING btree (lease_until) WHERE state = 'sending'::text;
@@ -401,7 +401,7 @@ CREATE TABLE mail_stop (
     stopped_at timestamp with time zone NOT NULL,
     CONSTRAINT mail_stop_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
     CONSTRAINT mail_stop_pkey PRIMARY KEY (account_id, to_hash)
-);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 
 CREATE TABLE migration (
     name text NOT NULL,
@@ -424,7 +424,7 @@ CREATE TABLE notice (
     mailed_at timestamp with time zone,
     CONSTRAINT notice_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
     CONSTRAINT notice_pkey PRIMARY KEY (notice_id)
-);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX notice_of_account ON notice USING btree (account_id, at, notice_id);
 CREATE INDEX notice_unmailed ON notice USING btree (mail_after) WHERE mailed_at IS NULL;
 
@@ -455,31 +455,31 @@ END),
 CREATE INDEX partner_share_due ON partner_share USING btree (number) WHERE posted_at IS NULL;
 
 CREATE TABLE payment (
-    account_id uuid NOT NULL,
-    payment_id uuid NOT NULL,
-    test boolean NOT NULL,
-    charge_id uuid NOT NULL,
-    source text NOT NULL,
-    method text NOT NULL,
     amount_cents bigint NOT NULL,
-    anomaly text,
-    settles boolean NOT NULL,
     paid_at timestamp with time zone NOT NULL,
     credited_at timestamp with time zone NOT NULL,
     refunded_cents bigint DEFAULT 0 NOT NULL,
     refunding_cents bigint DEFAULT 0 NOT NULL,
     reversed_cents bigint DEFAULT 0 NOT NULL,
+    account_id uuid NOT NULL,
+    payment_id uuid NOT NULL,
+    test boolean NOT NULL,
+    settles boolean NOT NULL,
+    charge_id uuid NOT NULL,
+    source text NOT NULL,
+    method text NOT NULL,
+    anomaly text,
     CONSTRAINT payment_account_id_test_source_key UNIQUE (account_id, test, source),
     CONSTRAINT payment_amount_cents_check CHECK (amount_cents > 0),
     CONSTRAINT payment_anomaly_check CHECK (anomaly = ANY (ARRAY['duplicate'::text, 'paid_after_cancel'::text, 'amount_mismatch'::text])),
     CONSTRAINT payment_check CHECK (refunded_cents >= 0 AND refunded_cents <= amount_cents),
     CONSTRAINT payment_method_check CHECK (method = ANY (ARRAY['pix'::text, 'boleto'::text])),
-    CONSTRAINT payment_pkey PRIMARY KEY (payment_id, account_id),
+    CONSTRAINT payment_pkey PRIMARY KEY (payment_id),
     CONSTRAINT payment_refunding_cents_check CHECK (refunding_cents >= 0),
     CONSTRAINT payment_refunds CHECK ((refunded_cents + refunding_cents) <= amount_cents),
     CONSTRAINT payment_reversed_cents_check CHECK (reversed_cents >= 0)
 ) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
-CREATE UNIQUE INDEX payment_settling ON payment USING btree (charge_id, account_id) WHERE settles;
+CREATE UNIQUE INDEX payment_settling ON payment USING btree (charge_id) WHERE settles;
 
 CREATE TABLE payment_reversal (
     account_id uuid NOT NULL,
@@ -543,7 +543,7 @@ CREATE TABLE read_charge (
     txid text,
     integrador_code text,
     changes jsonb,
-    CONSTRAINT read_charge_pkey PRIMARY KEY (charge_id, account_id)
+    CONSTRAINT read_charge_pkey PRIMARY KEY (charge_id)
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX read_charge_due ON read_charge USING btree (account_id, test, due_date, created_at, charge_id) WHERE due_date IS NOT NULL;
 CREATE INDEX read_charge_integrador ON read_charge USING btree (account_id, test, integrador_code, created_at, charge_id) WHERE integrador_code IS NOT NULL;
@@ -575,19 +575,19 @@ CREATE INDEX read_event_type ON ONLY read_event USING btree (account_id, test, t
 CREATE TABLE read_event_other PARTITION OF read_event DEFAULT;
 
 CREATE TABLE read_ledger (
-    account_id uuid NOT NULL,
-    test boolean NOT NULL,
     sequence bigint NOT NULL,
-    entry_id uuid NOT NULL,
-    type text NOT NULL,
     amount_cents bigint NOT NULL,
     balance_after_cents bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    account_id uuid NOT NULL,
+    test boolean NOT NULL,
+    entry_id uuid NOT NULL,
+    type text NOT NULL,
     charge_id uuid,
     payment_id uuid,
     refund_id uuid,
     withdrawal_id uuid,
     external_id text,
-    created_at timestamp with time zone NOT NULL,
     CONSTRAINT read_ledger_amount_cents_check CHECK (amount_cents <> 0),
     CONSTRAINT read_ledger_pkey PRIMARY KEY (account_id, test, sequence)
 ) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
@@ -691,7 +691,7 @@ CREATE TABLE report_charge (
     due_date date,
     amount_cents bigint NOT NULL,
     CONSTRAINT report_charge_pkey PRIMARY KEY (charge_id)
-) WITH (fillfactor=85);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 
 CREATE TABLE report_cohort (
     account_id uuid NOT NULL,
@@ -847,7 +847,7 @@ CREATE TABLE schedule_charge (
     CONSTRAINT schedule_charge_number_check CHECK (number > 0),
     CONSTRAINT schedule_charge_pkey PRIMARY KEY (schedule_id, number),
     CONSTRAINT schedule_charge_state_check CHECK (state = ANY (ARRAY['issued'::text, 'skipped'::text, 'failed'::text]))
-);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 
 CREATE TABLE sign_in_attempt (
     subject text NOT NULL,

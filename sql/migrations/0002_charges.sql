@@ -1,19 +1,19 @@
 -- The write side of charges: rows that commands lock and change.
 --
--- Keys carry account_id in second place: charge ids are time-ordered, so new rows meet at the right edge of the index,
--- and a bank, which knows a charge only by its txid (the charge id in hex), finds it by the same key.
+-- A charge's id alone is its key: it is time-ordered, so new rows meet at the right edge of the index, and a bank, which
+-- knows a charge only by its txid (the id in hex), finds it by the same key.
 
 -- Here and in other tables that grow for ever, a number of changed rows calls for a vacuum or an analysis: a fifth of a
 -- billion rows is reached years too late.
 CREATE TABLE idempotency (
+    first_used_at  timestamptz NOT NULL,
+    replay_count   integer NOT NULL DEFAULT 0,
     account_id     uuid NOT NULL,
     test           boolean NOT NULL,
     key            text NOT NULL CHECK (length(key) BETWEEN 1 AND 255),
     fingerprint    bytea NOT NULL CHECK (length(fingerprint) = 32),
     resource_type  text NOT NULL,
     resource_id    uuid NOT NULL,
-    first_used_at  timestamptz NOT NULL,
-    replay_count   integer NOT NULL DEFAULT 0,
     -- Never purged: a forgotten key would let a money operation run again.
     PRIMARY KEY (account_id, test, key)
 ) WITH (
@@ -41,7 +41,7 @@ CREATE TABLE charge (
     location        text,
     -- Name, document, e-mail and phone of the payer, sealed; nothing personal is kept in the clear.
     payer_sealed    bytea,
-    PRIMARY KEY (charge_id, account_id)
+    PRIMARY KEY (charge_id)
 ) WITH (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,

@@ -86,7 +86,7 @@ CREATE TABLE read_charge (
     integrador_code      text,
     -- Every field that changed, as it is now; NULL while none has.
     changes              jsonb,
-    PRIMARY KEY (charge_id, account_id)
+    PRIMARY KEY (charge_id)
 ) WITH (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,

@@ -1,16 +1,7 @@
 -- Payments, refunds, withdrawals, partners' shares, the ledger, and what can be seen of them.
 
 CREATE TABLE payment (
-    account_id       uuid NOT NULL,
-    payment_id       uuid NOT NULL,
-    test             boolean NOT NULL,
-    charge_id        uuid NOT NULL,
-    -- What makes this payment happen once: the endToEndId, or the bank's receipt of a boleto.
-    source           text NOT NULL,
-    method           text NOT NULL CHECK (method IN ('pix', 'boleto')),
     amount_cents     bigint NOT NULL CHECK (amount_cents > 0),
-    anomaly          text CHECK (anomaly IN ('duplicate', 'paid_after_cancel', 'amount_mismatch')),
-    settles          boolean NOT NULL,
     paid_at          timestamptz NOT NULL,
     credited_at      timestamptz NOT NULL,
     -- Back with the payer, and on its way back: the latter cannot be refunded again either.
@@ -18,7 +9,16 @@ CREATE TABLE payment (
     refunding_cents  bigint NOT NULL DEFAULT 0 CHECK (refunding_cents >= 0),
     -- Taken back by the bank. A refund may be on its way when that happens: the bank refuses it then.
     reversed_cents   bigint NOT NULL DEFAULT 0 CHECK (reversed_cents >= 0),
-    PRIMARY KEY (payment_id, account_id),
+    account_id       uuid NOT NULL,
+    payment_id       uuid NOT NULL,
+    test             boolean NOT NULL,
+    settles          boolean NOT NULL,
+    charge_id        uuid NOT NULL,
+    -- What makes this payment happen once: the endToEndId, or the bank's receipt of a boleto.
+    source           text NOT NULL,
+    method           text NOT NULL CHECK (method IN ('pix', 'boleto')),
+    anomaly          text CHECK (anomaly IN ('duplicate', 'paid_after_cancel', 'amount_mismatch')),
+    PRIMARY KEY (payment_id),
     UNIQUE (account_id, test, source),
     -- Holds even if the charge's row lock were missed.
     CONSTRAINT payment_refunds CHECK (refunded_cents + refunding_cents <= amount_cents)
@@ -27,7 +27,7 @@ CREATE TABLE payment (
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
 );
 -- At most one payment settles a charge, even if the charge's row lock were missed.
-CREATE UNIQUE INDEX payment_settling ON payment (charge_id, account_id) WHERE settles;
+CREATE UNIQUE INDEX payment_settling ON payment (charge_id) WHERE settles;
 
 -- What the bank gave back of a payment without being asked (MED), each once. The wallet is debited by it.
 CREATE TABLE payment_reversal (
@@ -202,20 +202,20 @@ CREATE TABLE partner_share (
 CREATE INDEX partner_share_due ON partner_share (number) WHERE posted_at IS NULL;
 
 CREATE TABLE read_ledger (
-    account_id           uuid NOT NULL,
-    test                 boolean NOT NULL,
     sequence             bigint NOT NULL,
-    entry_id             uuid NOT NULL,
-    type                 text NOT NULL,
     -- Signed: credits are positive. Always balance_after = balance_after of the row before + amount.
     amount_cents         bigint NOT NULL CHECK (amount_cents <> 0),
     balance_after_cents  bigint NOT NULL,
+    created_at           timestamptz NOT NULL,
+    account_id           uuid NOT NULL,
+    test                 boolean NOT NULL,
+    entry_id             uuid NOT NULL,
+    type                 text NOT NULL,
     charge_id            uuid,
     payment_id           uuid,
     refund_id            uuid,
     withdrawal_id        uuid,
     external_id          text,
-    created_at           timestamptz NOT NULL,
     PRIMARY KEY (account_id, test, sequence)
 ) WITH (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,

@@ -41,7 +41,11 @@ CREATE TABLE mail (
     created_at   timestamptz NOT NULL,
     sent_at      timestamptz,
     CHECK ((notice_id IS NULL) <> (charge_id IS NULL))
-) WITH (fillfactor = 85);
+) WITH (
+    fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
 CREATE INDEX mail_due ON mail (due_at, mail_id) WHERE state = 'waiting';
 CREATE INDEX mail_leased ON mail (lease_until) WHERE state = 'sending';
 CREATE INDEX mail_over ON mail (due_at, mail_id) WHERE state IN ('sent', 'failed', 'skipped');
@@ -56,6 +60,10 @@ CREATE TABLE mail_stop (
     to_hash     text NOT NULL,
     stopped_at  timestamptz NOT NULL,
     PRIMARY KEY (account_id, to_hash)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
 );
 
 -- Local work without a mail server: the last mails, as they would have been sent, sealed.
@@ -81,6 +89,10 @@ CREATE TABLE notice (
     mail_after   timestamptz NOT NULL,
     mail_tries   integer NOT NULL DEFAULT 0,
     mailed_at    timestamptz
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
 );
 CREATE INDEX notice_of_account ON notice (account_id, at, notice_id);
 CREATE INDEX notice_unmailed ON notice (mail_after) WHERE mailed_at IS NULL;

@@ -50,4 +50,8 @@ CREATE TABLE schedule_charge (
     recorded_at   timestamptz NOT NULL,
     PRIMARY KEY (schedule_id, number),
     CHECK ((state = 'issued') = (charge_id IS NOT NULL))
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
 );

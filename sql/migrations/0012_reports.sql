@@ -20,7 +20,11 @@ CREATE TABLE report_charge (
     status          text NOT NULL,
     due_date        date,
     amount_cents    bigint NOT NULL
-) WITH (fillfactor = 85);
+) WITH (
+    fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
 
 -- What became of the charges issued on a day.
 CREATE TABLE report_cohort (

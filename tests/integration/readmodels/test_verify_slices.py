@@ -143,9 +143,9 @@ CORRUPTIONS = (
     ("books", "payments not credited once, to the cent",
      "UPDATE payment SET amount_cents = amount_cents + 1 WHERE account_id = $1 AND test"),
     ("books", "payments that cannot be seen",
-     "INSERT INTO payment SELECT account_id, gen_random_uuid(), test, gen_random_uuid(), 'other', method, 1,"
-     " NULL, false,"
-     " paid_at, credited_at FROM payment WHERE {one}"),
+     "INSERT INTO payment (account_id, payment_id, test, charge_id, source, method, amount_cents, settles, paid_at,"
+     " credited_at) SELECT account_id, gen_random_uuid(), test, gen_random_uuid(), 'other', method, 1, false, paid_at,"
+     " credited_at FROM payment WHERE {one}"),
     ("books", "payments in the journal that were not booked", "DELETE FROM payment WHERE {one}"),
     ("books", "payments of which the bank took back something else than their reversals say",
      "UPDATE payment SET reversed_cents = 1 WHERE account_id = $1 AND test"),
