@@ -5,15 +5,23 @@ from prometheus_client import Gauge
 from commands.money.partner_shares import post_shares
 from readmodels.reports.fold import fold_up_to, settled_up_to
 from readmodels.reports.report import freshness
+from runtime.coordination.leases import take_lease
 from runtime.postgres import session, transaction
 from workers.context import Context
+
+LEASE = "reports"
+LEASE_S = 5.0
+"""Keeps the other workers from looking who is writing the journal, up to 25 times a round. A round that outlasts it is
+safe: the position's row lock lets one fold."""
 
 _lag = Gauge("report_lag_seconds", "How far reports are behind, as last seen.", multiprocess_mode="mostrecent")
 
 
 async def fold_reports(context: Context) -> int:
-    """One round; answers how many journal rows were added to the totals."""
+    """One round; answers how many journal rows were added to the totals. 0 while another worker does it."""
     async with session(context.pool) as conn:
+        if not await take_lease(conn, name=LEASE, holder=context.worker, lease_s=LEASE_S):
+            return 0
         horizon = await settled_up_to(conn)
     folded: int | None = None
     if horizon is not None:

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from time import sleep
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 import asyncpg
@@ -54,6 +54,7 @@ from tests.support.partners import (
 from tests.support.system import ROOT, System
 from tests.support.wallet import SEAL
 from tests.support.webhooks import happen, merchant_at, receiving, until, working
+from workers.housekeeping.reports import LEASE, fold_reports
 from workers.webhooks.attempt import ReceiverAnswer
 from workers.webhooks.dispatcher import release
 from workers.webhooks.lanes import DeliveryOutcome, store_results
@@ -472,6 +473,23 @@ async def fold_all_when_settled(pool: Pool) -> None:
             await fold_all(pool)
             return
     raise AssertionError("the writer never ended")
+
+
+async def test_one_worker_folds_at_a_time_and_another_goes_on_when_it_is_gone(pool: Pool) -> None:
+    merchant = await make_account(pool)
+    await fold_all(pool)
+    await pool.execute("DELETE FROM lease WHERE name = $1", LEASE)
+    one, other = (cast("Any", SimpleNamespace(pool=pool, worker=name)) for name in ("one", "other"))
+    await paid(pool, merchant, 100, None)
+    assert await fold_reports(one) > 0
+    await paid(pool, merchant, 100, None)
+    assert await fold_reports(other) == 0
+    assert await fold_reports(one) > 0
+    await paid(pool, merchant, 100, None)
+    await pool.execute("UPDATE lease SET until = now() WHERE name = $1", LEASE)
+    assert await fold_reports(other) > 0
+    assert await fold_reports(one) == 0
+    await pool.execute("DELETE FROM lease WHERE name = $1", LEASE)
 
 
 async def test_workers_that_fold_at_once_count_each_row_once(pool: Pool, monkeypatch: Any) -> None:
