@@ -92,7 +92,7 @@ async def create_pix(conn: Connection, items: Sequence[NewPix]) -> set[UUID]:
     assert len(items) <= CREATIONS_MAX
     items = sorted(items, key=lambda item: (item.doc.account_id, item.doc.test, item.key))
     created = await create(conn, items=[_encode(item) for item in items])
-    return set(created or ())
+    return set(created)
 
 
 def compose_pix(creation: Creation, location: PixLocation) -> NewPix:

@@ -55,7 +55,7 @@ WITH given AS (
     FROM journaled j CROSS JOIN LATERAL created_charge(j.payload) c
     RETURNING charge_id
 )
-SELECT array_agg(charge_id) AS charge_ids FROM projected;
+SELECT coalesce(array_agg(charge_id), '{}') AS charge_ids FROM projected;
 
 -- name: lock
 -- Hold the charges for the rest of the transaction, in id order; every change of a status begins here.
