@@ -9,6 +9,9 @@ from msgspec import Struct
 from domain.errors import Code, Refused
 
 _JSON = (b"content-type", b"application/json")
+# Balances, payers and codes to pay with: no proxy keeps them, and no browser takes them for a page.
+_NO_STORE = (b"cache-control", b"no-store")
+_NO_SNIFF = (b"x-content-type-options", b"nosniff")
 encode = msgspec.json.Encoder().encode
 
 
@@ -43,7 +46,7 @@ class Answer(ASGIResponse):
     ) -> None:
         self.body = body
         self.status_code = status
-        self.raw_headers = [_JSON, (b"content-length", b"%d" % len(body)), *headers]
+        self.raw_headers = [_JSON, (b"content-length", b"%d" % len(body)), _NO_STORE, _NO_SNIFF, *headers]
         self.background = None
 
     def to_asgi_response(self, *_: object, **__: object) -> "Answer":

@@ -22,6 +22,7 @@ from web.live import Live
 from web.mail import MAIL_HANDLERS
 from web.pages import favicon, page, static_file
 from web.painel.auth.sign_in import sign_in_turns
+from web.painel.page_request import secure
 from web.painel.table import PAINEL_HANDLERS
 from web.payer import PAYER_HANDLERS
 from web.pix_locations import LOCATION_HANDLERS
@@ -113,7 +114,7 @@ def make_app(
         logging_config=None,
         request_max_body_size=_BODY_BYTES_MAX,
     )
-    app.asgi_handler = with_security_headers(app.asgi_handler)
+    app.asgi_handler = with_security_headers(app.asgi_handler, tls=lambda: secure(app.state.settings))
     return app
 
 

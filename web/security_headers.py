@@ -3,6 +3,8 @@
 They wrap the whole application: Litestar runs middleware after routing, so a 404 or 405 would go out without them.
 """
 
+from collections.abc import Callable
+
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -26,8 +28,13 @@ _HEADERS: tuple[tuple[bytes, bytes], ...] = (
 _NO_INDEX = (b"x-robots-tag", b"noindex, nofollow")
 
 
-def with_security_headers(app: ASGIApp) -> ASGIApp:
-    """`app` with the headers it did not set itself; HEAD is answered as GET without the body."""
+# Sent over plain http it would be ignored.
+_ONLY_TLS = (b"strict-transport-security", b"max-age=31536000")
+
+
+def with_security_headers(app: ASGIApp, *, tls: Callable[[], bool]) -> ASGIApp:
+    """`app` with the headers it did not set itself; HEAD is answered as GET without the body. `tls`: whether browsers
+    reach it over https."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != ScopeType.HTTP:
@@ -39,7 +46,7 @@ def with_security_headers(app: ASGIApp) -> ASGIApp:
             scope = {**scope, "method": "GET"}
         request_id = new_token()
         scope["state"]["request_id"] = request_id
-        wanted = [*_HEADERS, (b"x-request-id", request_id.encode())]
+        wanted = [*_HEADERS, *([_ONLY_TLS] if tls() else ()), (b"x-request-id", request_id.encode())]
         if not scope["path"].startswith("/docs"):
             wanted.append(_NO_INDEX)
 

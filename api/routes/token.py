@@ -27,7 +27,7 @@ FIELD_MAX = 2000
 _FORM = b"application/x-www-form-urlencoded"
 _SCOPE = "|".join(ALL_SCOPES)
 _Secret = Annotated[str, Meta(min_length=1, max_length=FIELD_MAX, pattern=r"^[^\x00]*\Z")]
-_NOT_STORED = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
+_NOT_STORED = ((b"pragma", b"no-cache"),)
 
 
 class Credential(Struct, frozen=True):

@@ -246,6 +246,13 @@ async def test_an_account_s_own_limit_is_in_force_within_seconds_and_gone_when_t
             await set_rate(conn, uuid4(), per_s=1, burst=1)
 
 
+@pytest.mark.parametrize("path", ["/v1/charges", "/v1/nothing", "/healthz"])
+async def test_no_answer_is_kept_by_a_proxy_or_taken_for_a_page(api: Api, path: str) -> None:
+    for token in (await api.token(), None):
+        reply = await api.get(path, token=token)
+        assert (reply.header("cache-control"), reply.header("x-content-type-options")) == ("no-store", "nosniff")
+
+
 async def test_a_page_of_headers_is_no_way_around_the_limit(api: Api, pool: Any) -> None:
     more = [(b"x-forwarded-for", b"10.0.0.1"), (b"x-real-ip", b"10.0.0.2"), (b"forwarded", b"for=10.0.0.3")]
 

@@ -12,7 +12,7 @@ from litestar.response import Response, Stream
 
 from domain.instants import SAO_PAULO
 from readmodels.reports.csv_lines import BOM, Field, csv_line
-from web.painel.page_request import PageRequest, page_headers
+from web.painel.page_request import PAGE_HEADERS, PageRequest
 
 ROWS: Final = 500
 """Of one page: some 20 ms of work, after which other requests of this process are served."""
@@ -42,6 +42,6 @@ def csv_answer(
 
     day = request.now.astimezone(SAO_PAULO).date().isoformat()
     file_name = f"{name}-{'teste-' if request.test else ''}{day}.csv"
-    headers = {**page_headers(request.settings), "Content-Disposition": f'attachment; filename="{file_name}"'}
+    headers = {**PAGE_HEADERS, "Content-Disposition": f'attachment; filename="{file_name}"'}
     # The framework names the character set of every text itself.
     return Stream(lines(), media_type="text/csv", headers=headers)

@@ -44,13 +44,12 @@ _POLICY = (
     "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; connect-src 'none'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-_HEADERS = {
+PAGE_HEADERS = {
     "Content-Security-Policy": _POLICY,
     # Not no-referrer: browsers would then send our own forms with a null origin.
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_FOR_TLS = {"Strict-Transport-Security": "max-age=31536000"}
 
 Form = dict[str, list[str]]
 AnyRequest = Request[Any, Any, Any]
@@ -218,7 +217,7 @@ class PageRequest:
             **(values or {}),
         }
         name = template if "/" in template else f"painel/{template}"
-        return page(name, shown, status=status, headers=page_headers(self.settings))
+        return page(name, shown, status=status, headers=PAGE_HEADERS)
 
     def show_secret(
         self, title: str, fields: Mapping[str, str], back: tuple[str, str], previous_until: datetime | None = None
@@ -235,10 +234,6 @@ class PageRequest:
 
 def go(path: str) -> Response[Any]:
     return Redirect(path, status_code=303)
-
-
-def page_headers(settings: Settings) -> dict[str, str]:
-    return {**_HEADERS, **(_FOR_TLS if secure(settings) else {})}
 
 
 def secure(settings: Settings) -> bool:

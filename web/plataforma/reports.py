@@ -26,7 +26,7 @@ from readmodels.reports.report import (
 from readmodels.reports.reports import REPORTS
 from runtime.postgres import session
 from web.painel.lists import ListQuery
-from web.painel.page_request import PageRequest, page_headers
+from web.painel.page_request import PAGE_HEADERS, PageRequest
 from web.plataforma.labels import CELLS
 
 ROWS_MAX = 500
@@ -82,7 +82,7 @@ async def download(request: PageRequest) -> Response[Any]:
         raise NotFoundException
     account = "todas" if wanted.account_id is None else str(wanted.account_id)[:8]
     name = f"{report.name}-{wanted.first}-{wanted.last}-{account}.csv"
-    headers = {**page_headers(request.settings), "Content-Disposition": f'attachment; filename="{name}"'}
+    headers = {**PAGE_HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
     return Stream(_lines(request, report, wanted), media_type=CONTENT_TYPE, headers=headers)
 
 

@@ -49,6 +49,7 @@ from runtime.seal import Seal
 from runtime.settings import Settings
 from web.pages import page
 from web.painel.page_request import (
+    PAGE_HEADERS,
     AnyRequest,
     Form,
     PageRequest,
@@ -56,7 +57,6 @@ from web.painel.page_request import (
     address_of,
     csrf_token,
     go,
-    page_headers,
     read_form,
     secure,
 )
@@ -309,7 +309,7 @@ def _form(
         "fault": fault,
         "left": request.query_params.get("saiu") == "1",
     }
-    answer = page("painel/entry.html", values, status=status, headers=page_headers(settings))
+    answer = page("painel/entry.html", values, status=status, headers=PAGE_HEADERS)
     if fresh:
         answer.set_cookie(_cookie(section.before, before, settings, _BEFORE_S))
     return answer
@@ -326,7 +326,7 @@ def _code_form(
         "step": seal.seal(msgspec.json.encode(halfway)).hex(),
         "fault": fault,
     }
-    return page("painel/entry_code.html", values, status=status, headers=page_headers(settings))
+    return page("painel/entry_code.html", values, status=status, headers=PAGE_HEADERS)
 
 
 def _read_halfway(text: str, seal: Seal) -> _Halfway | None:
