@@ -57,7 +57,7 @@ def read_object(body: bytes) -> dict[str, Any]:
         given = _read(body.decode("utf-8"))
         # Lone surrogates pass the parser and would fail at the database.
         if b"\\u" in body:
-            json.dumps(given, ensure_ascii=False).encode("utf-8")
+            json.dumps(given, ensure_ascii=False, default=str).encode("utf-8")
     except _Repeated as repeated:
         raise Refused(Code.MALFORMED_JSON, fields={str(repeated): "stands more than once"}) from None
     except (ValueError, RecursionError):

@@ -171,6 +171,11 @@ async def test_numbers_that_differ_are_different_bodies(api: Api, first: str, se
     assert [reply.status for reply in replies] == [201, 200, 409]
 
 
+async def test_a_number_that_no_float_holds_stands_beside_an_escape(api: Api) -> None:
+    body = f'{{"account_id": "{api.first.account_id}", "amount": "1.00", "z": 1e400, "n": "\\u00e3"}}'.encode()
+    assert (await api.post(PIX, body, token=await api.token(), key="escape")).status == 201
+
+
 async def test_an_account_id_may_be_spelled_in_capitals(api: Api) -> None:
     body = {"account_id": str(api.first.account_id).upper(), "amount": "1.00"}
     assert (await api.post(PIX, body, token=await api.token(), key="capitals")).status == 201
