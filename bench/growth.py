@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit, urlunsplit
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import asyncpg
 
@@ -148,8 +148,10 @@ class _Books:
     async def _look_up(self) -> None:
         async with session(self._pool) as conn:
             rows = await conn.fetch(
-                "SELECT charge_id FROM read_charge WHERE charge_id > gen_random_uuid() ORDER BY charge_id LIMIT $1",
+                # One random id: compared with another for each row, more rows are read the more there are.
+                "SELECT charge_id FROM read_charge WHERE charge_id > $2 ORDER BY charge_id LIMIT $1",
                 _BATCH,
+                uuid4(),
             )
             await charges_by_id(conn, [(row["charge_id"], self._owner) for row in rows])
 
