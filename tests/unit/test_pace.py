@@ -27,6 +27,12 @@ def test_what_is_out_of_bounds_is_named(value: str) -> None:
 
 
 @pytest.mark.parametrize("field", Pace.__struct_fields__)
-def test_every_setting_of_pace_is_documented_and_passed_on(field: str) -> None:
+def test_every_setting_of_pace_is_documented(field: str) -> None:
     assert f"`{field.upper()}`" in (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    assert f"    {field.upper()}: ${{{field.upper()}:-}}\n" in (ROOT / "compose.yaml").read_text(encoding="utf-8")
+
+
+def test_the_containers_get_every_setting_of_the_file_beside_them() -> None:
+    services = (ROOT / "compose.yaml").read_text(encoding="utf-8").partition("\nservices:\n")
+    assert "  env_file: [{ path: .env, required: false }]\n" in services[0]
+    for service in ("migrate", "api", "worker", "bank"):
+        assert f"\n  {service}:\n    <<: *quita\n" in services[2]

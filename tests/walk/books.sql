@@ -103,7 +103,7 @@ WHERE d.account_id = ANY($1::uuid[]) AND (j.test, j.event_sequence, j.kind) IS D
 -- wrong: an event that is not in the feed word for word
 SELECT j.event_id FROM journal j LEFT JOIN read_event e ON e.account_id = j.account_id AND e.test = j.test AND e.sequence = j.event_sequence
 WHERE j.account_id = ANY($1::uuid[]) AND j.event_id IS NOT NULL
-  AND (e.event_id, e.type, e.charge_id, e.created_at, e.body) IS DISTINCT FROM (j.event_id, j.kind, j.charge_id, j.recorded_at, j.event_body);
+  AND (e.event_id, e.type, e.charge_id, e.created_at, e.journal_id) IS DISTINCT FROM (j.event_id, j.kind, j.charge_id, j.recorded_at, j.journal_id);
 
 -- wrong: something left undone
 SELECT kind, state, attempts, due_at, outcome FROM bank_order WHERE account_id = ANY($1::uuid[]);

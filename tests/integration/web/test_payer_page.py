@@ -69,7 +69,13 @@ async def charge(pool: Pool) -> Charge:
     ) -> str:
         account_id, charge_id, public_id = new_id(), new_id(), new_token()
         doc = {
+            "account_id": str(account_id),
             "charge_id": str(charge_id),
+            "test": test,
+            "created_at": NOW.isoformat(),
+            "payment_method": payment_method,
+            "amount_cents": 123456,
+            "due_date": None if due_date is None else due_date.isoformat(),
             "public_id": public_id,
             "status": status,
             "qr_code": CODE,
