@@ -237,6 +237,27 @@ async def test_a_boleto_paid_on_its_line_goes_back_to_the_key_that_is_named(env:
     assert (await env.merchant.sandbox.charge(boleto["charge_id"]))["status"] == "refunded"
 
 
+async def test_a_refund_to_a_key_asks_for_the_password_again(env: Environment, system: System) -> None:
+    boleto = await issued(env.merchant.production)
+    await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", boleto["charge_id"])
+    path = f"/painel/cobrancas/{boleto['charge_id']}/devolver"
+
+    async def refundable() -> tuple[Seen, str] | None:
+        form = await env.owner.get(path)
+        found = re.search(r'name="payment_id" type="radio" value="([^"]+)"', form.html)
+        return (form, found[1]) if found else None
+
+    form, payment_id = await until_answer(refundable)
+    async with books_of(system) as books:
+        await books.execute(
+            "UPDATE dashboard_session SET proved_at = now() - interval '6 minutes' WHERE email = $1", env.owner.email
+        )
+    key = "529.982.247-25"
+    asked = await env.owner.post(path, form=form, sure="yes", payment_id=payment_id, pix_key=key, document=key)
+    assert (asked.status, "Confirme que é você" in asked.text) == (403, True)
+    assert (await env.merchant.production.charge(boleto["charge_id"]))["status"] == "paid"
+
+
 async def test_a_webhook_sent_again_from_here_goes_at_once(env: Environment) -> None:
     """The worker is woken: nobody waits for its round."""
     async with receiving() as receiver:

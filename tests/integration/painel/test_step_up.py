@@ -147,6 +147,17 @@ async def test_what_moves_money_or_lets_people_in_asks_for_the_password_again(
     assert "Confirme que é você" in (await env.owner.post(path, **fields)).text
 
 
+async def test_a_new_secret_that_moves_money_asks_for_the_password_again(env: Environment) -> None:
+    path = f"/painel/tokens/{env.merchant.production.client_id}/trocar"
+    env.clock.on(LATER)
+    asked = await env.owner.post(path, overlap="24h")
+    assert asked.status == 403
+    rotated = "SELECT rotated_by FROM credential WHERE client_id = $1"
+    assert await env.pool.fetchval(rotated, env.merchant.production.client_id) is None
+    assert (await confirmed(env.owner, asked, path)).status == 200
+    assert await env.pool.fetchval(rotated, env.merchant.production.client_id) == env.owner.email
+
+
 async def test_a_form_is_done_as_it_was_filled_in(env: Environment) -> None:
     env.clock.on(LATER)
     asked = await env.owner.post("/painel/pessoas", email="ana.<b>@example.com", role="finance")
