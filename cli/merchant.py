@@ -4,6 +4,7 @@ import argparse
 import getpass
 import os
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 from cli.answer import Commands, answer, family, in_transaction
@@ -44,6 +45,13 @@ def add_commands(commands: Commands) -> None:
     one.add_argument("account_id", type=UUID)
     one.add_argument("pix_key", metavar="KEY", help="CPF, CNPJ, +55 and telephone, e-mail or random key")
     one.set_defaults(run=pix_key)
+
+    one = verbs.add_parser("refunds", help="whom a merchant's refunds by transfer may go to: the payer, or others too")
+    one.add_argument("account_id", type=UUID)
+    way = one.add_mutually_exclusive_group(required=True)
+    way.add_argument("--to-payer", action="store_true", help="to the payer of the charge alone, as it is at first")
+    way.add_argument("--to-others", metavar="REASON", help="to others too, for this reason")
+    one.set_defaults(run=refunds)
 
     one = verbs.add_parser("rate", help="bound a merchant's requests, for each of its credentials")
     one.add_argument("account_id", type=UUID)
@@ -97,6 +105,24 @@ def pix_key(args: argparse.Namespace) -> int:
         )
     )
     return answer(args, {"account_id": str(args.account_id), "pix_key": masked_key(args.pix_key)})
+
+
+def refunds(args: argparse.Namespace) -> int:
+    from commands.merchants.refund_exemption import BOUND, FREED, bind_refunds, free_refunds
+    from commands.people.audit import Origin, tell_platform
+
+    origin, now, reason = Origin(f"quita ({_who()})", "terminal", "cli"), datetime.now(UTC), args.to_others
+
+    async def change(conn: Any) -> None:
+        if reason is None:
+            await bind_refunds(conn, args.account_id, origin, now=now)
+            await tell_platform(conn, args.account_id, BOUND, {}, origin, now=now)
+            return
+        await free_refunds(conn, args.account_id, reason, origin, now=now)
+        await tell_platform(conn, args.account_id, FREED, {"reason": reason}, origin, now=now)
+
+    in_transaction(change)
+    return answer(args, {"account_id": str(args.account_id), "refunds_to_others": reason is not None})
 
 
 def rate(args: argparse.Namespace) -> int:

@@ -23,6 +23,7 @@ CREATE TABLE account (
     kyc_reason text,
     kyc_at timestamp with time zone,
     pix_key text NOT NULL,
+    refunds_to_others text,
     rate_per_s integer,
     rate_burst integer,
     created_at timestamp with time zone NOT NULL,
@@ -30,7 +31,8 @@ CREATE TABLE account (
     CONSTRAINT account_kyc_reason_check CHECK (length(kyc_reason) >= 1 AND length(kyc_reason) <= 500),
     CONSTRAINT account_pkey PRIMARY KEY (account_id),
     CONSTRAINT account_rate_burst_check CHECK (rate_burst > 0),
-    CONSTRAINT account_rate_per_s_check CHECK (rate_per_s > 0)
+    CONSTRAINT account_rate_per_s_check CHECK (rate_per_s > 0),
+    CONSTRAINT account_refunds_to_others_check CHECK (length(refunds_to_others) >= 1 AND length(refunds_to_others) <= 500)
 );
 CREATE INDEX account_created ON account USING btree (created_at, account_id);
 CREATE INDEX account_document ON account USING btree (document, account_id);

@@ -21,6 +21,9 @@ RETURN_WITHIN: Final = timedelta(days=90)
 TRANSFER_WITHIN: Final = timedelta(days=180)
 """Of a boleto's payment: our own bound (contract section 11), for no bank sets one."""
 
+DESTINATION_DOCUMENT: Final = "destination.document"
+"""The field that a refusal of the destination names."""
+
 PIX_KEY_CHARACTERS_MAX: Final = 77
 # The five kinds of key of the DICT: CPF, CNPJ, telephone, e-mail, random.
 PIX_KEY: Final = (
@@ -89,8 +92,17 @@ class RefundRequest(Struct, frozen=True, gc=False, kw_only=True):
 
     amount_cents: int | None
     payment_id: UUID | None
-    destination: bool
-    """Whether the merchant names one."""
+    destination_hash: str | None
+    """A keyed fingerprint of the document of the key's owner; None when the merchant names no destination."""
+
+
+class TransferTerms(Struct, frozen=True, gc=False, kw_only=True):
+    """What decides where a transfer may go."""
+
+    payer_document_hash: str | None
+    """Of the charge's payer, the same fingerprint; None when the charge has no payer's document (any more)."""
+    freed: bool
+    """Staff freed the account of the rule that a transfer goes to the payer."""
 
 
 class Refund(Struct, frozen=True, gc=False, kw_only=True):
@@ -107,21 +119,27 @@ class Refund(Struct, frozen=True, gc=False, kw_only=True):
 
 
 def begin(
-    charge: Charge, fund: RefundablePayment | None, asked: RefundRequest, *, refund_id: UUID, now: datetime
+    charge: Charge,
+    fund: RefundablePayment | None,
+    asked: RefundRequest,
+    terms: TransferTerms,
+    *,
+    refund_id: UUID,
+    now: datetime,
 ) -> tuple[Refund, RefundablePayment, RefundMethod]:
     """The refund asked for, what it leaves of its payment, and its way; `fund` is None when there is no such payment.
 
-    Refused: CHARGE_NOT_REFUNDABLE (no payment, or too long ago), VALIDATION_ERROR (a destination for a PIX),
-    REFUND_DESTINATION_REQUIRED, REFUND_EXCEEDS.
+    Refused: CHARGE_NOT_REFUNDABLE (no payment, or too long ago), VALIDATION_ERROR (a destination for a PIX, or one that
+    is not the payer's), REFUND_DESTINATION_REQUIRED, REFUND_EXCEEDS.
     """
     if fund is None:
         of = None if asked.payment_id is None else {"payment_id": "is no payment of this charge"}
         raise Refused(Code.CHARGE_NOT_REFUNDABLE, fields=of, status=charge.status)
-    if asked.destination and not charge.boleto:
+    if asked.destination_hash is not None and not charge.boleto:
         raise Refused(Code.VALIDATION_ERROR, fields={"destination": "a PIX goes back to where it came from"})
     way = way_back(charge, fund, now=now)
-    if way is RefundMethod.TRANSFER and not asked.destination:
-        raise Refused(Code.REFUND_DESTINATION_REQUIRED)
+    if way is RefundMethod.TRANSFER:
+        _check_destination(asked, terms)
     amount_cents = fund.remaining_cents if asked.amount_cents is None else asked.amount_cents
     if not 0 < amount_cents <= fund.remaining_cents:
         raise Refused(Code.REFUND_EXCEEDS, remaining_cents=fund.remaining_cents)
@@ -136,6 +154,21 @@ def begin(
         created_at=now,
     )
     return refund, replace(fund, refunding_cents=fund.refunding_cents + amount_cents), way
+
+
+def _check_destination(asked: RefundRequest, terms: TransferTerms) -> None:
+    """A transfer goes to the payer (contract section 16): else whoever can refund can pay out to anybody."""
+    if asked.destination_hash is None:
+        raise Refused(Code.REFUND_DESTINATION_REQUIRED)
+    if terms.freed:
+        return
+    if terms.payer_document_hash is None:
+        fault = "cannot be compared: the charge has no payer's document"
+        raise Refused(Code.VALIDATION_ERROR, fields={DESTINATION_DOCUMENT: fault})
+    if asked.destination_hash != terms.payer_document_hash:
+        raise Refused(
+            Code.VALIDATION_ERROR, fields={DESTINATION_DOCUMENT: "must be the document of the charge's payer"}
+        )
 
 
 def way_back(charge: Charge, fund: RefundablePayment, *, now: datetime) -> RefundMethod:

@@ -89,8 +89,8 @@ REMEDIES: Final[dict[Code, str]] = {
         "withdrawal is taken from the balance the moment it is asked for."
     ),
     Code.REFUND_DESTINATION_REQUIRED: (
-        "Add destination with the payer's pix_key and document: a boleto paid on its line came from no PIX that could "
-        "go back."
+        "Add destination with the payer's own pix_key and document: a boleto paid on its line came from no PIX that "
+        "could go back."
     ),
     Code.PAYER_EMAIL_REQUIRED: ("Send the address in the field to, or create charges with the payer's email."),
     Code.WITHDRAWAL_NOT_FOUND: (

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Annotated, Final
 from uuid import UUID
 
-import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.answers import Answer, encode
@@ -31,7 +30,8 @@ REASON_MAX: Final = 140
 
 
 class RefundDestination(Struct, frozen=True, kw_only=True):
-    """Where the money of a boleto paid on its line goes: a PIX key, and the CPF or CNPJ of its owner, digits only."""
+    """Where the money of a boleto paid on its line goes: a PIX key, and the CPF or CNPJ of its owner, digits only: the
+    charge's payer."""
 
     pix_key: Annotated[
         str,
@@ -66,11 +66,11 @@ RefundPage = page_of(RefundProjection, "RefundPage")
 async def create(context: ApiContext, call: Call) -> Answer:
     """201 with the pending refund; 200 when the key made it before. The bank is told after, by a worker."""
     asked = shaped(call.body, CreateRefund)
-    sealed = None
+    named = None
     if (destination := asked.destination) is not None:
         check_document("destination.document", destination.document, context, production=not call.caller.test)
         to = TransferDestination(pix_key=destination.pix_key, document=destination.document)
-        sealed = context.seal.seal(msgspec.json.encode(to))
+        named = to.kept(context.seal)
     scenario = scenario_of(call)
     if (used := await context.keys.find(call.key_name)) is not None:
         return await replay(context, call, used, partial(_find, context, call))
@@ -86,7 +86,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
         reason=asked.reason,
         description=asked.description,
         external_id=asked.external_id,
-        destination_sealed=sealed,
+        destination=named,
         scenario=scenario,
         actor=call.caller.client_id,
         request_id=call.request_id,

@@ -7,6 +7,7 @@ be asked for is decided under the charge's lock, whether the balance covers it u
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -32,12 +33,23 @@ from domain.refund import (
     RefundablePayment,
     RefundMethod,
     RefundRequest,
+    TransferTerms,
     begin,
 )
 from readmodels.money.refund import RefundDoc, RefundProjection, project_refund
+from runtime.seal import Seal
 from sql import Connection
 
 REFUNDS_MAX = COMMANDS_MAX
+
+
+class NamedDestination(Struct, frozen=True, gc=False):
+    """Where the merchant wants a transfer to go, as it is kept: it names a person."""
+
+    sealed: bytes
+    """TransferDestination as JSON."""
+    document_hash: str
+    """The document's keyed fingerprint."""
 
 
 class NewRefund(Struct, frozen=True, gc=False, kw_only=True):
@@ -53,8 +65,7 @@ class NewRefund(Struct, frozen=True, gc=False, kw_only=True):
     reason: str | None
     description: str | None
     external_id: str | None
-    destination_sealed: bytes | None
-    """TransferDestination as JSON, sealed: it names a person."""
+    destination: NamedDestination | None
     scenario: str | None
     actor: str
     request_id: str
@@ -66,11 +77,22 @@ class TransferDestination(Struct, frozen=True, gc=False):
     pix_key: str
     document: str
 
+    def kept(self, seal: Seal) -> NamedDestination:
+        return NamedDestination(seal.seal(_encode(self)), seal.blind(self.document))
+
+
+class _Payer(Struct, frozen=True, gc=False):
+    charge_id: UUID
+    document_hash: str | None
+    freed: bool
+
 
 take_keys = sql.many("refund.take_keys", UUID)
 give_keys_back = sql.run("refund.give_keys_back")
 find_funds = sql.many("refund.funds", RefundablePayment)
+find_payers = sql.many("refund.payers", _Payer)
 _encode = msgspec.json.Encoder().encode
+_NO_TERMS: Final = TransferTerms(payer_document_hash=None, freed=False)
 
 
 class _Funds:
@@ -105,12 +127,13 @@ async def begin_refunds(
     await lock_charges(conn, charge_ids=charge_ids)
     named = [each.payment_id for each in mine if each.payment_id is not None]
     funds = _Funds(await find_funds(conn, charge_ids=charge_ids, payment_ids=named))
+    terms = await _terms(conn, mine)
     begun: dict[UUID, RefundProjection] = {}
     charge_commands = [
         ChargeCommand(
             charge_id=each.charge_id,
             owner=each.owner,
-            decide=_beginning(each, funds, begun),
+            decide=_beginning(each, funds, terms.get(each.charge_id, _NO_TERMS), begun),
             actor=each.actor,
             request_id=each.request_id,
         )
@@ -132,8 +155,19 @@ async def _take_keys(conn: Connection, asked: Sequence[NewRefund], *, now: datet
     return [each for each in asked if each.refund_id in taken]
 
 
+async def _terms(conn: Connection, asked: Sequence[NewRefund]) -> dict[UUID, TransferTerms]:
+    """By charge, of those for which a destination is named."""
+    charge_ids = sorted({each.charge_id for each in asked if each.destination is not None})
+    if not charge_ids:
+        return {}
+    return {
+        payer.charge_id: TransferTerms(payer_document_hash=payer.document_hash, freed=payer.freed)
+        for payer in await find_payers(conn, charge_ids=charge_ids)
+    }
+
+
 def _beginning(
-    asked: NewRefund, funds: _Funds, begun: dict[UUID, RefundProjection]
+    asked: NewRefund, funds: _Funds, terms: TransferTerms, begun: dict[UUID, RefundProjection]
 ) -> Callable[[Charge, datetime], list[ChargeChange]]:
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
         refund, fund, way = begin(
@@ -142,8 +176,9 @@ def _beginning(
             RefundRequest(
                 amount_cents=asked.amount_cents,
                 payment_id=asked.payment_id,
-                destination=asked.destination_sealed is not None,
+                destination_hash=None if asked.destination is None else asked.destination.document_hash,
             ),
+            terms,
             refund_id=asked.refund_id,
             now=now,
         )
@@ -200,11 +235,11 @@ def _order(
             description=asked.description,
             scenario=asked.scenario,
         )
-    assert asked.destination_sealed is not None
+    assert asked.destination is not None
     return RefundTransfer(
         refund_id=refund.refund_id,
         amount_cents=refund.amount_cents,
-        destination_sealed=b64encode(asked.destination_sealed).decode(),
+        destination_sealed=b64encode(asked.destination.sealed).decode(),
         description=asked.description,
         scenario=asked.scenario,
     )

@@ -1,13 +1,15 @@
 """The audit log: what a person does in the dashboard, stored in the transaction that does it."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct
 
 import sql
+from commands.people.sessions import PLATFORM
+from runtime.ids import new_id
 from sql import Connection
 
 
@@ -25,9 +27,20 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
     request_id: str
 
 
+class Origin(Struct, frozen=True):
+    """Who does something and from where, as the log keeps it."""
+
+    email: str
+    address_hash: str
+    request_id: str
+
+
 class AlreadySent(Exception):
     """The form with this id was submitted before: a double click, or a page that was reloaded."""
 
+
+SEEN_BY_THE_ACCOUNT: Final = "Plataforma"
+"""Who staff are to an account's own people: they are not named to merchants."""
 
 _add = sql.maybe("audit.add", UUID)
 
@@ -49,3 +62,41 @@ async def write_down(conn: Connection, entry: AuditEntry, *, now: datetime) -> N
     )
     if added is None:
         raise AlreadySent
+
+
+async def tell_account(
+    conn: Connection, account_id: UUID, action: str, facts: dict[str, Any], origin: Origin, *, now: datetime
+) -> None:
+    """What staff do to an account stands in its own log too: its people see that it was done, and not by whom."""
+    await _write(conn, account_id, SEEN_BY_THE_ACCOUNT, action, str(account_id), facts, origin, now=now)
+
+
+async def tell_platform(
+    conn: Connection, account_id: UUID, action: str, facts: dict[str, Any], origin: Origin, *, now: datetime
+) -> None:
+    """What the operator does to an account from the terminal, as staff's own forms are written down."""
+    await _write(conn, PLATFORM, origin.email, action, str(account_id), facts, origin, now=now)
+
+
+async def _write(
+    conn: Connection,
+    log: UUID,
+    email: str,
+    action: str,
+    subject: str,
+    facts: dict[str, Any],
+    origin: Origin,
+    *,
+    now: datetime,
+) -> None:
+    entry = AuditEntry(
+        audit_id=new_id(),
+        account_id=log,
+        email=email,
+        action=action,
+        subject=subject,
+        facts=facts,
+        address_hash=origin.address_hash,
+        request_id=origin.request_id,
+    )
+    await write_down(conn, entry, now=now)

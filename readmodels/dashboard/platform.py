@@ -54,6 +54,8 @@ class Merchant(Struct, frozen=True):
     kyc_reason: str | None
     kyc_at: datetime | None
     pix_key: str
+    refunds_to_others: str | None
+    """Why staff let refunds by transfer go to others than the payer."""
     created_at: datetime
     balance_cents: int
     webhook_url: str | None

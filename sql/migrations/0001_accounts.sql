@@ -12,6 +12,8 @@ CREATE TABLE account (
     kyc_reason  text CHECK (length(kyc_reason) BETWEEN 1 AND 500),
     kyc_at      timestamptz,
     pix_key     text NOT NULL,
+    -- Why staff let refunds by transfer go to others than the payer; NULL: they go to the payer.
+    refunds_to_others text CHECK (length(refunds_to_others) BETWEEN 1 AND 500),
     -- NULL means the platform's default.
     rate_per_s  integer CHECK (rate_per_s > 0),
     rate_burst  integer CHECK (rate_burst > 0),

@@ -201,6 +201,8 @@ CASES: Final[tuple[Case, ...]] = (
     Case("createRefund", Code.AMOUNT_INVALID, "null", refund(lambda world: world.paid(), {"amount": None})),
     Case("createRefund", Code.VALIDATION_ERROR, "destination-of-a-pix",
          refund(lambda world: world.paid(), {"destination": DESTINATION})),
+    Case("createRefund", Code.VALIDATION_ERROR, "destination-that-is-not-the-payers",
+         refund(lambda world: world.paid_boleto(), {"destination": {**DESTINATION, "document": "11144477735"}})),
     Case("createRefund", Code.CHARGE_NOT_REFUNDABLE, "not-paid", refund(lambda world: world.pix(), {})),
     Case("createRefund", Code.CHARGE_NOT_REFUNDABLE, "pix-over-90-days",
          refund(lambda world: world.paid_long_ago(91), {})),

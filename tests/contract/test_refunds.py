@@ -20,8 +20,11 @@ from commands.charges.fail import fail_charge
 from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
 from commands.journal import Entry
 from commands.merchants.merchants import create_merchant
+from commands.merchants.refund_exemption import bind_refunds, free_refunds
 from commands.money.refund_end import Ending, end_refunds
+from commands.people.audit import Origin
 from domain.charge import Charge
+from domain.errors import Refused
 from domain.refund import FailureCode
 from readmodels.verify import verify
 from runtime.postgres import Pool, transaction
@@ -437,6 +440,62 @@ async def test_a_boleto_paid_by_pix_that_nobody_can_name_needs_a_destination(env
     old = await env.boleto(rail="pix", pix=True, days_ago=100)  # API Pix takes it no more
     assert (await env.ask(old)).code() == "REFUND_DESTINATION_REQUIRED"
     assert (await env.ask(old, {"destination": DESTINATION})).status == 201
+
+
+async def test_a_transfer_goes_to_the_payer_of_the_boleto_and_to_nobody_else(env: Environment) -> None:
+    charge_id, before = await env.boleto(), await env.balance_cents()
+    for document in ("11144477735", "11222333000181"):
+        # The key may be anybody's: the bank sends only to one whose owner has the document.
+        refused = await env.ask(charge_id, {"destination": DESTINATION | {"document": document}}, key="once")
+        assert (refused.status, refused.code()) == (400, "VALIDATION_ERROR")
+        assert [field["field"] for field in refused.json()["error"]["fields"]] == ["destination.document"]
+    assert await env.balance_cents() == before
+    assert (await env.get(f"/v1/charges/{charge_id}/refunds"))["data"] == []
+    # Nothing was made, so the key is free for what is right.
+    assert (await env.ask(charge_id, {"destination": DESTINATION}, key="once")).status == 201
+
+
+async def test_a_pix_that_goes_back_where_it_came_from_compares_nothing(env: Environment) -> None:
+    charge_id = await env.boleto(rail="pix", pix=True)
+    assert (await env.ask(charge_id, {"destination": DESTINATION | {"document": "11144477735"}})).status == 201
+
+
+async def test_without_a_payers_document_no_transfer_begins(env: Environment) -> None:
+    charge_id = await env.boleto()
+    await env.pool.execute("UPDATE read_charge SET payer_document_hash = NULL WHERE charge_id = $1", UUID(charge_id))
+    refused = await env.ask(charge_id, {"destination": DESTINATION})
+    assert (refused.status, refused.code()) == (400, "VALIDATION_ERROR")
+    assert "no payer's document" in refused.json()["error"]["fields"][0]["message"]
+    # The read tables are as they were: they are compared with the journal.
+    await env.pool.execute(
+        "UPDATE read_charge SET payer_document_hash = $2 WHERE charge_id = $1",
+        UUID(charge_id),
+        SEAL.blind("52998224725"),
+    )
+
+
+async def test_staff_free_an_account_with_a_reason_and_both_logs_have_it(env: Environment) -> None:
+    charge_id, account_id = await env.boleto(), env.api.first.account_id
+    other = {"amount": "1.00", "destination": DESTINATION | {"document": "11144477735"}}
+    origin = Origin("ana@plataforma.example.com", "terminal", "cli")
+    async with transaction(env.pool) as conn:
+        for wrong in ("", " ", "x" * 501):
+            with pytest.raises(Refused, match="VALIDATION_ERROR"):
+                await free_refunds(conn, account_id, wrong, origin, now=env.now())
+    assert (await env.ask(charge_id, other)).status == 400
+    async with transaction(env.pool) as conn:
+        await free_refunds(conn, account_id, "paga por clientes", origin, now=env.now())
+    assert (await env.ask(charge_id, other)).status == 201
+    async with transaction(env.pool) as conn:
+        await bind_refunds(conn, account_id, origin, now=env.now())
+    assert (await env.ask(charge_id, other)).status == 400
+    log = await env.pool.fetch(
+        "SELECT email, action, facts::text FROM audit WHERE account_id = $1 ORDER BY at", account_id
+    )
+    assert [tuple(row) for row in log] == [
+        ("Plataforma", "merchant.refunds_freed", '{"reason": "paga por clientes"}'),
+        ("Plataforma", "merchant.refunds_bound", "{}"),
+    ]
 
 
 async def test_a_pix_charge_takes_no_destination(env: Environment) -> None:

@@ -191,7 +191,7 @@ class Books:
                 owner=Owner(self.account, Mode.SANDBOX), key=str(refund_id), fingerprint=bytes(32), refund_id=refund_id,
                 charge_id=self.charges[each.charge], amount_cents=each.cents,
                 payment_id=None if each.payment is None else await self._payment(each.charge, each.payment),
-                reason=None, description=None, external_id=None, destination_sealed=None, scenario=None,
+                reason=None, description=None, external_id=None, destination=None, scenario=None,
                 actor="test", request_id="test",
             )
             for each, refund_id in zip(asks, ids, strict=True)

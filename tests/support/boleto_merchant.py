@@ -117,7 +117,7 @@ async def boleto_issued_before(
         issuer=Issuer(account_id=UUID(client.account_id), test=test, name="", city="", pix_key="", actor="test"),
         key=key or str(uuid4()), fingerprint=fingerprint("POST", BOLETO, body or {}), request_id="req_before",
         kind="boleto", amount_cents=amount_cents, due_on=due_on, external_id=external_id, description=None,
-        payer_sealed=seal.seal(msgspec.json.encode(payer)), payer_document_hash=None,
+        payer_sealed=seal.seal(msgspec.json.encode(payer)), payer_document_hash=seal.blind(payer.document),
     )  # fmt: skip
     control = (await take_block(books)).control
     order = compose_boleto(request, control, agreement=AGREEMENT, now=created_at, deadline=created_at, reply_to=None)

@@ -115,7 +115,7 @@ async def refunds(
         NewRefund(
             owner=Owner.of(account_id, test), key=str(refund_id), fingerprint=bytes(32), refund_id=refund_id,
             charge_id=charge_id, amount_cents=cents, payment_id=payment_id, reason=None, description=None,
-            external_id=None, destination_sealed=None, scenario=None, actor="test", request_id="test",
+            external_id=None, destination=None, scenario=None, actor="test", request_id="test",
         )
         for refund_id, (charge_id, payment_id, cents) in zip(ids, asked, strict=True)
     ]  # fmt: skip

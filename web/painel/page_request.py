@@ -18,7 +18,7 @@ from litestar.response import Redirect, Response
 from msgspec import Struct
 from msgspec.structs import replace
 
-from commands.people.audit import AuditEntry, write_down
+from commands.people.audit import AuditEntry, Origin, write_down
 from commands.people.sessions import Session
 from domain.client_address import client_address
 from domain.identifiers import parse_id
@@ -185,6 +185,10 @@ class PageRequest:
             yield conn
         for lane in wakes:
             self.context.jobs.wake(lane)
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(self.session.email, address_hash(self.http, self.seal), self.request_id)
 
     @property
     def form_id(self) -> UUID:

@@ -6,6 +6,7 @@ from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
 from commands.merchants.kyc import NEXT, REASON_MAX, Kyc, decide_kyc
+from commands.merchants.refund_exemption import BOUND, FREED, bind_refunds, free_refunds
 from domain.errors import Code, Refused
 from readmodels.dashboard.audit import audit_of_merchant
 from readmodels.dashboard.people import people_of_account
@@ -49,6 +50,27 @@ async def decide(request: PageRequest) -> Response[Any]:
     return request.go(f"/plataforma/lojas/{account_id}", done="cadastro")
 
 
+async def free(request: PageRequest) -> Response[Any]:
+    """Let the account's refunds by transfer go to others than the payer; with a reason."""
+    account_id, reason = request.id("account_id"), request.field("reason")
+    try:
+        async with request.change(FREED, subject=str(account_id), reason=reason[:REASON_MAX]) as conn:
+            await free_refunds(conn, account_id, reason, request.origin, now=request.now)
+    except Refused as refused:
+        if refused.code is not Code.VALIDATION_ERROR:
+            raise
+        fault = f"Escreva o motivo, com até {REASON_MAX} caracteres."
+        return await _page(request, fault=fault, fault_of=FREED, reason=reason)
+    return request.go(f"/plataforma/lojas/{account_id}", done="devolucoes-livres")
+
+
+async def bind(request: PageRequest) -> Response[Any]:
+    account_id = request.id("account_id")
+    async with request.change(BOUND, subject=str(account_id)) as conn:
+        await bind_refunds(conn, account_id, request.origin, now=request.now)
+    return request.go(f"/plataforma/lojas/{account_id}", done="devolucoes-presas")
+
+
 async def _page(request: PageRequest, *, fault: str = "", fault_of: str = "", reason: str = "") -> Response[Any]:
     account_id = request.id("account_id")
     async with session(request.pool) as conn:
@@ -68,6 +90,8 @@ async def _page(request: PageRequest, *, fault: str = "", fault_of: str = "", re
         "decisions": {to: DECISIONS[to] for to in DECISIONS if to in NEXT[Kyc(merchant.kyc)]},
         "fault": fault,
         "fault_of": fault_of,
+        "freed": FREED,
+        "reason_max": REASON_MAX,
         "reason": reason,
     }
     return request.show("plataforma/merchant.html", values, status=400 if fault else 200)

@@ -34,6 +34,8 @@ TABLE: Final[tuple[Page, ...]] = (
     _page("GET",  "/lojas",                              merchants.LIST.show, menu="Lojas"),
     _page("GET",  "/lojas/{account_id:str}",             merchants.show),
     _page("POST", "/lojas/{account_id:str}/cadastro",    merchants.decide),
+    _page("POST", "/lojas/{account_id:str}/devolucoes/liberar", merchants.free),
+    _page("POST", "/lojas/{account_id:str}/devolucoes/prender", merchants.bind),
     _page("GET",  "/a-identificar",                      suspense.show_list, menu="A identificar"),
     _page("GET",  "/a-identificar/{suspense_id:str}",    suspense.show),
     _page("POST", "/a-identificar/{suspense_id:str}/atribuir", suspense.assign),

@@ -27,6 +27,13 @@ FROM payment_view r
 JOIN payment p ON p.payment_id = r.payment_id AND p.account_id = r.account_id
 WHERE r.charge_id = ANY(:charge_ids::uuid[]) AND (p.settles OR p.payment_id = ANY(:payment_ids::uuid[]));
 
+-- name: payers
+-- Of charges whose refund names a destination: the payer's document, by its fingerprint, and whether staff freed the
+-- account of comparing the two.
+SELECT r.charge_id, r.payer_document_hash AS document_hash, a.refunds_to_others IS NOT NULL AS freed
+FROM read_charge r JOIN account a ON a.account_id = r.account_id
+WHERE r.charge_id = ANY(:charge_ids::uuid[]);
+
 -- name: standing
 -- Refunds about to end, with their payments, and what of all payments of their charges is not back yet.
 SELECT f.account_id, f.refund_id, f.test, f.charge_id, f.payment_id, f.amount_cents, f.status, f.created_at,

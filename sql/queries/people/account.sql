@@ -26,6 +26,10 @@ SELECT pix_key FROM account WHERE account_id = :account_id FOR NO KEY UPDATE;
 -- name: set_pix_key
 UPDATE account SET pix_key = :pix_key WHERE account_id = :account_id;
 
+-- name: set_refunds_to_others
+-- NULL: refunds by transfer go to the charge's payer.
+UPDATE account SET refunds_to_others = :reason WHERE account_id = :account_id RETURNING account_id;
+
 -- name: set_rate
 -- NULL, NULL: the platform's default.
 UPDATE account SET rate_per_s = :rate_per_s, rate_burst = :rate_burst WHERE account_id = :account_id RETURNING account_id;

@@ -28,7 +28,7 @@ SELECT created_at AS at, account_id AS id, name, document, kyc, address FROM acc
 
 -- name: merchant
 -- One merchant, with the production balance.
-SELECT a.account_id, a.name, a.document, a.city, a.address, a.kyc, a.kyc_reason, a.kyc_at, a.pix_key, a.created_at,
+SELECT a.account_id, a.name, a.document, a.city, a.address, a.kyc, a.kyc_reason, a.kyc_at, a.pix_key, a.refunds_to_others, a.created_at,
        coalesce((SELECT c.balance_cents FROM account_clock c WHERE c.account_id = a.account_id AND NOT c.test), 0) AS balance_cents,
        (SELECT e.url FROM webhook_endpoint e WHERE e.account_id = a.account_id) AS webhook_url
 FROM account a WHERE a.account_id = :account_id;

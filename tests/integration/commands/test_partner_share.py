@@ -393,7 +393,7 @@ async def test_from_the_command_line_to_the_partners_statement(system: System, b
         assert await partner.production.ledger() == []
         assert await merchant.sandbox.balance() == "100.00"
         # Given back with the payment, by whatever way the boleto goes back.
-        back = {"amount": "40.00", "destination": {"pix_key": "11144477735", "document": "11144477735"}}
+        back = {"amount": "40.00", "destination": {"pix_key": "52998224725", "document": "52998224725"}}
         path = f"/v1/charges/{charge['charge_id']}/refunds"
         asked = await merchant.sandbox.ask("POST", path, json=back, key=str(uuid4()))
         assert asked.status == 201, asked.raw

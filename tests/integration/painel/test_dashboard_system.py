@@ -220,9 +220,18 @@ async def test_a_boleto_paid_on_its_line_goes_back_to_the_key_that_is_named(env:
         f"{path}/devolver", form=form, sure="yes", payment_id=found[1], pix_key="fulano@example.com"
     )
     assert (half.status, "Preencha este campo." in half.text) == (400, True)
-    done = await env.owner.post(
+    stranger = await env.owner.post(
         f"{path}/devolver",
         form=nowhere,
+        sure="yes",
+        payment_id=found[1],
+        pix_key="a@example.com",
+        document="11144477735",
+    )
+    assert (stranger.status, "precisa ter o documento do pagador" in stranger.text) == (400, True)
+    done = await env.owner.post(
+        f"{path}/devolver",
+        form=stranger,
         sure="yes",
         payment_id=found[1],
         pix_key="529.982.247-25",

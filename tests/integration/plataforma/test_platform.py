@@ -321,3 +321,30 @@ async def test_somebody_who_was_let_go_is_out_with_the_next_page(address: str, p
         assert (await person.get("/plataforma")).status == 200
         await pool.execute("DELETE FROM dashboard_user WHERE email = $1", person.email)
         assert (await person.get("/plataforma")).status == 303
+
+
+async def test_an_account_is_freed_of_refunding_the_payer_alone_with_a_reason(pool: Pool, staff: Person) -> None:
+    merchant = await a_merchant(pool)
+    page = f"/plataforma/lojas/{merchant.account_id}"
+    silent = await staff.post(f"{page}/devolucoes/liberar", on=page, reason=" ")
+    assert (silent.status, "Escreva o motivo" in silent.text) == (400, True)
+    freed = "SELECT refunds_to_others FROM account WHERE account_id = $1"
+    assert await pool.fetchval(freed, merchant.account_id) is None
+    done = await staff.post(f"{page}/devolucoes/liberar", form=silent, reason="seguradora")
+    assert done.status == 303
+    assert await pool.fetchval(freed, merchant.account_id) == "seguradora"
+    seen = await staff.opened(page)
+    assert "Para qualquer pessoa" in seen.text
+    assert "Liberou devoluções" in seen.text
+    assert (await staff.post(f"{page}/devolucoes/prender", form=seen)).status == 303
+    assert await pool.fetchval(freed, merchant.account_id) is None
+    log = await pool.fetch(
+        "SELECT email, action FROM audit WHERE account_id = $1 AND action LIKE 'merchant.refunds%' ORDER BY at",
+        merchant.account_id,
+    )
+    assert [tuple(row) for row in log] == [
+        ("Plataforma", "merchant.refunds_freed"), ("Plataforma", "merchant.refunds_bound"),
+    ]  # fmt: skip
+    assert (
+        await staff.post(f"/plataforma/lojas/{NOBODY}/devolucoes/liberar", on="/plataforma", reason="x")
+    ).status == 404

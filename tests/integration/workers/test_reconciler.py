@@ -429,7 +429,7 @@ def refund_of(account: UUID, charge_id: UUID) -> NewRefund:
     return NewRefund(
         owner=Owner(account, Mode.PRODUCTION), key=new_id().hex, fingerprint=bytes(32), refund_id=new_id(),
         charge_id=charge_id, amount_cents=None, payment_id=None, reason=None, description=None, external_id=None,
-        destination_sealed=None, scenario=None, actor="test", request_id="test",
+        destination=None, scenario=None, actor="test", request_id="test",
     )  # fmt: skip
 
 

@@ -10,7 +10,6 @@ from secrets import token_bytes
 from typing import Any, Final
 from uuid import UUID
 
-import msgspec
 from litestar.response import Response
 
 from commands.bank_orders.kinds import Pay, Redate, WriteOff
@@ -24,7 +23,8 @@ from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO
 from domain.money import PIX_CENTS_MAX, reais
 from domain.pix.end_to_end import TAIL_BYTES, sandbox_end_to_end_id
-from domain.refund import is_pix_key
+from domain.refund import DESTINATION_DOCUMENT, is_pix_key
+from domain.withdrawal import masked_key
 from readmodels.charges.charge import ChargeDoc, open_payer
 from readmodels.dashboard.charge import payments_of
 from runtime.ids import new_id
@@ -155,6 +155,8 @@ async def refund(request: PageRequest) -> Response[Any]:
     if destination is not None and not request.test:
         must_be_proven(request)
     facts = {"amount": reais(amount_cents)} if amount_cents is not None else {}
+    if destination is not None:
+        facts["pix_key"] = masked_key(destination.pix_key)
     refund_id = new_id()
     try:
         async with request.change(
@@ -174,9 +176,7 @@ async def refund(request: PageRequest) -> Response[Any]:
                         reason=reason,
                         description=None,
                         external_id=None,
-                        destination_sealed=(
-                            None if destination is None else request.seal.seal(msgspec.json.encode(destination))
-                        ),
+                        destination=None if destination is None else destination.kept(request.seal),
                         scenario=None,
                         actor=request.actor,
                         request_id=request.request_id,
@@ -189,13 +189,20 @@ async def refund(request: PageRequest) -> Response[Any]:
             if isinstance(made, Refused):
                 raise made
     except Refused as refused:
-        if refused.code not in _REFUND_FAULTS:
+        if DESTINATION_DOCUMENT in (refused.fields or {}):
+            filled.wrong("document", _NOT_THE_PAYER)
+        elif refused.code in _REFUND_FAULTS:
+            filled.wrong(_REFUND_FAULTS[refused.code], REFUSED[refused.code][1])
+        else:
             raise
-        filled.wrong(_REFUND_FAULTS[refused.code], REFUSED[refused.code][1])
         return await _refund_form(request, doc, filled, status=refused.code.status)
     return request.go(request.here(f"/cobrancas/{charge_id}"), done="devolucao")
 
 
+_NOT_THE_PAYER: Final = (
+    "A devolução vai para quem devia pagar a cobrança: o dono da chave precisa ter o documento do pagador. "
+    "Se for preciso devolver a outra pessoa, fale com o suporte."
+)
 # Beside which field of the form a refusal is said.
 _REFUND_FAULTS: Final = {
     Code.REFUND_EXCEEDS: "amount",
