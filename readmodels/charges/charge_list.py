@@ -62,6 +62,13 @@ class _Sum(Struct, frozen=True, gc=False):
     amount_cents: int
 
 
+class StatusCents(Struct, frozen=True):
+    """How many charges have a status, and the sum of their amounts in cents."""
+
+    count: int
+    cents: int
+
+
 class StatusSummary(Struct, frozen=True):
     """`amount` is the sum of the charges' amounts in reais."""
 
@@ -104,6 +111,12 @@ async def due_days(conn: Connection, owner: Owner, filters: ChargeFilters) -> li
 
 async def charge_summary(conn: Connection, owner: Owner, filters: ChargeFilters) -> list[StatusSummary]:
     """Every status, in the order of a charge's life, those without charges included."""
+    sums = await charge_sums(conn, owner, filters)
+    return [StatusSummary(status, each.count, reais(each.cents)) for status, each in sums.items()]
+
+
+async def charge_sums(conn: Connection, owner: Owner, filters: ChargeFilters) -> dict[str, StatusCents]:
+    """The same in cents, by status."""
     path, given = _path(filters), _given(owner, filters)
     if path == "by_id":
         sums = [_Sum(row.status, 1, row.amount_cents) for row in await _by_id(conn, **given)]
@@ -117,7 +130,7 @@ async def charge_summary(conn: Connection, owner: Owner, filters: ChargeFilters)
     for row in sums:
         counts[row.status] += row.count
         cents[row.status] += row.amount_cents
-    return [StatusSummary(status, counts[status], reais(cents[status])) for status in STATUSES]
+    return {status: StatusCents(counts[status], cents[status]) for status in STATUSES}
 
 
 async def _sum_days(conn: Connection, filters: ChargeFilters, given: dict[str, object]) -> list[_Sum]:

@@ -7,17 +7,17 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
-from domain.charge import Anomaly
+from domain.charge import Anomaly, Status
 from domain.instants import SAO_PAULO, day_begins
 from domain.mode import Owner
-from readmodels.charges.charge_list import METHODS
+from readmodels.charges.charge_list import ChargeFilters, StatusCents, charge_sums
 from readmodels.money.ledger import ENTRY_TYPES
 from sql import Connection
 
 DAYS = 30
 CLOSINGS_MAX = 31
 COUNT_MAX = 1_000
-"""Counts and sums of charges go no further; a page that reaches it says "more than"."""
+"""Anomalies are counted no further; a page that reaches it says "more than"."""
 
 _OTHER_TYPES = [each for each in ENTRY_TYPES if each != "payment"]
 
@@ -37,13 +37,16 @@ class Day(Struct, frozen=True):
 
 
 class DashboardTotals(Struct, frozen=True):
-    """Cents. Expired charges and anomalies are those of the last DAYS days."""
+    """`expired` and `anomalies` are of the last DAYS days, today included."""
 
     balance_cents: int
-    open_charges: int
-    open_cents: int
-    expired_charges: int
-    expired_cents: int
+    open: StatusCents
+    expired: StatusCents
+    anomalies: int
+
+
+class _Standing(Struct, frozen=True):
+    balance_cents: int
     anomalies: int
 
 
@@ -57,7 +60,7 @@ class Made(Struct, frozen=True):
 made_with = sql.maybe("idempotency.made", Made)
 """`account_id, test, key`."""
 _days = sql.many("dashboard.days", Day)
-_standing = sql.one("dashboard.standing", DashboardTotals)
+_standing = sql.one("dashboard.standing", _Standing)
 
 
 async def received_by_day(conn: Connection, owner: Owner, *, now: datetime) -> list[Day]:
@@ -74,15 +77,19 @@ async def closings(conn: Connection, owner: Owner, days: Sequence[date]) -> list
 
 
 async def standing(conn: Connection, owner: Owner, *, now: datetime) -> DashboardTotals:
-    return await _standing(
+    since = day_begins(now.astimezone(SAO_PAULO).date() - timedelta(days=DAYS - 1))
+    row = await _standing(
         conn,
         account_id=owner.account_id,
         test=owner.test,
         anomalies=[str(each) for each in Anomaly],
-        methods=list(METHODS),
-        since=now - timedelta(days=DAYS),
+        since=since,
         limit=COUNT_MAX,
     )
+    pending, expired = str(Status.PENDING), str(Status.EXPIRED)
+    opened = await charge_sums(conn, owner, ChargeFilters(statuses=(pending,)))
+    lapsed = await charge_sums(conn, owner, ChargeFilters(statuses=(expired,), created_from=since))
+    return DashboardTotals(row.balance_cents, opened[pending], lapsed[expired], row.anomalies)
 
 
 def received_in(days: Sequence[Day], last: int) -> int:

@@ -42,30 +42,16 @@ WHERE d.until IS NOT NULL
 ORDER BY d.at;
 
 -- name: standing
--- Balance, and counts that go no further than :limit: the page shows "more than a thousand".
+-- Balance, and payments that came otherwise than asked for, counted no further than :limit.
 SELECT coalesce((SELECT balance_after_cents FROM read_ledger WHERE account_id = :account_id AND test = :test
                  ORDER BY sequence DESC LIMIT 1), 0)::bigint AS balance_cents,
-       o.charges AS open_charges, o.cents AS open_cents, x.charges AS expired_charges, x.cents AS expired_cents,
        (SELECT count(*) FROM (SELECT FROM unnest(:anomalies::text[]) AS k(anomaly)
                               CROSS JOIN LATERAL (
                                   SELECT FROM read_payment
                                   WHERE account_id = :account_id AND test = :test AND anomaly = k.anomaly
                                     AND paid_at >= :since
                                   LIMIT :limit) AS one
-                              LIMIT :limit) AS odd) AS anomalies
-FROM (SELECT count(*) AS charges, coalesce(sum(amount_cents), 0)::bigint AS cents
-      FROM (SELECT amount_cents FROM read_charge
-            WHERE account_id = :account_id AND test = :test AND status = 'pending'
-            LIMIT :limit) AS pending) AS o
-CROSS JOIN
-     (SELECT count(*) AS charges, coalesce(sum(amount_cents), 0)::bigint AS cents
-      FROM (SELECT amount_cents FROM unnest(:methods::text[]) AS m(method)
-            CROSS JOIN LATERAL (
-                SELECT amount_cents FROM read_charge
-                WHERE account_id = :account_id AND test = :test AND status = 'expired' AND payment_method = m.method
-                  AND created_at >= :since
-                LIMIT :limit) AS one
-            LIMIT :limit) AS expired) AS x;
+                              LIMIT :limit) AS odd) AS anomalies;
 
 -- name: payer
 -- The payer of a charge as the merchant named it; sealed.

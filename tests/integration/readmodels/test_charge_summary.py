@@ -14,7 +14,8 @@ from banks.protocol import Location
 from commands.charges.pay import Confirmation, confirm_payments
 from domain.instants import day_begins
 from domain.mode import Mode, Owner
-from readmodels.charges.charge_list import ChargeFilters, charge_summary
+from readmodels.charges.charge_list import ChargeFilters, StatusCents, charge_summary
+from readmodels.dashboard.overview import standing
 from readmodels.reports.fold import fold_up_to, settled_up_to
 from runtime.postgres import Pool, open_pool, transaction
 from runtime.seal import Seal
@@ -119,3 +120,19 @@ async def test_totals_that_lag_far_behind_are_not_asked(own_pool: Pool, monkeypa
     assert (await summed(own_pool, account_id))["paid"] == (7, "7.00"), "the totals are asked"
     monkeypatch.setattr(charge_list, "LAG_ROWS_MAX", 0)
     assert await summed(own_pool, account_id) == {"pending": (3, "31.50")}
+
+
+async def test_the_first_page_tells_all_that_is_open_however_much_it_is(own_pool: Pool) -> None:
+    """1,100 charges in the totals, two since; what the page shows is no bound but the sum."""
+    account_id = await make_account(own_pool)
+    made = await issue(own_pool, account_id, 100)
+    for _ in range(10):
+        await issue(own_pool, account_id, 100)
+    await fold(own_pool)
+    await issue(own_pool, account_id, 2)
+    await pay(own_pool, made[:1])
+    async with own_pool.acquire() as conn:
+        shown = await standing(conn, Owner(account_id, Mode.PRODUCTION), now=datetime.now(UTC))
+    assert shown.open == StatusCents(1_101, 1_101 * 1_050)
+    assert shown.expired == StatusCents(0, 0)
+    assert shown.balance_cents == 1_050
