@@ -1,6 +1,7 @@
 """A page of a bank's list, such as of the PIX it received. Each item is read for itself: one that cannot be read is set
 aside and hides no other."""
 
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Final, Generic, TypeVar
 
@@ -9,6 +10,8 @@ from msgspec import Struct
 Item = TypeVar("Item")
 
 ABOUT_CHARACTERS_MAX: Final = 64
+LATER_MAX: Final = 32
+"""Pages named behind the next one: a bank may claim to have any number."""
 _DIGEST_DIGITS: Final = 32
 
 
@@ -21,19 +24,32 @@ class UnreadableItem(Struct, frozen=True):
 
 
 class BankPage(Struct, Generic[Item], frozen=True, kw_only=True):
-    """`following` is what to ask the next page with; None after the last. `pages` is how many there are in all, where
-    the bank tells it."""
+    """`following` is what to ask the next page with; None after the last. `pages` is how many there are in all, and
+    `later` what to ask those behind the next one with, in their order, where the bank tells it."""
 
     items: list[Item]
     unreadable: list[UnreadableItem] = []
     following: str | None = None
     pages: int | None = None
+    later: Sequence[str] = ()
 
 
 class TooWide(Struct, frozen=True):
     """The bank does not list so much at once: ask for a shorter interval. `detail` is its own name for the reason."""
 
     detail: str
+
+
+def numbered_page(items: list[Item], unreadable: list[UnreadableItem], *, page: int, pages: int) -> BankPage[Item]:
+    """Page `page`, from 0, of a list of `pages` pages that are asked for by their numbers."""
+    further = range(page + 1, min(pages, page + 2 + LATER_MAX))
+    return BankPage(
+        items=items,
+        unreadable=unreadable,
+        following=str(further[0]) if further else None,
+        pages=pages,
+        later=[str(each) for each in further[1:]],
+    )
 
 
 def unreadable_item(item: bytes, known_as: object) -> UnreadableItem:

@@ -106,7 +106,8 @@ class PixBank(Protocol):
         """A page of the PIX received in the closed interval, at most RECEIVED_WIDTH_MAX wide, those without a txid
         too; the first page, or the one `after` names. `returned`: only PIX of which something went back.
 
-        Pages stand still while nothing is listed late. What is only adds to them: an item may be seen twice.
+        Pages stand still while nothing is listed late. What is only adds to them: an item may be seen twice, and one
+        that moves between two pages that are asked for at once may be missed, until the list is asked for again.
         """
         ...
 

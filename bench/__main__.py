@@ -18,7 +18,7 @@ import msgspec
 import uvloop
 
 from bench import merchant_mix
-from bench.bank_pace import bank_burst, bank_pace, bank_payments
+from bench.bank_pace import bank_burst, bank_pace, bank_payments, bank_standstill
 from bench.boletos import boletos, printing
 from bench.bytes import bytes_per_charge
 from bench.cost import cost
@@ -53,6 +53,7 @@ SCENARIOS = {
     "bank-pace": Scenario("PIX at a bank that takes 200 ms (in full: --seconds 300)", bank_pace),
     "bank-burst": Scenario("A burst of PIX out of the reserve", bank_burst),
     "bank-payments": Scenario("Payments from callbacks at a bank that takes 200 ms", bank_payments),
+    "bank-standstill": Scenario("PIX of six hours without a worker", bank_standstill, needs_api=False),
     "images": Scenario("QR images", images, needs_api=False),
     "printing": Scenario("Printing boletos", printing, needs_api=False),
     "deliveries": Scenario("Telling merchants: webhooks", deliveries, needs_api=False),

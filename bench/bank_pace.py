@@ -8,23 +8,28 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 import aiohttp
+from msgspec.structs import replace
 
 from banks.simulated.bank import PRODUCTION, PayerPix, SimulatedBank
 from banks.simulated.boletos import new_end_to_end_id
 from bench.asking import creations
 from bench.client import http
-from bench.environment import BenchEnvironment, cpu_s, running
+from bench.environment import BenchEnvironment, Merchant, cpu_s, running
+from bench.hot_account import pix_charge
 from bench.open_loop import Load, at_rate
 from bench.report import Finding
 from cli.run.supervise import Child
+from commands.charges.create_pix import create_pix
 from domain.instants import to_millisecond
 from domain.mode import Mode
 from runtime.postgres import Pool, session
 from runtime.seal import Seal
+from workers.context import Context, open_context
+from workers.incoming.reconciler import reconcile
 
 BANK_MS = 200
 STEADY_PER_S = 300
@@ -37,6 +42,9 @@ _FIRST = 2_000  # what a worker makes before the reserve
 _FIRST_S_MAX = 120.0
 _LEFT_S_MAX = 300.0
 _LATE_S_MAX = 60.0
+_MISSED = 10_000
+_STOOD_STILL = timedelta(hours=6)
+_BATCH = 100
 
 
 async def bank_pace(environment: BenchEnvironment, seconds: float) -> list[Finding]:
@@ -112,6 +120,33 @@ async def bank_payments(environment: BenchEnvironment, seconds: float) -> list[F
                 Finding("  callback to booked, p50", lags[len(lags) // 2], "s"),
                 Finding("  callback to booked, p99", lags[int(len(lags) * 0.99)], "s"),
             ]
+
+
+async def bank_standstill(environment: BenchEnvironment, seconds: float) -> list[Finding]:
+    """PIX that arrived in six hours without a worker, one page asked for after the other and some at once; `seconds`
+    is not used."""
+    rates: dict[int, float] = {}
+    with _slow_bank(environment):
+        async with environment.database() as pool:
+            merchant = await environment.merchant(pool, Mode.PRODUCTION)
+            at_once = environment.settings.pace.bank_list_pages
+            for pages in (1, at_once):
+                pace = replace(environment.settings.pace, bank_list_pages=pages)
+                stopping = asyncio.Event()
+                async with open_context(replace(environment.settings, pace=pace), _Nobody(), stopping) as context:
+                    await _tell_to_be_slow(environment, ms=1)
+                    await _stand_still(context, merchant)
+                    await _tell_to_be_slow(environment)
+                    began = time.perf_counter()
+                    while await reconcile(context, environment.settings.bank):
+                        pass
+                    rates[pages] = _MISSED / (time.perf_counter() - began)
+        return [
+            Finding("PIX reconciled, pages one by one", rates[1], "/s", note=f"{_MISSED} PIX"),
+            Finding(
+                f"the same, {at_once} pages at once", rates[at_once], "/s", note=f"{rates[at_once] / rates[1]:.2f} x"
+            ),
+        ]
 
 
 def _of_creations(load: Load, what: str) -> list[Finding]:
@@ -190,8 +225,35 @@ async def _booked(pool: Pool, sent_at: dict[str, float]) -> list[tuple[float, fl
     return [(sent_at[row["source"]], row["at"] - sent_at[row["source"]]) for row in rows]
 
 
-async def _tell_to_be_slow(environment: BenchEnvironment) -> None:
-    body = {"fault": "slow", "ms": BANK_MS}
+async def _stand_still(context: Context, merchant: Merchant) -> None:
+    """All is asked for up to now, and then _MISSED payments of which nobody told in the six hours before."""
+    while await reconcile(context, context.settings.bank):
+        pass
+    now = to_millisecond(datetime.now(UTC))
+    async with session(context.pool) as conn:
+        news = [pix_charge(merchant.account_id, merchant.client_id, now, test=False) for _ in range(_BATCH)]
+        charge_ids = await create_pix(conn, news)
+        await conn.execute(
+            "INSERT INTO simulated_pix (world, end_to_end_id, txid, amount_cents, paid_at, payer_name, payer_document)"
+            " SELECT 'production', 'E' || md5(random()::text || n), replace(($1::uuid[])[1 + n % $2]::text, '-', ''),"
+            " 14990, $3::timestamptz - n * interval '6 hours' / $4::integer, 'X', '00000000191'"
+            " FROM generate_series(1, $4::integer) n",
+            list(charge_ids), _BATCH, now, _MISSED,
+        )  # fmt: skip
+        await conn.execute(
+            "UPDATE bank_reconciled SET until = $1, goal = $1, window_until = NULL, after = NULL WHERE pass = 'new'",
+            now - _STOOD_STILL,
+        )
+
+
+class _Nobody:
+    """No lane is woken: nothing but the reconciler is measured."""
+
+    def wake(self, lane: str) -> None: ...
+
+
+async def _tell_to_be_slow(environment: BenchEnvironment, *, ms: int = BANK_MS) -> None:
+    body = {"fault": "slow", "ms": ms}
     async with (
         aiohttp.ClientSession() as client,
         client.post(f"{environment.settings.bank_url}/simulated/fault", json=body) as answer,

@@ -19,6 +19,8 @@ class Pace(Struct, frozen=True, kw_only=True):
     """Locations asked for at once, by the one process of the installation that fills the pool."""
     bank_hint_calls: int = 192
     """Callbacks checked at once: charges looked up."""
+    bank_list_pages: int = 4
+    """Pages of a list asked for ahead while one is booked, by the one process of the installation that reconciles."""
     bank_boleto_calls: int = 128
     """Orders about boletos under way, per mode."""
     bank_refund_calls: int = 32
@@ -42,6 +44,7 @@ class Pace(Struct, frozen=True, kw_only=True):
 
 
 _MAX: Mapping[str, int] = {
+    "bank_list_pages": 32,
     "orders_claimed": 100,
     "creations_written": 100,
     "pix_locations_s": 3_600,

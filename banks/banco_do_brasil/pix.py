@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from banks.banco_do_brasil.pix_list import ReceivedList, instant, read_received
 from banks.banco_do_brasil.text import pix_cents, safe_text
 from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
-from banks.lists import BankPage, TooWide
+from banks.lists import BankPage, TooWide, numbered_page
 from banks.protocol import (
     DESCRIPTION_CHARACTERS_MAX,
     RECEIVED_WIDTH_MAX,
@@ -284,8 +284,9 @@ def _page(heard: Heard, page: int) -> Done[BankPage[ReceivedPix]] | Unknown:
         return Unknown("unreadable list")
     items, unreadable = read_received(answer.pix or ())
     pages = answer.parametros.paginacao.quantidade_de_paginas
-    following = str(page + 1) if page + 1 < pages and answer.pix else None
-    return Done(BankPage(items=items, unreadable=unreadable, following=following, pages=pages))
+    if not answer.pix:  # whatever number of pages is claimed
+        return Done(BankPage(items=[], pages=pages))
+    return Done(numbered_page(items, unreadable, page=page, pages=pages))
 
 
 def _rfc3339(at: datetime) -> str:

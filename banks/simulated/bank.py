@@ -13,7 +13,7 @@ from msgspec import Struct
 
 import sql
 from banks.banco_do_brasil.pix_list import number_of_txid
-from banks.lists import BankPage, unreadable_item
+from banks.lists import BankPage, numbered_page, unreadable_item
 from banks.protocol import (
     DESCRIPTION_CHARACTERS_MAX,
     Cob,
@@ -253,14 +253,9 @@ class SimulatedBank:
         page = int(after or 0)
         rows, total = await self.pix_page(since, until, page=page, per_page=PAGE, returned=returned)
         pages = -(-total // PAGE)
-        return Done(
-            BankPage(
-                items=await self._received([row for row in rows if not row.garbled]),
-                unreadable=[unreadable_item(b"{}", row.end_to_end_id) for row in rows if row.garbled],
-                following=str(page + 1) if page + 1 < pages else None,
-                pages=pages,
-            )
-        )
+        items = await self._received([row for row in rows if not row.garbled])
+        unreadable = [unreadable_item(b"{}", row.end_to_end_id) for row in rows if row.garbled]
+        return Done(numbered_page(items, unreadable, page=page, pages=pages))
 
     async def register_callback(self, pix_key: str, url: str) -> Done[None]:
         async with session(self._pool) as conn:

@@ -1,5 +1,6 @@
 """Ask a bank for everything it received, page by page: each page is booked, and how far that is stored with it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Final, Generic, TypeVar
@@ -72,30 +73,72 @@ async def advance(context: Context, listed: BankList[Item], asked: Pass) -> Adva
     if progress is None:
         return Advance(0, behind=False)
     found = pages = 0
-    while progress.window_until is not None:
-        if context.stopping.is_set() or not await hold(context, listed.bank, listed.method):
-            return Advance(found, behind=False)
-        answer = await listed.fetch(progress.until, progress.window_until, progress.after, asked)
-        if isinstance(answer, Unknown):
-            _log.info("reconciler_waits", bank=listed.bank, method=listed.method, detail=answer.detail)
-            return Advance(found, behind=False)
-        if isinstance(answer, TooWide) or _too_full(answer.value, progress):
-            narrower = narrowed(progress, asked)
-            if narrower is not None:
-                progress = narrower
-                await _store(context, listed, asked, progress)
-                continue
-            if isinstance(answer, TooWide):
-                # Not by its width, then: the question itself is refused, which somebody has to look into.
-                _log.error("reconciler_refused", bank=listed.bank, method=listed.method, detail=answer.detail)
+    ahead = PagesAhead(listed, asked, at_once=context.settings.pace.bank_list_pages)
+    try:
+        while progress.window_until is not None:
+            if context.stopping.is_set() or not await hold(context, listed.bank, listed.method):
                 return Advance(found, behind=False)
-        page = answer.value
-        found += await listed.book(page.items)
-        await _note_unreadable(context, listed, page)
-        pages += 1
-        progress = turned(progress, page.following, page.pages or pages, asked)
-        await _store(context, listed, asked, progress)
+            answer = await ahead.fetch(progress)
+            if isinstance(answer, Unknown):
+                _log.info("reconciler_waits", bank=listed.bank, method=listed.method, detail=answer.detail)
+                return Advance(found, behind=False)
+            if isinstance(answer, TooWide) or _too_full(answer.value, progress):
+                narrower = narrowed(progress, asked)
+                if narrower is not None:
+                    progress = narrower
+                    await _store(context, listed, asked, progress)
+                    continue
+                if isinstance(answer, TooWide):
+                    # Not by its width, then: the question itself is refused, which somebody has to look into.
+                    _log.error("reconciler_refused", bank=listed.bank, method=listed.method, detail=answer.detail)
+                    return Advance(found, behind=False)
+            page = answer.value
+            ahead.ask(progress, page)
+            found += await listed.book(page.items)
+            await _note_unreadable(context, listed, page)
+            pages += 1
+            progress = turned(progress, page.following, page.pages or pages, asked)
+            await _store(context, listed, asked, progress)
+    finally:
+        await ahead.close()
     return Advance(found, behind=progress.until < progress.goal)
+
+
+class PagesAhead(Generic[Item]):
+    """Pages of one interval that are asked for before their turn, so that a bank which takes long is asked for some at
+    once. They are booked in their order all the same: how far that is, is one page."""
+
+    def __init__(self, listed: BankList[Item], asked: Pass, *, at_once: int) -> None:
+        self._listed = listed
+        self._asked = asked
+        self._at_once = at_once
+        self._asking: dict[tuple[datetime, datetime, str | None], asyncio.Task[Page[Item]]] = {}
+
+    async def fetch(self, progress: Progress) -> Page[Item]:
+        """The page that progress has come to."""
+        assert progress.window_until is not None
+        early = self._asking.pop((progress.until, progress.window_until, progress.after), None)
+        if early is not None:
+            return await early
+        await self.close()  # of another interval, or of pages that the bank names otherwise by now
+        return await self._listed.fetch(progress.until, progress.window_until, progress.after, self._asked)
+
+    def ask(self, progress: Progress, page: BankPage[Item]) -> None:
+        """Begin to ask for what comes after this page."""
+        assert progress.window_until is not None
+        if page.following is None:
+            return
+        for after in (page.following, *page.later)[: self._at_once]:
+            key = (progress.until, progress.window_until, after)
+            if key not in self._asking:
+                self._asking[key] = asyncio.ensure_future(self._listed.fetch(*key, self._asked))
+
+    async def close(self) -> None:
+        tasks = list(self._asking.values())
+        self._asking.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def hold(context: Context, bank: str, method: str) -> bool:

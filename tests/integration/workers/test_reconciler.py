@@ -195,7 +195,7 @@ async def test_a_killed_worker_is_followed_by_one_that_begins_where_it_was(
 
     async def counted(since: datetime, until: datetime, after: str | None = None, **more: Any) -> Any:
         fetched.append(after)
-        if len(fetched) == 3:
+        if after == "2" and fetched.count("2") == 1:
             raise ConnectionError  # dies while it asks for the third page
         return await fetch(since, until, after, **more)
 
@@ -205,9 +205,59 @@ async def test_a_killed_worker_is_followed_by_one_that_begins_where_it_was(
     context.worker = "another"
     assert await reconcile(context, BANK) == 0  # the lease is the dead one's still
     await context.pool.execute("UPDATE lease SET until = '-infinity'")
+    fetched.append("another worker")
     await reconcile(context, BANK)
-    assert fetched[2:4] == ["2", "2"]
+    assert fetched[fetched.index("another worker") + 1] == "2"
     assert await context.pool.fetchval("SELECT count(*) FROM payment WHERE charge_id = $1", charge_id) == 450
+
+
+async def test_pages_are_asked_for_at_once_and_booked_in_their_order(
+    context: Context, account: UUID, bank: RunningBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rounds(context)
+    charge_id = await registered(context, account, amount_cents=100)
+    await strew(context, [charge_id] * 750, [utc_now()] * 750)
+    context.now = lambda: utc_now() + timedelta(seconds=2)
+    fetch = context.banks.production[BANK].pix.received_page
+    asked: dict[str, asyncio.Event] = {}
+    at_once = 0
+
+    async def held(since: datetime, until: datetime, after: str | None = None, **more: Any) -> Any:
+        nonlocal at_once
+        if after is not None:
+            asked[after] = asyncio.Event()
+            at_once = max(at_once, sum(not each.is_set() for each in asked.values()))
+            await asked[after].wait()
+        return await fetch(since, until, after, **more)
+
+    stored: list[str | None] = []
+    store = passes.set_progress
+
+    async def storing(*args: Any, **more: Any) -> Any:
+        if more["pass_name"] == "new":
+            stored.append(more["after"])
+        return await store(*args, **more)
+
+    monkeypatch.setattr(passes, "set_progress", storing)
+    monkeypatch.setattr(context.banks.production[BANK].pix, "received_page", held)
+    working = asyncio.create_task(reconcile(context, BANK))
+    async with asyncio.timeout(30):
+        while len(asked) < 4:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        for late in ("4", "3", "2"):
+            asked[late].set()
+        while not stored:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        assert stored == ["1"], "what comes later waits for the page that is not there yet"
+        while not working.done():
+            for each in asked.values():
+                each.set()
+            await asyncio.sleep(0.01)
+    assert await working >= 750
+    assert at_once == context.settings.pace.bank_list_pages == 4
+    assert stored == [*(str(page) for page in range(1, len(stored))), None]
+    assert await context.pool.fetchval("SELECT count(*) FROM payment WHERE charge_id = $1", charge_id) == 750
 
 
 async def test_one_worker_of_the_installation_asks_at_a_time(context: Context, bank: RunningBank) -> None:
