@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
+from typing import cast
 
 from litestar import Litestar
 from litestar.datastructures import State
@@ -13,7 +14,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.admission import BYTES_MAX
 from api.context import ApiContext, close_context, open_context
-from api.exchange import failure, new_exchange
+from api.exchange import failure, new_exchange, with_head
 from api.handlers import answer_failure, handler_of, open_handler_of, provide_context
 from api.openapi.document import document
 from api.route import Route
@@ -127,7 +128,7 @@ async def _prepare_boletos(context: ApiContext) -> None:
 def _methods(app: Litestar) -> dict[str, bytes]:
     """What each path answers to, as an Allow header; by the template the framework finds it under."""
     return {
-        route.path_format: ", ".join(sorted(route.methods)).encode()
+        route.path_format: ", ".join(sorted(with_head(route.methods))).encode()
         for route in app.routes
         if isinstance(route, HTTPRoute)
     }
@@ -151,10 +152,14 @@ def _as_written(asgi: ASGIApp, docs_url: str) -> ASGIApp:
 
 def _identified(asgi: ASGIApp, methods: dict[str, bytes]) -> ASGIApp:
     """The framework answers OPTIONS itself; that answer too carries a request id, and names every method of the path:
-    the framework's own names those of the first handler only."""
+    the framework's own names those of the first handler only. HEAD is answered as GET, without the body."""
 
     def outermost(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        if scope.get("method") != "OPTIONS":
+        method = scope.get("method")
+        if method == "HEAD":
+            # A copy: from its own scope the server knows that the answer has no body.
+            return asgi(cast("Scope", {**scope, "method": "GET"}), receive, _without_body(send))
+        if method != "OPTIONS":
             return asgi(scope, receive, send)
 
         async def identify(message: Message) -> None:
@@ -172,3 +177,12 @@ def _identified(asgi: ASGIApp, methods: dict[str, bytes]) -> ASGIApp:
         return asgi(scope, receive, identify)
 
     return outermost
+
+
+def _without_body(send: Send) -> Send:
+    async def without(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            message = {"type": "http.response.body", "body": b"", "more_body": message.get("more_body", False)}
+        await send(message)
+
+    return without

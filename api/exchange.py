@@ -1,5 +1,7 @@
 """A request and its answer: the request id, what is told about limits, and what is recorded of both."""
 
+from collections.abc import Iterable
+
 import structlog
 from litestar.exceptions import HTTPException
 from litestar.types import Scope
@@ -47,8 +49,15 @@ def failure(error: Exception, scope: Scope, exchange: Exchange, docs_url: str) -
     answer = refusal(refused, request_id=exchange.request_id, docs_url=docs_url)
     if refused.code is Code.METHOD_NOT_ALLOWED:
         allowed = (getattr(error, "headers", None) or {}).items()
-        answer.raw_headers += [(b"allow", value.encode()) for name, value in allowed if name.lower() == "allow"]
+        named = [value.split(", ") for name, value in allowed if name.lower() == "allow"]
+        answer.raw_headers += [(b"allow", ", ".join(with_head(methods)).encode()) for methods in named]
     return answer
+
+
+def with_head(methods: Iterable[str]) -> list[str]:
+    """What a path answers to: HEAD wherever it answers GET (RFC 9110 section 9.1)."""
+    found = list(methods)
+    return [*found, "HEAD"] if "GET" in found and "HEAD" not in found else found
 
 
 def _refused(error: Exception, scope: Scope, exchange: Exchange) -> Refused:

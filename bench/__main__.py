@@ -21,6 +21,7 @@ from bench import merchant_mix
 from bench.bank_pace import bank_burst, bank_pace, bank_payments, bank_standstill
 from bench.boletos import boletos, printing
 from bench.bytes import bytes_per_charge
+from bench.connections import connections
 from bench.cost import cost
 from bench.creation import against_empty, against_naive
 from bench.deliveries import deliveries
@@ -63,6 +64,7 @@ SCENARIOS = {
     "growth": Scenario("The same work on a small and on a large database", growth, needs_api=False),
     "bytes": Scenario("What a charge leaves behind", bytes_per_charge),
     "cost": Scenario("What one creation costs", cost),
+    "connections": Scenario("Connections with deadlines and bounds", connections, needs_api=False),
     "start": Scenario("Starting everything", start, needs_api=False),
 }
 

@@ -9,11 +9,13 @@ import re
 from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from msgspec import Struct
 
 from domain.client_address import HEADERS, Network
+from runtime.limits.http_bounds import HttpBounds, read_http_bounds
 from runtime.pace import Pace, read_pace
 from runtime.production import (
     LOCAL_APP_KEY,
@@ -149,6 +151,8 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """MONEY_TOTP_REQUIRED: whoever moves money in production needs a second factor; on unless QUITA_ENV is local."""
     pace: Pace
     """How much is done at once."""
+    http: HttpBounds
+    """What a connection may take."""
 
     @property
     def bank(self) -> str:
@@ -196,14 +200,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         secret_key=_key(env),
         api_processes=_count(env, "API_PROCESSES", 2),
         worker_processes=_count(env, "WORKER_PROCESSES", 1),
-        webhook_allow_private=env.get("WEBHOOK_ALLOW_PRIVATE", "0") == "1",
-        webhook_delays_s=_floats(env, "WEBHOOK_DELAYS_S", WEBHOOK_DELAYS_S),
-        webhook_jitter=_floats(env, "WEBHOOK_JITTER", (0.2,))[0],
-        webhook_lease_s=_floats(env, "WEBHOOK_LEASE_S", (WEBHOOK_LEASE_S,))[0],
-        webhook_pause_after_s=_floats(env, "WEBHOOK_PAUSE_AFTER_S", (WEBHOOK_PAUSE_AFTER_S,))[0],
-        webhook_held_s=_floats(env, "WEBHOOK_HELD_S", (WEBHOOK_HELD_S,))[0],
-        webhook_paused_probe_s=_floats(env, "WEBHOOK_PAUSED_PROBE_S", (WEBHOOK_PAUSED_PROBE_S,))[0],
-        webhook_nameservers=tuple(part for part in env.get("WEBHOOK_NAMESERVERS", "").split(",") if part),
+        **_webhooks(env),
         smtp=(smtp := _smtp(env)),
         mail_from=_mail_from(env, required=smtp is not None),
         mail_catcher=smtp is None and env.get("MAIL_CATCHER", "0") == "1",
@@ -218,7 +215,21 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         staff_totp_required=env.get("STAFF_TOTP_REQUIRED", "1") != "0",
         money_totp_required=env.get("MONEY_TOTP_REQUIRED", "0" if environment(env) == "local" else "1") != "0",
         pace=read_pace(env),
+        http=read_http_bounds(env),
     )
+
+
+def _webhooks(env: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "webhook_allow_private": env.get("WEBHOOK_ALLOW_PRIVATE", "0") == "1",
+        "webhook_delays_s": _floats(env, "WEBHOOK_DELAYS_S", WEBHOOK_DELAYS_S),
+        "webhook_jitter": _floats(env, "WEBHOOK_JITTER", (0.2,))[0],
+        "webhook_lease_s": _floats(env, "WEBHOOK_LEASE_S", (WEBHOOK_LEASE_S,))[0],
+        "webhook_pause_after_s": _floats(env, "WEBHOOK_PAUSE_AFTER_S", (WEBHOOK_PAUSE_AFTER_S,))[0],
+        "webhook_held_s": _floats(env, "WEBHOOK_HELD_S", (WEBHOOK_HELD_S,))[0],
+        "webhook_paused_probe_s": _floats(env, "WEBHOOK_PAUSED_PROBE_S", (WEBHOOK_PAUSED_PROBE_S,))[0],
+        "webhook_nameservers": tuple(part for part in env.get("WEBHOOK_NAMESERVERS", "").split(",") if part),
+    }
 
 
 def _environment(env: Mapping[str, str]) -> str:

@@ -79,9 +79,18 @@ REMEDIES: Final[dict[Code, str]] = {
         "Send a JSON integer of seconds, from one minute (60) to thirty days (2592000), or leave it out for one day."
     ),
     Code.DATE_RANGE_INVALID: ("Send existing dates as YYYY-MM-DD, the earlier one first. Both days are included."),
+    Code.MALFORMED_REQUEST: (
+        "Let an HTTP library write the request: no NUL or colon in a header's name, one length that is right. The "
+        "connection is closed after this answer."
+    ),
     Code.ROUTE_NOT_FOUND: "Check the path; all operations begin with /v1. The list is at /v1/openapi.json.",
     Code.METHOD_NOT_ALLOWED: "The Allow header names the methods of this path.",
+    Code.REQUEST_TIMEOUT: (
+        "Send headers within 10 seconds and the body within 20, and repeat with the same Idempotency-Key. Nothing was "
+        "done, and the connection is closed."
+    ),
     Code.PAYLOAD_TOO_LARGE: "Send less than 256 KiB.",
+    Code.URI_TOO_LONG: "Ask with fewer filters at once.",
     Code.UNSUPPORTED_MEDIA_TYPE: "Send Content-Type: application/json.",
     Code.RATE_LIMITED: ("Wait as long as Retry-After says. The RateLimit-* headers of every answer tell what is left."),
     Code.INSUFFICIENT_BALANCE: (
@@ -106,6 +115,7 @@ REMEDIES: Final[dict[Code, str]] = {
         "Check the id and the credential: deliveries of another account or of the other mode are answered like this "
         "too. GET /v1/webhook-deliveries?event_id= finds the delivery of an event."
     ),
+    Code.HEADERS_TOO_LARGE: "Send fewer headers: this service reads Authorization, Idempotency-Key and Content-Type.",
     Code.INTERNAL_ERROR: (
         "Repeat the same request with the same Idempotency-Key. If it goes on, tell us error.request_id."
     ),

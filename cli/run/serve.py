@@ -21,7 +21,6 @@ from cli.answer import Commands
 from cli.run.supervise import CannotRun, Child, Port, Supervisor, say
 
 _BACKLOG = 4096
-_KEEP_ALIVE_S = 75
 _REQUESTS_END_S = 15
 _READY_S_MAX = 60.0
 
@@ -90,6 +89,13 @@ def one_process(fd: int) -> int:
     import uvloop
 
     from cli.run.asgi import app
+    from cli.run.http_connection import Connections
+    from runtime.limits.http_bounds import raise_open_files
+    from runtime.settings import read_settings
+
+    settings = read_settings()
+    bounds = settings.http.fitting(raise_open_files())
+    connections = Connections(bounds, docs_url=settings.docs_url, proxies=settings.trusted_proxies)
 
     class Server(uvicorn.Server):
         @contextlib.contextmanager
@@ -107,11 +113,10 @@ def one_process(fd: int) -> int:
     server = Server(
         uvicorn.Config(
             app,
-            http="httptools",
+            http=connections.protocol,  # type: ignore[arg-type]  # it calls what makes a protocol
             ws="none",
             lifespan="on",
             backlog=_BACKLOG,
-            timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=_REQUESTS_END_S,
             server_header=False,
             proxy_headers=False,

@@ -18,7 +18,7 @@ STATUSES: dict[int, set[str]] = {
     400: {
         "IDEMPOTENCY_KEY_REQUIRED", "AMOUNT_INVALID", "INVALID_DUE_DATE", "CURSOR_INVALID", "LIMIT_INVALID",
         "INTEGRADOR_CODE_INVALID", "CANCEL_REFERENCE_REQUIRED", "VALIDATION_ERROR", "MALFORMED_JSON",
-        "IDEMPOTENCY_KEY_INVALID", "EXPIRES_IN_INVALID", "DATE_RANGE_INVALID",
+        "IDEMPOTENCY_KEY_INVALID", "EXPIRES_IN_INVALID", "DATE_RANGE_INVALID", "MALFORMED_REQUEST",
     },
     401: {"UNAUTHENTICATED"},
     403: {"ACCOUNT_MISMATCH", "KYC_REQUIRED", "PIX_AVULSO_SUSPENDED", "SANDBOX_ONLY", "INSUFFICIENT_SCOPE"},
@@ -31,13 +31,16 @@ STATUSES: dict[int, set[str]] = {
         "IDEMPOTENCY_KEY_REUSED", "CHARGE_NOT_PENDING", "CHARGE_NOT_REFUNDABLE", "CANCEL_REFERENCE_AMBIGUOUS",
         "IDEMPOTENCY_IN_PROGRESS", "WITHDRAWAL_NOT_CANCELLABLE",
     },
+    408: {"REQUEST_TIMEOUT"},
     413: {"PAYLOAD_TOO_LARGE"},
+    414: {"URI_TOO_LONG"},
     415: {"UNSUPPORTED_MEDIA_TYPE"},
     422: {
         "REFUND_EXCEEDS", "MERCHANT_ADDRESS_REQUIRED", "INSUFFICIENT_BALANCE", "REFUND_DESTINATION_REQUIRED",
         "PAYER_EMAIL_REQUIRED", "WITHDRAWAL_BELOW_MINIMUM",
     },
     429: {"RATE_LIMITED"},
+    431: {"HEADERS_TOO_LARGE"},
     500: {"INTERNAL_ERROR"},
     502: {"BANK_UNAVAILABLE"},
     503: {"SERVICE_UNAVAILABLE"},
@@ -122,11 +125,26 @@ async def test_a_path_has_one_spelling_so_a_key_has_one_fingerprint(api: Api) ->
     ],
 )
 async def test_a_wrong_method_is_told_the_right_one(api: Api, path: str, allowed: str) -> None:
-    for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "TRACE", "BREW"} - {allowed}:
+    answered = {allowed, "HEAD"} if allowed == "GET" else {allowed}
+    for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "TRACE", "BREW"} - answered:
         reply = await api.ask(method, path, headers=[JSON], body=b"{}")
-        assert reply.code() == "METHOD_NOT_ALLOWED"
+        assert reply.status == 405
+        assert method == "HEAD" or reply.code() == "METHOD_NOT_ALLOWED"
         assert allowed in str(reply.header("allow")).split(", ")
+        assert answered <= set(str(reply.header("allow")).split(", "))
         assert method not in str(reply.header("allow")).split(", ")
+
+
+@pytest.mark.parametrize("path", ["/v1/charges", "/v1/charges/{id}", "/v1/openapi.json", "/healthz", "/v1/charges/x"])
+async def test_head_is_get_without_its_body(api: Api, path: str) -> None:
+    path = path.replace("{id}", (await api.create())["charge_id"])
+    got, head = [await api.ask(method, path, headers=bearer(await api.token())) for method in ("GET", "HEAD")]
+    assert (head.status, head.body) == (got.status, b"")
+    assert head.header("content-length") == str(len(got.body))
+    ours = {"x-request-id", "ratelimit-remaining", "ratelimit-reset"}
+    assert [each for each in head.headers if each[0].decode() not in ours] == [
+        each for each in got.headers if each[0].decode() not in ours
+    ]
 
 
 @pytest.mark.parametrize("path", [PIX, "/v1/charges", "/v1/oauth/token", "/healthz"])

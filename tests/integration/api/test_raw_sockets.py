@@ -301,7 +301,7 @@ def test_a_key_with_slashes_and_blanks_is_looked_up_over_the_wire(server: Server
     assert state(server, key) == "completed"
 
 
-@pytest.mark.parametrize("method", ["BREW", "get", "G" * 100, "TRACE", "DELETE", "PROPFIND", "HEAD", "M-SEARCH"])
+@pytest.mark.parametrize("method", ["BREW", "get", "G" * 100, "TRACE", "DELETE", "PROPFIND", "M-SEARCH"])
 def test_odd_methods_are_405_or_less(server: Server, method: str) -> None:
     answer = server.say(server.head(f"{method} /v1/charges HTTP/1.1"), end=False)
     refused(answer)

@@ -1,0 +1,297 @@
+"""HTTP/1.1 connections with deadlines and bounds: uvicorn's, which alone waits for ever and reads headers without end.
+
+A connection has one deadline, moved on as its request proceeds, and one timer of the process looks at all of them: that
+costs a request less than the timer it replaces. What never became a request is answered with the envelope of the API
+where the protocol allows an answer, and counted, not logged: a stranger could fill the log.
+"""
+
+import asyncio
+import math
+from collections import Counter
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
+from typing import Any
+
+import httptools
+import prometheus_client
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from api.answers import refusal
+from domain.client_address import Network
+from domain.errors import Code, Refused
+from runtime.ids import new_token
+from runtime.limits.http_bounds import HttpBounds
+
+_LOOK_EVERY_S = 0.5
+_LINGER_S = 2.0
+"""How long is read, and thrown away, what a refused client was still sending: closing at once would reset the
+connection, and with it the answer (RFC 9112 section 9.6)."""
+_LINGER_BYTES_MAX = 1_048_576
+_IPV6_NETWORK_BITS = 64
+"""What one customer is given of IPv6: single addresses would bound nobody."""
+
+refused_total = prometheus_client.Counter(
+    "http_connections_refused_total", "Connections closed before they became an answered request, by reason.", ["why"]
+)
+
+
+class Connections:
+    """The connections of a process, and their one timer."""
+
+    def __init__(self, bounds: HttpBounds, *, docs_url: str, proxies: tuple[Network, ...]) -> None:
+        self.bounds = bounds
+        self._docs_url = docs_url
+        self._open: set[HttpConnection] = set()
+        self._by_address: Counter[str] = Counter()
+        self._timer: asyncio.TimerHandle | None = None
+        self._group = lru_cache(maxsize=4_096)(lambda host: _group(host, proxies))
+
+    def protocol(
+        self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: Any = None
+    ) -> "HttpConnection":
+        """What uvicorn calls for each connection."""
+        return HttpConnection(config, server_state, app_state, _loop, among=self)
+
+    def add(self, connection: "HttpConnection") -> Code | None:
+        """Take the connection up; the refusal when there are too many of its address, or of all."""
+        self._open.add(connection)
+        if self._timer is None:
+            self._timer = connection.loop.call_later(_LOOK_EVERY_S, self._look, connection.loop)
+        if self.full():
+            return Code.SERVICE_UNAVAILABLE
+        connection.group = self._group(connection.client[0]) if connection.client else ""
+        if not connection.group:
+            return None
+        self._by_address[connection.group] += 1
+        if self._by_address[connection.group] > self.bounds.connections_per_address_max:
+            return Code.RATE_LIMITED
+        return None
+
+    def remove(self, connection: "HttpConnection") -> None:
+        self._open.discard(connection)
+        if connection.group:
+            self._by_address[connection.group] -= 1
+            if not self._by_address[connection.group]:
+                del self._by_address[connection.group]
+
+    def full(self) -> bool:
+        return len(self._open) > self.bounds.connections_max
+
+    def said(self, code: Code) -> bytes:
+        """An answer in the envelope, after which the connection is closed."""
+        retry_after_s = 1 if code.status in (429, 503) else None
+        request_id = f"req_{new_token()}"
+        answer = refusal(Refused(code, retry_after_s=retry_after_s), request_id=request_id, docs_url=self._docs_url)
+        headers = [*answer.raw_headers, (b"x-request-id", request_id.encode()), (b"connection", b"close")]
+        return b"".join(
+            (STATUS_LINE[code.status], *(b"%b: %b\r\n" % header for header in headers), b"\r\n", answer.body)
+        )
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        for connection in [each for each in self._open if each.deadline < now or each.read_by < now]:
+            connection.expire(now)
+        self._timer = loop.call_later(_LOOK_EVERY_S, self._look, loop) if self._open else None
+
+
+class HttpConnection(HttpToolsProtocol):
+    """`deadline` is when the client must have gone on, in the loop's time: never, while it waits for our answer.
+    `read_by` is when it must have read some of an answer."""
+
+    def __init__(
+        self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: Any, *, among: Connections
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.group = ""
+        self.deadline = math.inf
+        self.read_by = math.inf
+        self._among = among
+        self._bounds = among.bounds
+        self._now = self.loop.time
+        self._receiving = False  # a request has begun and not ended
+        self._in_head = False
+        self._first_bytes = 0  # of the segment in which the head began
+        self._more_bytes = 0  # of the head's further segments
+        self._fault = Code.MALFORMED_REQUEST
+        self._last: Code | None = None  # said after the answers that are under way
+        self._earlier: list[RequestResponseCycle] = []  # before `cycle`, and not answered yet
+        self._half_closed = False
+        self._over = False  # nothing more is read
+        self._ignored_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.deadline = self._now() + self._bounds.first_byte_s
+        refused = self._among.add(self)
+        if refused is not None:
+            self._say(refused, "too many" if refused is Code.SERVICE_UNAVAILABLE else "too many of an address")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._among.remove(self)
+        for cycle in self._earlier:  # of pipelined requests uvicorn tells the latest only
+            cycle.disconnected = True
+            cycle.message_event.set()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._over:
+            self._ignored_bytes += len(data)
+            if self._ignored_bytes > _LINGER_BYTES_MAX:
+                self.transport.abort()
+            return
+        if self._in_head:
+            self._more_bytes += len(data)
+            if self._more_bytes > self._bounds.header_bytes_max:
+                self._refuse(self._too_large(), "head too large")
+                return
+        else:
+            self._first_bytes, self._more_bytes = len(data), 0
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass  # there is nothing to upgrade to: it was answered as a request like others
+        except httptools.HttpParserError:
+            why = "malformed" if self._fault is Code.MALFORMED_REQUEST else "head too large"
+            self._refuse(self._fault, why)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._receiving = self._in_head = True
+        self.deadline = self._now() + self._bounds.headers_s
+
+    def on_headers_complete(self) -> None:
+        if self._first_bytes + self._more_bytes > self._bounds.target_bytes_max:
+            self._measure()
+        before = self.cycle
+        super().on_headers_complete()
+        if self.pipeline:
+            self._earlier = [each for each in (*self._earlier, before) if not each.response_complete]
+        self._in_head = False
+        self.deadline = self._now() + self._bounds.body_s
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._receiving = False
+        # Answered before its body was there, it is over; else the client waits for us.
+        self.deadline = self._now() + self._bounds.idle_s if self.cycle.response_complete else math.inf
+
+    def on_response_complete(self) -> None:
+        """As uvicorn's, without its timer for each connection."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            self.deadline = self._now() + _LINGER_S
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self._last is not None:
+            self._say(self._last, "")
+        elif self._half_closed:
+            self._close()
+        elif not self._receiving:
+            self.deadline = self._now() + self._bounds.idle_s
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client says no more. It may still wait for the answer to what it said (RFC 9112 section 9.6): True keeps
+        our side open."""
+        cycle = self.cycle
+        answering = cycle is not None and not cycle.response_complete
+        self._half_closed = True
+        if self._over:
+            return False
+        if self._receiving:
+            self._refuse(Code.MALFORMED_REQUEST, "cut off")
+            return True
+        # An answer of unknown length may be an event stream, whose reader has left.
+        return answering and not (cycle.response_started and cycle.chunked_encoding)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.read_by = self._now() + self._bounds.write_s
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.read_by = math.inf
+
+    def expire(self, now: float) -> None:
+        """A deadline has passed."""
+        if self._over or self.transport.is_closing() or self.read_by < now:
+            if not self._over:
+                refused_total.labels("answer not read").inc()
+            self.transport.abort()
+        elif self._receiving and self.flow.read_paused:
+            self.deadline = now + self._bounds.body_s  # it is we who do not read
+        elif self._receiving:
+            self._refuse(Code.REQUEST_TIMEOUT, "slow head" if self._in_head else "slow body")
+        else:
+            refused_total.labels("silent" if self.cycle is None else "idle").inc()
+            self._close()
+
+    def _measure(self) -> None:
+        """Refuse a head that is too large; called when it could be."""
+        if len(self.url) > self._bounds.target_bytes_max:
+            self._fault = Code.URI_TOO_LONG
+            raise ValueError
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > self._bounds.header_bytes_max:
+            self._fault = Code.HEADERS_TOO_LARGE
+            raise ValueError
+
+    def _too_large(self) -> Code:
+        return Code.URI_TOO_LONG if len(self.url) > self._bounds.target_bytes_max else Code.HEADERS_TOO_LARGE
+
+    def _refuse(self, code: Code, why: str) -> None:
+        """Read nothing more of what is no request; answer it once what was asked before it is answered."""
+        cycle = self.cycle
+        answering = cycle is not None and not cycle.response_complete
+        if answering and self._receiving and not self._in_head:  # the fault is in its body
+            if self.pipeline and self.pipeline[0][0] is cycle:
+                self.pipeline.popleft()
+            else:
+                answering = False
+                cycle.disconnected = True
+                cycle.message_event.set()
+                if cycle.response_started:
+                    self._close()
+                    return
+        if answering:
+            refused_total.labels(why).inc()
+            self._over, self._last, self.deadline = True, code, math.inf
+        else:
+            self._say(code, why)
+
+    def _say(self, code: Code, why: str) -> None:
+        if why:
+            refused_total.labels(why).inc()
+        if self.transport.is_closing():
+            return
+        self.transport.write(self._among.said(code))
+        if self._half_closed or self._among.full():
+            self._close()
+        else:
+            self._over = True
+            self.flow.resume_reading()
+            self.transport.write_eof()
+            self.deadline = self._now() + _LINGER_S
+
+    def _close(self) -> None:
+        self._over = True
+        self.transport.close()
+        self.deadline = self._now() + _LINGER_S  # what a client does not read is not kept for longer
+
+
+def _group(host: str, proxies: tuple[Network, ...]) -> str:
+    """What the connections of this address are counted under; nothing for a proxy of ours, which has many clients."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address):
+        address = address.ipv4_mapped or address
+    if any(address in network for network in proxies):
+        return ""
+    if isinstance(address, IPv6Address):
+        return str(IPv6Address(int(address) >> _IPV6_NETWORK_BITS << _IPV6_NETWORK_BITS))
+    return str(address)
