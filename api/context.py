@@ -65,7 +65,7 @@ class ApiContext:
             batch_max=settings.pace.creations_written,
         )
         self.boletos = Boletos(settings, pool, self.jobs, self.replies, self.reserve, self.charges, self.now)
-        self.refunds = Refunds(pool, self.jobs, self.now)
+        self.refunds = Refunds(pool, self.jobs, self.now, transfers_cents_max=settings.refund_transfers_cents_max)
         self.withdrawals = Withdrawals(pool, self.now, bank=settings.bank, grace_s=settings.withdrawal_grace_s)
 
     def now(self) -> datetime:

@@ -290,6 +290,28 @@ CREATE TABLE feed_begin (
     CONSTRAINT feed_begin_single_check CHECK (single)
 );
 
+CREATE TABLE held_refund (
+    account_id uuid NOT NULL,
+    refund_id uuid NOT NULL,
+    charge_id uuid NOT NULL,
+    amount_cents bigint NOT NULL,
+    why text NOT NULL,
+    request jsonb NOT NULL,
+    state text DEFAULT 'open'::text NOT NULL,
+    held_at timestamp with time zone NOT NULL,
+    decided_by text,
+    decided_at timestamp with time zone,
+    reason text,
+    CONSTRAINT held_refund_amount_cents_check CHECK (amount_cents > 0),
+    CONSTRAINT held_refund_check CHECK ((state = 'open'::text) = (decided_by IS NULL) AND (state = 'open'::text) = (decided_at IS NULL)),
+    CONSTRAINT held_refund_check1 CHECK (state <> 'refused'::text OR reason IS NOT NULL),
+    CONSTRAINT held_refund_pkey PRIMARY KEY (refund_id, account_id),
+    CONSTRAINT held_refund_reason_check CHECK (length(reason) >= 1 AND length(reason) <= 500),
+    CONSTRAINT held_refund_state_check CHECK (state = ANY (ARRAY['open'::text, 'released'::text, 'refused'::text])),
+    CONSTRAINT held_refund_why_check CHECK (why = ANY (ARRAY['not_approved'::text, 'over_bound'::text]))
+);
+CREATE INDEX held_refund_page ON held_refund USING btree (state, held_at, refund_id);
+
 CREATE TABLE idempotency (
     first_used_at timestamp with time zone NOT NULL,
     replay_count integer DEFAULT 0 NOT NULL,
@@ -662,10 +684,12 @@ CREATE TABLE refund (
     amount_cents bigint NOT NULL,
     status text NOT NULL,
     created_at timestamp with time zone NOT NULL,
+    transfer_day date,
     CONSTRAINT refund_amount_cents_check CHECK (amount_cents > 0),
     CONSTRAINT refund_pkey PRIMARY KEY (refund_id, account_id),
     CONSTRAINT refund_status_check CHECK (status = ANY (ARRAY['pending'::text, 'succeeded'::text, 'failed'::text]))
 ) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+CREATE INDEX refund_transfers_of_day ON refund USING btree (account_id, transfer_day) INCLUDE (amount_cents, status) WHERE transfer_day IS NOT NULL;
 
 CREATE TABLE report_attempt (
     account_id uuid NOT NULL,

@@ -5,7 +5,7 @@ cannot be asked for again. Functions here decide on values and return what is to
 """
 
 import re
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 from uuid import UUID
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from domain.charge import NEXT, Charge, ChargeTransition, Status, after
 from domain.errors import Code, Refused
+from domain.instants import SAO_PAULO
 
 RETURN_WITHIN: Final = timedelta(days=90)
 """A PIX goes back the way it came up to 90 days after its settlement (API Pix, devolucao)."""
@@ -58,6 +59,8 @@ class FailureCode(StrEnum):
     """The bank did not take it."""
     NOT_CARRIED_OUT = "NOT_CARRIED_OUT"
     """The bank took it and could not carry it out (NAO_REALIZADO): for example, the account is closed."""
+    NOT_RELEASED = "NOT_RELEASED"
+    """It was held, and the platform's staff refused it; the bank was not asked."""
     TRANSFER_UNAVAILABLE = "TRANSFER_UNAVAILABLE"
     """The account's bank sends no PIX for us, so that a boleto paid on its line cannot go back through it."""
 
@@ -96,13 +99,28 @@ class RefundRequest(Struct, frozen=True, gc=False, kw_only=True):
     """A keyed fingerprint of the document of the key's owner; None when the merchant names no destination."""
 
 
+class Hold(StrEnum):
+    """Why a transfer waits for staff before it is sent."""
+
+    NOT_APPROVED = "not_approved"
+    """The account's registration is not approved (any more)."""
+    OVER_BOUND = "over_bound"
+    """More than the account's transfers of a day may come to without anybody looking at them."""
+
+
 class TransferTerms(Struct, frozen=True, gc=False, kw_only=True):
-    """What decides where a transfer may go."""
+    """What decides where a transfer may go, and whether staff look at it first. Cents."""
 
     payer_document_hash: str | None
     """Of the charge's payer, the same fingerprint; None when the charge has no payer's document (any more)."""
     freed: bool
     """Staff freed the account of the rule that a transfer goes to the payer."""
+    approved: bool
+    """The account's registration."""
+    sent_cents: int
+    """Of the account and day, by transfers that were not held and have not failed."""
+    sent_cents_max: int
+    """What these may come to."""
 
 
 class Refund(Struct, frozen=True, gc=False, kw_only=True):
@@ -116,6 +134,18 @@ class Refund(Struct, frozen=True, gc=False, kw_only=True):
     amount_cents: int
     status: str
     created_at: datetime
+    transfer_day: date | None = None
+    """The day in Sao Paulo on which it counts towards the account's bound on transfers; None for what counts towards
+    none: devolucoes, what is held, and the sandbox's."""
+
+
+class BegunRefund(Struct, frozen=True, gc=False, kw_only=True):
+    refund: Refund
+    fund: RefundablePayment
+    """What the refund leaves of its payment."""
+    way: RefundMethod
+    hold: Hold | None
+    """Why the bank is not asked until staff say so."""
 
 
 def begin(
@@ -126,8 +156,8 @@ def begin(
     *,
     refund_id: UUID,
     now: datetime,
-) -> tuple[Refund, RefundablePayment, RefundMethod]:
-    """The refund asked for, what it leaves of its payment, and its way; `fund` is None when there is no such payment.
+) -> BegunRefund:
+    """The refund asked for and what it means; `fund` is None when there is no such payment.
 
     Refused: CHARGE_NOT_REFUNDABLE (no payment, or too long ago), VALIDATION_ERROR (a destination for a PIX, or one that
     is not the payer's), REFUND_DESTINATION_REQUIRED, REFUND_EXCEEDS.
@@ -143,6 +173,8 @@ def begin(
     amount_cents = fund.remaining_cents if asked.amount_cents is None else asked.amount_cents
     if not 0 < amount_cents <= fund.remaining_cents:
         raise Refused(Code.REFUND_EXCEEDS, remaining_cents=fund.remaining_cents)
+    transferred = way is RefundMethod.TRANSFER and not charge.test
+    hold = _hold(terms, amount_cents) if transferred else None
     refund = Refund(
         account_id=charge.account_id,
         refund_id=refund_id,
@@ -152,8 +184,10 @@ def begin(
         amount_cents=amount_cents,
         status=RefundStatus.PENDING,
         created_at=now,
+        transfer_day=now.astimezone(SAO_PAULO).date() if transferred and hold is None else None,
     )
-    return refund, replace(fund, refunding_cents=fund.refunding_cents + amount_cents), way
+    fund = replace(fund, refunding_cents=fund.refunding_cents + amount_cents)
+    return BegunRefund(refund=refund, fund=fund, way=way, hold=hold)
 
 
 def _check_destination(asked: RefundRequest, terms: TransferTerms) -> None:
@@ -169,6 +203,13 @@ def _check_destination(asked: RefundRequest, terms: TransferTerms) -> None:
         raise Refused(
             Code.VALIDATION_ERROR, fields={DESTINATION_DOCUMENT: "must be the document of the charge's payer"}
         )
+
+
+def _hold(terms: TransferTerms, amount_cents: int) -> Hold | None:
+    """Money that nobody looked at leaves only an approved account, and up to the bound (contract section 16)."""
+    if not terms.approved:
+        return Hold.NOT_APPROVED
+    return Hold.OVER_BOUND if terms.sent_cents + amount_cents > terms.sent_cents_max else None
 
 
 def way_back(charge: Charge, fund: RefundablePayment, *, now: datetime) -> RefundMethod:

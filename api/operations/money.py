@@ -21,10 +21,11 @@ CONNECTIONS_MAX: Final = 2
 class Refunds:
     """Refunds that wait at the same moment are begun in one transaction."""
 
-    def __init__(self, pool: Pool, jobs: Jobs, now: Callable[[], datetime]) -> None:
+    def __init__(self, pool: Pool, jobs: Jobs, now: Callable[[], datetime], *, transfers_cents_max: int) -> None:
         self._pool = pool
         self._jobs = jobs
         self._now = now
+        self._transfers_cents_max = transfers_cents_max
         # A batch that a balance does not cover is undone, and each of it tried again alone.
         self._batcher: Batcher[NewRefund, RefundProjection | None] = Batcher(
             self._begin, lanes=CONNECTIONS_MAX, batch_max=REFUNDS_MAX
@@ -39,7 +40,7 @@ class Refunds:
 
     async def _begin(self, asked: Sequence[NewRefund]) -> list[RefundProjection | Refused | None]:
         async with transaction(self._pool) as conn:
-            begun = await begin_refunds(conn, asked, now=self._now())
+            begun = await begin_refunds(conn, asked, now=self._now(), transfers_cents_max=self._transfers_cents_max)
         for mode in {each.owner.mode for each in asked}:
             self._jobs.wake(REFUND_ORDERS[mode])
         return begun

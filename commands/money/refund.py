@@ -7,7 +7,6 @@ be asked for is decided under the charge's lock, whether the balance covers it u
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -24,16 +23,17 @@ from commands.charges.change import (
 )
 from commands.journal import Entry
 from commands.money.refund_store import RefundChange
+from commands.money.transfer_terms import TransferLedger
 from domain.charge import Charge
 from domain.errors import Refused
 from domain.instants import iso
 from domain.mode import Owner
 from domain.refund import (
+    BegunRefund,
     Refund,
     RefundablePayment,
     RefundMethod,
     RefundRequest,
-    TransferTerms,
     begin,
 )
 from readmodels.money.refund import RefundDoc, RefundProjection, project_refund
@@ -81,18 +81,20 @@ class TransferDestination(Struct, frozen=True, gc=False):
         return NamedDestination(seal.seal(_encode(self)), seal.blind(self.document))
 
 
-class _Payer(Struct, frozen=True, gc=False):
+class _Held(Struct, frozen=True, gc=False):
+    account_id: UUID
+    refund_id: UUID
     charge_id: UUID
-    document_hash: str | None
-    freed: bool
+    amount_cents: int
+    why: str
+    request: RefundTransfer
 
 
 take_keys = sql.many("refund.take_keys", UUID)
 give_keys_back = sql.run("refund.give_keys_back")
 find_funds = sql.many("refund.funds", RefundablePayment)
-find_payers = sql.many("refund.payers", _Payer)
+add_held = sql.run("held_refund.add")
 _encode = msgspec.json.Encoder().encode
-_NO_TERMS: Final = TransferTerms(payer_document_hash=None, freed=False)
 
 
 class _Funds:
@@ -112,9 +114,11 @@ class _Funds:
 
 
 async def begin_refunds(
-    conn: Connection, asked: Sequence[NewRefund], *, now: datetime
+    conn: Connection, asked: Sequence[NewRefund], *, now: datetime, transfers_cents_max: int
 ) -> list[RefundProjection | Refused | None]:
-    """Begin each refund and leave the order to carry it out; None where the key made something before.
+    """Begin each refund and leave the order to carry it out, or hold it for staff (commands/money/held_refunds.py).
+
+    None where the key made something before. `transfers_cents_max` is an account's bound of a day.
 
     Raises Refused(INSUFFICIENT_BALANCE) when a balance covers not all of them: nothing may stay of the transaction,
     and each is to be tried again alone.
@@ -123,17 +127,21 @@ async def begin_refunds(
     mine = await _take_keys(conn, asked, now=now)
     if not mine:
         return [None] * len(asked)
+    named_to = [each for each in mine if each.destination is not None]
+    transfers = TransferLedger(cents_max=transfers_cents_max)
+    await transfers.hold(conn, [each.owner.account_id for each in named_to if not each.owner.test], now=now)
     charge_ids = sorted({each.charge_id for each in mine})
     await lock_charges(conn, charge_ids=charge_ids)
     named = [each.payment_id for each in mine if each.payment_id is not None]
     funds = _Funds(await find_funds(conn, charge_ids=charge_ids, payment_ids=named))
-    terms = await _terms(conn, mine)
+    await transfers.read_payers(conn, [each.charge_id for each in named_to])
     begun: dict[UUID, RefundProjection] = {}
+    held: list[_Held] = []
     charge_commands = [
         ChargeCommand(
             charge_id=each.charge_id,
             owner=each.owner,
-            decide=_beginning(each, funds, terms.get(each.charge_id, _NO_TERMS), begun),
+            decide=_beginning(each, funds, transfers, begun, held),
             actor=each.actor,
             request_id=each.request_id,
         )
@@ -144,6 +152,8 @@ async def begin_refunds(
     for each, outcome in zip(mine, outcomes, strict=True):
         if isinstance(outcome, Refused):
             refused[each.refund_id] = outcome
+    if held:
+        await add_held(conn, held=held, requests=[_encode(each.request) for each in held], now=now)
     if refused:
         await give_keys_back(conn, refused=[each for each in mine if each.refund_id in refused])
     return [begun.get(each.refund_id) or refused.get(each.refund_id) for each in asked]
@@ -155,22 +165,15 @@ async def _take_keys(conn: Connection, asked: Sequence[NewRefund], *, now: datet
     return [each for each in asked if each.refund_id in taken]
 
 
-async def _terms(conn: Connection, asked: Sequence[NewRefund]) -> dict[UUID, TransferTerms]:
-    """By charge, of those for which a destination is named."""
-    charge_ids = sorted({each.charge_id for each in asked if each.destination is not None})
-    if not charge_ids:
-        return {}
-    return {
-        payer.charge_id: TransferTerms(payer_document_hash=payer.document_hash, freed=payer.freed)
-        for payer in await find_payers(conn, charge_ids=charge_ids)
-    }
-
-
 def _beginning(
-    asked: NewRefund, funds: _Funds, terms: TransferTerms, begun: dict[UUID, RefundProjection]
+    asked: NewRefund,
+    funds: _Funds,
+    transfers: TransferLedger,
+    begun: dict[UUID, RefundProjection],
+    held: list[_Held],
 ) -> Callable[[Charge, datetime], list[ChargeChange]]:
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
-        refund, fund, way = begin(
+        beginning = begin(
             charge,
             funds.of(charge.charge_id, asked.payment_id),
             RefundRequest(
@@ -178,30 +181,25 @@ def _beginning(
                 payment_id=asked.payment_id,
                 destination_hash=None if asked.destination is None else asked.destination.document_hash,
             ),
-            terms,
+            transfers.terms(charge),
             refund_id=asked.refund_id,
             now=now,
         )
+        refund, fund = beginning.refund, beginning.fund
         funds.put(fund)
-        doc = RefundDoc(
-            refund_id=str(refund.refund_id),
-            charge_id=str(charge.charge_id),
-            payment_id=str(fund.payment_id),
-            test=charge.test,
-            amount_cents=refund.amount_cents,
-            status=refund.status,
-            way=way,
-            reason=asked.reason,
-            description=asked.description,
-            external_id=asked.external_id,
-            end_to_end_id=fund.end_to_end_id if way is RefundMethod.RETURN else None,
-            created_at=iso(now),
-        )
+        transfers.count(refund)
+        doc = _doc(asked, charge, beginning, now=now)
         begun[asked.refund_id] = project_refund(
             doc,
             refunded_total_cents=fund.refunded_cents + fund.refunding_cents,
             remaining_cents=fund.remaining_cents,
         )
+        order = _order(asked, refund, fund, beginning.way)
+        if beginning.hold is not None:
+            assert isinstance(order, RefundTransfer)
+            held.append(
+                _Held(refund.account_id, refund.refund_id, refund.charge_id, refund.amount_cents, beginning.hold, order)
+            )
         return [
             ChargeChange(
                 charge=charge,
@@ -216,11 +214,30 @@ def _beginning(
                     refund_id=refund.refund_id,
                     covered=True,
                 ),
-                order=_order(asked, refund, fund, way),
+                order=order if beginning.hold is None else None,
             )
         ]
 
     return decide
+
+
+def _doc(asked: NewRefund, charge: Charge, beginning: BegunRefund, *, now: datetime) -> RefundDoc:
+    refund, fund = beginning.refund, beginning.fund
+    return RefundDoc(
+        refund_id=str(refund.refund_id),
+        charge_id=str(charge.charge_id),
+        payment_id=str(fund.payment_id),
+        test=charge.test,
+        amount_cents=refund.amount_cents,
+        status=refund.status,
+        way=beginning.way,
+        held=beginning.hold is not None,
+        reason=asked.reason,
+        description=asked.description,
+        external_id=asked.external_id,
+        end_to_end_id=fund.end_to_end_id if beginning.way is RefundMethod.RETURN else None,
+        created_at=iso(now),
+    )
 
 
 def _order(

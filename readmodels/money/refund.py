@@ -23,6 +23,8 @@ class RefundDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
     status: str
     way: str
     """`return` (devolucao of the PIX that came) or `transfer` (a PIX to the destination given)."""
+    held: bool = False
+    """Staff look at it before the bank is asked."""
     reason: str | None = None
     description: str | None = None
     external_id: str | None = None
@@ -38,7 +40,8 @@ class RefundProjection(Struct, frozen=True, gc=False, kw_only=True):
     is pending counts as refunded until the bank refuses it.
 
     `end_to_end_id` is of the PIX that goes back or, when a boleto was paid on its line, of the PIX sent to the
-    destination; `return_id` of the devolucao. `failure_code` says for programs why it failed.
+    destination; `return_id` of the devolucao. `failure_code` says for programs why it failed. `held`: the platform
+    looks at it before it is sent, or did.
     """
 
     refund_id: str
@@ -57,6 +60,7 @@ class RefundProjection(Struct, frozen=True, gc=False, kw_only=True):
     created_at: str
     completed_at: str | None
     test: bool
+    held: bool
 
 
 class RefundRow(Struct, frozen=True, gc=False):
@@ -108,4 +112,5 @@ def project_refund(doc: RefundDoc, *, refunded_total_cents: int, remaining_cents
         created_at=doc.created_at,
         completed_at=doc.completed_at,
         test=doc.test,
+        held=doc.held,
     )

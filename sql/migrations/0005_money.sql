@@ -91,12 +91,38 @@ CREATE TABLE refund (
     amount_cents  bigint NOT NULL CHECK (amount_cents > 0),
     status        text NOT NULL CHECK (status IN ('pending', 'succeeded', 'failed')),
     created_at    timestamptz NOT NULL,
+    -- The Sao Paulo day on which it counts towards the account's bound on transfers; NULL for devolucoes, for what is
+    -- held and in the sandbox.
+    transfer_day  date,
     PRIMARY KEY (refund_id, account_id)
 ) WITH (
     fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
 );
+CREATE INDEX refund_transfers_of_day ON refund (account_id, transfer_day) INCLUDE (amount_cents, status)
+    WHERE transfer_day IS NOT NULL;
+
+-- Refunds by transfer that staff decide about before the bank hears of them. The wallet is debited.
+CREATE TABLE held_refund (
+    account_id    uuid NOT NULL,
+    refund_id     uuid NOT NULL,
+    charge_id     uuid NOT NULL,
+    amount_cents  bigint NOT NULL CHECK (amount_cents > 0),
+    -- As domain/refund.py names them.
+    why           text NOT NULL CHECK (why IN ('not_approved', 'over_bound')),
+    -- Of the order that a release leaves; the destination in it is sealed.
+    request       jsonb NOT NULL,
+    state         text NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'released', 'refused')),
+    held_at       timestamptz NOT NULL,
+    decided_by    text,
+    decided_at    timestamptz,
+    reason        text CHECK (length(reason) BETWEEN 1 AND 500),
+    PRIMARY KEY (refund_id, account_id),
+    CHECK ((state = 'open') = (decided_by IS NULL) AND (state = 'open') = (decided_at IS NULL)),
+    CHECK (state <> 'refused' OR reason IS NOT NULL)
+);
+CREATE INDEX held_refund_page ON held_refund (state, held_at, refund_id);
 
 CREATE TABLE read_refund (
     account_id   uuid NOT NULL,

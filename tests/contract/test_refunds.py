@@ -39,7 +39,7 @@ DESTINATION = {"pix_key": "maria@example.com", "document": "52998224725"}
 FIELDS = [
     "refund_id", "charge_id", "payment_id", "amount", "status", "reason", "description", "external_id",
     "end_to_end_id", "return_id", "failure_code", "refunded_total", "refundable_remaining", "created_at",
-    "completed_at", "test",
+    "completed_at", "test", "held",
 ]  # fmt: skip
 
 
@@ -209,7 +209,7 @@ async def test_a_refund_is_pending_at_once_and_has_every_field(env: Environment)
         "reason": "cliente desistiu", "description": "Devolução do pedido 1", "external_id": "dev-1",
         "end_to_end_id": charge["payment"]["end_to_end_id"], "return_id": None, "failure_code": None,
         "refunded_total": "4.50", "refundable_remaining": "5.50", "created_at": made["created_at"],
-        "completed_at": None, "test": True,
+        "completed_at": None, "test": True, "held": False,
     }  # fmt: skip
     assert await env.get(f"/v1/refunds/{made['refund_id']}") == made
 

@@ -197,7 +197,7 @@ class Books:
             for each, refund_id in zip(asks, ids, strict=True)
         ]  # fmt: skip
         async with transaction(self.pool) as conn:
-            answers = await begin_refunds(conn, asked, now=_now())
+            answers = await begin_refunds(conn, asked, now=_now(), transfers_cents_max=500_000)
         return [answer.code.name if isinstance(answer, Refused) else "" for answer in answers]
 
     async def end(self, refunds: Sequence[MRefund], *, well: bool) -> None:

@@ -120,7 +120,7 @@ async def refunds(
         for refund_id, (charge_id, payment_id, cents) in zip(ids, asked, strict=True)
     ]  # fmt: skip
     async with transaction(pool) as conn:
-        for begun in await begin_refunds(conn, news, now=now):
+        for begun in await begin_refunds(conn, news, now=now, transfers_cents_max=500_000):
             assert begun is not None
             assert not isinstance(begun, Refused), begun.code
     failure = FailureCode.NOT_CARRIED_OUT if failing else None

@@ -36,7 +36,8 @@ KINDS: Final[dict[str, str]] = {
     EventKind.WITHDRAWAL_FAILED: "Saque recusado",
 }
 LIFE: Final[dict[str, str]] = {
-    **KINDS, "refund.created": "Devolução pedida", "payment.reversed": "O banco tomou de volta um pagamento",
+    **KINDS, "refund.released": "Devolução liberada pela plataforma",
+    "refund.created": "Devolução pedida", "payment.reversed": "O banco tomou de volta um pagamento",
     "suspense.assigned": "Pagamento identificado pela plataforma",
 }
 CHARGE_FAILURES: Final[dict[str, str]] = {
@@ -48,6 +49,7 @@ REFUND_STATES: Final[dict[str, str]] = {
 REFUND_FAILURES: Final[dict[str, str]] = {
     "BANK_REFUSED": "o banco não aceitou", "NOT_CARRIED_OUT": "o banco não conseguiu enviar",
     "TRANSFER_UNAVAILABLE": "o banco da conta não envia Pix por aqui",
+    "NOT_RELEASED": "a plataforma não liberou",
 }
 WITHDRAWAL_STATES: Final[dict[str, str]] = {
     "pending": "Pedido", "processing": "No banco", "succeeded": "Concluído", "failed": "Recusado",
@@ -120,6 +122,7 @@ ACTIONS: Final[dict[str, str]] = {
     "merchant.blocked": "Bloqueou um cadastro", "merchant.pix_key_changed": "Trocou a chave Pix da conta",
     "merchant.refunds_freed": "Liberou devoluções para outras pessoas que o pagador",
     "merchant.refunds_bound": "Prendeu de novo as devoluções ao pagador",
+    "refund.released": "Liberou uma devolução retida", "refund.refused": "Recusou uma devolução retida",
     "pix.suspended": "Suspendeu o Pix avulso", "pix.resumed": "Retomou o Pix avulso",
     "suspense.assigned": "Atribuiu um valor a identificar",
     "suspense.returned": "Registrou uma devolução feita no banco",
@@ -155,7 +158,7 @@ FACTS: Final[dict[str, str]] = {
     "test": "ambiente", "overlap": "segredo antigo por", "kinds": "eventos", "reason": "motivo", "first": "do número",
     "last": "até o número", "with": "com", "role": "perfil", "share": "participação (%)",
     "active": "ativo", "amount": "valor em reais", "due_date": "vencimento", "method": "forma",
-    "charge_id": "cobrança", "reference": "referência", "note": "observação",
+    "charge_id": "cobrança", "reference": "referência", "refund": "devolução", "note": "observação",
     "keep": "fica no saldo (R$)", "pix_key": "chave Pix", "pix_key_before": "antes",
 }
 FACT_VALUES: Final[dict[str, str]] = {
@@ -170,6 +173,8 @@ DONE: Final[dict[str, str]] = {
     "cadastro": "Decisão registrada. Ela vale em toda parte em até 3 segundos.",
     "devolucoes-livres": "Liberado. Vale para as devoluções pedidas a partir de agora.",
     "devolucoes-presas": "Devoluções só para o pagador de novo.",
+    "devolucao-liberada": "Devolução liberada. Ela segue para o banco em instantes.",
+    "devolucao-recusada": "Devolução recusada. O valor voltou ao saldo da loja.",
     "pix-suspenso": "Pix avulso suspenso em produção.", "pix-retomado": "Pix avulso retomado.",
     "parceiro": "Parceiro alterado.",
     "atribuido": "Valor atribuído. A loja recebeu o crédito e será avisada.",

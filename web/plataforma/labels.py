@@ -3,6 +3,7 @@
 from typing import Final
 
 from commands.merchants.kyc import Kyc
+from domain.refund import Hold
 from web.painel.labels import ENTRY_TYPES, METHODS
 
 # fmt: off
@@ -36,5 +37,10 @@ SUSPENSE_STATES: Final[dict[str, str]] = {
     "open": "A identificar", "assigned": "Atribuído", "returned": "Devolvido no banco",
 }
 SUSPENSE_CHIPS: Final[dict[str, str]] = {"open": "chip-warn", "assigned": "chip-paid", "returned": "chip-expired"}
+HOLDS: Final[dict[str, str]] = {
+    Hold.NOT_APPROVED: "Conta sem cadastro aprovado", Hold.OVER_BOUND: "Acima do limite do dia da conta",
+}
+HELD_STATES: Final[dict[str, str]] = {"open": "Esperando", "released": "Liberada", "refused": "Recusada"}
+HELD_CHIPS: Final[dict[str, str]] = {"open": "chip-warn", "released": "chip-paid", "refused": "chip-expired"}
 LANES: Final[dict[str, str]] = {"broken": "Webhooks com falhas", "paused": "Webhooks pausados"}
 # fmt: on

@@ -12,7 +12,7 @@ from web.painel.page_request import PageRequest
 from web.painel.route import STAFF, Page, handlers
 from web.painel.section import PLATAFORMA
 from web.painel.settings import audit
-from web.plataforma import merchants, overview, partners, reports, suspense
+from web.plataforma import held_refunds, merchants, overview, partners, reports, suspense
 
 
 def _page(
@@ -40,6 +40,10 @@ TABLE: Final[tuple[Page, ...]] = (
     _page("GET",  "/a-identificar/{suspense_id:str}",    suspense.show),
     _page("POST", "/a-identificar/{suspense_id:str}/atribuir", suspense.assign),
     _page("POST", "/a-identificar/{suspense_id:str}/devolver", suspense.give_back),
+    _page("GET",  "/devolucoes",                         held_refunds.show_list, menu="Devoluções retidas"),
+    _page("GET",  "/devolucoes/{refund_id:str}",         held_refunds.show),
+    _page("POST", "/devolucoes/{refund_id:str}/liberar", held_refunds.release),
+    _page("POST", "/devolucoes/{refund_id:str}/recusar", held_refunds.refuse),
     _page("GET",  "/parceiros",                          partners.show_list, menu="Parceiros"),
     _page("POST", "/parceiros",                          partners.create),
     _page("POST", "/parceiros/{code:str}",               partners.change),

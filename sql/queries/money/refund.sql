@@ -27,6 +27,20 @@ FROM payment_view r
 JOIN payment p ON p.payment_id = r.payment_id AND p.account_id = r.account_id
 WHERE r.charge_id = ANY(:charge_ids::uuid[]) AND (p.settles OR p.payment_id = ANY(:payment_ids::uuid[]));
 
+-- name: hold_accounts
+-- Of transfers of production, in order and before any charge is locked: those of one account are decided one after the
+-- other, so that together they keep the day's bound, and a decision about its registration comes before or after.
+SELECT account_id, kyc = 'approved' AS approved FROM account
+WHERE account_id = ANY(:account_ids::uuid[])
+ORDER BY account_id
+FOR NO KEY UPDATE;
+
+-- name: transferred
+-- By account, while these are held.
+SELECT account_id, sum(amount_cents)::bigint AS cents FROM refund
+WHERE account_id = ANY(:account_ids::uuid[]) AND transfer_day = :day AND status <> 'failed'
+GROUP BY account_id;
+
 -- name: payers
 -- Of charges whose refund names a destination: the payer's document, by its fingerprint, and whether staff freed the
 -- account of comparing the two.
@@ -50,12 +64,12 @@ JOIN payment_view q ON q.account_id = p.account_id AND q.test = p.test AND q.pai
 WHERE f.refund_id = ANY(:refund_ids::uuid[]);
 
 -- name: insert
-INSERT INTO refund (account_id, refund_id, test, charge_id, payment_id, amount_cents, status, created_at)
-SELECT g.account_id, g.refund_id, g.test, g.charge_id, g.payment_id, g.amount_cents, g.status, g.created_at
+INSERT INTO refund (account_id, refund_id, test, charge_id, payment_id, amount_cents, status, created_at, transfer_day)
+SELECT g.account_id, g.refund_id, g.test, g.charge_id, g.payment_id, g.amount_cents, g.status, g.created_at, g.transfer_day
 FROM unnest(:items::jsonb[]) AS i (item)
 CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
     account_id uuid, refund_id uuid, test boolean, charge_id uuid, payment_id uuid, amount_cents bigint, status text,
-    created_at timestamptz);
+    created_at timestamptz, transfer_day date);
 
 -- name: end
 UPDATE refund f SET status = g.status

@@ -2,23 +2,24 @@
 
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from domain.instants import SAO_PAULO
 from runtime.postgres import Pool
 from tests.integration.painel.test_dashboard_browser import _CONTRAST, _HEADINGS, _SMALL, _UNNAMED, LONG
-from tests.support.dashboard import a_merchant, person_of, settings_with, staff_of
+from tests.integration.plataforma.test_held_refunds import SETTINGS, held_refund
+from tests.support.dashboard import a_merchant, person_of, staff_of
 from tests.support.pages import CHROMIUM, serving, tab, until
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser on this machine")
 
-SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
 WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 async def test_every_page_of_people_and_staff_is_readable_named_and_as_wide_as_the_screen(
-    pool: Pool, tmp_path_factory: pytest.TempPathFactory
+    pool: Pool, servers: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     merchant = await a_merchant(pool, LONG)
     await pool.execute(
@@ -33,6 +34,7 @@ async def test_every_page_of_people_and_staff_is_readable_named_and_as_wide_as_t
         " now()) RETURNING suspense_id",
         str(merchant.account_id),
     )
+    held = await held_refund(pool, servers)
     async with (
         serving(pool, lambda: datetime.now(UTC), SETTINGS) as address,
         person_of(address, merchant) as owner,
@@ -47,7 +49,7 @@ async def test_every_page_of_people_and_staff_is_readable_named_and_as_wide_as_t
             f"/plataforma/lojas/{merchant.account_id}", "/plataforma/parceiros", "/plataforma/relatorios",
             "/plataforma/relatorios/receipts", f"/plataforma/relatorios/settlement{settled}", "/plataforma/equipe",
             "/plataforma/auditoria", "/plataforma/acesso/codigo", "/plataforma/a-identificar",
-            f"/plataforma/a-identificar/{suspense_id}",
+            f"/plataforma/a-identificar/{suspense_id}", "/plataforma/devolucoes", held.page,
         ]  # fmt: skip
         await command("Network.enable")
         for person in (owner, staff):

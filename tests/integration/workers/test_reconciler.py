@@ -430,7 +430,7 @@ async def test_what_the_bank_takes_back_is_taken_from_the_wallet_once(
     assert await status_of(context.pool, charge_id) == "paid"
     # It is gone: nobody can send it back a second time.
     async with transaction(context.pool) as conn:
-        refused = await begin_refunds(conn, [refund_of(account, charge_id)], now=utc_now())
+        refused = await begin_refunds(conn, [refund_of(account, charge_id)], now=utc_now(), transfers_cents_max=500_000)
     assert isinstance(refused[0], Refused)
     assert refused[0].code.name == "REFUND_EXCEEDS"
     await clean(url)
@@ -443,7 +443,7 @@ async def test_a_balance_below_zero_is_shown_and_a_refund_of_ours_is_no_adjustme
     paid = [(await pay(bank, charge_id=str(each)))[0] for each in (first, second)]
     await rounds(context)
     async with transaction(context.pool) as conn:
-        (begun,) = await begin_refunds(conn, [refund_of(account, first)], now=utc_now())
+        (begun,) = await begin_refunds(conn, [refund_of(account, first)], now=utc_now(), transfers_cents_max=500_000)
     assert begun is not None
     assert not isinstance(begun, Refused)
     # As the bank lists it once it was asked: under the refund's id.

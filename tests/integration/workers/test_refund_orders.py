@@ -123,7 +123,7 @@ class Environment:
     ) -> UUID:  # fmt: skip
         asked = self.asked(charge_id, cents, test=test, to=to, scenario=scenario)
         async with transaction(self.pool) as conn:
-            (begun,) = await begin_refunds(conn, [asked], now=to_millisecond(utc_now()))
+            (begun,) = await begin_refunds(conn, [asked], now=to_millisecond(utc_now()), transfers_cents_max=500_000)
         assert isinstance(begun, RefundProjection), begun
         return asked.refund_id
 
@@ -241,7 +241,9 @@ async def test_two_that_meet_at_one_payment_decide_one_after_the_other(env: Envi
     charge_id = await env.paid()
 
     async def begin(conn: Any, cents: int | None) -> Any:
-        (begun,) = await begin_refunds(conn, [env.asked(charge_id, cents)], now=to_millisecond(utc_now()))
+        (begun,) = await begin_refunds(
+            conn, [env.asked(charge_id, cents)], now=to_millisecond(utc_now()), transfers_cents_max=500_000
+        )
         return begun
 
     async def second() -> Any:

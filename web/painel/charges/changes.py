@@ -183,6 +183,7 @@ async def refund(request: PageRequest) -> Response[Any]:
                     )
                 ],
                 now=request.now,
+                transfers_cents_max=request.settings.refund_transfers_cents_max,
             )
             if made is None:
                 raise AlreadySent

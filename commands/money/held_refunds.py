@@ -1,0 +1,88 @@
+"""Decide about refunds by transfer that are held (domain/refund.py, Hold): staff release or refuse each, once.
+
+A release leaves the order to the bank in the same transaction, so that nothing is between the decision and the sending
+but what a worker does twice as well as once. A refusal ends the refund as a bank's would: the money is back in
+the wallet.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from commands.bank_orders.kinds import RefundTransfer
+from commands.charges.change import ChargeChange, ChargeCommand, change_charges
+from commands.money.refund_end import Ending, end_refunds
+from domain.charge import Charge
+from domain.errors import Code, Refused
+from domain.refund import FailureCode
+from sql import Connection
+
+RELEASED: Final = "refund.released"
+REASON_MAX: Final = 500
+ACTOR: Final = "platform"
+
+
+class AlreadyDecided(Exception):
+    """A colleague decided before, or there is no such refund. Nothing is changed."""
+
+
+class _Held(Struct, frozen=True, gc=False):
+    charge_id: UUID
+    request: bytes
+    state: str
+
+
+_hold = sql.maybe("held_refund.hold", _Held)
+_decide = sql.run("held_refund.decide")
+_read_request = msgspec.json.Decoder(RefundTransfer).decode
+
+
+async def release_refund(conn: Connection, refund_id: UUID, *, by: str, reason: str | None, now: datetime) -> None:
+    """Have the bank asked. Raises AlreadyDecided, or Refused(VALIDATION_ERROR) for a reason that is too long."""
+    if reason is not None:
+        _check(reason)
+    held = await _open(conn, refund_id)
+    command = ChargeCommand(
+        charge_id=held.charge_id, owner=None, decide=_releasing(_read_request(held.request)), actor=ACTOR
+    )
+    (outcome,) = await change_charges(conn, [command], now=now)
+    if isinstance(outcome, Refused):
+        raise outcome
+    await _decide(conn, refund_id=refund_id, state="released", by=by, reason=reason, now=now)
+
+
+async def refuse_refund(conn: Connection, refund_id: UUID, *, by: str, reason: str, now: datetime) -> None:
+    """Give the money back to the wallet. Raises AlreadyDecided, or Refused(VALIDATION_ERROR) with fields.reason without
+    one of 1 to REASON_MAX characters."""
+    _check(reason)
+    held = await _open(conn, refund_id)
+    ending = Ending(charge_id=held.charge_id, refund_id=refund_id, failure=FailureCode.NOT_RELEASED)
+    (outcome,) = await end_refunds(conn, [ending], now=now, actor=ACTOR)
+    if isinstance(outcome, Refused):
+        raise outcome
+    await _decide(conn, refund_id=refund_id, state="refused", by=by, reason=reason, now=now)
+
+
+async def _open(conn: Connection, refund_id: UUID) -> _Held:
+    held = await _hold(conn, refund_id=refund_id)
+    if held is None or held.state != "open":
+        raise AlreadyDecided
+    return held
+
+
+def _releasing(request: RefundTransfer) -> Callable[[Charge, datetime], list[ChargeChange]]:
+    def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
+        more = {"release": {"refund_id": request.refund_id, "amount_cents": request.amount_cents}}
+        return [ChargeChange(charge=charge, kind=RELEASED, more=more, order=request)]
+
+    return decide
+
+
+def _check(reason: str) -> None:
+    if not 0 < len(reason) <= REASON_MAX or not reason.isprintable():
+        raise Refused(Code.VALIDATION_ERROR, fields={"reason": f"must be 1 to {REASON_MAX} characters"})

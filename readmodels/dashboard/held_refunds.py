@@ -1,0 +1,139 @@
+"""Refunds by transfer that wait for the platform's staff, and what was decided about others."""
+
+from base64 import b64decode
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TypeVar
+from uuid import UUID
+
+import msgspec
+import structlog
+from cryptography.exceptions import InvalidTag
+from msgspec import Struct
+
+import sql
+from domain.documents import masked
+from domain.mode import Owner
+from domain.withdrawal import masked_key
+from readmodels.page import ListFilters, TimePosition, time_page
+from runtime.seal import Seal
+from sql import Connection
+
+Opened = TypeVar("Opened")
+
+
+class HeldRefundFilters(ListFilters, frozen=True, kw_only=True):
+    state: str = "open"
+
+
+class _Row(Struct, frozen=True):
+    at: datetime
+    id: UUID
+    account_id: UUID
+    merchant: str
+    kyc: str
+    charge_id: UUID
+    amount_cents: int
+    why: str
+    request: bytes
+    state: str
+    decided_by: str | None
+    decided_at: datetime | None
+    reason: str | None
+    payer_sealed: bytes | None
+
+
+class HeldRefund(Struct, frozen=True):
+    """`at`: since when it is held. Key and documents are masked, None when they cannot be opened any more. Cents."""
+
+    at: datetime
+    id: UUID
+    account_id: UUID
+    merchant: str
+    kyc: str
+    charge_id: UUID
+    amount_cents: int
+    why: str
+    state: str
+    decided_by: str | None
+    decided_at: datetime | None
+    reason: str | None
+    pix_key: str | None
+    document: str | None
+    payer_name: str | None
+    payer_document: str | None
+
+
+class HeldTotal(Struct, frozen=True):
+    rows: int
+    cents: int
+    oldest_at: datetime | None
+
+
+class _Request(Struct, frozen=True):
+    destination_sealed: str
+
+
+class _Destination(Struct, frozen=True):
+    pix_key: str
+    document: str
+
+
+class _Payer(Struct, frozen=True):
+    """Of whichever form a payer was sealed in."""
+
+    name: str | None = None
+    document: str | None = None
+
+
+_log = structlog.get_logger()
+_page = sql.list_of("held_refund.page", _Row)
+_find = sql.maybe("held_refund.find", _Row)
+held_total = sql.one("held_refund.total", HeldTotal)
+_read_request = msgspec.json.Decoder(_Request).decode
+_read_destination = msgspec.json.Decoder(_Destination).decode
+_read_payer = msgspec.json.Decoder(_Payer).decode
+
+
+async def held_refund_page(
+    conn: Connection, owner: Owner, filters: HeldRefundFilters, after: TimePosition | None, limit: int
+) -> tuple[Sequence[_Row], TimePosition | None]:
+    """One page of them (of every account: `owner` is the platform), and where the next one begins."""
+    return await time_page(_page, conn, filters.order, after, limit, state=filters.state)
+
+
+async def find_held_refund(conn: Connection, refund_id: UUID, *, seal: Seal) -> HeldRefund | None:
+    row = await _find(conn, refund_id=refund_id)
+    return None if row is None else shown(row, seal)
+
+
+def shown(row: _Row, seal: Seal) -> HeldRefund:
+    to = _opened(b64decode(_read_request(row.request).destination_sealed), _read_destination, seal)
+    payer = (_opened(row.payer_sealed, _read_payer, seal) if row.payer_sealed is not None else None) or _Payer()
+    return HeldRefund(
+        at=row.at,
+        id=row.id,
+        account_id=row.account_id,
+        merchant=row.merchant,
+        kyc=row.kyc,
+        charge_id=row.charge_id,
+        amount_cents=row.amount_cents,
+        why=row.why,
+        state=row.state,
+        decided_by=row.decided_by,
+        decided_at=row.decided_at,
+        reason=row.reason,
+        pix_key=None if to is None else masked_key(to.pix_key),
+        document=None if to is None else masked(to.document),
+        payer_name=payer.name,
+        payer_document=masked(payer.document) if payer.document else None,
+    )
+
+
+def _opened(sealed: bytes, read: Callable[[bytes], Opened], seal: Seal) -> Opened | None:
+    """One that cannot be opened does not take the others from the page."""
+    try:
+        return read(seal.open(sealed))
+    except InvalidTag:
+        _log.error("held_refund_not_readable")
+        return None

@@ -1,0 +1,186 @@
+"""Refunds by transfer that staff decide about: accepted, debited, unsent until they are released, and sent once."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from commands.money.held_refunds import AlreadyDecided, refuse_refund, release_refund
+from commands.money.refund import begin_refunds
+from domain.errors import Refused
+from domain.instants import SAO_PAULO, to_millisecond
+from readmodels.money.refund import RefundProjection
+from runtime.ids import new_id
+from runtime.postgres import transaction
+from tests.integration.workers.test_refund_orders import TO, Environment, bank, env
+from tests.support.banking import utc_now
+from workers.orders.lease import release_orders
+
+__all__ = ["bank", "env"]
+
+BOUND = 10_000
+
+
+async def ask(env: Environment, charge_id: UUID, cents: int | None = None, *, now: datetime | None = None) -> UUID:
+    """A transfer with a bound of 100.00 a day."""
+    asked = env.asked(charge_id, cents, to=TO)
+    async with transaction(env.pool) as conn:
+        (begun,) = await begin_refunds(conn, [asked], now=to_millisecond(now or utc_now()), transfers_cents_max=BOUND)
+    assert isinstance(begun, RefundProjection), begun
+    assert begun.status == "pending"
+    return asked.refund_id
+
+
+async def held(env: Environment, refund_id: UUID) -> str | None:
+    """Why it is held, if it is."""
+    why: str | None = await env.pool.fetchval("SELECT why FROM held_refund WHERE refund_id = $1", refund_id)
+    return why
+
+
+async def released(env: Environment, refund_id: UUID, by: str = "ana") -> None:
+    async with transaction(env.pool) as conn:
+        await release_refund(conn, refund_id, by=by, reason=None, now=to_millisecond(utc_now()))
+
+
+async def refused(env: Environment, refund_id: UUID, by: str = "bia") -> None:
+    async with transaction(env.pool) as conn:
+        await refuse_refund(conn, refund_id, by=by, reason="suspeita", now=to_millisecond(utc_now()))
+
+
+async def a_held_one(env: Environment, cents: int = 1000) -> tuple[UUID, UUID]:
+    """Of an account that is not approved: the charge and the refund."""
+    charge_id = await env.paid_boleto(cents=cents)
+    await env.pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", env.account)
+    refund_id = await ask(env, charge_id)
+    return charge_id, refund_id
+
+
+async def test_an_account_that_is_not_approved_sends_no_transfer_that_nobody_looked_at(env: Environment) -> None:
+    charge_id, refund_id = await a_held_one(env)
+    assert await held(env, refund_id) == "not_approved"
+    assert await env.balance() == 0, "it is debited"
+    await env.works(charge_id, rounds=2)
+    assert (await env.found(refund_id)).held
+    assert await env.status(refund_id) == ("pending", None)
+    assert await env.sent(refund_id) == []
+    # What goes back the way it came goes on.
+    pix = await env.paid()
+    returned = await env.refund(pix)
+    await env.works(pix)
+    assert await env.status(returned) == ("succeeded", None)
+    assert not (await env.found(returned)).held
+
+
+async def test_up_to_the_days_bound_nothing_waits_and_beyond_it_everything(env: Environment) -> None:
+    charge_id = await env.paid_boleto(cents=50_000)
+    first, over, rest = [await ask(env, charge_id, cents) for cents in (8_000, 2_001, 2_000)]
+    assert [await held(env, each) for each in (first, over, rest)] == [None, "over_bound", None]
+    # The next day in Sao Paulo counts anew.
+    here = utc_now().astimezone(SAO_PAULO)
+    midnight = here.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    assert await held(env, await ask(env, charge_id, 1, now=midnight - timedelta(milliseconds=1))) == "over_bound"
+    assert await held(env, await ask(env, charge_id, BOUND, now=midnight)) is None
+    await env.works(charge_id)
+    assert await env.sent(first) == [8_000]
+    assert await env.sent(over) == []
+
+
+async def test_what_failed_counts_no_more_and_the_sandbox_counts_nothing(env: Environment) -> None:
+    charge_id = await env.paid_boleto(cents=BOUND)
+    await env.rules(fails=True)
+    failed = await ask(env, charge_id)
+    await env.works(charge_id)
+    assert await env.status(failed) == ("failed", "NOT_CARRIED_OUT")
+    assert await held(env, await ask(env, charge_id)) is None
+    test = await env.paid_boleto(test=True, cents=3 * BOUND)
+    refund_id = await env.refund(test, test=True, to=TO)
+    assert await held(env, refund_id) is None
+
+
+async def test_many_at_once_keep_the_bound_together(env: Environment) -> None:
+    charges = [await env.paid_boleto(cents=3_000) for _ in range(8)]
+    made = await asyncio.gather(*(ask(env, charge_id) for charge_id in charges))
+    why = [await held(env, each) for each in made]
+    assert (why.count(None), why.count("over_bound")) == (BOUND // 3_000, 8 - BOUND // 3_000)
+    # And in one transaction.
+    await env.pool.execute("UPDATE refund SET transfer_day = transfer_day - 1 WHERE account_id = $1", env.account)
+    charges = [await env.paid_boleto(cents=4_000) for _ in range(5)]
+    asked = [env.asked(charge_id, to=TO) for charge_id in charges]
+    async with transaction(env.pool) as conn:
+        begun = await begin_refunds(conn, asked, now=to_millisecond(utc_now()), transfers_cents_max=BOUND)
+    assert all(isinstance(each, RefundProjection) for each in begun)
+    assert [await held(env, each.refund_id) for each in asked] == [None, None, *["over_bound"] * 3]
+
+
+async def test_a_released_one_is_sent_once_though_workers_die_on_the_way(env: Environment) -> None:
+    charge_id, refund_id = await a_held_one(env)
+    await released(env, refund_id)
+    # Nobody was woken; a worker that finds the order dies with it after the bank was asked.
+    env.bank.wire.fault = "lost_reply"
+    await env.works(charge_id)
+    env.bank.wire.fault = "up"
+    await env.pool.execute(
+        "UPDATE bank_order SET state = 'working', lease_until = now() - interval '1 second' WHERE charge_id = $1"
+        " AND state = 'waiting'", charge_id,
+    )  # fmt: skip
+    await release_orders(env.context)
+    await env.works(charge_id, rounds=2)
+    assert await env.status(refund_id) == ("succeeded", None)
+    assert await env.sent(refund_id) == [1000]
+    row = await env.pool.fetchrow("SELECT state, decided_by FROM held_refund WHERE refund_id = $1", refund_id)
+    assert row is not None
+    assert tuple(row) == ("released", "ana")
+
+
+async def test_a_refused_one_is_back_in_the_wallet_and_can_be_asked_for_again(env: Environment) -> None:
+    charge_id, refund_id = await a_held_one(env)
+    with pytest.raises(Refused, match="VALIDATION_ERROR"):
+        async with transaction(env.pool) as conn:
+            await refuse_refund(conn, refund_id, by="bia", reason="", now=to_millisecond(utc_now()))
+    await refused(env, refund_id)
+    assert await env.status(refund_id) == ("failed", "NOT_RELEASED")
+    assert await env.balance() == 1000
+    assert (await env.events(charge_id))[-1] == "refund.failed"
+    await env.pool.execute("UPDATE account SET kyc = 'approved' WHERE account_id = $1", env.account)
+    again = await ask(env, charge_id)
+    assert await held(env, again) is None
+    await env.works(charge_id)
+    assert (await env.sent(refund_id), await env.sent(again)) == ([], [1000])
+
+
+Decision = Callable[[Environment, UUID, str], Coroutine[Any, Any, None]]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(released, released), (released, refused), (refused, released), (refused, refused)],
+    ids=["both release", "release first", "refuse first", "both refuse"],
+)
+async def test_of_two_decisions_the_first_holds_and_nothing_is_sent_twice(
+    env: Environment, first: Decision, second: Decision
+) -> None:
+    charge_id, refund_id = await a_held_one(env)
+    now = to_millisecond(utc_now())
+    async with transaction(env.pool) as conn:
+        if first is released:
+            await release_refund(conn, refund_id, by="ana", reason=None, now=now)
+        else:
+            await refuse_refund(conn, refund_id, by="bia", reason="suspeita", now=now)
+        late = asyncio.create_task(second(env, refund_id, "caio"))
+        done, _ = await asyncio.wait([late], timeout=0.3)
+        assert not done, "it waits for the colleague"
+    with pytest.raises(AlreadyDecided):
+        await late
+    await env.works(charge_id, rounds=2)
+    sent = first is released
+    assert await env.status(refund_id) == (("succeeded", None) if sent else ("failed", "NOT_RELEASED"))
+    assert await env.sent(refund_id) == ([1000] if sent else [])
+    assert await env.balance() == (0 if sent else 1000)
+
+
+async def test_nobodys_refund_is_decided(env: Environment) -> None:
+    with pytest.raises(AlreadyDecided):
+        await released(env, new_id())

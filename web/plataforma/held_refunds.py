@@ -1,0 +1,130 @@
+"""Refunds to a PIX key that are held, for the staff: the list, one of them, and the two decisions about it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from litestar.exceptions import NotFoundException
+from litestar.response import Response
+
+from commands.money.held_refunds import REASON_MAX, AlreadyDecided, refuse_refund, release_refund
+from domain.mode import Mode
+from domain.money import reais
+from readmodels.dashboard.held_refunds import (
+    HeldRefund,
+    HeldRefundFilters,
+    find_held_refund,
+    held_refund_page,
+    held_total,
+    shown,
+)
+from readmodels.filters import read_choice
+from readmodels.page import TimePosition
+from runtime.jobs import REFUND_ORDERS, WEBHOOKS
+from runtime.postgres import session
+from sql import Connection
+from web.painel.auth.step_up import must_be_proven
+from web.painel.list_page import ListPage
+from web.painel.lists import ListQuery
+from web.painel.page_request import PageRequest
+from web.plataforma.labels import HELD_CHIPS, HELD_STATES, HOLDS, KYC
+
+_RELEASE, _REFUSE = "liberar", "recusar"
+_NO_REASON = f"Escreva o motivo, com até {REASON_MAX} caracteres."
+_DECIDED = "Alguém já decidiu sobre esta devolução. Veja como está agora."
+
+
+async def show_list(request: PageRequest) -> Response[Any]:
+    async with session(request.pool) as conn:
+        total = await held_total(conn)
+    return await LIST.page(request, LIST.query(request), {"total": total})
+
+
+async def show(request: PageRequest) -> Response[Any]:
+    return await _page(request)
+
+
+async def release(request: PageRequest) -> Response[Any]:
+    """The bank is asked, by a worker. The reason may be left out."""
+    must_be_proven(request)
+    refund_id, reason = request.id("refund_id"), request.field("reason")
+    held = await _held(request)
+    if _fault(reason, required=False):
+        return await _page(request, fault=_NO_REASON, fault_of=_RELEASE)
+    facts = _facts(held) | ({"reason": reason} if reason else {})
+    try:
+        async with request.change(
+            "refund.released", subject=str(held.account_id), wakes=[REFUND_ORDERS[Mode.PRODUCTION]], **facts
+        ) as conn:
+            await release_refund(conn, refund_id, by=request.session.email, reason=reason or None, now=request.now)
+    except AlreadyDecided:
+        return await _page(request, fault=_DECIDED, fault_of=_RELEASE)
+    return request.go(f"/plataforma/devolucoes/{refund_id}", done="devolucao-liberada")
+
+
+async def refuse(request: PageRequest) -> Response[Any]:
+    """The money is back in the account's balance at once."""
+    refund_id, reason = request.id("refund_id"), request.field("reason")
+    held = await _held(request)
+    if _fault(reason, required=True):
+        return await _page(request, fault=_NO_REASON, fault_of=_REFUSE)
+    try:
+        async with request.change(
+            "refund.refused", subject=str(held.account_id), wakes=[WEBHOOKS], reason=reason, **_facts(held)
+        ) as conn:
+            await refuse_refund(conn, refund_id, by=request.session.email, reason=reason, now=request.now)
+    except AlreadyDecided:
+        return await _page(request, fault=_DECIDED, fault_of=_REFUSE)
+    return request.go(f"/plataforma/devolucoes/{refund_id}", done="devolucao-recusada")
+
+
+async def _held(request: PageRequest) -> HeldRefund:
+    async with session(request.pool) as conn:
+        found = await find_held_refund(conn, request.id("refund_id"), seal=request.seal)
+    if found is None:
+        raise NotFoundException
+    return found
+
+
+async def _page(request: PageRequest, *, fault: str = "", fault_of: str = "") -> Response[Any]:
+    values = {
+        "one": await _held(request),
+        "kyc": KYC,
+        "holds": HOLDS,
+        "states": HELD_STATES,
+        "chips": HELD_CHIPS,
+        "fault": fault,
+        "fault_of": fault_of,
+        "reason": request.field("reason"),
+        "reason_max": REASON_MAX,
+    }
+    return request.show("plataforma/held_refund.html", values, status=400 if fault else 200)
+
+
+def _facts(held: HeldRefund) -> dict[str, str]:
+    return {"refund": str(held.id), "amount": reais(held.amount_cents), "pix_key": held.pix_key or ""}
+
+
+def _fault(reason: str, *, required: bool) -> bool:
+    return len(reason) > REASON_MAX or (bool(reason) and not reason.isprintable()) or (required and not reason)
+
+
+async def _rows(conn: Connection, items: Sequence[Any], request: PageRequest) -> list[HeldRefund]:
+    return [shown(row, request.seal) for row in items]
+
+
+def _filters(asked: ListQuery, request: PageRequest) -> HeldRefundFilters:
+    return HeldRefundFilters(state=read_choice(asked, "situacao", list(HELD_STATES)) or "open")
+
+
+LIST = ListPage(
+    name="plataforma/held_refunds",
+    path="/devolucoes",
+    words={"holds": HOLDS, "states": HELD_STATES, "chips": HELD_CHIPS},
+    filters=HeldRefundFilters,
+    more_names=("situacao",),
+    read=_filters,
+    fetch=lambda request: held_refund_page,
+    position=TimePosition,
+    at=lambda row: TimePosition(row.at, row.id),
+    rows=_rows,
+)
