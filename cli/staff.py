@@ -1,17 +1,19 @@
 """`quita staff`: the platform's own people, who work at {app_url}/plataforma."""
 
 import argparse
-import secrets
 from datetime import UTC, datetime
+from typing import Any
 
+from cli import running
 from cli.answer import Commands, answer, family, in_transaction
 
 
 def add_commands(commands: Commands) -> None:
     verbs = family(commands, "staff", "the platform's own people")
     for verb, run, text in (
-        ("create", create, "a person with a password, which is shown only once"),
-        ("reset", reset, "a new password, shown once; the second factor and all sessions end"),
+        ("create", create, "a person, who is mailed a one-time link to choose a password by"),
+        ("access", access, "mail a one-time link to a person who lost the password"),
+        ("reset", reset, "the same for who lost the telephone too: the second factor and all sessions end"),
         ("remove", remove, "remove a person and end the sessions"),
     ):
         one = verbs.add_parser(verb, help=text)
@@ -21,20 +23,48 @@ def add_commands(commands: Commands) -> None:
 
 def create(args: argparse.Namespace) -> int:
     from commands.people.people import add_staff
-    from runtime.passwords import hash_password
 
-    email, password = _email(args), secrets.token_urlsafe(15)
-    in_transaction(lambda conn: add_staff(conn, email, hash_password(password), now=datetime.now(UTC)))
-    return answer(args, {"email": email, "password": password})
+    async def made(conn: Any) -> None:
+        await add_staff(conn, _email(args), None, now=datetime.now(UTC))
+        await _send(conn, args)
+
+    in_transaction(made)
+    return answer(args, {"email": _email(args), "mailed": True})
+
+
+def access(args: argparse.Namespace) -> int:
+    async def sent(conn: Any) -> bool:
+        return await _known(conn, args) and await _send(conn, args)
+
+    _found(in_transaction(sent))
+    return answer(args, {"email": _email(args), "mailed": True})
 
 
 def reset(args: argparse.Namespace) -> int:
-    from commands.people.people import reset_staff
-    from runtime.passwords import hash_password
+    async def cleared(conn: Any) -> bool:
+        from commands.people.people import clear_factor
 
-    email, password = _email(args), secrets.token_urlsafe(15)
-    _found(in_transaction(lambda conn: reset_staff(conn, email, hash_password(password))))
-    return answer(args, {"email": email, "password": password})
+        if not await _known(conn, args):
+            return False
+        await clear_factor(conn, _email(args))
+        return await _send(conn, args)
+
+    _found(in_transaction(cleared))
+    return answer(args, {"email": _email(args), "mailed": True})
+
+
+async def _known(conn: Any, args: argparse.Namespace) -> bool:
+    from commands.people.people import is_staff
+
+    return await is_staff(conn, _email(args))
+
+
+async def _send(conn: Any, args: argparse.Namespace) -> bool:
+    from commands.people.links import ask_for_link
+    from runtime.seal import Seal
+
+    await ask_for_link(conn, _email(args), now=datetime.now(UTC), seal=Seal(running.secret_key()))
+    return True
 
 
 def remove(args: argparse.Namespace) -> int:

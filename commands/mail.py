@@ -100,6 +100,8 @@ ask = sql.maybe("mail.ask", str)
 add_notice = sql.run("mail.add_notice")
 find_people = sql.many("mail.people", _Person)
 stop = sql.run("mail.stop")
+drop = sql.run("mail.drop")
+"""`mail_id`: as if it had never been asked for."""
 _read_payer = msgspec.json.Decoder(_Payer).decode
 
 

@@ -1,5 +1,20 @@
 -- Written by sql/snapshot.py.
 
+CREATE TABLE access_link (
+    link_id uuid NOT NULL,
+    token_hash bytea NOT NULL,
+    email text NOT NULL,
+    account_id uuid,
+    expires_at timestamp with time zone NOT NULL,
+    used_at timestamp with time zone,
+    CONSTRAINT access_link_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT access_link_pkey PRIMARY KEY (link_id),
+    CONSTRAINT access_link_token_hash_check CHECK (length(token_hash) = 32),
+    CONSTRAINT access_link_token_hash_key UNIQUE (token_hash)
+);
+CREATE INDEX access_link_expired ON access_link USING btree (expires_at);
+CREATE INDEX access_link_of ON access_link USING btree (email);
+
 CREATE TABLE access_token (
     token_hash bytea NOT NULL,
     client_id text NOT NULL,
@@ -271,12 +286,14 @@ CREATE TABLE dashboard_user (
     email text NOT NULL,
     account_id uuid,
     role text NOT NULL,
-    password_hash text NOT NULL,
+    name text,
+    password_hash text,
     totp_sealed bytea,
     totp_since timestamp with time zone,
     totp_step bigint DEFAULT 0 NOT NULL,
     created_at timestamp with time zone NOT NULL,
     CONSTRAINT dashboard_user_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT dashboard_user_name_check CHECK (length(name) >= 1 AND length(name) <= 100),
     CONSTRAINT dashboard_user_pkey PRIMARY KEY (email),
     CONSTRAINT dashboard_user_role_check CHECK (role = ANY (ARRAY['owner'::text, 'finance'::text, 'developer'::text, 'support'::text, 'staff'::text])),
     CONSTRAINT dashboard_user_staff_check CHECK ((role = 'staff'::text) = (account_id IS NULL))
@@ -346,6 +363,20 @@ CREATE TABLE integrator_share (
     CONSTRAINT integrator_share_share_bps_check CHECK (share_bps >= 0 AND share_bps <= 10000)
 );
 
+CREATE TABLE invitation (
+    account_id uuid NOT NULL,
+    email text NOT NULL,
+    name text NOT NULL,
+    role text NOT NULL,
+    invited_by text NOT NULL,
+    invited_at timestamp with time zone NOT NULL,
+    CONSTRAINT invitation_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT invitation_name_check CHECK (length(name) >= 1 AND length(name) <= 100),
+    CONSTRAINT invitation_pkey PRIMARY KEY (account_id, email),
+    CONSTRAINT invitation_role_check CHECK (role = ANY (ARRAY['owner'::text, 'finance'::text, 'developer'::text, 'support'::text]))
+);
+CREATE INDEX invitation_of_email ON invitation USING btree (email, invited_at);
+
 CREATE TABLE journal (
     journal_id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
     account_id uuid NOT NULL,
@@ -380,7 +411,7 @@ CREATE TABLE lease (
 
 CREATE TABLE mail (
     mail_id uuid NOT NULL,
-    account_id uuid NOT NULL,
+    account_id uuid,
     charge_id uuid,
     notice_id uuid,
     kind text NOT NULL,
@@ -398,15 +429,20 @@ CREATE TABLE mail (
     created_at timestamp with time zone NOT NULL,
     sent_at timestamp with time zone,
     CONSTRAINT mail_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
-    CONSTRAINT mail_check CHECK ((notice_id IS NULL) <> (charge_id IS NULL)),
-    CONSTRAINT mail_kind_check CHECK (kind = ANY (ARRAY['charge'::text, 'before_due'::text, 'due_day'::text, 'receipt'::text, 'asked'::text, 'notice'::text])),
+    CONSTRAINT mail_check CHECK (num_nonnulls(notice_id, charge_id) =
+CASE
+    WHEN kind = ANY (ARRAY['access'::text, 'security'::text]) THEN 0
+    ELSE 1
+END),
+    CONSTRAINT mail_check1 CHECK (account_id IS NOT NULL OR (kind = ANY (ARRAY['access'::text, 'security'::text]))),
+    CONSTRAINT mail_kind_check CHECK (kind = ANY (ARRAY['charge'::text, 'before_due'::text, 'due_day'::text, 'receipt'::text, 'asked'::text, 'notice'::text, 'access'::text, 'security'::text])),
     CONSTRAINT mail_pkey PRIMARY KEY (mail_id),
     CONSTRAINT mail_state_check CHECK (state = ANY (ARRAY['waiting'::text, 'sending'::text, 'sent'::text, 'failed'::text, 'skipped'::text]))
 ) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX mail_asked ON mail USING btree (charge_id, created_at) WHERE kind = 'asked'::text;
 CREATE INDEX mail_due ON mail USING btree (due_at, mail_id) WHERE state = 'waiting'::text;
 CREATE INDEX mail_leased ON mail USING btree (lease_until) WHERE state = 'sending'::text;
-CREATE UNIQUE INDEX mail_of_charge ON mail USING btree (charge_id, kind, about_day) WHERE kind <> ALL (ARRAY['asked'::text, 'notice'::text]);
+CREATE UNIQUE INDEX mail_of_charge ON mail USING btree (charge_id, kind, about_day) WHERE kind <> ALL (ARRAY['asked'::text, 'notice'::text, 'access'::text, 'security'::text]);
 CREATE UNIQUE INDEX mail_of_notice ON mail USING btree (notice_id, to_hash) WHERE kind = 'notice'::text;
 CREATE INDEX mail_over ON mail USING btree (due_at, mail_id) WHERE state = ANY (ARRAY['sent'::text, 'failed'::text, 'skipped'::text]);
 
@@ -879,6 +915,7 @@ CREATE TABLE sign_in_attempt (
     subject text NOT NULL,
     attempts integer NOT NULL,
     until timestamp with time zone NOT NULL,
+    next_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
     CONSTRAINT sign_in_attempt_pkey PRIMARY KEY (subject)
 ) WITH (fillfactor=80);
 CREATE INDEX sign_in_attempt_until ON sign_in_attempt USING btree (until);

@@ -1,4 +1,4 @@
-"""What is required of a payer's data, from the API as from the dashboard."""
+"""What is required of a payer's data, and of what is written to payers, from the API as from the dashboard."""
 
 import re
 from typing import Final
@@ -21,7 +21,14 @@ PAYER_ADDRESS: Final = rf"{_ATOM}(\.{_ATOM})*@{_LABEL}(\.{_LABEL})*"
 MAIL_ADDRESS: Final = rf"{_ATOM}(\.{_ATOM})*@{_LABEL}(\.{_LABEL})+"
 """What can be reached: a domain of one label is no mail server's."""
 _MAIL_ADDRESS = re.compile(MAIL_ADDRESS)
+# What mail programs make a link of by themselves: an address with its scheme, and a word with a dot before two letters.
+_LINK = re.compile(r"://|\bwww\.|[^\W_]\.[^\W\d_]{2,}", re.IGNORECASE)
 
 
 def is_mail_address(text: str) -> bool:
     return len(text) <= EMAIL_MAX and _MAIL_ADDRESS.fullmatch(text) is not None
+
+
+def holds_link(text: str) -> bool:
+    """Whether a mail program would make a link of some of it. Also "fim.Obrigado": a blank goes after a full stop."""
+    return _LINK.search(text) is not None

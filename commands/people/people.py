@@ -1,4 +1,6 @@
-"""The people of an account, and the platform's staff: add, change the role, reset the password, remove.
+"""The people of an account, and the platform's staff: add, change the role, remove, take a lost second factor away.
+
+Nobody sets another's password: whoever has none, or lost it, chooses one by a mailed link (commands/people/links.py).
 
 A change locks all people of the account first, so that of two owners who remove each other one stays.
 Passwords come hashed (runtime/passwords.py): that takes 20 ms, and a transaction is open here.
@@ -13,11 +15,12 @@ import sql
 from commands.people.second_factor import clear, lock_person
 from commands.people.sessions import PASSWORD_MAX, end_all_sessions
 from domain.errors import Code, Refused
-from domain.payer import is_mail_address
+from domain.payer import holds_link, is_mail_address
 from sql import Connection
 
 PEOPLE_MAX = 50
 PASSWORD_MIN = 10
+NAME_MAX = 100
 ROLES = ("owner", "finance", "developer", "support")
 
 
@@ -26,7 +29,8 @@ class _Member(Struct, frozen=True):
     role: str
 
 
-_lock = sql.many("people.lock", _Member)
+lock_people = sql.many("people.lock", _Member)
+"""`account_id`: all of an account, locked."""
 _add = sql.maybe("people.add", str)
 _add_staff = sql.maybe("people.add_staff", str)
 _set_role = sql.run("people.set_role")
@@ -36,21 +40,35 @@ _remove = sql.run("people.remove")
 
 
 async def add_person(
-    conn: Connection, account_id: UUID, email: str, role: str, password_hash: str, *, now: datetime
+    conn: Connection,
+    account_id: UUID,
+    email: str,
+    role: str,
+    password_hash: str | None,
+    *,
+    name: str | None = None,
+    now: datetime,
 ) -> None:
-    """Refused(VALIDATION_ERROR) with fields email, role or limit. An e-mail signs in to one account only."""
-    _check_email(email)
-    _check_role(role)
-    if len(await _lock(conn, account_id=account_id)) >= PEOPLE_MAX:
+    """None as password: one is chosen by a mailed link. An e-mail signs in to one account only.
+
+    Refused(VALIDATION_ERROR) with fields email, role, name or limit.
+    """
+    check_person(email, role)
+    if name is not None:
+        check_name(name)
+    if len(await lock_people(conn, account_id=account_id)) >= PEOPLE_MAX:
         raise Refused(Code.VALIDATION_ERROR, fields={"limit": f"{PEOPLE_MAX} people at most"})
-    if await _add(conn, email=email, account_id=account_id, role=role, password_hash=password_hash, now=now) is None:
+    added = await _add(
+        conn, email=email, account_id=account_id, role=role, name=name, password_hash=password_hash, now=now
+    )
+    if added is None:
         raise Refused(Code.VALIDATION_ERROR, fields={"email": "is taken"})
 
 
 async def change_role(conn: Connection, account_id: UUID, email: str, role: str) -> bool:
     """False when there is no such person here; Refused(VALIDATION_ERROR) with fields.role, also for the last owner."""
     _check_role(role)
-    people = await _lock(conn, account_id=account_id)
+    people = await lock_people(conn, account_id=account_id)
     if not _is_member(people, email):
         return False
     if role != "owner":
@@ -61,7 +79,7 @@ async def change_role(conn: Connection, account_id: UUID, email: str, role: str)
 
 async def remove_person(conn: Connection, account_id: UUID, email: str) -> bool:
     """False when there is no such person here; Refused(VALIDATION_ERROR) for the last owner. Ends the sessions."""
-    people = await _lock(conn, account_id=account_id)
+    people = await lock_people(conn, account_id=account_id)
     if not _is_member(people, email):
         return False
     _keep_an_owner(people, email)
@@ -69,13 +87,15 @@ async def remove_person(conn: Connection, account_id: UUID, email: str) -> bool:
     return True
 
 
-async def reset_access(conn: Connection, account_id: UUID, email: str, password_hash: str) -> bool:
-    """Set a new password, remove the second factor, end all sessions: for a person who lost password or factor. False
-    for a person not of the account."""
-    if not _is_member(await _lock(conn, account_id=account_id), email):
-        return False
-    await _reset(conn, email, password_hash)
-    return True
+async def is_member(conn: Connection, account_id: UUID, email: str) -> bool:
+    """Whether this e-mail is of a person of the account; locks all of them."""
+    return _is_member(await lock_people(conn, account_id=account_id), email)
+
+
+async def clear_factor(conn: Connection, email: str) -> None:
+    """Remove the second factor and end all sessions, of a person who lost telephone and recovery codes."""
+    await clear(conn, email=email)
+    await end_all_sessions(conn, email)
 
 
 def check_password(password: str) -> None:
@@ -89,38 +109,40 @@ async def change_password(conn: Connection, email: str, password_hash: str) -> N
     await _set_password(conn, email=email, password_hash=password_hash)
 
 
-async def add_staff(conn: Connection, email: str, password_hash: str, *, now: datetime) -> None:
-    """Refused(VALIDATION_ERROR) with fields.email, also when a merchant's person has it."""
+async def add_staff(conn: Connection, email: str, password_hash: str | None, *, now: datetime) -> None:
+    """None as password: one is chosen by a mailed link.
+
+    Refused(VALIDATION_ERROR) with fields.email, also when a merchant's person has it.
+    """
     _check_email(email)
     if await _add_staff(conn, email=email, password_hash=password_hash, now=now) is None:
         raise Refused(Code.VALIDATION_ERROR, fields={"email": "is taken"})
 
 
-async def reset_staff(conn: Connection, email: str, password_hash: str) -> bool:
-    """As `reset_access`; False for a person not of the staff."""
-    if not await _is_staff(conn, email):
-        return False
-    await _reset(conn, email, password_hash)
-    return True
+async def is_staff(conn: Connection, email: str) -> bool:
+    person = await lock_person(conn, email=email)
+    return person is not None and person.role == "staff"
 
 
 async def remove_staff(conn: Connection, email: str) -> bool:
     """False for a person not of the staff. The last one may be removed: the operator adds another (`quita staff`)."""
-    if not await _is_staff(conn, email):
+    if not await is_staff(conn, email):
         return False
     await _remove(conn, email=email)
     return True
 
 
-async def _reset(conn: Connection, email: str, password_hash: str) -> None:
-    await _set_password(conn, email=email, password_hash=password_hash)
-    await clear(conn, email=email)
-    await end_all_sessions(conn, email)
+def check_person(email: str, role: str) -> None:
+    """Refused(VALIDATION_ERROR) with fields email or role."""
+    _check_email(email)
+    _check_role(role)
 
 
-async def _is_staff(conn: Connection, email: str) -> bool:
-    person = await lock_person(conn, email=email)
-    return person is not None and person.role == "staff"
+def check_name(name: str) -> None:
+    """Of a person; Refused(VALIDATION_ERROR) with fields.name."""
+    # It is mailed to whoever is invited, in our name.
+    if not name.strip() or len(name) > NAME_MAX or not name.isprintable() or holds_link(name):
+        raise Refused(Code.VALIDATION_ERROR, fields={"name": f"must be 1 to {NAME_MAX} printable characters"})
 
 
 def _check_email(email: str) -> None:

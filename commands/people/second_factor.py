@@ -32,7 +32,7 @@ class AcceptedCode(Enum):
 
 
 class LockedPerson(Struct, frozen=True):
-    password_hash: str
+    password_hash: str | None
     totp_sealed: bytes | None
     totp_step: int
     role: str

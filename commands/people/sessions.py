@@ -1,4 +1,4 @@
-"""Sessions of people in the dashboard: sign in with limited attempts, look up, end.
+"""Sessions of people in the dashboard: open, look up, end. Attempts are counted in commands/people/attempts.py.
 
 The cookie is 256 random bits, of which only the hash is stored. A session ends after 12 hours without a request, and
 after seven days in any case.
@@ -7,7 +7,6 @@ Merchants' people and the platform's staff are separate: a session of the one is
 """
 
 import hashlib
-import ipaddress
 from datetime import datetime, timedelta
 from enum import Enum
 from uuid import UUID
@@ -15,23 +14,13 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
-from domain.errors import Code, Refused
 from runtime.passwords import is_right
-from runtime.seal import Seal
 from sql import Connection
 
 IDLE = timedelta(hours=12)
 LIFETIME = timedelta(days=7)
 SESSIONS_MAX = 20
 """Of one person; a new one ends the oldest."""
-WINDOW = timedelta(minutes=15)
-EMAIL_ATTEMPTS = 10
-ADDRESS_ATTEMPTS = 50
-"""More than for an e-mail: a whole office may share one address."""
-CODE_WINDOW = timedelta(hours=24)
-CODE_ATTEMPTS = 10
-"""Of six digits, and three of a million are right at any time: an attacker with the password has one chance in ninety
-a year. Recovery codes are 60 random bits and count as passwords do."""
 EMAIL_MAX = 254
 PASSWORD_MAX = 200
 
@@ -65,23 +54,16 @@ class Session(Struct, frozen=True):
 
 
 class Person(Struct, frozen=True):
-    """`totp_sealed` is None without a second factor; `totp_step` that of the last code taken."""
+    """`password_hash` is None before one was chosen, `totp_sealed` without a second factor; `totp_step` is that of the
+    last code taken."""
 
     email: str
     account_id: UUID
-    password_hash: str
+    password_hash: str | None
     totp_sealed: bytes | None
     totp_step: int
 
 
-class _Attempts(Struct, frozen=True):
-    attempts: int
-    until: datetime
-
-
-_take_attempt = sql.one("session.take_attempt", _Attempts)
-_reset_attempts = sql.run("session.reset_attempts")
-_forget_attempts = sql.run("session.forget_attempts")
 _find_person = sql.maybe("session.person", Person)
 _open = sql.run("session.open")
 _find = sql.maybe("session.find", Session)
@@ -93,29 +75,6 @@ _end_all = sql.run("session.end_all")
 _end_others = sql.run("session.end_others")
 
 
-async def take_attempt(conn: Connection, email: str, address: str, *, now: datetime, seal: Seal) -> None:
-    """Count one attempt of this e-mail and this address; Refused(RATE_LIMITED) when either has used up its attempts.
-
-    Not inside a transaction: an attempt that is refused has counted all the same.
-    """
-    await _forget_attempts(conn, now=now)
-    # The address first: one whose attempts are used up writes no rows for e-mails any more.
-    for subject, limit in ((_of_address(address, seal), ADDRESS_ATTEMPTS), (_of_email(email, seal), EMAIL_ATTEMPTS)):
-        taken = await _take_attempt(conn, subject=subject, now=now, until=now + WINDOW)
-        if taken.attempts > limit:
-            raise Refused(Code.RATE_LIMITED, retry_after_s=max(1, int((taken.until - now).total_seconds()) + 1))
-
-
-async def take_code_attempt(conn: Connection, email: str, *, now: datetime, seal: Seal) -> None:
-    """Count one attempt at a six-digit code of this person; Refused(RATE_LIMITED) after CODE_ATTEMPTS in CODE_WINDOW.
-
-    Not inside a transaction. A right code resets the count (`open_session`).
-    """
-    taken = await _take_attempt(conn, subject=_of_code(email, seal), now=now, until=now + CODE_WINDOW)
-    if taken.attempts > CODE_ATTEMPTS:
-        raise Refused(Code.RATE_LIMITED, retry_after_s=max(1, int((taken.until - now).total_seconds()) + 1))
-
-
 async def find_person(conn: Connection, email: str, side: Side) -> Person | None:
     return await _find_person(conn, email=email, staff=side is Side.STAFF)
 
@@ -125,18 +84,9 @@ def password_is_right(password: str, person: Person | None) -> bool:
     return is_right(password, None if person is None else person.password_hash)
 
 
-async def reset_attempts(conn: Connection, email: str, address: str, *, seal: Seal) -> None:
-    """The password was right: reset the e-mail's attempts, and take back one of the address's. Codes still count."""
-    await _reset_attempts(conn, email_subjects=[_of_email(email, seal)], address_subject=_of_address(address, seal))
-
-
-async def open_session(
-    conn: Connection, person: Person, address: str, *, now: datetime, chance: bytes, seal: Seal
-) -> str:
+async def open_session(conn: Connection, person: Person, *, now: datetime, chance: bytes) -> str:
     """The cookie of a new session made of 32 bytes of `chance`; the person's password was right, and the code."""
     assert len(chance) == 32
-    subjects = [_of_email(person.email, seal), _of_code(person.email, seal)]
-    await _reset_attempts(conn, email_subjects=subjects, address_subject=_of_address(address, seal))
     await _open(
         conn,
         session_hash=hashlib.sha256(chance).digest(),
@@ -194,22 +144,3 @@ def hash_of(cookie: str) -> bytes | None:
     if len(cookie) != 64 or not all(each in "0123456789abcdef" for each in cookie):
         return None
     return hashlib.sha256(bytes.fromhex(cookie)).digest()
-
-
-def _of_email(email: str, seal: Seal) -> str:
-    return seal.blind(f"sign-in e-mail {email}")
-
-
-def _of_code(email: str, seal: Seal) -> str:
-    return seal.blind(f"sign-in code {email}")
-
-
-def _of_address(address: str, seal: Seal) -> str:
-    """An IPv6 customer has a whole /64: it counts as one address."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return seal.blind(f"sign-in address {address}")
-    if parsed.version == 6:
-        address = str(ipaddress.ip_network((parsed, 64), strict=False))
-    return seal.blind(f"sign-in address {address}")

@@ -12,10 +12,13 @@ SHOWN_MAX = 200
 
 
 class PersonRow(Struct, frozen=True):
-    """`totp_since` is None without a second factor; `seen_at` the latest page of a session that may still work."""
+    """`name` is None of who was never asked; `fresh`: no password was chosen yet. `totp_since` is None without a second
+    factor; `seen_at` the latest page of a session that may still work."""
 
     email: str
     role: str
+    name: str | None
+    fresh: bool
     created_at: datetime
     totp_since: datetime | None
     seen_at: datetime | None

@@ -6,7 +6,10 @@ CREATE TABLE dashboard_user (
     email          text PRIMARY KEY,
     account_id     uuid REFERENCES account,
     role           text NOT NULL CHECK (role IN ('owner', 'finance', 'developer', 'support', 'staff')),
-    password_hash  text NOT NULL,
+    -- What the person is called; NULL of those who were never asked.
+    name           text CHECK (length(name) BETWEEN 1 AND 100),
+    -- NULL until one was chosen by the link in a mail: nobody else ever sees it.
+    password_hash  text,
     -- The secret of the second factor, sealed with the e-mail it belongs to; NULL without one.
     totp_sealed    bytea,
     totp_since     timestamptz,
@@ -24,6 +27,35 @@ CREATE TABLE recovery_code (
     PRIMARY KEY (email, code_hash)
 );
 
+-- People invited to an account. A person is made of it when its link is used: until then nothing tells whether the
+-- e-mail signs in elsewhere, where it stays.
+CREATE TABLE invitation (
+    account_id  uuid NOT NULL REFERENCES account,
+    email       text NOT NULL,
+    name        text NOT NULL CHECK (length(name) BETWEEN 1 AND 100),
+    role        text NOT NULL CHECK (role IN ('owner', 'finance', 'developer', 'support')),
+    invited_by  text NOT NULL,
+    invited_at  timestamptz NOT NULL,
+    PRIMARY KEY (account_id, email)
+);
+CREATE INDEX invitation_of_email ON invitation (email, invited_at);
+
+-- One-time links to choose a password by. The text of a link is derived from its id under SECRET_KEY when its mail is
+-- sent; here is the hash of it.
+CREATE TABLE access_link (
+    -- The id of the mail that carries it.
+    link_id     uuid PRIMARY KEY,
+    token_hash  bytea NOT NULL UNIQUE CHECK (length(token_hash) = 32),
+    email       text NOT NULL,
+    -- Of an invitation, the account it is to; NULL when it is for somebody's own password.
+    account_id  uuid REFERENCES account,
+    expires_at  timestamptz NOT NULL,
+    -- A row that was used stays until it is old: a mail that is sent again must not renew it.
+    used_at     timestamptz
+);
+CREATE INDEX access_link_of ON access_link (email);
+CREATE INDEX access_link_expired ON access_link (expires_at);
+
 CREATE TABLE dashboard_session (
     -- Of the random 256 bits in the cookie: a reader of this table cannot sign in with it.
     session_hash  bytea PRIMARY KEY CHECK (length(session_hash) = 32),
@@ -37,11 +69,14 @@ CREATE TABLE dashboard_session (
 CREATE INDEX dashboard_session_of ON dashboard_session (email, created_at);
 CREATE INDEX dashboard_session_created ON dashboard_session (created_at);
 
--- Passwords tried for one e-mail, and from one address: keyed fingerprints of these.
+-- Passwords tried for one e-mail, from one address, for one e-mail from one address or in one browser, and links asked
+-- for: keyed fingerprints of these.
 CREATE TABLE sign_in_attempt (
     subject   text PRIMARY KEY,
     attempts  integer NOT NULL,
-    until     timestamptz NOT NULL
+    until     timestamptz NOT NULL,
+    -- Of an e-mail at which many passwords were tried: when the next one is looked at.
+    next_at   timestamptz NOT NULL DEFAULT '-infinity'
 ) WITH (fillfactor = 80);
 CREATE INDEX sign_in_attempt_until ON sign_in_attempt (until);
 

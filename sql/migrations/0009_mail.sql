@@ -16,16 +16,19 @@ CREATE INDEX mail_request_due ON mail_request (due_at) WHERE due_at IS NOT NULL;
 CREATE TABLE mail (
     -- Also in its Message-ID, so that one sent twice can be recognised.
     mail_id      uuid PRIMARY KEY,
-    account_id   uuid NOT NULL REFERENCES account,
+    -- NULL of mails to staff, and of a link somebody asked for who may be nobody.
+    account_id   uuid REFERENCES account,
     charge_id    uuid,
     notice_id    uuid,
     -- charge (after the creation) | before_due, due_day (reminders) | receipt | asked (by the merchant) | notice
-    kind         text NOT NULL CHECK (kind IN ('charge', 'before_due', 'due_day', 'receipt', 'asked', 'notice')),
+    -- | access (a one-time link) | security (what was done with somebody's access or money)
+    kind         text NOT NULL CHECK (kind IN ('charge', 'before_due', 'due_day', 'receipt', 'asked', 'notice',
+                                               'access', 'security')),
     -- Of a reminder the due date it is about: a charge with a new date is reminded of anew.
     about_day    date NOT NULL DEFAULT 'epoch',
     to_sealed    bytea NOT NULL,
     to_hash      text NOT NULL,
-    -- What the merchant adds, sealed.
+    -- What the merchant adds; of access and security what the letter is about. Sealed.
     note_sealed  bytea,
     attach_pdf   boolean NOT NULL DEFAULT false,
     -- As it was sent.
@@ -40,7 +43,8 @@ CREATE TABLE mail (
     trouble      text,
     created_at   timestamptz NOT NULL,
     sent_at      timestamptz,
-    CHECK ((notice_id IS NULL) <> (charge_id IS NULL))
+    CHECK (num_nonnulls(notice_id, charge_id) = CASE WHEN kind IN ('access', 'security') THEN 0 ELSE 1 END),
+    CHECK (account_id IS NOT NULL OR kind IN ('access', 'security'))
 ) WITH (
     fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
@@ -50,7 +54,7 @@ CREATE INDEX mail_due ON mail (due_at, mail_id) WHERE state = 'waiting';
 CREATE INDEX mail_leased ON mail (lease_until) WHERE state = 'sending';
 CREATE INDEX mail_over ON mail (due_at, mail_id) WHERE state IN ('sent', 'failed', 'skipped');
 -- Each of these once, also when two workers write them at the same time.
-CREATE UNIQUE INDEX mail_of_charge ON mail (charge_id, kind, about_day) WHERE kind NOT IN ('asked', 'notice');
+CREATE UNIQUE INDEX mail_of_charge ON mail (charge_id, kind, about_day) WHERE kind NOT IN ('asked', 'notice', 'access', 'security');
 CREATE UNIQUE INDEX mail_of_notice ON mail (notice_id, to_hash) WHERE kind = 'notice';
 CREATE INDEX mail_asked ON mail (charge_id, created_at) WHERE kind = 'asked';
 

@@ -204,6 +204,11 @@ class PageRequest:
         return f"{ACTOR}{self.form_id}"
 
     @property
+    def doer(self) -> dict[str, str]:
+        """Who does this and from where, as mails to owners say it (commands/people/tell.py)."""
+        return {"by": self.session.email, "from": address_of(self.http)}
+
+    @property
     def actor(self) -> str:
         """The actor in the journal; the audit log has the person."""
         return f"{ACTOR}{self.form_id}"

@@ -24,6 +24,7 @@ from readmodels.documents.mail_letter import Letter, charge_letter, notice_lette
 from readmodels.documents.mail_message import Attached, BadAddress, message_bytes
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.context import Context
+from workers.mail.personal import personal_letter
 from workers.mail.smtp import MailRejected, MailSent, MailUnknown, Outcome, SmtpConnection
 
 CONNECTIONS_MAX: Final = 4
@@ -46,7 +47,7 @@ class DueMail(Struct, frozen=True, gc=False):
     """A claimed mail and what it is about, as it was at that moment."""
 
     mail_id: UUID
-    account_id: UUID
+    account_id: UUID | None
     charge_id: UUID | None
     kind: str
     about_day: date
@@ -173,12 +174,13 @@ class MailSender:
             return _Skip("stopped")
         now = self._context.now()
         seal = self._context.seal
-        letter = self._letter(due, now)
+        to = seal.open(due.to_sealed).decode()
+        letter = await self._letter(due, to, now)
         if letter is None:
             return _Skip("nothing to say")
-        to = seal.open(due.to_sealed).decode()
         stop_url = None
-        if due.kind != "notice":
+        if due.charge_id is not None:
+            assert due.account_id is not None, "a charge is an account's"
             stop_url = f"{self._settings.app_url}/correio/parar/{stop_token(due.account_id, due.to_hash, seal)}"
         try:
             message = message_bytes(
@@ -194,8 +196,20 @@ class MailSender:
             return _Skip("address", failed=True)
         return _Ready(due, to, letter.subject, message)
 
-    def _letter(self, due: DueMail, now: datetime) -> Letter | None:
+    async def _letter(self, due: DueMail, to: str, now: datetime) -> Letter | None:
         settings = self._settings
+        note = None if due.note_sealed is None else self._context.seal.open(due.note_sealed)
+        if due.kind in ("access", "security"):
+            assert note is not None
+            return await personal_letter(
+                self._context,
+                mail_id=due.mail_id,
+                account_id=due.account_id,
+                kind=due.kind,
+                to=to,
+                about=note,
+                account=due.merchant,
+            )
         if due.kind == "notice":
             if due.notice_kind is None or due.event_type is None or due.noticed_at is None or due.facts is None:
                 return None
@@ -209,20 +223,19 @@ class MailSender:
             )
         assert due.doc is not None, "charges are never deleted"
         doc = read_doc(due.doc)
-        note = None if due.note_sealed is None else self._context.seal.open(due.note_sealed).decode()
         return charge_letter(
             doc,
             kind=due.kind,
             merchant=due.merchant,
             link=f"{settings.app_url}/pagar/{doc.public_id}",
-            note=note,
+            note=None if note is None else note.decode(),
             about_day=due.about_day,
             now=now,
         )
 
     async def _pdf(self, due: DueMail, letter: Letter, now: datetime) -> Attached | None:
         """The boleto on paper, while it is to be paid; None for a charge that is no boleto."""
-        if not letter.codes or due.charge_id is None:
+        if not letter.codes or due.charge_id is None or due.account_id is None:
             return None
         context = self._context
         async with session(context.pool) as conn:

@@ -60,6 +60,16 @@ FROM unnest(:mail_ids::uuid[], :notices.account_id::uuid[], :notices.notice_id::
      AS g (mail_id, account_id, notice_id, to_sealed, to_hash)
 ON CONFLICT DO NOTHING;
 
+-- name: add_personal
+-- To people of the dashboard, of an account or of the platform.
+INSERT INTO mail (mail_id, account_id, kind, to_sealed, to_hash, note_sealed, due_at, created_at)
+SELECT g.mail_id, :account_id, :kind, g.to_sealed, g.to_hash, :note_sealed, :now, :now
+FROM unnest(:mail_ids::uuid[], :to_sealed::bytea[], :to_hashes::text[]) AS g (mail_id, to_sealed, to_hash);
+
+-- name: drop
+-- A link for an e-mail that is nobody's: its address is not kept.
+DELETE FROM mail WHERE mail_id = :mail_id;
+
 -- name: people
 SELECT account_id, email FROM dashboard_user WHERE account_id = ANY(:account_ids::uuid[]) ORDER BY account_id, email;
 
@@ -75,14 +85,14 @@ WITH due AS (
 UPDATE mail m
 SET state = 'sending', attempts = m.attempts + 1, lease_until = :lease_until
 FROM due d
-JOIN account a ON a.account_id = d.account_id
+LEFT JOIN account a ON a.account_id = d.account_id
 LEFT JOIN charge_view r ON r.charge_id = d.charge_id AND r.account_id = d.account_id
 LEFT JOIN notice n ON n.notice_id = d.notice_id
 WHERE m.mail_id = d.mail_id
 RETURNING m.mail_id, m.account_id, m.charge_id, m.kind, m.about_day, m.to_sealed, m.to_hash, m.note_sealed, m.attach_pdf,
-          m.attempts, m.created_at, a.name AS merchant, r.doc,
+          m.attempts, m.created_at, coalesce(a.name, 'Quita') AS merchant, r.doc,
           n.kind AS notice_kind, n.event_type, n.at AS noticed_at, n.facts,
-          m.kind <> 'notice' AND EXISTS (
+          m.charge_id IS NOT NULL AND EXISTS (
               SELECT FROM mail_stop s WHERE s.account_id = m.account_id AND s.to_hash = m.to_hash) AS stopped;
 
 -- name: settle

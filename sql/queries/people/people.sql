@@ -6,8 +6,8 @@ SELECT email, role FROM dashboard_user WHERE account_id = :account_id ORDER BY e
 
 -- name: add
 -- No row: the e-mail is in use, in this account or another.
-INSERT INTO dashboard_user (email, account_id, role, password_hash, created_at)
-VALUES (:email, :account_id, :role, :password_hash, :now)
+INSERT INTO dashboard_user (email, account_id, role, name, password_hash, created_at)
+VALUES (:email, :account_id, :role, :name, :password_hash, :now)
 ON CONFLICT (email) DO NOTHING
 RETURNING email;
 
@@ -58,12 +58,14 @@ INSERT INTO recovery_code (email, code_hash) SELECT :email, unnest(:code_hashes:
 DELETE FROM recovery_code WHERE email = :email AND code_hash = :code_hash RETURNING code_hash;
 
 -- name: of_account
-SELECT u.email, u.role, u.created_at, u.totp_since, (SELECT max(s.seen_at) FROM dashboard_session s WHERE s.email = u.email) AS seen_at
+SELECT u.email, u.role, u.name, u.password_hash IS NULL AS fresh, u.created_at, u.totp_since,
+       (SELECT max(s.seen_at) FROM dashboard_session s WHERE s.email = u.email) AS seen_at
 FROM dashboard_user u WHERE u.account_id = :account_id ORDER BY u.email LIMIT :limit;
 
 -- name: staff
 -- Few: no index is kept for them.
-SELECT u.email, u.role, u.created_at, u.totp_since, (SELECT max(s.seen_at) FROM dashboard_session s WHERE s.email = u.email) AS seen_at
+SELECT u.email, u.role, u.name, u.password_hash IS NULL AS fresh, u.created_at, u.totp_since,
+       (SELECT max(s.seen_at) FROM dashboard_session s WHERE s.email = u.email) AS seen_at
 FROM dashboard_user u WHERE u.account_id IS NULL ORDER BY u.email LIMIT :limit;
 
 -- name: own

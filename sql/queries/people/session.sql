@@ -9,6 +9,27 @@ ON CONFLICT (subject) DO UPDATE
         until = CASE WHEN a.until <= :now THEN excluded.until ELSE a.until END
 RETURNING attempts, until;
 
+-- name: take_turn
+-- An e-mail's, over all addresses: the first :free at once, then each doubles the wait before the next one, up to
+-- :gap_max_s. The window slides: it ends when nothing was tried for that long. No row: it is nobody's turn yet, and an
+-- attempt that comes too early changes nothing, so that nobody prolongs the wait by knocking.
+INSERT INTO sign_in_attempt AS a (subject, attempts, until, next_at) VALUES (:subject, 1, :until, :now)
+ON CONFLICT (subject) DO UPDATE
+    SET attempts = CASE WHEN a.until <= :now THEN 1 ELSE a.attempts + 1 END,
+        until = excluded.until,
+        next_at = excluded.next_at + CASE
+            WHEN a.until <= :now OR a.attempts + 1 < :free::integer THEN interval '0'
+            ELSE make_interval(secs => least(power(2, least(a.attempts + 1 - :free::integer, 20)), :gap_max_s::float8))
+        END
+    WHERE a.until <= :now OR a.next_at <= :now
+RETURNING attempts;
+
+-- name: next_turn
+SELECT next_at FROM sign_in_attempt WHERE subject = :subject;
+
+-- name: give_back
+UPDATE sign_in_attempt SET attempts = attempts - 1 WHERE subject = ANY(:subjects::text[]) AND attempts > 0;
+
 -- name: reset_attempts
 -- The password was right: the e-mail's counts are deleted, the address's is one less.
 WITH email AS (

@@ -2,29 +2,36 @@
 
 import asyncio
 import hashlib
+import itertools
 import re
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
 import pytest
 import pytest_asyncio
+from yarl import URL
 
 from commands.merchants.merchants import MerchantCreated
-from commands.people.sessions import (
-    ADDRESS_ATTEMPTS,
-    EMAIL_ATTEMPTS,
-    IDLE,
-    LIFETIME,
-    SESSIONS_MAX,
-    WINDOW,
-    take_attempt,
-)
+from commands.people.attempts import ADDRESS_ATTEMPTS, EMAIL_ATTEMPTS, GAP_MAX, WINDOW, take_attempt
+from commands.people.sessions import IDLE, LIFETIME, SESSIONS_MAX
 from domain.errors import Code, Refused
+from runtime.passwords import hash_password
 from runtime.postgres import Pool
 from runtime.seal import Seal
-from tests.support.dashboard import ENTRY, Clock, a_merchant, colleague_of, person_of, settings_with
+from tests.support.dashboard import (
+    ENTRY,
+    Clock,
+    Person,
+    Seen,
+    a_merchant,
+    colleague_of,
+    person_of,
+    settings_with,
+    staff_of,
+)
 from tests.support.pages import serving
 from web.painel.route import EVERYBODY, Page
 from web.painel.table import TABLE
@@ -147,6 +154,88 @@ async def test_guesses_at_one_e_mail_end_until_the_window_is_over(
         clock.on(WINDOW + timedelta(seconds=1))
         page = await person.get(ENTRY)
         assert (await guess(person.password)).status == 303
+
+
+@pytest.mark.parametrize("section", ["/painel", "/plataforma"])
+async def test_strangers_who_guess_from_everywhere_lock_nobody_out(pool: Pool, clock: Clock, section: str) -> None:
+    settings = settings_with(TRUSTED_PROXIES="127.0.0.0/8", STAFF_TOTP_REQUIRED="0")
+    merchant = await a_merchant(pool)
+    async with serving(pool, clock.now, settings) as address, AsyncExitStack() as opened:
+        if section == "/painel":
+            owner = await opened.enter_async_context(person_of(address, merchant, signed_in=False))
+        else:
+            owner = await opened.enter_async_context(staff_of(pool, address, signed_in=False))
+        entry, number = f"{section}/entrar", itertools.count(1)
+
+        async def tried(password: str, client: str, browser: Person) -> Seen:
+            headers = {"X-Forwarded-For": client}
+            page = await browser.ask("GET", entry, headers=headers)
+            fields = {"csrf": page.hidden()["csrf"], "email": owner.email, "password": password}
+            return await browser.ask("POST", entry, data=fields, headers=headers)
+
+        async def stranger(password: str = "guess") -> Seen:  # noqa: S107 - a wrong one
+            browser = Person(address, "", "")
+            try:
+                return await tried(password, f"203.0.113.{next(number)}", browser)
+            finally:
+                await browser.http.close()
+
+        clock.on(-timedelta(hours=2))  # the staff's log of later tests begins with their own entries
+        first = await tried(owner.password, "198.51.100.1", owner)
+        assert first.status == 303
+        await owner.post(f"{section}/sair")
+        for _ in range(EMAIL_ATTEMPTS):
+            assert (await stranger()).status == 403
+        # From now on one password is looked at after another, at growing distances.
+        waits = []
+        for _ in range(9):
+            refused = await stranger()
+            assert refused.status == 429
+            waits.append(int(refused.headers["Retry-After"]))
+            clock.on(timedelta(seconds=waits[-1]))
+            assert (await stranger()).status == 403
+        assert waits == sorted(waits)
+        assert waits[0] <= 2
+        assert waits[-1] <= GAP_MAX.total_seconds() + 1
+        # The right password waits no longer, whoever keeps knocking; and knocking too early makes it no longer.
+        for _ in range(20):
+            assert (await stranger(owner.password)).status == 429
+        # A browser that is known does not wait at all, and its owner signs in and out as ever.
+        for _ in range(3):
+            assert (await tried(owner.password, "198.51.100.1", owner)).status == 303
+            await owner.post(f"{section}/sair")
+        assert (await stranger()).status == 429
+        clock.on(GAP_MAX + timedelta(seconds=1))
+        assert (await stranger(owner.password)).status == 303
+        # In the known browser too a password is not guessed for long.
+        statuses = [(await tried("guess", f"192.0.2.{n}", owner)).status for n in range(EMAIL_ATTEMPTS + 1)]
+        assert statuses == [403] * EMAIL_ATTEMPTS + [429]
+
+
+async def test_a_browser_is_known_for_its_people_and_until_the_password_changes(
+    address: str, pool: Pool, merchant: MerchantCreated
+) -> None:
+    async with colleague_of(pool, address, merchant, "support") as person:
+        before = await pool.fetchval("SELECT count(*) FROM mail WHERE kind = 'security'")
+        jar = {each.key: each.value for each in person.http.cookie_jar}
+        device = jar["aparelho"]
+        assert person.email not in device
+        await person.post("/painel/sair")
+        assert (await person.sign_in()).status == 303
+        assert await pool.fetchval("SELECT count(*) FROM mail WHERE kind = 'security'") == before
+        # Another password, chosen elsewhere.
+        fresh = hash_password("outra senha boa")
+        await pool.execute("UPDATE dashboard_user SET password_hash = $2 WHERE email = $1", person.email, fresh)
+        await person.post("/painel/sair")
+        assert (await person.sign_in("outra senha boa")).status == 303
+        assert await pool.fetchval("SELECT count(*) FROM mail WHERE kind = 'security'") == before + 1
+        # What a browser makes up is no known one.
+        for forged in ("x", "0" * 32, f"{'0' * 32}.{'0' * 32}", device[:32] + ".", device + ".x"):
+            async with person_of(address, merchant, signed_in=False) as owner:
+                owner.http.cookie_jar.update_cookies({"aparelho": forged}, URL(address))
+                assert (await owner.sign_in()).status == 303
+                before += 1
+        assert await pool.fetchval("SELECT count(*) FROM mail WHERE kind = 'security'") == before + 1
 
 
 async def test_guesses_from_one_address_end_whatever_the_e_mail_and_a_right_password_costs_none(pool: Pool) -> None:

@@ -13,7 +13,7 @@ import zxingcpp
 from PIL import Image
 
 from commands.merchants.merchants import MerchantCreated
-from commands.people.sessions import CODE_ATTEMPTS, CODE_WINDOW, EMAIL_ATTEMPTS, WINDOW
+from commands.people.attempts import CODE_ATTEMPTS, CODE_WINDOW, EMAIL_ATTEMPTS, WINDOW
 from domain.totp import STEP_S, code_at, step_at
 from runtime.postgres import Pool
 from tests.support.dashboard import ENTRY, Clock, Person, Seen, a_merchant, person_of, settings_with

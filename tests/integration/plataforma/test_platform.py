@@ -90,8 +90,9 @@ async def test_a_merchants_e_mail_becomes_no_staff_and_staff_no_ones_colleague(
         with pytest.raises(Exception, match="VALIDATION_ERROR"):
             await add_staff(conn, merchant.dashboard.email, "x", now=datetime.now(UTC))
     async with person_of(address, merchant) as owner:
-        taken = await owner.post("/painel/pessoas", on="/painel/pessoas", email=staff.email, role="owner")
-        assert taken.status == 400
+        # As of any other e-mail: the owner does not learn who works for the platform.
+        asked = await owner.post("/painel/pessoas", on="/painel/pessoas", name="Ana", email=staff.email, role="owner")
+        assert asked.status == 303
         for path in ("perfil", "acesso", "remover"):
             gone = await owner.post(
                 f"/painel/pessoas/{path}", on="/painel/pessoas", email=staff.email, role="support", sure="yes"

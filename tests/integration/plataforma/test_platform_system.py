@@ -1,13 +1,14 @@
 """Staff and the request log in front of the whole system: accounts from the command line, every API process."""
 
 import asyncio
+import re
 import secrets
 import time
 
 import aiohttp
 
 from tests.support.dashboard import Person, person_of
-from tests.support.merchant import new_merchant
+from tests.support.merchant import new_merchant, until_answer
 from tests.support.system import System
 
 WITHIN_S = 1.0
@@ -31,15 +32,19 @@ async def test_dev_json_names_somebody_of_the_staff_and_merchants_as_before(syst
 
 async def test_staff_come_and_go_on_the_command_line(system: System) -> None:
     email = f"equipe.{secrets.token_hex(4)}@example.com"
-    made = system.json("staff", "create", "--email", email.upper())
-    assert made["email"] == email
+    sent = {"email": email, "mailed": True}
+    assert system.json("staff", "create", "--email", email.upper()) == sent
     assert system.quita("staff", "create", "--email", email).returncode == 1
-    person = Person(system.app_url, **made, root="/plataforma")
+    person = Person(system.app_url, email, "a senha da equipe", root="/plataforma")
     try:
+        assert (await person.sign_in()).status == 403
+        first = await _chosen(system, person, set())
         assert (await person.sign_in()).status == 303
         assert email in (await person.opened("/plataforma/equipe")).text
-        person.password = system.json("staff", "reset", "--email", email)["password"]
+        assert system.json("staff", "reset", "--email", email) == sent
         assert (await person.get("/plataforma")).status == 303
+        person.password = "outra senha da equipe"
+        await _chosen(system, person, {first})
         assert (await person.sign_in()).status == 303
         assert system.json("staff", "remove", "--email", email) == {"email": email, "removed": True}
         assert (await person.get("/plataforma")).status == 303
@@ -48,6 +53,26 @@ async def test_staff_come_and_go_on_the_command_line(system: System) -> None:
     for verb, who in (("remove", email), ("reset", system.merchants[0]["dashboard"]["email"])):
         refused = system.quita("staff", verb, "--email", who)
         assert (refused.returncode, "is not of the staff" in refused.stderr) == (1, True)
+
+
+async def _chosen(system: System, person: Person, before: set[str]) -> str:
+    """Follow the link that the mail catcher has for this person, and choose the password."""
+    found = await until_answer(lambda: _links(system, person, before))
+    seen = await person.post(found[0], on=found[0], new=person.password, again=person.password)
+    assert (seen.status, seen.where) == (303, f"{person.root}/entrar?senha=1"), seen.text[:300]
+    return str(found[0])
+
+
+async def _links(system: System, person: Person, before: set[str]) -> list[str]:
+    listed = await person.opened("/correio")
+    items = re.findall(r"<li>.*?</li>", listed.html, re.DOTALL)
+    links = []
+    for item in items:
+        address = re.search(r'href="(/correio/[0-9a-f-]+)"', item)
+        if person.email in item and address:
+            letter = await person.opened(address[1])
+            links += re.findall(rf"({person.root}/recuperar/[A-Za-z0-9_-]{{43}})", letter.html)
+    return [each for each in dict.fromkeys(links) if each not in before]
 
 
 async def test_a_registration_is_decided_on_the_command_line(system: System) -> None:

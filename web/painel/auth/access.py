@@ -13,20 +13,17 @@ from cryptography.exceptions import InvalidTag
 from litestar.exceptions import ClientException
 from litestar.response import Response
 
+from commands.people.attempts import take_code_attempt
 from commands.people.people import PASSWORD_MIN, change_password, check_password
 from commands.people.second_factor import RECOVERY_CHANCE, clear, enrol, is_digits, open_secret, seal_secret, take_code
-from commands.people.sessions import (
-    PASSWORD_MAX,
-    count_sessions,
-    end_other_sessions,
-    take_code_attempt,
-)
+from commands.people.sessions import PASSWORD_MAX, count_sessions, end_other_sessions
 from domain.errors import Refused
 from domain.pix.qr import png
 from domain.totp import SECRET_BYTES, in_text, otpauth
 from readmodels.dashboard.people import own_factor
 from runtime.passwords import hash_password
 from runtime.postgres import session
+from web.painel.auth.devices import remember_device
 from web.painel.auth.step_up import THROTTLED, WRONG_CODE, password_fault
 from web.painel.page_request import PageRequest
 
@@ -52,7 +49,9 @@ async def set_password(request: PageRequest) -> Response[Any]:
     async with request.change("password.changed") as conn:
         await change_password(conn, request.session.email, hashed)
         await end_other_sessions(conn, request.session.email, request.cookie)
-    return request.go(f"{request.section.root}/acesso", done="senha")
+    answer = request.go(f"{request.section.root}/acesso", done="senha")
+    remember_device(request.http, request.section, answer, request.session.email, hashed)
+    return answer
 
 
 async def show_factor(request: PageRequest) -> Response[Any]:

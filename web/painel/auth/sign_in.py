@@ -1,8 +1,7 @@
 """Signing in and out, to either section: the password, then the code of whoever has a second factor.
 
-The sign-in form has a CSRF token too, bound to a cookie of its own: an attacker cannot sign another's browser in to the
-attacker's account. Between password and code nothing is stored: the second form carries, sealed for five minutes, whose
-password was given in this browser.
+Between password and code nothing is stored: the second form carries, sealed for five minutes, whose password was given
+in this browser. A sign-in with a browser that is not known is told to its person by e-mail.
 """
 
 import asyncio
@@ -11,18 +10,17 @@ import secrets
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 import structlog
 from cryptography.exceptions import InvalidTag
-from litestar.datastructures import Cookie
-from litestar.exceptions import PermissionDeniedException
 from litestar.handlers import HTTPRouteHandler
 from litestar.response import Response
 from litestar.types import ControllerRouterHandler
 from msgspec import Struct
+from msgspec.structs import replace
 
+from commands.people.attempts import reset_attempts, take_attempt, take_code_attempt
 from commands.people.audit import AuditEntry, write_down
 from commands.people.people import renew_password
 from commands.people.second_factor import AcceptedCode, is_digits, take_code
@@ -37,9 +35,8 @@ from commands.people.sessions import (
     open_session,
     password_is_right,
     session_of,
-    take_attempt,
-    take_code_attempt,
 )
+from commands.people.tell import tell_person
 from domain.errors import Refused
 from domain.instants import to_millisecond
 from runtime.ids import new_id
@@ -48,28 +45,28 @@ from runtime.postgres import Connection, session, transaction
 from runtime.seal import Seal
 from runtime.settings import Settings
 from web.pages import page
-from web.painel.page_request import (
-    PAGE_HEADERS,
-    AnyRequest,
-    Form,
-    PageRequest,
-    address_hash,
-    address_of,
-    csrf_token,
-    go,
-    read_form,
-    secure,
+from web.painel.auth import recovery
+from web.painel.auth.devices import browser_name, known_device, remember_device
+from web.painel.auth.entry_form import (
+    TOO_LATE,
+    before,
+    cookie_name,
+    entry_page,
+    is_email,
+    make_cookie,
+    own_form,
+    throttled,
+    wait_for,
 )
+from web.painel.page_request import PAGE_HEADERS, AnyRequest, PageRequest, address_hash, address_of, csrf_token, go
 from web.painel.section import PAINEL, PLATAFORMA, Section
 
 ENTRY = "/painel/entrar"
-_BEFORE_S = 3_600
 _CODE_S = 300
 # Passwords checked concurrently, each some 50 ms of a core and 16 MiB.
 _CHECKS_MAX = 2
 # Only pages of ours: one slash and a known name, so it cannot lead to another host.
 _WHERE_TO = {each: re.compile(rf"{each.root}(/[A-Za-z0-9/_-]{{0,200}})?") for each in (PAINEL, PLATAFORMA)}
-_TOO_LATE = "A página ficou aberta por muito tempo. Tente de novo."
 
 _log = structlog.get_logger()
 
@@ -106,21 +103,21 @@ async def _show(request: AnyRequest, section: Section) -> Response[Any]:
 async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
     state = request.app.state
     seal = Seal(state.settings.secret_key)
-    before = _before(request, section)
-    form = await _own_form(request, seal, before)
+    form = await own_form(request, seal, section)
     if form is None:
-        return _form(request, section, fault=_TOO_LATE, status=403)
+        return _form(request, section, fault=TOO_LATE, status=403)
     email = form.get("email", [""])[0].strip().lower()[:EMAIL_MAX]
     password = form.get("password", [""])[0]
     where_to = form.get("para", [""])[0]
     now, address = to_millisecond(state.now()), address_of(request)
     try:
         async with session(state.pool) as conn:
-            await take_attempt(conn, email, address, now=now, seal=seal)
-            person = await find_person(conn, email, section.side) if _is_email(email) else None
+            person = await find_person(conn, email, section.side) if is_email(email) else None
+            device = known_device(request, section, person)
+            await take_attempt(conn, email, address, now=now, seal=seal, device=device)
     except Refused as refused:
-        answer = _form(request, section, email=email, where_to=where_to, fault=_wait(refused), status=429)
-        return _throttled(answer, refused)
+        answer = _form(request, section, email=email, where_to=where_to, fault=wait_for(refused), status=429)
+        return _slowed(answer, refused)
     right = len(password) <= PASSWORD_MAX
     async with state.sign_in_turns:
         right &= await asyncio.to_thread(password_is_right, password[:PASSWORD_MAX], person)
@@ -128,13 +125,11 @@ async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
         _log.info("sign_in_refused", section=section.root)
         fault = "E-mail ou senha incorretos."
         return _form(request, section, email=email, where_to=where_to, fault=fault, status=403)
-    if is_outdated(person.password_hash):
-        async with state.sign_in_turns:
-            renewed = await asyncio.to_thread(hash_password, password)
-        async with session(state.pool) as conn:
-            await renew_password(conn, email=person.email, was=person.password_hash, password_hash=renewed)
+    person = await _renewed(request, person, password)
     if person.totp_sealed is not None:
-        halfway = _Halfway(person.email, before, section.root, int(now.timestamp()) + _CODE_S, where_to)
+        halfway = _Halfway(
+            person.email, before(request, section), section.root, int(now.timestamp()) + _CODE_S, where_to
+        )
         return _code_form(request, section, halfway)
     async with transaction(state.pool) as conn:
         return await _open_session(request, section, conn, person, where_to, now=now)
@@ -143,28 +138,28 @@ async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
 async def _enter_code(request: AnyRequest, section: Section) -> Response[Any]:
     state = request.app.state
     seal = Seal(state.settings.secret_key)
-    before = _before(request, section)
-    form = await _own_form(request, seal, before)
+    form = await own_form(request, seal, section)
     now, address = to_millisecond(state.now()), address_of(request)
     halfway = None if form is None else _read_halfway(form.get("passo", [""])[0], seal)
     if (
         form is None
         or halfway is None
         or halfway.until < now.timestamp()
-        or (halfway.before, halfway.root) != (before, section.root)
+        or (halfway.before, halfway.root) != (before(request, section), section.root)
     ):
-        return _form(request, section, fault=_TOO_LATE, status=403)
+        return _form(request, section, fault=TOO_LATE, status=403)
     code = form.get("codigo", [""])[0]
     try:
         async with session(state.pool) as conn:
-            await take_attempt(conn, halfway.email, address, now=now, seal=seal)
+            person = await find_person(conn, halfway.email, section.side)
+            device = known_device(request, section, person)
+            await take_attempt(conn, halfway.email, address, now=now, seal=seal, device=device)
             if is_digits(code):
                 await take_code_attempt(conn, halfway.email, now=now, seal=seal)
-            person = await find_person(conn, halfway.email, section.side)
     except Refused as refused:
-        return _throttled(_code_form(request, section, halfway, fault=_wait(refused), status=429), refused)
+        return _slowed(_code_form(request, section, halfway, fault=wait_for(refused), status=429), refused)
     if person is None or person.totp_sealed is None:
-        return _form(request, section, fault=_TOO_LATE, status=403)
+        return _form(request, section, fault=TOO_LATE, status=403)
     async with transaction(state.pool) as conn:
         taken = await take_code(conn, person.email, code, now=now, seal=seal)
         if taken is not None:
@@ -189,13 +184,32 @@ async def _open_session(
     settings: Settings = request.app.state.settings
     seal = Seal(settings.secret_key)
     address, chance = address_of(request), secrets.token_bytes(32)
-    cookie = await open_session(conn, person, address, now=now, chance=chance, seal=seal)
+    device = known_device(request, section, person)
+    await reset_attempts(conn, person.email, address, seal=seal, device=device, code=True)
+    cookie = await open_session(conn, person, now=now, chance=chance)
+    if device is None:
+        told = {"browser": browser_name(request), "from": address}
+        await tell_person(conn, person.email, person.account_id, "session.new_device", told, now=now, seal=seal)
     await write_down(conn, _audit_entry(request, person, "session.opened", seal, facts), now=now)
     _log.info("signed_in", section=section.root, account_id=str(person.account_id))
     answer = go(where_to if _WHERE_TO[section].fullmatch(where_to) else section.root)
-    answer.set_cookie(_cookie(section.cookie, cookie, settings, int(LIFETIME.total_seconds())))
-    answer.set_cookie(_cookie(section.before, "", settings, 0))
+    answer.set_cookie(make_cookie(section.cookie, cookie, settings, int(LIFETIME.total_seconds())))
+    answer.set_cookie(make_cookie(section.before, "", settings, 0))
+    if person.password_hash is not None:
+        remember_device(request, section, answer, person.email, person.password_hash)
     return answer
+
+
+async def _renewed(request: AnyRequest, person: Person, password: str) -> Person:
+    """The password, which was right, hashed as today."""
+    state = request.app.state
+    if person.password_hash is None or not is_outdated(person.password_hash):
+        return person
+    async with state.sign_in_turns:
+        renewed = await asyncio.to_thread(hash_password, password)
+    async with session(state.pool) as conn:
+        await renew_password(conn, email=person.email, was=person.password_hash, password_hash=renewed)
+    return replace(person, password_hash=renewed)
 
 
 async def leave(request: PageRequest) -> Response[Any]:
@@ -214,17 +228,27 @@ async def leave_everywhere(request: PageRequest) -> Response[Any]:
 
 def entry_handlers(section: Section) -> list[ControllerRouterHandler]:
     """The pages of a section that need no sign-in."""
-    entry = f"{section.root}/entrar"
-    return [
+    entry, link = f"{section.root}/entrar", f"{section.root}/recuperar/{{token:str}}"
+    pages = [
         _handler("GET", entry, _show, section),
         _handler("POST", entry, _enter, section),
         _handler("POST", f"{entry}/codigo", _enter_code, section),
+        _handler("GET", link, recovery.show_link, section),
+        _handler("POST", link, recovery.choose, section),
+    ]
+    if section is PLATAFORMA:
+        return [*pages]  # the operator has a link sent (`quita staff access`)
+    asked = f"{section.root}/recuperar"
+    return [
+        *pages,
+        _handler("GET", asked, recovery.show_ask, section),
+        _handler("POST", asked, recovery.ask, section),
     ]
 
 
 def cookie_of(request: AnyRequest, section: Section) -> str:
     """The session's cookie; empty without one."""
-    return request.cookies.get(_name(section.cookie, request.app.state.settings), "")
+    return request.cookies.get(cookie_name(section.cookie, request.app.state.settings), "")
 
 
 def _handler(
@@ -237,35 +261,15 @@ def _handler(
     return HTTPRouteHandler(path, http_method=[method], status_code=200)(answer)
 
 
-async def _own_form(request: AnyRequest, seal: Seal, before: str) -> Form | None:
-    """None for a cookie that ran out, or a browser without cookies: nothing was tried, so the form is shown again."""
-    try:
-        return await read_form(request, seal, before)
-    except PermissionDeniedException:
-        return None
-
-
 def _gone(request: PageRequest) -> Response[Any]:
     answer = go(f"{request.section.root}/entrar?saiu=1")
-    answer.set_cookie(_cookie(request.section.cookie, "", request.settings, 0))
+    answer.set_cookie(make_cookie(request.section.cookie, "", request.settings, 0))
     return answer
 
 
-def _is_email(email: str) -> bool:
-    # PostgreSQL refuses NUL in a text.
-    return email.isprintable() and "@" in email
-
-
-def _wait(refused: Refused) -> str:
-    minutes = -(-(refused.retry_after_s or 60) // 60)
-    span = f"{minutes} min" if minutes < 60 else f"{-(-minutes // 60)} h"
-    return f"Muitas tentativas. Espere {span} e tente de novo."
-
-
-def _throttled(answer: Response[Any], refused: Refused) -> Response[Any]:
+def _slowed(answer: Response[Any], refused: Refused) -> Response[Any]:
     _log.warning("sign_in_throttled")
-    answer.headers["Retry-After"] = str(refused.retry_after_s)
-    return answer
+    return throttled(answer, refused)
 
 
 def _audit_entry(
@@ -283,10 +287,6 @@ def _audit_entry(
     )
 
 
-def _before(request: AnyRequest, section: Section) -> str:
-    return request.cookies.get(_name(section.before, request.app.state.settings), "")
-
-
 def _form(
     request: AnyRequest,
     section: Section,
@@ -296,23 +296,14 @@ def _form(
     fault: str = "",
     status: int = 200,
 ) -> Response[Any]:
-    settings: Settings = request.app.state.settings
-    before = _before(request, section)
-    fresh = not re.fullmatch(r"[0-9a-f]{32}", before)
-    if fresh:
-        before = secrets.token_hex(16)
     values = {
-        "section": section,
-        "csrf": csrf_token(Seal(settings.secret_key), before),
         "email": email,
         "where_to": where_to if _WHERE_TO[section].fullmatch(where_to) else "",
         "fault": fault,
         "left": request.query_params.get("saiu") == "1",
+        "chosen": request.query_params.get("senha") == "1",
     }
-    answer = page("painel/entry.html", values, status=status, headers=PAGE_HEADERS)
-    if fresh:
-        answer.set_cookie(_cookie(section.before, before, settings, _BEFORE_S))
-    return answer
+    return entry_page(request, section, "painel/entry.html", values, status=status)
 
 
 def _code_form(
@@ -334,20 +325,3 @@ def _read_halfway(text: str, seal: Seal) -> _Halfway | None:
         return msgspec.json.decode(seal.open(bytes.fromhex(text)), type=_Halfway)
     except (ValueError, InvalidTag):  # no hex, not sealed here, or sealed as something else
         return None
-
-
-def _name(name: str, settings: Settings) -> str:
-    """Over TLS with the prefix by which a browser keeps a cookie to this host alone and refuses one set otherwise."""
-    return f"__Host-{name}" if secure(settings) else name
-
-
-def _cookie(name: str, value: str, settings: Settings, lifetime_s: int) -> Cookie:
-    return Cookie(
-        key=_name(name, settings),
-        value=quote(value),
-        path="/",
-        max_age=lifetime_s,
-        httponly=True,
-        samesite="lax",
-        secure=secure(settings),
-    )

@@ -10,17 +10,9 @@ from typing import Any, Final
 
 from litestar.response import Response
 
+from commands.people.attempts import reset_attempts, take_attempt, take_code_attempt
 from commands.people.second_factor import is_digits, take_code
-from commands.people.sessions import (
-    PASSWORD_MAX,
-    Side,
-    find_person,
-    password_is_right,
-    prove_session,
-    reset_attempts,
-    take_attempt,
-    take_code_attempt,
-)
+from commands.people.sessions import PASSWORD_MAX, Side, find_person, hash_of, password_is_right, prove_session
 from domain.errors import Refused
 from runtime.postgres import session, transaction
 from web.painel.page_request import PageRequest, StepUpNeeded, address_of
@@ -66,13 +58,14 @@ def ask_again(request: PageRequest, needed: StepUpNeeded, fault: str = "") -> Re
 
 
 async def password_fault(request: PageRequest, given: str) -> str:
-    """What is wrong with this password of the signed-in person; empty when it is right. Each guess counts with those of
-    the sign-in page."""
+    """What is wrong with this password of the signed-in person; empty when it is right. Guesses count for this session:
+    what strangers try elsewhere does not keep anybody from his own work."""
     email, address = request.session.email, address_of(request.http)
     side: Side = request.section.side
+    device = (hash_of(request.cookie) or b"").hex()
     try:
         async with session(request.pool) as conn:
-            await take_attempt(conn, email, address, now=request.now, seal=request.seal)
+            await take_attempt(conn, email, address, now=request.now, seal=request.seal, device=device)
             person = await find_person(conn, email, side)
     except Refused:
         return THROTTLED
@@ -81,7 +74,7 @@ async def password_fault(request: PageRequest, given: str) -> str:
     if not right or len(given) > PASSWORD_MAX:
         return WRONG_PASSWORD
     async with session(request.pool) as conn:
-        await reset_attempts(conn, email, address, seal=request.seal)
+        await reset_attempts(conn, email, address, seal=request.seal, device=device)
     return ""
 
 

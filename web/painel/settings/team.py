@@ -1,30 +1,35 @@
-"""The account's people, for its owners: taken in, given a role, let in again, let go."""
+"""The account's people, for its owners: invited, given a role, let in again, let go.
 
-import asyncio
-import secrets
+Nobody sees another's password: who is invited, or lost the password, is mailed a link.
+"""
+
 from typing import Any
 
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
+from commands.people.attempts import take_invite
 from commands.people.credentials import revoke_credential
-from commands.people.people import PEOPLE_MAX, ROLES, add_person, change_role, remove_person, reset_access
-from domain.errors import Refused
+from commands.people.invitations import INVITED, invitations, invite, withdraw
+from commands.people.links import ask_for_link
+from commands.people.people import NAME_MAX, PEOPLE_MAX, ROLES, change_role, clear_factor, is_member, remove_person
+from commands.people.tell import tell_owners
+from domain.errors import Code, Refused
 from readmodels.dashboard.credentials import credentials_of_person
 from readmodels.dashboard.people import people_of_account
-from runtime.passwords import hash_password
 from runtime.postgres import session
 from web.painel.auth.step_up import must_be_proven
 from web.painel.labels import ROLES as ROLE_WORDS
 from web.painel.page_request import PageRequest
 
 _FAULTS = {
-    "email": "Este e-mail não pode ser usado. Confira, ou use outro.",
+    "email": "Confira o e-mail. Quem já está na conta não é convidado de novo.",
+    "name": f"Escreva o nome da pessoa, com até {NAME_MAX} caracteres e sem endereços da web.",
     "role": "Escolha um perfil.",
+    "often": "Foram muitos e-mails em um dia. Espere até amanhã.",
     "limit": f"São no máximo {PEOPLE_MAX} pessoas.",
 }
 _LAST_OWNER = "A conta precisa de ao menos um proprietário. Escolha outro antes."
-_PASSWORD_BYTES = 12
 _SUBJECT_MAX = 500
 
 
@@ -33,16 +38,50 @@ async def show(request: PageRequest) -> Response[Any]:
 
 
 async def add(request: PageRequest) -> Response[Any]:
+    """Invite somebody. The answer is the same for an e-mail that signs in to another account: its reader is told so."""
     must_be_proven(request)
-    email, role = request.field("email").lower(), request.field("role")
-    password, hashed = await _new_password(request)
+    email, name, role = request.field("email").lower(), request.field("name"), request.field("role")
     try:
-        async with request.change("person.added", subject=email, role=role) as conn:
-            await add_person(conn, request.session.account_id, email, role, hashed, now=request.now)
+        await _count(request)
+        async with request.change("person.invited", subject=email, role=role) as conn:
+            account_id = request.session.account_id
+            await invite(conn, account_id, email, name, role, by=request.session.email, now=request.now)
+            await ask_for_link(conn, email, invited_to=account_id, now=request.now, seal=request.seal)
+            facts = {"person": email, "name": name, "role": role, **request.doer}
+            await tell_owners(conn, account_id, "person.invited", facts, now=request.now, seal=request.seal)
     except Refused as refused:
-        faults = {field: _FAULTS[field] for field in refused.fields or {}}
-        return await _page(request, email=email, role=role, faults=faults)
-    return _password(request, email, password, "Pessoa adicionada")
+        faults = {field: _FAULTS[field] for field in _fields(refused)}
+        return await _page(request, email=email, name=name, role=role, faults=faults)
+    return request.go("/painel/pessoas", done="convite")
+
+
+async def invite_again(request: PageRequest) -> Response[Any]:
+    """Another mail of an invitation, whose link ran out; with the role and name it was made with."""
+    must_be_proven(request)
+    email, account_id = request.field("email"), request.session.account_id
+    async with session(request.pool) as conn:
+        found = next(
+            (each for each in await invitations(conn, account_id, now=request.now) if each.email == email), None
+        )
+    if found is None:
+        raise NotFoundException
+    try:
+        await _count(request)
+    except Refused:
+        return await _page(request, faults={"often": _FAULTS["often"]})
+    async with request.change("person.invited", subject=email, role=found.role) as conn:
+        await invite(conn, account_id, email, found.name, found.role, by=request.session.email, now=request.now)
+        await ask_for_link(conn, email, invited_to=account_id, now=request.now, seal=request.seal)
+    return request.go("/painel/pessoas", done="convite")
+
+
+async def take_back(request: PageRequest) -> Response[Any]:
+    """The invitation: its link stops working."""
+    email = request.field("email")
+    async with request.change("person.invitation_withdrawn", subject=email) as conn:
+        if await withdraw(conn, account_id=request.session.account_id, email=email) is None:
+            raise NotFoundException
+    return request.go("/painel/pessoas", done="convite-retirado")
 
 
 async def set_role(request: PageRequest) -> Response[Any]:
@@ -52,24 +91,39 @@ async def set_role(request: PageRequest) -> Response[Any]:
         async with request.change("person.role_changed", subject=email, role=role) as conn:
             if not await change_role(conn, request.session.account_id, email, role):
                 raise NotFoundException
+            facts = {"person": email, "role": role, **request.doer}
+            await tell_owners(
+                conn, request.session.account_id, "person.role_changed", facts, now=request.now, seal=request.seal
+            )
     except Refused:
         return await _page(request, at=email, at_fault=_LAST_OWNER if role in ROLES else _FAULTS["role"])
     return request.go("/painel/pessoas" if email != request.session.email else "/painel", done="perfil")
 
 
-async def reset(request: PageRequest) -> Response[Any]:
-    email = request.field("email")
+async def send_link(request: PageRequest) -> Response[Any]:
+    """To a person who lost the password; the second factor too, when the box for it is ticked."""
+    email, account_id = request.field("email"), request.session.account_id
     if request.field("sure") != "yes":
-        return await _page(request, at=email, at_fault="Confirme que quer dar um novo acesso.")
+        return await _page(request, at=email, at_fault="Confirme que quer enviar o link.")
     if email == request.session.email:
-        # It would show a new password, and remove the second factor, to whoever sits at this browser.
+        # An open browser would take its owner's second factor away.
         return await _page(request, at=email, at_fault="O seu próprio acesso se troca em “Seu acesso”, com a senha.")
     must_be_proven(request)
-    password, hashed = await _new_password(request)
-    async with request.change("person.access_reset", subject=email) as conn:
-        if not await reset_access(conn, request.session.account_id, email, hashed):
+    clears = request.field("factor") == "yes"
+    try:
+        await _count(request)
+    except Refused:
+        return await _page(request, at=email, at_fault=_FAULTS["often"])
+    kind = "person.factor_cleared" if clears else "person.access_sent"
+    async with request.change(kind, subject=email) as conn:
+        if not await is_member(conn, account_id, email):
             raise NotFoundException
-    return _password(request, email, password, "Novo acesso")
+        if clears:
+            await clear_factor(conn, email)
+        await ask_for_link(conn, email, now=request.now, seal=request.seal)
+        facts = {"person": email, **request.doer}
+        await tell_owners(conn, account_id, kind, facts, now=request.now, seal=request.seal)
+    return request.go("/painel/pessoas", done="link-enviado")
 
 
 async def remove(request: PageRequest) -> Response[Any]:
@@ -97,17 +151,21 @@ async def revoke_known(request: PageRequest) -> Response[Any]:
     return request.go("/painel/pessoas", done="revogadas")
 
 
-async def _new_password(request: PageRequest) -> tuple[str, str]:
-    """A password, and what is kept of it."""
-    password = secrets.token_urlsafe(_PASSWORD_BYTES)
-    async with request.http.app.state.sign_in_turns:
-        return password, await asyncio.to_thread(hash_password, password)
+async def _count(request: PageRequest) -> None:
+    """Mails to people of an owner's choosing have a bound; Refused(RATE_LIMITED)."""
+    async with session(request.pool) as conn:
+        await take_invite(conn, request.session.account_id, now=request.now, seal=request.seal)
+
+
+def _fields(refused: Refused) -> list[str]:
+    return ["often"] if refused.code is Code.RATE_LIMITED else list(refused.fields or {})
 
 
 async def _page(
     request: PageRequest,
     *,
     email: str = "",
+    name: str = "",
     role: str = "",
     faults: dict[str, str] | None = None,
     at: str = "",
@@ -115,10 +173,14 @@ async def _page(
 ) -> Response[Any]:
     async with session(request.pool) as conn:
         people = await people_of_account(conn, request.session.account_id)
+        invited = await invitations(conn, request.session.account_id, now=request.now)
     if at_fault and at not in {each.email for each in people}:
         raise NotFoundException
     values = {
         "people": people,
+        "invited": invited,
+        "invited_days": INVITED.days,
+        "name": name,
         "choices": {each: ROLE_WORDS[each] for each in ROLES},
         "email": email,
         "role": role or "support",
@@ -127,7 +189,3 @@ async def _page(
         "at_fault": at_fault,
     }
     return request.show("team.html", values, status=400 if faults or at_fault else 200)
-
-
-def _password(request: PageRequest, email: str, password: str, title: str) -> Response[Any]:
-    return request.show_secret(title, {"E-mail": email, "Senha": password}, ("/painel/pessoas", "Voltar às pessoas"))

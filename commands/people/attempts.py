@@ -1,0 +1,160 @@
+"""How often a password may be tried: nobody guesses for long, and nobody locks another person out.
+
+Where a browser has signed in as this person before, or a session is open in it, only what is tried there counts: what
+strangers do elsewhere does not matter. From everywhere else:
+
+    one e-mail from one address     ten in a quarter of an hour, then refused
+    one address, whatever e-mail    fifty, then refused: a whole office may share one
+    one e-mail, whatever address    ten at once; then the next one waits, 1 s, 2 s, 4 s, up to a minute, until a quarter
+                                    of an hour has passed without any
+
+So a thousand machines together try one e-mail once a minute, and whoever knows the password waits that long at most, or
+uses a browser that is known, or the link of a mail, which makes his browser a known one.
+
+The counts are rows in PostgreSQL under keyed fingerprints: they hold over all processes and tell nobody who was looked
+for. Redis has no part in them. Without PostgreSQL nobody signs in; restored from a backup, the counts are as old as it.
+"""
+
+import ipaddress
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+
+import sql
+from domain.errors import Code, Refused
+from runtime.seal import Seal
+from sql import Connection
+
+WINDOW: Final = timedelta(minutes=15)
+EMAIL_ATTEMPTS: Final = 10
+"""Of one e-mail: from one address, in one browser that is known, and at once from all addresses."""
+ADDRESS_ATTEMPTS: Final = 50
+GAP_MAX: Final = timedelta(minutes=1)
+CODE_WINDOW: Final = timedelta(hours=24)
+CODE_ATTEMPTS: Final = 10
+"""Of six digits, and three of a million are right at any time: an attacker with the password has one chance in ninety
+a year. Recovery codes are 60 random bits and count as passwords do."""
+LINK_WINDOW: Final = timedelta(hours=1)
+LINKS: Final = 4
+"""Mails with a link to one e-mail in LINK_WINDOW."""
+LINK_ADDRESS: Final = 20
+"""Links asked for from one address in LINK_WINDOW."""
+INVITE_WINDOW: Final = timedelta(hours=24)
+INVITES: Final = 60
+"""Mails with an invitation or a link that the owners of one account have sent in INVITE_WINDOW."""
+
+
+class _Attempts(Struct, frozen=True):
+    attempts: int
+    until: datetime
+
+
+_take_attempt = sql.one("session.take_attempt", _Attempts)
+_take_turn = sql.maybe("session.take_turn", int)
+_next_turn = sql.maybe("session.next_turn", datetime)
+_give_back = sql.run("session.give_back")
+_reset_attempts = sql.run("session.reset_attempts")
+_forget_attempts = sql.run("session.forget_attempts")
+
+
+async def take_attempt(
+    conn: Connection, email: str, address: str, *, now: datetime, seal: Seal, device: str | None = None
+) -> None:
+    """Count one attempt; Refused(RATE_LIMITED) when it may not be made now. `device` names a browser that is known for
+    this e-mail, and is not to be guessed.
+
+    Not inside a transaction: an attempt that is refused has counted all the same.
+    """
+    await _forget_attempts(conn, now=now)
+    if device is not None:
+        await _take(conn, _of_device(email, device, seal), EMAIL_ATTEMPTS, WINDOW, now=now)
+        return
+    # The address first: one whose attempts are used up writes no rows for e-mails any more.
+    await _take(conn, _of_address(address, seal), ADDRESS_ATTEMPTS, WINDOW, now=now)
+    await _take(conn, _of_pair(email, address, seal), EMAIL_ATTEMPTS, WINDOW, now=now)
+    subject = _of_email(email, seal)
+    turn = await _take_turn(
+        conn, subject=subject, now=now, until=now + WINDOW, free=EMAIL_ATTEMPTS, gap_max_s=GAP_MAX.total_seconds()
+    )
+    if turn is None:
+        # No password was looked at: whoever is told to wait a moment uses up nothing by it.
+        await _give_back(conn, subjects=[_of_address(address, seal), _of_pair(email, address, seal)])
+        next_at = await _next_turn(conn, subject=subject)
+        raise _limited(next_at or now, now)
+
+
+async def take_code_attempt(conn: Connection, email: str, *, now: datetime, seal: Seal) -> None:
+    """Count one attempt at a six-digit code of this person; Refused(RATE_LIMITED) after CODE_ATTEMPTS in CODE_WINDOW.
+
+    Not inside a transaction. A right code resets the count (`reset_attempts`).
+    """
+    await _take(conn, _of_code(email, seal), CODE_ATTEMPTS, CODE_WINDOW, now=now)
+
+
+async def take_link(conn: Connection, email: str, address: str, *, now: datetime, seal: Seal) -> bool:
+    """Count one link asked for; whether a mail may be written. Refused(RATE_LIMITED) when too many were asked for from
+    this address; of the e-mail nothing is told, because it may be another's."""
+    await _forget_attempts(conn, now=now)
+    await _take(conn, seal.blind(f"link address {_network(address)}"), LINK_ADDRESS, LINK_WINDOW, now=now)
+    subject = seal.blind(f"link e-mail {email}")
+    return (await _take_attempt(conn, subject=subject, now=now, until=now + LINK_WINDOW)).attempts <= LINKS
+
+
+async def take_invite(conn: Connection, account_id: object, *, now: datetime, seal: Seal) -> None:
+    """Count one mail to a person of this account's choosing; Refused(RATE_LIMITED) after INVITES in INVITE_WINDOW."""
+    await _take(conn, seal.blind(f"invite {account_id}"), INVITES, INVITE_WINDOW, now=now)
+
+
+async def reset_attempts(
+    conn: Connection, email: str, address: str, *, seal: Seal, device: str | None = None, code: bool = False
+) -> None:
+    """The password was right: reset the e-mail's attempts, and take back one of the address's. With `code` those at
+    codes too: the code was right, or there is none."""
+    subjects = [_of_email(email, seal), _of_pair(email, address, seal)]
+    if device is not None:
+        # What strangers tried elsewhere counts on: they have not become less by it.
+        subjects = [_of_device(email, device, seal)]
+    if code:
+        subjects.append(_of_code(email, seal))
+    address_subject = _of_address(address, seal) if device is None else ""
+    await _reset_attempts(conn, email_subjects=subjects, address_subject=address_subject)
+
+
+async def _take(conn: Connection, subject: str, limit: int, window: timedelta, *, now: datetime) -> None:
+    taken = await _take_attempt(conn, subject=subject, now=now, until=now + window)
+    if taken.attempts > limit:
+        raise _limited(taken.until, now)
+
+
+def _limited(until: datetime, now: datetime) -> Refused:
+    return Refused(Code.RATE_LIMITED, retry_after_s=max(1, int((until - now).total_seconds()) + 1))
+
+
+def _of_email(email: str, seal: Seal) -> str:
+    return seal.blind(f"sign-in e-mail {email}")
+
+
+def _of_pair(email: str, address: str, seal: Seal) -> str:
+    return seal.blind(f"sign-in e-mail {email} address {_network(address)}")
+
+
+def _of_device(email: str, device: str, seal: Seal) -> str:
+    return seal.blind(f"sign-in e-mail {email} device {device}")
+
+
+def _of_code(email: str, seal: Seal) -> str:
+    return seal.blind(f"sign-in code {email}")
+
+
+def _of_address(address: str, seal: Seal) -> str:
+    return seal.blind(f"sign-in address {_network(address)}")
+
+
+def _network(address: str) -> str:
+    """An IPv6 customer has a whole /64: it counts as one address."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    return str(ipaddress.ip_network((parsed, 64), strict=False)) if parsed.version == 6 else address

@@ -1,0 +1,65 @@
+"""Invite people to an account: they come in by the link of a mail, and choose their own password.
+
+An invitation is a row of its own, and no person. So an owner is told the same of an e-mail that is free and of one that
+signs in to another account; the one who reads its mail is told which.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from commands.people.people import PEOPLE_MAX, check_name, check_person, lock_people
+from domain.errors import Code, Refused
+from sql import Connection
+
+INVITED: Final = timedelta(days=7)
+"""How long an invitation can be followed; its links are shorter, and each mail has a new one."""
+
+
+class Invitation(Struct, frozen=True):
+    account_id: UUID
+    email: str
+    name: str
+    role: str
+    invited_by: str
+    invited_at: datetime
+    account: str
+
+
+find_invitation = sql.maybe("access.invitation", Invitation)
+"""`account_id, email, since`."""
+latest_invitation = sql.maybe("access.latest_invitation", Invitation)
+"""`email, since`: of whichever account."""
+withdraw = sql.maybe("access.withdraw", str)
+"""`account_id, email`; None when nobody of this e-mail is invited."""
+_invitations = sql.many("access.invitations", Invitation)
+_invite = sql.run("access.invite")
+_forget = sql.run("access.forget_invitations")
+
+
+async def invite(
+    conn: Connection, account_id: UUID, email: str, name: str, role: str, *, by: str, now: datetime
+) -> None:
+    """Invite somebody, or invite them again. The mail is asked for apart (`ask_for_link`).
+
+    Refused(VALIDATION_ERROR) with fields email, name, role or limit: of what cannot be, and of who is here already;
+    never of an e-mail that signs in elsewhere.
+    """
+    check_person(email, role)
+    check_name(name)
+    people = await lock_people(conn, account_id=account_id)
+    if any(each.email == email for each in people):
+        raise Refused(Code.VALIDATION_ERROR, fields={"email": "is here already"})
+    await _forget(conn, account_id=account_id, before=now - INVITED)
+    invited = {each.email for each in await invitations(conn, account_id, now=now)} - {email}
+    if len(people) + len(invited) >= PEOPLE_MAX:
+        raise Refused(Code.VALIDATION_ERROR, fields={"limit": f"{PEOPLE_MAX} people at most"})
+    await _invite(conn, account_id=account_id, email=email, name=name, role=role, by=by, now=now)
+
+
+async def invitations(conn: Connection, account_id: UUID, *, now: datetime) -> list[Invitation]:
+    """Those that can be followed still."""
+    return await _invitations(conn, account_id=account_id, since=now - INVITED, limit=PEOPLE_MAX)

@@ -1,0 +1,222 @@
+"""One-time links by which people choose a password: to come in for the first time, and to come in again.
+
+A link is asked for with an e-mail and made when that mail is sent, by a worker: whoever asks learns nothing of whether
+the e-mail is somebody's, neither from the answer nor from the time it takes. Its text is derived from the mail's id
+under SECRET_KEY and is stored as its hash only. It holds for half an hour from the sending on, once; a password that
+was chosen ends all links and all sessions of its person. A second factor stays on.
+"""
+
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from commands.mail import address_hash
+from commands.people.invitations import INVITED, Invitation, find_invitation, latest_invitation, withdraw
+from commands.people.people import add_person, change_password
+from commands.people.sessions import PLATFORM, end_all_sessions
+from commands.people.tell import add_personal, tell_owners, tell_person
+from runtime.ids import new_id
+from runtime.seal import Seal
+from sql import Connection
+
+HOLDS: Final = timedelta(minutes=30)
+_KEPT: Final = timedelta(days=7)
+"""Longer than a mail is tried, so that none renews a link that was used."""
+
+
+class LinkAsked(Struct, frozen=True):
+    """What a mail with a link is for. `account_id` is that of an invitation, which is mailed even to an e-mail that
+    signs in elsewhere, to say so; None for one's own password."""
+
+    account_id: UUID | None = None
+
+
+class NewLink(Struct, frozen=True, kw_only=True):
+    """What its letter says. `token` is None when the e-mail signs in elsewhere already and the invitation is to an
+    account. `fresh`: no password was chosen yet; `role` is "staff" of the platform's people."""
+
+    token: str | None
+    account: str
+    role: str
+    name: str | None
+    fresh: bool
+    invited_by: str | None = None
+
+
+class LinkHolder(Struct, frozen=True, kw_only=True):
+    """Whoever a link is for. `account_id` is PLATFORM of staff."""
+
+    email: str
+    account_id: UUID
+    account: str
+    role: str
+    name: str | None
+    fresh: bool
+
+
+class _Person(Struct, frozen=True):
+    email: str
+    name: str | None
+    role: str
+    account_id: UUID | None
+    fresh: bool
+    second_factor: bool
+    account: str
+
+
+class _Link(Struct, frozen=True):
+    email: str
+    account_id: UUID | None
+
+
+find_person = sql.maybe("access.person", _Person)
+"""`email`: of merchants' people and of staff alike."""
+_store = sql.maybe("access.store", UUID)
+_forget = sql.run("access.forget")
+_find = sql.maybe("access.find", _Link)
+_use = sql.maybe("access.use", _Link)
+_end_links = sql.run("access.end_links")
+
+
+async def ask_for_link(
+    conn: Connection, email: str, *, invited_to: UUID | None = None, now: datetime, seal: Seal
+) -> None:
+    """Have a link mailed to this e-mail, if it is somebody's; the same work when it is nobody's."""
+    await add_personal(
+        conn,
+        mail_ids=[new_id()],
+        account_id=invited_to,
+        kind="access",
+        to_sealed=[seal.seal(email.encode())],
+        to_hashes=[address_hash(email, seal)],
+        note_sealed=seal.seal(msgspec.json.encode(LinkAsked(invited_to))),
+        now=now,
+    )
+
+
+async def make_link(
+    conn: Connection, link_id: UUID, email: str, asked: LinkAsked, *, now: datetime, seal: Seal
+) -> NewLink | None:
+    """Of the mail that is being sent now; None when there is nobody to send one to, or this link was used."""
+    await _forget(conn, before=now - _KEPT)
+    person = await find_person(conn, email=email)
+    if asked.account_id is None and person is not None:
+        return await _made(conn, link_id, _holder_of(person), None, now=now, seal=seal)
+    since = now - INVITED
+    if asked.account_id is None:
+        # Whoever asks for a new link to an invitation that has run out: it is as good as the first.
+        invitation = await latest_invitation(conn, email=email, since=since)
+    else:
+        invitation = await find_invitation(conn, account_id=asked.account_id, email=email, since=since)
+    if invitation is None:
+        return None
+    if person is not None:
+        holder = _invited(invitation)
+        return NewLink(token=None, account=holder.account, role=holder.role, name=holder.name, fresh=True)
+    return await _made(conn, link_id, _invited(invitation), invitation, now=now, seal=seal)
+
+
+async def link_holder(conn: Connection, token: str, *, now: datetime) -> LinkHolder | None:
+    """Whom the link is for; None for one that never was, was used, or has run out."""
+    token_hash = _hash(token)
+    found = None if token_hash is None else await _find(conn, token_hash=token_hash, now=now)
+    return None if found is None else await _of(conn, found, now=now)
+
+
+async def use_link(conn: Connection, token: str, password_hash: str, *, now: datetime, seal: Seal) -> LinkHolder | None:
+    """Set the password of whoever the link is for, or make a person of the invitation; None as `link_holder`.
+
+    Refused(VALIDATION_ERROR) with fields.email when the e-mail signs in elsewhere by now, with fields.limit when the
+    account is full; the transaction must then be rolled back, and the link stays.
+    """
+    token_hash = _hash(token)
+    used = None if token_hash is None else await _use(conn, token_hash=token_hash, now=now)
+    holder = None if used is None else await _of(conn, used, now=now)
+    if used is None or holder is None:
+        return None
+    email, account_id = holder.email, holder.account_id
+    if used.account_id is None:
+        await change_password(conn, email, password_hash)
+        await end_all_sessions(conn, email)
+        if not holder.fresh:
+            await tell_person(conn, email, account_id, "password.recovered", {}, now=now, seal=seal)
+    else:
+        await withdraw(conn, account_id=account_id, email=email)
+        await add_person(conn, account_id, email, holder.role, password_hash, name=holder.name, now=now)
+    if holder.fresh and account_id != PLATFORM:
+        facts = {"person": email, "name": holder.name or "", "role": holder.role}
+        await tell_owners(conn, account_id, "person.joined", facts, now=now, seal=seal)
+    await _end_links(conn, email=email, now=now)
+    return holder
+
+
+async def _of(conn: Connection, link: _Link, *, now: datetime) -> LinkHolder | None:
+    if link.account_id is None:
+        person = await find_person(conn, email=link.email)
+        return None if person is None else _holder_of(person)
+    invitation = await find_invitation(conn, account_id=link.account_id, email=link.email, since=now - INVITED)
+    return None if invitation is None else _invited(invitation)
+
+
+async def _made(
+    conn: Connection, link_id: UUID, holder: LinkHolder, invitation: Invitation | None, *, now: datetime, seal: Seal
+) -> NewLink | None:
+    raw = hmac.new(seal.key("access link"), link_id.bytes, sha256).digest()
+    stored = await _store(
+        conn,
+        link_id=link_id,
+        token_hash=sha256(raw).digest(),
+        email=holder.email,
+        account_id=None if invitation is None else invitation.account_id,
+        expires_at=now + HOLDS,
+    )
+    if stored is None:
+        return None
+    return NewLink(
+        token=urlsafe_b64encode(raw).decode().rstrip("="),
+        account=holder.account,
+        role=holder.role,
+        name=holder.name,
+        fresh=holder.fresh,
+        invited_by=None if invitation is None else invitation.invited_by,
+    )
+
+
+def _holder_of(person: _Person) -> LinkHolder:
+    return LinkHolder(
+        email=person.email,
+        account_id=person.account_id or PLATFORM,
+        account=person.account,
+        role=person.role,
+        name=person.name,
+        fresh=person.fresh,
+    )
+
+
+def _invited(invitation: Invitation) -> LinkHolder:
+    return LinkHolder(
+        email=invitation.email,
+        account_id=invitation.account_id,
+        account=invitation.account,
+        role=invitation.role,
+        name=invitation.name,
+        fresh=True,
+    )
+
+
+def _hash(token: str) -> bytes | None:
+    """The hash a link is stored as; None for what is no link of ours."""
+    if len(token) != 43 or not token.isascii():
+        return None
+    try:
+        return sha256(urlsafe_b64decode(token + "=")).digest()
+    except (Base64Error, ValueError):
+        return None

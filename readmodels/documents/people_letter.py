@@ -1,0 +1,112 @@
+"""What mails to people of the dashboard say, in Portuguese: one-time links, and what was done with access and money."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from domain.brazilian import moment
+from readmodels.documents.mail_letter import Letter
+
+_ROLES: Final = {
+    "owner": "Proprietário", "finance": "Financeiro", "developer": "Desenvolvimento", "support": "Atendimento",
+    "staff": "Plataforma",
+}  # fmt: skip
+_NOT_ASKED: Final = "Se não foi você quem pediu, ignore este e-mail: nada muda e o link deixa de valer sozinho."
+_NEVER: Final = "Nunca pedimos a senha, nem este link, por telefone ou mensagem."
+
+
+def link_letter(
+    *, account: str, role: str, name: str | None, fresh: bool, invited_by: str | None, link: str, minutes: int
+) -> Letter:
+    """A link to choose a password by: the first one, or another."""
+    greeting = f"Olá, {name}. " if name else ""
+    facts = [("Conta", account), ("Perfil", _ROLES[role])]
+    if invited_by is not None:
+        facts.append(("Convite de", invited_by))
+    if fresh:
+        return Letter(
+            subject=f"Seu acesso a {account} na Quita",
+            heading="Escolha a sua senha",
+            lead=f"{greeting}Você tem um acesso ao painel da Quita. Escolha a sua senha para entrar.",
+            facts=tuple(facts),
+            link=("Escolher a senha", link),
+            merchant=account,
+            closing=(f"O link vale por {minutes} minutos e uma única vez. Se passar do tempo, peça outro em "
+                     "“Esqueceu a senha?”, na página de entrada.", _NEVER),
+        )  # fmt: skip
+    return Letter(
+        subject="Escolha uma senha nova na Quita",
+        heading="Escolha uma senha nova",
+        lead=f"{greeting}Alguém pediu uma senha nova para este e-mail.",
+        facts=tuple(facts),
+        link=("Escolher a senha", link),
+        merchant=account,
+        closing=(
+            f"O link vale por {minutes} minutos e uma única vez. Ao trocar a senha, todas as suas sessões terminam; os "
+            "dois fatores continuam ligados.",
+            _NOT_ASKED,
+            _NEVER,
+        ),
+    )
+
+
+def elsewhere_letter(*, account: str, app_url: str) -> Letter:
+    """To somebody invited whose e-mail signs in to another account. Whoever invited does not learn of it."""
+    return Letter(
+        subject=f"Convite para {account} na Quita",
+        heading="Este e-mail já entra em outra conta",
+        lead=f"Você foi convidado para o painel de {account}, mas este e-mail já entra em outra conta da Quita, e um "
+        "e-mail entra em uma conta só. Se quiser aceitar, peça o convite para outro endereço seu.",
+        link=("Abrir a Quita", f"{app_url}/painel/entrar"),
+        merchant=account,
+        closing=("Quem o convidou não fica sabendo deste aviso.",),
+    )
+
+
+# Heading and lead by what was done. Whoever adds a kind that is told adds its words here.
+_WORDS: Final[dict[str, tuple[str, str]]] = {
+    "person.invited": (
+        "Uma pessoa foi convidada para a sua conta", "Quem aceitar o convite abre o painel com o perfil abaixo."),
+    "person.joined": (
+        "Uma pessoa nova entra na sua conta", "Ela escolheu a senha e já abre o painel com o perfil abaixo."),
+    "person.role_changed": (
+        "O perfil de uma pessoa mudou", "O perfil decide o que ela vê e faz no painel."),
+    "person.access_sent": (
+        "Um link de acesso foi enviado", "Com ele a pessoa escolhe uma senha nova, pelo próprio e-mail."),
+    "person.factor_cleared": (
+        "Os dois fatores de uma pessoa foram desligados", "Até ligá-los de novo, ela entra só com a senha."),
+    "password.recovered": (
+        "Sua senha foi trocada", "A senha nova foi escolhida pelo link enviado a este e-mail. Todas as suas sessões "
+        "terminaram."),
+    "session.new_device": (
+        "Entrada em um aparelho novo", "Alguém entrou no painel com a sua senha em um navegador que não conhecíamos."),
+}  # fmt: skip
+_FACTS: Final = {
+    "person": "Pessoa", "name": "Nome", "role": "Perfil", "role_before": "Perfil anterior", "reason": "Motivo",
+    "browser": "Navegador", "amount": "Valor", "destination": "Destino", "by": "Quem fez", "from": "Endereço de rede",
+}  # fmt: skip
+_CLOSING: Final = (
+    "Se não reconhece isto, troque a sua senha em “Esqueceu a senha?”, encerre as sessões em “Seu acesso” e fale com a "
+    "plataforma."
+)
+TOLD_KINDS: Final = frozenset(_WORDS)
+
+
+def security_letter(
+    *, kind: str, at: datetime, facts: Mapping[str, str], account: str, app_url: str, staff: bool
+) -> Letter:
+    """What was done, when, by whom and from where; in the order of _FACTS, whatever order they were told in."""
+    heading, lead = _WORDS[kind]
+    shown = [("Conta", account), ("Quando", moment(at))]
+    for name, label in _FACTS.items():
+        if facts.get(name):
+            shown.append((label, _ROLES.get(facts[name], facts[name]) if name.startswith("role") else facts[name]))
+    return Letter(
+        subject=heading,
+        heading=heading,
+        lead=lead,
+        facts=tuple(shown),
+        link=("Abrir a plataforma", f"{app_url}/plataforma") if staff else ("Abrir o painel", f"{app_url}/painel"),
+        merchant=account,
+        closing=(_CLOSING,),
+    )

@@ -1,0 +1,69 @@
+"""The mails a worker would have sent to one address, caught: whoever reads them follows their links."""
+
+import re
+from datetime import datetime
+from email import message_from_bytes
+from email.message import EmailMessage
+from email.policy import default
+from typing import Any, cast
+
+import msgspec
+
+from commands.mail import address_hash
+from runtime.postgres import Pool
+from runtime.seal import Seal
+from runtime.settings import Settings
+from workers.context import Context
+from workers.mail.sender import MailSender
+
+_ROUNDS_MAX = 50
+_CAUGHT = """
+SELECT c.message_sealed FROM caught_mail c JOIN mail m ON m.mail_id = c.mail_id
+WHERE m.to_hash = $1 ORDER BY m.created_at, m.mail_id
+"""
+# Other tests seal with other keys.
+_ONLY = """
+UPDATE mail SET due_at = CASE WHEN to_hash = $1 THEN $2::timestamptz ELSE 'infinity' END WHERE state = 'waiting'
+"""
+_LINK = re.compile(r"(/(?:painel|plataforma)/recuperar/[A-Za-z0-9_-]{43})")
+
+
+async def letters_to(pool: Pool, settings: Settings, email: str, *, now: datetime) -> list[EmailMessage]:
+    """Send what is due at `now`, as a worker does; all that this address ever got, the oldest first."""
+    seal = Seal(settings.secret_key)
+    catching = msgspec.structs.replace(settings, mail_catcher=True)
+    nothing = cast(Any, None)
+    context = Context(
+        settings=catching, pool=pool, redis=nothing, jobs=nothing, seal=seal, http=nothing, banks=nothing,
+        now=lambda: now, worker="test",
+    )  # fmt: skip
+    await pool.execute(_ONLY, address_hash(email, seal), now)
+    sender = MailSender(context)
+    for _ in range(_ROUNDS_MAX):
+        if not await sender.drain():
+            break
+    rows = await pool.fetch(_CAUGHT, address_hash(email, seal))
+    return [
+        cast(EmailMessage, message_from_bytes(seal.open(row["message_sealed"]), policy=cast(Any, default)))
+        for row in rows
+    ]
+
+
+def words_of(letter: EmailMessage) -> str:
+    part = letter.get_body(("plain",))
+    assert part is not None
+    return str(part.get_content())
+
+
+def link_of(letter: EmailMessage) -> str:
+    """The path of the one-time link in a letter."""
+    found = set(_LINK.findall(words_of(letter)))
+    assert len(found) == 1, words_of(letter)
+    return str(found.pop())
+
+
+async def mailed_link(pool: Pool, settings: Settings, email: str, *, now: datetime) -> str:
+    """The path of the link of the latest letter that has one."""
+    letters = [each for each in await letters_to(pool, settings, email, now=now) if _LINK.search(words_of(each))]
+    assert letters, f"no link was mailed to {email}"
+    return link_of(letters[-1])

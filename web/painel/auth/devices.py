@@ -1,0 +1,75 @@
+"""Browsers that somebody has signed in with: what is tried elsewhere does not slow them down, and a sign-in with
+another one is told by e-mail.
+
+A cookie names the browser by 128 random bits, and has for each of the last people who signed in a keyed fingerprint of
+browser, e-mail and password hash: nothing is stored here, and a new password makes every browser unknown again, but the
+one it was chosen in.
+"""
+
+import hmac
+import re
+import secrets
+from hashlib import sha256
+from typing import Any, Final
+
+from litestar.response import Response
+
+from commands.people.sessions import Person
+from runtime.seal import Seal
+from runtime.settings import Settings
+from web.painel.auth.entry_form import cookie_name, make_cookie
+from web.painel.page_request import AnyRequest
+from web.painel.section import Section
+
+PEOPLE_MAX: Final = 5
+"""Who share a browser; the one who signed in longest ago is forgotten first."""
+LIFETIME_S: Final = 180 * 86_400
+_COOKIE: Final = "aparelho"
+_FORM = re.compile(rf"([0-9a-f]{{32}})((?:\.[0-9a-f]{{32}}){{1,{PEOPLE_MAX}}})")
+_BROWSERS: Final = (
+    ("Edg", "Edge"), ("OPR", "Opera"), ("Firefox", "Firefox"), ("Chrome", "Chrome"), ("Safari", "Safari"),
+)  # fmt: skip
+_SYSTEMS: Final = (
+    ("iPhone", "iPhone"), ("iPad", "iPad"), ("Android", "Android"), ("Windows", "Windows"), ("Mac OS", "macOS"),
+    ("Linux", "Linux"),
+)  # fmt: skip
+
+
+def known_device(request: AnyRequest, section: Section, person: Person | None) -> str | None:
+    """The browser's name when this person has signed in with it since the password was chosen."""
+    device, marks = _read(request)
+    if person is None or person.password_hash is None or not device:
+        return None
+    mark = _mark(request, section, device, person.email, person.password_hash)
+    return device if any(hmac.compare_digest(mark, each) for each in marks) else None
+
+
+def remember_device(
+    request: AnyRequest, section: Section, answer: Response[Any], email: str, password_hash: str
+) -> None:
+    """From now on this browser is known for this person."""
+    settings: Settings = request.app.state.settings
+    device, marks = _read(request)
+    device = device or secrets.token_hex(16)
+    mark = _mark(request, section, device, email, password_hash)
+    kept = [mark, *(each for each in marks if each != mark)][:PEOPLE_MAX]
+    answer.set_cookie(make_cookie(_COOKIE, ".".join([device, *kept]), settings, LIFETIME_S))
+
+
+def browser_name(request: AnyRequest) -> str:
+    """Program and system out of our own words: what a browser says of itself anybody can choose, and it is mailed."""
+    said = request.headers.get("user-agent", "")
+    program = next((name for mark, name in _BROWSERS if mark in said), "navegador desconhecido")
+    system = next((name for mark, name in _SYSTEMS if mark in said), "")
+    return f"{program}, {system}" if system else program
+
+
+def _read(request: AnyRequest) -> tuple[str, list[str]]:
+    found = _FORM.fullmatch(request.cookies.get(cookie_name(_COOKIE, request.app.state.settings), ""))
+    return ("", []) if found is None else (found[1], found[2][1:].split("."))
+
+
+def _mark(request: AnyRequest, section: Section, device: str, email: str, password_hash: str) -> str:
+    key = Seal(request.app.state.settings.secret_key).key("known device")
+    said = "\n".join((section.root, device, email, password_hash))
+    return hmac.new(key, said.encode(), sha256).hexdigest()[:32]

@@ -1,0 +1,91 @@
+"""Forms of whoever is not signed in yet, and the cookies around them.
+
+They have a CSRF token too, bound to a cookie of its own: an attacker cannot sign another's browser in to the attacker's
+account.
+"""
+
+import re
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from litestar.datastructures import Cookie
+from litestar.exceptions import PermissionDeniedException
+from litestar.response import Response
+
+from domain.errors import Refused
+from runtime.seal import Seal
+from runtime.settings import Settings
+from web.pages import page
+from web.painel.page_request import PAGE_HEADERS, AnyRequest, Form, csrf_token, read_form, secure
+from web.painel.section import Section
+
+TOO_LATE: Final = "A página ficou aberta por muito tempo. Tente de novo."
+_BEFORE_S = 3_600
+
+
+def before(request: AnyRequest, section: Section) -> str:
+    """What tells this browser from others before anybody signed in."""
+    return request.cookies.get(cookie_name(section.before, request.app.state.settings), "")
+
+
+async def own_form(request: AnyRequest, seal: Seal, section: Section) -> Form | None:
+    """None for a cookie that ran out, or a browser without cookies: nothing was tried, so the form is shown again."""
+    try:
+        return await read_form(request, seal, before(request, section))
+    except PermissionDeniedException:
+        return None
+
+
+def entry_page(
+    request: AnyRequest, section: Section, template: str, values: Mapping[str, object], *, status: int = 200
+) -> Response[Any]:
+    """A page with a form of this browser's own."""
+    settings: Settings = request.app.state.settings
+    own = before(request, section)
+    fresh = not re.fullmatch(r"[0-9a-f]{32}", own)
+    if fresh:
+        own = secrets.token_hex(16)
+    shown = {"section": section, "csrf": csrf_token(Seal(settings.secret_key), own), **values}
+    answer = page(template, shown, status=status, headers=PAGE_HEADERS)
+    if fresh:
+        answer.set_cookie(make_cookie(section.before, own, settings, _BEFORE_S))
+    return answer
+
+
+def is_email(email: str) -> bool:
+    # PostgreSQL refuses NUL in a text.
+    return email.isprintable() and "@" in email
+
+
+def wait_for(refused: Refused) -> str:
+    """How long to wait, in words."""
+    wait_s = refused.retry_after_s or 60
+    if wait_s < 60:
+        return f"Muitas tentativas. Espere {wait_s} s e tente de novo."
+    minutes = -(-wait_s // 60)
+    span = f"{minutes} min" if minutes < 60 else f"{-(-minutes // 60)} h"
+    return f"Muitas tentativas. Espere {span} e tente de novo."
+
+
+def throttled(answer: Response[Any], refused: Refused) -> Response[Any]:
+    answer.headers["Retry-After"] = str(refused.retry_after_s)
+    return answer
+
+
+def cookie_name(name: str, settings: Settings) -> str:
+    """Over TLS with the prefix by which a browser keeps a cookie to this host alone and refuses one set otherwise."""
+    return f"__Host-{name}" if secure(settings) else name
+
+
+def make_cookie(name: str, value: str, settings: Settings, lifetime_s: int) -> Cookie:
+    return Cookie(
+        key=cookie_name(name, settings),
+        value=quote(value),
+        path="/",
+        max_age=lifetime_s,
+        httponly=True,
+        samesite="lax",
+        secure=secure(settings),
+    )

@@ -1,0 +1,148 @@
+"""Choosing a password by a mailed link: the page that asks for one, and the page that a link leads to.
+
+Asking is answered alike for an e-mail that is somebody's and one that is not. Opening a link changes nothing, because
+mail scanners follow every link; its form uses it. Nobody is signed in by it: the new password, and the second factor,
+are asked for next.
+"""
+
+import asyncio
+from typing import Any
+
+from litestar.response import Response
+
+from commands.people.attempts import take_link
+from commands.people.audit import AuditEntry, write_down
+from commands.people.links import HOLDS, LinkHolder, ask_for_link, link_holder, use_link
+from commands.people.people import PASSWORD_MIN, check_password
+from commands.people.sessions import EMAIL_MAX
+from domain.errors import Refused
+from domain.instants import to_millisecond
+from runtime.ids import new_id
+from runtime.passwords import hash_password
+from runtime.postgres import session, transaction
+from runtime.seal import Seal
+from web.painel.auth.devices import remember_device
+from web.painel.auth.entry_form import TOO_LATE, entry_page, is_email, own_form, throttled, wait_for
+from web.painel.labels import ROLES
+from web.painel.page_request import AnyRequest, Form, address_hash, address_of, go
+from web.painel.section import Section
+
+_MINUTES = int(HOLDS.total_seconds()) // 60
+
+
+async def show_ask(request: AnyRequest, section: Section) -> Response[Any]:
+    return _ask_page(request, section)
+
+
+async def ask(request: AnyRequest, section: Section) -> Response[Any]:
+    state = request.app.state
+    seal = Seal(state.settings.secret_key)
+    form = await own_form(request, seal, section)
+    if form is None:
+        return _ask_page(request, section, fault=TOO_LATE, status=403)
+    email = form.get("email", [""])[0].strip().lower()[:EMAIL_MAX]
+    if not is_email(email):
+        return _ask_page(request, section, email=email, fault="Informe o seu e-mail.", status=400)
+    now = to_millisecond(state.now())
+    try:
+        async with session(state.pool) as conn:
+            may = await take_link(conn, email, address_of(request), now=now, seal=seal)
+    except Refused as refused:
+        return throttled(_ask_page(request, section, email=email, fault=wait_for(refused), status=429), refused)
+    if may:
+        async with transaction(state.pool) as conn:
+            await ask_for_link(conn, email, now=now, seal=seal)
+    return _ask_page(request, section, email=email, asked=True)
+
+
+async def show_link(request: AnyRequest, section: Section) -> Response[Any]:
+    holder = await _holder(request, section)
+    return _over(request, section) if holder is None else _link_page(request, section, holder)
+
+
+async def choose(request: AnyRequest, section: Section) -> Response[Any]:
+    """Take the new password, once, and lead to the sign-in page."""
+    state = request.app.state
+    seal = Seal(state.settings.secret_key)
+    form = await own_form(request, seal, section)
+    holder = await _holder(request, section)
+    if holder is None:
+        return _over(request, section)
+    fault = TOO_LATE if form is None else _fault(form)
+    if form is None or fault:
+        return _link_page(request, section, holder, fault=fault, status=400)
+    async with state.sign_in_turns:
+        hashed = await asyncio.to_thread(hash_password, form["new"][0])
+    now = to_millisecond(state.now())
+    try:
+        async with transaction(state.pool) as conn:
+            used = await use_link(conn, request.path_params["token"], hashed, now=now, seal=seal)
+            if used is not None:
+                await write_down(conn, _entry(request, used, seal), now=now)
+    except Refused as refused:
+        return _link_page(request, section, holder, fault=_REFUSED[next(iter(refused.fields or {}))], status=400)
+    if used is None:
+        return _over(request, section)
+    answer = go(f"{section.root}/entrar?senha=1")
+    remember_device(request, section, answer, used.email, hashed)
+    return answer
+
+
+_REFUSED = {
+    "email": "Este e-mail já entra em outra conta. Peça o convite para outro endereço.",
+    "limit": "A conta já tem o número máximo de pessoas. Fale com quem o convidou.",
+}
+
+
+async def _holder(request: AnyRequest, section: Section) -> LinkHolder | None:
+    state = request.app.state
+    async with session(state.pool) as conn:
+        holder = await link_holder(conn, request.path_params["token"], now=to_millisecond(state.now()))
+    return None if holder is None or (holder.role == "staff") != (section.root == "/plataforma") else holder
+
+
+def _fault(form: Form) -> str:
+    fresh = form.get("new", [""])[0]
+    try:
+        check_password(fresh)
+    except Refused:
+        return f"A senha precisa de {PASSWORD_MIN} a 200 caracteres."
+    return "" if fresh == form.get("again", [""])[0] else "As duas senhas são diferentes."
+
+
+def _entry(request: AnyRequest, used: LinkHolder, seal: Seal) -> AuditEntry:
+    return AuditEntry(
+        audit_id=new_id(),
+        account_id=used.account_id,
+        email=used.email,
+        action="password.chosen" if used.fresh else "password.recovered",
+        subject=None,
+        facts={},
+        address_hash=address_hash(request, seal),
+        request_id=str(request.scope["state"]["request_id"]),
+    )
+
+
+def _ask_page(
+    request: AnyRequest, section: Section, *, email: str = "", fault: str = "", asked: bool = False, status: int = 200
+) -> Response[Any]:
+    values = {"email": email, "fault": fault, "asked": asked, "minutes": _MINUTES}
+    return entry_page(request, section, "painel/recover.html", values, status=status)
+
+
+def _link_page(
+    request: AnyRequest, section: Section, holder: LinkHolder, *, fault: str = "", status: int = 200
+) -> Response[Any]:
+    values = {
+        "holder": holder,
+        "role": ROLES[holder.role],
+        "token": request.path_params["token"],
+        "fault": fault,
+        "length_min": PASSWORD_MIN,
+    }
+    return entry_page(request, section, "painel/choose_password.html", values, status=status)
+
+
+def _over(request: AnyRequest, section: Section) -> Response[Any]:
+    """For a link that was used, has run out, or never was: which of these is not told."""
+    return entry_page(request, section, "painel/link_over.html", {"fault": "", "minutes": _MINUTES}, status=404)

@@ -1,0 +1,48 @@
+"""Letters to people of the dashboard: a one-time link is made with its mail, what was done is told as it was stored."""
+
+from uuid import UUID
+
+import msgspec
+
+from commands.mail import drop
+from commands.people.links import HOLDS, LinkAsked, make_link
+from commands.people.tell import Told
+from readmodels.documents.mail_letter import Letter
+from readmodels.documents.people_letter import elsewhere_letter, link_letter, security_letter
+from runtime.postgres import transaction
+from workers.context import Context
+
+
+async def personal_letter(
+    context: Context, *, mail_id: UUID, account_id: UUID | None, kind: str, to: str, about: bytes, account: str
+) -> Letter | None:
+    """The letter of a mail of kind access or security; None when there is nobody to write to, or nothing any more.
+
+    `about` as it was stored, opened; `account` is the name of the account, `Quita` of staff's mails.
+    """
+    if kind == "security":
+        told = msgspec.json.decode(about, type=Told)
+        return security_letter(
+            kind=told.kind, at=told.at, facts=told.facts, account=account, app_url=context.settings.app_url,
+            staff=account_id is None,
+        )  # fmt: skip
+    asked = msgspec.json.decode(about, type=LinkAsked)
+    async with transaction(context.pool) as conn:
+        made = await make_link(conn, mail_id, to, asked, now=context.now(), seal=context.seal)
+        if made is None:
+            # Whoever typed an e-mail that is nobody's: it is not kept.
+            await drop(conn, mail_id=mail_id)
+            return None
+    app_url = context.settings.app_url
+    if made.token is None:
+        return elsewhere_letter(account=made.account, app_url=app_url)
+    root = "/plataforma" if made.role == "staff" else "/painel"
+    return link_letter(
+        account=made.account,
+        role=made.role,
+        name=made.name,
+        fresh=made.fresh,
+        invited_by=made.invited_by,
+        link=f"{app_url}{root}/recuperar/{made.token}",
+        minutes=int(HOLDS.total_seconds()) // 60,
+    )
