@@ -1,23 +1,27 @@
-"""Merchants, as the operator sees them: create, approve, reject, block, complete the address, change the PIX key."""
+"""Merchants, as the operator sees them: create, let in, approve, reject, block, complete, change the PIX key."""
 
 import argparse
 import getpass
 import os
+import re
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from cli import running
 from cli.answer import Commands, answer, family, in_transaction
+from cli.run.supervise import CannotRun
 
 
 def add_commands(commands: Commands) -> None:
     verbs = family(commands, "merchant", "create and approve merchants")
 
-    one = verbs.add_parser("create", help="a merchant with credentials for both modes; its secrets are shown only once")
-    one.add_argument("--name", required=True)
-    one.add_argument("--no-address", action="store_true", help="leave the registered address incomplete")
-    one.add_argument("--kyc", choices=("approved", "pending"), default="approved")
-    one.set_defaults(run=create)
+    _add_create(verbs)
+    one = verbs.add_parser("access", help="mail a one-time link to a merchant's person, who chooses a password by it")
+    one.add_argument("account_id", type=UUID)
+    one.add_argument("email")
+    one.add_argument("--factor-lost", metavar="REASON", help="turn the second factor off too, and write down why")
+    one.set_defaults(run=access)
 
     for verb, kyc, text in (
         ("approve", "approved", "approve a merchant's registration"),
@@ -68,15 +72,115 @@ def add_commands(commands: Commands) -> None:
     one.set_defaults(run=auto_withdraw)
 
 
-def create(args: argparse.Namespace) -> int:
-    from commands.merchants.merchants import create_merchant
+def _add_create(verbs: Commands) -> None:
+    one = verbs.add_parser(
+        "create",
+        help="a merchant that waits for approval, whose owner is mailed a link; in local work one that is ready,"
+        " with its secrets shown only once",
+    )
+    one.add_argument("--name", required=True, help="as the Receita Federal has it")
+    one.add_argument("--document", metavar="CNPJ")
+    one.add_argument("--email", help="of the owner")
+    one.add_argument("--payout-key", metavar="KEY", help="the owner's PIX key that withdrawals go to")
+    parts = ("STREET", "NUMBER", "DISTRICT", "CITY", "STATE", "CEP")
+    one.add_argument("--address", nargs=len(parts), metavar=parts)
+    one.add_argument("--demo", action="store_true", help="local work: invent what is missing, and approve")
+    one.add_argument("--no-address", action="store_true", help="local work: leave the registered address incomplete")
+    one.add_argument("--kyc", choices=("approved", "pending"), help="local work: approved unless given")
+    one.set_defaults(run=create)
 
+
+def create(args: argparse.Namespace) -> int:
+    """A real merchant when all of it is given, or has to be: QUITA_ENV=production invents nothing."""
+    from runtime.production import environment
+
+    production = environment(os.environ) == "production"
+    local_only = [
+        option
+        for option, given in (("--demo", args.demo), ("--no-address", args.no_address), ("--kyc", args.kyc))
+        if given
+    ]
+    if production and local_only:
+        raise CannotRun(f"{', '.join(local_only)} is for local work, and QUITA_ENV is production")
+    needed = {name: getattr(args, name) for name in ("document", "email", "payout_key", "address")}
+    missing = [f"--{name.replace('_', '-')}" for name, given in needed.items() if given is None]
+    if production and missing:
+        raise CannotRun(f"QUITA_ENV=production needs {', '.join(missing)} too")
+    return _create_local(args) if missing or local_only else _register(args)
+
+
+def _register(args: argparse.Namespace) -> int:
+    from commands.merchants.registration import Address, MerchantRegistration, register_merchant
+    from runtime.seal import Seal
+
+    given = MerchantRegistration(
+        name=args.name.strip(),
+        document=_bare(args.document),
+        email=args.email.strip().lower(),
+        payout_key=args.payout_key.strip(),
+        address=Address(*args.address),
+    )
+    letters = os.environ.get("CNPJ_WITH_LETTERS", "0") == "1"
+    seal, now = Seal(running.secret_key()), datetime.now(UTC)
+    made = in_transaction(lambda conn: register_merchant(conn, given, letters=letters, now=now, seal=seal))
+    return answer(args, made)
+
+
+def _create_local(args: argparse.Namespace) -> int:
+    from commands.merchants.merchants import create_merchant
+    from commands.merchants.registration import Address
+
+    given: dict[str, Any] = {"document": args.document and _bare(args.document), "payout_key": args.payout_key}
+    given["email"] = args.email and args.email.strip().lower()
+    if args.address:
+        given["at"] = Address(*args.address)
     made = in_transaction(
         lambda conn: create_merchant(
-            conn, name=args.name, address=not args.no_address, kyc=args.kyc, now=datetime.now(UTC)
+            conn,
+            name=args.name,
+            address=not args.no_address,
+            kyc=args.kyc or "approved",
+            now=datetime.now(UTC),
+            **given,
         )
     )
     return answer(args, made)
+
+
+def access(args: argparse.Namespace) -> int:
+    from commands.people.access import send_access
+    from commands.people.audit import AuditEntry, write_down
+    from commands.people.sessions import PLATFORM
+    from runtime.ids import new_id
+    from runtime.seal import Seal
+
+    email, seal, now = args.email.strip().lower(), Seal(running.secret_key()), datetime.now(UTC)
+
+    async def send(conn: Any) -> None:
+        action = await send_access(
+            conn,
+            args.account_id,
+            email,
+            factor_lost=args.factor_lost,
+            address_hash="terminal",
+            request_id="cli",
+            now=now,
+            seal=seal,
+        )
+        entry = AuditEntry(
+            audit_id=new_id(),
+            account_id=PLATFORM,
+            email=f"quita ({_who()})",
+            action=action,
+            subject=str(args.account_id),
+            facts={"person": email, **({"reason": args.factor_lost} if args.factor_lost else {})},
+            address_hash="terminal",
+            request_id="cli",
+        )
+        await write_down(conn, entry, now=now)
+
+    in_transaction(send)
+    return answer(args, {"account_id": str(args.account_id), "email": email, "mailed": True})
 
 
 def decide(args: argparse.Namespace) -> int:
@@ -87,7 +191,7 @@ def decide(args: argparse.Namespace) -> int:
 
 
 def address(args: argparse.Namespace) -> int:
-    from commands.merchants.merchants import Address, set_address
+    from commands.merchants.registration import Address, set_address
 
     given = Address(args.street, args.number, args.district, args.city, args.state, args.zip_code)
     in_transaction(lambda conn: set_address(conn, args.account_id, given))
@@ -141,6 +245,11 @@ def auto_withdraw(args: argparse.Namespace) -> int:
         return answer(args, {"account_id": str(args.account_id), "auto_withdraw": False})
     in_transaction(lambda conn: set_daily(conn, args.account_id, keep_cents=args.keep))
     return answer(args, {"account_id": str(args.account_id), "auto_withdraw": True, "keep": reais(args.keep)})
+
+
+def _bare(document: str) -> str:
+    """Without the punctuation it is written with."""
+    return re.sub(r"[.\-/ ]", "", document).upper()
 
 
 def _who() -> str:

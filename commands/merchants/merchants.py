@@ -1,4 +1,7 @@
-"""Register a merchant: account, test and production credentials, a person for the dashboard, a partner code."""
+"""Register a merchant of local work: account, credentials of both modes, a person for the dashboard, a partner code.
+
+What is not given is invented. Real ones are registered by commands/merchants/registration.py.
+"""
 
 import hashlib
 import re
@@ -13,8 +16,11 @@ from msgspec import Struct
 
 import sql
 from commands.merchants.integrators import check_name, create_integrator
+from commands.merchants.registration import Address, address_faults, insert_account
 from commands.people.people import add_person
+from domain.documents import well_formed
 from domain.errors import Code, Refused
+from domain.refund import is_pix_key
 from runtime.ids import new_id
 from runtime.passwords import hash_password
 from sql import Connection
@@ -41,17 +47,6 @@ def secret_of(chance: bytes) -> str:
     return "_" + text[1:] if text.startswith("-") else text
 
 
-class Address(Struct, frozen=True):
-    """Where a merchant is registered; `state` is two letters, `zip_code` eight digits (CEP)."""
-
-    street: str
-    number: str
-    district: str
-    city: str
-    state: str
-    zip_code: str
-
-
 class Dashboard(Struct, frozen=True):
     email: str
     password: str
@@ -68,9 +63,7 @@ class MerchantCreated(Struct, frozen=True):
     integrator_code: str
 
 
-insert_account = sql.run("account.insert")
 insert_credential = sql.run("credential_admin.create")
-store_address = sql.maybe("account.set_address", UUID)
 store_rate = sql.maybe("account.set_rate", UUID)
 
 _ADDRESS = Address("Rua das Palmeiras", "100", "Centro", "Sao Paulo", "SP", "01001000")
@@ -78,13 +71,29 @@ _ADDRESS = Address("Rua das Palmeiras", "100", "Centro", "Sao Paulo", "SP", "010
 
 
 async def create_merchant(
-    conn: Connection, *, name: str, address: bool, kyc: str, now: datetime, document: str | None = None
+    conn: Connection,
+    *,
+    name: str,
+    address: bool,
+    kyc: str,
+    now: datetime,
+    document: str | None = None,
+    email: str | None = None,
+    payout_key: str | None = None,
+    at: Address = _ADDRESS,
 ) -> MerchantCreated:
     """One merchant, complete unless `address` is False; `kyc` is pending, approved or rejected.
 
-    The secrets are answered this once. Refused(VALIDATION_ERROR) for a name or state that cannot be.
+    The secrets are answered this once. Refused(VALIDATION_ERROR) for a name or state that cannot be, and for what is
+    given and cannot be.
     """
     check_name(name)
+    if wrong := address_faults(at):
+        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
+    if payout_key is not None and not is_pix_key(payout_key):
+        raise Refused(Code.VALIDATION_ERROR, fields={"payout_key": "must be a PIX key"})
+    if document is not None and not well_formed(document, letters=True):
+        raise Refused(Code.VALIDATION_ERROR, fields={"document": "must be a CPF or CNPJ without punctuation"})
     if kyc not in ("pending", "approved", "rejected"):
         raise Refused(Code.VALIDATION_ERROR, fields={"kyc": "must be pending, approved or rejected"})
     account_id = new_id()
@@ -93,10 +102,10 @@ async def create_merchant(
         account_id=account_id,
         name=name,
         document=document or _fictional_cnpj(account_id),
-        city="Sao Paulo",
-        address=msgspec.json.encode(_ADDRESS) if address else None,
+        city=at.city,
+        address=msgspec.json.encode(at) if address else None,
         kyc=kyc,
-        pix_key=str(account_id),
+        pix_key=payout_key or str(account_id),
         created_at=now,
     )
     made = {}
@@ -115,21 +124,10 @@ async def create_merchant(
         )
         made[mode] = credential
     integrator = await create_integrator(conn, name=name, account_id=account_id, now=now)
-    dashboard = Dashboard(f"{_slug(name)}.{account_id.hex[-6:]}@example.com", secrets.token_urlsafe(12))
+    email = email or f"{_slug(name)}.{account_id.hex[-6:]}@example.com"
+    dashboard = Dashboard(email, secrets.token_urlsafe(12))
     await add_person(conn, account_id, dashboard.email, "owner", hash_password(dashboard.password), now=now)
     return MerchantCreated(name, account_id, made["test"], made["production"], dashboard, integrator.integrador_code)
-
-
-async def set_address(conn: Connection, account_id: UUID, address: Address) -> None:
-    """Complete the registration; Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
-    if not re.fullmatch(r"[0-9]{8}", address.zip_code) or not re.fullmatch(r"[A-Z]{2}", address.state):
-        raise Refused(
-            Code.VALIDATION_ERROR,
-            fields={"zip_code": "must be 8 digits", "state": "must be 2 capital letters"},
-        )
-    stored = await store_address(conn, account_id=account_id, address=msgspec.json.encode(address), city=address.city)
-    if stored is None:
-        raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
 
 
 async def set_rate(conn: Connection, account_id: UUID, *, per_s: int | None, burst: int | None) -> None:

@@ -20,6 +20,12 @@ UPDATE account SET kyc = :kyc, kyc_reason = :reason, kyc_at = :now WHERE account
 -- name: set_address
 UPDATE account SET address = :address, city = :city WHERE account_id = :account_id RETURNING account_id;
 
+-- name: correct
+-- No row: it is approved, or not there.
+UPDATE account SET name = :name, document = :document, address = :address, city = :city
+WHERE account_id = :account_id AND kyc <> 'approved'
+RETURNING account_id;
+
 -- name: lock_pix_key
 SELECT pix_key FROM account WHERE account_id = :account_id FOR NO KEY UPDATE;
 

@@ -23,6 +23,7 @@ from runtime.local.embedded import free_port
 from tests.support.system import System, until
 
 EVERY = (
+    ("merchant", "access"), ("staff", "create"), ("staff", "access"), ("staff", "reset"),
     ("up",), ("serve",), ("status",), ("doctor",), ("migrate",), ("merchant", "create"), ("merchant", "approve"),
     ("merchant", "address"), ("merchant", "rate"), ("merchant", "pix-key"), ("webhook", "set"), ("pix", "suspend"),
     ("integrator", "create"), ("pix", "resume"),
@@ -151,6 +152,50 @@ def test_a_merchant_is_printed_as_dev_json_has_it(system: System, merchant: dict
     said = system.quita("merchant", "create", "--name", "Loja\x07")
     assert (said.returncode, said.stdout) == (1, "")
     assert said.stderr.startswith("quita: VALIDATION_ERROR")
+
+
+_REAL = (
+    "merchant", "create", "--name", "Padaria Aurora Ltda", "--document", "11.444.777/0001-61",
+    "--payout-key", "financeiro@aurora.example",
+    "--address", "Rua das Flores", "10", "Centro", "Olinda", "PE", "53010000",
+)  # fmt: skip
+
+
+def test_a_real_merchant_waits_for_approval_and_is_given_no_secret(system: System) -> None:
+    email = f"dona.{uuid4().hex[:8]}@example.com"
+    made = system.json(*_REAL, "--email", email.upper())
+    assert made.keys() == {"name", "account_id", "kyc", "email", "integrador_code"}
+    assert (made["kyc"], made["email"]) == ("pending", email)
+    again = system.quita(*_REAL, "--email", email)
+    assert (again.returncode, "email" in again.stderr) == (1, True)
+    sent = system.json("merchant", "access", made["account_id"], email)
+    assert sent == {"account_id": made["account_id"], "email": email, "mailed": True}
+    nobody = system.quita("merchant", "access", made["account_id"], "nobody@example.com")
+    assert (nobody.returncode, "nobody's of this account" in nobody.stderr) == (1, True)
+
+
+def test_local_work_invents_what_is_not_given(system: System) -> None:
+    email = f"dona.{uuid4().hex[:8]}@example.com"
+    made = system.json("merchant", "create", "--demo", "--name", "Loja", "--email", email)
+    assert made.keys() == system.merchants[0].keys()
+    assert made["dashboard"]["email"] == email
+
+
+def test_production_invents_nothing_and_prints_no_password(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from cli.main import main
+
+    monkeypatch.setenv("QUITA_ENV", "production")
+    for words, said in (
+        (("--name", "Loja"), "--document, --email, --payout-key, --address"),
+        (("--name", "Loja", "--demo"), "--demo is for local work"),
+        ((*_REAL[2:], "--email", "a@example.com", "--demo"), "--demo is for local work"),
+        ((*_REAL[2:], "--email", "a@example.com", "--kyc", "approved"), "--kyc is for local work"),
+        ((*_REAL[2:], "--email", "a@example.com", "--no-address"), "--no-address is for local work"),
+    ):
+        assert main(["merchant", "create", *words]) == 1
+        assert said in capsys.readouterr().err
 
 
 def test_an_integrator_gets_a_code_of_his_own(system: System, merchant: dict[str, Any]) -> None:

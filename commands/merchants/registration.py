@@ -1,0 +1,178 @@
+"""A real merchant's registration: what is asked for, what is still missing, and who may correct what.
+
+An account that is registered so has a CNPJ, an address and a key of its own, waits for a decision (KYC pending), and
+has one owner, who chooses the password by a mailed link. Nobody is given a secret: the owner makes the credentials.
+"""
+
+import re
+import unicodedata
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from commands.merchants.integrators import check_name, create_integrator
+from commands.people.links import ask_for_link
+from commands.people.people import add_person
+from domain.documents import check_digits_hold, well_formed
+from domain.errors import Code, Refused
+from domain.payer import STATES
+from domain.refund import is_pix_key
+from runtime.ids import new_id
+from runtime.seal import Seal
+from sql import Connection
+
+STREET_MAX: Final = 80
+NUMBER_MAX: Final = 20
+DISTRICT_MAX: Final = 60
+CITY_MAX: Final = 60
+
+
+class Address(Struct, frozen=True):
+    """Where a merchant is registered; `state` is two letters, `zip_code` eight digits (CEP)."""
+
+    street: str
+    number: str
+    district: str
+    city: str
+    state: str
+    zip_code: str
+
+
+class MerchantRegistration(Struct, frozen=True, kw_only=True):
+    """`name` as the Receita Federal has it, `document` a bare CNPJ, `payout_key` a PIX key of its owner's."""
+
+    name: str
+    document: str
+    email: str
+    payout_key: str
+    address: Address
+
+
+class Registered(Struct, frozen=True, kw_only=True):
+    name: str
+    account_id: UUID
+    kyc: str
+    email: str
+    """Of the owner, to whom a link is mailed."""
+    integrador_code: str
+
+
+insert_account = sql.run("account.insert")
+store_address = sql.maybe("account.set_address", UUID)
+_correct = sql.maybe("account.correct", UUID)
+
+
+async def register_merchant(
+    conn: Connection, given: MerchantRegistration, *, letters: bool, now: datetime, seal: Seal
+) -> Registered:
+    """One account, pending, without credentials; a link goes to its owner's e-mail.
+
+    `letters`: whether a CNPJ may have some. Refused(VALIDATION_ERROR) with every field that cannot be: name, document,
+    payout_key, email (also one that signs in already), and those of the address.
+    """
+    check_registration(given, letters=letters)
+    account_id = new_id()
+    await insert_account(
+        conn,
+        account_id=account_id,
+        name=given.name,
+        document=given.document,
+        city=given.address.city,
+        address=msgspec.json.encode(given.address),
+        kyc="pending",
+        pix_key=given.payout_key,
+        created_at=now,
+    )
+    integrator = await create_integrator(conn, name=given.name, account_id=account_id, now=now)
+    await add_person(conn, account_id, given.email, "owner", None, now=now)
+    await ask_for_link(conn, given.email, now=now, seal=seal)
+    return Registered(
+        name=given.name,
+        account_id=account_id,
+        kyc="pending",
+        email=given.email,
+        integrador_code=integrator.integrador_code,
+    )
+
+
+async def correct_registration(
+    conn: Connection, account_id: UUID, name: str, document: str, address: Address, *, letters: bool
+) -> None:
+    """Of an account that is not approved: what was approved stays what it was, but for the address.
+
+    Refused(VALIDATION_ERROR) as `register_merchant`, and with fields.kyc for one that is approved.
+    """
+    if wrong := {**_company_faults(name, document, letters=letters), **address_faults(address)}:
+        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
+    encoded = msgspec.json.encode(address)
+    if (
+        await _correct(conn, account_id=account_id, name=name, document=document, address=encoded, city=address.city)
+        is None
+    ):
+        raise Refused(Code.VALIDATION_ERROR, fields={"kyc": "is approved: only its address can be changed"})
+
+
+async def set_address(conn: Connection, account_id: UUID, address: Address) -> None:
+    """Refused(VALIDATION_ERROR) with the fields that cannot be, Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown
+    account."""
+    if wrong := address_faults(address):
+        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
+    stored = await store_address(conn, account_id=account_id, address=msgspec.json.encode(address), city=address.city)
+    if stored is None:
+        raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
+
+
+def check_registration(given: MerchantRegistration, *, letters: bool) -> None:
+    wrong = {**_company_faults(given.name, given.document, letters=letters), **address_faults(given.address)}
+    key = given.payout_key
+    if not is_pix_key(key) or (key.isdigit() and not check_digits_hold(key)):
+        wrong["payout_key"] = "must be a PIX key: CPF, CNPJ, +55 and telephone, e-mail in lower case or random key"
+    if wrong:
+        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
+
+
+def address_faults(address: Address) -> dict[str, str]:
+    """What boletos cannot print of it, by field."""
+    wrong = {
+        name: f"must be 1 to {length_max} printable characters"
+        for name, length_max in (
+            ("street", STREET_MAX), ("number", NUMBER_MAX), ("district", DISTRICT_MAX), ("city", CITY_MAX),
+        )
+        if not _is_printable(getattr(address, name), length_max)
+    }  # fmt: skip
+    if address.state not in STATES:
+        wrong["state"] = "must be a state of Brazil, 2 capital letters"
+    if not re.fullmatch(r"[0-9]{8}", address.zip_code) or address.zip_code == "0" * 8:
+        wrong["zip_code"] = "must be a CEP, 8 digits"
+    return wrong
+
+
+def _company_faults(name: str, document: str, *, letters: bool) -> dict[str, str]:
+    wrong = {}
+    try:
+        check_name(name)
+    except Refused as refused:
+        wrong.update(refused.fields or {})
+    # A BR Code is ASCII: of a name in another script it would have nothing.
+    if not _is_printable(name, 100) or not re.search("[A-Za-z]", _folded(name)):
+        wrong["name"] = "must be 1 to 100 characters that boletos print, with a Latin letter among them"
+    if len(document) != 14 or not well_formed(document, letters=letters) or not check_digits_hold(document):
+        wrong["document"] = "must be a CNPJ, 14 characters without punctuation, with right check digits"
+    return wrong
+
+
+def _is_printable(text: str, length_max: int) -> bool:
+    """As the paper of a boleto prints it (WinAnsiEncoding)."""
+    try:
+        text.encode("cp1252")
+    except UnicodeEncodeError:
+        return False
+    return len(text.strip()) > 0 and len(text) <= length_max and text.isprintable()
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()

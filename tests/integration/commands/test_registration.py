@@ -1,0 +1,109 @@
+"""A real merchant from nothing: what is asked for, and that nobody but its owner gets a secret."""
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import pytest
+
+from commands.merchants.kyc import Kyc, decide_kyc
+from commands.merchants.registration import (
+    Address,
+    MerchantRegistration,
+    correct_registration,
+    register_merchant,
+    set_address,
+)
+from domain.errors import Code, Refused
+from runtime.seal import Seal
+
+NOW = datetime(2027, 3, 1, 12, tzinfo=UTC)
+SEAL = Seal(bytes(range(32)))
+ADDRESS = Address("Rua das Flores", "10", "Centro", "São João del-Rei", "MG", "36300000")
+
+
+def given(**more: Any) -> MerchantRegistration:
+    fields: dict[str, Any] = {
+        "name": "Padaria Aurora Ltda", "document": "11444777000161", "email": f"{uuid4().hex}@example.com",
+        "payout_key": "financeiro@aurora.example", "address": ADDRESS,
+    }  # fmt: skip
+    return MerchantRegistration(**{**fields, **more})
+
+
+async def test_it_waits_with_one_owner_who_is_mailed_a_link_and_no_credentials(conn: Any) -> None:
+    form = given()
+    made = await register_merchant(conn, form, letters=False, now=NOW, seal=SEAL)
+    account = await conn.fetchrow("SELECT * FROM account WHERE account_id = $1", made.account_id)
+    assert (account["kyc"], account["document"], account["pix_key"]) == ("pending", form.document, form.payout_key)
+    assert msgspec.json.decode(account["address"], type=Address) == ADDRESS
+    person = await conn.fetchrow("SELECT * FROM dashboard_user WHERE account_id = $1", made.account_id)
+    assert (person["email"], person["role"], person["password_hash"]) == (form.email, "owner", None)
+    assert await conn.fetchval("SELECT count(*) FROM credential WHERE account_id = $1", made.account_id) == 0
+    assert await conn.fetchval("SELECT count(*) FROM mail WHERE kind = 'access' AND state = 'waiting'") >= 1
+    with pytest.raises(Refused) as refused:
+        await register_merchant(conn, given(email=form.email), letters=False, now=NOW, seal=SEAL)
+    assert refused.value.fields == {"email": "is taken"}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("document", "11444777000162"), ("document", "11444777000"), ("document", "39053344705"),
+        ("document", "11111111111111"), ("document", "11.444.777/0001-61"), ("document", "12ABC34501DE35"),
+        ("document", ""), ("name", ""), ("name", " "), ("name", "x" * 101), ("name", "株式会社"), ("name", "123"),
+        ("name", "Loja\n"), ("name", "Loja 🍞"), ("payout_key", "x"), ("payout_key", "11144477735x"),
+        ("payout_key", "11144477700"), ("email", "x"), ("email", "A@example.com"),
+    ],
+)  # fmt: skip
+async def test_what_cannot_be_is_refused_by_its_field(conn: Any, field: str, value: str) -> None:
+    with pytest.raises(Refused) as refused:
+        await register_merchant(conn, given(**{field: value}), letters=False, now=NOW, seal=SEAL)
+    assert refused.value.code is Code.VALIDATION_ERROR
+    assert set(refused.value.fields or {}) == {field}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("street", ""), ("street", "x" * 81), ("street", "Rua\x00"), ("number", ""), ("district", " "),
+        ("city", "東京"), ("state", "XX"), ("state", "sp"), ("zip_code", "3630000"), ("zip_code", "00000000"),
+    ],
+)  # fmt: skip
+async def test_an_address_that_a_boleto_cannot_print_is_refused_by_its_field(conn: Any, field: str, value: str) -> None:
+    wrong = msgspec.structs.replace(ADDRESS, **{field: value})
+    made = await register_merchant(conn, given(), letters=False, now=NOW, seal=SEAL)
+    for refusing in (
+        register_merchant(conn, given(address=wrong), letters=False, now=NOW, seal=SEAL),
+        set_address(conn, made.account_id, wrong),
+        correct_registration(conn, made.account_id, "Loja", "11444777000161", wrong, letters=False),
+    ):
+        with pytest.raises(Refused) as refused:
+            await refusing
+        assert set(refused.value.fields or {}) == {field}
+
+
+async def test_all_that_is_wrong_is_told_at_once(conn: Any) -> None:
+    wrong = given(name="", document="1", payout_key="x", address=msgspec.structs.replace(ADDRESS, city="", state=""))
+    with pytest.raises(Refused) as refused:
+        await register_merchant(conn, wrong, letters=False, now=NOW, seal=SEAL)
+    assert set(refused.value.fields or {}) == {"name", "document", "payout_key", "city", "state"}
+
+
+async def test_a_cnpj_with_letters_is_taken_where_the_setting_says_so(conn: Any) -> None:
+    made = await register_merchant(conn, given(document="12ABC34501DE35"), letters=True, now=NOW, seal=SEAL)
+    document = "SELECT document FROM account WHERE account_id = $1"
+    assert await conn.fetchval(document, made.account_id) == "12ABC34501DE35"
+    with pytest.raises(Refused):
+        await register_merchant(conn, given(document="12ABC34501DE36"), letters=True, now=NOW, seal=SEAL)
+
+
+async def test_what_was_approved_stays_what_it_was(conn: Any) -> None:
+    made = await register_merchant(conn, given(), letters=False, now=NOW, seal=SEAL)
+    await correct_registration(conn, made.account_id, "Padaria Alba", "16727230000197", ADDRESS, letters=False)
+    assert await conn.fetchval("SELECT name FROM account WHERE account_id = $1", made.account_id) == "Padaria Alba"
+    await decide_kyc(conn, made.account_id, Kyc.APPROVED, "", now=NOW)
+    with pytest.raises(Refused) as refused:
+        await correct_registration(conn, made.account_id, "Outra", "11444777000161", ADDRESS, letters=False)
+    assert set(refused.value.fields or {}) == {"kyc"}
+    await set_address(conn, made.account_id, msgspec.structs.replace(ADDRESS, number="12"))
