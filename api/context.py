@@ -22,6 +22,7 @@ from domain.instants import to_millisecond
 from readmodels.cursor import Cursors
 from readmodels.documents.boleto_pdf import BoletoPrinter
 from runtime.jobs import Jobs
+from runtime.limits.shares import Shares
 from runtime.postgres import Pool, open_pool, session
 from runtime.redis import open_redis
 from runtime.replies import Replies
@@ -37,9 +38,11 @@ find_suspension = sql.one("account.pix_suspended", _Suspension)
 
 
 class ApiContext:
-    def __init__(self, settings: Settings, pool: Pool, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, settings: Settings, pool: Pool, list_pool: Pool, *, now: Callable[[], datetime]) -> None:
         self.settings = settings
         self.pool = pool
+        self.list_pool = list_pool
+        self.shares = Shares(settings.pace.account_at_once)
         self._now = now
         self.redis = open_redis(settings.redis_url, blocking=False)
         self.jobs = Jobs(self.redis)
@@ -80,8 +83,12 @@ class ApiContext:
 
 async def open_context(settings: Settings) -> ApiContext:
     """Open what a process needs; PostgreSQL must be there, Redis may come later."""
-    pool = await open_pool(settings.database_url, name="api", size=settings.pace.api_pool_size)
-    context = ApiContext(settings, pool, now=lambda: datetime.now(UTC))
+    pace = settings.pace
+    pool = await open_pool(settings.database_url, name="api", size=pace.api_pool_size)
+    list_pool = await open_pool(
+        settings.database_url, name="api lists", size=pace.list_pool_size, statement_s=pace.list_statement_s
+    )
+    context = ApiContext(settings, pool, list_pool, now=lambda: datetime.now(UTC))
     await context.replies.start()
     return context
 
@@ -95,4 +102,5 @@ async def close_context(context: ApiContext) -> None:
     await context.jobs.stop()
     await context.replies.stop()
     await context.redis.aclose(close_connection_pool=True)
+    await context.list_pool.close()
     await context.pool.close()

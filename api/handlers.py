@@ -16,13 +16,19 @@ from api.admission import admit
 from api.answers import Answer
 from api.context import ApiContext
 from api.exchange import Exchange, failure, new_exchange
+from api.query import CURSOR
 from api.route import Call, Method, OpenRoute, Route
 from runtime.metrics import Meter
 
 
 def handler_of(route: Route, opened: Callable[[], ApiContext], meter: Meter) -> HTTPRouteHandler:
+    in_turn = route.heavy or CURSOR in route.query
+
     async def handle(context: NamedDependency[ApiContext], call: NamedDependency[Call]) -> Answer:
-        return await route.handle(context, call)
+        if not in_turn:
+            return await route.handle(context, call)
+        async with context.shares.of(call.caller.owner):
+            return await route.handle(context, call)
 
     middleware = HotRoute(route, opened, meter) if route.hot else Recorded(route.method, route.path, opened, meter)
     dependencies = {"call": Provide(provide_call, sync_to_thread=False)}

@@ -50,6 +50,8 @@ class Route(Struct, frozen=True, kw_only=True):
     query: tuple[Parameter, ...] = ()
     headers: tuple[Parameter, ...] = ()
     """Optional request headers, beside Authorization and Idempotency-Key."""
+    heavy: bool = False
+    """Whether it takes a turn of its account's share (runtime/limits/shares.py), as every list does."""
     hot: bool = False
     """Answered in front of the framework's handler (api/handlers.py, HotRoute)."""
     answers: dict[int, Any] = {}

@@ -47,7 +47,7 @@ class Code(Enum):
     METHOD_NOT_ALLOWED         = 405, False, "This path does not answer to this method."
     REQUEST_TIMEOUT            = 408, True,  "The request did not arrive in time."
     PAYLOAD_TOO_LARGE          = 413, False, "The body is larger than 256 KiB."
-    URI_TOO_LONG               = 414, False, "The path with its query is longer than 8 KiB."
+    URI_TOO_LONG               = 414, False, "The path with its query is longer than 16 KiB."
     UNSUPPORTED_MEDIA_TYPE     = 415, False, "The body must be application/json."
     RATE_LIMITED               = 429, True,  "Too many requests. To poll cheaply, use GET /v1/events?after_sequence=."
     INSUFFICIENT_BALANCE       = 422, True,  "The account's balance does not cover this."

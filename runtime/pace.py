@@ -41,6 +41,14 @@ class Pace(Struct, frozen=True, kw_only=True):
     """Connections to PostgreSQL of an API process; `web_pool_size` of the pages in the same process."""
     web_pool_size: int = 4
     worker_pool_size: int = 16
+    list_pool_size: int = 8
+    """Connections of an API process for lists and sums, apart from those of creations and look-ups."""
+    list_statement_s: int = 2
+    """After which a list or sum is given up."""
+    people_pool_size: int = 4
+    """For the pages of people who are signed in, apart from those of payers."""
+    account_at_once: int = 3
+    """Lists, sums and pages of one account and mode at work at the same time in a process."""
 
 
 _MAX: Mapping[str, int] = {
@@ -49,6 +57,7 @@ _MAX: Mapping[str, int] = {
     "creations_written": 100,
     "pix_locations_s": 3_600,
     "pix_locations_per_s": 10_000,
+    "list_statement_s": 60,
 }
 _ELSE_MAX = 10_000
 _LOCATIONS_MAX = 10_000_000

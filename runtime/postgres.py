@@ -55,8 +55,8 @@ async def _codecs(conn: Any) -> None:
     )
 
 
-async def open_pool(database_url: str, *, name: str, size: int) -> Pool:
-    """A pool of exactly `size` connections."""
+async def open_pool(database_url: str, *, name: str, size: int, statement_s: float = 10.0) -> Pool:
+    """A pool of at most `size` connections, on which no statement takes longer than `statement_s`."""
     return await asyncpg.create_pool(
         database_url,
         min_size=1,
@@ -76,7 +76,7 @@ async def open_pool(database_url: str, *, name: str, size: int) -> Pool:
             "enable_bitmapscan": "off",
             # Nor may a plan made while its table was young go on walking the whole table once it has grown.
             "enable_seqscan": "off",
-            "statement_timeout": "10000",
+            "statement_timeout": str(round(statement_s * 1000)),
             "lock_timeout": "5000",
             "idle_in_transaction_session_timeout": "10000",
             "timezone": "UTC",

@@ -14,6 +14,7 @@ from litestar.exceptions import HTTPException
 from litestar.response import Response
 
 from readmodels.documents.boleto_pdf import BoletoPrinter
+from runtime.limits.shares import Shares
 from runtime.postgres import DB_UNAVAILABLE, Pool, open_pool
 from runtime.settings import Settings, read_settings
 from web.context import WebContext
@@ -72,7 +73,8 @@ def make_app(
     """The application. Settings not given come from the environment; a pool not given lives as long as it.
     `openapi` is the API's own document, which the documentation shows.
 
-    Handlers find `pool`, `settings`, `now`, `context` and `printer` in `request.app.state`.
+    Handlers find `pool` (payers' pages), `people_pool`, `settings`, `now`, `context` and `printer` in
+    `request.app.state`.
     """
 
     @asynccontextmanager
@@ -82,9 +84,14 @@ def make_app(
         # Renders its forms with the first boleto: most processes print none.
         app.state.printer = BoletoPrinter()
         app.state.sign_in_turns = sign_in_turns()
-        size = app.state.settings.pace.web_pool_size
-        own = None if pool else await open_pool(app.state.settings.database_url, name="web", size=size)
-        app.state.pool = pool or own
+        pace = app.state.settings.pace
+        own = [
+            await open_pool(app.state.settings.database_url, name=name, size=size)
+            for name, size in (("web", pace.web_pool_size), ("web people", pace.people_pool_size))
+            if pool is None
+        ]
+        app.state.pool, app.state.people_pool = own or (pool, pool)
+        app.state.shares = Shares(pace.account_at_once)
         app.state.context = WebContext(app.state.settings, app.state.pool, now=now)
         await app.state.context.open()
         app.state.docs = Docs(app.state.settings, openapi)
@@ -94,8 +101,8 @@ def make_app(
         finally:
             app.state.live.close()
             await app.state.context.close()
-            if own:
-                await own.close()
+            for each in own:
+                await each.close()
 
     app = Litestar(
         route_handlers=[

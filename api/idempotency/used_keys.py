@@ -9,7 +9,7 @@ from msgspec import Struct
 
 import sql
 from api.idempotency.lock import KeyName
-from domain.mode import Owner
+from domain.mode import Mode, Owner
 from runtime.batching import Batcher
 from runtime.postgres import Pool, session
 
@@ -36,14 +36,19 @@ count_replays = sql.run("idempotency.count_replays")
 class UsedKeys:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._finds: Batcher[KeyName, UsedKey | None] = Batcher(self._find, lanes=1, batch_max=_KEYS_MAX)
-        self._replays: Batcher[KeyName, None] = Batcher(self._count, lanes=1, batch_max=_KEYS_MAX)
+        # One of each for each mode, so that replays in the sandbox do not delay production.
+        self._finds: dict[Mode, Batcher[KeyName, UsedKey | None]] = {
+            mode: Batcher(self._find, lanes=1, batch_max=_KEYS_MAX) for mode in Mode
+        }
+        self._replays: dict[Mode, Batcher[KeyName, None]] = {
+            mode: Batcher(self._count, lanes=1, batch_max=_KEYS_MAX) for mode in Mode
+        }
 
     async def find(self, name: KeyName) -> UsedKey | None:
-        return await self._finds.submit(name)
+        return await self._finds[name[0].mode].submit(name)
 
     async def count_replay(self, name: KeyName) -> None:
-        await self._replays.submit(name)
+        await self._replays[name[0].mode].submit(name)
 
     async def _find(self, names: Sequence[KeyName]) -> list[UsedKey | None]:
         distinct = sorted(set(names))

@@ -7,7 +7,7 @@ from uuid import UUID
 from commands.charges.change import COMMANDS_MAX, ChargeCommand, Outcome, change_charges
 from commands.charges.expire import expire_account
 from domain.errors import Code, Refused
-from domain.mode import Owner
+from domain.mode import Mode, Owner
 from readmodels.charges.charge import ChargeDoc, CurrentCharge, current_charges
 from runtime.batching import Batcher
 from runtime.jobs import PIX_ORDERS, WEBHOOKS, Jobs
@@ -24,32 +24,39 @@ class Charges:
         self._pool = pool
         self._jobs = jobs
         self._now = now
-        self._lookups: Batcher[ChargeLookup, CurrentCharge | None] = Batcher(self._read, lanes=1, batch_max=LOOKUPS_MAX)
-        self._changes: Batcher[ChargeCommand, Outcome] = Batcher(self._change, lanes=2, batch_max=COMMANDS_MAX)
+        # One of each for each mode: a flood in the sandbox, or a lock held there, does not delay production.
+        self._lookups: dict[Mode, Batcher[ChargeLookup, CurrentCharge | None]] = {
+            mode: Batcher(self._read, lanes=1, batch_max=LOOKUPS_MAX) for mode in Mode
+        }
+        self._changes: dict[Mode, Batcher[ChargeCommand, Outcome]] = {
+            mode: Batcher(self._change, lanes=2, batch_max=COMMANDS_MAX) for mode in Mode
+        }
 
     async def close(self) -> None:
-        await self._changes.close()
+        for batcher in self._changes.values():
+            await batcher.close()
 
     async def find(self, charge_id: UUID, owner: Owner) -> ChargeDoc:
         """The owner's charge, expired first if its time has passed; Refused(CHARGE_NOT_FOUND)."""
-        found = await self._lookups.submit((charge_id, owner))
+        found = await self._lookups[owner.mode].submit((charge_id, owner))
         if found is None:
             raise Refused(Code.CHARGE_NOT_FOUND)
         if found.overdue(self._now()):
             command = ChargeCommand(charge_id=charge_id, owner=owner, decide=lambda charge, at: [], actor="read")
-            await self._changes.submit(command)
-            found = await self._lookups.submit((charge_id, owner))
+            await self._changes[owner.mode].submit(command)
+            found = await self._lookups[owner.mode].submit((charge_id, owner))
             assert found is not None, "charges are never deleted"
         return found.doc
 
     async def look_up(self, charge_id: UUID, owner: Owner) -> ChargeDoc | None:
         """As it is stored, overdue or not."""
-        found = await self._lookups.submit((charge_id, owner))
+        found = await self._lookups[owner.mode].submit((charge_id, owner))
         return None if found is None else found.doc
 
     async def change(self, command: ChargeCommand) -> None:
         """Do what is asked of a charge, or raise its refusal; wakes the workers that tell banks and merchants."""
-        outcome = await self._changes.submit(command)
+        assert command.owner is not None, "a program changes charges of its own account"
+        outcome = await self._changes[command.owner.mode].submit(command)
         if isinstance(outcome, Refused):
             raise outcome
 

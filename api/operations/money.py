@@ -9,6 +9,7 @@ from typing import Final
 from commands.money.refund import REFUNDS_MAX, NewRefund, begin_refunds
 from commands.money.withdraw import NewWithdrawal, create_withdrawal
 from domain.errors import Refused
+from domain.mode import Mode
 from readmodels.money.refund import RefundProjection
 from readmodels.money.withdrawal import WithdrawalDoc
 from runtime.batching import Batcher
@@ -27,16 +28,18 @@ class Refunds:
         self._now = now
         self._transfers_cents_max = transfers_cents_max
         # A batch that a balance does not cover is undone, and each of it tried again alone.
-        self._batcher: Batcher[NewRefund, RefundProjection | None] = Batcher(
-            self._begin, lanes=CONNECTIONS_MAX, batch_max=REFUNDS_MAX
-        )
+        # One for each mode: what holds an account of the sandbox does not delay production.
+        self._batchers: dict[Mode, Batcher[NewRefund, RefundProjection | None]] = {
+            mode: Batcher(self._begin, lanes=CONNECTIONS_MAX, batch_max=REFUNDS_MAX) for mode in Mode
+        }
 
     async def close(self) -> None:
-        await self._batcher.close()
+        for batcher in self._batchers.values():
+            await batcher.close()
 
     async def create(self, asked: NewRefund) -> RefundProjection | None:
         """The pending refund; None when its key was used. Or Refused."""
-        return await self._batcher.submit(asked)
+        return await self._batchers[asked.owner.mode].submit(asked)
 
     async def _begin(self, asked: Sequence[NewRefund]) -> list[RefundProjection | Refused | None]:
         async with transaction(self._pool) as conn:

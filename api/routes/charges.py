@@ -98,7 +98,7 @@ async def list_charges(context: ApiContext, call: Call) -> Answer:
 async def summarize(context: ApiContext, call: Call) -> Answer:
     filters = CHARGES.read_filters(context, call)
     await context.charges.expire_overdue(call.caller.owner)
-    async with session(context.pool) as conn:
+    async with session(context.list_pool) as conn:
         rows = await charge_summary(conn, call.caller.owner, filters)
     return Answer(encode(ChargeSummary(rows)))
 
@@ -148,6 +148,7 @@ ROUTES = routes_of(
         path="/v1/charges/summary",
         name="summarizeCharges",
         summary="Count and amount of charges per status",
+        heavy=True,
         handle=summarize,
         scopes=("charges:read",),
         query=CHARGES.filter_parameters,

@@ -116,6 +116,7 @@ ROUTES = routes_of(
         name="redeliverEvents",
         summary="Send every event of a range of the feed again, also those from before the endpoint was registered",
         handle=redeliver_events,
+        heavy=True,
         scopes=("charges:create",),
         body=EventRange,
         answers={202: RangeRedelivered},

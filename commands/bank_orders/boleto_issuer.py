@@ -66,10 +66,14 @@ class BoletoIssuer:
         self._reserve = reserve
         self._now = now
         self._numbers = ControlNumbers(pool)
-        self._orders: Batcher[RegistrationOrder, bool] = Batcher(self._write, lanes=2, batch_max=ORDERED_MAX)
+        # One for each mode, so that a flood in the sandbox does not delay production.
+        self._orders: dict[Mode, Batcher[RegistrationOrder, bool]] = {
+            mode: Batcher(self._write, lanes=2, batch_max=ORDERED_MAX) for mode in Mode
+        }
 
     async def close(self) -> None:
-        await self._orders.close()
+        for batcher in self._orders.values():
+            await batcher.close()
 
     async def issue(self, request: BoletoRequest, *, until: float) -> UUID | None:
         """The id of the charge made of the boleto that the bank has registered; None when the key made something before
@@ -83,7 +87,7 @@ class BoletoIssuer:
             # Not given back once it was ordered: a creation that failed may be found paid, with this QR Code.
             location = await self._reserve.take(request.issuer.mode, request.issuer.account_id)
         order = await self.compose(request, location, until=until)
-        if not await self._orders.submit(order):
+        if not await self._orders[request.issuer.mode].submit(order):
             if location is not None:
                 self._reserve.give_back(request.issuer.mode, [location])
             return None
@@ -118,7 +122,7 @@ class BoletoIssuer:
                 break
             _log.warning("boleto_number_taken", number=order.request.payload.charge.nosso_numero)
             order = await self.compose(request, location, until=until)
-            if not await self._orders.submit(order):
+            if not await self._orders[request.issuer.mode].submit(order):
                 return None
         raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
 

@@ -30,7 +30,7 @@ class HttpBounds(Struct, frozen=True, kw_only=True):
     write_s: float = 30.0
     """How long an answer may wait for a client that does not read."""
     header_bytes_max: int = 32 * 1024
-    target_bytes_max: int = 8 * 1024
+    target_bytes_max: int = 16 * 1024
     connections_max: int = 10_000
     connections_per_address_max: int = 1_000
     """Of one IPv4 address or IPv6 network of 64 bits; TRUSTED_PROXIES are not counted."""

@@ -98,7 +98,8 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
         for part in await self.parts(request, filters):
             after: Position | None = None
             while True:
-                async with session(request.pool) as conn:
+                # A turn for each part: files that a browser reads slowly hold none up.
+                async with request.shares.of(request.owner), session(request.pool) as conn:
                     items, after = await self.fetch(request)(conn, request.owner, part, after, ROWS)
                 yield items
                 if after is None:

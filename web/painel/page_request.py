@@ -28,6 +28,7 @@ from domain.sandbox_clock import on_clock
 from readmodels.cursor import Cursors
 from readmodels.dashboard.charge import ACTOR
 from runtime.ids import new_id
+from runtime.limits.shares import Shares
 from runtime.postgres import Connection, Pool, transaction
 from runtime.seal import Seal
 from runtime.settings import Settings
@@ -90,7 +91,8 @@ class PageRequest:
         self.session = session
         self.cookie = cookie
         self.mode = mode
-        self.pool: Pool = state.pool
+        self.pool: Pool = state.people_pool
+        self.shares: Shares = state.shares
         self.settings: Settings = state.settings
         self.seal = Seal(self.settings.secret_key)
         self.context: WebContext = state.context

@@ -74,7 +74,7 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
         state = request.app.state
         section = page.section
         cookie = cookie_of(request, section)
-        async with session(state.pool) as conn:
+        async with session(state.people_pool) as conn:
             found = await session_of(conn, cookie, section.side, now=state.now())
         if found is None:
             return go(entrance(section, request.scope["path"] if page.method == "GET" else ""))
@@ -91,7 +91,10 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
         try:
             if fault:
                 raise StepUpNeeded
-            return await page.handle(page_request)
+            if page.method == "POST":  # some wait for a bank
+                return await page.handle(page_request)
+            async with page_request.shares.of(page_request.owner):
+                return await page.handle(page_request)
         except StepUpNeeded as needed:
             return ask_again(page_request, needed, fault)
         except AlreadySent:

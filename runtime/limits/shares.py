@@ -1,0 +1,58 @@
+"""What one account may have at work in a process at the same time: its share of connections and of the processor. Its
+further requests wait for one another, and nobody else for them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from domain.errors import Code, Refused
+
+WAITING_MAX: Final = 1_000
+"""Of one account: a second of its requests at the usual rate limit."""
+WAIT_S_MAX: Final = 5.0
+
+
+class _Share:
+    __slots__ = ("inside", "room")
+
+    def __init__(self, at_once_max: int) -> None:
+        self.room = asyncio.Semaphore(at_once_max)
+        self.inside = 0  # waiting ones included
+
+
+class Shares:
+    def __init__(self, at_once_max: int, *, waiting_max: int = WAITING_MAX, wait_s_max: float = WAIT_S_MAX) -> None:
+        self._at_once_max = at_once_max
+        self._inside_max = at_once_max + waiting_max
+        self._wait_s_max = wait_s_max
+        self._shares: dict[Hashable, _Share] = {}
+
+    def __len__(self) -> int:
+        """Whose requests are at work or wait."""
+        return len(self._shares)
+
+    @asynccontextmanager
+    async def of(self, owner: Hashable) -> AsyncIterator[None]:
+        """One of the owner's turns, waited for; Refused(RATE_LIMITED) when too many wait, or for too long."""
+        share = self._shares.get(owner)
+        if share is None:
+            share = self._shares[owner] = _Share(self._at_once_max)
+        if share.inside >= self._inside_max:
+            raise Refused(Code.RATE_LIMITED, retry_after_s=1)
+        share.inside += 1
+        try:
+            try:
+                async with asyncio.timeout(self._wait_s_max):
+                    await share.room.acquire()
+            except TimeoutError:
+                raise Refused(Code.RATE_LIMITED, retry_after_s=1) from None
+            try:
+                yield
+            finally:
+                share.room.release()
+        finally:
+            share.inside -= 1
+            if not share.inside:
+                del self._shares[owner]
