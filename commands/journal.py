@@ -6,6 +6,7 @@ are locked last, because a busy account's transactions queue for them.
 
 from base64 import b64encode
 from collections.abc import Sequence
+from copy import copy
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -65,39 +66,32 @@ class Posting(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class JournalRow(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """A row as the statement reads it: one object costs the client less than twelve arrays do."""
+    """A row as the statement reads it: one object costs the client less than twelve arrays do.
+
+    Its numbers are counted back from where the clock stands when all rows of the transaction have theirs, so that all
+    of it is encoded before the clock is locked.
+    """
 
     account_id: UUID
     test: bool
     charge_id: UUID | None = None
     version: int
     kind: str
-    recorded_at: datetime
+    at: datetime
+    """When it is recorded, unless a clock says otherwise."""
     actor: str
     request_id: str | None = None
     payload: dict[str, Any]
+    entry: dict[str, Any] | None = None
+    covered: bool = False
     event_id: UUID | None = None
-    event_sequence: int | None = None
     event_body: str | None = None
+    events_back: int = 0
+    entries_back: int = 0
+    cents_back: int = 0
 
 
-class Clock(Struct, frozen=True, gc=False):
-    """Where an account's clock stands after this transaction's numbers were taken."""
-
-    account_id: UUID
-    test: bool
-    event_sequence: int
-    entry_sequence: int
-    balance_cents: int
-    latest_at: datetime
-
-    @property
-    def owner(self) -> Owner:
-        return Owner.of(self.account_id, self.test)
-
-
-advance_clocks = sql.many("clock.advance", Clock)
-post_rows = sql.run("journal.post")
+post_rows = sql.one("journal.post", bool)
 add_orders = sql.run("order.add")
 _encode = msgspec.json.Encoder().encode
 
@@ -107,7 +101,6 @@ _PROJECTIONS: Final = {
     "fund": Projection.FUNDS,
     "refund": Projection.REFUNDS_ENDED,
     "withdrawal": Projection.WITHDRAWALS_CHANGED,
-    "entry": Projection.ENTRIES,
 }
 """Which projection reads which part of a payload."""
 _MAILED: Final = (EventKind.PAYMENT_RECEIVED, EventKind.CHARGE_DUE_DATE_CHANGED)
@@ -127,77 +120,40 @@ async def post(conn: Connection, postings: Sequence[Posting], *, now: datetime) 
     then; of several commands each is to be tried again alone.
     """
     await _order(conn, [posting for posting in postings if posting.order is not None], now=now)
-    counts = await _take_numbers(conn, postings)
+    counts = _count(postings)
+    owners = sorted(counts)  # so that no two transactions wait for each other's clocks in a circle
+    totals = [counts[owner] for owner in owners]
+    counts = {owner: copy(count) for owner, count in counts.items()}
     projections: set[Projection] = set()
-    items: list[bytes] = []
+    items = []
     for posting in postings:
-        count = counts.get(posting.owner)
-        payload, event, sequence = posting.payload, posting.event, None
-        if posting.entry is not None:
-            assert count is not None
-            payload = {**payload, "entry": count.next_entry(posting.entry)}
-        if event is not None:
-            assert count is not None
-            sequence = count.event = count.event + 1
-            projections.add(Projection.EVENTS)
-        for part in payload:
+        for part in posting.payload:
             if part in _PROJECTIONS:
                 projections.add(_BEGINNINGS.get((part, posting.kind), _PROJECTIONS[part]))
-        items.append(
-            _encode(
-                JournalRow(
-                    account_id=posting.owner.account_id,
-                    test=posting.owner.test,
-                    charge_id=posting.charge_id,
-                    version=posting.version,
-                    kind=posting.kind,
-                    recorded_at=posting.at if count is None else count.at,
-                    actor=posting.actor,
-                    request_id=posting.request_id,
-                    payload=payload,
-                    event_id=None if event is None else event.event_id,
-                    event_sequence=sequence,
-                    event_body=None if event is None else b64encode(event.body).decode(),
-                )
-            )
-        )
+        if posting.event is not None:
+            projections.add(Projection.EVENTS)
+        if posting.entry is not None:
+            projections.add(Projection.ENTRIES)
+        items.append(_encode(_row(posting, counts.get(posting.owner))))
     mailed = [posting.charge_id for posting in postings if not posting.owner.test and posting.kind in _MAILED]
-    await post_rows(conn, items=items, which=list(projections), mailed=mailed, now=now)
+    uncovered = await post_rows(
+        conn, owners=owners, counts=totals, items=items, which=list(projections), mailed=mailed, now=now
+    )
+    if uncovered:
+        raise Refused(Code.INSUFFICIENT_BALANCE)
 
 
-class _Count:
-    """How far this transaction moves a clock; after `start`, the clock counted on from its first number."""
+class _Count(Struct, gc=False):
+    """How far this transaction moves a clock, and while its rows are made: how much of that is still to come."""
 
-    def __init__(self, at: datetime) -> None:
-        self.at = at
-        self.event = self.entry = self.cents = 0
-
-    def start(self, clock: Clock) -> None:
-        self.at = clock.latest_at
-        self.event = clock.event_sequence - self.event
-        self.entry = clock.entry_sequence - self.entry
-        self.cents = clock.balance_cents - self.cents
-
-    def next_entry(self, entry: Entry) -> dict[str, Any]:
-        self.entry += 1
-        self.cents += entry.amount_cents
-        if entry.covered and self.cents < 0:
-            raise Refused(Code.INSUFFICIENT_BALANCE)
-        fields = {
-            "sequence": self.entry,
-            "entry_id": new_id(),
-            "type": entry.type,
-            "amount_cents": entry.amount_cents,
-            "balance_after_cents": self.cents,
-            "payment_id": entry.payment_id,
-            "refund_id": entry.refund_id,
-            "withdrawal_id": entry.withdrawal_id,
-        }
-        return {name: value for name, value in fields.items() if value is not None}
+    at: datetime
+    events: int = 0
+    entries: int = 0
+    cents: int = 0
 
 
-async def _take_numbers(conn: Connection, postings: Sequence[Posting]) -> dict[Owner, _Count]:
-    """Lock and advance the clocks that are needed, in key order so that no two transactions wait in a circle."""
+def _count(postings: Sequence[Posting]) -> dict[Owner, _Count]:
+    """By the owners whose clocks are needed."""
     counts: dict[Owner, _Count] = {}
     for posting in postings:
         if posting.event is None and posting.entry is None:
@@ -206,15 +162,49 @@ async def _take_numbers(conn: Connection, postings: Sequence[Posting]) -> dict[O
         if count is None:
             count = counts[posting.owner] = _Count(posting.at)
         count.at = max(count.at, posting.at)
-        count.event += posting.event is not None
+        count.events += posting.event is not None
         if posting.entry is not None:
-            count.entry += 1
+            count.entries += 1
             count.cents += posting.entry.amount_cents
-    if counts:
-        owners = sorted(counts)
-        for clock in await advance_clocks(conn, owners=owners, counts=[counts[owner] for owner in owners]):
-            counts[clock.owner].start(clock)
     return counts
+
+
+def _row(posting: Posting, left: _Count | None) -> JournalRow:
+    """`left` is what this row and those after it take of the owner's clock."""
+    event, entry, fields = posting.event, posting.entry, None
+    if left is None:
+        left = _Count(posting.at)
+    left.events -= event is not None
+    if entry is not None:
+        left.entries -= 1
+        left.cents -= entry.amount_cents
+        fields = {
+            "entry_id": new_id(),
+            "type": entry.type,
+            "amount_cents": entry.amount_cents,
+            "payment_id": entry.payment_id,
+            "refund_id": entry.refund_id,
+            "withdrawal_id": entry.withdrawal_id,
+        }
+        fields = {name: value for name, value in fields.items() if value is not None}
+    return JournalRow(
+        account_id=posting.owner.account_id,
+        test=posting.owner.test,
+        charge_id=posting.charge_id,
+        version=posting.version,
+        kind=posting.kind,
+        at=posting.at,
+        actor=posting.actor,
+        request_id=posting.request_id,
+        payload=posting.payload,
+        entry=fields,
+        covered=entry is not None and entry.covered,
+        event_id=None if event is None else event.event_id,
+        event_body=None if event is None else b64encode(event.body).decode(),
+        events_back=left.events,
+        entries_back=left.entries,
+        cents_back=left.cents,
+    )
 
 
 async def _order(conn: Connection, postings: Sequence[Posting], *, now: datetime) -> None:

@@ -106,6 +106,6 @@ async def redate(conn: Connection, doc: ChargeDoc, due: date, now: datetime) -> 
 async def _record(conn: Connection, doc: ChargeDoc, kind: str, now: datetime, charge: Any, which: Projection) -> None:
     line = {
         "account_id": doc.account_id, "test": doc.test, "charge_id": doc.charge_id, "version": doc.version,
-        "kind": kind, "recorded_at": iso(now), "actor": "test", "payload": {"charge": charge},
+        "kind": kind, "at": iso(now), "actor": "test", "payload": {"charge": charge},
     }  # fmt: skip
-    await post_rows(conn, items=[msgspec.json.encode(line)], which=[which], mailed=[], now=now)
+    await post_rows(conn, owners=[], counts=[], items=[msgspec.json.encode(line)], which=[which], mailed=[], now=now)

@@ -1,17 +1,41 @@
 -- What happened, append only.
 
 -- name: post
--- One JSON object a row, in order; with its rows, their projections and, of events, the deliveries that are due. A volatile
--- function sees what its statement has written, and the aggregate waits until all of it is.
-WITH journaled AS (
+-- Lock each clock (in key order, made at its first use), move it on by what this transaction needs, and journal one JSON
+-- object a row, in order, each with the numbers counted back from where its clock stands now; with the rows, their
+-- projections and, of events, the deliveries that are due. A volatile function sees what its statement has written, and the
+-- aggregate waits until all of it is. One statement, so that under a busy account's clock nothing is waited for but it and
+-- the commit. Answers whether a debit was not covered: nothing of the transaction may stay then.
+WITH clock AS (
+    INSERT INTO account_clock AS c (account_id, test, event_sequence, entry_sequence, balance_cents, latest_at)
+    SELECT * FROM unnest(:owners.account_id::uuid[], :owners.test::boolean[], :counts.events::bigint[],
+                         :counts.entries::bigint[], :counts.cents::bigint[], :counts.at::timestamptz[])
+    ON CONFLICT (account_id, test) DO UPDATE
+    SET event_sequence = c.event_sequence + excluded.event_sequence,
+        entry_sequence = c.entry_sequence + excluded.entry_sequence,
+        balance_cents  = c.balance_cents + excluded.balance_cents,
+        latest_at      = greatest(c.latest_at, excluded.latest_at)
+    RETURNING account_id, test, event_sequence, entry_sequence, balance_cents, latest_at
+), numbered AS MATERIALIZED (
+    SELECT g.*, i.item -> 'payload' AS payload, i.place, k.balance_cents - coalesce(g.cents_back, 0) AS balance_after_cents,
+           k.event_sequence - coalesce(g.events_back, 0) AS event_sequence,
+           k.entry_sequence - coalesce(g.entries_back, 0) AS entry_sequence,
+           coalesce(k.latest_at, g.at) AS recorded_at
+    FROM unnest(:items::jsonb[]) WITH ORDINALITY AS i (item, place)
+    CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
+        account_id uuid, test boolean, charge_id uuid, version integer, kind text, at timestamptz, actor text,
+        request_id text, entry jsonb, covered boolean, event_id uuid, event_body text, events_back bigint,
+        entries_back bigint, cents_back bigint)
+    LEFT JOIN clock k ON k.account_id = g.account_id AND k.test = g.test
+), journaled AS (
     INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload,
                          event_id, event_sequence, event_body)
-    SELECT g.account_id, g.test, g.charge_id, g.version, g.kind, g.recorded_at, g.actor, g.request_id,
-           i.item -> 'payload', g.event_id, g.event_sequence, decode(g.event_body, 'base64')
-    FROM unnest(:items::jsonb[]) AS i (item)
-    CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
-        account_id uuid, test boolean, charge_id uuid, version integer, kind text, recorded_at timestamptz, actor text,
-        request_id text, event_id uuid, event_sequence bigint, event_body text)
+    SELECT account_id, test, charge_id, version, kind, recorded_at, actor, request_id,
+           CASE WHEN entry IS NULL THEN payload
+                ELSE jsonb_set(payload, '{entry}', entry || jsonb_build_object(
+                         'sequence', entry_sequence, 'balance_after_cents', balance_after_cents)) END,
+           event_id, CASE WHEN event_id IS NOT NULL THEN event_sequence END, decode(event_body, 'base64')
+    FROM numbered ORDER BY place
     RETURNING journal_id
 ), mailed AS (
     -- Their payers are mailed when there is something new: a key look-up for each charge, and seldom a row.
@@ -20,7 +44,9 @@ WITH journaled AS (
     WHERE r.charge_id = g.charge_id
 ), posted AS MATERIALIZED (
     SELECT array_agg(journal_id) AS journal_ids FROM journaled
+), projected AS MATERIALIZED (
+    SELECT project(journal_ids, :which::text[]),
+           CASE WHEN 'events' = ANY (:which::text[]) THEN enqueue_deliveries(journal_ids, :now::timestamptz) END
+    FROM posted
 )
-SELECT project(journal_ids, :which::text[]),
-       CASE WHEN 'events' = ANY (:which::text[]) THEN enqueue_deliveries(journal_ids, :now::timestamptz) END
-FROM posted;
+SELECT EXISTS (SELECT FROM numbered WHERE covered AND balance_after_cents < 0) AS uncovered FROM projected;
