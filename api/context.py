@@ -1,9 +1,11 @@
 """What a process of the API works with, opened once and given to every handler."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from litestar.types import Scope
 from msgspec import Struct
 
 import sql
@@ -22,6 +24,8 @@ from domain.instants import to_millisecond
 from readmodels.cursor import Cursors
 from readmodels.documents.boleto_pdf import BoletoPrinter
 from runtime.jobs import Jobs
+from runtime.limits.addresses import client_of
+from runtime.limits.rates import ClientRates
 from runtime.limits.shares import Shares
 from runtime.postgres import Pool, open_pool, session
 from runtime.redis import open_redis
@@ -43,6 +47,7 @@ class ApiContext:
         self.pool = pool
         self.list_pool = list_pool
         self.shares = Shares(settings.pace.account_at_once)
+        self.rates = ClientRates(settings.rates)
         self._now = now
         self.redis = open_redis(settings.redis_url, blocking=False)
         self.jobs = Jobs(self.redis)
@@ -74,6 +79,10 @@ class ApiContext:
     def now(self) -> datetime:
         """The real instant, to the millisecond."""
         return to_millisecond(self._now())
+
+    def spend(self, what: str, scope: Scope) -> None:
+        """Count a request without a token against the rate of its address; Refused(RATE_LIMITED)."""
+        self.rates.spend(what, client_of(scope, self.settings), now_s=time.monotonic())
 
     async def pix_suspended(self) -> bool:
         """For refusals only: a creation's own statement looks itself, in the same snapshot as it writes."""

@@ -38,6 +38,25 @@ def client_address(peer: str, values: Sequence[str], *, header: str, trusted: Se
     return str(here)
 
 
+def client_group(address: str) -> str:
+    """What requests from this address are counted under: of IPv6 the network of 64 bits that one customer is given, for
+    single addresses would bound nobody."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, IPv6Address):
+        if found.ipv4_mapped is None:
+            return str(IPv6Address(int(found) >> 64 << 64))
+        found = found.ipv4_mapped
+    return str(found)
+
+
+def is_among(address: str, networks: Sequence[Network]) -> bool:
+    found = _parse(address)
+    return found is not None and _among(found, networks)
+
+
 def _hop(text: str, header: str) -> IPv4Address | IPv6Address | None:
     if header == "forwarded":
         pair = _FOR.search(text)

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from domain.client_address import HEADERS, Network
 from runtime.limits.http_bounds import HttpBounds, read_http_bounds
+from runtime.limits.rates import Rates, read_rates
 from runtime.pace import Pace, read_pace
 from runtime.production import (
     LOCAL_APP_KEY,
@@ -158,6 +159,8 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """How much is done at once."""
     http: HttpBounds
     """What a connection may take."""
+    rates: Rates
+    """How often one client may ask for what needs no token."""
 
     @property
     def bank(self) -> str:
@@ -222,6 +225,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         money_totp_required=env.get("MONEY_TOTP_REQUIRED", "0" if environment(env) == "local" else "1") != "0",
         pace=read_pace(env),
         http=read_http_bounds(env),
+        rates=read_rates(env),
     )
 
 

@@ -13,7 +13,9 @@ from litestar import Litestar, Request
 from litestar.exceptions import HTTPException
 from litestar.response import Response
 
+from domain.errors import Code, Refused
 from readmodels.documents.boleto_pdf import BoletoPrinter
+from runtime.limits.rates import ClientRates
 from runtime.limits.shares import Shares
 from runtime.postgres import DB_UNAVAILABLE, Pool, open_pool
 from runtime.settings import Settings, read_settings
@@ -39,6 +41,7 @@ _WORDS: dict[int, tuple[str, str]] = {
     400: ("Pedido inválido", "O endereço não pôde ser lido. Confira o link que você recebeu."),
     404: ("Página não encontrada", "Confira se o link está completo, ou peça um novo a quem o enviou."),
     405: ("Operação não disponível", "Esta página só pode ser aberta, não recebe outros pedidos."),
+    429: ("Muitos pedidos em pouco tempo", "Espere alguns segundos e abra a página de novo."),
     500: ("Algo deu errado do nosso lado", "Já fomos avisados. Tente de novo em alguns instantes."),
     503: ("Serviço indisponível no momento", "Nada foi perdido. Tente de novo em alguns instantes."),
 }
@@ -53,6 +56,7 @@ _WORDS_DOCS: dict[int, tuple[str, str]] = {
     400: ("Bad request", "The address could not be read."),
     404: ("Page not found", "There is nothing at this address."),
     405: ("Method not allowed", "This page can only be read."),
+    429: ("Too many requests", "Wait some seconds and open the page again."),
     500: ("Something went wrong on our side", "We have been told. Try again in a moment."),
     503: ("Service unavailable", "Try again in a moment."),
 }
@@ -84,14 +88,10 @@ def make_app(
         # Renders its forms with the first boleto: most processes print none.
         app.state.printer = BoletoPrinter()
         app.state.sign_in_turns = sign_in_turns()
-        pace = app.state.settings.pace
-        own = [
-            await open_pool(app.state.settings.database_url, name=name, size=size)
-            for name, size in (("web", pace.web_pool_size), ("web people", pace.people_pool_size))
-            if pool is None
-        ]
+        own = [] if pool else await _open_pools(app.state.settings)
         app.state.pool, app.state.people_pool = own or (pool, pool)
-        app.state.shares = Shares(pace.account_at_once)
+        app.state.shares = Shares(app.state.settings.pace.account_at_once)
+        app.state.rates = ClientRates(app.state.settings.rates)
         app.state.context = WebContext(app.state.settings, app.state.pool, now=now)
         await app.state.context.open()
         app.state.docs = Docs(app.state.settings, openapi)
@@ -125,6 +125,12 @@ def make_app(
     return app
 
 
+async def _open_pools(settings: Settings) -> list[Pool]:
+    """For payers' pages, and for those of people who are signed in."""
+    sizes = (("web", settings.pace.web_pool_size), ("web people", settings.pace.people_pool_size))
+    return [await open_pool(settings.database_url, name=name, size=size) for name, size in sizes]
+
+
 # Where the error page leads. A payer's leads nowhere: a payer has one link only.
 _HOMES = {
     "/painel": "Ir ao início do painel", "/plataforma": "Ir ao início da plataforma", "/docs": "To the documentation",
@@ -137,7 +143,10 @@ def _failed(request: Request[Any, Any, Any], exc: Exception) -> Response[str]:
     if isinstance(exc, HTTPException) and exc.status_code < 500:
         status = exc.status_code
         headers.update(exc.headers or {})
-    elif isinstance(exc, DB_UNAVAILABLE):
+    elif isinstance(exc, Refused) and exc.code is Code.RATE_LIMITED:
+        status = 429
+        headers["Retry-After"] = str(exc.retry_after_s or 1)
+    elif isinstance(exc, (*DB_UNAVAILABLE, OverflowError)):
         status = 503
         headers["Retry-After"] = "5"
     else:

@@ -3,17 +3,29 @@
 Redis only speeds this up: without it a worker finds an order on its next round, and the outcome is polled for.
 """
 
+import time
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
+
+from litestar import Request
 
 from commands.bank_orders.boleto_issuer import BoletoIssuer
 from commands.bank_orders.pix_locations import LocationReserve
 from domain.instants import to_millisecond
 from runtime.jobs import Jobs
+from runtime.limits.addresses import client_of
 from runtime.postgres import Pool
 from runtime.redis import open_redis
 from runtime.replies import Replies
 from runtime.settings import Settings
+
+
+def spend(request: Request[Any, Any, Any], what: str) -> None:
+    """Count a request of nobody we know against the rate of its address (runtime/limits/rates.py);
+    Refused(RATE_LIMITED)."""
+    state = request.app.state
+    state.rates.spend(what, client_of(request.scope, state.settings), now_s=time.monotonic())
 
 
 class WebContext:

@@ -10,6 +10,7 @@ browser reconnects), when the charge is settled, or when the process stops.
 
 import asyncio
 import resource
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -24,6 +25,8 @@ PAGES_MAX = 5_000
 """Streams a process serves, 18 KiB each; fewer where it may open few files."""
 _SHARE_OF_FILES = 4  # each page is a socket, and the API beside them needs its own
 PAGES_A_CHARGE_MAX = 20  # payer, phone and merchant need three; more is abuse
+PAGES_AN_ADDRESS_MAX = 200
+"""The people of an office or a village behind one address; beyond that they poll."""
 LOOK_EVERY_S = 1.0
 LOOK_S_MAX = 15.0  # between two tries while PostgreSQL does not answer
 HEARTBEAT_S = 15.0  # below the minute after which proxies close a silent connection
@@ -91,24 +94,31 @@ class Live:
         self._pages_max = PAGES_MAX if files < 0 else min(PAGES_MAX, files // _SHARE_OF_FILES)
         self._pages: dict[str, set[LivePage]] = {}
         self._open = 0
+        self._by_address: Counter[str] = Counter()
         self._looking: asyncio.Task[None] | None = None
         self._closed = False
 
     @asynccontextmanager
-    async def page(self, public_id: str) -> AsyncIterator[LivePage]:
+    async def page(self, public_id: str, *, address: str = "") -> AsyncIterator[LivePage]:
         """A page that gets updates until the end of the block."""
         beside = self._pages.get(public_id, ())
         if self._closed or self._open >= self._pages_max or len(beside) >= PAGES_A_CHARGE_MAX:
             raise TooManyStreams
+        if self._by_address[address] >= PAGES_AN_ADDRESS_MAX:
+            raise TooManyStreams
         page = LivePage()
         self._pages.setdefault(public_id, set()).add(page)
         self._open += 1
+        self._by_address[address] += 1
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())
         try:
             yield page
         finally:
             self._open -= 1
+            self._by_address[address] -= 1
+            if not self._by_address[address]:
+                del self._by_address[address]
             pages = self._pages[public_id]
             pages.discard(page)
             if not pages:

@@ -22,8 +22,10 @@ from domain.instants import iso
 from domain.pix.qr import png_data_uri
 from readmodels.charges.boleto import boleto_of_link
 from readmodels.charges.payer_page import PageState, PayerPage, is_public_id, payer_page
+from runtime.limits.addresses import client_of
 from runtime.postgres import session
 from runtime.seal import Seal
+from web.context import spend
 from web.live import LOOK_S_MAX, Live, TooManyStreams, send_events
 from web.pages import page
 
@@ -67,6 +69,7 @@ async def show_state(request: Request[Any, Any, Any], public_id: FromPath[str]) 
 async def show_boleto(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Response[bytes]:
     """The boleto as a PDF, as long as it can be paid: it has the payer's name, document and address, and whoever has
     the link opens it. The same 404 for unknown links, for other charges, and once it is over."""
+    spend(request, "pdfs_per_min")
     state = request.app.state
     async with session(state.pool) as conn:
         boleto = await boleto_of_link(
@@ -85,10 +88,12 @@ async def show_events(request: Request[Any, Any, Any], public_id: FromPath[str])
     after each change, `vivo` in between. 503 when there are too many streams: the page polls."""
     if not is_public_id(public_id):
         raise NotFoundException
+    spend(request, "pages_per_min")
+    address = client_of(request.scope, request.app.state.settings)
     live: Live = request.app.state.live
 
     async def stream(_: Scope, receive: Receive, send: Send) -> None:
-        await _stream(live, public_id, receive, send)
+        await _stream(live, public_id, address, receive, send)
 
     return stream
 
@@ -96,7 +101,7 @@ async def show_events(request: Request[Any, Any, Any], public_id: FromPath[str])
 PAYER_HANDLERS: list[ControllerRouterHandler] = [show, show_fragment, show_state, show_events, show_boleto]
 
 
-async def _stream(live: Live, public_id: str, receive: Receive, send: Send) -> None:
+async def _stream(live: Live, public_id: str, address: str, receive: Receive, send: Send) -> None:
     async def answer(status: int, *headers: tuple[bytes, bytes]) -> None:
         await send({"type": "http.response.start", "status": status, "headers": [*headers]})
 
@@ -104,7 +109,7 @@ async def _stream(live: Live, public_id: str, receive: Receive, send: Send) -> N
         await send({"type": "http.response.body", "body": chunk, "more_body": more})
 
     try:
-        async with live.page(public_id) as page:
+        async with live.page(public_id, address=address) as page:
             if await page.first() is None:
                 raise NotFoundException
             # x-accel-buffering: proxies must not collect the answer before they pass it on.
@@ -135,6 +140,7 @@ def _is_settled(seen: PageState) -> bool:
 
 
 async def _found(request: Request[Any, Any, Any], public_id: str) -> tuple[PayerPage, datetime]:
+    spend(request, "pages_per_min")
     state = request.app.state
     async with session(state.pool) as conn:
         found = await payer_page(conn, public_id, now=state.now())

@@ -299,6 +299,10 @@ def _token_operation(schema_of: dict[int, Any]) -> dict[str, Any]:
             "401": declined(
                 "Not who it says.", "invalid_client", headers=("Cache-Control", "WWW-Authenticate")
             ),
+            "429": declined(
+                "Too many requests of this address or client.", "temporarily_unavailable",
+                headers=("Cache-Control", "Retry-After"),
+            ),
             "503": declined("Try again.", "temporarily_unavailable", headers=("Cache-Control", "Retry-After")),
         },
     }  # fmt: skip

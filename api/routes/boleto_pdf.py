@@ -44,6 +44,7 @@ ROUTES = routes_of(
         name="printBoleto",
         summary="Download a boleto as PDF",
         handle=print_boleto,
+        heavy=True,
         scopes=("charges:read",),
         answers={
             200: Pdf(

@@ -58,6 +58,7 @@ async def bank_callback(context: NamedDependency[ApiContext], request: Request[A
     given = request.scope["path_params"]["token"].encode("utf-8", "surrogateescape")
     if not hmac.compare_digest(given, context.settings.bank_callback_token.encode()):
         raise Refused(Code.ROUTE_NOT_FOUND)
+    context.spend("callbacks_per_min", request.scope)
     body = await read_body(request)
     bank, read = CALLBACKS[request.scope["path"].rpartition("/bank/")[2].partition("/")[2]]
     async with transaction(context.pool) as conn:

@@ -2,6 +2,7 @@
 
 import hmac
 import secrets
+import time
 from base64 import b64decode
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -98,13 +99,24 @@ async def issue(context: NamedDependency[ApiContext], request: Request[Any, Any,
         if declined.status == 401:
             headers.append((b"www-authenticate", b'Basic realm="quita"'))
         return Answer(encode(TokenError(declined.error, declined.description)), declined.status, headers)
+    except Refused as limited:
+        return _too_soon(limited)
     except DB_UNAVAILABLE:
         headers = [*_NOT_STORED, (b"retry-after", b"1")]
         return Answer(encode(TokenError("temporarily_unavailable", "Try again.")), 503, headers)
     return Answer(encode(token), 200, _NOT_STORED)
 
 
+def _too_soon(limited: Refused) -> Answer:
+    """RFC 6749 has no code for it; `temporarily_unavailable` says what to do."""
+    headers = [*_NOT_STORED, (b"retry-after", b"%d" % (limited.retry_after_s or 1))]
+    return Answer(
+        encode(TokenError("temporarily_unavailable", "Too many requests: a token lasts an hour.")), 429, headers
+    )
+
+
 async def _issue(context: ApiContext, request: Request[Any, Any, Any]) -> Token:
+    context.spend("tokens_per_min", request.scope)
     given = await _read(request)
     # The grant type is looked at before the client: an empty form is no wrong client.
     grant_type = given.get("grant_type")
@@ -113,6 +125,7 @@ async def _issue(context: ApiContext, request: Request[Any, Any, Any]) -> Token:
     if grant_type != "client_credentials":
         raise _Declined(400, "unsupported_grant_type", "Only client_credentials is supported.")
     client_id, client_secret, basic = _client(request, given)
+    context.rates.spend("client_tokens_per_min", client_id[:FIELD_MAX], now_s=time.monotonic())
     now = context.now()
     async with session(context.pool) as conn:
         credential = await find_credential(conn, client_id=client_id)

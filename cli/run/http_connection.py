@@ -9,7 +9,6 @@ import asyncio
 import math
 from collections import Counter
 from functools import lru_cache
-from ipaddress import IPv6Address, ip_address
 from typing import Any
 
 import httptools
@@ -19,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from api.answers import refusal
-from domain.client_address import Network
+from domain.client_address import Network, client_group, is_among
 from domain.errors import Code, Refused
 from runtime.ids import new_token
 from runtime.limits.http_bounds import HttpBounds
@@ -29,8 +28,6 @@ _LINGER_S = 2.0
 """How long is read, and thrown away, what a refused client was still sending: closing at once would reset the
 connection, and with it the answer (RFC 9112 section 9.6)."""
 _LINGER_BYTES_MAX = 1_048_576
-_IPV6_NETWORK_BITS = 64
-"""What one customer is given of IPv6: single addresses would bound nobody."""
 
 refused_total = prometheus_client.Counter(
     "http_connections_refused_total", "Connections closed before they became an answered request, by reason.", ["why"]
@@ -46,7 +43,8 @@ class Connections:
         self._open: set[HttpConnection] = set()
         self._by_address: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
-        self._group = lru_cache(maxsize=4_096)(lambda host: _group(host, proxies))
+        # Nothing for a proxy of ours, which has many clients.
+        self._group = lru_cache(maxsize=4_096)(lambda host: "" if is_among(host, proxies) else client_group(host))
 
     def protocol(
         self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: Any = None
@@ -280,18 +278,3 @@ class HttpConnection(HttpToolsProtocol):
         self._over = True
         self.transport.close()
         self.deadline = self._now() + _LINGER_S  # what a client does not read is not kept for longer
-
-
-def _group(host: str, proxies: tuple[Network, ...]) -> str:
-    """What the connections of this address are counted under; nothing for a proxy of ours, which has many clients."""
-    try:
-        address = ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(address, IPv6Address):
-        address = address.ipv4_mapped or address
-    if any(address in network for network in proxies):
-        return ""
-    if isinstance(address, IPv6Address):
-        return str(IPv6Address(int(address) >> _IPV6_NETWORK_BITS << _IPV6_NETWORK_BITS))
-    return str(address)

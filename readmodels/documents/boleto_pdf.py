@@ -17,7 +17,7 @@ from datetime import date
 from enum import Enum
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -78,6 +78,9 @@ class PrintedBoleto(Struct, frozen=True, kw_only=True):
     file_name: str = "boleto.pdf"  # under which it is handed out; not printed
 
 
+WAITING_MAX: Final = 500  # two seconds of work
+
+
 class BoletoPrinter:
     """Prints boletos: one per process, for all its tasks and threads.
 
@@ -89,6 +92,7 @@ class BoletoPrinter:
     def __init__(self) -> None:
         self._forms: dict[_Kind, _Form] = {}  # bounded by the kinds there are: six
         self._rendering = threading.Lock()
+        self._room = asyncio.Semaphore(WAITING_MAX)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="boletos")
 
     def prepare(self) -> None:
@@ -98,8 +102,11 @@ class BoletoPrinter:
                 self._form(_Kind(layout, test))
 
     async def printed(self, boleto: PrintedBoleto) -> bytes:
-        """`stamp`, off the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self.stamp, boleto)
+        """`stamp`, off the event loop; OverflowError when too many wait."""
+        if self._room.locked():
+            raise OverflowError("too many boletos to print")
+        async with self._room:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self.stamp, boleto)
 
     def stamp(self, boleto: PrintedBoleto) -> bytes:
         """The PDF. The same boleto gives the same bytes, in whatever process."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.run.http_connection import _group
+from domain.client_address import client_group
 from runtime.limits.http_bounds import HttpBounds, raise_open_files, read_http_bounds
 from runtime.settings import read_settings
 
@@ -46,6 +46,6 @@ def test_open_files_are_raised_to_the_hard_limit() -> None:
 
 
 def test_an_ipv6_customer_has_one_network_and_a_mapped_address_is_ipv4() -> None:
-    assert _group("2001:db8::1", ()) == _group("2001:db8::ffff:1%eth0", ()) == "2001:db8::"
-    assert _group("2001:db8:0:1::1", ()) != "2001:db8::"
-    assert _group("::ffff:10.0.0.1", ()) == _group("10.0.0.1", ()) == "10.0.0.1"
+    assert client_group("2001:db8::1") == client_group("2001:db8::ffff:1%eth0") == "2001:db8::"
+    assert client_group("2001:db8:0:1::1") != "2001:db8::"
+    assert client_group("::ffff:10.0.0.1") == client_group("10.0.0.1") == "10.0.0.1"

@@ -91,6 +91,7 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
         filters = self._filters(asked, request)
         if asked.faults:
             return go(request.here(self.path) + asked.link())
+        request.spend("files_per_min")
         await self.before(request)
         return csv_answer(request, self.path.removeprefix("/"), self.columns, self._all(request, filters))
 

@@ -5,6 +5,7 @@ table of pages has checked the permission before.
 """
 
 import hmac
+import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -28,6 +29,7 @@ from domain.sandbox_clock import on_clock
 from readmodels.cursor import Cursors
 from readmodels.dashboard.charge import ACTOR
 from runtime.ids import new_id
+from runtime.limits.rates import ClientRates
 from runtime.limits.shares import Shares
 from runtime.postgres import Connection, Pool, transaction
 from runtime.seal import Seal
@@ -100,6 +102,11 @@ class PageRequest:
         self.now: datetime = to_millisecond(state.now())
         self._form = form
         self._grant = grant
+
+    def spend(self, what: str) -> None:
+        """Count it against the account's rate; Refused(RATE_LIMITED)."""
+        rates: ClientRates = self.http.app.state.rates
+        rates.spend(what, str(self.session.account_id), now_s=time.monotonic())
 
     def prove(self) -> None:
         """The password was given with this request."""

@@ -396,3 +396,12 @@ def test_a_stamp_costs_under_10_ms_and_a_tenth_of_rendering_the_form(printer: Bo
     whole_s = min(cost_s(HYBRID, BoletoPrinter()) for _ in range(3))
     assert stamp_s < 0.010
     assert stamp_s * 10 < whole_s - stamp_s
+
+
+async def test_a_queue_before_the_printer_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("readmodels.documents.boleto_pdf.WAITING_MAX", 2)
+    printer = BoletoPrinter()
+    first = await printer.printed(HYBRID)
+    found = await asyncio.gather(*(printer.printed(HYBRID) for _ in range(5)), return_exceptions=True)
+    assert found[:2] == [first, first]
+    assert [type(each) for each in found[2:]] == [OverflowError] * 3

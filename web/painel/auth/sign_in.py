@@ -44,6 +44,7 @@ from runtime.passwords import hash_password, is_outdated
 from runtime.postgres import Connection, session, transaction
 from runtime.seal import Seal
 from runtime.settings import Settings
+from web.context import spend
 from web.pages import page
 from web.painel.auth import recovery
 from web.painel.auth.devices import browser_name, known_device, remember_device
@@ -255,6 +256,8 @@ def _handler(
     method: Any, path: str, handle: Callable[[AnyRequest, Section], Awaitable[Response[Any]]], section: Section
 ) -> HTTPRouteHandler:
     async def answer(request: AnyRequest) -> Response[Any]:
+        if method == "POST":
+            spend(request, "sign_ins_per_min")
         return await handle(request, section)
 
     answer.__name__ = f"{method.lower()}_entry_{section.cookie}{handle.__name__}"

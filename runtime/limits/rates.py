@@ -1,0 +1,88 @@
+"""How often one client may ask for what needs no token: counted in this process alone, so that it works, and refuses
+nobody else, whatever became of Redis. An installation of N processes lets a client do N times as much.
+
+A client that keeps to its rate is never refused: of each kind some seconds' worth may come at once.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+from prometheus_client import Counter
+
+from domain.errors import Code, Refused
+
+_BURST_S: Final = 10.0
+_BURST_MIN: Final = 10.0
+_CLIENTS_MAX: Final = 50_000
+"""Of each kind. More clients than that within seconds come from everywhere: then all start anew."""
+
+rate_limited_total = Counter(
+    "rate_limited_total", "Requests without a token refused for their rate, by kind.", ["what"]
+)
+
+
+class Rates(Struct, frozen=True, kw_only=True):
+    """Requests a minute; field `x_y` is the variable RATE_X_Y."""
+
+    tokens_per_min: int = 3_000
+    """POST /v1/oauth/token, of one address."""
+    client_tokens_per_min: int = 600
+    """The same, of one client_id: a token lasts an hour."""
+    pages_per_min: int = 3_000
+    """Payers' pages and what they poll, of one address: a mobile network shows thousands of people as one."""
+    pdfs_per_min: int = 300
+    """Boletos printed from a payer's page, of one address."""
+    sign_ins_per_min: int = 600
+    """Forms to sign in or to recover access, of one address."""
+    files_per_min: int = 300
+    """CSV files, of one account."""
+    callbacks_per_min: int = 60_000
+    """Callbacks of banks, of one address."""
+
+
+_RATE_MAX: Final = 10_000_000
+
+
+def read_rates(env: Mapping[str, str]) -> Rates:
+    """ValueError names the variable that is no number from 1 to its bound."""
+    found: dict[str, int] = {}
+    for field in Rates.__struct_fields__:
+        name = f"RATE_{field.upper()}"
+        if not (text := env.get(name)):
+            continue
+        if not (text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= _RATE_MAX):
+            raise ValueError(f"{name} must be a whole number from 1 to {_RATE_MAX}, not {text!r}")
+        found[field] = int(text)
+    return Rates(**found)
+
+
+class ClientRates:
+    """Of each client and kind one number is kept: until when what it asked for is paid off (GCRA)."""
+
+    def __init__(self, rates: Rates) -> None:
+        self._rates = rates
+        self._paid_until: dict[str, dict[str, float]] = {}
+
+    def spend(self, what: str, client: str, *, now_s: float) -> None:
+        """Count one request of `what` (a field of Rates); Refused(RATE_LIMITED) when it comes too soon. `now_s` is of a
+        clock that never goes back."""
+        per_min: int = getattr(self._rates, what)
+        each_s = 60.0 / per_min
+        ahead_s_max = max(_BURST_S, _BURST_MIN * each_s)
+        clients = self._paid_until.setdefault(what, {})
+        until = max(clients.get(client, 0.0), now_s) + each_s
+        if until - now_s > ahead_s_max + each_s / 2:
+            rate_limited_total.labels(what).inc()
+            raise Refused(Code.RATE_LIMITED, retry_after_s=max(1, math.ceil(until - now_s - ahead_s_max)))
+        if len(clients) >= _CLIENTS_MAX and client not in clients:
+            self._forget(clients, now_s)
+        clients[client] = until
+
+    @staticmethod
+    def _forget(clients: dict[str, float], now_s: float) -> None:
+        for client in [client for client, until in clients.items() if until <= now_s]:
+            del clients[client]
+        if len(clients) >= _CLIENTS_MAX:
+            clients.clear()

@@ -1,0 +1,126 @@
+"""What needs no token has a rate for each client: tokens, payers' pages, boletos, sign-in, files, callbacks. It
+works without Redis, and other addresses go on."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from runtime.local.embedded import free_port
+from tests.support.api_process import ApiProcess, api_process, prepared_merchants
+from tests.support.dashboard import person_of
+
+CALLBACK_TOKEN = "c" * 24
+LOW = {
+    f"RATE_{name}_PER_MIN": "6"
+    for name in ("TOKENS", "CLIENT_TOKENS", "PAGES", "PDFS", "SIGN_INS", "FILES", "CALLBACKS")
+}
+"""Ten at once, and one in ten seconds."""
+MANY = 16
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is not there")
+
+
+@pytest.fixture(scope="module")
+async def merchant(servers: Any) -> AsyncIterator[Any]:
+    async with prepared_merchants(servers, 1) as made:
+        yield made[0]
+
+
+@pytest.fixture(scope="module")
+def server(servers: Any, tmp_path_factory: Any) -> Iterator[ApiProcess]:
+    """Without Redis."""
+    away = f"redis://127.0.0.1:{free_port()}/0"
+    given = {**LOW, "REDIS_URL": away, "BANK_CALLBACK_TOKEN": CALLBACK_TOKEN}
+    with api_process(servers, tmp_path_factory.mktemp("api"), **given) as made:
+        yield made
+
+
+async def asked(server: ApiProcess, method: str, path: str, address: str, **more: Any) -> list[httpx.Response]:
+    transport = httpx.AsyncHTTPTransport(local_address=address)
+    async with httpx.AsyncClient(base_url=server.base_url, transport=transport, timeout=30) as client:
+        return [await client.request(method, path, **more) for _ in range(MANY)]
+
+
+def statuses(answers: list[httpx.Response]) -> list[int]:
+    return [answer.status_code for answer in answers]
+
+
+def limited(answers: list[httpx.Response], *, usual: int) -> httpx.Response:
+    """The first ten as usual, and then too many; the last of them."""
+    found = statuses(answers)
+    assert found[:10] == [usual] * 10, found
+    assert 429 in found[10:12], found
+    last = answers[found.index(429)]
+    assert 1 <= int(last.headers["retry-after"]) <= 10
+    return last
+
+
+async def test_tokens_by_address_and_by_client(server: ApiProcess, merchant: Any) -> None:
+    form = {"grant_type": "client_credentials", "client_id": "nobody", "client_secret": "x"}
+    refused = limited(await asked(server, "POST", "/v1/oauth/token", "127.0.0.2", data=form), usual=401)
+    assert refused.json()["error"] == "temporarily_unavailable"
+    own = form | {"client_id": merchant.test.client_id, "client_secret": merchant.test.client_secret}
+    limited(await asked(server, "POST", "/v1/oauth/token", "127.0.0.3", data=own), usual=200)
+    # The client's rate is spent, whatever address it comes from; another's is not.
+    assert set(statuses(await asked(server, "POST", "/v1/oauth/token", "127.0.0.4", data=own))) == {429}
+    other = own | {"client_id": merchant.production.client_id, "client_secret": merchant.production.client_secret}
+    assert 200 in statuses(await asked(server, "POST", "/v1/oauth/token", "127.0.0.5", data=other))
+
+
+@pytest.mark.parametrize(
+    ("path", "address"),
+    [("/pagar/x", "127.0.0.2"), ("/pagar/x/estado", "127.0.0.3"), ("/pagar/x/boleto.pdf", "127.0.0.4")],
+)
+async def test_payers_pages_and_boletos_by_address_in_portuguese(server: ApiProcess, path: str, address: str) -> None:
+    refused = limited(await asked(server, "GET", path, address), usual=404)
+    assert "Muitos pedidos em pouco tempo" in refused.text
+    assert statuses(await asked(server, "GET", path, address.replace(".0.0.", ".0.1.")))[0] == 404
+    assert (await asked(server, "GET", "/healthz", address))[-1].status_code == 200
+
+
+async def test_forms_to_sign_in_by_address(server: ApiProcess) -> None:
+    refused = limited(await asked(server, "POST", "/painel/entrar", "127.0.0.2", data={"email": "a"}), usual=403)
+    assert "Muitos pedidos em pouco tempo" in refused.text
+    assert (await asked(server, "GET", "/painel/entrar", "127.0.0.2"))[-1].status_code == 200
+
+
+async def test_callbacks_by_address_and_only_with_the_token(server: ApiProcess) -> None:
+    path = f"/bank/{CALLBACK_TOKEN}/pix"
+    refused = limited(await asked(server, "POST", path, "127.0.0.2", json={"pix": []}), usual=200)
+    assert refused.json()["error"]["code"] == "RATE_LIMITED"
+    assert set(statuses(await asked(server, "POST", "/bank/x/pix", "127.0.0.2", json={}))) == {404}
+    assert statuses(await asked(server, "POST", path, "127.0.0.3", json={"pix": []}))[0] == 200
+
+
+async def test_files_by_account(server: ApiProcess, merchant: Any) -> None:
+    async with person_of(server.base_url, merchant) as person:
+        seen = [await person.get("/painel/cobrancas.csv") for _ in range(MANY)]
+        assert [each.status for each in seen[:10]] == [200] * 10
+        assert {each.status for each in seen[10:]} == {429}
+        assert (await person.get("/painel/cobrancas")).status == 200
+
+
+async def test_one_address_holds_so_many_event_streams(server: ApiProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    from web.live import Live, TooManyStreams
+
+    monkeypatch.setattr("web.live.PAGES_AN_ADDRESS_MAX", 3)
+    live = Live(None, lambda: datetime.now(UTC))  # type: ignore[arg-type]
+    live._looking = asyncio.create_task(asyncio.sleep(0))
+    opened = [live.page(f"charge-{number}", address="a") for number in range(3)]
+    for each in opened:
+        await each.__aenter__()
+    with pytest.raises(TooManyStreams):
+        await live.page("charge-4", address="a").__aenter__()
+    async with live.page("charge-4", address="b"):
+        pass
+    await opened.pop().__aexit__(None, None, None)
+    async with live.page("charge-4", address="a"):
+        pass
+    for each in opened:
+        await each.__aexit__(None, None, None)
+    await live._looking
