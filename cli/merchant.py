@@ -149,35 +149,16 @@ def _create_local(args: argparse.Namespace) -> int:
 
 def access(args: argparse.Namespace) -> int:
     from commands.people.access import send_access
-    from commands.people.audit import AuditEntry, write_down
-    from commands.people.sessions import PLATFORM
-    from runtime.ids import new_id
+    from commands.people.audit import Origin, tell_platform
     from runtime.seal import Seal
 
-    email, seal, now = args.email.strip().lower(), Seal(running.secret_key()), datetime.now(UTC)
+    email, lost = args.email.strip().lower(), args.factor_lost
+    seal, now, origin = Seal(running.secret_key()), datetime.now(UTC), Origin(f"quita ({_who()})", "terminal", "cli")
 
     async def send(conn: Any) -> None:
-        action = await send_access(
-            conn,
-            args.account_id,
-            email,
-            factor_lost=args.factor_lost,
-            address_hash="terminal",
-            request_id="cli",
-            now=now,
-            seal=seal,
-        )
-        entry = AuditEntry(
-            audit_id=new_id(),
-            account_id=PLATFORM,
-            email=f"quita ({_who()})",
-            action=action,
-            subject=str(args.account_id),
-            facts={"person": email, **({"reason": args.factor_lost} if args.factor_lost else {})},
-            address_hash="terminal",
-            request_id="cli",
-        )
-        await write_down(conn, entry, now=now)
+        action = await send_access(conn, args.account_id, email, origin, factor_lost=lost, now=now, seal=seal)
+        facts = {"person": email, **({"reason": lost} if lost else {})}
+        await tell_platform(conn, args.account_id, action, facts, origin, now=now)
 
     in_transaction(send)
     return answer(args, {"account_id": str(args.account_id), "email": email, "mailed": True})

@@ -144,6 +144,8 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     refund_transfers_cents_max: int
     """REFUND_TRANSFERS_CENTS_MAX: what an account's refunds to a PIX key may come to in a day, in Sao Paulo, before the
     platform's staff look at them; 0 holds each."""
+    support_contact: str
+    """SUPPORT_CONTACT: whom merchants ask: an e-mail address, a telephone or a page."""
     cnpj_with_letters: bool
     rate_per_s: int
     rate_burst: int
@@ -216,6 +218,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         withdrawal_grace_s=_floats(env, "WITHDRAWAL_GRACE_S", (WITHDRAWAL_GRACE_S,))[0],
         daily_withdrawal_hour=_hour(env, "DAILY_WITHDRAWAL_HOUR", DAILY_WITHDRAWAL_HOUR),
         refund_transfers_cents_max=_int(env, "REFUND_TRANSFERS_CENTS_MAX", REFUND_TRANSFERS_CENTS_MAX),
+        support_contact=env.get("SUPPORT_CONTACT", "").strip(),
         cnpj_with_letters=env.get("CNPJ_WITH_LETTERS", "0") == "1",
         rate_per_s=_count(env, "RATE_PER_S", 1000),
         rate_burst=_count(env, "RATE_BURST", 2000),

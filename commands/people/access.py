@@ -4,18 +4,15 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from commands.people.audit import AuditEntry, write_down
+from commands.people.audit import SEEN_BY_THE_ACCOUNT, Origin, tell_account
 from commands.people.invitations import INVITED, find_invitation
 from commands.people.links import ask_for_link
 from commands.people.people import clear_factor, is_member
 from commands.people.tell import tell_owners
 from domain.errors import Code, Refused
-from runtime.ids import new_id
 from runtime.seal import Seal
 from sql import Connection
 
-SEEN_BY_THE_ACCOUNT: Final = "Plataforma"
-"""Who did it as the account's own people see it: staff is not named to merchants."""
 REASON_MAX: Final = 500
 
 
@@ -23,10 +20,9 @@ async def send_access(
     conn: Connection,
     account_id: UUID,
     email: str,
+    origin: Origin,
     *,
     factor_lost: str | None,
-    address_hash: str,
-    request_id: str,
     now: datetime,
     seal: Seal,
 ) -> str:
@@ -50,17 +46,7 @@ async def send_access(
         await clear_factor(conn, email)
     await ask_for_link(conn, email, invited_to=None if member else account_id, now=now, seal=seal)
     action = "person.access_sent" if factor_lost is None else "person.factor_cleared"
-    entry = AuditEntry(
-        audit_id=new_id(),
-        account_id=account_id,
-        email=SEEN_BY_THE_ACCOUNT,
-        action=action,
-        subject=email,
-        facts=facts,
-        address_hash=address_hash,
-        request_id=request_id,
-    )
-    await write_down(conn, entry, now=now)
+    await tell_account(conn, account_id, action, {"person": email, **facts}, origin, now=now)
     told = {"person": email, "by": SEEN_BY_THE_ACCOUNT, **facts}
     await tell_owners(conn, account_id, action, told, now=now, seal=seal)
     return action

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from commands.merchants.kyc import Kyc
 from domain.charge import Anomaly, Status
 from domain.errors import Code
 from domain.events import EventKind
@@ -95,6 +96,19 @@ NOTICES: Final[dict[str, str]] = {
     "webhook_failing": "Entregas falhando", "webhook_paused": "Entregas pausadas",
     "webhook_recovered": "Entregas normalizadas",
 }
+KYC: Final[dict[str, str]] = {
+    Kyc.PENDING: "Em análise", Kyc.APPROVED: "Aprovado", Kyc.REJECTED: "Recusado", Kyc.BLOCKED: "Bloqueado",
+}
+KYC_CHIPS: Final[dict[str, str]] = {
+    Kyc.PENDING: "chip-warn", Kyc.APPROVED: "chip-paid", Kyc.REJECTED: "chip-expired", Kyc.BLOCKED: "chip-expired",
+}
+# What a registration lacks, and what for.
+MISSING: Final[dict[str, str]] = {
+    "document": "CNPJ válido",
+    "address": "Endereço completo (rua, número, bairro, cidade, estado e CEP): os boletos o levam",
+    "payout_key": "Chave Pix do dono da empresa: para ela vão os saques",
+    "owner": "Um proprietário que já escolheu a senha, pelo link enviado ao e-mail dele",
+}
 ROLES: Final[dict[str, str]] = {
     "owner": "Proprietário", "finance": "Financeiro", "developer": "Desenvolvimento", "support": "Atendimento",
     "staff": "Plataforma",
@@ -124,7 +138,9 @@ ACTIONS: Final[dict[str, str]] = {
     "person.role_changed": "Mudou o perfil de uma pessoa",
     "person.access_reset": "Deu um novo acesso a uma pessoa", "person.removed": "Removeu uma pessoa",
     "merchant.approved": "Aprovou um cadastro", "merchant.rejected": "Recusou um cadastro",
-    "merchant.blocked": "Bloqueou um cadastro", "merchant.pix_key_changed": "Trocou a chave Pix da conta",
+    "merchant.blocked": "Bloqueou um cadastro", "merchant.registered": "Cadastrou uma loja",
+    "merchant.corrected": "Corrigiu um cadastro", "merchant.address_changed": "Mudou o endereço da empresa",
+    "merchant.rate_changed": "Mudou os limites de uma loja", "merchant.pix_key_changed": "Trocou a chave Pix da conta",
     "merchant.refunds_freed": "Liberou devoluções para outras pessoas que o pagador",
     "merchant.refunds_bound": "Prendeu de novo as devoluções ao pagador",
     "refund.released": "Liberou uma devolução retida", "refund.refused": "Recusou uma devolução retida",
@@ -159,6 +175,7 @@ ACTIONS: Final[dict[str, str]] = {
 }
 # The facts of an action, and those of their values that are no words of the merchant's own.
 FACTS: Final[dict[str, str]] = {
+    "person": "pessoa", "per_second": "por segundo", "burst": "de uma vez",
     "seconds": "segundos",
     "test": "ambiente", "overlap": "segredo antigo por", "kinds": "eventos", "reason": "motivo", "first": "do número",
     "last": "até o número", "with": "com", "role": "perfil", "share": "participação (%)",
@@ -178,6 +195,9 @@ DONE: Final[dict[str, str]] = {
     "convite-retirado": "Convite retirado. O link dele não vale mais.",
     "link-enviado": "Link na fila de e-mails. Com ele a pessoa escolhe a própria senha.",
     "perfil": "Perfil alterado.", "pessoa-removida": "Pessoa removida. As sessões dela terminaram.",
+    "loja": "Loja cadastrada, em análise. O link para a senha vai ao e-mail do proprietário.",
+    "dados": "Cadastro corrigido.", "limites": "Limites alterados. Valem em toda parte em até 3 segundos.",
+    "endereco-empresa": "Endereço alterado. Os próximos boletos o levam.",
     "cadastro": "Decisão registrada. Ela vale em toda parte em até 3 segundos.",
     "devolucoes-livres": "Liberado. Vale para as devoluções pedidas a partir de agora.",
     "devolucoes-presas": "Devoluções só para o pagador de novo.",
@@ -225,9 +245,10 @@ REFUSED: Final[dict[Code, tuple[str, str]]] = {
     Code.INTEGRADOR_CODE_INVALID: (
         "Código de integrador desconhecido", "O código não existe ou não está ativo. Nada foi criado."),
     Code.KYC_REQUIRED: (
-        "Cadastro em análise", "A produção só emite cobranças com o cadastro aprovado. Até lá, use o teste."),
+        "Cadastro não aprovado", "A produção só emite cobranças com o cadastro aprovado. Veja a situação em “Empresa”; "
+        "até lá, use o teste."),
     Code.MERCHANT_ADDRESS_REQUIRED: (
-        "Falta o endereço da empresa", "Boletos levam o endereço de quem recebe. Peça ao suporte que o complete."),
+        "Falta o endereço da empresa", "Boletos levam o endereço de quem recebe. Ele se completa em “Empresa”."),
     Code.PIX_AVULSO_SUSPENDED: (
         "Pix sem boleto está suspenso", "Por ora emita um boleto, com ou sem Pix. Nada foi criado."),
     Code.CHARGE_NOT_REFUNDABLE: (

@@ -7,6 +7,7 @@ from litestar.response import Response
 from commands.charges.expire import expire_account
 from domain.mode import Mode
 from readmodels.charges.charge_list import ChargeFilters, charge_page
+from readmodels.dashboard.company import find_company
 from readmodels.dashboard.overview import COUNT_MAX, DAYS, received_by_day, received_in, standing
 from readmodels.money.payment_list import PaymentFilters, payment_page
 from readmodels.webhooks.endpoint import endpoint_of, lanes_health
@@ -30,6 +31,7 @@ async def show(request: PageRequest) -> Response[Any]:
         charges, _ = await charge_page(conn, owner, ChargeFilters(), None, _LATEST)
         lanes = await lanes_health(conn, owner.account_id)
         endpoint = await endpoint_of(conn, account_id=owner.account_id)
+        company = await find_company(conn, account_id=owner.account_id)
         odd = []
         if now_is.anomalies:
             for anomaly in ("duplicate", "paid_after_cancel", "amount_mismatch"):
@@ -40,6 +42,7 @@ async def show(request: PageRequest) -> Response[Any]:
             odd.sort(key=lambda payment: payment.paid_at, reverse=True)
         odd_rows = await with_payers(conn, odd[:_ODD], owner, request.seal)
     values = {
+        "company": company,
         "standing": now_is,
         "count_max": COUNT_MAX,
         "span": DAYS,

@@ -13,7 +13,7 @@ from web.painel.charges import changes, charge_list, charge_page, new_charge, sa
 from web.painel.money import money, refunds, withdrawals
 from web.painel.route import DELIVERIES, EVERYBODY, MONEY, OWNER, PEOPLE, PROGRAMS, Page, handlers
 from web.painel.section import PAINEL
-from web.painel.settings import audit, deliveries, requests, team, tokens, webhooks
+from web.painel.settings import audit, company, deliveries, requests, team, tokens, webhooks
 
 TEST: Final = Mode.SANDBOX
 
@@ -78,6 +78,8 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("POST", "/pessoas/acesso",                   team.send_link,           OWNER),
     Page("POST", "/pessoas/remover",                  team.remove,              OWNER),
     Page("POST", "/pessoas/credenciais",              team.revoke_known,        OWNER),
+    Page("GET",  "/empresa",                          company.show,             EVERYBODY, menu="Empresa"),
+    Page("POST", "/empresa/endereco",                 company.change_address,   OWNER),
     Page("GET",  "/auditoria",                        audit.LIST.show,          OWNER, menu="Auditoria"),
     Page("GET",  "/acesso",                           access.show,              EVERYBODY),
     Page("POST", "/acesso/senha",                     access.set_password,      EVERYBODY),

@@ -23,10 +23,11 @@ from runtime.jobs import REFUND_ORDERS, WEBHOOKS
 from runtime.postgres import session
 from sql import Connection
 from web.painel.auth.step_up import must_be_proven
+from web.painel.labels import KYC
 from web.painel.list_page import ListPage
 from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
-from web.plataforma.labels import HELD_CHIPS, HELD_STATES, HOLDS, KYC
+from web.plataforma.labels import HELD_CHIPS, HELD_STATES, HOLDS
 
 _RELEASE, _REFUSE = "liberar", "recusar"
 _NO_REASON = f"Escreva o motivo, com até {REASON_MAX} caracteres."

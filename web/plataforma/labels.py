@@ -7,12 +7,6 @@ from domain.refund import Hold
 from web.painel.labels import ENTRY_TYPES, METHODS
 
 # fmt: off
-KYC: Final[dict[str, str]] = {
-    Kyc.PENDING: "Em análise", Kyc.APPROVED: "Aprovado", Kyc.REJECTED: "Recusado", Kyc.BLOCKED: "Bloqueado",
-}
-KYC_CHIPS: Final[dict[str, str]] = {
-    Kyc.PENDING: "chip-warn", Kyc.APPROVED: "chip-paid", Kyc.REJECTED: "chip-expired", Kyc.BLOCKED: "chip-expired",
-}
 # What a decision is called on its button.
 DECISIONS: Final[dict[str, str]] = {
     Kyc.APPROVED: "Aprovar", Kyc.REJECTED: "Recusar", Kyc.BLOCKED: "Bloquear",

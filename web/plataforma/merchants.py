@@ -8,21 +8,25 @@ from litestar.response import Response
 from commands.merchants.kyc import NEXT, REASON_MAX, Kyc, decide_kyc
 from commands.merchants.refund_exemption import BOUND, FREED, bind_refunds, free_refunds
 from domain.errors import Code, Refused
+from domain.refund import is_pix_key
+from domain.withdrawal import masked_key
 from readmodels.dashboard.audit import audit_of_merchant
+from readmodels.dashboard.company import find_company
 from readmodels.dashboard.people import people_of_account
 from readmodels.dashboard.platform import FOUND_MAX, MerchantFilters, find_merchant, merchant_page
 from readmodels.filters import read_choice, read_text
 from readmodels.page import TimePosition
 from readmodels.webhooks.endpoint import lanes_health
 from runtime.postgres import session
+from web.painel.labels import KYC, KYC_CHIPS, MISSING
 from web.painel.list_page import ListPage
 from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
-from web.plataforma.labels import DECISIONS, KYC, KYC_CHIPS
+from web.plataforma.labels import DECISIONS
 
 
 async def show(request: PageRequest) -> Response[Any]:
-    return await _page(request)
+    return await merchant_view(request)
 
 
 async def decide(request: PageRequest) -> Response[Any]:
@@ -46,7 +50,7 @@ async def decide(request: PageRequest) -> Response[Any]:
             if "reason" in (refused.fields or {})
             else "A situação mudou neste meio-tempo. Veja como está agora."
         )
-        return await _page(request, fault=fault, fault_of=to, reason=reason)
+        return await merchant_view(request, fault=fault, fault_of=to, reason=reason)
     return request.go(f"/plataforma/lojas/{account_id}", done="cadastro")
 
 
@@ -60,7 +64,7 @@ async def free(request: PageRequest) -> Response[Any]:
         if refused.code is not Code.VALIDATION_ERROR:
             raise
         fault = f"Escreva o motivo, com até {REASON_MAX} caracteres."
-        return await _page(request, fault=fault, fault_of=FREED, reason=reason)
+        return await merchant_view(request, fault=fault, fault_of=FREED, reason=reason)
     return request.go(f"/plataforma/lojas/{account_id}", done="devolucoes-livres")
 
 
@@ -71,17 +75,24 @@ async def bind(request: PageRequest) -> Response[Any]:
     return request.go(f"/plataforma/lojas/{account_id}", done="devolucoes-presas")
 
 
-async def _page(request: PageRequest, *, fault: str = "", fault_of: str = "", reason: str = "") -> Response[Any]:
+async def merchant_view(
+    request: PageRequest, *, fault: str = "", fault_of: str = "", reason: str = ""
+) -> Response[Any]:
     account_id = request.id("account_id")
     async with session(request.pool) as conn:
         merchant = await find_merchant(conn, account_id=account_id)
         if merchant is None:
             raise NotFoundException
+        company = await find_company(conn, account_id=account_id)
         people = await people_of_account(conn, account_id)
         lanes = await lanes_health(conn, account_id)
         entries = await audit_of_merchant(conn, account_id)
     values = {
         "merchant": merchant,
+        "company": company,
+        "missing_words": MISSING,
+        "key": masked_key(merchant.pix_key) if is_pix_key(merchant.pix_key) else "",
+        "rate": (request.settings.rate_per_s, request.settings.rate_burst),
         "people": people,
         "lanes": [each for each in lanes if not each.test],
         "entries": entries,

@@ -11,8 +11,9 @@ from readmodels.dashboard.platform import COUNT_MAX, bank_state, kyc_counts, lan
 from readmodels.reports.report import By, ask, freshness, keeping, today_at
 from readmodels.reports.reports import REPORTS
 from runtime.postgres import session
+from web.painel.labels import KYC
 from web.painel.page_request import PageRequest
-from web.plataforma.labels import KYC, LANES, QUEUES
+from web.plataforma.labels import LANES, QUEUES
 
 _DAYS = 30
 _REASON_MAX = 500

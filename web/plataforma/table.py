@@ -12,7 +12,7 @@ from web.painel.page_request import PageRequest
 from web.painel.route import STAFF, Page, handlers
 from web.painel.section import PLATAFORMA
 from web.painel.settings import audit
-from web.plataforma import held_refunds, merchants, overview, partners, reports, suspense
+from web.plataforma import held_refunds, merchants, overview, partners, registration, reports, suspense
 
 
 def _page(
@@ -32,7 +32,13 @@ TABLE: Final[tuple[Page, ...]] = (
     _page("POST", "/pix/suspender",                      overview.suspend),
     _page("POST", "/pix/retomar",                        overview.resume),
     _page("GET",  "/lojas",                              merchants.LIST.show, menu="Lojas"),
+    _page("GET",  "/lojas/nova",                         registration.show_new),
+    _page("POST", "/lojas/nova",                         registration.create),
     _page("GET",  "/lojas/{account_id:str}",             merchants.show),
+    _page("GET",  "/lojas/{account_id:str}/dados",       registration.show_edit),
+    _page("POST", "/lojas/{account_id:str}/dados",       registration.edit),
+    _page("POST", "/lojas/{account_id:str}/limites",     registration.set_limits),
+    _page("POST", "/lojas/{account_id:str}/acesso",      registration.send_link),
     _page("POST", "/lojas/{account_id:str}/cadastro",    merchants.decide),
     _page("POST", "/lojas/{account_id:str}/devolucoes/liberar", merchants.free),
     _page("POST", "/lojas/{account_id:str}/devolucoes/prender", merchants.bind),

@@ -20,6 +20,14 @@ UPDATE account SET kyc = :kyc, kyc_reason = :reason, kyc_at = :now WHERE account
 -- name: set_address
 UPDATE account SET address = :address, city = :city WHERE account_id = :account_id RETURNING account_id;
 
+-- name: company
+-- An account's registration, and how many of its owners have chosen a password.
+SELECT a.account_id, a.name, a.document, a.address, a.kyc, a.kyc_reason, a.kyc_at, a.pix_key, a.rate_per_s, a.rate_burst,
+       a.created_at,
+       (SELECT count(*) FROM dashboard_user u
+        WHERE u.account_id = a.account_id AND u.role = 'owner' AND u.password_hash IS NOT NULL) AS owners
+FROM account a WHERE a.account_id = :account_id;
+
 -- name: correct
 -- No row: it is approved, or not there.
 UPDATE account SET name = :name, document = :document, address = :address, city = :city

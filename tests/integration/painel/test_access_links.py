@@ -13,6 +13,7 @@ import pytest_asyncio
 from commands.merchants.merchants import MerchantCreated
 from commands.people.access import send_access
 from commands.people.attempts import LINK_ADDRESS, LINKS
+from commands.people.audit import Origin
 from commands.people.invitations import INVITED
 from commands.people.links import HOLDS
 from commands.people.people import add_staff
@@ -332,7 +333,7 @@ async def test_the_platform_lets_an_owner_in_again_with_a_reason_for_a_lost_fact
     async def send(to: str, factor_lost: str | None = None) -> str:
         async with transaction(env.pool) as conn:
             return await send_access(
-                conn, account_id, to, factor_lost=factor_lost, address_hash="terminal", request_id="cli",
+                conn, account_id, to, Origin("equipe@example.com", "terminal", "cli"), factor_lost=factor_lost,
                 now=env.clock.now(), seal=seal,
             )  # fmt: skip
 
@@ -349,8 +350,9 @@ async def test_the_platform_lets_an_owner_in_again_with_a_reason_for_a_lost_fact
         assert (await chosen(visitor, await env.link(email))).status == 303
         assert (await visitor.sign_in(FRESH)).status == 303
         log = (await visitor.opened("/painel/auditoria")).text
-        assert f"Desligou os dois fatores de uma pessoa {email} motivo: telefone roubado" in log
+        assert f"Desligou os dois fatores de uma pessoa {account_id} pessoa: {email} motivo: telefone roubado" in log
         assert "Plataforma" in log
+        assert "equipe@example.com" not in log
     finally:
         await visitor.http.close()
 

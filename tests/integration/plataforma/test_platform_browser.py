@@ -50,7 +50,14 @@ async def test_every_page_of_people_and_staff_is_readable_named_and_as_wide_as_t
             "/plataforma/relatorios/receipts", f"/plataforma/relatorios/settlement{settled}", "/plataforma/equipe",
             "/plataforma/auditoria", "/plataforma/acesso/codigo", "/plataforma/a-identificar",
             f"/plataforma/a-identificar/{suspense_id}", "/plataforma/devolucoes", held.page,
+            "/painel/empresa", "/plataforma/lojas/nova", f"/plataforma/lojas/{merchant.account_id}/dados",
+            "/painel/recuperar", "/painel/recuperar/nothing",
         ]  # fmt: skip
+        await owner.post(
+            "/painel/pessoas", on="/painel/pessoas", name="N" * 100, email=f"{'e' * 60}@example.com", role="support"
+        )
+        await pool.execute("UPDATE account SET kyc = 'rejected', kyc_reason = repeat('x', 500), address = NULL"
+                           " WHERE account_id = $1", merchant.account_id)  # fmt: skip
         await command("Network.enable")
         for person in (owner, staff):
             cookie = {"name": person.root[1:], "value": person.cookie()}

@@ -1,0 +1,53 @@
+"""An account's registration as its people and the platform's staff see it, with what is still missing."""
+
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from domain.documents import check_digits_hold
+from domain.refund import is_pix_key
+from readmodels.dashboard.platform import is_complete
+
+ADDRESS_PARTS = ("street", "number", "district", "city", "state", "zip_code")
+
+
+class Company(Struct, frozen=True):
+    """`address` as it is stored, or None; `owners` of those who have chosen a password. The rates are None where the
+    platform's default holds."""
+
+    account_id: UUID
+    name: str
+    document: str
+    address: bytes | None
+    kyc: str
+    kyc_reason: str | None
+    kyc_at: datetime | None
+    pix_key: str
+    rate_per_s: int | None
+    rate_burst: int | None
+    created_at: datetime
+    owners: int
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """The address by part; empty where there is none."""
+        given = {} if self.address is None else msgspec.json.decode(self.address, type=dict[str, object])
+        return {part: str(given.get(part) or "") for part in ADDRESS_PARTS}
+
+    @property
+    def missing(self) -> list[str]:
+        """document, address, payout_key, owner: what has to be there before production makes sense."""
+        have = {
+            "document": check_digits_hold(self.document),
+            "address": is_complete(self.address),
+            "payout_key": is_pix_key(self.pix_key),
+            "owner": self.owners > 0,
+        }
+        return [name for name, there in have.items() if not there]
+
+
+find_company = sql.maybe("account.company", Company)
+"""`account_id`."""

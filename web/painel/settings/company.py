@@ -1,0 +1,96 @@
+"""The account's own registration: what it says, what is missing, what it opens, whom to ask.
+
+Owners complete the address. What was approved is changed by the platform alone: the decision was made about it.
+"""
+
+from typing import Any, Final
+
+from litestar.exceptions import NotFoundException
+from litestar.response import Response
+
+from commands.merchants.registration import CITY_MAX, DISTRICT_MAX, NUMBER_MAX, STREET_MAX, Address, set_address
+from commands.people.credentials import CREDENTIALS_MAX
+from commands.people.people import PEOPLE_MAX
+from domain.errors import Refused
+from domain.payer import STATES
+from domain.withdrawal import MINIMUM_CENTS, masked_key
+from readmodels.dashboard.company import ADDRESS_PARTS, Company, find_company
+from runtime.postgres import session
+from web.painel.fields import Filled
+from web.painel.labels import KYC, KYC_CHIPS, MISSING
+from web.painel.page_request import PageRequest
+
+ADDRESS_FAULTS: Final = {
+    "street": f"Informe a rua, com até {STREET_MAX} caracteres.",
+    "number": f"Informe o número, com até {NUMBER_MAX} caracteres; sem número, S/N.",
+    "district": f"Informe o bairro, com até {DISTRICT_MAX} caracteres.",
+    "city": f"Informe a cidade, com até {CITY_MAX} caracteres.",
+    "state": "Escolha o estado.",
+    "zip_code": "O CEP tem 8 dígitos.",
+}
+
+
+async def show(request: PageRequest) -> Response[Any]:
+    return await _page(request)
+
+
+async def change_address(request: PageRequest) -> Response[Any]:
+    """By an owner, until the registration is approved."""
+    filled = Filled(request)
+    address = address_of(filled)
+    company = await _company(request)
+    if not _may_change(request, company):
+        raise NotFoundException
+    try:
+        async with request.change("merchant.address_changed", subject=str(company.account_id)) as conn:
+            await set_address(conn, company.account_id, address)
+    except Refused as refused:
+        tell_faults(filled, refused, ADDRESS_FAULTS)
+        return await _page(request, filled)
+    return request.go("/painel/empresa", done="endereco-empresa")
+
+
+def address_of(filled: Filled) -> Address:
+    """As it was typed, the CEP bare."""
+    given = {part: " ".join(filled.value(part).split()) for part in ADDRESS_PARTS}
+    zip_code = given.pop("zip_code").replace("-", "").replace(".", "").replace(" ", "")
+    return Address(**given, zip_code=zip_code)
+
+
+def tell_faults(filled: Filled, refused: Refused, words: dict[str, str]) -> None:
+    for field in refused.fields or {}:
+        filled.wrong(field if field in words else "form", words.get(field, "Não é possível agora."))
+
+
+def _may_change(request: PageRequest, company: Company) -> bool:
+    open_still = company.kyc in ("pending", "rejected") or "address" in company.missing
+    return open_still and request.may("POST /painel/empresa/endereco")
+
+
+async def _company(request: PageRequest) -> Company:
+    async with session(request.pool) as conn:
+        company = await find_company(conn, account_id=request.session.account_id)
+    assert company is not None, "who is signed in has an account"
+    return company
+
+
+async def _page(request: PageRequest, filled: Filled | None = None) -> Response[Any]:
+    company = await _company(request)
+    settings = request.settings
+    values = {
+        "company": company,
+        "kyc": KYC,
+        "chips": KYC_CHIPS,
+        "missing_words": MISSING,
+        "key": masked_key(company.pix_key) if "payout_key" not in company.missing else "",
+        "may_change": _may_change(request, company),
+        "filled": filled or Filled(shown=company.parts),
+        "states": {each: each for each in sorted(STATES)},
+        "contact": settings.support_contact,
+        "rate": (company.rate_per_s or settings.rate_per_s, company.rate_burst or settings.rate_burst),
+        "refunds_cents": settings.refund_transfers_cents_max,
+        "withdrawal_cents": MINIMUM_CENTS,
+        "credentials_max": CREDENTIALS_MAX,
+        "people_max": PEOPLE_MAX,
+    }
+    return request.show("company.html", values, status=400 if filled is not None else 200)

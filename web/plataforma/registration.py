@@ -1,0 +1,143 @@
+"""Registrations, for the staff: a merchant from nothing, its data corrected, its limits, a link to who is out."""
+
+import re
+from typing import Any, Final
+
+from litestar.exceptions import NotFoundException
+from litestar.response import Response
+
+from commands.merchants.merchants import RATE_MAX, set_rate
+from commands.merchants.registration import (
+    MerchantRegistration,
+    correct_registration,
+    register_merchant,
+    set_address,
+)
+from commands.people.access import REASON_MAX, send_access
+from commands.people.audit import tell_account
+from domain.errors import Code, Refused
+from domain.payer import STATES
+from readmodels.dashboard.company import Company, find_company
+from runtime.postgres import session
+from web.painel.auth.step_up import must_be_proven
+from web.painel.fields import Filled
+from web.painel.page_request import PageRequest
+from web.painel.settings.company import ADDRESS_FAULTS, address_of, tell_faults
+from web.plataforma.merchants import merchant_view
+
+_FAULTS: Final = {
+    **ADDRESS_FAULTS,
+    "name": "Informe a razão social, com até 100 caracteres que um boleto imprime.",
+    "document": "Este CNPJ não existe. Confira os dígitos.",
+    "email": "Confira o e-mail. Quem já entra em um painel não pode ser o proprietário de outro.",
+    "payout_key": "Não é uma chave Pix: CPF, CNPJ, +55 e telefone, e-mail ou chave aleatória.",
+}
+_MARKS = re.compile(r"[.\-/ ]")
+
+
+async def show_new(request: PageRequest) -> Response[Any]:
+    return _form(request, Filled(), None)
+
+
+async def create(request: PageRequest) -> Response[Any]:
+    """As `quita merchant create`: pending, and its owner is mailed a link."""
+    must_be_proven(request)
+    filled = Filled(request)
+    given = MerchantRegistration(
+        name=" ".join(filled.value("name").split()),
+        document=_MARKS.sub("", filled.value("document")).upper(),
+        email=filled.value("email").lower(),
+        payout_key=filled.value("payout_key"),
+        address=address_of(filled),
+    )
+    letters = request.settings.cnpj_with_letters
+    try:
+        async with request.change("merchant.registered", subject=given.name[:100]) as conn:
+            made = await register_merchant(conn, given, letters=letters, now=request.now, seal=request.seal)
+    except Refused as refused:
+        if refused.code is not Code.VALIDATION_ERROR:
+            raise
+        tell_faults(filled, refused, _FAULTS)
+        return _form(request, filled, None)
+    return request.go(f"/plataforma/lojas/{made.account_id}", done="loja")
+
+
+async def show_edit(request: PageRequest) -> Response[Any]:
+    company = await _company(request)
+    shown = {**company.parts, "name": company.name, "document": company.document}
+    return _form(request, Filled(shown=shown), company)
+
+
+async def edit(request: PageRequest) -> Response[Any]:
+    """Name, CNPJ and address of one that is not approved; of one that is, the address."""
+    company, filled = await _company(request), Filled(request)
+    account_id, address = company.account_id, address_of(filled)
+    name = " ".join(filled.value("name").split())
+    document = _MARKS.sub("", filled.value("document")).upper()
+    try:
+        async with request.change("merchant.corrected", subject=str(account_id)) as conn:
+            if company.kyc == "approved":
+                await set_address(conn, account_id, address)
+            else:
+                letters = request.settings.cnpj_with_letters
+                await correct_registration(conn, account_id, name, document, address, letters=letters)
+            await tell_account(conn, account_id, "merchant.corrected", {}, request.origin, now=request.now)
+    except Refused as refused:
+        if refused.code is not Code.VALIDATION_ERROR:
+            raise
+        tell_faults(filled, refused, _FAULTS)
+        return _form(request, filled, company)
+    return request.go(f"/plataforma/lojas/{account_id}", done="dados")
+
+
+async def set_limits(request: PageRequest) -> Response[Any]:
+    """Requests a second and at once; empty is the platform's default."""
+    company, filled = await _company(request), Filled(request)
+    per_s, burst = filled.whole("per_second", 1, RATE_MAX), filled.whole("burst", 1, RATE_MAX)
+    if filled.faults:
+        return await merchant_view(request, fault=next(iter(filled.faults.values())), fault_of="limits")
+    facts = {"per_second": filled.value("per_second") or "padrão", "burst": filled.value("burst") or "padrão"}
+    async with request.change("merchant.rate_changed", subject=str(company.account_id), **facts) as conn:
+        await set_rate(conn, company.account_id, per_s=per_s, burst=burst)
+        await tell_account(conn, company.account_id, "merchant.rate_changed", facts, request.origin, now=request.now)
+    return request.go(f"/plataforma/lojas/{company.account_id}", done="limites")
+
+
+async def send_link(request: PageRequest) -> Response[Any]:
+    """To a person of the account; with a reason the second factor is turned off too."""
+    company = await _company(request)
+    email, clears = request.field("email"), request.field("factor") == "yes"
+    reason = request.field("reason") if clears else None
+    must_be_proven(request)
+    kind = "person.factor_cleared" if clears else "person.access_sent"
+    facts = {"person": email, **({"reason": reason[:REASON_MAX]} if reason else {})}
+    try:
+        async with request.change(kind, subject=str(company.account_id), **facts) as conn:
+            await send_access(
+                conn,
+                company.account_id,
+                email,
+                request.origin,
+                factor_lost=reason,
+                now=request.now,
+                seal=request.seal,
+            )
+    except Refused as refused:
+        if "email" in (refused.fields or {}):
+            raise NotFoundException from None
+        fault = f"Escreva por que os dois fatores são desligados, com até {REASON_MAX} caracteres."
+        return await merchant_view(request, fault=fault, fault_of=email, reason=reason or "")
+    return request.go(f"/plataforma/lojas/{company.account_id}", done="link-enviado")
+
+
+async def _company(request: PageRequest) -> Company:
+    async with session(request.pool) as conn:
+        company = await find_company(conn, account_id=request.id("account_id"))
+    if company is None:
+        raise NotFoundException
+    return company
+
+
+def _form(request: PageRequest, filled: Filled, company: Company | None) -> Response[Any]:
+    values = {"filled": filled, "company": company, "states": {each: each for each in sorted(STATES)}}
+    return request.show("plataforma/registration.html", values, status=400 if filled.faults else 200)
