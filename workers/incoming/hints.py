@@ -21,12 +21,17 @@ from workers.incoming.pix_payments import book_pix
 ATTEMPTS_MAX = 10
 """A hint the bank knows nothing of is asked about this often, over some ten minutes, and then unfounded."""
 
+KEPT: Final = timedelta(days=7)
+"""How long a hint is followed whose answer cannot be read: the reconciler asks for as many days each night."""
+
 _LEASE = timedelta(seconds=60)
 _CALL_S = 45.0  # below the lease
 _BOOKED_MAX = 100
 _SETTLED_MAX = 200
 _BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0)
 _UNKNOWN_S = 5.0
+_UNKNOWN_SHARE: Final = 0.1  # of the time since the hint came
+_UNKNOWN_S_MAX = 300.0
 _BOLETO_LOOKS = 4
 
 _log = structlog.get_logger()
@@ -37,6 +42,7 @@ class Hint(Struct, frozen=True, gc=False):
     bank: str
     about: str
     txid: str
+    received_at: datetime
     attempts: int
 
 
@@ -131,8 +137,13 @@ def _is_boleto(hint: Hint) -> bool:
 
 def _verdict(hint: Hint, state: CobState | NotFound | Unknown | BookingResult, now: datetime) -> _Verdict:
     if isinstance(state, Unknown) or state is BookingResult.UNKNOWN:
-        # The bank's silence says nothing against the hint.
-        return _Verdict(hint.hint_id, "waiting", hint.attempts - 1, now + timedelta(seconds=_UNKNOWN_S))
+        age_s = (now - hint.received_at).total_seconds()
+        if age_s > KEPT.total_seconds():
+            _log.warning("bank_hint_given_up", txid=hint.txid)
+            return _Verdict(hint.hint_id, "unfounded", hint.attempts, now)
+        # The bank's silence says nothing against the hint; but it is asked ever less often.
+        wait_s = min(max(_UNKNOWN_S, age_s * _UNKNOWN_SHARE), _UNKNOWN_S_MAX)
+        return _Verdict(hint.hint_id, "waiting", hint.attempts - 1, now + timedelta(seconds=wait_s))
     if _confirms(state, hint):
         verdict = "confirmed"
     elif hint.attempts >= ATTEMPTS_MAX:

@@ -10,6 +10,10 @@ ORDER BY g.about
 ON CONFLICT (about, bank) DO NOTHING
 RETURNING about;
 
+-- name: are_full
+-- Whether as many wait as are kept. Few wait as a rule, and all of them are counted in no time.
+SELECT count(*) >= :waiting_max AS found FROM (SELECT FROM bank_hint LIMIT :waiting_max) AS waiting;
+
 -- name: claim
 -- Take what is due. It is deferred by the length of a lease and not marked: after a worker's death it is due again.
 UPDATE bank_hint SET attempts = attempts + 1, due_at = :lease_until
@@ -17,7 +21,7 @@ WHERE hint_id = ANY(ARRAY(
     SELECT hint_id FROM bank_hint WHERE due_at <= :now AND bank = ANY(:banks::text[])
     ORDER BY due_at LIMIT :limit FOR UPDATE SKIP LOCKED
 ))
-RETURNING hint_id, bank, about, txid, attempts;
+RETURNING hint_id, bank, about, txid, received_at, attempts;
 
 -- name: reported
 -- How many payments the callbacks that were not checked yet report for each boleto; not those received again. Each is looked

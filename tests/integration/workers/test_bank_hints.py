@@ -14,6 +14,7 @@ from aiohttp import web
 from banks.banco_do_brasil.callbacks import pix_hints
 from banks.protocol import Done
 from commands.bank_orders.callback import store_hints
+from domain.errors import Code, Refused
 from domain.mode import Mode
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
@@ -28,7 +29,7 @@ from tests.support.banking import (
     worker_context,
 )
 from workers.context import Context
-from workers.incoming.hints import ATTEMPTS_MAX, drain_hints
+from workers.incoming.hints import ATTEMPTS_MAX, KEPT, drain_hints
 from workers.incoming.reconciler import reconcile
 from workers.orders.pix import drain_orders
 
@@ -158,6 +159,40 @@ async def test_a_silent_bank_says_nothing_against_a_hint(context: Context, accou
     bank.wire.fault = "up"
     await again(context)
     assert await status_of(context.pool, charge_id) == "paid"
+
+
+async def test_an_answer_that_stays_unreadable_is_asked_for_less_often_and_not_for_ever(
+    context: Context, account: UUID, bank: RunningBank
+) -> None:
+    charge_id = await registered(context, account)
+    (payment,) = await pay(bank, charge_id)
+    await hint(context, payment)
+    bank.wire.fault = "down"
+    row = "SELECT received_at, due_at FROM bank_hint WHERE about = $1"
+    waits_s = []
+    for passed in (timedelta(0), timedelta(minutes=10), timedelta(days=6), KEPT + timedelta(minutes=1)):
+        at = utc_now() + passed
+        context.now = lambda at=at: at  # type: ignore[misc]
+        await again(context)
+        found = await context.pool.fetchrow(row, payment["end_to_end_id"])
+        waits_s.append(None if found is None else round((found["due_at"] - at).total_seconds()))
+    assert waits_s == [5, 60, 300, None]
+
+
+async def test_no_more_callbacks_are_kept_than_can_be_checked(
+    context: Context, account: UUID, bank: RunningBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("commands.bank_orders.callback.WAITING_MAX", 3)
+    await context.pool.execute("DELETE FROM bank_hint")
+    charge_ids = [await registered(context, account) for _ in range(4)]
+    payments = [(await pay(bank, charge_id))[0] for charge_id in charge_ids]
+    for payment in payments[:3]:
+        assert await hint(context, payment) == 1
+    with pytest.raises(Refused) as told:
+        await hint(context, payments[3])
+    assert (told.value.code, told.value.retry_after_s) == (Code.SERVICE_UNAVAILABLE, 60)
+    await drain_hints(context)
+    assert await hint(context, payments[3]) == 1
 
 
 async def test_the_reconciler_finds_what_no_callback_told(context: Context, account: UUID, bank: RunningBank) -> None:
