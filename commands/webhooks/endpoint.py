@@ -26,7 +26,12 @@ class SetEndpoint(Struct, frozen=True):
     """Shown this once, and kept sealed."""
 
 
-set_url = sql.maybe("webhook_endpoint.set", UUID)
+class _StoredEndpoint(Struct, frozen=True):
+    endpoint_id: UUID
+    secret_sealed: bytes
+
+
+set_url = sql.maybe("webhook_endpoint.set", _StoredEndpoint)
 rotate = sql.maybe("webhook_endpoint.rotate", UUID)
 revoke = sql.maybe("webhook_endpoint.revoke_previous", UUID)
 remove = sql.maybe("webhook_endpoint.remove", UUID)
@@ -43,7 +48,8 @@ async def set_endpoint(
     seal: Seal,
     chance: bytes,
 ) -> SetEndpoint:
-    """Send this account's events to `url` from now on, signed with a new secret made of 32 bytes of `chance`.
+    """Send this account's events to `url` from now on; signed with the secret it has, or with a first one made of 32
+    bytes of `chance`. A receiver that runs goes on verifying when the address alone changes (`rotate_secret`).
 
     Refuses an unknown account (WALLET_ACCOUNT_NOT_FOUND) and a URL that is malformed or, unless private
     addresses are allowed, not plainly public (VALIDATION_ERROR). What its name resolves to is for
@@ -54,7 +60,7 @@ async def set_endpoint(
     if fault is not None:
         raise Refused(Code.VALIDATION_ERROR, fields={"url": fault})
     secret = secret_text(chance)
-    endpoint_id = await set_url(
+    stored = await set_url(
         conn,
         account_id=account_id,
         url=url,
@@ -62,9 +68,9 @@ async def set_endpoint(
         kinds=DEFAULT_KINDS,
         now=now,
     )
-    if endpoint_id is None:
+    if stored is None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
-    return SetEndpoint(endpoint_id, secret)
+    return SetEndpoint(stored.endpoint_id, seal.open(stored.secret_sealed).decode())
 
 
 async def rotate_secret(conn: Connection, account_id: UUID, *, now: datetime, seal: Seal, chance: bytes) -> SetEndpoint:

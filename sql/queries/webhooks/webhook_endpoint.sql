@@ -2,7 +2,7 @@
 
 -- name: set
 -- One endpoint per account. Setting it again keeps its id, so that what is still to be delivered goes to the
--- new address; the secret before stops at once, because a new registration may mean that it leaked.
+-- new address; it keeps its secret too, and the one before that while their overlap lasts.
 -- Both lanes are there from the start, and begin anew at a new address. No row when the account does not exist.
 WITH owner AS MATERIALIZED (
     SELECT account_id FROM account WHERE account_id = :account_id
@@ -11,9 +11,8 @@ WITH owner AS MATERIALIZED (
     SELECT gen_random_uuid(), account_id, :url, :secret_sealed, :kinds::text[], :now
     FROM owner
     ON CONFLICT (account_id) DO UPDATE
-        SET url = excluded.url, secret_sealed = excluded.secret_sealed,
-            previous_secret_sealed = NULL, previous_until = NULL
-    RETURNING endpoint_id
+        SET url = excluded.url
+    RETURNING endpoint_id, secret_sealed
 ), lanes AS (
     INSERT INTO webhook_lane (endpoint_id, test)
     SELECT endpoint_id, mode.test FROM endpoint CROSS JOIN (VALUES (false), (true)) AS mode (test)
@@ -22,7 +21,7 @@ WITH owner AS MATERIALIZED (
             blocked_until = NULL, probes = 0, gone = 0, gone_since = NULL, paused_at = NULL, paused_reason = NULL,
             holding = false
 )
-SELECT endpoint_id FROM endpoint;
+SELECT endpoint_id, secret_sealed FROM endpoint;
 
 -- name: choose_kinds
 -- The kinds of events that the endpoint gets from now on.

@@ -174,6 +174,17 @@ def test_a_real_merchant_waits_for_approval_and_is_given_no_secret(system: Syste
     assert (nobody.returncode, "nobody's of this account" in nobody.stderr) == (1, True)
 
 
+def test_a_new_address_keeps_the_secret_and_a_new_secret_is_asked_for(
+    system: System, merchant: dict[str, Any], receiver: Receiver
+) -> None:
+    own = system.create_merchant()["account_id"]
+    first = system.json("webhook", "set", own, receiver.url)
+    assert first.keys() == {"endpoint_id", "secret"}
+    assert system.json("webhook", "set", own, receiver.url + "&again=1") == first
+    renewed = system.json("webhook", "set", own, receiver.url, "--rotate")
+    assert (renewed["endpoint_id"], renewed["secret"] == first["secret"]) == (first["endpoint_id"], False)
+
+
 def test_local_work_invents_what_is_not_given(system: System) -> None:
     email = f"dona.{uuid4().hex[:8]}@example.com"
     made = system.json("merchant", "create", "--demo", "--name", "Loja", "--email", email)

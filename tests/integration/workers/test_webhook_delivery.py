@@ -201,8 +201,9 @@ async def test_an_endpoint_hears_of_the_two_kinds_of_the_spec(pool: Pool, redis_
     assert [each.headers["X-Service-Event"] for each in receiver.requests] == ["charge.cancelled"]
 
 
-async def test_setting_the_address_again_sends_what_waits_to_the_new_one_with_the_new_secret(
-    pool: Pool, redis_url: str
+@pytest.mark.parametrize("rotates", [False, True])
+async def test_setting_the_address_again_sends_what_waits_to_the_new_one_and_a_running_receiver_goes_on(
+    pool: Pool, redis_url: str, rotates: bool
 ) -> None:
     async with receiving() as receiver:
         merchant = await merchant_at(pool, "http://127.0.0.1:1/")
@@ -212,10 +213,18 @@ async def test_setting_the_address_again_sends_what_waits_to_the_new_one_with_th
                 conn, merchant.account_id, receiver.url,
                 allow_private=True, now=datetime.now(UTC), seal=SEAL, chance=os.urandom(32),
             )  # fmt: skip
+            assert again == merchant.endpoint
+            if rotates:
+                now, chance = datetime.now(UTC), os.urandom(32)
+                again = await rotate_secret(conn, merchant.account_id, now=now, seal=SEAL, chance=chance)
         async with working(pool, redis_url, every_s=0.05):
             await until(pool, merchant, "delivered")
-    assert again.endpoint_id == merchant.endpoint.endpoint_id
-    Webhook(again.secret).verify(receiver.requests[0].body, receiver.requests[0].headers)
+    assert (again == merchant.endpoint) != rotates
+    sent = receiver.requests[0]
+    Webhook(again.secret).verify(sent.body, sent.headers)
+    if rotates:
+        signed = sign(merchant.endpoint.secret, int(sent.headers["X-Service-Timestamp"]), sent.body)
+        assert sent.headers["X-Service-Signature-Previous"] == f"sha256={signed}"
 
 
 async def test_in_flight_never_exceeds_the_cap_with_three_workers(pool: Pool, redis_url: str) -> None:

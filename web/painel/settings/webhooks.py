@@ -46,11 +46,13 @@ async def show(request: PageRequest) -> Response[Any]:
 
 
 async def register(request: PageRequest) -> Response[Any]:
-    """A first address and its secret; for an account that has one, a new secret too, and the old one stops at once."""
+    """A first address and its secret. For an account that has one the secret is new too, because none is shown twice;
+    the one before signs along for 24 hours."""
     url = request.field("url")
     try:
         await _check(request, url)
         async with request.change("webhook.registered", subject=url) as conn:
+            before = await endpoint_of(conn, account_id=request.session.account_id)
             made = await set_endpoint(
                 conn,
                 request.session.account_id,
@@ -60,6 +62,11 @@ async def register(request: PageRequest) -> Response[Any]:
                 seal=request.seal,
                 chance=secrets.token_bytes(32),
             )
+            if before is not None:
+                chance = secrets.token_bytes(32)
+                made = await rotate_secret(
+                    conn, request.session.account_id, now=request.now, seal=request.seal, chance=chance
+                )
     except Refused as refused:
         return await _page(request, url=url, fault=_fault(refused))
     return _secret(request, made.secret, "Webhook cadastrado")
