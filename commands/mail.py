@@ -35,6 +35,10 @@ MAILED: Final = (Status.PENDING, Status.PAID, Status.REFUNDED)
 ASKED_MAX: Final = 20
 ASKED_IN: Final = timedelta(hours=1)
 """Mails about one charge that a merchant may ask for in ASKED_IN, whose addresses the merchant chooses."""
+ASKED_OF_ACCOUNT_MAX: Final = 1_000
+ASKED_TO_MAX: Final = 20
+ASKED_DAY: Final = timedelta(hours=24)
+"""Mails that a merchant may ask for in ASKED_DAY: about all charges, and to one address. They go out in our name."""
 PAID_LATE: Final = timedelta(days=30)
 """How long after its expiry a charge's payment still gets a receipt."""
 
@@ -97,6 +101,7 @@ set_requests = sql.run("mail.set_requests")
 end_requests = sql.run("mail.end_requests")
 add = sql.run("mail.add")
 ask = sql.maybe("mail.ask", str)
+find_approved = sql.one("mail.approved", bool)
 add_notice = sql.run("mail.add_notice")
 find_people = sql.many("mail.people", _Person)
 stop = sql.run("mail.stop")
@@ -201,13 +206,17 @@ async def ask_for_mail(
     """Have the charge mailed to `to`, or to its payer; answers the address and `queued` or `stopped`.
 
     `stopped`: the address has unsubscribed from this merchant's mails. Refused(PAYER_EMAIL_REQUIRED) without an
-    address, Refused(RATE_LIMITED) when too many were asked for.
+    address, Refused(RATE_LIMITED) when too many were asked for, Refused(VALIDATION_ERROR) with fields.to for another
+    address than the payer's while the account is not approved.
     """
-    if to is None:
-        (charge,) = await find_requested_charges(conn, charge_ids=[charge_id])
-        to = payer_email(charge.payer_sealed, seal)
+    (charge,) = await find_requested_charges(conn, charge_ids=[charge_id])
+    payer = payer_email(charge.payer_sealed, seal)
+    to = to or payer
     if to is None:
         raise Refused(Code.PAYER_EMAIL_REQUIRED)
+    if not is_same_address(to, payer) and not await find_approved(conn, account_id=account_id):
+        fault = "must be the payer's own address while the account is not approved"
+        raise Refused(Code.VALIDATION_ERROR, fields={"to": fault})
     state = await ask(
         conn,
         mail_id=mail_id,
@@ -220,10 +229,18 @@ async def ask_for_mail(
         now=now,
         since=now - ASKED_IN,
         limit=ASKED_MAX,
+        since_day=now - ASKED_DAY,
+        limit_to=ASKED_TO_MAX,
+        limit_account=ASKED_OF_ACCOUNT_MAX,
     )
     if state is None:
         raise Refused(Code.RATE_LIMITED, retry_after_s=int(ASKED_IN.total_seconds()))
     return to, "queued" if state == "waiting" else "stopped"
+
+
+def is_same_address(one: str, other: str | None) -> bool:
+    """Capital letters make no other address."""
+    return other is not None and one.strip().lower() == other.strip().lower()
 
 
 def payer_email(payer_sealed: bytes | None, seal: Seal) -> str | None:

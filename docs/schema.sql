@@ -440,6 +440,7 @@ END),
     CONSTRAINT mail_state_check CHECK (state = ANY (ARRAY['waiting'::text, 'sending'::text, 'sent'::text, 'failed'::text, 'skipped'::text]))
 ) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX mail_asked ON mail USING btree (charge_id, created_at) WHERE kind = 'asked'::text;
+CREATE INDEX mail_asked_of ON mail USING btree (account_id, created_at) INCLUDE (to_hash) WHERE kind = 'asked'::text;
 CREATE INDEX mail_due ON mail USING btree (due_at, mail_id) WHERE state = 'waiting'::text;
 CREATE INDEX mail_leased ON mail USING btree (lease_until) WHERE state = 'sending'::text;
 CREATE UNIQUE INDEX mail_of_charge ON mail USING btree (charge_id, kind, about_day) WHERE kind <> ALL (ARRAY['asked'::text, 'notice'::text, 'access'::text, 'security'::text]);

@@ -29,6 +29,12 @@ def is_mail_address(text: str) -> bool:
     return len(text) <= EMAIL_MAX and _MAIL_ADDRESS.fullmatch(text) is not None
 
 
+def without_link(text: str) -> None:
+    """Raises ValueError for a text that holds one: it is mailed in the platform's name."""
+    if holds_link(text):
+        raise ValueError
+
+
 def holds_link(text: str) -> bool:
     """Whether a mail program would make a link of some of it. Also "fim.Obrigado": a blank goes after a full stop."""
     return _LINK.search(text) is not None

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
-from api.body.fields import matching, text
+from api.body.fields import checked, matching, text
 from api.body.reading import shaped
 from api.charge_answers import charge_id_of
 from api.context import ApiContext
@@ -13,11 +13,12 @@ from api.route import Call, Route, routes_of
 from commands.mail import MAILED, ask_for_mail
 from domain.errors import Code, Refused
 from domain.mode import Mode
-from domain.payer import EMAIL_MAX, MAIL_ADDRESS
+from domain.payer import EMAIL_MAX, MAIL_ADDRESS, without_link
 from runtime.ids import new_id
 from runtime.postgres import transaction
 
 MESSAGE_MAX: Final = 1_000
+_MESSAGE_FAULT: Final = "must not contain control characters, links or web addresses; a blank follows a full stop"
 
 
 class SendEmail(Struct, frozen=True, kw_only=True):
@@ -28,7 +29,10 @@ class SendEmail(Struct, frozen=True, kw_only=True):
         Annotated[str, Meta(max_length=EMAIL_MAX), matching(MAIL_ADDRESS, "must be an e-mail address")] | None,
         Meta(description="The payer's own address unless given."),
     ] = None
-    message: Annotated[Annotated[str, text(MESSAGE_MAX)] | None, Meta(description="The merchant's own words.")] = None
+    message: Annotated[
+        Annotated[str, text(MESSAGE_MAX), checked(without_link, _MESSAGE_FAULT)] | None,
+        Meta(description="The merchant's own words, without links and web addresses."),
+    ] = None
     attach_pdf: bool | None = None
 
 

@@ -13,6 +13,7 @@ from domain.boleto.codes import printed_line
 from domain.brazilian import brl, day, moment
 from domain.charge import Status
 from domain.instants import SAO_PAULO, iso, parse_day
+from domain.payer import holds_link
 from domain.schedules.reminders import due_day
 from readmodels.charges.charge import ChargeDoc
 
@@ -178,7 +179,9 @@ def notice_letter(*, kind: str, event_type: str, at: datetime, facts: bytes, mer
 
 
 def _described(doc: ChargeDoc) -> list[tuple[str, str]]:
-    return [] if not doc.description else [("Descrição", doc.description[:_DESCRIPTION_MAX])]
+    # The page shows it as text; in a mail, which goes out in our name, a link in it could be followed.
+    shown = doc.description and not holds_link(doc.description)
+    return [("Descrição", doc.description[:_DESCRIPTION_MAX])] if doc.description and shown else []
 
 
 def _due(doc: ChargeDoc) -> date:

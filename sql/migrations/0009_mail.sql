@@ -57,6 +57,8 @@ CREATE INDEX mail_over ON mail (due_at, mail_id) WHERE state IN ('sent', 'failed
 CREATE UNIQUE INDEX mail_of_charge ON mail (charge_id, kind, about_day) WHERE kind NOT IN ('asked', 'notice', 'access', 'security');
 CREATE UNIQUE INDEX mail_of_notice ON mail (notice_id, to_hash) WHERE kind = 'notice';
 CREATE INDEX mail_asked ON mail (charge_id, created_at) WHERE kind = 'asked';
+-- How many a merchant asked for in a day, in all and to one address.
+CREATE INDEX mail_asked_of ON mail (account_id, created_at) INCLUDE (to_hash) WHERE kind = 'asked';
 
 -- Addresses that followed the unsubscribe link get no more mails of that merchant's charges.
 CREATE TABLE mail_stop (

@@ -84,7 +84,9 @@ async def test_a_payer_without_an_address_is_a_422(merchant: ApiMerchant) -> Non
     [
         {"to": "x"}, {"to": ""}, {"to": "a@b"}, {"to": "a b@example.com"}, {"to": "a@example.com\r\nBcc: b@x.com"},
         {"to": "a@example.com,b@example.com"}, {"to": "é@example.com"}, {"to": 1}, {"to": "a" * 65 + "@example.com"},
-        {"message": 1}, {"message": "x" * 1001}, {"message": "\x00"}, {"attach_pdf": "yes"},
+        {"message": 1}, {"message": "x" * 1001}, {"message": "\x00"},
+        {"message": "Pague em https://golpe.example/x"}, {"message": "veja golpe.com.br"}, {"message": "WWW.golpe"},
+        {"message": "escreva a ana@golpe.example"}, {"attach_pdf": "yes"},
     ],
     ids=str,
 )  # fmt: skip

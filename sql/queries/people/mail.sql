@@ -37,19 +37,25 @@ FROM unnest(:mails.mail_id::uuid[], :mails.charge.account_id::uuid[], :mails.cha
 ON CONFLICT DO NOTHING;
 
 -- name: ask
--- A mail a merchant asks for. No row: too many were asked for this charge since :since. An address that unsubscribed gets
--- none, and the merchant is told.
+-- A mail a merchant asks for. No row: too many were asked for this charge since :since, or since :since_day to this
+-- address or by this account. An address that unsubscribed gets none, and the merchant is told.
 WITH asked AS MATERIALIZED (
     SELECT EXISTS (SELECT FROM mail_stop WHERE account_id = :account_id AND to_hash = :to_hash) AS stopped,
-           (SELECT count(*) FROM mail WHERE charge_id = :charge_id AND kind = 'asked' AND created_at > :since) AS before
+           (SELECT count(*) FROM mail WHERE charge_id = :charge_id AND kind = 'asked' AND created_at > :since) AS before,
+           count(*) AS of_account, count(*) FILTER (WHERE few.to_hash = :to_hash) AS of_address
+    FROM (SELECT to_hash FROM mail WHERE account_id = :account_id AND kind = 'asked' AND created_at > :since_day
+          LIMIT :limit_account) AS few
 )
 INSERT INTO mail (mail_id, account_id, charge_id, kind, to_sealed, to_hash, note_sealed, attach_pdf, state, trouble,
                   due_at, created_at)
 SELECT :mail_id, :account_id, :charge_id, 'asked', :to_sealed, :to_hash, :note_sealed, :attach_pdf,
        CASE WHEN stopped THEN 'skipped' ELSE 'waiting' END, CASE WHEN stopped THEN 'stopped' END, :now, :now
 FROM asked
-WHERE before < :limit
+WHERE before < :limit AND of_address < :limit_to AND of_account < :limit_account
 RETURNING state;
+
+-- name: approved
+SELECT kyc = 'approved' AS approved FROM account WHERE account_id = :account_id;
 
 -- name: add_notice
 -- One for each person of the account; a notice is mailed once, however often it is taken up.

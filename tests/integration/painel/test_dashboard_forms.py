@@ -357,6 +357,8 @@ async def test_a_charge_is_mailed_to_its_payer_or_to_another_and_the_page_tells(
     page = await env.owner.opened(path)
     assert re.search(r"E-mail enviado a pedido Na fila .* para joao@example.com", page.text)
     assert "para contador@example.com" in page.text
+    linked = await env.owner.post(f"{path}/email", on=path, to="", message="veja golpe.example")
+    assert "sem links" in faults(linked)["message"]
     wrong = await env.owner.post(f"{path}/email", on=path, to="joao@")
     assert (wrong.status, faults(wrong)) == (400, {"to": "Não é um endereço de e-mail."})
     nobody = await env.books.charge()

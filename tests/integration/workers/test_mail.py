@@ -13,6 +13,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from commands.bank_orders.kinds import Payload
@@ -21,13 +22,15 @@ from commands.charges.change import change_charges
 from commands.charges.create_pix import NewPix, create_pix
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.charges.redate import redate_boleto
-from commands.mail import read_stop_token
+from commands.mail import ASKED_DAY, ASKED_OF_ACCOUNT_MAX, ASKED_TO_MAX, ask_for_mail, read_stop_token
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from commands.webhooks.notices import NewNotice, give_notice
 from domain.charge import CancelReason
+from domain.errors import Refused
 from domain.instants import SAO_PAULO, iso, to_millisecond
 from domain.mode import Mode, Owner
 from readmodels.charges.charge import ChargeDoc
+from readmodels.documents.mail_letter import charge_letter
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
@@ -515,3 +518,63 @@ def test_a_mail_setting_that_cannot_be_is_refused_at_start(env: dict[str, str]) 
     given = {"DATABASE_URL": "d", "REDIS_URL": "r", "SECRET_KEY": SECRET_KEY, "MAIL_FROM": "x@example.com", **env}
     with pytest.raises(ValueError, match=r"SMTP_URL|MAIL_FROM"):
         read_settings(given)
+
+
+# What a merchant asks for
+
+
+async def asked_for(post: Post, doc: ChargeDoc, to: str | None = None) -> str:
+    """`queued`, `stopped`, or the code of the refusal."""
+    try:
+        async with transaction(post.context.pool) as conn:
+            _, state = await ask_for_mail(
+                conn, mail_id=new_id(), charge_id=UUID(doc.charge_id), account_id=post.merchant.account_id, to=to,
+                note=None, attach_pdf=False, now=post.now, seal=SEAL,
+            )  # fmt: skip
+        return state
+    except Refused as refused:
+        return f"{refused.code.name} {' '.join(refused.fields or {})}".strip()
+
+
+async def test_one_address_is_written_to_so_often_a_day_whatever_the_charge(post: Post) -> None:
+    charges = [await post.pix(None) for _ in range(3)]
+    for number in range(ASKED_TO_MAX):
+        assert await asked_for(post, charges[number % 3], "Ana@example.com") == "queued"
+    assert await asked_for(post, charges[0], "ana@example.com") == "RATE_LIMITED"
+    assert await asked_for(post, charges[0], "bia@example.com") == "queued"
+    post.now += ASKED_DAY
+    assert await asked_for(post, charges[0], "ana@example.com") == "queued"
+
+
+async def test_an_account_has_so_many_sent_a_day_whatever_the_address(post: Post) -> None:
+    doc = await post.pix(None)
+    await post.context.pool.execute(
+        "INSERT INTO mail (mail_id, account_id, charge_id, kind, to_sealed, to_hash, state, due_at, created_at)"
+        " SELECT gen_random_uuid(), $1, gen_random_uuid(), 'asked', '', n::text, 'sent', $2, $2"
+        " FROM generate_series(2, $3) AS n",
+        post.merchant.account_id, post.now, ASKED_OF_ACCOUNT_MAX,
+    )  # fmt: skip
+    assert await asked_for(post, doc, "a@example.com") == "queued"
+    assert await asked_for(post, doc, "b@example.com") == "RATE_LIMITED"
+
+
+async def test_an_account_that_is_not_approved_writes_to_the_payer_alone(post: Post) -> None:
+    doc = await post.pix("payer@example.com")
+    await post.context.pool.execute(
+        "UPDATE account SET kyc = 'blocked' WHERE account_id = $1", post.merchant.account_id
+    )
+    assert await asked_for(post, doc, "another@example.com") == "VALIDATION_ERROR to"
+    assert await asked_for(post, doc, "Payer@example.com") == "queued"
+    assert await asked_for(post, doc) == "queued"
+    assert await asked_for(post, await post.pix(None), "another@example.com") == "VALIDATION_ERROR to"
+
+
+async def test_a_link_in_a_description_is_not_mailed(post: Post) -> None:
+    doc = await post.pix("payer@example.com")
+    for description, shown in (("Mensalidade 10.2026", True), ("veja golpe.example/x", False)):
+        letter = charge_letter(
+            replace(doc, description=description), kind="charge", merchant="Loja", link="https://app.example.com/pagar/x",
+            note=None, about_day=date(1970, 1, 1), now=post.now,
+        )  # fmt: skip
+        assert letter is not None
+        assert (("Descrição", description) in letter.facts) == shown

@@ -22,6 +22,7 @@ from domain.charge import CancelReason, Status
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO
 from domain.money import PIX_CENTS_MAX, reais
+from domain.payer import holds_link
 from domain.pix.end_to_end import TAIL_BYTES, sandbox_end_to_end_id
 from domain.refund import DESTINATION_DOCUMENT, is_pix_key
 from domain.withdrawal import masked_key
@@ -39,6 +40,10 @@ from web.painel.page_request import PageRequest
 
 REASON_MAX: Final = 140
 MESSAGE_MAX: Final = 1_000
+_MAIL_FAULTS: Final = {
+    Code.PAYER_EMAIL_REQUIRED: "A cobrança não tem o e-mail do pagador. Informe um endereço.",
+    Code.VALIDATION_ERROR: "Enquanto o cadastro não está aprovado, só ao e-mail do próprio pagador.",
+}
 # A pix key that is a document or a telephone, however it is punctuated.
 _PUNCTUATION: Final = str.maketrans("", "", ".-/() ")
 
@@ -107,6 +112,8 @@ async def send_mail(request: PageRequest) -> Response[Any]:
     filled = Filled(request)
     to = filled.email("to")
     message = filled.text("message", MESSAGE_MAX)
+    if message is not None and holds_link(message):
+        filled.wrong("message", "Escreva sem links nem endereços da web, e com um espaço depois de cada ponto.")
     if filled.faults:
         return await show_charge(request, mail=filled)
     if doc.status not in MAILED:
@@ -125,9 +132,10 @@ async def send_mail(request: PageRequest) -> Response[Any]:
                 seal=request.seal,
             )
     except Refused as refused:
-        if refused.code is not Code.PAYER_EMAIL_REQUIRED:
+        words = _MAIL_FAULTS.get(refused.code)
+        if words is None:
             raise
-        filled.wrong("to", "A cobrança não tem o e-mail do pagador. Informe um endereço.")
+        filled.wrong("to", words)
         return await show_charge(request, mail=filled)
     return request.go(request.here(f"/cobrancas/{charge_id}"), done="email" if status == "queued" else "email-parado")
 
