@@ -25,8 +25,10 @@ from bench.report import Finding
 from domain.mode import Mode
 from domain.pix.br_code import dynamic_br_code
 from readmodels.documents import boleto_pdf
+from readmodels.documents.boleto_form import render
 from readmodels.documents.boleto_pdf import BoletoPrinter, PrintedBoleto
 from readmodels.documents.content_stream import FONTS, ContentStream
+from readmodels.documents.forms import Form, Kind, Layout, form_of
 
 BANK_MS = 200
 ADDED_MS_MAX = 15
@@ -84,14 +86,14 @@ async def printing(environment: BenchEnvironment, seconds: float) -> list[Findin
         # The form is all that xhtml2pdf would render of it: what a boleto fills in comes on top, and counts for
         # neither.
         began = time.process_time()
-        boleto_pdf._render(boleto_pdf._Kind(boleto_pdf._Layout.HYBRID, False))
+        render(_HYBRID)
         whole.append(time.process_time() - began)
         part = each[number * _BOLETOS // _WHOLE : (number + 1) * _BOLETOS // _WHOLE]
         began = time.process_time()
         for boleto in part:
             printer.stamp(boleto)
         stamped.append((time.process_time() - began) / len(part))
-        form = printer._form(boleto_pdf._Kind(boleto_pdf._Layout.HYBRID, False))
+        form = form_of(_HYBRID)
         began = time.process_time()
         for boleto in part[:_MERGED]:
             _merge(form, boleto)
@@ -105,10 +107,13 @@ async def printing(environment: BenchEnvironment, seconds: float) -> list[Findin
     ]
 
 
+_HYBRID = Kind(Layout.HYBRID, test=False)
+
+
 class _Drawing(ContentStream):
     """The same texts and shapes at the same places, on reportlab's canvas."""
 
-    def __init__(self, form: boleto_pdf._Form, canvas: Canvas) -> None:
+    def __init__(self, form: Form, canvas: Canvas) -> None:
         super().__init__(form.boxes)
         self._canvas = canvas
 
@@ -123,7 +128,7 @@ class _Drawing(ContentStream):
         self._canvas.drawPath(path, stroke=0, fill=1)
 
 
-def _merge(form: boleto_pdf._Form, boleto: PrintedBoleto) -> bytes:
+def _merge(form: Form, boleto: PrintedBoleto) -> bytes:
     drawn, file = io.BytesIO(), io.BytesIO()
     canvas = Canvas(drawn, invariant=1)
     drawing = _Drawing(form, canvas)

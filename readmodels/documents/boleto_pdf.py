@@ -1,38 +1,26 @@
 """The boleto on paper: one A4 page, the payer's receipt above, the bank's part with its barcode below.
 
-xhtml2pdf renders the form once per kind of boleto (boleto_form.html) and pypdf brings it into its final shape. A boleto
+xhtml2pdf renders the form of each kind of boleto, in a process of its own (readmodels/documents/forms.py). A boleto
 is that form and one incremental update (ISO 32000-1, 7.5.6) with a content stream of its own: 1 ms instead of 80
 (docs/decisions/0018-boleto-pdf.md). The beneficiary is part of the update, not of the form: a form per merchant would
 make the first payer of each wait for a rendering.
 """
 
 import asyncio
-import io
-import re
-import threading
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
-from enum import Enum
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 from msgspec import Struct
-from reportlab.lib.units import mm
 
 from domain.boleto.codes import barcode_of_line, printed_line
 from domain.brazilian import amount, day, document
 from domain.money import BOLETO_CENTS_MAX
-from readmodels.documents.content_stream import FONTS, PAGE_MM, Box, ContentStream, Paragraph
-
-_FORM = Path(__file__).with_name("boleto_form.html")
-_BLACK = "#14201b"
-_SHADE = "#eaeeec"
-_WATERMARK = "#e3e7e5"
+from readmodels.documents.content_stream import ContentStream, Paragraph
+from readmodels.documents.forms import KINDS, Form, Kind, Layout, form_of
 
 
 class Void(Struct, frozen=True):
@@ -90,16 +78,12 @@ class BoletoPrinter:
     """
 
     def __init__(self) -> None:
-        self._forms: dict[_Kind, _Form] = {}  # bounded by the kinds there are: six
-        self._rendering = threading.Lock()
         self._room = asyncio.Semaphore(WAITING_MAX)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="boletos")
 
     def prepare(self) -> None:
-        """Render all forms now (a second, most of it the import of xhtml2pdf) instead of with the first boleto."""
-        for layout in _Layout:
-            for test in (False, True):
-                self._form(_Kind(layout, test))
+        """Have the forms made now instead of with the first boleto."""
+        form_of(KINDS[0])
 
     async def printed(self, boleto: PrintedBoleto) -> bytes:
         """`stamp`, off the event loop; OverflowError when too many wait."""
@@ -112,20 +96,11 @@ class BoletoPrinter:
         """The PDF. The same boleto gives the same bytes, in whatever process."""
         assert barcode_of_line(boleto.line) == boleto.barcode, "what is scanned and what is typed is one boleto"
         assert 0 < boleto.amount_cents <= BOLETO_CENTS_MAX, "the barcode has ten digits for the amount"
-        form = self._form(_Kind(_layout(boleto), boleto.test))
+        form = form_of(Kind(_layout(boleto), boleto.test))
         content = ContentStream(form.boxes)
         _write_ficha(content, boleto)
         _write_recibo(content, boleto)
         return _updated(form, b"".join(content.ops), boleto)
-
-    def _form(self, kind: "_Kind") -> "_Form":
-        form = self._forms.get(kind)
-        if form is None:
-            with self._rendering:  # a second caller waits: rendering its own would not be faster
-                form = self._forms.get(kind)
-                if form is None:
-                    form = self._forms[kind] = _render(kind)
-        return form
 
 
 # -- What is written where ------------------------------------------------------------------------------------------
@@ -214,158 +189,13 @@ def _line(boleto: PrintedBoleto) -> str:
     return printed_line(boleto.line) if boleto.void is None else boleto.void.word
 
 
-# -- The form ---------------------------------------------------------------------------------------------------------
-
-
-class _Layout(Enum):
-    PLAIN = "plain"
-    HYBRID = "hybrid"
-    VOID = "void"
-
-
-class _Kind(NamedTuple):
-    layout: _Layout
-    test: bool
-
-
-def _layout(boleto: PrintedBoleto) -> _Layout:
+def _layout(boleto: PrintedBoleto) -> Layout:
     if boleto.void is not None:
-        return _Layout.VOID
-    return _Layout.PLAIN if boleto.qr_code is None else _Layout.HYBRID
+        return Layout.VOID
+    return Layout.PLAIN if boleto.qr_code is None else Layout.HYBRID
 
 
-class _Form(NamedTuple):
-    boxes: dict[str, Box]
-    file: bytes  # a whole PDF
-    page: bytes  # the page object, cut where the reference to the boleto's stream comes
-    page_rest: bytes
-    page_number: int
-    next_number: int
-    root_number: int
-    xref_at: int
-
-
-def _render(kind: _Kind) -> _Form:
-    # Here and not above: one second and 20 MB that a process which prints nothing can do without.
-    from xhtml2pdf import pisa
-
-    boxes: dict[str, Box] = {}
-    labels: dict[str, str] = {}
-
-    def area(name: str, left: float, top: float, width: float, height: float) -> str:
-        assert name not in boxes, "each box has a name of its own"
-        boxes[name] = Box(left, top, width, height)
-        return Markup(  # noqa: S704 - names and numbers of our own template
-            f"@frame {name} {{ -pdf-frame-content: {name}; "
-            f"left: {left}mm; top: {top}mm; width: {width}mm; height: {height}mm; }}"
-        )
-
-    def box(
-        name: str, left: float, top: float, width: float, height: float, label: str, *, shaded: bool = False
-    ) -> str:
-        frame = area(name, left, top, width, height)
-        boxes[name] = Box(left, top, width, height, shaded)
-        labels[name] = label
-        return frame.replace("; }", "; -pdf-frame-border: 1; border-width: 0.4pt; border-color: " + _BLACK + "; }")
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(_FORM.read_text("utf-8"))
-    html = template.render(layout=kind.layout.value, test=kind.test, area=area, box=box, labels=labels)
-    printed = io.BytesIO()
-    outcome = pisa.CreatePDF(html, dest=printed, encoding="utf-8")
-    assert not outcome.err, "xhtml2pdf refuses our own template"
-    return _form_of(boxes, printed.getvalue(), _background(boxes, kind))
-
-
-def _background(boxes: dict[str, Box], kind: _Kind) -> bytes:
-    """What lies under the form: the shaded boxes and, in sandbox, the watermark."""
-    from reportlab.pdfgen.canvas import Canvas
-
-    paper = io.BytesIO()
-    canvas = Canvas(paper, pagesize=(210 * mm, PAGE_MM * mm), invariant=1)
-    canvas.setFillColor(_SHADE)
-    for box in boxes.values():
-        if box.shaded:
-            canvas.rect(*box.corners, stroke=0, fill=1)
-    if kind.test:
-        canvas.setFillColor(_WATERMARK)
-        canvas.setFont("Helvetica-Bold", 30)
-        for name in ("watermark", "ficha_instructions"):
-            box = boxes[name]
-            canvas.saveState()
-            canvas.translate((box.left + box.width / 2) * mm, (box.bottom + box.height / 2) * mm)
-            canvas.rotate(10)
-            canvas.drawCentredString(0, -11, "TESTE - SEM VALOR")
-            canvas.restoreState()
-    canvas.setStrokeColor(_BLACK)
-    canvas.setLineWidth(1.2)
-    for name in ("recibo_code", "ficha_code"):
-        box = boxes[name]
-        for x in (box.left, box.left + box.width):
-            canvas.line(x * mm, box.bottom * mm, x * mm, (box.bottom + box.height) * mm)
-    canvas.setFillColor(_BLACK)
-    canvas.setFont("ZapfDingbats", 10)
-    canvas.drawString(boxes["scissors"].left * mm, boxes["scissors"].bottom * mm, "\u2702")
-    canvas.save()
-    return paper.getvalue()
-
-
-def _form_of(boxes: dict[str, Box], printed: bytes, background: bytes) -> _Form:
-    """The form as a file that is the same in every process: no dates, one compressed stream, our fonts' names in it."""
-    from pypdf import PdfReader, PdfWriter
-    from pypdf.generic import DictionaryObject, NameObject, TextStringObject
-
-    writer = PdfWriter()
-    writer.pdf_header = "%PDF-1.7"
-    writer.metadata = None
-    page = writer.add_page(PdfReader(io.BytesIO(printed)).pages[0])
-    page.merge_page(PdfReader(io.BytesIO(background)).pages[0], over=False)
-    for unused in ("/Trans", "/Rotate"):
-        page.pop(NameObject(unused), None)
-    resources: Any = page["/Resources"]
-    fonts = resources["/Font"]
-    for face, name in FONTS.items():
-        font = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": f"/{face}", "/Encoding": "/WinAnsiEncoding"}
-        fonts[NameObject(name.decode())] = writer._add_object(
-            DictionaryObject({NameObject(key): NameObject(value) for key, value in font.items()})
-        )
-    page.compress_content_streams()
-    writer.root_object[NameObject("/Lang")] = TextStringObject("pt-BR")
-    writer.compress_identical_objects()
-    file = io.BytesIO()
-    writer.write(file)
-    return _read_form(boxes, file.getvalue())
-
-
-def _read_form(boxes: dict[str, Box], file: bytes) -> _Form:
-    from pypdf import PdfReader
-    from pypdf.generic import NameObject
-
-    reader = PdfReader(io.BytesIO(file))
-    page: Any = reader.pages[0]
-    trailer: Any = reader.trailer
-    assert len(reader.pages) == 1, "the form is one page"
-    number = page.indirect_reference.idnum
-    contents = page.raw_get("/Contents").idnum
-    page[NameObject("/Contents")] = NameObject("/HERE")
-    described = io.BytesIO()
-    page.write_to_stream(described)
-    before, after = described.getvalue().split(b"/HERE")
-    xref_at = re.search(rb"startxref\s+(\d+)\s+%%EOF\s*$", file)
-    assert xref_at is not None, "pypdf wrote a file without an end"
-    return _Form(
-        boxes=boxes,
-        file=file if file.endswith(b"\n") else file + b"\n",
-        page=b"%d 0 obj\n%b[%d 0 R " % (number, before, contents),
-        page_rest=b" 0 R]%b\nendobj\n" % after,
-        page_number=number,
-        next_number=trailer["/Size"],
-        root_number=trailer.raw_get("/Root").idnum,
-        xref_at=int(xref_at.group(1)),
-    )
-
-
-def _updated(form: _Form, ops: bytes, boleto: PrintedBoleto) -> bytes:
+def _updated(form: Form, ops: bytes, boleto: PrintedBoleto) -> bytes:
     """The form's file and behind it what a boleto changes: its stream, the page that shows it, the file's title."""
     content, info = form.next_number, form.next_number + 1
     stream = zlib.compress(ops, 3)
