@@ -205,9 +205,9 @@ async def ask_for_mail(
 ) -> tuple[str, str]:
     """Have the charge mailed to `to`, or to its payer; answers the address and `queued` or `stopped`.
 
-    `stopped`: the address has unsubscribed from this merchant's mails. Refused(PAYER_EMAIL_REQUIRED) without an
-    address, Refused(RATE_LIMITED) when too many were asked for, Refused(VALIDATION_ERROR) with fields.to for another
-    address than the payer's while the account is not approved.
+    `stopped`: the address has unsubscribed from this merchant's mails, or the merchant is blocked.
+    Refused(PAYER_EMAIL_REQUIRED) without an address, Refused(RATE_LIMITED) when too many were asked for,
+    Refused(VALIDATION_ERROR) with fields.to for another address than the payer's while the account is not approved.
     """
     (charge,) = await find_requested_charges(conn, charge_ids=[charge_id])
     payer = payer_email(charge.payer_sealed, seal)

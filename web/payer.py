@@ -40,6 +40,7 @@ WORDS: dict[Status, tuple[str, str]] = {
     Status.FAILED:    ("Cobrança não concluída", "Não foi possível concluir esta cobrança."),
 }
 # fmt: on
+SUSPENDED = ("Cobrança suspensa", "Esta cobrança está suspensa. Não pague com este código.")
 
 
 def _settled(status: Status) -> bool:
@@ -150,8 +151,8 @@ async def _found(request: Request[Any, Any, Any], public_id: str) -> tuple[Payer
 
 
 def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, now: datetime) -> dict[str, object]:
-    heading, announcement = WORDS[found.status]
-    payable = found.status is Status.PENDING
+    heading, announcement = SUSPENDED if found.suspended else WORDS[found.status]
+    payable = found.status is Status.PENDING and not found.suspended
     return {
         "charge": found,
         "path": f"/pagar/{public_id}",

@@ -64,6 +64,7 @@ class _Row(Struct, frozen=True):
     version: int
     doc: bytes
     ahead_s: int
+    suspended: bool
 
 
 class PayerPage(Struct, frozen=True, kw_only=True):
@@ -74,6 +75,8 @@ class PayerPage(Struct, frozen=True, kw_only=True):
     merchant_document: str
     test: bool
     status: Status
+    suspended: bool
+    """Whether it must not be paid now although it is pending: its merchant is blocked."""
     payment_method: str
     amount_cents: int
     refunded_cents: int
@@ -82,6 +85,7 @@ class PayerPage(Struct, frozen=True, kw_only=True):
     """The last day on which a boleto can be paid; later than the due date when banks are closed on that."""
     redated: int
     version: int
+    """As in PageState."""
     description: str | None
     qr_code: str | None
     """None when it cannot be paid any more, although the boleto beside it still can."""
@@ -99,7 +103,8 @@ class PayerPage(Struct, frozen=True, kw_only=True):
 
 
 class PageState(Struct, frozen=True):
-    """What tells an open page whether it is still true."""
+    """What tells an open page whether it is still true. `version` is the charge's, and below zero while the charge is
+    suspended, so that open pages change."""
 
     status: Status
     version: int
@@ -109,6 +114,7 @@ class _State(Struct, frozen=True):
     public_id: str
     status: str
     version: int
+    suspended: bool
     expires_at: datetime | None
 
 
@@ -141,24 +147,29 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
     qr_code = told.boleto.qr_code if told.qr_code is None and told.boleto is not None else told.qr_code
     if pix_expires_at is not None and pix_expires_at <= now:
         qr_code = None
+    suspended = row.suspended and status is Status.PENDING
+    if suspended:
+        qr_code = None
+    slip = None if suspended else told.boleto
     return PayerPage(
         now=now,
         merchant=row.name,
         merchant_document=row.document,
         test=row.test,
         status=status,
+        suspended=suspended,
         payment_method=row.payment_method,
         amount_cents=row.amount_cents,
         refunded_cents=told.refunded_cents,
         due_date=row.due_date,
         effective_due_date=told.effective_due_date or row.due_date,
         redated=told.redated,
-        version=row.version,
+        version=-row.version if suspended else row.version,
         description=told.description,
         qr_code=qr_code,
         pix_expires_at=pix_expires_at,
-        linha_digitavel=told.boleto.linha_digitavel if told.boleto is not None else None,
-        codigo_barras=told.boleto.codigo_barras if told.boleto is not None else None,
+        linha_digitavel=slip.linha_digitavel if slip is not None else None,
+        codigo_barras=slip.codigo_barras if slip is not None else None,
         expires_at=told.expires_at,
         paid_at=told.payment.paid_at if told.payment and told.payment.paid_at else told.paid_at,
         cancelled_at=told.cancelled_at,
@@ -170,7 +181,12 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
 async def page_states(conn: Connection, public_ids: list[str], *, now: datetime) -> dict[str, PageState]:
     """The same answer in short for many links at once; links to nothing are left out. At most a thousand a call."""
     rows = await _states(conn, public_ids=public_ids)
-    return {row.public_id: PageState(_status(row.status, row.expires_at, now=now), row.version) for row in rows}
+    return {row.public_id: _state(row, now=now) for row in rows}
+
+
+def _state(row: _State, *, now: datetime) -> PageState:
+    status = _status(row.status, row.expires_at, now=now)
+    return PageState(status, -row.version if row.suspended and status is Status.PENDING else row.version)
 
 
 def _status(status: str, expires_at: datetime | None, *, now: datetime) -> Status:

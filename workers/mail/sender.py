@@ -64,6 +64,8 @@ class DueMail(Struct, frozen=True, gc=False):
     noticed_at: datetime | None
     facts: bytes | None
     stopped: bool
+    blocked: bool
+    """Its merchant is: nobody is asked to pay now. Receipts go on."""
 
 
 class _Ready(Struct, frozen=True):
@@ -172,6 +174,8 @@ class MailSender:
     async def _prepare(self, due: DueMail) -> _Ready | _Skip:
         if due.stopped:
             return _Skip("stopped")
+        if due.blocked:
+            return _Skip("blocked")
         now = self._context.now()
         seal = self._context.seal
         to = seal.open(due.to_sealed).decode()

@@ -12,12 +12,13 @@ WHERE charge_view.charge_id = :charge_id AND charge_view.account_id = :account_i
   AND charge_view.nosso_numero IS NOT NULL;
 
 -- name: by_public_id
--- The same row for the payer, who knows the link and nothing more (unique index on public_id).
+-- The same row for the payer, who knows the link and nothing more (unique index on public_id). None of a merchant who is
+-- blocked: nobody is to pay it now.
 SELECT charge_view.doc, charge.bank, charge.payer_sealed, account.name, account.document, account.address,
        coalesce(sandbox_clock.ahead_s, 0) AS ahead_s
 FROM charge_view
 JOIN charge ON charge.charge_id = charge_view.charge_id AND charge.account_id = charge_view.account_id
 JOIN account ON account.account_id = charge_view.account_id
 LEFT JOIN sandbox_clock ON charge_view.test AND sandbox_clock.account_id = charge_view.account_id
-WHERE charge_view.public_id = :public_id
+WHERE charge_view.public_id = :public_id AND (charge_view.test OR account.kyc <> 'blocked')
   AND charge_view.nosso_numero IS NOT NULL;

@@ -4,7 +4,7 @@
 -- for, since any holder of the link reads the page.
 SELECT account.name, account.document, charge_view.test, charge_view.status, charge_view.payment_method,
        charge_view.amount_cents, charge_view.due_date, charge_view.version, charge_view.doc,
-       coalesce(sandbox_clock.ahead_s, 0) AS ahead_s
+       coalesce(sandbox_clock.ahead_s, 0) AS ahead_s, account.kyc = 'blocked' AND NOT charge_view.test AS suspended
 FROM charge_view
 JOIN account ON account.account_id = charge_view.account_id
 LEFT JOIN sandbox_clock ON charge_view.test AND sandbox_clock.account_id = charge_view.account_id
@@ -14,9 +14,10 @@ WHERE charge_view.public_id = :public_id;
 -- What an open page has to know: whether it is still true. All the pages of a process ask together, a thousand links a
 -- statement, each one step down the unique index. The last moment is taken out of the document of a pending charge
 -- only: that is the one state that ends by time. It is given in real time, whatever the clock of a sandbox shows.
-SELECT r.public_id, r.status, r.version,
+SELECT r.public_id, r.status, r.version, a.kyc = 'blocked' AND NOT r.test AS suspended,
        CASE WHEN r.status = 'pending'
             THEN (r.doc ->> 'expires_at')::timestamptz - interval '1 second' * coalesce(k.ahead_s, 0) END AS expires_at
 FROM charge_view r
+JOIN account a ON a.account_id = r.account_id
 LEFT JOIN sandbox_clock k ON r.test AND k.account_id = r.account_id
 WHERE r.public_id = ANY(:public_ids::text[]);

@@ -38,9 +38,11 @@ ON CONFLICT DO NOTHING;
 
 -- name: ask
 -- A mail a merchant asks for. No row: too many were asked for this charge since :since, or since :since_day to this
--- address or by this account. An address that unsubscribed gets none, and the merchant is told.
+-- address or by this account. An address that unsubscribed gets none, nor does anybody of a merchant who is blocked, and
+-- the merchant is told.
 WITH asked AS MATERIALIZED (
     SELECT EXISTS (SELECT FROM mail_stop WHERE account_id = :account_id AND to_hash = :to_hash) AS stopped,
+           EXISTS (SELECT FROM account WHERE account_id = :account_id AND kyc = 'blocked') AS blocked,
            (SELECT count(*) FROM mail WHERE charge_id = :charge_id AND kind = 'asked' AND created_at > :since) AS before,
            count(*) AS of_account, count(*) FILTER (WHERE few.to_hash = :to_hash) AS of_address
     FROM (SELECT to_hash FROM mail WHERE account_id = :account_id AND kind = 'asked' AND created_at > :since_day
@@ -49,7 +51,8 @@ WITH asked AS MATERIALIZED (
 INSERT INTO mail (mail_id, account_id, charge_id, kind, to_sealed, to_hash, note_sealed, attach_pdf, state, trouble,
                   due_at, created_at)
 SELECT :mail_id, :account_id, :charge_id, 'asked', :to_sealed, :to_hash, :note_sealed, :attach_pdf,
-       CASE WHEN stopped THEN 'skipped' ELSE 'waiting' END, CASE WHEN stopped THEN 'stopped' END, :now, :now
+       CASE WHEN stopped OR blocked THEN 'skipped' ELSE 'waiting' END,
+       CASE WHEN blocked THEN 'blocked' WHEN stopped THEN 'stopped' END, :now, :now
 FROM asked
 WHERE before < :limit AND of_address < :limit_to AND of_account < :limit_account
 RETURNING state;
@@ -99,7 +102,8 @@ RETURNING m.mail_id, m.account_id, m.charge_id, m.kind, m.about_day, m.to_sealed
           m.attempts, m.created_at, coalesce(a.name, 'Quita') AS merchant, r.doc,
           n.kind AS notice_kind, n.event_type, n.at AS noticed_at, n.facts,
           m.charge_id IS NOT NULL AND EXISTS (
-              SELECT FROM mail_stop s WHERE s.account_id = m.account_id AND s.to_hash = m.to_hash) AS stopped;
+              SELECT FROM mail_stop s WHERE s.account_id = m.account_id AND s.to_hash = m.to_hash) AS stopped,
+          m.charge_id IS NOT NULL AND m.kind <> 'receipt' AND coalesce(a.kyc = 'blocked', false) AS blocked;
 
 -- name: settle
 -- What became of it, when it is still this lease's.

@@ -23,6 +23,7 @@ from commands.merchants.merchants import create_merchant
 from domain.boleto.codes import printed_line
 from domain.instants import iso
 from readmodels.charges.charge import ChargeDoc
+from readmodels.charges.payer_page import page_states
 from runtime.postgres import Pool
 from runtime.seal import Seal
 from tests.support.boletos import BR_CODE, PAYER, happen, issue, redate
@@ -330,3 +331,45 @@ if CHROMIUM:
             await until(evaluate, "document.querySelector('h1').textContent", "Pagamento confirmado")
             assert await evaluate("document.querySelector('.bars, .code')") is None
             assert await evaluate("window.stayed") is True
+
+
+async def test_while_its_merchant_is_blocked_nobody_is_invited_to_pay(
+    base_url: str, client: aiohttp.ClientSession, boleto: Boleto, pool: Pool, account_id: UUID
+) -> None:
+    doc, of_test = await boleto(hybrid=True), await boleto(hybrid=True, test=True)
+    path = f"{base_url}/pagar/{doc.public_id}"
+    line, barcode = codes(doc)
+
+    async def state() -> Any:
+        async with client.get(f"{path}/estado") as answer:
+            return await answer.json()
+
+    async def paper(public_id: str) -> int:
+        async with client.get(f"{base_url}/pagar/{public_id}/boleto.pdf") as answer:
+            return answer.status
+
+    payable = await state()
+    set_kyc = "UPDATE account SET kyc = $2 WHERE account_id = $1"
+    await pool.execute(set_kyc, account_id, "blocked")
+    try:
+        for each in (path, f"{path}/fragmento"):
+            html = await fetched(client, each)
+            assert "Cobrança suspensa" in html
+            assert "Não pague esta cobrança agora" in html
+            for way in (line, barcode, BR_CODE, "data:image/png", "boleto.pdf", "Código de barras", "Como pagar"):
+                assert way not in html
+        assert await paper(doc.public_id) == 404
+        # An open page sees that it is no longer true, whether it listens or asks.
+        suspended = await state()
+        assert (suspended["status"], suspended != payable) == ("pending", True)
+        async with pool.acquire() as conn:
+            seen = (await page_states(conn, [doc.public_id], now=NOW))[doc.public_id]
+        assert {"status": seen.status.value, "version": seen.version} == suspended
+        # No money is in a test charge.
+        assert codes(of_test)[0] in await fetched(client, f"{base_url}/pagar/{of_test.public_id}")
+        assert await paper(of_test.public_id) == 200
+    finally:
+        await pool.execute(set_kyc, account_id, "approved")
+    assert await state() == payable
+    assert line in await fetched(client, path)
+    assert await paper(doc.public_id) == 200

@@ -309,6 +309,30 @@ async def test_who_stopped_the_mails_of_a_merchant_gets_no_more(post: Post) -> N
     assert await post.states() == [("sent", 1, None), ("skipped", 1, "stopped")]
 
 
+async def test_a_blocked_merchant_s_payers_get_their_receipts_and_nothing_else(
+    post: Post,
+) -> None:
+    pool, account_id = post.context.pool, post.merchant.account_id
+    doc, other = await post.pix("jana@example.com"), await post.pix("kai@example.com")
+    await post.work()
+    await pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", account_id)
+    for day in range(1, 11):
+        await post.at(START + timedelta(days=day))
+    assert len(post.server.mails) == 2, "the first mails, from before the block"
+    async with transaction(pool) as conn:
+        asked = await ask_for_mail(
+            conn, mail_id=new_id(), charge_id=UUID(doc.charge_id), account_id=account_id, to=None,
+            note=None, attach_pdf=False, now=post.now, seal=SEAL,
+        )  # fmt: skip
+    assert asked == ("jana@example.com", "stopped")
+    await post.paid(doc)
+    await post.work()
+    assert post.subjects("jana@example.com")[1:] == ["Pagamento recebido: R$ 150,00 para Açaí & Cia"]
+    assert len(post.subjects("kai@example.com")) == 1
+    assert {trouble for state, _, trouble in await post.states() if state == "skipped"} == {"blocked"}
+    assert other.charge_id != doc.charge_id
+
+
 async def test_a_mail_that_was_not_taken_goes_again_and_again_and_then_no_more(post: Post) -> None:
     post.server.answers["RCPT"] = ["450 later"] * 100
     await post.pix("joana@example.com", lifetime=timedelta(days=20))
@@ -561,7 +585,7 @@ async def test_an_account_has_so_many_sent_a_day_whatever_the_address(post: Post
 async def test_an_account_that_is_not_approved_writes_to_the_payer_alone(post: Post) -> None:
     doc = await post.pix("payer@example.com")
     await post.context.pool.execute(
-        "UPDATE account SET kyc = 'blocked' WHERE account_id = $1", post.merchant.account_id
+        "UPDATE account SET kyc = 'pending' WHERE account_id = $1", post.merchant.account_id
     )
     assert await asked_for(post, doc, "another@example.com") == "VALIDATION_ERROR to"
     assert await asked_for(post, doc, "Payer@example.com") == "queued"
