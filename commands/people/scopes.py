@@ -21,5 +21,10 @@ def grantable(role: str, mode: Mode) -> frozenset[str]:
     return (_TEST if mode.test else _PRODUCTION).get(role, frozenset())
 
 
+def may_revoke(role: str, scopes: Collection[str], mode: Mode) -> bool:
+    """Whoever looks after programs stops any of them; others those they could have made."""
+    return role in ("owner", "developer") or grantable(role, mode).issuperset(scopes)
+
+
 def moves_money(scopes: Collection[str], mode: Mode) -> bool:
     return not mode.test and not MONEY_SCOPES.isdisjoint(scopes)

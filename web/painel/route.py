@@ -33,6 +33,7 @@ OWNER = frozenset({"owner"})
 MONEY = OWNER | {"finance"}
 PROGRAMS = OWNER | {"developer"}
 PEOPLE = MONEY | {"support"}
+CREDENTIALS = PROGRAMS | {"finance"}
 DELIVERIES = PROGRAMS | {"support"}
 EVERYBODY = PEOPLE | {"developer"}
 STAFF = frozenset({"staff"})

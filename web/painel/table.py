@@ -11,7 +11,7 @@ from web.painel.auth import access, sign_in
 from web.painel.auth.sign_in import entry_handlers
 from web.painel.charges import changes, charge_list, charge_page, new_charge, sandbox, schedules
 from web.painel.money import money, refunds, withdrawals
-from web.painel.route import DELIVERIES, EVERYBODY, MONEY, OWNER, PEOPLE, PROGRAMS, Page, handlers
+from web.painel.route import CREDENTIALS, DELIVERIES, EVERYBODY, MONEY, OWNER, PEOPLE, PROGRAMS, Page, handlers
 from web.painel.section import PAINEL
 from web.painel.settings import audit, company, deliveries, requests, team, tokens, webhooks
 
@@ -63,11 +63,11 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("POST", "/webhooks/entregas",                deliveries.send_range_again, PROGRAMS),
     Page("GET",  "/webhooks/entregas/{delivery_id:str}", deliveries.show,          DELIVERIES),
     Page("POST", "/webhooks/entregas/{delivery_id:str}/reenviar", deliveries.send_again,    PROGRAMS),
-    Page("GET",  "/tokens",                           tokens.show_list,         PROGRAMS, menu="Credenciais"),
-    Page("POST", "/tokens",                           tokens.create,            PROGRAMS),
-    Page("GET",  "/tokens/{client_id:str}",           tokens.show,              PROGRAMS),
-    Page("POST", "/tokens/{client_id:str}/trocar",    tokens.rotate,            PROGRAMS),
-    Page("POST", "/tokens/{client_id:str}/revogar",   tokens.revoke,            PROGRAMS),
+    Page("GET",  "/tokens",                           tokens.show_list,         CREDENTIALS, menu="Credenciais"),
+    Page("POST", "/tokens",                           tokens.create,            CREDENTIALS),
+    Page("GET",  "/tokens/{client_id:str}",           tokens.show,              CREDENTIALS),
+    Page("POST", "/tokens/{client_id:str}/trocar",    tokens.rotate,            CREDENTIALS),
+    Page("POST", "/tokens/{client_id:str}/revogar",   tokens.revoke,            CREDENTIALS),
     Page("GET",  "/requisicoes",                      requests.show_list,       PROGRAMS, menu="Requisições"),
     Page("GET",  "/requisicoes/{request_id:str}",     requests.show,            PROGRAMS),
     Page("GET",  "/pessoas",                          team.show,                OWNER, menu="Pessoas"),

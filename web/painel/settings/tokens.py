@@ -17,7 +17,7 @@ from commands.people.credentials import (
     revoke_credential,
     rotate_credential,
 )
-from commands.people.scopes import grantable, moves_money
+from commands.people.scopes import grantable, may_revoke, moves_money
 from domain.errors import Refused
 from domain.mode import Mode
 from readmodels.dashboard.credentials import CredentialRow, credentials_of, find_credential
@@ -92,6 +92,8 @@ async def rotate(request: PageRequest) -> Response[Any]:
 
 async def revoke(request: PageRequest) -> Response[Any]:
     credential = await _credential(request)
+    if not may_revoke(request.session.role, credential.scopes, request.mode):
+        raise PermissionDeniedException
     if request.field("sure") != "yes":
         values = _values_of(request, credential) | {"revoke_fault": "Confirme que quer revogar."}
         return request.show("token.html", values, status=400)
@@ -138,6 +140,7 @@ def _values_of(request: PageRequest, credential: CredentialRow) -> dict[str, obj
     return {
         "credential": credential,
         "may_rotate": _may_rotate(request, credential),
+        "may_revoke": may_revoke(request.session.role, credential.scopes, request.mode),
         "now": request.now,
         "fault": "",
         "revoke_fault": "",

@@ -1,0 +1,290 @@
+"""Who opens what, and who puts which scopes into a program's hands: the whole table, written by hand.
+
+From contract section 16 and the table of roles in docs/dashboard.md, and not from the code: whoever adds a page, or
+changes who opens one, says so here as well. O owner, F finance, D developer, S support, P the platform's staff.
+"""
+
+import re
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+
+from commands.merchants.merchants import MerchantCreated
+from runtime.postgres import Pool
+from tests.support.dashboard import Person, Seen, a_merchant, colleague_of, person_of, settings_with, staff_of
+from tests.support.pages import serving
+from web.painel.table import TABLE as PAINEL
+from web.plataforma.table import TABLE as PLATAFORMA
+
+SCOPES: Final = {
+    "charges:create", "charges:read", "payments:read", "refunds:create", "withdrawals:create", "schedules:write",
+}  # fmt: skip
+LETTERS: Final = {"O": "owner", "F": "finance", "D": "developer", "S": "support", "P": "staff"}
+
+GRANTED: Final = {
+    ("production", "O"): SCOPES,
+    ("production", "F"): {"payments:read", "charges:read"},
+    ("production", "D"): {"charges:create", "charges:read"},
+    ("production", "S"): set(),
+    ("test", "O"): SCOPES,
+    ("test", "F"): set(),
+    ("test", "D"): SCOPES,
+    ("test", "S"): set(),
+}
+
+_WRITTEN = """
+OFDS  GET  /painel
+OFDS  GET  /painel/cobrancas
+OFDS  GET  /painel/cobrancas.csv
+OFDS  GET  /painel/cobrancas/{}
+OF S  GET  /painel/cobrancas/nova
+OF S  POST /painel/cobrancas/nova
+OF S  GET  /painel/cobrancas/{}/boleto.pdf
+OF S  POST /painel/cobrancas/{}/cancelar
+OF S  POST /painel/cobrancas/{}/vencimento
+OF S  POST /painel/cobrancas/{}/email
+OF    GET  /painel/cobrancas/{}/devolver
+OF    POST /painel/cobrancas/{}/devolver
+OF S  GET  /painel/programacoes
+OF S  GET  /painel/programacoes/{}
+OF    GET  /painel/programacoes/nova
+OF    POST /painel/programacoes/nova
+OF    POST /painel/programacoes/{}/pausar
+OF    POST /painel/programacoes/{}/retomar
+OF    POST /painel/programacoes/{}/cancelar
+OF S  GET  /painel/pagamentos
+OF S  GET  /painel/pagamentos.csv
+OF S  GET  /painel/devolucoes
+OF S  GET  /painel/devolucoes.csv
+OF    GET  /painel/extrato
+OF    GET  /painel/extrato.csv
+OF    GET  /painel/extrato/dias
+OF    GET  /painel/saques
+OF    POST /painel/saques
+OF    GET  /painel/saques.csv
+OF    POST /painel/saques/{}/cancelar
+O     POST /painel/saques/automatico
+O     POST /painel/saques/automatico/desligar
+O D   GET  /painel/webhooks
+O D   POST /painel/webhooks
+O D   POST /painel/webhooks/endereco
+O D   POST /painel/webhooks/segredo
+O D   POST /painel/webhooks/segredo-antigo
+O D   POST /painel/webhooks/eventos
+O D   POST /painel/webhooks/remover
+O D   POST /painel/webhooks/retomar
+O DS  GET  /painel/webhooks/entregas
+O DS  GET  /painel/webhooks/entregas/{}
+O D   POST /painel/webhooks/entregas
+O D   POST /painel/webhooks/entregas/{}/reenviar
+OFD   GET  /painel/tokens
+OFD   POST /painel/tokens
+OFD   GET  /painel/tokens/{}
+OFD   POST /painel/tokens/{}/trocar
+OFD   POST /painel/tokens/{}/revogar
+O D   GET  /painel/requisicoes
+O D   GET  /painel/requisicoes/{}
+O     GET  /painel/pessoas
+O     POST /painel/pessoas
+O     POST /painel/pessoas/convite
+O     POST /painel/pessoas/convite/retirar
+O     POST /painel/pessoas/perfil
+O     POST /painel/pessoas/acesso
+O     POST /painel/pessoas/remover
+O     POST /painel/pessoas/credenciais
+OFDS  GET  /painel/empresa
+O     POST /painel/empresa/endereco
+O     GET  /painel/auditoria
+OFDS  GET  /painel/acesso
+OFDS  POST /painel/acesso/senha
+OFDS  GET  /painel/acesso/codigo
+OFDS  POST /painel/acesso/codigo
+OFDS  POST /painel/acesso/codigo/desligar
+OFDS  GET  /painel/teste
+OFDS  GET  /painel/teste/cobrancas
+OFDS  GET  /painel/teste/cobrancas.csv
+OFDS  GET  /painel/teste/cobrancas/{}
+OFDS  GET  /painel/teste/cobrancas/nova
+OFDS  POST /painel/teste/cobrancas/nova
+OFDS  GET  /painel/teste/cobrancas/{}/boleto.pdf
+OFDS  POST /painel/teste/cobrancas/{}/cancelar
+OFDS  POST /painel/teste/cobrancas/{}/vencimento
+OFDS  GET  /painel/teste/cobrancas/{}/devolver
+OFDS  POST /painel/teste/cobrancas/{}/devolver
+OFDS  POST /painel/teste/cobrancas/{}/pagar
+OFDS  POST /painel/teste/cobrancas/{}/pagar-como
+OFDS  POST /painel/teste/cobrancas/{}/expirar
+OFDS  POST /painel/teste/cobrancas/{}/falhar
+OFDS  GET  /painel/teste/pagamentos
+OFDS  GET  /painel/teste/pagamentos.csv
+OFDS  GET  /painel/teste/devolucoes
+OFDS  GET  /painel/teste/devolucoes.csv
+O DS  GET  /painel/teste/webhooks/entregas
+O DS  GET  /painel/teste/webhooks/entregas/{}
+O D   POST /painel/teste/webhooks/entregas
+O D   POST /painel/teste/webhooks/entregas/{}/reenviar
+O D   POST /painel/teste/webhooks/retomar
+O D   POST /painel/teste/webhooks/testar
+O D   GET  /painel/teste/tokens
+O D   POST /painel/teste/tokens
+O D   GET  /painel/teste/tokens/{}
+O D   POST /painel/teste/tokens/{}/trocar
+O D   POST /painel/teste/tokens/{}/revogar
+O D   GET  /painel/teste/requisicoes
+O D   GET  /painel/teste/requisicoes/{}
+OFDS  GET  /painel/teste/relogio
+OFDS  POST /painel/teste/relogio
+P     GET  /plataforma
+P     POST /plataforma/pix/suspender
+P     POST /plataforma/pix/retomar
+P     GET  /plataforma/lojas
+P     GET  /plataforma/lojas/nova
+P     POST /plataforma/lojas/nova
+P     GET  /plataforma/lojas/{}
+P     POST /plataforma/lojas/{}/cadastro
+P     GET  /plataforma/lojas/{}/dados
+P     POST /plataforma/lojas/{}/dados
+P     POST /plataforma/lojas/{}/limites
+P     POST /plataforma/lojas/{}/acesso
+P     POST /plataforma/lojas/{}/devolucoes/liberar
+P     POST /plataforma/lojas/{}/devolucoes/prender
+P     GET  /plataforma/a-identificar
+P     GET  /plataforma/a-identificar/{}
+P     POST /plataforma/a-identificar/{}/atribuir
+P     POST /plataforma/a-identificar/{}/devolver
+P     GET  /plataforma/devolucoes
+P     GET  /plataforma/devolucoes/{}
+P     POST /plataforma/devolucoes/{}/liberar
+P     POST /plataforma/devolucoes/{}/recusar
+P     GET  /plataforma/parceiros
+P     POST /plataforma/parceiros
+P     POST /plataforma/parceiros/{}
+P     GET  /plataforma/relatorios
+P     GET  /plataforma/relatorios/{}
+P     GET  /plataforma/relatorios/{}/arquivo
+P     GET  /plataforma/equipe
+P     GET  /plataforma/auditoria
+P     GET  /plataforma/acesso
+P     POST /plataforma/acesso/senha
+P     GET  /plataforma/acesso/codigo
+P     POST /plataforma/acesso/codigo
+P     POST /plataforma/acesso/codigo/desligar
+P     POST /plataforma/sair
+P     POST /plataforma/sair-de-tudo
+OFDS  POST /painel/sair
+OFDS  POST /painel/sair-de-tudo
+"""
+
+
+class Row(NamedTuple):
+    roles: frozenset[str]
+    method: str
+    path: str
+
+    @property
+    def root(self) -> str:
+        return "/" + self.path.split("/")[1]
+
+
+MATRIX: Final = [
+    Row(frozenset(letters.replace(" ", "")), *rest.split())
+    for letters, rest in ((line[:6], line[6:]) for line in _WRITTEN.strip().splitlines())
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def address(pool: Pool) -> AsyncIterator[str]:
+    settings = settings_with(STAFF_TOTP_REQUIRED="0")
+    async with serving(pool, lambda: datetime.now(UTC), settings) as found:
+        yield found
+
+
+async def somebody(opened: AsyncExitStack, pool: Pool, address: str, letter: str) -> tuple[Person, MerchantCreated]:
+    """Of an account of their own, signed in; nobody for no letter."""
+    merchant = await a_merchant(pool)
+    if letter == "P":
+        person = await opened.enter_async_context(staff_of(pool, address))
+    elif letter in ("O", ""):
+        person = await opened.enter_async_context(person_of(address, merchant, signed_in=bool(letter)))
+    else:
+        person = await opened.enter_async_context(colleague_of(pool, address, merchant, LETTERS[letter]))
+    return person, merchant
+
+
+def is_refused(seen: Seen) -> bool:
+    return seen.status == 403 and "Sem permissão" in seen.text
+
+
+def test_the_matrix_has_every_page_and_every_form_and_no_other() -> None:
+    served = {f"{each.method} {re.sub(r'{[^}]*}', '{}', each.whole_path)}" for each in (*PAINEL, *PLATAFORMA)}
+    assert {f"{row.method} {row.path}" for row in MATRIX} == served
+    assert len(MATRIX) == len(PAINEL) + len(PLATAFORMA)
+
+
+@pytest.mark.parametrize("letter", ["O", "F", "D", "S", "P", ""], ids=["owner", *list(LETTERS.values())[1:], "nobody"])
+async def test_everybody_opens_what_the_matrix_says_and_nothing_else(pool: Pool, address: str, letter: str) -> None:
+    async with AsyncExitStack() as opened:
+        person, _merchant = await somebody(opened, pool, address, letter)
+        own = "/plataforma" if letter == "P" else "/painel"
+        form = await person.opened(f"{own}/acesso") if letter else None
+        for row in MATRIX:
+            path = row.path.replace("{}", str(uuid4()))
+            # An empty form: what may be sent is refused for what it lacks, and does nothing.
+            data = {**form.hidden(), "once": str(uuid4())} if form else {}
+            seen = await person.ask(row.method, path, data=data if row.method == "POST" else None)
+            where = f"{row.method} {row.path} {letter}: {seen.status} {seen.where}"
+            if not letter or row.root != own:
+                assert (seen.status, seen.where.split("?")[0]) == (303, f"{row.root}/entrar"), where
+            elif letter in row.roles:
+                assert not is_refused(seen), where
+                assert seen.status < 500, where
+                assert not seen.where.startswith(f"{own}/entrar") or "sair" in row.path, where
+                if "sair" in row.path:
+                    assert (await person.sign_in()).status == 303
+                    form = await person.opened(f"{own}/acesso")
+            else:
+                assert is_refused(seen), where
+
+
+@pytest.mark.parametrize("mode", ["production", "test"])
+@pytest.mark.parametrize("letter", ["O", "F", "D", "S"])
+async def test_everybody_grants_renews_and_stops_what_the_matrix_says(
+    pool: Pool, address: str, letter: str, mode: str
+) -> None:
+    path, granted = ("/painel/teste/tokens" if mode == "test" else "/painel/tokens"), GRANTED[mode, letter]
+    async with AsyncExitStack() as opened:
+        person, merchant = await somebody(opened, pool, address, letter)
+        for scope in sorted(SCOPES):
+            name = f"{scope} {secrets.token_hex(4)}"
+            seen = await person.post(path, name=name, scope=[scope])
+            made = await pool.fetchrow("SELECT scopes FROM credential WHERE name = $1", name)
+            assert (made is not None) == (scope in granted), (letter, mode, scope, seen.status)
+            # One that somebody else made, with this scope alone.
+            client_id = f"{mode}_{secrets.token_hex(12)}"
+            await pool.execute(
+                "INSERT INTO credential (client_id, account_id, test, secret_hash, scopes, created_at)"
+                " VALUES ($1, $2, $3, sha256('x'), $4, now())",
+                client_id, merchant.account_id, mode == "test", [scope],
+            )  # fmt: skip
+            await person.post(f"{path}/{client_id}/trocar", overlap="24h")
+            row = "SELECT rotated_by, revoked_at IS NOT NULL AS revoked FROM credential WHERE client_id = $1"
+            found = await pool.fetchrow(row, client_id)
+            assert found is not None
+            assert (found["rotated_by"] is not None) == (scope in granted), (letter, mode, scope)
+            # Who looks after programs stops any of them.
+            await person.post(f"{path}/{client_id}/revogar", sure="yes")
+            found = await pool.fetchrow(row, client_id)
+            assert found is not None
+            stops = letter in ("O", "D") or scope in granted
+            assert found["revoked"] == stops, (letter, mode, scope)
+        # No role slips one in among those it may grant.
+        everything = f"all {secrets.token_hex(4)}"
+        await person.post(path, name=everything, scope=sorted(SCOPES))
+        made = await pool.fetchrow("SELECT 1 FROM credential WHERE name = $1", everything)
+        assert (made is not None) == (granted == SCOPES), (letter, mode)
