@@ -2,6 +2,8 @@
 
 import argparse
 import asyncio
+import getpass
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeAlias, TypeVar
@@ -64,6 +66,14 @@ def reaching_postgres() -> Iterator[None]:
         yield
     except (OSError, TimeoutError) as error:
         raise CannotRun(f"PostgreSQL cannot be reached: {error or 'it does not answer'}") from None
+
+
+def operator() -> str:
+    """Who runs the command, for the audit log: the system's user, for whom a container may have no name."""
+    try:
+        return f"quita ({getpass.getuser()})"
+    except (KeyError, OSError):
+        return f"quita (uid {os.getuid()})"
 
 
 def _show(record: dict[str, Any], before: str) -> None:

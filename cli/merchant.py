@@ -1,7 +1,6 @@
 """Merchants, as the operator sees them: create, let in, approve, reject, block, complete, change the PIX key."""
 
 import argparse
-import getpass
 import os
 import re
 from datetime import UTC, datetime
@@ -9,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from cli import running
-from cli.answer import Commands, answer, family, in_transaction
+from cli.answer import Commands, answer, family, in_transaction, operator
 from cli.run.supervise import CannotRun
 
 
@@ -43,20 +42,7 @@ def add_commands(commands: Commands) -> None:
     one.add_argument("--zip-code", required=True, help="CEP, eight digits")
     one.set_defaults(run=address)
 
-    one = verbs.add_parser(
-        "pix-key", help="set the PIX key a merchant's money is received under and sent to, from now on"
-    )
-    one.add_argument("account_id", type=UUID)
-    one.add_argument("pix_key", metavar="KEY", help="CPF, CNPJ, +55 and telephone, e-mail or random key")
-    one.set_defaults(run=pix_key)
-
-    one = verbs.add_parser("refunds", help="whom a merchant's refunds by transfer may go to: the payer, or others too")
-    one.add_argument("account_id", type=UUID)
-    way = one.add_mutually_exclusive_group(required=True)
-    way.add_argument("--to-payer", action="store_true", help="to the payer of the charge alone, as it is at first")
-    way.add_argument("--to-others", metavar="REASON", help="to others too, for this reason")
-    one.set_defaults(run=refunds)
-
+    _add_keys(verbs)
     one = verbs.add_parser("rate", help="bound a merchant's requests, for each of its credentials")
     one.add_argument("account_id", type=UUID)
     one.add_argument("--per-second", type=int, metavar="N", help="the platform's default unless given")
@@ -70,6 +56,30 @@ def add_commands(commands: Commands) -> None:
     way.add_argument("--off", action="store_true")
     one.add_argument("--keep", type=_cents, default=0, metavar="AMOUNT", help="what stays, in reais: 100.00")
     one.set_defaults(run=auto_withdraw)
+
+
+def _add_keys(verbs: Commands) -> None:
+    one = verbs.add_parser(
+        "pix-key", help="set the platform's PIX key that this merchant's charges are received under, from now on"
+    )
+    one.add_argument("account_id", type=UUID)
+    one.add_argument("pix_key", metavar="KEY", help="CPF, CNPJ, +55 and telephone, e-mail or random key")
+    one.set_defaults(run=pix_key)
+
+    one = verbs.add_parser(
+        "payout-key", help="ask for another key for a merchant's withdrawals; staff confirm it, and it waits 24 h"
+    )
+    one.add_argument("account_id", type=UUID)
+    one.add_argument("pix_key", metavar="KEY", help="CPF, CNPJ, +55 and telephone, e-mail or random key")
+    one.add_argument("--document", required=True, help="CPF or CNPJ of the key's owner")
+    one.set_defaults(run=payout_key)
+
+    one = verbs.add_parser("refunds", help="whom a merchant's refunds by transfer may go to: the payer, or others too")
+    one.add_argument("account_id", type=UUID)
+    way = one.add_mutually_exclusive_group(required=True)
+    way.add_argument("--to-payer", action="store_true", help="to the payer of the charge alone, as it is at first")
+    way.add_argument("--to-others", metavar="REASON", help="to others too, for this reason")
+    one.set_defaults(run=refunds)
 
 
 def _add_create(verbs: Commands) -> None:
@@ -153,7 +163,7 @@ def access(args: argparse.Namespace) -> int:
     from runtime.seal import Seal
 
     email, lost = args.email.strip().lower(), args.factor_lost
-    seal, now, origin = Seal(running.secret_key()), datetime.now(UTC), Origin(f"quita ({_who()})", "terminal", "cli")
+    seal, now, origin = Seal(running.secret_key()), datetime.now(UTC), Origin(operator(), "terminal", "cli")
 
     async def send(conn: Any) -> None:
         action = await send_access(conn, args.account_id, email, origin, factor_lost=lost, now=now, seal=seal)
@@ -183,20 +193,51 @@ def pix_key(args: argparse.Namespace) -> int:
     from commands.merchants.pix_key import set_pix_key
     from domain.withdrawal import masked_key
 
-    by = f"quita ({_who()})"
     in_transaction(
         lambda conn: set_pix_key(
-            conn, args.account_id, args.pix_key, by=by, address_hash="terminal", request_id="cli", now=datetime.now(UTC)
+            conn,
+            args.account_id,
+            args.pix_key,
+            by=operator(),
+            address_hash="terminal",
+            request_id="cli",
+            now=datetime.now(UTC),
         )
     )
     return answer(args, {"account_id": str(args.account_id), "pix_key": masked_key(args.pix_key)})
+
+
+def payout_key(args: argparse.Namespace) -> int:
+    from commands.merchants.payout_key import ASKED, ask_payout_key
+    from commands.people.audit import SEEN_BY_THE_ACCOUNT, Origin, tell_account, tell_platform
+    from commands.people.tell import tell_owners
+    from domain.merchants.payout import PayoutKey
+    from domain.withdrawal import masked_key
+    from runtime.seal import Seal
+
+    origin, now = Origin(operator(), "terminal", "cli"), datetime.now(UTC)
+
+    async def change(conn: Any) -> None:
+        to = PayoutKey(args.pix_key, _bare(args.document))
+        await ask_payout_key(conn, args.account_id, to, by=origin.email, by_staff=True, now=now)
+        facts = {"pix_key": masked_key(args.pix_key)}
+        told = {"destination": masked_key(args.pix_key), "by": SEEN_BY_THE_ACCOUNT}
+        await tell_owners(conn, args.account_id, "payout_key.proposed", told, now=now, seal=Seal(running.secret_key()))
+        await tell_platform(conn, args.account_id, ASKED, facts, origin, now=now)
+        await tell_account(conn, args.account_id, ASKED, facts, origin, now=now)
+
+    in_transaction(change)
+    return answer(
+        args,
+        {"account_id": str(args.account_id), "pix_key": masked_key(args.pix_key), "waits_for": "a member of staff"},
+    )
 
 
 def refunds(args: argparse.Namespace) -> int:
     from commands.merchants.refund_exemption import BOUND, FREED, bind_refunds, free_refunds
     from commands.people.audit import Origin, tell_platform
 
-    origin, now, reason = Origin(f"quita ({_who()})", "terminal", "cli"), datetime.now(UTC), args.to_others
+    origin, now, reason = Origin(operator(), "terminal", "cli"), datetime.now(UTC), args.to_others
 
     async def change(conn: Any) -> None:
         if reason is None:
@@ -231,14 +272,6 @@ def auto_withdraw(args: argparse.Namespace) -> int:
 def _bare(document: str) -> str:
     """Without the punctuation it is written with."""
     return re.sub(r"[.\-/ ]", "", document).upper()
-
-
-def _who() -> str:
-    """The operating system's user, who runs the command; a container may have no name for it."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}"
 
 
 def _cents(text: str) -> int:

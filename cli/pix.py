@@ -1,15 +1,18 @@
-"""`quita pix suspend|resume`: stop and allow issuing standalone PIX charges in production."""
+"""`quita pix`: stop and allow issuing standalone PIX charges in production, and the key charges are received under."""
 
 import argparse
 from datetime import UTC, datetime
 
-from cli.answer import Commands, answer, family, in_transaction
+from cli.answer import Commands, answer, family, in_transaction, operator
 
 
 def add_commands(commands: Commands) -> None:
     verbs = family(commands, "pix", "suspend and resume issuing PIX charges in production")
     verbs.add_parser("suspend", help="refuse new PIX charges in production").set_defaults(run=suspend)
     verbs.add_parser("resume", help="allow them again").set_defaults(run=resume)
+    one = verbs.add_parser("receiving-key", help="set the platform's own PIX key, which charges are received under")
+    one.add_argument("pix_key", metavar="KEY", help="CPF, CNPJ, +55 and telephone, e-mail or random key")
+    one.set_defaults(run=receiving_key)
 
 
 def suspend(args: argparse.Namespace) -> int:
@@ -24,3 +27,11 @@ def resume(args: argparse.Namespace) -> int:
 
     in_transaction(lambda conn: resume_pix(conn, now=datetime.now(UTC)))
     return answer(args, {"suspended": False})
+
+
+def receiving_key(args: argparse.Namespace) -> int:
+    from commands.merchants.pix_key import set_receiving_key
+    from domain.withdrawal import masked_key
+
+    in_transaction(lambda conn: set_receiving_key(conn, args.pix_key, by=operator(), now=datetime.now(UTC)))
+    return answer(args, {"pix_key": masked_key(args.pix_key)})

@@ -38,6 +38,7 @@ CREATE TABLE account (
     kyc_reason text,
     kyc_at timestamp with time zone,
     pix_key text NOT NULL,
+    receiving_key text,
     refunds_to_others text,
     rate_per_s integer,
     rate_burst integer,
@@ -557,6 +558,28 @@ CREATE TABLE payment_reversal (
     CONSTRAINT payment_reversal_pkey PRIMARY KEY (reversal_id, account_id)
 ) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 
+CREATE TABLE payout_change (
+    change_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    pix_key text NOT NULL,
+    document text NOT NULL,
+    asked_by text NOT NULL,
+    by_staff boolean NOT NULL,
+    asked_at timestamp with time zone NOT NULL,
+    confirmed_by text,
+    effective_at timestamp with time zone,
+    cancelled_by text,
+    cancelled_at timestamp with time zone,
+    CONSTRAINT payout_change_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT payout_change_check CHECK (confirmed_by <> asked_by),
+    CONSTRAINT payout_change_check1 CHECK (effective_at IS NOT NULL OR by_staff),
+    CONSTRAINT payout_change_check2 CHECK (confirmed_by IS NULL OR effective_at IS NOT NULL),
+    CONSTRAINT payout_change_check3 CHECK (NOT by_staff OR effective_at IS NULL OR confirmed_by IS NOT NULL),
+    CONSTRAINT payout_change_check4 CHECK ((cancelled_by IS NULL) = (cancelled_at IS NULL)),
+    CONSTRAINT payout_change_pkey PRIMARY KEY (change_id)
+);
+CREATE INDEX payout_change_of_account ON payout_change USING btree (account_id, asked_at) WHERE cancelled_at IS NULL;
+
 CREATE TABLE pix_location (
     test boolean NOT NULL,
     bank text NOT NULL,
@@ -704,6 +727,14 @@ CREATE TABLE read_withdrawal (
 CREATE INDEX read_withdrawal_page ON read_withdrawal USING btree (account_id, created_at, withdrawal_id);
 CREATE INDEX read_withdrawal_reference ON read_withdrawal USING btree (account_id, external_id, created_at, withdrawal_id) WHERE external_id IS NOT NULL;
 CREATE INDEX read_withdrawal_status ON read_withdrawal USING btree (account_id, status, created_at, withdrawal_id);
+
+CREATE TABLE receiving_key (
+    single boolean DEFAULT true NOT NULL,
+    pix_key text NOT NULL,
+    set_at timestamp with time zone NOT NULL,
+    CONSTRAINT receiving_key_pkey PRIMARY KEY (single),
+    CONSTRAINT receiving_key_single_check CHECK (single)
+);
 
 CREATE TABLE recovery_code (
     email text NOT NULL,
@@ -1423,6 +1454,18 @@ AS $function$
     SELECT CASE
         WHEN by_id THEN (lpad(to_hex((extract(epoch FROM month::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid::text
         ELSE (month || ' 00:00:00+00') END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION payout_in_force(of_account uuid, at timestamp with time zone)
+ RETURNS TABLE(pix_key text, document text)
+ LANGUAGE sql
+ STABLE
+AS $function$
+    SELECT c.pix_key, c.document FROM payout_change c
+    WHERE c.account_id = of_account AND c.cancelled_at IS NULL AND c.effective_at <= at
+    ORDER BY c.asked_at DESC, c.change_id DESC
+    LIMIT 1
 $function$
 ;
 

@@ -1,8 +1,8 @@
-"""Change the PIX key an account is registered with: the one its charges are received under and its money is sent to.
+"""Set the PIX key that charges are received under: the platform's own, for all accounts or for one.
 
-It decides where money goes, so it is written to two audit logs in the transaction that does it: the platform's, with
-who did it, and the account's own, so that its people see it. A charge keeps the key it was issued with, because the
-bank has it so; a withdrawal keeps the key it was asked for with (commands/money/withdraw.py).
+At the bank it belongs to the platform's account, whatever merchant issues the charge; where a merchant's money is sent
+is another key (commands/merchants/payout_key.py). A change stands in the platform's audit log and, for one account,
+in the account's own. A charge keeps the key it was issued with, because the bank has it so.
 """
 
 from datetime import datetime
@@ -10,38 +10,33 @@ from typing import Final
 from uuid import UUID
 
 import sql
-from commands.people.audit import AuditEntry, write_down
+from commands.people.audit import Origin, tell_account, tell_platform
 from commands.people.sessions import PLATFORM
 from domain.documents import check_digits_hold
 from domain.errors import Code, Refused
 from domain.refund import is_pix_key
 from domain.withdrawal import masked_key
-from runtime.ids import new_id
 from sql import Connection
 
 ACTION: Final = "merchant.pix_key_changed"
-SEEN_BY_THE_ACCOUNT: Final = "Plataforma"
-"""Who did it as the account's own people see it: staff is not named to merchants."""
+ALL: Final = "platform.pix_key_set"
 
 
 _lock = sql.maybe("account.lock_pix_key", str)
 _set = sql.run("account.set_pix_key")
+_set_platform = sql.run("account.set_receiving_key")
 
 
 async def set_pix_key(
     conn: Connection, account_id: UUID, pix_key: str, *, by: str, address_hash: str, request_id: str, now: datetime
 ) -> None:
-    """For charges issued and withdrawals asked for from now on, everywhere within seconds. The same key is no change.
+    """For charges that this account issues from now on, everywhere within seconds. The same key is no change.
 
     `by` is who does it, for the platform's log; `address_hash` and `request_id` as in commands/people/audit.py.
     Refused(VALIDATION_ERROR) with fields.pix_key for what is no key: as the DICT writes them (domain/refund.py), and
     the check digits of a CPF or CNPJ hold. Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account.
     """
-    if not is_pix_key(pix_key):
-        fault = "must be a PIX key: CPF, CNPJ, +55 and telephone, e-mail in lower case or random key"
-        raise Refused(Code.VALIDATION_ERROR, fields={"pix_key": fault})
-    if pix_key.isdigit() and not check_digits_hold(pix_key):
-        raise Refused(Code.VALIDATION_ERROR, fields={"pix_key": "has wrong check digits"})
+    _check(pix_key)
     stored = await _lock(conn, account_id=account_id)
     if stored is None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
@@ -51,15 +46,22 @@ async def set_pix_key(
     facts = {"pix_key": masked_key(pix_key)}
     if is_pix_key(stored):
         facts["pix_key_before"] = masked_key(stored)
-    for log, who in ((PLATFORM, by), (account_id, SEEN_BY_THE_ACCOUNT)):
-        entry = AuditEntry(
-            audit_id=new_id(),
-            account_id=log,
-            email=who,
-            action=ACTION,
-            subject=str(account_id),
-            facts=facts,
-            address_hash=address_hash,
-            request_id=request_id,
-        )
-        await write_down(conn, entry, now=now)
+    origin = Origin(by, address_hash, request_id)
+    await tell_platform(conn, account_id, ACTION, facts, origin, now=now)
+    await tell_account(conn, account_id, ACTION, facts, origin, now=now)
+
+
+async def set_receiving_key(conn: Connection, pix_key: str, *, by: str, now: datetime) -> None:
+    """For charges of every account that has no key of its own (`set_pix_key`); refused as that."""
+    _check(pix_key)
+    await _set_platform(conn, pix_key=pix_key, now=now)
+    origin = Origin(by, "terminal", "cli")
+    await tell_platform(conn, PLATFORM, ALL, {"pix_key": masked_key(pix_key)}, origin, now=now)
+
+
+def _check(pix_key: str) -> None:
+    if not is_pix_key(pix_key):
+        fault = "must be a PIX key: CPF, CNPJ, +55 and telephone, e-mail in lower case or random key"
+        raise Refused(Code.VALIDATION_ERROR, fields={"pix_key": fault})
+    if pix_key.isdigit() and not check_digits_hold(pix_key):
+        raise Refused(Code.VALIDATION_ERROR, fields={"pix_key": "has wrong check digits"})

@@ -97,7 +97,7 @@ async def create_withdrawal(
     Raises Refused: KYC_REQUIRED, VALIDATION_ERROR (no PIX key), WITHDRAWAL_BELOW_MINIMUM, INSUFFICIENT_BALANCE. Nothing
     may stay of the transaction then, the key included.
     """
-    terms = await find_terms(conn, account_id=new.account_id)
+    terms = await find_terms(conn, account_id=new.account_id, now=now)
     if terms is None:
         raise Refused(Code.UNAUTHENTICATED)
     withdrawal = begin(terms, withdrawal_id=new.withdrawal_id, amount_cents=new.amount_cents, now=now)
@@ -129,7 +129,7 @@ async def daily_withdrawal(
     key, or this day's is made already. Raises Refused(INSUFFICIENT_BALANCE) when the balance fell meanwhile: nothing
     may stay of the transaction, and the account is looked at again.
     """
-    found = await take_daily(conn, day=day)
+    found = await take_daily(conn, day=day, now=now)
     if found is None:
         return False
     await mark_looked(conn, account_id=found.account_id, day=day)

@@ -50,4 +50,4 @@ class Company(Struct, frozen=True):
 
 
 find_company = sql.maybe("account.company", Company)
-"""`account_id`."""
+"""`account_id, now`; `pix_key` is the payout key in force."""

@@ -75,6 +75,23 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
         "Um link de acesso foi enviado", "Com ele a pessoa escolhe uma senha nova, pelo próprio e-mail."),
     "person.factor_cleared": (
         "Os dois fatores de uma pessoa foram desligados", "Até ligá-los de novo, ela entra só com a senha."),
+    "withdrawal.asked": (
+        "Um saque foi pedido", "O valor saiu do saldo e segue para a chave abaixo."),
+    "withdrawal.daily_set": (
+        "O saque automático foi ligado ou alterado", "Todo dia o que passar do valor abaixo sai para esta chave."),
+    "refund.asked": (
+        "Uma devolução para uma chave Pix foi pedida", "O valor saiu do saldo e segue para a chave abaixo."),
+    "credential.money": (
+        "Uma credencial que movimenta dinheiro tem um segredo novo", "Com ela um programa devolve, saca ou programa "
+        "cobranças sem perguntar a ninguém."),
+    "payout_key.asked": (
+        "A troca da chave dos saques foi pedida", "Até a data abaixo os saques vão para a chave de antes, e qualquer "
+        "proprietário pode cancelar a troca em “Saques”."),
+    "payout_key.proposed": (
+        "A plataforma pediu a troca da chave dos saques", "Outra pessoa da plataforma precisa confirmar; depois disso "
+        "passam 24 horas. Qualquer proprietário pode cancelar a troca em “Saques”."),
+    "payout_key.cancelled": (
+        "A troca da chave dos saques foi cancelada", "Os saques continuam indo para a chave de antes."),
     "password.recovered": (
         "Sua senha foi trocada", "A senha nova foi escolhida pelo link enviado a este e-mail. Todas as suas sessões "
         "terminaram."),
@@ -83,7 +100,9 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
 }  # fmt: skip
 _FACTS: Final = {
     "person": "Pessoa", "name": "Nome", "role": "Perfil", "role_before": "Perfil anterior", "reason": "Motivo",
-    "browser": "Navegador", "amount": "Valor", "destination": "Destino", "by": "Quem fez", "from": "Endereço de rede",
+    "browser": "Navegador", "amount": "Valor", "kept": "Fica no saldo",
+    "destination": "Destino", "effective": "Vale a partir de", "scopes": "Permissões", "by": "Quem fez",
+    "from": "Endereço de rede",
 }  # fmt: skip
 _CLOSING: Final = (
     "Se não reconhece isto, troque a sua senha em “Esqueceu a senha?”, encerre as sessões em “Seu acesso” e fale com a "

@@ -82,7 +82,12 @@ class _Daily(Struct, frozen=True, gc=False):
 class WithdrawalDestination(Struct, frozen=True, gc=False):
     """Where an account's withdrawals go; `pix_key` in the clear, and it need not be one."""
 
+    account_id: UUID
     pix_key: str
+    document: str
+    """Of the key's owner."""
+    merchant: str
+    merchant_document: str
     approved: bool
 
 

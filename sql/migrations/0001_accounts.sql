@@ -11,7 +11,10 @@ CREATE TABLE account (
     kyc         text NOT NULL CHECK (kyc IN ('pending', 'approved', 'rejected', 'blocked')),
     kyc_reason  text CHECK (length(kyc_reason) BETWEEN 1 AND 500),
     kyc_at      timestamptz,
+    -- The key withdrawals go to, as it was registered; payout_change has what came after.
     pix_key     text NOT NULL,
+    -- The key its charges are received under, when that is not the platform's (receiving_key).
+    receiving_key text,
     -- Why staff let refunds by transfer go to others than the payer; NULL: they go to the payer.
     refunds_to_others text CHECK (length(refunds_to_others) BETWEEN 1 AND 500),
     -- NULL means the platform's default.
@@ -76,6 +79,13 @@ CREATE TABLE access_token (
 CREATE INDEX access_token_expired ON access_token (expires_at);
 -- A rotation without overlap ends the tokens that the old secret got.
 CREATE INDEX access_token_client ON access_token (client_id);
+
+-- The platform's own PIX key, which charges are received under; no row: each account's id, as the simulated bank takes it.
+CREATE TABLE receiving_key (
+    single   boolean PRIMARY KEY DEFAULT true CHECK (single),
+    pix_key  text NOT NULL,
+    set_at   timestamptz NOT NULL
+);
 
 -- One row while standalone PIX issuing is suspended in production, none otherwise.
 CREATE TABLE pix_suspension (

@@ -169,6 +169,38 @@ CREATE TABLE withdrawal (
 -- One for each account and day, also when two workers try or one starts again.
 CREATE UNIQUE INDEX withdrawal_automatic ON withdrawal (account_id, automatic_on) WHERE automatic_on IS NOT NULL;
 
+-- Changes of the key that withdrawals go to. Each comes into force some time after it was asked for, by itself.
+CREATE TABLE payout_change (
+    change_id     uuid PRIMARY KEY,
+    account_id    uuid NOT NULL REFERENCES account,
+    pix_key       text NOT NULL,
+    -- Of the key's owner.
+    document      text NOT NULL,
+    asked_by      text NOT NULL,
+    by_staff      boolean NOT NULL,
+    asked_at      timestamptz NOT NULL,
+    confirmed_by  text,
+    -- NULL while one that staff asked for waits for a second member.
+    effective_at  timestamptz,
+    cancelled_by  text,
+    cancelled_at  timestamptz,
+    CHECK (confirmed_by <> asked_by),
+    CHECK (effective_at IS NOT NULL OR by_staff),
+    CHECK ((confirmed_by IS NULL) OR effective_at IS NOT NULL),
+    CHECK (NOT by_staff OR effective_at IS NULL OR confirmed_by IS NOT NULL),
+    CHECK ((cancelled_by IS NULL) = (cancelled_at IS NULL))
+);
+CREATE INDEX payout_change_of_account ON payout_change (account_id, asked_at) WHERE cancelled_at IS NULL;
+
+-- No row: the key it was registered with. A function of one query is put into the statement that asks.
+CREATE FUNCTION payout_in_force(of_account uuid, at timestamptz)
+RETURNS TABLE (pix_key text, document text) LANGUAGE sql STABLE AS $$
+    SELECT c.pix_key, c.document FROM payout_change c
+    WHERE c.account_id = of_account AND c.cancelled_at IS NULL AND c.effective_at <= at
+    ORDER BY c.asked_at DESC, c.change_id DESC
+    LIMIT 1
+$$;
+
 -- Accounts whose balance above `keep_cents` is sent once a day.
 CREATE TABLE auto_withdrawal (
     account_id  uuid PRIMARY KEY REFERENCES account,

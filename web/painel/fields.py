@@ -17,6 +17,8 @@ from domain.payer import is_mail_address
 from web.painel.lists import MARKS
 from web.painel.page_request import PageRequest
 
+# A PIX key that is a document or a telephone, however it is punctuated.
+_PUNCTUATION = str.maketrans("", "", ".-/() ")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -118,3 +120,9 @@ class Filled:
         if not value and required:
             self.wrong(name, "Preencha este campo.")
         return value or None
+
+
+def typed_pix_key(given: str) -> str:
+    """A PIX key as the DICT writes it, when it was typed as people write documents and telephones."""
+    bare = given.translate(_PUNCTUATION)
+    return bare if bare.removeprefix("+").isdigit() else given.lower()

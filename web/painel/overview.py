@@ -32,7 +32,7 @@ async def show(request: PageRequest) -> Response[Any]:
         lanes = await lanes_health(conn, owner.account_id)
         endpoint = await endpoint_of(conn, account_id=owner.account_id)
         waits = request.session.kyc != "approved"
-        company = await find_company(conn, account_id=owner.account_id) if waits else None
+        company = await find_company(conn, account_id=owner.account_id, now=request.now) if waits else None
         odd = []
         if now_is.anomalies:
             for anomaly in ("duplicate", "paid_after_cancel", "amount_mismatch"):

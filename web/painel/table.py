@@ -10,7 +10,7 @@ from web.painel import overview
 from web.painel.auth import access, sign_in
 from web.painel.auth.sign_in import entry_handlers
 from web.painel.charges import changes, charge_list, charge_page, new_charge, sandbox, schedules
-from web.painel.money import money, refunds, withdrawals
+from web.painel.money import money, payout_key, refunds, withdrawals
 from web.painel.route import CREDENTIALS, DELIVERIES, EVERYBODY, MONEY, OWNER, PEOPLE, PROGRAMS, Page, handlers
 from web.painel.section import PAINEL
 from web.painel.settings import audit, company, deliveries, requests, team, tokens, webhooks
@@ -49,6 +49,8 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("POST", "/saques",                           withdrawals.ask,          MONEY),
     Page("GET",  "/saques.csv",                       withdrawals.LIST.csv,     MONEY),
     Page("POST", "/saques/{withdrawal_id:str}/cancelar", withdrawals.cancel,       MONEY),
+    Page("POST", "/saques/chave",                     withdrawals.change_key,   OWNER),
+    Page("POST", "/saques/chave/cancelar",            payout_key.cancel,        OWNER),
     Page("POST", "/saques/automatico",                withdrawals.switch_on,    OWNER),
     Page("POST", "/saques/automatico/desligar",       withdrawals.switch_off,   OWNER),
     Page("GET",  "/webhooks",                         webhooks.show,            PROGRAMS, menu="Webhooks"),

@@ -8,8 +8,6 @@ from litestar.response import Response
 from commands.merchants.kyc import NEXT, REASON_MAX, Kyc, decide_kyc
 from commands.merchants.refund_exemption import BOUND, FREED, bind_refunds, free_refunds
 from domain.errors import Code, Refused
-from domain.refund import is_pix_key
-from domain.withdrawal import masked_key
 from readmodels.dashboard.audit import audit_of_merchant
 from readmodels.dashboard.company import find_company
 from readmodels.dashboard.people import people_of_account
@@ -18,9 +16,11 @@ from readmodels.filters import read_choice, read_text
 from readmodels.page import TimePosition
 from readmodels.webhooks.endpoint import lanes_health
 from runtime.postgres import session
+from web.painel.fields import Filled
 from web.painel.labels import KYC, KYC_CHIPS, MISSING
 from web.painel.list_page import ListPage
 from web.painel.lists import ListQuery
+from web.painel.money.payout_key import shown_payout
 from web.painel.page_request import PageRequest
 from web.plataforma.labels import DECISIONS
 
@@ -76,22 +76,27 @@ async def bind(request: PageRequest) -> Response[Any]:
 
 
 async def merchant_view(
-    request: PageRequest, *, fault: str = "", fault_of: str = "", reason: str = ""
+    request: PageRequest,
+    *,
+    fault: str = "",
+    fault_of: str = "",
+    reason: str = "",
+    payout_key: Filled | None = None,
 ) -> Response[Any]:
     account_id = request.id("account_id")
     async with session(request.pool) as conn:
         merchant = await find_merchant(conn, account_id=account_id)
         if merchant is None:
             raise NotFoundException
-        company = await find_company(conn, account_id=account_id)
+        company = await find_company(conn, account_id=account_id, now=request.now)
         people = await people_of_account(conn, account_id)
         lanes = await lanes_health(conn, account_id)
         entries = await audit_of_merchant(conn, account_id)
+        payout = await shown_payout(conn, account_id, now=request.now)
     values = {
         "merchant": merchant,
         "company": company,
         "missing_words": MISSING,
-        "key": masked_key(merchant.pix_key) if is_pix_key(merchant.pix_key) else "",
         "rate": (request.settings.rate_per_s, request.settings.rate_burst),
         "people": people,
         "lanes": [each for each in lanes if not each.test],
@@ -104,8 +109,12 @@ async def merchant_view(
         "freed": FREED,
         "reason_max": REASON_MAX,
         "reason": reason,
+        "payout": payout,
+        "key": payout.pix_key,
+        "payout_form": payout_key or Filled(),
     }
-    return request.show("plataforma/merchant.html", values, status=400 if fault else 200)
+    faulty = fault or (payout_key is not None and payout_key.faults)
+    return request.show("plataforma/merchant.html", values, status=400 if faulty else 200)
 
 
 def _filters(asked: ListQuery, request: PageRequest) -> MerchantFilters:

@@ -132,7 +132,7 @@ async def send_link(request: PageRequest) -> Response[Any]:
 
 async def _company(request: PageRequest) -> Company:
     async with session(request.pool) as conn:
-        company = await find_company(conn, account_id=request.id("account_id"))
+        company = await find_company(conn, account_id=request.id("account_id"), now=request.now)
     if company is None:
         raise NotFoundException
     return company

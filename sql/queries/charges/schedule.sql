@@ -79,7 +79,9 @@ WHERE s.schedule_id = d.schedule_id AND s.account_id = d.account_id
 RETURNING s.account_id, s.schedule_id, s.status, s.payment_method, s.amount_cents, s.frequency, s.first_due_date,
           s.end_date, s.max_charges, s.issue_days_before, s.external_id, s.description, s.send_email, s.payer_sealed,
           s.payer_document_hash, s.next_number AS number, s.next_due_date AS due_date, s.ordered, s.failures, s.failure_code, s.failed_at, d.key,
-          a.name, a.city, a.pix_key, a.address, a.kyc = 'approved' AS approved, k.fingerprint, k.resource_id,
+          a.name, a.city,
+          coalesce(a.receiving_key, (SELECT pix_key FROM receiving_key), a.account_id::text) AS pix_key,
+          a.address, a.kyc = 'approved' AS approved, k.fingerprint, k.resource_id,
           EXISTS (
               SELECT FROM bank_order o
               WHERE o.account_id = d.account_id AND NOT o.test AND o.request ->> 'key' = d.key

@@ -37,4 +37,8 @@ SELECT keep_cents FROM auto_withdrawal WHERE account_id = :account_id;
 
 -- name: destination
 -- Where its withdrawals go.
-SELECT pix_key, kyc = 'approved' AS approved FROM account WHERE account_id = :account_id;
+SELECT a.account_id, coalesce(p.pix_key, a.pix_key) AS pix_key, coalesce(p.document, a.document) AS document,
+       a.name AS merchant, a.document AS merchant_document,
+       a.kyc = 'approved' AS approved
+FROM account a LEFT JOIN LATERAL payout_in_force(a.account_id, :now) p ON true
+WHERE a.account_id = :account_id;

@@ -3,7 +3,10 @@
 
 -- name: terms
 -- The account as it is now: a cached one could send money to an old key.
-SELECT account_id, kyc = 'approved' AS approved, pix_key, document FROM account WHERE account_id = :account_id;
+SELECT a.account_id, a.kyc = 'approved' AS approved, coalesce(p.pix_key, a.pix_key) AS pix_key,
+       coalesce(p.document, a.document) AS document
+FROM account a LEFT JOIN LATERAL payout_in_force(a.account_id, :now) p ON true
+WHERE a.account_id = :account_id;
 
 -- name: insert_asked
 -- The key that makes it happen once, the withdrawal, and the order to send it, whose id is the withdrawal's, so that a
@@ -74,9 +77,11 @@ SELECT account_id FROM account WHERE account_id = :account_id;
 -- name: take_daily
 -- One account whose day has not been looked at, held until the end of the transaction; others' are passed over. With it
 -- what decides: the account as it is now, and its balance.
-SELECT s.account_id, s.keep_cents, a.pix_key, a.document, coalesce(c.balance_cents, 0)::bigint AS balance_cents
+SELECT s.account_id, s.keep_cents, coalesce(p.pix_key, a.pix_key) AS pix_key, coalesce(p.document, a.document) AS document,
+       coalesce(c.balance_cents, 0)::bigint AS balance_cents
 FROM auto_withdrawal s
 JOIN account a ON a.account_id = s.account_id AND a.kyc = 'approved'
+LEFT JOIN LATERAL payout_in_force(a.account_id, :now) p ON true
 LEFT JOIN account_clock c ON c.account_id = s.account_id AND NOT c.test
 WHERE s.looked_on < :day
 ORDER BY s.looked_on, s.account_id

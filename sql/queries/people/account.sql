@@ -22,11 +22,12 @@ UPDATE account SET address = :address, city = :city WHERE account_id = :account_
 
 -- name: company
 -- An account's registration, and how many of its owners have chosen a password.
-SELECT a.account_id, a.name, a.document, a.address, a.kyc, a.kyc_reason, a.kyc_at, a.pix_key, a.rate_per_s, a.rate_burst,
-       a.created_at,
+SELECT a.account_id, a.name, a.document, a.address, a.kyc, a.kyc_reason, a.kyc_at,
+       coalesce(p.pix_key, a.pix_key) AS pix_key, a.rate_per_s, a.rate_burst, a.created_at,
        (SELECT count(*) FROM dashboard_user u
         WHERE u.account_id = a.account_id AND u.role = 'owner' AND u.password_hash IS NOT NULL) AS owners
-FROM account a WHERE a.account_id = :account_id;
+FROM account a LEFT JOIN LATERAL payout_in_force(a.account_id, :now) p ON true
+WHERE a.account_id = :account_id;
 
 -- name: correct
 -- No row: it is approved, or not there.
@@ -35,10 +36,16 @@ WHERE account_id = :account_id AND kyc <> 'approved'
 RETURNING account_id;
 
 -- name: lock_pix_key
-SELECT pix_key FROM account WHERE account_id = :account_id FOR NO KEY UPDATE;
+SELECT coalesce(a.receiving_key, (SELECT pix_key FROM receiving_key), a.account_id::text) AS pix_key
+FROM account a WHERE a.account_id = :account_id FOR NO KEY UPDATE;
 
 -- name: set_pix_key
-UPDATE account SET pix_key = :pix_key WHERE account_id = :account_id;
+UPDATE account SET receiving_key = :pix_key WHERE account_id = :account_id;
+
+-- name: set_receiving_key
+-- The platform's own.
+INSERT INTO receiving_key (pix_key, set_at) VALUES (:pix_key, :now)
+ON CONFLICT (single) DO UPDATE SET pix_key = excluded.pix_key, set_at = excluded.set_at;
 
 -- name: set_refunds_to_others
 -- NULL: refunds by transfer go to the charge's payer.
@@ -60,6 +67,8 @@ SELECT EXISTS (SELECT FROM pix_suspension) AS suspended;
 -- name: registered
 -- Of an account that issues a charge from the dashboard; the API has it with the token. The sandbox's clock is looked at
 -- for test charges alone.
-SELECT a.name, a.city, a.pix_key, coalesce(k.ahead_s, 0) AS ahead_s
+SELECT a.name, a.city,
+       coalesce(a.receiving_key, (SELECT pix_key FROM receiving_key), a.account_id::text) AS pix_key,
+       coalesce(k.ahead_s, 0) AS ahead_s
 FROM account a LEFT JOIN sandbox_clock k ON :test::boolean AND k.account_id = a.account_id
 WHERE a.account_id = :account_id;

@@ -17,7 +17,9 @@ VALUES (:token_hash, :client_id, :scopes, :issued_at, :expires_at);
 -- What a token may do and for whom. A revoked credential's tokens are no longer found. The sandbox's clock is looked at
 -- for test credentials alone.
 SELECT t.token_hash, t.client_id, c.account_id, c.test, t.scopes, t.expires_at, a.kyc = 'approved' AS approved,
-       a.name, a.city, a.pix_key, a.rate_per_s, a.rate_burst, coalesce(k.ahead_s, 0) AS ahead_s
+       a.name, a.city,
+       coalesce(a.receiving_key, (SELECT pix_key FROM receiving_key), a.account_id::text) AS pix_key,
+       a.rate_per_s, a.rate_burst, coalesce(k.ahead_s, 0) AS ahead_s
 FROM access_token t
 JOIN credential c USING (client_id)
 JOIN account a USING (account_id)

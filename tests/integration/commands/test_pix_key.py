@@ -1,22 +1,21 @@
-"""The PIX key of an account: changed by the operator, seen by the account's people, in force for what comes after."""
+"""The PIX key charges are received under: set by the operator, seen by the account's people, for what comes after."""
 
-import secrets
 from uuid import UUID
 
 import pytest
 
-from commands.merchants.pix_key import set_pix_key
-from commands.money.withdraw import NewWithdrawal, create_withdrawal
+from commands.charges.issuer import issuer_of
+from commands.merchants.pix_key import set_pix_key, set_receiving_key
 from commands.people.sessions import PLATFORM
 from domain.errors import Refused
-from domain.instants import to_millisecond
+from domain.mode import Owner
+from readmodels.money.withdrawal import find_destination
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from tests.support.banking import make_account, utc_now
 from tests.support.dashboard import person_of
 from tests.support.merchant import books_of, new_merchant, until_answer
 from tests.support.system import System
-from tests.support.wallet import put_money
 
 KEYS = ("52998224725", "11222333000181", "+5511987654321", "loja@example.com", "123e4567-e89b-42d3-a456-426614174000")
 NO_KEYS = (
@@ -33,7 +32,8 @@ async def _change(pool: Pool, account_id: UUID, key: str) -> None:
 
 
 async def _key(pool: Pool, account_id: UUID) -> str:
-    return str(await pool.fetchval("SELECT pix_key FROM account WHERE account_id = $1", account_id))
+    async with pool.acquire() as conn:
+        return (await issuer_of(conn, Owner.of(account_id, False), actor="test")).pix_key
 
 
 async def _log(pool: Pool, log: UUID, account_id: UUID) -> list[tuple[str, str]]:
@@ -72,34 +72,29 @@ async def test_nobodys_key_is_not_changed(pool: Pool) -> None:
         await _change(pool, new_id(), KEYS[0])
 
 
-async def test_a_withdrawal_on_its_way_keeps_the_key_it_was_asked_for_with(pool: Pool) -> None:
+async def test_what_charges_are_received_under_is_not_where_withdrawals_go(pool: Pool) -> None:
     account_id = await make_account(pool)
-    await put_money(pool, account_id, 10_000)
-    before = await _key(pool, account_id)
+    await _change(pool, account_id, "recebe@plataforma.example.com")
+    async with pool.acquire() as conn:
+        to = await find_destination(conn, account_id=account_id, now=utc_now())
+    assert to.pix_key == str(account_id)
 
-    async def withdraw() -> UUID:
-        asked = NewWithdrawal(
-            account_id=account_id, key=secrets.token_hex(8), fingerprint=bytes(32), withdrawal_id=new_id(),
-            amount_cents=100, description=None, external_id=None, actor="test", request_id="test",
-        )  # fmt: skip
+
+async def test_the_platforms_key_is_every_accounts_that_has_none_of_its_own(pool: Pool) -> None:
+    own, plain = await make_account(pool), await make_account(pool)
+    await _change(pool, own, "propria@plataforma.example.com")
+    try:
         async with transaction(pool) as conn:
-            assert (
-                await create_withdrawal(conn, asked, now=to_millisecond(utc_now()), bank="001", grace_s=3600)
-                is not None
-            )
-        return asked.withdrawal_id
-
-    async def goes_to(withdrawal_id: UUID) -> str:
-        return str(
-            await pool.fetchval("SELECT request ->> 'pix_key' FROM bank_order WHERE order_id = $1", withdrawal_id)
-        )
-
-    on_its_way = await withdraw()
-    await _change(pool, account_id, "loja@example.com")
-    assert await goes_to(await withdraw()) == "loja@example.com"
-    assert await goes_to(on_its_way) == before
-    # Nobody else's worker shall send them.
-    await pool.execute("DELETE FROM bank_order WHERE account_id = $1", account_id)
+            for key in ("antes@plataforma.example.com", "recebe@plataforma.example.com"):
+                await set_receiving_key(conn, key, by="quita (operadora)", now=utc_now())
+        assert await _key(pool, own) == "propria@plataforma.example.com"
+        assert await _key(pool, plain) == "recebe@plataforma.example.com"
+        with pytest.raises(Refused, match="VALIDATION_ERROR"):
+            async with transaction(pool) as conn:
+                await set_receiving_key(conn, "loja", by="quita (operadora)", now=utc_now())
+    finally:
+        await pool.execute("DELETE FROM receiving_key")
+    assert await _key(pool, plain) == str(plain)
 
 
 async def test_from_the_command_line_to_the_bank_and_the_owners_log(system: System) -> None:
@@ -134,7 +129,7 @@ async def test_from_the_command_line_to_the_bank_and_the_owners_log(system: Syst
             page = (await owner.opened("/painel/auditoria")).text
             assert "Trocou a chave Pix da conta" in page
             assert "+551***4321" in page
-            assert "+551***4321" in (await owner.opened("/painel/saques")).text
+            assert "+551***4321" not in (await owner.opened("/painel/saques")).text
         refused = system.quita("merchant", "pix-key", account_id, "loja")
         assert (refused.returncode, "pix_key: must be a PIX key" in refused.stderr) == (1, True)
         assert system.quita("merchant", "pix-key", str(new_id()), "loja@example.com").returncode == 1

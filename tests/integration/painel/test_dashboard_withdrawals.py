@@ -3,7 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 import msgspec
@@ -32,8 +32,8 @@ class Environment(NamedTuple):
     merchant: MerchantCreated
     owner: Person
 
-    async def ask(self, amount: str, *, form: Seen | None = None, **more: str) -> Seen:
-        return await self.owner.post(PATH, form=form, on=PATH, amount=amount, **more)
+    async def ask(self, amount: str, *, form: Seen | None = None, sure: str = "yes", **more: str) -> Seen:
+        return await self.owner.post(PATH, form=form, on=PATH, amount=amount, sure=sure, **more)
 
     async def made(self) -> list[UUID]:
         rows = await self.pool.fetch(
@@ -91,6 +91,22 @@ async def test_a_withdrawal_is_asked_for_and_shown(env: Environment) -> None:
     assert "Pediu um saque" in (await env.owner.opened("/painel/auditoria")).text
 
 
+async def test_a_withdrawal_is_confirmed_with_a_tick_and_names_whose_key_it_goes_to(env: Environment) -> None:
+    page = await env.owner.opened(PATH)
+    assert f"de {env.merchant.name}" in page.text
+    unsure = await env.ask("10,00", form=page, sure="")
+    assert (unsure.status, "Confirme que quer sacar." in unsure.text) == (400, True)
+    assert await env.made() == []
+
+
+async def test_all_there_is_can_be_withdrawn_at_once(env: Environment) -> None:
+    assert (await env.ask("", all="yes")).status == 303
+    assert await env.balance() == 0
+    action, facts = await env.deed()
+    key = str(env.merchant.account_id)
+    assert (action, facts) == ("withdrawal.asked", {"amount": "1234.56", "pix_key": f"{key[:4]}***{key[-4:]}"})
+
+
 async def test_a_form_sent_twice_withdraws_once(env: Environment) -> None:
     page = await env.owner.opened(PATH)
     assert (await env.ask("10,00", form=page)).status == 303
@@ -143,7 +159,7 @@ async def test_nobody_elses_is_cancelled(env: Environment, address: str) -> None
 async def test_only_those_who_see_money_see_withdrawals(env: Environment, address: str) -> None:
     async with colleague_of(env.pool, address, env.merchant, "finance") as finance:
         assert 'href="/painel/saques"' in (await finance.opened("/painel")).html
-        assert (await finance.post(PATH, on=PATH, amount="10,00")).status == 303
+        assert (await finance.post(PATH, on=PATH, amount="10,00", sure="yes")).status == 303
     for role in ("developer", "support"):
         async with colleague_of(env.pool, address, env.merchant, role) as person:
             assert (await person.get(PATH)).status == 403
@@ -232,3 +248,31 @@ async def test_the_statements_lines_of_a_withdrawal_lead_to_the_withdrawals(env:
     (withdrawal_id,) = await env.made()
     page = await env.owner.opened("/painel/extrato?type=withdrawal")
     assert f'<a href="{PATH}">…{str(withdrawal_id)[-8:]}</a>' in page.html
+
+
+async def test_an_owner_asks_for_another_key_and_any_owner_cancels_it(env: Environment, address: str) -> None:
+    key: Any = {"pix_key": "+55 (11) 98765-4321", "document": "529.982.247-25"}
+    wrong = await env.owner.post(f"{PATH}/chave", on=PATH, pix_key="loja", document="")
+    assert (wrong.status, 'id="w-pix_key"' in wrong.html, 'id="w-document"' in wrong.html) == (400, True, True)
+    seen = await env.owner.post(f"{PATH}/chave", form=wrong, **key)
+    assert (seen.status, seen.where) == (303, f"{PATH}?feito=chave-pedida")
+    assert await env.deed() == ("payout_key.asked", {"pix_key": "+551***4321"})
+    page = await env.owner.opened(PATH)
+    assert "Passa a valer em" in page.text
+    assert "+551***4321" in page.text
+    assert "+5511987654321" not in page.html
+    assert f'{PATH}/chave"' not in page.html
+    found = re.search(r'name="change_id" value="([^"]+)"', page.html)
+    assert found
+    async with colleague_of(env.pool, address, env.merchant, "finance") as finance:
+        assert "change_id" not in (await finance.opened(PATH)).html
+        for path in ("chave", "chave/cancelar"):
+            assert (await finance.post(f"{PATH}/{path}", on=PATH, change_id=found[1], **key)).status == 403
+    async with colleague_of(env.pool, address, env.merchant, "owner") as partner:
+        done = await partner.post(f"{PATH}/chave/cancelar", on=PATH, change_id=found[1])
+        assert (done.status, done.where) == (303, f"{PATH}?feito=chave-cancelada")
+    again = await env.owner.post(f"{PATH}/chave/cancelar", form=page, change_id=found[1])
+    assert again.status == 400
+    # Another account's change is nobody's here.
+    assert (await env.owner.post(f"{PATH}/chave/cancelar", on=PATH, change_id=str(uuid4()))).status == 400
+    assert (await env.owner.post(f"{PATH}/chave/cancelar", on=PATH)).status == 400

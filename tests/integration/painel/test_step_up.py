@@ -116,6 +116,7 @@ async def test_a_developer_gets_no_secret_of_a_credential_that_moves_money(env: 
     ("path", "fields"),
     [
         ("/painel/saques", {"amount": "10,00"}),
+        ("/painel/saques/chave", {"pix_key": "loja@example.com", "document": "11222333000181"}),
         ("/painel/saques/automatico", {"keep": "0", "sure": "yes"}),
         ("/painel/tokens", {"name": "ERP", "scope": ["charges:read", "withdrawals:create"]}),
         ("/painel/pessoas", {"name": "Nova", "email": "nova@example.com", "role": "support"}),

@@ -349,3 +349,41 @@ async def test_an_account_is_freed_of_refunding_the_payer_alone_with_a_reason(po
     assert (
         await staff.post(f"/plataforma/lojas/{NOBODY}/devolucoes/liberar", on="/plataforma", reason="x")
     ).status == 404
+
+
+async def test_a_payout_key_that_one_of_the_staff_asks_for_is_confirmed_by_another(
+    pool: Pool, staff: Person, address: str
+) -> None:
+    merchant = await a_merchant(pool)
+    page = f"/plataforma/lojas/{merchant.account_id}"
+    wrong = await staff.post(f"{page}/chave", on=page, pix_key="loja", document="1")
+    assert (wrong.status, "Informe outra chave" in wrong.text, "Informe um CPF" in wrong.text) == (400, True, True)
+    key: Any = {"pix_key": "Financeiro@Loja.example.com", "document": "11.222.333/0001-81"}
+    assert (await staff.post(f"{page}/chave", form=wrong, **key)).status == 303
+    again = await staff.post(f"{page}/chave", on=page, **key)
+    assert (again.status, "Outra troca já espera" in again.text) == (400, True)
+    seen = await staff.opened(page)
+    assert "f***@loja.example.com" in seen.text
+    assert "financeiro@" not in seen.html
+    found = re.search(r'name="change_id" value="([^"]+)"', seen.html)
+    assert found
+    own = await staff.post(f"{page}/chave/confirmar", form=seen, change_id=found[1])
+    assert (own.status, "segunda pessoa da equipe" in own.text) == (400, True)
+    waiting = "SELECT effective_at FROM payout_change WHERE change_id = $1"
+    assert await pool.fetchval(waiting, UUID(found[1])) is None
+    async with staff_of(pool, address) as colleague:
+        assert (await colleague.post(f"{page}/chave/confirmar", on=page, change_id=found[1])).status == 303
+        assert await pool.fetchval(waiting, UUID(found[1])) is not None
+        late = await colleague.post(f"{page}/chave/confirmar", on=page, change_id=found[1])
+        assert (late.status, "não espera mais" in late.text) == (400, True)
+        async with person_of(address, merchant) as owner:
+            saques = await owner.opened("/painel/saques")
+            assert "Passa a valer em" in saques.text
+            assert staff.email not in saques.html
+            log = (await owner.opened("/painel/auditoria")).text
+            assert "Pediu outra chave para os saques" in log
+            assert colleague.email not in log
+            assert (await owner.post("/painel/saques/chave/cancelar", form=saques, change_id=found[1])).status == 303
+            assert "Trocar a chave" in (await owner.opened("/painel/saques")).text
+        gone = await colleague.post(f"{page}/chave/cancelar", on=page, change_id=found[1])
+        assert gone.status == 400

@@ -18,23 +18,27 @@ from commands.charges.pay import simulated_payment
 from commands.mail import MAILED, ask_for_mail
 from commands.money.refund import NewRefund, TransferDestination, begin_refunds
 from commands.people.audit import AlreadySent
+from commands.people.tell import tell_owners
+from domain.brazilian import brl
 from domain.charge import CancelReason, Status
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO
-from domain.money import PIX_CENTS_MAX, reais
+from domain.money import PIX_CENTS_MAX, parse_amount, reais
 from domain.payer import holds_link
 from domain.pix.end_to_end import TAIL_BYTES, sandbox_end_to_end_id
 from domain.refund import DESTINATION_DOCUMENT, is_pix_key
 from domain.withdrawal import masked_key
 from readmodels.charges.charge import ChargeDoc, open_payer
 from readmodels.dashboard.charge import payments_of
+from readmodels.money.refund import RefundProjection
 from runtime.ids import new_id
 from runtime.jobs import REFUND_ORDERS, WEBHOOKS
 from runtime.postgres import session
+from sql import Connection
 from web.painel.auth.step_up import must_be_proven
 from web.painel.charges.boleto_change import change_boleto, change_charge
 from web.painel.charges.charge_page import charge_of, show_charge
-from web.painel.fields import Filled
+from web.painel.fields import Filled, typed_pix_key
 from web.painel.labels import CANCEL_REASONS, REFUSED
 from web.painel.page_request import PageRequest
 
@@ -44,8 +48,6 @@ _MAIL_FAULTS: Final = {
     Code.PAYER_EMAIL_REQUIRED: "A cobrança não tem o e-mail do pagador. Informe um endereço.",
     Code.VALIDATION_ERROR: "Enquanto o cadastro não está aprovado, só ao e-mail do próprio pagador.",
 }
-# A pix key that is a document or a telephone, however it is punctuated.
-_PUNCTUATION: Final = str.maketrans("", "", ".-/() ")
 
 
 async def cancel(request: PageRequest) -> Response[Any]:
@@ -162,41 +164,27 @@ async def refund(request: PageRequest) -> Response[Any]:
         return await _refund_form(request, doc, filled)
     if destination is not None and not request.test:
         must_be_proven(request)
+    asked = NewRefund(
+        owner=request.owner,
+        key=request.key,
+        fingerprint=sha256(request.key.encode()).digest(),
+        refund_id=new_id(),
+        charge_id=charge_id,
+        amount_cents=amount_cents,
+        payment_id=UUID(payment_id),
+        reason=reason,
+        description=None,
+        external_id=None,
+        destination=None if destination is None else destination.kept(request.seal),
+        scenario=None,
+        actor=request.actor,
+        request_id=request.request_id,
+    )
     facts = {"amount": reais(amount_cents)} if amount_cents is not None else {}
     if destination is not None:
         facts["pix_key"] = masked_key(destination.pix_key)
-    refund_id = new_id()
     try:
-        async with request.change(
-            "refund.asked", subject=str(charge_id), wakes=[REFUND_ORDERS[request.mode], WEBHOOKS], **facts
-        ) as conn:
-            (made,) = await begin_refunds(
-                conn,
-                [
-                    NewRefund(
-                        owner=request.owner,
-                        key=request.key,
-                        fingerprint=sha256(request.key.encode()).digest(),
-                        refund_id=refund_id,
-                        charge_id=charge_id,
-                        amount_cents=amount_cents,
-                        payment_id=UUID(payment_id),
-                        reason=reason,
-                        description=None,
-                        external_id=None,
-                        destination=None if destination is None else destination.kept(request.seal),
-                        scenario=None,
-                        actor=request.actor,
-                        request_id=request.request_id,
-                    )
-                ],
-                now=request.now,
-                transfers_cents_max=request.settings.refund_transfers_cents_max,
-            )
-            if made is None:
-                raise AlreadySent
-            if isinstance(made, Refused):
-                raise made
+        await _begin_refund(request, asked, destination, facts)
     except Refused as refused:
         if DESTINATION_DOCUMENT in (refused.fields or {}):
             filled.wrong("document", _NOT_THE_PAYER)
@@ -206,6 +194,40 @@ async def refund(request: PageRequest) -> Response[Any]:
             raise
         return await _refund_form(request, doc, filled, status=refused.code.status)
     return request.go(request.here(f"/cobrancas/{charge_id}"), done="devolucao")
+
+
+async def _begin_refund(
+    request: PageRequest, asked: NewRefund, destination: TransferDestination | None, facts: dict[str, str]
+) -> None:
+    wakes = [REFUND_ORDERS[request.mode], WEBHOOKS]
+    async with request.change("refund.asked", subject=str(asked.charge_id), wakes=wakes, **facts) as conn:
+        (made,) = await begin_refunds(
+            conn,
+            [asked],
+            now=request.now,
+            transfers_cents_max=request.settings.refund_transfers_cents_max,
+        )
+        if made is None:
+            raise AlreadySent
+        if isinstance(made, Refused):
+            raise made
+        if destination is not None and not request.test:
+            await _tell_of_refund(conn, request, made, destination)
+
+
+async def _tell_of_refund(
+    conn: Connection, request: PageRequest, made: RefundProjection, to: TransferDestination
+) -> None:
+    """All owners are mailed, as of whatever asks for the password again."""
+    facts = {"amount": brl(parse_amount(made.amount, cents_max=PIX_CENTS_MAX)), "destination": masked_key(to.pix_key)}
+    await tell_owners(
+        conn,
+        request.session.account_id,
+        "refund.asked",
+        facts | request.doer,
+        now=request.now,
+        seal=request.seal,
+    )
 
 
 _NOT_THE_PAYER: Final = (
@@ -244,18 +266,13 @@ def _destination(filled: Filled, request: PageRequest) -> TransferDestination | 
     """Where the money of a boleto paid on its line goes; neither field filled in is none."""
     if not filled.value("pix_key") and not filled.value("document"):
         return None
-    pix_key = _pix_key(filled.value("pix_key"))
+    pix_key = typed_pix_key(filled.value("pix_key"))
     if not is_pix_key(pix_key):
         filled.wrong("pix_key", "Informe CPF, CNPJ, telefone com +55, e-mail ou chave aleatória.")
     document = filled.document(
         "document", letters=request.settings.cnpj_with_letters, production=not request.test, required=True
     )
     return TransferDestination(pix_key=pix_key, document=document or "")
-
-
-def _pix_key(given: str) -> str:
-    bare = given.translate(_PUNCTUATION)
-    return bare if bare.removeprefix("+").isdigit() else given.lower()
 
 
 async def _redate(request: PageRequest, charge_id: UUID, due_on: date) -> None:

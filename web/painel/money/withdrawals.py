@@ -13,17 +13,16 @@ from litestar.response import Response
 
 from commands.money.withdraw import NewWithdrawal, cancel_withdrawal, create_withdrawal, end_daily, set_daily
 from commands.people.audit import AlreadySent
+from commands.people.tell import tell_owners
 from domain.brazilian import brl
 from domain.errors import Code, Refused
 from domain.mode import Mode
 from domain.money import PIX_CENTS_MAX, reais
-from domain.refund import is_pix_key
-from domain.withdrawal import MINIMUM_CENTS, masked_key
+from domain.withdrawal import MINIMUM_CENTS
 from readmodels.money.ledger import find_balance
 from readmodels.money.withdrawal import (
     WithdrawalDoc,
     WithdrawalFilters,
-    find_destination,
     kept_daily,
     withdrawal_page,
 )
@@ -38,6 +37,7 @@ from web.painel.fields import Filled
 from web.painel.labels import REFUND_FAILURES, REFUSED, WITHDRAWAL_STATES
 from web.painel.list_page import ListPage
 from web.painel.lists import ListQuery
+from web.painel.money.payout_key import ask_for_another, shown_payout
 from web.painel.page_request import PageRequest
 from web.painel.rows import instant
 
@@ -72,17 +72,22 @@ async def ask(request: PageRequest) -> Response[Any]:
     """The wallet is debited now; a worker has the bank send it after a moment in which it can be cancelled."""
     must_be_proven(request)
     filled = Filled(request)
-    amount_cents = filled.cents("amount", PIX_CENTS_MAX)
+    amount_cents = await _amount(request, filled)
     description = filled.text("description", DESCRIPTION_MAX)
+    if not filled.has("sure"):
+        filled.wrong("sure", "Confirme que quer sacar.")
     if filled.faults or amount_cents is None:
         return await _page(request, ListQuery(request.http, ()), filled=filled)
     withdrawal_id = new_id()
+    async with session(request.pool) as conn:
+        payout = await shown_payout(conn, request.session.account_id, now=request.now)
     try:
         async with request.change(
             "withdrawal.asked",
             subject=str(withdrawal_id),
             wakes=[WITHDRAWAL_ORDERS[Mode.PRODUCTION]],
             amount=reais(amount_cents),
+            pix_key=payout.pix_key,
         ) as conn:
             made = await create_withdrawal(
                 conn,
@@ -103,12 +108,24 @@ async def ask(request: PageRequest) -> Response[Any]:
             )
             if made is None:
                 raise AlreadySent
+            facts = {"amount": brl(amount_cents), "destination": made.pix_key, **request.doer}
+            await tell_owners(
+                conn, request.session.account_id, "withdrawal.asked", facts, now=request.now, seal=request.seal
+            )
     except Refused as refused:
         if refused.code not in _FAULTS:
             raise
         filled.wrong(_FAULTS[refused.code], REFUSED[refused.code][1])
         return await _page(request, ListQuery(request.http, ()), filled=filled, status=refused.code.status)
     return request.go(request.here(_PATH), done="saque")
+
+
+async def change_key(request: PageRequest) -> Response[Any]:
+    """Ask for another key; withdrawals go to this one until it is in force."""
+    filled = Filled(request)
+    if not await ask_for_another(request, filled):
+        return await _page(request, ListQuery(request.http, ()), key=filled)
+    return request.go(request.here(_PATH), done="chave-pedida")
 
 
 async def cancel(request: PageRequest) -> Response[Any]:
@@ -133,7 +150,11 @@ async def switch_on(request: PageRequest) -> Response[Any]:
     if keep_cents is None:
         return await _page(request, ListQuery(request.http, ()), daily=filled)
     async with request.change("withdrawal.daily_set", keep=reais(keep_cents)) as conn:
-        await set_daily(conn, request.session.account_id, keep_cents=keep_cents)
+        account_id = request.session.account_id
+        await set_daily(conn, account_id, keep_cents=keep_cents)
+        payout = await shown_payout(conn, account_id, now=request.now)
+        facts = {"kept": brl(keep_cents), "destination": payout.pix_key, **request.doer}
+        await tell_owners(conn, account_id, "withdrawal.daily_set", facts, now=request.now, seal=request.seal)
     return request.go(request.here(_PATH), done="saque-diario")
 
 
@@ -143,29 +164,41 @@ async def switch_off(request: PageRequest) -> Response[Any]:
     return request.go(request.here(_PATH), done="saque-diario-desligado")
 
 
+async def _amount(request: PageRequest, filled: Filled) -> int | None:
+    """What the form asks for: all there is now, or the amount in it."""
+    if not filled.has("all"):
+        return filled.cents("amount", PIX_CENTS_MAX)
+    async with session(request.pool) as conn:
+        balance = await find_balance(conn, account_id=request.session.account_id, test=False)
+    return min(max(balance.balance_cents, 0), PIX_CENTS_MAX)
+
+
 async def _page(
     request: PageRequest,
     asked: ListQuery,
     *,
     filled: Filled | None = None,
     daily: Filled | None = None,
+    key: Filled | None = None,
     status: int = 400,
 ) -> Response[Any]:
-    """`filled` is the form that asks, `daily` the one of the daily withdrawal, as they were sent. `status` is the
-    answer's when something is wrong with one of them or the filters."""
+    """`filled` is the form that asks, `daily` the one of the daily withdrawal, `key` the one of the key, as they were
+    sent. `status` is the answer's when something is wrong with one of them or the filters."""
     assert not request.test, "the table has this page in production only"
     account_id = request.session.account_id
     async with session(request.pool) as conn:
         balance_cents = (await find_balance(conn, account_id=account_id, test=False)).balance_cents
-        to = await find_destination(conn, account_id=account_id)
+        payout = await shown_payout(conn, account_id, now=request.now)
         daily_cents = await kept_daily(conn, account_id)
-    filled = filled or Filled()
+    filled, key = filled or Filled(), key or Filled()
     daily = daily or Filled(shown={"keep": "" if daily_cents is None else brl(daily_cents)})
     values: dict[str, object] = {
         "filled": filled,
         "balance_cents": balance_cents,
-        "pix_key": masked_key(to.pix_key) if is_pix_key(to.pix_key) else "",
-        "approved": to.approved,
+        "payout": payout,
+        "pix_key": payout.pix_key,
+        "approved": payout.approved,
+        "key": key,
         "enough": balance_cents >= MINIMUM_CENTS,
         "minimum_cents": MINIMUM_CENTS,
         "daily": daily,
@@ -173,7 +206,9 @@ async def _page(
         "daily_hour": request.settings.daily_withdrawal_hour,
         "description_max": DESCRIPTION_MAX,
     }
-    return await LIST.page(request, asked, values, status=status if filled.faults or daily.faults else 200)
+    return await LIST.page(
+        request, asked, values, status=status if filled.faults or daily.faults or key.faults else 200
+    )
 
 
 LIST = ListPage(

@@ -69,7 +69,7 @@ def _may_change(request: PageRequest, company: Company) -> bool:
 
 async def _company(request: PageRequest) -> Company:
     async with session(request.pool) as conn:
-        company = await find_company(conn, account_id=request.session.account_id)
+        company = await find_company(conn, account_id=request.session.account_id, now=request.now)
     assert company is not None, "who is signed in has an account"
     return company
 

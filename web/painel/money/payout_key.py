@@ -1,0 +1,135 @@
+"""The key withdrawals go to, for an account's owners: ask for another, which waits a day, and cancel one that waits."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from litestar.response import Response
+from msgspec import Struct
+
+from commands.merchants.payout_key import (
+    ASKED,
+    CANCELLED,
+    ask_payout_key,
+    cancel_payout_key,
+    payout_change_of,
+)
+from commands.people.tell import tell_owners
+from domain.brazilian import moment
+from domain.documents import masked, well_formed
+from domain.errors import Code, Refused
+from domain.identifiers import parse_id
+from domain.merchants.payout import PayoutChange, PayoutKey
+from domain.refund import is_pix_key
+from domain.withdrawal import masked_key
+from readmodels.money.withdrawal import find_destination
+from sql import Connection
+from web.painel.auth.step_up import must_be_proven
+from web.painel.fields import Filled, typed_pix_key
+from web.painel.page_request import PageRequest
+
+_FAULTS: Final = {
+    "pix_key": "Informe outra chave que a atual: CPF, CNPJ, telefone com +55, e-mail ou chave aleatória.",
+    "document": "Informe o CPF ou CNPJ do dono da chave. Se a chave é um documento, é o mesmo.",
+    "change": "Outra troca já espera. Cancele-a antes de pedir uma nova.",
+}
+GONE: Final = "Esta troca não espera mais. Veja como está agora."
+
+
+class ShownChange(Struct, frozen=True):
+    """A change that waits; key and document masked."""
+
+    change: PayoutChange
+    pix_key: str
+    document: str
+
+
+class ShownPayout(Struct, frozen=True):
+    """`pix_key` is empty without one; `owner` is the account's name where the document is its own."""
+
+    approved: bool
+    pix_key: str
+    document: str
+    owner: str
+    waiting: ShownChange | None
+
+
+async def ask_for_another(request: PageRequest, filled: Filled) -> bool:
+    """Ask for what the form names; False when something is wrong with it, which `filled` then says."""
+    must_be_proven(request)
+    to = read_key(filled, request)
+    if filled.faults:
+        return False
+    try:
+        async with request.change(ASKED, subject=str(request.session.account_id), **facts_of(to)) as conn:
+            change = await ask_payout_key(
+                conn, request.session.account_id, to, by=request.session.email, by_staff=False, now=request.now
+            )
+            await tell_of_key(conn, request, "payout_key.asked", change, request.doer)
+    except Refused as refused:
+        say(filled, refused)
+        return False
+    return True
+
+
+async def cancel(request: PageRequest) -> Response[Any]:
+    """No password is asked for: whoever stops a change may be in a hurry, and the key stays the one it was."""
+    change_id = parse_id(request.field("change_id"))
+    if change_id is None:
+        raise Refused(Code.VALIDATION_ERROR)
+    async with request.change(CANCELLED, subject=str(request.session.account_id)) as conn:
+        change = await cancel_payout_key(
+            conn, request.session.account_id, change_id, by=request.session.email, now=request.now
+        )
+        await tell_of_key(conn, request, "payout_key.cancelled", change, request.doer)
+    return request.go("/painel/saques", done="chave-cancelada")
+
+
+async def tell_of_key(
+    conn: Connection, request: PageRequest, kind: str, change: PayoutChange, doer: Mapping[str, str]
+) -> None:
+    """Mail it to all owners of the account."""
+    facts = {"destination": f"{masked_key(change.pix_key)}, documento {_masked(change.document)}", **doer}
+    if change.effective_at is not None:
+        facts["effective"] = moment(change.effective_at)
+    await tell_owners(conn, change.account_id, kind, facts, now=request.now, seal=request.seal)
+
+
+def read_key(filled: Filled, request: PageRequest) -> PayoutKey:
+    """What a form of either section names."""
+    pix_key = typed_pix_key(filled.value("pix_key"))
+    document = filled.document("document", letters=request.settings.cnpj_with_letters, production=True, required=True)
+    if not is_pix_key(pix_key):
+        filled.wrong("pix_key", _FAULTS["pix_key"])
+    return PayoutKey(pix_key, document or "")
+
+
+def facts_of(to: PayoutKey) -> dict[str, str]:
+    return {"pix_key": masked_key(to.pix_key)}
+
+
+def say(filled: Filled, refused: Refused) -> None:
+    """What was refused, beside its field; raises what is no fault of the form."""
+    if refused.code is not Code.VALIDATION_ERROR:
+        raise refused
+    for field in refused.fields or {}:
+        filled.wrong("form" if field == "change" else field, _FAULTS[field])
+
+
+async def shown_payout(conn: Connection, account_id: UUID, *, now: datetime) -> ShownPayout:
+    to = await find_destination(conn, account_id=account_id, now=now)
+    waiting = await payout_change_of(conn, account_id, now=now)
+    return ShownPayout(
+        approved=to.approved,
+        pix_key=masked_key(to.pix_key) if is_pix_key(to.pix_key) else "",
+        document=_masked(to.document),
+        owner=to.merchant if to.document == to.merchant_document else "",
+        waiting=None
+        if waiting is None
+        else ShownChange(waiting, masked_key(waiting.pix_key), _masked(waiting.document)),
+    )
+
+
+def _masked(document: str) -> str:
+    return masked(document) if well_formed(document, letters=True) else ""

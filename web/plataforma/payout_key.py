@@ -1,0 +1,76 @@
+"""The key a merchant's withdrawals go to, for the staff: one asks for another, a second one confirms, any cancels."""
+
+from typing import Any, Final
+
+from litestar.response import Response
+
+from commands.merchants.payout_key import (
+    ASKED,
+    CANCELLED,
+    CONFIRMED,
+    ask_payout_key,
+    cancel_payout_key,
+    confirm_payout_key,
+)
+from commands.people.audit import SEEN_BY_THE_ACCOUNT, tell_account
+from domain.errors import Refused
+from domain.identifiers import parse_id
+from domain.merchants.payout import PayoutChange
+from domain.withdrawal import masked_key
+from sql import Connection
+from web.painel.auth.step_up import must_be_proven
+from web.painel.fields import Filled
+from web.painel.money.payout_key import GONE, facts_of, read_key, say, tell_of_key
+from web.painel.page_request import PageRequest
+from web.plataforma.merchants import merchant_view
+
+OF_KEY: Final = "payout_key"
+BY_PLATFORM: Final = {"by": SEEN_BY_THE_ACCOUNT}
+_SAME: Final = "Quem pediu a troca não a confirma: é preciso uma segunda pessoa da equipe."
+
+
+async def ask_for_another(request: PageRequest) -> Response[Any]:
+    must_be_proven(request)
+    account_id, filled = request.id("account_id"), Filled(request)
+    to = read_key(filled, request)
+    if filled.faults:
+        return await merchant_view(request, payout_key=filled)
+    try:
+        async with request.change(ASKED, subject=str(account_id), **facts_of(to)) as conn:
+            change = await ask_payout_key(
+                conn, account_id, to, by=request.session.email, by_staff=True, now=request.now
+            )
+            await tell_of_key(conn, request, "payout_key.proposed", change, BY_PLATFORM)
+            await tell_account(conn, account_id, ASKED, facts_of(to), request.origin, now=request.now)
+    except Refused as refused:
+        say(filled, refused)
+        return await merchant_view(request, payout_key=filled)
+    return request.go(f"/plataforma/lojas/{account_id}", done="chave-da-loja")
+
+
+async def confirm(request: PageRequest) -> Response[Any]:
+    must_be_proven(request)
+    return await _decide(request, CONFIRMED, confirm_payout_key, done="chave-confirmada")
+
+
+async def cancel(request: PageRequest) -> Response[Any]:
+    return await _decide(request, CANCELLED, cancel_payout_key, done="chave-cancelada")
+
+
+async def _decide(request: PageRequest, action: str, decide: Any, *, done: str) -> Response[Any]:
+    account_id, change_id = request.id("account_id"), parse_id(request.field("change_id"))
+    if change_id is None:
+        return await merchant_view(request, fault=GONE, fault_of=OF_KEY)
+    try:
+        async with request.change(action, subject=str(account_id)) as conn:
+            change: PayoutChange = await decide(conn, account_id, change_id, by=request.session.email, now=request.now)
+            await _tell(conn, request, action, change)
+    except Refused as refused:
+        return await merchant_view(request, fault=_SAME if "by" in (refused.fields or {}) else GONE, fault_of=OF_KEY)
+    return request.go(f"/plataforma/lojas/{account_id}", done=done)
+
+
+async def _tell(conn: Connection, request: PageRequest, action: str, change: PayoutChange) -> None:
+    await tell_of_key(conn, request, ASKED if action == CONFIRMED else action, change, BY_PLATFORM)
+    facts = {"pix_key": masked_key(change.pix_key)}
+    await tell_account(conn, change.account_id, action, facts, request.origin, now=request.now)
