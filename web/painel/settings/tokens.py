@@ -1,6 +1,7 @@
 """Credentials of programs: production and test apart, secrets shown once."""
 
 import secrets
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -17,12 +18,15 @@ from commands.people.credentials import (
     revoke_credential,
     rotate_credential,
 )
-from commands.people.scopes import grantable, may_revoke, moves_money
+from commands.people.scopes import MONEY_SCOPES, grantable, may_revoke, moves_money
+from commands.people.tell import tell_owners
 from domain.errors import Refused
 from domain.mode import Mode
 from readmodels.dashboard.credentials import CredentialRow, credentials_of, find_credential
 from runtime.postgres import session
+from sql import Connection
 from web.painel.auth.step_up import must_be_proven
+from web.painel.labels import SCOPES
 from web.painel.page_request import PageRequest
 
 _FAULTS = {
@@ -57,6 +61,7 @@ async def create(request: PageRequest) -> Response[Any]:
                 now=request.now,
                 chance=secrets.token_bytes(CHANCE),
             )
+            await _tell(conn, request, name, scopes)
     except Refused as refused:
         faults = {field: _FAULTS[field] for field in refused.fields or {}}
         return await _list(request, name=name, scopes=scopes, faults=faults)
@@ -86,6 +91,7 @@ async def rotate(request: PageRequest) -> Response[Any]:
         )
         if made is None:
             raise NotFoundException
+        await _tell(conn, request, credential.name or credential.client_id, credential.scopes)
     overlap = OVERLAPS[chosen]
     return _secret(request, made, "Segredo trocado", request.now + overlap if overlap else None)
 
@@ -101,6 +107,16 @@ async def revoke(request: PageRequest) -> Response[Any]:
         if not await revoke_credential(conn, request.session.account_id, credential.client_id, now=request.now):
             raise NotFoundException
     return request.go(request.here("/tokens"), done="revogada")
+
+
+async def _tell(conn: Connection, request: PageRequest, name: str, scopes: Collection[str]) -> None:
+    """All owners are mailed when somebody gets a secret that moves money."""
+    if not moves_money(scopes, request.mode):
+        return
+    granted = ", ".join(SCOPES[scope] for scope in sorted(MONEY_SCOPES.intersection(scopes)))
+    facts = {"name": name, "scopes": granted, **request.doer}
+    account_id = request.session.account_id
+    await tell_owners(conn, account_id, "credential.money", facts, now=request.now, seal=request.seal)
 
 
 async def _list(

@@ -1,0 +1,194 @@
+"""All owners are mailed of what moves money or could: how much, where to, who, from where; whole keys in none."""
+
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
+from uuid import UUID
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
+from commands.people.tell import Told
+from domain.brazilian import brl
+from domain.instants import to_millisecond
+from readmodels.documents.people_letter import TOLD_KINDS, security_letter
+from runtime.ids import new_id
+from runtime.postgres import Pool, transaction
+from runtime.seal import Seal
+from tests.support.boleto_merchant import boleto_issued_before, today
+from tests.support.dashboard import Person, a_merchant, colleague_of, person_of, settings_with, staff_of
+from tests.support.pages import serving
+from tests.support.wallet import put_money
+
+SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
+SEAL = Seal(SETTINGS.secret_key)
+
+
+class Environment(NamedTuple):
+    pool: Pool
+    merchant: Any
+    owner: Person
+    partner: Person
+
+    @property
+    def account_id(self) -> UUID:
+        return UUID(str(self.merchant.account_id))
+
+    async def mails(self, kind: str) -> list[dict[str, str]]:
+        """The facts of the mails of this kind, each of which went to both owners and to nobody else."""
+        rows = await self.pool.fetch(
+            "SELECT to_sealed, note_sealed FROM mail WHERE account_id = $1 AND kind = 'security' ORDER BY created_at",
+            self.account_id,
+        )
+        told: dict[bytes, tuple[Told, set[str]]] = {}
+        for row in rows:
+            note = SEAL.open(row["note_sealed"])
+            _, people = told.setdefault(note, (msgspec.json.decode(note, type=Told), set()))
+            people.add(SEAL.open(row["to_sealed"]).decode())
+        found = []
+        for each, people in told.values():
+            if each.kind != kind:
+                continue
+            assert people == {self.owner.email, self.partner.email}
+            assert each.kind in TOLD_KINDS
+            letter = security_letter(
+                kind=each.kind, at=each.at, facts=each.facts, account="Loja", app_url="https://app", staff=False
+            )
+            said = dict(letter.facts)
+            assert {"Conta", "Quando", "Quem fez"} <= set(said)
+            # Every fact is in the letter.
+            assert len(said) == len(each.facts) + 2, each.facts
+            found.append(each.facts)
+        return found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def address(pool: Pool) -> AsyncIterator[str]:
+    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def env(pool: Pool, address: str) -> AsyncIterator[Environment]:
+    merchant = await a_merchant(pool)
+    await put_money(pool, merchant.account_id, 100_000)
+    async with (
+        person_of(address, merchant) as owner,
+        colleague_of(pool, address, merchant, "owner") as partner,
+        colleague_of(pool, address, merchant, "finance"),
+    ):
+        yield Environment(pool, merchant, owner, partner)
+
+
+def doer(person: Person) -> dict[str, str]:
+    return {"by": person.email, "from": "127.0.0.1"}
+
+
+def masked(env: Environment) -> str:
+    key = str(env.account_id)
+    return f"{key[:4]}***{key[-4:]}"
+
+
+async def test_of_a_withdrawal_and_of_the_daily_one(env: Environment) -> None:
+    path = "/painel/saques"
+    assert (await env.owner.post(path, on=path, amount="10,00", sure="yes")).status == 303
+    assert await env.mails("withdrawal.asked") == [
+        {"amount": brl(1_000), "destination": masked(env), **doer(env.owner)}
+    ]
+    # What was not done is not told.
+    assert (await env.owner.post(path, on=path, amount="10.000,00", sure="yes")).status == 422
+    assert len(await env.mails("withdrawal.asked")) == 1
+    assert (await env.owner.post(f"{path}/automatico", on=path, keep="50,00")).status == 303
+    assert await env.mails("withdrawal.daily_set") == [
+        {"kept": brl(5_000), "destination": masked(env), **doer(env.owner)}
+    ]
+
+
+async def test_of_a_refund_to_a_key_and_of_no_devolucao(env: Environment, servers: Any) -> None:
+    now = to_millisecond(datetime.now(UTC))
+    system = SimpleNamespace(
+        secret_key=SETTINGS.secret_key, database_url=servers.database_url, bank_url="http://bank.example.com"
+    )
+    client = SimpleNamespace(account_id=str(env.account_id))
+    charges = []
+    for end_to_end_id in (None, f"E99999994{new_id().hex[:23]}"):
+        async with env.pool.acquire() as books:
+            charge_id = await boleto_issued_before(
+                cast(Any, system), cast(Any, books), cast(Any, client), test=False, due_on=today() + timedelta(days=5)
+            )
+        of = OfBoleto(
+            source=new_id().hex, method="pix" if end_to_end_id else "boleto", nosso_numero="0" * 20,
+            integrador_code=None, txid=None,
+        )  # fmt: skip
+        paid = Confirmation(
+            charge_id=UUID(charge_id), end_to_end_id=end_to_end_id, amount_cents=15_000, paid_at=now, boleto=of
+        )
+        async with transaction(env.pool) as conn:
+            await confirm_payments(conn, [paid], now=now, seal=SEAL)
+        charges.append(charge_id)
+    key = {"pix_key": "joao.davila@example.com", "document": "529.982.247-25"}
+    for charge_id, more in zip(charges, (key, {}), strict=True):
+        path = f"/painel/cobrancas/{charge_id}/devolver"
+        form = await env.owner.opened(path)
+        found = re.search(r'name="payment_id" type="radio" value="([^"]+)"', form.html)
+        assert found
+        done = await env.owner.post(path, form=form, sure="yes", payment_id=found[1], **cast(Any, more))
+        assert done.status == 303, done.text[:300]
+        await env.pool.execute("DELETE FROM bank_order WHERE charge_id = $1", UUID(charge_id))
+    assert await env.mails("refund.asked") == [
+        {"amount": brl(15_000), "destination": "j***@example.com", **doer(env.owner)}
+    ]
+
+
+async def test_of_secrets_that_move_money_and_of_no_others(env: Environment) -> None:
+    for path, scopes in (
+        ("/painel/tokens", ["charges:read"]),
+        ("/painel/teste/tokens", ["refunds:create"]),
+        ("/painel/tokens", ["charges:read", "refunds:create", "withdrawals:create"]),
+    ):
+        assert (await env.owner.post(path, name="ERP", scope=scopes)).status == 200
+    rotated = f"/painel/tokens/{env.merchant.production.client_id}"
+    assert (await env.partner.post(f"{rotated}/trocar", on=rotated, overlap="24h")).status == 200
+    made, renewed = await env.mails("credential.money")
+    assert made == {"name": "ERP", "scopes": "Devolver pagamentos, Pedir saques", **doer(env.owner)}
+    assert renewed["by"] == env.partner.email
+    assert "Programar cobranças" in renewed["scopes"]
+
+
+async def test_of_another_payout_key_by_an_owner_or_by_the_platform(env: Environment, address: str) -> None:
+    path, key = "/painel/saques", {"pix_key": "financeiro@loja.example.com", "document": "11222333000181"}
+    assert (await env.owner.post(f"{path}/chave", on=path, **cast(Any, key))).status == 303
+    (asked,) = await env.mails("payout_key.asked")
+    assert asked["destination"] == "f***@loja.example.com, documento 11.***.***/0001-**"
+    assert asked["effective"]
+    assert asked["by"] == env.owner.email
+    page = await env.partner.opened(path)
+    change = re.search(r'name="change_id" value="([^"]+)"', page.html)
+    assert change
+    assert (await env.partner.post(f"{path}/chave/cancelar", form=page, change_id=change[1])).status == 303
+    (cancelled,) = await env.mails("payout_key.cancelled")
+    assert cancelled["by"] == env.partner.email
+    shop = f"/plataforma/lojas/{env.account_id}"
+    async with staff_of(env.pool, address) as ana, staff_of(env.pool, address) as bia:
+        assert (await ana.post(f"{shop}/chave", on=shop, **cast(Any, key))).status == 303
+        (proposed,) = await env.mails("payout_key.proposed")
+        # Staff are not named, nor where they work from.
+        assert (proposed["by"], "from" in proposed) == ("Plataforma", False)
+        seen = await bia.opened(shop)
+        change = re.search(r'name="change_id" value="([^"]+)"', seen.html)
+        assert change
+        assert (await bia.post(f"{shop}/chave/confirmar", form=seen, change_id=change[1])).status == 303
+    assert [each["by"] for each in await env.mails("payout_key.asked")] == [env.owner.email, "Plataforma"]
+
+
+@pytest.mark.parametrize("kind", sorted(TOLD_KINDS))
+def test_every_kind_that_is_told_has_its_words(kind: str) -> None:
+    letter = security_letter(
+        kind=kind, at=datetime.now(UTC), facts={}, account="Loja", app_url="https://app", staff=False
+    )
+    assert letter.subject
+    assert letter.lead.endswith(".")
