@@ -1,7 +1,9 @@
-"""What is required of a payer's data, and of what is written to payers, from the API as from the dashboard."""
+"""What is required of a payer's data, of what is written to payers, and what of it is masked."""
 
 import re
 from typing import Final
+
+from msgspec import Struct
 
 # fmt: off
 STATES: Final = frozenset((
@@ -38,3 +40,25 @@ def without_link(text: str) -> None:
 def holds_link(text: str) -> bool:
     """Whether a mail program would make a link of some of it. Also "fim.Obrigado": a blank goes after a full stop."""
     return _LINK.search(text) is not None
+
+
+class PayerView(Struct, frozen=True):
+    """A payer's data as one reader sees them; the document is masked for everybody (domain/documents.py)."""
+
+    whole: bool
+
+    def name(self, text: str | None) -> str | None:
+        """ "Maria da Silva" -> "M*** d*** S***": enough to tell two payers of a page apart."""
+        return text if self.whole or not text else " ".join(f"{word[0]}***" for word in text.split())
+
+    def email(self, text: str | None) -> str | None:
+        """ "maria@loja.example" -> "m***@***": a domain of one's own names its holder."""
+        return text if self.whole or not text else f"{text[0]}***@***"
+
+    def phone(self, text: str | None) -> str | None:
+        """ "+5511987654321" -> "***21"."""
+        return text if self.whole or not text else f"***{text[-2:]}"
+
+
+WHOLE: Final = PayerView(whole=True)
+MASKED: Final = PayerView(whole=False)

@@ -41,7 +41,7 @@ async def show(request: PageRequest) -> Response[Any]:
                 )
                 odd += found
             odd.sort(key=lambda payment: payment.paid_at, reverse=True)
-        odd_rows = await with_payers(conn, odd[:_ODD], owner, request.seal)
+        odd_rows = await with_payers(conn, odd[:_ODD], owner, request.seal, request.payers)
     values = {
         "company": company,
         "standing": now_is,

@@ -25,6 +25,7 @@ from domain.client_address import client_address
 from domain.identifiers import parse_id
 from domain.instants import to_millisecond
 from domain.mode import Mode, Owner
+from domain.payer import MASKED, WHOLE, PayerView
 from domain.sandbox_clock import on_clock
 from readmodels.cursor import Cursors
 from readmodels.dashboard.charge import ACTOR
@@ -59,10 +60,12 @@ AnyRequest = Request[Any, Any, Any]
 
 
 class Grant(Struct, frozen=True):
-    """What a role opens: `may` has "METHOD path", `menu` mode, path and name of the pages in the menu."""
+    """What a role opens: `may` has "METHOD path", `menu` mode, path and name of the pages in the menu; `payers`: it
+    sees those of production as they are."""
 
     may: frozenset[str]
     menu: Sequence[tuple[Mode, str, str]]
+    payers: bool
 
 
 class StepUpNeeded(Exception):
@@ -128,6 +131,11 @@ class PageRequest:
     def account_now(self) -> datetime:
         """The instant it is for the charges of this page: `now`, but in a test section whose clock was advanced."""
         return on_clock(self.now, self.session.ahead_s if self.test else 0)
+
+    @property
+    def payers(self) -> PayerView:
+        """How payers are shown on this page; nothing else decides it. Those of test charges are invented."""
+        return WHOLE if self.test or self._grant.payers else MASKED
 
     @property
     def must_enrol(self) -> bool:

@@ -36,6 +36,8 @@ PEOPLE = MONEY | {"support"}
 CREDENTIALS = PROGRAMS | {"finance"}
 DELIVERIES = PROGRAMS | {"support"}
 EVERYBODY = PEOPLE | {"developer"}
+# Who sees payers of production as they are: who charges, refunds or writes to them. Everybody else sees them masked.
+PAYERS = PEOPLE
 STAFF = frozenset({"staff"})
 
 
@@ -64,6 +66,7 @@ def handlers(table: Sequence[Page]) -> list[ControllerRouterHandler]:
         role: Grant(
             may=frozenset(f"{page.method} {page.whole_path}" for page in pages),
             menu=[(page.mode, page.whole_path, page.menu) for page in pages if page.menu],
+            payers=role in PAYERS,
         )
         for role, pages in opened.items()
     }

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from domain.brazilian import short_id
 from domain.mode import Owner
 from domain.money import parse_amount
+from domain.payer import PayerView
 from readmodels.charges.charge import ChargeDoc, Payer, charges_by_id
 from readmodels.dashboard.charge import payers_of
 from readmodels.money.payment_list import PaymentItem
@@ -25,13 +26,19 @@ def reference(doc: ChargeDoc) -> str:
     return doc.external_id or doc.description or doc.nosso_numero or short_id(doc.charge_id)
 
 
-async def with_payers(conn: Connection, items: Sequence[PaymentItem], owner: Owner, seal: Seal) -> list[PaymentItem]:
+def payer_seen(payer: Payer, view: PayerView) -> Payer:
+    return Payer(view.name(payer.name), payer.document)
+
+
+async def with_payers(
+    conn: Connection, items: Sequence[PaymentItem], owner: Owner, seal: Seal, view: PayerView
+) -> list[PaymentItem]:
     """A page of payments. A bank's receipt of a boleto paid on its line names nobody: then the row shows who was to
     pay. The CSV and the charge's page keep to the receipt."""
     nameless = [UUID(item.charge_id) for item in items if not (item.payer.name or item.payer.document)]
     found = await payers_of(conn, nameless, owner, seal=seal)
     charged = {str(charge_id): Payer(payer.name, None) for charge_id, payer in found.items()}
-    return [replace(item, payer=charged.get(item.charge_id, item.payer)) for item in items]
+    return [replace(item, payer=payer_seen(charged.get(item.charge_id, item.payer), view)) for item in items]
 
 
 async def with_references(conn: Connection, items: Sequence[RefundProjection], owner: Owner) -> list[RefundProjection]:

@@ -4,7 +4,6 @@ Through the commands that the API's calls go through; the id of the form is the 
 """
 
 from datetime import date
-from functools import partial
 from hashlib import sha256
 from secrets import token_bytes
 from typing import Any, Final
@@ -41,6 +40,7 @@ from web.painel.charges.charge_page import charge_of, show_charge
 from web.painel.fields import Filled, typed_pix_key
 from web.painel.labels import CANCEL_REASONS, REFUSED
 from web.painel.page_request import PageRequest
+from web.painel.rows import payer_seen
 
 REASON_MAX: Final = 140
 MESSAGE_MAX: Final = 1_000
@@ -250,7 +250,7 @@ async def _refund_form(request: PageRequest, doc: ChargeDoc, filled: Filled, *, 
         "doc": doc,
         "filled": filled,
         "payments": payments,
-        "paid_by": partial(open_payer, seal=request.seal),
+        "paid_by": lambda payment: payer_seen(open_payer(payment, request.seal), request.payers),
         "base": request.here(f"/cobrancas/{doc.charge_id}"),
         "reason_max": REASON_MAX,
     }

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +14,7 @@ from commands.mail import MAILED
 from domain.charge import Status
 from domain.documents import masked, well_formed
 from domain.instants import SAO_PAULO, iso
+from domain.payer import PayerView
 from readmodels.charges.boleto import boleto_to_print
 from readmodels.charges.charge import ChargeDoc, charges_by_id, open_payer
 from readmodels.dashboard.charge import (
@@ -40,7 +40,7 @@ from web.painel.labels import (
     OUTCOMES,
 )
 from web.painel.page_request import PageRequest
-from web.painel.rows import instant
+from web.painel.rows import instant, payer_seen
 
 _DELIVERIES_MAX = 20
 _REFUNDS_MAX = 20
@@ -98,22 +98,23 @@ async def show_charge(
     lines = [
         TimelineEntry(instant(doc.created_at), "charge", "Cobrança criada"),
         *_lived(life, people),
-        *_mailed(mails),
+        *_mailed(mails, request.payers),
         *_told(deliveries, request),
     ]
     values = {
         "doc": doc,
         "pending": doc.status == Status.PENDING,
         "mailed": not owner.test and doc.status in MAILED,
-        "payer": None if payer is None else _shown(payer),
+        "payer": None if payer is None else _shown(payer, request.payers),
         "payments": payments,
-        "paid_by": partial(open_payer, seal=request.seal),
+        "paid_by": lambda payment: payer_seen(open_payer(payment, request.seal), request.payers),
         "refunds": refunds,
         "lines": sorted(lines, key=lambda line: line.at),
         "cancel_fault": cancel_fault,
         "today": request.account_now.astimezone(SAO_PAULO).date().isoformat(),
         "redate": redate or Filled(shown={"due_date": doc.due_date or ""}),
-        "mail": mail or Filled(shown={"to": (payer.email if payer else "") or "", "attach_pdf": "yes"}),
+        "mail": mail
+        or Filled(shown={"to": request.payers.email(payer.email if payer else "") or "", "attach_pdf": "yes"}),
         "base": request.here(f"/cobrancas/{charge_id}"),
         "payer_link": f"{request.settings.app_url}/pagar/{doc.public_id}",
     }
@@ -148,14 +149,14 @@ def _by(actor: str, people: Mapping[str, str]) -> str:
     return "pelo banco" if actor == "bank" else ""
 
 
-def _mailed(mails: Sequence[Written]) -> list[TimelineEntry]:
+def _mailed(mails: Sequence[Written], view: PayerView) -> list[TimelineEntry]:
     tones = {"sent": "delivered", "failed": "exhausted"}
     return [
         TimelineEntry(
             each.sent_at or each.created_at,
             "mail",
             MAIL_KINDS[each.kind],
-            f"para {each.to}",
+            f"para {view.email(each.to)}",
             MAIL_STATES[each.state],
             tones.get(each.state, "pending"),
         )
@@ -181,13 +182,13 @@ def _told(deliveries: Sequence[Delivery], request: PageRequest) -> list[Timeline
     return lines
 
 
-def _shown(payer: PayerDetails) -> dict[str, str]:
-    """Who is to pay, for the eye: name and contact as the merchant gave them, the document masked."""
+def _shown(payer: PayerDetails, view: PayerView) -> dict[str, str]:
+    """Who is to pay, for the eye of this reader; the document masked."""
     document = payer.document or ""
     found = {
-        "Nome": payer.name or "",
+        "Nome": view.name(payer.name) or "",
         "Documento": masked(document) if well_formed(document, letters=True) else "",
-        "E-mail": payer.email or "",
-        "Telefone": payer.phone or "",
+        "E-mail": view.email(payer.email) or "",
+        "Telefone": view.phone(payer.phone) or "",
     }
     return {label: text for label, text in found.items() if text}

@@ -119,6 +119,6 @@ PAYMENTS = ListPage(
     fetch=lambda request: partial(payment_page, seal=request.seal),
     position=TimePosition,
     at=lambda item: TimePosition(instant(item.paid_at), UUID(item.payment_id)),
-    rows=lambda conn, items, request: with_payers(conn, items, request.owner, request.seal),
+    rows=lambda conn, items, request: with_payers(conn, items, request.owner, request.seal, request.payers),
     columns=_PAYMENT_COLUMNS,
 )

@@ -3,6 +3,7 @@
 import secrets
 from datetime import datetime
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from litestar.response import Response
 
@@ -51,7 +52,7 @@ async def register(request: PageRequest) -> Response[Any]:
     url = request.field("url")
     try:
         await _check(request, url)
-        async with request.change("webhook.registered", subject=url) as conn:
+        async with request.change("webhook.registered", subject=_host_of(url)) as conn:
             before = await endpoint_of(conn, account_id=request.session.account_id)
             made = await set_endpoint(
                 conn,
@@ -76,7 +77,7 @@ async def move(request: PageRequest) -> Response[Any]:
     url = request.field("url")
     try:
         await _check(request, url)
-        async with request.change("webhook.moved", subject=url) as conn:
+        async with request.change("webhook.moved", subject=_host_of(url)) as conn:
             allow_private = request.settings.webhook_allow_private
             await move_endpoint(conn, request.session.account_id, url, allow_private=allow_private)
     except Refused as refused:
@@ -179,3 +180,9 @@ async def _page(
 
 def _secret(request: PageRequest, secret: str, title: str, until: datetime | None = None) -> Response[Any]:
     return request.show_secret(title, {"Segredo de assinatura": secret}, (_BACK, "Voltar ao webhook"), until)
+
+
+def _host_of(url: str) -> str:
+    """What the audit log has of it: a path or a query may hold a merchant's secret."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}"
