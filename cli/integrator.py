@@ -1,13 +1,17 @@
 """`quita integrator create|set|list`: partners, whose code stands on the charges they bring, and their share."""
 
 import argparse
+import os
 import re
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from cli.answer import Commands, answer, family, in_transaction
+from cli.run.supervise import CannotRun
+from domain.merchants.partners import ALONE_BPS_MAX, needs_second
 from domain.money import reais
+from runtime.production import environment
 
 _PERCENT = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,2}))?")
 
@@ -42,6 +46,7 @@ def _add_terms(one: argparse.ArgumentParser) -> None:
 def create(args: argparse.Namespace) -> int:
     from commands.merchants.integrators import create_integrator
 
+    _check_alone(args.share)
     made = in_transaction(
         lambda conn: create_integrator(
             conn,
@@ -57,6 +62,7 @@ def create(args: argparse.Namespace) -> int:
 def change(args: argparse.Namespace) -> int:
     from commands.merchants.integrators import set_integrator
 
+    _check_alone(args.share)
     changed = in_transaction(
         lambda conn: set_integrator(
             conn,
@@ -68,6 +74,14 @@ def change(args: argparse.Namespace) -> int:
         )
     )
     return answer(args, _shown(changed))
+
+
+def _check_alone(share_bps: int | None) -> None:
+    """In production a share that needs two members of staff is theirs to give."""
+    if environment(os.environ) == "production" and share_bps and needs_second(share_bps, now_bps=0):
+        raise CannotRun(
+            f"a share above {reais(ALONE_BPS_MAX)} % takes two members of staff: propose it at /plataforma/parceiros"
+        )
 
 
 def show(args: argparse.Namespace) -> int:

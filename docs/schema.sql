@@ -502,7 +502,7 @@ CREATE TABLE partner_share (
     amount_cents bigint NOT NULL,
     share_bps integer NOT NULL,
     share_cents bigint NOT NULL,
-    due_at timestamp with time zone NOT NULL,
+    earned_at timestamp with time zone NOT NULL,
     posted_at timestamp with time zone,
     CONSTRAINT partner_share_amount_cents_check CHECK (amount_cents > 0),
     CONSTRAINT partner_share_check CHECK (
@@ -514,7 +514,7 @@ END),
     CONSTRAINT partner_share_pkey PRIMARY KEY (share_id, account_id),
     CONSTRAINT partner_share_share_bps_check CHECK (share_bps >= 1 AND share_bps <= 10000)
 ) WITH (fillfactor=90, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
-CREATE INDEX partner_share_due ON partner_share USING btree (number) WHERE posted_at IS NULL;
+CREATE INDEX partner_share_due ON partner_share USING btree (test, earned_at, number) WHERE posted_at IS NULL;
 
 CREATE TABLE payment (
     amount_cents bigint NOT NULL,
@@ -942,6 +942,24 @@ CREATE TABLE schedule_charge (
     CONSTRAINT schedule_charge_pkey PRIMARY KEY (schedule_id, number),
     CONSTRAINT schedule_charge_state_check CHECK (state = ANY (ARRAY['issued'::text, 'skipped'::text, 'failed'::text]))
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+
+CREATE TABLE share_proposal (
+    proposal_id uuid NOT NULL,
+    integrador_code text NOT NULL,
+    share_bps integer NOT NULL,
+    proposed_by text NOT NULL,
+    proposed_at timestamp with time zone NOT NULL,
+    state text DEFAULT 'open'::text NOT NULL,
+    decided_by text,
+    decided_at timestamp with time zone,
+    CONSTRAINT share_proposal_check CHECK ((state = 'open'::text) = (decided_by IS NULL)),
+    CONSTRAINT share_proposal_check1 CHECK (state <> 'confirmed'::text OR decided_by <> proposed_by),
+    CONSTRAINT share_proposal_integrador_code_fkey FOREIGN KEY (integrador_code) REFERENCES integrator(integrador_code),
+    CONSTRAINT share_proposal_pkey PRIMARY KEY (proposal_id),
+    CONSTRAINT share_proposal_share_bps_check CHECK (share_bps >= 0 AND share_bps <= 10000),
+    CONSTRAINT share_proposal_state_check CHECK (state = ANY (ARRAY['open'::text, 'confirmed'::text, 'withdrawn'::text]))
+);
+CREATE INDEX share_proposal_open ON share_proposal USING btree (integrador_code) WHERE state = 'open'::text;
 
 CREATE TABLE sign_in_attempt (
     subject text NOT NULL,

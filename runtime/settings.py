@@ -37,8 +37,6 @@ WEBHOOK_HELD_S = 14 * 86_400.0
 WEBHOOK_PAUSED_PROBE_S = 3_600.0
 # Long enough for a program to cancel a mistake, short enough not to delay the money.
 WITHDRAWAL_GRACE_S = 5.0
-# Contract section 16.
-REFUND_TRANSFERS_CENTS_MAX = 500_000
 # As long as an event stays in the feed.
 MAIL_KEPT_DAYS = 400
 BANK_HISTORY_KEPT_DAYS = 400
@@ -142,10 +140,11 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     daily_withdrawal_hour: int
     """DAILY_WITHDRAWAL_HOUR: from this hour on, in Sao Paulo, accounts that want it are paid out once a day."""
     refund_transfers_cents_max: int
-    """REFUND_TRANSFERS_CENTS_MAX: what an account's refunds to a PIX key may come to in a day, in Sao Paulo, before the
-    platform's staff look at them; 0 holds each."""
+    """REFUND_TRANSFERS_CENTS_MAX: of an account and day, refunds to PIX keys that staff need not see; 0 holds each."""
     support_contact: str
     """SUPPORT_CONTACT: whom merchants ask: an e-mail address, a telephone or a page."""
+    partner_share_held_days: int
+    """PARTNER_SHARE_HELD_DAYS: after its payment, before a share is in a balance; 180 unless QUITA_ENV is local (0)."""
     cnpj_with_letters: bool
     rate_per_s: int
     rate_burst: int
@@ -217,8 +216,9 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         mail_kept_days=_days(env, "MAIL_KEPT_DAYS", MAIL_KEPT_DAYS),
         withdrawal_grace_s=_floats(env, "WITHDRAWAL_GRACE_S", (WITHDRAWAL_GRACE_S,))[0],
         daily_withdrawal_hour=_hour(env, "DAILY_WITHDRAWAL_HOUR", DAILY_WITHDRAWAL_HOUR),
-        refund_transfers_cents_max=_int(env, "REFUND_TRANSFERS_CENTS_MAX", REFUND_TRANSFERS_CENTS_MAX),
+        refund_transfers_cents_max=_int(env, "REFUND_TRANSFERS_CENTS_MAX", 500_000),
         support_contact=env.get("SUPPORT_CONTACT", "").strip(),
+        partner_share_held_days=_int(env, "PARTNER_SHARE_HELD_DAYS", 0 if environment(env) == "local" else 180),
         cnpj_with_letters=env.get("CNPJ_WITH_LETTERS", "0") == "1",
         rate_per_s=_count(env, "RATE_PER_S", 1000),
         rate_burst=_count(env, "RATE_BURST", 2000),

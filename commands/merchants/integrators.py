@@ -40,7 +40,7 @@ async def create_integrator(
     account.
     """
     check_name(name)
-    _check_share(share_bps)
+    check_share(share_bps)
     for _ in range(_TRIES_MAX):
         code = f"INTG-{''.join(secrets.choice(CODE_CHARACTERS) for _ in range(6))}"
         try:
@@ -69,7 +69,7 @@ async def set_integrator(
     Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account.
     """
     if share_bps is not None:
-        _check_share(share_bps)
+        check_share(share_bps)
     try:
         changed = await change(conn, integrador_code=code, active=active, account_id=account_id)
     except asyncpg.ForeignKeyViolationError:
@@ -90,6 +90,7 @@ def check_name(name: str) -> None:
         raise Refused(Code.VALIDATION_ERROR, fields={"name": "must be 1 to 100 printable characters"})
 
 
-def _check_share(share_bps: int) -> None:
+def check_share(share_bps: int) -> None:
+    """Refused(VALIDATION_ERROR) for what cannot be a share."""
     if not 0 <= share_bps <= WHOLE_BPS:
         raise Refused(Code.VALIDATION_ERROR, fields={"share": "must be 0 to 100 percent, at most two decimals"})

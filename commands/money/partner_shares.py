@@ -4,12 +4,13 @@ What is due is written with the payment or the refund, in its transaction; it is
 afterwards, in batches, because a payment must not wait for a second account's clock. The row that is due and the entry
 it becomes change together, so a crash neither loses a share nor doubles it.
 
-The share is the platform's expense: the merchant's entries stay as they are. Taking back may leave a
-partner who has withdrawn the share with a balance below zero, which later shares make up for.
+The share is the platform's expense: the merchant's entries stay as they are. In production it is held until its payment
+can be refunded no more. What the bank takes back after that may leave a partner who has withdrawn the share with a
+balance below zero, which later shares make up for.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from msgspec import Struct
 import sql
 from commands.journal import Entry, Posting, post
 from domain.instants import to_millisecond
-from domain.mode import Owner
+from domain.mode import Mode, Owner
 from sql import Connection
 
 SHARES_MAX = 200
@@ -79,14 +80,18 @@ async def take_shares_back(conn: Connection, refunds: Sequence[RefundedShare], *
         await _take_back(conn, refunds=refunds, now=now)
 
 
-async def post_shares(conn: Connection, *, now: datetime) -> int:
-    """Post what is due, at most SHARES_MAX, to the partners' ledgers; answers how many.
+async def post_shares(conn: Connection, mode: Mode, *, held: timedelta, now: datetime) -> int:
+    """Post what is due of a mode, at most SHARES_MAX, to the partners' ledgers; answers how many.
+
+    In production a share is due when it was `held`: while its payment can be refunded a partner who has withdrawn it
+    could not give it back. What is taken back of a share that is held meets it in the ledger.
 
     The entry names the payment (and the refund), so that the partner sees what it is for, but no charge: a charge of
     another merchant would be 404 for the partner.
     """
     now = to_millisecond(now)
-    dues = await claim(conn, limit=SHARES_MAX)
+    earned_until = now if mode.test else now - held
+    dues = await claim(conn, test=mode.test, earned_until=earned_until, limit=SHARES_MAX)
     if not dues:
         return 0
     postings = [

@@ -45,6 +45,21 @@ CREATE TABLE integrator_share (
     PRIMARY KEY (integrador_code, since)
 );
 
+-- Shares that one member of staff wants and another has to confirm.
+CREATE TABLE share_proposal (
+    proposal_id      uuid PRIMARY KEY,
+    integrador_code  text NOT NULL REFERENCES integrator,
+    share_bps        integer NOT NULL CHECK (share_bps BETWEEN 0 AND 10000),
+    proposed_by      text NOT NULL,
+    proposed_at      timestamptz NOT NULL,
+    state            text NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'confirmed', 'withdrawn')),
+    decided_by       text,
+    decided_at       timestamptz,
+    CHECK ((state = 'open') = (decided_by IS NULL)),
+    CHECK (state <> 'confirmed' OR decided_by <> proposed_by)
+);
+CREATE INDEX share_proposal_open ON share_proposal (integrador_code) WHERE state = 'open';
+
 -- The only source of a caller's mode.
 CREATE TABLE credential (
     client_id             text PRIMARY KEY,

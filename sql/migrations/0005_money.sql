@@ -248,7 +248,8 @@ CREATE TABLE partner_share (
     share_bps        integer NOT NULL CHECK (share_bps BETWEEN 1 AND 10000),
     -- Given when positive, taken back when negative.
     share_cents      bigint NOT NULL CHECK (CASE WHEN refund_id IS NULL THEN share_cents > 0 ELSE share_cents < 0 END),
-    due_at           timestamptz NOT NULL,
+    -- When the payment was booked, of what is taken back too: from here the days count for which a share is held.
+    earned_at        timestamptz NOT NULL,
     posted_at        timestamptz,
     PRIMARY KEY (share_id, account_id),
     CHECK (share_id = coalesce(refund_id, payment_id))
@@ -257,7 +258,8 @@ CREATE TABLE partner_share (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
 );
-CREATE INDEX partner_share_due ON partner_share (number) WHERE posted_at IS NULL;
+-- What waits to be posted: the sandbox's at once, production's when it was held long enough.
+CREATE INDEX partner_share_due ON partner_share (test, earned_at, number) WHERE posted_at IS NULL;
 
 CREATE TABLE read_ledger (
     sequence             bigint NOT NULL,

@@ -17,7 +17,7 @@ from commands.money.refund import NewRefund, begin_refunds
 from commands.money.refund_end import Ending, end_refunds
 from domain.errors import Refused
 from domain.instants import iso, to_millisecond
-from domain.mode import Owner
+from domain.mode import Mode, Owner
 from domain.refund import FailureCode
 from readmodels.charges.charge import ChargeDoc
 from readmodels.reports.fold import fold_up_to, settled_up_to
@@ -140,8 +140,10 @@ async def post_all(pool: Pool) -> int:
     """Everything that is due to partners; how many shares that were."""
     posted = 0
     for _ in range(ROUNDS_MAX):
-        async with transaction(pool) as conn:
-            count = await post_shares(conn, now=datetime.now(UTC))
+        count = 0
+        for mode in Mode:
+            async with transaction(pool) as conn:
+                count += await post_shares(conn, mode, held=timedelta(0), now=datetime.now(UTC))
         if not count:
             return posted
         posted += count

@@ -1,6 +1,7 @@
 """Partners (integrators), for the staff: their codes, shares and accounts."""
 
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
@@ -8,11 +9,23 @@ from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
 from commands.merchants.integrators import create_integrator, set_integrator
+from commands.merchants.share_proposals import (
+    CONFIRMED,
+    PROPOSED,
+    WITHDRAWN,
+    confirm_share,
+    open_proposals,
+    propose_share,
+    withdraw_share,
+)
 from domain.errors import Code, Refused
+from domain.identifiers import parse_id
+from domain.merchants.partners import ALONE_BPS_MAX, needs_second
 from readmodels.filters import read_text
 from readmodels.page import cut
 from readmodels.reports.integrators import find_integrator, list_integrators
 from runtime.postgres import session
+from web.painel.auth.step_up import must_be_proven
 from web.painel.lists import PAGE, ListQuery
 from web.painel.page_request import PageRequest
 
@@ -20,6 +33,8 @@ _CODE = re.compile(r"INTG-[A-Z0-9]{6}")
 _SHARE = re.compile(r"([0-9]{1,3})(?:[,.]([0-9]{1,2}))?")
 _NAME = "Dê um nome com até 100 caracteres."
 _SHARE_FAULT = "A participação vai de 0 a 100 %, com até duas casas."
+_SAME = "Quem propôs a participação não a confirma: é preciso uma segunda pessoa da equipe."
+_GONE = "Esta proposta não espera mais. Veja como está agora."
 _ACCOUNT = "Não há conta com este account_id."
 
 
@@ -33,9 +48,18 @@ async def create(request: PageRequest) -> Response[Any]:
     fault = _SHARE_FAULT if share_bps is None else _ACCOUNT if account and account_id is None else ""
     if share_bps is not None and not fault:
         try:
+            two = needs_second(share_bps, now_bps=0)
+            if two:
+                must_be_proven(request)
             async with request.change("integrator.created", subject=name[:100], share=share) as conn:
-                await create_integrator(conn, name=name, account_id=account_id, now=request.now, share_bps=share_bps)
-            return request.go("/plataforma/parceiros", done="parceiro")
+                made = await create_integrator(
+                    conn, name=name, account_id=account_id, now=request.now, share_bps=0 if two else share_bps
+                )
+                if two:
+                    await propose_share(
+                        conn, made.integrador_code, share_bps, by=request.session.email, now=request.now
+                    )
+            return request.go("/plataforma/parceiros", done="parceiro-proposto" if two else "parceiro")
         except Refused as refused:
             fault = _ACCOUNT if refused.code is Code.WALLET_ACCOUNT_NOT_FOUND else _NAME
     return await _page(request, fault=fault, name=name, share=share, account=account)
@@ -50,13 +74,41 @@ async def change(request: PageRequest) -> Response[Any]:
         raise NotFoundException
     if share_bps is None:
         return await _page(request, at=code, at_fault=_SHARE_FAULT)
-    async with request.change(
-        "integrator.changed", subject=code, active="sim" if active else "não", share=share
-    ) as conn:
-        try:
-            await set_integrator(conn, code, active=active, share_bps=share_bps, now=request.now)
-        except Refused:
-            raise NotFoundException from None
+    async with session(request.pool) as conn:
+        partner = await find_integrator(conn, integrador_code=code)
+    if partner is None:
+        raise NotFoundException
+    two = needs_second(share_bps, now_bps=partner.share_bps)
+    if two:
+        must_be_proven(request)
+    facts = {"active": "sim" if active else "não", "share": share}
+    async with request.change(PROPOSED if two else "integrator.changed", subject=code, **facts) as conn:
+        await set_integrator(conn, code, active=active, share_bps=None if two else share_bps, now=request.now)
+        if two:
+            await propose_share(conn, code, share_bps, by=request.session.email, now=request.now)
+    return request.go("/plataforma/parceiros", done="parceiro-proposto" if two else "parceiro")
+
+
+async def confirm(request: PageRequest) -> Response[Any]:
+    """A share above what one may give alone, by somebody else than who proposed it."""
+    must_be_proven(request)
+    return await _decide(request, CONFIRMED, confirm_share)
+
+
+async def withdraw(request: PageRequest) -> Response[Any]:
+    return await _decide(request, WITHDRAWN, withdraw_share)
+
+
+async def _decide(request: PageRequest, action: str, decide: Callable[..., Awaitable[Any]]) -> Response[Any]:
+    code, proposal_id = request.text_of_path("code"), parse_id(request.field("proposal_id"))
+    if not _CODE.fullmatch(code) or proposal_id is None:
+        raise NotFoundException
+    try:
+        async with request.change(action, subject=code) as conn:
+            await decide(conn, code, proposal_id, by=request.session.email, now=request.now)
+    except Refused as refused:
+        fault = _SAME if "by" in (refused.fields or {}) else _GONE
+        return await _page(request, at=code, at_fault=fault)
     return request.go("/plataforma/parceiros", done="parceiro")
 
 
@@ -83,12 +135,15 @@ async def _page(
         else:
             page, last = cut(await list_integrators(conn, after=after, limit=PAGE + 1), PAGE)
             found = list(page)
+        proposals = await open_proposals(conn, [each.integrador_code for each in found])
     if at and not found:
         raise NotFoundException
     values = {
         "asked": asked,
         "next": asked.link(depois=last.integrador_code) if last else "",
         "partners": found,
+        "proposals": proposals,
+        "alone": _percent(ALONE_BPS_MAX),
         "fault": fault,
         "name": name,
         "share": share,

@@ -56,6 +56,8 @@ TABLE: Final[tuple[Page, ...]] = (
     _page("GET",  "/parceiros",                          partners.show_list, menu="Parceiros"),
     _page("POST", "/parceiros",                          partners.create),
     _page("POST", "/parceiros/{code:str}",               partners.change),
+    _page("POST", "/parceiros/{code:str}/confirmar",     partners.confirm),
+    _page("POST", "/parceiros/{code:str}/retirar",       partners.withdraw),
     _page("GET",  "/relatorios",                         reports.show_list, menu="Relatórios"),
     _page("GET",  "/relatorios/{name:str}",              reports.show),
     _page("GET",  "/relatorios/{name:str}/arquivo",      reports.download),

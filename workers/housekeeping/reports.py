@@ -1,8 +1,11 @@
 """Post what lags behind the journal by design: the daily totals of reports, and partners' shares."""
 
+from datetime import timedelta
+
 from prometheus_client import Gauge
 
 from commands.money.partner_shares import post_shares
+from domain.mode import Mode
 from readmodels.reports.fold import fold_up_to, settled_up_to
 from readmodels.reports.report import freshness
 from runtime.coordination.leases import take_lease
@@ -36,5 +39,9 @@ async def fold_reports(context: Context) -> int:
 
 async def post_partner_shares(context: Context) -> int:
     """One round; answers how many shares were posted."""
-    async with transaction(context.pool) as conn:
-        return await post_shares(conn, now=context.now())
+    held = timedelta(days=context.settings.partner_share_held_days)
+    posted = 0
+    for mode in Mode:
+        async with transaction(context.pool) as conn:
+            posted += await post_shares(conn, mode, held=held, now=context.now())
+    return posted

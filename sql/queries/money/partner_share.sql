@@ -19,7 +19,7 @@ WITH owed AS MATERIALIZED (
     WHERE g.amount_cents * s.share_bps >= 10000
 )
 INSERT INTO partner_share (share_id, account_id, test, payment_id, integrador_code, partner_id, amount_cents, share_bps,
-                           share_cents, due_at)
+                           share_cents, earned_at)
 TABLE owed;
 
 -- name: take_back
@@ -27,7 +27,7 @@ TABLE owed;
 -- this refund is taken back, so the parts of several refunds add up to the cent, and to all of it in the end.
 WITH returned AS MATERIALIZED (
     SELECT g.refund_id, p.account_id, p.test, p.payment_id, g.refund_id, p.integrador_code, p.partner_id, g.amount_cents,
-           p.share_bps, k.after_cents - k.before_cents, :now::timestamptz
+           p.share_bps, k.after_cents - k.before_cents, p.earned_at
     FROM unnest(:refunds.refund_id::uuid[], :refunds.payment_id::uuid[], :refunds.account_id::uuid[],
                 :refunds.amount_cents::bigint[], :refunds.refunded_cents::bigint[])
          AS g (refund_id, payment_id, account_id, amount_cents, refunded_cents)
@@ -39,16 +39,17 @@ WITH returned AS MATERIALIZED (
     WHERE k.after_cents < k.before_cents
 )
 INSERT INTO partner_share (share_id, account_id, test, payment_id, refund_id, integrador_code, partner_id, amount_cents,
-                           share_bps, share_cents, due_at)
+                           share_bps, share_cents, earned_at)
 TABLE returned;
 
 -- name: claim
--- What is to be posted, oldest first. Another worker is waited for and not passed over, so that a share is in the ledger
--- before it is taken back.
+-- What is to be posted, oldest first: of one mode, earned up to then. What is taken back was earned with its share and has
+-- a higher number, so a share is in the ledger before it is taken back, and what was taken back while it was held is
+-- posted with it. Another worker is waited for and not passed over, for the same reason.
 SELECT share_id, account_id, test, payment_id, refund_id, integrador_code, partner_id, amount_cents, share_bps, share_cents
 FROM partner_share
-WHERE posted_at IS NULL
-ORDER BY number
+WHERE posted_at IS NULL AND test = :test AND earned_at <= :earned_until
+ORDER BY earned_at, number
 LIMIT :limit
 FOR UPDATE;
 

@@ -32,3 +32,24 @@ WITH current AS MATERIALIZED (
 INSERT INTO integrator_share (integrador_code, since, share_bps)
 SELECT :integrador_code, :since, :share_bps FROM current WHERE :share_bps <> current.share_bps
 ON CONFLICT (integrador_code, since) DO UPDATE SET share_bps = excluded.share_bps;
+
+-- name: propose
+-- One waits for each partner: a new one takes the place of the one before.
+WITH replaced AS (
+    UPDATE share_proposal SET state = 'withdrawn', decided_by = :by, decided_at = :now
+    WHERE integrador_code = :integrador_code AND state = 'open'
+)
+INSERT INTO share_proposal (proposal_id, integrador_code, share_bps, proposed_by, proposed_at)
+VALUES (:proposal_id, :integrador_code, :share_bps, :by, :now);
+
+-- name: hold_proposal
+-- For the rest of the transaction: two who decide about it wait for each other here.
+SELECT proposal_id, integrador_code, share_bps, proposed_by, proposed_at, state FROM share_proposal
+WHERE proposal_id = :proposal_id AND integrador_code = :integrador_code FOR UPDATE;
+
+-- name: decide_proposal
+UPDATE share_proposal SET state = :state, decided_by = :by, decided_at = :now WHERE proposal_id = :proposal_id;
+
+-- name: open_proposals
+SELECT proposal_id, integrador_code, share_bps, proposed_by, proposed_at, state FROM share_proposal
+WHERE integrador_code = ANY(:codes::text[]) AND state = 'open';

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -17,6 +17,7 @@ from commands.money.reversals import BankReturn, book_reversals
 from commands.money.withdraw import NewWithdrawal, create_withdrawal
 from domain.errors import Code, Refused
 from domain.instants import to_millisecond
+from domain.mode import Mode
 from readmodels.reports.integrators import list_integrators
 from readmodels.verify import verify
 from readmodels.verify_scope import Difference
@@ -214,7 +215,7 @@ async def test_a_crash_while_posting_neither_loses_nor_doubles_a_share(pool: Poo
     async with pool.acquire() as conn:
         lost = conn.transaction()
         await lost.start()
-        assert await post_shares(conn, now=datetime.now(UTC)) == 5
+        assert await post_shares(conn, Mode.PRODUCTION, held=timedelta(0), now=datetime.now(UTC)) == 5
         await lost.rollback()
     assert await ledger_of(pool, partner.account_id) == []
     assert await post_all(pool) == 5
@@ -230,7 +231,7 @@ async def test_many_workers_at_once_post_each_share_once_and_in_order(pool: Pool
 
     async def post() -> int:
         async with transaction(pool) as conn:
-            return await post_shares(conn, now=datetime.now(UTC))
+            return await post_shares(conn, Mode.PRODUCTION, held=timedelta(0), now=datetime.now(UTC))
 
     assert sum(await asyncio.gather(*(post() for _ in range(6)))) == 30
     for position, partner in enumerate(partners):
@@ -255,7 +256,7 @@ async def test_no_share_is_taken_back_before_it_was_given(pool: Pool, merchant: 
     async with pool.acquire() as conn:
         slow = conn.transaction()
         await slow.start()
-        assert await post_shares(conn, now=datetime.now(UTC)) == 1
+        assert await post_shares(conn, Mode.PRODUCTION, held=timedelta(0), now=datetime.now(UTC)) == 1
         another = asyncio.create_task(post_all(pool))
         await asyncio.sleep(0.1)
         assert not another.done()
@@ -318,11 +319,11 @@ async def test_verify_notices_a_share_that_is_not_what_it_must_be(
         await conn.execute("DELETE FROM partner_share WHERE payment_id = $1", payment_id)
         await conn.executemany(
             "INSERT INTO partner_share (share_id, number, account_id, test, payment_id, refund_id, integrador_code,"
-            " partner_id, amount_cents, share_bps, share_cents, due_at, posted_at) OVERRIDING SYSTEM VALUE"
+            " partner_id, amount_cents, share_bps, share_cents, earned_at, posted_at) OVERRIDING SYSTEM VALUE"
             " SELECT ($1::partner_share).share_id, ($1::partner_share).number, ($1::partner_share).account_id,"
             " ($1::partner_share).test, ($1::partner_share).payment_id, ($1::partner_share).refund_id,"
             " ($1::partner_share).integrador_code, ($1::partner_share).partner_id, ($1::partner_share).amount_cents,"
-            " ($1::partner_share).share_bps, ($1::partner_share).share_cents, ($1::partner_share).due_at,"
+            " ($1::partner_share).share_bps, ($1::partner_share).share_cents, ($1::partner_share).earned_at,"
             " ($1::partner_share).posted_at",
             [(tuple(row),) for row in kept],
         )
@@ -414,3 +415,46 @@ async def test_from_the_command_line_to_the_partners_statement(system: System, b
         assert system.quita("integrator", "set", "INTG-000000", "--active").returncode == 1
         assert system.quita("integrator", "create", "X", "--share", "1.234").returncode == 2
     assert_books_are_clean(system)
+
+
+async def _posted(pool: Pool, partner: UUID, *, held: timedelta, now: datetime) -> list[int]:
+    """What the partner's ledger has once all that is due is posted."""
+    for mode in Mode:
+        async with transaction(pool) as conn:
+            while await post_shares(conn, mode, held=held, now=now):
+                pass
+    return [cents for _, cents in await ledger_of(pool, partner)]
+
+
+async def test_a_share_is_held_and_what_is_refunded_meanwhile_takes_it_along(
+    pool: Pool, merchant: UUID, found_broken: list[Difference]
+) -> None:
+    """Merchant and partner are one person: he pays his own boleto, withdraws the share, and refunds to himself."""
+    partner = await partner_with(pool, 1_000)
+    assert partner.account_id is not None
+    now = to_millisecond(datetime.now(UTC))
+    charge_id, payment_id = await paid(pool, merchant, 10_000, partner.integrador_code, now=now)
+    await paid(pool, merchant, 5_000, partner.integrador_code, now=now)
+    held = timedelta(milliseconds=1)
+    assert await _posted(pool, partner.account_id, held=held, now=now) == []
+    asked = NewWithdrawal(
+        account_id=partner.account_id, key=str(uuid4()), fingerprint=bytes(32), withdrawal_id=new_id(),
+        amount_cents=1_000, description=None, external_id=None, actor="test", request_id="test",
+    )  # fmt: skip
+    with pytest.raises(Refused) as refused:
+        async with transaction(pool) as conn:
+            await create_withdrawal(conn, asked, now=now, bank="001", grace_s=3600)
+    assert refused.value.code is Code.INSUFFICIENT_BALANCE
+    # What is taken back counts from the payment as well: it is never a day behind its share.
+    await refunds(pool, merchant, [(charge_id, payment_id, 4_000)], now=now + timedelta(seconds=1))
+    assert await _posted(pool, partner.account_id, held=held, now=now) == []
+    assert await _posted(pool, partner.account_id, held=held, now=now + held) == [1_000, 500, -400]
+    assert await balance_of(pool, partner.account_id) == 1_100
+
+
+async def test_the_sandboxs_shares_are_not_held(pool: Pool, merchant: UUID) -> None:
+    partner = await partner_with(pool, 1_000)
+    assert partner.account_id is not None
+    await paid(pool, merchant, 10_000, partner.integrador_code, test=True)
+    await _posted(pool, partner.account_id, held=timedelta(days=180), now=datetime.now(UTC))
+    assert await ledger_of(pool, partner.account_id, test=True) == [("partner_share", 1_000)]

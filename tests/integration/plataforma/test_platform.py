@@ -16,6 +16,7 @@ from commands.people.people import add_staff
 from domain.instants import SAO_PAULO
 from readmodels.reports.report import ask
 from readmodels.reports.reports import REPORTS
+from runtime.ids import new_id
 from runtime.postgres import Pool, open_pool, session
 from runtime.seal import Seal
 from tests.support.dashboard import Books, Person, a_merchant, colleague_of, person_of, settings_with, staff_of
@@ -387,3 +388,42 @@ async def test_a_payout_key_that_one_of_the_staff_asks_for_is_confirmed_by_anoth
             assert "Trocar a chave" in (await owner.opened("/painel/saques")).text
         gone = await colleague.post(f"{page}/chave/cancelar", on=page, change_id=found[1])
         assert gone.status == 400
+
+
+async def test_a_share_above_twenty_percent_takes_two_of_the_staff(pool: Pool, staff: Person, address: str) -> None:
+    path = "/plataforma/parceiros"
+    name = f"Parceira {new_id().hex[:8]}"
+    share = "SELECT share_bps FROM integrator_share WHERE integrador_code = $1 ORDER BY since DESC LIMIT 1"
+    assert (await staff.post(path, on=path, name=name, share="20,01")).where == f"{path}?feito=parceiro-proposto"
+    code = str(await pool.fetchval("SELECT integrador_code FROM integrator WHERE name = $1", name))
+    one = f"{path}?codigo={code}"
+    assert await pool.fetchval(share, code) is None
+    page = await staff.opened(one)
+    assert "Espera uma segunda pessoa da equipe" in page.text
+    found = re.search(r'name="proposal_id" value="([^"]+)"', page.html)
+    assert found
+    own = await staff.post(f"{path}/{code}/confirmar", form=page, proposal_id=found[1])
+    assert (own.status, "é preciso uma segunda pessoa" in own.text) == (400, True)
+    assert await pool.fetchval(share, code) is None
+    async with staff_of(pool, address) as colleague:
+        assert (await colleague.post(f"{path}/{code}/confirmar", on=one, proposal_id=found[1])).status == 303
+        assert await pool.fetchval(share, code) == 2_001
+        late = await colleague.post(f"{path}/{code}/confirmar", on=one, proposal_id=found[1])
+        assert (late.status, "não espera mais" in late.text) == (400, True)
+        # What one may give alone holds at once; another one above waits, and may be withdrawn.
+        for given, held in (("20,00", 2_000), ("20,00", 2_000), ("100", 2_000)):
+            assert (await staff.post(f"{path}/{code}", on=one, share=given, active="yes")).status == 303
+            assert await pool.fetchval(share, code) == held
+        page = await colleague.opened(one)
+        found = re.search(r'name="proposal_id" value="([^"]+)"', page.html)
+        assert found
+        assert (await colleague.post(f"{path}/{code}/retirar", form=page, proposal_id=found[1])).status == 303
+        gone = await colleague.post(f"{path}/{code}/confirmar", on=one, proposal_id=found[1])
+        assert gone.status == 400
+    assert await pool.fetchval(share, code) == 2_000
+    assert (await staff.post(f"{path}/INTG-000000/confirmar", on=path, proposal_id=found[1])).status == 404
+    log = await pool.fetch("SELECT action FROM audit WHERE subject = $1 ORDER BY at", code)
+    assert [row[0] for row in log] == [
+        "integrator.share_confirmed", "integrator.changed", "integrator.changed", "integrator.share_proposed",
+        "integrator.share_withdrawn",
+    ]  # fmt: skip

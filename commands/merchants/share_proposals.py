@@ -1,0 +1,54 @@
+"""Shares of partners that need two members of staff: proposed by one, confirmed by another, in force from then on."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+import sql
+from commands.merchants.integrators import check_share, set_integrator
+from domain.errors import Code, Refused, required
+from domain.merchants.partners import ShareProposal, check_confirmable
+from readmodels.reports.integrators import Integrator, find_integrator
+from runtime.ids import new_id
+from sql import Connection
+
+PROPOSED: Final = "integrator.share_proposed"
+CONFIRMED: Final = "integrator.share_confirmed"
+WITHDRAWN: Final = "integrator.share_withdrawn"
+
+_add = sql.run("integrator.propose")
+_hold = sql.maybe("integrator.hold_proposal", ShareProposal)
+_decide = sql.run("integrator.decide_proposal")
+_open = sql.many("integrator.open_proposals", ShareProposal)
+
+
+async def propose_share(conn: Connection, code: str, share_bps: int, *, by: str, now: datetime) -> None:
+    """In place of one that waits. Refused(INTEGRADOR_CODE_INVALID) for an unknown code, Refused(VALIDATION_ERROR) for a
+    share that cannot be."""
+    check_share(share_bps)
+    required(await find_integrator(conn, integrador_code=code), Code.INTEGRADOR_CODE_INVALID)
+    await _add(conn, proposal_id=new_id(), integrador_code=code, share_bps=share_bps, by=by, now=now)
+
+
+async def confirm_share(conn: Connection, code: str, proposal_id: UUID, *, by: str, now: datetime) -> Integrator:
+    """For charges issued from `now` on. Refused(VALIDATION_ERROR) as domain/merchants/partners.py says."""
+    held = await _hold(conn, proposal_id=proposal_id, integrador_code=code)
+    proposal = check_confirmable(held, by=by)
+    changed = await set_integrator(conn, code, share_bps=proposal.share_bps, now=now)
+    await _decide(conn, proposal_id=proposal_id, state="confirmed", by=by, now=now)
+    return changed
+
+
+async def withdraw_share(conn: Connection, code: str, proposal_id: UUID, *, by: str, now: datetime) -> None:
+    """By anybody of the staff. Refused(VALIDATION_ERROR) with the field `proposal` when it is not open."""
+    held = await _hold(conn, proposal_id=proposal_id, integrador_code=code)
+    if held is None or held.state != "open":
+        raise Refused(Code.VALIDATION_ERROR, fields={"proposal": "does not wait any more"})
+    await _decide(conn, proposal_id=proposal_id, state="withdrawn", by=by, now=now)
+
+
+async def open_proposals(conn: Connection, codes: Sequence[str]) -> dict[str, ShareProposal]:
+    """By code."""
+    found = await _open(conn, codes=list(codes)) if codes else []
+    return {each.integrador_code: each for each in found}
