@@ -20,7 +20,7 @@ from msgspec import Struct
 import sql
 from commands.mail import address_hash
 from commands.people.invitations import INVITED, Invitation, find_invitation, latest_invitation, withdraw
-from commands.people.people import add_person, change_password
+from commands.people.people import add_person, change_password, check_name, set_name
 from commands.people.sessions import PLATFORM, end_all_sessions
 from commands.people.tell import add_personal, tell_owners, tell_person
 from runtime.ids import new_id
@@ -131,9 +131,12 @@ async def link_holder(conn: Connection, token: str, *, now: datetime) -> LinkHol
     return None if found is None else await _of(conn, found, now=now)
 
 
-async def use_link(conn: Connection, token: str, password_hash: str, *, now: datetime, seal: Seal) -> LinkHolder | None:
+async def use_link(
+    conn: Connection, token: str, password_hash: str, name: str | None, *, now: datetime, seal: Seal
+) -> LinkHolder | None:
     """Set the password of whoever the link is for, or make a person of the invitation; None as `link_holder`.
 
+    `name` is what the person says, of whom no name is known. Refused(VALIDATION_ERROR) with fields.name for none.
     Refused(VALIDATION_ERROR) with fields.email when the e-mail signs in elsewhere by now, with fields.limit when the
     account is full; the transaction must then be rolled back, and the link stays.
     """
@@ -144,6 +147,9 @@ async def use_link(conn: Connection, token: str, password_hash: str, *, now: dat
         return None
     email, account_id = holder.email, holder.account_id
     if used.account_id is None:
+        if holder.name is None and name is not None:
+            check_name(name)
+            await set_name(conn, email=email, name=name)
         await change_password(conn, email, password_hash)
         await end_all_sessions(conn, email)
         if not holder.fresh:
@@ -152,7 +158,7 @@ async def use_link(conn: Connection, token: str, password_hash: str, *, now: dat
         await withdraw(conn, account_id=account_id, email=email)
         await add_person(conn, account_id, email, holder.role, password_hash, name=holder.name, now=now)
     if holder.fresh and account_id != PLATFORM:
-        facts = {"person": email, "name": holder.name or "", "role": holder.role}
+        facts = {"person": email, "name": holder.name or name or "", "role": holder.role}
         await tell_owners(conn, account_id, "person.joined", facts, now=now, seal=seal)
     await _end_links(conn, email=email, now=now)
     return holder

@@ -36,6 +36,8 @@ _add_staff = sql.maybe("people.add_staff", str)
 _set_role = sql.run("people.set_role")
 _set_password = sql.run("people.set_password")
 renew_password = sql.run("people.renew_password")
+set_name = sql.run("people.set_name")
+"""`email, name`; the name was checked."""
 _remove = sql.run("people.remove")
 
 

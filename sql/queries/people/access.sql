@@ -40,10 +40,12 @@ DELETE FROM invitation WHERE account_id = :account_id AND email = :email RETURNI
 DELETE FROM invitation WHERE account_id = :account_id AND invited_at <= :before;
 
 -- name: store
--- The mail is sent again after its outcome was not known: its link, the same one, lasts from then on. No row: it was used.
+-- The mail is sent again after its outcome was not known: its link lasts from then on. It is the same one, unless
+-- SECRET_KEY was changed meanwhile. No row: it was used.
 INSERT INTO access_link AS l (link_id, token_hash, email, account_id, expires_at)
 VALUES (:link_id, :token_hash, :email, :account_id, :expires_at)
-ON CONFLICT (link_id) DO UPDATE SET expires_at = excluded.expires_at WHERE l.used_at IS NULL
+ON CONFLICT (link_id) DO UPDATE SET expires_at = excluded.expires_at, token_hash = excluded.token_hash
+    WHERE l.used_at IS NULL
 RETURNING link_id;
 
 -- name: forget

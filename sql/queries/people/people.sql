@@ -27,6 +27,9 @@ UPDATE dashboard_user SET password_hash = :password_hash WHERE email = :email AN
 -- name: set_password
 UPDATE dashboard_user SET password_hash = :password_hash WHERE email = :email;
 
+-- name: set_name
+UPDATE dashboard_user SET name = :name WHERE email = :email;
+
 -- name: remove
 -- Sessions and recovery codes go with the person; the audit log keeps what they did.
 DELETE FROM dashboard_user WHERE email = :email;

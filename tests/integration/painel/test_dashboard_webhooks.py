@@ -175,8 +175,11 @@ async def test_an_old_secret_that_leaked_is_ended_at_once(env: Environment, work
 async def test_moving_the_address_keeps_the_secret(env: Environment, worker: None, locations: None) -> None:
     async with receiving() as before, receiving() as after:
         secret = await registered(env, before)
-        done = await env.person.post(f"{PATH}/endereco", on=PATH, url=after.url)
+        done = await env.person.post(f"{PATH}/endereco", on=PATH, url=f"{after.url}?key=only-the-receivers")
         assert done.where == f"{PATH}?feito=endereco"
+        log = (await env.person.opened("/painel/auditoria")).text
+        assert "Mudou o endereço do webhook http://127.0.0.1" in log
+        assert "only-the-receivers" not in log
         await env.person.post("/painel/teste/webhooks/testar", on=PATH)
         await after.reached(1)
         assert is_signed(after.requests[0], secret)

@@ -69,6 +69,8 @@ OF    GET  /painel/saques
 OF    POST /painel/saques
 OF    GET  /painel/saques.csv
 OF    POST /painel/saques/{}/cancelar
+O     POST /painel/saques/chave
+O     POST /painel/saques/chave/cancelar
 O     POST /painel/saques/automatico
 O     POST /painel/saques/automatico/desligar
 O D   GET  /painel/webhooks
@@ -152,6 +154,9 @@ P     GET  /plataforma/lojas/{}/dados
 P     POST /plataforma/lojas/{}/dados
 P     POST /plataforma/lojas/{}/limites
 P     POST /plataforma/lojas/{}/acesso
+P     POST /plataforma/lojas/{}/chave
+P     POST /plataforma/lojas/{}/chave/confirmar
+P     POST /plataforma/lojas/{}/chave/cancelar
 P     POST /plataforma/lojas/{}/devolucoes/liberar
 P     POST /plataforma/lojas/{}/devolucoes/prender
 P     GET  /plataforma/a-identificar

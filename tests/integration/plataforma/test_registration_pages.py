@@ -53,8 +53,10 @@ async def test_a_merchant_goes_from_nothing_to_approved(env: Environment) -> Non
     owner = Person(env.address, email, FRESH)
     try:
         link = await mailed_link(env.pool, env.settings, email, now=env.clock.now())
-        assert (await owner.post(link, on=link, new=FRESH, again=FRESH)).status == 303
+        assert (await owner.post(link, on=link, new=FRESH, again=FRESH, name="Veja https://x")).status == 400
+        assert (await owner.post(link, on=link, new=FRESH, again=FRESH, name=" Dona  Aurora ")).status == 303
         assert (await owner.sign_in()).status == 303
+        assert f"Dona Aurora {email}" in (await owner.opened("/painel/pessoas")).text
         company = await owner.opened("/painel/empresa")
         for said in (
             "Em análise", "Padaria Aurora Ltda", "11.444.777/0001-61", "Rua das Flores, 10", "Olinda/PE", account_id,

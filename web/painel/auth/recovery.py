@@ -13,7 +13,7 @@ from litestar.response import Response
 from commands.people.attempts import take_link
 from commands.people.audit import AuditEntry, write_down
 from commands.people.links import HOLDS, LinkHolder, ask_for_link, link_holder, use_link
-from commands.people.people import PASSWORD_MIN, check_password
+from commands.people.people import NAME_MAX, PASSWORD_MIN, check_password
 from commands.people.sessions import EMAIL_MAX
 from domain.errors import Refused
 from domain.instants import to_millisecond
@@ -71,16 +71,18 @@ async def choose(request: AnyRequest, section: Section) -> Response[Any]:
     fault = TOO_LATE if form is None else _fault(form)
     if form is None or fault:
         return _link_page(request, section, holder, fault=fault, status=400)
+    name = " ".join(form.get("name", [""])[0].split()) or None
     async with state.sign_in_turns:
         hashed = await asyncio.to_thread(hash_password, form["new"][0])
     now = to_millisecond(state.now())
     try:
         async with transaction(state.pool) as conn:
-            used = await use_link(conn, request.path_params["token"], hashed, now=now, seal=seal)
+            used = await use_link(conn, request.path_params["token"], hashed, name, now=now, seal=seal)
             if used is not None:
                 await write_down(conn, _entry(request, used, seal), now=now)
     except Refused as refused:
-        return _link_page(request, section, holder, fault=_REFUSED[next(iter(refused.fields or {}))], status=400)
+        fault = _REFUSED[next(iter(refused.fields or {}))]
+        return _link_page(request, section, holder, fault=fault, name=name or "", status=400)
     if used is None:
         return _over(request, section)
     answer = go(f"{section.root}/entrar?senha=1")
@@ -89,6 +91,7 @@ async def choose(request: AnyRequest, section: Section) -> Response[Any]:
 
 
 _REFUSED = {
+    "name": f"Escreva o seu nome, com até {NAME_MAX} caracteres.",
     "email": "Este e-mail já entra em outra conta. Peça o convite para outro endereço.",
     "limit": "A conta já tem o número máximo de pessoas. Fale com quem o convidou.",
 }
@@ -131,10 +134,11 @@ def _ask_page(
 
 
 def _link_page(
-    request: AnyRequest, section: Section, holder: LinkHolder, *, fault: str = "", status: int = 200
+    request: AnyRequest, section: Section, holder: LinkHolder, *, fault: str = "", name: str = "", status: int = 200
 ) -> Response[Any]:
     values = {
         "holder": holder,
+        "name": name,
         "role": ROLES[holder.role],
         "token": request.path_params["token"],
         "fault": fault,
