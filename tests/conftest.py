@@ -78,13 +78,16 @@ async def conn(pool: Any) -> AsyncIterator[Any]:
 
 @pytest.fixture(scope="session")
 def system() -> Iterator[System]:
-    """Everything, as `make up` runs it. A run fails when it does not stop cleanly."""
+    """Everything, as `make up` runs it. A run fails when it does not stop cleanly, or when something that no log may
+    hold stands in one (tests/support/log_search.py)."""
     whole = System(temporary_home())
     try:
         whole.start()
         yield whole
         code = whole.stop()
         assert code == 0, f"quita up ended with {code}:\n{whole.said()[-4000:]}"
+        # After all tests of the run: none of them, whatever it sent, left in a log what no log may hold.
+        assert whole.leaked() == []
     finally:
         if whole.running():
             whole.kill()

@@ -11,13 +11,23 @@ All its checks and phases, against the running system. What is configured, and w
   what it shows.
 * A 502 is an answer of operations that take `X-Sandbox-Bank`: `unavailable` and `refuse` are there to ask for it.
 * Half of the account ids and charge ids are real ones: with random ids everything would end at 404.
+
+In that run hundreds of inferred links use up the time of the stateful phase, and none of the document's own is
+followed. So these are followed in runs of their own, of what makes something and of what can be done with it, and it is
+counted that each was followed to something made in that run. Dates, documents and amounts are given to them: JSON
+Schema cannot say what they must be, and random ones make nothing.
 """
 
+import json
 import os
+import re
 import subprocess
 import sys
+from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -49,6 +59,9 @@ _WITH_RELATIONS = (
     "POST /v1/charges/pix",
     "POST /v1/charges/boleto",
     "POST /v1/charges/dual",
+    "POST /v1/charge-schedules",
+    "GET /v1/charge-schedules",
+    "GET /v1/charge-schedules/{schedule_id}/charges",
     "PATCH /v1/charges/due-date",
     "POST /v1/sandbox/charges/{charge_id}/pay",
     "POST /v1/sandbox/clock",
@@ -60,31 +73,105 @@ _S_MAX = 40
 @pytest.mark.parametrize("mode", ["test"])
 def test_schemathesis_finds_nothing(system: System, tmp_path: Path, mode: str) -> None:
     merchant = system.create_merchant()
+    asked = ("--max-examples", "10", "--max-time", str(_S_MAX))
+    said = _schemathesis(system, merchant, mode, tmp_path, _CONFIG, *asked)
+    assert "Tested: " in said
+
+
+_GIVEN = """
+[phases.stateful.inference]
+algorithms = []
+
+[dictionaries]
+accounts = {{ values = ["{account_id}"] }}
+days = {{ values = ["{day}"] }}
+documents = {{ values = ["52998224725"] }}
+kinds = {{ values = ["individual"] }}
+amounts = {{ values = ["10.00", "1.23"] }}
+
+[parameters]
+"body.account_id" = {{ dictionary = "accounts", probability = 1.0 }}
+"body.dataVencimento" = {{ dictionary = "days", probability = 1.0 }}
+"body.first_due_date" = {{ dictionary = "days", probability = 1.0 }}
+"body.payer.document" = {{ dictionary = "documents", probability = 1.0 }}
+"body.amount" = {{ dictionary = "amounts", probability = 1.0 }}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mode", "made", "followed"),
+    [
+        ("test", "createPixCharge", ("getCharge", "cancelCharge", "simulatePayment")),
+        ("production", "createPixCharge", ("getCharge", "cancelCharge")),
+        (
+            "production",
+            "createSchedule",
+            ("getSchedule", "pauseSchedule", "cancelSchedule", "listChargesOfSchedule"),
+        ),
+    ],
+)
+def test_links_lead_to_what_was_made(
+    system: System, tmp_path: Path, mode: str, made: str, followed: tuple[str, ...]
+) -> None:
+    merchant = system.create_merchant()
+    har = tmp_path / "exchanges.har"
+    _schemathesis(
+        system, merchant, mode, tmp_path, _GIVEN,
+        "--phases", "stateful", "--mode", "positive", "--max-examples", "25", "--max-time", "20",
+        "--report-har-path", str(har),
+        *(part for name in (made, *followed) for part in ("--include-operation-id", name)),
+    )  # fmt: skip
+    document = httpx.get(f"{system.base_url}/v1/openapi.json").json()
+    places = {
+        operation["operationId"]: (method.upper(), re.compile(re.sub(r"{\w+}", "([0-9a-f-]{36})", path)))
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    }
+    created: set[str] = set()
+    reached: Counter[str] = Counter()
+    for each in json.loads(har.read_text(encoding="utf-8"))["log"]["entries"]:
+        path, status = urlsplit(each["request"]["url"]).path, each["response"]["status"]
+        if (each["request"]["method"], status) == ("POST", 201):
+            body = json.loads(each["response"]["content"]["text"])
+            created |= {value for name, value in body.items() if name in ("charge_id", "schedule_id")}
+        for name in followed:
+            method, place = places[name]
+            found = place.fullmatch(path)
+            if each["request"]["method"] == method and found and found[1] in created and status < 300:
+                reached[name] += 1
+    assert created
+    assert set(reached) == set(followed), (len(created), reached)
+
+
+def _schemathesis(system: System, merchant: dict[str, Any], mode: str, folder: Path, config: str, *options: str) -> str:
+    """Run it with all checks; what it said. It must have found nothing."""
     answer = httpx.post(
         f"{system.base_url}/v1/oauth/token",
         data={"grant_type": "client_credentials"},
         auth=(merchant[mode]["client_id"], merchant[mode]["client_secret"]),
     )
-    config = _CONFIG.format(account_id=merchant["account_id"])
+    day = (datetime.now(UTC) + timedelta(days=20)).date().isoformat()
+    config = config.format(account_id=merchant["account_id"], day=day)
     of_banks = _operations_of_banks(httpx.get(f"{system.base_url}/v1/openapi.json").json())
     for name in sorted(of_banks.union(_WITH_RELATIONS)):
         rules = [rule for rule, names in ((_OF_BANKS, of_banks), (_RELATED, _WITH_RELATIONS)) if name in names]
         config += "\n".join(("", "[[operations]]", f'include-name = "{name}"', *rules, ""))
-    (tmp_path / "schemathesis.toml").write_text(config, encoding="utf-8")
+    (folder / "schemathesis.toml").write_text(config, encoding="utf-8")
     run = subprocess.run(
         [
-            sys.executable, "-m", "schemathesis.cli", "--config-file", str(tmp_path / "schemathesis.toml"), "run",
+            sys.executable, "-m", "schemathesis.cli", "--config-file", str(folder / "schemathesis.toml"), "run",
             f"{system.base_url}/v1/openapi.json",
             "--header", f"Authorization: Bearer {answer.json()['access_token']}",
-            "--checks", "all", "--max-examples", "10", "--max-time", str(_S_MAX), "--generation-deterministic",
-            "--suppress-health-check", "all", "--request-timeout", "15", "--no-color", "--warnings", "off",
+            "--checks", "all", "--generation-deterministic", "--suppress-health-check", "all",
+            "--request-timeout", "15", "--no-color", "--warnings", "off", *options,
         ],
-        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=400,
+        cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=400,
         check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
-    assert "Tested: " in run.stdout
     assert httpx.get(f"{system.base_url}/healthz").status_code == 200
+    return run.stdout
 
 
 def _operations_of_banks(document: dict[str, Any]) -> set[str]:

@@ -26,6 +26,7 @@ from readmodels.charges.charge import ChargeDoc
 from runtime.ids import new_id, new_token
 from runtime.postgres import connect
 from runtime.seal import Seal
+from tests.support.log_search import remember_secret
 from tests.support.system import System, until
 
 PAGES_MAX = 1_000
@@ -73,6 +74,7 @@ class ApiClient:
             ) as answer:
                 assert answer.status == 200, await answer.text()
                 self._token = (await answer.json())["access_token"]
+                remember_secret(self._token)
         return self._token
 
     async def ask(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.local.embedded import free_port
+from tests.support.log_search import leaks_in_files, remember_secret
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S_MAX = 90.0
@@ -69,6 +70,9 @@ class System:
             assert time.monotonic() < deadline, f"quita up is not ready after {START_S_MAX:.0f} s:\n{self.said()}"
             time.sleep(0.05)
         self.dev = json.loads((self.home / "dev.json").read_text(encoding="utf-8"))
+        for merchant in self.merchants:
+            _remember(merchant)
+        remember_secret(self.dev["staff"]["password"], self.secret_key.hex())
         return self
 
     def spawn(self) -> None:
@@ -160,10 +164,21 @@ class System:
         more = () if address else ("--no-address",)
         name = name or f"Loja {secrets.token_hex(4)}"
         made: dict[str, Any] = self.json("merchant", "create", "--name", name, "--kyc", kyc, *more)
+        _remember(made)
         return made
+
+    def leaked(self) -> list[str]:
+        """What no log may hold and one does: of all processes, as far as they are written."""
+        return leaks_in_files(sorted((self.home / "logs").glob("*.log*")))
 
     def said(self) -> str:
         return self.output.read_text(encoding="utf-8", errors="replace") if self.output.exists() else ""
+
+
+def _remember(merchant: Mapping[str, Any]) -> None:
+    remember_secret(
+        merchant["test"]["client_secret"], merchant["production"]["client_secret"], merchant["dashboard"]["password"]
+    )
 
 
 def temporary_home() -> Path:
