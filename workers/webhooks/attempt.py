@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import aiohttp
 
-from workers.webhooks.guarded_connection import BlockedAddress, Trace
+from workers.webhooks.guarded_connection import BlockedAddress, BrokenAnswer, Trace
 
 _READ_BYTES = 16 * 1024
 _KEEP_BYTES = 1024
@@ -39,6 +39,8 @@ async def post(http: aiohttp.ClientSession, url: str, body: bytes, headers: dict
             if not trace.reused or clock() - began > _STALE_S:
                 raise
             return await _request(http, url, body, headers, Trace())
+    except BrokenAnswer as broken:
+        return ReceiverAnswer(_named(broken.status), broken.status)
     except (aiohttp.ClientError, OSError, ValueError) as error:
         return ReceiverAnswer(_outcome(error))
 
@@ -57,11 +59,15 @@ async def _request(
         else:
             response.close()
     return ReceiverAnswer(
-        "delivered" if 200 <= response.status <= 299 else "rejected",
+        _named(response.status),
         response.status,
         kept,
         response.headers.get("Retry-After"),
     )
+
+
+def _named(status: int) -> str:
+    return "delivered" if 200 <= status <= 299 else "rejected"
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

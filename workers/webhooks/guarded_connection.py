@@ -7,13 +7,17 @@ Proxies, cookies and redirects are not used.
 """
 
 import asyncio
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
 from aiohttp.resolver import AsyncResolver
 
 from domain.webhooks.public_address import is_public
@@ -26,10 +30,59 @@ _LOOKUPS = 64
 _SOCKETS = 1000
 _KEEP_ALIVE_S = 60.0
 _DNS_CACHE_S = 30
+_BEGAN_BYTES = 512  # interim answers (1xx) included
+_END = b"\r\n\r\n"
+_HEADER_BYTES_MAX = 32 * 1024
+_STATUS = re.compile(rb"(?:\A|\r\n\r\n)HTTP/1\.[01] ([1-5][0-9]{2})[ \r]")
 
 
 class BlockedAddress(OSError):
     """The address is not one a webhook may go to."""
+
+
+class BrokenAnswer(aiohttp.ClientError):
+    """The receiver answered with this status, and with something behind it that is no HTTP."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class _Remembering(ResponseHandler):
+    """The client's end of a connection, which keeps how the answer began: its status counts (contract section 9: only
+    2xx is success) also when the parser then refuses a body where none may be, or bytes behind the last."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self.began = b""
+        self.ended = 0
+        self._tail = b""
+
+    def set_response_params(self, **given: Any) -> None:
+        self.began, self.ended, self._tail = b"", 0, b""
+        super().set_response_params(**given)
+
+    def data_received(self, data: bytes) -> None:
+        if len(self.began) < _BEGAN_BYTES:
+            self.began += data[: _BEGAN_BYTES - len(self.began)]
+        seen = self._tail + data
+        self.ended += seen.count(_END)
+        self._tail = seen[1 - len(_END) :]
+        super().data_received(data)
+
+
+class _Response(aiohttp.ClientResponse):
+    async def start(self, connection: Any) -> aiohttp.ClientResponse:
+        try:
+            return await super().start(connection)
+        except aiohttp.ClientError as error:
+            head = connection.protocol
+            statuses = [int(found[1]) for found in _STATUS.finditer(head.began)]
+            # Of a head that is there to its end.
+            status = next((each for each in statuses[: head.ended] if each >= 200), None)
+            if status is None:
+                raise
+            raise BrokenAnswer(status) from error
 
 
 class GuardedResolver(AbstractResolver):
@@ -90,8 +143,13 @@ async def guarded_session(
         happy_eyeballs_delay=None,
         timeout_ceil_threshold=60,  # else ten seconds are rounded up to whole ones of the loop's clock
     )
+    # aiohttp has no public place for a protocol of one's own.
+    connector._factory = partial(_Remembering, loop=asyncio.get_running_loop())  # type: ignore[assignment]
     session = aiohttp.ClientSession(
         connector=connector,
+        response_class=_Response,
+        max_line_size=_HEADER_BYTES_MAX,
+        max_field_size=_HEADER_BYTES_MAX,
         timeout=aiohttp.ClientTimeout(total=attempt_s, sock_connect=CONNECT_S),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,  # a few compressed bytes may mean gigabytes

@@ -280,3 +280,47 @@ async def test_a_clock_that_jumps_makes_no_storm_and_loses_nothing(pool: Pool, r
             ahead[0] = timedelta(minutes=20)
             await receiver.reached(30)
     assert len({each.event_id for each in receiver.requests[20:]}) == 10
+
+
+ODD = {
+    "a 204 in chunks": b"HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "a 204 with a body": b"HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\nok",
+    "a 204 with a body of no length": b"HTTP/1.1 204 No Content\r\nServer: x\r\n\r\n<html>ok</html>",
+    "a long header": b"HTTP/1.1 200 OK\r\nX: " + b"y" * 20_000 + b"\r\nContent-Length: 2\r\n\r\nok",
+    "bytes behind the body": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok and more",
+    "one length twice": b"HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok",
+    "an interim answer first": b"HTTP/1.1 103 Early Hints\r\n\r\n"
+    b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok",
+}
+
+
+@pytest.mark.parametrize("said", ODD.values(), ids=ODD.keys())
+async def test_the_status_is_the_answer_whatever_stands_behind_it(said: bytes) -> None:
+    async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(said)
+        await writer.drain()
+
+    async with talking(talk) as url, guarded_session(allow_private=True) as http:
+        answers = [await post(http, url, b"{}", {}) for _ in range(3)]
+    assert {(answer.outcome, answer.status) for answer in answers} == {
+        ("delivered", int(said.rpartition(b"HTTP/1.1 ")[2][:3]))
+    }
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (b"HTTP/1.1 500 No\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok", ("rejected", 500)),
+        (b"HTTP/1.1 20", ("connection_reset", None)),
+        (b"200 OK\r\n\r\n", ("network_error", None)),
+        (b"HTTP/1.1 103 Early Hints\r\n\r\nnothing more\r\n\r\n", ("network_error", None)),
+    ],
+)
+async def test_what_is_no_2xx_is_no_success(said: bytes, expected: tuple[str, int | None]) -> None:
+    async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(said)
+        await writer.drain()
+
+    async with talking(talk) as url, guarded_session(allow_private=True) as http:
+        answer = await post(http, url, b"{}", {})
+    assert (answer.outcome, answer.status) == expected
