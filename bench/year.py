@@ -78,7 +78,7 @@ FROM numbered CROSS JOIN LATERAL (SELECT jsonb_build_object(
     'payment_id', payment_id, 'charge_id', charge_id, 'external_id', charge -> 'external_id',
     'payment_method', charge -> 'payment_method', 'method', charge -> 'payment_method', 'amount_cents', cents,
     'paid_at', paid, 'credited_at', paid, 'end_to_end_id', 'E99999997' || substr(md5(charge_id::text), 1, 23),
-    'payer_sealed', repeat('A', 160)) || CASE WHEN charge ? 'integrador_code'
+    'late', false) || CASE WHEN charge ? 'integrador_code'
         THEN jsonb_build_object('integrador_code', charge -> 'integrador_code') ELSE '{}' END AS payment) p
 ORDER BY at
 """

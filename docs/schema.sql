@@ -236,6 +236,7 @@ CREATE TABLE charge (
     expires_at timestamp with time zone NOT NULL,
     location text,
     payer_sealed bytea,
+    payer_document_hash text,
     CONSTRAINT charge_amount_cents_check CHECK (amount_cents > 0),
     CONSTRAINT charge_bank_check CHECK (length(bank) = 3),
     CONSTRAINT charge_payment_method_check CHECK (payment_method = ANY (ARRAY['pix'::text, 'boleto'::text, 'boleto_hibrido'::text, 'boleto_pix'::text])),
@@ -531,6 +532,7 @@ CREATE TABLE payment (
     source text NOT NULL,
     method text NOT NULL,
     anomaly text,
+    payer_sealed bytea,
     CONSTRAINT payment_account_id_test_source_key UNIQUE (account_id, test, source),
     CONSTRAINT payment_amount_cents_check CHECK (amount_cents > 0),
     CONSTRAINT payment_anomaly_check CHECK (anomaly = ANY (ARRAY['duplicate'::text, 'paid_after_cancel'::text, 'amount_mismatch'::text])),
@@ -1335,17 +1337,17 @@ CREATE SEQUENCE boleto_control AS bigint INCREMENT BY 50 MINVALUE 1 MAXVALUE 999
 CREATE AGGREGATE jsonb_merge(jsonb) (SFUNC = jsonb_concat, STYPE = jsonb, INITCOND = '{}');
 
 CREATE OR REPLACE FUNCTION created_charge(payload jsonb)
- RETURNS TABLE(created_at timestamp with time zone, amount_cents bigint, due_date date, status text, payment_method text, public_id text, external_id text, payer_document_hash text, nosso_numero text, txid text, integrador_code text)
+ RETURNS TABLE(created_at timestamp with time zone, amount_cents bigint, due_date date, status text, payment_method text, public_id text, external_id text, nosso_numero text, txid text, integrador_code text)
  LANGUAGE sql
  STABLE
 AS $function$
     SELECT c.created_at, c.amount_cents, c.due_date, c.status, c.payment_method, c.public_id, c.external_id,
-           c.payer_document_hash, c.nosso_numero,
+           c.nosso_numero,
            -- A PIX charge's txid is its own id in hex and is found by that; only others need the column.
            CASE WHEN c.payment_method <> 'pix' THEN c.txid END, c.integrador_code
     FROM jsonb_to_record(payload -> 'charge') AS c (
         created_at timestamptz, amount_cents bigint, due_date date, status text, payment_method text, public_id text,
-        external_id text, payer_document_hash text, nosso_numero text, txid text, integrador_code text)
+        external_id text, nosso_numero text, txid text, integrador_code text)
 $function$
 ;
 
@@ -1624,12 +1626,13 @@ DECLARE
     projected bigint;
 BEGIN
     WITH created AS MATERIALIZED (
-        SELECT c.*, j.account_id, j.charge_id, j.test, j.version, j.journal_id
+        SELECT c.*, h.payer_document_hash, j.account_id, j.charge_id, j.test, j.version, j.journal_id
         FROM journal j CROSS JOIN LATERAL created_charge(j.payload) c
+        LEFT JOIN charge h ON h.charge_id = j.charge_id AND h.account_id = j.account_id
         WHERE j.journal_id = ANY(journal_ids) AND j.kind = 'charge.created'
     )
     INSERT INTO read_charge (created_at, amount_cents, due_date, status, payment_method, public_id, external_id,
-                             payer_document_hash, nosso_numero, txid, integrador_code, account_id, charge_id, test, version,
+                             nosso_numero, txid, integrador_code, payer_document_hash, account_id, charge_id, test, version,
                              journal_id)
     TABLE created;
     GET DIAGNOSTICS projected = ROW_COUNT;
@@ -1770,7 +1773,9 @@ CREATE VIEW charge_view AS
                 CASE
                     WHEN r.changes IS NULL THEN j.payload -> 'charge'::text
                     WHEN r.paid_journal_id IS NULL THEN (j.payload -> 'charge'::text) || r.changes
-                    ELSE ((j.payload -> 'charge'::text) || jsonb_build_object('payment', ( SELECT p.payload -> 'payment'::text
+                    ELSE ((j.payload -> 'charge'::text) || jsonb_build_object('payment', ( SELECT (p.payload -> 'payment'::text) || jsonb_build_object('payer_sealed', ( SELECT encode(s.payer_sealed, 'base64'::text) AS encode
+                               FROM payment s
+                              WHERE s.charge_id = r.charge_id AND s.account_id = r.account_id AND s.settles))
                        FROM journal p
                       WHERE p.journal_id = r.paid_journal_id))) || r.changes
                 END AS "case"
@@ -1789,11 +1794,9 @@ CREATE VIEW payment_view AS
     anomaly,
     external_id,
     changes,
-    ( SELECT
-                CASE
-                    WHEN r.changes IS NULL THEN j.payload -> 'payment'::text
-                    ELSE (j.payload -> 'payment'::text) || r.changes
-                END AS "case"
+    ( SELECT ((j.payload -> 'payment'::text) || jsonb_build_object('payer_sealed', ( SELECT encode(p.payer_sealed, 'base64'::text) AS encode
+                   FROM payment p
+                  WHERE p.payment_id = r.payment_id AND p.account_id = r.account_id))) || COALESCE(r.changes, '{}'::jsonb)
            FROM journal j
           WHERE j.journal_id = r.journal_id) AS doc
    FROM read_payment r;

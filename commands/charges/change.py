@@ -41,6 +41,8 @@ class ChargeChange(Struct, frozen=True, gc=False, kw_only=True):
     """What changes in the charge's document, beside status and version."""
     payment: Payment | None = None
     payment_fields: dict[str, Any] | None = None
+    payer_sealed: bytes | None = None
+    """Who paid: readmodels.charges.charge.Payer as JSON. It is kept with the payment and never journaled."""
     refund: RefundChange | None = None
     entry: Entry | None = None
     order: Struct | None = None
@@ -200,6 +202,7 @@ class _Booking(Struct, frozen=True, gc=False, kw_only=True):
     settles: bool
     paid_at: datetime
     credited_at: datetime
+    payer_sealed: bytes | None
 
 
 def _booking(change: ChargeChange, now: datetime) -> bytes:
@@ -218,6 +221,7 @@ def _booking(change: ChargeChange, now: datetime) -> bytes:
             settles=payment.settles,
             paid_at=payment.receipt.paid_at,
             credited_at=charge.clock(now),
+            payer_sealed=change.payer_sealed,
         )
     )
 

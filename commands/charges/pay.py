@@ -1,6 +1,5 @@
 """Book money the bank confirmed, and the sandbox's simulated payment in the same way."""
 
-from base64 import b64encode
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -139,7 +138,7 @@ def book(
         charge = after(charge, ChargeTransition.PAID)
         if charge.dual:
             order = CLOSE if boleto is None else CobRemoval()
-    fields = _payment_fields(charge, payment, confirmed, now=now, seal=seal)
+    fields, payer_sealed = _payment_fields(charge, payment, confirmed, now=now), _seal_payer(receipt, seal)
     # An overpaid charge is paid and odd at once: the merchant is told of both.
     kinds = [EventKind.PAYMENT_RECEIVED] if payment.settles else []
     if payment.anomaly is not None:
@@ -157,6 +156,7 @@ def book(
                 charge_fields={"paid_at": iso(receipt.paid_at)} if first and payment.settles else None,
                 payment=payment if first else None,
                 payment_fields=fields if first else None,
+                payer_sealed=payer_sealed if first else None,
                 entry=Entry(type="payment", amount_cents=receipt.amount_cents, payment_id=payment.payment_id)
                 if first
                 else None,
@@ -173,12 +173,15 @@ def _booking(confirmed: Confirmation, seal: Seal) -> Callable[[Charge, datetime]
     return decide
 
 
-def _payment_fields(
-    charge: Charge, payment: Payment, confirmed: Confirmation, *, now: datetime, seal: Seal
-) -> dict[str, Any]:
-    """The payment's document: money in cents, the payer sealed."""
+def _seal_payer(receipt: Receipt, seal: Seal) -> bytes | None:
+    """None when the bank names nobody."""
+    payer = {"name": receipt.payer_name, "document": receipt.payer_document_masked}
+    return seal.seal(msgspec.json.encode(payer)) if any(payer.values()) else None
+
+
+def _payment_fields(charge: Charge, payment: Payment, confirmed: Confirmation, *, now: datetime) -> dict[str, Any]:
+    """The payment's document: money in cents, and nobody's name."""
     receipt, boleto = payment.receipt, confirmed.boleto
-    payer = msgspec.json.encode({"name": receipt.payer_name, "document": receipt.payer_document_masked})
     fields: dict[str, Any] = {
         "payment_id": payment.payment_id,
         "charge_id": charge.charge_id,
@@ -189,7 +192,6 @@ def _payment_fields(
         "paid_at": iso(receipt.paid_at),
         "credited_at": iso(now),
         "end_to_end_id": receipt.end_to_end_id,
-        "payer_sealed": b64encode(seal.seal(payer)).decode(),
         "late": payment.late,
         "anomaly": payment.anomaly,
     }

@@ -41,7 +41,8 @@ class PaymentDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True
     txid: str | None = None
     nosso_numero: str | None = None
     integrador_code: str | None = None
-    payer_sealed: str
+    payer_sealed: str | None = None
+    """None when the bank named nobody, and once it is erased."""
     interest_cents: int = 0
     fine_cents: int = 0
     discount_cents: int = 0
@@ -87,6 +88,7 @@ class ChargeDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
     refunded_cents: int = 0
     description: str | None = None
     payer_document_hash: str | None = None
+    """Given with a creation; the journal does not keep it."""
     txid: str | None = None
     qr_code: str | None = None
     nosso_numero: str | None = None
@@ -331,4 +333,4 @@ def present_payment(doc: PaymentDoc, seal: Seal) -> PaymentBlock:
 
 
 def open_payer(doc: PaymentDoc, seal: Seal) -> Payer:
-    return _read_payer(seal.open(b64decode(doc.payer_sealed)))
+    return Payer(None, None) if doc.payer_sealed is None else _read_payer(seal.open(b64decode(doc.payer_sealed)))

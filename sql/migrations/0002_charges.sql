@@ -41,6 +41,9 @@ CREATE TABLE charge (
     location        text,
     -- Name, document, e-mail and phone of the payer, sealed; nothing personal is kept in the clear.
     payer_sealed    bytea,
+    -- The payer's document under a keyed fingerprint, to find the charge by. What tells of a payer is here, in rows that can
+    -- be changed, and never in the journal: it is erased here.
+    payer_document_hash  text,
     PRIMARY KEY (charge_id)
 ) WITH (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,

@@ -14,7 +14,8 @@ CREATE TABLE journal (
     -- Who asked: a client_id, or the part of this service that acted by itself.
     actor           text NOT NULL,
     request_id      text,
-    -- {"charge": fields that changed, "payment": {...}, "entry": {...}}; money in cents, no personal data in the clear.
+    -- {"charge": fields that changed, "payment": {...}, "entry": {...}}; money in cents. Nothing of a payer: no name,
+    -- document or address, sealed or not, nor a fingerprint of one.
     payload         jsonb NOT NULL,
     -- Set when the row is also an event of the feed. The body is frozen: webhook attempts and feed send these bytes.
     event_id        uuid,
@@ -107,15 +108,3 @@ CREATE INDEX read_charge_integrador ON read_charge (account_id, test, integrador
     WHERE integrador_code IS NOT NULL;
 CREATE INDEX read_charge_due ON read_charge (account_id, test, due_date, created_at, charge_id)
     WHERE due_date IS NOT NULL;
-
--- Charges with their documents. The journal is looked up by its key for the rows that are read, and only by statements that
--- ask for doc: as an expression it is computed after a LIMIT, and no join can come to read the journal whole.
-CREATE VIEW charge_view AS
-SELECT r.*, (
-    SELECT CASE
-        WHEN r.changes IS NULL THEN j.payload -> 'charge'
-        WHEN r.paid_journal_id IS NULL THEN (j.payload -> 'charge') || r.changes
-        ELSE (j.payload -> 'charge') || jsonb_build_object('payment', (
-            SELECT p.payload -> 'payment' FROM journal p WHERE p.journal_id = r.paid_journal_id)) || r.changes END
-    FROM journal j WHERE j.journal_id = r.journal_id) AS doc
-FROM read_charge r;

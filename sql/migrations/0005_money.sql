@@ -18,6 +18,8 @@ CREATE TABLE payment (
     source           text NOT NULL,
     method           text NOT NULL CHECK (method IN ('pix', 'boleto')),
     anomaly          text CHECK (anomaly IN ('duplicate', 'paid_after_cancel', 'amount_mismatch')),
+    -- Who paid, as the bank told: name and masked document, sealed. NULL when it named nobody, and once it is erased.
+    payer_sealed     bytea,
     PRIMARY KEY (payment_id),
     UNIQUE (account_id, test, source),
     -- Holds even if the charge's row lock were missed.
@@ -74,10 +76,28 @@ CREATE INDEX read_payment_reference ON read_payment (account_id, test, external_
 CREATE INDEX read_payment_anomaly ON read_payment (account_id, test, anomaly, paid_at, payment_id)
     WHERE anomaly IS NOT NULL;
 
--- Payments with their documents, as charge_view.
+-- Charges with their documents. The journal is looked up by its key for the rows that are read, and only by statements that
+-- ask for doc: as an expression it is computed after a LIMIT, and no join can come to read the journal whole. Who paid stands
+-- in the payment's own row, where it can be erased.
+CREATE VIEW charge_view AS
+SELECT r.*, (
+    SELECT CASE
+        WHEN r.changes IS NULL THEN j.payload -> 'charge'
+        WHEN r.paid_journal_id IS NULL THEN (j.payload -> 'charge') || r.changes
+        ELSE (j.payload -> 'charge') || jsonb_build_object('payment', (
+            SELECT (p.payload -> 'payment') || jsonb_build_object('payer_sealed', (
+                SELECT encode(s.payer_sealed, 'base64') FROM payment s
+                WHERE s.charge_id = r.charge_id AND s.account_id = r.account_id AND s.settles))
+            FROM journal p WHERE p.journal_id = r.paid_journal_id)) || r.changes END
+    FROM journal j WHERE j.journal_id = r.journal_id) AS doc
+FROM read_charge r;
+
+-- Payments with theirs.
 CREATE VIEW payment_view AS
 SELECT r.*, (
-    SELECT CASE WHEN r.changes IS NULL THEN j.payload -> 'payment' ELSE (j.payload -> 'payment') || r.changes END
+    SELECT (j.payload -> 'payment') || jsonb_build_object('payer_sealed', (
+        SELECT encode(p.payer_sealed, 'base64') FROM payment p
+        WHERE p.payment_id = r.payment_id AND p.account_id = r.account_id)) || coalesce(r.changes, '{}')
     FROM journal j WHERE j.journal_id = r.journal_id) AS doc
 FROM read_payment r;
 

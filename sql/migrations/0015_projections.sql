@@ -6,29 +6,30 @@
 -- one which creates PIX charges need not read back what it has just written.
 CREATE FUNCTION created_charge(payload jsonb)
 RETURNS TABLE (created_at timestamptz, amount_cents bigint, due_date date, status text, payment_method text, public_id text,
-               external_id text, payer_document_hash text, nosso_numero text, txid text, integrador_code text)
+               external_id text, nosso_numero text, txid text, integrador_code text)
 LANGUAGE sql STABLE AS $$
     SELECT c.created_at, c.amount_cents, c.due_date, c.status, c.payment_method, c.public_id, c.external_id,
-           c.payer_document_hash, c.nosso_numero,
+           c.nosso_numero,
            -- A PIX charge's txid is its own id in hex and is found by that; only others need the column.
            CASE WHEN c.payment_method <> 'pix' THEN c.txid END, c.integrador_code
     FROM jsonb_to_record(payload -> 'charge') AS c (
         created_at timestamptz, amount_cents bigint, due_date date, status text, payment_method text, public_id text,
-        external_id text, payer_document_hash text, nosso_numero text, txid text, integrador_code text)
+        external_id text, nosso_numero text, txid text, integrador_code text)
 $$;
 
--- New charges in read_charge; answers how many.
+-- New charges in read_charge; answers how many. Whose payer it is found by stands in the charge's own row alone.
 CREATE FUNCTION project_created(journal_ids bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     projected bigint;
 BEGIN
     WITH created AS MATERIALIZED (
-        SELECT c.*, j.account_id, j.charge_id, j.test, j.version, j.journal_id
+        SELECT c.*, h.payer_document_hash, j.account_id, j.charge_id, j.test, j.version, j.journal_id
         FROM journal j CROSS JOIN LATERAL created_charge(j.payload) c
+        LEFT JOIN charge h ON h.charge_id = j.charge_id AND h.account_id = j.account_id
         WHERE j.journal_id = ANY(journal_ids) AND j.kind = 'charge.created'
     )
     INSERT INTO read_charge (created_at, amount_cents, due_date, status, payment_method, public_id, external_id,
-                             payer_document_hash, nosso_numero, txid, integrador_code, account_id, charge_id, test, version,
+                             nosso_numero, txid, integrador_code, payer_document_hash, account_id, charge_id, test, version,
                              journal_id)
     TABLE created;
     GET DIAGNOSTICS projected = ROW_COUNT;

@@ -91,7 +91,8 @@ WITH given AS (
     SELECT g.order_id, g.attempts, g.reconcile_id, g.key, decode(g.fingerprint, 'hex') AS fingerprint,
            decode(g.payer_sealed, 'base64') AS payer_sealed, g.actor, g.request_id, g.registered_at, g.outcome, g.expires_at,
            c.account_id, c.test, c.charge_id, c.payment_method, c.amount_cents, c.external_id, c.created_at,
-           c.nosso_numero, c.due_date, c.send_email, i.item -> 'payload' AS payload, g.location, g.cob_order_id, g.cob,
+           c.nosso_numero, c.due_date, c.send_email, c.payer_document_hash,
+           (i.item -> 'payload') #- '{charge,payer_document_hash}' AS payload, g.location, g.cob_order_id, g.cob,
            coalesce(g.at, c.created_at) AS at
     FROM unnest(:items::jsonb[]) AS i (item)
     CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
@@ -100,7 +101,7 @@ WITH given AS (
         cob_order_id uuid, cob jsonb, at timestamptz)
     CROSS JOIN LATERAL jsonb_to_record(i.item #> '{payload,charge}') AS c (
         account_id uuid, test boolean, charge_id uuid, payment_method text, amount_cents bigint, external_id text,
-        created_at timestamptz, nosso_numero text, due_date date, send_email boolean)
+        created_at timestamptz, nosso_numero text, due_date date, send_email boolean, payer_document_hash text)
 ), held AS (
     DELETE FROM bank_order o USING given g
     WHERE o.order_id = ANY(ARRAY(SELECT order_id FROM given)) AND o.order_id = g.order_id AND o.attempts = g.attempts
@@ -127,10 +128,11 @@ WITH given AS (
     WHERE NOT EXISTS (SELECT FROM claimed c WHERE c.resource_id = g.charge_id)
 ), charged AS (
     INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents, external_id,
-                        created_at, expires_at, location, payer_sealed)
+                        created_at, expires_at, location, payer_sealed, payer_document_hash)
     SELECT account_id, charge_id, test, bank, payment_method, 'pending', 1, amount_cents, external_id, created_at,
-           expires_at, location, payer_sealed
+           expires_at, location, payer_sealed, payer_document_hash
     FROM mine
+    RETURNING charge_id
 ), kept AS (
     INSERT INTO boleto (account_id, charge_id, bank, number, due_on, registered_at)
     SELECT account_id, charge_id, bank, nosso_numero, due_date, registered_at FROM mine
@@ -143,7 +145,9 @@ WITH given AS (
     SELECT charge_id, account_id, created_at FROM mine WHERE send_email AND NOT test
 ), journaled AS (
     INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)
-    SELECT account_id, test, charge_id, 1, 'charge.created', created_at, actor, request_id, payload FROM mine
+    -- Behind the charges: the projection, which follows the last of these rows, reads them.
+    SELECT account_id, test, charge_id, 1, 'charge.created', created_at, actor, request_id, payload
+    FROM mine JOIN charged USING (charge_id)
     RETURNING charge_id, journal_id
 )
 SELECT (SELECT array_agg(order_id) FROM held) AS settled, array_agg(charge_id) AS charge_ids,
@@ -156,17 +160,17 @@ FROM journaled;
 WITH given AS (
     SELECT g.actor, g.request_id, g.registered_at, g.expires_at, decode(g.payer_sealed, 'base64') AS payer_sealed, c.account_id,
            c.test, c.charge_id, c.payment_method, c.amount_cents, c.external_id, c.created_at, c.nosso_numero, c.due_date,
-           :item::jsonb -> 'payload' AS payload
+           c.payer_document_hash, (:item::jsonb -> 'payload') #- '{charge,payer_document_hash}' AS payload
     FROM jsonb_to_record(:item::jsonb) AS g (actor text, request_id text, registered_at timestamptz, expires_at timestamptz,
                                              payer_sealed text)
     CROSS JOIN LATERAL jsonb_to_record(:item::jsonb #> '{payload,charge}') AS c (
         account_id uuid, test boolean, charge_id uuid, payment_method text, amount_cents bigint, external_id text,
-        created_at timestamptz, nosso_numero text, due_date date)
+        created_at timestamptz, nosso_numero text, due_date date, payer_document_hash text)
 ), charged AS (
     INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents, external_id,
-                        created_at, expires_at, payer_sealed)
+                        created_at, expires_at, payer_sealed, payer_document_hash)
     SELECT account_id, charge_id, test, :bank, payment_method, 'pending', 1, amount_cents, external_id, created_at,
-           expires_at, payer_sealed
+           expires_at, payer_sealed, payer_document_hash
     FROM given
     ON CONFLICT DO NOTHING
     RETURNING charge_id

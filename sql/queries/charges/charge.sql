@@ -13,7 +13,8 @@
 WITH given AS (
     SELECT c.account_id, c.test, g.key, decode(g.fingerprint, 'base64') AS fingerprint, c.charge_id, c.amount_cents,
            c.external_id, c.created_at, c.expires_at, c.send_email, g.location, decode(g.payer_sealed, 'base64') AS payer_sealed,
-           g.bank, g.actor, g.request_id, i.item -> 'payload' AS payload, g.order_id, i.item -> 'order' AS request,
+           c.payer_document_hash, g.bank, g.actor, g.request_id,
+           (i.item -> 'payload') #- '{charge,payer_document_hash}' AS payload, g.order_id, i.item -> 'order' AS request,
            coalesce(g.at, c.created_at) AS at
     FROM unnest(:items::jsonb[]) AS i (item)
     CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
@@ -21,7 +22,7 @@ WITH given AS (
         order_id uuid, at timestamptz)
     CROSS JOIN LATERAL jsonb_to_record(i.item #> '{payload,charge}') AS c (
         account_id uuid, test boolean, charge_id uuid, amount_cents bigint, external_id text, created_at timestamptz,
-        expires_at timestamptz, send_email boolean)
+        expires_at timestamptz, send_email boolean, payer_document_hash text)
 ), allowed AS (
     SELECT * FROM given g WHERE g.test OR NOT EXISTS (SELECT FROM pix_suspension)
 ), claimed AS (
@@ -33,9 +34,9 @@ WITH given AS (
     SELECT g.* FROM allowed g JOIN claimed c ON c.resource_id = g.charge_id
 ), charged AS (
     INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents, external_id,
-                        created_at, expires_at, location, payer_sealed)
+                        created_at, expires_at, location, payer_sealed, payer_document_hash)
     SELECT account_id, charge_id, test, bank, 'pix', 'pending', 1, amount_cents, external_id,
-           created_at, expires_at, location, payer_sealed
+           created_at, expires_at, location, payer_sealed, payer_document_hash
     FROM mine
 ), ordered AS (
     INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
@@ -49,10 +50,10 @@ WITH given AS (
     RETURNING account_id, charge_id, test, version, journal_id, payload
 ), projected AS (
     INSERT INTO read_charge (created_at, amount_cents, due_date, status, payment_method, public_id, external_id,
-                             payer_document_hash, nosso_numero, txid, integrador_code, account_id, charge_id, test, version,
+                             nosso_numero, txid, integrador_code, payer_document_hash, account_id, charge_id, test, version,
                              journal_id)
-    SELECT c.*, j.account_id, j.charge_id, j.test, j.version, j.journal_id
-    FROM journaled j CROSS JOIN LATERAL created_charge(j.payload) c
+    SELECT c.*, m.payer_document_hash, j.account_id, j.charge_id, j.test, j.version, j.journal_id
+    FROM journaled j JOIN mine m ON m.charge_id = j.charge_id CROSS JOIN LATERAL created_charge(j.payload) c
     RETURNING charge_id
 )
 SELECT coalesce(array_agg(charge_id), '{}') AS charge_ids FROM projected;
@@ -79,13 +80,13 @@ WITH stored AS (
     WHERE c.charge_id = g.charge_id AND c.account_id = g.account_id
 )
 INSERT INTO payment (account_id, payment_id, test, charge_id, source, method, amount_cents, anomaly, settles, paid_at,
-                     credited_at)
+                     credited_at, payer_sealed)
 SELECT g.account_id, g.payment_id, g.test, g.charge_id, g.source, g.method, g.amount_cents, g.anomaly, g.settles,
-       g.paid_at, g.credited_at
+       g.paid_at, g.credited_at, decode(g.payer_sealed, 'base64')
 FROM unnest(:payments::jsonb[]) AS i (item)
 CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
     account_id uuid, payment_id uuid, test boolean, charge_id uuid, source text, method text, amount_cents bigint,
-    anomaly text, settles boolean, paid_at timestamptz, credited_at timestamptz);
+    anomaly text, settles boolean, paid_at timestamptz, credited_at timestamptz, payer_sealed text);
 
 -- name: overdue_of_account
 -- Pending charges of one account and mode whose time has passed: what a read settles before it answers. Test charges

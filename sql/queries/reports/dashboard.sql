@@ -78,7 +78,7 @@ ORDER BY version, journal_id;
 -- written once, then the latest of those asked for by theirs.
 SELECT kind, state, trouble, to_sealed, created_at, sent_at FROM (
     SELECT kind, state, trouble, to_sealed, created_at, sent_at FROM mail
-    WHERE charge_id = :charge_id AND kind NOT IN ('asked', 'notice') AND account_id = :account_id
+    WHERE charge_id = :charge_id AND kind NOT IN ('asked', 'notice', 'access', 'security') AND account_id = :account_id
     UNION ALL
     (SELECT kind, state, trouble, to_sealed, created_at, sent_at FROM mail
      WHERE charge_id = :charge_id AND kind = 'asked' AND account_id = :account_id
