@@ -6,11 +6,11 @@ Every command answers people in plain lines and programs in JSON (--json); an er
 import argparse
 import sys
 
-from cli import bank, integrator, listen, merchant, pix, readmodels, report, staff, status, webhook
+from cli import bank, integrator, listen, merchant, payer, pix, readmodels, report, staff, status, webhook
 from cli.run import serve, up
 from cli.run.supervise import CannotRun
 
-_FAMILIES = (up, serve, status, merchant, staff, webhook, integrator, pix, bank, listen, readmodels, report)
+_FAMILIES = (up, serve, status, merchant, payer, staff, webhook, integrator, pix, bank, listen, readmodels, report)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -905,7 +905,7 @@ CREATE TABLE schedule (
     external_id text,
     description text,
     send_email boolean NOT NULL,
-    payer_sealed bytea NOT NULL,
+    payer_sealed bytea,
     payer_document_hash text,
     next_number integer,
     next_due_date date,
@@ -917,8 +917,9 @@ CREATE TABLE schedule (
     CONSTRAINT schedule_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
     CONSTRAINT schedule_amount_cents_check CHECK (amount_cents > 0),
     CONSTRAINT schedule_check CHECK (end_date >= first_due_date),
-    CONSTRAINT schedule_check1 CHECK (end_date IS NULL OR max_charges IS NULL),
-    CONSTRAINT schedule_check2 CHECK ((next_number IS NULL) = (next_due_date IS NULL)),
+    CONSTRAINT schedule_check1 CHECK (payer_sealed IS NOT NULL OR (status = ANY (ARRAY['finished'::text, 'cancelled'::text]))),
+    CONSTRAINT schedule_check2 CHECK (end_date IS NULL OR max_charges IS NULL),
+    CONSTRAINT schedule_check3 CHECK ((next_number IS NULL) = (next_due_date IS NULL)),
     CONSTRAINT schedule_frequency_check CHECK (frequency = ANY (ARRAY['weekly'::text, 'biweekly'::text, 'monthly'::text, 'quarterly'::text, 'semiannual'::text, 'yearly'::text])),
     CONSTRAINT schedule_issue_days_before_check CHECK (issue_days_before >= 0 AND issue_days_before <= 30),
     CONSTRAINT schedule_max_charges_check CHECK (max_charges > 0),
@@ -1193,6 +1194,7 @@ CREATE TABLE suspense (
     CONSTRAINT suspense_pkey PRIMARY KEY (suspense_id),
     CONSTRAINT suspense_state_check CHECK (state = ANY (ARRAY['open'::text, 'assigned'::text, 'returned'::text]))
 ) WITH (fillfactor=85);
+CREATE INDEX suspense_of_charge ON suspense USING btree (charge_id) WHERE charge_id IS NOT NULL;
 CREATE INDEX suspense_page ON suspense USING btree (state, received_at, suspense_id);
 CREATE INDEX suspense_reference ON suspense USING btree (bank, reference) WHERE reference IS NOT NULL;
 

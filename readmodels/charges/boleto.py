@@ -25,6 +25,8 @@ from runtime.seal import Seal
 from runtime.settings import Settings
 from sql import Connection
 
+_ERASED = "Dados do pagador apagados"
+
 
 class _Address(Struct, frozen=True, kw_only=True):
     """account.address."""
@@ -77,9 +79,10 @@ def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Printed
     doc = read_doc(row.doc)
     boleto = doc.boleto
     assert boleto is not None, "what has a nosso numero is a boleto"
-    assert row.payer_sealed is not None, "no bank registers a boleto without a payer"
     assert row.address is not None, "no boleto is made for a merchant without an address (MERCHANT_ADDRESS_REQUIRED)"
-    payer, address = _read_payer(seal.open(row.payer_sealed)), _read_address(row.address)
+    address = _read_address(row.address)
+    # No bank registers a boleto without a payer: one that has none was erased (commands/payers/erase.py).
+    payer = None if row.payer_sealed is None else _read_payer(seal.open(row.payer_sealed))
     issued_on = _day_of(doc.created_at)
     due = parse_day(boleto.data_vencimento)
     last = due if doc.effective_due_date is None else parse_day(doc.effective_due_date)
@@ -93,9 +96,11 @@ def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Printed
         bank_name=agreement.bank_name,
         bank_code=agreement.printed_bank_code,
         agency_code=agreement.printed_account,
-        payer_name=payer.name,
-        payer_document=payer.document,
-        payer_address=_on_one_line(payer.street, payer.number, "", payer.city, payer.state, payer.zip_code),
+        payer_name=_ERASED if payer is None else payer.name,
+        payer_document="" if payer is None else payer.document,
+        payer_address=""
+        if payer is None
+        else _on_one_line(payer.street, payer.number, "", payer.city, payer.state, payer.zip_code),
         nosso_numero=agreement.printed_number(boleto.nosso_numero),
         seu_numero=boleto.seu_numero,
         document_date=issued_on,

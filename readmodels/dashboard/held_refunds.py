@@ -71,7 +71,8 @@ class HeldTotal(Struct, frozen=True):
 
 
 class _Request(Struct, frozen=True):
-    destination_sealed: str
+    destination_sealed: str | None = None
+    """None once it was erased."""
 
 
 class _Destination(Struct, frozen=True):
@@ -108,7 +109,8 @@ async def find_held_refund(conn: Connection, refund_id: UUID, *, seal: Seal) -> 
 
 
 def shown(row: _Row, seal: Seal) -> HeldRefund:
-    to = _opened(b64decode(_read_request(row.request).destination_sealed), _read_destination, seal)
+    sealed = _read_request(row.request).destination_sealed
+    to = None if sealed is None else _opened(b64decode(sealed), _read_destination, seal)
     payer = (_opened(row.payer_sealed, _read_payer, seal) if row.payer_sealed is not None else None) or _Payer()
     return HeldRefund(
         at=row.at,

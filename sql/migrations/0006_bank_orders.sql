@@ -149,6 +149,7 @@ CREATE TABLE suspense (
            AND (state = 'returned') = (return_reference IS NOT NULL))
 ) WITH (fillfactor = 85);
 CREATE INDEX suspense_page ON suspense (state, received_at, suspense_id);
+CREATE INDEX suspense_of_charge ON suspense (charge_id) WHERE charge_id IS NOT NULL;
 CREATE INDEX suspense_reference ON suspense (bank, reference) WHERE reference IS NOT NULL;
 
 -- The keys for which a bank was told our callback's address.

@@ -17,8 +17,8 @@ CREATE TABLE schedule (
     external_id          text,
     description          text,
     send_email           boolean NOT NULL,
-    -- As its charges keep it.
-    payer_sealed         bytea NOT NULL,
+    -- As its charges keep it; NULL once it is erased.
+    payer_sealed         bytea CHECK (payer_sealed IS NOT NULL OR status IN ('finished', 'cancelled')),
     payer_document_hash  text,
     -- The next charge: NULL when there is none any more.
     next_number          integer CHECK (next_number > 0),

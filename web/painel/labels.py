@@ -148,6 +148,8 @@ ACTIONS: Final[dict[str, str]] = {
     "merchant.refunds_freed": "Liberou devoluções para outras pessoas que o pagador",
     "merchant.refunds_bound": "Prendeu de novo as devoluções ao pagador",
     "refund.released": "Liberou uma devolução retida", "refund.refused": "Recusou uma devolução retida",
+    "payer.erasure_asked": "Pediu para apagar os dados de um pagador",
+    "payer.erased": "Apagou os dados de um pagador", "payer.exported": "Exportou os dados de um pagador",
     "pix.suspended": "Suspendeu o Pix avulso", "pix.resumed": "Retomou o Pix avulso",
     "suspense.assigned": "Atribuiu um valor a identificar",
     "suspense.returned": "Registrou uma devolução feita no banco",

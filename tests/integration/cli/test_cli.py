@@ -26,7 +26,7 @@ EVERY = (
     ("merchant", "access"), ("staff", "create"), ("staff", "access"), ("staff", "reset"),
     ("up",), ("serve",), ("status",), ("doctor",), ("migrate",), ("merchant", "create"), ("merchant", "approve"),
     ("merchant", "address"), ("merchant", "rate"), ("merchant", "pix-key"), ("webhook", "set"), ("pix", "suspend"),
-    ("integrator", "create"), ("pix", "resume"),
+    ("integrator", "create"), ("pix", "resume"), ("payer", "erase"), ("payer", "export"),
     ("bank", "pay"), ("bank", "fault"), ("listen",), ("readmodels", "verify"), ("readmodels", "rebuild"),
     ("integrator", "set"), ("integrator", "list"), ("report", "receipts"), ("report", "aging"),
     ("report", "conversion"), ("report", "expiry"), ("report", "refunds"), ("report", "integrators"),

@@ -182,8 +182,8 @@ def assert_cheap(plans: Sequence[tuple[str, Node]], *, ranges: int = 1, page: in
         )
         assert read <= 2 * page * ranges + 10, f"{name} read {read} rows: {shown}"
         buffers = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
-        # A row costs its page of the table; a range the way down its index, and so does the document of each row, and who
-        # paid it.
+        # A row costs its page of the table; a range the way down its index, and so does the document of each row, and
+        # who paid it.
         looked_up = {node.get("Relation Name") for node in nodes} & {"journal", "payment"}
         documents = _KEY * page * len(looked_up)
         assert buffers <= 2 * page * ranges + 12 * ranges + 40 + documents, f"{name} touched {buffers} blocks: {shown}"

@@ -1,0 +1,97 @@
+"""`quita payer erase|export`: what is held of a payer at one merchant, by the document."""
+
+import argparse
+import asyncio
+import re
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from cli import running
+from cli.answer import Commands, answer, connected, family, operator
+from cli.run.supervise import CannotRun
+
+if TYPE_CHECKING:
+    from domain.mode import Owner
+
+_PUNCTUATION = re.compile(r"[.\-/ ]")
+
+
+def add_commands(commands: Commands) -> None:
+    verbs = family(commands, "payer", "show or erase what is held of a payer")
+    erase_ = verbs.add_parser("erase", help="make everything about a payer unreadable; the books stay as they are")
+    export_ = verbs.add_parser("export", help="everything that is held of a payer, opened")
+    for one in (erase_, export_):
+        one.add_argument("--account", type=UUID, required=True, metavar="ACCOUNT_ID")
+        one.add_argument("--document", required=True, metavar="CPF", help="or CNPJ, as the merchant gave it")
+        one.add_argument("--test", action="store_true", help="of test charges")
+    erase_.add_argument("--reason", default="asked for by the payer", help="for the audit log; it names nobody")
+    erase_.add_argument("--yes", action="store_true", help="do not ask")
+    erase_.set_defaults(run=erase)
+    export_.set_defaults(run=export)
+
+
+def erase(args: argparse.Namespace) -> int:
+    from commands.payers.erase import ErasedPayer, OpenBusiness, erase_payer
+    from commands.people.audit import Origin
+
+    owner, document_hash = _asked(args)
+    if not args.yes and not _agreed():
+        raise CannotRun("nothing was erased: say --yes, or answer yes")
+
+    async def run() -> ErasedPayer:
+        async with connected() as conn:
+            origin = Origin(operator(), "terminal", "cli")
+            now = datetime.now(UTC)
+            return await erase_payer(conn, owner, document_hash, args.reason, origin, now=now, progress=_tell)
+
+    try:
+        erased = asyncio.run(run())
+    except OpenBusiness as found:
+        raise CannotRun(f"this payer still has {found}: end these first, then ask again") from None
+    return answer(args, {"account_id": str(args.account), "charges": erased.charges, "schedules": erased.schedules})
+
+
+def export(args: argparse.Namespace) -> int:
+    from commands.payers.export import ExportedPayer, export_payer
+    from commands.people.audit import Origin
+    from runtime.seal import Seal
+
+    owner, document_hash = _asked(args)
+    seal = Seal(running.secret_key())
+
+    async def run() -> ExportedPayer:
+        async with connected() as conn:
+            origin = Origin(operator(), "terminal", "cli")
+            return await export_payer(conn, owner, document_hash, origin, now=datetime.now(UTC), seal=seal)
+
+    return answer(args, {"account_id": str(args.account), **_plain(asyncio.run(run()))})
+
+
+def _plain(found: Any) -> dict[str, Any]:
+    import msgspec
+
+    plain: dict[str, Any] = msgspec.to_builtins(found)
+    return plain
+
+
+def _asked(args: argparse.Namespace) -> "tuple[Owner, str]":
+    from domain.documents import well_formed
+    from domain.mode import Owner
+    from runtime.seal import Seal
+
+    document = _PUNCTUATION.sub("", args.document).upper()
+    if not well_formed(document, letters=True):
+        raise CannotRun("--document is a CPF of 11 digits or a CNPJ of 14")
+    return Owner.of(args.account, args.test), Seal(running.secret_key()).blind(document)
+
+
+def _agreed() -> bool:
+    if not sys.stdin.isatty():
+        return False
+    return input("This cannot be undone. Erase this payer? Type yes: ").strip().lower() == "yes"
+
+
+def _tell(charges: int) -> None:
+    print(f"{charges} charges", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""What is held of payers: read out, and erased."""

@@ -1,0 +1,204 @@
+"""What is held of a payer can be read out and erased, and the books stay whole."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from commands.payers.erase import OpenBusiness, erase_payer
+from commands.payers.export import export_payer
+from commands.people.audit import Origin
+from domain.mode import Mode, Owner
+from readmodels.charges.charge import charges_by_id, present
+from runtime.ids import new_id
+from runtime.postgres import Pool
+from runtime.seal import Seal
+from tests.support.dashboard import Books, a_merchant
+
+SEAL = Seal(bytes(range(32)))
+DOCUMENT = "52998224725"
+PAYER = {
+    "name": "Quitéria Bragança",
+    "document": DOCUMENT,
+    "email": "quiteria@braganca.example",
+    "phone": "+5581987654321",
+}
+SECRETS = (*PAYER.values(), "Zulmira Fontoura", "***.444.777-**")
+ORIGIN = Origin("operator", "terminal", "cli")
+MAIL = (
+    "INSERT INTO mail (mail_id, account_id, charge_id, kind, to_sealed, to_hash, due_at, created_at, state)"
+    " VALUES ($1, $2, $3, 'charge', $4, $5, now(), now(), 'sent')"
+)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+async def an_account(pool: Pool) -> Books:
+    merchant = await a_merchant(pool)
+    return Books(pool, merchant.account_id, SEAL)
+
+
+async def a_paid_charge(books: Books, *, test: bool = False) -> UUID:
+    doc = await books.charge(payer=PAYER, external_id="pedido-1", test=test)
+    await books.paid(doc, payer_name="Zulmira Fontoura", payer_document="11144477735")
+    charge_id = UUID(doc.charge_id)
+    await books.pool.execute(
+        MAIL, new_id(), books.account_id, charge_id, SEAL.seal(PAYER["email"].encode()), SEAL.blind(PAYER["email"])
+    )
+    return charge_id
+
+
+async def everything(pool: Pool, account_id: UUID, charge_id: UUID) -> str:
+    """Each row of every table that names this account or charge, as JSON, with all that is sealed opened."""
+    tables = await pool.fetch(
+        "SELECT c.table_name, array_agg(c.column_name) AS columns FROM information_schema.columns c"
+        " JOIN information_schema.tables t USING (table_schema, table_name)"
+        " WHERE table_schema = current_schema() AND t.table_type = 'BASE TABLE' GROUP BY 1"
+    )
+    found = []
+    for table in tables:
+        about = [name for name in ("account_id", "charge_id") if name in table["columns"]]
+        if not about:
+            continue
+        where = " OR ".join(f"{name} = ${1 if name == 'account_id' else 2}" for name in about)
+        given = "($1::uuid IS NOT NULL AND $2::uuid IS NOT NULL)"
+        rows = await pool.fetch(
+            f"SELECT * FROM {table['table_name']} WHERE {given} AND ({where})",  # noqa: S608
+            account_id,
+            charge_id,
+        )
+        for row in rows:
+            for name, value in row.items():
+                if name == "payer_sealed" or name == "to_sealed":
+                    value = None if value is None else SEAL.open(value).decode()
+                found.append(f"{table['table_name']}.{name}={value!r}")
+    return "\n".join(found)
+
+
+async def standing(pool: Pool, account_id: UUID) -> list[Any]:
+    """What the books say."""
+    return [
+        await pool.fetch("SELECT * FROM journal WHERE account_id = $1 ORDER BY journal_id", account_id),
+        await pool.fetch("SELECT * FROM read_ledger WHERE account_id = $1 ORDER BY sequence", account_id),
+        await pool.fetch("SELECT * FROM read_event WHERE account_id = $1 ORDER BY sequence", account_id),
+        await pool.fetch(
+            "SELECT charge_id, status, version, changes FROM read_charge WHERE account_id = $1", account_id
+        ),
+        await pool.fetch("SELECT payment_id, amount_cents FROM payment WHERE account_id = $1", account_id),
+        await pool.fetch("SELECT * FROM account_clock WHERE account_id = $1", account_id),
+    ]
+
+
+async def erase(books: Books, *, mode: Mode = Mode.PRODUCTION, at: datetime | None = None) -> Any:
+    async with books.pool.acquire() as conn:
+        owner = Owner(books.account_id, mode)
+        return await erase_payer(conn, owner, SEAL.blind(DOCUMENT), "asked for", ORIGIN, now=at or now())
+
+
+async def test_the_journal_knows_no_payer(pool: Pool) -> None:
+    books = await an_account(pool)
+    await a_paid_charge(books)
+    rows = await pool.fetch("SELECT payload::text, event_body FROM journal WHERE account_id = $1", books.account_id)
+    assert len(rows) == 2
+    for row in rows:
+        assert "sealed" not in row["payload"]
+        assert SEAL.blind(DOCUMENT) not in row["payload"]
+        assert b"***" not in (row["event_body"] or b"")
+
+
+async def test_an_erased_payer_stands_nowhere_and_the_books_are_as_before(pool: Pool) -> None:
+    books = await an_account(pool)
+    charge_id = await a_paid_charge(books)
+    owner = Owner(books.account_id, Mode.PRODUCTION)
+    before, told = await standing(pool, books.account_id), await everything(pool, books.account_id, charge_id)
+    assert all(secret in told for secret in (*SECRETS, SEAL.blind(DOCUMENT)))
+    erased = await erase(books)
+    assert (erased.charges, erased.schedules) == (1, 0)
+    assert await standing(pool, books.account_id) == before
+    told = await everything(pool, books.account_id, charge_id)
+    assert not [secret for secret in (*SECRETS, SEAL.blind(DOCUMENT), SEAL.blind(PAYER["email"])) if secret in told]
+    async with pool.acquire() as conn:
+        ((doc,), late) = await charges_by_id(conn, [(charge_id, owner)]), now()
+    assert doc is not None
+    shown = present(doc, SEAL, now=late).payment
+    assert shown is not None
+    assert (shown.payer.name, shown.payer.document, shown.amount) == (None, None, "10.00")
+    assert (await erase(books)).charges == 0
+
+
+async def test_both_logs_tell_that_it_was_done_and_of_nobody(pool: Pool) -> None:
+    books = await an_account(pool)
+    await a_paid_charge(books)
+    await erase(books)
+    rows = await pool.fetch(
+        "SELECT action, facts::text, account_id FROM audit WHERE account_id = $1 OR subject = $1::text",
+        books.account_id,
+    )
+    assert sorted(row["action"] for row in rows) == ["payer.erased"] * 2 + ["payer.erasure_asked"] * 2
+    assert not any(secret in row["facts"] for row in rows for secret in (*SECRETS, SEAL.blind(DOCUMENT)))
+
+
+async def test_who_can_still_pay_or_waits_for_money_is_not_erased(pool: Pool) -> None:
+    books = await an_account(pool)
+    charge_id = await a_paid_charge(books)
+    await books.charge(payer=PAYER)
+    with pytest.raises(OpenBusiness, match="1 pending charges"):
+        await erase(books)
+    # Its time has passed, whoever has looked since.
+    await pool.execute("UPDATE payment SET refunding_cents = 1 WHERE charge_id = $1", charge_id)
+    with pytest.raises(OpenBusiness, match=r"^1 refunds on their way$"):
+        await erase(books, at=now() + timedelta(days=2))
+    await pool.execute("UPDATE payment SET refunding_cents = 0 WHERE charge_id = $1", charge_id)
+    assert (await erase(books, at=now() + timedelta(days=2))).charges == 2
+
+
+async def test_others_stay(pool: Pool) -> None:
+    """Another payer of the account, the same one at another account, and the other mode."""
+    books, others = await an_account(pool), await an_account(pool)
+    await a_paid_charge(books)
+    theirs = await a_paid_charge(others)
+    tried = await a_paid_charge(books, test=True)
+    neighbour = await books.charge(payer=PAYER | {"document": "11144477735", "name": "Ana"})
+    assert (await erase(books)).charges == 1
+    for charge_id in (theirs, tried, UUID(neighbour.charge_id)):
+        row = await pool.fetchrow(
+            "SELECT payer_sealed, payer_document_hash FROM charge WHERE charge_id = $1", charge_id
+        )
+        assert row is not None
+        assert None not in tuple(row)
+
+
+async def test_it_goes_in_slices(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    books = await an_account(pool)
+    monkeypatch.setattr("commands.payers.erase.SLICE", 2)
+    for _ in range(5):
+        await a_paid_charge(books)
+    heard: list[int] = []
+    async with pool.acquire() as conn:
+        owner = Owner(books.account_id, Mode.PRODUCTION)
+        await erase_payer(conn, owner, SEAL.blind(DOCUMENT), "x", ORIGIN, now=now(), progress=heard.append)
+    assert heard == [2, 4, 5]
+
+
+async def test_an_export_opens_all_that_is_held(pool: Pool) -> None:
+    books = await an_account(pool)
+    charge_id = await a_paid_charge(books)
+    owner = Owner(books.account_id, Mode.PRODUCTION)
+    async with pool.acquire() as conn:
+        found = await export_payer(conn, owner, SEAL.blind(DOCUMENT), ORIGIN, now=now(), seal=SEAL)
+        told = json.dumps(msgspec.to_builtins(found), ensure_ascii=False)
+        assert all(secret in told for secret in SECRETS)
+        assert [each["charge_id"] for each in found.charges] == [str(charge_id)]
+        assert not found.cut
+        await erase(books)
+        found = await export_payer(conn, owner, SEAL.blind(DOCUMENT), ORIGIN, now=now(), seal=SEAL)
+        assert found.charges == []
+    actions = await pool.fetch(
+        "SELECT facts FROM audit WHERE account_id = $1 AND action = 'payer.exported'", books.account_id
+    )
+    assert len(actions) == 2
