@@ -34,6 +34,7 @@ from bench.lookup import lookup
 from bench.merchants import merchants
 from bench.report import Finding
 from bench.reports import reports
+from bench.slowloris import slowloris
 from bench.start import start
 from bench.statements import statements
 
@@ -65,6 +66,7 @@ SCENARIOS = {
     "bytes": Scenario("What a charge leaves behind", bytes_per_charge),
     "cost": Scenario("What one creation costs", cost),
     "connections": Scenario("Connections with deadlines and bounds", connections, needs_api=False),
+    "slowloris": Scenario("Creating charges beside 3,000 slow connections", slowloris),
     "start": Scenario("Starting everything", start, needs_api=False),
 }
 
