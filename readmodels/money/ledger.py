@@ -68,6 +68,15 @@ class _Row(Struct, frozen=True, gc=False):
     created_at: datetime
 
 
+class HeldShares(Struct, frozen=True):
+    """A partner's shares that are in no balance yet. Cents; `earliest` is when the first of them was earned."""
+
+    cents: int
+    earliest: datetime | None
+
+
+find_held_shares = sql.one("read_ledger.held_shares", HeldShares)
+"""`account_id`."""
 find_balance = sql.one("read_ledger.balance", _Balance)
 find_bounds = sql.one("read_ledger.bounds", Bounds)
 _page = sql.list_of("read_ledger.page", _Row)

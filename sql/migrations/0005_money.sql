@@ -280,6 +280,9 @@ CREATE TABLE partner_share (
 );
 -- What waits to be posted: the sandbox's at once, production's when it was held long enough.
 CREATE INDEX partner_share_due ON partner_share (test, earned_at, number) WHERE posted_at IS NULL;
+-- What a partner is still to get.
+CREATE INDEX partner_share_held ON partner_share (partner_id) INCLUDE (share_cents, earned_at)
+    WHERE posted_at IS NULL AND NOT test;
 
 CREATE TABLE read_ledger (
     sequence             bigint NOT NULL,

@@ -6,14 +6,18 @@ Every page of the tables of dashboard and staff, the payer's page in each of its
 import asyncio
 import os
 import re
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterable
 from typing import NamedTuple
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import msgspec
 import pytest_asyncio
 
+from commands.money.refund import TransferDestination
 from runtime.ids import new_id
+from runtime.seal import Seal
 from tests.support.browser import Browser, Tab
 from tests.support.merchant import ApiClient, ApiMerchant, Books, new_merchant, until_answer
 from tests.support.system import System
@@ -152,8 +156,17 @@ async def test_no_page_of_the_staff_has_a_barrier(stage: Stage, browser: Browser
         " VALUES ($1, '001', 'pix_without_txid', $2, 1234, now(), now())",
         suspense_id, f"E99999994{suspense_id.hex[:23]}",
     )  # fmt: skip
+    refund_id, charge = new_id(), await stage.merchant.production.created("12.34")
+    to = TransferDestination(pix_key="ana@example.com", document="52998224725").kept(Seal(stage.system.secret_key))
+    request = {"refund_id": refund_id, "amount_cents": 1234, "destination_sealed": b64encode(to.sealed).decode()}
+    await books.execute(
+        "INSERT INTO held_refund (account_id, refund_id, charge_id, amount_cents, why, request, held_at)"
+        " VALUES ($1, $2, $3, 1234, 'over_bound', $4, now())",
+        stage.merchant.record.account_id, refund_id, UUID(charge["charge_id"]), msgspec.json.encode(request),
+    )  # fmt: skip
     known = {
         "account_id": str(stage.merchant.record.account_id), "name": "receipts", "suspense_id": str(suspense_id),
+        "refund_id": str(refund_id),
     }  # fmt: skip
     pages = [page for page in TABLE_OF_STAFF if page.method == "GET" and not page.path.endswith("/arquivo")]
     addresses = [(stage.system.app_url + filled(page, known), WIDTHS) for page in pages]

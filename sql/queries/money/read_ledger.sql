@@ -21,3 +21,8 @@ WHERE account_id = :account_id AND test = :test
   AND sequence > :above AND sequence < :below
 ORDER BY sequence {DESC}
 LIMIT :limit;
+
+-- name: held_shares
+-- Of production: what is in no balance yet (partner_share_held, of which only the index is read).
+SELECT coalesce(sum(share_cents), 0)::bigint AS cents, min(earned_at) AS earliest FROM partner_share
+WHERE partner_id = :account_id AND posted_at IS NULL AND NOT test;

@@ -9,7 +9,7 @@ import pytest
 from domain.instants import SAO_PAULO
 from runtime.postgres import Pool
 from tests.integration.painel.test_dashboard_browser import _CONTRAST, _HEADINGS, _SMALL, _UNNAMED, LONG
-from tests.integration.plataforma.test_held_refunds import SETTINGS, held_refund
+from tests.integration.plataforma.test_held_refunds_page import SETTINGS, held_refund
 from tests.support.dashboard import a_merchant, person_of, staff_of
 from tests.support.pages import CHROMIUM, serving, tab, until
 

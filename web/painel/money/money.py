@@ -10,7 +10,7 @@ from litestar.response import Response
 
 from domain.instants import SAO_PAULO, parse_day
 from readmodels.dashboard.overview import closings
-from readmodels.money.ledger import LedgerFilters, LedgerItem, find_balance, ledger_page
+from readmodels.money.ledger import LedgerFilters, LedgerItem, find_balance, find_held_shares, ledger_page
 from readmodels.money.payment_list import PaymentFilters, PaymentItem, payment_page
 from readmodels.page import SequencePosition, TimePosition
 from readmodels.reports.csv_lines import Cents
@@ -65,7 +65,14 @@ async def show_ledger(request: PageRequest) -> Response[Any]:
     """Production only, as every balance here."""
     async with session(request.pool) as conn:
         found = await find_balance(conn, account_id=request.owner.account_id, test=request.owner.test)
-    return await LEDGER.page(request, LEDGER.query(request), {"balance_cents": found.balance_cents})
+        held = await find_held_shares(conn, account_id=request.owner.account_id)
+    days = timedelta(days=request.settings.partner_share_held_days)
+    values = {
+        "balance_cents": found.balance_cents,
+        "held_cents": held.cents,
+        "held_until": None if held.earliest is None else held.earliest + days,
+    }
+    return await LEDGER.page(request, LEDGER.query(request), values)
 
 
 async def show_closings(request: PageRequest) -> Response[Any]:

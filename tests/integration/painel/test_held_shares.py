@@ -1,0 +1,26 @@
+"""A partner's shares that are in no balance yet are told beside the statement."""
+
+from datetime import UTC, datetime
+
+from domain.brazilian import brl
+from runtime.postgres import Pool
+from tests.support.banking import make_account
+from tests.support.dashboard import a_merchant, person_of, settings_with
+from tests.support.pages import serving
+from tests.support.partners import paid, partner_with, post_all
+
+
+async def test_what_is_held_is_shown_and_gone_once_it_is_in_the_balance(pool: Pool) -> None:
+    merchant, partner = await make_account(pool), await a_merchant(pool)
+    made = await partner_with(pool, 1_000, account_id=partner.account_id)
+    settings = settings_with(PARTNER_SHARE_HELD_DAYS="180")
+    async with serving(pool, lambda: datetime.now(UTC), settings) as address, person_of(address, partner) as owner:
+        assert "Participações a liberar" not in (await owner.opened("/painel/extrato")).text
+        await paid(pool, merchant, 12_345, made.integrador_code)
+        page = (await owner.opened("/painel/extrato")).text
+        assert f"Participações a liberar: {brl(1_234)}" in page
+        assert f"Saldo {brl(0)}" in page
+        await post_all(pool)
+        page = (await owner.opened("/painel/extrato")).text
+        assert "Participações a liberar" not in page
+        assert f"Saldo {brl(1_234)}" in page
