@@ -518,6 +518,21 @@ END),
 CREATE INDEX partner_share_due ON partner_share USING btree (test, earned_at, number) WHERE posted_at IS NULL;
 CREATE INDEX partner_share_held ON partner_share USING btree (partner_id) INCLUDE (share_cents, earned_at) WHERE posted_at IS NULL AND NOT test;
 
+CREATE TABLE payer_kept (
+    account_id uuid NOT NULL,
+    charge_id uuid NOT NULL,
+    test boolean NOT NULL,
+    look_at timestamp with time zone NOT NULL,
+    CONSTRAINT payer_kept_pkey PRIMARY KEY (charge_id)
+);
+CREATE INDEX payer_kept_due ON payer_kept USING btree (test, look_at);
+
+CREATE TABLE payer_retention (
+    test boolean NOT NULL,
+    charge_id uuid NOT NULL,
+    CONSTRAINT payer_retention_pkey PRIMARY KEY (test)
+) WITH (fillfactor=50);
+
 CREATE TABLE payment (
     amount_cents bigint NOT NULL,
     paid_at timestamp with time zone NOT NULL,

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from domain.client_address import HEADERS, Network
 from runtime.limits.http_bounds import HttpBounds, read_http_bounds
+from runtime.limits.kept import Kept, read_kept
 from runtime.limits.rates import Rates, read_rates
 from runtime.pace import Pace, read_pace
 from runtime.production import (
@@ -38,8 +39,6 @@ WEBHOOK_PAUSED_PROBE_S = 3_600.0
 # Long enough for a program to cancel a mistake, short enough not to delay the money.
 WITHDRAWAL_GRACE_S = 5.0
 # As long as an event stays in the feed.
-MAIL_KEPT_DAYS = 400
-BANK_HISTORY_KEPT_DAYS = 400
 # A location of the sandbox is this, "/pix/v2/cobv/" and 22 characters, and at most 77 in all.
 BASE_URL_HOST_MAX = 42
 # After banking hours: the day's boletos are in, and the merchant's own bank shows the money the same evening.
@@ -125,8 +124,7 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     webhook_paused_probe_s: float
     """WEBHOOK_PAUSED_PROBE_S: how often a paused lane is probed."""
     webhook_nameservers: tuple[str, ...]
-    """WEBHOOK_NAMESERVERS: who is asked for the addresses of webhooks, as `address` or `address:port`; the system's
-    unless given."""
+    """WEBHOOK_NAMESERVERS: asked for the addresses of webhooks, as `address[:port]`; the system's unless given."""
     smtp: SmtpServer | None
     """SMTP_URL: who takes our mails, such as smtp://user:password@host:587?starttls=1, or smtps://host."""
     mail_from: str
@@ -161,6 +159,7 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     http: HttpBounds
     """What a connection may take."""
     rates: Rates
+    kept: Kept
     """How often one client may ask for what needs no token."""
 
     @property
@@ -205,7 +204,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         bank_certificate_password=env.get("BANK_CERTIFICATE_PASSWORD", ""),
         bank_transfers_url=env.get("BANK_TRANSFERS_URL", "").rstrip("/"),
         bank_callback_token=env.get("BANK_CALLBACK_TOKEN", LOCAL_CALLBACK_TOKEN),
-        bank_history_kept_days=_days(env, "BANK_HISTORY_KEPT_DAYS", BANK_HISTORY_KEPT_DAYS),
+        bank_history_kept_days=_days(env, "BANK_HISTORY_KEPT_DAYS", 400),
         secret_key=_key(env),
         api_processes=_count(env, "API_PROCESSES", 2),
         worker_processes=_count(env, "WORKER_PROCESSES", 1),
@@ -213,7 +212,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         smtp=(smtp := _smtp(env)),
         mail_from=_mail_from(env, required=smtp is not None),
         mail_catcher=smtp is None and env.get("MAIL_CATCHER", "0") == "1",
-        mail_kept_days=_days(env, "MAIL_KEPT_DAYS", MAIL_KEPT_DAYS),
+        mail_kept_days=_days(env, "MAIL_KEPT_DAYS", 400),
         withdrawal_grace_s=_floats(env, "WITHDRAWAL_GRACE_S", (WITHDRAWAL_GRACE_S,))[0],
         daily_withdrawal_hour=_hour(env, "DAILY_WITHDRAWAL_HOUR", DAILY_WITHDRAWAL_HOUR),
         refund_transfers_cents_max=_int(env, "REFUND_TRANSFERS_CENTS_MAX", 500_000),
@@ -229,6 +228,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         pace=read_pace(env),
         http=read_http_bounds(env),
         rates=read_rates(env),
+        kept=read_kept(env),
     )
 
 

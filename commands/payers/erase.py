@@ -87,7 +87,7 @@ async def erase_payer(
         await _write_down(conn, owner, ASKED, {"reason": reason}, origin, now=now)
     erased = 0
     while found := await _charges(conn, **of, limit=SLICE):
-        gone = await erase_charges(conn, owner.account_id, [each.charge_id for each in found])
+        gone = len(await erase_charges(conn, owner.account_id, [each.charge_id for each in found]))
         if not gone:  # all of this slice were taken up again: paid into, or refunded
             await _refuse_open(conn, of, now=now)
         erased += gone
@@ -98,8 +98,8 @@ async def erase_payer(
     return ErasedPayer(erased, schedules)
 
 
-async def erase_charges(conn: Connection, account_id: UUID, charge_ids: Sequence[UUID]) -> int:
-    """Erase whoever is named by these charges of one account (at most SLICE), in a transaction; answers of how many.
+async def erase_charges(conn: Connection, account_id: UUID, charge_ids: Sequence[UUID]) -> list[UUID]:
+    """Erase whoever is named by these charges of one account (at most SLICE), in a transaction; answers of which.
 
     One that is pending, or from which money is on its way back, is left as it is.
     """
@@ -112,7 +112,7 @@ async def erase_charges(conn: Connection, account_id: UUID, charge_ids: Sequence
             await _erase_suspended(conn, charge_ids=gone.charge_ids)
         if gone.mail_ids:
             await _erase_caught(conn, mail_ids=gone.mail_ids)
-    return len(gone.charge_ids or ())
+    return gone.charge_ids or []
 
 
 async def _refuse_open(conn: Connection, of: dict[str, Any], *, now: datetime) -> None:

@@ -57,6 +57,20 @@ CREATE INDEX charge_expiring ON charge (expires_at) WHERE status = 'pending';
 CREATE INDEX charge_reference ON charge (account_id, test, external_id, charge_id)
     WHERE status = 'pending' AND external_id IS NOT NULL;
 
+-- How far the walks along the charges have come that erase payers after some time, one for each mode
+-- (commands/payers/retention.py); and the charges they passed while their payer was still needed.
+CREATE TABLE payer_retention (
+    test       boolean PRIMARY KEY,
+    charge_id  uuid NOT NULL
+) WITH (fillfactor = 50);
+CREATE TABLE payer_kept (
+    account_id  uuid NOT NULL,
+    charge_id   uuid PRIMARY KEY,
+    test        boolean NOT NULL,
+    look_at     timestamptz NOT NULL
+);
+CREATE INDEX payer_kept_due ON payer_kept (test, look_at);
+
 -- Numbers of boletos, handed out in blocks and used once; those that a process did not use when it ended are lost.
 CREATE SEQUENCE boleto_control AS bigint INCREMENT BY 50 MINVALUE 1 MAXVALUE 9999999949;
 

@@ -92,6 +92,9 @@ BOLETOS = {
     "plain": PLAIN,
     "sandbox hybrid": SANDBOX,
     "sandbox plain": msgspec.structs.replace(PLAIN, test=True),
+    "erased payer": msgspec.structs.replace(
+        PLAIN, payer_name="Dados do pagador apagados", payer_document="", payer_address=""
+    ),
     "full": FULL,
     "full plain sandbox": msgspec.structs.replace(FULL, qr_code=None, test=True),
 }

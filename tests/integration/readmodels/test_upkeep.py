@@ -19,6 +19,8 @@ SMALL = (
     "report_entry", "report_integrator", "report_position", "report_refund", "report_wait", "sandbox_clock", "schedule",
     "sign_in_attempt", "verification", "verification_difference", "verification_part",
     "webhook_endpoint", "webhook_lane", "worker_heartbeat",
+    "share_proposal", "receiving_key", "held_refund", "payout_change", "invitation", "access_link",
+    "payer_retention", "payer_kept",
     # Money and mail that something is wrong with, and what is still to be sent.
     "bank_unreadable", "suspense", "mail_request", "caught_mail", "migration",
 )  # fmt: skip

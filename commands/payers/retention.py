@@ -1,0 +1,93 @@
+"""Payers' data that has been kept long enough: it goes with the charges it came with, the oldest first.
+
+A charge's id tells when it was made, so what is old is the beginning of `charge`'s key: one walk for each mode, whose
+place is a row, goes along it once. What is passed while its payer is still needed (it can be paid, or ended not long
+enough ago) is written down with the day to look again.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from commands.payers.erase import SLICE, erase_charges
+from domain.charge import Status
+from domain.mode import Mode
+from runtime.ids import first_id
+from sql import Connection
+
+_LOOK_AGAIN: Final = timedelta(days=1)
+
+
+class PassedCharge(Struct, frozen=True):
+    charge_id: UUID
+    account_id: UUID
+    test: bool
+    status: str
+    expires_at: datetime
+
+
+class _Place(Struct, frozen=True):
+    charge_id: UUID
+
+
+class _Kept(Struct, frozen=True):
+    charge_id: UUID
+    account_id: UUID
+    look_at: datetime
+
+
+_begin = sql.run("payer_retention.begin")
+_place = sql.maybe("payer_retention.place", _Place)
+_passed = sql.many("payer_retention.passed", PassedCharge)
+_due = sql.many("payer_retention.due", PassedCharge)
+_keep = sql.run("payer_retention.keep")
+_done = sql.run("payer_retention.done")
+_move = sql.run("payer_retention.move")
+
+
+async def erase_old(conn: Connection, mode: Mode, kept: timedelta, *, now: datetime) -> int:
+    """Erase payers of charges of this mode that could be paid for the last time `kept` ago or longer.
+
+    One slice, within the caller's transaction; answers how many charges were looked at, 0 when nothing is left to do or
+    another worker is at it.
+    """
+    await _begin(conn, test=mode.test)
+    place = await _place(conn, test=mode.test)
+    if place is None:
+        return 0
+    passed = await _passed(conn, after=place.charge_id, until=first_id(now - kept), limit=SLICE)
+    due = await _due(conn, test=mode.test, now=now, limit=SLICE)
+    for found in (passed, due):
+        await _judge(conn, [each for each in found if each.test == mode.test], kept, now=now)
+    if passed:
+        await _move(conn, test=mode.test, charge_id=passed[-1].charge_id)
+    return len(passed) + len(due)
+
+
+async def _judge(conn: Connection, found: Sequence[PassedCharge], kept: timedelta, *, now: datetime) -> None:
+    over, gone = defaultdict[UUID, list[UUID]](list), set[UUID]()
+    for each in found:
+        if each.status != Status.PENDING and each.expires_at <= now - kept:
+            over[each.account_id].append(each.charge_id)
+    for account_id, charge_ids in sorted(over.items()):
+        gone.update(await erase_charges(conn, account_id, charge_ids))
+    rows = [
+        _Kept(each.charge_id, each.account_id, max(_sum(each.expires_at, kept), now + _LOOK_AGAIN))
+        for each in found
+        if each.charge_id not in gone
+    ]
+    if rows:
+        await _keep(conn, test=found[0].test, kept=rows)
+    if gone:
+        await _done(conn, charge_ids=sorted(gone))
+
+
+def _sum(at: datetime, span: timedelta) -> datetime:
+    """A due date may be as late as dates go."""
+    last = datetime.max.replace(tzinfo=UTC)
+    return last if at > last - span else at + span

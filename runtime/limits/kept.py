@@ -1,0 +1,30 @@
+"""How long what tells of payers is kept, each a variable of the environment."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+_DAYS_MAX: Final = 36_500
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    """Counted from when a charge could be paid for the last time; 0 is for ever. Field `x_y` is the variable X_Y."""
+
+    payers_kept_months: int = 0
+    """Of production. For ever unless set: how long a merchant has to be able to show whom he charged is his to say."""
+    sandbox_kept_days: int = 90
+    """Of test charges."""
+
+
+def read_kept(env: Mapping[str, str]) -> Kept:
+    """ValueError names the variable that is no number from 0 to its bound."""
+    found: dict[str, int] = {}
+    for field in Kept.__struct_fields__:
+        if not (text := env.get(field.upper())):
+            continue
+        bound = _DAYS_MAX if field.endswith("_days") else _DAYS_MAX // 31
+        if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) <= bound):
+            raise ValueError(f"{field.upper()} must be a whole number from 0 to {bound}, not {text!r}")
+        found[field] = int(text)
+    return Kept(**found)

@@ -1,0 +1,35 @@
+-- How far the walks have come that erase payers after some time. One worker at a time is in each.
+
+-- name: begin
+INSERT INTO payer_retention (test, charge_id) VALUES (:test, '00000000-0000-0000-0000-000000000000') ON CONFLICT DO NOTHING;
+
+-- name: place
+SELECT charge_id FROM payer_retention WHERE test = :test FOR UPDATE SKIP LOCKED;
+
+-- name: passed
+-- A range of charge's key, of both modes: what is not the walk's is passed over once.
+SELECT charge_id, account_id, test, status, expires_at FROM charge
+WHERE charge_id > :after AND charge_id < :until
+ORDER BY charge_id
+LIMIT :limit;
+
+-- name: due
+-- payer_kept_due, then charge's key.
+WITH due AS MATERIALIZED (
+    SELECT charge_id, account_id FROM payer_kept WHERE test = :test AND look_at <= :now ORDER BY look_at LIMIT :limit
+)
+SELECT c.charge_id, c.account_id, c.test, c.status, c.expires_at
+FROM due d JOIN charge c ON c.charge_id = d.charge_id AND c.account_id = d.account_id;
+
+-- name: keep
+INSERT INTO payer_kept AS k (charge_id, account_id, test, look_at)
+SELECT g.charge_id, g.account_id, :test, g.look_at
+FROM unnest(:kept.charge_id::uuid[], :kept.account_id::uuid[], :kept.look_at::timestamptz[])
+     AS g (charge_id, account_id, look_at)
+ON CONFLICT (charge_id) DO UPDATE SET look_at = excluded.look_at;
+
+-- name: done
+DELETE FROM payer_kept WHERE charge_id = ANY(:charge_ids::uuid[]);
+
+-- name: move
+UPDATE payer_retention SET charge_id = :charge_id WHERE test = :test;

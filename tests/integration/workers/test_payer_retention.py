@@ -1,0 +1,130 @@
+"""What is held of payers goes after the time that the settings say, of each mode by itself."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+import pytest_asyncio
+
+from commands.charges.expire import expire_charges
+from runtime.limits.kept import Kept, read_kept
+from runtime.postgres import Pool, open_pool
+from runtime.seal import Seal
+from tests.support.dashboard import Books, a_merchant
+from tests.support.database import own_database
+from workers.housekeeping.old_payers import erase_old_payers
+
+SEAL = Seal(bytes(range(32)))
+PAYER = {"name": "Quitéria Bragança", "document": "52998224725"}
+DAYS, MONTHS = 90, 60
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def own(servers: Any) -> AsyncIterator[Pool]:
+    """A database of the test's own: the walk is over all accounts, years after the other tests."""
+    async with own_database(servers.database_url, "retention") as url:
+        opened = await open_pool(url, name="tests", size=5)
+        yield opened
+        await opened.close()
+
+
+def worker(pool: Pool, at: datetime, *, days: int = DAYS, months: int = MONTHS) -> Any:
+    kept = Kept(sandbox_kept_days=days, payers_kept_months=months)
+    return SimpleNamespace(pool=pool, now=lambda: at, settings=SimpleNamespace(kept=kept))
+
+
+async def until_done(context: Any) -> None:
+    for _ in range(50):
+        if not await erase_old_payers(context):
+            return
+    raise AssertionError("it does not end")
+
+
+async def a_charge(books: Books, *, test: bool, lifetime: timedelta = timedelta(days=1)) -> UUID:
+    doc = await books.charge(payer=PAYER, test=test, lifetime=lifetime)
+    await books.paid(doc, payer_name="Zulmira")
+    return UUID(doc.charge_id)
+
+
+async def named(pool: Pool, charge_id: UUID) -> bool:
+    return bool(
+        await pool.fetchval(
+            "SELECT num_nonnulls(c.payer_sealed, c.payer_document_hash, p.payer_sealed, r.payer_document_hash) = 4"
+            " FROM charge c JOIN read_charge r USING (charge_id) JOIN payment p USING (charge_id) WHERE charge_id = $1",
+            charge_id,
+        )
+    )
+
+
+async def test_each_mode_goes_by_its_own_time(own: Pool) -> None:
+    books = Books(own, (await a_merchant(own)).account_id, SEAL)
+    tried, real = await a_charge(books, test=True), await a_charge(books, test=False)
+    now = datetime.now(UTC)
+    await until_done(worker(own, now + timedelta(days=DAYS - 2)))
+    assert (await named(own, tried), await named(own, real)) == (True, True)
+    await until_done(worker(own, now + timedelta(days=DAYS + 2)))
+    assert (await named(own, tried), await named(own, real)) == (False, True)
+    await until_done(worker(own, now + timedelta(days=365 * 20), months=0))
+    assert await named(own, real)
+    await until_done(worker(own, now + timedelta(days=31 * MONTHS + 2)))
+    assert not await named(own, real)
+    journal = await own.fetchval("SELECT count(*) FROM journal WHERE account_id = $1", books.account_id)
+    assert journal == 4
+
+
+async def test_a_charge_that_is_passed_while_it_can_be_paid_is_looked_at_again(own: Pool) -> None:
+    books = Books(own, (await a_merchant(own)).account_id, SEAL)
+    now = datetime.now(UTC)
+    doc = await books.charge(payer=PAYER, test=True, lifetime=timedelta(days=200))
+    charge_id = UUID(doc.charge_id)
+    sealed = "SELECT payer_sealed IS NOT NULL FROM charge WHERE charge_id = $1"
+    await until_done(worker(own, now + timedelta(days=DAYS + 2)))
+    assert await own.fetchval(sealed, charge_id)
+    over = now + timedelta(days=201)
+    async with own.acquire() as conn, conn.transaction():
+        await expire_charges(conn, [charge_id], now=over, actor="sweeper")
+    await until_done(worker(own, over))
+    assert await own.fetchval(sealed, charge_id)
+    await until_done(worker(own, over + timedelta(days=DAYS)))
+    assert not await own.fetchval(sealed, charge_id)
+    assert await own.fetchval("SELECT count(*) FROM payer_kept WHERE charge_id = $1", charge_id) == 0
+
+
+async def test_a_charge_with_a_refund_on_its_way_keeps_its_payer_until_that_ended(own: Pool) -> None:
+    books = Books(own, (await a_merchant(own)).account_id, SEAL)
+    charge_id = await a_charge(books, test=True)
+    await own.execute("UPDATE payment SET refunding_cents = 1 WHERE charge_id = $1", charge_id)
+    at = datetime.now(UTC) + timedelta(days=DAYS + 2)
+    await until_done(worker(own, at))
+    assert await named(own, charge_id)
+    await own.execute("UPDATE payment SET refunding_cents = 0 WHERE charge_id = $1", charge_id)
+    await until_done(worker(own, at + timedelta(days=2)))
+    assert not await named(own, charge_id)
+
+
+async def test_two_workers_do_not_wait_for_each_other(own: Pool) -> None:
+    books = Books(own, (await a_merchant(own)).account_id, SEAL)
+    charge_id = await a_charge(books, test=True)
+    at = datetime.now(UTC) + timedelta(days=DAYS + 2)
+    await erase_old_payers(worker(own, datetime.now(UTC)))  # makes the places
+    async with own.acquire() as conn, conn.transaction():
+        await conn.execute("SELECT FROM payer_retention WHERE test FOR UPDATE")
+        assert await erase_old_payers(worker(own, at, months=0)) == 0
+    await until_done(worker(own, at))
+    assert not await named(own, charge_id)
+
+
+@pytest.mark.parametrize("given", ["-1", "9" * 9, "x", "36501"])
+def test_a_time_that_is_none_is_refused_by_its_name(given: str) -> None:
+    with pytest.raises(ValueError, match="SANDBOX_KEPT_DAYS"):
+        read_kept({"SANDBOX_KEPT_DAYS": given})
+
+
+def test_payers_of_production_are_kept_unless_it_is_said_how_long() -> None:
+    assert read_kept({}) == Kept(payers_kept_months=0, sandbox_kept_days=90)
+    assert read_kept({"PAYERS_KEPT_MONTHS": "60", "SANDBOX_KEPT_DAYS": "0"}) == Kept(
+        payers_kept_months=60, sandbox_kept_days=0
+    )

@@ -1,0 +1,26 @@
+"""Erase payers' data when it has been kept as long as the settings say."""
+
+from datetime import timedelta
+from typing import Final
+
+from commands.payers.retention import erase_old
+from domain.mode import Mode
+from runtime.postgres import transaction
+from workers.context import Context
+
+_MONTH: Final = timedelta(days=31)
+"""The longest: what is to be kept for months is never kept for less."""
+
+
+async def erase_old_payers(context: Context) -> int:
+    """A slice of each mode's walk; answers how many charges were looked at. Of a mode whose setting is 0, none."""
+    kept = {
+        Mode.SANDBOX: timedelta(days=context.settings.kept.sandbox_kept_days),
+        Mode.PRODUCTION: context.settings.kept.payers_kept_months * _MONTH,
+    }
+    looked_at = 0
+    for mode, span in kept.items():
+        if span:
+            async with transaction(context.pool) as conn:
+                looked_at += await erase_old(conn, mode, span, now=context.now())
+    return looked_at
