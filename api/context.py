@@ -52,7 +52,7 @@ class ApiContext:
         self.redis = open_redis(settings.redis_url, blocking=False)
         self.jobs = Jobs(self.redis)
         self.seal = Seal(settings.secret_key)
-        self.cursors = Cursors(self.seal.key("cursor"))
+        self.cursors = Cursors(self.seal.keys("cursor"))
         self.callers = Callers(pool)
         self.buckets = Buckets(self.redis)
         self.request_log = RequestLog(pool)

@@ -20,6 +20,7 @@ from domain.pix.br_code import dynamic_br_code
 from readmodels.charges.charge import ChargeDoc, Pix, present
 from runtime.ids import new_id, new_token
 from runtime.postgres import transaction
+from runtime.seal import CHARGE_PAYER
 
 _CLAIM = """
 INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
@@ -82,7 +83,8 @@ async def create_naively(context: ApiContext, call: Call) -> Answer:
             raise Refused(Code.IDEMPOTENCY_KEY_REUSED)
         await conn.execute(
             _CHARGE, caller.account_id, charge_id, caller.test, amount_cents, external_id, now, expires_at,
-            location.location, context.seal.seal(msgspec.json.encode(payer)) if payer else None,
+            location.location,
+            context.seal.seal(msgspec.json.encode(payer), CHARGE_PAYER, charge_id) if payer else None,
         )  # fmt: skip
         journal_id = await conn.fetchval(
             _JOURNAL, owner, charge_id, now, caller.client_id, call.request_id,

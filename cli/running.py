@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from cli.run.supervise import CannotRun
+from runtime.seal import SecretKeys, read_keys
 
 
 class Running(msgspec.Struct, kw_only=True):
@@ -57,8 +58,8 @@ def find() -> Running:
     return running
 
 
-def secret_key() -> bytes:
-    """SECRET_KEY, else the one `quita up` made; 32 bytes."""
+def secret_key() -> SecretKeys:
+    """SECRET_KEY, else the one `quita up` made."""
     text = os.environ.get("SECRET_KEY", "")
     if not text:
         try:
@@ -66,9 +67,6 @@ def secret_key() -> bytes:
         except FileNotFoundError:
             raise CannotRun(f"there is no secret.key in {home()}; run `quita up` or set SECRET_KEY") from None
     try:
-        key = bytes.fromhex(text)
-    except ValueError:
-        key = b""
-    if len(key) != 32:
-        raise CannotRun("SECRET_KEY must be 64 hex digits")
-    return key
+        return read_keys(text)
+    except ValueError as error:
+        raise CannotRun(str(error)) from None

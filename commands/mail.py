@@ -23,7 +23,7 @@ from domain.charge import Status
 from domain.errors import Code, Refused
 from domain.schedules.reminders import due_day, next_reminder_at, reminder_now
 from runtime.ids import new_id
-from runtime.seal import Seal
+from runtime.seal import CHARGE_PAYER, MAIL_NOTE, MAIL_TO, Seal
 from sql import Connection
 
 REQUESTS_MAX: Final = 200
@@ -122,7 +122,7 @@ async def write_mails(conn: Connection, *, now: datetime, seal: Seal) -> int:
     ended: list[_Request] = []
     for request in requests:
         charge = charges[request.charge_id]
-        to = payer_email(charge.payer_sealed, seal)
+        to = payer_email(charge.payer_sealed, charge.charge_id, seal)
         after = _next(request, charge, now=now)
         if to is not None and after.kind is not None:
             mails.append(_New(new_id(), charge, after.kind, after.about_day, to))
@@ -161,7 +161,7 @@ async def _add(conn: Connection, mails: Sequence[_New], *, now: datetime, seal: 
     await add(
         conn,
         mails=mails,
-        to_sealed=[seal.seal(mail.to.encode()) for mail in mails],
+        to_sealed=[seal.seal(mail.to.encode(), MAIL_TO, mail.mail_id) for mail in mails],
         to_hashes=[address_hash(mail.to, seal) for mail in mails],
         now=now,
     )
@@ -179,11 +179,15 @@ async def write_notices(conn: Connection, *, now: datetime, seal: Seal) -> int:
         for email in [each.email for each in people if each.account_id == notice.account_id][:PEOPLE_MAX]
     ]
     if addressed:
+        mail_ids = [new_id() for _ in addressed]
         await add_notice(
             conn,
-            mail_ids=[new_id() for _ in addressed],
+            mail_ids=mail_ids,
             notices=[notice for notice, _ in addressed],
-            to_sealed=[seal.seal(email.encode()) for _, email in addressed],
+            to_sealed=[
+                seal.seal(email.encode(), MAIL_TO, mail_id)
+                for mail_id, (_, email) in zip(mail_ids, addressed, strict=True)
+            ],
             to_hashes=[address_hash(email, seal) for _, email in addressed],
             now=now,
         )
@@ -210,7 +214,7 @@ async def ask_for_mail(
     Refused(VALIDATION_ERROR) with fields.to for another address than the payer's while the account is not approved.
     """
     (charge,) = await find_requested_charges(conn, charge_ids=[charge_id])
-    payer = payer_email(charge.payer_sealed, seal)
+    payer = payer_email(charge.payer_sealed, charge.charge_id, seal)
     to = to or payer
     if to is None:
         raise Refused(Code.PAYER_EMAIL_REQUIRED)
@@ -222,9 +226,9 @@ async def ask_for_mail(
         mail_id=mail_id,
         account_id=account_id,
         charge_id=charge_id,
-        to_sealed=seal.seal(to.encode()),
+        to_sealed=seal.seal(to.encode(), MAIL_TO, mail_id),
         to_hash=address_hash(to, seal),
-        note_sealed=None if note is None else seal.seal(note.encode()),
+        note_sealed=None if note is None else seal.seal(note.encode(), MAIL_NOTE, mail_id),
         attach_pdf=attach_pdf,
         now=now,
         since=now - ASKED_IN,
@@ -243,8 +247,8 @@ def is_same_address(one: str, other: str | None) -> bool:
     return other is not None and one.strip().lower() == other.strip().lower()
 
 
-def payer_email(payer_sealed: bytes | None, seal: Seal) -> str | None:
-    return None if payer_sealed is None else _read_payer(seal.open(payer_sealed)).email or None
+def payer_email(payer_sealed: bytes | None, charge_id: UUID, seal: Seal) -> str | None:
+    return None if payer_sealed is None else _read_payer(seal.open(payer_sealed, CHARGE_PAYER, charge_id)).email or None
 
 
 def address_hash(address: str, seal: Seal) -> str:
@@ -255,7 +259,7 @@ def address_hash(address: str, seal: Seal) -> str:
 def stop_token(account_id: UUID, to_hash: str, seal: Seal) -> str:
     """The part of a link that unsubscribes this address from this merchant's mails, signed against forgery."""
     plain = account_id.bytes + bytes.fromhex(to_hash)
-    return urlsafe_b64encode(plain + _mac(plain, seal)).decode().rstrip("=")
+    return urlsafe_b64encode(plain + _macs(plain, seal)[0]).decode().rstrip("=")
 
 
 def read_stop_token(token: str, seal: Seal) -> tuple[UUID, str] | None:
@@ -267,10 +271,10 @@ def read_stop_token(token: str, seal: Seal) -> tuple[UUID, str] | None:
     except (Base64Error, ValueError):
         return None
     plain, mac = raw[:-_MAC], raw[-_MAC:]
-    if len(raw) != 48 or not hmac.compare_digest(mac, _mac(plain, seal)):
+    if len(raw) != 48 or not any(hmac.compare_digest(mac, each) for each in _macs(plain, seal)):
         return None
     return UUID(bytes=plain[:16]), plain[16:].hex()
 
 
-def _mac(plain: bytes, seal: Seal) -> bytes:
-    return hmac.new(seal.key("mail-stop"), plain, sha256).digest()[:_MAC]
+def _macs(plain: bytes, seal: Seal) -> list[bytes]:
+    return [hmac.new(key, plain, sha256).digest()[:_MAC] for key in seal.keys("mail-stop")]

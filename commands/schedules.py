@@ -24,6 +24,7 @@ from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, day_ends, to_millisecond
 from domain.schedules.recurrence import Frequency, Recurrence, issue_at
 from runtime.ids import new_id
+from runtime.seal import CHARGE_PAYER, SCHEDULE_PAYER, Seal
 from sql import Connection
 
 PIX: Final = "pix"
@@ -204,7 +205,7 @@ def over(due: DueCharge, *, now: datetime) -> bool:
     return now.astimezone(SAO_PAULO).date() > due.due_date
 
 
-async def issue_pix(conn: Connection, due: DueCharge, location: PixLocation, *, now: datetime) -> bool:
+async def issue_pix(conn: Connection, due: DueCharge, location: PixLocation, *, now: datetime, seal: Seal) -> bool:
     """Create the number's charge and advance, in the caller's transaction. It can be paid until its due date is over.
 
     False: the key is used, or PIX is suspended.
@@ -222,7 +223,7 @@ async def issue_pix(conn: Connection, due: DueCharge, location: PixLocation, *, 
         lifetime_s=int((day_ends(due.due_date) - now).total_seconds()),
         external_id=due.external_id,
         description=due.description,
-        payer_sealed=due.payer_sealed,
+        payer_sealed=_payer_of(due, charge_id, seal),
         payer_document_hash=due.payer_document_hash,
         scenario=None,
         send_email=due.send_email,
@@ -234,10 +235,14 @@ async def issue_pix(conn: Connection, due: DueCharge, location: PixLocation, *, 
     return True
 
 
-async def order_boleto(conn: Connection, due: DueCharge, control: int, *, agreement: Agreement, now: datetime) -> None:
+async def order_boleto(
+    conn: Connection, due: DueCharge, control: int, *, agreement: Agreement, now: datetime, seal: Seal
+) -> None:
     """Have the bank register the boleto, under this control number. Nothing happens when that is under way already."""
     now = to_millisecond(now)
+    charge_id = new_id()
     request = BoletoRequest(
+        charge_id=charge_id,
         issuer=due.issuer,
         key=due.key,
         fingerprint=due.mark,
@@ -245,7 +250,7 @@ async def order_boleto(conn: Connection, due: DueCharge, control: int, *, agreem
         kind=due.payment_method,
         amount_cents=due.amount_cents,
         due_on=due.due_date,
-        payer_sealed=due.payer_sealed,
+        payer_sealed=_payer_of(due, charge_id, seal),
         payer_document_hash=due.payer_document_hash,
         external_id=due.external_id,
         description=due.description,
@@ -257,6 +262,11 @@ async def order_boleto(conn: Connection, due: DueCharge, control: int, *, agreem
     )
     await order_boletos(conn, [order])
     await wait(conn, due, look_at=now + BOLETO_LOOK, ordered=True)
+
+
+def _payer_of(due: DueCharge, charge_id: UUID, seal: Seal) -> bytes:
+    """The payer, sealed as this charge's."""
+    return seal.seal(seal.open(due.payer_sealed, SCHEDULE_PAYER, due.schedule_id), CHARGE_PAYER, charge_id)
 
 
 async def advance(

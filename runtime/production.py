@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from runtime.seal import read_keys
+
 ENVIRONMENTS = ("local", "production")
 LOCAL_CLIENT_ID = "quita-local"
 LOCAL_APP_KEY = "quita-local-app"
@@ -48,9 +50,12 @@ def _faults(env: Mapping[str, str]) -> Iterator[str]:
 
 
 def _secret_faults(env: Mapping[str, str]) -> Iterator[str]:
-    key = env.get("SECRET_KEY", "")
-    if len(key) != 64 or len({key[at : at + 2].lower() for at in range(0, 64, 2)}) < _DISTINCT_BYTES_MIN:
-        yield "SECRET_KEY must be 64 random hex digits (openssl rand -hex 32)"
+    try:
+        keys = read_keys(env.get("SECRET_KEY", "")).keys
+    except ValueError:
+        keys = ()
+    if not keys or any(len(set(key)) < _DISTINCT_BYTES_MIN for _, key in keys):
+        yield "SECRET_KEY must be 64 random hex digits (openssl rand -hex 32), or several such keys as id:hex,id:hex"
     token = env.get("BANK_CALLBACK_TOKEN", "")
     if len(token) < CALLBACK_TOKEN_MIN or token == LOCAL_CALLBACK_TOKEN:
         yield f"BANK_CALLBACK_TOKEN must be a random word of {CALLBACK_TOKEN_MIN} characters or more"

@@ -1,37 +1,135 @@
 """Secrets and personal data at rest: sealed with AES-256-GCM under keys derived from SECRET_KEY.
 
-Each purpose has a key of its own (HKDF), so that what is sealed for one cannot be opened as another.
+SECRET_KEY holds one key or several, the first of which seals. Sealed bytes name their key, so that the others still
+open what they sealed until `quita rekey` has sealed it anew; and they are bound to what they are and to the row they
+belong to, so that they cannot be opened as anything else or in another's place.
 """
 
 import hmac
 import os
+from collections.abc import Sequence
 from hashlib import sha256
+from typing import Final
 
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from msgspec import Struct
 
-_NONCE = 12
+KEYS_MAX: Final = 16
+_ID_MAX: Final = 255
+_ONLY: Final = 1
+"""The id of a key that is given without one."""
+_SALT: Final = 2
+_NONCE: Final = 12
+_HEAD: Final = 1 + _SALT + _NONCE
+
+
+# What is sealed, and the id of the row that it belongs to.
+CHARGE_PAYER: Final = "payer"
+"""Of a charge: charge_id."""
+SCHEDULE_PAYER: Final = "payer of a schedule"
+"""schedule_id."""
+PAYMENT_PAYER: Final = "payer of a payment"
+"""payment_id."""
+SUSPENDED_PAYER: Final = "payer of money in suspense"
+"""What the money is known by at the bank."""
+DESTINATION: Final = "destination of a refund"
+"""refund_id."""
+WEBHOOK_SECRET: Final = "secret of webhooks"  # noqa: S105
+"""account_id."""
+TOTP: Final = "second factor"
+"""The person's e-mail."""
+MAIL_TO: Final = "address of a mail"
+"""mail_id."""
+MAIL_NOTE: Final = "note of a mail"
+"""mail_id."""
+CAUGHT_MAIL: Final = "caught mail"
+"""mail_id."""
+UNREADABLE: Final = "unreadable item"
+"""Bank, method and what the item is known by, with a space between."""
+
+
+class SecretKeys(Struct, frozen=True):
+    """The keys by their ids, from 1 to 255; the first is current, the last the oldest."""
+
+    keys: tuple[tuple[int, bytes], ...]
+
+    @property
+    def current(self) -> int:
+        return self.keys[0][0]
+
+
+def read_keys(text: str) -> SecretKeys:
+    """Of `64 hex digits`, or `id:hex,id:hex`; ValueError when it is neither."""
+    keys = []
+    for part in text.split(","):
+        name, _, digits = part.strip().rpartition(":")
+        id = int(name) if name.isascii() and name.isdigit() and len(name) < 4 else 0
+        if name and not 1 <= id <= _ID_MAX:
+            raise ValueError(f"SECRET_KEY: the id of a key is a number from 1 to {_ID_MAX}")
+        try:
+            key = bytes.fromhex(digits)
+        except ValueError:
+            key = b""
+        if len(key) != 32:
+            raise ValueError("SECRET_KEY must be 64 hex digits, or several keys as id:hex,id:hex")
+        keys.append((id or _ONLY, key))
+    if len({id for id, _ in keys}) < len(keys) or len(keys) > KEYS_MAX:
+        raise ValueError(f"SECRET_KEY has at most {KEYS_MAX} keys, each with an id of its own")
+    return SecretKeys(tuple(keys))
 
 
 class Seal:
-    def __init__(self, secret_key: bytes) -> None:
-        self._root = secret_key
-        self._data = AESGCM(self.key("data"))
-        self._index = self.key("index")
+    """Key id, salt, nonce and what AES-GCM makes of the plain bytes, in this order."""
+
+    def __init__(self, secret: SecretKeys | bytes) -> None:
+        """One key alone has the id that a SECRET_KEY without ids has."""
+        self._secret = secret if isinstance(secret, SecretKeys) else SecretKeys(((_ONLY, secret),))
+        self._data = {id: _derived(root, "data") for id, root in self._secret.keys}
+        # Fingerprints are compared with those of years ago, and are in the journal: the oldest key makes them.
+        self._index = _derived(self._secret.keys[-1][1], "index")
+
+    @property
+    def current(self) -> int:
+        """The id of the key that seals."""
+        return self._secret.current
 
     def key(self, purpose: str) -> bytes:
-        """The 32-byte key of a purpose: the same for the same SECRET_KEY, unrelated to every other."""
-        return HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose.encode()).derive(self._root)
+        """The 32-byte key of a purpose: the same for the same current key, unrelated to every other."""
+        return _derived(self._secret.keys[0][1], purpose)
 
-    def seal(self, plain: bytes) -> bytes:
-        nonce = os.urandom(_NONCE)
-        return nonce + self._data.encrypt(nonce, plain, None)
+    def keys(self, purpose: str) -> Sequence[bytes]:
+        """For what is handed out and comes back later: sign with the first, and take what any has signed."""
+        return [_derived(root, purpose) for _, root in self._secret.keys]
 
-    def open(self, sealed: bytes) -> bytes:
-        """Raises cryptography.exceptions.InvalidTag when it was not sealed here or was altered."""
-        return self._data.decrypt(sealed[:_NONCE], sealed[_NONCE:], None)
+    def seal(self, plain: bytes, what: str, row: object) -> bytes:
+        """`what` it is and the id of the `row` it is kept in: to be told again when it is opened."""
+        head = bytes((self.current,)) + os.urandom(_SALT + _NONCE)
+        return head + self._cipher(head).encrypt(head[-_NONCE:], plain, _bound(what, row))
+
+    def open(self, sealed: bytes, what: str, row: object) -> bytes:
+        """Raises cryptography.exceptions.InvalidTag when it was not sealed here as this, was altered, or when its key
+        is no longer among ours."""
+        head = sealed[:_HEAD]
+        if len(head) < _HEAD or head[0] not in self._data:
+            raise InvalidTag
+        return self._cipher(head).decrypt(head[-_NONCE:], sealed[_HEAD:], _bound(what, row))
 
     def blind(self, value: str) -> str:
         """A keyed fingerprint (32 hex digits) to find equal values by without keeping them readable."""
         return hmac.new(self._index, value.encode(), sha256).hexdigest()[:32]
+
+    def _cipher(self, head: bytes) -> AESGCM:
+        # One key of 65,536 by the salt: random nonces are safe for 2^32 messages of one key, which at a thousand a
+        # second is fifty days.
+        return AESGCM(hmac.digest(self._data[head[0]], head[1 : 1 + _SALT], "sha256"))
+
+
+def _derived(root: bytes, purpose: str) -> bytes:
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose.encode()).derive(root)
+
+
+def _bound(what: str, row: object) -> bytes:
+    return f"{what}\0{row}".encode()

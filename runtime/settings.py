@@ -27,6 +27,7 @@ from runtime.production import (
     environment,
     production_faults,
 )
+from runtime.seal import SecretKeys, read_keys
 
 # Attempts after the first one, in seconds (contract section 9): 13 attempts in about 72 h.
 WEBHOOK_DELAYS_S: tuple[float, ...] = (
@@ -107,8 +108,9 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """The unguessable part of the path on which the bank calls us back."""
     bank_history_kept_days: int
     """BANK_HISTORY_KEPT_DAYS: how long it is looked up how orders to banks ended; then whole months are detached."""
-    secret_key: bytes
-    """SECRET_KEY (64 hex digits): root of the keys that seal secrets and personal data and sign cursors."""
+    secret_key: SecretKeys
+    """SECRET_KEY (64 hex digits, or several keys as id:hex,id:hex): roots of the keys that seal secrets and personal
+    data and sign cursors."""
     api_processes: int
     worker_processes: int
     webhook_allow_private: bool
@@ -205,7 +207,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         bank_transfers_url=env.get("BANK_TRANSFERS_URL", "").rstrip("/"),
         bank_callback_token=env.get("BANK_CALLBACK_TOKEN", LOCAL_CALLBACK_TOKEN),
         bank_history_kept_days=_days(env, "BANK_HISTORY_KEPT_DAYS", 400),
-        secret_key=_key(env),
+        secret_key=read_keys(_required(env, "SECRET_KEY")),
         api_processes=_count(env, "API_PROCESSES", 2),
         worker_processes=_count(env, "WORKER_PROCESSES", 1),
         **_webhooks(env),
@@ -388,13 +390,3 @@ def _floats(env: Mapping[str, str], name: str, default: tuple[float, ...]) -> tu
     if not all(0 <= each < math.inf for each in found):
         raise ValueError(f"{name} must not be negative or endless, and is {text!r}")
     return found
-
-
-def _key(env: Mapping[str, str]) -> bytes:
-    try:
-        key = bytes.fromhex(_required(env, "SECRET_KEY"))
-    except ValueError:
-        raise ValueError("SECRET_KEY must be 64 hex digits") from None
-    if len(key) != 32:
-        raise ValueError("SECRET_KEY must be 64 hex digits")
-    return key

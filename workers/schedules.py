@@ -103,7 +103,7 @@ class ScheduleWorker:
         if location is None:
             return Code.BANK_UNAVAILABLE
         async with transaction(context.pool) as conn:
-            if not await issue_pix(conn, due, location, now=context.now()):
+            if not await issue_pix(conn, due, location, now=context.now(), seal=context.seal):
                 # Suspended; or the key was used this moment, which the next look finds.
                 return Code.PIX_AVULSO_SUSPENDED
         context.jobs.wake(PIX_ORDERS[Mode.PRODUCTION])
@@ -114,5 +114,5 @@ class ScheduleWorker:
         agreement = agreement_of(context.settings, context.settings.bank)
         control = await self._numbers.next()
         async with transaction(context.pool) as conn:
-            await order_boleto(conn, due, control, agreement=agreement, now=context.now())
+            await order_boleto(conn, due, control, agreement=agreement, now=context.now(), seal=context.seal)
         context.jobs.wake(BOLETO_ORDERS[Mode.PRODUCTION])

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
+from uuid import UUID
 
 import msgspec
 from msgspec import Meta, Struct
@@ -12,6 +13,7 @@ from banks.boletos import BoletoPayer
 from domain.documents import check_digits_hold, well_formed
 from domain.errors import Code, Refused
 from domain.payer import NAME_MAX, NUMBER_MAX, PHONE_MAX, STATES
+from runtime.seal import CHARGE_PAYER
 
 PERSON_TYPES: Final = {"PESSOA_FISICA": 11, "PESSOA_JURIDICA": 14}
 """Signs of the document by person type."""
@@ -110,9 +112,12 @@ def document_fault(document: str, context: ApiContext, *, production: bool) -> s
     return "has wrong check digits" if production and not check_digits_hold(document) else None
 
 
-def seal_payer(payer: Struct, document: str | None, context: ApiContext) -> tuple[bytes, str | None]:
-    """The payer sealed in the form its charges keep, and the fingerprint of the document."""
-    return context.seal.seal(_encode(payer)), context.seal.blind(document) if document else None
+def seal_payer(
+    payer: Struct, document: str | None, context: ApiContext, row_id: UUID, *, what: str = CHARGE_PAYER
+) -> tuple[bytes, str | None]:
+    """The payer sealed in the form its charges keep, as that of this charge (or schedule, by `what`), and the
+    fingerprint of the document."""
+    return context.seal.seal(_encode(payer), what, row_id), context.seal.blind(document) if document else None
 
 
 def boleto_payer(

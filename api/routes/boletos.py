@@ -34,6 +34,7 @@ from domain.charge import DUAL, Status
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO
 from readmodels.charges.charge import ChargeProjection
+from runtime.ids import new_id
 
 KINDS: Final = ("boleto", "boleto_hibrido", DUAL)
 
@@ -69,8 +70,10 @@ class _NewDueDate(Struct, frozen=True):
 async def create(context: ApiContext, call: Call) -> Answer:
     asked = shaped(call.body, CreateBoleto)
     payer = boleto_payer(asked.pagador, context, production=not call.caller.test)
-    payer_sealed, payer_document_hash = seal_payer(payer, payer.document, context)
+    charge_id = new_id()
+    payer_sealed, payer_document_hash = seal_payer(payer, payer.document, context, charge_id)
     wanted = BoletoRequest(
+        charge_id=charge_id,
         issuer=call.caller.issuer,
         key=call.key,
         fingerprint=call.fingerprint,

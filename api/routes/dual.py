@@ -31,6 +31,7 @@ from domain.boleto.codes import LAST_DUE
 from domain.charge import DUAL
 from domain.errors import Code
 from readmodels.charges.charge import ChargeProjection
+from runtime.ids import new_id
 
 
 class CreateDual(Struct, frozen=True, kw_only=True):
@@ -57,8 +58,10 @@ async def create(context: ApiContext, call: Call) -> Answer:
     payer = boleto_payer(
         pagador_of(asked.payer), context, production=not call.caller.test, names=ENGLISH_NAMES, phone=asked.payer.phone
     )
-    payer_sealed, payer_document_hash = seal_payer(payer, payer.document, context)
+    charge_id = new_id()
+    payer_sealed, payer_document_hash = seal_payer(payer, payer.document, context, charge_id)
     wanted = BoletoRequest(
+        charge_id=charge_id,
         issuer=call.caller.issuer,
         key=call.key,
         fingerprint=call.fingerprint,

@@ -46,12 +46,15 @@ async def create(context: ApiContext, call: Call) -> Answer:
         check_document("payer.document", document, context, production=not call.caller.test)
     scenario = scenario_of(call)
     await _allowed(context, call, UUID(asked.account_id))
-    payer_sealed, payer_document_hash = (None, None) if payer is None else seal_payer(payer, document, context)
+    charge_id = new_id()
+    payer_sealed, payer_document_hash = (
+        (None, None) if payer is None else seal_payer(payer, document, context, charge_id)
+    )
     creation = Creation(
         issuer=call.caller.issuer,
         key=call.key,
         fingerprint=call.fingerprint,
-        charge_id=new_id(),
+        charge_id=charge_id,
         request_id=call.request_id,
         now=call.at,
         amount_cents=pix_cents(asked.amount),

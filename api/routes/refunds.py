@@ -66,15 +66,14 @@ RefundPage = page_of(RefundProjection, "RefundPage")
 async def create(context: ApiContext, call: Call) -> Answer:
     """201 with the pending refund; 200 when the key made it before. The bank is told after, by a worker."""
     asked = shaped(call.body, CreateRefund)
-    named = None
+    refund_id, named = new_id(), None
     if (destination := asked.destination) is not None:
         check_document("destination.document", destination.document, context, production=not call.caller.test)
         to = TransferDestination(pix_key=destination.pix_key, document=destination.document)
-        named = to.kept(context.seal)
+        named = to.kept(refund_id, context.seal)
     scenario = scenario_of(call)
     if (used := await context.keys.find(call.key_name)) is not None:
         return await replay(context, call, used, partial(_find, context, call))
-    refund_id = new_id()
     asked_for = NewRefund(
         owner=call.caller.owner,
         key=call.key,

@@ -63,6 +63,7 @@ from readmodels.charges.schedule import (
 from readmodels.page import ListFilters, SequencePosition, TimePosition
 from runtime.ids import new_id
 from runtime.postgres import session, transaction
+from runtime.seal import SCHEDULE_PAYER
 
 ISSUE_DAYS_BEFORE_DEFAULT: Final = 10
 FREQUENCIES: Final = tuple(each.value for each in Frequency)
@@ -130,12 +131,13 @@ async def create(context: ApiContext, call: Call) -> Answer:
     if asked.max_charges is not None and end_date is not None:
         fault = "must not be given together with end_date"
         raise Refused(Code.VALIDATION_ERROR, fields={"max_charges": fault})
-    payer_sealed, payer_document_hash = _payer(asked, context)
+    schedule_id = new_id()
+    payer_sealed, payer_document_hash = _payer(asked, context, schedule_id)
     new = NewSchedule(
         account_id=call.caller.account_id,
         key=call.key,
         fingerprint=call.fingerprint,
-        schedule_id=new_id(),
+        schedule_id=schedule_id,
         payment_method=asked.payment_method,
         amount_cents=amount_cents,
         recurrence=Recurrence(
@@ -225,18 +227,19 @@ def _id(call: Call) -> UUID:
     return required(parse_id(call.path("schedule_id")), Code.SCHEDULE_NOT_FOUND)
 
 
-def _payer(asked: CreateSchedule, context: ApiContext) -> tuple[bytes, str | None]:
+def _payer(asked: CreateSchedule, context: ApiContext, schedule_id: UUID) -> tuple[bytes, str | None]:
     """The payer sealed in the form its charges keep, and the fingerprint of the document."""
     given = asked.payer
     if asked.payment_method == PIX:
         if given.document is not None:
             check_document("payer.document", given.document, context, production=True)
-        return seal_payer(PixPayer(given.name, given.document, given.email, given.phone), given.document, context)
+        pix = PixPayer(given.name, given.document, given.email, given.phone)
+        return seal_payer(pix, given.document, context, schedule_id, what=SCHEDULE_PAYER)
     said = {name: value for name, value in msgspec.to_builtins(given).items() if value is not None}
     person_type = _PERSON.get(len(given.document or ""), next(iter(PERSON_TYPES)))
     payer = shaped({"person_type": person_type} | said, DualPayer, within="payer.")
     boleto = boleto_payer(pagador_of(payer), context, production=True, names=ENGLISH_NAMES, phone=payer.phone)
-    return seal_payer(boleto, payer.document, context)
+    return seal_payer(boleto, payer.document, context, schedule_id, what=SCHEDULE_PAYER)
 
 
 OF_SCHEDULE: PagedList[ListFilters] = PagedList("scheduled charges", SequencePosition, ListFilters)

@@ -159,6 +159,9 @@ _encode = msgspec.json.Encoder().encode
 _read_payer = msgspec.json.Decoder(CobPayer).decode
 
 
+_COB_PAYER = "payer of a cob at the simulated bank"
+
+
 class SimulatedBank:
     """`url` is where locations are served, scheme included; payers' apps add https to what the QR carries."""
 
@@ -330,12 +333,14 @@ class SimulatedBank:
             return await find_fault(conn, world=self.world) or PlayedFault("up")
 
     def payer(self, cob: BookedCob) -> CobPayer | None:
-        return None if cob.payer_sealed is None else _read_payer(self._seal.open(cob.payer_sealed))
+        if cob.payer_sealed is None:
+            return None
+        return _read_payer(self._seal.open(cob.payer_sealed, _COB_PAYER, cob.txid))
 
     def _sealed_payer(self, cob: Cob) -> bytes | None:
         if cob.payer_name is None and cob.payer_document is None:
             return None
-        return self._seal.seal(_encode(CobPayer(cob.payer_name, cob.payer_document)))
+        return self._seal.seal(_encode(CobPayer(cob.payer_name, cob.payer_document)), _COB_PAYER, cob.txid)
 
     async def _received(self, pix: Sequence[BookedPix]) -> list[ReceivedPix]:
         returned: dict[str, list[PixReturn]] = {}

@@ -194,6 +194,7 @@ find_webhook = sql.maybe("simulated_boleto.webhook", _Url)
 find_rules = sql.one("simulated_boleto.rules", BoletoRules)
 set_rules = sql.run("simulated_boleto.set_rules")
 
+_PAYER = "payer of a boleto at the simulated bank"
 _encode = msgspec.json.Encoder().encode
 _read_payer = msgspec.json.Decoder(BoletoPayer).decode
 
@@ -280,7 +281,7 @@ class SimulatedBoletos:
                 issued_on=boleto.issued_on,
                 due_on=boleto.due_on,
                 description=boleto.description,
-                payer_sealed=self._seal.seal(_encode(boleto.payer)),
+                payer_sealed=self._seal.seal(_encode(boleto.payer), _PAYER, boleto.number),
                 now=self.now(),
                 txid=txid,
                 token=token,
@@ -451,7 +452,7 @@ class SimulatedBoletos:
             )
 
     def payer(self, booked: BookedBoleto) -> BoletoPayer:
-        return _read_payer(self._seal.open(booked.payer_sealed))
+        return _read_payer(self._seal.open(booked.payer_sealed, _PAYER, booked.number))
 
     def today(self) -> date:
         return self.now().astimezone(SAO_PAULO).date()

@@ -34,6 +34,7 @@ _KID_CHARACTERS = 16
 _COORDINATE_BYTES = 32  # P-256
 _LIFETIME = timedelta(days=3650)
 
+_SIGNING_KEY = "signing key of the simulated bank"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -84,12 +85,13 @@ async def open_signer(pool: Pool, seal: Seal, *, jku: str, now: datetime) -> Sig
         kept = await find_key(conn, kid=kid)
         if kept is None:
             private = ec.generate_private_key(ec.SECP256R1())
-            sealed = seal.seal(private.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()))
+            der = private.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+            sealed = seal.seal(der, _SIGNING_KEY, kid)
             certificate = _certificate(private, now)
             await keep_key(conn, kid=kid, private_sealed=sealed, certificate=certificate, now=now)
             kept = await find_key(conn, kid=kid)
     assert kept is not None, "kept just now"
-    opened = load_der_private_key(seal.open(kept.private_sealed), None)
+    opened = load_der_private_key(seal.open(kept.private_sealed, _SIGNING_KEY, kid), None)
     assert isinstance(opened, ec.EllipticCurvePrivateKey)
     return Signer(kid, opened, kept.certificate, jku=jku)
 

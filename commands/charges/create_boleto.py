@@ -37,6 +37,8 @@ class BoletoRequest(Struct, frozen=True, gc=False, kw_only=True):
     issuer: Issuer
     key: str
     fingerprint: bytes
+    charge_id: UUID
+    """Chosen by the caller: the payer is sealed as this charge's."""
     request_id: str
     kind: str
     amount_cents: int
@@ -134,7 +136,7 @@ def compose_boleto(
     reply_to: str | None,
 ) -> RegistrationOrder:
     """The order to register it, with the charge as it will be; `location` is where the cob of a dual charge will be."""
-    issuer, charge_id = request.issuer, new_id()
+    issuer, charge_id = request.issuer, request.charge_id
     doc = _compose_doc(request, charge_id, control, location, agreement=agreement, now=now)
     return RegistrationOrder(
         order_id=new_id(),

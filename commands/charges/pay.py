@@ -18,7 +18,7 @@ from domain.events import EventKind, payment_body
 from domain.instants import iso, to_millisecond
 from domain.mode import Owner
 from runtime.ids import new_id
-from runtime.seal import Seal
+from runtime.seal import PAYMENT_PAYER, Seal
 from sql import Connection
 
 SANDBOX_PAYER: Final = ("PAGADOR DE TESTE", "00000000191")
@@ -138,7 +138,7 @@ def book(
         charge = after(charge, ChargeTransition.PAID)
         if charge.dual:
             order = CLOSE if boleto is None else CobRemoval()
-    fields, payer_sealed = _payment_fields(charge, payment, confirmed, now=now), _seal_payer(receipt, seal)
+    fields, payer_sealed = _payment_fields(charge, payment, confirmed, now=now), _seal_payer(payment, seal)
     # An overpaid charge is paid and odd at once: the merchant is told of both.
     kinds = [EventKind.PAYMENT_RECEIVED] if payment.settles else []
     if payment.anomaly is not None:
@@ -173,10 +173,12 @@ def _booking(confirmed: Confirmation, seal: Seal) -> Callable[[Charge, datetime]
     return decide
 
 
-def _seal_payer(receipt: Receipt, seal: Seal) -> bytes | None:
+def _seal_payer(payment: Payment, seal: Seal) -> bytes | None:
     """None when the bank names nobody."""
-    payer = {"name": receipt.payer_name, "document": receipt.payer_document_masked}
-    return seal.seal(msgspec.json.encode(payer)) if any(payer.values()) else None
+    payer = {"name": payment.receipt.payer_name, "document": payment.receipt.payer_document_masked}
+    if not any(payer.values()):
+        return None
+    return seal.seal(msgspec.json.encode(payer), PAYMENT_PAYER, payment.payment_id)
 
 
 def _payment_fields(charge: Charge, payment: Payment, confirmed: Confirmation, *, now: datetime) -> dict[str, Any]:

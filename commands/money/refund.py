@@ -37,7 +37,7 @@ from domain.refund import (
     begin,
 )
 from readmodels.money.refund import RefundDoc, RefundProjection, project_refund
-from runtime.seal import Seal
+from runtime.seal import DESTINATION, Seal
 from sql import Connection
 
 REFUNDS_MAX = COMMANDS_MAX
@@ -77,8 +77,8 @@ class TransferDestination(Struct, frozen=True, gc=False):
     pix_key: str
     document: str
 
-    def kept(self, seal: Seal) -> NamedDestination:
-        return NamedDestination(seal.seal(_encode(self)), seal.blind(self.document))
+    def kept(self, refund_id: UUID, seal: Seal) -> NamedDestination:
+        return NamedDestination(seal.seal(_encode(self), DESTINATION, refund_id), seal.blind(self.document))
 
 
 class _Held(Struct, frozen=True, gc=False):

@@ -23,7 +23,7 @@ from commands.money.reversals import BankReturn
 from domain.charge import Charge
 from domain.errors import Code, Refused
 from domain.instants import to_millisecond
-from runtime.seal import Seal
+from runtime.seal import SUSPENDED_PAYER, Seal
 from sql import Connection
 
 BANK: Final = "bank"
@@ -156,13 +156,13 @@ async def note_returned(conn: Connection, returns: Sequence[BankReturn], *, bank
     )
 
 
-def open_payer(sealed: bytes | None, seal: Seal) -> SuspendedPayer:
+def open_payer(sealed: bytes | None, source: str, seal: Seal) -> SuspendedPayer:
     """Who paid; nobody when that cannot be opened any more: the money is settled without a name rather than not at
     all."""
     if sealed is None:
         return SuspendedPayer()
     try:
-        return _read_payer(seal.open(sealed))
+        return _read_payer(seal.open(sealed, SUSPENDED_PAYER, source))
     except InvalidTag:
         _log.error("suspense_payer_not_readable")
         return SuspendedPayer()
@@ -176,7 +176,7 @@ async def _held(conn: Connection, suspense_id: UUID) -> _Held:
 
 
 def _confirmation(held: _Held, charge_id: UUID, integrador_code: str | None, seal: Seal) -> Confirmation:
-    payer = open_payer(held.payer_sealed, seal)
+    payer = open_payer(held.payer_sealed, held.source, seal)
     boleto = None
     if held.kind == "boleto_unknown":
         assert held.reference is not None

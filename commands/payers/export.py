@@ -14,7 +14,7 @@ from commands.people.audit import Origin, tell_account, tell_platform
 from domain.instants import iso
 from domain.mode import Owner
 from domain.money import reais
-from runtime.seal import Seal
+from runtime.seal import CHARGE_PAYER, DESTINATION, MAIL_TO, PAYMENT_PAYER, SCHEDULE_PAYER, Seal
 from sql import Connection
 
 EXPORTED: Final = "payer.exported"
@@ -41,6 +41,7 @@ class _ToldPayment(Struct, frozen=True):
 
 
 class _ToldMail(Struct, frozen=True):
+    mail_id: UUID
     charge_id: UUID
     kind: str
     state: str
@@ -92,7 +93,7 @@ async def export_payer(
             "schedule_id": str(each.schedule_id),
             "status": each.status,
             "created_at": iso(each.created_at),
-            "payer": _opened(each.payer_sealed, seal),
+            "payer": _opened(each.payer_sealed, SCHEDULE_PAYER, each.schedule_id, seal),
         }
         for each in await _schedules(conn, **of)
     ]
@@ -112,7 +113,7 @@ async def _tell(conn: Connection, account_id: UUID, charges: Sequence[ToldCharge
             "status": each.status,
             "amount": reais(each.amount_cents),
             "external_id": each.external_id,
-            "payer": None if each.payer_sealed is None else _opened(each.payer_sealed, seal),
+            "payer": _opened(each.payer_sealed, CHARGE_PAYER, each.charge_id, seal),
             "payments": [],
             "mails": [],
             "transfers": [],
@@ -126,7 +127,7 @@ async def _tell(conn: Connection, account_id: UUID, charges: Sequence[ToldCharge
                 "payment_id": str(payment.payment_id),
                 "amount": reais(payment.amount_cents),
                 "paid_at": iso(payment.paid_at),
-                "payer": None if payment.payer_sealed is None else _opened(payment.payer_sealed, seal),
+                "payer": _opened(payment.payer_sealed, PAYMENT_PAYER, payment.payment_id, seal),
             }
         )
     for mail in await _mails(conn, charge_ids=ids, account_id=account_id):
@@ -134,7 +135,7 @@ async def _tell(conn: Connection, account_id: UUID, charges: Sequence[ToldCharge
             {
                 "kind": mail.kind,
                 "state": mail.state,
-                "to": seal.open(mail.to_sealed).decode(),
+                "to": seal.open(mail.to_sealed, MAIL_TO, mail.mail_id).decode(),
                 "created_at": iso(mail.created_at),
             }
         )
@@ -143,11 +144,11 @@ async def _tell(conn: Connection, account_id: UUID, charges: Sequence[ToldCharge
             {
                 "refund_id": str(refund.refund_id),
                 "amount": reais(refund.amount_cents),
-                "destination": _opened(b64decode(refund.destination_sealed), seal),
+                "destination": _opened(b64decode(refund.destination_sealed), DESTINATION, refund.refund_id, seal),
             }
         )
     return list(told.values())
 
 
-def _opened(sealed: bytes, seal: Seal) -> Any:
-    return msgspec.json.decode(seal.open(sealed))
+def _opened(sealed: bytes | None, what: str, row_id: UUID, seal: Seal) -> Any:
+    return None if sealed is None else msgspec.json.decode(seal.open(sealed, what, row_id))

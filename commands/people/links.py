@@ -24,7 +24,7 @@ from commands.people.people import add_person, change_password, check_name, set_
 from commands.people.sessions import PLATFORM, end_all_sessions
 from commands.people.tell import add_personal, tell_owners, tell_person
 from runtime.ids import new_id
-from runtime.seal import Seal
+from runtime.seal import MAIL_NOTE, MAIL_TO, Seal
 from sql import Connection
 
 HOLDS: Final = timedelta(minutes=30)
@@ -90,14 +90,15 @@ async def ask_for_link(
     conn: Connection, email: str, *, invited_to: UUID | None = None, now: datetime, seal: Seal
 ) -> None:
     """Have a link mailed to this e-mail, if it is somebody's; the same work when it is nobody's."""
+    mail_id = new_id()
     await add_personal(
         conn,
-        mail_ids=[new_id()],
+        mail_ids=[mail_id],
         account_id=invited_to,
         kind="access",
-        to_sealed=[seal.seal(email.encode())],
+        to_sealed=[seal.seal(email.encode(), MAIL_TO, mail_id)],
         to_hashes=[address_hash(email, seal)],
-        note_sealed=seal.seal(msgspec.json.encode(LinkAsked(invited_to))),
+        notes_sealed=[seal.seal(msgspec.json.encode(LinkAsked(invited_to)), MAIL_NOTE, mail_id)],
         now=now,
     )
 

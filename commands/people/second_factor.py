@@ -15,7 +15,7 @@ from msgspec import Struct
 import sql
 from domain.errors import Code, Refused
 from domain.totp import DIGITS, SECRET_BYTES, step_of
-from runtime.seal import Seal
+from runtime.seal import TOTP, Seal
 from sql import Connection
 
 RECOVERY_CODES = 10
@@ -56,12 +56,12 @@ _take_recovery = sql.maybe("people.take_recovery_code", str)
 
 def seal_secret(email: str, secret: bytes, seal: Seal) -> bytes:
     assert len(secret) == SECRET_BYTES
-    return seal.seal(msgspec.json.encode(_Secret(email, secret)))
+    return seal.seal(msgspec.json.encode(_Secret(email, secret)), TOTP, email)
 
 
 def open_secret(email: str, sealed: bytes, seal: Seal) -> bytes:
     """Raises ValueError for what was sealed for another person, InvalidTag for what was not sealed with this key."""
-    found = msgspec.json.decode(seal.open(sealed), type=_Secret)
+    found = msgspec.json.decode(seal.open(sealed, TOTP, email), type=_Secret)
     if found.email != email:
         raise ValueError("another person's secret")
     return found.secret

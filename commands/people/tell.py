@@ -16,7 +16,7 @@ import sql
 from commands.mail import address_hash
 from commands.people.sessions import PLATFORM
 from runtime.ids import new_id
-from runtime.seal import Seal
+from runtime.seal import MAIL_NOTE, MAIL_TO, Seal
 from sql import Connection
 
 OWNERS_MAX: Final = 50
@@ -51,13 +51,14 @@ async def tell_person(
 
 async def _tell(conn: Connection, emails: Sequence[str], account_id: UUID, told: Told, *, seal: Seal) -> None:
     if emails:
+        mail_ids = [new_id() for _ in emails]
         await add_personal(
             conn,
-            mail_ids=[new_id() for _ in emails],
+            mail_ids=mail_ids,
             account_id=None if account_id == PLATFORM else account_id,
             kind="security",
-            to_sealed=[seal.seal(email.encode()) for email in emails],
+            to_sealed=[seal.seal(each.encode(), MAIL_TO, id) for id, each in zip(mail_ids, emails, strict=True)],
             to_hashes=[address_hash(email, seal) for email in emails],
-            note_sealed=seal.seal(msgspec.json.encode(told)),
+            notes_sealed=[seal.seal(msgspec.json.encode(told), MAIL_NOTE, id) for id in mail_ids],
             now=told.at,
         )

@@ -13,7 +13,7 @@ from domain.errors import Code, Refused
 from domain.events import DEFAULT_KINDS, EventKind
 from domain.webhooks.breaker import LaneState, resumed
 from domain.webhooks.signature import secret_text
-from runtime.seal import Seal
+from runtime.seal import WEBHOOK_SECRET, Seal
 from sql import Connection
 
 OVERLAP = timedelta(hours=24)
@@ -64,20 +64,23 @@ async def set_endpoint(
         conn,
         account_id=account_id,
         url=url,
-        secret_sealed=seal.seal(secret.encode()),
+        secret_sealed=seal.seal(secret.encode(), WEBHOOK_SECRET, account_id),
         kinds=DEFAULT_KINDS,
         now=now,
     )
     if stored is None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
-    return SetEndpoint(stored.endpoint_id, seal.open(stored.secret_sealed).decode())
+    return SetEndpoint(stored.endpoint_id, seal.open(stored.secret_sealed, WEBHOOK_SECRET, account_id).decode())
 
 
 async def rotate_secret(conn: Connection, account_id: UUID, *, now: datetime, seal: Seal, chance: bytes) -> SetEndpoint:
     """A new secret signs from now on, the one before signs along for 24 h. Refuses without an endpoint."""
     secret = secret_text(chance)
     endpoint_id = await rotate(
-        conn, account_id=account_id, secret_sealed=seal.seal(secret.encode()), previous_until=now + OVERLAP
+        conn,
+        account_id=account_id,
+        secret_sealed=seal.seal(secret.encode(), WEBHOOK_SECRET, account_id),
+        previous_until=now + OVERLAP,
     )
     if endpoint_id is None:
         raise _no_endpoint()

@@ -21,7 +21,7 @@ from domain.sandbox_clock import on_clock
 from readmodels.charges.charge import ChargeDoc, read_doc
 from readmodels.charges.payer_page import is_public_id
 from readmodels.documents.boleto_pdf import PrintedBoleto, Void
-from runtime.seal import Seal
+from runtime.seal import CHARGE_PAYER, Seal
 from runtime.settings import Settings
 from sql import Connection
 
@@ -82,7 +82,7 @@ def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Printed
     assert row.address is not None, "no boleto is made for a merchant without an address (MERCHANT_ADDRESS_REQUIRED)"
     address = _read_address(row.address)
     # No bank registers a boleto without a payer: one that has none was erased (commands/payers/erase.py).
-    payer = None if row.payer_sealed is None else _read_payer(seal.open(row.payer_sealed))
+    payer = None if row.payer_sealed is None else _read_payer(seal.open(row.payer_sealed, CHARGE_PAYER, doc.charge_id))
     issued_on = _day_of(doc.created_at)
     due = parse_day(boleto.data_vencimento)
     last = due if doc.effective_due_date is None else parse_day(doc.effective_due_date)

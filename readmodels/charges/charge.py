@@ -16,7 +16,7 @@ from domain.mode import Owner
 from domain.money import reais
 from domain.pix.qr import png_data_uri
 from domain.sandbox_clock import on_clock
-from runtime.seal import Seal
+from runtime.seal import PAYMENT_PAYER, Seal
 from sql import Connection
 
 
@@ -333,4 +333,6 @@ def present_payment(doc: PaymentDoc, seal: Seal) -> PaymentBlock:
 
 
 def open_payer(doc: PaymentDoc, seal: Seal) -> Payer:
-    return Payer(None, None) if doc.payer_sealed is None else _read_payer(seal.open(b64decode(doc.payer_sealed)))
+    if doc.payer_sealed is None:
+        return Payer(None, None)
+    return _read_payer(seal.open(b64decode(doc.payer_sealed), PAYMENT_PAYER, doc.payment_id))

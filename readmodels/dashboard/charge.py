@@ -10,7 +10,7 @@ from msgspec import Struct
 import sql
 from domain.mode import Owner
 from readmodels.charges.charge import PaymentDoc
-from runtime.seal import Seal
+from runtime.seal import CHARGE_PAYER, MAIL_TO, Seal
 from sql import Connection
 
 LIFE_MAX = 50
@@ -51,6 +51,7 @@ class Written(Struct, frozen=True):
 
 
 class _Mail(Struct, frozen=True):
+    mail_id: UUID
     kind: str
     state: str
     trouble: str | None
@@ -89,7 +90,9 @@ _read_payer = msgspec.json.Decoder(PayerDetails).decode
 
 async def payer_of(conn: Connection, charge_id: UUID, owner: Owner, *, seal: Seal) -> PayerDetails | None:
     row = await _payer(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test)
-    return None if row is None or row.payer_sealed is None else _read_payer(seal.open(row.payer_sealed))
+    if row is None or row.payer_sealed is None:
+        return None
+    return _read_payer(seal.open(row.payer_sealed, CHARGE_PAYER, charge_id))
 
 
 async def payers_of(
@@ -99,7 +102,7 @@ async def payers_of(
     if not charge_ids:
         return {}
     rows = await _payers(conn, charge_ids=charge_ids, account_id=owner.account_id, test=owner.test)
-    return {row.charge_id: _read_payer(seal.open(row.payer_sealed)) for row in rows}
+    return {row.charge_id: _read_payer(seal.open(row.payer_sealed, CHARGE_PAYER, row.charge_id)) for row in rows}
 
 
 async def life_of(conn: Connection, charge_id: UUID, owner: Owner) -> list[Happening]:
@@ -117,7 +120,14 @@ async def mails_of(conn: Connection, charge_id: UUID, account_id: UUID, *, seal:
     """The e-mails about the charge, oldest first; at most LIFE_MAX."""
     rows = await _mails(conn, charge_id=charge_id, account_id=account_id, limit=LIFE_MAX)
     return [
-        Written(row.kind, row.state, row.trouble, seal.open(row.to_sealed).decode(), row.created_at, row.sent_at)
+        Written(
+            kind=row.kind,
+            state=row.state,
+            trouble=row.trouble,
+            to=seal.open(row.to_sealed, MAIL_TO, row.mail_id).decode(),
+            created_at=row.created_at,
+            sent_at=row.sent_at,
+        )
         for row in rows
     ]
 

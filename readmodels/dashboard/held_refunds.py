@@ -16,7 +16,7 @@ from domain.documents import masked
 from domain.mode import Owner
 from domain.withdrawal import masked_key
 from readmodels.page import ListFilters, TimePosition, time_page
-from runtime.seal import Seal
+from runtime.seal import CHARGE_PAYER, DESTINATION, Seal
 from sql import Connection
 
 Opened = TypeVar("Opened")
@@ -110,8 +110,11 @@ async def find_held_refund(conn: Connection, refund_id: UUID, *, seal: Seal) -> 
 
 def shown(row: _Row, seal: Seal) -> HeldRefund:
     sealed = _read_request(row.request).destination_sealed
-    to = None if sealed is None else _opened(b64decode(sealed), _read_destination, seal)
-    payer = (_opened(row.payer_sealed, _read_payer, seal) if row.payer_sealed is not None else None) or _Payer()
+    to = None if sealed is None else _opened(b64decode(sealed), DESTINATION, row.id, _read_destination, seal)
+    payer = None
+    if row.payer_sealed is not None:
+        payer = _opened(row.payer_sealed, CHARGE_PAYER, row.charge_id, _read_payer, seal)
+    payer = payer or _Payer()
     return HeldRefund(
         at=row.at,
         id=row.id,
@@ -132,10 +135,10 @@ def shown(row: _Row, seal: Seal) -> HeldRefund:
     )
 
 
-def _opened(sealed: bytes, read: Callable[[bytes], Opened], seal: Seal) -> Opened | None:
+def _opened(sealed: bytes, what: str, row_id: UUID, read: Callable[[bytes], Opened], seal: Seal) -> Opened | None:
     """One that cannot be opened does not take the others from the page."""
     try:
-        return read(seal.open(sealed))
+        return read(seal.open(sealed, what, row_id))
     except InvalidTag:
         _log.error("held_refund_not_readable")
         return None

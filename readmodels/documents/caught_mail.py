@@ -10,7 +10,7 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
-from runtime.seal import Seal
+from runtime.seal import CAUGHT_MAIL, Seal
 from sql import Connection
 
 SHOWN_MAX: Final = 50
@@ -55,7 +55,7 @@ async def caught_mail(conn: Connection, mail_id: UUID, *, seal: Seal) -> CaughtM
 
 
 def _read(row: _Row, seal: Seal) -> CaughtMail:
-    message = message_from_bytes(seal.open(row.message_sealed), policy=SMTP)
+    message = message_from_bytes(seal.open(row.message_sealed, CAUGHT_MAIL, row.mail_id), policy=SMTP)
     assert isinstance(message, EmailMessage), "the policy makes these"
     stop = message["List-Unsubscribe"]
     return CaughtMail(

@@ -419,7 +419,7 @@ async def test_a_worker_that_dies_after_the_charge_leaves_no_second_one(world: W
         place = PixLocation(secrets.randbits(60), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}", BANK)
         dying = conn.transaction()
         await dying.start()
-        assert await issue_pix(conn, due, place, now=world.now)
+        assert await issue_pix(conn, due, place, now=world.now, seal=world.context.seal)
         await dying.rollback()
     await world.work()  # leased: nobody touches it
     assert await world.charges(made["schedule_id"]) == []

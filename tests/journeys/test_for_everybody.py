@@ -157,7 +157,9 @@ async def test_no_page_of_the_staff_has_a_barrier(stage: Stage, browser: Browser
         suspense_id, f"E99999994{suspense_id.hex[:23]}",
     )  # fmt: skip
     refund_id, charge = new_id(), await stage.merchant.production.created("12.34")
-    to = TransferDestination(pix_key="ana@example.com", document="52998224725").kept(Seal(stage.system.secret_key))
+    to = TransferDestination(pix_key="ana@example.com", document="52998224725").kept(
+        refund_id, Seal(stage.system.secret_key)
+    )
     request = {"refund_id": refund_id, "amount_cents": 1234, "destination_sealed": b64encode(to.sealed).decode()}
     await books.execute(
         "INSERT INTO held_refund (account_id, refund_id, charge_id, amount_cents, why, request, held_at)"

@@ -17,7 +17,7 @@ from commands.webhooks.endpoint import set_endpoint
 from domain.instants import SAO_PAULO, to_millisecond
 from runtime.ids import new_id
 from runtime.postgres import open_pool
-from runtime.seal import Seal
+from runtime.seal import CHARGE_PAYER, Seal
 from tests.support.boletos import AGREEMENT
 from tests.support.merchant import Answer, ApiClient, Books
 from tests.support.system import System
@@ -113,11 +113,14 @@ async def boleto_issued_before(
         state="SP", zip_code="01310100",
     )  # fmt: skip
     seal = Seal(system.secret_key)
+    charge_id = new_id()
     request = BoletoRequest(
+        charge_id=charge_id,
         issuer=Issuer(account_id=UUID(client.account_id), test=test, name="", city="", pix_key="", actor="test"),
         key=key or str(uuid4()), fingerprint=fingerprint("POST", BOLETO, body or {}), request_id="req_before",
         kind="boleto", amount_cents=amount_cents, due_on=due_on, external_id=external_id, description=None,
-        payer_sealed=seal.seal(msgspec.json.encode(payer)), payer_document_hash=seal.blind(payer.document),
+        payer_sealed=seal.seal(msgspec.json.encode(payer), CHARGE_PAYER, charge_id),
+        payer_document_hash=seal.blind(payer.document),
     )  # fmt: skip
     control = (await take_block(books)).control
     order = compose_boleto(request, control, agreement=AGREEMENT, now=created_at, deadline=created_at, reply_to=None)

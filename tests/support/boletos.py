@@ -22,7 +22,8 @@ from domain.boleto.business_days import effective_due_date, expires_at
 from domain.instants import iso
 from readmodels.charges.charge import ChargeDoc
 from readmodels.projector import Projection
-from runtime.seal import Seal
+from runtime.ids import new_id
+from runtime.seal import CHARGE_PAYER, Seal
 from sql import Connection
 
 AGREEMENT = ConvenioAgreement(convenio="3128557", carteira="17", variacao=35, agencia=452, conta=123873)
@@ -55,11 +56,14 @@ async def issue(
     **more: Any,
 ) -> ChargeDoc:
     """A pending boleto; `more` are fields of its document."""
+    charge_id = new_id()
     request = BoletoRequest(
+        charge_id=charge_id,
         issuer=Issuer(account_id=account_id, test=test, name="", city="", pix_key="", actor="test"),
         key="", fingerprint=b"", request_id="", kind="boleto_hibrido" if hybrid else "boleto",
         amount_cents=amount_cents, due_on=due, external_id=None, description=None,
-        payer_sealed=seal.seal(msgspec.json.encode(payer)), payer_document_hash=seal.blind(payer.document),
+        payer_sealed=seal.seal(msgspec.json.encode(payer), CHARGE_PAYER, charge_id),
+        payer_document_hash=seal.blind(payer.document),
     )  # fmt: skip
     control = 1 + secrets.randbelow(CONTROL_MAX)
     order = compose_boleto(request, control, agreement=AGREEMENT, now=now, deadline=now, reply_to=None)

@@ -24,7 +24,7 @@ from readmodels.charges.charge import ChargeDoc
 from runtime.ids import new_id, new_token
 from runtime.passwords import hash_password
 from runtime.postgres import Pool, transaction
-from runtime.seal import Seal
+from runtime.seal import CHARGE_PAYER, Seal
 from runtime.settings import Settings, read_settings
 from tests.support.pages import NOWHERE
 
@@ -227,7 +227,7 @@ class Books(NamedTuple):
             fingerprint=bytes(32),
             order_id=new_id(),
             location="",
-            payer_sealed=None if payer is None else self.seal.seal(msgspec.json.encode(payer)),
+            payer_sealed=None if payer is None else self.seal.seal(msgspec.json.encode(payer), CHARGE_PAYER, charge_id),
             actor="test_program",
             request_id="req",
             payload=Payload(doc),

@@ -11,14 +11,14 @@ import msgspec
 
 from commands.mail import address_hash
 from runtime.postgres import Pool
-from runtime.seal import Seal
+from runtime.seal import CAUGHT_MAIL, Seal
 from runtime.settings import Settings
 from workers.context import Context
 from workers.mail.sender import MailSender
 
 _ROUNDS_MAX = 50
 _CAUGHT = """
-SELECT c.message_sealed FROM caught_mail c JOIN mail m ON m.mail_id = c.mail_id
+SELECT c.mail_id, c.message_sealed FROM caught_mail c JOIN mail m ON m.mail_id = c.mail_id
 WHERE m.to_hash = $1 ORDER BY m.created_at, m.mail_id
 """
 # Other tests seal with other keys.
@@ -44,7 +44,12 @@ async def letters_to(pool: Pool, settings: Settings, email: str, *, now: datetim
             break
     rows = await pool.fetch(_CAUGHT, address_hash(email, seal))
     return [
-        cast(EmailMessage, message_from_bytes(seal.open(row["message_sealed"]), policy=cast(Any, default)))
+        cast(
+            EmailMessage,
+            message_from_bytes(
+                seal.open(row["message_sealed"], CAUGHT_MAIL, row["mail_id"]), policy=cast(Any, default)
+            ),
+        )
         for row in rows
     ]
 

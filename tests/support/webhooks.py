@@ -21,7 +21,7 @@ from runtime.ids import new_id
 from runtime.jobs import WEBHOOKS, Jobs
 from runtime.postgres import Pool, transaction
 from runtime.redis import open_redis
-from runtime.seal import Seal
+from runtime.seal import WEBHOOK_SECRET, Seal
 from runtime.settings import Settings, read_settings
 from sql import Connection
 from workers.__main__ import keep_running
@@ -205,13 +205,13 @@ class Working(msgspec.Struct):
 async def _forget_strangers(pool: Pool) -> None:
     """What tests of the API left behind is sealed with keys of their own: nobody here could send it."""
     rows = await pool.fetch(
-        "SELECT e.endpoint_id, e.secret_sealed FROM webhook_endpoint e WHERE EXISTS ("
+        "SELECT e.endpoint_id, e.account_id, e.secret_sealed FROM webhook_endpoint e WHERE EXISTS ("
         " SELECT FROM webhook_delivery d WHERE d.endpoint_id = e.endpoint_id AND d.state IN ('pending', 'sending'))"
     )
     strangers = []
     for row in rows:
         try:
-            SEAL.open(row["secret_sealed"])
+            SEAL.open(row["secret_sealed"], WEBHOOK_SECRET, row["account_id"])
         except InvalidTag:
             strangers.append(row["endpoint_id"])
     await pool.execute(

@@ -101,7 +101,7 @@ class PageRequest:
         self.settings: Settings = state.settings
         self.seal = Seal(self.settings.secret_key)
         self.context: WebContext = state.context
-        self.cursors = Cursors(self.seal.key("dashboard cursor"))
+        self.cursors = Cursors(self.seal.keys("dashboard cursor"))
         self.now: datetime = to_millisecond(state.now())
         self._form = form
         self._grant = grant

@@ -154,7 +154,7 @@ def _noted(note: str) -> dict[str, str]:
 
 
 def _shown(row: SuspenseRow, seal: Seal) -> Shown:
-    payer = open_payer(row.payer_sealed, seal)
+    payer = open_payer(row.payer_sealed, row.source, seal)
     return Shown(row, payer.name, masked(payer.document) if payer.document else None)
 
 

@@ -14,6 +14,7 @@ from banks.lists import BankPage, TooWide, UnreadableItem
 from banks.protocol import Done, Unknown
 from runtime.coordination.leases import take_lease
 from runtime.postgres import session
+from runtime.seal import UNREADABLE
 from workers.context import Context
 from workers.incoming.intervals import PAGES_MAX, Pass, Progress, begin, narrowed, turned
 
@@ -183,7 +184,10 @@ async def _note_unreadable(context: Context, listed: BankList[Item], page: BankP
                 bank=listed.bank,
                 method=listed.method,
                 abouts=[each.about for each in odd],
-                items=[context.seal.seal(each.item) for each in odd],
+                items=[
+                    context.seal.seal(each.item, UNREADABLE, f"{listed.bank} {listed.method} {each.about}")
+                    for each in odd
+                ],
                 now=context.now(),
             )
         read = [about for about in map(listed.known_by, page.items) if about not in abouts]

@@ -19,7 +19,7 @@ from domain.mode import Mode
 from runtime.ids import new_id
 from runtime.jobs import BOLETO_ORDERS, WEBHOOKS
 from runtime.postgres import transaction
-from runtime.seal import Seal
+from runtime.seal import SUSPENDED_PAYER, Seal
 from workers.context import Context
 from workers.incoming.suspended import tell_suspended
 
@@ -110,7 +110,7 @@ def _stray(pix: ReceivedPix, seal: Seal) -> SuspendedMoney:
         reference=pix.txid,
         amount_cents=pix.amount_cents,
         received_at=pix.paid_at,
-        payer_sealed=seal.seal(msgspec.json.encode(payer)),
+        payer_sealed=seal.seal(msgspec.json.encode(payer), SUSPENDED_PAYER, pix.end_to_end_id),
     )
 
 

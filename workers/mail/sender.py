@@ -23,6 +23,7 @@ from readmodels.documents.boleto_pdf import BoletoPrinter
 from readmodels.documents.mail_letter import Letter, charge_letter, notice_letter
 from readmodels.documents.mail_message import Attached, BadAddress, message_bytes
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
+from runtime.seal import CAUGHT_MAIL, MAIL_NOTE, MAIL_TO
 from workers.context import Context
 from workers.mail.personal import personal_letter
 from workers.mail.smtp import MailRejected, MailSent, MailUnknown, Outcome, SmtpConnection
@@ -178,7 +179,7 @@ class MailSender:
             return _Skip("blocked")
         now = self._context.now()
         seal = self._context.seal
-        to = seal.open(due.to_sealed).decode()
+        to = seal.open(due.to_sealed, MAIL_TO, due.mail_id).decode()
         letter = await self._letter(due, to, now)
         if letter is None:
             return _Skip("nothing to say")
@@ -202,7 +203,7 @@ class MailSender:
 
     async def _letter(self, due: DueMail, to: str, now: datetime) -> Letter | None:
         settings = self._settings
-        note = None if due.note_sealed is None else self._context.seal.open(due.note_sealed)
+        note = None if due.note_sealed is None else self._context.seal.open(due.note_sealed, MAIL_NOTE, due.mail_id)
         if due.kind in ("access", "security"):
             assert note is not None
             return await personal_letter(
@@ -280,7 +281,9 @@ class MailSender:
     async def _catch(self, ready: _Ready) -> None:
         now = self._context.now()
         async with transaction(self._context.pool) as conn:
-            await catch(conn, mail_id=ready.due.mail_id, now=now, message_sealed=self._context.seal.seal(ready.message))
+            mail_id = ready.due.mail_id
+            message_sealed = self._context.seal.seal(ready.message, CAUGHT_MAIL, mail_id)
+            await catch(conn, mail_id=mail_id, now=now, message_sealed=message_sealed)
             await forget_caught(conn, kept=CAUGHT_KEPT)
         await self._settle(ready.due, "sent", subject=ready.subject, sent_at=now)
 

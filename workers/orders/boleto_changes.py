@@ -29,6 +29,7 @@ from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, parse_day, to_millisecond
 from domain.sandbox_clock import on_clock
 from readmodels.charges.charge import read_doc
+from runtime.seal import CHARGE_PAYER
 from sql import Connection
 from workers.context import Context
 from workers.orders.lease import ClaimedOrder
@@ -83,7 +84,7 @@ def boleto_of(context: Context, request: Registration, *, ahead_s: int = 0) -> N
         issued_on=on_clock(context.now(), ahead_s).astimezone(SAO_PAULO).date(),
         due_on=parse_day(doc.due_date),
         hybrid=doc.payment_method == "boleto_hibrido",
-        payer=_read_payer(context.seal.open(b64decode(request.payer_sealed))),
+        payer=_read_payer(context.seal.open(b64decode(request.payer_sealed), CHARGE_PAYER, doc.charge_id)),
         description=doc.description,
     )
 

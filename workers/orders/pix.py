@@ -27,6 +27,7 @@ from domain.sandbox_clock import on_clock
 from runtime.batching import Batcher
 from runtime.jobs import BOLETO_ORDERS, WEBHOOKS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
+from runtime.seal import CHARGE_PAYER
 from workers.concurrency import run_batched
 from workers.context import Context
 from workers.orders.lease import (
@@ -213,7 +214,7 @@ def _cob(context: Context, order: PixOrder) -> Cob:
     payer = _Payer()
     # The sandbox's books name no payer.
     if order.payer_sealed is not None and not order.test:
-        payer = _read_payer(context.seal.open(order.payer_sealed))
+        payer = _read_payer(context.seal.open(order.payer_sealed, CHARGE_PAYER, order.charge_id))
     return Cob(
         txid=order.charge_id.hex,
         amount_cents=request.amount_cents,

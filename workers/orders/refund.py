@@ -21,6 +21,7 @@ from domain.mode import Mode
 from runtime.batching import Batcher
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import transaction
+from runtime.seal import DESTINATION
 from workers.context import Context
 from workers.orders.lease import Later, drain_lane
 from workers.orders.outgoing import (
@@ -89,7 +90,9 @@ class RefundOrderWorker:
         id = request.refund_id.hex
         if found := await found_sent(order, partial(bank.transfers.find_transfer, id)):
             return found
-        to = _read_destination(self._context.seal.open(b64decode(request.destination_sealed)))
+        to = _read_destination(
+            self._context.seal.open(b64decode(request.destination_sealed), DESTINATION, request.refund_id)
+        )
         return await bank.transfers.send_pix(
             Transfer(
                 id=id,

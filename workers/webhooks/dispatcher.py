@@ -356,8 +356,8 @@ class WebhookDispatcher:
             attempt=due.attempt,
             timestamp=int(now.timestamp()),
             body=due.body,
-            secret=context.seal.open(due.secret_sealed).decode(),
-            previous_secret=None if previous is None else context.seal.open(previous).decode(),
+            secret=due.secret(due.secret_sealed, context.seal),
+            previous_secret=None if previous is None else due.secret(previous, context.seal),
         )
         return await post(self._http, due.url, due.body, headers)
 

@@ -22,6 +22,7 @@ from domain.webhooks.breaker import AttemptResult, Lane, LaneState, Rules, Trans
 from domain.webhooks.retry import next_delay_s, retry_after_s
 from runtime.ids import new_id
 from runtime.postgres import Pool, session, transaction
+from runtime.seal import WEBHOOK_SECRET, Seal
 from runtime.settings import Settings
 from sql import Connection
 from workers.webhooks.attempt import ReceiverAnswer
@@ -45,6 +46,7 @@ class DueDelivery(Struct, frozen=True):
 
     delivery_id: UUID
     endpoint_id: UUID
+    account_id: UUID
     test: bool
     event_id: UUID
     type: str
@@ -61,6 +63,9 @@ class DueDelivery(Struct, frozen=True):
     @property
     def lane(self) -> LaneKey:
         return LaneKey(self.endpoint_id, Mode.of(self.test))
+
+    def secret(self, sealed: bytes, seal: Seal) -> str:
+        return seal.open(sealed, WEBHOOK_SECRET, self.account_id).decode()
 
 
 class FinishedAttempt(NamedTuple):

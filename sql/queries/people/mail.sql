@@ -72,8 +72,9 @@ ON CONFLICT DO NOTHING;
 -- name: add_personal
 -- To people of the dashboard, of an account or of the platform.
 INSERT INTO mail (mail_id, account_id, kind, to_sealed, to_hash, note_sealed, due_at, created_at)
-SELECT g.mail_id, :account_id, :kind, g.to_sealed, g.to_hash, :note_sealed, :now, :now
-FROM unnest(:mail_ids::uuid[], :to_sealed::bytea[], :to_hashes::text[]) AS g (mail_id, to_sealed, to_hash);
+SELECT g.mail_id, :account_id, :kind, g.to_sealed, g.to_hash, g.note_sealed, :now, :now
+FROM unnest(:mail_ids::uuid[], :to_sealed::bytea[], :to_hashes::text[], :notes_sealed::bytea[])
+     AS g (mail_id, to_sealed, to_hash, note_sealed);
 
 -- name: drop
 -- A link for an e-mail that is nobody's: its address is not kept.

@@ -95,11 +95,11 @@ WHERE q.charge_id = ANY(:charge_ids::uuid[]) AND q.account_id = :account_id
 ORDER BY q.paid_at;
 
 -- name: told_mails
-SELECT charge_id, kind, state, to_sealed, created_at FROM mail
+SELECT mail_id, charge_id, kind, state, to_sealed, created_at FROM mail
 WHERE charge_id = ANY(:charge_ids::uuid[]) AND account_id = :account_id
   AND kind NOT IN ('asked', 'notice', 'access', 'security')
 UNION ALL
-SELECT charge_id, kind, state, to_sealed, created_at FROM mail
+SELECT mail_id, charge_id, kind, state, to_sealed, created_at FROM mail
 WHERE charge_id = ANY(:charge_ids::uuid[]) AND account_id = :account_id AND kind = 'asked';
 
 -- name: told_refunds

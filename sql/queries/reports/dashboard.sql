@@ -76,11 +76,11 @@ ORDER BY version, journal_id;
 -- name: mails
 -- What was sent to the payer about a charge, and what is to be: those of their own accord by the index that lets each be
 -- written once, then the latest of those asked for by theirs.
-SELECT kind, state, trouble, to_sealed, created_at, sent_at FROM (
-    SELECT kind, state, trouble, to_sealed, created_at, sent_at FROM mail
+SELECT mail_id, kind, state, trouble, to_sealed, created_at, sent_at FROM (
+    SELECT mail_id, kind, state, trouble, to_sealed, created_at, sent_at FROM mail
     WHERE charge_id = :charge_id AND kind NOT IN ('asked', 'notice', 'access', 'security') AND account_id = :account_id
     UNION ALL
-    (SELECT kind, state, trouble, to_sealed, created_at, sent_at FROM mail
+    (SELECT mail_id, kind, state, trouble, to_sealed, created_at, sent_at FROM mail
      WHERE charge_id = :charge_id AND kind = 'asked' AND account_id = :account_id
      ORDER BY created_at DESC
      LIMIT :limit)

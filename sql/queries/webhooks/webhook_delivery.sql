@@ -131,7 +131,7 @@ WITH lane AS (
     WHERE d.delivery_id = picked.delivery_id AND d.state = 'pending'
     RETURNING d.*, picked.probe
 )
-SELECT c.delivery_id, c.endpoint_id, c.test, c.event_id, c.type, c.step, c.attempt, c.due_at, c.probe,
+SELECT c.delivery_id, c.endpoint_id, c.account_id, c.test, c.event_id, c.type, c.step, c.attempt, c.due_at, c.probe,
        e.url, e.secret_sealed, e.previous_secret_sealed, e.previous_until,
        (SELECT j.event_body FROM journal j WHERE j.journal_id = r.journal_id) AS body
 FROM claimed c

@@ -15,7 +15,7 @@ from domain.mode import Mode, Owner
 from readmodels.charges.charge import charges_by_id, present
 from runtime.ids import new_id
 from runtime.postgres import Pool
-from runtime.seal import Seal
+from runtime.seal import CHARGE_PAYER, MAIL_TO, PAYMENT_PAYER, SCHEDULE_PAYER, Seal
 from tests.support.dashboard import Books, a_merchant
 
 SEAL = Seal(bytes(range(32)))
@@ -38,6 +38,14 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+SEALED = {
+    ("charge", "payer_sealed"): (CHARGE_PAYER, "charge_id"),
+    ("payment", "payer_sealed"): (PAYMENT_PAYER, "payment_id"),
+    ("schedule", "payer_sealed"): (SCHEDULE_PAYER, "schedule_id"),
+    ("mail", "to_sealed"): (MAIL_TO, "mail_id"),
+}
+
+
 async def an_account(pool: Pool) -> Books:
     merchant = await a_merchant(pool)
     return Books(pool, merchant.account_id, SEAL)
@@ -47,9 +55,9 @@ async def a_paid_charge(books: Books, *, test: bool = False) -> UUID:
     doc = await books.charge(payer=PAYER, external_id="pedido-1", test=test)
     await books.paid(doc, payer_name="Zulmira Fontoura", payer_document="11144477735")
     charge_id = UUID(doc.charge_id)
-    await books.pool.execute(
-        MAIL, new_id(), books.account_id, charge_id, SEAL.seal(PAYER["email"].encode()), SEAL.blind(PAYER["email"])
-    )
+    mail_id = new_id()
+    to = SEAL.seal(PAYER["email"].encode(), MAIL_TO, mail_id)
+    await books.pool.execute(MAIL, mail_id, books.account_id, charge_id, to, SEAL.blind(PAYER["email"]))
     return charge_id
 
 
@@ -74,8 +82,9 @@ async def everything(pool: Pool, account_id: UUID, charge_id: UUID) -> str:
         )
         for row in rows:
             for name, value in row.items():
-                if name == "payer_sealed" or name == "to_sealed":
-                    value = None if value is None else SEAL.open(value).decode()
+                if (sealed := SEALED.get((table["table_name"], name))) is not None and value is not None:
+                    what, key = sealed
+                    value = SEAL.open(value, what, row[key]).decode()
                 found.append(f"{table['table_name']}.{name}={value!r}")
     return "\n".join(found)
 

@@ -25,7 +25,7 @@ from domain.mode import Mode, Owner
 from readmodels.charges.charge import ChargeDoc, charges_by_id
 from runtime.ids import new_token
 from runtime.postgres import Pool, open_pool, transaction
-from runtime.seal import Seal
+from runtime.seal import CHARGE_PAYER, Seal
 from tests.conftest import Servers
 from tests.support.dashboard import Books, Person, Seen, a_merchant, colleague_of, person_of, settings_with
 from tests.support.orders import ever
@@ -577,10 +577,9 @@ async def test_no_input_breaks_a_form(env: Environment) -> None:
 async def test_the_payers_data_is_sealed_as_the_api_seals_it(env: Environment) -> None:
     told_of: dict[str, Any] = {"payer_name": "João", "payer_document": "52998224725", "payer_phone": "+5511999990000"}
     done = await env.owner.post(NEW, on=NEW, **PIX, **told_of)
-    sealed = await env.books.pool.fetchval(
-        "SELECT payer_sealed FROM charge WHERE charge_id = $1", UUID(id_in(done.where))
-    )
-    assert msgspec.json.decode(SEAL.open(sealed)) == {
+    charge_id = UUID(id_in(done.where))
+    sealed = await env.books.pool.fetchval("SELECT payer_sealed FROM charge WHERE charge_id = $1", charge_id)
+    assert msgspec.json.decode(SEAL.open(sealed, CHARGE_PAYER, charge_id)) == {
         "name": "João", "document": "52998224725", "phone": "+5511999990000",
     }  # fmt: skip
     log = await env.books.pool.fetch("SELECT facts::text FROM audit WHERE account_id = $1", env.merchant.account_id)

@@ -18,7 +18,7 @@ from domain.instants import to_millisecond
 from readmodels.documents.people_letter import TOLD_KINDS, security_letter
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
-from runtime.seal import Seal
+from runtime.seal import MAIL_NOTE, MAIL_TO, Seal
 from tests.support.boleto_merchant import boleto_issued_before, today
 from tests.support.dashboard import Person, a_merchant, colleague_of, person_of, settings_with, staff_of
 from tests.support.pages import serving
@@ -41,14 +41,15 @@ class Environment(NamedTuple):
     async def mails(self, kind: str) -> list[dict[str, str]]:
         """The facts of the mails of this kind, each of which went to both owners and to nobody else."""
         rows = await self.pool.fetch(
-            "SELECT to_sealed, note_sealed FROM mail WHERE account_id = $1 AND kind = 'security' ORDER BY created_at",
+            "SELECT mail_id, to_sealed, note_sealed FROM mail WHERE account_id = $1 AND kind = 'security'"
+            " ORDER BY created_at",
             self.account_id,
         )
         told: dict[bytes, tuple[Told, set[str]]] = {}
         for row in rows:
-            note = SEAL.open(row["note_sealed"])
+            note = SEAL.open(row["note_sealed"], MAIL_NOTE, row["mail_id"])
             _, people = told.setdefault(note, (msgspec.json.decode(note, type=Told), set()))
-            people.add(SEAL.open(row["to_sealed"]).decode())
+            people.add(SEAL.open(row["to_sealed"], MAIL_TO, row["mail_id"]).decode())
         found = []
         for each, people in told.values():
             if each.kind != kind:

@@ -11,7 +11,7 @@ import pytest_asyncio
 from domain.payer import MASKED
 from runtime.ids import new_id
 from runtime.postgres import Pool
-from runtime.seal import Seal
+from runtime.seal import MAIL_TO, Seal
 from tests.support.dashboard import Books, Person, a_merchant, colleague_of, person_of, settings_with
 from tests.support.pages import serving
 from web.painel.route import EVERYBODY, PAYERS
@@ -75,8 +75,9 @@ async def test_only_roles_that_deal_with_payers_read_who_they_are(pool: Pool, ad
     await books.paid(charge, payer_name=PAID_BY[0], payer_document=PAID_BY[1])
     # An odd payment is shown on the first page, which everybody opens.
     await books.paid(charge, payer_name=PAID_BY[0], payer_document=PAID_BY[1])
-    to = SEAL.seal(PAYER["email"].encode())
-    await pool.execute(MAIL, new_id(), merchant.account_id, UUID(charge.charge_id), to)
+    mail_id = new_id()
+    to = SEAL.seal(PAYER["email"].encode(), MAIL_TO, mail_id)
+    await pool.execute(MAIL, mail_id, merchant.account_id, UUID(charge.charge_id), to)
     person = person_of(address, merchant) if role == "owner" else colleague_of(pool, address, merchant, role)
     async with person as somebody:
         named, where = await told(somebody, role, charge.charge_id)

@@ -72,10 +72,11 @@ async def held_refund(pool: Pool, servers: Any, cents: int = 123_456) -> Held:
         )  # fmt: skip
     of = OfBoleto(source=secrets.token_hex(10), method="boleto", nosso_numero="0" * 20, integrador_code=None, txid=None)
     paid = Confirmation(charge_id=charge_id, end_to_end_id=None, amount_cents=cents, paid_at=now, boleto=of)
+    refund_id = new_id()
     asked = NewRefund(
-        owner=Owner(account_id, Mode.PRODUCTION), key=secrets.token_hex(8), fingerprint=bytes(32), refund_id=new_id(),
+        owner=Owner(account_id, Mode.PRODUCTION), key=secrets.token_hex(8), fingerprint=bytes(32), refund_id=refund_id,
         charge_id=charge_id, amount_cents=None, payment_id=None, reason=None, description=None, external_id=None,
-        destination=TO.kept(seal), scenario=None, actor="test", request_id="test",
+        destination=TO.kept(refund_id, seal), scenario=None, actor="test", request_id="test",
     )  # fmt: skip
     async with transaction(pool) as conn:
         await confirm_payments(conn, [paid], now=now, seal=seal)

@@ -14,7 +14,7 @@ import pytest_asyncio
 from commands.money.suspense import NotOpen, SuspendedMoney, assign_suspense, return_suspense, suspend_money
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
-from runtime.seal import Seal
+from runtime.seal import SUSPENDED_PAYER, Seal
 from tests.support.dashboard import Books, Person, a_merchant, settings_with, staff_of
 from tests.support.pages import serving
 
@@ -37,9 +37,11 @@ async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
 async def suspended(pool: Pool, cents: int = 1234, *, kind: str = "pix_without_txid", **more: Any) -> UUID:
     seal = Seal(SETTINGS.secret_key)
     payer = msgspec.json.encode({"name": "Fulana de Souza", "document": "12345678909"})
+    source = f"E99999994{new_id().hex[:23]}"
     money = SuspendedMoney(
-        suspense_id=new_id(), kind=kind, source=f"E99999994{new_id().hex[:23]}", reference=None, amount_cents=cents,
-        received_at=datetime.now(UTC) - timedelta(minutes=1), payer_sealed=seal.seal(payer), **more,
+        suspense_id=new_id(), kind=kind, source=source, reference=None, amount_cents=cents,
+        received_at=datetime.now(UTC) - timedelta(minutes=1),
+        payer_sealed=seal.seal(payer, SUSPENDED_PAYER, source), **more,
     )  # fmt: skip
     async with transaction(pool) as conn:
         assert await suspend_money(conn, [money], bank="001", now=datetime.now(UTC)) == [money.source]
@@ -161,7 +163,7 @@ async def test_money_whose_payer_cannot_be_opened_is_shown_and_settled_without_a
 ) -> None:
     suspense_id, books = await suspended(pool), await merchant_books(pool)
     doc = await books.charge(1234)
-    foreign = Seal(bytes(range(32))).seal(b"{}")  # of a key that is no longer ours
+    foreign = Seal(bytes(range(32))).seal(b"{}", SUSPENDED_PAYER, "")  # of a key that is no longer ours
     await pool.execute("UPDATE suspense SET payer_sealed = $1 WHERE suspense_id = $2", foreign, suspense_id)
     one = f"{PATH}/{suspense_id}"
     assert one in (await staff.opened(PATH)).html

@@ -20,6 +20,7 @@ from domain.instants import to_millisecond
 from domain.mode import Mode
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, session, transaction
+from runtime.seal import CHARGE_PAYER
 from tests.support.banking import BANK, due_now, make_account, utc_now, worker_context
 from tests.support.boleto_bank import RunningBoletoBank, new_number, running_boleto_bank, today
 from tests.support.boletos import AGREEMENT
@@ -58,12 +59,14 @@ async def ordered(
     context: Context, account_id: UUID, *, number: str = "", key: str = "", hybrid: bool = False, cents: int = 5000
 ) -> RegistrationOrder:
     """An order to register a boleto, as the API writes it."""
+    charge_id = new_id()
     request = BoletoRequest(
+        charge_id=charge_id,
         issuer=Issuer(account_id=account_id, test=False, name="", city="", pix_key="", actor="test"),
         key=key or new_token(), fingerprint=b"\xab" * 32, request_id="req_test",
         kind="boleto_hibrido" if hybrid else "boleto", amount_cents=cents, due_on=today() + timedelta(days=10),
-        payer_sealed=context.seal.seal(msgspec.json.encode(PAYER)), payer_document_hash=None, external_id="PEDIDO 7",
-        description=None,
+        payer_sealed=context.seal.seal(msgspec.json.encode(PAYER), CHARGE_PAYER, charge_id), payer_document_hash=None,
+        external_id="PEDIDO 7", description=None,
     )  # fmt: skip
     now, (_, control) = to_millisecond(utc_now()), parse_number(number or new_number())
     order = compose_boleto(

@@ -28,6 +28,7 @@ from domain.instants import to_millisecond
 from domain.mode import Mode
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, session, transaction
+from runtime.seal import CHARGE_PAYER
 from tests.support.banking import BANK, due_now, make_account, utc_now, worker_context
 from tests.support.boleto_bank import RunningBoletoBank, new_number, running_boleto_bank, today
 from tests.support.boleto_merchant import in_days, redate
@@ -264,11 +265,13 @@ async def made(context: Context, worker: BoletoOrderWorker, *, cents: int = 5000
     answer = await context.banks.production[BANK].pix.create_locations(1)
     assert isinstance(answer, Done)
     (place,) = answer.value
+    charge_id = new_id()
     request = BoletoRequest(
+        charge_id=charge_id,
         issuer=Issuer(account_id=account_id, test=False, name="A", city="B", pix_key=str(account_id), actor="test"),
         key=new_token(), fingerprint=b"\xab" * 32, request_id="req_test", kind="boleto_pix", amount_cents=cents,
-        due_on=today() + timedelta(days=10), payer_sealed=context.seal.seal(_encode(PAYER)), payer_document_hash=None,
-        external_id="PEDIDO 7", description=None,
+        due_on=today() + timedelta(days=10), payer_sealed=context.seal.seal(_encode(PAYER), CHARGE_PAYER, charge_id),
+        payer_document_hash=None, external_id="PEDIDO 7", description=None,
     )  # fmt: skip
     now, (_, control) = to_millisecond(utc_now()), parse_number(number)
     order = compose_boleto(

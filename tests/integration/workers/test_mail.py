@@ -33,7 +33,7 @@ from readmodels.charges.charge import ChargeDoc
 from readmodels.documents.mail_letter import charge_letter
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, transaction
-from runtime.seal import Seal
+from runtime.seal import CHARGE_PAYER, Seal
 from runtime.settings import SmtpServer, read_settings
 from tests.support.banking import SECRET_KEY, settings_for, worker_context
 from tests.support.boletos import AGREEMENT, PAYER, issue
@@ -89,7 +89,9 @@ class Post:
             txid=charge_id.hex, qr_code="000201PIXDOTESTE", send_email=send_email, created_at=iso(now),
             expires_at=iso(now + lifetime),
         )  # fmt: skip
-        payer = SEAL.seal(msgspec.json.encode({"name": "Ana", **({} if to is None else {"email": to})}))
+        payer = SEAL.seal(
+            msgspec.json.encode({"name": "Ana", **({} if to is None else {"email": to})}), CHARGE_PAYER, charge_id
+        )
         new = NewPix(
             bank="001",
             key=str(charge_id), fingerprint=bytes(32),

@@ -21,6 +21,7 @@ from readmodels.verify import verify
 from runtime.coordination.leases import take_lease
 from runtime.ids import new_id
 from runtime.postgres import Pool, open_pool, session, transaction
+from runtime.seal import SUSPENDED_PAYER, UNREADABLE
 from tests.support.banking import (
     BANK,
     RunningBank,
@@ -293,7 +294,7 @@ async def test_what_cannot_be_read_is_set_aside_and_stops_nothing(
     (row,) = await context.pool.fetch("SELECT * FROM bank_unreadable")
     assert (row["bank"], row["method"], row["about"]) == (BANK, "pix", odd)
     assert b"PAGADOR" not in row["item_sealed"]
-    assert b"PAGADOR" in context.seal.open(row["item_sealed"])
+    assert b"PAGADOR" in context.seal.open(row["item_sealed"], UNREADABLE, f"{BANK} pix {odd}")
     # The bank lists it well some day: it is money like any other, and set aside no more.
     await context.pool.execute("UPDATE simulated_pix SET garbled = false WHERE end_to_end_id = $1", odd)
     await night(context)
@@ -316,7 +317,7 @@ async def test_money_that_fits_no_charge_is_in_suspense_once(context: Context, b
     assert list(kinds.values()) == ["pix_without_txid", "pix_unknown_txid", "pix_unknown_txid"]
     row = await suspended(context, by_hand)
     assert (row["amount_cents"], row["state"], row["reference"]) == (1200, "open", None)
-    assert msgspec.json.decode(context.seal.open(row["payer_sealed"]))["document"]
+    assert msgspec.json.decode(context.seal.open(row["payer_sealed"], SUSPENDED_PAYER, by_hand))["document"]
     assert b"PAGADOR" not in row["payer_sealed"]
     assert await context.pool.fetchval("SELECT count(*) FROM suspense WHERE source = ANY($1)", list(kinds)) == 3
     await clean(url)

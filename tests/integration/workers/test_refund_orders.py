@@ -136,7 +136,7 @@ class Environment:
             owner=Owner.of(self.account, test), key=secrets.token_hex(8), fingerprint=bytes(32), refund_id=refund_id,
             charge_id=charge_id, amount_cents=cents, payment_id=None, reason=None, description="Devolução nº 1",
             external_id=None, scenario=scenario, actor="test", request_id="test",
-            destination=None if to is None else to.kept(self.context.seal),
+            destination=None if to is None else to.kept(refund_id, self.context.seal),
         )  # fmt: skip
 
     async def works(self, charge_id: UUID, *, test: bool = False, rounds: int = 1) -> None:

@@ -20,6 +20,7 @@ from domain.webhooks.signature import sign
 from runtime.ids import new_id
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import Pool, session, transaction
+from runtime.seal import WEBHOOK_SECRET
 from tests.support.webhooks import (
     NOWHERE,
     PATIENCE_S,
@@ -546,7 +547,7 @@ async def test_a_secret_is_kept_sealed(pool: Pool) -> None:
     merchant = await merchant_at(pool, "https://shop.example.com/")
     kept = await pool.fetchval("SELECT secret_sealed FROM webhook_endpoint WHERE account_id = $1", merchant.account_id)
     assert merchant.endpoint.secret.encode() not in kept
-    assert SEAL.open(kept).decode() == merchant.endpoint.secret
+    assert SEAL.open(kept, WEBHOOK_SECRET, merchant.account_id).decode() == merchant.endpoint.secret
 
 
 async def _work_until_killed(database_url: str, redis_url: str) -> None:

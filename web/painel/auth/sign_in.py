@@ -309,6 +309,9 @@ def _form(
     return entry_page(request, section, "painel/entry.html", values, status=status)
 
 
+_HALFWAY = "half of a sign-in"
+
+
 def _code_form(
     request: AnyRequest, section: Section, halfway: _Halfway, *, fault: str = "", status: int = 200
 ) -> Response[Any]:
@@ -317,7 +320,7 @@ def _code_form(
     values = {
         "section": section,
         "csrf": csrf_token(seal, halfway.before),
-        "step": seal.seal(msgspec.json.encode(halfway)).hex(),
+        "step": seal.seal(msgspec.json.encode(halfway), _HALFWAY, "").hex(),
         "fault": fault,
     }
     return page("painel/entry_code.html", values, status=status, headers=PAGE_HEADERS)
@@ -325,6 +328,6 @@ def _code_form(
 
 def _read_halfway(text: str, seal: Seal) -> _Halfway | None:
     try:
-        return msgspec.json.decode(seal.open(bytes.fromhex(text)), type=_Halfway)
+        return msgspec.json.decode(seal.open(bytes.fromhex(text), _HALFWAY, ""), type=_Halfway)
     except (ValueError, InvalidTag):  # no hex, not sealed here, or sealed as something else
         return None

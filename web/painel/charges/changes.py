@@ -164,18 +164,19 @@ async def refund(request: PageRequest) -> Response[Any]:
         return await _refund_form(request, doc, filled)
     if destination is not None and not request.test:
         must_be_proven(request)
+    refund_id = new_id()
     asked = NewRefund(
         owner=request.owner,
         key=request.key,
         fingerprint=sha256(request.key.encode()).digest(),
-        refund_id=new_id(),
+        refund_id=refund_id,
         charge_id=charge_id,
         amount_cents=amount_cents,
         payment_id=UUID(payment_id),
         reason=reason,
         description=None,
         external_id=None,
-        destination=None if destination is None else destination.kept(request.seal),
+        destination=None if destination is None else destination.kept(refund_id, request.seal),
         scenario=None,
         actor=request.actor,
         request_id=request.request_id,

@@ -31,6 +31,7 @@ from readmodels.dashboard.overview import made_with
 from runtime.ids import new_id
 from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS
 from runtime.postgres import session
+from runtime.seal import CHARGE_PAYER
 from web.painel.fields import Filled
 from web.painel.labels import REFUSED
 from web.painel.page_request import PageRequest
@@ -119,18 +120,19 @@ async def _pix(request: PageRequest, filled: Filled) -> UUID | None:
         return None
     check_approved(request)
     document = payer.get("document")
+    charge_id = new_id()
     creation = Creation(
         issuer=await _issuer(request),
         key=request.key,
         fingerprint=sha256(request.key.encode()).digest(),
-        charge_id=new_id(),
+        charge_id=charge_id,
         request_id=request.request_id,
         now=request.now,
         amount_cents=amount_cents,
         lifetime_s=int(lifetime),
         external_id=external_id,
         description=description,
-        payer_sealed=request.seal.seal(msgspec.json.encode(payer)) if payer else None,
+        payer_sealed=request.seal.seal(msgspec.json.encode(payer), CHARGE_PAYER, charge_id) if payer else None,
         payer_document_hash=request.seal.blind(document) if document else None,
         scenario=None,
         send_email=filled.has("send_email"),
@@ -167,7 +169,9 @@ async def _boleto(request: PageRequest, filled: Filled) -> UUID | None:
         await check_boletos(request, filled, integrador_code)
     if filled.faults or amount_cents is None or due_on is None or payer is None:
         return None
+    charge_id = new_id()
     wanted = BoletoRequest(
+        charge_id=charge_id,
         issuer=await _issuer(request),
         key=request.key,
         fingerprint=sha256(request.key.encode()).digest(),
@@ -175,7 +179,7 @@ async def _boleto(request: PageRequest, filled: Filled) -> UUID | None:
         kind=kind,
         amount_cents=amount_cents,
         due_on=due_on,
-        payer_sealed=request.seal.seal(msgspec.json.encode(payer)),
+        payer_sealed=request.seal.seal(msgspec.json.encode(payer), CHARGE_PAYER, charge_id),
         payer_document_hash=request.seal.blind(payer.document),
         external_id=external_id,
         description=description,

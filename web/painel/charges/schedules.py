@@ -30,6 +30,7 @@ from readmodels.charges.schedule import (
 from readmodels.page import SequencePosition, TimePosition
 from runtime.ids import new_id
 from runtime.postgres import session
+from runtime.seal import SCHEDULE_PAYER
 from web.painel.charges.charge_list import settle
 from web.painel.charges.new_charge import (
     DESCRIPTION_MAX,
@@ -152,22 +153,23 @@ def _new(request: PageRequest, filled: Filled, method: str) -> NewSchedule | Non
     days_before = filled.whole("issue_days_before", 0, ISSUE_DAYS_BEFORE_MAX)
     external_id = filled.text("external_id", REFERENCE_MAX)
     description = filled.text("description", DESCRIPTION_MAX)
+    schedule_id = new_id()
     document: str | None
     if method == PIX:
         told = pix_payer(request, filled)
-        sealed, document = request.seal.seal(msgspec.json.encode(told)), told.get("document")
+        plain, document = msgspec.json.encode(told), told.get("document")
     else:
         payer = boleto_payer(request, filled)
         if payer is None:
             return None
-        sealed, document = request.seal.seal(msgspec.json.encode(payer)), payer.document
+        plain, document = msgspec.json.encode(payer), payer.document
     if filled.faults or amount_cents is None or first is None:
         return None
     return NewSchedule(
         account_id=request.session.account_id,
         key=request.key,
         fingerprint=sha256(request.key.encode()).digest(),
-        schedule_id=new_id(),
+        schedule_id=schedule_id,
         payment_method=method,
         amount_cents=amount_cents,
         recurrence=Recurrence(
@@ -177,7 +179,7 @@ def _new(request: PageRequest, filled: Filled, method: str) -> NewSchedule | Non
         external_id=external_id,
         description=description,
         send_email=filled.has("send_email"),
-        payer_sealed=sealed,
+        payer_sealed=request.seal.seal(plain, SCHEDULE_PAYER, schedule_id),
         payer_document_hash=None if document is None else request.seal.blind(document),
     )
 

@@ -1,0 +1,84 @@
+"""What is sealed opens as what it is, where it belongs, and with the key it names; and in no other way."""
+
+import pytest
+from cryptography.exceptions import InvalidTag
+
+from runtime.seal import CHARGE_PAYER, DESTINATION, MAIL_TO, Seal, SecretKeys, read_keys
+
+OLD, NEW = "11" * 32, "22" * 32
+
+
+def test_what_is_sealed_is_opened_as_what_it_is_and_in_its_own_row_alone() -> None:
+    seal = Seal(bytes.fromhex(OLD))
+    sealed = seal.seal(b"ana@example.com", MAIL_TO, 7)
+    assert seal.open(sealed, MAIL_TO, 7) == b"ana@example.com"
+    assert b"ana" not in sealed
+    for what, row in ((MAIL_TO, 8), (DESTINATION, 7), (CHARGE_PAYER, "")):
+        with pytest.raises(InvalidTag):
+            seal.open(sealed, what, row)
+
+
+@pytest.mark.parametrize("at", [0, 1, 2, 3, 14, 15, -1])
+def test_what_was_altered_anywhere_is_not_opened(at: int) -> None:
+    seal = Seal(read_keys(f"2:{NEW},1:{OLD}"))
+    sealed = bytearray(seal.seal(b"secret", MAIL_TO, 1))
+    sealed[at] ^= 1
+    with pytest.raises(InvalidTag):
+        seal.open(bytes(sealed), MAIL_TO, 1)
+
+
+@pytest.mark.parametrize("sealed", [b"", b"\x01", b"\x01" * 14, b"\x00" * 40, b"\x03" * 40])
+def test_what_was_never_sealed_is_not_opened(sealed: bytes) -> None:
+    with pytest.raises(InvalidTag):
+        Seal(bytes.fromhex(OLD)).open(sealed, MAIL_TO, 1)
+
+
+def test_a_new_key_in_front_seals_and_the_old_one_still_opens() -> None:
+    before = Seal(read_keys(OLD))
+    after = Seal(read_keys(f"2:{NEW},1:{OLD}"))
+    sealed = before.seal(b"secret", MAIL_TO, 1)
+    assert after.open(sealed, MAIL_TO, 1) == b"secret"
+    anew = after.seal(b"secret", MAIL_TO, 1)
+    assert (sealed[0], anew[0], after.current) == (1, 2, 2)
+    assert Seal(read_keys(f"2:{NEW}")).open(anew, MAIL_TO, 1) == b"secret"
+    for alone, other in ((read_keys(f"2:{NEW}"), sealed), (read_keys(OLD), anew)):
+        with pytest.raises(InvalidTag):
+            Seal(alone).open(other, MAIL_TO, 1)
+
+
+def test_the_same_secret_is_never_sealed_to_the_same_bytes() -> None:
+    seal = Seal(bytes.fromhex(OLD))
+    assert len({seal.seal(b"secret", MAIL_TO, 1) for _ in range(1_000)}) == 1_000
+
+
+def test_fingerprints_stay_those_of_the_oldest_key() -> None:
+    assert Seal(read_keys(f"2:{NEW},1:{OLD}")).blind("12345678909") == Seal(read_keys(OLD)).blind("12345678909")
+
+
+def test_what_was_signed_before_a_rotation_is_taken_after_it() -> None:
+    before, after = Seal(read_keys(OLD)), Seal(read_keys(f"2:{NEW},1:{OLD}"))
+    assert before.key("cursor") in after.keys("cursor")
+    assert after.keys("cursor")[0] == after.key("cursor") != before.key("cursor")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "64 hex digits"),
+        ("11" * 31, "64 hex digits"),
+        ("zz" * 32, "64 hex digits"),
+        (f"0:{OLD}", "from 1 to 255"),
+        (f"256:{OLD}", "from 1 to 255"),
+        (f"x:{OLD}", "from 1 to 255"),
+        (f"{OLD},{NEW}", "an id of its own"),
+        (f"2:{NEW},2:{OLD}", "an id of its own"),
+        (",".join(f"{id}:{OLD}" for id in range(1, 18)), "at most 16"),
+    ],
+)
+def test_a_secret_key_that_is_none_is_refused(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        read_keys(text)
+
+
+def test_one_key_needs_no_id() -> None:
+    assert read_keys(OLD) == read_keys(f"1:{OLD}") == SecretKeys(((1, bytes.fromhex(OLD)),))
