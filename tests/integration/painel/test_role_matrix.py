@@ -170,6 +170,8 @@ P     POST /plataforma/devolucoes/{}/recusar
 P     GET  /plataforma/parceiros
 P     POST /plataforma/parceiros
 P     POST /plataforma/parceiros/{}
+P     POST /plataforma/parceiros/{}/confirmar
+P     POST /plataforma/parceiros/{}/retirar
 P     GET  /plataforma/relatorios
 P     GET  /plataforma/relatorios/{}
 P     GET  /plataforma/relatorios/{}/arquivo
