@@ -88,7 +88,7 @@ def _ask(system: System, path: str, body: bytes, headers: Mapping[str, str]) -> 
         return json.loads(answer.read())
 
 
-def _paid(system: System, merchant: dict[str, Any], **more: str) -> str:
+def _paid(system: System, merchant: dict[str, Any], **more: Any) -> str:
     """A charge of test mode, created and paid; its id."""
     form = urlencode({"grant_type": "client_credentials", **merchant["test"]}).encode()
     token = _ask(system, "/v1/oauth/token", form, {})["access_token"]
@@ -225,6 +225,21 @@ def test_an_integrator_of_nobody_is_refused(system: System) -> None:
     assert (said.returncode, said.stdout) == (1, "")
     assert said.stderr.startswith("quita: WALLET_ACCOUNT_NOT_FOUND")
     assert system.quita("integrator", "create", "--name", " ").returncode == 1
+
+
+def test_a_payer_is_read_out_and_erased(system: System, merchant: dict[str, Any]) -> None:
+    payer = {"name": "Quitéria Bragança", "document": "52998224725"}
+    charge_id = _paid(system, merchant, payer=payer)
+    of = ("--account", merchant["account_id"], "--document", "529.982.247-25", "--test")
+    held = system.json("payer", "export", *of)
+    assert [(each["charge_id"], each["payer"]["name"]) for each in held["charges"]] == [(charge_id, payer["name"])]
+    unsure = system.quita("payer", "erase", *of)
+    assert (unsure.returncode, unsure.stdout) == (1, "")
+    assert system.json("payer", "erase", *of, "--yes")["charges"] == 1
+    assert system.json("payer", "export", *of)["charges"] == []
+    odd = system.quita("payer", "export", "--account", merchant["account_id"], "--document", "1234")
+    assert odd.returncode == 1
+    assert "CPF of 11 digits" in odd.stderr
 
 
 def test_listen_forwards_what_happens_from_now_on_signed_as_a_webhook(
