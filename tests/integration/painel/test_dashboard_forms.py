@@ -504,7 +504,7 @@ _LENGTH_MAX = {
     "/painel/cobrancas": 2,
     "/painel/pagamentos": 1,
     "/painel/devolucoes": 2,
-    "/painel/extrato": 2,
+    "/painel/extrato": 3,
     "/painel/extrato/dias": 1,
     "/painel/programacoes": 1,
     "/painel/cobrancas/nova": 0,
