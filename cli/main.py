@@ -7,10 +7,12 @@ import argparse
 import sys
 
 from cli import bank, integrator, listen, merchant, payer, pix, readmodels, report, staff, status, webhook
-from cli.run import serve, up
+from cli.run import rekey, serve, up
 from cli.run.supervise import CannotRun
 
-_FAMILIES = (up, serve, status, merchant, payer, staff, webhook, integrator, pix, bank, listen, readmodels, report)
+_FAMILIES = (
+    up, serve, status, merchant, payer, staff, webhook, integrator, pix, bank, listen, readmodels, report, rekey,
+)  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> int:

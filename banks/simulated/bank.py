@@ -30,7 +30,7 @@ from banks.simulated.returns import SimulatedReturns
 from domain.sandbox_clock import on_clock
 from runtime.ids import ordered_token
 from runtime.postgres import Pool, session
-from runtime.seal import Seal
+from runtime.seal import SIMULATED_COB_PAYER, Seal
 
 SANDBOX: Final = "sandbox"
 PRODUCTION: Final = "production"
@@ -157,9 +157,6 @@ find_fault = sql.maybe("simulated_bank.fault", PlayedFault)
 
 _encode = msgspec.json.Encoder().encode
 _read_payer = msgspec.json.Decoder(CobPayer).decode
-
-
-_COB_PAYER = "payer of a cob at the simulated bank"
 
 
 class SimulatedBank:
@@ -335,12 +332,12 @@ class SimulatedBank:
     def payer(self, cob: BookedCob) -> CobPayer | None:
         if cob.payer_sealed is None:
             return None
-        return _read_payer(self._seal.open(cob.payer_sealed, _COB_PAYER, cob.txid))
+        return _read_payer(self._seal.open(cob.payer_sealed, SIMULATED_COB_PAYER, cob.txid))
 
     def _sealed_payer(self, cob: Cob) -> bytes | None:
         if cob.payer_name is None and cob.payer_document is None:
             return None
-        return self._seal.seal(_encode(CobPayer(cob.payer_name, cob.payer_document)), _COB_PAYER, cob.txid)
+        return self._seal.seal(_encode(CobPayer(cob.payer_name, cob.payer_document)), SIMULATED_COB_PAYER, cob.txid)
 
     async def _received(self, pix: Sequence[BookedPix]) -> list[ReceivedPix]:
         returned: dict[str, list[PixReturn]] = {}

@@ -35,7 +35,7 @@ from domain.money import reais
 from domain.pix.br_code import dynamic_br_code
 from domain.pix.end_to_end import end_to_end_id
 from runtime.postgres import Pool, session
-from runtime.seal import Seal
+from runtime.seal import SIMULATED_BOLETO_PAYER, Seal
 
 OPEN: Final = 1
 SETTLED: Final = 6
@@ -194,7 +194,6 @@ find_webhook = sql.maybe("simulated_boleto.webhook", _Url)
 find_rules = sql.one("simulated_boleto.rules", BoletoRules)
 set_rules = sql.run("simulated_boleto.set_rules")
 
-_PAYER = "payer of a boleto at the simulated bank"
 _encode = msgspec.json.Encoder().encode
 _read_payer = msgspec.json.Decoder(BoletoPayer).decode
 
@@ -281,7 +280,7 @@ class SimulatedBoletos:
                 issued_on=boleto.issued_on,
                 due_on=boleto.due_on,
                 description=boleto.description,
-                payer_sealed=self._seal.seal(_encode(boleto.payer), _PAYER, boleto.number),
+                payer_sealed=self._seal.seal(_encode(boleto.payer), SIMULATED_BOLETO_PAYER, boleto.number),
                 now=self.now(),
                 txid=txid,
                 token=token,
@@ -452,7 +451,7 @@ class SimulatedBoletos:
             )
 
     def payer(self, booked: BookedBoleto) -> BoletoPayer:
-        return _read_payer(self._seal.open(booked.payer_sealed, _PAYER, booked.number))
+        return _read_payer(self._seal.open(booked.payer_sealed, SIMULATED_BOLETO_PAYER, booked.number))
 
     def today(self) -> date:
         return self.now().astimezone(SAO_PAULO).date()

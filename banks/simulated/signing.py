@@ -26,7 +26,7 @@ from banks.simulated.bank import BookedCob
 from domain.instants import iso
 from domain.money import reais
 from runtime.postgres import Pool, session
-from runtime.seal import Seal
+from runtime.seal import SIMULATED_SIGNING_KEY, Seal
 
 JWKS_PATH = "/pix/v2/jwks.json"
 MEDIA_TYPE = "application/jose"
@@ -34,7 +34,6 @@ _KID_CHARACTERS = 16
 _COORDINATE_BYTES = 32  # P-256
 _LIFETIME = timedelta(days=3650)
 
-_SIGNING_KEY = "signing key of the simulated bank"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -86,12 +85,12 @@ async def open_signer(pool: Pool, seal: Seal, *, jku: str, now: datetime) -> Sig
         if kept is None:
             private = ec.generate_private_key(ec.SECP256R1())
             der = private.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
-            sealed = seal.seal(der, _SIGNING_KEY, kid)
+            sealed = seal.seal(der, SIMULATED_SIGNING_KEY, kid)
             certificate = _certificate(private, now)
             await keep_key(conn, kid=kid, private_sealed=sealed, certificate=certificate, now=now)
             kept = await find_key(conn, kid=kid)
     assert kept is not None, "kept just now"
-    opened = load_der_private_key(seal.open(kept.private_sealed, _SIGNING_KEY, kid), None)
+    opened = load_der_private_key(seal.open(kept.private_sealed, SIMULATED_SIGNING_KEY, kid), None)
     assert isinstance(opened, ec.EllipticCurvePrivateKey)
     return Signer(kid, opened, kept.certificate, jku=jku)
 

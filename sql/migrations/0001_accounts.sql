@@ -116,3 +116,35 @@ CREATE TABLE sandbox_clock (
     ahead_s     bigint NOT NULL CHECK (ahead_s >= 0),
     moved_at    timestamptz NOT NULL
 );
+
+-- What is sealed otherwise than with the current key (runtime/seal.py: the first byte names it), in so many pages of a table
+-- from one on: where the row is, the key that binds it, and the sealed bytes. `member` is of a jsonb column that has them in
+-- base64.
+CREATE FUNCTION sealed_otherwise(original text, sealed text, member text, bound text[], current integer, first bigint, pages bigint)
+RETURNS TABLE (at text, row_key text, bytes bytea) LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    held text := CASE WHEN member IS NULL THEN format('%I', sealed) ELSE format('decode(%I ->> %L, ''base64'')', sealed, member) END;
+BEGIN
+    RETURN QUERY EXECUTE format(
+        'SELECT ctid::text, concat_ws('' '', %1$s), %2$s FROM %3$I WHERE ctid >= $1 AND ctid < $2 AND num_nulls(%1$s) = 0'
+        ' AND length(%2$s) > 0 AND substring(%2$s FROM 1 FOR 1) <> $3',
+        (SELECT string_agg(format('%I', c), ', ') FROM unnest(bound) c), held, original)
+    USING format('(%s,0)', first)::tid, format('(%s,0)', first + pages)::tid, set_byte('\x00', 0, current);
+END $$;
+
+-- Put what was sealed anew in the place of what it was, unless that has changed meanwhile; answers how many rows.
+CREATE FUNCTION reseal(original text, sealed text, member text, places text[], before bytea[], after bytea[]) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    held text := CASE WHEN member IS NULL THEN format('t.%I', sealed) ELSE format('decode(t.%I ->> %L, ''base64'')', sealed, member) END;
+    made text := CASE WHEN member IS NULL THEN 'g.after'
+        ELSE format('jsonb_set(t.%I, ARRAY[%L], to_jsonb(translate(encode(g.after, ''base64''), E''\n'', '''')))', sealed, member) END;
+    rows bigint;
+BEGIN
+    EXECUTE format(
+        'UPDATE %1$I t SET %2$I = %3$s FROM unnest($1, $2, $3) AS g (place, before, after)'
+        ' WHERE t.ctid = ANY($1::tid[]) AND t.ctid = g.place::tid AND %4$s = g.before', original, sealed, made, held)
+    USING places, before, after;
+    GET DIAGNOSTICS rows = ROW_COUNT;
+    RETURN rows;
+END $$;

@@ -1,0 +1,43 @@
+"""`quita rekey`: seal everything anew with the first key of SECRET_KEY."""
+
+import argparse
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from cli import running
+from cli.answer import Commands, answer, connected
+
+if TYPE_CHECKING:
+    from commands.sealed import Rekeyed, SealedColumn
+
+
+def add_commands(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "rekey",
+        help="seal everything with the first key of SECRET_KEY (id:hex,id:hex) that an older one has sealed",
+        description="May be interrupted and run again, while everything runs. Exit 1 when something cannot be opened.",
+    )
+    parser.set_defaults(run=rekey)
+
+
+def rekey(args: argparse.Namespace) -> int:
+    from commands.sealed import rekey as seal_anew
+    from runtime.seal import Seal
+
+    seal = Seal(running.secret_key())
+
+    async def run() -> "Rekeyed":
+        async with connected() as conn:
+            return await seal_anew(conn, seal, progress=_tell)
+
+    done = asyncio.run(run())
+    answer(args, {"key": seal.current, "resealed": done.resealed, "unopened": done.unopened})
+    if done.unopened:
+        print(f"{done.unopened} rows are sealed with a key that SECRET_KEY does not have", file=sys.stderr)
+    return 1 if done.unopened else 0
+
+
+def _tell(column: "SealedColumn", done: int, pages: int, resealed: int) -> None:
+    if sys.stderr.isatty() or done == pages:
+        print(f"{column}: {done} of {pages} pages, {resealed} sealed anew", file=sys.stderr)

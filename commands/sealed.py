@@ -1,0 +1,146 @@
+"""Seal everything with the current key that an older one has sealed, so that the older one can be taken away.
+
+A range of pages of a table at a time, each in a transaction of its own: it may be interrupted anywhere and run again,
+beside everything else that runs.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from msgspec import Struct
+
+import sql
+from runtime.seal import (
+    CAUGHT_MAIL,
+    CHARGE_PAYER,
+    DESTINATION,
+    MAIL_NOTE,
+    MAIL_TO,
+    PAYMENT_PAYER,
+    SCHEDULE_PAYER,
+    SIMULATED_BOLETO_PAYER,
+    SIMULATED_COB_PAYER,
+    SIMULATED_SIGNING_KEY,
+    SUSPENDED_PAYER,
+    TOTP,
+    UNREADABLE,
+    WEBHOOK_SECRET,
+    Seal,
+)
+from sql import Connection
+
+_PAGES: Final = 200
+_ROUNDS_MAX: Final = 20
+
+
+class SealedColumn(Struct, frozen=True):
+    """`what` is sealed, and the columns that make the key of its row. `member`: of a jsonb column, in base64."""
+
+    table: str
+    column: str
+    what: str
+    bound: tuple[str, ...]
+    member: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.table}.{self.column}" + (f".{self.member}" if self.member else "")
+
+
+SEALED: Final = (
+    SealedColumn("charge", "payer_sealed", CHARGE_PAYER, ("charge_id",)),
+    SealedColumn("payment", "payer_sealed", PAYMENT_PAYER, ("payment_id",)),
+    SealedColumn("schedule", "payer_sealed", SCHEDULE_PAYER, ("schedule_id",)),
+    SealedColumn("suspense", "payer_sealed", SUSPENDED_PAYER, ("source",)),
+    SealedColumn("bank_unreadable", "item_sealed", UNREADABLE, ("bank", "method", "about")),
+    SealedColumn("bank_order", "request", CHARGE_PAYER, ("charge_id",), "payer_sealed"),
+    SealedColumn("bank_order", "request", DESTINATION, ("order_id",), "destination_sealed"),
+    SealedColumn("held_refund", "request", DESTINATION, ("refund_id",), "destination_sealed"),
+    SealedColumn("webhook_endpoint", "secret_sealed", WEBHOOK_SECRET, ("account_id",)),
+    SealedColumn("webhook_endpoint", "previous_secret_sealed", WEBHOOK_SECRET, ("account_id",)),
+    SealedColumn("dashboard_user", "totp_sealed", TOTP, ("email",)),
+    SealedColumn("mail", "to_sealed", MAIL_TO, ("mail_id",)),
+    SealedColumn("mail", "note_sealed", MAIL_NOTE, ("mail_id",)),
+    SealedColumn("caught_mail", "message_sealed", CAUGHT_MAIL, ("mail_id",)),
+    SealedColumn("simulated_cob", "payer_sealed", SIMULATED_COB_PAYER, ("txid",)),
+    SealedColumn("simulated_boleto", "payer_sealed", SIMULATED_BOLETO_PAYER, ("number",)),
+    SealedColumn("simulated_signing_key", "private_sealed", SIMULATED_SIGNING_KEY, ("kid",)),
+)
+
+
+class Rekeyed(Struct, frozen=True):
+    """`resealed` rows with the current key; `unopened`: no key of SECRET_KEY opens them."""
+
+    resealed: int
+    unopened: int
+
+
+class _Found(Struct, frozen=True):
+    at: str
+    row_key: str
+    bytes: bytes
+
+
+find_otherwise = sql.many("sealed.otherwise", _Found)
+put = sql.one("sealed.put", int)
+count_pages = sql.one("sealed.pages", int)
+
+
+async def rekey(
+    conn: Connection, seal: Seal, *, progress: Callable[[SealedColumn, int, int, int], None] | None = None
+) -> Rekeyed:
+    """Go over every sealed column until none has anything an older key has sealed. `conn` is in no transaction.
+
+    `progress` is told the column, how many of its pages are done and of how many, and the rows sealed so far.
+    """
+    resealed = unopened = 0
+    for column in SEALED:
+        for _ in range(_ROUNDS_MAX):
+            done, lost = await _go_over(conn, column, seal, resealed, progress)
+            resealed += done
+            if not done:  # what moved to another page while it was gone over is found by the next round
+                unopened += lost
+                break
+    return Rekeyed(resealed, unopened)
+
+
+async def _go_over(
+    conn: Connection,
+    column: SealedColumn,
+    seal: Seal,
+    before: int,
+    progress: Callable[[SealedColumn, int, int, int], None] | None,
+) -> tuple[int, int]:
+    """How many rows were sealed anew, and how many cannot be opened."""
+    pages = await count_pages(conn, table=column.table)
+    resealed = lost = 0
+    for first in range(0, pages, _PAGES):
+        found = await find_otherwise(
+            conn,
+            table=column.table,
+            column=column.column,
+            member=column.member,
+            bound=column.bound,
+            current=seal.current,
+            first=first,
+            pages=_PAGES,
+        )
+        opened = []
+        for row in found:
+            try:
+                opened.append((row, seal.open(row.bytes, column.what, row.row_key)))
+            except InvalidTag:
+                lost += 1
+        if opened:
+            resealed += await put(
+                conn,
+                table=column.table,
+                column=column.column,
+                member=column.member,
+                places=[row.at for row, _ in opened],
+                before=[row.bytes for row, _ in opened],
+                after=[seal.seal(plain, column.what, row.row_key) for row, plain in opened],
+            )
+        if progress is not None:
+            progress(column, min(first + _PAGES, pages), pages, before + resealed)
+    return resealed, lost

@@ -1,0 +1,200 @@
+"""After `quita rekey` nothing is sealed with an older key any more, whatever was interrupted or changed meanwhile."""
+
+import asyncio
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+import commands.sealed as sealed_columns
+from commands.sealed import SEALED, Rekeyed, rekey
+from runtime.ids import new_id
+from runtime.postgres import Pool, connect, open_pool
+from runtime.seal import CHARGE_PAYER, PAYMENT_PAYER, Seal, read_keys
+from tests.support.banking import make_account
+from tests.support.database import own_database
+
+OLD, NEW = "11" * 32, "22" * 32
+BEFORE = Seal(read_keys(OLD))
+AFTER = Seal(read_keys(f"2:{NEW},1:{OLD}"))
+ALONE = Seal(read_keys(f"2:{NEW}"))
+CHARGES = 3_000
+"""Several ranges of pages."""
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def url(servers: Any) -> AsyncIterator[str]:
+    async with own_database(servers.database_url, "rekey") as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def pool(url: str) -> AsyncIterator[Pool]:
+    opened = await open_pool(url, name="tests", size=4)
+    yield opened
+    await opened.close()
+
+
+async def fill(pool: Pool) -> list[UUID]:
+    """A row in every sealed column, by the columns' own names; and charges enough for several ranges."""
+    account_id, now = await make_account(pool), datetime.now(UTC)
+    charge_ids = [new_id() for _ in range(CHARGES)]
+    await pool.executemany(
+        "INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents,"
+        " created_at, expires_at, payer_sealed) VALUES ($1, $2, false, '001', 'pix', 'pending', 1, 100, $3, $3, $4)",
+        [(account_id, each, now, BEFORE.seal(f"payer of {each}".encode(), CHARGE_PAYER, each)) for each in charge_ids],
+    )
+    for column in SEALED:
+        if column.table == "charge":
+            continue
+        types = {
+            row["column_name"]: row["data_type"]
+            for row in await pool.fetch(
+                "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = $1", column.table
+            )
+        }
+        key = {name: new_id() if types[name] == "uuid" else f"x{new_id().hex}" for name in column.bound}
+        bytes = BEFORE.seal(str(column).encode(), column.what, " ".join(str(each) for each in key.values()))
+        await _insert(pool, column.table, types, key, column.column, bytes, column.member)
+    return charge_ids
+
+
+async def _insert(
+    pool: Pool, table: str, types: dict[str, str], key: dict[str, Any], name: str, bytes: bytes, member: str | None
+) -> None:
+    """A row with nothing in it but what must be there: the table's own rules are not what is tested."""
+    must = await pool.fetch(
+        "SELECT column_name FROM information_schema.columns WHERE table_name = $1 AND is_nullable = 'NO'"
+        " AND column_default IS NULL AND is_identity = 'NO' AND is_generated = 'NEVER'",
+        table,
+    )
+    made: dict[str, Any] = {row["column_name"]: _anything(types[row["column_name"]]) for row in must} | key
+    if table == "bank_order":
+        made["kind"] = "cob_register"  # the lane follows from it
+    made[name] = bytes if member is None else msgspec.json.encode({member: b64encode(bytes).decode()})
+    columns = ", ".join(made)
+    values = ", ".join(
+        f"${at}::{types[each] if types[each] != 'ARRAY' else 'text[]'}" for at, each in enumerate(made, 1)
+    )
+    async with pool.acquire() as conn, conn.transaction():
+        await conn.execute("SET LOCAL session_replication_role = replica")
+        for check in await conn.fetch(
+            "SELECT conname FROM pg_constraint WHERE conrelid = $1::text::regclass AND contype = 'c'", table
+        ):
+            await conn.execute(f"ALTER TABLE {table} DROP CONSTRAINT {check['conname']}")
+        await conn.execute(f"INSERT INTO {table} ({columns}) VALUES ({values})", *made.values())  # noqa: S608
+
+
+def _anything(type: str) -> Any:
+    by_type: dict[str, Any] = {
+        "uuid": new_id(), "text": "x", "boolean": False, "integer": 1, "bigint": 1, "smallint": 1, "bytea": b"",
+        "date": datetime.now(UTC).date(), "timestamp with time zone": datetime.now(UTC), "jsonb": b"{}", "ARRAY": [],
+    }  # fmt: skip
+    return by_type[type]
+
+
+async def sealed_with(pool: Pool) -> dict[str, set[int]]:
+    """By column that ends in _sealed, and each JSON member that does: the ids of the keys that sealed its rows."""
+    found: dict[str, set[int]] = {}
+    columns = await pool.fetch(
+        "SELECT c.table_name, c.column_name FROM information_schema.columns c JOIN information_schema.tables t"
+        " USING (table_schema, table_name) WHERE table_schema = current_schema() AND t.table_type = 'BASE TABLE'"
+        " AND (c.column_name LIKE '%\\_sealed' OR c.column_name = 'request' AND c.data_type = 'jsonb')"
+    )
+    for table, name in columns:
+        for (value,) in await pool.fetch(f"SELECT {name} FROM {table} WHERE {name} IS NOT NULL"):  # noqa: S608
+            if name == "request":
+                for member, text in msgspec.json.decode(value).items():
+                    if member.endswith("_sealed"):
+                        found.setdefault(f"{table}.{name}.{member}", set()).add(b64decode(text)[0])
+            else:
+                if value:
+                    found.setdefault(f"{table}.{name}", set()).add(value[0])
+    return found
+
+
+async def test_every_sealed_column_is_sealed_anew_and_opens_with_the_new_key_alone(pool: Pool, url: str) -> None:
+    charge_ids = await fill(pool)
+    assert set(await sealed_with(pool)) == {str(column) for column in SEALED}, "each column is known"
+    told: list[tuple[Any, ...]] = []
+    conn = await connect(url)
+    done = await rekey(conn, AFTER, progress=lambda *each: told.append(each))
+    assert done == Rekeyed(CHARGES + len(SEALED) - 1, 0)
+    assert await sealed_with(pool) == {str(column): {2} for column in SEALED}
+    rows = await pool.fetch("SELECT charge_id, payer_sealed FROM charge WHERE charge_id = ANY($1)", charge_ids)
+    for row in rows:
+        opened = ALONE.open(row["payer_sealed"], CHARGE_PAYER, row["charge_id"])
+        assert opened == f"payer of {row['charge_id']}".encode()
+    assert [(str(column), of) for column, done, of, _ in told if done == of and str(column) == "payment.payer_sealed"]
+    assert await rekey(conn, AFTER) == Rekeyed(0, 0), "there is nothing left to do"
+    await conn.close()
+
+
+async def test_one_that_was_interrupted_goes_on_where_it_was(
+    pool: Pool, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(pool)
+    monkeypatch.setattr(sealed_columns, "_PAGES", 10)
+    put, calls = sealed_columns.put, 0
+
+    async def dies(*args: Any, **more: Any) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise ConnectionError
+        return await put(*args, **more)
+
+    monkeypatch.setattr(sealed_columns, "put", dies)
+    conn = await connect(url)
+    with pytest.raises(ConnectionError):
+        await rekey(conn, AFTER)
+    left = await pool.fetchval("SELECT count(*) FROM charge WHERE get_byte(payer_sealed, 0) = 1")
+    assert 0 < left < CHARGES
+    assert (await rekey(conn, AFTER)).resealed == left + len(SEALED) - 1
+    await conn.close()
+
+
+async def test_what_changed_since_it_was_read_is_not_overwritten(
+    pool: Pool, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charge_id, *_ = await fill(pool)
+    put = sealed_columns.put
+    anew = BEFORE.seal(b"another payer", CHARGE_PAYER, charge_id)
+
+    changed = False
+
+    async def late(conn: Any, **more: Any) -> int:
+        nonlocal changed
+        if not changed:
+            changed = True
+            await pool.execute("UPDATE charge SET payer_sealed = $1 WHERE charge_id = $2", anew, charge_id)
+        return await put(conn, **more)
+
+    monkeypatch.setattr(sealed_columns, "put", late)
+    conn = await connect(url)
+    running = asyncio.create_task(rekey(conn, AFTER))
+    await running
+    await conn.close()
+    kept = await pool.fetchval("SELECT payer_sealed FROM charge WHERE charge_id = $1", charge_id)
+    assert ALONE.open(kept, CHARGE_PAYER, charge_id) == b"another payer"
+
+
+async def test_what_no_key_opens_is_counted_and_left_as_it_is(pool: Pool, url: str) -> None:
+    await make_account(pool)
+    stranger = Seal(read_keys(f"9:{'33' * 32}")).seal(b"x", PAYMENT_PAYER, 1)
+    place = SimpleNamespace(id=new_id())
+    await pool.execute(
+        "INSERT INTO mail (mail_id, kind, to_sealed, to_hash, due_at, created_at)"
+        " VALUES ($1, 'access', $2, 'x', now(), now())",
+        place.id, stranger,
+    )  # fmt: skip
+    conn = await connect(url)
+    assert await rekey(conn, AFTER) == Rekeyed(0, 1)
+    await conn.close()
+    assert await pool.fetchval("SELECT to_sealed FROM mail WHERE mail_id = $1", place.id) == stranger
