@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -157,6 +158,18 @@ def _create_local(args: argparse.Namespace) -> int:
     return answer(args, made)
 
 
+def _audited(account_id: UUID, action: str, facts: dict[str, Any], change: Callable[[Any], Awaitable[object]]) -> None:
+    """Change something of an account as staff's form does: with a line in the platform's audit log."""
+    from commands.people.audit import Origin, tell_platform
+
+    async def run(conn: Any) -> None:
+        await change(conn)
+        origin = Origin(operator(), "terminal", "cli")
+        await tell_platform(conn, account_id, action, facts, origin, now=datetime.now(UTC))
+
+    in_transaction(run)
+
+
 def access(args: argparse.Namespace) -> int:
     from commands.people.access import send_access
     from commands.people.audit import Origin, tell_platform
@@ -177,7 +190,12 @@ def access(args: argparse.Namespace) -> int:
 def decide(args: argparse.Namespace) -> int:
     from commands.merchants.kyc import Kyc, decide_kyc
 
-    in_transaction(lambda conn: decide_kyc(conn, args.account_id, Kyc(args.kyc), args.reason, now=datetime.now(UTC)))
+    _audited(
+        args.account_id,
+        f"merchant.{args.kyc}",
+        {"reason": args.reason} if args.reason else {},
+        lambda conn: decide_kyc(conn, args.account_id, Kyc(args.kyc), args.reason, now=datetime.now(UTC)),
+    )
     return answer(args, {"account_id": str(args.account_id), "kyc": args.kyc})
 
 
@@ -185,7 +203,7 @@ def address(args: argparse.Namespace) -> int:
     from commands.merchants.registration import Address, set_address
 
     given = Address(args.street, args.number, args.district, args.city, args.state, args.zip_code)
-    in_transaction(lambda conn: set_address(conn, args.account_id, given))
+    _audited(args.account_id, "merchant.address_changed", {}, lambda conn: set_address(conn, args.account_id, given))
     return answer(args, {"account_id": str(args.account_id), "address": given})
 
 
@@ -254,7 +272,12 @@ def refunds(args: argparse.Namespace) -> int:
 def rate(args: argparse.Namespace) -> int:
     from commands.merchants.merchants import set_rate
 
-    in_transaction(lambda conn: set_rate(conn, args.account_id, per_s=args.per_second, burst=args.burst))
+    _audited(
+        args.account_id,
+        "merchant.rate_changed",
+        {"per_second": args.per_second, "burst": args.burst},
+        lambda conn: set_rate(conn, args.account_id, per_s=args.per_second, burst=args.burst),
+    )
     return answer(args, {"account_id": str(args.account_id), "per_second": args.per_second, "burst": args.burst})
 
 

@@ -1,5 +1,6 @@
 """Promises of the command line: what it prints, how it ends, and that `listen` is as good as a webhook."""
 
+import asyncio
 import json
 import re
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 from uuid import uuid4
 
+import asyncpg
 import pytest
 from standardwebhooks.webhooks import Webhook
 
@@ -172,6 +174,31 @@ def test_a_real_merchant_waits_for_approval_and_is_given_no_secret(system: Syste
     assert sent == {"account_id": made["account_id"], "email": email, "mailed": True}
     nobody = system.quita("merchant", "access", made["account_id"], "nobody@example.com")
     assert (nobody.returncode, "nobody's of this account" in nobody.stderr) == (1, True)
+
+
+def test_what_the_operator_does_to_a_merchant_is_in_the_audit_log(system: System) -> None:
+    own = system.create_merchant()["account_id"]
+    system.json("merchant", "block", own, "--reason", "chargebacks")
+    system.json("merchant", "approve", own)
+    system.json("merchant", "rate", own, "--per-second", "50", "--burst", "60")
+    system.json(
+        "merchant", "address", own, "--street", "Rua das Flores", "--number", "10", "--district", "Centro",
+        "--city", "Olinda", "--state", "PE", "--zip-code", "53010000",
+    )  # fmt: skip
+
+    async def logged() -> list[tuple[str, dict[str, Any]]]:
+        conn = await asyncpg.connect(system.database_url)
+        rows = await conn.fetch("SELECT action, facts, email FROM audit WHERE subject = $1 ORDER BY at, audit_id", own)
+        await conn.close()
+        assert all(row["email"].startswith("quita (") for row in rows)
+        return [(row["action"], json.loads(row["facts"])) for row in rows]
+
+    assert asyncio.run(logged()) == [
+        ("merchant.blocked", {"reason": "chargebacks"}),
+        ("merchant.approved", {}),
+        ("merchant.rate_changed", {"per_second": "50", "burst": "60"}),
+        ("merchant.address_changed", {}),
+    ]
 
 
 def test_a_new_address_keeps_the_secret_and_a_new_secret_is_asked_for(
