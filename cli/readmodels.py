@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from cli import running
-from cli.answer import Commands, answer, family, reaching_postgres
+from cli.answer import Commands, answer, connected, family, reaching_postgres
 from cli.run.supervise import CannotRun
 from domain.instants import parse_day
 
@@ -28,7 +28,33 @@ def add_commands(commands: Commands) -> None:
     )
     verify_.add_argument("--resume", action="store_true", help="go on with the last verification that was not finished")
     verify_.set_defaults(run=verify)
+    head_ = verbs.add_parser(
+        "head", help="the end of the journal's chain of hashes; keep it where nobody here can write"
+    )
+    head_.add_argument("--check", metavar="ID:DIGEST", help="exit 1 unless the chain had this digest at this row")
+    head_.set_defaults(run=head)
     verbs.add_parser("rebuild", help="make every read table anew from the journal").set_defaults(run=rebuild)
+
+
+def head(args: argparse.Namespace) -> int:
+    from readmodels.seals import JournalSeal, journal_head, seal_at
+
+    last_id, _, digest = (args.check or "").partition(":")
+    if args.check and not (last_id.isascii() and last_id.isdigit() and len(last_id) < 19 and digest):
+        raise CannotRun("--check takes what `head` printed, as ID:DIGEST")
+
+    async def find() -> JournalSeal | None:
+        async with connected() as conn:
+            return await (seal_at(conn, last_id=int(last_id)) if args.check else journal_head(conn))
+
+    found = asyncio.run(find())
+    if args.check:
+        same = found is not None and found.digest == digest.strip().lower()
+        answer(args, {"last_id": int(last_id), "same": same})
+        return 0 if same else 1
+    if found is None:
+        raise CannotRun("nothing is sealed yet: a worker seals what is journaled within seconds")
+    return answer(args, found)
 
 
 def verify(args: argparse.Namespace) -> int:

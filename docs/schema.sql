@@ -403,6 +403,16 @@ CREATE INDEX journal_of_charge ON journal USING btree (charge_id, version, journ
 CREATE INDEX journal_of_other ON journal USING btree (journal_subject(payload), version, journal_id) WHERE charge_id IS NULL;
 CREATE INDEX journal_recorded ON journal USING brin (recorded_at) WHERE NOT test;
 
+CREATE TABLE journal_seal (
+    last_id bigint NOT NULL,
+    rows bigint NOT NULL,
+    digest bytea NOT NULL,
+    sealed_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT journal_seal_pkey PRIMARY KEY (last_id)
+) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=100000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+CREATE TRIGGER journal_seal_is_append_only BEFORE DELETE OR UPDATE ON journal_seal FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER journal_seal_is_kept BEFORE TRUNCATE ON journal_seal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
 CREATE TABLE lease (
     name text NOT NULL,
     holder text NOT NULL,
@@ -1411,6 +1421,18 @@ BEGIN
     TABLE due
     ON CONFLICT (endpoint_id, event_id) DO NOTHING;
 END $function$
+;
+
+CREATE OR REPLACE FUNCTION journal_digest(j journal)
+ RETURNS bytea
+ LANGUAGE sql
+ STABLE
+AS $function$
+    SELECT sha256(convert_to(jsonb_build_array(
+        j.journal_id, j.account_id, j.test, j.charge_id, j.version, j.kind,
+        (extract(epoch FROM j.recorded_at) * 1000000)::bigint, j.actor, j.request_id, j.payload, j.event_id, j.event_sequence,
+        encode(j.event_body, 'hex'))::text, 'UTF8'))
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION journal_subject(payload jsonb)

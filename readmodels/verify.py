@@ -15,12 +15,12 @@ import msgspec
 from msgspec import Struct
 
 import sql
-from readmodels import verify_rows, verify_totals
+from readmodels import seals, verify_rows, verify_totals
 from readmodels.verify_scope import Difference, Slice, VerifyPart, VerifyScope
 from runtime.postgres import connect
 from sql import Connection
 
-PARTS: Final[tuple[VerifyPart, ...]] = (*verify_rows.PARTS, *verify_totals.PARTS)
+PARTS: Final[tuple[VerifyPart, ...]] = (*verify_rows.PARTS, *verify_totals.PARTS, seals.PART)
 KEPT: Final = 20
 """Verifications whose differences stay to be read."""
 

@@ -47,6 +47,31 @@ END $$;
 CREATE TRIGGER journal_is_append_only BEFORE UPDATE OR DELETE ON journal FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER journal_is_kept BEFORE TRUNCATE ON journal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
+-- A chain of hashes over the journal, block by block (sql/queries/journal/seal.sql): a row that is changed, added or taken away
+-- afterwards is found by a verification, and a digest that is kept elsewhere shows that the chain itself was not made anew.
+CREATE TABLE journal_seal (
+    -- Of the block; it begins behind the last row of the block before.
+    last_id    bigint PRIMARY KEY,
+    rows       bigint NOT NULL,
+    -- SHA-256 of the digest before (none before the first), followed by those of the block's rows, in order.
+    digest     bytea NOT NULL,
+    sealed_at  timestamptz NOT NULL DEFAULT now()
+) WITH (
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
+CREATE TRIGGER journal_seal_is_append_only BEFORE UPDATE OR DELETE ON journal_seal
+    FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER journal_seal_is_kept BEFORE TRUNCATE ON journal_seal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- SHA-256 of a row as a JSON array: no setting of a session changes how it is written. Instants in microseconds.
+CREATE FUNCTION journal_digest(j journal) RETURNS bytea LANGUAGE sql STABLE AS $$
+    SELECT sha256(convert_to(jsonb_build_array(
+        j.journal_id, j.account_id, j.test, j.charge_id, j.version, j.kind,
+        (extract(epoch FROM j.recorded_at) * 1000000)::bigint, j.actor, j.request_id, j.payload, j.event_id, j.event_sequence,
+        encode(j.event_body, 'hex'))::text, 'UTF8'))
+$$;
+
 -- One row per account and mode hands out the dense numbers of feed and ledger and the running balance. It is locked
 -- after the charges, in key order, and nothing is waited for while it is held.
 CREATE TABLE account_clock (

@@ -1,4 +1,4 @@
-"""Post what lags behind the journal by design: the daily totals of reports, and partners' shares."""
+"""Post what lags behind the journal by design: daily totals of reports, its chain of hashes, partners' shares."""
 
 from datetime import timedelta
 
@@ -8,6 +8,7 @@ from commands.money.partner_shares import post_shares
 from domain.mode import Mode
 from readmodels.reports.fold import fold_up_to, settled_up_to
 from readmodels.reports.report import freshness
+from readmodels.seals import extend_seals
 from runtime.coordination.leases import take_lease
 from runtime.postgres import session, transaction
 from workers.context import Context
@@ -21,20 +22,23 @@ _lag = Gauge("report_lag_seconds", "How far reports are behind, as last seen.", 
 
 
 async def fold_reports(context: Context) -> int:
-    """One round; answers how many journal rows were added to the totals. 0 while another worker does it."""
+    """One round; answers how many journal rows were added to the totals, or sealed. 0 while another worker does it."""
     async with session(context.pool) as conn:
         if not await take_lease(conn, name=LEASE, holder=context.worker, lease_s=LEASE_S):
             return 0
         horizon = await settled_up_to(conn)
     folded: int | None = None
+    sealed = 0
     if horizon is not None:
         async with transaction(context.pool) as conn:
             folded = await fold_up_to(conn, horizon)
+            if folded is not None:  # this worker holds the position: one seals at a time
+                sealed = await extend_seals(conn, up_to=horizon.journal_id)
     async with session(context.pool) as conn:
         fresh = await freshness(conn)
     if fresh is not None:
         _lag.set(fresh.lag_seconds)
-    return folded or 0
+    return max(folded or 0, sealed)
 
 
 async def post_partner_shares(context: Context) -> int:

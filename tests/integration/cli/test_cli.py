@@ -196,7 +196,7 @@ def test_what_the_operator_does_to_a_merchant_is_in_the_audit_log(system: System
     assert asyncio.run(logged()) == [
         ("merchant.blocked", {"reason": "chargebacks"}),
         ("merchant.approved", {}),
-        ("merchant.rate_changed", {"per_second": "50", "burst": "60"}),
+        ("merchant.rate_changed", {"per_second": 50, "burst": 60}),
         ("merchant.address_changed", {}),
     ]
 

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 GROW = (
-    "idempotency", "charge", "boleto", "journal", "read_charge", "payment", "payment_reversal", "read_payment",
-    "read_ledger", "refund", "read_refund", "withdrawal", "read_withdrawal", "partner_share", "webhook_delivery",
-    "webhook_attempt", "report_charge", "mail", "mail_stop", "notice", "audit", "schedule_charge",
+    "idempotency", "charge", "boleto", "journal", "journal_seal", "read_charge", "payment", "payment_reversal",
+    "read_payment", "read_ledger", "refund", "read_refund", "withdrawal", "read_withdrawal", "partner_share",
+    "webhook_delivery", "webhook_attempt", "report_charge", "mail", "mail_stop", "notice", "audit",
+    "schedule_charge",
 )  # fmt: skip
 QUEUES = ("bank_order", "bank_hint", "pix_location")
 PARTITIONED = ("read_event", "bank_order_done", "bank_hint_done")
