@@ -190,6 +190,8 @@ async def open_api(database_url: str, redis_url: str, **env: str) -> AsyncIterat
             "DOCS_URL": DOCS_URL,
             "RATE_PER_S": "100000",
             "RATE_BURST": "200000",
+            "RATE_TOKENS_PER_MIN": "10000000",
+            "RATE_CLIENT_TOKENS_PER_MIN": "10000000",
             **env,
         }
     )

@@ -211,7 +211,8 @@ async def test_a_worker_at_rest_asks_redis_little(own_redis: EmbeddedRedis) -> N
         await asyncio.sleep(4.0)
         per_s = (int((await redis.info("stats"))["total_commands_processed"]) - before) / (time.monotonic() - began)
     await redis.aclose()
-    assert per_s < 50, "two readings of the queue and one cron a second; a poll each 10 ms reads it a hundred times"
+    # Some 40; on a machine that is busy a cron may fall due twice.
+    assert per_s < 80, "two readings of the queue and one cron a second; a poll each 10 ms reads it a hundred times"
 
 
 async def calls(redis: Redis, command: str) -> int:
