@@ -190,7 +190,13 @@ async def test_a_decision_about_a_registration_needs_its_reason_and_holds_in_the
     sandbox = await api.post("/v1/charges/pix", body, token=await api.token(api.third), key="s")
     assert sandbox.status == 201
     page = (await staff.opened(path)).text
-    for said in ("suspeita de fraude", "Aprovou um cadastro", "Recusou um cadastro: documento ilegível", staff.email):
+    for said in (
+        "suspeita de fraude",
+        "Aprovou um cadastro",
+        "Recusou um cadastro",
+        "motivo: documento ilegível",
+        staff.email,
+    ):
         assert said in page
     # Its own people see that it is blocked, and not who decided.
     async with person_of(address, api.third) as owner:
