@@ -30,6 +30,7 @@ from sql import Connection
 PIX: Final = "pix"
 METHODS: Final = (PIX, "boleto", "boleto_hibrido")
 CLAIMED_MAX: Final = 50
+"""Schedules to be issued taken up by one look, and as many whose boletos are at the bank."""
 LEASE: Final = timedelta(seconds=60)
 BOLETO_LOOK: Final = timedelta(seconds=2)
 """Between looks whether the bank has registered a boleto."""
@@ -129,6 +130,14 @@ class DueCharge(Struct, frozen=True, gc=False):
         return hashlib.sha256(self.key.encode()).digest()
 
 
+class LookedAt(Struct, frozen=True, gc=False):
+    """An account whose schedules may be due: `n` is its place in the rotation, 0 for those due the longest."""
+
+    account_id: UUID
+    n: int
+    due: bool
+
+
 class _Id(Struct, frozen=True):
     schedule_id: UUID
 
@@ -139,6 +148,7 @@ class _Before(Struct, frozen=True):
 
 _insert = sql.maybe("schedule.insert", _Id)
 _change_status = sql.maybe("schedule.change_status", _Before)
+turn = sql.many("schedule.turn", LookedAt)
 claim = sql.many("schedule.claim", DueCharge)
 _advance = sql.run("schedule.advance")
 _wait = sql.run("schedule.wait")

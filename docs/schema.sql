@@ -954,7 +954,10 @@ CREATE TABLE schedule (
     CONSTRAINT schedule_pkey PRIMARY KEY (schedule_id, account_id),
     CONSTRAINT schedule_status_check CHECK (status = ANY (ARRAY['active'::text, 'paused'::text, 'finished'::text, 'cancelled'::text]))
 ) WITH (fillfactor=85);
-CREATE INDEX schedule_due ON schedule USING btree (look_at) WHERE status = 'active'::text OR ordered;
+CREATE INDEX schedule_due ON schedule USING btree (look_at) WHERE status = 'active'::text AND NOT ordered;
+CREATE INDEX schedule_due_of ON schedule USING btree (account_id, look_at) WHERE status = 'active'::text AND NOT ordered;
+CREATE INDEX schedule_ordered ON schedule USING btree (look_at) WHERE ordered;
+CREATE INDEX schedule_ordered_of ON schedule USING btree (account_id) WHERE ordered;
 CREATE INDEX schedule_page ON schedule USING btree (account_id, created_at, schedule_id);
 
 CREATE TABLE schedule_charge (

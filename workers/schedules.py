@@ -1,7 +1,12 @@
-"""Issue what schedules are due to: look what became of a number, do the next thing for it, say when to look again."""
+"""Issue what schedules are due to: look what became of a number, do the next thing for it, say when to look again.
+
+Accounts take turns (docs/decisions/0034-fair-share.md): most schedules of all merchants are due at six in the morning.
+"""
 
 import asyncio
+from datetime import datetime
 from typing import Final
+from uuid import UUID
 
 import structlog
 
@@ -21,16 +26,26 @@ from commands.schedules import (
     obstacle,
     order_boleto,
     over,
+    turn,
     wait,
 )
 from domain.errors import Code
 from domain.mode import Mode
 from runtime.jobs import BOLETO_ORDERS, LOCATION_POOL, PIX_ORDERS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
+from sql import Connection
 from workers.context import Context
 
 AT_ONCE: Final = 4
 """Schedules at work at the same time in one process: each has a connection for a moment."""
+WINDOW: Final = 200
+"""While fewer are due, all of their accounts are known, and nobody needs to be searched for."""
+SCAN_MAX: Final = 1_000
+"""Accounts searched by one look when more are due: some 10 ms."""
+ORDERED_MAX: Final = 500
+"""Boletos of one account's schedules at the bank at the same time. They stand in one queue with those that requests
+wait for, ten seconds at most: at a bank of 200 ms this many are one second of it."""
+_BEGINNING: Final = UUID(int=0)
 
 _log = structlog.get_logger()
 
@@ -40,14 +55,37 @@ class ScheduleWorker:
         self._context = context
         self._numbers = ControlNumbers(context.pool)
         self._room = asyncio.Semaphore(AT_ONCE)
+        self._after = _BEGINNING  # the account that the rotation has come to
 
     async def drain(self) -> int:
         """One round; answers how many schedules were taken up."""
         now = self._context.now()
         async with session(self._context.pool) as conn:
-            dues = await claim(conn, now=now, limit=CLAIMED_MAX, lease_until=now + LEASE)
+            accounts = await self._next_accounts(conn, now)
+            dues = await claim(
+                conn,
+                now=now,
+                limit=CLAIMED_MAX,
+                account_ids=accounts,
+                each=CLAIMED_MAX // max(len(accounts), 1),
+                lease_until=now + LEASE,
+            )
         await asyncio.gather(*(self._do(due) for due in dues))
         return len(dues)
+
+    async def _next_accounts(self, conn: Connection, now: datetime) -> list[UUID]:
+        """Whose turn it is, CLAIMED_MAX at most."""
+        looked_at = await turn(
+            conn, now=now, after=self._after, window=WINDOW, scan_max=SCAN_MAX, ordered_max=ORDERED_MAX
+        )
+        scanned = [each for each in looked_at if each.n]
+        in_turn = [each.account_id for each in scanned if each.due][:CLAIMED_MAX]
+        if len(in_turn) == CLAIMED_MAX:
+            self._after = in_turn[-1]
+        else:
+            self._after = scanned[-1].account_id if scanned and scanned[-1].n == SCAN_MAX else _BEGINNING
+        oldest = [each.account_id for each in looked_at if not each.n and each.due]
+        return list(dict.fromkeys([*in_turn, *oldest]))[:CLAIMED_MAX]
 
     async def _do(self, due: DueCharge) -> None:
         async with self._room:

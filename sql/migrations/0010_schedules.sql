@@ -36,7 +36,11 @@ CREATE TABLE schedule (
     CHECK ((next_number IS NULL) = (next_due_date IS NULL))
 ) WITH (fillfactor = 85);
 CREATE INDEX schedule_page ON schedule (account_id, created_at, schedule_id);
-CREATE INDEX schedule_due ON schedule (look_at) WHERE status = 'active' OR ordered;
+-- What is to be issued, by time and by account; what the bank registers, the same.
+CREATE INDEX schedule_due ON schedule (look_at) WHERE status = 'active' AND NOT ordered;
+CREATE INDEX schedule_due_of ON schedule (account_id, look_at) WHERE status = 'active' AND NOT ordered;
+CREATE INDEX schedule_ordered ON schedule (look_at) WHERE ordered;
+CREATE INDEX schedule_ordered_of ON schedule (account_id) WHERE ordered;
 
 CREATE TABLE schedule_charge (
     account_id    uuid NOT NULL,

@@ -414,7 +414,8 @@ async def test_a_worker_that_dies_after_the_charge_leaves_no_second_one(world: W
     made = await world.created(first_due_date=str(first), max_charges=1)
     world.now = at(first - timedelta(days=10)).astimezone(UTC)
     async with world.context.pool.acquire() as conn:
-        dues = await claim(conn, now=world.now, limit=50, lease_until=world.now + LEASE)
+        ours = [world.api.first.account_id]
+        dues = await claim(conn, now=world.now, limit=50, account_ids=ours, each=50, lease_until=world.now + LEASE)
         (due,) = [each for each in dues if str(each.schedule_id) == made["schedule_id"]]
         place = PixLocation(secrets.randbits(60), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}", BANK)
         dying = conn.transaction()

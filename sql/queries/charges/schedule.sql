@@ -60,16 +60,63 @@ WITH held AS (
 )
 SELECT status FROM held;
 
+-- name: turn
+-- Whose schedules are issued next, so that the many of one account that are due at the same moment keep no other waiting.
+-- Accounts of the :window schedules that are due the longest come with n = 0. Only when more than these are due may others be
+-- hidden behind them: then accounts are gone through as well, :scan_max of them in a loose index scan that begins behind the
+-- one looked at last. An account of whose boletos the bank has :ordered_max to register is left out until it has fewer.
+WITH RECURSIVE oldest AS MATERIALIZED (
+    SELECT account_id FROM schedule
+    WHERE status = 'active' AND NOT ordered AND look_at <= :now
+    ORDER BY look_at LIMIT :window
+), scanned AS (
+    (SELECT account_id, look_at, 1 AS n FROM schedule
+     WHERE status = 'active' AND NOT ordered AND account_id > :after AND (SELECT count(*) FROM oldest) >= :window
+     ORDER BY account_id, look_at LIMIT 1)
+    UNION ALL
+    SELECT next.account_id, next.look_at, s.n + 1
+    FROM scanned s
+    CROSS JOIN LATERAL (
+        SELECT account_id, look_at FROM schedule
+        WHERE status = 'active' AND NOT ordered AND account_id > s.account_id
+        ORDER BY account_id, look_at LIMIT 1
+    ) AS next
+    WHERE s.n < :scan_max
+), looked_at AS (
+    SELECT account_id, n, look_at <= :now AS due FROM scanned
+    WHERE look_at <= :now OR n = (SELECT max(n) FROM scanned)
+    UNION ALL
+    SELECT DISTINCT account_id, 0, true FROM oldest
+)
+SELECT account_id, n, due AND (
+           SELECT count(*) FROM (SELECT FROM schedule o WHERE o.account_id = l.account_id AND o.ordered LIMIT :ordered_max) AS open
+       ) < :ordered_max AS due
+FROM looked_at l
+ORDER BY n;
+
 -- name: claim
--- Lease what is due: another worker takes it over at the lease's end. With it comes all that decides: the
--- account as it is now, the charge the number's key made already, and whether its boleto is being registered.
-WITH due AS (
-    SELECT schedule_id, account_id, 'schedule:' || schedule_id || ':' || next_number AS key
-    FROM schedule
-    WHERE (status = 'active' OR ordered) AND look_at <= :now
+-- Lease what the bank has been asked to register, and :each of what is to be issued of each of these accounts: another worker
+-- takes it over at the lease's end. With it comes all that decides: the account as it is now, the charge the number's key made
+-- already, and whether its boleto is being registered.
+WITH followed AS MATERIALIZED (
+    SELECT schedule_id, account_id, next_number FROM schedule
+    WHERE ordered AND look_at <= :now
     ORDER BY look_at
     LIMIT :limit
     FOR UPDATE SKIP LOCKED
+), issued AS MATERIALIZED (
+    SELECT d.schedule_id, d.account_id, d.next_number
+    FROM unnest(:account_ids::uuid[]) AS a (account_id)
+    CROSS JOIN LATERAL (
+        SELECT schedule_id, account_id, next_number FROM schedule s
+        WHERE s.account_id = a.account_id AND s.status = 'active' AND NOT s.ordered AND s.look_at <= :now
+        ORDER BY s.look_at
+        LIMIT :each
+        FOR UPDATE SKIP LOCKED
+    ) AS d
+), due AS (
+    SELECT schedule_id, account_id, 'schedule:' || schedule_id || ':' || next_number AS key
+    FROM (SELECT * FROM followed UNION ALL SELECT * FROM issued) AS both_kinds
 )
 UPDATE schedule s SET look_at = :lease_until
 FROM due d

@@ -1,0 +1,122 @@
+"""Schedules of many accounts that are due at the same moment: accounts take turns."""
+
+from collections.abc import AsyncIterator
+from datetime import date, timedelta
+from uuid import UUID
+
+import pytest
+
+from banks.protocol import Location
+from banks.simulated.bank import PRODUCTION, SimulatedBank
+from commands.schedules import CLAIMED_MAX, NewSchedule, create_schedule
+from domain.schedules.recurrence import Frequency, Recurrence, issue_at
+from runtime.ids import new_id, new_token
+from runtime.postgres import open_pool, transaction
+from runtime.seal import SCHEDULE_PAYER, Seal
+from tests.support.banking import SECRET_KEY, fill, make_account, utc_now, worker_context
+from tests.support.database import own_database
+from workers.context import Context
+from workers.schedules import ORDERED_MAX, SCAN_MAX, WINDOW, ScheduleWorker
+
+SEAL = Seal(bytes.fromhex(SECRET_KEY))
+DUE = date(2031, 3, 20)
+MORNING = issue_at(DUE, days_before=10)
+
+
+class Morning:
+    """Six o'clock of a day for which everybody has schedules, and a worker."""
+
+    def __init__(self, context: Context) -> None:
+        self.pool = context.pool
+        self.context = context
+        self.worker = ScheduleWorker(context)
+
+    async def account(self, schedules: int, *, payment_method: str = "pix") -> UUID:
+        account_id = await make_account(self.pool)
+        async with transaction(self.pool) as conn:
+            for _ in range(schedules):
+                schedule_id = new_id()
+                new = NewSchedule(
+                    account_id=account_id, key=new_token(), fingerprint=bytes(32), schedule_id=schedule_id,
+                    payment_method=payment_method, amount_cents=990,
+                    recurrence=Recurrence(
+                        frequency=Frequency.MONTHLY, first_due_date=DUE, end_date=None, max_charges=1
+                    ),
+                    issue_days_before=10, external_id=None, description=None, send_email=False,
+                    payer_sealed=SEAL.seal(b"{}", SCHEDULE_PAYER, schedule_id), payer_document_hash=None,
+                )  # fmt: skip
+                assert await create_schedule(conn, new, now=MORNING - timedelta(days=1))
+        return account_id
+
+    async def issued(self, account_id: UUID) -> int:
+        count = "SELECT count(*) FROM schedule_charge WHERE account_id = $1 AND state = 'issued'"
+        return int(await self.pool.fetchval(count, account_id))
+
+
+@pytest.fixture
+async def morning(servers: object) -> AsyncIterator[Morning]:
+    async with own_database(servers.database_url, "schedule_turns") as url:  # type: ignore[attr-defined]
+        pool = await open_pool(url, name="tests", size=8)
+        bank = SimulatedBank(pool, SEAL, world=PRODUCTION, url="https://bank.example.com", now=utc_now)
+        await fill(pool, False, [Location(n, f"bank.example.com/pix/v2/{new_token()}") for n in range(300)])
+        try:
+            async with worker_context(pool, servers.redis_url, bank) as context:  # type: ignore[attr-defined]
+                context.now = lambda: MORNING
+                yield Morning(context)
+        finally:
+            await pool.close()
+
+
+async def test_the_thousand_schedules_of_one_account_keep_the_one_of_another_waiting_for_one_look(
+    morning: Morning,
+) -> None:
+    loud = await morning.account(WINDOW + 800)
+    quiet = await morning.account(1)
+    await morning.worker.drain()
+    assert await morning.issued(quiet) == 1
+    assert 0 < await morning.issued(loud) <= CLAIMED_MAX, "nor does the loud one wait"
+
+
+async def test_more_accounts_than_one_look_takes_up_are_all_served_before_any_is_served_far_ahead(
+    morning: Morning,
+) -> None:
+    loud = await morning.account(WINDOW + 100)
+    many = [await morning.account(1) for _ in range(2 * CLAIMED_MAX)]
+    for _ in range(4):
+        await morning.worker.drain()
+    assert [await morning.issued(each) for each in many] == [1] * len(many)
+    assert await morning.issued(loud) <= 2 * CLAIMED_MAX
+
+
+async def test_a_search_that_does_not_reach_the_end_goes_on_behind_where_it_stopped(
+    morning: Morning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert SCAN_MAX >= CLAIMED_MAX
+    monkeypatch.setattr("workers.schedules.SCAN_MAX", 2)
+    await morning.account(WINDOW + 400)
+    others = [await morning.account(1) for _ in range(5)]
+    for _ in range(4):
+        await morning.worker.drain()
+    assert [await morning.issued(each) for each in others] == [1] * 5
+
+
+async def test_an_account_has_so_many_boletos_at_the_bank_and_its_next_ones_wait_for_these(morning: Morning) -> None:
+    flood = await morning.account(3, payment_method="boleto")
+    other = await morning.account(1)
+    at_bank = await morning.account(ORDERED_MAX)
+    # The bank is silent about these; they are the flooding account's, and looked at again later.
+    await morning.pool.execute(
+        "UPDATE schedule SET ordered = true, account_id = $1, look_at = $3 WHERE account_id = $2",
+        flood, at_bank, MORNING + timedelta(minutes=1),
+    )  # fmt: skip
+    await morning.worker.drain()
+    assert await morning.issued(other) == 1
+    waiting = "SELECT count(*) FROM schedule WHERE account_id = $1 AND NOT ordered AND look_at <= $2"
+    assert await morning.pool.fetchval(waiting, flood, MORNING) == 3, "nothing of theirs was taken up"
+    await morning.pool.execute(
+        "DELETE FROM schedule WHERE schedule_id ="
+        " (SELECT schedule_id FROM schedule WHERE account_id = $1 AND ordered LIMIT 1)",
+        flood,
+    )
+    await morning.worker.drain()
+    assert await morning.pool.fetchval(waiting, flood, MORNING) == 0, "with room again they are"
