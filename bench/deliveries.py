@@ -245,7 +245,7 @@ async def _naive(environment: BenchEnvironment, pool: Pool, merchants: list[Merc
                 assert row is not None
                 headers = delivery_headers(
                     event="payment.received", event_id=event_id, delivery_id=event_id, attempt=1,
-                    timestamp=int(time.time()), body=row["body"], secret=secret, previous_secret=None,
+                    timestamp=int(time.time()), body=row["body"], secret=secret,
                 )  # fmt: skip
                 async with http.post(fast.url, data=row["body"], headers=headers) as answer:
                     await answer.read()

@@ -206,7 +206,6 @@ def _attempt(
         timestamp=int(time.time()),
         body=body,
         secret=secret,
-        previous_secret=None,
     )
     status, error, kept, absent = None, None, None, False
     began = time.monotonic()

@@ -57,7 +57,7 @@ SEALED: Final = (
     SealedColumn("bank_order", "request", DESTINATION, ("order_id",), "destination_sealed"),
     SealedColumn("held_refund", "request", DESTINATION, ("refund_id",), "destination_sealed"),
     SealedColumn("webhook_endpoint", "secret_sealed", WEBHOOK_SECRET, ("account_id",)),
-    SealedColumn("webhook_endpoint", "previous_secret_sealed", WEBHOOK_SECRET, ("account_id",)),
+    SealedColumn("webhook_old_secret", "secret_sealed", WEBHOOK_SECRET, ("account_id",)),
     SealedColumn("dashboard_user", "totp_sealed", TOTP, ("email",)),
     SealedColumn("mail", "to_sealed", MAIL_TO, ("mail_id",)),
     SealedColumn("mail", "note_sealed", MAIL_NOTE, ("mail_id",)),

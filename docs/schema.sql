@@ -1307,8 +1307,6 @@ CREATE TABLE webhook_endpoint (
     account_id uuid,
     url text NOT NULL,
     secret_sealed bytea NOT NULL,
-    previous_secret_sealed bytea,
-    previous_until timestamp with time zone,
     kinds text[] NOT NULL,
     created_at timestamp with time zone NOT NULL,
     CONSTRAINT webhook_endpoint_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
@@ -1340,6 +1338,15 @@ CREATE TABLE webhook_lane (
 );
 CREATE INDEX webhook_lane_holding ON webhook_lane USING btree (endpoint_id, test) WHERE holding;
 CREATE INDEX webhook_lane_paused ON webhook_lane USING btree (blocked_until) WHERE state = 'paused'::text;
+
+CREATE TABLE webhook_old_secret (
+    endpoint_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    secret_sealed bytea NOT NULL,
+    until timestamp with time zone NOT NULL,
+    CONSTRAINT webhook_old_secret_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoint(endpoint_id) ON DELETE CASCADE
+);
+CREATE INDEX webhook_old_secret_until ON webhook_old_secret USING btree (endpoint_id, until);
 
 CREATE TABLE withdrawal (
     account_id uuid NOT NULL,

@@ -18,6 +18,9 @@ from sql import Connection
 
 OVERLAP = timedelta(hours=24)
 """How long the secret before signs along after a rotation (contract section 9)."""
+OLD_SECRETS_MAX = 5
+"""Each has its whole day, whatever is rotated after it; each costs two signatures of every delivery."""
+SECRETS_FULL = f"{OLD_SECRETS_MAX} secrets before this one still sign along. Wait a day, or end them."
 
 
 class SetEndpoint(Struct, frozen=True):
@@ -33,7 +36,8 @@ class _StoredEndpoint(Struct, frozen=True):
 
 set_url = sql.maybe("webhook_endpoint.set", _StoredEndpoint)
 rotate = sql.maybe("webhook_endpoint.rotate", UUID)
-revoke = sql.maybe("webhook_endpoint.revoke_previous", UUID)
+_hold = sql.maybe("webhook_endpoint.hold", UUID)
+_revoke_old = sql.run("webhook_endpoint.revoke_old")
 remove = sql.maybe("webhook_endpoint.remove", UUID)
 choose = sql.maybe("webhook_endpoint.choose_kinds", UUID)
 
@@ -74,23 +78,31 @@ async def set_endpoint(
 
 
 async def rotate_secret(conn: Connection, account_id: UUID, *, now: datetime, seal: Seal, chance: bytes) -> SetEndpoint:
-    """A new secret signs from now on, the one before signs along for 24 h. Refuses without an endpoint."""
-    secret = secret_text(chance)
-    endpoint_id = await rotate(
-        conn,
-        account_id=account_id,
-        secret_sealed=seal.seal(secret.encode(), WEBHOOK_SECRET, account_id),
-        previous_until=now + OVERLAP,
-    )
+    """A new secret signs from now on; the one before signs along for 24 h, and each before that for what is left of its
+    own. Refuses (VALIDATION_ERROR) without an endpoint, and while OLD_SECRETS_MAX sign along."""
+    endpoint_id = await _hold(conn, account_id=account_id)
     if endpoint_id is None:
         raise _no_endpoint()
+    secret = secret_text(chance)
+    rotated = await rotate(
+        conn,
+        endpoint_id=endpoint_id,
+        secret_sealed=seal.seal(secret.encode(), WEBHOOK_SECRET, account_id),
+        until=now + OVERLAP,
+        old_max=OLD_SECRETS_MAX,
+        now=now,
+    )
+    if rotated is None:
+        raise Refused(Code.VALIDATION_ERROR, fields={"secret": SECRETS_FULL})
     return SetEndpoint(endpoint_id, secret)
 
 
 async def revoke_previous(conn: Connection, account_id: UUID) -> None:
-    """The secret before a rotation stops signing at once, because it leaked. Refuses without an endpoint."""
-    if await revoke(conn, account_id=account_id) is None:
+    """The secrets before rotations stop signing at once, because one leaked. Refuses without an endpoint."""
+    endpoint_id = await _hold(conn, account_id=account_id)
+    if endpoint_id is None:
         raise _no_endpoint()
+    await _revoke_old(conn, endpoint_id=endpoint_id)
 
 
 async def choose_kinds(conn: Connection, account_id: UUID, kinds: Collection[EventKind]) -> None:

@@ -8,7 +8,7 @@ const MOST_BYTES = 64 * 1024;
 export function verify(body, headers, secrets, now = Date.now() / 1000) {
   const timestamp = headers["x-service-timestamp"] ?? "";
   if (!/^[0-9]{1,12}$/.test(timestamp) || Math.abs(now - Number(timestamp)) > CLOCK_S_MAX) return false;
-  const given = [headers["x-service-signature"], headers["x-service-signature-previous"]];
+  const given = [headers["x-service-signature"], ...(headers["x-service-signature-previous"] ?? "").split(/, */)];
   return secrets.some((secret) => {
     const digest = createHmac("sha256", secret).update(`${timestamp}.`).update(body).digest("hex");
     const ours = Buffer.from(`sha256=${digest}`);

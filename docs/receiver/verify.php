@@ -12,8 +12,9 @@ function verify(string $body, array $headers, array $secrets, ?int $now = null):
     }
     foreach ($secrets as $secret) {
         $ours = 'sha256=' . hash_hmac('sha256', $timestamp . '.' . $body, $secret);
-        foreach (['x-service-signature', 'x-service-signature-previous'] as $name) {
-            if (hash_equals($ours, $headers[$name] ?? '')) {
+        $previous = $headers['x-service-signature-previous'] ?? '';
+        foreach ([$headers['x-service-signature'] ?? '', ...preg_split('/, */', $previous)] as $given) {
+            if (hash_equals($ours, $given)) {
                 return true;
             }
         }

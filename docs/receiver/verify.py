@@ -14,7 +14,8 @@ def verify(body: bytes, headers: Mapping[str, str], secrets: Sequence[str], now:
         return False
     if abs((time.time() if now is None else now) - int(timestamp)) > CLOCK_S_MAX:
         return False
-    given = [headers.get("X-Service-Signature") or "", headers.get("X-Service-Signature-Previous") or ""]
+    previous = headers.get("X-Service-Signature-Previous") or ""
+    given = [headers.get("X-Service-Signature") or "", *previous.replace(" ", "").split(",")]
     for secret in secrets:
         digest = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
         for each in given:

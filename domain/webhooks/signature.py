@@ -6,6 +6,7 @@ is what follows `whsec_`, base64-decoded. Receivers often mix up the two.
 
 import hmac
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from uuid import UUID
 
 SECRET_PREFIX = "whsec_"  # noqa: S105  the mark in front of a secret, not one
@@ -39,10 +40,10 @@ def delivery_headers(
     timestamp: int,
     body: bytes,
     secret: str,
-    previous_secret: str | None,
+    old_secrets: Sequence[str] = (),
 ) -> dict[str, str]:
     """The headers of one attempt. `timestamp`, in unix seconds, is the attempt's, not the event's: receivers
-    refuse what is older than five minutes. `previous_secret` is given while a rotation overlaps."""
+    refuse what is older than five minutes. `old_secrets`, newest first, sign along after rotations."""
     headers = {
         "Content-Type": "application/json",
         "User-Agent": USER_AGENT,
@@ -55,8 +56,11 @@ def delivery_headers(
         "webhook-timestamp": str(timestamp),
         "webhook-signature": standard_signature(secret, str(event_id), timestamp, body),
     }
-    if previous_secret is not None:
+    if old_secrets:
         # A header of its own: a receiver may compare the whole of X-Service-Signature.
-        headers["X-Service-Signature-Previous"] = "sha256=" + sign(previous_secret, timestamp, body)
-        headers["webhook-signature"] += " " + standard_signature(previous_secret, str(event_id), timestamp, body)
+        headers["X-Service-Signature-Previous"] = ", ".join(
+            "sha256=" + sign(each, timestamp, body) for each in old_secrets
+        )
+        for each in old_secrets:
+            headers["webhook-signature"] += " " + standard_signature(each, str(event_id), timestamp, body)
     return headers

@@ -14,13 +14,13 @@ NOTICES_MAX = 10
 
 
 class Endpoint(Struct, frozen=True):
-    """`previous_until`: until then the secret before a rotation signs along."""
+    """`old_until`: until when the secrets before rotations sign along, the newest first; some may be over."""
 
     endpoint_id: UUID
     url: str
     kinds: list[str]
     created_at: datetime
-    previous_until: datetime | None
+    old_until: list[datetime]
 
 
 class LaneHealth(Struct, frozen=True):

@@ -1,17 +1,23 @@
 -- Merchants' webhook endpoints, the deliveries due to them, and each attempt.
 
 CREATE TABLE webhook_endpoint (
-    endpoint_id             uuid PRIMARY KEY,
+    endpoint_id    uuid PRIMARY KEY,
     -- NULL once it was removed: it has no lanes then, and its deliveries are deleted in batches before its row.
-    account_id              uuid UNIQUE REFERENCES account,
-    url                     text NOT NULL,
-    secret_sealed           bytea NOT NULL,
-    -- After a rotation the secret before it signs too, in X-Service-Signature-Previous, until this instant.
-    previous_secret_sealed  bytea,
-    previous_until          timestamptz,
-    kinds                   text[] NOT NULL,
-    created_at              timestamptz NOT NULL
+    account_id     uuid UNIQUE REFERENCES account,
+    url            text NOT NULL,
+    secret_sealed  bytea NOT NULL,
+    kinds          text[] NOT NULL,
+    created_at     timestamptz NOT NULL
 );
+
+-- After a rotation the secret before it signs too, in X-Service-Signature-Previous, until its own instant.
+CREATE TABLE webhook_old_secret (
+    endpoint_id    uuid NOT NULL REFERENCES webhook_endpoint ON DELETE CASCADE,
+    account_id     uuid NOT NULL,
+    secret_sealed  bytea NOT NULL,
+    until          timestamptz NOT NULL
+);
+CREATE INDEX webhook_old_secret_until ON webhook_old_secret (endpoint_id, until);
 
 -- A lane is an endpoint in one mode, so that sandbox trouble never delays production; both exist from the registration on.
 -- It keeps the circuit breaker's state.

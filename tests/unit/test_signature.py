@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -17,7 +18,7 @@ EVENT_ID = UUID("01920000-0000-7000-8000-000000000001")
 DELIVERY_ID = UUID("01920000-0000-7000-8000-000000000002")
 
 
-def headers(*, previous_secret: str | None = None, attempt: int = 1) -> dict[str, str]:
+def headers(*, old_secrets: Sequence[str] = (), attempt: int = 1) -> dict[str, str]:
     return delivery_headers(
         event="payment.received",
         event_id=EVENT_ID,
@@ -26,7 +27,7 @@ def headers(*, previous_secret: str | None = None, attempt: int = 1) -> dict[str
         timestamp=int(datetime.now(UTC).timestamp()),
         body=BODY,
         secret=SECRET,
-        previous_secret=previous_secret,
+        old_secrets=old_secrets,
     )
 
 
@@ -83,9 +84,19 @@ def test_the_headers_are_those_of_the_contract() -> None:
 
 
 def test_during_a_rotation_both_secrets_verify_and_the_main_header_holds_one_value() -> None:
-    given = headers(previous_secret=OLD)
+    given = headers(old_secrets=[OLD])
     timestamp = int(given["X-Service-Timestamp"])
     assert given["X-Service-Signature"] == "sha256=" + sign(SECRET, timestamp, BODY)
     assert given["X-Service-Signature-Previous"] == "sha256=" + sign(OLD, timestamp, BODY)
     Webhook(SECRET).verify(BODY, given)
     Webhook(OLD).verify(BODY, given)
+
+
+def test_several_old_secrets_each_verify_and_stand_in_one_header_the_newest_first() -> None:
+    oldest = secret_text(bytes([7]) * 32)
+    given = headers(old_secrets=[OLD, oldest])
+    timestamp = int(given["X-Service-Timestamp"])
+    signatures = [f"sha256={sign(each, timestamp, BODY)}" for each in (OLD, oldest)]
+    assert given["X-Service-Signature-Previous"] == ", ".join(signatures)
+    for each in (SECRET, OLD, oldest):
+        Webhook(each).verify(BODY, given)

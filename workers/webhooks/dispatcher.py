@@ -347,8 +347,6 @@ class WebhookDispatcher:
         context = self._context
         if not context.settings.webhook_allow_private and not due.url.startswith("https://"):
             return ReceiverAnswer("blocked_address")
-        overlaps = due.previous_until is not None and now < due.previous_until
-        previous = due.previous_secret_sealed if overlaps else None
         headers = delivery_headers(
             event=due.type,
             event_id=due.event_id,
@@ -357,7 +355,7 @@ class WebhookDispatcher:
             timestamp=int(now.timestamp()),
             body=due.body,
             secret=due.secret(due.secret_sealed, context.seal),
-            previous_secret=None if previous is None else due.secret(previous, context.seal),
+            old_secrets=[due.secret(each, context.seal) for each in due.old_secrets_sealed],
         )
         return await post(self._http, due.url, due.body, headers)
 

@@ -56,8 +56,7 @@ class DueDelivery(Struct, frozen=True):
     probe: bool
     url: str
     secret_sealed: bytes
-    previous_secret_sealed: bytes | None
-    previous_until: datetime | None
+    old_secrets_sealed: list[bytes]
     body: bytes
 
     @property

@@ -132,7 +132,9 @@ WITH lane AS (
     RETURNING d.*, picked.probe
 )
 SELECT c.delivery_id, c.endpoint_id, c.account_id, c.test, c.event_id, c.type, c.step, c.attempt, c.due_at, c.probe,
-       e.url, e.secret_sealed, e.previous_secret_sealed, e.previous_until,
+       e.url, e.secret_sealed,
+       ARRAY(SELECT o.secret_sealed FROM webhook_old_secret o
+             WHERE o.endpoint_id = c.endpoint_id AND o.until > :now ORDER BY o.until DESC) AS old_secrets_sealed,
        (SELECT j.event_body FROM journal j WHERE j.journal_id = r.journal_id) AS body
 FROM claimed c
 JOIN webhook_endpoint e ON e.endpoint_id = c.endpoint_id

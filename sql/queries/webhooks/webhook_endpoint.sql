@@ -2,7 +2,7 @@
 
 -- name: set
 -- One endpoint per account. Setting it again keeps its id, so that what is still to be delivered goes to the
--- new address; it keeps its secret too, and the one before that while their overlap lasts.
+-- new address; it keeps its secret too, and those before it while their overlaps last.
 -- Both lanes are there from the start, and begin anew at a new address. No row when the account does not exist.
 WITH owner AS MATERIALIZED (
     SELECT account_id FROM account WHERE account_id = :account_id
@@ -33,6 +33,8 @@ WITH removed AS (
     UPDATE webhook_endpoint SET account_id = NULL WHERE account_id = :account_id RETURNING endpoint_id
 ), closed AS (
     DELETE FROM webhook_lane WHERE endpoint_id IN (SELECT endpoint_id FROM removed)
+), forgotten AS (
+    DELETE FROM webhook_old_secret WHERE endpoint_id IN (SELECT endpoint_id FROM removed)
 )
 SELECT endpoint_id FROM removed;
 
@@ -50,17 +52,28 @@ DELETE FROM webhook_endpoint e
 WHERE e.endpoint_id = :endpoint_id AND e.account_id IS NULL
   AND NOT EXISTS (SELECT FROM webhook_delivery d WHERE d.endpoint_id = e.endpoint_id);
 
--- name: revoke_previous
--- The secret before a rotation stops signing now: it leaked.
-UPDATE webhook_endpoint
-SET previous_secret_sealed = NULL, previous_until = NULL
-WHERE account_id = :account_id
-RETURNING endpoint_id;
+-- name: hold
+-- One rotation at a time, so that the next statement counts the old secrets and sees the newest one.
+SELECT endpoint_id FROM webhook_endpoint WHERE account_id = :account_id FOR UPDATE;
+
+-- name: revoke_old
+-- The secrets before a rotation stop signing now: one leaked.
+DELETE FROM webhook_old_secret WHERE endpoint_id = :endpoint_id;
 
 -- name: rotate
--- The secret that was current signs along until :previous_until. One old secret at most: a second rotation within
--- the overlap ends the first one's.
-UPDATE webhook_endpoint
-SET previous_secret_sealed = secret_sealed, previous_until = :previous_until, secret_sealed = :secret_sealed
-WHERE account_id = :account_id
-RETURNING endpoint_id;
+-- The secret that was current signs along until :until, and so does each before it until its own instant. No row when
+-- :old_max of them sign already.
+WITH endpoint AS MATERIALIZED (
+    SELECT endpoint_id, account_id, secret_sealed FROM webhook_endpoint WHERE endpoint_id = :endpoint_id
+), alive AS MATERIALIZED (
+    SELECT count(*) AS n FROM webhook_old_secret WHERE endpoint_id = :endpoint_id AND until > :now
+), forgotten AS (
+    DELETE FROM webhook_old_secret WHERE endpoint_id = :endpoint_id AND until <= :now
+), kept AS (
+    INSERT INTO webhook_old_secret (endpoint_id, account_id, secret_sealed, until)
+    SELECT endpoint_id, account_id, secret_sealed, :until FROM endpoint CROSS JOIN alive WHERE alive.n < :old_max
+    RETURNING endpoint_id
+)
+UPDATE webhook_endpoint e SET secret_sealed = :secret_sealed
+FROM kept WHERE e.endpoint_id = kept.endpoint_id
+RETURNING e.endpoint_id;

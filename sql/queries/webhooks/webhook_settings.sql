@@ -1,7 +1,9 @@
 -- The one endpoint of an account, as its owner looks after it.
 
 -- name: of_account
-SELECT endpoint_id, url, kinds, created_at, previous_until FROM webhook_endpoint WHERE account_id = :account_id;
+SELECT endpoint_id, url, kinds, created_at,
+       ARRAY(SELECT o.until FROM webhook_old_secret o WHERE o.endpoint_id = e.endpoint_id ORDER BY o.until DESC) AS old_until
+FROM webhook_endpoint e WHERE account_id = :account_id;
 
 -- name: lanes
 -- Health, production first. What waits is counted no further than :limit; the latest success and the latest failure are

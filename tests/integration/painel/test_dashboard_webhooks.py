@@ -18,6 +18,7 @@ from banks.protocol import Location
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import MerchantCreated
 from commands.webhooks.address import AddressFault
+from commands.webhooks.endpoint import OLD_SECRETS_MAX
 from domain.events import DEFAULT_KINDS, EventKind
 from domain.mode import Mode
 from runtime.ids import new_id
@@ -151,14 +152,27 @@ async def test_a_rotated_secret_signs_and_the_old_one_along_for_a_day(
         assert is_signed(receiver.requests[0], second)
         assert is_signed(receiver.requests[0], first, "X-Service-Signature-Previous")
         assert "X-Service-Signature-Previous" in (await env.person.opened(PATH)).text
-        # A day and a second after its rotation the old one is gone.
+        # A day and a second after its rotation the old one is gone; the one before it has some seconds of its own left.
         clock.behind = timedelta(hours=24, seconds=1)
         third = (await env.person.post(f"{PATH}/segredo", on=PATH)).field("Segredo de assinatura")
         clock.behind = timedelta(0)
         await env.person.post("/painel/teste/webhooks/testar", on=PATH)
         await receiver.reached(2)
         assert is_signed(receiver.requests[1], third)
-        assert "X-Service-Signature-Previous" not in receiver.requests[1].headers
+        assert is_signed(receiver.requests[1], first, "X-Service-Signature-Previous")
+        assert not is_signed(receiver.requests[1], second, "X-Service-Signature-Previous")
+
+
+async def test_the_sixth_secret_of_a_day_is_refused_and_the_page_says_what_to_do(env: Environment) -> None:
+    async with receiving() as receiver:
+        await registered(env, receiver)
+        for _ in range(OLD_SECRETS_MAX):
+            assert (await env.person.post(f"{PATH}/segredo", on=PATH)).field("Segredo de assinatura")
+        refused = await env.person.post(f"{PATH}/segredo", on=PATH)
+        assert (refused.status, "Já há 5 segredos antigos que ainda assinam" in refused.text) == (400, True)
+        assert "Encerrar os antigos agora" in refused.text
+        await env.person.post(f"{PATH}/segredo-antigo", on=PATH)
+        assert (await env.person.post(f"{PATH}/segredo", on=PATH)).field("Segredo de assinatura")
 
 
 async def test_an_old_secret_that_leaked_is_ended_at_once(env: Environment, worker: None, locations: None) -> None:

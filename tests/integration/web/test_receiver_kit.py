@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from html import unescape
 from pathlib import Path
@@ -44,7 +44,7 @@ def delivery(
     body: bytes,
     *,
     secret: str = SECRET,
-    previous: str | None = None,
+    previous: Sequence[str] = (),
     timestamp: int | None = None,
     event_id: Any = None,
 ) -> dict[str, str]:
@@ -52,7 +52,7 @@ def delivery(
     return delivery_headers(
         event="payment.received", event_id=event_id or uuid4(), delivery_id=uuid4(), attempt=1,
         timestamp=int(time.time()) if timestamp is None else timestamp,
-        body=body, secret=secret, previous_secret=previous,
+        body=body, secret=secret, old_secrets=previous,
     )  # fmt: skip
 
 
@@ -60,7 +60,8 @@ def vectors() -> list[dict[str, Any]]:
     """What is asked of each `verify`: body (hex), headers, secrets, now, and what it must say."""
     body = (BODY % uuid4()).encode()
     good = delivery(body, timestamp=NOW)
-    rotated = delivery(body, timestamp=NOW, previous=OLD)
+    rotated = delivery(body, timestamp=NOW, previous=[OLD])
+    twice = delivery(body, timestamp=NOW, previous=[OTHER, OLD])
 
     def case(
         says: bool, headers: dict[str, str], *, given: bytes = body, secrets: Any = (SECRET,), now: int = NOW
@@ -78,6 +79,8 @@ def vectors() -> list[dict[str, Any]]:
         case(True, good, secrets=(OTHER, SECRET)),
         case(True, rotated),  # a receiver that has the new secret
         case(True, rotated, secrets=(OLD,)),  # one that still has the old one
+        case(True, twice, secrets=(OTHER,)),
+        case(True, twice, secrets=(OLD,)),  # two rotations within a day
         case(True, delivery(b"", timestamp=NOW), given=b""),
         case(True, delivery(b"\xff\x00\n", timestamp=NOW), given=b"\xff\x00\n"),
         case(False, good, now=NOW + 301),

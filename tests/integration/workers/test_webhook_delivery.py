@@ -14,9 +14,15 @@ import pytest
 from redis.asyncio import Redis
 from standardwebhooks import Webhook
 
-from commands.webhooks.endpoint import rotate_secret, set_endpoint
+from commands.webhooks.endpoint import (
+    OLD_SECRETS_MAX,
+    SECRETS_FULL,
+    remove_endpoint,
+    rotate_secret,
+    set_endpoint,
+)
 from domain.errors import Code, Refused
-from domain.webhooks.signature import sign
+from domain.webhooks.signature import sign, standard_signature
 from runtime.ids import new_id
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import Pool, session, transaction
@@ -189,6 +195,57 @@ async def test_after_a_rotation_both_secrets_verify_for_a_day_and_then_the_new_o
     Webhook(new.secret).verify(during.body, during.headers)
     assert "X-Service-Signature-Previous" not in after.headers
     assert " " not in after.headers["webhook-signature"]
+
+
+async def test_a_second_rotation_leaves_the_first_old_secret_its_whole_day(pool: Pool, redis_url: str) -> None:
+    offset = [timedelta()]
+
+    async def rotated(chance: bytes) -> str:
+        async with transaction(pool) as conn:
+            now = datetime.now(UTC) + offset[0]
+            return (await rotate_secret(conn, merchant.account_id, now=now, seal=SEAL, chance=chance)).secret
+
+    async with receiving() as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        first, second = merchant.endpoint.secret, await rotated(os.urandom(32))
+        offset[0] = timedelta(hours=20)
+        third = await rotated(os.urandom(32))
+        sent = []
+        async with working(pool, redis_url, every_s=0.05, now=lambda: datetime.now(UTC) + offset[0]):
+            for hours in (20, 25, 45):
+                offset[0] = timedelta(hours=hours)
+                await happen(pool, merchant)
+                await until(pool, merchant, "delivered")
+                sent.append(receiver.requests[-1])
+    for request, live in zip(sent, ([first, second, third], [second, third], [third]), strict=True):
+        timestamp = int(request.headers["X-Service-Timestamp"])
+        event_id = request.headers["webhook-id"]
+        assert set(request.headers["webhook-signature"].split()) == {
+            standard_signature(secret, event_id, timestamp, request.body) for secret in live
+        }
+        old = [f"sha256={sign(each, timestamp, request.body)}" for each in reversed(live[:-1])]
+        assert request.headers.get("X-Service-Signature-Previous", "") == ", ".join(old)
+        assert request.headers["X-Service-Signature"] == f"sha256={sign(third, timestamp, request.body)}"
+
+
+async def test_so_many_old_secrets_sign_along_and_a_further_rotation_waits_for_their_end(pool: Pool) -> None:
+    merchant = await merchant_at(pool, "http://127.0.0.1:1/")
+    now = datetime.now(UTC)
+
+    async def rotate(at: datetime) -> None:
+        async with transaction(pool) as conn:
+            await rotate_secret(conn, merchant.account_id, now=at, seal=SEAL, chance=os.urandom(32))
+
+    results = await asyncio.gather(*(rotate(now) for _ in range(OLD_SECRETS_MAX + 3)), return_exceptions=True)
+    refused = [each for each in results if each is not None]
+    assert len(refused) == 3
+    assert all(isinstance(each, Refused) and each.fields == {"secret": SECRETS_FULL} for each in refused)
+    await rotate(now + timedelta(hours=24))
+    count = "SELECT count(*) FROM webhook_old_secret WHERE account_id = $1"
+    assert await pool.fetchval(count, merchant.account_id) == 1, "those that are over are gone"
+    async with transaction(pool) as conn:
+        await remove_endpoint(conn, merchant.account_id)
+    assert await pool.fetchval(count, merchant.account_id) == 0
 
 
 async def test_an_endpoint_hears_of_the_two_kinds_of_the_spec(pool: Pool, redis_url: str) -> None:

@@ -9,6 +9,8 @@ from litestar.response import Response
 
 from commands.webhooks.address import URL_LENGTH_MAX, AddressFault, check_address
 from commands.webhooks.endpoint import (
+    OLD_SECRETS_MAX,
+    OVERLAP,
     choose_kinds,
     remove_endpoint,
     resume,
@@ -40,6 +42,9 @@ FAULTS: Final = {
     AddressFault.PORT: "A porta precisa ser 443, ou uma acima de 1023 que não seja de outro protocolo.",
     AddressFault.NONE: "A conta não tem webhook cadastrado.",
 }
+_SECRETS_FULL: Final = (
+    f"Já há {OLD_SECRETS_MAX} segredos antigos que ainda assinam. Espere um dia, ou encerre-os agora."
+)
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -48,7 +53,7 @@ async def show(request: PageRequest) -> Response[Any]:
 
 async def register(request: PageRequest) -> Response[Any]:
     """A first address and its secret. For an account that has one the secret is new too, because none is shown twice;
-    the one before signs along for 24 hours."""
+    those before sign along, 24 hours each."""
     url = request.field("url")
     try:
         await _check(request, url)
@@ -86,12 +91,16 @@ async def move(request: PageRequest) -> Response[Any]:
 
 
 async def rotate(request: PageRequest) -> Response[Any]:
-    async with request.change("webhook.rotated") as conn:
-        made = await rotate_secret(
-            conn, request.session.account_id, now=request.now, seal=request.seal, chance=secrets.token_bytes(32)
-        )
-        endpoint = await endpoint_of(conn, account_id=request.session.account_id)
-    return _secret(request, made.secret, "Segredo trocado", None if endpoint is None else endpoint.previous_until)
+    try:
+        async with request.change("webhook.rotated") as conn:
+            made = await rotate_secret(
+                conn, request.session.account_id, now=request.now, seal=request.seal, chance=secrets.token_bytes(32)
+            )
+    except Refused as refused:
+        if not refused.fields or "secret" not in refused.fields:
+            raise
+        return await _page(request, secret_fault=_fault(refused))
+    return _secret(request, made.secret, "Segredo trocado", request.now + OVERLAP)
 
 
 async def end_previous(request: PageRequest) -> Response[Any]:
@@ -153,11 +162,11 @@ async def _check(request: PageRequest, url: str) -> None:
 def _fault(refused: Refused) -> str:
     if refused.fields is None:
         raise refused
-    return FAULTS[AddressFault(refused.fields["url"])]
+    return _SECRETS_FULL if "secret" in refused.fields else FAULTS[AddressFault(refused.fields["url"])]
 
 
 async def _page(
-    request: PageRequest, *, url: str | None = None, fault: str = "", remove_fault: str = ""
+    request: PageRequest, *, url: str | None = None, fault: str = "", remove_fault: str = "", secret_fault: str = ""
 ) -> Response[Any]:
     account_id = request.session.account_id
     async with session(request.pool) as conn:
@@ -169,13 +178,14 @@ async def _page(
         "url": url if url is not None else (endpoint.url if endpoint else ""),
         "fault": fault,
         "remove_fault": remove_fault,
+        "secret_fault": secret_fault,
         "lanes": lanes,
         "count_max": WAITING_MAX,
         "notices": notices,
         "always": [str(each) for each in DEFAULT_KINDS],
         "now": request.now,
     }
-    return request.show("webhooks.html", values, status=400 if fault or remove_fault else 200)
+    return request.show("webhooks.html", values, status=400 if fault or remove_fault or secret_fault else 200)
 
 
 def _secret(request: PageRequest, secret: str, title: str, until: datetime | None = None) -> Response[Any]:
