@@ -1268,9 +1268,10 @@ CREATE TABLE webhook_attempt (
     status integer,
     outcome text NOT NULL,
     answer bytea,
-    CONSTRAINT webhook_attempt_delivery_id_fkey FOREIGN KEY (delivery_id) REFERENCES webhook_delivery(delivery_id) ON DELETE CASCADE,
     CONSTRAINT webhook_attempt_pkey PRIMARY KEY (delivery_id, attempt)
-) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) PARTITION BY RANGE (delivery_id);
+
+CREATE TABLE webhook_attempt_other PARTITION OF webhook_attempt DEFAULT;
 
 CREATE TABLE webhook_delivery (
     delivery_id uuid NOT NULL,
@@ -1287,20 +1288,12 @@ CREATE TABLE webhook_delivery (
     due_at timestamp with time zone NOT NULL,
     lease_until timestamp with time zone,
     created_at timestamp with time zone NOT NULL,
-    delivered_at timestamp with time zone,
-    CONSTRAINT webhook_delivery_endpoint_id_event_id_key UNIQUE (endpoint_id, event_id),
-    CONSTRAINT webhook_delivery_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoint(endpoint_id) ON DELETE CASCADE,
-    CONSTRAINT webhook_delivery_pkey PRIMARY KEY (delivery_id),
-    CONSTRAINT webhook_delivery_state_check CHECK (state = ANY (ARRAY['pending'::text, 'sending'::text, 'delivered'::text, 'held'::text, 'exhausted'::text, 'stuck'::text]))
-) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
-CREATE INDEX webhook_delivery_due ON webhook_delivery USING btree (due_at) INCLUDE (endpoint_id, test) WHERE state = 'pending'::text;
-CREATE INDEX webhook_delivery_feed ON webhook_delivery USING btree (account_id, test, sequence);
-CREATE INDEX webhook_delivery_flying ON webhook_delivery USING btree (endpoint_id, test) WHERE state = 'sending'::text;
-CREATE INDEX webhook_delivery_held ON webhook_delivery USING btree (endpoint_id, test, sequence) WHERE state = 'held'::text;
-CREATE INDEX webhook_delivery_held_since ON webhook_delivery USING btree (due_at) WHERE state = 'held'::text;
-CREATE INDEX webhook_delivery_leased ON webhook_delivery USING btree (lease_until) WHERE state = 'sending'::text;
-CREATE INDEX webhook_delivery_next ON webhook_delivery USING btree (endpoint_id, test, due_at, sequence) WHERE state = 'pending'::text;
-CREATE INDEX webhook_delivery_state ON webhook_delivery USING btree (account_id, test, state, type, sequence);
+    delivered_at timestamp with time zone
+) PARTITION BY LIST (state);
+CREATE INDEX webhook_delivery_feed ON ONLY webhook_delivery USING btree (endpoint_id, test, sequence);
+CREATE INDEX webhook_delivery_state ON ONLY webhook_delivery USING btree (endpoint_id, test, state, type, sequence);
+
+CREATE TABLE webhook_delivery_done_other PARTITION OF webhook_delivery_done DEFAULT;
 
 CREATE TABLE webhook_endpoint (
     endpoint_id uuid NOT NULL,
@@ -1413,23 +1406,40 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION drop_months(parent text, ended_before timestamp with time zone)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET lock_timeout TO '500ms'
+AS $function$
+DECLARE
+    ended timestamptz;
+    dropped integer := 0;
+BEGIN
+    FOR ended IN SELECT detach_months(parent, ended_before) LOOP
+        EXECUTE format('DROP TABLE %I', parent || to_char(ended AT TIME ZONE 'UTC' - interval '1 month', '_"archive"_YYYY_MM'));
+        dropped := dropped + 1;
+    END LOOP;
+    RETURN dropped;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION enqueue_deliveries(journal_ids bigint[], now_at timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 BEGIN
     WITH due AS MATERIALIZED (
-        SELECT uuidv7(), e.endpoint_id, j.account_id, j.test, j.event_id, j.event_sequence, j.kind,
+        SELECT webhook_delivery_id(e.endpoint_id, j.event_id), e.endpoint_id, j.account_id, j.test, j.event_id, j.event_sequence, j.kind,
                CASE WHEN l.state = 'paused' THEN 'held' ELSE 'pending' END, now_at, j.recorded_at
         FROM journal j
         JOIN webhook_endpoint e ON e.account_id = j.account_id AND j.kind = ANY(e.kinds)
         LEFT JOIN webhook_lane l ON l.endpoint_id = e.endpoint_id AND l.test = j.test
         WHERE j.journal_id = ANY(journal_ids) AND j.event_id IS NOT NULL
     )
-    INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, due_at,
-                                  created_at)
+    INSERT INTO webhook_delivery_open (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, due_at,
+                                       created_at)
     TABLE due
-    ON CONFLICT (endpoint_id, event_id) DO NOTHING;
+    ON CONFLICT (delivery_id) DO NOTHING;
 END $function$
 ;
 
@@ -1832,6 +1842,16 @@ CREATE OR REPLACE FUNCTION wait_bucket(created_at timestamp with time zone, paid
 AS $function$
     SELECT floor(8 * ln(greatest(extract(epoch FROM paid_at - created_at), 1)::double precision)
                  / ln(2::double precision))::integer
+$function$
+;
+
+CREATE OR REPLACE FUNCTION webhook_delivery_id(endpoint_id uuid, event_id uuid)
+ RETURNS uuid
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+    SELECT (overlay(overlay(md5(endpoint_id::text || event_id::text) PLACING '8' FROM 17)
+                    PLACING left(event_id::text, 8) || substr(event_id::text, 10, 4) || '7' FROM 1))::uuid
 $function$
 ;
 

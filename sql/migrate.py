@@ -11,7 +11,7 @@ import asyncpg
 MIGRATIONS = Path(__file__).parent / "migrations"
 # Advisory lock: two services that start at once migrate one after the other.
 _LOCK = 7_203_415_508
-MONTHLY = ("read_event", "bank_order_done", "bank_hint_done")
+MONTHLY = ("read_event", "bank_order_done", "bank_hint_done", "webhook_delivery_done", "webhook_attempt")
 """The tables partitioned by month (migration 0014_months)."""
 MONTHS_AHEAD = timedelta(days=184)
 """How far ahead months are made, at each start and by workers: half a year without either is survived."""

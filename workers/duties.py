@@ -31,7 +31,7 @@ from runtime.redis import REDIS_UNAVAILABLE
 from workers.context import Context
 from workers.housekeeping.expiry import sweep_expired
 from workers.housekeeping.location_pool import LocationPool
-from workers.housekeeping.months import forget_deliveries, forget_endpoints, keep_months
+from workers.housekeeping.months import forget_endpoints, keep_months
 from workers.housekeeping.old_payers import erase_old_payers
 from workers.housekeeping.reports import fold_reports, post_partner_shares
 from workers.housekeeping.request_log_days import keep_days
@@ -110,7 +110,6 @@ def duties(context: Context, dispatcher: WebhookDispatcher, failing: Callable[[]
         Duty("reports",           partial(fold_reports, context),         1),
         Duty("months",            partial(keep_months, context),       3600),
         Duty("removed_endpoints", partial(forget_endpoints, context),     2),
-        Duty("old_deliveries",    partial(forget_deliveries, context),  600),
         Duty("old_payers",        partial(erase_old_payers, context),   600),
         Duty("heartbeat",         partial(say_heartbeat, context, failing), 5),
         Duty("request_log_days",  partial(keep_days, context),         3600),

@@ -14,6 +14,7 @@ RANGE_MAX = 10_000
 _APART = timedelta(milliseconds=5)  # 200 a second: what ten requests in flight to a receiver of 50 ms carry
 
 
+hold = sql.maybe("redeliver.hold", UUID)
 again = sql.maybe("redeliver.one", UUID)
 again_in_range = sql.one("redeliver.range", int)
 
@@ -22,7 +23,11 @@ async def redeliver(conn: Connection, owner: Owner, delivery_id: UUID, *, now: d
     """Make this delivery due now, with the whole retry schedule before it. One that is being sent stays as it is, and
     none is sent twice at once. Refuses what is not the owner's, and what has no body any more because its event left
     the feed (DELIVERY_NOT_FOUND)."""
-    if await again(conn, delivery_id=delivery_id, account_id=owner.account_id, test=owner.test, now=now) is None:
+    endpoint_id = await hold(conn, account_id=owner.account_id)
+    if (
+        endpoint_id is None
+        or await again(conn, delivery_id=delivery_id, endpoint_id=endpoint_id, test=owner.test, now=now) is None
+    ):
         raise Refused(Code.DELIVERY_NOT_FOUND)
 
 
@@ -38,6 +43,7 @@ async def redeliver_range(
         raise Refused(Code.VALIDATION_ERROR, fields={"to_sequence": "must not be before from_sequence"})
     if to_sequence - from_sequence >= RANGE_MAX:
         raise Refused(Code.VALIDATION_ERROR, fields={"to_sequence": f"a range has at most {RANGE_MAX} numbers"})
+    await hold(conn, account_id=owner.account_id)
     return await again_in_range(
         conn,
         account_id=owner.account_id,

@@ -49,16 +49,24 @@ CREATE TABLE webhook_lane (
 CREATE INDEX webhook_lane_holding ON webhook_lane (endpoint_id, test) WHERE holding;
 CREATE INDEX webhook_lane_paused ON webhook_lane (blocked_until) WHERE state = 'paused';
 
+-- A delivery's id follows from the event and the endpoint: it begins with the event's time, so that it names the month
+-- the delivery is kept in, and an event goes to an endpoint once because the id is a key.
+CREATE FUNCTION webhook_delivery_id(endpoint_id uuid, event_id uuid) RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT (overlay(overlay(md5(endpoint_id::text || event_id::text) PLACING '8' FROM 17)
+                    PLACING left(event_id::text, 8) || substr(event_id::text, 10, 4) || '7' FROM 1))::uuid
+$$;
+
+-- What is open is the queue that is claimed from; what ended lies in months. A change of the state moves the row, so a
+-- statement that names open states reads the queue alone, whatever was ever sent.
 CREATE TABLE webhook_delivery (
-    delivery_id   uuid PRIMARY KEY,
-    endpoint_id   uuid NOT NULL REFERENCES webhook_endpoint ON DELETE CASCADE,
+    delivery_id   uuid NOT NULL,
+    endpoint_id   uuid NOT NULL,
     account_id    uuid NOT NULL,
     test          boolean NOT NULL,
     event_id      uuid NOT NULL,
     sequence      bigint NOT NULL,
     type          text NOT NULL,
-    state         text NOT NULL DEFAULT 'pending'
-                  CHECK (state IN ('pending', 'sending', 'delivered', 'held', 'exhausted', 'stuck')),
+    state         text NOT NULL DEFAULT 'pending',
     -- step counts along the retry schedule and only moves when the receiver was really asked; attempt counts all tries.
     step          integer NOT NULL DEFAULT 0,
     attempt       integer NOT NULL DEFAULT 0,
@@ -68,29 +76,40 @@ CREATE TABLE webhook_delivery (
     lease_until   timestamptz,
     -- Of its event, so that the body is looked for in that month of the feed alone.
     created_at    timestamptz NOT NULL,
-    delivered_at  timestamptz,
-    UNIQUE (endpoint_id, event_id)
-) WITH (
-    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
-    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
-);
--- Deliveries due at the same moment go in the order of their events.
-CREATE INDEX webhook_delivery_next ON webhook_delivery (endpoint_id, test, due_at, sequence) WHERE state = 'pending';
--- What is due, of whichever endpoint.
-CREATE INDEX webhook_delivery_due ON webhook_delivery (due_at) INCLUDE (endpoint_id, test) WHERE state = 'pending';
-CREATE INDEX webhook_delivery_leased ON webhook_delivery (lease_until) WHERE state = 'sending';
-CREATE INDEX webhook_delivery_flying ON webhook_delivery (endpoint_id, test) WHERE state = 'sending';
-CREATE INDEX webhook_delivery_held ON webhook_delivery (endpoint_id, test, sequence) WHERE state = 'held';
--- Held rows are kept for fourteen days from when they were due.
-CREATE INDEX webhook_delivery_held_since ON webhook_delivery (due_at) WHERE state = 'held';
+    delivered_at  timestamptz
+) PARTITION BY LIST (state);
 -- The list of deliveries: without a filter a range of the first; by state, by kind or by both one range of the second
 -- for each pair. One index for the two filters, because every attempt writes each index anew.
-CREATE INDEX webhook_delivery_feed ON webhook_delivery (account_id, test, sequence);
-CREATE INDEX webhook_delivery_state ON webhook_delivery (account_id, test, state, type, sequence);
+CREATE INDEX webhook_delivery_feed ON webhook_delivery (endpoint_id, test, sequence);
+CREATE INDEX webhook_delivery_state ON webhook_delivery (endpoint_id, test, state, type, sequence);
 
+CREATE TABLE webhook_delivery_open PARTITION OF webhook_delivery (
+    PRIMARY KEY (delivery_id),
+    FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoint ON DELETE CASCADE
+) FOR VALUES IN ('pending', 'sending', 'held') WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 1000
+);
+-- Deliveries due at the same moment go in the order of their events.
+CREATE INDEX webhook_delivery_next ON webhook_delivery_open (endpoint_id, test, due_at, sequence) WHERE state = 'pending';
+-- What is due, of whichever endpoint.
+CREATE INDEX webhook_delivery_due ON webhook_delivery_open (due_at) INCLUDE (endpoint_id, test) WHERE state = 'pending';
+CREATE INDEX webhook_delivery_leased ON webhook_delivery_open (lease_until) WHERE state = 'sending';
+CREATE INDEX webhook_delivery_flying ON webhook_delivery_open (endpoint_id, test) WHERE state = 'sending';
+CREATE INDEX webhook_delivery_held ON webhook_delivery_open (endpoint_id, test, sequence) WHERE state = 'held';
+-- Held rows are kept for fourteen days from when they were due.
+CREATE INDEX webhook_delivery_held_since ON webhook_delivery_open (due_at) WHERE state = 'held';
+
+-- By the month of their events (0014_months). No foreign key: a month is dropped as a whole, and a worker deletes those of
+-- an endpoint that was removed.
+CREATE TABLE webhook_delivery_done PARTITION OF webhook_delivery (
+    PRIMARY KEY (delivery_id)
+) FOR VALUES IN ('delivered', 'exhausted', 'stuck') PARTITION BY RANGE (delivery_id);
+CREATE TABLE webhook_delivery_done_other PARTITION OF webhook_delivery_done DEFAULT;
+
+-- By the month of their deliveries' events, with which they are dropped.
 CREATE TABLE webhook_attempt (
-    delivery_id  uuid NOT NULL REFERENCES webhook_delivery ON DELETE CASCADE,
+    delivery_id  uuid NOT NULL,
     attempt      integer NOT NULL,
     started_at   timestamptz NOT NULL,
     duration_ms  integer NOT NULL,
@@ -100,7 +119,5 @@ CREATE TABLE webhook_attempt (
     outcome      text NOT NULL,
     answer       bytea,
     PRIMARY KEY (delivery_id, attempt)
-) WITH (
-    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
-);
+) PARTITION BY RANGE (delivery_id);
+CREATE TABLE webhook_attempt_other PARTITION OF webhook_attempt DEFAULT;

@@ -85,3 +85,17 @@ BEGIN
         RETURN NEXT month.ended;
     END LOOP;
 END $$;
+
+-- Delete the months that ended before an instant, as files and not by the row; answers how many.
+CREATE FUNCTION drop_months(parent text, ended_before timestamptz) RETURNS integer
+LANGUAGE plpgsql SET lock_timeout = '500ms' AS $$
+DECLARE
+    ended timestamptz;
+    dropped integer := 0;
+BEGIN
+    FOR ended IN SELECT detach_months(parent, ended_before) LOOP
+        EXECUTE format('DROP TABLE %I', parent || to_char(ended AT TIME ZONE 'UTC' - interval '1 month', '_"archive"_YYYY_MM'));
+        dropped := dropped + 1;
+    END LOOP;
+    RETURN dropped;
+END $$;

@@ -167,17 +167,17 @@ END $$;
 CREATE FUNCTION enqueue_deliveries(journal_ids bigint[], now_at timestamptz) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     WITH due AS MATERIALIZED (
-        SELECT uuidv7(), e.endpoint_id, j.account_id, j.test, j.event_id, j.event_sequence, j.kind,
+        SELECT webhook_delivery_id(e.endpoint_id, j.event_id), e.endpoint_id, j.account_id, j.test, j.event_id, j.event_sequence, j.kind,
                CASE WHEN l.state = 'paused' THEN 'held' ELSE 'pending' END, now_at, j.recorded_at
         FROM journal j
         JOIN webhook_endpoint e ON e.account_id = j.account_id AND j.kind = ANY(e.kinds)
         LEFT JOIN webhook_lane l ON l.endpoint_id = e.endpoint_id AND l.test = j.test
         WHERE j.journal_id = ANY(journal_ids) AND j.event_id IS NOT NULL
     )
-    INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, due_at,
-                                  created_at)
+    INSERT INTO webhook_delivery_open (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, due_at,
+                                       created_at)
     TABLE due
-    ON CONFLICT (endpoint_id, event_id) DO NOTHING;
+    ON CONFLICT (delivery_id) DO NOTHING;
 END $$;
 
 -- How far verifications of the read tables and the books have come, and what they found (readmodels/verify.py).

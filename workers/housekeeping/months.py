@@ -1,5 +1,5 @@
-"""Monthly partitions: create those to come, detach the old ones of each table when its time is over; and delete the
-deliveries of events that left the feed."""
+"""Monthly partitions: create those to come, detach or drop the old ones of each table when its time is over; and delete
+the deliveries of endpoints that were removed."""
 
 from datetime import timedelta
 from typing import Final
@@ -9,7 +9,6 @@ import asyncpg
 import structlog
 
 import sql
-from runtime.ids import first_id
 from runtime.postgres import session, transaction
 from sql.migrate import MONTHLY, MONTHS_AHEAD
 from workers.context import Context
@@ -19,8 +18,8 @@ KEPT: Final = timedelta(days=400)
 MOVED_MAX: Final = 10_000
 """Rows moved from the default partition into one month: writers wait meanwhile. More are moved at a start only."""
 
-DELIVERIES_KEPT: Final = KEPT + timedelta(days=31)
-"""A month is detached as a whole: by then all its events are older than KEPT, and none can be redelivered."""
+_WITH_THE_FEED = ("webhook_delivery_done", "webhook_attempt")
+"""Dropped when their events' month leaves the feed, since none of them can be sent again then."""
 _FORGOTTEN_MAX = 1_000
 
 _log = structlog.get_logger()
@@ -28,8 +27,8 @@ _log = structlog.get_logger()
 
 make = sql.one("month.make", int)
 detach = sql.one("month.detach", int)
+drop = sql.one("month.drop", int)
 detach_feed = sql.one("month.detach_feed", int)
-forget = sql.count("webhook_delivery.forget")
 find_removed = sql.maybe("webhook_endpoint.removed", UUID)
 forget_deliveries_of = sql.count("webhook_endpoint.forget_deliveries")
 forget_endpoint = sql.count("webhook_endpoint.forget")
@@ -53,17 +52,13 @@ async def _keep(context: Context, table: str) -> None:
     async with transaction(context.pool) as conn:
         if table == "read_event":
             gone = await detach_feed(conn, ended_before=now - KEPT)
+        elif table in _WITH_THE_FEED:
+            gone = await drop(conn, parent=table, ended_before=now - KEPT)
         else:
             kept = timedelta(days=context.settings.bank_history_kept_days)
             gone = await detach(conn, parent=table, ended_before=now - kept)
     if made or gone:
         _log.info("months", table=table, made=made, detached=gone)
-
-
-async def forget_deliveries(context: Context) -> int:
-    """Delete a batch of deliveries from before their events' month left the feed; answers how many."""
-    async with session(context.pool) as conn:
-        return await forget(conn, before=first_id(context.now() - DELIVERIES_KEPT), limit=_FORGOTTEN_MAX)
 
 
 async def forget_endpoints(context: Context) -> int:

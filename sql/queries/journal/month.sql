@@ -7,6 +7,9 @@ SELECT make_months(:parent, :first::date, :last::date, :moved_max::integer) AS m
 -- name: detach
 SELECT count(*)::integer AS months FROM detach_months(:parent, :ended_before::timestamptz);
 
+-- name: drop
+SELECT drop_months(:parent, :ended_before::timestamptz) AS months;
+
 -- name: detach_feed
 -- With the months it is written down where the feed begins.
 WITH gone AS MATERIALIZED (

@@ -134,7 +134,7 @@ SELECT e.account_id, a.name, l.state, coalesce(l.paused_at, l.failing_since) AS 
            SELECT FROM webhook_delivery d WHERE d.endpoint_id = e.endpoint_id AND NOT d.test AND d.state = 'held'
            LIMIT :limit) AS few) AS held,
        (SELECT count(*) FROM (
-           SELECT FROM webhook_delivery d WHERE d.account_id = e.account_id AND NOT d.test AND d.state = 'exhausted'
+           SELECT FROM webhook_delivery d WHERE d.endpoint_id = e.endpoint_id AND NOT d.test AND d.state = 'exhausted'
            LIMIT :limit) AS few) AS exhausted
 FROM webhook_endpoint e
 JOIN account a ON a.account_id = e.account_id

@@ -1,5 +1,6 @@
 -- Deliveries as their merchant sees them, in the order of the feed: an account has one endpoint, so an event's number
--- names a delivery, and the address is looked up once. The charge is looked up for the rows of the page only.
+-- names a delivery, and the address is looked up once. The charge is looked up for the rows of the page only. What is
+-- open and each month of what ended are merged along their indexes, as the feed's months are.
 
 -- name: find
 SELECT d.delivery_id, d.event_id, d.type, d.sequence,
@@ -9,7 +10,8 @@ SELECT d.delivery_id, d.event_id, d.type, d.sequence,
        (SELECT url FROM webhook_endpoint WHERE account_id = :account_id) AS url,
        d.state, d.attempt, d.due_at, d.created_at, d.delivered_at, d.test
 FROM webhook_delivery d
-WHERE d.delivery_id = :delivery_id AND d.account_id = :account_id AND d.test = :test;
+WHERE d.delivery_id = :delivery_id AND d.test = :test
+  AND d.endpoint_id = (SELECT endpoint_id FROM webhook_endpoint WHERE account_id = :account_id);
 
 -- name: page
 -- both ways
@@ -21,7 +23,7 @@ SELECT d.delivery_id, d.event_id, d.type, d.sequence,
        (SELECT url FROM webhook_endpoint WHERE account_id = :account_id) AS url,
        d.state, d.attempt, d.due_at, d.created_at, d.delivered_at, d.test
 FROM webhook_delivery d
-WHERE d.account_id = :account_id AND d.test = :test
+WHERE d.endpoint_id = (SELECT endpoint_id FROM webhook_endpoint WHERE account_id = :account_id) AND d.test = :test
   AND d.sequence > :above AND d.sequence < :below
 ORDER BY d.sequence {DESC}
 LIMIT :limit;
@@ -40,7 +42,8 @@ CROSS JOIN unnest(:types::text[]) AS k (type)
 CROSS JOIN LATERAL (
     SELECT delivery_id, event_id, type, sequence, state, attempt, due_at, created_at, delivered_at, test
     FROM webhook_delivery
-    WHERE account_id = :account_id AND test = :test AND state = s.state AND type = k.type
+    WHERE endpoint_id = (SELECT endpoint_id FROM webhook_endpoint WHERE account_id = :account_id)
+      AND test = :test AND state = s.state AND type = k.type
       AND sequence > :above AND sequence < :below
     ORDER BY sequence {DESC}
     LIMIT :limit
@@ -58,7 +61,8 @@ FROM read_event r
 CROSS JOIN LATERAL (
     SELECT delivery_id, event_id, type, sequence, state, attempt, due_at, created_at, delivered_at, test
     FROM webhook_delivery
-    WHERE account_id = :account_id AND test = :test AND sequence = r.sequence
+    WHERE endpoint_id = (SELECT endpoint_id FROM webhook_endpoint WHERE account_id = :account_id)
+      AND test = :test AND sequence = r.sequence
     LIMIT 1
 ) d
 WHERE r.account_id = :account_id AND r.test = :test AND r.charge_id = :charge_id
@@ -68,15 +72,15 @@ ORDER BY r.sequence {DESC}
 LIMIT :limit;
 
 -- name: by_event
--- The unique key (endpoint_id, event_id): one row at most, so it has no order.
+-- The id follows from endpoint and event: one row at most, so it has no order.
 SELECT d.delivery_id, d.event_id, d.type, d.sequence,
        (SELECT r.charge_id FROM read_event r
         WHERE r.account_id = d.account_id AND r.test = d.test AND r.sequence = d.sequence
           AND r.created_at = d.created_at) AS charge_id,
        e.url, d.state, d.attempt, d.due_at, d.created_at, d.delivered_at, d.test
 FROM webhook_endpoint e
-JOIN webhook_delivery d ON d.endpoint_id = e.endpoint_id AND d.event_id = :event_id
-WHERE e.account_id = :account_id AND d.account_id = :account_id AND d.test = :test
+JOIN webhook_delivery d ON d.delivery_id = webhook_delivery_id(e.endpoint_id, :event_id)
+WHERE e.account_id = :account_id AND d.test = :test
   AND d.sequence > :above AND d.sequence < :below
   AND d.state = ANY(:states::text[]) AND d.type = ANY(:types::text[])
   AND EXISTS (SELECT FROM read_event r WHERE r.account_id = d.account_id AND r.test = d.test -- when charge_id

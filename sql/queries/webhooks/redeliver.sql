@@ -1,13 +1,18 @@
 -- Redeliver what was sent, or was never sent because no endpoint was registered. The delivery stays the same row: same
 -- id, same event, same bytes, attempts counted on, the retry schedule from its beginning.
 
+-- name: hold
+-- One redelivery of an account at a time: what is sent again moves back among what is open, and who waited for a row that
+-- moved would fail.
+SELECT endpoint_id FROM webhook_endpoint WHERE account_id = :account_id FOR NO KEY UPDATE;
+
 -- name: one
 -- A row when the delivery is the account's and its event is still in the feed: the body is read from there, and without
 -- one the delivery would be claimed again and again and never sent. One that is being sent stays as it is; one that waits
 -- only becomes due. It is pending also while its lane is paused: a redelivery is the lane's next probe.
 WITH mine AS (
     SELECT d.delivery_id FROM webhook_delivery d
-    WHERE d.delivery_id = :delivery_id AND d.account_id = :account_id AND d.test = :test
+    WHERE d.delivery_id = :delivery_id AND d.endpoint_id = :endpoint_id AND d.test = :test
       AND EXISTS (SELECT FROM read_event r
                   WHERE r.account_id = d.account_id AND r.test = d.test AND r.sequence = d.sequence
                     AND r.created_at = d.created_at)
@@ -22,11 +27,11 @@ SELECT delivery_id FROM mine;
 -- name: range
 -- Every event in the range whose kind the endpoint takes. They become due one after the other in the order of the
 -- feed, :apart from each other, so that new events need not wait behind all of them; while the lane is
--- paused they are held like everything else there. A row that is locked is being claimed, stored or redelivered by
--- another transaction: skipping it is right, and prevents a deadlock.
+-- paused they are held like everything else there. A row that is locked is being claimed or stored by another
+-- transaction: skipping it is right, and prevents a deadlock.
 WITH asked AS MATERIALIZED (
-    SELECT e.endpoint_id, r.account_id, r.test, r.event_id, r.sequence, r.type, r.created_at,
-           CASE WHEN l.state = 'paused' THEN 'held' ELSE 'pending' END AS state,
+    SELECT webhook_delivery_id(e.endpoint_id, r.event_id) AS delivery_id, e.endpoint_id, r.account_id, r.test, r.event_id,
+           r.sequence, r.type, r.created_at, CASE WHEN l.state = 'paused' THEN 'held' ELSE 'pending' END AS state,
            :now::timestamptz + (row_number() OVER (ORDER BY r.sequence) - 1) * :apart::interval AS due_at
     FROM webhook_endpoint e
     JOIN read_event r ON r.account_id = :account_id AND r.test = :test
@@ -37,7 +42,7 @@ WITH asked AS MATERIALIZED (
 ), idle AS MATERIALIZED (
     SELECT d.delivery_id, asked.state, asked.due_at
     FROM asked
-    JOIN webhook_delivery d ON d.endpoint_id = asked.endpoint_id AND d.event_id = asked.event_id
+    JOIN webhook_delivery d ON d.delivery_id = asked.delivery_id
     WHERE d.state <> 'sending' AND NOT (d.state IN ('pending', asked.state) AND d.step = 0 AND d.due_at <= asked.due_at)
     FOR UPDATE OF d SKIP LOCKED
 ), again AS (
@@ -45,12 +50,15 @@ WITH asked AS MATERIALIZED (
     SET state = idle.state, step = 0, losses = 0, due_at = idle.due_at, lease_until = NULL, delivered_at = NULL
     FROM idle
     WHERE d.delivery_id = idle.delivery_id
-), fresh AS (
-    INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, due_at,
-                                  created_at)
-    SELECT uuidv7(), endpoint_id, account_id, test, event_id, sequence, type, state, due_at, created_at
+), missing AS MATERIALIZED (
+    SELECT delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, due_at, created_at
     FROM asked
+    WHERE NOT EXISTS (SELECT FROM webhook_delivery d WHERE d.delivery_id = asked.delivery_id)
     ORDER BY sequence
-    ON CONFLICT (endpoint_id, event_id) DO NOTHING
+), fresh AS (
+    INSERT INTO webhook_delivery_open (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, due_at,
+                                       created_at)
+    TABLE missing
+    ON CONFLICT (delivery_id) DO NOTHING
 )
 SELECT count(*) AS deliveries FROM asked;

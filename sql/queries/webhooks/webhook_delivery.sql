@@ -1,7 +1,8 @@
 -- Deliveries to merchants: one row per event and endpoint, and the attempts made.
 --
 -- States: pending (due_at says when), sending (leased to a worker), delivered, held (the lane is paused),
--- exhausted (the schedule is used up, or held too long), stuck (workers died of it five times).
+-- exhausted (the schedule is used up, or held too long), stuck (workers died of it five times). The first three lie in
+-- webhook_delivery_open and the others in months, so a statement that names its states reads the queue alone.
 
 -- name: relax
 -- For the rest of the transaction a commit does not wait for the disk. What a crash of PostgreSQL takes back with it
@@ -152,36 +153,31 @@ WITH relaxed AS MATERIALIZED (
 ), given AS (
     SELECT g.*
     FROM unnest(
-        :attempts.due.delivery_id::uuid[], :attempts.due.attempt::integer[], :outcomes.state::text[],
+        :attempts.due.delivery_id::uuid[], :attempts.due.account_id::uuid[], :attempts.due.test::boolean[],
+        :attempts.due.attempt::integer[], :outcomes.state::text[],
         :outcomes.step::integer[], :outcomes.due_at::timestamptz[], :attempts.started_at::timestamptz[],
         :attempts.duration_ms::integer[], :attempts.answer.status::integer[], :attempts.answer.outcome::text[],
         :attempts.answer.kept::bytea[]
-    ) AS g(delivery_id, attempt, state, step, due_at, started_at, duration_ms, status, outcome, answer)
+    ) AS g(delivery_id, account_id, test, attempt, state, step, due_at, started_at, duration_ms, status, outcome, answer)
     CROSS JOIN relaxed
-), kept AS MATERIALIZED (
-    SELECT g.delivery_id, g.attempt, g.started_at, g.duration_ms, g.status, g.outcome, g.answer
-    FROM given g
-    JOIN webhook_delivery d USING (delivery_id)
 ), noted AS (
     INSERT INTO webhook_attempt (delivery_id, attempt, started_at, duration_ms, status, outcome, answer)
-    TABLE kept
+    SELECT delivery_id, attempt, started_at, duration_ms, status, outcome, answer FROM given
     ON CONFLICT (delivery_id, attempt) DO UPDATE
         SET started_at = excluded.started_at, duration_ms = excluded.duration_ms, status = excluded.status,
             outcome = excluded.outcome, answer = excluded.answer
         WHERE webhook_attempt.outcome = 'worker_lost'
-    -- A row that replaces another has xmax set (a row of its own has not): what it replaces can only be a lost attempt.
-    RETURNING delivery_id, attempt, started_at, outcome, duration_ms, xmax <> 0 AS replaces
+    -- What a row replaces can only be a lost attempt.
+    RETURNING delivery_id, new.started_at, new.outcome, new.duration_ms, old.started_at AS lost_at
 ), counts AS MATERIALIZED (
-    SELECT d.account_id, (c.started_at AT TIME ZONE 'America/Sao_Paulo')::date, c.outcome, sum(c.attempts), sum(c.duration_ms)
+    SELECT g.account_id, (c.started_at AT TIME ZONE 'America/Sao_Paulo')::date, c.outcome, sum(c.attempts), sum(c.duration_ms)
     FROM (
         SELECT delivery_id, started_at, outcome, 1 AS attempts, duration_ms FROM noted
         UNION ALL
-        -- A lost attempt lasted 0 ms. This statement still sees it as it was before.
-        SELECT n.delivery_id, coalesce(w.started_at, n.started_at), 'worker_lost', -1, 0
-        FROM noted n LEFT JOIN webhook_attempt w ON w.delivery_id = n.delivery_id AND w.attempt = n.attempt
-        WHERE n.replaces
+        -- A lost attempt lasted 0 ms.
+        SELECT delivery_id, lost_at, 'worker_lost', -1, 0 FROM noted WHERE lost_at IS NOT NULL
     ) c
-    JOIN webhook_delivery d ON d.delivery_id = c.delivery_id AND NOT d.test
+    JOIN given g ON g.delivery_id = c.delivery_id AND NOT g.test
     GROUP BY 1, 2, 3
 ), counted AS (
     -- For the report of webhooks (migration 0012_reports): rows of this batch's own, so that batches do not wait for
@@ -215,8 +211,8 @@ WITH lost AS (
     SET state = CASE WHEN d.losses + 1 >= :losses_max::integer THEN 'stuck' ELSE 'pending' END,
         losses = d.losses + 1, due_at = :now::timestamptz, lease_until = NULL
     FROM lost
-    WHERE d.delivery_id = lost.delivery_id
-    RETURNING d.delivery_id, d.attempt, d.state, lost.lease_until
+    WHERE d.delivery_id = lost.delivery_id AND d.state = 'sending'
+    RETURNING d.delivery_id, d.account_id, d.test, d.attempt, d.state, lost.lease_until
 ), noted AS (
     INSERT INTO webhook_attempt (delivery_id, attempt, started_at, duration_ms, outcome)
     SELECT delivery_id, attempt, lease_until - :lease::interval, 0, 'worker_lost' FROM freed
@@ -224,16 +220,9 @@ WITH lost AS (
     RETURNING delivery_id, started_at, outcome
 ), counts AS MATERIALIZED (
     SELECT d.account_id, (n.started_at AT TIME ZONE 'America/Sao_Paulo')::date, n.outcome, count(*), 0
-    FROM noted n JOIN webhook_delivery d ON d.delivery_id = n.delivery_id AND NOT d.test
+    FROM noted n JOIN freed d ON d.delivery_id = n.delivery_id AND NOT d.test
     GROUP BY 1, 2, 3
 ), counted AS (
     INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms) TABLE counts
 )
 SELECT delivery_id, attempt, state FROM freed;
-
--- name: forget
--- Delete a bounded number of the oldest deliveries, with their attempts: ids grow with time, so these are the first of the
--- primary key, whatever the number of accounts. Another worker takes the next ones.
-DELETE FROM webhook_delivery WHERE delivery_id = ANY(ARRAY(
-    SELECT delivery_id FROM webhook_delivery WHERE delivery_id < :before ORDER BY delivery_id LIMIT :limit
-    FOR UPDATE SKIP LOCKED));

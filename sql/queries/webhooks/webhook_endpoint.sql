@@ -43,8 +43,12 @@ SELECT endpoint_id FROM webhook_endpoint WHERE account_id IS NULL LIMIT 1;
 
 -- name: forget_deliveries
 -- A bounded number of a removed endpoint's deliveries, with their attempts; another worker takes others.
-DELETE FROM webhook_delivery WHERE delivery_id = ANY(ARRAY(
-    SELECT delivery_id FROM webhook_delivery WHERE endpoint_id = :endpoint_id LIMIT :limit FOR UPDATE SKIP LOCKED));
+WITH gone AS MATERIALIZED (
+    SELECT delivery_id FROM webhook_delivery WHERE endpoint_id = :endpoint_id LIMIT :limit FOR UPDATE SKIP LOCKED
+), attempts AS (
+    DELETE FROM webhook_attempt WHERE delivery_id = ANY(ARRAY(SELECT delivery_id FROM gone))
+)
+DELETE FROM webhook_delivery WHERE delivery_id = ANY(ARRAY(SELECT delivery_id FROM gone));
 
 -- name: forget
 -- A delivery that was written while the endpoint was being removed keeps it for another round.

@@ -63,7 +63,7 @@ WITH lane AS (
     UPDATE webhook_delivery AS d
     SET state = 'held', due_at = least(d.due_at, :now::timestamptz)
     FROM picked
-    WHERE d.delivery_id = picked.delivery_id
+    WHERE d.delivery_id = picked.delivery_id AND d.state = 'pending'
     RETURNING d.delivery_id
 ), done AS (
     UPDATE webhook_lane AS l
@@ -109,7 +109,7 @@ WITH RECURSIVE lane AS (
 UPDATE webhook_delivery AS d
 SET state = 'pending', step = 0, due_at = least(d.created_at, d.due_at)
 FROM picked
-WHERE d.delivery_id = picked.delivery_id
+WHERE d.delivery_id = picked.delivery_id AND d.state = 'held'
 RETURNING d.delivery_id;
 
 -- name: probe
@@ -162,5 +162,5 @@ WITH old AS (
 UPDATE webhook_delivery AS d
 SET state = 'exhausted'
 FROM old
-WHERE d.delivery_id = old.delivery_id
+WHERE d.delivery_id = old.delivery_id AND d.state = 'held'
 RETURNING d.delivery_id;

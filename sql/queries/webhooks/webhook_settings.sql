@@ -10,16 +10,16 @@ FROM webhook_endpoint e WHERE account_id = :account_id;
 -- looked for among the newest deliveries only.
 SELECT l.test, l.state, l.consecutive_failures AS failures, l.failing_since, l.blocked_until, l.paused_at, l.paused_reason,
        (SELECT count(*) FROM (SELECT FROM webhook_delivery d
-                              WHERE d.account_id = e.account_id AND d.test = l.test AND d.state IN ('pending', 'sending')
+                              WHERE d.endpoint_id = e.endpoint_id AND d.test = l.test AND d.state IN ('pending', 'sending')
                               LIMIT :limit) w) AS waiting,
        (SELECT count(*) FROM (SELECT FROM webhook_delivery d
-                              WHERE d.account_id = e.account_id AND d.test = l.test AND d.state = 'held'
+                              WHERE d.endpoint_id = e.endpoint_id AND d.test = l.test AND d.state = 'held'
                               LIMIT :limit) h) AS held,
        (SELECT count(*) FROM (SELECT FROM webhook_delivery d
-                              WHERE d.account_id = e.account_id AND d.test = l.test AND d.state IN ('exhausted', 'stuck')
+                              WHERE d.endpoint_id = e.endpoint_id AND d.test = l.test AND d.state IN ('exhausted', 'stuck')
                               LIMIT :limit) g) AS given_up,
        (SELECT max(n.delivered_at) FROM (SELECT d.delivered_at FROM webhook_delivery d
-                                         WHERE d.account_id = e.account_id AND d.test = l.test
+                                         WHERE d.endpoint_id = e.endpoint_id AND d.test = l.test
                                          ORDER BY d.sequence DESC LIMIT 100) n) AS delivered_at
 FROM webhook_endpoint e
 JOIN webhook_lane l ON l.endpoint_id = e.endpoint_id

@@ -22,18 +22,15 @@ from readmodels.projector import Projection, project
 from readmodels.verify import verify
 from readmodels.verify_scope import Difference
 from readmodels.webhooks.event_list import EventFilters, event_page
-from runtime.ids import first_id, new_id
+from runtime.ids import new_id
 from runtime.postgres import Pool, open_pool
 from runtime.seal import Seal
 from sql.migrate import MONTHS_AHEAD, migrate
 from tests.support.database import own_database
 from workers.housekeeping.months import (
-    DELIVERIES_KEPT,
     KEPT,
     MOVED_MAX,
     detach_feed,
-    forget,
-    forget_deliveries,
     forget_endpoints,
     keep_months,
     make,
@@ -49,6 +46,11 @@ RETURNING journal_id
 _PLACED = """
 INSERT INTO bank_order (order_id, test, bank, kind, request, state, attempts, due_at, created_at)
 VALUES ($1, true, '001', 'cob_remove', '{}', 'working', 1, $2, $2)
+"""
+_SENT = """
+INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, due_at, created_at)
+VALUES (webhook_delivery_id($1, $2), $1, $3, false, $2, $4, 'payment.received', $5, $5)
+RETURNING delivery_id
 """
 
 
@@ -336,41 +338,51 @@ async def test_an_endpoint_that_was_removed_goes_in_batches_and_another_may_foll
     assert await own.pool.fetchval("SELECT endpoint_id FROM webhook_endpoint") == second.endpoint_id
 
 
-async def test_deliveries_are_forgotten_once_their_events_have_left_the_feed(own: Own) -> None:
-    conn, now = own.pool, datetime.now(UTC)
-    async with conn.acquire() as one:
-        made = await create_merchant(one, name="Loja", address=True, kyc="approved", now=now)
-    account_id, endpoint_id = UUID(str(made.account_id)), new_id()
-    await conn.execute(
-        "INSERT INTO webhook_endpoint (endpoint_id, account_id, url, secret_sealed, kinds, created_at)"
-        " VALUES ($1, $2, 'https://loja.test/', '', '{}', $3)",
-        endpoint_id, account_id, now,
-    )  # fmt: skip
-    await conn.execute("INSERT INTO account_clock (account_id, test) VALUES ($1, false)", account_id)
-    ages = [DELIVERIES_KEPT + timedelta(minutes=1)] * 1_500 + [DELIVERIES_KEPT - timedelta(minutes=1), timedelta(0)]
-    await conn.executemany(
-        "WITH d AS (INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type,"
-        " state, due_at, created_at) VALUES ($1, $2, $3, false, $1, $4, 'payment.received', 'delivered', $5, $5))"
-        " INSERT INTO webhook_attempt (delivery_id, attempt, started_at, duration_ms, outcome)"
-        " VALUES ($1, 1, $5, 5, 'delivered')",
-        [
-            (UUID(int=first_id(now - age).int + sequence), endpoint_id, account_id, sequence, now - age)
-            for sequence, age in enumerate(ages, 1)
-        ],
-    )
-    # What another worker is deleting is passed over and not waited for.
-    before = first_id(now - DELIVERIES_KEPT)
-    async with conn.acquire() as one, conn.acquire() as other:
-        both = [one.transaction(), other.transaction()]
-        for each in both:
-            await each.start()
-        assert [await forget(one, before=before, limit=700), await forget(other, before=before, limit=1_000)] == [
-            700,
-            800,
-        ]
-        for each in both:
-            await each.rollback()
-    assert [await forget_deliveries(own.worker) for _ in range(3)] == [1_000, 500, 0]
-    left = await conn.fetch("SELECT sequence FROM webhook_delivery WHERE account_id = $1 ORDER BY sequence", account_id)
-    assert [row["sequence"] for row in left] == [1_501, 1_502]
-    assert await conn.fetchval("SELECT count(*) FROM webhook_attempt") == 2
+async def test_what_was_delivered_leaves_the_queue_for_its_month_and_goes_with_the_month(own: Own) -> None:
+    """No row is deleted: neither a delivery of before the feed begins nor its attempts are there any more, and those of
+    its last day are."""
+    now = datetime.now(UTC)
+    async with own.pool.acquire() as conn:
+        made = await create_merchant(conn, name="Loja", address=True, kyc="approved", now=now)
+        account_id, endpoint_id = UUID(str(made.account_id)), new_id()
+        await conn.execute(
+            "INSERT INTO webhook_endpoint (endpoint_id, account_id, url, secret_sealed, kinds, created_at)"
+            " VALUES ($1, $2, 'https://loja.test/', '', '{}', $3)",
+            endpoint_id, account_id, now,
+        )  # fmt: skip
+        ids = []
+        for sequence, at in enumerate([now - KEPT - timedelta(days=32), now - KEPT + timedelta(hours=1), now], 1):
+            event_id = placed_at(at)
+            ids.append(await conn.fetchval(_SENT, endpoint_id, event_id, account_id, sequence, at))
+        await conn.execute(
+            "INSERT INTO webhook_attempt (delivery_id, attempt, started_at, duration_ms, outcome)"
+            " SELECT unnest($1::uuid[]), 1, now(), 5, 'delivered'", ids,
+        )  # fmt: skip
+        queue = "SELECT count(*) FROM webhook_delivery_open WHERE endpoint_id = $1"
+        assert await conn.fetchval(queue, endpoint_id) == 3
+        await conn.execute("UPDATE webhook_delivery SET state = 'delivered' WHERE delivery_id = ANY($1)", ids)
+        assert await conn.fetchval(queue, endpoint_id) == 0
+        assert await conn.fetchval(
+            "SELECT tableoid::regclass::text FROM webhook_delivery WHERE delivery_id = $1", ids[2]
+        ) == f"webhook_delivery_done_{now:%Y_%m}"  # fmt: skip
+    await keep_months(own.worker)
+    left = await own.pool.fetch("SELECT delivery_id FROM webhook_delivery ORDER BY sequence")
+    assert [row["delivery_id"] for row in left] == ids[1:]
+    told = await own.pool.fetch("SELECT delivery_id FROM webhook_attempt ORDER BY delivery_id")
+    assert [row["delivery_id"] for row in told] == ids[1:]
+    gone = f"webhook_delivery_done_archive_{now - KEPT - timedelta(days=32):%Y_%m}"
+    assert await own.pool.fetchval("SELECT to_regclass($1)", gone) is None
+
+
+async def test_the_id_of_a_delivery_is_of_its_event_and_endpoint_and_of_the_events_time(conn: Any) -> None:
+    """So it is the same whoever writes it, a key keeps it single, and it names the month."""
+    endpoint_id, event_id = new_id(), new_id()
+    one, again, other_event, other_endpoint = [
+        await conn.fetchval("SELECT webhook_delivery_id($1, $2)", endpoint, event)
+        for endpoint, event in (
+            (endpoint_id, event_id), (endpoint_id, event_id), (endpoint_id, new_id()), (new_id(), event_id),
+        )
+    ]  # fmt: skip
+    assert one == again
+    assert len({one, other_event, other_endpoint}) == 3
+    assert (one.version, one.int >> 80) == (7, event_id.int >> 80)

@@ -633,7 +633,8 @@ async def test_an_attempt_written_off_that_did_arrive_is_counted_as_what_it_was(
         )
         now = datetime.now(UTC)
         attempt = SimpleNamespace(
-            due=SimpleNamespace(delivery_id=delivery, attempt=1), started_at=now, duration_ms=40,
+            due=SimpleNamespace(delivery_id=delivery, account_id=merchant.account_id, test=False, attempt=1),
+            started_at=now, duration_ms=40,
             answer=ReceiverAnswer("delivered", 200, b""),
         )  # fmt: skip
         async with transaction(pool) as conn:
