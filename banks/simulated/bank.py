@@ -31,6 +31,7 @@ from domain.sandbox_clock import on_clock
 from runtime.ids import ordered_token
 from runtime.postgres import Pool, session
 from runtime.seal import SIMULATED_COB_PAYER, Seal
+from sql import Connection
 
 SANDBOX: Final = "sandbox"
 PRODUCTION: Final = "production"
@@ -144,6 +145,7 @@ find_cob_at = sql.maybe("simulated_bank.cob_at", BookedCob)
 remove = sql.maybe("simulated_bank.remove_cob", _Removed)
 revise = sql.maybe("simulated_bank.revise_cob", _Revised)
 receive = sql.run("simulated_bank.receive")
+conclude = sql.run("simulated_bank.conclude")
 find_pix_of_cob = sql.many("simulated_bank.pix_of_cob", BookedPix)
 find_pix = sql.maybe("simulated_bank.pix", BookedPix)
 count_received = sql.one("simulated_bank.count_received", _Count)
@@ -202,6 +204,7 @@ class SimulatedBank:
                 descriptions=[(cob.description or "")[:DESCRIPTION_CHARACTERS_MAX] or None for cob in cobs],
                 payers=[self._sealed_payer(cob) for cob in cobs],
             )
+            await self._conclude(conn, [cob.txid for cob in cobs])
         became = {row.txid: row.became for row in rows}
         return [_ANSWERS[became[cob.txid]] for cob in cobs]
 
@@ -276,6 +279,12 @@ class SimulatedBank:
                 payer_document=PAYER_DOCUMENT,
                 tell_at=now if tell else None,
             )
+            await self._conclude(conn, [each.txid for each in paid if each.txid is not None])
+
+    async def _conclude(self, conn: Connection, txids: Sequence[str]) -> None:
+        """A test charge may be paid before its cob is registered; in production a payer reads the cob first."""
+        if self.world == SANDBOX and txids:
+            await conclude(conn, world=self.world, txids=txids)
 
     async def booked(self, txid: str) -> BookedCob | None:
         return (await self.booked_cobs([txid]))[0]

@@ -23,6 +23,7 @@ from PIL import Image
 
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from runtime.postgres import connect
+from tests.support.merchant import new_merchant
 from tests.support.system import System
 
 # In the code a name is at most 25 ASCII characters; what has no such form leaves a stand-in.
@@ -181,6 +182,35 @@ async def test_a_payload_that_was_touched_does_not_verify(charges: list[Made]) -
     assert other != body
     with pytest.raises(Exception, match=r"(?i)signature"):
         jws.deserialize_compact(b".".join((head, other, signature)), keys, algorithms=["ES256"])
+
+
+async def test_the_location_of_what_is_paid_within_milliseconds_answers_and_ends_as_concluded(
+    system: System,
+) -> None:
+    async with new_merchant(system) as merchant:
+
+        async def create_and_pay() -> str:
+            charge = await merchant.sandbox.created()
+            paid = await merchant.sandbox.pay(charge["charge_id"])
+            assert paid.status == 200, paid
+            return str(jsonFromBrcode(charge["pix"]["qr_code"])["26"]["25"])
+
+        locations = await asyncio.gather(*(create_and_pay() for _ in range(100)))
+    deadline = time.monotonic() + _REGISTERED_S
+    async with httpx.AsyncClient(timeout=30) as client:
+        for location in locations:
+            while (told := await _told(client, location)) != "CONCLUIDA":
+                assert time.monotonic() < deadline, told
+                await asyncio.sleep(0.1)
+
+
+async def _told(client: httpx.AsyncClient, location: str) -> str:
+    """The status in the signed payload, or what the location answers while there is none."""
+    answer = await client.get(f"http://{location}")
+    if answer.status_code != 200:
+        return answer.text
+    body = answer.content.split(b".")[1]
+    return str(json.loads(base64.urlsafe_b64decode(body + b"=" * (-len(body) % 4)))["status"])
 
 
 async def payload(client: httpx.AsyncClient, made: Made) -> bytes:

@@ -91,6 +91,13 @@ SELECT :world, g.end_to_end_id, g.txid, g.amount_cents, g.pix_key, g.paid_at, :p
 FROM booked g
 ON CONFLICT DO NOTHING;
 
+-- name: conclude
+-- A cob and its PIX that were written at the same moment did not see each other. Whoever wrote looks once more: the later
+-- of the two sees both.
+UPDATE simulated_cob c SET status = 'CONCLUIDA', revisao = c.revisao + 1
+WHERE c.world = :world AND c.txid = ANY(:txids::text[]) AND c.status = 'ATIVA'
+  AND EXISTS (SELECT FROM simulated_pix p WHERE p.world = c.world AND p.txid = c.txid);
+
 -- name: pix_of_cob
 SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document, garbled
 FROM simulated_pix WHERE world = :world AND txid = :txid

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from banks.choice import Banks
 from banks.protocol import Bank, Cob, Done, Location, NotFound, Rejected, Unknown
-from banks.simulated.bank import SimulatedBank
+from banks.simulated.bank import PayerPix, SimulatedBank
 from commands.charges.cancel import cancellation
 from commands.charges.change import change_charges
 from commands.charges.pay import simulated_payment
@@ -225,10 +225,9 @@ async def test_a_cancelled_charge_is_removed_at_the_bank_even_while_it_is_being_
     assert await state_at(context, charge_id, False) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 
 
-async def test_a_simulated_payment_is_in_the_sandbox_banks_books(context: Context, account: UUID) -> None:
-    charge_id = await charge(context, account, test=True)
-    await drain_orders(context, Mode.SANDBOX)
-    end_to_end_id = f"E99999999202611211200{new_id().hex[:11]}"
+async def simulate(context: Context, account: UUID, charge_id: UUID) -> str:
+    """Its payer pays, as simulate-payment has it; answers the endToEndId."""
+    end_to_end_id = f"E99999999202611211200{new_id().hex[-11:]}"
     wish = simulated_payment(
         charge_id,
         Owner(account, Mode.SANDBOX),
@@ -239,6 +238,60 @@ async def test_a_simulated_payment_is_in_the_sandbox_banks_books(context: Contex
     )
     async with transaction(context.pool) as conn:
         await change_charges(conn, [wish], now=utc_now())
+    return end_to_end_id
+
+
+@pytest.mark.parametrize(
+    ("paid", "more"),
+    [
+        ("before its cob is put", {}),
+        ("before its cob is put", {"scenario": "slow"}),
+        ("before its cob is put", {"scenario": "lost_reply"}),
+        ("while its cob is put", {"scenario": "slow"}),
+    ],
+    ids=str,
+)
+async def test_a_test_charge_that_is_paid_at_once_is_concluded_at_the_simulated_bank(
+    context: Context, account: UUID, monkeypatch: pytest.MonkeyPatch, paid: str, more: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("banks.scenario.SLOW_S", 0.3)
+    charge_id = await charge(context, account, test=True, **more)
+    draining = None
+    if paid == "while its cob is put":
+        draining = asyncio.create_task(drain_orders(context, Mode.SANDBOX))
+        await becomes(context, charge_id, "working")
+    end_to_end_id = await simulate(context, account, charge_id)
+    for _ in range(2):
+        await drain_orders(context, Mode.SANDBOX)
+        await due_now(context.pool, charge_id)
+    if draining is not None:
+        await draining
+    state: Any = await context.banks.sandbox.pix.get_cob(charge_id.hex)
+    assert state.status == "CONCLUIDA"
+    assert [pix.end_to_end_id for pix in state.received] == [end_to_end_id]
+    states = "SELECT array_agg(DISTINCT state) FROM bank_order WHERE charge_id = $1"
+    assert await context.pool.fetchval(ever(states), charge_id) == ["done"]
+
+
+async def test_a_cob_and_its_payment_that_are_written_at_the_same_moment_meet(context: Context, account: UUID) -> None:
+    """Neither statement sees what the other has not committed yet."""
+    sandbox = context.banks.sandbox
+    for location in await locations(context, True, 40):
+        txid, now = new_id().hex, utc_now()
+        cob = Cob(
+            txid=txid, amount_cents=1000, created_at=now, expires_in_s=3600, location_id=location.location_id,
+            pix_key=str(account),
+        )  # fmt: skip
+        paid = PayerPix(end_to_end_id=f"E{txid[:31]}", txid=txid, amount_cents=1000, paid_at=now)
+        await asyncio.gather(sandbox.put_cobs([cob]), sandbox.receive([paid], tell=False))
+        state: Any = await sandbox.pix.get_cob(txid)
+        assert state.status == "CONCLUIDA"
+
+
+async def test_a_simulated_payment_is_in_the_sandbox_banks_books(context: Context, account: UUID) -> None:
+    charge_id = await charge(context, account, test=True)
+    await drain_orders(context, Mode.SANDBOX)
+    end_to_end_id = await simulate(context, account, charge_id)
     await drain_orders(context, Mode.SANDBOX)
     state: Any = await context.banks.sandbox.pix.get_cob(charge_id.hex)
     assert state.status == "CONCLUIDA"
